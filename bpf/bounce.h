@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Return to sender, before the host sees the frame: the twin of
- * wire::bounce::Back::reject(). FM 1.0 wanted it in the NIC, which was too slow.
+ * Rejects a request before the host sees the frame: the twin of wire::bounce::Back::reject(). FM 1.0 wanted this in the
+ * NIC, which was too slow.
  */
 #pragma once
 
 #include "decide.h"
 
-/* Leave to the host which flow it was for: its sender has not heard that the flow is over. */
+/* Note the unknown flow for the host, which notifies the sender. */
 static inline void note_unknown_flow(const struct xdp_md *ctx, const volatile struct config *config, struct table *table)
 {
 	const __u8 *data = (void *)(long)ctx->data;
@@ -19,7 +19,7 @@ static inline void note_unknown_flow(const struct xdp_md *ctx, const volatile st
 		table->unknown_flow = found.flow;
 }
 
-/* Its framing, as in struct back. */
+/* The framing of a frame, numbered as in struct reject_template. */
 static inline __u32 framing_of(const struct frame *frame, const volatile struct config *config)
 {
 	if (frame->ethertype == config->plain)
@@ -27,8 +27,8 @@ static inline __u32 framing_of(const struct frame *frame, const volatile struct 
 	return ((const __u8 *)frame)[6] >> 7 ? 2 : 1;
 }
 
-/* The start of the reject over the request's, but for the number; the rest is zero. */
-static inline void write_reject(__u8 *bytes, const struct back *back, __u32 framing)
+/* Write the reject over the request, all but its sequence number; the rest is zero. */
+static inline void write_reject(__u8 *bytes, const struct reject_template *template, __u32 framing)
 {
 	int i;
 
@@ -40,9 +40,9 @@ static inline void write_reject(__u8 *bytes, const struct back *back, __u32 fram
 			continue;
 		if (framing == 3 && i >= PLAIN_NUMBER_AT)
 			continue;
-		bytes[i] = back->start[i];
+		bytes[i] = template->start[i];
 	}
-	/* Beside the number's upper bits are those of the request's length; the reject is short. */
+	/* The upper bits next to the sequence number have the request's length; the reject is a short frame. */
 	if (framing == 1)
 		bytes[BARE_NUMBER_AT] &= 0x0f;
 #pragma unroll
@@ -51,10 +51,9 @@ static inline void write_reject(__u8 *bytes, const struct back *back, __u32 fram
 }
 
 /*
- * Whether a frame of this length has more pieces than the first. To subtract
- * data from data_end would need CAP_PERFMON; the kernel does it for us where it
- * compares the first piece with the MTU (which a larger header than Ethernet's makes
- * larger: then each frame counts as one in pieces, and is the host's).
+ * Whether a frame of this length has more than one piece. Subtracting data from data_end needs CAP_PERFMON.
+ * bpf_check_mtu() does not: it compares the first piece with the MTU. An interface whose header is longer than
+ * Ethernet's has a larger limit there; then every frame counts as one in pieces, and goes to the host.
  */
 static inline int is_in_pieces(struct xdp_md *ctx, __u32 length)
 {
@@ -66,16 +65,15 @@ static inline int is_in_pieces(struct xdp_md *ctx, __u32 length)
 }
 
 /*
- * Turn the request into its reject. 0: it cannot be; the frame is as it was.
- * A frame in several pieces is the host's to return: when its other pieces are
- * cut off, the kernel's generic path (6.18) goes on counting their bytes, and
- * would send as many of its own memory behind the reject.
+ * Turn the request into its reject. Returns 0, with the frame unchanged, if that is impossible. The host rejects frames
+ * in several pieces: when their other pieces are cut off, the kernel's generic path (6.18) still counts their bytes,
+ * and would send that much of its own memory behind the reject.
  */
 static inline int bounce(struct xdp_md *ctx, __u32 length, int pieces, const volatile struct config *config,
 			 const struct table *table)
 {
 	__u8 *data = (void *)(long)ctx->data;
-	const struct back *back;
+	const struct reject_template *template;
 	struct found found = {};
 	__u32 framing;
 
@@ -83,18 +81,18 @@ static inline int bounce(struct xdp_md *ctx, __u32 length, int pieces, const vol
 		return 0;
 	if (pieces && is_in_pieces(ctx, length))
 		return 0;
-	/* Without this the verifier sees two sorts of index, and asks for CAP_PERFMON. */
+	/* Without this the verifier sees two kinds of index, and asks for CAP_PERFMON. */
 	if (find((struct frame *)data, config, &found) != FOUND)
 		return 0;
-	back = &table->backs[flow_index(found.flow)];
+	template = &table->reject_templates[flow_index(found.flow)];
 	framing = framing_of((struct frame *)data, config);
-	if (framing != back->framing)
+	if (framing != template->framing)
 		return 0;
 	if (length > SMALLEST_BYTES && bpf_xdp_adjust_tail(ctx, SMALLEST_BYTES - (int)length))
 		return 0;
 	data = (void *)(long)ctx->data;
 	if (data + SMALLEST_BYTES > (__u8 *)(long)ctx->data_end)
 		return 0;
-	write_reject(data, back, framing);
+	write_reject(data, template, framing);
 	return 1;
 }

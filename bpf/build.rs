@@ -1,4 +1,4 @@
-//! Compiles the kernel's programs with clang, and with nothing but clang.
+//! Compiles the kernel's programs. It needs clang and nothing else.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn main() {
         let source = format!("{program}.bpf.c");
         println!("cargo::rerun-if-changed={source}");
         if let Err(message) = compile(&clang, &source, &out.join(format!("{program}.o"))) {
-            // Fails the build, and more legibly than an exit code would.
+            // A panic fails the build with a better message than an exit code.
             println!("cargo::error={message}");
             return;
         }

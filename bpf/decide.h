@@ -8,7 +8,7 @@
 #include "kernel.h"
 #include "wire.h"
 
-/* A decision: what to do in the second byte, in the first why or where, and a socket's queue in the third. */
+/* A decision: the action in the second byte; reason, place or socket in the first; the queue of a socket in the third. */
 #define PASS(why) (0x100 | (why))
 #define DROP(why) (0x200 | (why))
 #define SOCKET(index) (0x300 | (index))
@@ -40,24 +40,23 @@ struct config {
 	__u32 lost;		 /* of 2^32 frames for a socket so many are lost on purpose, at random */
 };
 
-/* The way back of a flow: wire::bounce::Back. */
-struct back {
+/* The reject template of a flow: wire::bounce::Back. */
+struct reject_template {
 	__u8 start[START_BYTES]; /* of its rejects, but for the number */
 	__u8 framing;		 /* 1 bare, 2 split, 3 plain; 0: not known */
 	__u8 zero[5];
 };
 
-/* Changes while the program runs; user space maps it into its memory. */
+/* Changes while the program runs. User space maps it. */
 struct table {
 	/*
-	 * The socket's index plus one in the low byte; 0: no such flow. Of flow 0:
-	 * the node's socket. In the high byte the receive queue that the socket is
-	 * bound to: both from one line of the cache.
+	 * The socket's index plus one in the low byte; 0: no such flow. For flow 0: the node's socket. In the high byte the
+	 * receive queue that the socket is bound to. Both are on one cache line.
 	 */
 	__u16 flows[FLOW_COUNT];
-	__u32 full;  /* no room for requests: they bounce where the way back is known */
-	__u32 unknown_flow; /* the last flow that a frame came for though it is not open; 0: none since user space looked */
-	struct back backs[FLOW_COUNT];
+	__u32 rx_full;      /* no room for requests: they bounce on flows with a reject template */
+	__u32 unknown_flow; /* the last unknown flow of a frame; 0: none since user space looked */
+	struct reject_template reject_templates[FLOW_COUNT];
 	__u64 known[GATE_SOURCES]; /* by bucket of the gate: the last known address that has it */
 };
 
@@ -74,12 +73,12 @@ struct frame {
 _Static_assert(sizeof(struct frame) == SMALLEST_BYTES, "the frame has no gaps");
 _Static_assert(__builtin_offsetof(struct frame, payload) == ETHERNET_BYTES, "the payload is where it belongs");
 
-/* In the first two bytes of a source address in bare: the form; version, group and local bit, and what they are. */
+/* Of the first two bytes of a source address in bare: form; version, group and local bit; and the values of these. */
 #define USUAL_FORM_SHIFT (BARE_FORM_SHIFT + 2 - 32)
 #define USUAL_SAME (1 << (BARE_VERSION_SHIFT + 2 - 32) | 3 << (GROUP_BIT - 32))
 #define USUAL (1 << (LOCAL_BIT - 32))
 
-/* An address as a number carries a header: the local bit is set, the group bit is not. */
+/* Whether an address, as a number, carries a header: the local bit is set, the group bit is not. */
 static inline int has_header(__u64 address)
 {
 	return (address >> GROUP_BIT & 3) == 1 << (LOCAL_BIT - GROUP_BIT);
@@ -98,13 +97,13 @@ static inline int is_own(const struct frame *frame, const volatile struct config
 	return frame->to_high == config->own_high && frame->to_low == config->own_low;
 }
 
-/* Ours, or everybody's. */
+/* For this node, or for a group. */
 static inline int is_addressed(const struct frame *frame, const volatile struct config *config)
 {
 	return is_own(frame, config) || from_be32(frame->to_high) >> (GROUP_BIT - 16) & 1;
 }
 
-/* The address with which discovery finds out whether the network between learns. */
+/* Whether it goes to the address with which discovery finds out whether the network learns. */
 static inline int is_probe(const struct frame *frame)
 {
 	__u64 to = (__u64)from_be32(frame->to_high) << 16 | from_be16(frame->to_low);
@@ -114,7 +113,7 @@ static inline int is_probe(const struct frame *frame)
 	       (bits >> SPLIT_FLOW_SHIFT & FLOW_MASK) == FLOW_NODE;
 }
 
-/* What the header says, as far as steering asks. */
+/* The parts of the header that steering needs. */
 struct found {
 	__u32 field;
 	__u32 code; /* of an extended kind */
@@ -213,9 +212,8 @@ static inline __u32 find(const struct frame *frame, const volatile struct config
 }
 
 /*
- * A flow's index into the table. The compiler knows that a flow is less than
- * FLOW_COUNT and leaves a mask out; the verifiers of 5.10 and 6.1 have forgotten
- * it by the time the number is used. What is in assembly stays.
+ * A flow's index into the table. The compiler knows that a flow is less than FLOW_COUNT, and removes a mask. The
+ * verifiers of 5.10 and 6.1 have lost this bound when the index is used. A mask in assembly stays.
  */
 static inline __u64 flow_index(__u32 flow)
 {
@@ -225,13 +223,13 @@ static inline __u64 flow_index(__u32 flow)
 	return index;
 }
 
-/* The socket of an entry of the table, which says one. */
+/* The socket of a table entry that has one. */
 static inline __u32 to_entry(__u16 entry)
 {
 	return SOCKET((entry & 0xff) - 1) | BOUND_TO(entry >> 8);
 }
 
-/* A flow's socket, or back to the sender. */
+/* The flow's socket, or a reject. */
 static inline __u32 to_flow(const struct found *found, const struct table *table)
 {
 	__u64 flow = flow_index(found->flow);
@@ -239,7 +237,7 @@ static inline __u32 to_flow(const struct found *found, const struct table *table
 
 	if (!likely(entry))
 		return DROP(REASON_NO_FLOW);
-	if (!likely(!table->full) && is_request(found) && table->backs[flow].framing)
+	if (!likely(!table->rx_full) && is_request(found) && table->reject_templates[flow].framing)
 		return (to_entry(entry) & ~0xff00u) | BOUNCE(0);
 	return to_entry(entry);
 }
@@ -255,15 +253,15 @@ static inline __u32 to_socket(const struct found *found, __u32 length, const str
 	}
 	if (!is_control)
 		return DROP(REASON_NODE_FLOW);
-	/* Apart from the others: one load with a constant index and with a variable one would need CAP_PERFMON. */
+	/* Separate from other flows: a load with both a constant and a variable index needs CAP_PERFMON. */
 	if (!fits(found, length))
 		return DROP(REASON_LENGTH);
 	return (to_entry(table->flows[FLOW_NODE]) & ~0xff00u) | CONTROL(0);
 }
 
 /*
- * Bytes of a whole frame. Where there are no frames in pieces there is no call
- * for it either, and to subtract one pointer from another needs CAP_PERFMON.
+ * Bytes of a whole frame. Programs without frames in pieces do not have the call; and subtracting pointers needs
+ * CAP_PERFMON.
  */
 static inline __u32 length_of(struct xdp_md *ctx, int pieces)
 {
@@ -271,8 +269,8 @@ static inline __u32 length_of(struct xdp_md *ctx, int pieces)
 }
 
 /*
- * wire::usual: a request or a reply to this node, in bare. Nearly all frames are, and take a third less of our time
- * so. What is wrong with one, decide_any() says.
+ * wire::usual: a request or a reply to this node in bare framing. Nearly all frames are, and they take a third less
+ * time this way. decide_any() finds what is wrong with a frame.
  */
 static inline int find_usual(const struct frame *frame, const volatile struct config *config, struct found *found)
 {
@@ -286,7 +284,7 @@ static inline int find_usual(const struct frame *frame, const volatile struct co
 		return 0;
 	found->is_bare = 1;
 	found->field = form / BARE_FORM_REPLY;
-	/* Its bits stand above the local bit, below the group bit, and in the other half of the address. */
+	/* The flow's bits are above the local bit, below the group bit, and in the other half of the address. */
 	found->flow = (high << 3 & 1 << 13) | (high << 5 & 0xff << 5) | low >> BARE_FLOW_SHIFT;
 	found->length = low >> BARE_LENGTH_SHIFT & 0x7f;
 	return found->flow != FLOW_NODE;

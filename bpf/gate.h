@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What a control frame has to pass before its node sees it: the twin of
- * wire::gate, function by function. tests/root_gate.rs feeds both the same frames.
+ * Admits control frames to the node: the twin of wire::gate, function by function. tests/root_gate.rs feeds both the
+ * same frames.
  */
 #pragma once
 
 #include "bounce.h"
 
-/* Why it does not pass: wire::gate::Refused, plus one. */
+/* Why a frame is refused: wire::gate::Refused, plus one. */
 #define SENSELESS 1
 #define OVER_LIMIT 2
 
-/* A test builds this with wrong ones, to see that the comparison finds them. */
+/* A test builds this with wrong values, to see that the comparison finds them. */
 #ifndef EACH_BURST
 #define EACH_BURST GATE_EACH_BURST
 #endif
@@ -25,7 +25,7 @@
 #define GATE_ALL GATE_SOURCES
 #define GATE_CLOCK (GATE_SOURCES + 1)
 
-/* When each source's bucket would be empty, and that of all, in nanoseconds; and a test's clock. */
+/* When each source's bucket would be empty, when that of all sources would, in nanoseconds; and a test's clock. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, GATE_SOURCES + 2);
@@ -33,7 +33,7 @@ struct {
 	__type(value, __u64);
 } buckets SEC(".maps");
 
-/* One lookup for each: indexing by ourselves would need CAP_PERFMON. */
+/* One lookup for each: an index of our own needs CAP_PERFMON. */
 static inline __u64 *bucket(__u32 number)
 {
 	return bpf_map_lookup_elem(&buckets, &number);
@@ -54,7 +54,7 @@ static inline int has_room(__u64 empty, __u64 now, __u64 interval, __u64 burst)
 	return empty <= now || empty - now < interval * burst;
 }
 
-/* Two processors may count one frame less: a limit need not be exact. */
+/* Two processors may lose one count. A limit need not be exact. */
 static inline void fill(__u64 *empty, __u64 now, __u64 interval)
 {
 	*empty = (*empty > now ? *empty : now) + interval;
@@ -85,7 +85,7 @@ static inline __u32 is_within(__u64 from, __u64 now, const struct table *table)
 	return 1;
 }
 
-/* By the code that a body begins with. Only a long probe has no longest size. */
+/* By the first byte of the body. Only a long probe has no largest size. */
 static inline int has_size(__u32 code, __u32 size)
 {
 	switch (code) {
@@ -110,7 +110,7 @@ static inline int has_size(__u32 code, __u32 size)
 	return 0;
 }
 
-/* Loaded for every framing: older verifiers want each place in a frame to be a constant, and compilers merge branches. */
+/* Volatile loads for every framing: compilers merge branches, and older verifiers need a constant offset for each. */
 static inline __u32 byte_at(const struct frame *frame, __u32 at)
 {
 	return *((const volatile __u8 *)frame + at);
@@ -135,7 +135,7 @@ static inline int is_sensible(const struct frame *frame, __u32 length, const vol
 	return has_size(code, found.length == LENGTH_SHORT ? last >> 2 : size);
 }
 
-/* 0, or why not. The clock is read last: a pointer into the frame that outlives a call is one that verifiers lose. */
+/* 0, or the reason. The clock is read last: verifiers forget a pointer into the frame at a call. */
 static inline __u32 gate(struct xdp_md *ctx, __u32 length, const volatile struct config *config,
 			 const struct table *table, int is_test)
 {

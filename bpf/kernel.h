@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The few lines of the kernel's interface that our programs use, so that
- * building them needs clang and no one's headers. All of it is stable
- * (include/uapi/linux/bpf.h); the names are the kernel's own.
+ * The few lines of the kernel's interface that our programs use. With them the build needs clang and no headers. All of
+ * it is stable (include/uapi/linux/bpf.h), and the names are the kernel's.
  */
 #pragma once
 
@@ -41,7 +40,7 @@ static __u64 (*const bpf_xdp_get_buff_len)(struct xdp_md *ctx) = (void *)188;
 static long (*const bpf_check_mtu)(void *ctx, __u32 ifindex, __u32 *mtu, int difference, __u64 flags) = (void *)163;
 static long (*const bpf_redirect_map)(void *map, __u64 key, __u64 on_miss) = (void *)51;
 
-/* A map is declared by a struct in ".maps" that only its type information describes. */
+/* A map is declared by a struct in ".maps", and described only by its type information. */
 #define __uint(name, value) int(*name)[value]
 #define __type(name, type) typeof(type) *name
 

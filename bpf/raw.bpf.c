@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Bare AF_XDP, to measure against: one EtherType into the socket of the queue
- * it came in on, and nothing else.
+ * Bare AF_XDP, for comparison: frames of one EtherType go to the socket of the queue on which they arrived.
  */
 #include "kernel.h"
 
@@ -9,7 +8,7 @@
 #define ETHERTYPE_AT 12
 #define QUEUES 64
 
-/* As it stands in a frame. */
+/* In network byte order. */
 const volatile __u16 ethertype;
 
 struct {
@@ -34,7 +33,7 @@ SEC("xdp.frags") int raw(struct xdp_md *ctx)
 	return redirect(ctx);
 }
 
-/* For kernels before 5.18, which know no frames in pieces. */
+/* For kernels before 5.18, which do not know frames in several pieces. */
 SEC("xdp") int raw_linear(struct xdp_md *ctx)
 {
 	return redirect(ctx);

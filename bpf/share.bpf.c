@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Several nodes on one interface: each has a steering program of its own
- * (steer.bpf.c), with its own address, table and socket. An interface takes one
- * program: this one, which hands each frame to the program of the node that it
- * is for.
+ * Several nodes on one interface. Each has its own steering program (steer.bpf.c) with its own address, table and
+ * socket, but an interface takes one program. This program hands each frame to the program of the frame's node.
  *
  *	to a node's address ──▶ that node's program, on whatever queue it came in
  *	to a group, or a probe ──▶ the program of the node on this queue, or of any
  *
- * A program sees by itself that a frame came in on a queue that its socket is
- * not bound to, and counts it.
+ * A node's program itself notices and counts a frame on a queue that its socket is not bound to.
  */
 #include "kernel.h"
 
 #define ETHERNET_BYTES 14
 #define NODES 16
 
-/* Keys of `places` that are no addresses: those have 48 bits. */
+/* Keys of `places` that are no addresses: addresses have 48 bits. */
 #define QUEUE (1ull << 48)
 #define ANY (1ull << 49)
 
@@ -27,7 +24,7 @@ struct {
 	__type(value, __u32);
 } nodes SEC(".maps");
 
-/* Which of the nodes has an address, as it stands in a frame, or a queue. */
+/* The node of an address, as it stands in a frame, or of a queue. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 2 * NODES + 1);
@@ -35,7 +32,7 @@ struct {
 	__type(value, __u32);
 } places SEC(".maps");
 
-/* Returns where there is no such node. */
+/* Returns if there is no such node. */
 static inline void hand_to(struct xdp_md *ctx, __u64 place)
 {
 	const __u32 *node = bpf_map_lookup_elem(&places, &place);
@@ -61,7 +58,7 @@ SEC("xdp.frags") int share(struct xdp_md *ctx)
 	return share_frame(ctx);
 }
 
-/* For kernels before 5.18, which know no frames in pieces. */
+/* For kernels before 5.18, which do not know frames in several pieces. */
 SEC("xdp") int share_linear(struct xdp_md *ctx)
 {
 	return share_frame(ctx);

@@ -11,7 +11,7 @@
 #include "bounce.h"
 #include "gate.h"
 
-/* The counters, by number. */
+/* The counters by number. */
 enum {
 	COUNT_PASS = 0, /* and wire::steer::Pass */
 	COUNT_DROP = 8, /* and wire::Reason */
@@ -48,7 +48,7 @@ struct {
 	__type(value, __u32);
 } sockets SEC(".maps");
 
-/* One lookup for each count: indexing the counters by ourselves would need CAP_PERFMON. */
+/* One lookup for each count: an index of our own needs CAP_PERFMON. */
 static inline void count(__u32 number)
 {
 	__u64 *counter = bpf_map_lookup_elem(&counts, &number);
@@ -80,7 +80,7 @@ static inline int redirect(const struct xdp_md *ctx, __u32 decision)
 	return action;
 }
 
-/* Loss for tests. A constant: where it is 0, the verifier leaves none of this. */
+/* Losses for tests. If this constant is 0, the verifier removes the code. */
 static inline int is_lost(void)
 {
 	if (likely(!config.lost) || bpf_get_prandom_u32() >= config.lost)
@@ -132,23 +132,23 @@ static inline int steer_frame(struct xdp_md *ctx, int pieces)
 }
 
 /*
- * Takes frames in several pieces, without which an interface with a large MTU
- * refuses the program. What steering reads is in the first piece.
+ * Accepts frames in several pieces; without them an interface with a large MTU refuses the program. Steering reads only
+ * the first piece.
  */
 SEC("xdp.frags") int steer(struct xdp_md *ctx)
 {
 	return steer_frame(ctx, 1);
 }
 
-/* For kernels before 5.18, which know no frames in pieces. */
+/* For kernels before 5.18, which do not know frames in several pieces. */
 SEC("xdp") int steer_linear(struct xdp_md *ctx)
 {
 	return steer_frame(ctx, 0);
 }
 
 /*
- * Never attached: answers with the bare decision, for the comparison with wire::steer; what bounces it turns round. In
- * the uppermost four bits stands why a control frame does not pass the gate, at the time that a test has set.
+ * Never attached. Returns the bare decision, for the comparison with wire::steer, after turning a request into its
+ * reject. The four highest bits have the gate's reason to refuse a control frame, at the time that a test has set.
  */
 static inline int probe(struct xdp_md *ctx, int pieces)
 {

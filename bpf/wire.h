@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What a frame is, as far as steering looks: the numbers of datapath/wire.
- * A test (tests/constants.rs) holds each against the Rust code.
+ * The numbers of datapath/wire that steering needs. A test (tests/constants.rs) compares each with the Rust code.
  */
 #pragma once
 
 #define ETHERNET_BYTES 14
 #define SMALLEST_BYTES 60
 
-/* The 46 bits of a source address: all but the group bit and the local bit. */
+/* The free bits of a source address: all but the group bit and the local bit. */
 #define GROUP_BIT 40
 #define LOCAL_BIT 41
 #define VERSION_SHIFT 44
 
-/* Of bare the upper bit of the version is all there is; its form is a request's words, these of a reply, or extended. */
+/* bare has one bit of version. Its form is the number of words of a request; with this bit of a reply; or extended. */
 #define BARE_VERSION_SHIFT 45
 #define BARE_FORM_SHIFT 41
 #define BARE_FORM_REPLY 8

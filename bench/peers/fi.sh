@@ -1,4 +1,4 @@
-# fi_pingpong udp|tcp|shm: the only program that comes with libfabric's package. It tells the mean, and halves it itself.
+# fi_pingpong udp|tcp|shm: the only program in libfabric's package. It prints the mean, half of a round trip.
 . ./peer.sh
 kind=rdm where=$far host=10.77.0.2 start=24000 each=16 limit=1000000000 found=
 case $1 in

@@ -1,4 +1,4 @@
-# iperf3: a stream, for a second a size; each side tells the share of a core that it used, in per cent.
+# iperf3: a stream, for a second a size. Each side prints the share of a core that it used, in per cent.
 . ./peer.sh
 [ "$1" != version ] || { version '' iperf3 --version && exit; }
 for size in $SIZES; do

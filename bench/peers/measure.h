@@ -1,4 +1,4 @@
-/* What the programs of peers measure, whoever carries their messages.
+/* The measurement loops of our programs for foreign message systems.
  *
  *   near                                   far
  *    | MORE, MORE, ... LAST  one by one --> | each comes back: round trips
@@ -33,7 +33,7 @@ struct counted {
     uint64_t messages, cpu;
 };
 
-/* Round trips that are kept, at most. */
+/* The limit of recorded round trips. */
 enum { KEPT = 1 << 20 };
 
 static uint64_t now(void)
@@ -69,7 +69,7 @@ static void pin(int side)
     sched_setaffinity(0, sizeof set, &set);
 }
 
-/* Messages on their way at once: as many as a megabyte or so holds. */
+/* Messages in flight: about a megabyte. */
 static int window(int size)
 {
     return size >= 1 << 16 ? 8 : 64;
@@ -130,7 +130,7 @@ static void get_windows(char *messages, int size)
     } while (messages[0] != LAST);
 }
 
-/* A few windows ahead of the other side; until it says that it has them all. Returns what it counted. */
+/* Send a few windows ahead of the other side, until it has them all. Returns its count. */
 static struct counted put_windows(char *message, int size, uint64_t length)
 {
     enum { AHEAD = 4 };
@@ -150,7 +150,7 @@ static struct counted put_windows(char *message, int size, uint64_t length)
     return counted;
 }
 
-/* What is warm-up has arrived before the clock starts, and all the rest before it stops. */
+/* All messages of the warm-up arrive before the clock starts, and all others before it stops. */
 static void stream(int side, char *messages, int size, uint64_t length, uint64_t warm)
 {
     if (side == FAR) {
@@ -167,7 +167,7 @@ static void stream(int side, char *messages, int size, uint64_t length, uint64_t
     fflush(stdout);
 }
 
-/* All sizes, first to and fro, then one way. */
+/* All sizes, first round trips, then one way. */
 static void measure(int side, int argc, char **argv)
 {
     if (argc < 4) {

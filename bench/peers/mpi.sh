@@ -11,7 +11,7 @@ mpich-tcp) on="-launcher ssh -launcher-exec $HOME/agent.sh -hosts alpha,beta -if
     export UCX_TLS=tcp,self UCX_NET_DEVICES=am0 ;;
 mpich-shm) on='-launcher fork -n 2' && export UCX_TLS=posix,self ;;
 esac
-# Open MPI does not like to be root, and is told that it may.
+# Open MPI refuses to run as root without this.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 "mpicc.$1" -O2 -o mpi mpi.c
 $run $on $HOME/mpi "$TIME" "$WARM_UP" $SIZES

@@ -1,9 +1,9 @@
-# What the scripts of the peers have in common. Each runs as `sh PEER.sh ARGUMENT...` in a sandbox (sandbox.sh) and prints lines of
-# JSON, times in nanoseconds; a field that it does not know is left out:
+# The common part of the peers' scripts. Each runs as `sh PEER.sh ARGUMENT...` in a sandbox (sandbox.sh), and prints lines of JSON.
+# Times are in nanoseconds, and unknown fields are left out:
 #
-#   {"version":TEXT}                            with `version` in place of the arguments
+#   {"version":TEXT}                            with the argument `version`
 #   {"size":BYTES,"p50":T,"p99":T,"mean":T}     half of a round trip
-#   {"size":BYTES,"messages":RATE,"cpu":T}      one way: messages a second, processor time a message costs
+#   {"size":BYTES,"messages":RATE,"cpu":T}      one way: messages a second, processor time of a message
 #
 # am-bench sets SIZES, TIME and WARM_UP (nanoseconds), AM_BENCH_CORES (near,far; `none` is not pinned).
 set -e
@@ -23,7 +23,7 @@ needs() {
     command -v "$1" >/dev/null || fail "$1 is not installed: scripts/setup --with-peers"
 }
 
-# version WORDS PROGRAM ARGUMENT...: WORDS and the first line with a digit that it prints.
+# version WORDS PROGRAM ARGUMENT...: print WORDS and the first line with a digit of the program's output.
 version() {
     words=$1
     shift
@@ -35,15 +35,15 @@ version() {
     printf '{"version":"%s%s"}\n' "$words" "$line"
 }
 
-# How often something that takes so many nanoseconds goes into a measurement.
+# often NANOSECONDS: how many operations of this length fill a measurement.
 often() {
     often=$(((TIME + $1 - 1) / $1))
     echo $((often < 10 ? 10 : often))
 }
 
-# A program that prints without end is stuck, and what is measured beside it is nothing.
+# A program that prints without end is stuck, and its figures are worthless.
 quiet() {
-    [ "$(wc -c <"$1")" -le $most ] || fail "$1: it was ended, since it printed more than 1 MiB"
+    [ "$(wc -c <"$1")" -le $most ] || fail "$1: it was killed because it printed more than 1 MiB"
 }
 
 # serve PORT PROGRAM ARGUMENT...: start it, and return once it listens.
@@ -57,14 +57,18 @@ serve() {
     # 0A is listening, and UDP has 07 instead.
     until grep -Eqs ":$port [0-9A-F]+:[0-9A-F]+ 0[7A] " $net/tcp $net/tcp6 $net/udp $net/udp6; do
         tries=$((tries + 1))
+        if [ ! -e "/proc/$server/exe" ]; then
+            # A server that floods dies when `head` has enough.
+            quiet server
+            fail "the server ended at once: $(tail -c 300 server)"
+        fi
         quiet server
-        [ -e "/proc/$server/exe" ] || fail "the server ended at once: $(tail -c 300 server)"
         [ $tries -lt 500 ] || fail "the server does not listen: $(tail -c 300 server)"
         sleep 0.01
     done
 }
 
-# client PROGRAM ARGUMENT...: run it to its end, then end the server. What it prints is in the file `client`.
+# client PROGRAM ARGUMENT...: run it to its end, then end the server. Its output is in the file `client`.
 client() {
     rm -f code
     { "$@" || echo $? >code; } 2>&1 </dev/null | head -c $((most + 1)) >client
@@ -76,12 +80,12 @@ client() {
     [ ! -e code ] || fail "it ended with $(cat code): $(tail -c 300 client)"
 }
 
-# figures PROGRAM: what it finds in `client`, an awk program that exits with 1 where that is nothing.
+# figures PROGRAM: print what an awk program finds in `client`. It exits with 1 if it finds nothing.
 figures() {
-    awk -v size="$size" "$1" client || fail "it printed what is not understood: \`$(tail -c 240 client)\`"
+    awk -v size="$size" "$1" client || fail "its output cannot be parsed: \`$(tail -c 240 client)\`"
 }
 
-# Processor time of all processes in here, of those that ended too, in hundredths of a second.
+# Processor time of all processes of the sandbox, ended ones too, in hundredths of a second.
 worked() {
     cat /proc/[0-9]*/stat 2>/dev/null | awk '{ sub(/.*\) /, ""); sum += $12 + $13 + $14 + $15 } END { print sum }'
 }

@@ -1,6 +1,6 @@
 /* Two tasks of a PVM with a direct route between them: the one that is started is
  * near, and starts the other on the host "beta". See measure.h. With AM_BENCH_SLEEP=1
- * they wait in the system instead of asking again and again. */
+ * they block in pvm_recv instead of polling. */
 #include "measure.h"
 
 #include <pvm3.h>

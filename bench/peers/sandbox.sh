@@ -1,25 +1,25 @@
-# Process 1 of a sandbox that am-bench makes with unshare(1): processes, mounts, System V memory and a host name of its own. When
-# this process ends the kernel kills all others in here, daemons too, and the mounts go with them.
+# Process 1 of a sandbox that am-bench makes with unshare(1), with its own processes, mounts, System V memory and host name. When
+# this process ends, the kernel kills all others of the sandbox, daemons too, and removes the mounts.
 #
-#   sh -c THIS sandbox JOB FAR [NAME TEXT]...   run `sh JOB` beside these files; FAR is the far side's network namespace
+#   sh -c THIS sandbox JOB FAR [NAME TEXT]...   write these files and run `sh JOB`; FAR is the far side's network namespace
 set -e
 trap 'exit 143' TERM
 exec 3<&0 </dev/null
-# The pipe's other end is am-bench's alone: it closes however am-bench ends.
+# Only am-bench has the other end of this pipe, so it closes when am-bench ends, in whatever way.
 { cat <&3; kill -TERM 1; } >/dev/null 2>&1 &
 exec 3<&-
 job=$1 far=$2
 shift 2
 
-# A program that writes without end fills this, not the machine.
+# A program that writes without end fills only this.
 mount -t tmpfs -o mode=1777,size=1g tmpfs /tmp
 mount -t tmpfs -o mode=1777,size=1g tmpfs /dev/shm
 cd /tmp
 if [ -n "$far" ]; then
-    # While /proc still shows the processes outside.
+    # Before /proc is replaced, which still shows the processes outside.
     : >far.net
     mount -c --bind "$far" far.net
-    # Some programs look for interfaces in /sys, which shows those of the network it was mounted in.
+    # Some programs look for interfaces in /sys, which shows those of the namespace where it was mounted.
     mount -t sysfs sysfs /sys
 fi
 mount -t proc proc /proc

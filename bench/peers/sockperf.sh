@@ -1,15 +1,15 @@
-# sockperf udp|tcp: its ping-pong halves round trips itself; its throughput counts what the sender handed over.
+# sockperf udp|tcp: its ping-pong halves round trips itself; its throughput counts messages that the sender handed over.
 . ./peer.sh
 case $1 in
 udp) tcp= ;;
 tcp) tcp=--tcp ;;
 *) version '' sockperf --version && exit ;;
 esac
-# From its own header to the longest datagram. Of those that fit the smallest, the middle one and the largest: each takes long.
+# Sizes from its own header to the longest datagram. Each takes long, so only the smallest, the middle and the largest are measured.
 fit=
 for size in $SIZES; do [ "$size" -lt 14 ] || [ "$size" -gt 65507 ] || fit="$fit $size"; done
 set -- $fit
-[ $# -gt 0 ] || fail 'no size that it takes: 14 to 65,507 bytes'
+[ $# -gt 0 ] || fail 'no size within its limits, 14 to 65,507 bytes'
 eval "set -- \$1 \${$(($# / 2 + 1))} \${$#}"
 before=
 for size; do

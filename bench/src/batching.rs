@@ -1,10 +1,10 @@
-//! How messages are handed over, and what may stand beside what.
+//! How messages are handed to the system, and which measurements may be compared.
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::Port;
+use crate::measure::Channel;
 use crate::plan::Bench;
-use crate::size::Cut;
+use crate::size::MessageLayout;
 
 /// How many messages the system gets at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,12 +14,11 @@ pub(crate) enum Batching {
     Single,
     /// Many with each; every message has a frame or datagram of its own. On a stream: many with each write.
     Bursts,
-    /// Many with each, and they share frames. On a stream: as many with each write as ours have in their frames.
+    /// Many with each, and they share frames. On a stream: as many with each write as `am` has in a frame.
     Shared,
 }
 
 impl Batching {
-    /// As in a sentence.
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Batching::Single => "one at a time",
@@ -28,39 +27,38 @@ impl Batching {
         }
     }
 
-    /// Of this port in this bench: a round trip has one message on its way, and a transfer is cut into frames that are full.
-    pub(crate) fn of(port: &dyn Port, bench: Bench) -> Batching {
+    /// The batching of a driver in a bench. A round trip has one message in flight; a transfer is cut into full frames.
+    pub(crate) fn of(channel: &dyn Channel, bench: Bench) -> Batching {
         match bench {
             Bench::Latency | Bench::Volley => Batching::Single,
             Bench::Bulk => Batching::Bursts,
-            Bench::Bandwidth | Bench::Rate => port.batching(),
+            Bench::Bandwidth | Bench::Rate => channel.batching(),
         }
     }
 }
 
 /// Why two measurements have no ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unequal {
-    /// Their messages have these sizes.
+pub(crate) enum Mismatch {
+    /// The sizes of their messages differ.
     Sizes(usize, usize),
-    /// Their messages were handed over so.
+    /// Their batching differs.
     Batching(Batching, Batching),
 }
 
-impl Unequal {
-    /// What is not equal of these two; `None` where a ratio says something of what carried them.
-    pub(crate) fn of(one: (Cut, Batching), other: (Cut, Batching)) -> Option<Unequal> {
+impl Mismatch {
+    /// What differs between two measurements; `None` if their ratio compares the drivers alone.
+    pub(crate) fn of(one: (MessageLayout, Batching), other: (MessageLayout, Batching)) -> Option<Mismatch> {
         if one.0.size != other.0.size {
-            return Some(Unequal::Sizes(one.0.size, other.0.size));
+            return Some(Mismatch::Sizes(one.0.size, other.0.size));
         }
-        (one.1 != other.1).then_some(Unequal::Batching(one.1, other.1))
+        (one.1 != other.1).then_some(Mismatch::Batching(one.1, other.1))
     }
 
-    /// The reason.
     pub(crate) fn words(self) -> String {
         match self {
-            Unequal::Sizes(one, other) => format!("messages of {one} B beside {other} B"),
-            Unequal::Batching(one, other) => format!("messages {} beside {}", one.words(), other.words()),
+            Mismatch::Sizes(one, other) => format!("messages of {one} B beside {other} B"),
+            Mismatch::Batching(one, other) => format!("messages {} beside {}", one.words(), other.words()),
         }
     }
 }
@@ -71,13 +69,13 @@ mod tests {
 
     #[test]
     fn only_equal_sizes_in_equal_batches_are_compared() {
-        let cut = |size| Cut { size, pieces: 1, piece: size, frames: 1, full: false };
-        let of = |size, batching| (cut(size), batching);
-        assert_eq!(Unequal::of(of(64, Batching::Bursts), of(64, Batching::Bursts)), None);
-        let sizes = Unequal::of(of(64_986, Batching::Bursts), of(1448, Batching::Bursts)).unwrap();
+        let layout = |size| MessageLayout { size, pieces: 1, piece: size, frames: 1, full: false };
+        let of = |size, batching| (layout(size), batching);
+        assert_eq!(Mismatch::of(of(64, Batching::Bursts), of(64, Batching::Bursts)), None);
+        let sizes = Mismatch::of(of(64_986, Batching::Bursts), of(1448, Batching::Bursts)).unwrap();
         assert_eq!(sizes.words(), "messages of 64986 B beside 1448 B");
-        let batching = Unequal::of(of(16, Batching::Shared), of(16, Batching::Bursts)).unwrap();
+        let batching = Mismatch::of(of(16, Batching::Shared), of(16, Batching::Bursts)).unwrap();
         assert_eq!(batching.words(), "messages several a frame beside one a frame, in bursts");
-        assert!(Unequal::of(of(64, Batching::Bursts), of(64, Batching::Single)).is_some());
+        assert!(Mismatch::of(of(64, Batching::Bursts), of(64, Batching::Single)).is_some());
     }
 }

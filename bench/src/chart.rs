@@ -1,4 +1,4 @@
-//! Pictures of curves, as SVG, by plotters.
+//! Plots of curves, as SVG.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::error::Error;
 
-/// One for each curve of a panel, which has as many at most.
+/// One for each curve of a panel; a panel has no more curves.
 pub(crate) const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -21,23 +21,23 @@ pub(crate) const COLOURS: [RGBColor; 8] = [
     RGBColor(122, 82, 48),
 ];
 
-const PALE: RGBColor = RGBColor(221, 221, 221);
+const MESH_COLOUR: RGBColor = RGBColor(221, 221, 221);
 const FONT: (&str, u32) = ("sans-serif", 16);
-/// Between the names at the ends of curves, from above.
-const APART: i32 = 15;
+/// The least distance between the names at the ends of curves.
+const MIN_NAME_DISTANCE: i32 = 15;
 
-/// One axis: of logarithms or not.
+/// One axis, linear or logarithmic.
 pub(crate) struct Axis<'a> {
-    /// Below it; nothing beside one that goes upwards.
+    /// Its title; empty for a vertical axis.
     pub(crate) name: &'a str,
     pub(crate) is_log: bool,
     pub(crate) range: (f64, f64),
-    /// Where it has labels.
+    /// The values that have labels.
     pub(crate) ticks: Vec<f64>,
     pub(crate) label: &'a dyn Fn(f64) -> String,
 }
 
-/// The same to plotters.
+/// An [`Axis`] as plotters takes it.
 #[derive(Clone)]
 struct Scale {
     is_log: bool,
@@ -70,14 +70,13 @@ impl Axis<'_> {
     }
 }
 
-/// Values over something.
 pub(crate) struct Curve {
     pub(crate) name: String,
     pub(crate) colour: RGBColor,
     pub(crate) points: Vec<(f64, f64)>,
-    /// Points of their own on it.
+    /// Marked points.
     pub(crate) dots: Vec<(f64, f64)>,
-    /// Upright lines: where, from, to.
+    /// Vertical bars: x, from, to.
     pub(crate) bars: Vec<(f64, f64, f64)>,
 }
 
@@ -92,11 +91,11 @@ pub(crate) enum Names {
 /// Curves with the same axes.
 pub(crate) struct Panel<'a> {
     pub(crate) title: String,
-    /// What is to the right, and what is upwards.
+    /// The horizontal axis, then the vertical one.
     pub(crate) axes: [Axis<'a>; 2],
     pub(crate) curves: Vec<Curve>,
     pub(crate) names: Names,
-    /// Places to the right where something begins, and what.
+    /// Marked places of the horizontal axis, and their labels.
     pub(crate) steps: Vec<(f64, String)>,
 }
 
@@ -104,10 +103,10 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Scale, Scale>>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
-/// The picture: rows of panels, each panel of this size, with a title above it all.
+/// The plot: rows of panels of one size, and a title above them.
 ///
 /// # Errors
-/// plotters does not draw it.
+/// plotters cannot draw it.
 pub(crate) fn svg(title: &str, rows: &[Vec<Panel<'_>>], (width, height): (u32, u32)) -> Result<String, Error> {
     let mut text = String::new();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(1);
@@ -139,7 +138,7 @@ impl Panel<'_> {
             .build_cartesian_2d(x.scale(), y.scale())?;
         let (of_x, of_y) = (|at: &f64| (x.label)(*at), |at: &f64| (y.label)(*at));
         let mut mesh = chart.configure_mesh();
-        mesh.disable_x_mesh().bold_line_style(PALE).x_desc(x.name).label_style(FONT);
+        mesh.disable_x_mesh().bold_line_style(MESH_COLOUR).x_desc(x.name).label_style(FONT);
         mesh.x_label_formatter(&of_x).y_label_formatter(&of_y);
         mesh.draw()?;
         self.mark_steps(area, &mut chart)?;
@@ -178,7 +177,7 @@ impl Panel<'_> {
     }
 }
 
-/// The name of each curve beside its end, and none on another.
+/// Write the name of each curve beside its end, so that no two overlap.
 fn name_ends(area: &Area<'_>, mut ends: Vec<((i32, i32), &Curve)>, (top, bottom): (i32, i32)) -> Drawn {
     ends.sort_by_key(|((_, y), _)| *y);
     let heights = apart(&ends.iter().map(|((_, y), _)| *y).collect::<Vec<_>>(), (top, bottom));
@@ -192,17 +191,17 @@ fn name_ends(area: &Area<'_>, mut ends: Vec<((i32, i32), &Curve)>, (top, bottom)
     Ok(())
 }
 
-/// Each height, from above, as near to what it was as the others let it.
+/// Move heights apart, each as little as possible. They are sorted from the top.
 fn apart(heights: &[i32], (top, bottom): (i32, i32)) -> Vec<i32> {
     let mut placed: Vec<i32> = Vec::new();
     for height in heights {
-        placed.push(placed.last().map_or(top, |above| above + APART).max(*height));
+        placed.push(placed.last().map_or(top, |above| above + MIN_NAME_DISTANCE).max(*height));
     }
-    // What went too far down pushes those above it up again.
+    // Move those that are below the bottom up again.
     let mut most = bottom;
     for height in placed.iter_mut().rev() {
         *height = most.min(*height);
-        most = *height - APART;
+        most = *height - MIN_NAME_DISTANCE;
     }
     placed
 }
@@ -215,7 +214,7 @@ mod tests {
     fn no_two_names_are_on_each_other() {
         for heights in [vec![50; 8], vec![299; 8], (0..8).collect(), vec![10, 200, 201]] {
             let placed = apart(&heights, (0, 300));
-            assert!(placed.windows(2).all(|two| two[1] - two[0] >= APART), "{placed:?}");
+            assert!(placed.windows(2).all(|two| two[1] - two[0] >= MIN_NAME_DISTANCE), "{placed:?}");
             assert!(placed.iter().all(|height| (0..=300).contains(height)), "{placed:?}");
         }
         assert_eq!(apart(&[50, 70], (0, 300)), [50, 70]);

@@ -1,47 +1,47 @@
-//! What a data message holds, and whether a message that arrived holds that.
+//! The content of data messages, and its check at the receiver.
 //!
-//! Both sides know the bytes of each message beforehand, so a sender that prepares its frames
-//! once still does so. The receiver compares the length of every message, and all bytes of one
-//! message in [`SHARE`]: every via is checked in the same way, and the check costs each the same.
+//! Both sides know the bytes of each message in advance, so a sender that prepares its frames once can still do so. The
+//! receiver compares the length of every message, and all bytes of one message in [`COMPARED_SHARE`]. Every driver is checked in
+//! the same way, at the same cost.
 
 use am_wire::frame::{ETHERNET, SMALLEST};
 
 use crate::measure::Arrived;
 
-/// The bytes of one message in so many are compared, now an earlier, now a later one of them: a fault may strike every
-/// second message, or one slot of a ring. Of a bulk transfer, one byte in so many.
-pub(crate) const SHARE: u64 = 16;
+/// All bytes of one message in this many are compared, at a position that varies: a fault may strike every second
+/// message, or one slot of a ring. Of a bulk transfer, one byte in this many is compared.
+pub(crate) const COMPARED_SHARE: u64 = 16;
 
-/// The bytes of messages that a sender makes in place, without a source to copy from.
-pub(crate) const MADE: u8 = 0xa5;
+/// The bytes of a message that its sender builds in place, without a source to copy from.
+pub(crate) const IN_PLACE_BYTE: u8 = 0xa5;
 
 /// The messages of one measurement, and the one that is arriving.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     bytes: Vec<u8>,
-    /// Messages that have arrived,
+    /// Messages that have arrived.
     seen: u64,
-    /// and the number of the one that is compared next.
+    /// The number of the next message that is compared.
     compared: u64,
-    /// Bytes of the next one that have arrived,
+    /// Bytes of the present message that have arrived.
     at: usize,
-    /// and whether one of them is wrong.
-    is_spoilt: bool,
+    /// Whether one of them is wrong.
+    is_wrong: bool,
 }
 
 impl Content {
-    /// Messages of so many bytes, no two of which in a row are alike. The first byte is 0, so
-    /// that a message differs from a note where both share a socket.
+    /// Messages of this size, without repetition in their bytes. The first byte is 0, which tells a message from a
+    /// control message on a shared socket.
     pub(crate) fn of(size: usize) -> Content {
         let mut bytes = vec![0; size];
-        Stream::new(size as u64, 0).fill(&mut bytes);
+        RandomBytes::new(size as u64, 0).fill(&mut bytes);
         bytes.iter_mut().take(1).for_each(|first| *first = 0);
         Content { bytes, ..Content::default() }
     }
 
-    /// Messages of so many bytes that are made in place.
-    pub(crate) fn made(size: usize) -> Content {
-        Content { bytes: vec![MADE; size], ..Content::default() }
+    /// Messages of this size that are built in place.
+    pub(crate) fn in_place(size: usize) -> Content {
+        Content { bytes: vec![IN_PLACE_BYTE; size], ..Content::default() }
     }
 
     /// The bytes of each message.
@@ -57,48 +57,48 @@ impl Content {
         &frame[ETHERNET..end]
     }
 
-    /// A message has arrived.
+    /// Count a whole message.
     #[inline]
     pub(crate) fn count(&mut self, message: &[u8], arrived: &mut Arrived) {
         self.piece(message);
         self.end(arrived);
     }
 
-    /// A piece of a message has arrived.
+    /// Compare a piece of a message.
     #[inline]
     pub(crate) fn piece(&mut self, piece: &[u8]) {
         if self.seen == self.compared {
-            self.is_spoilt |= self.bytes.get(self.at..self.at + piece.len()) != Some(piece);
+            self.is_wrong |= self.bytes.get(self.at..self.at + piece.len()) != Some(piece);
         }
         self.at += piece.len();
     }
 
-    /// Bytes of the message that are yet to come.
+    /// Bytes of the present message that have not arrived.
     #[inline]
     pub(crate) fn missing(&self) -> usize {
         self.bytes.len() - self.at
     }
 
-    /// The piece before was the last one.
+    /// Count the message that the last piece completed.
     #[inline]
     pub(crate) fn end(&mut self, arrived: &mut Arrived) {
         arrived.messages += 1;
         arrived.bytes += self.at as u64;
-        arrived.wrong += u64::from(self.is_spoilt || self.at != self.bytes.len());
+        arrived.wrong += u64::from(self.is_wrong || self.at != self.bytes.len());
         if self.seen == self.compared {
-            let share = self.seen / SHARE + 1;
-            self.compared = share * SHARE + mix(share) % SHARE;
+            let share = self.seen / COMPARED_SHARE + 1;
+            self.compared = share * COMPARED_SHARE + mix(share) % COMPARED_SHARE;
         }
-        (self.seen, self.at, self.is_spoilt) = (self.seen.wrapping_add(1), 0, false);
+        (self.seen, self.at, self.is_wrong) = (self.seen.wrapping_add(1), 0, false);
     }
 }
 
-/// Bytes that depend on a seed and a number.
-pub(crate) struct Stream(u64);
+/// A stream of bytes that depends on a seed and a number.
+pub(crate) struct RandomBytes(u64);
 
-impl Stream {
-    pub(crate) fn new(seed: u64, number: u64) -> Stream {
-        Stream(mix(seed.rotate_left(32) ^ mix(number)))
+impl RandomBytes {
+    pub(crate) fn new(seed: u64, number: u64) -> RandomBytes {
+        RandomBytes(mix(seed.rotate_left(32) ^ mix(number)))
     }
 
     /// The next eight.
@@ -107,7 +107,7 @@ impl Stream {
         (self.0 ^ self.0 >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9).to_be_bytes()
     }
 
-    /// As many as there is room for.
+    /// Fill `bytes`.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         for piece in bytes.chunks_mut(8) {
             piece.copy_from_slice(&self.next()[..piece.len()]);
@@ -117,7 +117,7 @@ impl Stream {
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Numbers that look like dice (splitmix64's last step).
+/// Scrambles a number (splitmix64's last step).
 pub(crate) fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(GOLDEN);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -129,7 +129,7 @@ pub(crate) fn mix(number: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// How many of these messages in a row are wrong.
+    /// The number of wrong messages.
     fn wrong(content: &mut Content, messages: impl IntoIterator<Item = Vec<u8>>) -> u64 {
         let mut arrived = Arrived::default();
         messages.into_iter().for_each(|message| content.count(&message, &mut arrived));
@@ -146,7 +146,7 @@ mod tests {
                 content.count(&longer[..length], &mut arrived);
             }
             let bytes = 4 * size as u64;
-            assert_eq!(arrived, Arrived { messages: 4, bytes, wrong: 2, note: None }, "{size}");
+            assert_eq!(arrived, Arrived { messages: 4, bytes, wrong: 2, control: None }, "{size}");
         }
     }
 
@@ -156,7 +156,7 @@ mod tests {
             let mut content = Content::of(1500);
             let mut spoilt = content.bytes().to_vec();
             spoilt[at] ^= 1;
-            assert_eq!(wrong(&mut content, vec![spoilt; 10 * SHARE as usize]), 10, "{at}");
+            assert_eq!(wrong(&mut content, vec![spoilt; 10 * COMPARED_SHARE as usize]), 10, "{at}");
         }
     }
 
@@ -186,7 +186,7 @@ mod tests {
             bytes[..99].chunks(cut).for_each(|piece| content.piece(piece));
             assert_eq!(content.missing(), 1);
             content.end(&mut arrived);
-            assert_eq!(arrived, Arrived { messages: 2, bytes: 199, wrong: 1, note: None });
+            assert_eq!(arrived, Arrived { messages: 2, bytes: 199, wrong: 1, control: None });
         }
     }
 

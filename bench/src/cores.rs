@@ -1,4 +1,4 @@
-//! Which core each side runs on.
+//! The core of each side.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use core_affinity::CoreId;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::side::Side;
+use crate::plan::Side;
 
-/// What is asked for: two cores, or one, or `none`.
+/// The value of `--cores`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum CoresArg {
     /// The last two.
@@ -16,18 +16,16 @@ pub(crate) enum CoresArg {
     Default,
     /// Not pinned.
     None,
-    /// This side alone.
+    /// One core, for this side.
     One(usize),
-    /// Near and far.
+    /// The near side's and the far side's.
     Two(usize, usize),
 }
 
 /// The cores of the two sides; `None` is not pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cores {
-    /// Of the side that asks.
     pub(crate) near: Option<usize>,
-    /// Of the side that answers.
     pub(crate) far: Option<usize>,
 }
 
@@ -38,7 +36,7 @@ fn usable() -> Vec<usize> {
     cores
 }
 
-/// Those that share the execution units of this one, itself included.
+/// The hardware threads of this core, itself included.
 fn siblings(core: usize) -> Vec<usize> {
     let file = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
     parse_list(&std::fs::read_to_string(file).unwrap_or_default())
@@ -55,7 +53,7 @@ fn parse_list(text: &str) -> Vec<usize> {
 }
 
 impl Cores {
-    /// The cores for both sides on one machine.
+    /// The cores of both sides on one machine.
     ///
     /// # Errors
     /// [`Error::NoCore`].
@@ -63,8 +61,8 @@ impl Cores {
         Cores::choose(asked, &usable(), siblings)
     }
 
-    /// The core for this side alone. Unless said, the one it would have with
-    /// both sides on this machine: they may be, in two namespaces.
+    /// The core of this side alone. The default is the core that it has with both sides on one machine: the other side
+    /// may be there, in another namespace.
     ///
     /// # Errors
     /// [`Error::NoCore`].
@@ -92,19 +90,19 @@ impl Cores {
             (CoresArg::None, _) => Cores { near: None, far: None },
             (CoresArg::Two(near, far), _) => Cores { near: Some(check(near, usable)?), far: Some(check(far, usable)?) },
             (CoresArg::One(near), _) => Cores { near: Some(check(near, usable)?), far: None },
-            // The last: the first are where interrupts and the rest of the system tend to be.
+            // The last ones: interrupts and the rest of the system tend to use the first.
             (CoresArg::Default, [others @ .., next, far]) => {
                 let siblings = siblings(*far);
                 let alone = others.iter().chain([next]).rev().find(|core| !siblings.contains(core));
                 Cores { near: Some(*alone.unwrap_or(next)), far: Some(*far) }
             }
-            // On a single core, two that spin must be able to make room for each other.
+            // On a single core, the two sides have to yield to each other.
             (CoresArg::Default, _) => Cores { near: None, far: None },
         })
     }
 
     /// In words.
-    pub(crate) fn spoken(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         match (self.near, self.far) {
             (Some(near), Some(far)) => format!("both sides pinned: near on core {near}, far on core {far}"),
             (Some(near), None) => format!("near side pinned to core {near}, far side not pinned"),
@@ -118,10 +116,10 @@ fn check(wanted: usize, usable: &[usize]) -> Result<usize, Error> {
     if usable.contains(&wanted) { Ok(wanted) } else { Err(Error::NoCore { wanted, usable: usable.to_vec() }) }
 }
 
-/// Pin the calling thread; returns the core that it runs on from now on.
+/// Pin the calling thread, and return its core.
 ///
 /// # Errors
-/// [`Error::NoCore`] where the system refuses.
+/// [`Error::NoCore`] if the system refuses.
 pub(crate) fn pin(core: Option<usize>) -> Result<Option<usize>, Error> {
     match core {
         Some(id) if !core_affinity::set_for_current(CoreId { id }) => {
@@ -131,7 +129,7 @@ pub(crate) fn pin(core: Option<usize>) -> Result<Option<usize>, Error> {
     }
 }
 
-/// What all threads of a process that live have spent on processors; `None` where the kernel does not tell.
+/// The processor time of all living threads of a process; `None` if the kernel does not tell.
 pub(crate) fn processor_time(process: u32) -> Option<Duration> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).ok()?.flatten();
     let times = tasks.filter_map(|task| {
@@ -182,7 +180,7 @@ mod tests {
     #[test]
     fn one_core_is_left_to_the_scheduler() {
         let cores = Cores::choose(CoresArg::Default, &[3], single).unwrap();
-        assert_eq!(cores.spoken(), "neither side pinned to a core");
+        assert_eq!(cores.words(), "neither side pinned to a core");
     }
 
     #[test]

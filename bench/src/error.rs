@@ -1,133 +1,123 @@
-//! What can go wrong, what to do about it, and the exit code that says so.
+//! What can fail, what the user can do about it, and the exit codes.
 
 use std::io;
 use std::time::Duration;
 
+use crate::driver::Driver;
 use crate::plan::Bench;
-use crate::via::Via;
 
-/// Why nothing, or not everything, was measured.
+/// Why not everything was measured.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The command line asks for something that does not go together.
+    /// The options contradict each other.
     #[error("{0}")]
     Usage(String),
-    /// A message that does not fit one frame.
+    /// A message does not fit one frame.
     #[error(
-        "{size} bytes do not fit one frame: {via} carries at most {most} here; take a smaller --size, `--size full`{}",
-        more(*via)
+        "{size} bytes do not fit one frame: {driver} carries at most {most}; give a smaller --size, `--size full`{}",
+        more(*driver)
     )]
     TooLarge {
-        /// By which via.
-        via: Via,
-        /// What was asked for.
+        driver: Driver,
+        /// The size of the message.
         size: usize,
-        /// What would go.
+        /// The limit.
         most: usize,
     },
-    /// A core that this process may not use, or that does not exist.
+    /// This process may not use the core, or it does not exist.
     #[error("no core {wanted} for this process: it may use {}", list(.usable))]
     NoCore {
-        /// What was asked for.
         wanted: usize,
-        /// What there is.
+        /// The cores that it may use.
         usable: Vec<usize>,
     },
-    /// The interfaces have no IP addresses that could talk to each other.
+    /// The interfaces have no IP addresses of the same kind.
     #[error(
         "the two interfaces have no IP addresses of the same kind{0}, which kernel UDP needs: `ip addr add ADDRESS/24 \
-         dev INTERFACE` on both machines, or leave udp out with `--via am,raw`"
+         dev INTERFACE` on both machines, or omit udp with `--driver am,raw`"
     )]
     NoIp(String),
     /// A capability is missing.
     #[error("not permitted: missing {missing}\n  run as root:           sudo {command}{grant}")]
     Capability {
-        /// Which are missing, and what they are for.
+        /// The missing ones, and what they are for.
         missing: String,
-        /// The command as it was given.
+        /// The command line.
         command: String,
-        /// Another way, on a line of its own; empty where there is none.
+        /// The command that grants them, on a line of its own; empty if there is none.
         grant: String,
     },
-    /// Something that the system does not have or does not let us use.
+    /// The system lacks something, or does not permit it.
     #[error("{0}")]
     Facility(String),
     /// An interface cannot be used for AF_XDP.
     #[error(transparent)]
     Open(#[from] am_afxdp::OpenError),
-    /// Namespaces or cables could not be made.
+    /// Namespaces or cables cannot be made.
     #[error(transparent)]
     Hosts(#[from] am_netns::HostError),
-    /// The operating system refused.
+    /// The operating system returned an error.
     #[error("{doing}: {source}")]
     System {
         /// What was tried.
         doing: &'static str,
-        /// What it said.
         source: io::Error,
     },
-    /// Nobody of that name answers.
+    /// No peer of that name answers.
     #[error(
-        "no peer {name} answered on {on} within {} s, {}: is `am-bench --serve --on ... --name {name}` running on the \
-         other machine, {}", .waited.as_secs(), others(.heard), meets(.on)
+        "no peer {name} answered on {on} within {} s; {}. Check that `am-bench --serve --on ... --name {name}` runs on \
+         the other machine, {}", .waited.as_secs(), others(.other_nodes), meets(.on)
     )]
     PeerUnknown {
-        /// Who was asked for.
+        /// The peer's name.
         name: String,
-        /// On which wire.
+        /// This side's transport.
         on: String,
-        /// How long.
+        /// How long this side waited.
         waited: Duration,
-        /// Who was heard there.
-        heard: Vec<String>,
+        /// The peers that sent beacons there.
+        other_nodes: Vec<String>,
     },
-    /// The far side said no.
+    /// The far side refused the plan.
     #[error("the far side refused: {0}")]
     Refused(String),
     /// The far side does not answer, or no longer.
-    #[error("the far side was lost: {doing} by {via}, nothing was heard of it for {} ms", .silence.as_millis())]
+    #[error("the far side was lost: {doing} with {driver}, this side received nothing for {} ms", .silence.as_millis())]
     Silent {
-        /// What it was asked.
+        /// What this side was doing.
         doing: &'static str,
-        /// By which via.
-        via: Via,
+        driver: Driver,
         /// For how long.
         silence: Duration,
     },
-    /// Its node has gone.
+    /// The far side's node is gone.
     #[error("the far side was lost: {0}")]
     Lost(String),
-    /// Not every message arrived once, as it was sent.
+    /// Not every message arrived exactly once and unchanged.
     #[error("{0}")]
-    Torture(String),
-    /// Messages arrived with another length or content than they were sent with.
+    Stress(String),
+    /// Messages arrived with another length or content than was sent.
     #[error(
-        "{wrong} messages by {via} arrived with wrong content or length ({bench}, {size} bytes; one in 16 was compared \
-         byte by byte): something between the two sides cuts or changes them, so no figure of this via holds; try a \
-         smaller --size, another --xdp mode or, with --hosts, a smaller --mtu to find what does"
+        "{wrong} messages of {driver} arrived with wrong content or length ({bench}, {size} bytes; one in 16 was compared \
+         byte by byte): something between the two sides cuts or changes them, so no figure of this driver is valid; to find \
+         the cause, try a smaller --size, another --xdp mode or, with --hosts, a smaller --mtu"
     )]
     Wrong {
-        /// By which via.
-        via: Via,
-        /// What was measured.
+        driver: Driver,
         bench: Bench,
-        /// Bytes that a message has.
         size: usize,
-        /// How many were found, at both sides.
+        /// The number of such messages, on both sides.
         wrong: u64,
     },
-    /// The near side has said that it leaves.
-    #[error("the near side gave up before the end")]
+    /// The near side left early.
+    #[error("the near side left before the end")]
     GivenUp,
-    /// The process at the other end is gone.
+    /// The process of the other side is gone.
     #[error("the other side's process has ended: {0}")]
     PeerGone(String),
-    /// Asked to stop by a signal.
+    /// A signal arrived.
     #[error("interrupted")]
-    Interrupted {
-        /// The signal's number.
-        signal: i32,
-    },
+    Interrupted { signal: i32 },
 }
 
 impl Error {
@@ -136,7 +126,12 @@ impl Error {
         move |source| Error::System { doing, source }
     }
 
-    /// What the process ends with; documented in `--help`.
+    /// The other process ended.
+    pub(crate) fn gone() -> Error {
+        Error::PeerGone("it was killed, or printed its error above".to_owned())
+    }
+
+    /// The exit code of the process, as `--help` documents it.
     pub(crate) fn exit_code(&self) -> u8 {
         use am_netns::HostError::{MissingTool, NotPermitted};
         match self {
@@ -150,30 +145,30 @@ impl Error {
     }
 }
 
-fn more(via: Via) -> &'static str {
-    match via {
-        Via::Am => ", or a framing that costs less",
-        Via::Raw | Via::Udp | Via::Cacheline | Via::Row(_) => "",
+fn more(driver: Driver) -> &'static str {
+    match driver {
+        Driver::Am => ", or a framing that costs less",
+        Driver::Raw | Driver::Udp | Driver::Cacheline | Driver::Row(_) => "",
     }
 }
 
 fn others(names: &[String]) -> String {
     if names.is_empty() {
-        "and nobody else was heard".to_owned()
+        "no other node was seen there".to_owned()
     } else {
-        format!("but heard were: {}", names.join(", "))
+        format!("other nodes there: {}", names.join(", "))
     }
 }
 
-/// What else two sides need to meet on this transport.
+/// What else both sides need in order to meet on this transport.
 fn meets(on: &str) -> &'static str {
     match on.split(':').next() {
         Some("udp" | "tcp") if !on.contains("peer=") => {
-            "and who told either where the other is? Add its place to --on: `,peer=IP:PORT`"
+            "and tell one side the address of the other: add `,peer=IP:PORT` to its --on"
         }
-        Some("udp" | "tcp") => "and at the place that `peer=` says?",
-        Some("shm") => "and are both on one machine, with the same name behind `shm:`?",
-        _ => "and are both on one wire?",
+        Some("udp" | "tcp") => "at the address that `peer=` gives",
+        Some("shm") => "and that both are on one machine, with the same name after `shm:`",
+        _ => "and that both are on one wire",
     }
 }
 
@@ -196,21 +191,21 @@ mod tests {
 
     #[test]
     fn a_peer_that_is_missing_says_who_is_there_and_what_to_do() {
-        let text = |on: &str, heard: &[&str]| {
-            let heard = heard.iter().map(|name| (*name).to_owned()).collect();
-            Error::PeerUnknown { name: "beta".into(), on: on.into(), waited: Duration::from_secs(10), heard }
+        let text = |on: &str, other_nodes: &[&str]| {
+            let other_nodes = other_nodes.iter().map(|name| (*name).to_owned()).collect();
+            Error::PeerUnknown { name: "beta".into(), on: on.into(), waited: Duration::from_secs(10), other_nodes }
                 .to_string()
         };
-        assert!(text("udp:10.0.0.1:7000", &[]).contains("nobody else was heard"));
-        assert!(text("udp:10.0.0.1:7000", &[]).ends_with("`,peer=IP:PORT`"));
-        assert!(text("udp:10.0.0.1:7000,peer=10.0.0.2:7000", &["gamma"]).ends_with("the place that `peer=` says?"));
-        assert!(text("xdp:eth1", &["gamma", "delta"]).contains("but heard were: gamma, delta"));
-        assert!(text("xdp:eth1", &[]).ends_with("on one wire?"));
+        assert!(text("udp:10.0.0.1:7000", &[]).contains("no other node was seen"));
+        assert!(text("udp:10.0.0.1:7000", &[]).contains("add `,peer=IP:PORT`"));
+        assert!(text("udp:10.0.0.1:7000,peer=10.0.0.2:7000", &["gamma"]).ends_with("the address that `peer=` gives"));
+        assert!(text("xdp:eth1", &["gamma", "delta"]).contains("other nodes there: gamma, delta"));
+        assert!(text("xdp:eth1", &[]).ends_with("on one wire"));
     }
 
     #[test]
     fn a_size_that_does_not_fit_says_what_would() {
-        let error = Error::TooLarge { via: Via::Udp, size: 1500, most: 1472 };
+        let error = Error::TooLarge { driver: Driver::Udp, size: 1500, most: 1472 };
         assert!(error.to_string().contains("udp carries at most 1472"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! The command line's grammar, with a help for each command that offers what it takes.
+//! The grammar of the command line. The help of each command shows the options that it takes.
 
 use std::io::{ErrorKind, Write, stdout};
 
@@ -7,46 +7,47 @@ use clap::{Arg, Command, CommandFactory, FromArgMatches};
 use crate::cli::Cli;
 use crate::error::Error;
 
-/// What the demonstration decides itself.
+/// The demonstration chooses these itself.
 const NOT_FOR_DEMO: [&str; 7] = ["hosts", "serve", "peer", "on", "name", "mtu", "trace"];
 
-/// The ablation has rows and sizes of its own.
-const NOT_FOR_ABLATION: [&str; 3] = ["via", "size", "trace"];
+/// The ablation has its own rows and sizes.
+const NOT_FOR_ABLATION: [&str; 3] = ["driver", "size", "trace"];
 
-/// So has the torture, and no rounds; both sides are here.
-const NOT_FOR_TORTURE: [&str; 10] =
-    ["serve", "peer", "on", "name", "via", "size", "rounds", "time", "warm_up", "trace"];
+/// `stress` has its own messages, and no rounds; both sides are here.
+const NOT_FOR_STRESS: [&str; 10] =
+    ["serve", "peer", "on", "name", "driver", "size", "rounds", "time", "warm_up", "trace"];
 
-/// Both rows of what comes back are ours, and both sides are here.
-const NOT_FOR_BOUNCE: [&str; 7] = ["serve", "peer", "on", "name", "via", "bundles", "trace"];
+/// Both rows of `bounce` are ours, and both sides are here.
+const NOT_FOR_BOUNCE: [&str; 7] = ["serve", "peer", "on", "name", "driver", "coalesce", "trace"];
 
-/// So has the comparison, on hosts of its own.
-const NOT_FOR_COMPARE: [&str; 8] = ["hosts", "serve", "peer", "on", "name", "via", "bundles", "trace"];
+/// The comparison has its own rows and hosts.
+const NOT_FOR_COMPARE: [&str; 8] = ["hosts", "serve", "peer", "on", "name", "driver", "coalesce", "trace"];
 
-/// What an option means for one command, where that is not what it means for most: command, option, help.
-const MEANS: [(&str, &str, &str); 12] = [
+/// The help of options with another meaning for one command: command, option, help.
+const OWN_HELP: [(&str, &str, &str); 12] = [
     ("latency", "size", "Payload bytes of a message (64K, 1M), or `full` for as many as a frame holds [default: 16]"),
     ("latency", "time", "Length of one measurement [default: 0.25]"),
     ("rate", "size", "Payload bytes of a message, or `full` for as many as a frame holds [default: 64]"),
     ("rate", "time", "Length of one measurement [default: 0.25]"),
     ("bandwidth", "time", "Length of one measurement [default: 0.25; with --sweep 0.05]"),
-    ("compare", "rounds", "How often each peer has its turn; ratios are medians over the rounds [default: 3]"),
+    ("compare", "rounds", "How many turns each peer takes; ratios are medians over these rounds [default: 3]"),
     ("compare", "time", "Length of one measurement [default: 0.1]"),
     ("compare", "size", "Bytes of a message (64K, 1M) [default: 8,64,512,4K,32K,256K,1M]"),
     ("compare", "mtu", "MTU of the veth pair, 140 to 65535 [default: 1500]"),
     ("ablation", "time", "Length of one measurement [default: 0.05]"),
-    ("bounce", "hosts", "Both hosts on this machine: any but loopback [default: veth]"),
-    ("torture", "hosts", "Both hosts on this machine, two processes: any but loopback and sim [default: veth]"),
+    ("bounce", "hosts", "Run both hosts on this machine: any but loopback [default: veth]"),
+    ("stress", "hosts", "Run both hosts on this machine, as two processes: any but loopback and sim [default: veth]"),
 ];
 
-/// The near side says what is measured, and how much.
-const NOT_FOR_SERVE: [&str; 13] =
-    ["hosts", "serve", "peer", "mtu", "via", "size", "bundles", "rounds", "time", "warm_up", "json", "save", "trace"];
+/// The near side chooses what to measure.
+const NOT_FOR_SERVE: [&str; 13] = [
+    "hosts", "serve", "peer", "mtu", "driver", "size", "coalesce", "rounds", "time", "warm_up", "json", "save", "trace",
+];
 
-/// What the user said; where that has no sense, or asks for help, the exit code once it was answered.
+/// Parse the command line. If it is wrong, or asks for help, print the answer and return the exit code.
 ///
 /// # Errors
-/// The help could not be written, as on a full disk.
+/// The help cannot be written, as on a full disk.
 pub(crate) fn read() -> Result<Result<Cli, u8>, Error> {
     match grammar().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => Ok(Ok(cli)),
@@ -54,11 +55,11 @@ pub(crate) fn read() -> Result<Result<Cli, u8>, Error> {
     }
 }
 
-/// Say what is wrong, or the help that was asked for.
+/// Print the error, or the help.
 fn answer(error: &clap::Error) -> Result<u8, Error> {
     let code = u8::try_from(error.exit_code()).unwrap_or(2);
     match error.print().and_then(|()| stdout().flush()) {
-        // Whoever read it has gone; and what cannot be said on standard error cannot be said.
+        // The reader is gone; or standard error, which fails, is the only place for an error.
         Err(why) if why.kind() != ErrorKind::BrokenPipe && !error.use_stderr() => {
             Err(Error::System { doing: "writing the help", source: why })
         }
@@ -66,8 +67,8 @@ fn answer(error: &clap::Error) -> Result<u8, Error> {
     }
 }
 
-/// An option stands for every command that has none of the same name. Those that
-/// are hidden still parse, so that they can be refused with a reason.
+/// An option is valid for every command unless the command has its own of that name. Hidden options still parse, so
+/// that a command can refuse them with a reason.
 fn grammar() -> Command {
     let grammar = Cli::command();
     let hidden = |names: &[&str]| -> Vec<Arg> {
@@ -79,10 +80,10 @@ fn grammar() -> Command {
         ("ablation", hidden(&NOT_FOR_ABLATION)),
         ("compare", hidden(&NOT_FOR_COMPARE)),
         ("bounce", hidden(&NOT_FOR_BOUNCE)),
-        ("torture", hidden(&NOT_FOR_TORTURE)),
+        ("stress", hidden(&NOT_FOR_STRESS)),
         ("serve", hidden(&NOT_FOR_SERVE)),
     ];
-    let means = MEANS.iter().flat_map(|(name, id, help)| {
+    let means = OWN_HELP.iter().flat_map(|(name, id, help)| {
         let options = grammar.get_arguments().filter(|option| option.get_id() == *id);
         options.map(|option| (*name, vec![option.clone().help(*help)]))
     });
@@ -99,7 +100,7 @@ mod tests {
         grammar().debug_assert();
     }
 
-    /// Whether a command's help has an option.
+    /// Whether a command's help shows an option.
     fn offers(command: &str, option: &str) -> bool {
         let line = ["am-bench", command, "--help"];
         let help = grammar().try_get_matches_from(line).unwrap_err().to_string();
@@ -119,8 +120,8 @@ mod tests {
             ("compare", "[default: 3]", "[default: 9]"),
             ("compare", "[default: 0.1]", "0.25"),
             ("latency", "[default: 16]", "rate 64"),
-            ("torture", "any but loopback and sim", "Both hosts on this machine ["),
-            ("torture", "there is no --time", "Length of one measurement"),
+            ("stress", "any but loopback and sim", "Both hosts on this machine ["),
+            ("stress", "there is no --time", "Length of one measurement"),
         ] {
             assert!(help(command).contains(says) && !help(command).contains(not), "{command}: {}", help(command));
         }
@@ -129,9 +130,12 @@ mod tests {
     #[test]
     fn a_command_offers_what_it_takes() {
         for (command, refused) in [
-            ("bounce", &["--serve", "--peer", "--on", "--name", "--via", "--bundles"][..]),
-            ("torture", &["--peer", "--via", "--size", "--rounds", "--time", "--warm-up"]),
-            ("serve", &["--hosts", "--peer", "--mtu", "--via", "--size", "--bundles", "--rounds", "--time", "--json"]),
+            ("bounce", &["--serve", "--peer", "--on", "--name", "--driver", "--coalesce"][..]),
+            ("stress", &["--peer", "--driver", "--size", "--rounds", "--time", "--warm-up"]),
+            (
+                "serve",
+                &["--hosts", "--peer", "--mtu", "--driver", "--size", "--coalesce", "--rounds", "--time", "--json"],
+            ),
         ] {
             assert!(offers(command, "--cores") && offers("latency", refused[0]), "{command}");
             assert_eq!(refused.iter().find(|option| offers(command, option)), None, "{command}");
@@ -148,7 +152,7 @@ mod tests {
         for line in [
             "am-bench --hosts veth demo",
             "am-bench demo --hosts veth",
-            "am-bench --via am ablation",
+            "am-bench --driver am ablation",
             "am-bench ablation --size 16",
         ] {
             let matches = grammar().try_get_matches_from(line.split_whitespace()).unwrap();

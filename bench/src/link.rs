@@ -1,26 +1,24 @@
-//! Opens vias on an interface.
+//! Opens drivers on an interface.
 
 use std::time::{Duration, Instant};
 
 use am_afxdp::{Interface, OpenError, Options, Xdp};
 use am_api::{Idle, Node};
 
+use crate::ablation::Row;
 use crate::ablation::bare::Bare;
-use crate::ablation::gather::Gather;
 use crate::ablation::queues::Queues;
-use crate::ablation::row::Row;
-use crate::ablation::tcp::Tcp;
+use crate::ablation::tcp::{Tcp, WriteBatching};
+use crate::driver::Driver;
+use crate::driver::am::{Am, node_that};
+use crate::driver::raw::RawChannel;
+use crate::driver::sleeping::Sleeping;
+use crate::driver::udp::Udp;
 use crate::error::Error;
-use crate::measure::Port;
-use crate::place;
-use crate::plan::{How, Place};
-use crate::session::{Link, Placed};
-use crate::side::Side;
-use crate::via::Via;
-use crate::via::am::{Am, node_that};
-use crate::via::raw::RawPort;
-use crate::via::sleeping::Sleeping;
-use crate::via::udp::Udp;
+use crate::measure::Channel;
+use crate::plan::{DriverOptions, Side, SideInfo};
+use crate::session::{Link, LocatedLink};
+use crate::side_info;
 use crate::watch::Watch;
 
 /// One side of a wire between two interfaces.
@@ -36,37 +34,37 @@ impl InterfaceLink {
     /// The side on this interface of the calling thread's host, for a node called `name`.
     ///
     /// # Errors
-    /// The interface is not there, or cannot be used.
+    /// The interface does not exist, or cannot be used.
     pub(crate) fn new(side: Side, name: &str, interface: &str, core: Option<usize>) -> Result<InterfaceLink, Error> {
         let interface = Interface::find(interface)?;
         Ok(InterfaceLink { side, interface, name: name.to_owned(), core })
     }
 
-    /// A node of ours on the interface, alone, that measures nothing: it sleeps while nothing comes.
+    /// Open a node on the interface that measures nothing. It sleeps while it is idle.
     ///
     /// # Errors
-    /// What is in the way.
-    pub(crate) fn node(&self, how: How, watch: &Watch) -> Result<Node, Error> {
+    /// Why it cannot be opened.
+    pub(crate) fn node(&self, how: DriverOptions, watch: &Watch) -> Result<Node, Error> {
         node_that(Idle::default(), &self.name, how, Box::new(self.transport(how, watch)?))
     }
 
-    fn transport(&self, how: How, watch: &Watch) -> Result<Xdp, Error> {
+    fn transport(&self, how: DriverOptions, watch: &Watch) -> Result<Xdp, Error> {
         let options = Options { attach: how.xdp.attach(), ..Options::new(&self.interface.name) };
         once_free(watch, || Ok(am_afxdp::open(&options)?))
     }
 
-    /// What this side is called, and its interface.
+    /// The names of the node and of its interface.
     pub(crate) fn names(&self) -> (&str, &str) {
         (&self.name, &self.interface.name)
     }
 
-    fn udp(&self, peer: &Place, watch: &Watch) -> Result<Udp, Error> {
+    fn udp(&self, peer: &SideInfo, watch: &Watch) -> Result<Udp, Error> {
         let Interface { name, driver, mtu, .. } = &self.interface;
         let open = || Udp::open(self.side, name, peer.carries(*mtu), (&self.here()?, peer), format!("{driver} kernel"));
         once_free(watch, open)
     }
 
-    fn row(&self, row: Row, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
+    fn row(&self, row: Row, peer: &SideInfo, how: DriverOptions, watch: &Watch) -> Result<Box<dyn Channel>, Error> {
         if row.is_kernel() {
             return self.kernel(row, peer, how, watch);
         }
@@ -75,59 +73,67 @@ impl InterfaceLink {
             let xdp = transport.mode().attach.name();
             return Ok(Box::new(Queues::new(transport, peer.link(), row).by_xdp(xdp).carrying(peer)));
         }
-        let raw = once_free(watch, || RawPort::open(&self.interface, how.xdp, peer))?;
+        let raw = once_free(watch, || RawChannel::open(&self.interface, how.xdp, peer))?;
         Ok(Box::new(Bare::new(raw, row)))
     }
 
-    fn kernel(&self, row: Row, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
+    fn kernel(&self, row: Row, peer: &SideInfo, how: DriverOptions, watch: &Watch) -> Result<Box<dyn Channel>, Error> {
         if row == Row::UdpSleeping {
             return Ok(Box::new(Sleeping::new(self.udp(peer, watch)?)));
         }
         let (mtu, mode) = (peer.carries(self.interface.mtu), format!("{} kernel", self.interface.driver));
-        let gather = if row == Row::TcpNagle { Gather::Kernel } else { Gather::like_ours(how) };
-        let tcp = Tcp::open((self.side, gather), &self.interface.name, mtu, (&self.here()?, peer), mode, watch)?;
+        let write_batching = if row == Row::TcpNagle { WriteBatching::Kernel } else { WriteBatching::like_ours(how) };
+        let tcp =
+            Tcp::open((self.side, write_batching), &self.interface.name, mtu, (&self.here()?, peer), mode, watch)?;
         Ok(if row == Row::TcpSleeping { Box::new(Sleeping::new(tcp)) } else { Box::new(tcp) })
     }
 
-    fn am(&self, peer: &Place, how: How, watch: &Watch) -> Result<Am, Error> {
+    fn am(&self, peer: &SideInfo, how: DriverOptions, watch: &Watch) -> Result<Am, Error> {
         let transport = self.transport(how, watch)?;
         let xdp = transport.mode().attach.name();
         Ok(Am::over(transport, self.side, &self.name, peer, how, watch)?.by_xdp(xdp))
     }
 }
 
-/// The socket of the via before may keep its queue for a moment after it was
-/// closed, and on a busy machine for longer. A NIC whose link came back a moment
-/// ago may not use its IPv6 address yet.
-const RELEASED: Duration = Duration::from_secs(3);
+/// The socket of the driver before may keep its queue for a moment after it was closed, on a busy machine for longer. A
+/// NIC whose link has just come up cannot use its IPv6 address yet.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Open, and again while the queue is in use, or an address not yet.
+/// Open; try again while the queue is in use, or an address is not usable yet.
 pub(crate) fn once_free<T>(watch: &Watch, mut open: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     let begin = Instant::now();
     loop {
         match open() {
-            Err(Error::Open(OpenError::Busy { .. }) | Error::NoIp(_)) if begin.elapsed() < RELEASED => watch.check()?,
+            Err(Error::Open(OpenError::Busy { .. }) | Error::NoIp(_)) if begin.elapsed() < RELEASE_TIMEOUT => {
+                watch.check()?
+            }
             result => return result,
         }
     }
 }
 
-impl Placed for InterfaceLink {
-    fn here(&self) -> Result<Place, Error> {
-        place::here(&self.name, &Interface::find(&self.interface.name)?, self.core)
+impl LocatedLink for InterfaceLink {
+    fn here(&self) -> Result<SideInfo, Error> {
+        side_info::here(&self.name, &Interface::find(&self.interface.name)?, self.core)
     }
 }
 
 impl Link for InterfaceLink {
-    fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
-        // A server lives longer than its interface's MTU and address.
+    fn open(
+        &mut self,
+        driver: Driver,
+        peer: &SideInfo,
+        how: DriverOptions,
+        watch: &Watch,
+    ) -> Result<Box<dyn Channel>, Error> {
+        // The interface of a server may get another MTU or address.
         self.interface = Interface::find(&self.interface.name)?;
-        Ok(match via {
-            Via::Am => Box::new(self.am(peer, how, watch)?),
-            Via::Raw => Box::new(once_free(watch, || RawPort::open(&self.interface, how.xdp, peer))?),
-            Via::Udp => Box::new(self.udp(peer, watch)?),
-            Via::Row(row) => self.row(row, peer, how, watch)?,
-            Via::Cacheline => return Err(Error::Usage("--via cacheline is for --hosts shm".to_owned())),
+        Ok(match driver {
+            Driver::Am => Box::new(self.am(peer, how, watch)?),
+            Driver::Raw => Box::new(once_free(watch, || RawChannel::open(&self.interface, how.xdp, peer))?),
+            Driver::Udp => Box::new(self.udp(peer, watch)?),
+            Driver::Row(row) => self.row(row, peer, how, watch)?,
+            Driver::Cacheline => return Err(Error::Usage("--driver cacheline is for --hosts shm".to_owned())),
         })
     }
 }

@@ -3,25 +3,24 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The share of frames that is lost, in thousandths of a per cent.
+/// A share of frames, in thousandths of a per cent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Loss(pub(crate) u16);
 
 impl Loss {
-    /// None is.
+    /// No losses.
     pub(crate) const NONE: Loss = Loss(0);
 
-    /// Thousandths of a per cent in all there are.
+    /// Thousandths of a per cent in the whole.
     const ALL: u64 = 100_000;
 
-    /// In per cent.
     pub(crate) fn per_cent(self) -> f64 {
         f64::from(self.0) / 1e3
     }
 
-    /// Whether a number drawn from all of 32 bits says that a frame is lost.
+    /// Whether a random number of 32 bits selects its frame to be lost.
     #[inline]
-    pub(crate) fn strikes(self, drawn: u32) -> bool {
+    pub(crate) fn selects(self, drawn: u32) -> bool {
         u64::from(drawn) * Self::ALL < u64::from(self.0) << 32
     }
 }
@@ -42,7 +41,7 @@ impl FromStr for Loss {
     }
 }
 
-/// Wherever a share can be said it is in per cent, with the sign or without.
+/// Parses a percentage, with or without the sign.
 pub(crate) fn per_cent(text: &str) -> Option<f64> {
     text.strip_suffix('%').unwrap_or(text).trim_end().parse().ok()
 }
@@ -63,7 +62,7 @@ mod tests {
 
     #[test]
     fn as_many_are_struck_as_it_says() {
-        let struck = |loss: Loss| (0..=u16::MAX).filter(|&high| loss.strikes(u32::from(high) << 16)).count();
+        let struck = |loss: Loss| (0..=u16::MAX).filter(|&high| loss.selects(u32::from(high) << 16)).count();
         assert_eq!((struck(Loss::NONE), struck(Loss(1000)), struck(Loss(50_000))), (0, 656, 32768));
     }
 }

@@ -1,13 +1,13 @@
-//! **Round trip, bandwidth and message rate** of active messages, beside what
-//! the machine can do (bare AF_XDP) and what it does without us (kernel UDP).
+//! **Round trip, bandwidth and message rate** of active messages, compared with the limit of the machine (bare AF_XDP)
+//! and with kernel UDP.
 //!
 //! ```text
-//!   near side: drives, times, reports            far side: answers, counts
+//!   near side: sends, times, reports             far side: answers, counts
 //!  ┌──────────────────────────────────┐         ┌─────────────────────────┐
 //!  │ cli ─▶ deploy ─▶ session ────────┼─ plan ─▶┼─▶ serve                 │
 //!  │                     │            │         │     │                   │
 //!  │           measure::{latency,     │         │     │                   │
-//!  │           throughput} ─▶ Port    │         │   measure::far ─▶ Port  │
+//!  │      throughput} ─▶ Channel      │         │  measure::far ─▶ Channel│
 //!  │                     │    am ═════╪═ frames ╪════ am                  │
 //!  │      stats ◀────────┘    raw ════╪═════════╪════ raw                 │
 //!  │        │                 udp ════╪═════════╪════ udp                 │
@@ -15,10 +15,10 @@
 //!  └──────────────────────────────────┘         └─────────────────────────┘
 //! ```
 //!
-//! The vias take turns, in rounds, in one run; each is opened alone on the
-//! wire and measured by the same loops. Ratios are taken within a round.
+//! A *driver* is what carries the messages: `am`, `raw` and so on. The drivers take turns, in rounds, in one run. Each
+//! has the wire to itself while it is open, and the same loops measure all of them. Ratios are taken within a round.
 //!
-//! Read first: `measure/mod.rs` (what a measurement is), then `session.rs`.
+//! Read first: `measure/mod.rs` (one measurement), then `session.rs` (all measurements of a run).
 #![forbid(unsafe_code)]
 
 mod ablation;
@@ -31,30 +31,27 @@ mod content;
 mod cores;
 mod demo;
 mod deploy;
+mod driver;
 mod error;
 mod grammar;
-mod limits;
 mod link;
 mod loss;
 mod measure;
 mod named;
-mod names;
 mod origin;
 mod out;
-mod place;
 mod plan;
 mod progress;
 mod report;
 mod rights;
 mod serve;
 mod session;
-mod side;
+mod side_info;
 mod size;
 mod stats;
+mod stress;
 mod sweep;
-mod torture;
 mod values;
-mod via;
 mod watch;
 
 use std::fs::{self, File};
@@ -63,21 +60,20 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use ablation::Ablation;
-use cli::{Cli, Options, Switch, Task, Where};
+use cli::{Cli, Options, Switch, Task, Topology};
 use cores::Cores;
-use deploy::wire::Way;
+use deploy::machines::Target;
+use driver::Driver;
 use error::Error;
 use loss::Loss;
 use origin::Origin;
-use plan::{Bench, FramingArg, How};
+use plan::{Bench, DriverOptions, FramingArg, Side};
 use progress::Progress;
 use report::Report;
 use serde_json::Value;
 use session::{Order, Session};
-use side::Side;
 use size::Size;
 use sweep::Sweep;
-use via::Via;
 use watch::Watch;
 
 fn main() -> ExitCode {
@@ -88,7 +84,7 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            out::note(&error.to_string());
+            out::status(&error.to_string());
             ExitCode::from(error.exit_code())
         }
     }
@@ -98,11 +94,13 @@ fn run(cli: &Cli) -> Result<(), Error> {
     let watch = Watch::signals()?;
     let options = &cli.options;
     match cli.task()? {
-        Task::Measure(benches, place) => print(measure(&benches, &place, options, A_QUARTER, &watch)?, &place, options),
+        Task::Measure(benches, place) => {
+            print(measure(&benches, &place, options, DEFAULT_TIME, &watch)?, &place, options)
+        }
         Task::Loss(bench, losses, place, plot) => lose((bench, losses), &place, plot.as_deref(), options, &watch),
         Task::Sweep(place, plot) => sweep(&place, plot.as_deref(), options, &watch),
         Task::Compare(wanted) => {
-            rights::check(true, &[Via::Am])?;
+            rights::check(true, &[Driver::Am])?;
             compare::run(&wanted, options, &watch)
         }
         Task::Ablation(place) => ablate(&place, options, &watch),
@@ -114,100 +112,102 @@ fn run(cli: &Cli) -> Result<(), Error> {
         Task::Serve(on) => {
             rights_on(&on)?;
             let core = Cores::own(options.cores.unwrap_or_default(), Side::Far)?;
-            // Each plan says how its vias are opened; this is for listening.
+            // These options are for listening. Each plan has those of its drivers.
             let how = options.how(FramingArg::Auto);
-            deploy::wire::serve((&options.node_name(), &on, core), how, &watch)
+            deploy::machines::serve((&options.node_name(), &on, core), how, &watch)
         }
         Task::Demo => demo::show(options, &watch),
-        Task::Torture(args, place) => {
+        Task::Stress(args, place) => {
             let sides = place.sides()?;
             let cores = Cores::both(options.cores.unwrap_or_default())?;
-            let how = How { bundles: options.bundles != Some(Switch::Off), ..options.how(FramingArg::Bare) };
-            torture::run(&args, how, (&sides, &place), cores, options, &watch)
+            let how =
+                DriverOptions { coalesce: options.coalesce != Some(Switch::Off), ..options.how(FramingArg::Bare) };
+            stress::run(&args, how, (&sides, &place), cores, options, &watch)
         }
-        Task::Tortured => torture::child(&watch),
+        Task::StressChild => stress::child(&watch),
         Task::Turn => compare::take_turn(&watch),
     }
 }
 
-/// What this transport needs of rights; those that are no interface's say so themselves.
+/// Check the rights for an interface. Other transports check theirs when they are opened.
 fn rights_on(on: &str) -> Result<(), Error> {
     let has_interface = am_api::transports::split(on).iter().any(|name| name.starts_with("xdp:"));
-    if has_interface { rights::check(false, &[Via::Am]) } else { Ok(()) }
+    if has_interface { rights::check(false, &[Driver::Am]) } else { Ok(()) }
 }
 
-const A_QUARTER: Duration = Duration::from_millis(250);
-/// There are some twenty-seven sizes.
-const OF_A_SWEEP: Duration = Duration::from_millis(50);
+const DEFAULT_TIME: Duration = Duration::from_millis(250);
+/// A sweep has about 27 sizes.
+const DEFAULT_SWEEP_TIME: Duration = Duration::from_millis(50);
 
 fn measure(
     benches: &[Bench],
-    place: &Where,
+    place: &Topology,
     options: &Options,
     time: Duration,
     watch: &Watch,
 ) -> Result<Session, Error> {
     let benches: Vec<_> = benches.iter().map(|bench| (*bench, options.sizes(*bench))).collect();
-    // Transfers are ours alone; what is beside them are the frames that carry them.
+    // Only `am` has transfers. They are compared with frames of as many bytes.
     let is_bulk = benches.iter().any(|(bench, _)| *bench == Bench::Bulk);
-    let all = benches.first().map_or(&[][..], |(bench, _)| place.vias(*bench));
-    let all: Vec<Via> = all.iter().copied().filter(|via| !(is_bulk && *via == Via::Udp)).collect();
-    over(benches, vec![Loss::NONE], options.vias(&all), place, options, time, watch)
+    let all = benches.first().map_or(&[][..], |(bench, _)| place.drivers(*bench));
+    let all: Vec<Driver> = all.iter().copied().filter(|driver| !(is_bulk && *driver == Driver::Udp)).collect();
+    over(benches, vec![Loss::NONE], options.drivers(&all), place, options, time, watch)
 }
 
-/// Measure these sizes in this place.
+/// Measure these benches and sizes there.
 fn over(
     benches: Vec<(Bench, Vec<Size>)>,
     losses: Vec<Loss>,
-    vias: Vec<Via>,
-    place: &Where,
+    drivers: Vec<Driver>,
+    place: &Topology,
     options: &Options,
     time: Duration,
     watch: &Watch,
 ) -> Result<Session, Error> {
     let order = Order {
-        vias,
-        without_udp_if_need_be: options.via.is_empty(),
-        how: How { lossy: losses.len() > 1, ..options.how(place.framing()) },
+        drivers,
+        without_udp_if_need_be: options.driver.is_empty(),
+        how: DriverOptions { lossy: losses.len() > 1, ..options.how(place.framing()) },
         benches,
         losses,
         amount: options.amount(time),
     };
     if let Some(file) = options.trace {
-        // Each via that is opened goes on with it.
-        File::create(file).map_err(Error::system("writing what --trace names"))?;
+        // Each driver that is opened appends to it.
+        File::create(file).map_err(Error::system("writing the file of --trace"))?;
     }
     let progress = Progress::new(order.count(), options.json);
     let asked = options.cores.unwrap_or_default();
     match place {
-        Where::Veth(mtu) => {
-            rights::check(true, &order.vias)?;
+        Topology::Veth(mtu) => {
+            rights::check(true, &order.drivers)?;
             deploy::veth::measure(&order, *mtu, Cores::both(asked)?, &progress, watch)
         }
-        Where::Loopback => deploy::loopback::measure(&order, Cores::both(asked)?, &progress, watch),
-        Where::Sim(on) => deploy::simulated::measure(&order, on, Cores::both(asked)?, &progress, watch),
-        Where::Joined(joint, mtu) => {
-            deploy::joined::measure(&order, (*joint, *mtu), Cores::both(asked)?, &progress, watch)
+        Topology::Loopback => deploy::loopback::measure(&order, Cores::both(asked)?, &progress, watch),
+        Topology::Sim(on) => deploy::threads::simulated(&order, on, Cores::both(asked)?, &progress, watch),
+        Topology::Processes(local_transport, mtu) => {
+            deploy::processes::measure(&order, (*local_transport, *mtu), Cores::both(asked)?, &progress, watch)
         }
-        Where::Peer(peer, on) => {
+        Topology::Peer(peer, on) => {
             rights_on(on)?;
             let (name, core) = (options.node_name(), Cores::own(asked, Side::Near)?);
-            deploy::wire::measure(&order, Way { name: &name, peer, on, core }, &progress, watch)
+            deploy::machines::measure(&order, Target { name: &name, peer, on, core }, &progress, watch)
         }
     }
 }
 
-/// Measure what is kept of the rate where frames are lost, print it, and draw it where that is wanted.
+/// Measure the share of the rate that remains when frames are lost. Print it, and plot it if asked.
 fn lose(
     (bench, losses): (Bench, Vec<Loss>),
-    place: &Where,
+    place: &Topology,
     plot: Option<&Path>,
     options: &Options,
     watch: &Watch,
 ) -> Result<(), Error> {
-    // One size: of a curve over loss.
+    // By default one size: the curve is over losses.
     let sizes = options.sizes(bench).into_iter().take(if options.size.is_empty() { 1 } else { usize::MAX }).collect();
-    let session = over(vec![(bench, sizes)], losses, options.vias(&[Via::Am]), place, options, A_QUARTER, watch)?;
+    let session =
+        over(vec![(bench, sizes)], losses, options.drivers(&[Driver::Am]), place, options, DEFAULT_TIME, watch)?;
     let svg = plot.map(|_| report::loss_curve(&session.all, bench)).transpose()?;
     let printed = print(session, place, options);
     if let Some((file, svg)) = plot.zip(svg) {
@@ -216,57 +216,71 @@ fn lose(
     printed
 }
 
-/// Measure the curve, print it, and draw it where that is wanted.
-fn sweep(place: &Where, plot: Option<&Path>, options: &Options, watch: &Watch) -> Result<(), Error> {
-    let options = &Options { bundles: options.bundles.or(Some(Switch::On)), ..options.clone() };
-    let vias = options.vias(place.vias(Bench::Bandwidth));
-    let session =
-        over(vec![(Bench::Bandwidth, size::swept())], vec![Loss::NONE], vias, place, options, OF_A_SWEEP, watch)?;
+/// Measure the curve over sizes. Print it, and plot it if asked.
+fn sweep(place: &Topology, plot: Option<&Path>, options: &Options, watch: &Watch) -> Result<(), Error> {
+    let options = &Options { coalesce: options.coalesce.or(Some(Switch::On)), ..options.clone() };
+    let drivers = options.drivers(place.drivers(Bench::Bandwidth));
+    let session = over(
+        vec![(Bench::Bandwidth, size::swept())],
+        vec![Loss::NONE],
+        drivers,
+        place,
+        options,
+        DEFAULT_SWEEP_TIME,
+        watch,
+    )?;
     let sweep = Sweep::new(&session.all, session.cores);
-    tell(sweep.json(), || sweep.table(), &Origin::of(place, session.mtu), options)?;
+    publish(sweep.json(), || sweep.table(), &Origin::of(place, session.mtu), options)?;
     if let Some(file) = plot {
         fs::write(file, sweep.svg(&title(&sweep))?).map_err(Error::system("writing the plot"))?;
     }
     session.end
 }
 
-/// Measure what each layer costs, and print it.
-fn ablate(place: &Where, options: &Options, watch: &Watch) -> Result<(), Error> {
-    let vias = place.layers();
-    let session =
-        over(vec![(Bench::Bandwidth, ablation::sizes())], vec![Loss::NONE], vias, place, options, OF_A_SWEEP, watch)?;
+/// Measure the cost of each layer, and print it.
+fn ablate(place: &Topology, options: &Options, watch: &Watch) -> Result<(), Error> {
+    let drivers = place.layers();
+    let session = over(
+        vec![(Bench::Bandwidth, ablation::sizes())],
+        vec![Loss::NONE],
+        drivers,
+        place,
+        options,
+        DEFAULT_SWEEP_TIME,
+        watch,
+    )?;
     let table = Ablation::new(&session.all, session.cores);
-    tell(table.json(), || table.table(), &Origin::of(place, session.mtu), options)?;
+    publish(table.json(), || table.table(), &Origin::of(place, session.mtu), options)?;
     session.end
 }
 
-/// Measure what comes back from a full receiver, and print it.
-fn bounce(place: &Where, options: &Options, watch: &Watch) -> Result<(), Error> {
+/// Measure the round trip of rejected requests, and print it.
+fn bounce(place: &Topology, options: &Options, watch: &Watch) -> Result<(), Error> {
     let sides = place.sides()?;
     let size = match options.size.first() {
         Some(Size::Bytes(size)) => *size,
         _ => 16,
     };
     let (cores, how) = (Cores::both(options.cores.unwrap_or_default())?, options.how(FramingArg::Bare));
-    let bounced = bounce::measure(&sides, bounce::Plan { how, size, cores }, &options.amount(A_QUARTER), watch)?;
-    tell(bounced.json(), || bounced.table(), &Origin::of(place, Some(sides.mtu)), options)
+    let bounced = bounce::measure(&sides, bounce::Plan { how, size, cores }, &options.amount(DEFAULT_TIME), watch)?;
+    publish(bounced.json(), || bounced.table(), &Origin::of(place, Some(sides.mtu)), options)
 }
 
-/// What the picture is of.
+/// The title of the plot.
 fn title(sweep: &Sweep) -> String {
-    let modes: Vec<String> = sweep.curves.iter().map(|curve| format!("{} {}", curve.via, curve.mode)).collect();
+    let modes: Vec<String> = sweep.curves.iter().map(|curve| format!("{} {}", curve.driver, curve.mode)).collect();
     format!("bandwidth by size: {}", modes.join(", "))
 }
 
-/// Print what was measured, and return how it ended.
-fn print(session: Session, place: &Where, options: &Options) -> Result<(), Error> {
+/// Print a session, and return how it ended.
+fn print(session: Session, place: &Topology, options: &Options) -> Result<(), Error> {
     let report = Report::new(&session.all, session.cores);
-    tell(report.json(), || report.table(), &Origin::of(place, session.mtu), options)?;
+    publish(report.json(), || report.table(), &Origin::of(place, session.mtu), options)?;
     session.end
 }
 
-/// Lines or a table, and the lines into a file where that is wanted.
-fn tell(
+/// Print the lines or the table, and write the lines to the file of `--save`.
+fn publish(
     mut lines: Vec<Value>,
     table: impl FnOnce() -> String,
     origin: &Origin,
@@ -275,10 +289,10 @@ fn tell(
     origin.stamp(&mut lines, SystemTime::now());
     let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let table = if options.json { None } else { Some(table()) };
-    // What was measured is to be seen even where the file cannot be written, and the other way round.
-    let said = out::say(table.as_ref().unwrap_or(&lines));
+    // If one of the two fails, the other must still have the figures.
+    let said = out::print(table.as_ref().unwrap_or(&lines));
     if let Some(file) = &options.save {
-        fs::write(file, &lines).map_err(Error::system("writing what --save names"))?;
+        fs::write(file, &lines).map_err(Error::system("writing the file of --save"))?;
     }
     said
 }

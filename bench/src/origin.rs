@@ -1,32 +1,30 @@
-//! Where a figure is from: what each line of JSON says besides what was measured.
+//! Where a figure is from: the fields that every line of JSON has.
 
 use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 
-use crate::cli::Where;
+use crate::cli::Topology;
 
-/// The wire of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// The transport below our messages and bare frames.
+    /// The transport of our messages and bare frames.
     transport: String,
-    /// Payload bytes of one of its frames, where that is known.
+    /// The payload of a frame, if it is known.
     mtu: Option<u32>,
 }
 
 impl Origin {
-    /// Of this transport.
     pub(crate) fn new(transport: &str, mtu: Option<u32>) -> Origin {
         Origin { transport: transport.to_owned(), mtu }
     }
 
-    /// Of what was measured in this place.
-    pub(crate) fn of(place: &Where, mtu: Option<u32>) -> Origin {
+    /// The origin of what was measured there.
+    pub(crate) fn of(place: &Topology, mtu: Option<u32>) -> Origin {
         Origin::new(place.transport(), mtu)
     }
 
-    /// Say it in every line; what a line says of itself stays.
+    /// Add these fields to every line. A line's own fields stay.
     pub(crate) fn stamp(&self, lines: &mut [Value], now: SystemTime) {
         let date = humantime::format_rfc3339_seconds(now).to_string();
         for line in lines {
@@ -47,7 +45,7 @@ impl Origin {
     }
 }
 
-/// The transport of what goes by sockets of the kernel's, whatever ours go by.
+/// The transport of a row that uses a kernel socket.
 fn kernels(line: &Map<String, Value>) -> Option<&'static str> {
     match line.get("via").or_else(|| line.get("row"))?.as_str()? {
         "udp" => Some("udp"),
@@ -56,7 +54,7 @@ fn kernels(line: &Map<String, Value>) -> Option<&'static str> {
     }
 }
 
-/// The kernel's version, without what its builder calls it.
+/// The kernel's version, without the suffix of its builder.
 pub(crate) fn kernel() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     release.trim().split('-').next().unwrap_or_default().to_owned()

@@ -1,14 +1,14 @@
-//! What is said, where it may be that nobody listens: `println!` panics there.
+//! Output that survives a closed reader; `println!` would panic.
 
 use std::io::{ErrorKind, Write, stderr, stdout};
 
 use crate::error::Error;
 
-/// Say on standard output. A reader that went away, as `head` does, is no error.
+/// Print on standard output. A reader that is gone, such as `head`, is no error.
 ///
 /// # Errors
-/// [`Error::System`] where it cannot be written, as on a full disk.
-pub(crate) fn say(text: &str) -> Result<(), Error> {
+/// [`Error::System`] if it cannot be written, as on a full disk.
+pub(crate) fn print(text: &str) -> Result<(), Error> {
     said(stdout().lock(), text)
 }
 
@@ -19,12 +19,12 @@ fn said(mut to: impl Write, text: &str) -> Result<(), Error> {
     }
 }
 
-/// On standard error. Where that fails there is nobody left to tell.
-pub(crate) fn note(text: &str) {
+/// Print on standard error. If that fails, nothing can be reported.
+pub(crate) fn status(text: &str) {
     let _ = writeln!(stderr(), "am-bench: {}", harmless(text));
 }
 
-/// Names and reasons come from the network, and may steer a terminal.
+/// Remove control characters: names and reasons come from the network, and could control a terminal.
 fn harmless(text: &str) -> String {
     text.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
 }

@@ -1,4 +1,4 @@
-//! What is to be measured, and what the two sides tell each other before they begin.
+//! What is measured, and what the two sides exchange before they begin.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,24 +10,32 @@ use am_wire::{Address, Framing};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use crate::driver::Driver;
 use crate::error::Error;
 use crate::size::Size;
-use crate::via::Via;
 
-/// Grows when two versions of this program no longer understand each other.
+/// Increases when two versions of this program no longer understand each other.
 pub(crate) const VERSION: u32 = 7;
 
-/// What is measured.
+/// One of the two sides of a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Side {
+    /// The side that asks.
+    Near,
+    /// The side that answers.
+    Far,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Bench {
     /// Round trip of a request and its reply, one at a time.
     Latency,
-    /// Bytes a second, one way, full frames.
+    /// Bytes a second, one way, in full frames.
     Bandwidth,
-    /// Messages a second, one way, small frames.
+    /// Messages a second, one way, in small frames.
     Rate,
-    /// Bytes a second, one way, in bulk transfers, beside full frames.
+    /// Bytes a second, one way, in bulk transfers, compared with full frames.
     Bulk,
     /// Round trip of a bulk transfer and one back.
     Volley,
@@ -36,7 +44,7 @@ pub(crate) enum Bench {
 impl Bench {
     const ALL: [Bench; 5] = [Bench::Latency, Bench::Bandwidth, Bench::Rate, Bench::Bulk, Bench::Volley];
 
-    /// As on the command line and in JSON.
+    /// The name on the command line and in JSON.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Bench::Latency => "latency",
@@ -47,7 +55,7 @@ impl Bench {
         }
     }
 
-    /// The sizes to measure where none were asked for.
+    /// The default sizes.
     pub(crate) const fn default_sizes(self) -> &'static [Size] {
         match self {
             Bench::Latency => &[Size::Bytes(16)],
@@ -57,12 +65,11 @@ impl Bench {
         }
     }
 
-    /// As a number in a [`Note`](crate::measure::Note).
+    /// Its number in a [`ControlMessage`](crate::measure::ControlMessage).
     pub(crate) const fn code(self) -> u8 {
         self as u8
     }
 
-    /// From its number.
     pub(crate) fn from_code(code: u8) -> Option<Bench> {
         Bench::ALL.into_iter().find(|bench| bench.code() == code)
     }
@@ -74,23 +81,23 @@ impl fmt::Display for Bench {
     }
 }
 
-/// The framing that our messages are to have.
+/// The value of `--framing`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum FramingArg {
-    /// What the network lets through, found out at set-up.
+    /// The one that the network lets through, found at set-up.
     #[default]
     Auto,
-    /// The header is the source address: costs nothing.
+    /// The whole header in the source address: costs nothing.
     Bare,
-    /// Part of the header in the source address: costs 8 bytes.
+    /// A part of the header in the source address: costs 8 bytes.
     Split,
-    /// True source address: costs 12 bytes.
+    /// The true source address: costs 12 bytes.
     Plain,
 }
 
 impl FramingArg {
-    /// The framing, or `None` for the network to decide.
+    /// The framing, or `None` if the network decides.
     pub(crate) const fn fixed(self) -> Option<Framing> {
         match self {
             FramingArg::Auto => None,
@@ -101,11 +108,11 @@ impl FramingArg {
     }
 }
 
-/// Where the XDP program is to run, for all that uses AF_XDP.
+/// The value of `--xdp`, for everything that uses AF_XDP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum XdpArg {
-    /// Where it is fastest: in the driver, but for a veth of one queue.
+    /// The faster one: in the driver, but generic on a veth of one queue.
     #[default]
     Auto,
     /// In the driver.
@@ -115,7 +122,6 @@ pub(crate) enum XdpArg {
 }
 
 impl XdpArg {
-    /// As the transport takes it.
     pub(crate) const fn attach(self) -> Attach {
         match self {
             XdpArg::Auto => Attach::Auto,
@@ -125,99 +131,96 @@ impl XdpArg {
     }
 }
 
-/// How vias are opened, the same on both sides.
+/// How drivers are opened, the same on both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct How {
+pub(crate) struct DriverOptions {
     /// The framing of our messages.
     pub(crate) framing: FramingArg,
     /// Where the XDP program runs.
     pub(crate) xdp: XdpArg,
-    /// Several of our messages may share a frame.
-    pub(crate) bundles: bool,
-    /// Frames may be lost on purpose.
+    /// Whether several of our messages may share a frame.
+    #[serde(rename = "bundles")]
+    pub(crate) coalesce: bool,
+    /// Whether frames may be lost on purpose.
     #[serde(default)]
     pub(crate) lossy: bool,
-    /// Frames of the near side's messages go into this file, too. The path lives as long as the process.
+    /// A file for the frames of the near side's messages. The path lives as long as the process.
     #[serde(skip)]
     pub(crate) trace: Option<&'static Path>,
 }
 
-/// Where one side is: what the other needs to send to it.
+/// What the other side needs to know about a side.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct SideInfo {
     /// The node's name.
     pub(crate) name: String,
     /// Its link address.
     pub(crate) address: [u8; 6],
-    /// Its first IPv4 address, where it has one.
+    /// Its first IPv4 address.
     pub(crate) ipv4: Option<Ipv4Addr>,
-    /// Its link-local IPv6 address, where it has one.
+    /// Its link-local IPv6 address.
     pub(crate) ipv6: Option<Ipv6Addr>,
     /// An address that it has and cannot use, and why.
     #[serde(default)]
     pub(crate) unusable: Option<String>,
-    /// The core it is pinned to.
+    /// The core that it is pinned to.
     pub(crate) core: Option<usize>,
-    /// The most that a frame of its interface carries, where there is one.
+    /// The payload of a frame, if it is known.
     #[serde(default)]
     pub(crate) mtu: Option<u32>,
 }
 
-impl Place {
-    /// The most bytes in a frame that both this side and one with this MTU carry.
+impl SideInfo {
+    /// The payload that both this side and one with this MTU carry.
     pub(crate) fn carries(&self, mtu: u32) -> usize {
         self.mtu.map_or(mtu, |own| own.min(mtu)) as usize
     }
 
-    /// Its link address.
     pub(crate) fn link(&self) -> Address {
         Address(self.address)
     }
 
-    /// The addresses to talk by, ours and the other's: IPv4 where both have it,
-    /// else link-local IPv6, which every interface that is up has unless it was
-    /// taken away.
-    pub(crate) fn ip_towards(&self, other: &Place) -> Option<(IpAddr, IpAddr)> {
+    /// The addresses to use, ours and the other's: IPv4 if both have it, else link-local IPv6, which every interface
+    /// has unless it was removed.
+    pub(crate) fn ip_towards(&self, other: &SideInfo) -> Option<(IpAddr, IpAddr)> {
         let v4 = self.ipv4.zip(other.ipv4).map(|(own, other)| (own.into(), other.into()));
         v4.or_else(|| self.ipv6.zip(other.ipv6).map(|(own, other)| (own.into(), other.into())))
     }
 
-    /// What to say where there are none.
-    pub(crate) fn why_no_ip(&self, other: &Place) -> String {
-        let reason = |place: &Place| place.unusable.as_ref().map(|why| format!("{}: {why}", place.name));
+    /// Why there are none, for an error.
+    pub(crate) fn why_no_ip(&self, other: &SideInfo) -> String {
+        let reason = |place: &SideInfo| place.unusable.as_ref().map(|why| format!("{}: {why}", place.name));
         let mut reasons: Vec<String> = [self, other].into_iter().filter_map(reason).collect();
         reasons.dedup();
         if reasons.is_empty() { String::new() } else { format!(" that they can use ({})", reasons.join("; ")) }
     }
 }
 
-/// What the near side asks the far side to do: open these vias, one after the
-/// other, and answer on each until told that it is over. Everything else
-/// (what is measured, sizes, times) goes over the via itself.
+/// The near side's request: open these drivers, one after the other, and serve each until the stage ends. Benches,
+/// sizes and times go over the driver itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Plan {
     /// [`VERSION`].
     pub(crate) version: u32,
-    /// The asking side.
-    pub(crate) near: Place,
-    /// How vias are opened. A plan of another version may have none, and is to
-    /// be refused for its version.
+    /// The near side.
+    pub(crate) near: SideInfo,
+    /// How drivers are opened. A plan of another version may lack it, and has to be refused for its version.
     #[serde(default)]
-    pub(crate) how: How,
-    /// These take turns,
-    pub(crate) vias: Vec<Via>,
-    /// so often.
+    pub(crate) how: DriverOptions,
+    /// The drivers that take turns.
+    #[serde(rename = "vias")]
+    pub(crate) drivers: Vec<Driver>,
+    /// How many turns each takes.
     pub(crate) rounds: usize,
 }
 
 impl Plan {
-    /// The vias in the order in which they are opened, each with its round:
-    /// each round begins with another one, so that none of them always has the
-    /// same predecessor.
-    pub(crate) fn stages(&self) -> impl Iterator<Item = (usize, Via)> {
+    /// The drivers in the order in which they are opened, each with its round. Each round begins with another driver,
+    /// so that none always has the same predecessor.
+    pub(crate) fn stages(&self) -> impl Iterator<Item = (usize, Driver)> {
         let turn = |round: usize| {
-            let first = round % self.vias.len().max(1);
-            self.vias[first..].iter().chain(&self.vias[..first]).map(move |via| (round, *via))
+            let first = round % self.drivers.len().max(1);
+            self.drivers[first..].iter().chain(&self.drivers[..first]).map(move |driver| (round, *driver))
         };
         (0..self.rounds).flat_map(turn)
     }
@@ -226,21 +229,20 @@ impl Plan {
 /// The far side's answer to a [`Plan`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    /// It begins.
-    Accepted(Place),
-    /// It cannot: kernel UDP was asked for, and the two sides have no IP
-    /// addresses to talk by, for the reason given, where there is one.
+    /// The far side begins.
+    Accepted(SideInfo),
+    /// The plan has kernel UDP, and the two sides have no IP addresses of one kind; with the reason, if it is known.
     NoIp(String),
-    /// It does not, and why.
+    /// The far side refuses, for this reason.
     Refused(String),
 }
 
 impl Answer {
-    /// Where the far side is.
+    /// The description of the far side.
     ///
     /// # Errors
-    /// It said no.
-    pub(crate) fn into_place(self) -> Result<Place, Error> {
+    /// The far side refused.
+    pub(crate) fn into_place(self) -> Result<SideInfo, Error> {
         match self {
             Answer::Accepted(place) => Ok(place),
             Answer::NoIp(why) => Err(Error::NoIp(why)),
@@ -252,11 +254,11 @@ impl Answer {
 /// How much is measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Amount {
-    /// How many times all vias take their turn.
+    /// How many turns each driver takes.
     pub(crate) rounds: usize,
     /// Length of one measurement.
     pub(crate) time: Duration,
-    /// Length of what comes before it and is not counted.
+    /// Time before each measurement that is not counted.
     pub(crate) warm_up: Duration,
 }
 
@@ -265,12 +267,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_via_has_its_turn_in_every_round_and_begins_in_turn() {
-        use Via::{Am, Raw, Udp};
-        let near = Place { name: "alpha".to_owned(), address: [2; 6], ..Place::default() };
-        let plan = |vias: &[Via], rounds| {
-            let (near, how) = (near.clone(), How::default());
-            let plan = Plan { version: VERSION, near, how, vias: vias.to_vec(), rounds };
+    fn every_driver_has_its_turn_in_every_round_and_begins_in_turn() {
+        use Driver::{Am, Raw, Udp};
+        let near = SideInfo { name: "alpha".to_owned(), address: [2; 6], ..SideInfo::default() };
+        let plan = |drivers: &[Driver], rounds| {
+            let (near, how) = (near.clone(), DriverOptions::default());
+            let plan = Plan { version: VERSION, near, how, drivers: drivers.to_vec(), rounds };
             plan.stages().collect::<Vec<_>>()
         };
         assert_eq!(plan(&[Am, Raw, Udp], 2), [(0, Am), (0, Raw), (0, Udp), (1, Raw), (1, Udp), (1, Am)]);

@@ -1,39 +1,51 @@
-//! A bar on standard error while it takes its time; nothing where nobody looks.
+//! A progress bar on standard error, on terminals only.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::driver::Driver;
 use crate::plan::Bench;
-use crate::via::Via;
 
-/// How far it is.
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// Of so many measurements. Drawn on a terminal only, and never while
-    /// something is measured: the bar has no thread of its own.
+    /// A bar for this many measurements. It has no thread, so it is never drawn during a measurement.
     pub(crate) fn new(measurements: usize, quiet: bool) -> Progress {
+        Progress::drawn(measurements as u64, quiet, "{bar:30} {pos}/{len}  {msg}")
+    }
+
+    /// A bar for this many messages, with their rate.
+    pub(crate) fn of_messages(messages: u64, quiet: bool) -> Progress {
+        Progress::drawn(messages, quiet, "{bar:30} {human_pos}/{human_len}  {per_sec}  {eta}")
+    }
+
+    fn drawn(length: u64, quiet: bool, style: &str) -> Progress {
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-        let bar = ProgressBar::with_draw_target(Some(measurements as u64), target);
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}") {
+        let bar = ProgressBar::with_draw_target(Some(length), target);
+        if let Ok(style) = ProgressStyle::with_template(style) {
             bar.set_style(style);
         }
         Progress(bar)
     }
 
-    /// This comes now.
-    pub(crate) fn now(&self, bench: Bench, via: Via) {
-        self.0.set_message(format!("{bench} by {via}"));
+    /// Show the measurement that begins.
+    pub(crate) fn now(&self, bench: Bench, driver: Driver) {
+        self.0.set_message(format!("{bench} by {driver}"));
     }
 
-    /// This comes now, in other words.
+    /// Show a text.
     pub(crate) fn say(&self, what: &str) {
         self.0.set_message(what.to_owned());
     }
 
-    /// One more is done.
+    /// Count one more measurement.
     pub(crate) fn done(&self) {
-        self.0.inc(1);
+        self.add(1);
+    }
+
+    /// Count more.
+    pub(crate) fn add(&self, more: u64) {
+        self.0.inc(more);
     }
 }
 

@@ -1,13 +1,13 @@
-//! The rights that a measurement needs, asked for before anything is made.
+//! Checks the rights that a measurement needs, before anything is made.
 
 use std::env;
 
 use caps::{CapSet, Capability, has_cap};
 
+use crate::driver::Driver;
 use crate::error::Error;
-use crate::via::Via;
 
-/// A right, and what for.
+/// A right, and its purpose.
 type Right = (Capability, &'static str);
 
 const HOSTS: [Right; 2] = [
@@ -20,30 +20,30 @@ const AF_XDP: [Right; 3] = [
     (Capability::CAP_BPF, "to load XDP programs"),
 ];
 
-/// Make sure of what `--hosts veth` needs (`hosts`), and what these vias do.
+/// Check what `--hosts veth` needs (`hosts`), and what these drivers need.
 ///
 /// # Errors
-/// [`Error::Capability`] names all that are missing and, where there is one, the line that grants them.
-pub(crate) fn check(hosts: bool, vias: &[Via]) -> Result<(), Error> {
-    // Frames take more locked memory than the usual limit allows. Hosts are
-    // set up by `ip`, which does not get what a file is granted.
+/// [`Error::Capability`] names all missing ones and, if there is one, the command that grants them.
+pub(crate) fn check(hosts: bool, drivers: &[Driver]) -> Result<(), Error> {
+    // Frames need more locked memory than the usual limit allows. Hosts are set up by `ip`, which does not get the
+    // capabilities of our file.
     let besides = if hosts { None } else { Some(Capability::CAP_IPC_LOCK) };
     let has = |right| has_cap(None, CapSet::Effective, right).unwrap_or(false);
     // CAP_BPF was a part of CAP_SYS_ADMIN, which still implies it.
     let has = |right| has(right) || right == Capability::CAP_BPF && has(Capability::CAP_SYS_ADMIN);
-    missing(&needed(hosts, vias), besides, has)
+    missing(&needed(hosts, drivers), besides, has)
 }
 
-fn needed(hosts: bool, vias: &[Via]) -> Vec<Right> {
+fn needed(hosts: bool, drivers: &[Driver]) -> Vec<Right> {
     let mut needed: Vec<Right> = if hosts { HOSTS.to_vec() } else { Vec::new() };
-    if vias.iter().any(|via| !via.is_kernel()) {
+    if drivers.iter().any(|driver| !driver.is_kernel()) {
         let more = AF_XDP.iter().filter(|(right, _)| !needed.iter().any(|(known, _)| known == right));
         needed.extend(more.copied().collect::<Vec<_>>());
     }
     needed
 }
 
-/// `besides`: what else to grant, where the program alone can be given rights.
+/// `besides` is granted too, if the program's file can get rights.
 fn missing(needed: &[Right], besides: Option<Capability>, has: impl Fn(Capability) -> bool) -> Result<(), Error> {
     let missing: Vec<String> =
         needed.iter().filter(|(right, _)| !has(*right)).map(|(right, purpose)| format!("{right} {purpose}")).collect();
@@ -79,7 +79,7 @@ mod tests {
         assert!(missing(&AF_XDP, None, |_| true).is_ok());
     }
 
-    /// `ip`, which sets up hosts, would not have what is granted to this program.
+    /// `ip`, which sets up hosts, would not get the capabilities of this program's file.
     #[test]
     fn hosts_are_made_as_root() {
         let text = missing(&HOSTS, None, |_| false).unwrap_err().to_string();
@@ -88,10 +88,11 @@ mod tests {
 
     #[test]
     fn each_is_needed_once_and_none_in_vain() {
-        let names = |hosts, vias: &[Via]| needed(hosts, vias).iter().map(|(right, _)| *right).collect::<Vec<_>>();
+        let names =
+            |hosts, drivers: &[Driver]| needed(hosts, drivers).iter().map(|(right, _)| *right).collect::<Vec<_>>();
         use Capability::{CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN};
-        assert_eq!(names(true, &[Via::Am, Via::Udp]), [CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF]);
-        assert_eq!(names(true, &[Via::Udp]), [CAP_SYS_ADMIN, CAP_NET_ADMIN]);
-        assert_eq!(names(false, &[Via::Udp]), []);
+        assert_eq!(names(true, &[Driver::Am, Driver::Udp]), [CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF]);
+        assert_eq!(names(true, &[Driver::Udp]), [CAP_SYS_ADMIN, CAP_NET_ADMIN]);
+        assert_eq!(names(false, &[Driver::Udp]), []);
     }
 }

@@ -1,24 +1,24 @@
-//! The far side: follows one plan after the other.
+//! The far side: carries out one plan after the other.
 
 use crate::error::Error;
 use crate::measure::far;
-use crate::plan::{Answer, Place, Plan, VERSION};
+use crate::plan::{Answer, Plan, SideInfo, VERSION};
 use crate::session::Link;
 use crate::watch::Watch;
 
-/// What the far side, which is `here`, says to a plan.
-pub(crate) fn answer(plan: &Plan, here: Result<Place, Error>) -> Answer {
+/// The far side's answer to a plan; `here` describes the far side.
+pub(crate) fn answer(plan: &Plan, here: Result<SideInfo, Error>) -> Answer {
     if plan.version != VERSION {
         return Answer::Refused(format!(
-            "it speaks version {VERSION} of am-bench's plans, and this side {}: run the same build on both",
+            "it has version {VERSION} of am-bench's plans, and this side {}: run the same build on both",
             plan.version
         ));
     }
-    if plan.vias.is_empty() {
-        return Answer::Refused("its plan names nothing to measure by".to_owned());
+    if plan.drivers.is_empty() {
+        return Answer::Refused("the plan names no driver".to_owned());
     }
     match here {
-        Ok(here) if plan.vias.iter().any(|via| via.is_kernel()) && here.ip_towards(&plan.near).is_none() => {
+        Ok(here) if plan.drivers.iter().any(|driver| driver.is_kernel()) && here.ip_towards(&plan.near).is_none() => {
             Answer::NoIp(here.why_no_ip(&plan.near))
         }
         Ok(here) => Answer::Accepted(here),
@@ -26,14 +26,14 @@ pub(crate) fn answer(plan: &Plan, here: Result<Place, Error>) -> Answer {
     }
 }
 
-/// Open each via in its turn and answer on it.
+/// Open each driver in turn, and serve it.
 ///
 /// # Errors
-/// The near side gave up or is lost, or a via cannot be opened.
+/// The near side left early or is lost, or a driver cannot be opened.
 pub(crate) fn follow(plan: &Plan, link: &mut dyn Link, watch: &Watch) -> Result<(), Error> {
-    for (_, via) in plan.stages() {
-        let mut port = link.open(via, &plan.near, plan.how, watch)?;
-        far::serve(port.as_mut(), via, link.patience(), watch)?;
+    for (_, driver) in plan.stages() {
+        let mut channel = link.open(driver, &plan.near, plan.how, watch)?;
+        far::serve(channel.as_mut(), driver, link.timeouts(), watch)?;
     }
     Ok(())
 }
@@ -41,23 +41,23 @@ pub(crate) fn follow(plan: &Plan, link: &mut dyn Link, watch: &Watch) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::How;
-    use crate::via::Via;
+    use crate::driver::Driver;
+    use crate::plan::DriverOptions;
 
-    fn place(ipv4: Option<[u8; 4]>) -> Place {
-        Place { name: "beta".to_owned(), address: [2; 6], ipv4: ipv4.map(Into::into), ..Place::default() }
+    fn place(ipv4: Option<[u8; 4]>) -> SideInfo {
+        SideInfo { name: "beta".to_owned(), address: [2; 6], ipv4: ipv4.map(Into::into), ..SideInfo::default() }
     }
 
-    fn plan(vias: &[Via]) -> Plan {
+    fn plan(drivers: &[Driver]) -> Plan {
         let near = place(Some([10, 0, 0, 1]));
-        Plan { version: VERSION, near, how: How::default(), vias: vias.to_vec(), rounds: 1 }
+        Plan { version: VERSION, near, how: DriverOptions::default(), drivers: drivers.to_vec(), rounds: 1 }
     }
 
     #[test]
     fn what_can_be_followed_is_accepted() {
         let here = place(Some([10, 0, 0, 2]));
-        assert_eq!(answer(&plan(&[Via::Am, Via::Udp]), Ok(here.clone())), Answer::Accepted(here));
-        assert_eq!(answer(&plan(&[Via::Am, Via::Raw]), Ok(place(None))), Answer::Accepted(place(None)));
+        assert_eq!(answer(&plan(&[Driver::Am, Driver::Udp]), Ok(here.clone())), Answer::Accepted(here));
+        assert_eq!(answer(&plan(&[Driver::Am, Driver::Raw]), Ok(place(None))), Answer::Accepted(place(None)));
     }
 
     #[test]
@@ -66,9 +66,9 @@ mod tests {
             Answer::Refused(why) => why,
             other => panic!("{other:?}"),
         };
-        assert_eq!(answer(&plan(&[Via::Udp]), Ok(place(None))), Answer::NoIp(String::new()));
-        assert!(refused(&plan(&[]), place(None)).contains("nothing to measure by"));
-        let older = Plan { version: 0, ..plan(&[Via::Am]) };
+        assert_eq!(answer(&plan(&[Driver::Udp]), Ok(place(None))), Answer::NoIp(String::new()));
+        assert!(refused(&plan(&[]), place(None)).contains("names no driver"));
+        let older = Plan { version: 0, ..plan(&[Driver::Am]) };
         assert!(refused(&older, place(None)).contains("run the same build"));
         let first =
             r#"{"version":1,"near":{"name":"a","address":[2,0,0,0,0,1]},"framing":"auto","vias":[],"rounds":1}"#;

@@ -1,4 +1,4 @@
-//! The near side: every via has its turn, in rounds, at everything asked for.
+//! The near side: measures everything that was ordered, with each driver in turn, in rounds.
 
 use std::time::{Duration, Instant};
 
@@ -6,126 +6,133 @@ use am_wire::Framing;
 
 use crate::batching::Batching;
 use crate::cores::Cores;
+use crate::driver::Driver;
+use crate::driver::datagram::DatagramLayout;
 use crate::error::Error;
-use crate::limits::most;
 use crate::loss::Loss;
 use crate::measure::latency::latency;
 use crate::measure::throughput::throughput;
-use crate::measure::{Patience, Port, Step, end, give_up};
-use crate::plan::{Amount, Bench, How, Place, Plan, VERSION};
+use crate::measure::{Channel, Step, Timeouts, end, give_up};
+use crate::plan::{Amount, Bench, DriverOptions, Plan, SideInfo, VERSION};
 use crate::progress::Progress;
 use crate::size::Size;
 use crate::stats::{Measured, Outcome};
-use crate::via::Via;
 use crate::watch::Watch;
 
-/// The way to the far side, before a via is open.
-pub(crate) trait Control {
-    /// Ask the far side to follow this plan; returns where it is.
+/// The channel to the far side for plans, before a driver is open.
+pub(crate) trait PlanChannel {
+    /// Ask the far side to carry out this plan. Returns its description.
     ///
     /// # Errors
-    /// It says no, or nothing.
-    fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<Place, Error>;
+    /// It refuses, or does not answer.
+    fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<SideInfo, Error>;
 
-    /// Processor time of both sides' processes so far, where that is known.
+    /// The processor time of both sides' processes so far, if it is known.
     fn worked(&self) -> Option<Duration> {
         None
     }
 }
 
-/// What opens vias on one side, once it is known where the other side is.
+/// Opens drivers on one side.
 pub(crate) trait Link {
-    /// Open this via. Before the next is opened, this one is dropped, so that
-    /// each has the wire as it would be alone.
+    /// Open this driver. The one before is closed by then, so that each has the wire to itself.
     ///
     /// # Errors
     /// What is missing for it.
-    fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error>;
+    fn open(
+        &mut self,
+        driver: Driver,
+        peer: &SideInfo,
+        how: DriverOptions,
+        watch: &Watch,
+    ) -> Result<Box<dyn Channel>, Error>;
 
-    /// How long the far side waits for the near one here.
-    fn patience(&self) -> Patience {
-        Patience::default()
+    /// How long the far side waits for the near side.
+    fn timeouts(&self) -> Timeouts {
+        Timeouts::default()
     }
 
-    /// No frame of this via carries more payload between these places; `None` where that is not known before it is open.
-    fn most(&self, via: Via, how: How, near: &Place, far: &Place) -> Option<usize> {
-        most(via, how, near, far)
+    /// The most payload that a frame of this driver carries between these sides; `None` if it is unknown before it is
+    /// open.
+    fn most(&self, driver: Driver, how: DriverOptions, near: &SideInfo, far: &SideInfo) -> Option<usize> {
+        most(driver, how, near, far)
     }
 
-    /// The near side is done with a via: for those whose sides cannot close in any order.
-    fn close(&mut self, port: Box<dyn Port>) {
-        drop(port);
+    /// Close the near side of a driver. With some transports the order of the sides matters.
+    fn close(&mut self, channel: Box<dyn Channel>) {
+        drop(channel);
     }
 }
 
-/// A link that knows where its side is.
-pub(crate) trait Placed: Link {
-    /// Where this side is now: IP addresses come and go, and MTUs change.
+/// A link that knows its own side.
+pub(crate) trait LocatedLink: Link {
+    /// The present description of this side: IP addresses and MTUs change.
     ///
     /// # Errors
     /// The system does not tell, or the interface is gone.
-    fn here(&self) -> Result<Place, Error>;
+    fn here(&self) -> Result<SideInfo, Error>;
 }
 
 /// Everything that a session measures.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
-    /// By these.
-    pub(crate) vias: Vec<Via>,
-    /// Nobody asked for kernel UDP by name.
+    /// The drivers.
+    pub(crate) drivers: Vec<Driver>,
+    /// Whether kernel UDP may be left out, because the user did not name it.
     pub(crate) without_udp_if_need_be: bool,
-    /// These, at these sizes.
+    /// The benches, each with its sizes.
     pub(crate) benches: Vec<(Bench, Vec<Size>)>,
-    /// With so many frames lost, one after the other.
+    /// The losses, one after the other.
     pub(crate) losses: Vec<Loss>,
-    /// By vias that are opened so.
-    pub(crate) how: How,
-    /// So much.
+    /// How drivers are opened.
+    pub(crate) how: DriverOptions,
+    /// How much.
     pub(crate) amount: Amount,
 }
 
 impl Order {
-    fn plan(&self, near: &Place) -> Plan {
-        let (vias, rounds) = (self.vias.clone(), self.amount.rounds);
-        Plan { version: VERSION, near: near.clone(), how: self.how, vias, rounds }
+    fn plan(&self, near: &SideInfo) -> Plan {
+        let (drivers, rounds) = (self.drivers.clone(), self.amount.rounds);
+        Plan { version: VERSION, near: near.clone(), how: self.how, drivers, rounds }
     }
 
-    /// Whether every size fits its via between these places, as far as that is known before anything is open.
-    fn fits(&self, link: &dyn Link, near: &Place, far: &Place, via: Via) -> Result<(), Error> {
-        let Some(most) = link.most(via, self.how, near, far) else { return Ok(()) };
+    /// Whether every size fits its driver between these sides, as far as that is known before it is open.
+    fn fits(&self, link: &dyn Link, near: &SideInfo, far: &SideInfo, driver: Driver) -> Result<(), Error> {
+        let Some(most) = link.most(driver, self.how, near, far) else { return Ok(()) };
         let sizes = self.benches.iter().flat_map(|(_, sizes)| sizes);
         let too_large = sizes.filter_map(|size| match size {
             Size::Bytes(size) if *size > most => Some(*size),
             _ => None,
         });
-        too_large.max().map_or(Ok(()), |size| Err(Error::TooLarge { via, size, most }))
+        too_large.max().map_or(Ok(()), |size| Err(Error::TooLarge { driver, size, most }))
     }
 
-    /// What the far side need not be asked for. Kernel UDP may yet be left out.
-    fn fits_here(&self, link: &dyn Link, near: &Place) -> Result<(), Error> {
-        let sure = self.vias.iter().filter(|via| !(via.is_kernel() && self.without_udp_if_need_be));
-        sure.into_iter().try_for_each(|via| self.fits(link, near, near, *via))
+    /// What can be checked without the far side. Kernel UDP may still be left out.
+    fn fits_here(&self, link: &dyn Link, near: &SideInfo) -> Result<(), Error> {
+        let sure = self.drivers.iter().filter(|driver| !(driver.is_kernel() && self.without_udp_if_need_be));
+        sure.into_iter().try_for_each(|driver| self.fits(link, near, near, *driver))
     }
 
-    /// What a frame of each via carries, as far as that is known before it is open, so that full ones are equal.
-    fn common(&self, link: &dyn Link, near: &Place, far: &Place) -> Option<usize> {
-        // A framing that is yet to be found out may cost as much as one does.
+    /// The payload that one frame of every driver carries, as far as it is known in advance. It makes the messages of
+    /// full frames equal.
+    fn common(&self, link: &dyn Link, near: &SideInfo, far: &SideInfo) -> Option<usize> {
+        // An unknown framing may cost as much as the largest.
         let unknown = if self.how.framing.fixed().is_none() { Framing::Plain.cost() } else { 0 };
-        let carries = |via: &Via| {
-            let most = link.most(*via, self.how, near, far)?;
-            Some(most.saturating_sub(if *via == Via::Am { unknown } else { 0 }))
+        let carries = |driver: &Driver| {
+            let most = link.most(*driver, self.how, near, far)?;
+            Some(most.saturating_sub(if *driver == Driver::Am { unknown } else { 0 }))
         };
-        // One alone has nothing to be equal to.
-        let vias = if self.vias.len() > 1 { &self.vias[..] } else { &[] };
-        vias.iter().filter_map(carries).min()
+        // One driver needs no equal size.
+        let drivers = if self.drivers.len() > 1 { &self.drivers[..] } else { &[] };
+        drivers.iter().filter_map(carries).min()
     }
 
-    /// How many measurements that makes.
+    /// The number of measurements.
     pub(crate) fn count(&self) -> usize {
-        self.amount.rounds * self.vias.len() * self.steps().count()
+        self.amount.rounds * self.drivers.len() * self.steps().count()
     }
 
-    /// With the number of each among those of its bench.
+    /// The measurements, each with its number within its bench.
     fn steps(&self) -> impl Iterator<Item = (Bench, usize, Size, Loss)> {
         self.benches.iter().flat_map(|(bench, sizes)| {
             let each = sizes.iter().flat_map(|size| self.losses.iter().map(move |loss| (*size, *loss)));
@@ -134,21 +141,20 @@ impl Order {
     }
 }
 
-/// What a session brings home.
+/// The result of a session.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// Every measurement.
     pub(crate) all: Vec<Measured>,
-    /// Where both sides ran.
+    /// The cores of both sides.
     pub(crate) cores: Cores,
-    /// Payload bytes of a frame between them, where that is known.
+    /// The payload of a frame between them, if it is known.
     pub(crate) mtu: Option<u32>,
-    /// Whether that is all that was asked for, and if not, why.
+    /// Why it ended early, if it did.
     pub(crate) end: Result<(), Error>,
 }
 
 impl Session {
-    /// What there is; an error that came before there was anything is all there is.
+    /// The session; an error before the first measurement is an error of its own.
     fn new(all: Vec<Measured>, cores: Cores, mtu: Option<u32>, end: Result<(), Error>) -> Result<Session, Error> {
         match end {
             Err(error) if all.is_empty() => Err(error),
@@ -157,14 +163,14 @@ impl Session {
     }
 }
 
-/// Measure it all.
+/// Measure everything.
 ///
 /// # Errors
-/// Whatever ended it before anything was measured; afterwards it is the session's `end`.
+/// The reason for an end before the first measurement. A later one is the session's `end`.
 pub(crate) fn run(
     order: &Order,
-    near: &Place,
-    control: &mut dyn Control,
+    near: &SideInfo,
+    control: &mut dyn PlanChannel,
     link: &mut dyn Link,
     progress: &Progress,
     watch: &Watch,
@@ -172,37 +178,37 @@ pub(crate) fn run(
     order.fits_here(link, near)?;
     let plan = order.plan(near);
     let far = control.ask(&plan, watch)?;
-    let fits = order.vias.iter().try_for_each(|via| order.fits(link, near, &far, *via));
+    let fits = order.drivers.iter().try_for_each(|driver| order.fits(link, near, &far, *driver));
     let mut fits = Some(fits);
     let mut mtu = near.mtu.map(|mtu| far.carries(mtu)).and_then(|mtu| u32::try_from(mtu).ok());
     let common = order.common(link, near, &far);
     let mut all = Vec::with_capacity(order.count());
-    let end = plan.stages().try_for_each(|(round, via)| {
-        let mut port = link.open(via, &far, order.how, watch)?;
-        mtu = mtu.or(u32::try_from(port.largest()).ok());
-        let stage = Stage { via, round, order, common, worked: &|| control.worked(), progress, watch };
-        // Only now is there a way to tell the far side that something does not fit.
-        let over = fits.take().unwrap_or(Ok(())).and_then(|()| stage.run(port.as_mut(), &mut all));
-        let over = over.and_then(|()| end(port.as_mut(), via, Patience::default(), watch));
-        let over = over.inspect_err(|why| give_up(port.as_mut(), via, why));
-        link.close(port);
+    let end = plan.stages().try_for_each(|(round, driver)| {
+        let mut channel = link.open(driver, &far, order.how, watch)?;
+        mtu = mtu.or(u32::try_from(channel.largest()).ok());
+        let stage = Stage { driver, round, order, common, worked: &|| control.worked(), progress, watch };
+        // Only an open driver can tell the far side that something does not fit.
+        let over = fits.take().unwrap_or(Ok(())).and_then(|()| stage.run(channel.as_mut(), &mut all));
+        let over = over.and_then(|()| end(channel.as_mut(), driver, Timeouts::default(), watch));
+        let over = over.inspect_err(|why| give_up(channel.as_mut(), driver, why));
+        link.close(channel);
         over
     });
     Session::new(all, Cores { near: near.core, far: far.core }, mtu, end)
 }
 
-/// Cores that were busy between two looks at the processor time.
+/// The busy cores between two readings of the processor time.
 fn busy(before: Option<Duration>, after: Option<Duration>, time: Duration) -> Option<f64> {
     let worked = after?.checked_sub(before?)?;
     (!time.is_zero()).then(|| worked.as_secs_f64() / time.as_secs_f64())
 }
 
-/// One via's turn.
+/// One driver's turn.
 struct Stage<'a> {
-    via: Via,
+    driver: Driver,
     round: usize,
     order: &'a Order,
-    /// What a full frame carries by all of them.
+    /// The payload of a full frame of every driver.
     common: Option<usize>,
     worked: &'a dyn Fn() -> Option<Duration>,
     progress: &'a Progress,
@@ -210,25 +216,25 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    fn run(&self, port: &mut dyn Port, all: &mut Vec<Measured>) -> Result<(), Error> {
+    fn run(&self, channel: &mut dyn Channel, all: &mut Vec<Measured>) -> Result<(), Error> {
         for (number, (bench, nth_size, size, loss)) in self.order.steps().enumerate() {
-            self.progress.now(bench, self.via);
+            self.progress.now(bench, self.driver);
             let Amount { time, warm_up, .. } = self.order.amount;
             let size = self.common.filter(|_| size == Size::Full).map_or(size, Size::Common);
-            if let Some(cut) = size.cut(self.via, port)?.filter(|_| port.lose(loss)) {
-                let step = Step { number: number as u32 + 1, bench, size: cut.piece, loss, warm_up, time };
+            if let Some(layout) = size.layout(self.driver, channel)?.filter(|_| channel.lose(loss)) {
+                let step = Step { number: number as u32 + 1, bench, size: layout.piece, loss, warm_up, time };
                 let (begin, worked) = (Instant::now(), (self.worked)());
-                let outcome = self.step(port, step)?;
+                let outcome = self.step(channel, step)?;
                 let busy = busy(worked, (self.worked)(), begin.elapsed());
-                let (mode, xdp, framing) = (port.mode().to_owned(), port.xdp(), port.framing());
-                let (round, via, batching) = (self.round, self.via, Batching::of(port, bench));
+                let (mode, xdp, framing) = (channel.mode().to_owned(), channel.xdp(), channel.framing());
+                let (round, driver, batching) = (self.round, self.driver, Batching::of(channel, bench));
                 all.push(Measured {
                     round,
                     bench,
                     nth_size,
-                    cut,
+                    layout,
                     loss,
-                    via,
+                    driver,
                     mode,
                     xdp,
                     framing,
@@ -242,11 +248,50 @@ impl Stage<'_> {
         Ok(())
     }
 
-    fn step(&self, port: &mut dyn Port, step: Step) -> Result<Outcome, Error> {
-        let patience = Patience::default();
+    fn step(&self, channel: &mut dyn Channel, step: Step) -> Result<Outcome, Error> {
+        let timeouts = Timeouts::default();
         Ok(match step.bench {
-            Bench::Latency | Bench::Volley => Outcome::Latency(latency(port, self.via, step, patience, self.watch)?),
-            _ => Outcome::Throughput(throughput(port, self.via, step, patience, self.watch)?),
+            Bench::Latency | Bench::Volley => {
+                Outcome::Latency(latency(channel, self.driver, step, timeouts, self.watch)?)
+            }
+            _ => Outcome::Throughput(throughput(channel, self.driver, step, timeouts, self.watch)?),
         })
+    }
+}
+
+/// The most payload that a frame of this driver carries between these sides; `None` if it is unknown.
+pub(crate) fn most(driver: Driver, how: DriverOptions, near: &SideInfo, far: &SideInfo) -> Option<usize> {
+    let mtu = far.carries(near.mtu?);
+    match driver {
+        // The network's limit is known once it is open.
+        Driver::Am => Some(mtu.saturating_sub(how.framing.fixed().map_or(0, Framing::cost))),
+        Driver::Raw => Some(mtu),
+        Driver::Udp => near.ip_towards(far).map(|(own, _)| DatagramLayout::new(mtu, own.is_ipv4()).largest),
+        // These have their own limits.
+        Driver::Cacheline | Driver::Row(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::FramingArg;
+
+    #[test]
+    fn what_goes_is_known_before_a_driver_is_open() {
+        let place = |ipv4: Option<[u8; 4]>, mtu| {
+            let (name, ipv4, ipv6) = (String::new(), ipv4.map(Into::into), Some("fe80::1".parse().unwrap()));
+            SideInfo { name, address: [2; 6], ipv4, ipv6, mtu, ..SideInfo::default() }
+        };
+        let (four, six) = (place(Some([10, 0, 0, 1]), Some(3000)), place(None, Some(1500)));
+        let of = |driver, near: &SideInfo, far: &SideInfo| most(driver, DriverOptions::default(), near, far);
+        assert_eq!(
+            [Driver::Am, Driver::Raw, Driver::Udp].map(|driver| of(driver, &four, &six)),
+            [1500, 1500, 1452].map(Some)
+        );
+        assert_eq!([Driver::Raw, Driver::Udp].map(|driver| of(driver, &four, &four)), [3000, 2972].map(Some));
+        assert_eq!(of(Driver::Raw, &place(None, None), &six), None);
+        let plain = DriverOptions { framing: FramingArg::Plain, ..DriverOptions::default() };
+        assert_eq!(most(Driver::Am, plain, &four, &six), Some(1488));
     }
 }

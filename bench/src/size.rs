@@ -1,41 +1,40 @@
-//! How long a message is, and how it goes where one data message does not hold it.
+//! The size of a message, and the data messages and frames that carry it.
 
+use crate::driver::Driver;
 use crate::error::Error;
-use crate::measure::Port;
-use crate::via::Via;
+use crate::measure::Channel;
 
-/// The largest that can be asked for: both sides keep several such transfers in memory.
-pub(crate) const LARGEST: usize = 1 << 28;
+/// The limit of `--size`. Both sides keep several transfers of this size in memory.
+pub(crate) const MAX_SIZE: usize = 1 << 28;
 
 /// The largest message of a sweep.
-pub(crate) const MOST: usize = 64 << 10;
+pub(crate) const MAX_SWEPT_SIZE: usize = 64 << 10;
 
-/// Before and after these many frames a sweep looks closely.
+/// A sweep has sizes before and after each of these numbers of full frames.
 const STEPS: [usize; 5] = [1, 2, 4, 8, 16];
 
 /// The sizes of a sweep: powers of two, and the neighbours of the steps.
 pub(crate) fn swept() -> Vec<Size> {
-    let powers = (0..=MOST.ilog2()).map(|power| Size::Swept(1 << power));
+    let powers = (0..=MAX_SWEPT_SIZE.ilog2()).map(|power| Size::Swept(1 << power));
     powers.chain(STEPS.iter().flat_map(|frames| [0, 1].map(|more| Size::Filling(*frames, more)))).collect()
 }
 
-/// How long a message is.
+/// A size as it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
-    /// So many bytes of the user's.
+    /// This many bytes.
     Bytes(usize),
-    /// As many as one frame holds, by each via's own count.
+    /// As many bytes as one frame of each driver holds.
     Full,
-    /// As many as one frame holds by all vias of the session, so that their messages are equal.
+    /// As many bytes as one frame of every driver of the session holds, so that their messages are equal.
     Common(usize),
-    /// So many bytes in one bulk transfer; where there are none, as many frames as hold them.
+    /// This many bytes in one bulk transfer; without bulk transfers, in as many frames as needed.
     Bulk(usize),
-    /// So many bytes in one data message, however many frames it takes; left out where none is as long.
+    /// This many bytes in one data message of any number of frames; skipped if no data message is as long.
     Whole(usize),
-    /// So many bytes, in as many data messages as it takes.
+    /// This many bytes, in as many data messages as needed.
     Swept(usize),
-    /// As many as so many frames hold, and so many more: of a sweep, whose
-    /// steps are where one more frame begins.
+    /// As many bytes as this many frames hold, and this many more. A sweep has a step where one more frame begins.
     Filling(usize, usize),
 }
 
@@ -52,7 +51,7 @@ impl std::str::FromStr for Size {
             _ => (text, 1),
         };
         match digits.parse::<usize>().ok().and_then(|count| count.checked_mul(unit)) {
-            Some(bytes) if (1..=LARGEST).contains(&bytes) => Ok(Size::Bytes(bytes)),
+            Some(bytes) if (1..=MAX_SIZE).contains(&bytes) => Ok(Size::Bytes(bytes)),
             _ => {
                 Err("not a size: bytes, from 1 to 256M, as in 16, 64K or 1M, or `full` for what one frame holds"
                     .to_owned())
@@ -61,64 +60,62 @@ impl std::str::FromStr for Size {
     }
 }
 
-/// A message as it goes. The pieces are of one length, the shortest of which so
-/// many make up the message: where a piece takes a time for itself and a time for each
-/// byte, as it does within a frame, that is the time of full pieces and a rest.
+/// How a message is carried. Its pieces have one length, the shortest that suffices. If a piece takes a constant time
+/// and a time for each byte, as within a frame, the sum equals that of full pieces and a rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cut {
-    /// Its bytes.
+pub(crate) struct MessageLayout {
     pub(crate) size: usize,
-    /// Data messages that carry it,
+    /// The data messages that carry it.
     pub(crate) pieces: usize,
-    /// of so many bytes each.
+    /// The bytes of each data message.
     pub(crate) piece: usize,
-    /// Frames that all of them take.
+    /// The frames of all data messages.
     pub(crate) frames: usize,
-    /// It fills them all.
+    /// Whether it fills them all.
     pub(crate) full: bool,
 }
 
 impl Size {
-    /// How a message of this size goes by this port; `None` where a sweep leaves it out.
+    /// How a message of this size is carried by this channel; `None` if it is skipped.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for what was asked for by name and fits no frame.
-    pub(crate) fn cut(self, via: Via, port: &dyn Port) -> Result<Option<Cut>, Error> {
-        let most = port.largest();
-        let one = |size| Ok(Some(Cut { size, pieces: 1, piece: size, frames: 1, full: size == most }));
+    /// [`Error::TooLarge`] if the user named the size, and it fits no frame.
+    pub(crate) fn layout(self, driver: Driver, channel: &dyn Channel) -> Result<Option<MessageLayout>, Error> {
+        let most = channel.largest();
+        let one = |size| Ok(Some(MessageLayout { size, pieces: 1, piece: size, frames: 1, full: size == most }));
         match self {
             Size::Full => one(most),
-            // Where a frame turns out to hold less than was known before it was open, that.
+            // A frame may hold less than was known before the driver was open.
             Size::Common(size) => one(size.min(most)),
             Size::Bytes(size) if size <= most => one(size),
-            Size::Bytes(size) => Err(Error::TooLarge { via, size, most }),
-            Size::Bulk(size) => match port.segment() {
+            Size::Bytes(size) => Err(Error::TooLarge { driver, size, most }),
+            Size::Bulk(size) => match channel.segment() {
                 Some(segment) => {
                     let frames = size.div_ceil(segment.max(1));
-                    Ok(Some(Cut { size, pieces: 1, piece: size, frames, full: size.is_multiple_of(segment) }))
+                    Ok(Some(MessageLayout { size, pieces: 1, piece: size, frames, full: size.is_multiple_of(segment) }))
                 }
                 None => Ok(Some(in_frames(size, most))),
             },
-            Size::Whole(size) => Ok((size <= port.most()).then(|| in_pieces(size, false, port))),
-            Size::Swept(size) => Ok(Some(in_pieces(size, false, port))),
+            Size::Whole(size) => Ok((size <= channel.most()).then(|| in_pieces(size, false, channel))),
+            Size::Swept(size) => Ok(Some(in_pieces(size, false, channel))),
             Size::Filling(frames, more) => {
-                let size = port.filling(frames) + more;
-                Ok((size <= MOST).then(|| in_pieces(size, more == 0, port)))
+                let size = channel.filling(frames) + more;
+                Ok((size <= MAX_SWEPT_SIZE).then(|| in_pieces(size, more == 0, channel)))
             }
         }
     }
 }
 
-/// A message for which there is no transfer, in as few frames as hold it.
-fn in_frames(size: usize, most: usize) -> Cut {
+/// The layout without bulk transfers: as few frames as hold the message.
+fn in_frames(size: usize, most: usize) -> MessageLayout {
     let frames = size.div_ceil(most.max(1)).max(1);
-    Cut { size, pieces: frames, piece: size.div_ceil(frames), frames, full: size.is_multiple_of(most.max(1)) }
+    MessageLayout { size, pieces: frames, piece: size.div_ceil(frames), frames, full: size.is_multiple_of(most.max(1)) }
 }
 
-fn in_pieces(size: usize, full: bool, port: &dyn Port) -> Cut {
-    let pieces = size.div_ceil(port.most().max(1)).max(1);
+fn in_pieces(size: usize, full: bool, channel: &dyn Channel) -> MessageLayout {
+    let pieces = size.div_ceil(channel.most().max(1)).max(1);
     let piece = size.div_ceil(pieces);
-    Cut { size, pieces, piece, frames: pieces * port.frames(piece), full }
+    MessageLayout { size, pieces, piece, frames: pieces * channel.frames(piece), full }
 }
 
 #[cfg(test)]
@@ -135,23 +132,35 @@ mod tests {
         }
     }
 
-    fn cut(size: Size) -> Option<Cut> {
-        size.cut(Via::Raw, &fake::alone()).unwrap()
+    fn layout(size: Size) -> Option<MessageLayout> {
+        size.layout(Driver::Raw, &fake::alone()).unwrap()
     }
 
     #[test]
     fn what_a_data_message_holds_goes_in_one() {
-        assert_eq!(cut(Size::Full), Some(Cut { size: 1500, pieces: 1, piece: 1500, frames: 1, full: true }));
-        assert_eq!(cut(Size::Swept(1)), Some(Cut { size: 1, pieces: 1, piece: 1, frames: 1, full: false }));
-        assert_eq!(cut(Size::Filling(1, 0)), cut(Size::Full));
-        assert!(Size::Bytes(1501).cut(Via::Raw, &fake::alone()).is_err());
+        assert_eq!(
+            layout(Size::Full),
+            Some(MessageLayout { size: 1500, pieces: 1, piece: 1500, frames: 1, full: true })
+        );
+        assert_eq!(
+            layout(Size::Swept(1)),
+            Some(MessageLayout { size: 1, pieces: 1, piece: 1, frames: 1, full: false })
+        );
+        assert_eq!(layout(Size::Filling(1, 0)), layout(Size::Full));
+        assert!(Size::Bytes(1501).layout(Driver::Raw, &fake::alone()).is_err());
     }
 
     #[test]
     fn what_it_does_not_goes_in_pieces_that_miss_nothing() {
-        assert_eq!(cut(Size::Filling(1, 1)), Some(Cut { size: 1501, pieces: 2, piece: 751, frames: 2, full: false }));
-        assert_eq!(cut(Size::Swept(MOST)), Some(Cut { size: MOST, pieces: 44, piece: 1490, frames: 44, full: false }));
-        for size in swept().into_iter().filter_map(cut) {
+        assert_eq!(
+            layout(Size::Filling(1, 1)),
+            Some(MessageLayout { size: 1501, pieces: 2, piece: 751, frames: 2, full: false })
+        );
+        assert_eq!(
+            layout(Size::Swept(MAX_SWEPT_SIZE)),
+            Some(MessageLayout { size: MAX_SWEPT_SIZE, pieces: 44, piece: 1490, frames: 44, full: false })
+        );
+        for size in swept().into_iter().filter_map(layout) {
             assert!((size.size..size.size + size.pieces).contains(&(size.pieces * size.piece)), "{size:?}");
             assert!(size.piece <= 1500, "{size:?}");
         }
@@ -159,14 +168,17 @@ mod tests {
 
     #[test]
     fn what_is_to_stay_whole_is_left_out_where_it_cannot() {
-        assert_eq!(cut(Size::Whole(1500)), Some(Cut { size: 1500, pieces: 1, piece: 1500, frames: 1, full: false }));
-        assert_eq!(cut(Size::Whole(1501)), None);
+        assert_eq!(
+            layout(Size::Whole(1500)),
+            Some(MessageLayout { size: 1500, pieces: 1, piece: 1500, frames: 1, full: false })
+        );
+        assert_eq!(layout(Size::Whole(1501)), None);
     }
 
     #[test]
     fn a_sweep_ends_at_64_kib() {
-        assert_eq!(cut(Size::Filling(44, 0)), None);
-        let sizes: Vec<usize> = swept().into_iter().filter_map(cut).map(|cut| cut.size).collect();
-        assert_eq!((sizes.len(), sizes.iter().min(), sizes.iter().max()), (27, Some(&1), Some(&MOST)));
+        assert_eq!(layout(Size::Filling(44, 0)), None);
+        let sizes: Vec<usize> = swept().into_iter().filter_map(layout).map(|layout| layout.size).collect();
+        assert_eq!((sizes.len(), sizes.iter().min(), sizes.iter().max()), (27, Some(&1), Some(&MAX_SWEPT_SIZE)));
     }
 }

@@ -1,59 +1,47 @@
-//! From single measurements to what is reported: one row a via, bench and
-//! size, and how the vias compare.
+//! From single measurements to the report: one row for each driver, bench and size, and the ratios between drivers.
 //!
-//! A ratio is taken within each round, between measurements that were made
-//! right after each other, and the median of those is reported: what makes
-//! the whole machine faster or slower for a while drops out.
+//! A ratio is taken within a round, between measurements made right after each other. The report has the median of the
+//! rounds' ratios, so slow and fast phases of the machine cancel out.
 
-use crate::batching::{Batching, Unequal};
+use crate::batching::{Batching, Mismatch};
+use crate::driver::Driver;
 use crate::loss::Loss;
 use crate::measure::latency::{Latency, RoundTrips, round_trips};
 use crate::measure::throughput::Throughput;
 use crate::plan::Bench;
-use crate::size::Cut;
-use crate::via::Via;
+use crate::size::MessageLayout;
 
-/// One measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
-    /// In which round.
     pub(crate) round: usize,
-    /// What.
     pub(crate) bench: Bench,
-    /// Which of the sizes and losses that were asked for; vias are compared by this,
-    /// since a full frame holds different sizes by different vias.
+    /// The position of the size and the loss in the order. Drivers are compared by it, since a full frame holds
+    /// different sizes.
     pub(crate) nth_size: usize,
-    /// The messages, and how they went.
-    pub(crate) cut: Cut,
-    /// Frames that were lost on purpose.
+    /// The messages, and how they were carried.
+    pub(crate) layout: MessageLayout,
+    /// The frames lost on purpose.
     pub(crate) loss: Loss,
-    /// By which via.
-    pub(crate) via: Via,
-    /// In which mode.
+    pub(crate) driver: Driver,
     pub(crate) mode: String,
-    /// Where the XDP program ran, where there was one.
+    /// Where the XDP program ran, if there was one.
     pub(crate) xdp: Option<&'static str>,
-    /// In which framing.
     pub(crate) framing: &'static str,
     /// How messages were handed over.
     pub(crate) batching: Batching,
-    /// Cores that both sides together kept busy, where that is known.
+    /// The cores that both sides together kept busy, if it is known.
     pub(crate) busy: Option<f64>,
-    /// What came out.
     pub(crate) outcome: Outcome,
 }
 
-/// What comes out of a measurement.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
-    /// Of a latency.
     Latency(Latency),
-    /// Of a bandwidth or a rate.
     Throughput(Throughput),
 }
 
 impl Measured {
-    /// The figure by which vias are compared.
+    /// The figure that is compared.
     pub(crate) fn figure(&self) -> f64 {
         match &self.outcome {
             Outcome::Latency(latency) => latency.round_trips.value_at_quantile(0.5) as f64,
@@ -62,22 +50,22 @@ impl Measured {
         }
     }
 
-    /// A second.
+    /// Messages a second.
     fn messages(&self, counted: &Throughput) -> f64 {
-        counted.messages as f64 / self.cut.pieces as f64 / counted.time.as_secs_f64()
+        counted.messages as f64 / self.layout.pieces as f64 / counted.time.as_secs_f64()
     }
 
-    /// The user's bytes a second, of those that arrived: pieces of one length may be longer than the message.
+    /// Bytes of the messages a second, by those that arrived. Pieces of one length may be longer than the message.
     fn bytes(&self, counted: &Throughput) -> f64 {
-        let share = self.cut.size as f64 / (self.cut.pieces * self.cut.piece) as f64;
+        let share = self.layout.size as f64 / (self.layout.pieces * self.layout.piece) as f64;
         counted.bytes as f64 * share / counted.time.as_secs_f64()
     }
 
-    /// How much a second; of a latency there is none.
+    /// The rates; `None` of a latency.
     pub(crate) fn rates(&self) -> Option<Rates> {
         let Outcome::Throughput(counted) = &self.outcome else { return None };
         let messages = self.messages(counted);
-        let frames = messages * self.cut.frames as f64 * counted.frames_each;
+        let frames = messages * self.layout.frames as f64 * counted.frames_each;
         Some(Rates { messages, frames, bytes: self.bytes(counted) })
     }
 
@@ -89,30 +77,29 @@ impl Measured {
     }
 
     fn is_of(&self, row: &Row) -> bool {
-        (self.bench, self.nth_size, self.via) == (row.bench, row.nth_size, row.via)
+        (self.bench, self.nth_size, self.driver) == (row.bench, row.nth_size, row.driver)
     }
 }
 
-/// All rounds of one via, bench and size.
+/// All rounds of one driver, bench and size.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) bench: Bench,
     pub(crate) nth_size: usize,
-    pub(crate) cut: Cut,
+    pub(crate) layout: MessageLayout,
     pub(crate) loss: Loss,
-    pub(crate) via: Via,
+    pub(crate) driver: Driver,
     pub(crate) mode: String,
     pub(crate) xdp: Option<&'static str>,
     pub(crate) framing: &'static str,
     pub(crate) batching: Batching,
     pub(crate) figures: Figures,
-    /// The figure that is compared, by round.
+    /// The compared figure of each round.
     pub(crate) by_round: Vec<f64>,
-    /// Messages that never arrived, all rounds together.
+    /// Messages that never arrived, in all rounds.
     pub(crate) lost: u64,
 }
 
-/// What a row says.
 #[derive(Clone, Debug)]
 pub(crate) enum Figures {
     /// Every round trip of all rounds.
@@ -121,7 +108,7 @@ pub(crate) enum Figures {
     Rates(Rates),
 }
 
-/// How much a second.
+/// Amounts a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rates {
     pub(crate) messages: f64,
@@ -129,7 +116,7 @@ pub(crate) struct Rates {
     pub(crate) bytes: f64,
 }
 
-/// The rows: by bench, by size, and the vias in the order of the first round.
+/// The rows: by bench, by size, and drivers in the order of the first round.
 pub(crate) fn rows(all: &[Measured]) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for one in all {
@@ -142,16 +129,16 @@ pub(crate) fn rows(all: &[Measured]) -> Vec<Row> {
 }
 
 impl Row {
-    /// The row that `first` is of.
+    /// The row of a measurement.
     fn of(first: &Measured, all: &[Measured]) -> Row {
-        let key = |one: &Measured| (one.bench, one.nth_size, one.via);
+        let key = |one: &Measured| (one.bench, one.nth_size, one.driver);
         let rounds: Vec<&Measured> = all.iter().filter(|one| key(one) == key(first)).collect();
         Row {
             bench: first.bench,
             nth_size: first.nth_size,
-            cut: first.cut,
+            layout: first.layout,
             loss: first.loss,
-            via: first.via,
+            driver: first.driver,
             mode: first.mode.clone(),
             xdp: first.xdp,
             framing: first.framing,
@@ -185,15 +172,20 @@ impl Rates {
     }
 }
 
-/// Which vias are compared, in the order in which they are reported.
-const PAIRS: [(Via, Via); 5] =
-    [(Via::Am, Via::Raw), (Via::Am, Via::Udp), (Via::Udp, Via::Am), (Via::Udp, Via::Raw), (Via::Am, Via::Cacheline)];
+/// The pairs of drivers that are compared, in the order of the report.
+const PAIRS: [(Driver, Driver); 5] = [
+    (Driver::Am, Driver::Raw),
+    (Driver::Am, Driver::Udp),
+    (Driver::Udp, Driver::Am),
+    (Driver::Udp, Driver::Raw),
+    (Driver::Am, Driver::Cacheline),
+];
 
-/// One via's figure divided by another's.
+/// One driver's figure divided by another's.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ratio {
-    pub(crate) over: Via,
-    pub(crate) under: Via,
+    pub(crate) over: Driver,
+    pub(crate) under: Driver,
     /// Of the rounds' ratios.
     pub(crate) median: f64,
     /// The smallest and the largest of them.
@@ -201,41 +193,41 @@ pub(crate) struct Ratio {
 }
 
 impl Ratio {
-    /// As in JSON: `am_over_raw`.
+    /// The name in JSON: `am_over_raw`.
     pub(crate) fn name(&self) -> String {
         format!("{}_over_{}", self.over, self.under)
     }
 }
 
-/// Two vias that ran, and why they have no ratio.
-pub(crate) type Apart = (Via, Via, Unequal);
+/// Two drivers without a ratio, and the reason.
+pub(crate) type MismatchedPair = (Driver, Driver, Mismatch);
 
-/// The pairs of one bench and size that ran with other sizes, or in other batches.
-pub(crate) fn apart(rows: &[Row], bench: Bench, nth_size: usize) -> Vec<Apart> {
-    let of = |via| {
-        let row = rows.iter().find(|row| (row.bench, row.nth_size, row.via) == (bench, nth_size, via))?;
-        Some((row.cut, row.batching))
+/// The pairs of one bench and size whose sizes or batching differ.
+pub(crate) fn mismatches(rows: &[Row], bench: Bench, nth_size: usize) -> Vec<MismatchedPair> {
+    let of = |driver| {
+        let row = rows.iter().find(|row| (row.bench, row.nth_size, row.driver) == (bench, nth_size, driver))?;
+        Some((row.layout, row.batching))
     };
-    let apart = |(over, under)| Some((over, under, Unequal::of(of(over)?, of(under)?)?));
-    PAIRS.into_iter().filter_map(apart).collect()
+    let mismatches = |(over, under)| Some((over, under, Mismatch::of(of(over)?, of(under)?)?));
+    PAIRS.into_iter().filter_map(mismatches).collect()
 }
 
-/// The ratios of one bench and size: one for each pair that ran with equal sizes and in equal batches.
+/// The ratios of one bench and size: one for each pair with equal sizes and equal batching.
 pub(crate) fn ratios(all: &[Measured], bench: Bench, nth_size: usize) -> Vec<Ratio> {
     let rows = rows(all);
-    let apart = apart(&rows, bench, nth_size);
-    let is_fair = |pair: &(Via, Via)| !apart.iter().any(|(over, under, _)| (*over, *under) == *pair);
-    let of = |via: Via| -> Vec<(usize, f64)> {
-        let mine = |one: &&Measured| (one.bench, one.nth_size, one.via) == (bench, nth_size, via);
+    let mismatches = mismatches(&rows, bench, nth_size);
+    let is_fair = |pair: &(Driver, Driver)| !mismatches.iter().any(|(over, under, _)| (*over, *under) == *pair);
+    let of = |driver: Driver| -> Vec<(usize, f64)> {
+        let mine = |one: &&Measured| (one.bench, one.nth_size, one.driver) == (bench, nth_size, driver);
         all.iter().filter(mine).map(|one| (one.round, one.figure())).collect()
     };
     PAIRS.into_iter().filter(is_fair).filter_map(|(over, under)| ratio(over, &of(over), under, &of(under))).collect()
 }
 
-/// What a via keeps of its figure where frames are lost.
+/// The share of its figure that a driver retains while frames are lost.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Kept {
-    pub(crate) via: Via,
+pub(crate) struct Retained {
+    pub(crate) driver: Driver,
     pub(crate) size: usize,
     pub(crate) loss: Loss,
     /// Of the rounds' ratios of the figure with losses to that without.
@@ -244,26 +236,27 @@ pub(crate) struct Kept {
     pub(crate) range: (f64, f64),
 }
 
-/// For each via, size and loss of a bench, in the order in which they were measured.
-pub(crate) fn kept(all: &[Measured], bench: Bench) -> Vec<Kept> {
-    let mut kept: Vec<Kept> = Vec::new();
+/// The shares of each driver, size and loss of a bench, in the order of measurement.
+pub(crate) fn retained(all: &[Measured], bench: Bench) -> Vec<Retained> {
+    let mut retained: Vec<Retained> = Vec::new();
     for one in all.iter().filter(|one| one.bench == bench && one.loss > Loss::NONE) {
-        let (via, size, loss) = (one.via, one.cut.size, one.loss);
-        if kept.iter().any(|other| (other.via, other.size, other.loss) == (via, size, loss)) {
+        let (driver, size, loss) = (one.driver, one.layout.size, one.loss);
+        if retained.iter().any(|other| (other.driver, other.size, other.loss) == (driver, size, loss)) {
             continue;
         }
         let of = |loss| -> Vec<(usize, f64)> {
-            let mine = |one: &&Measured| (one.bench, one.via, one.cut.size, one.loss) == (bench, via, size, loss);
+            let mine =
+                |one: &&Measured| (one.bench, one.driver, one.layout.size, one.loss) == (bench, driver, size, loss);
             all.iter().filter(mine).map(|one| (one.round, one.figure())).collect()
         };
-        if let Some(Ratio { median, range, .. }) = ratio(via, &of(loss), via, &of(Loss::NONE)) {
-            kept.push(Kept { via, size, loss, median, range });
+        if let Some(Ratio { median, range, .. }) = ratio(driver, &of(loss), driver, &of(Loss::NONE)) {
+            retained.push(Retained { driver, size, loss, median, range });
         }
     }
-    kept
+    retained
 }
 
-fn ratio(over: Via, a: &[(usize, f64)], under: Via, b: &[(usize, f64)]) -> Option<Ratio> {
+fn ratio(over: Driver, a: &[(usize, f64)], under: Driver, b: &[(usize, f64)]) -> Option<Ratio> {
     let ratios: Vec<f64> = a
         .iter()
         .filter_map(|(round, figure)| b.iter().find(|(r, _)| r == round).map(|(_, other)| figure / other))
@@ -273,7 +266,7 @@ fn ratio(over: Via, a: &[(usize, f64)], under: Via, b: &[(usize, f64)]) -> Optio
     Some(Ratio { over, under, median: median(&ratios)?, range })
 }
 
-/// The middle one, or the mean of the two in the middle; `None` of nothing.
+/// The middle value, or the mean of the two in the middle; `None` of nothing.
 pub(crate) fn median(of: &[f64]) -> Option<f64> {
     let mut sorted = of.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -288,8 +281,8 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A measurement whose figure is `figure`, in its bench's unit.
-    pub(crate) fn measured(bench: Bench, nth_size: usize, via: Via, round: usize, figure: u64) -> Measured {
+    /// A measurement with this figure, in its bench's unit.
+    pub(crate) fn measured(bench: Bench, nth_size: usize, driver: Driver, round: usize, figure: u64) -> Measured {
         let outcome = match bench {
             Bench::Latency => {
                 let mut round_trips = round_trips();
@@ -302,24 +295,24 @@ pub(crate) mod tests {
                 Outcome::Throughput(Throughput { messages, bytes, time, lost: 1, frames_each: 1.0 })
             }
         };
-        let cut = Cut { size: 64, pieces: 1, piece: 64, frames: 1, full: false };
-        let (mode, framing) = ("veth copy".to_owned(), if via == Via::Am { "bare" } else { "none" });
-        let xdp = (via != Via::Udp).then_some("generic");
+        let layout = MessageLayout { size: 64, pieces: 1, piece: 64, frames: 1, full: false };
+        let (mode, framing) = ("veth copy".to_owned(), if driver == Driver::Am { "bare" } else { "none" });
+        let xdp = (driver != Driver::Udp).then_some("generic");
         let loss = Loss::NONE;
         let batching = if bench == Bench::Latency { Batching::Single } else { Batching::Bursts };
-        Measured { round, bench, nth_size, cut, loss, via, mode, xdp, framing, batching, busy: None, outcome }
+        Measured { round, bench, nth_size, layout, loss, driver, mode, xdp, framing, batching, busy: None, outcome }
     }
 
     #[test]
-    fn what_is_kept_is_taken_within_a_round_and_by_via() {
+    fn what_is_kept_is_taken_within_a_round_and_by_driver() {
         let with = |loss, nth, round, figure| Measured {
             loss: Loss(loss),
-            ..measured(Bench::Bandwidth, nth, Via::Am, round, figure)
+            ..measured(Bench::Bandwidth, nth, Driver::Am, round, figure)
         };
         let all = [with(0, 0, 0, 100), with(1000, 1, 0, 80), with(0, 0, 1, 1000), with(1000, 1, 1, 900)];
-        let kept = kept(&all, Bench::Bandwidth);
-        assert_eq!(kept.len(), 1);
-        assert!((kept[0].median - 0.85).abs() < 1e-9 && kept[0].loss == Loss(1000), "{kept:?}");
+        let retained = retained(&all, Bench::Bandwidth);
+        assert_eq!(retained.len(), 1);
+        assert!((retained[0].median - 0.85).abs() < 1e-9 && retained[0].loss == Loss(1000), "{retained:?}");
     }
 
     #[test]
@@ -332,11 +325,14 @@ pub(crate) mod tests {
 
     #[test]
     fn ratios_are_taken_within_a_round() {
-        // The machine gets ten times slower in the second round; the ratio stays.
+        // The machine is ten times slower in the second round, and the ratio stays.
         let all: Vec<Measured> = [(0, 110, 100), (1, 1200, 1000), (2, 105, 100)]
             .into_iter()
             .flat_map(|(round, am, raw)| {
-                [measured(Bench::Latency, 0, Via::Am, round, am), measured(Bench::Latency, 0, Via::Raw, round, raw)]
+                [
+                    measured(Bench::Latency, 0, Driver::Am, round, am),
+                    measured(Bench::Latency, 0, Driver::Raw, round, raw),
+                ]
             })
             .collect();
         let ratios = ratios(&all, Bench::Latency, 0);
@@ -346,31 +342,32 @@ pub(crate) mod tests {
         assert!((ratios[0].range.0 - 1.05).abs() < 1e-3 && (ratios[0].range.1 - 1.2).abs() < 1e-3, "{ratios:?}");
     }
 
-    /// 64,986 bytes a frame beside 1,448 a write are none, nor are several messages a frame beside one.
+    /// Messages of 64,986 bytes a frame have no ratio to those of 1,448 a write, nor has batching by several a frame to
+    /// one a frame.
     #[test]
     fn what_is_unequal_has_no_ratio() {
         let all = |change: fn(&mut Measured)| {
-            let mut am = measured(Bench::Rate, 0, Via::Am, 0, 50);
+            let mut am = measured(Bench::Rate, 0, Driver::Am, 0, 50);
             change(&mut am);
-            [am, measured(Bench::Rate, 0, Via::Raw, 0, 100), measured(Bench::Rate, 0, Via::Udp, 0, 20)]
+            [am, measured(Bench::Rate, 0, Driver::Raw, 0, 100), measured(Bench::Rate, 0, Driver::Udp, 0, 20)]
         };
         let names = |all: &[Measured]| -> Vec<String> { ratios(all, Bench::Rate, 0).iter().map(Ratio::name).collect() };
         assert_eq!(names(&all(|_| {})), ["am_over_raw", "am_over_udp", "udp_over_am", "udp_over_raw"]);
-        let changes: [fn(&mut Measured); 2] = [|am| am.cut.size = 65, |am| am.batching = Batching::Shared];
+        let changes: [fn(&mut Measured); 2] = [|am| am.layout.size = 65, |am| am.batching = Batching::Shared];
         for change in changes {
             let all = all(change);
             assert_eq!(names(&all), ["udp_over_raw"]);
-            let apart: Vec<_> = apart(&rows(&all), Bench::Rate, 0).iter().map(|(a, b, _)| (*a, *b)).collect();
-            assert_eq!(apart, [(Via::Am, Via::Raw), (Via::Am, Via::Udp), (Via::Udp, Via::Am)]);
+            let mismatches: Vec<_> = mismatches(&rows(&all), Bench::Rate, 0).iter().map(|(a, b, _)| (*a, *b)).collect();
+            assert_eq!(mismatches, [(Driver::Am, Driver::Raw), (Driver::Am, Driver::Udp), (Driver::Udp, Driver::Am)]);
         }
     }
 
     #[test]
-    fn a_round_that_one_via_missed_is_left_out() {
+    fn a_round_that_one_driver_missed_is_left_out() {
         let all = [
-            measured(Bench::Rate, 0, Via::Am, 0, 50),
-            measured(Bench::Rate, 0, Via::Raw, 0, 100),
-            measured(Bench::Rate, 0, Via::Am, 1, 500),
+            measured(Bench::Rate, 0, Driver::Am, 0, 50),
+            measured(Bench::Rate, 0, Driver::Raw, 0, 100),
+            measured(Bench::Rate, 0, Driver::Am, 1, 500),
         ];
         assert_eq!(ratios(&all, Bench::Rate, 0)[0].range, (0.5, 0.5));
         assert_eq!(ratios(&all, Bench::Rate, 1), []);
@@ -379,9 +376,9 @@ pub(crate) mod tests {
     #[test]
     fn rows_are_medians_of_rates_and_all_round_trips_together() {
         let mut all: Vec<Measured> =
-            [100, 300, 200].into_iter().enumerate().map(|(r, f)| measured(Bench::Rate, 0, Via::Am, r, f)).collect();
-        all.push(measured(Bench::Latency, 0, Via::Udp, 0, 5000));
-        all.push(measured(Bench::Latency, 0, Via::Udp, 1, 7000));
+            [100, 300, 200].into_iter().enumerate().map(|(r, f)| measured(Bench::Rate, 0, Driver::Am, r, f)).collect();
+        all.push(measured(Bench::Latency, 0, Driver::Udp, 0, 5000));
+        all.push(measured(Bench::Latency, 0, Driver::Udp, 1, 7000));
         let rows = rows(&all);
         let Figures::RoundTrips(round_trips) = &rows[0].figures else { panic!("{rows:?}") };
         assert_eq!((round_trips.len(), rows[0].by_round.len()), (20, 2));

@@ -1,17 +1,20 @@
-//! Values of the command line, from their text.
+//! Parses values of the command line.
 
 use std::path::Path;
 use std::time::Duration;
 
+use am_wire::control::Name;
+
 use crate::cores::CoresArg;
+use crate::error::Error;
 use crate::loss::per_cent;
 
-/// From a thousandth of a second to an hour.
+/// From 0.001 to 3600 seconds.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds, as in 0.5".to_owned())?;
     Duration::try_from_secs_f64(seconds)
         .ok()
-        .filter(|time| (MOMENT..=HOUR).contains(time))
+        .filter(|time| (MIN_SECONDS..=MAX_SECONDS).contains(time))
         .ok_or_else(|| "from 0.001 to 3600 seconds".to_owned())
 }
 
@@ -20,12 +23,12 @@ pub(crate) fn path(text: &str) -> Result<&'static Path, String> {
     Ok(Path::new(String::leak(text.to_owned())))
 }
 
-/// How many: `1e8`, `100000000`.
+/// A count: `1e8`, `100000000`.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
     number(text).ok_or_else(|| "not a whole number, as in 1000000 or 1e6".to_owned())
 }
 
-/// How many bytes: `100GiB`, `1e9`.
+/// A number of bytes: `100GiB`, `1e9`.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, u64); 4] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("B", 1)];
     let unit = UNITS.into_iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)));
@@ -33,14 +36,14 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     number(digits).and_then(|count| count.checked_mul(unit)).ok_or_else(|| "bytes, as in 100GiB or 1e9".to_owned())
 }
 
-/// A whole number that a double holds.
+/// A whole number that a double can hold.
 fn number(text: &str) -> Option<u64> {
-    const MOST: f64 = (1u64 << 53) as f64;
+    const MAX_EXACT: f64 = (1u64 << 53) as f64;
     let number: f64 = text.parse().ok()?;
-    (number.fract() == 0.0 && (0.0..=MOST).contains(&number)).then_some(number as u64)
+    (number.fract() == 0.0 && (0.0..=MAX_EXACT).contains(&number)).then_some(number as u64)
 }
 
-/// Of a million, from per cent.
+/// A percentage, as a number of a million.
 pub(crate) fn share(text: &str) -> Result<u32, String> {
     let share = per_cent(text).filter(|per_cent| (0.0..=50.0).contains(per_cent));
     share
@@ -48,10 +51,10 @@ pub(crate) fn share(text: &str) -> Result<u32, String> {
         .ok_or_else(|| "per cent of the frames, from 0 to 50, as in 0.1 or 0.1%".to_owned())
 }
 
-const MOMENT: Duration = Duration::from_millis(1);
-const HOUR: Duration = Duration::from_secs(3600);
+const MIN_SECONDS: Duration = Duration::from_millis(1);
+const MAX_SECONDS: Duration = Duration::from_secs(3600);
 
-/// Two cores, or one, or `none`.
+/// Two cores, one core, or `none`.
 pub(crate) fn cores(text: &str) -> Result<CoresArg, String> {
     let wrong = || "two cores as in 2,3, one core, or `none`".to_owned();
     if text == "none" {
@@ -64,6 +67,28 @@ pub(crate) fn cores(text: &str) -> Result<CoresArg, String> {
         [_, _] => Err("two different cores: both sides spin".to_owned()),
         _ => Err(wrong()),
     }
+}
+
+/// Check the name of a node.
+///
+/// # Errors
+///
+/// [`Error::Usage`] if no node can have this name.
+pub(crate) fn node_name(name: &str) -> Result<(), Error> {
+    match Name::new(name) {
+        Some(_) => Ok(()),
+        None => Err(Error::Usage(format!(
+            "`{name}` is no name for a node: 1 to {} bytes, no control characters",
+            Name::LONGEST
+        ))),
+    }
+}
+
+/// The host's name, cut to the length of a node's.
+pub(crate) fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name: String = name.trim().chars().filter(char::is_ascii).take(Name::LONGEST).collect();
+    if name.is_empty() { "am-bench".to_owned() } else { name }
 }
 
 #[cfg(test)]

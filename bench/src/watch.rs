@@ -1,4 +1,4 @@
-//! Reasons to stop that come from outside: a signal, or the other process gone.
+//! External reasons to stop: a signal, or the end of the other process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -8,7 +8,7 @@ use signal_hook::flag;
 
 use crate::error::Error;
 
-/// Looked at by every loop that waits; cheap to clone, cheap to ask.
+/// Every loop that waits checks it. Cloning and checking are cheap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watch {
     signal: Arc<AtomicUsize>,
@@ -16,8 +16,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// One that notices Ctrl-C and its like. The second signal ends the
-    /// process at once: the kernel removes namespaces and programs then.
+    /// Catches Ctrl-C and similar signals. A second signal ends the process at once; the kernel then removes namespaces
+    /// and programs.
     pub(crate) fn signals() -> Result<Watch, Error> {
         let watch = Watch::default();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -30,17 +30,17 @@ impl Watch {
         Ok(watch)
     }
 
-    /// One that hears the same signals, for the other side of the same process.
+    /// A watch with the same signals, for the other side of the same process.
     pub(crate) fn of_another_peer(&self) -> Watch {
         Watch { signal: Arc::clone(&self.signal), gone: Arc::default() }
     }
 
-    /// The other side's process has ended.
+    /// Note that the other side's process has ended.
     pub(crate) fn peer_is_gone(&self) {
         self.gone.store(true, Relaxed);
     }
 
-    /// Whether to go on.
+    /// Whether to continue.
     ///
     /// # Errors
     /// [`Error::Interrupted`], [`Error::PeerGone`].
@@ -51,7 +51,7 @@ impl Watch {
             return Err(Error::Interrupted { signal: signal as i32 });
         }
         if self.gone.load(Relaxed) {
-            return Err(Error::PeerGone("it was killed, or failed as it says above".to_owned()));
+            return Err(Error::gone());
         }
         Ok(())
     }

@@ -17,10 +17,10 @@ const DEVICES: [(&str, &str); 2] = [("memif", "memif, "), ("virtio-user", "vhost
 fn dpdk_latency_beside_bare_frames() {
     for (hosts, driver) in DEVICES {
         let lines = json(&run(&[&["latency", "--json", "--hosts", hosts, "--rounds", "3", "--time", "0.02"]]));
-        for (line, (via, framing)) in lines.iter().zip([("am", "bare"), ("raw", "none")]) {
+        for (line, (driver, framing)) in lines.iter().zip([("am", "bare"), ("raw", "none")]) {
             let mode = line["mode"].as_str().unwrap();
             assert!(mode.starts_with(driver), "{mode}");
-            check_latency(line, via, mode, framing, 16);
+            check_latency(line, driver, mode, framing, 16);
         }
         assert!(summary(&lines)["am_over_raw"].as_f64().unwrap() > 0.0, "{hosts}");
     }
@@ -37,13 +37,13 @@ fn dpdk_rate_and_full_frames() {
     }
 }
 
-/// As the error for any other says.
+/// The error names the reason, as for any other device.
 #[test]
 fn dpdk_frames_as_short_and_as_long_as_they_can_be() {
     for (hosts, mtu) in [("memif", "140"), ("virtio-user", "140"), ("virtio-user", "9000")] {
         let lines = json(&run(&[&["bandwidth", "--json", "--hosts", hosts, "--mtu", mtu], QUICK]));
-        for (line, via) in lines.iter().zip(["am", "raw"]) {
-            check_throughput(line, "bandwidth", via, mtu.parse().unwrap());
+        for (line, driver) in lines.iter().zip(["am", "raw"]) {
+            check_throughput(line, "bandwidth", driver, mtu.parse().unwrap());
         }
     }
 }
@@ -66,12 +66,12 @@ fn dpdk_frames_are_called_what_they_are() {
     assert!(table.contains("times as long as bare frames"), "{table}");
 }
 
-/// Neither a process nor a file, whichever side goes in whichever way.
+/// Neither a process nor a file is left, whichever side ends in whatever way.
 #[test]
 fn dpdk_leaves_nothing() {
-    for (hosts, via) in [("memif", "am"), ("virtio-user", "raw")] {
+    for (hosts, driver) in [("memif", "am"), ("virtio-user", "raw")] {
         for (near_ends, signal) in [(true, Signal::SIGINT), (true, Signal::SIGKILL), (false, Signal::SIGKILL)] {
-            let near = start(&[&["latency", "--hosts", hosts, "--via", via], ENDLESS]);
+            let near = start(&[&["latency", "--hosts", hosts, "--driver", driver], ENDLESS]);
             let mut far = 0;
             eventually("a far side that works", || {
                 far = near.children().first().copied().unwrap_or(0);
@@ -87,10 +87,10 @@ fn dpdk_leaves_nothing() {
             near.end();
             eventually("the end of the far side", || !is_alive(far));
             if hosts == "memif" && signal == Signal::SIGKILL && files.exists() {
-                // memif's driver may end a side that moves frames when the other goes: whoever comes next sweeps.
+                // memif's driver may kill a side that moves frames when the other ends. The next run removes its files.
                 json(&run(&[&["latency", "--json", "--hosts", hosts], QUICK]));
             }
-            assert!(!files.exists(), "{hosts} by {via}: {}", files.display());
+            assert!(!files.exists(), "{hosts} by {driver}: {}", files.display());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Ours over DPDK beside others. Needs root, DPDK and the shim.
+//! Our rows over DPDK, compared with others. Needs root, DPDK and the shim.
 
 mod common;
 
@@ -37,7 +37,7 @@ fn dpdk_rows_stand_beside_ours() {
     assert_eq!(summary(&lines)["mtu"], 9000);
 }
 
-/// DPDK's own AF_XDP, where the cable's frames fit its memory; and where they do not, a row that says why.
+/// DPDK's own AF_XDP, if the cable's frames fit its memory; otherwise a row with the reason.
 #[test]
 fn dpdk_on_af_xdp() {
     for (mtu, works) in [("1500", true), ("65000", false)] {

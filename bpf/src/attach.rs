@@ -8,10 +8,10 @@ use aya::programs::{Xdp, XdpMode};
 use crate::mark::{Mark, sibling};
 use crate::{AttachError, AttachMode, extack};
 
-/// A program on an interface, until this is dropped or the process ends.
+/// A program on an interface. It stays until this is dropped or the process ends.
 ///
-/// Drop it before the sockets that it steers to: frames for a closed socket
-/// are dropped, while those of a detached program go to the kernel's stack.
+/// Drop it before the sockets that it steers to: frames for a closed socket are dropped, while those of a detached
+/// program go to the kernel's stack.
 #[derive(Debug)]
 #[must_use = "the program is detached when this is dropped"]
 pub struct Attachment {
@@ -40,13 +40,13 @@ impl Attachment {
             }
         };
         let link = program.take_link(id).map_err(|error| AttachError::new(interface, &error, None))?;
-        // What is no bpf_link would outlive us: dropping it here detaches it.
+        // An attachment without a bpf_link would outlive this process. Dropping it here detaches it.
         let link = FdLink::try_from(link).map_err(|error| AttachError::new(interface, &error, None))?;
         Ok(Attachment { link, interface: interface.to_owned(), mode, mark: Mark::new(index) })
     }
 
-    /// Another program in this one's place; no frame misses both. It can fail only where the kernel has no memory
-    /// left, or the interface is gone, and then none is attached.
+    /// Replace the program by another one; no frame misses both. If this fails, because the kernel has no memory or the
+    /// interface is gone, none is attached.
     pub(crate) fn replaced_by(self, program: &mut Xdp) -> Result<Attachment, AttachError> {
         let Attachment { link, interface, mode, mark } = self;
         let link = XdpLink::try_from(link).map_err(|error| AttachError::new(&interface, &error, None))?;
@@ -56,8 +56,8 @@ impl Attachment {
         Ok(Attachment { link, interface, mode, mark })
     }
 
-    /// Whether the kernel says so: it can be taken off the interface behind our back, as by `bpftool link detach`. A driver
-    /// that does not run it any more is another matter.
+    /// Whether the kernel still has it attached. It can be detached from outside, for example with `bpftool link
+    /// detach`. This does not tell whether the driver still runs it.
     pub fn is_attached(&self) -> bool {
         let (Ok(info), Ok(open)) = (self.link.info(), fs::read_dir("/proc/self/fdinfo")) else { return true };
         let mut files = open.flatten().filter_map(|file| fs::read_to_string(file.path()).ok());
@@ -75,7 +75,7 @@ impl Attachment {
     }
 }
 
-/// What `/proc` says of a descriptor, where it is this link and on no interface any more.
+/// The contents of `/proc/.../fdinfo` if this link is on no interface any more.
 fn is_detached(info: &str, link: u32) -> bool {
     let has = |key: &str, value: u32| {
         let mut lines = info.lines().filter_map(|line| line.split_once(':'));

@@ -1,6 +1,6 @@
 use am_wire::{Address, EtherType};
 
-/// What steering knows from the start; fixed once the program is loaded.
+/// What steering knows from the start. It is fixed once the program is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The network's EtherTypes.
@@ -9,17 +9,17 @@ pub struct Config {
     pub own: Address,
     /// Index of the socket that control frames go to, at most [`Steer::LAST_SOCKET`](crate::Steer::LAST_SOCKET).
     pub node_socket: u8,
-    /// Whether [`Counters::redirected`](crate::Counters::redirected) counts: a
-    /// few nanoseconds for each frame, and sockets have statistics of their own.
+    /// Whether [`Counters::redirected`](crate::Counters::redirected) counts. It costs a few nanoseconds a frame, and
+    /// sockets have statistics of their own.
     pub counts_redirected: bool,
-    /// Of a million frames for a socket so many are lost on purpose, at random, and
-    /// counted ([`Counters::lost`](crate::Counters::lost)): for tests of what a bad network does. With 0,
-    /// as elsewhere, the loaded program has no trace of it.
+    /// How many of a million frames for a socket are lost on purpose, at random, and counted
+    /// ([`Counters::lost`](crate::Counters::lost)): for tests of a bad network. With 0, the loaded program has no code
+    /// for it.
     pub lost_per_million: u32,
 }
 
 impl Config {
-    /// As `struct config` in `decide.h` has it: as it stands in a frame.
+    /// As `struct config` in `decide.h`, in network byte order.
     pub(crate) fn to_bytes(self) -> [u8; 16] {
         let [a, b, c, d, e, f] = self.own.0;
         let [h0, h1] = self.ethertype.hidden().to_be_bytes();
@@ -30,19 +30,19 @@ impl Config {
     }
 }
 
-/// So many of 2^32 as `per_million` are of a million.
+/// The share of 2^32 that `per_million` is of a million.
 fn of_all(per_million: u32) -> u32 {
     (u64::from(per_million) * (1 << 32)).div_ceil(1_000_000).try_into().unwrap_or(u32::MAX)
 }
 
-/// Where on the receive path the program runs.
+/// Where the program runs on the receive path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum AttachMode {
-    /// In the driver: the fast way, and the only one to zero-copy.
+    /// In the driver: fast, and required for zero-copy.
     #[default]
     Native,
-    /// In the kernel's generic receive path, after it has made a buffer of the
-    /// frame: for drivers that know no XDP. Never chosen silently.
+    /// In the kernel's generic receive path, after it has built a socket buffer for the frame: for drivers without XDP.
+    /// Never chosen silently.
     Generic,
 }
 

@@ -16,7 +16,7 @@ const LOST: usize = 44;
 const GATE: usize = 45;
 const COUNTERS: usize = 64;
 
-/// All that steering can count, and how it is called.
+/// All counters of steering, and their names.
 const NAMES: [(usize, &str); 16] = [
     (REDIRECTED, "xdp_redirected"),
     (PASS + Pass::Foreign as usize, "xdp_pass_foreign"),
@@ -36,18 +36,18 @@ const NAMES: [(usize, &str); 16] = [
     (LOST, "xdp_lost_on_purpose"),
 ];
 
-/// What became of the frames that came in since the program was loaded.
+/// What happened to the frames that arrived since the program was loaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Counters {
     by_number: [u64; COUNTERS],
 }
 
 impl Counters {
-    /// One system call for each counter.
+    /// One system call a counter.
     pub(crate) fn read(map: &PerCpuArray<MapData, u64>) -> Result<Counters, MapError> {
         let mut by_number = [0; COUNTERS];
         for (number, _) in NAMES {
-            // Each processor counts on its own.
+            // Each processor has its own count.
             by_number[number] = map.get(&(number as u32), 0)?.iter().sum();
         }
         Ok(Counters { by_number })
@@ -58,7 +58,7 @@ impl Counters {
         self.by_number[REDIRECTED]
     }
 
-    /// Requests returned to their senders.
+    /// Requests rejected by the program.
     pub fn bounced(&self) -> u64 {
         self.by_number[BOUNCED]
     }
@@ -68,33 +68,33 @@ impl Counters {
         self.by_number[LOST]
     }
 
-    /// Gone on to the kernel's stack.
+    /// Passed to the kernel's stack.
     pub fn passed(&self, why: Pass) -> u64 {
         self.by_number[PASS + why as usize]
     }
 
-    /// Ours and senseless.
+    /// Dropped because they are malformed.
     pub fn dropped(&self, why: Reason) -> u64 {
         self.by_number[DROP + why as usize]
     }
 
-    /// Control frames that did not pass the [gate](am_wire::gate).
+    /// Control frames that the [gate](am_wire::gate) refused.
     pub fn refused(&self, why: Refused) -> u64 {
         self.by_number[GATE + 1 + why as usize]
     }
 
-    /// Dropped: came in on another queue than the one their socket is bound
-    /// to, where the kernel would lose them without a trace. `ethtool -N` moves them.
+    /// Dropped because they arrived on another queue than that of their socket, where the kernel would lose them
+    /// without a count. `ethtool -N` moves them.
     pub fn wrong_queue(&self) -> u64 {
         self.by_number[WRONG_QUEUE]
     }
 
-    /// Dropped: their flow's socket is closed, or not open yet.
+    /// Dropped because their flow's socket is closed, or not open yet.
     pub fn no_socket(&self) -> u64 {
         self.by_number[NO_SOCKET]
     }
 
-    /// Name and value of each counter; those that are not counted everywhere, only where they were.
+    /// Name and value of each counter; counters that are optional only if they count.
     pub fn each(&self, each: &mut dyn FnMut(&'static str, u64)) {
         for (number, name) in NAMES {
             if !matches!(number, REDIRECTED | LOST) || self.by_number[number] > 0 {

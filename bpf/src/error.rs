@@ -7,10 +7,10 @@ use crate::kernel::needs_perfmon;
 /// Why a program could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The kernel lacks what we cannot do without.
+    /// The kernel lacks something that the program needs.
     #[error("kernel {found} is too old: XDP through a bpf_link needs 5.9 or newer")]
     KernelTooOld {
-        /// What it calls itself.
+        /// The kernel's release.
         found: String,
     },
     /// The process may not load programs.
@@ -30,13 +30,12 @@ pub enum LoadError {
         "no file descriptor left to load the XDP program with: a larger `ulimit -n`, or LimitNOFILE= in the systemd unit"
     )]
     OpenFiles,
-    /// The kernel's verifier does not accept the program: a bug of ours, or of
-    /// a kernel that we have not met.
+    /// The kernel's verifier does not accept the program: a bug in the program, or a kernel that we do not know.
     #[error("kernel {release} rejects the program; please report this with its verifier's log:\n{log}")]
     Rejected {
         /// The kernel's release.
         release: String,
-        /// What the verifier said.
+        /// The verifier's message.
         log: String,
     },
     /// The kernel refused for another reason.
@@ -99,9 +98,9 @@ pub enum AttachError {
     MtuTooLarge {
         /// The interface.
         interface: String,
-        /// What the driver says, or the number of its error.
+        /// The driver's message, or the error number.
         said: String,
-        /// The largest that works, where the driver says it.
+        /// The largest MTU that works, if the driver tells it.
         most: Option<u32>,
     },
     /// A veth needs as many receive queues as its peer has transmit queues.
@@ -112,7 +111,7 @@ pub enum AttachError {
     TooFewQueues {
         /// The interface.
         interface: String,
-        /// What the driver says, or the number of its error.
+        /// The driver's message, or the error number.
         said: String,
     },
     /// The process may not attach programs.
@@ -121,12 +120,12 @@ pub enum AttachError {
         /// The interface.
         interface: String,
     },
-    /// The driver asks for something else to be changed first.
+    /// The driver requires another change first.
     #[error("the driver of {interface} takes no XDP program as it is set now: {said}{}", hint(.interface, .said))]
     Setting {
         /// The interface.
         interface: String,
-        /// What the driver says.
+        /// The driver's message.
         said: String,
     },
     /// The kernel or the driver refused for another reason.
@@ -134,13 +133,13 @@ pub enum AttachError {
     Refused {
         /// The interface.
         interface: String,
-        /// Why, with what the driver said where it said something.
+        /// The error, with the driver's message if there is one.
         reason: String,
     },
 }
 
 impl AttachError {
-    /// What the number of an error means differs from driver to driver; where one says more in a sentence, that counts.
+    /// An error number means different things for different drivers, so a driver's message counts more.
     pub(crate) fn new(interface: &str, error: &(dyn Error + 'static), said: Option<String>) -> AttachError {
         let interface = interface.to_owned();
         let number = root_cause(error).raw_os_error().unwrap_or_default();
@@ -166,15 +165,15 @@ impl AttachError {
     }
 }
 
-/// How drivers call frames that are too long.
+/// Parts of drivers' messages about frames that are too long.
 const MTU: [&str; 3] = ["mtu", "frame size", "jumbo"];
-/// How the kernel says that there is a program already.
+/// Part of the kernel's message that a program is attached already.
 const TAKEN: [&str; 3] = ["already", "active", "exist"];
-/// How the kernel says that a driver has no XDP.
+/// Part of the kernel's message that a driver has no XDP.
 const NO_XDP: [&str; 1] = ["does not support xdp"];
-/// How drivers say that a number is the largest.
+/// Parts of drivers' messages before the largest MTU.
 const LIMIT: [&str; 4] = ["larger than", "less than", "maximum", "at most"];
-/// No limit is smaller: such a number is something else.
+/// No limit is smaller. Smaller numbers are something else.
 const LEAST_LIMIT: u32 = 1000;
 
 fn is_about(said: &str, words: &[&str]) -> bool {
@@ -182,14 +181,14 @@ fn is_about(said: &str, words: &[&str]) -> bool {
     words.iter().any(|word| said.contains(word))
 }
 
-/// The largest MTU, where a driver's sentence names it: beside the present one, which is larger.
+/// The largest MTU in a driver's message. The present MTU, which is larger, may be in it too.
 fn limit(said: &str) -> Option<u32> {
     let numbers = said.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok());
     let limits = numbers.filter(|&number| number >= LEAST_LIMIT && is_about(said, &LIMIT));
     limits.min()
 }
 
-/// The command for what drivers ask for most.
+/// The command for the most frequent requirement of drivers.
 fn hint(interface: &str, said: &str) -> String {
     let command = match said {
         _ if is_about(said, &["gro_hw", "gro-hw", "guest_tso", "implementing lro"]) => {
@@ -202,18 +201,18 @@ fn hint(interface: &str, said: &str) -> String {
     format!("; perhaps `{command}`")
 }
 
-/// Why a socket could not be put into steering's table.
+/// Why a socket could not be added to steering's table.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// The index is beyond the table.
     #[error("there is no socket {index}: a program has {count} of them")]
     NoSuchIndex {
-        /// What was asked for.
+        /// The index.
         index: u32,
-        /// How many there are.
+        /// The size of the table.
         count: u32,
     },
-    /// The table has a byte for the queue.
+    /// The queue's number does not fit a byte.
     #[error("steering knows receive queues 0 to 255, not {0}; `ethtool -L` changes how many there are")]
     NoSuchQueue(u32),
     /// It is not an AF_XDP socket.
@@ -238,7 +237,7 @@ impl SocketError {
 #[error("reading the program's counters: {0}")]
 pub struct CountersError(pub(crate) io::Error);
 
-/// What to do about missing rights.
+/// The remedy for missing rights.
 fn advice() -> String {
     let program = env::current_exe().map_or_else(|_| "PROGRAM".to_owned(), |path| path.display().to_string());
     let (perfmon, setcap) =
@@ -249,7 +248,7 @@ fn advice() -> String {
     )
 }
 
-/// The system's error at the bottom of a library's.
+/// The operating system's error below a library's.
 pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> io::Error {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -261,7 +260,7 @@ pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// What every error of the chain says, from the library's down to the system's.
+/// The messages of all errors of the chain, from the library's to the system's.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -290,7 +289,7 @@ mod tests {
         AttachError::new("eth1", &aya::programs::ProgramError::from(error), said.map(str::to_owned))
     }
 
-    /// What drivers of 7.3 say, each with the error that it says it with.
+    /// Messages of drivers in 7.3, each with its error number.
     #[test]
     fn a_drivers_sentence_counts_more_than_its_number() {
         for (number, text, advice) in [

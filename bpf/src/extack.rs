@@ -1,7 +1,7 @@
-//! Why a driver takes no XDP program, in its own words.
+//! Gets a driver's message about an XDP program that it refused.
 //!
-//! `BPF_LINK_CREATE` answers with a number. The older way to attach, by netlink, answers with
-//! the driver's sentence too (`NETLINK_EXT_ACK`): so what was refused once is asked for once more in that way, to be refused again.
+//! `BPF_LINK_CREATE` returns only a number. The older way to attach, by netlink, also returns the driver's message
+//! (`NETLINK_EXT_ACK`). So a refused attachment is tried once more by netlink, to be refused again.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -24,8 +24,7 @@ const SKB_MODE: u32 = 1 << 1;
 const DRV_MODE: u32 = 1 << 2;
 const NLMSGERR_ATTR_MSG: u16 = 1;
 
-/// What kernel and driver say of attaching this program to the interface of this number; `None` where they say
-/// nothing.
+/// The message of kernel and driver about attaching this program to the interface with this index; `None` without one.
 pub(crate) fn why_not(program: BorrowedFd<'_>, interface: u32, mode: AttachMode) -> Option<String> {
     let netlink = open().ok()?;
     let flags = match mode {
@@ -34,7 +33,7 @@ pub(crate) fn why_not(program: BorrowedFd<'_>, interface: u32, mode: AttachMode)
     };
     let answer = ask(&netlink, &request(interface, program.as_raw_fd(), flags | UPDATE_IF_NOEXIST)).ok()?;
     if errno(&answer) == Some(0) {
-        // What stood in the way is gone. Nothing is to stay that no link holds.
+        // It succeeded after all. Detach, because no link holds it.
         ask(&netlink, &request(interface, -1, flags)).ok()?;
     }
     message(&answer)
@@ -42,7 +41,7 @@ pub(crate) fn why_not(program: BorrowedFd<'_>, interface: u32, mode: AttachMode)
 
 fn open() -> io::Result<OwnedFd> {
     let netlink = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)?;
-    // The second leaves our request out of the answer.
+    // The second option leaves our request out of the answer.
     for option in [libc::NETLINK_EXT_ACK, libc::NETLINK_CAP_ACK] {
         let on: libc::c_int = 1;
         // SAFETY: the option is an int, which lives for the call.
@@ -83,19 +82,19 @@ fn request(interface: u32, program: i32, flags: u32) -> Vec<u8> {
     bytes
 }
 
-/// Its length is a multiple of four already.
+/// Its length is already a multiple of four.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     [&((4 + value.len()) as u16).to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat()
 }
 
-/// What the kernel answered: 0, or the negative number of an error.
+/// The kernel's answer: 0, or a negative error number.
 fn errno(answer: &[u8]) -> Option<i32> {
     let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
     (i32::from(kind) == libc::NLMSG_ERROR).then_some(())?;
     Some(i32::from_ne_bytes(answer.get(HEADER..HEADER + 4)?.try_into().ok()?))
 }
 
-/// The sentence in an answer: after the error and the header of what is answered, in an attribute.
+/// The message in an answer. It is an attribute after the error number and the header of the request.
 fn message(answer: &[u8]) -> Option<String> {
     errno(answer)?;
     let mut rest = answer.get(HEADER + 4 + HEADER..)?;
@@ -116,7 +115,7 @@ fn message(answer: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// As the kernel writes it.
+    /// In the kernel's format.
     fn answer(number: i32, text: &str) -> Vec<u8> {
         let mut bytes = vec![0; 4];
         bytes.extend((libc::NLMSG_ERROR as u16).to_ne_bytes());

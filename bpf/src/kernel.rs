@@ -1,4 +1,4 @@
-//! Which kernel this is, and what it lacks.
+//! The kernel's version, and the features that it lacks.
 
 use std::fs;
 
@@ -9,7 +9,8 @@ const FRAGS: Version = Version(5, 18);
 /// BPF memory is no longer charged to `RLIMIT_MEMLOCK`.
 const UNLOCKED: Version = Version(5, 11);
 
-/// The verifiers of 5.10 and 6.1 take our programs only from a process with CAP_PERFMON, that of 6.12 does without.
+/// The verifiers of 5.10 and 6.1 accept our programs only from a process with CAP_PERFMON; that of 6.12 does not need
+/// it.
 const WITHOUT_PERFMON: Version = Version(6, 12);
 
 /// Whether this kernel asks for CAP_PERFMON beside CAP_BPF to load the programs.
@@ -20,7 +21,7 @@ pub fn needs_perfmon() -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Version(u32, u32);
 
-/// The running kernel, by the name it gives itself.
+/// The running kernel, by its release string.
 #[derive(Clone, Debug)]
 pub(crate) struct Kernel {
     release: String,
@@ -29,13 +30,13 @@ pub(crate) struct Kernel {
 
 impl Kernel {
     /// # Errors
-    /// It is too old: its release.
+    /// The release of a kernel that is too old.
     pub(crate) fn check() -> Result<Kernel, String> {
         Kernel::of(fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim())
     }
 
     fn of(release: &str) -> Result<Kernel, String> {
-        // Where it says nothing that can be read, we try and see.
+        // If the release cannot be parsed, try.
         let version = parse(release).unwrap_or(Version(u32::MAX, 0));
         if version < NEEDED {
             return Err(release.to_owned());

@@ -1,8 +1,8 @@
 //! **Our LANai control program**: the XDP program that steers active messages
 //! into AF_XDP sockets, and its loader.
 //!
-//! What the papers put into the NIC's firmware runs here, in the driver's
-//! receive path, on each frame before the kernel's stack sees it:
+//! The papers put this into the NIC's firmware. Here it runs in the driver's receive path, on each frame, before the
+//! kernel's stack sees it:
 //!
 //! ```text
 //!              user space   Steer ──set_flow──▶ table      Transport ◀── socket's RX ring
@@ -15,15 +15,13 @@
 //!                  the kernel's stack, untouched     counters, one per reason
 //! ```
 //!
-//! `decide.h` is the twin of [`am_wire::steer::steer`], function by function: a test
-//! feeds both the same millions of frames and demands the same answers. `steer.bpf.c`
-//! around it acts on the decision and counts. [`Share`] is for several nodes on one interface: it hands each
-//! frame to the program of its node. [`Raw`] is a second, far smaller program
-//! for bare AF_XDP: what we measure ourselves against.
+//! `decide.h` is the twin of [`am_wire::steer::steer`], function by function: a test feeds both the same millions of
+//! frames and demands the same decisions. `steer.bpf.c` acts on the decision, and counts. [`Share`] serves several
+//! nodes on one interface: it hands each frame to the program of its node. [`Raw`] is a second, far smaller program for
+//! bare AF_XDP, for comparison.
 //!
-//! A program is attached through a `bpf_link` that lives as long as the
-//! [`Attachment`], and dies with the process however that ends: nothing of ours
-//! stays on an interface after a crash.
+//! A program is attached by a `bpf_link`. The link lives as long as the [`Attachment`], and the kernel removes it when
+//! the process ends, even after a crash.
 //!
 //! Read first: `decide.h`, then `steer.bpf.c`, then [`Steer`].
 //!

@@ -1,5 +1,6 @@
-//! Who has a program of ours on an interface. Its `bpf_link` names a process only to root, so whoever attaches one also
-//! has an abstract socket of a name that says it, which everybody in the network namespace may read.
+//! Marks interfaces on which this process has a program. The kernel names the process of a `bpf_link` only to root. So
+//! a process that attaches a program also binds an abstract socket whose name says so, which everybody in the network
+//! namespace can list.
 
 use std::fs;
 use std::os::linux::net::SocketAddrExt;
@@ -7,18 +8,18 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// What the names begin with.
+/// How the names begin.
 const NAME: &str = "am-xdp";
 
-/// This process has a program on an interface, as long as this lives.
+/// This process has a program on an interface as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Mark {
-    // Without it others only get a less exact error.
+    // Without the mark, others only get a less exact error.
     _socket: Option<UnixDatagram>,
 }
 
 impl Mark {
-    /// On the interface of this number.
+    /// On the interface with this index.
     pub(crate) fn new(interface: u32) -> Mark {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let name = format!("{NAME}/{interface}/{}/{}", process::id(), MADE.fetch_add(1, Relaxed));
@@ -27,13 +28,13 @@ impl Mark {
     }
 }
 
-/// Another process that has a program of ours on the interface of this number, in the calling thread's network namespace.
+/// Another process with a program of ours on the interface with this index, in the calling thread's network namespace.
 pub fn sibling(interface: u32) -> Option<u32> {
     let sockets = fs::read_to_string("/proc/thread-self/net/unix").ok()?;
     sockets.lines().filter_map(|line| process_of(line, interface)).find(|pid| *pid != process::id())
 }
 
-/// What it is called.
+/// The name of that process.
 pub(crate) fn command(process: u32) -> String {
     fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default().trim().to_owned()
 }

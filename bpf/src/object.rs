@@ -1,5 +1,5 @@
-//! A compiled object, loaded: what [`Steer`](crate::Steer), [`Raw`](crate::Raw)
-//! and [`Probe`](crate::Probe) have in common.
+//! A compiled object after loading: the common part of [`Steer`](crate::Steer), [`Raw`](crate::Raw) and
+//! [`Probe`](crate::Probe).
 
 use std::io;
 
@@ -14,20 +14,20 @@ use crate::{AttachError, AttachMode, Attachment, LoadError};
 
 /// The name of a program in a compiled object.
 pub(crate) struct Name {
-    /// Takes frames in several pieces.
+    /// Accepts frames in several pieces.
     pub(crate) frags: &'static str,
-    /// For kernels that know no such frames.
+    /// For kernels without such frames.
     pub(crate) linear: &'static str,
 }
 
-/// A compiled object whose maps exist and one of whose programs is loaded.
+/// A compiled object with its maps and one loaded program.
 pub(crate) struct Object {
     ebpf: Ebpf,
     program: &'static str,
 }
 
 impl Object {
-    /// Create the maps, set the global where there is one, load one program.
+    /// Create the maps, set the global variable if there is one, load one program.
     pub(crate) fn load<'a>(
         bytes: &[u8],
         name: &Name,
@@ -70,13 +70,13 @@ impl Object {
         T::try_from(self.take(name)?).map_err(|error| LoadError::Object(format!("map {name}: {error}")))
     }
 
-    /// The program on an interface where another of ours is: from one frame to the next.
+    /// Replace our program on an interface by this one, between two frames.
     pub(crate) fn replace(&mut self, attachment: Attachment) -> Result<Attachment, AttachError> {
         let program = self.program().map_err(|error| AttachError::new(attachment.interface(), &error, None))?;
         attachment.replaced_by(program)
     }
 
-    /// Take a map out of it whose values have no type here.
+    /// Take a map out of the object whose values have no type here.
     pub(crate) fn array(&mut self, name: &str) -> Result<MapData, LoadError> {
         match self.take(name)? {
             Map::Array(data) => Ok(data),
@@ -88,14 +88,13 @@ impl Object {
         self.ebpf.take_map(name).ok_or_else(|| missing(name))
     }
 
-    /// The map of sockets, which all of our programs call the same.
+    /// The map of sockets, which has the same name in all our programs.
     pub(crate) fn sockets(&mut self) -> Result<XskMap<MapData>, LoadError> {
         self.map("sockets")
     }
 }
 
-/// The verifier gives up with EAGAIN when a signal comes in, though it be one
-/// that nobody handles.
+/// The verifier gives up with EAGAIN when a signal arrives, even one without a handler.
 fn load_patiently(program: &mut Xdp) -> Result<(), ProgramError> {
     const TRIES: usize = 10;
     let interrupted = |result: &Result<(), ProgramError>| matches!(result, Err(ProgramError::LoadError { io_error, .. }) if io_error.raw_os_error() == Some(libc::EAGAIN));
@@ -128,13 +127,13 @@ fn program_error(kernel: &Kernel, error: ProgramError) -> LoadError {
     }
 }
 
-/// CAP_SYS_ADMIN implies them. Where capabilities cannot be read, the kernel's own words will do.
+/// CAP_SYS_ADMIN implies them. If capabilities cannot be read, the kernel's error has to do.
 fn has(all: &[Capability]) -> bool {
     let has = |right| has_cap(None, CapSet::Effective, right).unwrap_or(true);
     all.iter().all(|right| has(*right)) || has(Capability::CAP_SYS_ADMIN)
 }
 
-/// Errors that are about the process, whatever the verifier said.
+/// Errors of the process, whatever the verifier printed.
 fn is_refusal(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EPERM | libc::EMFILE | libc::ENFILE | libc::ENOMEM))
 }
@@ -142,7 +141,7 @@ fn is_refusal(error: &io::Error) -> bool {
 fn refusal(kernel: &Kernel, error: &(dyn std::error::Error + 'static)) -> LoadError {
     let (release, source) = (kernel.release().to_owned(), root_cause(error));
     match source.raw_os_error() {
-        // Kernels that count locked memory say "not permitted" for "too much" too.
+        // Kernels that charge locked memory report "not permitted" for "too much" too.
         Some(libc::EPERM | libc::ENOMEM)
             if kernel.locks_memory() && has(&[Capability::CAP_BPF, Capability::CAP_NET_ADMIN]) =>
         {
@@ -154,8 +153,8 @@ fn refusal(kernel: &Kernel, error: &(dyn std::error::Error + 'static)) -> LoadEr
     }
 }
 
-/// As every loader does for kernels before 5.11. Without the right to, the
-/// limit stays; the kernel then says whether it was too low.
+/// Raise the limit of locked memory, as loaders do for kernels before 5.11. Without the right to, it stays, and the
+/// kernel reports if it is too low.
 fn lift_memory_limit() {
     let unlimited = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: setrlimit only reads the structure, which lives for the call.

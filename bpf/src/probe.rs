@@ -18,36 +18,35 @@ use crate::{Config, LoadError};
 
 const PROBE: Name = Name { frags: "steer_probe", linear: "steer_probe_linear" };
 
-/// Asks the kernel's twin of [`am_wire::steer::steer`] for its decisions, without
-/// an interface and without moving a frame: for tests, and to find out why a
-/// frame does not arrive.
+/// Runs the kernel's twin of [`am_wire::steer::steer`] without an interface and without moving a frame: for tests, and
+/// to find out why a frame does not arrive.
 pub struct Probe {
     object: Object,
     table: Table,
     buckets: Array<MapData, u64>,
 }
 
-/// Where the gate's clock stands: `GATE_CLOCK` in `gate.h`.
+/// The index of the gate's clock: `GATE_CLOCK` in `gate.h`.
 const CLOCK: u32 = SOURCES as u32 + 1;
 
-/// A frame could not be asked about.
+/// The program could not run on a frame.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// The kernel does not run programs on such a frame.
     #[error("the kernel does not run a program on {length} bytes: {source}")]
     Refused {
-        /// The frame's length; it takes 14 to about 3500.
+        /// The frame's length. The kernel takes 14 to about 3500 bytes.
         length: usize,
         /// Why.
         source: io::Error,
     },
-    /// The program answered what is no decision.
+    /// The program's answer is no decision.
     #[error("{0:#x} is not a decision")]
     Answer(u32),
 }
 
 impl Probe {
-    /// Load the program's decision alone.
+    /// Load the decision part of the program.
     ///
     /// # Errors
     /// What the kernel lacks or refuses, and what to do about it.
@@ -71,16 +70,15 @@ impl Probe {
 
     /// As [`Steer::set_back`](crate::Steer::set_back).
     pub fn set_back(&self, flow: Flow, back: Option<&Back>) {
-        self.table.set_back(flow, back);
+        self.table.set_reject_template(flow, back);
     }
 
     /// As [`Steer::set_full`](crate::Steer::set_full).
     pub fn set_full(&self, is_full: bool) {
-        self.table.set_full(is_full);
+        self.table.set_rx_full(is_full);
     }
 
-    /// What the program makes of a frame that bounces: its first 60 bytes, as
-    /// they leave, and how long it is then.
+    /// The first 60 bytes and the length of a frame that the program rejected.
     ///
     /// # Errors
     /// As [`Probe::decide`].
@@ -106,8 +104,8 @@ impl Probe {
         decode(answer).ok_or(ProbeError::Answer(answer))
     }
 
-    /// Why a control frame does not pass the program's [gate](am_wire::gate) at this time in nanoseconds, if it does not. Where it passes,
-    /// it counts.
+    /// Why the program's [gate](am_wire::gate) refuses a control frame at this time in nanoseconds; `None` if it admits
+    /// and counts the frame.
     ///
     /// # Errors
     /// As [`Probe::decide`].
@@ -123,7 +121,7 @@ impl Probe {
         }
     }
 
-    /// How long one decision takes, on average over `repeat` of them.
+    /// The mean time of one decision, over `repeat` decisions.
     ///
     /// # Errors
     /// As [`Probe::decide`].

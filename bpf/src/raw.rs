@@ -11,8 +11,7 @@ use crate::{AttachError, AttachMode, Attachment, LoadError, SocketError};
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/raw.o"));
 const RAW: Name = Name { frags: "raw", linear: "raw_linear" };
 
-/// Bare AF_XDP, to measure against: every frame of one EtherType goes to the
-/// socket of the queue it came in on.
+/// Bare AF_XDP, for comparison: every frame of one EtherType goes to the socket of the queue on which it arrived.
 pub struct Raw {
     object: Object,
     sockets: XskMap<MapData>,
@@ -36,7 +35,7 @@ impl Raw {
         self.object.attach(interface, mode)
     }
 
-    /// Say which AF_XDP socket is bound to a queue.
+    /// Set the AF_XDP socket that is bound to a queue.
     ///
     /// # Errors
     /// [`SocketError::NoSuchIndex`] beyond 64 queues.

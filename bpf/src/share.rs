@@ -17,7 +17,7 @@ const SHARE: Name = Name { frags: "share", linear: "share_linear" };
 const QUEUE: u64 = 1 << 48;
 const ANY: u64 = 1 << 49;
 
-/// A steering program that frames can be handed to: [`Steer::program`](crate::Steer::program).
+/// A steering program as a target for frames: [`Steer::program`](crate::Steer::program).
 pub struct Program(pub(crate) ProgramFd);
 
 impl fmt::Debug for Program {
@@ -37,8 +37,8 @@ impl ShareError {
     }
 }
 
-/// For several nodes on one interface, each with an address and a queue of its
-/// own: the program that hands each frame to its node's.
+/// Serves several nodes on one interface, each with its own address and queue: hands each frame to the program of its
+/// node.
 pub struct Share {
     object: Object,
     nodes: ProgramArray<MapData>,
@@ -46,10 +46,10 @@ pub struct Share {
 }
 
 impl Share {
-    /// So many nodes at most: `NODES` in `share.bpf.c`.
+    /// The limit of nodes: `NODES` in `share.bpf.c`.
     pub const NODES: u32 = 16;
 
-    /// Load the program into the kernel. There is no node yet.
+    /// Load the program into the kernel, without nodes.
     ///
     /// # Errors
     /// What the kernel lacks or refuses, and what to do about it.
@@ -58,23 +58,23 @@ impl Share {
         Ok(Share { nodes: object.map("nodes")?, places: object.map("places")?, object })
     }
 
-    /// Hand frames to this address, and those to everybody on this queue, to a program.
-    /// `node`: below [`Share::NODES`], and another for each node.
+    /// Hand frames to this address, and broadcasts on this queue, to a program. `node` is below [`Share::NODES`], and
+    /// different for each node.
     ///
     /// # Errors
-    /// The kernel's, for which no cause is known.
+    /// The kernel's; no cause is known.
     pub fn add(&mut self, node: u32, program: &Program, own: Address, queue: u32) -> Result<(), ShareError> {
         let set = self.nodes.set(node, &program.0, 0);
         let set = set.and_then(|()| self.places.insert(address(own), node, 0));
         let set = set.and_then(|()| self.places.insert(QUEUE | u64::from(queue), node, 0));
-        // Until then there was no node.
+        // The node starts to exist here.
         let set = set.and_then(|()| if self.places.get(&ANY, 0).is_err() { self.set_any(node) } else { Ok(()) });
         set.map_err(|error| ShareError::new(&error))
     }
 
-    /// A node is gone. Frames for everybody on a queue that is no node's go to `other`.
+    /// Remove a node. Broadcasts on a queue without a node go to `other`.
     pub fn remove(&mut self, node: u32, own: Address, queue: u32, other: u32) {
-        // What is not there need not be removed.
+        // A missing entry needs no removal.
         let _ = self.places.remove(&address(own));
         let _ = self.places.remove(&(QUEUE | u64::from(queue)));
         let _ = self.set_any(other);
@@ -85,16 +85,16 @@ impl Share {
         self.places.insert(ANY, node, 0)
     }
 
-    /// Take the place of a node's program on its interface.
+    /// Replace the program of a node on its interface.
     ///
     /// # Errors
-    /// What is in the way. The interface has no program then.
+    /// Why it failed. The interface has no program then.
     pub fn replace(&mut self, attachment: Attachment) -> Result<Attachment, AttachError> {
         self.object.replace(attachment)
     }
 }
 
-/// As it stands in a frame, read as the program does.
+/// In network byte order, as the program reads it.
 fn address(Address([a, b, c, d, e, f]): Address) -> u64 {
     u64::from_ne_bytes([a, b, c, d, e, f, 0, 0])
 }

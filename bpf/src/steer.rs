@@ -16,10 +16,9 @@ use crate::{AttachError, AttachMode, Attachment, Config, Counters, CountersError
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
 const STEER: Name = Name { frags: "steer", linear: "steer_linear" };
 
-/// The steering program, loaded. It steers where it is attached: [`Steer::attach`].
+/// The loaded steering program. [`Steer::attach`] starts it.
 ///
-/// All but `attach` needs only `&self`: share it between the threads that own
-/// its sockets.
+/// All methods but `attach` take `&self`: share it between the threads that own its sockets.
 pub struct Steer {
     object: Object,
     table: Table,
@@ -28,8 +27,7 @@ pub struct Steer {
 }
 
 impl Steer {
-    /// The largest index that a socket can have: a flow's entry is its
-    /// socket's index plus one, in a byte.
+    /// The largest index of a socket. A flow's entry has the index plus one in a byte.
     pub const LAST_SOCKET: u8 = table::LAST_SOCKET;
 
     /// Load the program into the kernel. No flow exists yet.
@@ -62,8 +60,7 @@ impl Steer {
         self.object.program_fd().map(Program)
     }
 
-    /// Say which AF_XDP socket has this index, and which receive queue it is
-    /// bound to. It leaves the table by itself when it is closed.
+    /// Set the AF_XDP socket with this index, and its receive queue. A closed socket leaves the table by itself.
     ///
     /// # Errors
     /// [`SocketError::NoSuchIndex`] beyond [`Steer::LAST_SOCKET`],
@@ -77,36 +74,33 @@ impl Steer {
         sockets.set(index.into(), socket.as_fd().as_raw_fd(), 0).map_err(|error| SocketError::new(root_cause(&error)))
     }
 
-    /// Steer a flow to the socket with this index, or nowhere: then its frames
-    /// are dropped and counted. One store into shared memory. An index beyond
-    /// [`Steer::LAST_SOCKET`] is taken for that one; [`Flow::NODE`] stays with
-    /// [`Config::node_socket`].
+    /// Steer a flow to the socket with this index, or to none: then its frames are dropped and counted. This is one
+    /// store into shared memory. A larger index than [`Steer::LAST_SOCKET`] counts as that one. [`Flow::NODE`] stays
+    /// with [`Config::node_socket`].
     pub fn set_flow(&self, flow: Flow, socket: Option<u8>) {
         self.table.set_flow(flow, socket);
     }
 
-    /// How requests of this flow go back to their sender while the node is
-    /// [full](Steer::set_full); without it they come to the socket.
+    /// Set the reject template of a flow, for the time when the node is [full](Steer::set_full). Without one, its
+    /// requests go to the socket.
     pub fn set_back(&self, flow: Flow, back: Option<&Back>) {
-        self.table.set_back(flow, back);
+        self.table.set_reject_template(flow, back);
     }
 
-    /// There is no room for requests, or there is again: until then the
-    /// program returns them to their senders.
+    /// Set whether the node has no room for requests. While it has none, the program rejects them.
     pub fn set_full(&self, is_full: bool) {
-        self.table.set_full(is_full);
+        self.table.set_rx_full(is_full);
     }
 
-    /// The last flow that a frame came for though it leads nowhere, since this
-    /// was last asked. One load, where there was none.
+    /// The last unknown flow of a frame, since the previous call. One load if there was none.
     pub fn unknown_flow(&self) -> Option<Flow> {
-        self.table.unknown_flow()
+        self.table.take_unknown_flow()
     }
 
-    /// What became of all frames so far. A system call for each counter.
+    /// The counters of all frames so far. One system call a counter.
     ///
     /// # Errors
-    /// The kernel's, for which no cause is known.
+    /// The kernel's; no cause is known.
     pub fn counters(&self) -> Result<Counters, CountersError> {
         Counters::read(&self.counters).map_err(|error| CountersError(root_cause(&error)))
     }

@@ -1,5 +1,4 @@
-//! The steering table: memory shared with the kernel's program, so that a flow
-//! opens and closes with one store.
+//! The steering table: memory shared with the kernel's program. A flow opens or closes with one store.
 
 use std::ffi::c_void;
 use std::io;
@@ -15,19 +14,19 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use crate::object::Object;
 use crate::{Config, LoadError};
 
-/// Sockets that a program can steer to.
+/// The limit of sockets of a program.
 const SOCKETS: usize = 256;
 
-/// The largest index that a socket can have: a flow's entry is its socket's index plus one, in a byte.
+/// The largest index of a socket. A flow's entry has the index plus one in a byte.
 pub(crate) const LAST_SOCKET: u8 = u8::MAX - 1;
 
 /// `struct table` in `decide.h`.
 #[repr(C)]
 struct Layout {
     flows: [AtomicU16; Flow::COUNT],
-    full: AtomicU32,
+    rx_full: AtomicU32,
     unknown_flow: AtomicU32,
-    backs: [[AtomicU64; Back::BYTES / 8]; Flow::COUNT],
+    reject_templates: [[AtomicU64; Back::BYTES / 8]; Flow::COUNT],
     known: [AtomicU64; gate::SOURCES],
 }
 
@@ -35,7 +34,7 @@ struct Layout {
 #[derive(Debug)]
 pub(crate) struct Table {
     memory: NonNull<Layout>,
-    /// By socket: the receive queue that it is bound to.
+    /// The receive queue of each socket.
     queues: Box<[AtomicU8; SOCKETS]>,
 }
 
@@ -77,44 +76,44 @@ impl Table {
         unsafe { self.memory.as_ref() }
     }
 
-    /// Steer a flow to a socket, or nowhere. The node's own "flow" stays.
+    /// Steer a flow to a socket, or to none. [`Flow::NODE`] stays.
     pub(crate) fn set_flow(&self, flow: Flow, socket: Option<u8>) {
         if flow != Flow::NODE {
             self.store(flow, socket.map_or(0, |socket| self.entry(socket)));
         }
     }
 
-    /// How the program can return the requests of a flow, if it can. Its gate knows from then on where that leads.
-    pub(crate) fn set_back(&self, flow: Flow, back: Option<&Back>) {
-        let bytes = back.map_or([0; Back::BYTES], Back::to_bytes);
-        let words = &self.layout().backs[flow.index()];
-        // The last word has the mark that the others count: it comes off first and on last.
+    /// Set or remove the reject template of a flow. The gate then knows the peer's address.
+    pub(crate) fn set_reject_template(&self, flow: Flow, template: Option<&Back>) {
+        let bytes = template.map_or([0; Back::BYTES], Back::to_bytes);
+        let words = &self.layout().reject_templates[flow.index()];
+        // The last word has the mark that makes the template valid: removed first, written last.
         words[3].store(0, Ordering::Relaxed);
-        // What follows must not be seen before that.
+        // The mark must be visible before the other words.
         fence(Ordering::Release);
         for (at, (word, bytes)) in words.iter().zip(bytes.as_chunks().0).enumerate() {
             word.store(u64::from_ne_bytes(*bytes), if at == 3 { Ordering::Release } else { Ordering::Relaxed });
         }
-        if let Some(to) = back.map(Back::to) {
+        if let Some(to) = template.map(Back::to) {
             self.layout().known[gate::bucket_of(to)].store(to.to_u64(), Ordering::Relaxed);
         }
     }
 
-    /// Whether requests bounce.
-    pub(crate) fn set_full(&self, is_full: bool) {
-        self.layout().full.store(is_full.into(), Ordering::Relaxed);
+    /// Whether the program rejects requests.
+    pub(crate) fn set_rx_full(&self, is_full: bool) {
+        self.layout().rx_full.store(is_full.into(), Ordering::Relaxed);
     }
 
-    /// The last flow that a frame came for though it is not open, once.
-    pub(crate) fn unknown_flow(&self) -> Option<Flow> {
-        let unknown_flow = &self.layout().unknown_flow;
-        if unknown_flow.load(Ordering::Relaxed) == 0 {
+    /// The last unknown flow of a frame, once.
+    pub(crate) fn take_unknown_flow(&self) -> Option<Flow> {
+        let flow = &self.layout().unknown_flow;
+        if flow.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        Flow::new(unknown_flow.swap(0, Ordering::Relaxed) as u16)
+        Flow::new(flow.swap(0, Ordering::Relaxed) as u16)
     }
 
-    /// Steer control frames.
+    /// Set the socket of control frames.
     pub(crate) fn set_node_socket(&self, socket: u8) {
         self.store(Flow::NODE, self.entry(socket));
     }
@@ -123,7 +122,7 @@ impl Table {
         self.layout().flows[flow.index()].store(entry, Ordering::Relaxed);
     }
 
-    /// The receive queue that a socket is bound to; flows that lead there learn of it.
+    /// Set the receive queue of a socket, in the entries of its flows too.
     pub(crate) fn set_queue(&self, socket: u8, queue: u8) {
         self.queues[socket as usize].store(queue, Ordering::Relaxed);
         let entry = self.entry(socket);
@@ -133,7 +132,7 @@ impl Table {
         }
     }
 
-    /// The socket's index plus one, because 0 is for nowhere, and its queue.
+    /// An entry: the socket's index plus one, because 0 means none, and its queue.
     fn entry(&self, socket: u8) -> u16 {
         let socket = socket.min(LAST_SOCKET);
         let queue = self.queues[socket as usize].load(Ordering::Relaxed);

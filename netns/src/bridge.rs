@@ -3,15 +3,15 @@ use crate::{FdbEntry, Host, HostError, Interface, VethOptions, fdb, veth};
 
 const BRIDGE: &str = "br0";
 
-/// What a switch is like; the same at all of its ports.
+/// The properties of a switch, the same at all of its ports.
 #[derive(Clone, Copy, Debug)]
 pub struct BridgeOptions {
-    /// Whether it learns which address is behind which port, as switches do.
+    /// Whether it learns which address is behind which port.
     pub learning: bool,
     /// Bytes after the Ethernet header.
     pub mtu: u32,
-    /// Generic receive offload, and with it NAPI, at the switch's end of each
-    /// cable: without it, a host's frames sent by `XDP_TX` are lost.
+    /// Generic receive offload, and with it NAPI, at the switch's end of each cable: without it, frames that a host
+    /// sends by `XDP_TX` are lost.
     pub gro: bool,
 }
 
@@ -21,7 +21,7 @@ impl Default for BridgeOptions {
     }
 }
 
-/// A switch, on a host of its own, with a cable to each of some hosts.
+/// A switch on its own host, with a cable to each of some hosts.
 #[derive(Debug)]
 pub struct Bridge {
     switch: Host,
@@ -30,9 +30,8 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// A switch and a cable to each host, where its end is called `name`.
-    /// No spanning tree, no multicast snooping: it forwards at once, and by
-    /// address alone.
+    /// Make a switch, and a cable to each host, where its end is called `name`. Without spanning tree and multicast
+    /// snooping it forwards at once, and by address alone.
     ///
     /// # Errors
     /// As [`veth()`].
@@ -75,10 +74,10 @@ impl Bridge {
         &self.ends
     }
 
-    /// All addresses that the switch knows, its own ports' too.
+    /// All addresses that the switch knows, with those of its own ports.
     ///
     /// # Errors
-    /// [`HostError::Answer`] where `bridge` speaks another dialect.
+    /// [`HostError::Answer`] if the output of `bridge` cannot be parsed.
     pub fn fdb(&self) -> Result<Vec<FdbEntry>, HostError> {
         fdb::show(&self.switch, BRIDGE)
     }

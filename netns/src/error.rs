@@ -1,6 +1,6 @@
 use std::io;
 
-/// Why a host, a cable or a switch could not be made or asked.
+/// Why a host, a cable or a switch could not be made or inspected.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// A program that this crate calls is not installed.
@@ -11,7 +11,7 @@ pub enum HostError {
         /// The Debian package that has it.
         package: &'static str,
     },
-    /// The kernel refused for want of rights.
+    /// The kernel refused because a right is missing.
     #[error(
         "not permitted: {doing} needs CAP_SYS_ADMIN and CAP_NET_ADMIN: run as root, as in `sudo {}`",
         command_line()
@@ -20,10 +20,10 @@ pub enum HostError {
         /// What was refused.
         doing: String,
     },
-    /// No process has this number.
+    /// There is no process with this id.
     #[error("no process {pid}: it has ended, or was never there")]
     NoSuchProcess {
-        /// The number that was asked for.
+        /// The process id.
         pid: u32,
     },
     /// The host has no interface of this name.
@@ -34,35 +34,35 @@ pub enum HostError {
         /// The name that it does not know.
         interface: String,
     },
-    /// The interface is up, and yet nothing is at the other end.
+    /// The interface is up, but nothing is at the other end.
     #[error("{interface} on host {host} got no carrier within {seconds} s: is its other end up?")]
     NoCarrier {
         /// The host.
         host: String,
         /// The interface.
         interface: String,
-        /// How long it was waited for.
+        /// How long the wait was.
         seconds: u64,
     },
-    /// A program failed for a reason of its own.
+    /// A program failed.
     #[error("`{command}` on host {host} failed: {stderr}")]
     Command {
-        /// Where it ran.
+        /// The host.
         host: String,
         /// The whole command line.
         command: String,
-        /// What it said.
+        /// Its output.
         stderr: String,
     },
-    /// A program answered something that this crate does not understand.
+    /// The output of a program cannot be parsed.
     #[error("`{command}` gave an answer that is not understood: {source}")]
     Answer {
         /// The whole command line.
         command: String,
-        /// What was wrong with it.
+        /// The problem.
         source: serde_json::Error,
     },
-    /// The kernel refused for another reason.
+    /// The kernel returned another error.
     #[error("{doing}: {source}")]
     System {
         /// What was refused.

@@ -4,15 +4,14 @@ use crate::interface::parse_address;
 use crate::tool::BRIDGE;
 use crate::{Host, HostError};
 
-/// One line of a switch's forwarding database: an address and the port behind
-/// which it is.
+/// One line of a switch's forwarding database: an address, and the port behind which it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FdbEntry {
     /// The Ethernet address.
     pub address: [u8; 6],
     /// The port's name on the switch: `p0`, `p1`, ...
     pub port: String,
-    /// Learned from a frame; otherwise it was configured, or is the port's own.
+    /// Whether it was learned from a frame. Otherwise it was configured, or is the port's own.
     pub learned: bool,
 }
 
@@ -31,13 +30,13 @@ pub(crate) fn show(switch: &Host, bridge: &str) -> Result<Vec<FdbEntry>, HostErr
 }
 
 fn parse(text: &str) -> Result<Vec<FdbEntry>, serde_json::Error> {
-    // Without entries it prints nothing at all, which is not JSON.
+    // Without entries it prints nothing, which is not JSON.
     let lines: Vec<Line> = serde_json::from_str(if text.trim().is_empty() { "[]" } else { text })?;
     Ok(lines.into_iter().filter_map(entry).collect())
 }
 
 fn entry(line: Line) -> Option<FdbEntry> {
-    // Learned entries are those in no particular state.
+    // Learned entries are those without a state.
     let learned = matches!(line.state.as_str(), "" | "stale");
     Some(FdbEntry { address: parse_address(&line.mac)?, port: line.ifname, learned })
 }

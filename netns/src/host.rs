@@ -26,12 +26,12 @@ struct Inner {
 }
 
 impl Host {
-    /// A new host. The name is for messages only: two hosts may share one.
+    /// A new host. The name is for error messages only: two hosts may share one.
     ///
     /// # Errors
     /// [`HostError::NotPermitted`] without root, [`HostError::MissingTool`] without iproute2.
     pub fn new(name: &str) -> Result<Host, HostError> {
-        // A thread of its own leaves our namespace, so that the caller stays where it is.
+        // Another thread leaves our namespace, so that the caller stays where it is.
         let namespace = on_a_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET).map_err(|e| HostError::system("making a network namespace", e))?;
             open_own()
@@ -41,18 +41,18 @@ impl Host {
         Ok(host)
     }
 
-    /// The host that the calling thread is on.
+    /// The host of the calling thread.
     ///
     /// # Errors
-    /// [`HostError::System`] where `/proc` is not there to name it.
+    /// [`HostError::System`] if `/proc` is missing.
     pub fn here() -> Result<Host, HostError> {
         Ok(Host::of("here".to_owned(), open_own()?))
     }
 
-    /// The host that another process is on.
+    /// The host of another process.
     ///
     /// # Errors
-    /// [`HostError::NoSuchProcess`]; [`HostError::NotPermitted`] where it is somebody else's.
+    /// [`HostError::NoSuchProcess`]; [`HostError::NotPermitted`] for a process of another user.
     pub fn of_process(pid: u32) -> Result<Host, HostError> {
         let namespace = File::open(format!("/proc/{pid}/ns/net")).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => HostError::NoSuchProcess { pid },
@@ -61,10 +61,10 @@ impl Host {
         Ok(Host::of(format!("of process {pid}"), namespace))
     }
 
-    /// The host that [`path`](Host::path) says where it is, in another process.
+    /// The host at a [`path`](Host::path) from another process.
     ///
     /// # Errors
-    /// [`HostError::System`] once that process has ended.
+    /// [`HostError::System`] if that process has ended.
     pub fn at(name: &str, path: &str) -> Result<Host, HostError> {
         let opening = |error| HostError::system(format!("opening the network namespace {path}"), error);
         Ok(Host::of(name.to_owned(), File::open(path).map_err(opening)?))
@@ -79,12 +79,11 @@ impl Host {
         &self.inner.name
     }
 
-    /// Run on this host, on a thread that lives as long as the closure does,
-    /// and return its value. A panic in it goes on in the caller.
+    /// Run `work` on this host, on a thread that lives as long as the closure runs, and return its value. A panic in it
+    /// continues in the caller.
     ///
-    /// Sockets opened and processes started inside stay on this host.
-    /// `PR_SET_PDEATHSIG` is of no use to such a process, because its parent
-    /// thread ends with the closure: let it watch its standard input instead.
+    /// Sockets opened and processes started inside stay on this host. `PR_SET_PDEATHSIG` is useless for such a process,
+    /// because its parent thread ends with the closure: let it watch its standard input instead.
     ///
     /// # Errors
     /// [`HostError::NotPermitted`] without root.
@@ -96,7 +95,7 @@ impl Host {
         })?
     }
 
-    /// Where another process can open this namespace, as long as we live.
+    /// Where another process can open this namespace, as long as this process lives.
     pub fn path(&self) -> String {
         use std::os::fd::AsRawFd;
         format!("/proc/{}/fd/{}", std::process::id(), self.inner.namespace.as_raw_fd())
@@ -106,8 +105,8 @@ impl Host {
         self.enter(|| tool.run(self.name(), arguments, None))?
     }
 
-    /// Run with `other`'s namespace for standard input, where a command line
-    /// reaches it as [`STANDARD_INPUT`](crate::tool::STANDARD_INPUT).
+    /// Run with `other`'s namespace as standard input. A command line names it by
+    /// [`STANDARD_INPUT`](crate::tool::STANDARD_INPUT).
     pub(crate) fn run_towards(&self, other: &Host, tool: &Tool, arguments: &[&str]) -> Result<String, HostError> {
         self.enter(|| tool.run(self.name(), arguments, Some(&other.inner.namespace)))?
     }

@@ -7,11 +7,11 @@ use serde::Deserialize;
 use crate::tool::{ETHTOOL, IP};
 use crate::{Host, HostError};
 
-/// Linkwatch may take a second to report a carrier; a loaded machine, longer.
+/// Linkwatch may take a second to report a carrier, on a loaded machine longer.
 const CARRIER: Duration = Duration::from_secs(10);
 
-/// A network interface of a [`Host`]. It exists as long as the host and, for a
-/// cable, the host at the other end; dropping this value does nothing to it.
+/// A network interface of a [`Host`]. It exists as long as its host and, for a cable, the host at the other end.
+/// Dropping this value does not remove it.
 #[derive(Clone, Debug)]
 pub struct Interface {
     host: Host,
@@ -20,7 +20,7 @@ pub struct Interface {
     address: [u8; 6],
 }
 
-/// What `ip -json link show` says of an interface.
+/// The output of `ip -json link show` for an interface.
 #[derive(Deserialize)]
 struct Link {
     ifindex: u32,
@@ -28,7 +28,7 @@ struct Link {
     address: String,
     flags: Vec<String>,
     mtu: u32,
-    /// There while a program is attached.
+    /// Present while a program is attached.
     xdp: Option<serde_json::Value>,
 }
 
@@ -59,7 +59,7 @@ impl Interface {
         &self.name
     }
 
-    /// Its number on that host (`ifindex`).
+    /// Its index on that host (`ifindex`).
     pub fn index(&self) -> u32 {
         self.index
     }
@@ -72,7 +72,7 @@ impl Interface {
     /// Its MTU, in bytes after the Ethernet header.
     ///
     /// # Errors
-    /// [`HostError::NoSuchInterface`] once it is gone, as for all that follow.
+    /// [`HostError::NoSuchInterface`] if it is gone, as for all methods below.
     pub fn mtu(&self) -> Result<u32, HostError> {
         Ok(Link::show(&self.host, &self.name)?.mtu)
     }
@@ -85,7 +85,7 @@ impl Interface {
         Ok(Link::show(&self.host, &self.name)?.xdp.is_some())
     }
 
-    /// Switch it on.
+    /// Set it up.
     ///
     /// # Errors
     /// As [`mtu`](Interface::mtu).
@@ -93,7 +93,7 @@ impl Interface {
         self.set(&["up"])
     }
 
-    /// Switch it off: frames to and from it are lost.
+    /// Set it down: frames to and from it are lost.
     ///
     /// # Errors
     /// As [`mtu`](Interface::mtu).
@@ -111,18 +111,16 @@ impl Interface {
         Ok(())
     }
 
-    /// Give it an IP address, `10.77.0.1/24` or `fd77::1/64`, usable at once
-    /// (no duplicate address detection).
+    /// Add an IP address, `10.77.0.1/24` or `fd77::1/64`. It is usable at once (no duplicate address detection).
     ///
     /// # Errors
-    /// [`HostError::Command`] for one that it has already.
+    /// [`HostError::Command`] if it has that address already.
     pub fn add_ip(&self, address: &str) -> Result<(), HostError> {
         self.host.run(&IP, &["address", "add", address, "dev", &self.name, "nodad"]).map(drop)
     }
 
-    /// Switch generic receive offload. On a veth this also switches its NAPI,
-    /// without which frames that its peer sends by `XDP_TX` are lost unless it
-    /// runs an XDP program itself.
+    /// Switch generic receive offload. On a veth this also switches its NAPI. Without NAPI, frames that its peer sends
+    /// by `XDP_TX` are lost, unless it runs an XDP program itself.
     ///
     /// # Errors
     /// [`HostError::MissingTool`] without `ethtool`.
@@ -130,7 +128,7 @@ impl Interface {
         self.host.run(&ETHTOOL, &["-K", &self.name, "gro", if on { "on" } else { "off" }]).map(drop)
     }
 
-    /// Wait until its other end is there and up.
+    /// Wait until its other end exists and is up.
     ///
     /// # Errors
     /// [`HostError::NoCarrier`] after ten seconds.

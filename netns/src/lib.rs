@@ -1,5 +1,5 @@
-//! **Hosts on one machine**: network namespaces, joined by cables (veth pairs)
-//! and switches (Linux bridges). What tests, demo and bench run on.
+//! **Hosts on one machine**: network namespaces, joined by cables (veth pairs) and switches (Linux bridges), for tests,
+//! demo and bench.
 //!
 //! ```text
 //!   Host "alpha"          Host "beta"            Host "switch"
@@ -11,10 +11,9 @@
 //!                                               am0   am0   am0   each in a host
 //! ```
 //!
-//! A [`Host`] is an *anonymous* namespace: no name in `/run/netns`, only an open
-//! file of ours refers to it. When the last one closes, on `kill -9` too, the
-//! kernel removes the namespace and all cables that end in it. Nothing is left
-//! behind, and nothing needs cleaning before the next run.
+//! A [`Host`] is an *anonymous* namespace: it has no name in `/run/netns`, and only an open file of this process refers
+//! to it. When the last such file closes, on `kill -9` too, the kernel removes the namespace and all cables that end in
+//! it. So nothing is left behind, and nothing needs cleaning before the next run.
 //!
 //! Read first: [`Host::enter`], then [`veth()`], then [`Bridge`].
 //!

@@ -11,9 +11,8 @@ use nix::sys::socket::{
 
 use crate::{HostError, Interface};
 
-/// A wire tap: sends whole Ethernet frames from an interface, and sees those
-/// that the kernel's stack gets there. What an XDP program takes away, the
-/// stack never gets: tap the other end.
+/// A wire tap: sends whole Ethernet frames from an interface, and receives those that reach the kernel's stack there.
+/// Frames that an XDP program takes do not: tap the other end for them.
 #[derive(Debug)]
 pub struct Tap {
     socket: File,
@@ -36,15 +35,15 @@ impl Tap {
     /// Send a frame, from its destination address on.
     ///
     /// # Errors
-    /// The system's, such as a frame that is longer than the interface's MTU allows.
+    /// The system's, for example for a frame longer than the MTU.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         (&self.socket).write_all(frame)
     }
 
-    /// The next frame, cut to the buffer; `None` where none comes in time.
+    /// The next frame, cut to the buffer; `None` after the time-out.
     ///
     /// # Errors
-    /// The system's, such as an interface that went down.
+    /// The system's, for example when the interface goes down.
     pub fn receive<'a>(&self, buffer: &'a mut [u8], patience: Duration) -> io::Result<Option<&'a mut [u8]>> {
         let mut ready = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
         let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);

@@ -1,4 +1,4 @@
-//! The one place where other programs are called: iproute2's and `ethtool`.
+//! Calls other programs, and nothing else in this crate does: iproute2's and `ethtool`.
 
 use std::env;
 use std::fs::File;
@@ -17,12 +17,12 @@ pub(crate) const IP: Tool = Tool { name: "ip", package: "iproute2" };
 pub(crate) const BRIDGE: Tool = Tool { name: "bridge", package: "iproute2" };
 pub(crate) const ETHTOOL: Tool = Tool { name: "ethtool", package: "ethtool" };
 
-/// What the namespace that a program got as its standard input is called there.
-/// A path of this process would need rights on us that `ip` may not have.
+/// The path of a namespace for a program that has it as standard input. Another path of this process would need rights
+/// that `ip` may not have.
 pub(crate) const STANDARD_INPUT: &str = "/proc/self/fd/0";
 
 impl Tool {
-    /// Run in the namespace of the calling thread; returns what it printed.
+    /// Run it in the namespace of the calling thread. Returns its output.
     pub(crate) fn run(&self, host: &str, arguments: &[&str], input: Option<&File>) -> Result<String, HostError> {
         let command = format!("{} {}", self.name, arguments.join(" "));
         let doing = |source| HostError::system(format!("`{command}` on host {host}"), source);
@@ -38,7 +38,7 @@ impl Tool {
         Err(failure(host, command, &output))
     }
 
-    /// `PATH`, then where Debian keeps it for root alone.
+    /// `PATH`, then the directory where Debian keeps programs for root.
     fn path(&self) -> Result<PathBuf, HostError> {
         let path = env::var_os("PATH").unwrap_or_default();
         env::split_paths(&path)

@@ -1,7 +1,7 @@
 use crate::tool::{IP, STANDARD_INPUT};
 use crate::{Host, HostError, Interface};
 
-/// What a cable is like; the same at both ends.
+/// The properties of a cable, the same at both ends.
 #[derive(Clone, Copy, Debug)]
 pub struct VethOptions<'a> {
     /// Bytes after the Ethernet header.
@@ -15,23 +15,21 @@ pub struct VethOptions<'a> {
 }
 
 impl Default for VethOptions<'_> {
-    /// Ethernet's MTU, one queue, no offload, no addresses: a cable on which
-    /// nothing moves that was not sent by hand.
+    /// Ethernet's MTU, one queue, no offload, no addresses: a cable that carries only what a test sends.
     fn default() -> Self {
         VethOptions { mtu: 1500, queues: 1, gro: false, addresses: None }
     }
 }
 
-/// The smallest MTU that IPv6 runs over.
+/// The smallest MTU for IPv6.
 const IPV6_MTU: u32 = 1280;
 
-/// Join two hosts by a cable, or a host with itself. Both ends are up and have
-/// a carrier when this returns.
+/// Join two hosts, or a host with itself, by a cable. Both ends are up and have a carrier when this returns.
 ///
-/// The cable is gone as soon as one of its ends' hosts is.
+/// The cable vanishes with the host of either end.
 ///
 /// # Errors
-/// [`HostError::Command`] where a name is taken or no interface may be called so.
+/// [`HostError::Command`] if a name is taken or invalid.
 pub fn veth(
     a: &Host,
     a_name: &str,

@@ -1,52 +1,51 @@
-//! The lower rows: bare frames, by AF_XDP or DPDK, with one thing more at a time.
+//! The lower rows: bare frames over AF_XDP or DPDK. Each row adds one thing to the row below it.
 
 use super::Row;
 use crate::batching::Batching;
-use crate::content::{Content, MADE};
+use crate::content::{Content, IN_PLACE_BYTE};
+use crate::driver::raw::{Device, RawChannel};
 use crate::error::Error;
-use crate::measure::{Arrived, Note, Port};
-use crate::via::raw::{Device, RawPort};
+use crate::measure::{Arrived, Channel, ControlMessage};
 
-/// In `hybrid` payloads up to here are copied: four cache lines.
-const COPIED: usize = 256;
+/// `hybrid` copies payloads up to this length: four cache lines.
+const MAX_COPIED: usize = 256;
 
 /// One side of a row.
 pub(crate) struct Bare<D> {
-    raw: RawPort<D>,
+    raw: RawChannel<D>,
     row: Row,
-    /// The user's memory.
+    /// The user's memory, which `hybrid` copies from.
     payload: Vec<u8>,
 }
 
 impl<D: Device> Bare<D> {
-    /// This row over frames with no protocol.
-    pub(crate) fn new(raw: RawPort<D>, row: Row) -> Bare<D> {
+    pub(crate) fn new(raw: RawChannel<D>, row: Row) -> Bare<D> {
         Bare { raw, row, payload: Vec::new() }
     }
 
-    /// The most frames of a turn, in each direction.
+    /// The limit of frames in a turn, in each direction.
     #[inline]
     fn burst(&self, wanted: usize) -> usize {
         if self.row == Row::Baseline { wanted.min(1) } else { wanted }
     }
 }
 
-/// What `hybrid` sends.
+/// The content that `hybrid` sends.
 pub(crate) fn hybrid(size: usize) -> Content {
-    if size <= COPIED { Content::of(size) } else { Content::made(size) }
+    if size <= MAX_COPIED { Content::of(size) } else { Content::in_place(size) }
 }
 
-/// The user's bytes into a frame, as `hybrid` does: copied, or made there.
+/// Fill a frame's payload as `hybrid` does: copy it, or build it in place.
 #[inline]
 pub(crate) fn provide(to: &mut [u8], payload: &[u8]) {
-    if to.len() <= COPIED {
+    if to.len() <= MAX_COPIED {
         to.copy_from_slice(payload);
     } else {
-        to.fill(MADE);
+        to.fill(IN_PLACE_BYTE);
     }
 }
 
-impl<D: Device> Port for Bare<D> {
+impl<D: Device> Channel for Bare<D> {
     fn mode(&self) -> &str {
         self.raw.mode()
     }
@@ -66,7 +65,7 @@ impl<D: Device> Port for Bare<D> {
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
         self.raw.prepare(size)?;
         let content = match self.row {
-            Row::AllDma => Content::made(size),
+            Row::AllDma => Content::in_place(size),
             Row::Hybrid => hybrid(size),
             _ => return Ok(()),
         };
@@ -87,7 +86,7 @@ impl<D: Device> Port for Bare<D> {
     fn send(&mut self, count: usize) -> Result<usize, Error> {
         let payload = &self.payload;
         match self.row {
-            Row::AllDma => self.raw.send_each(count, &mut |to| to.fill(MADE)),
+            Row::AllDma => self.raw.send_each(count, &mut |to| to.fill(IN_PLACE_BYTE)),
             Row::Hybrid => self.raw.send_each(count, &mut |to| provide(to, payload)),
             _ => self.raw.send(self.burst(count)),
         }
@@ -98,8 +97,8 @@ impl<D: Device> Port for Bare<D> {
         self.raw.receive(self.burst(budget))
     }
 
-    fn tell(&mut self, note: Note) -> Result<(), Error> {
-        self.raw.tell(note)
+    fn send_control(&mut self, control: ControlMessage) -> Result<(), Error> {
+        self.raw.send_control(control)
     }
 
     fn window(&self) -> Option<u64> {
@@ -113,11 +112,11 @@ mod tests {
 
     #[test]
     fn small_payloads_are_copied_and_large_ones_made() {
-        for (size, made) in [(COPIED, false), (COPIED + 1, true)] {
+        for (size, made) in [(MAX_COPIED, false), (MAX_COPIED + 1, true)] {
             let mut frame = vec![0; size];
             provide(&mut frame, &vec![7; size]);
-            assert_eq!(frame, vec![if made { MADE } else { 7 }; size]);
-            // The receiver knows.
+            assert_eq!(frame, vec![if made { IN_PLACE_BYTE } else { 7 }; size]);
+            // The receiver expects the same content.
             let mut sent = vec![0; size];
             provide(&mut sent, hybrid(size).bytes());
             assert_eq!(sent, hybrid(size).bytes());

@@ -1,80 +1,133 @@
-//! What each layer costs: Fast Messages' table 4, on today's parts.
+//! The cost of each layer: Fast Messages' table 4 on today's hardware and kernel.
 //!
-//! The paper built its layer up from a loop that does nothing but move frames, and
-//! measured after each step. Its LANai is our kernel and driver with their rings; its host is the
-//! thread that polls them.
+//! The paper started with a loop that only moves frames, added one layer after another, and measured after each step.
+//! Its LANai corresponds to our kernel and driver with their rings, its host to the thread that polls them.
 //!
 //! ```text
-//!   whole        am-api: credits, numbers, acknowledgements, retransmission   via::am
+//!   whole        am-api: credits, numbers, acknowledgements, retransmission   driver::am
 //!   interpreted  each frame's header written, parsed, dispatched on  ┐
 //!   buffers      a pool of owned frames, four queues                 ┘ queues
 //!   hybrid       small messages copied, large ones made in place     ┐
 //!   all_dma      every message made in place, in the frame           │
 //!   streamed     bursts in each direction, one doorbell a turn       │ bare
 //!   baseline     one frame in, one out, a doorbell each              ┘
-//!   udp, tcp     the kernel, where the paper has the Myrinet API       via::udp, tcp
+//!   udp, tcp     the kernel, where the paper has the Myrinet API       driver::udp, tcp
 //! ```
 //!
-//! Over another transport there are those rows that it has: `buffers`, `interpreted` and `whole` over each, the
-//! lower ones where its frames can be had bare.
+//! Over other transports some rows are missing: `buffers`, `interpreted` and `whole` run over each of them, the lower
+//! rows where the transport carries bare frames.
 //!
-//! Each row is one more way to carry messages, and takes its turn as all do.
+//! Each row is a driver, and all drivers take turns.
 
 pub(crate) mod bare;
-pub(crate) mod gather;
 pub(crate) mod queues;
 mod report;
-pub(crate) mod row;
 pub(crate) mod tcp;
 #[cfg(test)]
 mod tests;
 
-use crate::deploy::joined::Joint;
+use serde::{Deserialize, Serialize};
+
+use crate::deploy::processes::LocalTransport;
+use crate::driver::Driver;
 use crate::size::Size;
-use crate::via::Via;
-use row::Row;
 
 pub(crate) use report::Ablation;
 
-/// A row of the table: what carries it, its name, and what it adds.
-pub(crate) type Layer = (Via, &'static str, &'static str);
+/// A driver that only `ablation` and `compare` use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Row {
+    /// One frame in, one out per turn, a doorbell each.
+    Baseline,
+    /// Bursts in each direction, one doorbell a turn.
+    Streamed,
+    /// `Streamed`, with every payload built in the frame that it leaves in.
+    AllDma,
+    /// `Streamed`, with small payloads copied from the user's memory.
+    Hybrid,
+    /// `Hybrid`, with frames owned by a pool.
+    Buffers,
+    /// `Buffers`, with each frame's header parsed.
+    Interpreted,
+    /// A kernel TCP socket that spins.
+    Tcp,
+    /// A kernel TCP socket with Nagle's algorithm. Only in `compare`.
+    TcpNagle,
+    /// A kernel TCP socket that sleeps while it is idle. Only in `compare`.
+    TcpSleeping,
+    /// A kernel UDP socket that sleeps while it is idle. Only in `compare`.
+    UdpSleeping,
+}
 
-/// From the bottom up, and then the kernel.
+impl Row {
+    /// The name in the table and in JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Row::Baseline => "baseline",
+            Row::Streamed => "streamed",
+            Row::AllDma => "all_dma",
+            Row::Hybrid => "hybrid",
+            Row::Buffers => "buffers",
+            Row::Interpreted => "interpreted",
+            Row::Tcp => "tcp",
+            Row::TcpNagle => "tcp_nagle",
+            Row::TcpSleeping => "tcp_sleeping",
+            Row::UdpSleeping => "udp_sleeping",
+        }
+    }
+
+    /// Whether it is a kernel socket.
+    pub(crate) const fn is_kernel(self) -> bool {
+        matches!(self, Row::Tcp | Row::TcpNagle | Row::TcpSleeping | Row::UdpSleeping)
+    }
+
+    /// Whether it runs over any transport.
+    pub(crate) const fn is_of_queues(self) -> bool {
+        matches!(self, Row::Buffers | Row::Interpreted)
+    }
+}
+
+/// A row of the table: its driver, its name, and what it adds.
+pub(crate) type Layer = (Driver, &'static str, &'static str);
+
+/// From the bottom up; the kernel's sockets come last.
 pub(crate) const LAYERS: [Layer; 9] = [
-    (Via::Row(Row::Baseline), "baseline", "one frame in, one out per turn, a doorbell each"),
-    (Via::Row(Row::Streamed), "streamed", "bursts in each direction, one doorbell a turn"),
-    (Via::Row(Row::AllDma), "all_dma", "streamed, every payload made in place, in the frame"),
-    (Via::Row(Row::Hybrid), "hybrid", "streamed, small payloads copied, large ones in place"),
-    (Via::Row(Row::Buffers), "buffers", "hybrid + buffer management: a pool of frames, four queues"),
-    (Via::Row(Row::Interpreted), "interpreted", "buffers + each header parsed and dispatched on, in the inner loop"),
-    (Via::Am, "whole", "interpreted + flow control: credits, acknowledgements, am-api's calls"),
-    (Via::Udp, "udp", "the kernel's UDP in the place of all that"),
-    (Via::Row(Row::Tcp), "tcp", "the kernel's TCP in the place of all that"),
+    (Driver::Row(Row::Baseline), "baseline", "one frame in and one out per turn, a doorbell each"),
+    (Driver::Row(Row::Streamed), "streamed", "bursts in each direction, one doorbell a turn"),
+    (Driver::Row(Row::AllDma), "all_dma", "streamed, every payload built in the frame"),
+    (Driver::Row(Row::Hybrid), "hybrid", "streamed, small payloads copied, large ones built in the frame"),
+    (Driver::Row(Row::Buffers), "buffers", "hybrid + buffer management: a pool of frames, four queues"),
+    (Driver::Row(Row::Interpreted), "interpreted", "buffers + each header parsed and dispatched on, in the inner loop"),
+    (Driver::Am, "whole", "interpreted + flow control: credits, acknowledgements, am-api's calls"),
+    (Driver::Udp, "udp", "the kernel's UDP instead of all that"),
+    (Driver::Row(Row::Tcp), "tcp", "the kernel's TCP instead of all that"),
 ];
 
-/// Those that go over any transport.
-pub(crate) const IN_MEMORY: [Via; 3] = [Via::Row(Row::Buffers), Via::Row(Row::Interpreted), Via::Am];
+/// The rows that run over any transport.
+pub(crate) const IN_MEMORY: [Driver; 3] = [Driver::Row(Row::Buffers), Driver::Row(Row::Interpreted), Driver::Am];
 
-/// Those of bare frames.
-const BARE: [Via; 4] = [Via::Row(Row::Baseline), Via::Row(Row::Streamed), Via::Row(Row::AllDma), Via::Row(Row::Hybrid)];
+/// The rows of bare frames.
+const BARE: [Driver; 4] =
+    [Driver::Row(Row::Baseline), Driver::Row(Row::Streamed), Driver::Row(Row::AllDma), Driver::Row(Row::Hybrid)];
 
-/// Those between two processes that this joins.
-pub(crate) fn between(joint: Joint) -> Vec<Via> {
-    let (below, beside): (&[Via], &[Via]) = match joint {
-        Joint::Memif | Joint::VirtioUser => (&BARE, &[]),
-        Joint::Udp => (&[], &[Via::Udp]),
-        Joint::Tcp => (&[], &[Via::Row(Row::Tcp)]),
-        Joint::Shm => (&[], &[]),
+/// The rows between two processes that this transport joins.
+pub(crate) fn between(local_transport: LocalTransport) -> Vec<Driver> {
+    let (below, beside): (&[Driver], &[Driver]) = match local_transport {
+        LocalTransport::Memif | LocalTransport::VirtioUser => (&BARE, &[]),
+        LocalTransport::Udp => (&[], &[Driver::Udp]),
+        LocalTransport::Tcp => (&[], &[Driver::Row(Row::Tcp)]),
+        LocalTransport::Shm => (&[], &[]),
     };
     [below, &IN_MEMORY, beside].concat()
 }
 
-/// All the vias of the table.
-pub(crate) fn vias() -> Vec<Via> {
-    LAYERS.iter().map(|(via, ..)| *via).collect()
+/// The drivers of all rows.
+pub(crate) fn drivers() -> Vec<Driver> {
+    LAYERS.iter().map(|(driver, ..)| *driver).collect()
 }
 
-/// Enough of the curve for the three figures: powers of four, and full frames.
+/// The sizes that the three figures need: powers of four, and messages that fill their frames.
 pub(crate) fn sizes() -> Vec<Size> {
     let powers = [1, 4, 16, 64, 128, 256, 512, 1024].map(Size::Swept);
     powers.into_iter().chain([1, 4, 16].map(|frames| Size::Filling(frames, 0))).collect()

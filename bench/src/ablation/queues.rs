@@ -1,10 +1,10 @@
-//! The middle rows: owned frames from a pool, through a transport's queues;
-//! and each frame's header looked at.
+//! The middle rows: owned frames from a pool pass through a transport's queues; `interpreted` also reads each frame's
+//! header.
 //!
-//! The paper's four queues are the transport's: TX ring, RX ring with its fill ring, what
-//! a burst hands over, and the frames that wait to be sent again, of which there are none without flow
-//! control. Interpretation is what the paper's `switch()` stands for (§4.4): the header of each
-//! frame is written and parsed, and says what to do with it.
+//! The paper's four queues are the transport's: the TX ring, the RX ring with its fill ring, the received burst, and
+//! the frames that wait to be sent again. Without flow control the last one is empty. Interpretation stands for the
+//! paper's `switch()` (§4.4): the sender writes a header into each frame, and the receiver parses it and dispatches on
+//! it.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -17,17 +17,18 @@ use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 use super::Row;
 use super::bare::{hybrid, provide};
 use crate::content::Content;
+use crate::driver::Driver;
+use crate::driver::memory::{FLOW_BYTES, flow_of, head};
 use crate::error::Error;
-use crate::measure::{Arrived, BATCH, Note, Port};
-use crate::plan::Place;
-use crate::via::Via;
-use crate::via::memory::{SAME, flow_of, head};
+use crate::measure::{Arrived, BATCH, Channel, ControlMessage};
+use crate::plan::SideInfo;
 
-/// Steering lets in what has a header of ours: data on a flow, notes as the control frames of a node.
+/// The flow of data frames. Steering admits only frames with our header, so data goes on a flow, and control messages
+/// go as control frames of a node.
 const DATA: u16 = 1;
-/// What a control frame's body begins with that steering lets in whatever its length: a probe's code.
+/// The first byte of a control frame's body. Steering admits a probe of any length.
 const PROBE: u8 = 6;
-/// Less than the receiver's ring, as for raw frames.
+/// Messages in flight. They fit the receiver's ring, as for `raw`.
 const WINDOW: u64 = 512;
 
 /// One side of a row.
@@ -40,22 +41,23 @@ pub(crate) struct Queues<T> {
     largest: usize,
     content: Content,
     echo: bool,
-    /// The doorbell was rung since it was last looked at what arrives.
-    rang: bool,
-    /// Heard and not yet handed over.
-    heard: VecDeque<Note>,
-    /// Who sent the last of them, until that is looked at.
-    other: Option<Address>,
-    /// The first bytes of a data frame, where nobody interprets them.
+    /// Whether the doorbell was rung since the last receive.
+    flushed: bool,
+    /// Control messages received and not yet handed over.
+    controls: VecDeque<ControlMessage>,
+    /// The source of the last control message, until it is used.
+    peer_address: Option<Address>,
+    /// The first bytes of a data frame, in rows that do not interpret headers.
     data: [u8; ETHERNET],
     header: Header,
 }
 
 impl<T: Transport> Queues<T> {
-    /// This row over a transport, to a node at this address; to everybody until one was heard, where it is not known.
+    /// This row over a transport. If the peer's address is unknown, `to` is the broadcast address; the first control
+    /// message from the peer replaces it.
     pub(crate) fn new(mut transport: T, to: Address, row: Row) -> Queues<T> {
         transport.steer(flow_of(DATA), true);
-        // As many blanks as wait for raw frames: a window, and its echoes or notes.
+        // As many receive buffers as `raw` has: a window, and its echoes or control messages.
         transport.control(Command::RxCredit(2 * WINDOW as usize)).unwrap();
         let caps = transport.caps();
         let (from, mode, largest) = (caps.address, caps.mode.clone(), caps.max_frame - ETHERNET);
@@ -67,26 +69,26 @@ impl<T: Transport> Queues<T> {
             largest,
             content: Content::default(),
             echo: false,
-            rang: false,
-            heard: VecDeque::with_capacity(BATCH),
-            other: None,
+            flushed: false,
+            controls: VecDeque::with_capacity(BATCH),
+            peer_address: None,
             data: head(DATA, from, to, 0),
             header: Header { kind: Kind::Request, flow: flow_of(DATA), nonce: 0, handler: 0, words: 0, seq: 0 },
             transport,
         }
     }
 
-    /// The same, with where the XDP program below it runs.
+    /// Report where the transport's XDP program runs.
     pub(crate) fn by_xdp(self, at: &'static str) -> Queues<T> {
         Queues { xdp: Some(at), ..self }
     }
 
-    /// The same, with frames that the other side carries too.
-    pub(crate) fn carrying(self, peer: &Place) -> Queues<T> {
+    /// Limit frames to the length that the peer carries too.
+    pub(crate) fn carrying(self, peer: &SideInfo) -> Queues<T> {
         Queues { largest: peer.carries(self.largest as u32), ..self }
     }
 
-    /// `false` where there is no room now.
+    /// Send one message; `false` if there is no room now.
     #[inline]
     fn message(&mut self) -> bool {
         let Some(mut frame) = self.transport.caps().pool.take() else { return false };
@@ -100,7 +102,7 @@ impl<T: Transport> Queues<T> {
         self.transport.send(self.link.to, &frame)
     }
 
-    /// Written anew for each.
+    /// Write a new header for each frame.
     #[inline]
     fn with_header(&mut self, space: &mut [u8]) -> Option<usize> {
         let payload = self.content.bytes();
@@ -110,7 +112,7 @@ impl<T: Transport> Queues<T> {
         Some(length)
     }
 
-    /// The same for all.
+    /// Copy the same header into each frame.
     #[inline]
     fn with_head(&mut self, space: &mut [u8]) -> Option<usize> {
         let (head, to) = space.split_at_mut_checked(ETHERNET)?;
@@ -124,58 +126,58 @@ impl<T: Transport> Queues<T> {
     fn burst(&mut self, count: usize) -> usize {
         let sent = (0..count).take_while(|_| self.message()).count();
         self.transport.flush();
-        self.rang = true;
+        self.flushed = true;
         sent
     }
 
     fn look(&mut self, budget: usize) -> Arrived {
-        let (data, heard, other) = (&self.data[SAME], &mut self.heard, &mut self.other);
+        let (data, controls, peer_address) = (&self.data[FLOW_BYTES], &mut self.controls, &mut self.peer_address);
         let (mut arrived, ethertype, content) = (Arrived::default(), self.link.ethertype, &mut self.content);
         self.transport.receive(budget, &mut |frame: Frame| match frame.bytes() {
-            bytes if bytes[SAME] == *data => content.count(content.payload(bytes), &mut arrived),
+            bytes if bytes[FLOW_BYTES] == *data => content.count(content.payload(bytes), &mut arrived),
             bytes => {
                 if let Ok(parsed) = parse(bytes, ethertype) {
-                    hear(&parsed, heard, other);
+                    queue_control(&parsed, controls, peer_address);
                 }
             }
         });
         arrived
     }
 
-    /// The same, by what each header says.
+    /// Receive, and dispatch on each header.
     fn interpret(&mut self, budget: usize) -> Arrived {
         let (ethertype, content) = (self.link.ethertype, &mut self.content);
-        let (heard, other) = (&mut self.heard, &mut self.other);
+        let (controls, peer_address) = (&mut self.controls, &mut self.peer_address);
         let mut arrived = Arrived::default();
         self.transport.receive(budget, &mut |frame: Frame| {
             let Ok(parsed) = parse(frame.bytes(), ethertype) else { return };
             match (parsed.header.kind, parsed.header.flow.id()) {
                 (Kind::Request, DATA) => content.count(parsed.payload, &mut arrived),
-                _ => hear(&parsed, heard, other),
+                _ => queue_control(&parsed, controls, peer_address),
             }
         });
         arrived
     }
 
-    /// From now on to whom was heard.
+    /// Learn the peer's address from its first control message.
     #[inline]
-    fn meet(&mut self) {
-        if let Some(to) = self.other.take().filter(|_| self.link.to.is_group()) {
+    fn learn_peer(&mut self) {
+        if let Some(to) = self.peer_address.take().filter(|_| self.link.to.is_group()) {
             self.link.to = to;
             self.data = head(DATA, self.link.from, to, self.content.bytes().len());
         }
     }
 }
 
-/// A note, and who sent it.
-fn hear(parsed: &Parsed<'_>, heard: &mut VecDeque<Note>, other: &mut Option<Address>) {
+/// Queue a control message, and remember its source.
+fn queue_control(parsed: &Parsed<'_>, controls: &mut VecDeque<ControlMessage>, peer_address: &mut Option<Address>) {
     if parsed.header.kind == Kind::Control {
-        heard.extend(parsed.payload.get(1..).and_then(Note::from_bytes));
-        *other = Some(parsed.source);
+        controls.extend(parsed.payload.get(1..).and_then(ControlMessage::from_bytes));
+        *peer_address = Some(parsed.source);
     }
 }
 
-impl<T: Transport> Port for Queues<T> {
+impl<T: Transport> Channel for Queues<T> {
     fn mode(&self) -> &str {
         &self.mode
     }
@@ -194,7 +196,7 @@ impl<T: Transport> Port for Queues<T> {
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
         if size > self.largest {
-            return Err(Error::TooLarge { via: Via::Row(self.row), size, most: self.largest });
+            return Err(Error::TooLarge { driver: Driver::Row(self.row), size, most: self.largest });
         }
         self.content = hybrid(size);
         self.data = head(DATA, self.link.from, self.link.to, size);
@@ -213,29 +215,29 @@ impl<T: Transport> Port for Queues<T> {
     #[inline]
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
         let mut arrived = if self.row == Row::Interpreted { self.interpret(budget) } else { self.look(budget) };
-        self.meet();
-        arrived.note = self.heard.pop_front();
+        self.learn_peer();
+        arrived.control = self.controls.pop_front();
         if self.echo && arrived.messages > 0 {
             self.burst(arrived.messages as usize);
-        } else if !mem::take(&mut self.rang) {
-            // What the last doorbell left over, and chunks for what arrives.
+        } else if !mem::take(&mut self.flushed) {
+            // Submit what the last doorbell left over, and supply buffers for what arrives.
             self.transport.flush();
         }
         Ok(arrived)
     }
 
-    fn tell(&mut self, note: Note) -> Result<(), Error> {
+    fn send_control(&mut self, control: ControlMessage) -> Result<(), Error> {
         let Some(mut frame) = self.transport.caps().pool.take() else { return Ok(()) };
-        // With the true source address: where nobody is known, who hears it knows us.
+        // The source address is true, so that the receiver learns it.
         let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
         let length = frame.space().and_then(|space| {
-            let (code, bytes) = body(space, Framing::Plain, 1 + Note::BYTES).ok()?.split_first_mut()?;
+            let (code, bytes) = body(space, Framing::Plain, 1 + ControlMessage::BYTES).ok()?.split_first_mut()?;
             *code = PROBE;
-            bytes.copy_from_slice(&note.to_bytes());
-            emit(space, Framing::Plain, &self.link, &header, 1 + Note::BYTES, None).ok()
+            bytes.copy_from_slice(&control.to_bytes());
+            emit(space, Framing::Plain, &self.link, &header, 1 + ControlMessage::BYTES, None).ok()
         });
         frame.set_len(length.unwrap_or(SMALLEST));
-        // Where there is no room, who waits asks again.
+        // Without room the message is lost, and the peer asks again.
         _ = self.transport.send(self.link.to, &frame);
         self.transport.flush();
         Ok(())
@@ -266,9 +268,9 @@ mod tests {
                 near.prepare(size).unwrap();
                 far.prepare(size).unwrap();
                 assert_eq!(near.send(3).unwrap(), 3);
-                near.tell(Note::Stop { step: 9 }).unwrap();
-                let note = Some(Note::Stop { step: 9 });
-                let expected = Arrived { messages: 3, bytes: 3 * size as u64, wrong: 0, note };
+                near.send_control(ControlMessage::Stop { step: 9 }).unwrap();
+                let control = Some(ControlMessage::Stop { step: 9 });
+                let expected = Arrived { messages: 3, bytes: 3 * size as u64, wrong: 0, control };
                 assert_eq!(far.receive(BATCH).unwrap(), expected, "{row:?} {size}");
             }
             assert!(near.prepare(1501).is_err());
@@ -281,25 +283,25 @@ mod tests {
             let [mut near, mut far] = pair(row);
             far.prepare(100).unwrap();
             near.prepare(100).unwrap();
-            near.content = Content::made(100);
+            near.content = Content::in_place(100);
             near.send(1).unwrap();
             near.prepare(99).unwrap();
             near.send(1).unwrap();
-            assert_eq!(far.receive(BATCH).unwrap(), Arrived { messages: 2, bytes: 199, wrong: 2, note: None });
+            assert_eq!(far.receive(BATCH).unwrap(), Arrived { messages: 2, bytes: 199, wrong: 2, control: None });
         }
     }
 
-    /// Nobody who does not interpret could tell.
+    /// Without interpretation, padding hides the length.
     #[test]
     fn who_interprets_knows_the_length_of_a_short_frame() {
         let [mut near, mut far] = pair(Row::Interpreted);
         near.prepare(16).unwrap();
         far.prepare(17).unwrap();
         near.send(1).unwrap();
-        assert_eq!(far.receive(BATCH).unwrap(), Arrived { messages: 1, bytes: 16, wrong: 1, note: None });
+        assert_eq!(far.receive(BATCH).unwrap(), Arrived { messages: 1, bytes: 16, wrong: 1, control: None });
     }
 
-    /// As over transports whose addresses nobody knows before.
+    /// As over transports that do not know the peer's address at the start.
     #[test]
     fn who_is_heard_is_known() {
         let [mut near, mut far] = pair(Row::Buffers);
@@ -309,10 +311,10 @@ mod tests {
             side.data = head(DATA, side.link.from, Address::BROADCAST, side.content.bytes().len());
             side.prepare(16).unwrap();
         }
-        near.tell(Note::End).unwrap();
-        assert_eq!(far.receive(BATCH).unwrap().note, Some(Note::End));
-        far.tell(Note::Ended).unwrap();
-        assert_eq!(near.receive(BATCH).unwrap().note, Some(Note::Ended));
+        near.send_control(ControlMessage::End).unwrap();
+        assert_eq!(far.receive(BATCH).unwrap().control, Some(ControlMessage::End));
+        far.send_control(ControlMessage::Ended).unwrap();
+        assert_eq!(near.receive(BATCH).unwrap().control, Some(ControlMessage::Ended));
         assert_eq!([near.link.to, far.link.to], whole);
         near.send(1).unwrap();
         assert_eq!(far.receive(BATCH).unwrap().messages, 1);

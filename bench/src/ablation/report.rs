@@ -1,15 +1,15 @@
-//! The table, for people and for programs.
+//! The table, as text and as JSON lines.
 
 use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
 
 use crate::cores::Cores;
+use crate::driver::Driver;
 use crate::report::table::{Column, align, bytes, metric, nanoseconds};
 use crate::report::words::{SIMULATED, rounds, times, xdp};
 use crate::stats::Measured;
 use crate::sweep::{Curve, R_INF, Sweep, T0, digits, range};
-use crate::via::Via;
 
 use super::{LAYERS, Layer, Row};
 
@@ -23,42 +23,39 @@ const COLUMNS: &[Column] = &[
     ("what it is", false),
 ];
 
-/// What the paper's three figures are here.
+/// The meaning of the paper's three figures.
 const LEGEND: &str = concat!(
-    "  t0     start-up (\"startup overhead\" in the paper's table 2): the time that a message takes for itself in a\n",
-    "         stream of them, the intercept of time over size. Not half a round trip: that the paper lists apart\n",
-    "         (25 us beside a t0 of 4.1 us), and here it is half of `am-bench latency`\n",
-    "  r_inf  bytes a second of infinitely large messages: from those that fill all of their frames\n",
-    "  n1/2   the size that reaches half of it, read off the curve\n",
-    "  Same frames, sizes and loops for all. Rows above `whole` have no flow control but the bench's window,\n",
-    "  and may lose; `whole` sends one message a frame here, as they do.\n\n",
+    "  t0     start-up time (\"startup overhead\" in the paper's table 2): the time of an empty message in a stream,\n",
+    "         the intercept of time over size. It is not half a round trip: the paper has 25 us for that, and a t0 of\n",
+    "         4.1 us; here half a round trip is half of `am-bench latency`\n",
+    "  r_inf  bytes a second of infinitely long messages, from messages that fill all of their frames\n",
+    "  n1/2   the size that reaches half of r_inf, read off the curve\n",
+    "  All rows send the same frames and sizes in the same loops. Rows above `whole` have only the bench's window for\n",
+    "  flow control, and may lose frames; `whole` sends one message a frame, as they do.\n\n",
 );
 
-const WHOLE: Via = Via::Am;
-const HYBRID: Via = Via::Row(Row::Hybrid);
+const WHOLE: Driver = Driver::Am;
+const HYBRID: Driver = Driver::Row(Row::Hybrid);
 
-/// What was measured, row by row.
 #[derive(Debug)]
 pub(crate) struct Ablation(Sweep);
 
 impl Ablation {
-    /// Of all that was measured.
     pub(crate) fn new(all: &[Measured], cores: Cores) -> Ablation {
         Ablation(Sweep::new(all, cores))
     }
 
     fn rows(&self) -> impl Iterator<Item = (&Layer, &Curve)> {
-        let curve = |layer: &Layer| self.0.curves.iter().find(|curve| curve.via == layer.0);
+        let curve = |layer: &Layer| self.0.curves.iter().find(|curve| curve.driver == layer.0);
         LAYERS.iter().filter_map(move |layer| Some((layer, curve(layer)?)))
     }
 
-    /// The two ratios that say what our layers cost, where both rows ran.
+    /// The two ratios that state the cost of all layers together, if both rows ran.
     fn ratios(&self) -> [(&'static str, Option<f64>); 2] {
         let ratio = |figure| self.0.ratio(WHOLE, HYBRID, figure);
         [("whole_over_hybrid_t0", ratio(&T0)), ("whole_over_hybrid_r_inf", ratio(&R_INF))]
     }
 
-    /// The lines.
     pub(crate) fn json(&self) -> Vec<Value> {
         let cores = json!([self.0.cores.near, self.0.cores.far]);
         let mut lines: Vec<Value> = self.rows().map(|(layer, curve)| line(layer, curve, &cores)).collect();
@@ -74,7 +71,7 @@ impl Ablation {
         lines
     }
 
-    /// For people. Writing to a string cannot fail.
+    /// Writing to a string cannot fail.
     pub(crate) fn table(&self) -> String {
         let mut text = "ablation: what each layer adds, after Fast Messages' table 4\n\n".to_owned();
         align(COLUMNS, &self.rows().map(|(layer, curve)| cells(layer, curve)).collect::<Vec<_>>(), &mut text);
@@ -82,14 +79,14 @@ impl Ablation {
         if let [(_, Some(t0)), (_, Some(r_inf))] = self.ratios() {
             let _ = writeln!(
                 text,
-                "  the whole layer takes {} times the t0 of hybrid, and has {} times its r_inf\n",
+                "  whole has {} times the t0 of hybrid, and {} times its r_inf\n",
                 times(t0),
                 times(r_inf)
             );
         }
         text.push_str(LEGEND);
         let rounds = rounds(self.0.rounds);
-        let _ = writeln!(text, "{rounds}, rows taken in turn; {}", self.0.cores.spoken());
+        let _ = writeln!(text, "{rounds}, rows taken in turn; {}", self.0.cores.words());
         if let Some(at) = self.0.curves.iter().find_map(|curve| curve.xdp) {
             let _ = writeln!(text, "{}", xdp(at));
         }

@@ -1,8 +1,7 @@
-//! The last row: a kernel TCP socket that spins. One message alone costs a write; many at once go with one, as a program
-//! sends them that corks its socket.
+//! A kernel TCP socket that spins. A single message costs one write. A batch goes with one write, as from a program
+//! that corks its socket.
 //!
-//! A message's first byte says whether it is data, which has the length that
-//! both sides know, or a note.
+//! The first byte of a message tells data, whose length both sides know, from a control message.
 
 use std::io::ErrorKind::{ConnectionRefused, WouldBlock};
 use std::io::{self, Read, Write};
@@ -11,95 +10,134 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::batching::Batching;
 use crate::content::Content;
+use crate::driver::Driver;
+use crate::driver::am::COALESCED_BATCH;
+use crate::driver::sleeping::Pollable;
+use crate::driver::udp::addresses;
 use crate::error::Error;
-use crate::measure::{Arrived, Note, Pace, Patience, Port};
-use crate::plan::Place;
-use crate::side::Side;
-use crate::via::Via;
-use crate::via::sleeping::Wakes;
-use crate::via::udp::addresses;
+use crate::measure::{Arrived, BATCH, Channel, ControlMessage, SpinWait, Timeouts};
+use crate::plan::{DriverOptions, Side, SideInfo};
 use crate::watch::Watch;
 
 use super::Row;
-use super::gather::Gather;
 
-/// The first byte of a note; data begins with 0.
-const NOTE: u8 = 0xff;
-const NOTE_BYTES: usize = 1 + Note::BYTES;
-/// IPv4 and TCP, with the time stamps that each segment carries.
-pub(crate) const HEADERS: usize = 20 + 20 + 12;
-/// The longest data message: as long as the longest that `compare` sends.
-const LONGEST: usize = 1 << 20;
-/// Read at once.
-const READ: usize = 256 << 10;
+/// Which part joins the messages of a batch into writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteBatching {
+    /// The kernel: one write a message, which may wait until they fill a segment (Nagle's algorithm).
+    Kernel,
+    /// The sender: one write a batch.
+    Sender,
+    /// The sender: one write for as many messages as `am` coalesces with one doorbell.
+    Coalesced,
+}
 
-/// Bytes of one write, about.
-const CORKED: usize = 256 << 10;
+impl WriteBatching {
+    /// The same as `am` does.
+    pub(crate) fn like_ours(how: DriverOptions) -> WriteBatching {
+        if how.coalesce { WriteBatching::Coalesced } else { WriteBatching::Sender }
+    }
 
-/// One side of the row.
+    /// The limit of messages in one write.
+    const fn most(self) -> usize {
+        match self {
+            WriteBatching::Kernel => 1,
+            WriteBatching::Sender => BATCH,
+            WriteBatching::Coalesced => COALESCED_BATCH,
+        }
+    }
+
+    /// How many messages to send when the caller asks for `asked`.
+    fn count(self, asked: usize) -> usize {
+        if self == WriteBatching::Coalesced && asked > 1 { COALESCED_BATCH } else { asked }
+    }
+
+    /// The batching to report.
+    const fn batching(self) -> Batching {
+        match self {
+            WriteBatching::Sender => Batching::Bursts,
+            WriteBatching::Kernel | WriteBatching::Coalesced => Batching::Shared,
+        }
+    }
+}
+
+/// The first byte of a control message; data begins with 0.
+const CONTROL: u8 = 0xff;
+const CONTROL_BYTES: usize = 1 + ControlMessage::BYTES;
+/// The headers of IPv4 and TCP, with the time stamps that each segment carries.
+pub(crate) const IP_TCP_HEADERS: usize = 20 + 20 + 12;
+/// The longest data message: the longest that `compare` sends.
+const MAX_MESSAGE: usize = 1 << 20;
+/// Bytes of one read.
+const READ_BYTES: usize = 256 << 10;
+
+/// About as many bytes as one write has.
+const WRITE_BYTES: usize = 256 << 10;
+
+/// One side of the driver.
 pub(crate) struct Tcp {
     stream: Option<TcpStream>,
-    /// Until the near side has come.
+    /// Present until the near side has connected.
     listener: Option<TcpListener>,
-    gather: Gather,
+    write_batching: WriteBatching,
     mode: String,
     largest: usize,
     content: Content,
     echo: bool,
-    /// As many messages as go with one write.
+    /// The messages of one write.
     batch: Vec<u8>,
-    /// Begun and not yet taken by the kernel.
+    /// The part of a message that the kernel has not taken yet.
     rest: Vec<u8>,
     input: Vec<u8>,
-    /// What has come and is not yet looked at: this part of the input.
+    /// The range of `input` that is not parsed yet.
     unread: (usize, usize),
-    /// A part of a data message has come.
+    /// Whether a part of a data message has arrived.
     amid: bool,
 }
 
 impl Tcp {
-    /// The far side listens, the near side connects as soon as it does.
+    /// The far side listens. The near side connects once it does.
     pub(crate) fn open(
-        (side, gather): (Side, Gather),
+        (side, write_batching): (Side, WriteBatching),
         interface: &str,
         mtu: usize,
-        (here, peer): (&Place, &Place),
+        (here, peer): (&SideInfo, &SideInfo),
         mode: String,
         watch: &Watch,
     ) -> Result<Tcp, Error> {
         let (own, other) = addresses(interface, here, peer)?;
         let (stream, listener) = match side {
-            Side::Near => (Some(connect(other, gather, watch)?), None),
+            Side::Near => (Some(connect(other, write_batching, watch)?), None),
             Side::Far => (None, Some(listen(own)?)),
         };
         Ok(Tcp {
             stream,
             listener,
-            gather,
+            write_batching,
             mode,
-            largest: mtu.saturating_sub(HEADERS),
+            largest: mtu.saturating_sub(IP_TCP_HEADERS),
             content: Content::default(),
             echo: false,
             batch: Vec::new(),
             rest: Vec::new(),
-            input: vec![0; READ],
+            input: vec![0; READ_BYTES],
             unread: (0, 0),
             amid: false,
         })
     }
 
-    /// Whether there is somebody to talk to.
+    /// Whether the near side has connected.
     fn accept(&mut self) -> Result<bool, Error> {
         if let Some(listener) = &self.listener
             && let Some((stream, _)) = settle(listener.accept())?
         {
-            self.stream = Some(spinning(stream, self.gather)?);
+            self.stream = Some(spinning(stream, self.write_batching)?);
             self.listener = None;
         }
         Ok(self.stream.is_some())
     }
 
-    /// Whether the whole of it will go: a part that has gone is followed by its rest.
+    /// Send a message; `false` if there is no room. If the kernel takes a part, the rest is sent before anything else.
     fn put(&mut self, message: Message) -> Result<bool, Error> {
         if !self.finish()? {
             return Ok(false);
@@ -107,14 +145,14 @@ impl Tcp {
         let Some(stream) = &mut self.stream else { return Ok(false) };
         let bytes = match &message {
             Message::Data(count) => &self.batch[..count * self.content.bytes().len()],
-            Message::Note(bytes) => &bytes[..],
+            Message::ControlMessage(bytes) => &bytes[..],
         };
         let Some(sent) = settle(stream.write(bytes))? else { return Ok(false) };
         self.rest.extend_from_slice(&bytes[sent..]);
         Ok(true)
     }
 
-    /// So many data messages, with as few writes as there are batches in them.
+    /// Send up to `count` data messages, a batch with each write.
     fn several(&mut self, count: usize) -> Result<usize, Error> {
         let most = self.batch.len() / self.content.bytes().len().max(1);
         let mut sent = 0;
@@ -128,7 +166,7 @@ impl Tcp {
         Ok(sent)
     }
 
-    /// What was begun goes before anything else.
+    /// Send the rest of a message that has begun.
     fn finish(&mut self) -> Result<bool, Error> {
         if let Some(stream) = &mut self.stream
             && !self.rest.is_empty()
@@ -139,7 +177,7 @@ impl Tcp {
         Ok(self.rest.is_empty())
     }
 
-    /// More input, behind what is not yet looked at.
+    /// Read more input, behind the part that is not parsed yet.
     fn read(&mut self) -> Result<(), Error> {
         let Some(stream) = &mut self.stream else { return Ok(()) };
         let (from, to) = self.unread;
@@ -155,14 +193,14 @@ impl Tcp {
         }
     }
 
-    /// The next message of the input, where it is whole.
+    /// The next complete message of the input.
     fn next(&mut self) -> Option<Arrival> {
         let (from, to) = self.unread;
         let input = &self.input[from..to];
-        if !self.amid && *input.first()? == NOTE {
-            let note = Note::from_bytes(&input.get(..NOTE_BYTES)?[1..]);
-            self.unread.0 += NOTE_BYTES;
-            return Some(Arrival::Note(note));
+        if !self.amid && *input.first()? == CONTROL {
+            let control = ControlMessage::from_bytes(&input.get(..CONTROL_BYTES)?[1..]);
+            self.unread.0 += CONTROL_BYTES;
+            return Some(Arrival::ControlMessage(control));
         }
         let taken = self.content.missing().min(input.len());
         self.content.piece(&input[..taken]);
@@ -173,19 +211,19 @@ impl Tcp {
 }
 
 enum Message {
-    /// So many in a row.
+    /// This many, back to back.
     Data(usize),
-    Note([u8; NOTE_BYTES]),
+    ControlMessage([u8; CONTROL_BYTES]),
 }
 
 enum Arrival {
     Data,
-    Note(Option<Note>),
+    ControlMessage(Option<ControlMessage>),
 }
 
-fn note_bytes(note: Note) -> [u8; NOTE_BYTES] {
-    let mut bytes = [NOTE; NOTE_BYTES];
-    bytes[1..].copy_from_slice(&note.to_bytes());
+fn control_bytes(control: ControlMessage) -> [u8; CONTROL_BYTES] {
+    let mut bytes = [CONTROL; CONTROL_BYTES];
+    bytes[1..].copy_from_slice(&control.to_bytes());
     bytes
 }
 
@@ -195,24 +233,25 @@ fn listen(own: SocketAddr) -> Result<TcpListener, Error> {
     Ok(listener)
 }
 
-fn connect(other: SocketAddr, gather: Gather, watch: &Watch) -> Result<TcpStream, Error> {
-    let mut pace = Pace::new(watch, Via::Row(Row::Tcp), "connecting", Patience::default().open);
+fn connect(other: SocketAddr, write_batching: WriteBatching, watch: &Watch) -> Result<TcpStream, Error> {
+    let mut wait = SpinWait::new(watch, Driver::Row(Row::Tcp), "connecting", Timeouts::default().open);
     loop {
         match TcpStream::connect(other) {
-            Ok(stream) => return spinning(stream, gather),
-            // The far side may need a while to open.
-            Err(e) if e.kind() == ConnectionRefused => pace.idle()?,
+            Ok(stream) => return spinning(stream, write_batching),
+            // The far side may need time to open.
+            Err(e) if e.kind() == ConnectionRefused => wait.idle()?,
             Err(source) => return Err(Error::System { doing: "connecting a TCP socket", source }),
         };
     }
 }
 
-fn spinning(stream: TcpStream, gather: Gather) -> Result<TcpStream, Error> {
-    let options = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(gather != Gather::Kernel));
+fn spinning(stream: TcpStream, write_batching: WriteBatching) -> Result<TcpStream, Error> {
+    let options =
+        stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(write_batching != WriteBatching::Kernel));
     options.map(|()| stream).map_err(Error::system("setting options of a TCP socket"))
 }
 
-/// `None` where there is nothing, or no room.
+/// `None` if there is nothing to read, or no room.
 fn settle<T>(result: io::Result<T>) -> Result<Option<T>, Error> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -221,8 +260,8 @@ fn settle<T>(result: io::Result<T>) -> Result<Option<T>, Error> {
     }
 }
 
-impl Wakes for Tcp {
-    fn wakes(&self) -> Option<BorrowedFd<'_>> {
+impl Pollable for Tcp {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         let stream = self.stream.as_ref().map(AsFd::as_fd);
         stream.or_else(|| self.listener.as_ref().map(AsFd::as_fd))
     }
@@ -232,7 +271,7 @@ impl Wakes for Tcp {
     }
 }
 
-impl Port for Tcp {
+impl Channel for Tcp {
     fn mode(&self) -> &str {
         &self.mode
     }
@@ -242,20 +281,20 @@ impl Port for Tcp {
     }
 
     fn most(&self) -> usize {
-        LONGEST
+        MAX_MESSAGE
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
-        if size > LONGEST {
-            return Err(Error::TooLarge { via: Via::Row(Row::Tcp), size, most: LONGEST });
+        if size > MAX_MESSAGE {
+            return Err(Error::TooLarge { driver: Driver::Row(Row::Tcp), size, most: MAX_MESSAGE });
         }
         self.content = Content::of(size);
-        self.batch = self.content.bytes().repeat((CORKED / size.max(1)).clamp(1, self.gather.most()));
+        self.batch = self.content.bytes().repeat((WRITE_BYTES / size.max(1)).clamp(1, self.write_batching.most()));
         Ok(())
     }
 
     fn batching(&self) -> Batching {
-        self.gather.batching()
+        self.write_batching.batching()
     }
 
     fn echo(&mut self, on: bool) {
@@ -263,7 +302,7 @@ impl Port for Tcp {
     }
 
     fn send(&mut self, count: usize) -> Result<usize, Error> {
-        self.several(self.gather.count(count))
+        self.several(self.write_batching.count(count))
     }
 
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
@@ -273,10 +312,10 @@ impl Port for Tcp {
         }
         self.finish()?;
         self.read()?;
-        while arrived.messages < budget as u64 && arrived.note.is_none() {
+        while arrived.messages < budget as u64 && arrived.control.is_none() {
             match self.next() {
                 None => break,
-                Some(Arrival::Note(note)) => arrived.note = note,
+                Some(Arrival::ControlMessage(control)) => arrived.control = control,
                 Some(Arrival::Data) => self.content.end(&mut arrived),
             }
         }
@@ -286,11 +325,11 @@ impl Port for Tcp {
         Ok(arrived)
     }
 
-    fn tell(&mut self, note: Note) -> Result<(), Error> {
-        self.put(Message::Note(note_bytes(note))).map(drop)
+    fn send_control(&mut self, control: ControlMessage) -> Result<(), Error> {
+        self.put(Message::ControlMessage(control_bytes(control))).map(drop)
     }
 
-    /// It has flow control of its own, and loses nothing.
+    /// TCP has its own flow control, and loses nothing.
     fn window(&self) -> Option<u64> {
         None
     }

@@ -8,23 +8,24 @@ use crate::cores::Cores;
 use crate::loss::Loss;
 use crate::measure::throughput::Throughput;
 use crate::plan::Bench;
-use crate::size::Cut;
+use crate::size::MessageLayout;
 use crate::stats::{Measured, Outcome};
 
-/// Every row in two rounds; each takes 100 ns more to start than the one before, and the
-/// second round is three times as slow.
+/// Every row in two rounds. Each row takes 100 ns longer to start than the row below; the second round is three times
+/// as slow.
 fn all() -> Vec<Measured> {
     let mut all = Vec::new();
     for (round, slow) in [(0, 1), (1, 3)] {
-        for (layer, via) in vias().into_iter().enumerate() {
+        for (layer, driver) in drivers().into_iter().enumerate() {
             for (nth_size, size) in [1, 100, 1000, 4000].into_iter().enumerate() {
                 let frames = usize::div_ceil(size, 1000);
                 let ns = (1000 + 100 * layer) * frames + size;
-                let cut = Cut { size, pieces: frames, piece: size / frames, frames, full: size % 1000 == 0 };
+                let layout =
+                    MessageLayout { size, pieces: frames, piece: size / frames, frames, full: size % 1000 == 0 };
                 let (messages, time) = (frames as u64 * 100, Duration::from_nanos((ns * slow * 100) as u64));
                 let outcome = Outcome::Throughput(Throughput {
                     messages,
-                    bytes: messages * cut.piece as u64,
+                    bytes: messages * layout.piece as u64,
                     time,
                     lost: 1,
                     frames_each: 1.0,
@@ -34,9 +35,9 @@ fn all() -> Vec<Measured> {
                     round,
                     bench,
                     nth_size,
-                    cut,
+                    layout,
                     loss: Loss::NONE,
-                    via,
+                    driver,
                     mode,
                     xdp: None,
                     framing: "bare",
@@ -72,7 +73,7 @@ fn a_line_for_each_row_from_the_bottom_up_and_the_ratios_last() {
 
 #[test]
 fn rows_that_did_not_run_are_left_out() {
-    let some: Vec<Measured> = all().into_iter().filter(|one| IN_MEMORY.contains(&one.via)).collect();
+    let some: Vec<Measured> = all().into_iter().filter(|one| IN_MEMORY.contains(&one.driver)).collect();
     let ablation = Ablation::new(&some, CORES);
     let lines = objects(&ablation);
     assert_eq!(lines.len(), 4);
@@ -88,7 +89,7 @@ fn people_get_a_table_with_words() {
         "n1/2",
         "  t0     start-up",
         "hybrid       2.60 µs",
-        "the whole layer takes 1.23 times the t0 of hybrid",
+        "whole has 1.23 times the t0 of hybrid",
         "2 rounds",
     ] {
         assert!(text.contains(part), "no `{part}` in\n{text}");
@@ -98,9 +99,9 @@ fn people_get_a_table_with_words() {
 /// The far side of another build must not misread them.
 #[test]
 fn rows_travel_in_plans() {
-    for via in vias() {
-        let text = serde_json::to_string(&via).unwrap();
-        assert_eq!(serde_json::from_str::<Via>(&text).unwrap(), via, "{text}");
+    for driver in drivers() {
+        let text = serde_json::to_string(&driver).unwrap();
+        assert_eq!(serde_json::from_str::<Driver>(&text).unwrap(), driver, "{text}");
     }
-    assert_eq!(serde_json::to_string(&Via::Row(Row::AllDma)).unwrap(), r#"{"row":"all_dma"}"#);
+    assert_eq!(serde_json::to_string(&Driver::Row(Row::AllDma)).unwrap(), r#"{"row":"all_dma"}"#);
 }

@@ -1,38 +1,38 @@
-//! The side that sends, and times.
+//! The sender, which times.
 
 use std::time::{Duration, Instant};
 
 use am_api::{Connection, Endpoint, HandlerId, NotOpen};
 
 use super::seam::Seen;
-use super::{Ask, By, ENDPOINT, Ending, Open, Plan, ROOM, Turn, open};
+use super::{By, CloseOnDrop, ENDPOINT, Open, Plan, RECEIVE_FRAMES, Shutdown, Turn, open};
 use crate::cores::pin;
+use crate::driver::am::facility;
 use crate::error::Error;
 use crate::measure::latency::round_trips;
 use crate::plan::Amount;
-use crate::via::am::facility;
 use crate::watch::Watch;
 
 const WORK: HandlerId = HandlerId(0);
-/// Conversations: each sends what was rejected again at its own pace, ever more rarely, so that
-/// many are needed for many round trips, and few enough that one at a time is on its way.
+/// Connections. Each repeats a rejected request at its own, ever slower pace. So many round trips need many
+/// connections, but few enough that one request at a time is in flight.
 const FLOWS: usize = 64;
-/// For whatever should happen at once.
-const LONG: Duration = Duration::from_secs(5);
+/// The limit of every wait.
+const SETUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Fill the receiver, then time what comes back.
+/// Fill the receiver, then time rejects.
 pub(super) fn measure(
     (round, by): (usize, By),
     (on, plan): (&str, Plan),
     amount: &Amount,
-    ending: &Ending,
+    shutdown: &Shutdown,
     watch: &Watch,
 ) -> Result<Turn, Error> {
     pin(plan.cores.near)?;
     let Open { node, seen, mode, xdp } = open("alpha", on, (plan, None), false, watch)?;
     let mut endpoint = node.endpoint::<()>("app").map_err(facility)?;
-    // Before the node is closed.
-    let _asked = Ask(ending);
+    // Dropped before the node closes.
+    let _closing = CloseOnDrop(shutdown);
     let flows = connect(&mut endpoint, watch)?;
     fill(&mut endpoint, &flows, plan.size, (&seen, watch))?;
     let mut turn = Turn { round, by, mode, xdp, round_trips: round_trips() };
@@ -43,7 +43,7 @@ pub(super) fn measure(
     Ok(turn)
 }
 
-/// All conversations, open.
+/// Open all connections.
 fn connect(endpoint: &mut Endpoint<()>, watch: &Watch) -> Result<Vec<Connection>, Error> {
     let begin = Instant::now();
     let mut flows = Vec::with_capacity(FLOWS);
@@ -53,7 +53,7 @@ fn connect(endpoint: &mut Endpoint<()>, watch: &Watch) -> Result<Vec<Connection>
             match endpoint.ready(to) {
                 Ok(()) => break flows.push(to),
                 Err(NotOpen::Connecting) => {}
-                // It may not be there yet.
+                // The peer may not be there yet.
                 Err(_) => {
                     endpoint.close(to);
                     break;
@@ -66,7 +66,7 @@ fn connect(endpoint: &mut Endpoint<()>, watch: &Watch) -> Result<Vec<Connection>
     Ok(flows)
 }
 
-/// One request on each, and then more until one comes back.
+/// Send one request on each connection, and then more until one is rejected.
 fn fill(
     endpoint: &mut Endpoint<()>,
     flows: &[Connection],
@@ -75,7 +75,7 @@ fn fill(
 ) -> Result<(), Error> {
     let (begin, payload) = (Instant::now(), vec![7; size]);
     let mut sent = 0;
-    while sent < FLOWS.max(2 * ROOM) {
+    while sent < FLOWS.max(2 * RECEIVE_FRAMES) {
         let to = flows[sent % FLOWS];
         match endpoint.try_request(to, WORK, &[], &payload) {
             Ok(()) => sent += 1,
@@ -92,7 +92,7 @@ fn fill(
     Ok(())
 }
 
-/// For so long, every request that leaves alone and comes back; longer, where none has.
+/// For this long, time every request that leaves alone and is rejected; longer if none was.
 fn time(
     endpoint: &mut Endpoint<()>,
     seen: &Seen,
@@ -120,5 +120,5 @@ fn time(
 fn check(begin: Instant, watch: &Watch) -> Result<(), Error> {
     watch.check()?;
     let why = || Error::Lost("the receiver was not there, or not full, in time".to_owned());
-    if begin.elapsed() > LONG { Err(why()) } else { Ok(()) }
+    if begin.elapsed() > SETUP_TIMEOUT { Err(why()) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! Both round trips side by side.
+//! Both round trips, as text and as JSON lines.
 
 use std::fmt::Write;
 
@@ -20,10 +20,8 @@ const COLUMNS: &[Column] = &[
     ("round trips", true),
 ];
 
-const NO_PROGRAM: &str =
-    "by the host alone: there is no XDP program in the way of this transport, as there is with --hosts veth";
+const NO_PROGRAM: &str = "rejected by the host alone: this transport has no XDP program; --hosts veth has one";
 
-/// All that was measured.
 #[derive(Debug)]
 pub(crate) struct Bounced {
     pub(super) turns: Vec<Turn>,
@@ -31,7 +29,7 @@ pub(crate) struct Bounced {
     pub(super) plan: Plan,
 }
 
-/// The median of the rounds' ratios, and what they range over.
+/// The median of the rounds' ratios, and their range.
 type Ratio = (f64, [f64; 2]);
 
 impl Bounced {
@@ -39,7 +37,7 @@ impl Bounced {
         self.turns.iter().filter(move |turn| turn.by == by && !turn.round_trips.is_empty())
     }
 
-    /// Whether it is of no wire.
+    /// Whether the network was simulated.
     fn is_simulated(&self) -> bool {
         self.turns.iter().any(|turn| is_simulated(&turn.mode))
     }
@@ -51,7 +49,7 @@ impl Bounced {
         together
     }
 
-    /// The host's round trip over the program's, where both have some.
+    /// The host's round trip divided by the program's, if both were measured.
     fn host_over_program(&self) -> Option<Ratio> {
         let p50 = |turn: &Turn| turn.round_trips.value_at_quantile(0.5) as f64;
         let ratios: Vec<f64> = self
@@ -65,7 +63,6 @@ impl Bounced {
         Some((median(&ratios)?, ends))
     }
 
-    /// The lines.
     pub(crate) fn json(&self) -> Vec<Value> {
         let cores = json!([self.plan.cores.near, self.plan.cores.far]);
         let mut lines: Vec<Value> = By::ALL.into_iter().filter_map(|by| self.line(by, &cores)).collect();
@@ -103,9 +100,9 @@ impl Bounced {
         }))
     }
 
-    /// For people. Writing to a string cannot fail.
+    /// Writing to a string cannot fail.
     pub(crate) fn table(&self) -> String {
-        let mut text = "bounce: round trip of a request that a full receiver returns\n\n".to_owned();
+        let mut text = "bounce: round trip of a request that a full receiver rejects\n\n".to_owned();
         let rows: Vec<Vec<String>> = By::ALL.into_iter().filter_map(|by| self.cells(by)).collect();
         align(COLUMNS, &rows, &mut text);
         text.push('\n');
@@ -114,12 +111,12 @@ impl Bounced {
             let ratio = times(ratio);
             let _ = writeln!(
                 text,
-                "  by the host it takes {ratio} times as long as by the program (rounds: {} to {})\n",
+                "  a reject by the host takes {ratio} times as long as by the program (rounds: {} to {})\n",
                 range.0, range.1
             );
         }
         let rounds = rounds(self.rounds);
-        let _ = writeln!(text, "{rounds}, taken in turn; {}", self.plan.cores.spoken());
+        let _ = writeln!(text, "{rounds}, taken in turn; {}", self.plan.cores.words());
         if let Some(turn) = self.turns.first() {
             let _ = writeln!(text, "{}", turn.xdp.map_or(NO_PROGRAM, xdp));
         }
@@ -142,7 +139,7 @@ impl Bounced {
 mod tests {
     use super::*;
     use crate::cores::Cores;
-    use crate::plan::How;
+    use crate::plan::DriverOptions;
 
     fn turn(round: usize, by: By, nanoseconds: u64) -> Turn {
         let mut round_trips = round_trips();
@@ -151,7 +148,7 @@ mod tests {
     }
 
     fn plan() -> Plan {
-        Plan { how: How::default(), size: 16, cores: Cores { near: Some(2), far: Some(3) } }
+        Plan { how: DriverOptions::default(), size: 16, cores: Cores { near: Some(2), far: Some(3) } }
     }
 
     #[test]

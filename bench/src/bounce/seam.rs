@@ -1,4 +1,4 @@
-//! Between node and interface: what is not told, and when what passes.
+//! A transport wrapper between node and transport: it notes when requests leave and come back.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -9,31 +9,31 @@ use am_transport::{Caps, Command, IntroduceError, Notice, Transport};
 use am_wire::frame::parse;
 use am_wire::{Address, Buffer, EtherType, Kind};
 
-/// What is not back after so long does not come back.
-const LONG: Duration = Duration::from_millis(200);
+/// A request without a reject after this time counts as accepted.
+const MAX_ROUND_TRIP: Duration = Duration::from_millis(200);
 
 /// A request that has left.
 #[derive(Clone, Copy, Debug)]
 struct Left {
-    /// What its reject will name; of few requests of few flows hardly two are the same.
+    /// The number that its reject will name. Among few requests of few connections, two rarely have the same.
     number: u32,
     at: Instant,
-    /// Nothing else was on its way.
+    /// Whether nothing else was in flight.
     alone: bool,
 }
 
-/// What has passed.
+/// The frames that passed.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     left: RefCell<Vec<Left>>,
-    /// Any reject came.
+    /// Whether any reject arrived.
     pub(super) any: Cell<bool>,
-    /// One that was alone came back: when it had left.
+    /// When the request left that came back alone.
     pub(super) back: Cell<Option<Instant>>,
 }
 
 impl Seen {
-    /// What was taken in does not come back: it keeps nothing from being alone.
+    /// Forget requests in flight. An accepted request does not come back, and must not keep others from being alone.
     pub(super) fn forget(&self) {
         self.left.borrow_mut().clear();
         self.back.set(None);
@@ -41,9 +41,9 @@ impl Seen {
 
     fn leaves(&self, number: u32) {
         let (mut left, at) = (self.left.borrow_mut(), Instant::now());
-        left.retain(|other| at - other.at < LONG);
+        left.retain(|other| at - other.at < MAX_ROUND_TRIP);
         match left.iter_mut().find(|other| other.number == number) {
-            // Which of the two comes back nobody will know.
+            // Either of the two may come back.
             Some(again) => *again = Left { number, at, alone: false },
             None => {
                 let alone = left.is_empty();
@@ -64,17 +64,17 @@ impl Seen {
     }
 }
 
-/// A transport that is looked at.
+/// A transport that records requests and rejects.
 pub(super) struct Seam {
     inner: Box<dyn Transport>,
     seen: Rc<Seen>,
-    /// Its program is not told what it needs for bouncing.
-    untold: bool,
+    /// The XDP program does not get what it needs to reject.
+    without_program: bool,
 }
 
 impl Seam {
-    pub(super) fn new(inner: Box<dyn Transport>, untold: bool) -> Seam {
-        Seam { inner, seen: Rc::default(), untold }
+    pub(super) fn new(inner: Box<dyn Transport>, without_program: bool) -> Seam {
+        Seam { inner, seen: Rc::default(), without_program }
     }
 
     pub(super) fn seen(&self) -> Rc<Seen> {
@@ -82,7 +82,7 @@ impl Seam {
     }
 }
 
-/// The number that the frame names, if it is of this kind.
+/// The sequence number of a frame of this kind.
 fn number(frame: &Frame, kind: Kind) -> Option<u32> {
     let header = parse(frame.bytes(), EtherType::DEFAULT).ok()?.header;
     (header.kind == kind).then_some(header.seq)
@@ -116,7 +116,7 @@ impl Transport for Seam {
 
     fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
         match command {
-            Command::RejectTemplate { .. } | Command::RxFull(_) if self.untold => Ok(()),
+            Command::RejectTemplate { .. } | Command::RxFull(_) if self.without_program => Ok(()),
             _ => self.inner.control(command),
         }
     }

@@ -1,4 +1,4 @@
-//! What can be said of the comparison with others.
+//! The options of `compare`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,67 +8,68 @@ use clap::Args;
 use super::options::{HostsArg, Options};
 use super::{Task, usage};
 use crate::cores::CoresArg;
-use crate::deploy::joined::Joint;
+use crate::deploy::processes::LocalTransport;
 use crate::error::Error;
 use crate::size::Size;
 use crate::values;
 
-/// What the command line says of it.
+/// The options of `compare`, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
-    /// These peers alone; all where there are none.
+pub(crate) struct CompareRequest {
+    /// The peers to measure; all if empty.
     pub(crate) peers: Vec<String>,
-    /// Those alone that go over this; over anything where it is not said.
-    pub(crate) over: Option<Joint>,
-    /// Where to draw.
+    /// Only peers that run over this transport; `None` for all.
+    pub(crate) over: Option<LocalTransport>,
+    /// The file of the plot.
     pub(crate) plot: Option<PathBuf>,
-    /// The longest turn of a program that was not written here.
+    /// The limit of a foreign program's turn.
     pub(crate) limit: Duration,
-    /// Of the cable.
+    /// The MTU of the cable.
     pub(crate) mtu: u32,
 }
 
-/// What can be said of the comparison alone.
+/// The options of `compare` alone.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub(crate) struct CompareArgs {
-    /// These alone, each by its name or by what several begin with (`tcp` is also
-    /// `tcp-nagle`) [default: all that are installed]
+    /// The peers to measure, each by its name or by its family (`tcp` selects `tcp-nagle` too)
+    /// [default: all that are installed]
     #[arg(long, value_delimiter = ',', value_name = "PEER,...")]
     pub(crate) peers: Vec<String>,
-    /// A program that was not written here and takes longer for one turn is ended
+    /// A foreign program that takes longer for one turn is killed
     #[arg(long, default_value = "120", value_parser = values::seconds, value_name = "SECONDS")]
     pub(crate) limit: Duration,
-    /// Draw time and bandwidth over size, as SVG
+    /// Plot time and bandwidth over size, as SVG
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
 }
 
 impl Options {
-    /// Always on hosts of our own: `--hosts veth` has every row, and another those that go over it.
+    /// The comparison always makes its own hosts. `--hosts veth` selects every row, another value the rows over that
+    /// transport.
     pub(super) fn compare(&self, args: &CompareArgs) -> Result<Task, Error> {
         if self.peer.is_some() || self.serve {
-            return Err(usage("compare has both sides here: leave --peer and --serve out"));
+            return Err(usage("compare runs both sides on this machine: omit --peer and --serve"));
         }
         let over = match self.hosts {
             None | Some(HostsArg::Veth) => None,
-            Some(hosts) => Some(hosts.joint().ok_or_else(|| {
-                usage("nothing that compare has goes over that: --hosts veth for every row, or udp, tcp, shm, memif or virtio-user for those over one of them")
+            Some(hosts) => Some(hosts.local_transport().ok_or_else(|| {
+                usage("compare has no row over that: give --hosts veth for every row, or udp, tcp, shm, memif or virtio-user for the rows over one of them")
             })?),
         };
-        if !self.via.is_empty() || self.bundles.is_some() {
-            return Err(usage("compare has rows of its own: choose with --peers, and leave --via and --bundles out"));
+        if !self.driver.is_empty() || self.coalesce.is_some() {
+            return Err(usage("compare has its own rows: choose with --peers, and omit --driver and --coalesce"));
         }
         if self.size.contains(&Size::Full) {
-            return Err(usage("compare takes --size in bytes: no two peers' frames hold the same"));
+            return Err(usage("compare takes --size in bytes, because full frames of its peers differ"));
         }
         if let Some(CoresArg::One(core)) = self.cores {
             return Err(Error::Usage(format!(
-                "compare has both sides here: --cores A,B, two cores of which {core} may be one, or --cores none"
+                "compare runs both sides on this machine: give --cores A,B, for example {core} and another, or --cores none"
             )));
         }
         self.check_plot(args.plot.as_ref())?;
         self.no_on()?;
         let (peers, plot) = (args.peers.clone(), args.plot.clone());
-        Ok(Task::Compare(Wanted { peers, over, plot, limit: args.limit, mtu: self.mtu.unwrap_or(1500) }))
+        Ok(Task::Compare(CompareRequest { peers, over, plot, limit: args.limit, mtu: self.mtu.unwrap_or(1500) }))
     }
 }

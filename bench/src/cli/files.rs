@@ -1,4 +1,4 @@
-//! Files that are written when everything has been measured.
+//! Checks of the files that are written at the end.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// Whether both names are of one file, which need not be there yet.
+/// Whether both paths name one file, which need not exist yet.
 pub(super) fn is_same(one: &Path, other: &Path) -> bool {
     let place = |file: &Path| {
         let place = || Some(directory(file).canonicalize().ok()?.join(file.file_name()?));
@@ -15,7 +15,7 @@ pub(super) fn is_same(one: &Path, other: &Path) -> bool {
     place(one) == place(other)
 }
 
-/// Before anything is measured: what is found out afterwards is too late.
+/// Check before the measurements that a file can be written after them.
 pub(super) fn check_file(option: &str, file: Option<&Path>) -> Result<(), Error> {
     let Some(file) = file else { return Ok(()) };
     let unusable = |what: &str| Err(Error::Usage(format!("{option} {} cannot be written{what}", file.display())));
@@ -28,18 +28,18 @@ pub(super) fn check_file(option: &str, file: Option<&Path>) -> Result<(), Error>
     }
 }
 
-/// As it will be written, but that one that is there stays as it is.
+/// Open the file for writing. An existing file stays as it is, and a new one is removed again.
 fn try_to_write(file: &Path) -> io::Result<()> {
     match File::create_new(file) {
         Ok(_) => fs::remove_file(file),
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-        // To open a pipe waits for its reader.
+        // Opening a pipe would wait for its reader.
         Err(_) if file.metadata().is_ok_and(|of| of.is_file()) => File::options().write(true).open(file).map(drop),
         Err(_) => Ok(()),
     }
 }
 
-/// Where a file is to be.
+/// The directory of a file.
 fn directory(file: &Path) -> &Path {
     file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!([check(new.clone()), check(old.clone()), check(link)], [Ok(()), Ok(()), Ok(())]);
         assert!(!new.exists() && fs::read(&old).unwrap() == b"what was measured before");
         assert_eq!(check("/dev/null".into()), Ok(()));
-        // Nobody may, not even root.
+        // Not even root may.
         let refused = check("/proc/measured.jsonl".into()).unwrap_err();
         assert!(refused.contains("--save /proc/measured.jsonl cannot be written, "), "{refused}");
         assert!(refused.ends_with(": name a file where this user may write"), "{refused}");

@@ -1,40 +1,40 @@
-//! The command line: what can be said, and what of it goes together.
+//! The command line: its options, and which of them go together.
 
 mod compare;
 mod files;
 mod options;
-mod place;
 mod simulated;
-mod torture;
+mod stress;
+mod topology;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use compare::{CompareArgs, Wanted};
+pub(crate) use compare::{CompareArgs, CompareRequest};
 pub(crate) use options::{Options, Switch};
-pub(crate) use place::{Where, is_interface};
-pub(crate) use torture::TortureArgs;
+pub(crate) use stress::StressArgs;
+pub(crate) use topology::{Topology, is_interface};
 
+use crate::driver::Driver;
 use crate::error::Error;
 use crate::loss::Loss;
 use crate::plan::Bench;
-use crate::via::Via;
 
 const EXAMPLES: &str = "\
 EXAMPLES
   On one machine, two network namespaces and a veth pair (root):
     am-bench latency --hosts veth
-    am-bench rate --hosts veth --via am,raw --json
+    am-bench rate --hosts veth --driver am,raw --json
     am-bench bandwidth --sweep --plot curve.svg --hosts veth
     am-bench bandwidth --bulk --loss 0.1,1 --hosts veth
     am-bench compare --plot peers.svg
     am-bench ablation
     am-bench bounce
-    am-bench torture
+    am-bench stress
   On one machine, two processes and another transport (no root):
     am-bench latency --hosts shm
-    am-bench torture --hosts udp
+    am-bench stress --hosts udp
   In one process, no root:
     am-bench latency --hosts loopback
     am-bench latency --hosts sim --on sim:7,loss=0.01,delay=10us
@@ -45,86 +45,84 @@ EXAMPLES
     beta$  am-bench --serve --on udp:10.0.0.2:7000 --name beta
     alpha$ am-bench latency --peer beta --on udp:10.0.0.1:7000,peer=10.0.0.2:7000
 
-WHAT IS CHECKED
-  Bytes are counted as they arrived. Of every message the length is compared, and of one in 16 all
-  bytes; of every bulk transfer one byte in 16, others each time. torture compares everything.
+CHECKS
+  The receiver counts the bytes that arrive. It compares the length of every message, all bytes of
+  one message in 16, and of every bulk transfer one byte in 16, others each time. stress compares
+  everything.
 
 EXIT CODES
-  0    all was measured
-  1    a measurement failed, the other side was lost, or messages were not what was sent
-  2    the command line makes no sense, or a size fits no frame
-  3    a right or a facility is missing; the message says which and how to get it
-  130  interrupted by Ctrl-C (in general 128 and the signal's number)";
+  0    everything was measured
+  1    a measurement failed, the other side was lost, or messages arrived changed
+  2    the command line is wrong, or a size fits no frame
+  3    a right or a facility is missing; the message says which, and how to get it
+  130  interrupted by Ctrl-C (in general 128 plus the signal's number)";
 
-/// Measure active messages beside bare AF_XDP and kernel UDP: taken in turn,
-/// in rounds, in one run, so that they can be compared.
+/// Measure active messages, bare AF_XDP and kernel UDP. They take turns, in rounds, in one run, so
+/// that their figures can be compared. The near side sends and reports; the far side answers.
 #[derive(Debug, Parser)]
 #[command(name = "am-bench", version, after_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// What to measure.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// Everything else.
     #[command(flatten)]
     pub(crate) options: Options,
 }
 
-/// What to do.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub(crate) enum Command {
     /// Round trip of a request and its reply of the same size, one at a time
     Latency,
-    /// User bytes a second, one way, full frames or bulk transfers
+    /// User bytes a second, one way, in full frames or bulk transfers
     Bandwidth(BandwidthArgs),
-    /// Messages a second, one way, 64 bytes each, one message a frame unless --bundles on
+    /// Messages a second, one way, 64 bytes each, one message a frame unless --coalesce on
     Rate,
-    /// Ours beside what a program may use instead
+    /// Compare ours with what a program may use instead: kernel sockets, UCX, libfabric, MPI and others
     /// [default: --hosts veth, --rounds 3, --time 0.1, --size from 8 to 1M]
     Compare(CompareArgs),
-    /// What each layer of ours costs, from bare loops to the whole, and what is there
-    /// without us: t0, r_inf and n1/2 of each
+    /// The cost of each of our layers, from bare frames to the whole, and of kernel sockets: start-up
+    /// time t0, asymptotic bandwidth r_inf, and n1/2, the size that reaches half of it
     /// [default: --hosts veth, --time 0.05]
     Ablation,
-    /// Round trip of a request that comes back because its receiver is full: returned by the XDP
-    /// program, where there is one, and by the host [default: --hosts veth]
+    /// Round trip of a request that a full receiver rejects: by its XDP program, if it has one, and by
+    /// its host [default: --hosts veth]
     Bounce,
-    /// Everything at once, for long: messages of all sizes, replies, bundles and transfers, over a wire that loses
-    /// frames, between processes that are stopped at random; each has to arrive once, as it was sent. As long as
-    /// its --messages take: there is no --time
-    /// [default: --hosts veth]
-    Torture(TortureArgs),
-    /// Latency and bandwidth in a few seconds, with words to it; where
-    /// something is missing for veth, says what, and runs in memory
+    /// Stress test: messages of all sizes, replies, coalesced messages and transfers, over a wire that loses frames,
+    /// between processes that are stopped at random. Each message has to arrive once and unchanged. It runs until
+    /// all --messages have arrived: there is no --time [default: --hosts veth]
+    #[command(alias = "torture")]
+    Stress(StressArgs),
+    /// Latency and bandwidth in a few seconds, with explanations. If a veth pair cannot be made, says why, and
+    /// measures in memory
     Demo,
     /// Be the far side (the same as --serve)
     Serve,
-    /// The far side of --hosts veth: started by the near side only.
+    /// The far side of --hosts. Only the near side starts it.
     #[command(hide = true)]
     Far,
-    /// One of the two processes of torture: started by it only.
+    /// One of the two processes of `stress`, which starts it.
     #[command(hide = true)]
-    Tortured,
-    /// The process of one turn: started by compare only.
+    StressChild,
+    /// The process of one turn of `compare`, which starts it.
     #[command(hide = true)]
     Turn,
 }
 
-/// What can be said of a bandwidth alone.
+/// The options of `bandwidth` alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct BandwidthArgs {
-    /// The curve from 1 byte to 64 KiB, with the start-up time t0, the asymptotic
-    /// bandwidth r_inf, and n1/2, the size that reaches half of it; larger messages
-    /// than a frame go in several [default --time: 0.05]
+    /// Measure the curve from 1 byte to 64 KiB, with its start-up time t0, its asymptotic bandwidth
+    /// r_inf, and n1/2, the size that reaches half of it. Messages larger than a frame go in several
+    /// frames [default --time: 0.05]
     #[arg(long)]
     pub(crate) sweep: bool,
-    /// Transfers into a registered region of the far side, beside as many frames as hold as much
+    /// Measure transfers into a registered region of the far side, compared with frames of as many bytes
     #[arg(long, conflicts_with = "sweep")]
     pub(crate) bulk: bool,
-    /// With so many per cent of the frames lost in each direction (1 or 1%), each level
-    /// beside none: what is kept of the rate; for am only
+    /// Lose this percentage of the frames in each direction (1 or 1%), and report the share of the rate
+    /// that remains, for each percentage; for am only
     #[arg(long, value_delimiter = ',', value_name = "PERCENT,...", conflicts_with = "sweep")]
     pub(crate) loss: Vec<Loss>,
-    /// Draw the curve over size, or with --loss over loss, as SVG
+    /// Plot the curve over sizes, or with --loss over losses, as SVG
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
 }
@@ -135,70 +133,65 @@ impl BandwidthArgs {
     }
 }
 
-/// What to do, once it is known to make sense.
+/// What to do, after all checks.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Measure these things in this place.
-    Measure(Vec<Bench>, Where),
-    /// Measure this with none and with so many frames lost, and draw what is kept there.
-    Loss(Bench, Vec<Loss>, Where, Option<PathBuf>),
-    /// Measure the curve of bandwidth over size in this place, and draw it there.
-    Sweep(Where, Option<PathBuf>),
-    /// Measure ours and others, in turn.
-    Compare(Wanted),
-    /// Measure the layers in this place.
-    Ablation(Where),
-    /// Measure what comes back in this place.
-    Bounce(Where),
+    /// Measure these benches.
+    Measure(Vec<Bench>, Topology),
+    /// Measure a bench with these losses, and plot it to this file.
+    Loss(Bench, Vec<Loss>, Topology, Option<PathBuf>),
+    /// Measure the curve of bandwidth over size, and plot it to this file.
+    Sweep(Topology, Option<PathBuf>),
+    Compare(CompareRequest),
+    Ablation(Topology),
+    Bounce(Topology),
     /// Be the far side on this transport.
     Serve(String),
     /// Be the far side of `--hosts`, on this transport.
     Far(String),
-    /// The demonstration.
     Demo,
-    /// Everything at once, in this place.
-    Torture(TortureArgs, Where),
-    /// One of its two processes.
-    Tortured,
-    /// The process of one turn of compare.
+    Stress(StressArgs, Topology),
+    /// Be one of the two processes of `stress`.
+    StressChild,
+    /// Be the process of one turn of `compare`.
     Turn,
 }
 
 impl Cli {
-    /// Whether hosts and cable need not be asked for.
+    /// Whether the command makes hosts and cable without `--hosts`.
     fn has_its_cable(&self) -> bool {
         let by_itself = matches!(
             self.command,
-            Some(Command::Compare(_) | Command::Ablation | Command::Bounce | Command::Torture(_))
+            Some(Command::Compare(_) | Command::Ablation | Command::Bounce | Command::Stress(_))
         );
         by_itself && self.options.hosts.is_none() && self.options.peer.is_none()
     }
 
-    /// What is to be done.
+    /// Check the options of the command.
     ///
     /// # Errors
-    /// [`Error::Usage`] for what does not go together.
+    /// [`Error::Usage`] if options contradict each other.
     pub(crate) fn task(&self) -> Result<Task, Error> {
         let options = &self.options;
         match &self.command {
             Some(Command::Far) => return Ok(Task::Far(options.on.clone().unwrap_or_default())),
-            Some(Command::Tortured) => return Ok(Task::Tortured),
+            Some(Command::StressChild) => return Ok(Task::StressChild),
             Some(Command::Turn) => return Ok(Task::Turn),
             _ => {}
         }
         options.check(self.has_its_cable())?;
-        if options.via.contains(&Via::Cacheline) && !matches!(self.command, Some(Command::Latency)) {
-            return Err(usage("--via cacheline is a round trip and nothing else: for latency"));
+        if options.driver.contains(&Driver::Cacheline) && !matches!(self.command, Some(Command::Latency)) {
+            return Err(usage("--driver cacheline has round trips only: it is for latency"));
         }
         let measures = matches!(self.command, Some(Command::Latency | Command::Bandwidth(_) | Command::Rate));
         if options.trace.is_some() && (!measures || options.serve) {
-            return Err(usage("--trace is for the near side of latency, bandwidth and rate"));
+            return Err(usage("--trace is only for the near side of latency, bandwidth and rate"));
         }
         let bench = match &self.command {
             Some(Command::Serve) => return options.serving(),
             Some(Command::Demo) => return options.demo(),
             Some(Command::Compare(args)) => return options.compare(args),
-            Some(Command::Torture(args)) => return options.torture(args),
+            Some(Command::Stress(args)) => return options.stress(args),
             Some(Command::Bounce) => return options.bounce(),
             _ if options.serve => return options.serving(),
             Some(Command::Latency) => Bench::Latency,
@@ -206,13 +199,13 @@ impl Cli {
             Some(Command::Ablation) => return options.ablation(),
             Some(Command::Bandwidth(args)) if !args.loss.is_empty() => return options.losses(args),
             Some(Command::Bandwidth(args)) if args.plot.is_some() => {
-                return Err(usage("--plot draws a curve: over size with --sweep, or over --loss"));
+                return Err(usage("--plot needs a curve: add --sweep or --loss"));
             }
             Some(Command::Bandwidth(args)) => args.bench(),
             Some(Command::Rate) => Bench::Rate,
-            Some(Command::Far | Command::Tortured | Command::Turn) | None => {
+            Some(Command::Far | Command::StressChild | Command::Turn) | None => {
                 return Err(usage(
-                    "what shall be measured? latency, bandwidth, rate, compare, ablation, bounce or torture; `--help` has examples",
+                    "name a command: latency, bandwidth, rate, compare, ablation, bounce, stress or demo; --help has examples",
                 ));
             }
         };

@@ -1,4 +1,4 @@
-//! What can be said besides the command.
+//! The options that commands share.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,14 +6,12 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::cores::CoresArg;
-use crate::deploy::joined::Joint;
-use crate::names;
-use crate::plan::{Amount, Bench, FramingArg, How, XdpArg};
+use crate::deploy::processes::LocalTransport;
+use crate::driver::Driver;
+use crate::plan::{Amount, Bench, DriverOptions, FramingArg, XdpArg};
 use crate::size::Size;
 use crate::values;
-use crate::via::Via;
 
-/// Where the hosts are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HostsArg {
     /// Two network namespaces of this machine, joined by a veth pair
@@ -22,139 +20,133 @@ pub(crate) enum HostsArg {
     Loopback,
     /// Two processes of this machine, joined by UDP on the loopback interface
     Udp,
-    /// The same, joined by TCP
+    /// Two processes of this machine, joined by TCP
     Tcp,
-    /// The same, joined by shared memory
+    /// Two processes of this machine, joined by shared memory
     Shm,
-    /// The same, joined by DPDK's memif
+    /// Two processes of this machine, joined by DPDK's memif
     Memif,
-    /// The same, joined by DPDK's vhost and virtio-user
+    /// Two processes of this machine, joined by DPDK's vhost and virtio-user
     VirtioUser,
     /// Two threads of this process, joined by a simulated network: the default one, or that of --on sim:SEED,...
     Sim,
 }
 
 impl HostsArg {
-    /// What joins two processes.
-    pub(super) fn joint(self) -> Option<Joint> {
+    /// The transport that joins two processes, if there are two.
+    pub(super) fn local_transport(self) -> Option<LocalTransport> {
         match self {
             HostsArg::Veth | HostsArg::Loopback | HostsArg::Sim => None,
-            HostsArg::Udp => Some(Joint::Udp),
-            HostsArg::Tcp => Some(Joint::Tcp),
-            HostsArg::Shm => Some(Joint::Shm),
-            HostsArg::Memif => Some(Joint::Memif),
-            HostsArg::VirtioUser => Some(Joint::VirtioUser),
+            HostsArg::Udp => Some(LocalTransport::Udp),
+            HostsArg::Tcp => Some(LocalTransport::Tcp),
+            HostsArg::Shm => Some(LocalTransport::Shm),
+            HostsArg::Memif => Some(LocalTransport::Memif),
+            HostsArg::VirtioUser => Some(LocalTransport::VirtioUser),
         }
     }
 }
 
-/// Something that is done, or is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Switch {
-    /// It is
     On,
-    /// It is not
     Off,
 }
 
 impl Switch {
-    /// Whether it is.
     pub(crate) fn is_on(self) -> bool {
         self == Switch::On
     }
 }
 
-/// What can be said besides.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
-    /// Both hosts on this machine
+    /// Run both hosts on this machine
     #[arg(long, global = true, value_name = "WHERE", help_heading = "Where")]
     pub(crate) hosts: Option<HostsArg>,
-    /// Be the far side: answer those who ask, until interrupted
+    /// Be the far side: answer near sides until interrupted
     #[arg(long, global = true, help_heading = "Where")]
     pub(crate) serve: bool,
     /// Measure against the node of this name, which runs `am-bench --serve`
     #[arg(long, global = true, value_name = "NAME", help_heading = "Where")]
     pub(crate) peer: Option<String>,
-    /// The transport that leads to the other machine, as in xdp:eth1, or udp:10.0.0.1:7000,peer=10.0.0.2:7000; with
-    /// --hosts sim the network, as in sim:7,loss=0.01,delay=10us. Of an interface the name alone, without queue= and the like
+    /// The transport to the other machine, such as xdp:eth1, or udp:10.0.0.1:7000,peer=10.0.0.2:7000; with --hosts sim
+    /// the network, such as sim:7,loss=0.01,delay=10us. An interface is named without queue= and other settings
     #[arg(long, global = true, value_name = "TRANSPORT", help_heading = "Where")]
     pub(crate) on: Option<String>,
-    /// What this node is called [default: the host's name]
+    /// The name of this node [default: the host's name]
     #[arg(long, global = true, value_name = "NAME", help_heading = "Where")]
     pub(crate) name: Option<String>,
-    /// MTU of the veth pair, 140 to 65535 [default: 1500]; of other --hosts the payload bytes of a frame, within what the
-    /// transport takes [default: its own]
+    /// MTU of the veth pair, 140 to 65535 [default: 1500]; with other --hosts, the payload bytes of a frame, within the
+    /// transport's limits [default: the transport's own]
     #[arg(long, global = true, value_name = "BYTES", help_heading = "Where")]
     pub(crate) mtu: Option<u32>,
-    /// Cores of the near and the far side; with --peer and --serve of this side alone; or `none`
-    /// [default: the last two, of which --serve takes the last]
+    /// Cores of the near and the far side, or `none`; with --peer and --serve one core, for this side [default: the
+    /// last two; --serve takes the last]
     #[arg(long, global = true, value_name = "A,B", value_parser = values::cores, help_heading = "Where")]
     pub(crate) cores: Option<CoresArg>,
 
-    /// What carries the messages, taken in turn [default: all that there are]
-    #[arg(long, global = true, value_delimiter = ',', value_name = "VIA,...", help_heading = "What")]
-    pub(crate) via: Vec<Via>,
-    /// Payload bytes of a message (64K, 1M), or `full` for as many as a frame holds by each via
-    /// [default: latency 16, bandwidth full, rate 64, bandwidth --bulk 1M,64K,16M]
+    /// The drivers to measure, in turn [default: all that --hosts or --on offers]
+    #[arg(long, alias = "via", global = true, value_delimiter = ',', value_name = "DRIVER,...", help_heading = "What")]
+    pub(crate) driver: Vec<Driver>,
+    /// Payload bytes of a message (64K, 1M), or `full` for as many as one frame holds [default: latency 16, bandwidth
+    /// full, rate 64, bandwidth --bulk 1M,64K,16M]
     #[arg(long, global = true, value_delimiter = ',', value_name = "BYTES,...", help_heading = "What")]
     pub(crate) size: Vec<Size>,
-    /// Where our messages carry their header [default: bare on the cable that --hosts makes, else auto]
+    /// Where our messages carry their header [default: bare with --hosts, else auto]
     #[arg(long, global = true, value_enum, value_name = "FRAMING", help_heading = "What")]
     pub(crate) framing: Option<FramingArg>,
-    /// Whether several of our messages may share a frame [default: off, so that a message is a
-    /// frame as by the other vias; on with --sweep]
-    #[arg(long, global = true, value_enum, value_name = "ON|OFF", help_heading = "What")]
-    pub(crate) bundles: Option<Switch>,
+    /// Whether several of our messages may share a frame [default: off, so that each message has a frame, as with the
+    /// other drivers; on with --sweep]
+    #[arg(long, alias = "bundles", global = true, value_enum, value_name = "ON|OFF", help_heading = "What")]
+    pub(crate) coalesce: Option<Switch>,
     /// Where the XDP program of am and raw runs, on both sides [default: auto]
     #[arg(long, global = true, value_enum, value_name = "WHERE", help_heading = "What")]
     pub(crate) xdp: Option<XdpArg>,
 
-    /// How often each via has its turn; ratios are medians over the rounds [default: 9]
+    /// How many turns each driver takes; a ratio is the median over these rounds [default: 9]
     #[arg(long, global = true, value_name = "N", help_heading = "How much")]
     pub(crate) rounds: Option<usize>,
     /// Length of one measurement [default: 0.25, demo 0.1, --sweep and ablation 0.05]
     #[arg(long, global = true, value_parser = values::seconds, value_name = "SECONDS", help_heading = "How much")]
     pub(crate) time: Option<Duration>,
-    /// What comes before it and is not counted [default: a fifth of --time]
+    /// Time before each measurement that is not counted [default: a fifth of --time]
     #[arg(long, global = true, value_parser = values::seconds, value_name = "SECONDS", help_heading = "How much")]
     pub(crate) warm_up: Option<Duration>,
-    /// One JSON object a line instead of a table
+    /// Print JSON lines instead of a table
     #[arg(long, global = true, help_heading = "How much")]
     pub(crate) json: bool,
-    /// These lines into a file, besides what is printed
+    /// Also write the JSON lines to this file
     #[arg(long, global = true, value_name = "FILE", help_heading = "How much")]
     pub(crate) save: Option<PathBuf>,
-    /// Every frame of am that this side sends or receives into a file for tcpdump and Wireshark (pcap); that costs time
+    /// Write every frame of am that this side sends or receives to this file, for tcpdump and Wireshark (pcap). This
+    /// costs time
     #[arg(long, global = true, value_name = "FILE", value_parser = values::path, help_heading = "What")]
     pub(crate) trace: Option<&'static Path>,
 }
 
 impl Options {
-    /// What this node is called.
     pub(crate) fn node_name(&self) -> String {
-        self.name.clone().unwrap_or_else(names::of_this_host)
+        self.name.clone().unwrap_or_else(values::host_name)
     }
 
-    /// Whether it was said how often, and how long.
+    /// Whether the command line sets rounds or times.
     pub(super) fn says_amount(&self) -> bool {
         self.rounds.is_some() || self.time.is_some() || self.warm_up.is_some()
     }
 
-    /// How much to measure, where a measurement takes `time` unless it was said.
+    /// How much to measure; `time` is the default length of a measurement.
     pub(crate) fn amount(&self, time: Duration) -> Amount {
         let time = self.time.unwrap_or(time);
         Amount { rounds: self.rounds.unwrap_or(9), time, warm_up: self.warm_up.unwrap_or(time / 5) }
     }
 
-    /// How vias are opened, in this framing unless another was said.
-    pub(crate) fn how(&self, framing: FramingArg) -> How {
-        let bundles = self.bundles == Some(Switch::On);
+    /// How drivers are opened; `framing` is the default.
+    pub(crate) fn how(&self, framing: FramingArg) -> DriverOptions {
+        let coalesce = self.coalesce == Some(Switch::On);
         let (framing, xdp) = (self.framing.unwrap_or(framing), self.xdp.unwrap_or_default());
-        How { framing, xdp, bundles, lossy: false, trace: self.trace }
+        DriverOptions { framing, xdp, coalesce, lossy: false, trace: self.trace }
     }
 
-    /// The sizes to measure.
     pub(crate) fn sizes(&self, bench: Bench) -> Vec<Size> {
         let sizes = if self.size.is_empty() { bench.default_sizes().to_vec() } else { self.size.clone() };
         let of_bulk = |size| match size {
@@ -164,8 +156,8 @@ impl Options {
         if bench == Bench::Bulk { sizes.into_iter().map(of_bulk).collect() } else { sizes }
     }
 
-    /// The vias to measure, `all` where none were named.
-    pub(crate) fn vias(&self, all: &[Via]) -> Vec<Via> {
-        if self.via.is_empty() { all.to_vec() } else { self.via.clone() }
+    /// The drivers to measure; `all` is the default.
+    pub(crate) fn drivers(&self, all: &[Driver]) -> Vec<Driver> {
+        if self.driver.is_empty() { all.to_vec() } else { self.driver.clone() }
     }
 }

@@ -1,14 +1,14 @@
 use super::*;
-use crate::deploy::joined::Joint;
+use crate::deploy::processes::LocalTransport;
 
 fn task(line: &str) -> Result<Task, Error> {
     Cli::try_parse_from(std::iter::once("am-bench").chain(line.split_whitespace())).expect(line).task()
 }
 
-/// A million messages, unless said.
-fn torture() -> TortureArgs {
+/// The defaults.
+fn stress() -> StressArgs {
     let (stalls, stops) = (Switch::On, Switch::On);
-    TortureArgs { messages: 1_000_000, bytes: None, loss: 1000, stalls, stops, seed: None }
+    StressArgs { messages: 1_000_000, bytes: None, loss: 1000, stalls, stops, seed: None }
 }
 
 #[test]
@@ -16,30 +16,33 @@ fn what_makes_sense() {
     let latency = |place| Task::Measure(vec![Bench::Latency], place);
     let on = || "xdp:eth1".to_owned();
     for (line, expected) in [
-        ("latency --hosts veth", latency(Where::Veth(1500))),
-        ("latency --hosts veth --mtu 3000 --cores 1,2", latency(Where::Veth(3000))),
-        ("--hosts loopback latency --via am", latency(Where::Loopback)),
-        ("latency --peer beta --on xdp:eth1", latency(Where::Peer("beta".to_owned(), on()))),
-        ("latency --hosts udp --via am,raw", latency(Where::Joined(Joint::Udp, None))),
-        ("latency --hosts virtio-user --mtu 3000", latency(Where::Joined(Joint::VirtioUser, Some(3000)))),
-        ("latency --hosts shm --via am,cacheline", latency(Where::Joined(Joint::Shm, None))),
-        ("bandwidth --hosts loopback", Task::Measure(vec![Bench::Bandwidth], Where::Loopback)),
-        ("bandwidth --sweep --hosts loopback", Task::Sweep(Where::Loopback, None)),
-        ("bandwidth --sweep --plot a.svg --hosts veth", Task::Sweep(Where::Veth(1500), Some("a.svg".into()))),
-        ("bandwidth --bulk --hosts veth", Task::Measure(vec![Bench::Bulk], Where::Veth(1500))),
+        ("latency --hosts veth", latency(Topology::Veth(1500))),
+        ("latency --hosts veth --mtu 3000 --cores 1,2", latency(Topology::Veth(3000))),
+        ("--hosts loopback latency --driver am", latency(Topology::Loopback)),
+        ("latency --peer beta --on xdp:eth1", latency(Topology::Peer("beta".to_owned(), on()))),
+        ("latency --hosts udp --driver am,raw", latency(Topology::Processes(LocalTransport::Udp, None))),
+        (
+            "latency --hosts virtio-user --mtu 3000",
+            latency(Topology::Processes(LocalTransport::VirtioUser, Some(3000))),
+        ),
+        ("latency --hosts shm --driver am,cacheline", latency(Topology::Processes(LocalTransport::Shm, None))),
+        ("bandwidth --hosts loopback", Task::Measure(vec![Bench::Bandwidth], Topology::Loopback)),
+        ("bandwidth --sweep --hosts loopback", Task::Sweep(Topology::Loopback, None)),
+        ("bandwidth --sweep --plot a.svg --hosts veth", Task::Sweep(Topology::Veth(1500), Some("a.svg".into()))),
+        ("bandwidth --bulk --hosts veth", Task::Measure(vec![Bench::Bulk], Topology::Veth(1500))),
         (
             "bandwidth --bulk --loss 0.01,1 --hosts veth",
-            Task::Loss(Bench::Bulk, vec![Loss::NONE, Loss(10), Loss(1000)], Where::Veth(1500), None),
+            Task::Loss(Bench::Bulk, vec![Loss::NONE, Loss(10), Loss(1000)], Topology::Veth(1500), None),
         ),
-        ("latency --peer beta --on xdp:eth1 --cores 1", latency(Where::Peer("beta".to_owned(), on()))),
+        ("latency --peer beta --on xdp:eth1 --cores 1", latency(Topology::Peer("beta".to_owned(), on()))),
         ("--serve --on xdp:eth1", Task::Serve(on())),
         ("latency --serve --on xdp:eth1 --name beta", Task::Serve(on())),
         ("serve --on xdp:eth1", Task::Serve(on())),
         ("serve --on udp:10.0.0.2:7000", Task::Serve("udp:10.0.0.2:7000".to_owned())),
-        ("latency --hosts sim", latency(Where::Sim("sim:1,frame=1514".to_owned()))),
-        ("latency --hosts sim --mtu 9000", latency(Where::Sim("sim:1,frame=9014".to_owned()))),
-        ("latency --hosts sim --on sim:7,loss=1%", latency(Where::Sim("sim:7,loss=1%,frame=1514".to_owned()))),
-        ("latency --peer beta --on shm:lab", latency(Where::Peer("beta".to_owned(), "shm:lab".to_owned()))),
+        ("latency --hosts sim", latency(Topology::Sim("sim:1,frame=1514".to_owned()))),
+        ("latency --hosts sim --mtu 9000", latency(Topology::Sim("sim:1,frame=9014".to_owned()))),
+        ("latency --hosts sim --on sim:7,loss=1%", latency(Topology::Sim("sim:7,loss=1%,frame=1514".to_owned()))),
+        ("latency --peer beta --on shm:lab", latency(Topology::Peer("beta".to_owned(), "shm:lab".to_owned()))),
         ("demo", Task::Demo),
     ] {
         assert_eq!(task(line).expect(line), expected, "{line}");
@@ -49,20 +52,20 @@ fn what_makes_sense() {
 #[test]
 fn what_makes_sense_of_two_sides() {
     for (line, expected) in [
-        ("bounce", Task::Bounce(Where::Veth(1500))),
-        ("bounce --size 64 --rounds 3", Task::Bounce(Where::Veth(1500))),
-        ("bounce --hosts veth", Task::Bounce(Where::Veth(1500))),
-        ("bounce --mtu 3000", Task::Bounce(Where::Veth(3000))),
-        ("ablation --mtu 3000", Task::Ablation(Where::Veth(3000))),
-        ("ablation", Task::Ablation(Where::Veth(1500))),
-        ("ablation --hosts veth --mtu 3000", Task::Ablation(Where::Veth(3000))),
-        ("ablation --hosts loopback", Task::Ablation(Where::Loopback)),
-        ("ablation --hosts udp --mtu 1500", Task::Ablation(Where::Joined(Joint::Udp, Some(1500)))),
-        ("bounce --hosts shm", Task::Bounce(Where::Joined(Joint::Shm, None))),
-        ("torture --hosts memif", Task::Torture(torture(), Where::Joined(Joint::Memif, None))),
-        ("bandwidth --sweep --hosts tcp", Task::Sweep(Where::Joined(Joint::Tcp, None), None)),
-        ("torture", Task::Torture(torture(), Where::Veth(1500))),
-        ("torture --hosts veth --mtu 3000 --messages 1e6", Task::Torture(torture(), Where::Veth(3000))),
+        ("bounce", Task::Bounce(Topology::Veth(1500))),
+        ("bounce --size 64 --rounds 3", Task::Bounce(Topology::Veth(1500))),
+        ("bounce --hosts veth", Task::Bounce(Topology::Veth(1500))),
+        ("bounce --mtu 3000", Task::Bounce(Topology::Veth(3000))),
+        ("ablation --mtu 3000", Task::Ablation(Topology::Veth(3000))),
+        ("ablation", Task::Ablation(Topology::Veth(1500))),
+        ("ablation --hosts veth --mtu 3000", Task::Ablation(Topology::Veth(3000))),
+        ("ablation --hosts loopback", Task::Ablation(Topology::Loopback)),
+        ("ablation --hosts udp --mtu 1500", Task::Ablation(Topology::Processes(LocalTransport::Udp, Some(1500)))),
+        ("bounce --hosts shm", Task::Bounce(Topology::Processes(LocalTransport::Shm, None))),
+        ("stress --hosts memif", Task::Stress(stress(), Topology::Processes(LocalTransport::Memif, None))),
+        ("bandwidth --sweep --hosts tcp", Task::Sweep(Topology::Processes(LocalTransport::Tcp, None), None)),
+        ("stress", Task::Stress(stress(), Topology::Veth(1500))),
+        ("stress --hosts veth --mtu 3000 --messages 1e6", Task::Stress(stress(), Topology::Veth(3000))),
     ] {
         assert_eq!(task(line).expect(line), expected, "{line}");
     }
@@ -78,8 +81,8 @@ fn what_does_not() {
         "latency --hosts veth --rounds 0",
         "latency --hosts veth --rounds 1001",
         "latency --hosts veth --rounds 18446744073709551615",
-        "latency --hosts veth --via am,am",
-        "latency --hosts loopback --via udp",
+        "latency --hosts veth --driver am,am",
+        "latency --hosts loopback --driver udp",
         "latency --hosts loopback --mtu 1500",
         "latency --hosts loopback --xdp native",
         "latency --peer beta",
@@ -108,7 +111,7 @@ fn a_trace_is_of_our_messages_and_in_a_file_of_its_own() {
         ("ablation --trace a.pcap", "--trace"),
         ("compare --trace a.pcap", "--trace"),
         ("latency --hosts sim --trace /proc/a.pcap", "where this user may write"),
-        ("latency --hosts sim --via raw --trace a.pcap", "--trace is for am"),
+        ("latency --hosts sim --driver raw --trace a.pcap", "--trace is for am"),
         ("latency --hosts sim --save a --trace ./a", "name two"),
     ] {
         let said = task(line).expect_err(line).to_string();
@@ -116,12 +119,12 @@ fn a_trace_is_of_our_messages_and_in_a_file_of_its_own() {
     }
 }
 
-/// What would be ignored is refused, in words that name it.
+/// An option that would be ignored is refused, and the text names it.
 #[test]
 fn what_has_no_effect_is_refused() {
     for (line, named) in [
-        ("torture --rounds 2", "--rounds"),
-        ("torture --warm-up 1", "--warm-up"),
+        ("stress --rounds 2", "--rounds"),
+        ("stress --warm-up 1", "--warm-up"),
         ("compare --cores 0", "--cores A,B"),
         ("latency --hosts sim --save /proc/a.jsonl", "where this user may write"),
         ("compare --plot /proc/a.svg", "--plot /proc/a.svg"),
@@ -130,39 +133,39 @@ fn what_has_no_effect_is_refused() {
         ("serve --on xdp:eth1 --rounds 3", "--rounds"),
         ("serve --on xdp:eth1 --json", "--json"),
         ("bounce --serve --on xdp:eth1", "--serve"),
-        ("bounce --bundles on", "--bundles"),
-        ("bandwidth --hosts veth --loss 1 --via raw", "--loss is for am"),
+        ("bounce --coalesce on", "--coalesce"),
+        ("bandwidth --hosts veth --loss 1 --driver raw", "--loss is for am"),
         ("bounce --name alpha", "--name"),
-        ("rate --hosts shm --via am,cacheline", "for latency"),
-        ("latency --peer beta --on udp:10.0.0.1:7000 --via udp", "--on udp"),
-        ("latency --peer beta --on shm:lab --via raw", "--on shm"),
+        ("rate --hosts shm --driver am,cacheline", "for latency"),
+        ("latency --peer beta --on udp:10.0.0.1:7000 --driver udp", "--on udp"),
+        ("latency --peer beta --on shm:lab --driver raw", "--on shm"),
         ("serve --on udp:10.0.0.1:7000 --xdp native", "--xdp"),
         ("serve --on xdp:eth1,attach=native", "--on xdp:eth1 alone"),
         ("latency --peer beta --on xdp:eth1,queue=1", "takes no settings of an interface, and its queue 0"),
         (
             "serve --on moon:7",
-            "no transport that am-bench knows: shm:lab, dpdk:net_memif0,role=server, xdp:eth1, udp:10.0.0.7:7000, tcp:10.0.0.7:7000",
+            "no transport that am-bench knows; it knows shm:lab, dpdk:net_memif0,role=server, xdp:eth1, udp:10.0.0.7:7000, tcp:10.0.0.7:7000",
         ),
         ("latency", "--hosts shm, udp or tcp"),
         ("ablation --peer beta --on udp:10.0.0.1:7000", "--on xdp:INTERFACE"),
         ("bounce --hosts loopback", "no loopback"),
         ("bounce --hosts shm --xdp native", "--xdp is for interfaces"),
-        ("torture --hosts loopback", "two processes"),
-        ("torture --name alpha", "--name"),
+        ("stress --hosts loopback", "two processes"),
+        ("stress --name alpha", "--name"),
         ("compare --hosts loopback", "--hosts veth for every row"),
-        ("latency --hosts veth --via cacheline", "--hosts shm"),
+        ("latency --hosts veth --driver cacheline", "--hosts shm"),
         ("latency --hosts veth --name alpha", "--name"),
     ] {
         refused_with(line, named);
     }
 }
 
-/// Several transports carry messages together; there are no bare frames of all of them.
+/// There are no bare frames over several transports.
 #[test]
 fn what_several_transports_are_no_good_for_is_refused() {
     for (line, named) in [
         ("serve --on shm:lab+moon:7", "`moon:7` is no transport that am-bench knows"),
-        ("latency --peer beta --on shm:lab+udp:10.0.0.1:7000 --via raw", "--via raw is not for --on shm+udp"),
+        ("latency --peer beta --on shm:lab+udp:10.0.0.1:7000 --driver raw", "--driver raw is not for --on shm+udp"),
         ("latency --peer beta --on xdp:eth1+udp:10.0.0.1:7000 --xdp native", "--xdp is for interfaces"),
         ("ablation --peer beta --on xdp:eth1+udp:10.0.0.1:7000", "--on xdp:INTERFACE"),
     ] {
@@ -170,7 +173,7 @@ fn what_several_transports_are_no_good_for_is_refused() {
     }
 }
 
-/// Of one process, and with settings that make sense.
+/// A simulated network lives in one process.
 #[test]
 fn what_no_simulated_network_is_good_for_is_refused() {
     for (line, named) in [
@@ -178,19 +181,19 @@ fn what_no_simulated_network_is_good_for_is_refused() {
         ("latency --peer beta --on sim:7,loss=0.01", "--hosts sim"),
         ("latency --hosts sim --on udp:127.0.0.1:0", "--on sim:7"),
         ("latency --hosts sim --on sim:7,loss=2", "loss=0.01"),
-        ("latency --hosts sim --on sim:7,frame=4014 --mtu 4000", "leave one of them out"),
+        ("latency --hosts sim --on sim:7,frame=4014 --mtu 4000", "omit one of them"),
         ("latency --hosts sim --mtu 100", "from 1500 to 65522"),
-        ("latency --hosts sim --via udp", "--via am,raw"),
+        ("latency --hosts sim --driver udp", "--driver am,raw"),
         ("latency --hosts sim --xdp native", "no --xdp"),
         ("latency --hosts sim --name alpha", "--name"),
-        ("torture --hosts sim", "two processes"),
+        ("stress --hosts sim", "two processes"),
         ("compare --hosts sim", "--hosts veth for every row"),
     ] {
         refused_with(line, named);
     }
 }
 
-/// As a line that makes no sense, with words that name what does not.
+/// The command line is refused, and the text contains `named`.
 fn refused_with(line: &str, named: &str) {
     let error = task(line).expect_err(line);
     assert!(error.exit_code() == 2 && error.to_string().contains(named), "{line}: {error}");
@@ -207,7 +210,7 @@ fn what_does_not_of_curves_and_tables() {
         "bandwidth --sweep --hosts veth --size 16",
         "bandwidth --sweep --hosts veth --plot .",
         "bandwidth --sweep --hosts veth --plot no/such/directory/a.svg",
-        "bandwidth --sweep --hosts loopback --via udp",
+        "bandwidth --sweep --hosts loopback --driver udp",
         "bandwidth --hosts veth --plot a.svg",
         "bandwidth --sweep --hosts veth --save a --plot a",
         "bandwidth --sweep --hosts veth --save a --plot ./a",
@@ -215,16 +218,16 @@ fn what_does_not_of_curves_and_tables() {
         "compare --save a --plot a",
         "bandwidth --hosts veth --loss 1,1",
         "bandwidth --hosts veth --loss 1 --plot .",
-        "bounce --via am",
+        "bounce --driver am",
         "bounce --hosts loopback",
         "bounce --peer beta --on xdp:eth1",
         "bounce --size full",
-        "ablation --via am",
+        "ablation --driver am",
         "ablation --size 16",
         "ablation --on xdp:eth1",
-        "torture --hosts loopback",
-        "torture --peer beta --on xdp:eth1",
-        "torture --size 16",
+        "stress --hosts loopback",
+        "stress --peer beta --on xdp:eth1",
+        "stress --size 16",
     ] {
         refused(line);
     }
@@ -242,7 +245,7 @@ fn values_are_checked() {
         "latency --time 1e300",
         "latency --time NaN",
         "latency --framing tagged",
-        "latency --via tcp",
+        "latency --driver tcp",
         "latency --xdp offload",
         "latency --hosts moon",
         "latency --sweep",
@@ -250,8 +253,8 @@ fn values_are_checked() {
         "bandwidth --loss 51",
         "bandwidth --sweep --bulk",
         "bandwidth --sweep --loss 1",
-        "torture --loss 100%",
-        "torture --bytes many",
+        "stress --loss 100%",
+        "stress --bytes many",
         "latency --messages 7",
     ] {
         let line = std::iter::once("am-bench").chain(line.split_whitespace());

@@ -1,14 +1,12 @@
-//! Which curves are drawn in one plot: those that a reader would choose between, on one wire.
+//! Which curves share a plot: those between which a reader would choose, on one wire.
 
-/// A plot.
 pub(super) struct Family {
-    /// Above it.
     pub(super) title: &'static str,
     /// The peers in it, ours first.
     pub(super) members: &'static [&'static str],
 }
 
-/// All plots. A peer may be in two of them, as what others are measured by.
+/// All plots. A peer may be in two plots, as a reference.
 pub(super) const FAMILIES: [Family; 6] = [
     Family {
         title: "On the cable, past the kernel's sockets, and its UDP",

@@ -1,4 +1,4 @@
-//! One object a peer, with every size and every round, and a summary last.
+//! One JSON object a peer, with every size and every round; a summary last.
 
 use serde_json::{Map, Value, json};
 
@@ -8,13 +8,12 @@ use super::rows::{Comparison, Row, Spread};
 use super::table::figures;
 
 impl Comparison {
-    /// The lines.
     pub(crate) fn json(&self) -> Vec<Value> {
         self.rows.iter().map(|row| self.line(row)).chain([self.summary()]).collect()
     }
 
     fn line(&self, row: &Row) -> Value {
-        let small = self.asked.small();
+        let small = self.settings.small();
         let [p50, messages, peak] = figures(small);
         json!({
             "bench": "compare",
@@ -38,7 +37,7 @@ impl Comparison {
             "rounds": row.turns.iter().map(|(round, _)| round).collect::<Vec<_>>(),
             "notes": row.notes,
             "failures": row.reasons(),
-            "cores": [self.asked.cores.near, self.asked.cores.far],
+            "cores": [self.settings.cores.near, self.settings.cores.far],
         })
     }
 
@@ -53,11 +52,11 @@ impl Comparison {
             self.rows.iter().filter_map(|row| Some((row.name.to_owned(), beside(row)?))).collect();
         json!({"summary": {
             "bench": "compare",
-            "size": self.asked.small(),
-            "rounds": self.asked.amount.rounds,
-            "mtu": self.asked.mtu,
+            "size": self.settings.small(),
+            "rounds": self.settings.amount.rounds,
+            "mtu": self.settings.mtu,
             "offload": self.offload.map(|Offload { tso, gso, gro }| json!({"tso": tso, "gso": gso, "gro": gro})),
-            "cores": [self.asked.cores.near, self.asked.cores.far],
+            "cores": [self.settings.cores.near, self.settings.cores.far],
             "over_am": over,
         }})
     }
@@ -80,7 +79,7 @@ fn stream(row: &Row, size: usize) -> Option<Value> {
     by_size(size, &all)
 }
 
-/// A size's figures: the median of each, and all rounds.
+/// The figures of one size: the median of each, and all rounds.
 fn by_size(size: usize, all: &[(&str, Vec<(usize, f64)>)]) -> Option<Value> {
     let known = all.iter().filter(|(_, by_round)| !by_round.is_empty());
     let values = known.filter_map(|(name, by_round)| {

@@ -1,15 +1,15 @@
-//! What the cable does for the kernel: segments that cross it whole, and segments put together again.
+//! The cable's segmentation and receive offload.
 
 use std::process::{Command, Stdio};
 
 use crate::deploy::veth::{INTERFACE, Pair};
 use crate::error::Error;
 
-/// What is asked of it, as `ethtool -k` calls it and as the table does.
+/// Names of `ethtool -k`, and names in the table.
 const FEATURES: [(&str, &str); 3] =
     [("tcp-segmentation-offload", "TSO"), ("generic-segmentation-offload", "GSO"), ("generic-receive-offload", "GRO")];
 
-/// Which of these are on, at both ends.
+/// What is on at both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offload {
     pub(crate) tso: bool,
@@ -18,7 +18,7 @@ pub(crate) struct Offload {
 }
 
 impl Offload {
-    /// As it is now; `None` where nobody tells.
+    /// The present state; `None` if ethtool does not tell.
     pub(super) fn of(pair: &Pair) -> Option<Offload> {
         let ask = || Command::new("ethtool").args(["-k", INTERFACE]).stdin(Stdio::null()).output();
         let each = pair.hosts.iter().map(|host| {
@@ -37,7 +37,7 @@ impl Offload {
     }
 }
 
-/// One line a feature: `generic-receive-offload: off [requested on]`.
+/// ethtool prints one line a feature: `generic-receive-offload: off [requested on]`.
 fn read(said: &str) -> Option<Offload> {
     let is_on = |(feature, _): (&str, &str)| {
         let said = said.lines().find_map(|line| line.trim().strip_prefix(feature)?.strip_prefix(": "))?;
@@ -47,8 +47,8 @@ fn read(said: &str) -> Option<Offload> {
     Some(Offload { tso: tso?, gso: gso?, gro: gro? })
 }
 
-/// The cable without segmentation offload: segments are cut before they cross it. Until this is dropped.
-pub(super) struct Cut<'a>(&'a Pair);
+/// Switches segmentation offload of the cable off until it is dropped.
+pub(super) struct OffloadOff<'a>(&'a Pair);
 
 /// # Errors
 /// What is missing, and what installs it.
@@ -57,19 +57,20 @@ pub(super) fn find() -> Result<(), String> {
     found.map(drop).map_err(|_| "ethtool is not installed: scripts/setup".to_owned())
 }
 
-impl Cut<'_> {
+impl OffloadOff<'_> {
     /// # Errors
-    /// The interfaces do not let it be switched.
-    pub(super) fn before(pair: &Pair) -> Result<Cut<'_>, Error> {
-        let cut = Cut(pair);
+    ///
+    /// The interfaces refuse.
+    pub(super) fn before(pair: &Pair) -> Result<OffloadOff<'_>, Error> {
+        let cut = OffloadOff(pair);
         switch(pair, "off")?;
         Ok(cut)
     }
 }
 
-impl Drop for Cut<'_> {
+impl Drop for OffloadOff<'_> {
     fn drop(&mut self) {
-        // A cable that lets it be switched off lets it be switched on.
+        // A cable on which it can be switched off lets it be switched on.
         let _ = switch(self.0, "on");
     }
 }

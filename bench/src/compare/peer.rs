@@ -1,4 +1,4 @@
-//! What a row is of, and what one turn of it brings.
+//! A row's source of figures, and the figures of one turn.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::batching::Batching;
 use crate::cores::Cores;
-use crate::deploy::joined::Joint;
+use crate::deploy::processes::LocalTransport;
 use crate::deploy::veth::Pair;
 use crate::error::Error;
-use crate::plan::{Amount, How};
+use crate::plan::{Amount, DriverOptions};
 use crate::watch::Watch;
 
 /// What is between the two sides.
@@ -22,7 +22,7 @@ pub(crate) enum Wire {
 }
 
 impl Wire {
-    /// As in the table and in JSON.
+    /// The name in the table and in JSON.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Wire::Veth => "veth",
@@ -31,33 +31,33 @@ impl Wire {
     }
 }
 
-/// What all of them are asked.
+/// What every peer has to measure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct Settings {
     /// Bytes of a message, smallest first.
     pub(crate) sizes: Vec<usize>,
-    /// Rounds, and how long each measurement takes.
+    /// The number of rounds, and the length of each measurement.
     pub(crate) amount: Amount,
-    /// The longest turn of a program that was not written here.
+    /// The limit of a foreign program's turn.
     pub(crate) limit: Duration,
-    /// Where both sides run.
+    /// The cores of both sides.
     pub(crate) cores: Cores,
-    /// How ours is opened.
-    pub(crate) how: How,
-    /// Of the cable.
+    /// How our drivers are opened.
+    pub(crate) how: DriverOptions,
+    /// The MTU of the cable.
     pub(crate) mtu: usize,
 }
 
-impl Asked {
-    /// The size that the table is about.
+impl Settings {
+    /// The size of the table's first figures.
     pub(crate) fn small(&self) -> usize {
         const SMALL: usize = 64;
         if self.sizes.contains(&SMALL) { SMALL } else { self.sizes.first().copied().unwrap_or(SMALL) }
     }
 }
 
-impl Asked {
-    /// The size whose bytes a second are compared.
+impl Settings {
+    /// The size whose bandwidths are compared.
     pub(crate) fn largest(&self) -> usize {
         self.sizes.last().copied().unwrap_or(0)
     }
@@ -67,20 +67,20 @@ impl Asked {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OneWay {
     pub(crate) size: usize,
-    /// In nanoseconds, each where the program tells it.
+    /// In nanoseconds; `None` if the program does not tell.
     pub(crate) p50: Option<f64>,
     pub(crate) p99: Option<f64>,
     pub(crate) mean: Option<f64>,
 }
 
 impl OneWay {
-    /// Most say the median; who says the mean alone has that.
+    /// The median; the mean of a program that tells no median.
     pub(crate) fn middle(&self) -> Option<f64> {
         self.p50.or(self.mean)
     }
 }
 
-/// As many messages of one size as go, one way.
+/// A stream of messages of one size, one way, as fast as possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Stream {
     pub(crate) size: usize,
@@ -90,7 +90,7 @@ pub(crate) struct Stream {
     pub(crate) cpu: Option<f64>,
     /// Messages that never arrived.
     pub(crate) lost: u64,
-    /// How messages were handed over, where that is known: programs that were not written here do not say.
+    /// How messages were handed over; `None` for foreign programs, which do not tell.
     pub(crate) batching: Option<Batching>,
 }
 
@@ -101,64 +101,71 @@ impl Stream {
     }
 }
 
-/// What a peer measured in one turn.
+/// The figures of one turn of a peer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Turn {
-    /// What it said of the way its messages went.
+    /// Its device and mode.
     pub(crate) mode: String,
-    /// By size.
     pub(crate) one_way: Vec<OneWay>,
-    /// By size.
     pub(crate) stream: Vec<Stream>,
 }
 
-/// One row: something that carries messages.
+/// The source of one row's figures.
 pub(crate) trait Peer {
-    /// As in the table and on the command line.
+    /// The name in the table and on the command line.
     fn name(&self) -> &'static str;
 
-    /// What it is, in words.
+    /// A description.
     fn what(&self) -> &'static str;
 
-    /// What it goes over, as in the table and in JSON.
+    /// The wire, as in the table and in JSON.
     fn wire(&self) -> &'static str {
         Wire::Veth.name()
     }
 
-    /// Whether it goes over that, which its name says unless it is called after something else.
-    fn goes_over(&self, joint: Joint) -> bool {
-        format!("-{}-", self.name()).contains(&format!("-{}-", joint.name()))
+    /// Whether it runs over this transport. Its name says so, unless it is named after something else.
+    fn goes_over(&self, local_transport: LocalTransport) -> bool {
+        format!("-{}-", self.name()).contains(&format!("-{}-", local_transport.name()))
     }
 
-    /// The transport that carries its messages.
+    /// The name of the transport that carries its messages.
     fn transport(&self) -> &'static str {
-        let joints = [Joint::Udp, Joint::Tcp, Joint::Shm, Joint::Memif, Joint::VirtioUser];
+        let joints = [
+            LocalTransport::Udp,
+            LocalTransport::Tcp,
+            LocalTransport::Shm,
+            LocalTransport::Memif,
+            LocalTransport::VirtioUser,
+        ];
         let by_dpdk = if self.name().contains("dpdk") { "dpdk" } else { "xdp" };
-        joints.into_iter().find(|joint| self.goes_over(*joint)).map_or(by_dpdk, Joint::name)
+        joints
+            .into_iter()
+            .find(|local_transport| self.goes_over(*local_transport))
+            .map_or(by_dpdk, LocalTransport::name)
     }
 
-    /// What a frame carries there, where there are frames.
-    fn mtu(&self, asked: &Asked) -> Option<usize> {
-        (self.wire() == Wire::Veth.name()).then_some(asked.mtu)
+    /// The payload of a frame, if it has frames.
+    fn mtu(&self, settings: &Settings) -> Option<usize> {
+        (self.wire() == Wire::Veth.name()).then_some(settings.mtu)
     }
 
-    /// Where it measures differently.
+    /// How its figures differ from those of other rows.
     fn notes(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Whether it is there: its version.
+    /// Its version, if it can run here.
     ///
     /// # Errors
-    /// Why not, and what installs it; or somebody has said to stop.
+    /// What is missing, and what installs it; or a signal arrived.
     fn find(&self, watch: &Watch) -> Result<String, String>;
 
     /// About how long one turn takes.
-    fn takes(&self, asked: &Asked) -> Duration;
+    fn takes(&self, settings: &Settings) -> Duration;
 
     /// Measure everything once.
     ///
     /// # Errors
     /// It does not run, or not as expected.
-    fn turn(&self, pair: &Pair, asked: &Asked, watch: &Watch) -> Result<Turn, Error>;
+    fn turn(&self, pair: &Pair, settings: &Settings, watch: &Watch) -> Result<Turn, Error>;
 }

@@ -1,27 +1,26 @@
-//! All the rows that there are, in the order of the table.
+//! All rows, in the order of the table.
 
-use super::house::HOUSE;
-use super::others::OTHERS;
+use super::built_in::BUILT_IN;
+use super::foreign::FOREIGN;
 use super::peer::Peer;
-use crate::deploy::joined::Joint;
+use crate::deploy::processes::LocalTransport;
 use crate::error::Error;
 
-/// Each of them.
 fn all() -> Vec<Box<dyn Peer>> {
-    let house = HOUSE.iter().map(|row| Box::new(row) as Box<dyn Peer>);
-    house.chain(OTHERS.iter().map(|row| Box::new(row) as Box<dyn Peer>)).collect()
+    let built_in = BUILT_IN.iter().map(|row| Box::new(row) as Box<dyn Peer>);
+    built_in.chain(FOREIGN.iter().map(|row| Box::new(row) as Box<dyn Peer>)).collect()
 }
 
-/// Whether `wanted` means the peer of this name: itself, or its family (`tcp` is also `tcp-nagle`).
+/// Whether `wanted` selects the peer of this name: by its name, or by its family (`tcp` selects `tcp-nagle` too).
 fn means(wanted: &str, name: &str) -> bool {
     name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// Those asked for, all where none was, of those that go over `over`.
+/// The peers that run over `over` and are named by `wanted`; an empty `wanted` selects all.
 ///
 /// # Errors
-/// There is none of a name that was asked for.
-pub(super) fn chosen(wanted: &[String], over: Option<Joint>) -> Result<Vec<Box<dyn Peer>>, Error> {
+/// A name selects no peer.
+pub(super) fn chosen(wanted: &[String], over: Option<LocalTransport>) -> Result<Vec<Box<dyn Peer>>, Error> {
     let mut peers = all();
     peers.retain(|peer| over.is_none_or(|over| peer.goes_over(over)));
     let names = || peers.iter().map(|peer| peer.name()).collect::<Vec<_>>().join(", ");
@@ -48,24 +47,24 @@ mod tests {
         assert!(error.starts_with("no peer `tc`: there are am, am-bundles, "), "{error}");
     }
 
-    fn names(wanted: &[String], over: Option<Joint>) -> Vec<&'static str> {
+    fn names(wanted: &[String], over: Option<LocalTransport>) -> Vec<&'static str> {
         chosen(wanted, over).unwrap().iter().map(|peer| peer.name()).collect()
     }
 
     #[test]
     fn those_that_go_over_something_are_ours_and_others() {
         assert_eq!(
-            names(&[], Some(Joint::Shm)),
+            names(&[], Some(LocalTransport::Shm)),
             ["am-shm", "am-shm-bundles", "ucx-shm", "fi-shm", "openmpi-shm", "mpich-shm"]
         );
         assert_eq!(
-            names(&[], Some(Joint::VirtioUser)),
+            names(&[], Some(LocalTransport::VirtioUser)),
             ["am-dpdk-virtio-user", "am-dpdk-virtio-user-bundles", "raw-dpdk-virtio-user"]
         );
-        let tcp = names(&[], Some(Joint::Tcp));
+        let tcp = names(&[], Some(LocalTransport::Tcp));
         assert!(["am-tcp", "tcp-no-offload", "iperf3", "ucx-tcp", "pvm"].iter().all(|name| tcp.contains(name)));
         assert!(!tcp.iter().any(|name| name.contains("udp") || name.contains("shm")), "{tcp:?}");
-        let error = chosen(&["iperf3".to_owned()], Some(Joint::Udp)).err().unwrap().to_string();
+        let error = chosen(&["iperf3".to_owned()], Some(LocalTransport::Udp)).err().unwrap().to_string();
         assert!(error.starts_with("no peer `iperf3` over udp: there are am-udp, "), "{error}");
     }
 

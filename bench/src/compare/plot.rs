@@ -1,5 +1,4 @@
-//! Time one way and bytes a second by size, a plot a family; all axes are of logarithms. Each
-//! curve has its name at its end.
+//! Time and bandwidth by size, on logarithmic axes. Each curve has its name at its end.
 
 use super::families::FAMILIES;
 use super::peer::Stream;
@@ -10,17 +9,17 @@ use crate::error::Error;
 use crate::report::table::{metric, nanoseconds};
 
 impl Comparison {
-    /// The picture.
+    /// The plot.
     ///
     /// # Errors
-    /// It cannot be drawn.
+    /// plotters cannot draw it.
     pub(crate) fn svg(&self) -> Result<String, Error> {
         let plots = self.plots();
         let rows: Vec<Vec<Panel<'_>>> = plots.iter().map(|(title, rows)| self.panels(title, rows)).collect();
         chart::svg(&self.cable(), &rows, (780, 420))
     }
 
-    /// What is drawn together: all that was measured where it is no more than there are colours, else a plot a family.
+    /// The curves of each plot: one plot if there are colours for all rows, else one for each family.
     fn plots(&self) -> Vec<(&'static str, Vec<&Row>)> {
         let measured: Vec<&Row> = self.rows.iter().filter(|row| !row.turns.is_empty()).collect();
         if measured.len() <= COLOURS.len() {
@@ -46,10 +45,10 @@ impl Comparison {
         ]
     }
 
-    /// Those of the rows that have anything to draw; a colour stays its row's.
+    /// The curves of the rows that have figures. A row keeps its colour.
     fn curves(&self, rows: &[&Row], figure: impl Fn(&Row, usize) -> Option<f64>) -> Vec<Curve> {
         let points = |row: &Row| -> Vec<(f64, f64)> {
-            let all = self.asked.sizes.iter().filter_map(|size| Some((*size as f64, figure(row, *size)?)));
+            let all = self.settings.sizes.iter().filter_map(|size| Some((*size as f64, figure(row, *size)?)));
             all.filter(|(size, value)| *size > 0.0 && *value > 0.0).collect()
         };
         let curves = rows.iter().zip(COLOURS).map(|(row, colour)| {
@@ -65,7 +64,7 @@ impl Comparison {
             |axis: fn(&(f64, f64)) -> f64| points().map(axis).reduce(f64::min).zip(points().map(axis).reduce(f64::max));
         let (least, most) = of(|point| point.0).unwrap_or((1.0, 2.0));
         let sizes = (least, most.max(least * 2.0));
-        // Whole decades, and never none.
+        // Whole decades.
         let (least, most) = of(|point| point.1).unwrap_or((1.0, 2.0));
         let (low, high) = (least.log10().floor() as i32, (most * 1.01).log10().ceil() as i32);
         let axes = [
@@ -73,7 +72,7 @@ impl Comparison {
                 name: "size",
                 is_log: true,
                 range: sizes,
-                ticks: self.asked.sizes.iter().map(|size| *size as f64).collect(),
+                ticks: self.settings.sizes.iter().map(|size| *size as f64).collect(),
                 label: &|size| short(size.round() as usize).replace(" KiB", "K").replace(" MiB", "M"),
             },
             Axis {
@@ -121,7 +120,7 @@ mod tests {
             let once: BTreeSet<&str> = colours.iter().copied().collect();
             assert_eq!(once.len(), colours.len(), "two curves of one colour: {colours:?}");
             for colour in colours {
-                // Of the axes' labels those in black are, too.
+                // The labels of the axes are black too.
                 let named =
                     panel.lines().any(|line| line.starts_with("<text") && line.contains(&format!("fill=\"{colour}\"")));
                 assert!(named, "a curve without a name in its colour: {colour}");
@@ -129,7 +128,7 @@ mod tests {
         }
     }
 
-    /// Of the curves: axes and meshes are thinner.
+    /// The colours of the curves. Axes and meshes have thinner lines.
     fn colours(svg: &str) -> Vec<&str> {
         let curves = svg.lines().filter(|line| line.starts_with("<polyline") && line.contains("stroke-width=\"2\""));
         curves.filter_map(|line| line.split('"').find(|part| part.starts_with('#'))).collect()

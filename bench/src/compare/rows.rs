@@ -1,19 +1,19 @@
-//! From turns to rows: medians over the rounds, with how far the rounds lie apart.
+//! From turns to rows: medians over the rounds, and their spread.
 
 use std::collections::BTreeSet;
 
 use super::offload::Offload;
-use super::peer::{Asked, OneWay, Peer, Stream, Turn};
+use super::peer::{OneWay, Peer, Settings, Stream, Turn};
 use crate::error::Error;
 use crate::stats::median;
 use crate::sweep::Point;
 use crate::sweep::fit::size_of_rate;
 use crate::watch::Watch;
 
-/// As many bytes fill the longest frame that there is.
-const MANY_FRAMES: usize = 1 << 16;
+/// Messages from this size on fill several frames of any length.
+const MIN_MANY_FRAMES: usize = 1 << 16;
 
-/// All of one peer's turns.
+/// All turns of one peer.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
@@ -23,9 +23,9 @@ pub(crate) struct Row {
     pub(crate) mtu: Option<usize>,
     pub(crate) notes: &'static [&'static str],
     pub(crate) version: String,
-    /// Why it is not measured at all.
+    /// Why it cannot be measured.
     pub(crate) absent: Option<String>,
-    /// With the round of each.
+    /// Each with its round.
     pub(crate) turns: Vec<(usize, Turn)>,
     /// Why turns failed.
     pub(crate) failures: Vec<String>,
@@ -35,8 +35,8 @@ pub(crate) struct Row {
 #[derive(Debug)]
 pub(crate) struct Comparison {
     pub(crate) rows: Vec<Row>,
-    pub(crate) asked: Asked,
-    /// Of the cable, where that is known.
+    pub(crate) settings: Settings,
+    /// Of the cable, if ethtool told it.
     pub(crate) offload: Option<Offload>,
 }
 
@@ -49,14 +49,14 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// `None` of nothing.
+    /// `None` without values.
     pub(crate) fn of(values: &[f64]) -> Option<Spread> {
         let values: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
         let (least, most) = (values.iter().copied().reduce(f64::min)?, values.iter().copied().reduce(f64::max)?);
         Some(Spread { median: median(&values)?, least, most })
     }
 
-    /// Half of what the rounds lie apart, in per cent of the median.
+    /// Half of the range of the rounds, in per cent of the median.
     pub(crate) fn per_cent(&self) -> f64 {
         if self.median == 0.0 { 0.0 } else { (self.most - self.least) / 2.0 / self.median * 100.0 }
     }
@@ -71,12 +71,12 @@ impl Turn {
         self.stream.iter().find(|one| one.size == size)
     }
 
-    /// Bytes a second of the size that moves most.
+    /// The bandwidth of the size with the largest.
     pub(crate) fn peak(&self) -> Option<f64> {
         self.stream.iter().map(Stream::bytes).filter(|bytes| *bytes > 0.0).reduce(f64::max)
     }
 
-    /// The smallest message that moves half of the peak; between two sizes, times are on a line.
+    /// The smallest size that reaches half of the peak. Between two sizes, times are interpolated.
     pub(crate) fn n_half(&self) -> Option<f64> {
         let point = |(nth_size, one): (usize, &Stream)| {
             let (size, messages) = (one.size, one.messages);
@@ -85,24 +85,24 @@ impl Turn {
         let moved = self.stream.iter().filter(|one| one.messages > 0.0);
         let mut curve: Vec<Point> = moved.enumerate().map(point).collect();
         curve.sort_by_key(|point| point.size);
-        // One size says nothing of where half of it is reached.
+        // A single size cannot tell where half of it is reached.
         if curve.len() < 2 { None } else { size_of_rate(&curve, self.peak()? / 2.0) }
     }
 }
 
 impl Row {
-    /// Of a peer that is here, or is not.
-    pub(crate) fn new(peer: &dyn Peer, asked: &Asked, watch: &Watch) -> Row {
+    /// The row of a peer, with the reason if it cannot be measured.
+    pub(crate) fn new(peer: &dyn Peer, settings: &Settings, watch: &Watch) -> Row {
         let (version, absent) = match peer.find(watch) {
             Ok(version) => (version, None),
             Err(why) => (String::new(), Some(why)),
         };
-        let (name, what, wire, mtu, notes) = (peer.name(), peer.what(), peer.wire(), peer.mtu(asked), peer.notes());
+        let (name, what, wire, mtu, notes) = (peer.name(), peer.what(), peer.wire(), peer.mtu(settings), peer.notes());
         let (transport, turns, failures) = (peer.transport(), Vec::new(), Vec::new());
         Row { name, what, wire, transport, mtu, notes, version, absent, turns, failures }
     }
 
-    /// What a turn brought.
+    /// Add the result of a turn.
     pub(crate) fn take(&mut self, round: usize, turn: Result<Turn, Error>) {
         match turn {
             Ok(turn) => self.turns.push((round, turn)),
@@ -110,11 +110,11 @@ impl Row {
         }
     }
 
-    /// What is said of the way: by the last turn that brought something.
+    /// The mode of the last turn that succeeded.
     pub(crate) fn mode(&self) -> &str {
         match self.turns.last() {
             Some((_, turn)) => &turn.mode,
-            None if self.absent.is_some() => "not here",
+            None if self.absent.is_some() => "not installed",
             None if self.failures.is_empty() => "not measured",
             None => "failed",
         }
@@ -130,12 +130,12 @@ impl Row {
         self.turns.iter().filter_map(|(round, turn)| Some((*round, figure(turn)?))).collect()
     }
 
-    /// The same over the rounds.
+    /// A figure over the rounds.
     pub(crate) fn spread(&self, figure: impl Fn(&Turn) -> Option<f64>) -> Option<Spread> {
         Spread::of(&self.by_round(figure).into_iter().map(|(_, value)| value).collect::<Vec<_>>())
     }
 
-    /// Sizes that it measured, one way or to and fro.
+    /// The sizes that it measured.
     pub(crate) fn sizes(&self) -> BTreeSet<usize> {
         let of = |(_, turn): &(usize, Turn)| -> Vec<usize> {
             let one_way = turn.one_way.iter().map(|one| one.size);
@@ -146,10 +146,10 @@ impl Row {
 }
 
 impl Comparison {
-    /// A row's round trip, messages a second of the small size, and bytes a second of the largest, each divided by that of
-    /// `am`: of equal sizes, and where batching matters, in equal batches.
+    /// A row's round trip, its rate at the small size and its bandwidth at the largest, each divided by that of `am`.
+    /// Sizes are equal, and where batching matters, so are batches.
     pub(crate) fn ratios(&self, row: &Row) -> [(&'static str, Option<f64>); 3] {
-        let (small, large) = (self.asked.small(), self.asked.largest());
+        let (small, large) = (self.settings.small(), self.settings.largest());
         let of = |size, ratio: Option<f64>| ratio.filter(|_| self.is_fair(row, size));
         [
             ("p50", self.beside_am(row, |turn| turn.one_way(small)?.middle())),
@@ -158,14 +158,14 @@ impl Comparison {
         ]
     }
 
-    /// Whether messages of this size were handed over as those of `am`. What takes many frames is a batch by itself.
+    /// Whether messages of this size were handed over as those of `am`. A message of many frames is a batch by itself.
     fn is_fair(&self, row: &Row, size: usize) -> bool {
         let batching = |row: &Row| row.turns.iter().find_map(|(_, turn)| turn.stream(size)?.batching);
         let am = self.rows.iter().find(|row| row.name == "am").and_then(batching);
-        size >= MANY_FRAMES || (am.is_some() && am == batching(row))
+        size >= MIN_MANY_FRAMES || (am.is_some() && am == batching(row))
     }
 
-    /// A row's figure divided by that of `am`, within each round: the median of those.
+    /// The median of the rounds' ratios of a row's figure to that of `am`.
     fn beside_am(&self, row: &Row, figure: impl Fn(&Turn) -> Option<f64>) -> Option<f64> {
         let am = self.rows.iter().find(|row| row.name == "am")?.by_round(&figure);
         let same_round = |round| am.iter().find(|(other, _)| *other == round).map(|(_, value)| *value);
@@ -186,9 +186,9 @@ pub(crate) mod tests {
     use super::*;
     use crate::batching::Batching;
     use crate::cores::Cores;
-    use crate::plan::{Amount, How};
+    use crate::plan::{Amount, DriverOptions};
 
-    /// One that moves these sizes with `start` nanoseconds each and one nanosecond a byte.
+    /// A turn in which a message takes `start` nanoseconds, and one more for each byte.
     pub(crate) fn turn(start: f64) -> Turn {
         let stream = |size: usize| {
             let messages = 1e9 / (start + size as f64);
@@ -199,7 +199,7 @@ pub(crate) mod tests {
         Turn { mode: "veth kernel".to_owned(), one_way: sizes.map(one_way).into(), stream: sizes.map(stream).into() }
     }
 
-    /// A row that took these turns.
+    /// A row with these turns.
     pub(crate) fn row(name: &'static str, turns: &[f64]) -> Row {
         let turns = turns.iter().enumerate().map(|(round, start)| (round, turn(*start))).collect();
         let (what, wire, version) = ("something", "veth", "1.0".to_owned());
@@ -223,7 +223,14 @@ pub(crate) mod tests {
         let cores = Cores { near: Some(2), far: Some(3) };
         Comparison {
             rows,
-            asked: Asked { sizes: vec![8, 64, 4096], amount, limit: time, cores, how: How::default(), mtu: 1500 },
+            settings: Settings {
+                sizes: vec![8, 64, 4096],
+                amount,
+                limit: time,
+                cores,
+                how: DriverOptions::default(),
+                mtu: 1500,
+            },
             offload: Some(Offload { tso: true, gso: true, gro: false }),
         }
     }
@@ -238,7 +245,8 @@ pub(crate) mod tests {
 
     #[test]
     fn half_of_the_peak_is_read_off_the_curve() {
-        // Times are 1000 + size: the peak is 4096/5096 bytes a nanosecond, half of it is reached at n/(1000+n).
+        // A message takes 1000 + size, so the peak is 4096/5096 bytes a nanosecond, and half of it is reached at
+        // n/(1000+n).
         let half = 4096.0 / 5096.0 / 2.0;
         let expected = 1000.0 * half / (1.0 - half);
         assert!((turn(1000.0).n_half().unwrap() / expected - 1.0).abs() < 1e-9);
@@ -249,7 +257,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_peer_stands_beside_ours_of_the_same_round() {
-        // The second round of `am` is missing; the machine is ten times slower in the third.
+        // The second round of `am` is missing. In the third the machine is ten times slower.
         let mut am = row("am", &[100.0, 100.0, 1000.0]);
         am.turns.remove(1);
         let all = comparison(vec![am, row("udp", &[200.0, 900.0, 2000.0])]);
@@ -275,9 +283,9 @@ pub(crate) mod tests {
         };
         assert_eq!(fair(&all), [[true; 3], [true; 3], [true, false, false], [true, false, false]]);
         for row in &mut all.rows {
-            row.turns[0].1.stream[2].size = MANY_FRAMES;
+            row.turns[0].1.stream[2].size = MIN_MANY_FRAMES;
         }
-        all.asked.sizes = vec![8, 64, MANY_FRAMES];
+        all.settings.sizes = vec![8, 64, MIN_MANY_FRAMES];
         assert_eq!(fair(&all)[2..], [[true, false, true]; 2]);
     }
 

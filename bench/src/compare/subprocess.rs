@@ -1,4 +1,4 @@
-//! A program run to its end, with limits on its time and on its output.
+//! Runs a program to its end, with limits on its time and its output.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -11,14 +11,14 @@ use nix::unistd::Pid;
 
 use crate::error::Error;
 
-/// The most that is kept of an output. A program that prints more is stuck.
+/// The limit of a program's output.
 const MAX_OUTPUT: usize = 1 << 20;
-/// The most characters of an output that an error has.
-const MAX_COMPLAINT: usize = 300;
-/// How often it is asked whether to go on.
-const LOOK: Duration = Duration::from_millis(5);
-/// A program whose standard input is closed has so long to end by itself.
-const LEAVE: Duration = Duration::from_secs(2);
+/// The limit of the characters of output in an error.
+const MAX_ERROR_CHARS: usize = 300;
+/// How often the caller is asked whether to go on.
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
+/// How long a program may take to end after its standard input is closed.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What a program printed, and how it ended.
 #[derive(Debug)]
@@ -42,43 +42,44 @@ impl Output {
 pub(super) enum RunError {
     #[error("starting a program: {0}")]
     Start(io::Error),
-    #[error("it was ended, since it printed more than {} MiB", MAX_OUTPUT >> 20)]
+    #[error("it was killed because it printed more than {} MiB", MAX_OUTPUT >> 20)]
     TooMuch,
-    #[error("it was ended, since it took more than {} s", .0.as_secs())]
+    #[error("it was killed because it took more than {} s", .0.as_secs())]
     TooLong(Duration),
-    /// A signal said to stop.
+    /// The caller said to stop.
     #[error("{0}")]
     Stopped(Error),
 }
 
-/// A program and its process group; ended when this is dropped.
+/// A program and its process group; killed when it is dropped.
 struct Group(Child);
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A sandbox ends now, and takes all its processes along.
+        // A sandbox ends now, with all its processes.
         drop(self.0.stdin.take());
         let begin = Instant::now();
         while matches!(self.0.try_wait(), Ok(None)) {
-            if begin.elapsed() > LEAVE {
+            if begin.elapsed() > EXIT_TIMEOUT {
                 let _ = killpg(Pid::from_raw(self.0.id() as i32), Signal::SIGKILL);
                 let _ = self.0.wait();
             }
-            sleep(LOOK);
+            sleep(CHECK_INTERVAL);
         }
     }
 }
 
-/// Run it until it ends, while `go_on` says so. Its standard input is a pipe that closes when this process ends.
+/// Run a program until it ends, as long as `go_on` allows. Its standard input is a pipe that closes when this process
+/// ends.
 ///
 /// # Errors
-/// [`RunError`]; it has been ended, and its process group.
+/// [`RunError`]. The program and its process group have ended by then.
 pub(super) fn run(
     command: &mut Command,
     limit: Duration,
     go_on: impl Fn() -> Result<(), Error>,
 ) -> Result<Output, RunError> {
-    // A process group of its own: Ctrl-C is for this program.
+    // Its own process group, so that Ctrl-C reaches only this program.
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut group = Group(command.spawn().map_err(RunError::Start)?);
     let mut readers = [read(group.0.stdout.take()), read(group.0.stderr.take())];
@@ -97,30 +98,30 @@ pub(super) fn run(
             }
         }
         status = group.0.try_wait().map_err(RunError::Start)?;
-        sleep(LOOK);
+        sleep(CHECK_INTERVAL);
     }
     let ([out, err], Some(status)) = (texts, status) else { return Err(RunError::TooLong(limit)) };
     Ok(Output { status, out, err })
 }
 
-/// Read an output on a thread of its own: a program that fills one waits until it is read.
+/// Read an output on its own thread, because a program blocks on a full pipe.
 fn read(output: Option<impl Read + Send + 'static>) -> Option<JoinHandle<Vec<u8>>> {
     let output = output?;
     Some(thread::spawn(move || {
         let mut text = Vec::new();
-        // Bytes read before an error are as good as bytes read before the end.
+        // Bytes read before an error count.
         let _ = output.take(MAX_OUTPUT as u64 + 1).read_to_end(&mut text);
         text
     }))
 }
 
-/// The end of what a program printed, where it says why it stops, on one line.
+/// The end of an output, on one line. A program that fails prints its reason last.
 pub(super) fn end_of(said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
     let said: String = said.chars().filter(|c| !c.is_control() || *c == '\n').collect();
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let text: Vec<char> = lines.join("; ").chars().collect();
-    let end: String = text[text.len().saturating_sub(MAX_COMPLAINT)..].iter().collect();
+    let end: String = text[text.len().saturating_sub(MAX_ERROR_CHARS)..].iter().collect();
     if end.is_empty() { "it printed nothing".to_owned() } else { end }
 }
 
@@ -146,14 +147,14 @@ mod tests {
     fn a_complaint_is_the_end_of_what_was_said() {
         assert_eq!(end_of(b"\x1b[1mfirst\n\n  last  \n"), "[1mfirst; last");
         assert_eq!(end_of(b""), "it printed nothing");
-        assert_eq!(end_of("µ".repeat(1000).as_bytes()), "µ".repeat(MAX_COMPLAINT));
+        assert_eq!(end_of("µ".repeat(1000).as_bytes()), "µ".repeat(MAX_ERROR_CHARS));
     }
 
     #[test]
     fn who_floods_an_output_is_ended() {
         for script in ["yes", "yes >&2", "trap '' PIPE; while :; do echo yes; done 2>&1", "yes & sleep 86121"] {
             let why = shell(script, LONG).unwrap_err();
-            assert_eq!(why.to_string(), "it was ended, since it printed more than 1 MiB", "{script}");
+            assert_eq!(why.to_string(), "it was killed because it printed more than 1 MiB", "{script}");
         }
     }
 
@@ -173,7 +174,7 @@ mod tests {
             };
             while is_there() {
                 assert!(begin.elapsed() < LONG, "{script}: {pid} is left");
-                sleep(LOOK);
+                sleep(CHECK_INTERVAL);
             }
         }
     }

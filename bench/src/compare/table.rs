@@ -1,4 +1,4 @@
-//! The tables: one line a peer, then its curves, then what is to be known of it.
+//! The tables: one line a peer, then the curves, then the notes.
 
 use std::fmt::Write;
 
@@ -19,28 +19,27 @@ const COLUMNS: &[Column] = &[
     ("peak", true),
     ("n1/2", true),
     ("CPU", true),
-    ("beside am: p50", true),
+    ("to am: p50", true),
     ("messages", true),
     ("bytes", true),
 ];
 
-const NOTHING: &str = "-";
+const NO_FIGURE: &str = "-";
 
 impl Comparison {
-    /// All of it in words.
     pub(crate) fn table(&self) -> String {
-        let (small, cable) = (self.asked.small(), self.cable());
-        let spread = match self.asked.amount.rounds {
+        let (small, cable) = (self.settings.small(), self.cable());
+        let spread = match self.settings.amount.rounds {
             1 => "",
-            _ => ", with\nhalf of what they lie apart",
+            _ => ", with\nhalf of their range",
         };
         let mut text = format!(
             "{cable}\n\np50, p99: one way of {small} B, half of a round trip; messages: of {small} B, one way, a second; peak: bytes \
              a second\nof the best size; n1/2: the size that moves half of it; CPU: of both sides, a message of \
-             {small} B. Medians of {}{spread}; beside am: the median of the rounds' \
-             ratios,\nof messages where both sides hand them over in equal batches, and of bytes a second of {}\n\n",
-            rounds(self.asked.amount.rounds),
-            short(self.asked.largest())
+             {small} B. Medians of {}{spread}; to am: the median of the rounds' \
+             ratios,\nof messages only with equal batches, and of bytes a second of {}\n\n",
+            rounds(self.settings.amount.rounds),
+            short(self.settings.largest())
         );
         let cells: Vec<Vec<String>> = self.rows.iter().map(|row| self.cells(row)).collect();
         align(COLUMNS, &cells, &mut text);
@@ -55,14 +54,14 @@ impl Comparison {
         text
     }
 
-    /// What is between the two sides of those whose wire is the cable.
+    /// The cable between two hosts.
     pub(super) fn cable(&self) -> String {
-        let offload = self.offload.map_or("which offload it has is not known".to_owned(), Offload::words);
-        format!("veth pair of MTU {}: {offload}", self.asked.mtu)
+        let offload = self.offload.map_or("its offload is unknown".to_owned(), Offload::words);
+        format!("veth pair of MTU {}: {offload}", self.settings.mtu)
     }
 
     fn cells(&self, row: &Row) -> Vec<String> {
-        let small = self.asked.small();
+        let small = self.settings.small();
         let [p50, messages, peak] = figures(small);
         let p99 = row.spread(|turn| turn.one_way(small)?.p99);
         let n_half = row.spread(Turn::n_half).map(|spread| bytes(spread.median.round() as usize));
@@ -80,17 +79,18 @@ impl Comparison {
             messages_ratio,
             bytes_ratio,
         ];
-        let mtu = row.mtu.map_or(NOTHING.to_owned(), |mtu| mtu.to_string());
+        let mtu = row.mtu.map_or(NO_FIGURE.to_owned(), |mtu| mtu.to_string());
         let names = [row.name.to_owned(), row.wire.to_owned(), mtu, row.mode().to_owned()];
-        names.into_iter().chain(cells.map(|cell| cell.unwrap_or_else(|| NOTHING.to_owned()))).collect()
+        names.into_iter().chain(cells.map(|cell| cell.unwrap_or_else(|| NO_FIGURE.to_owned()))).collect()
     }
 
     /// A line a peer, a column a size.
     fn curve(&self, head: &str, text: &mut String, cell: impl Fn(&Row, usize) -> Option<String>) {
-        let sizes = self.asked.sizes.iter().map(|size| (short(*size), true));
+        let sizes = self.settings.sizes.iter().map(|size| (short(*size), true));
         let columns: Vec<(String, bool)> = [("peer".to_owned(), false)].into_iter().chain(sizes).collect();
         let cells = |row: &Row| -> Vec<String> {
-            let figures = self.asked.sizes.iter().map(|size| cell(row, *size).unwrap_or_else(|| NOTHING.to_owned()));
+            let figures =
+                self.settings.sizes.iter().map(|size| cell(row, *size).unwrap_or_else(|| NO_FIGURE.to_owned()));
             [row.name.to_owned()].into_iter().chain(figures).collect()
         };
         let measured = self.rows.iter().filter(|row| !row.turns.is_empty());
@@ -99,7 +99,7 @@ impl Comparison {
         align(&columns, &measured.map(cells).collect::<Vec<_>>(), text);
     }
 
-    /// What each is, why it is missing, and where it measures differently.
+    /// Descriptions, reasons for missing figures, and notes.
     fn words(&self, text: &mut String) {
         text.push('\n');
         let mut said: Vec<(&str, &str)> = Vec::new();
@@ -107,7 +107,7 @@ impl Comparison {
             let version = if row.version.is_empty() { String::new() } else { format!("; {}", row.version) };
             let _ = writeln!(text, "  {}: {}{version}", row.name, row.what);
             for reason in row.reasons() {
-                // What several lack has one long reason.
+                // Several peers may lack the same thing, with the same long reason.
                 let _ = match said.iter().find(|(_, its)| *its == reason) {
                     Some((first, _)) => writeln!(text, "    as {first}"),
                     None => writeln!(text, "    {}", reason.trim_end().replace('\n', "\n    ")),
@@ -125,12 +125,16 @@ impl Comparison {
         for note in notes {
             let _ = writeln!(text, "  {note}");
         }
-        let _ =
-            writeln!(text, "{}, peers taken in turn; {}", rounds(self.asked.amount.rounds), self.asked.cores.spoken());
+        let _ = writeln!(
+            text,
+            "{}, peers taken in turn; {}",
+            rounds(self.settings.amount.rounds),
+            self.settings.cores.words()
+        );
     }
 }
 
-/// What a peer is compared by: the middle of one way, messages a second, bytes a second at best.
+/// The figures of the first table: one way, messages a second, the largest bandwidth.
 pub(super) fn figures(small: usize) -> [impl Fn(&Turn) -> Option<f64> + Copy; 3] {
     [0, 1, 2].map(|which| {
         move |turn: &Turn| match which {
@@ -179,15 +183,15 @@ mod tests {
         assert!(am.contains("veth kernel") && am.contains("2.06 µs ±10 %") && am.contains("1.00"), "{am}");
         assert!(line("udp ").contains("1.97"), "{text}");
         let missing: Vec<String> = line("ucx ").split_whitespace().map(str::to_owned).collect();
-        assert_eq!(missing[..5], ["ucx", "veth", "1500", "not", "here"], "{text}");
+        assert_eq!(missing[..5], ["ucx", "veth", "1500", "not", "installed"], "{text}");
         assert!(text.starts_with("veth pair of MTU 1500: TSO on, GSO on, GRO off\n"), "{text}");
-        assert!(missing[5..].iter().all(|cell| cell == NOTHING), "{text}");
+        assert!(missing[5..].iter().all(|cell| cell == NO_FIGURE), "{text}");
         assert!(text.contains("  ucx: something; 1.0\n    ucx_perftest is not installed\n"), "{text}");
         assert!(text.contains("  fi: something; 1.0\n    as ucx\n"), "{text}");
-        assert!(text.contains("half of what they lie apart"), "{text}");
+        assert!(text.contains("half of their range"), "{text}");
         let mut once = comparison(vec![]);
-        once.asked.amount.rounds = 1;
-        assert!(!once.table().contains("lie apart"));
+        once.settings.amount.rounds = 1;
+        assert!(!once.table().contains("their range"));
         assert_eq!(text.matches("  a note\n").count(), 1, "{text}");
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(text.lines().filter(|line| words(line) == "peer 8 B 64 B 4 KiB").count(), 2, "{text}");

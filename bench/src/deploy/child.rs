@@ -1,5 +1,5 @@
-//! This program once more, as a process of its own; of the far side of `--hosts` plans go to its standard input.
-//! Who is started so takes the end of its standard input for its own.
+//! Starts this program again as a child process. A child ends when its standard input does. The far side of `--hosts`
+//! gets its plans there.
 
 use std::env::current_exe;
 use std::io::Read;
@@ -11,28 +11,28 @@ use std::time::{Duration, Instant};
 use crate::cores::Cores;
 use crate::error::Error;
 use crate::progress::Progress;
-use crate::session::{Order, Placed, Session, run};
+use crate::session::{LocatedLink, Order, Session, run};
 use crate::watch::Watch;
 
 use super::pipe::{Lines, Pipe};
 
-/// It has so long to end by itself.
-const LEAVE: Duration = Duration::from_secs(2);
+/// How long a child may take to end by itself.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A process of ours; ended when this is dropped.
+/// A child process; killed when it is dropped, if it has not ended by then.
 #[derive(Debug)]
 pub(crate) struct Child(process::Child);
 
 impl Child {
-    /// Start this program with these words, on the host that the calling thread is on.
+    /// Start this program with these arguments, on the host of the calling thread.
     ///
     /// # Errors
-    /// It cannot be started again.
+    /// It cannot be started.
     pub(crate) fn start(words: &[&str]) -> Result<Child, Error> {
         spawn(&mut command(words)?)
     }
 
-    /// The same, with what it says on standard error, and those that it starts: once all of them have ended.
+    /// Start it, and collect the standard error of the child and of its own children until all have ended.
     ///
     /// # Errors
     /// As [`start`](Child::start).
@@ -41,23 +41,22 @@ impl Child {
         let errors = child.0.stderr.take();
         let read = move || {
             let mut said = Vec::new();
-            // What cannot be read was not said.
+            // What cannot be read is left out.
             errors.map(|mut errors| errors.read_to_end(&mut said));
             String::from_utf8_lossy(&said).into_owned()
         };
         Ok((child, thread::spawn(read)))
     }
 
-    /// The ways to it and from it, once.
+    /// Its standard input and output. They can be taken once.
     ///
     /// # Errors
-    /// They are taken.
+    /// They were taken before.
     pub(crate) fn pipes(&mut self) -> Result<(ChildStdin, ChildStdout), Error> {
         let pipes = self.0.stdin.take().zip(self.0.stdout.take());
         pipes.ok_or_else(|| Error::PeerGone("it was started without a pipe".to_owned()))
     }
 
-    /// Its number.
     pub(crate) fn id(&self) -> u32 {
         self.0.id()
     }
@@ -65,7 +64,7 @@ impl Child {
 
 fn command(words: &[&str]) -> Result<Command, Error> {
     let mut command = Command::new(current_exe().map_err(Error::system("finding this program"))?);
-    // Ctrl-C is for who started it, and then ends it.
+    // Ctrl-C is for the parent, which then ends the child.
     command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
     Ok(command)
 }
@@ -76,9 +75,9 @@ fn spawn(command: &mut Command) -> Result<Child, Error> {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Where its pipes were taken they are closed by now.
+        // Pipes that were taken are closed by now.
         let start = Instant::now();
-        while matches!(self.0.try_wait(), Ok(None)) && start.elapsed() < LEAVE {
+        while matches!(self.0.try_wait(), Ok(None)) && start.elapsed() < EXIT_TIMEOUT {
             sleep(Duration::from_millis(2));
         }
         let _ = self.0.kill();
@@ -91,7 +90,7 @@ impl Drop for Child {
 pub(crate) struct Far(Child);
 
 impl Far {
-    /// Start it on this transport of the host that the calling thread is on; it is called "beta".
+    /// Start it on this transport, on the host of the calling thread. Its node is called "beta".
     ///
     /// # Errors
     /// This program cannot be started again.
@@ -100,14 +99,14 @@ impl Far {
         Child::start(&["far", "--name", "beta", "--on", on, "--cores", &core]).map(Far)
     }
 
-    /// Measure against it by this link.
+    /// Measure against it over this link.
     ///
     /// # Errors
-    /// Whatever ended the session early.
+    /// The reason for an early end of the session.
     pub(crate) fn measure(
         mut self,
         order: &Order,
-        link: &mut dyn Placed,
+        link: &mut dyn LocatedLink,
         progress: &Progress,
         watch: &Watch,
     ) -> Result<Session, Error> {

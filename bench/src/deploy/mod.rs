@@ -1,17 +1,16 @@
 //! Where the two sides run, and how they find each other.
 
-mod anchor;
+mod any_link;
 pub(crate) mod child;
 pub(crate) mod far;
-pub(crate) mod joined;
 pub(crate) mod loopback;
+pub(crate) mod machines;
 mod message;
 pub(crate) mod pipe;
+pub(crate) mod processes;
 pub(crate) mod sides;
-pub(crate) mod simulated;
-mod threads;
+pub(crate) mod threads;
 pub(crate) mod veth;
-pub(crate) mod wire;
 
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use am_wire::control::Control;
 use am_wire::frame::ETHERNET;
 
 /// How long to wait for an answer to a plan.
-pub(crate) const ANSWER: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The smallest MTU that carries a node.
-const LEAST_MTU: u32 = (Control::LONGEST_FRAME - ETHERNET) as u32;
+const MIN_MTU: u32 = (Control::LONGEST_FRAME - ETHERNET) as u32;

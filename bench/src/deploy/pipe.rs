@@ -1,8 +1,8 @@
-//! Plans and answers as lines of JSON between a process and the one that
-//! started it. The pipe also tells when the other process is gone, however it
-//! went: its end closes.
+//! Plans and answers as lines of JSON between a process and the one that started it. When the other process ends, for
+//! any reason, its end of the pipe closes.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write, stdin};
+use std::process;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,23 +12,25 @@ use serde::de::DeserializeOwned;
 
 use crate::cores::processor_time;
 use crate::error::Error;
-use crate::plan::{Answer, Place, Plan};
-use crate::session::Control;
+use crate::plan::{Answer, Plan, SideInfo};
+use crate::session::PlanChannel;
 use crate::watch::Watch;
 
-use super::ANSWER;
+use super::ANSWER_TIMEOUT;
 
-/// Signals are looked at so often while nothing comes.
-const LOOK: Duration = Duration::from_millis(20);
+/// Every loop checks the watch. If one does not, a process whose parent is gone ends after this time.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often signals are checked while nothing arrives.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Lines of `T`, as they come in; read by a thread of its own, which sleeps.
+/// Lines of `T` as they arrive. A thread of its own reads them, and sleeps in between.
 #[derive(Debug)]
 pub(crate) struct Lines<T> {
     lines: Receiver<Result<T, serde_json::Error>>,
 }
 
 impl<T: DeserializeOwned + Send + 'static> Lines<T> {
-    /// Read from here; `closed` is called when nothing comes any more.
+    /// Read from here; `closed` is called at the end of the input.
     pub(crate) fn read(from: impl Read + Send + 'static, closed: impl FnOnce() + Send + 'static) -> Lines<T> {
         let (send, lines) = channel();
         thread::spawn(move || {
@@ -42,27 +44,37 @@ impl<T: DeserializeOwned + Send + 'static> Lines<T> {
         Lines { lines }
     }
 
-    /// The next line, if one comes within so short a time.
+    /// Read from standard input. When the parent process closes it, `watch` says so, and this process ends.
+    pub(crate) fn from_parent(watch: &Watch) -> Lines<T> {
+        let watch = watch.clone();
+        Lines::read(stdin(), move || {
+            watch.peer_is_gone();
+            thread::sleep(EXIT_TIMEOUT);
+            process::exit(1);
+        })
+    }
+
+    /// The next line, if it arrives within this time.
     ///
     /// # Errors
-    /// A reason to stop; the other side is gone; or it is no line of ours.
+    /// A reason to stop; the other side is gone; or the line cannot be parsed.
     pub(crate) fn poll(&self, within: Duration, watch: &Watch) -> Result<Option<T>, Error> {
         watch.check()?;
         match self.lines.recv_timeout(within) {
             Ok(line) => line.map(Some).map_err(|e| Error::Refused(format!("not understood: {e}"))),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(gone()),
+            Err(RecvTimeoutError::Disconnected) => Err(Error::gone()),
         }
     }
 
-    /// The next line within `patience`; `None` when the other side is gone.
+    /// The next line within `patience`; `None` if the other side is gone.
     ///
     /// # Errors
-    /// A reason to stop; [`Error::Refused`] where it is no line of ours, or none came.
+    /// A reason to stop; [`Error::Refused`] if the line cannot be parsed, or none arrived.
     pub(crate) fn next(&self, patience: Duration, watch: &Watch) -> Result<Option<T>, Error> {
         let start = Instant::now();
         loop {
-            match self.lines.recv_timeout(LOOK) {
+            match self.lines.recv_timeout(CHECK_INTERVAL) {
                 Ok(line) => return line.map(Some).map_err(|e| Error::Refused(format!("not understood: {e}"))),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => watch.check()?,
@@ -77,31 +89,27 @@ impl<T: DeserializeOwned + Send + 'static> Lines<T> {
 /// Write one line.
 pub(crate) fn write_line(to: &mut dyn Write, what: &impl Serialize) -> Result<(), Error> {
     let line = serde_json::to_string(what).map_err(|e| Error::Refused(e.to_string()))?;
-    writeln!(to, "{line}").and_then(|()| to.flush()).map_err(|_| gone())
+    writeln!(to, "{line}").and_then(|()| to.flush()).map_err(|_| Error::gone())
 }
 
-fn gone() -> Error {
-    Error::PeerGone("it was killed, or failed as it says above".to_owned())
-}
-
-/// The near side's end.
+/// The near side's end of the pipe.
 pub(crate) struct Pipe<W> {
     /// To the far side.
     pub(crate) to: W,
     /// From it.
     pub(crate) from: Lines<Answer>,
-    /// The far side's process, where its processor time is to be known.
+    /// The far side's process, if its processor time is to be measured.
     pub(crate) far: Option<u32>,
 }
 
-impl<W: Write> Control for Pipe<W> {
-    fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<Place, Error> {
+impl<W: Write> PlanChannel for Pipe<W> {
+    fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<SideInfo, Error> {
         write_line(&mut self.to, plan)?;
-        self.from.next(ANSWER, watch)?.ok_or_else(gone)?.into_place()
+        self.from.next(ANSWER_TIMEOUT, watch)?.ok_or_else(Error::gone)?.into_place()
     }
 
     fn worked(&self) -> Option<Duration> {
-        Some(processor_time(std::process::id())? + processor_time(self.far?)?)
+        Some(processor_time(process::id())? + processor_time(self.far?)?)
     }
 }
 
@@ -125,14 +133,14 @@ mod tests {
         let closed = watch.clone();
         let lines: Lines<Answer> = Lines::read(from, move || closed.peer_is_gone());
         write_line(&mut to, &Answer::Refused("no".to_owned())).unwrap();
-        assert_eq!(lines.next(ANSWER, &watch).unwrap(), Some(Answer::Refused("no".to_owned())));
+        assert_eq!(lines.next(ANSWER_TIMEOUT, &watch).unwrap(), Some(Answer::Refused("no".to_owned())));
 
         writeln!(to, "{{}}").unwrap();
-        assert!(refused(lines.next(ANSWER, &watch)).starts_with("not understood"));
-        assert_eq!(refused(lines.next(LOOK, &watch)), "no answer within 0 s");
+        assert!(refused(lines.next(ANSWER_TIMEOUT, &watch)).starts_with("not understood"));
+        assert_eq!(refused(lines.next(CHECK_INTERVAL, &watch)), "no answer within 0 s");
 
         drop(to);
-        assert_eq!(lines.next(ANSWER, &Watch::default()).unwrap(), None);
+        assert_eq!(lines.next(ANSWER_TIMEOUT, &Watch::default()).unwrap(), None);
         while watch.check().is_ok() {
             thread::yield_now();
         }

@@ -1,74 +1,73 @@
-//! Two sides for a command that opens transports itself: where each is, and what its transport is called.
+//! Two sides, for a command that opens transports itself: their hosts, and the names of their transports.
 
 use am_afxdp::Options;
 use am_transport::faulty::{Faults, Faulty};
 use am_transport::{Name, NameError, Transport};
 
+use crate::driver::Driver;
 use crate::error::Error;
 use crate::link::once_free;
 use crate::named::{self, NamedLink, STAGE};
-use crate::plan::How;
-use crate::session::Placed;
-use crate::side::Side;
-use crate::via::Via;
+use crate::plan::{DriverOptions, Side};
+use crate::session::LocatedLink;
 use crate::watch::Watch;
 
-use super::joined::{Ends, Joint};
+use super::processes::{LocalTransport, TransportPair};
 use super::veth::{INTERFACE, Pair, check_mtu};
 
-/// What the name of an interface begins with.
+/// How the name of an interface begins.
 const XDP: &str = "xdp:";
 
-/// Two sides, joined as long as this lives. Whatever is opened on the near one first is there for the other.
+/// Two sides, joined as long as this lives. The transport that is opened first is ready for the second.
 pub(crate) struct Sides {
-    /// What a frame carries.
+    /// The payload of a frame.
     pub(crate) mtu: u32,
-    ends: Ends,
-    /// Each on a host of its own; otherwise both are here.
+    ends: TransportPair,
+    /// Present if each side has its own host.
     pair: Option<Pair>,
 }
 
 impl Sides {
-    /// On hosts of their own, with a cable between them.
+    /// Two hosts, with a cable between them.
     ///
     /// # Errors
-    /// No node goes over a cable with this MTU, or what is missing.
+    /// The cable cannot carry a node with this MTU, or something is missing.
     pub(crate) fn cabled(mtu: u32) -> Result<Sides, Error> {
-        check_mtu(mtu, &[Via::Am])?;
+        check_mtu(mtu, &[Driver::Am])?;
         let names = [(); 2].map(|()| format!("{XDP}{INTERFACE}"));
-        Ok(Sides { mtu, ends: Ends::of(names), pair: Some(Pair::new(mtu)?) })
+        Ok(Sides { mtu, ends: TransportPair::of(names), pair: Some(Pair::new(mtu)?) })
     }
 
-    /// Two processes, or threads, that this joins.
+    /// Two processes or threads, joined by this transport.
     ///
     /// # Errors
-    /// As [`Joint::ends`].
-    pub(crate) fn joined(joint: Joint, mtu: Option<u32>) -> Result<Sides, Error> {
-        let mtu = mtu.unwrap_or(joint.mtu());
-        Ok(Sides { mtu, ends: joint.ends(Some(mtu))?, pair: None })
+    /// As [`LocalTransport::ends`].
+    pub(crate) fn joined(local_transport: LocalTransport, mtu: Option<u32>) -> Result<Sides, Error> {
+        let mtu = mtu.unwrap_or(local_transport.mtu());
+        Ok(Sides { mtu, ends: local_transport.ends(Some(mtu))?, pair: None })
     }
 
     /// On a simulated network.
     ///
     /// # Errors
-    /// The name is of none.
+    /// The name is not that of a simulated network.
     pub(crate) fn simulated(on: &str) -> Result<Sides, Error> {
         let near = NamedLink::new(Side::Near, "alpha", on, None)?;
         let mtu = near.here()?.mtu.unwrap_or_default();
-        Ok(Sides { mtu, ends: Ends::of([(); 2].map(|()| on.to_owned())), pair: None })
+        Ok(Sides { mtu, ends: TransportPair::of([(); 2].map(|()| on.to_owned())), pair: None })
     }
 
-    /// The transport of a side, by the name that it has when it is opened for the nth time.
+    /// The transport of a side, as named when it is opened for the nth time.
     pub(crate) fn on(&self, side: Side, nth: usize) -> String {
         self.ends.names[side as usize].replace(STAGE, &nth.to_string())
     }
 
-    /// Whether there are XDP programs between them.
+    /// Whether XDP programs are between them.
     pub(crate) fn have_programs(&self) -> bool {
         self.ends.names[0].starts_with(XDP)
     }
 
-    /// Run where that side is.
+    /// Run `work` on the host of that side.
     ///
     /// # Errors
     /// Its host cannot be entered.
@@ -80,22 +79,22 @@ impl Sides {
     }
 }
 
-/// Frames that are lost on purpose.
+/// The frames to lose on purpose.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Losses {
-    /// So many of a million,
+    /// How many of a million.
     pub(crate) per_million: u32,
-    /// by this seed, but for those that the kernel draws.
+    /// The seed, unless the kernel draws.
     pub(crate) seed: u64,
 }
 
-/// The transport of this name; and where its XDP program runs, if it has one, which then loses what is to be lost.
+/// Open the transport of this name. If it has an XDP program, that loses the frames, and its place is returned.
 ///
 /// # Errors
-/// What is in the way.
+/// Why it cannot be opened.
 pub(crate) fn open(
     on: &str,
-    how: How,
+    how: DriverOptions,
     losses: Losses,
     watch: &Watch,
 ) -> Result<(Box<dyn Transport>, Option<&'static str>), Error> {

@@ -1,41 +1,42 @@
-//! Both hosts in this process: two threads, each pinned to its core.
+//! Both hosts are threads of this process, each pinned to its core.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use crate::cores::pin;
+use crate::cores::{Cores, pin};
 use crate::error::Error;
-use crate::plan::{Place, Plan};
+use crate::named::NamedLink;
+use crate::plan::{Plan, Side, SideInfo};
 use crate::progress::Progress;
 use crate::serve::follow;
-use crate::session::{Control, Link, Order, Session, run};
+use crate::session::{Link, LocatedLink, Order, PlanChannel, Session, run};
 use crate::watch::Watch;
 
-/// Measure between the near side, on this thread, and the far one, on another.
+/// Measure between the near side on this thread, and the far side on another.
 ///
 /// # Errors
-/// Whatever ended the session early.
+/// The reason for an early end of the session.
 pub(crate) fn measure(
     order: &Order,
-    (here, mut link): (Place, impl Link),
-    (there, mut far): (Place, impl Link + Send),
+    (here, mut link): (SideInfo, impl Link),
+    (there, mut far): (SideInfo, impl Link + Send),
     progress: &Progress,
     watch: &Watch,
 ) -> Result<Session, Error> {
     let (plans, asked) = channel();
-    // The far side is told when the near side is gone, and not when it is itself.
+    // The far side learns that the near side is gone, and not that it is gone itself.
     let far_watch = watch.of_another_peer();
     let core = there.core;
     thread::scope(|scope| {
         let far = scope.spawn(|| serve(asked, core, &mut far, &far_watch).inspect_err(|_| watch.peer_is_gone()));
-        let mut control = Hand { plans, there };
+        let mut control = PlanHandover { plans, there };
         let near = pin(here.core).and_then(|_| run(order, &here, &mut control, &mut link, progress, watch));
-        // Whoever waits for something of it waits no longer.
+        // The far side no longer waits for anything.
         drop((control, link));
         far_watch.peer_is_gone();
         let far = far.join().unwrap_or_else(|_| Err(lost("its thread panicked")));
         match (near, far) {
-            // What went wrong over there is why it is gone.
+            // The far side's error is the cause.
             (Err(Error::Lost(_) | Error::PeerGone(_)), Err(why)) => Err(why),
             (Ok(Session { end: Err(Error::Lost(_) | Error::PeerGone(_)), all, cores, mtu }), Err(why)) => {
                 Ok(Session { all, cores, mtu, end: Err(why) })
@@ -45,7 +46,7 @@ pub(crate) fn measure(
     })
 }
 
-/// What the side that is gone did.
+/// The error of a side that is gone.
 pub(super) fn lost(why: &str) -> Error {
     Error::PeerGone(why.to_owned())
 }
@@ -58,15 +59,31 @@ fn serve(plans: Receiver<Plan>, core: Option<usize>, link: &mut dyn Link, watch:
     Ok(())
 }
 
-/// Hands over the plan, which nobody here can refuse.
-struct Hand {
+/// Hands plans to the other thread, which cannot refuse.
+struct PlanHandover {
     plans: Sender<Plan>,
-    there: Place,
+    there: SideInfo,
 }
 
-impl Control for Hand {
-    fn ask(&mut self, plan: &Plan, _: &Watch) -> Result<Place, Error> {
+impl PlanChannel for PlanHandover {
+    fn ask(&mut self, plan: &Plan, _: &Watch) -> Result<SideInfo, Error> {
         self.plans.send(plan.clone()).map_err(|_| lost("its thread has ended"))?;
         Ok(self.there.clone())
     }
+}
+
+/// Measure between two threads, on the network of this name.
+///
+/// # Errors
+/// There is no such network, or the session ended early.
+pub(crate) fn simulated(
+    order: &Order,
+    on: &str,
+    cores: Cores,
+    progress: &Progress,
+    watch: &Watch,
+) -> Result<Session, Error> {
+    let near = NamedLink::new(Side::Near, "alpha", on, cores.near)?;
+    let far = NamedLink::new(Side::Far, "beta", on, cores.far)?;
+    measure(order, (near.here()?, near), (far.here()?, far), progress, watch)
 }

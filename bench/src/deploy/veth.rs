@@ -1,4 +1,4 @@
-//! Both hosts on this machine: two network namespaces and a cable.
+//! Both hosts are on this machine: two network namespaces and a cable.
 //!
 //! ```text
 //!   near: a thread of this process       far: a process of its own
@@ -8,39 +8,39 @@
 //!                 └── plan: standard input ────────────┘  its end ends the far side
 //! ```
 //!
-//! Nothing has a name on this machine and everything hangs on open files and
-//! processes of ours, so that nothing is left however either side ends.
+//! Namespaces and cable have no names on this machine. They live as long as open files and processes of this program,
+//! so nothing is left when either side ends.
 
 use am_afxdp::Interface;
 use am_netns::{Host, VethOptions, veth};
 
 use crate::cores::{Cores, pin};
+use crate::driver::Driver;
 use crate::error::Error;
 use crate::link::InterfaceLink;
 use crate::named::NamedLink;
+use crate::plan::Side;
 use crate::progress::Progress;
 use crate::session::{Order, Session};
-use crate::side::Side;
-use crate::via::Via;
 use crate::watch::Watch;
 
 use super::child::Far;
 
-/// Both ends of the cable are called so.
+/// The name of both ends of the cable.
 pub(crate) const INTERFACE: &str = "am0";
 pub(crate) const ADDRESSES: (&str, &str) = ("10.77.0.1/24", "10.77.0.2/24");
-/// The smallest that a veth takes; AF_XDP carries as large a one as a veth takes.
-const LEAST_OF_A_VETH: u32 = 68;
+/// The smallest MTU of a veth. AF_XDP carries the largest.
+const MIN_VETH_MTU: u32 = 68;
 
 /// Two hosts and the cable between them, as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Pair {
-    /// The near side's and the far side's.
+    /// The near side's, and the far side's.
     pub(crate) hosts: [Host; 2],
 }
 
 impl Pair {
-    /// Make them.
+    /// Make hosts and cable.
     ///
     /// # Errors
     /// What is missing.
@@ -54,7 +54,7 @@ impl Pair {
     /// Start the far side and measure.
     ///
     /// # Errors
-    /// Whatever ended the session early.
+    /// The reason for an early end of the session.
     pub(crate) fn measure(
         &self,
         order: &Order,
@@ -67,10 +67,10 @@ impl Pair {
         alpha.enter(|| near(order, cores, far, progress, watch))?
     }
 
-    /// The same over these transports, of the near and the far side.
+    /// Start the far side and measure, over these transports of the near and the far side.
     ///
     /// # Errors
-    /// Whatever ended the session early.
+    /// The reason for an early end of the session.
     pub(crate) fn measure_over(
         &self,
         [here, there]: &[String; 2],
@@ -92,7 +92,7 @@ impl Pair {
 /// Make hosts and cable, start the far side, measure, remove everything.
 ///
 /// # Errors
-/// What is missing, or whatever ended the session early.
+/// What is missing, or the reason for an early end of the session.
 pub(crate) fn measure(
     order: &Order,
     mtu: u32,
@@ -100,34 +100,34 @@ pub(crate) fn measure(
     progress: &Progress,
     watch: &Watch,
 ) -> Result<Session, Error> {
-    check_mtu(mtu, &order.vias)?;
+    check_mtu(mtu, &order.drivers)?;
     Pair::new(mtu)?.measure(order, cores, progress, watch)
 }
 
-/// Its errors would speak of an interface that nobody else can reach.
-pub(crate) fn check_mtu(mtu: u32, vias: &[Via]) -> Result<(), Error> {
-    let most = most(vias);
-    let least = if vias.contains(&Via::Am) { super::LEAST_MTU } else { LEAST_OF_A_VETH };
+/// Check the MTU here: later errors would name an interface that the user cannot reach.
+pub(crate) fn check_mtu(mtu: u32, drivers: &[Driver]) -> Result<(), Error> {
+    let most = most(drivers);
+    let least = if drivers.contains(&Driver::Am) { super::MIN_MTU } else { MIN_VETH_MTU };
     if (least..=most).contains(&mtu) {
         return Ok(());
     }
-    Err(Error::Usage(format!("--mtu {mtu} does not go: from {least} to {most} for what is to be measured")))
+    Err(Error::Usage(format!("--mtu {mtu} is out of range: from {least} to {most} for these drivers")))
 }
 
-fn most(vias: &[Via]) -> u32 {
-    // The rows of the ablation write into a frame as one piece, wherever it is.
-    let is_row = |via: &Via| matches!(via, Via::Row(_)) && !via.is_kernel();
-    if vias.iter().any(is_row) { am_afxdp::ONE_CHUNK_MTU } else { am_afxdp::MOST_MTU }
+fn most(drivers: &[Driver]) -> u32 {
+    // The rows of the ablation write each frame in one piece.
+    let is_row = |driver: &Driver| matches!(driver, Driver::Row(_)) && !driver.is_kernel();
+    if drivers.iter().any(is_row) { am_afxdp::ONE_CHUNK_MTU } else { am_afxdp::MOST_MTU }
 }
 
-/// The same for an interface that has the MTU it has.
-pub(super) fn check_interface(interface: &Interface, vias: &[Via]) -> Result<(), Error> {
-    let (Interface { name, mtu, .. }, most) = (interface, most(vias));
+/// Check an interface whose MTU is fixed.
+pub(super) fn check_interface(interface: &Interface, drivers: &[Driver]) -> Result<(), Error> {
+    let (Interface { name, mtu, .. }, most) = (interface, most(drivers));
     if *mtu <= most {
         return Ok(());
     }
     Err(Error::Usage(format!(
-        "the MTU of {name} is {mtu}, and what is to be measured has at most {most}: `ip link set dev {name} mtu {most}`, and the \
+        "the MTU of {name} is {mtu}, and these drivers allow at most {most}: run `ip link set dev {name} mtu {most}`, and the \
          same on the other machine"
     )))
 }
@@ -140,20 +140,20 @@ fn near(order: &Order, cores: Cores, far: Far, progress: &Progress, watch: &Watc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ablation::row::Row;
+    use crate::ablation::Row;
 
     #[test]
     fn an_mtu_that_does_not_go_is_refused_with_one_that_does() {
-        assert!(check_mtu(1500, &[Via::Am, Via::Udp]).is_ok());
-        assert!(check_mtu(65000, &[Via::Am, Via::Raw, Via::Udp]).is_ok());
-        assert!(check_mtu(68, &[Via::Raw, Via::Udp]).is_ok() && check_mtu(140, &[Via::Am]).is_ok());
-        for (mtu, via, goes) in [
-            (67, Via::Raw, "from 68 to 65535"),
-            (68, Via::Am, "from 140 to 65535"),
-            (65536, Via::Am, "from 140 to 65535"),
-            (9000, Via::Row(Row::Hybrid), "from 68 to 3826"),
+        assert!(check_mtu(1500, &[Driver::Am, Driver::Udp]).is_ok());
+        assert!(check_mtu(65000, &[Driver::Am, Driver::Raw, Driver::Udp]).is_ok());
+        assert!(check_mtu(68, &[Driver::Raw, Driver::Udp]).is_ok() && check_mtu(140, &[Driver::Am]).is_ok());
+        for (mtu, driver, goes) in [
+            (67, Driver::Raw, "from 68 to 65535"),
+            (68, Driver::Am, "from 140 to 65535"),
+            (65536, Driver::Am, "from 140 to 65535"),
+            (9000, Driver::Row(Row::Hybrid), "from 68 to 3826"),
         ] {
-            let error = check_mtu(mtu, &[via]).unwrap_err();
+            let error = check_mtu(mtu, &[driver]).unwrap_err();
             assert!(error.to_string().contains(goes), "{error}");
             assert_eq!(error.exit_code(), 2);
         }

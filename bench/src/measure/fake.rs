@@ -1,51 +1,51 @@
-//! A wire in memory that loses and delays, for the tests of the loops above.
+//! A wire in memory that loses and delays messages, for the tests of the measurement loops.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Arrived, Note, Patience, Port, end, far};
+use super::{Arrived, Channel, ControlMessage, Timeouts, end, far};
+use crate::driver::Driver;
 use crate::error::Error;
-use crate::via::Via;
 use crate::watch::Watch;
 
 /// Long enough for a busy machine.
-pub(crate) const PATIENCE: Patience = Patience { open: Duration::from_secs(20), silence: Duration::from_secs(10) };
+pub(crate) const TIMEOUTS: Timeouts = Timeouts { open: Duration::from_secs(20), silence: Duration::from_secs(10) };
 
-/// For tests of silence.
-pub(crate) const IMPATIENCE: Patience =
-    Patience { open: Duration::from_millis(50), silence: Duration::from_millis(20) };
+/// For tests of a silent peer.
+pub(crate) const SHORT_TIMEOUTS: Timeouts =
+    Timeouts { open: Duration::from_millis(50), silence: Duration::from_millis(20) };
 
-/// Of a fake port.
+/// The window of a fake channel.
 pub(crate) const WINDOW: u64 = 64;
 
-/// What the wire does to what is sent on it.
+/// The faults of the wire.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Faults {
-    /// Each message takes so long.
+    /// The delay of each message.
     pub(crate) delay: Duration,
-    /// Every so manieth data message is lost; 0: none is.
+    /// Every nth data message is lost; 0: none.
     pub(crate) lose_data: u64,
-    /// Every so manieth data message comes later than what is sent after it, as
-    /// if it were sent again, on a wire with credits instead of a window; 0: none does.
+    /// Every nth data message arrives after later ones, as if it were sent again, on a wire with credits instead of a
+    /// window; 0: none.
     pub(crate) late_data: u64,
-    /// Every so manieth data message arrives a byte short; 0: none does.
+    /// Every nth data message arrives a byte short; 0: none.
     pub(crate) cut_data: u64,
-    /// Every so manieth note is lost; 0: none is.
-    pub(crate) lose_notes: u64,
+    /// Every nth control message is lost; 0: none.
+    pub(crate) lose_controls: u64,
 }
 
-/// So much later, if it is.
-const LATER: Duration = Duration::from_millis(5);
+/// The delay of a late message.
+const LATE_BY: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Copy, Debug)]
 enum Item {
     Data(usize),
-    Note(Note),
+    ControlMessage(ControlMessage),
 }
 
-/// One direction: with each item the time before which it is not there.
+/// One direction: each item with its time of arrival.
 type Queue = Arc<Mutex<VecDeque<(Instant, Item)>>>;
 
 /// One end of the wire.
@@ -57,12 +57,12 @@ pub(crate) struct Fake {
     size: usize,
     echo: bool,
     data: u64,
-    notes: u64,
-    /// Data of this end that was lost, that came short, and that came late.
+    controls: u64,
+    /// Data messages of this end that were lost, cut, and late.
     pub(crate) lost: u64,
     pub(crate) cut: u64,
     pub(crate) late: u64,
-    /// The most data that was in the queue to the other side.
+    /// The largest number of data messages in the queue to the other side.
     pub(crate) most_on_the_way: u64,
 }
 
@@ -76,7 +76,7 @@ impl Fake {
             size: 0,
             echo: false,
             data: 0,
-            notes: 0,
+            controls: 0,
             lost: 0,
             cut: 0,
             late: 0,
@@ -91,7 +91,7 @@ impl Fake {
         self.most_on_the_way = self.most_on_the_way.max(data as u64);
     }
 
-    /// One data message; `false` where it would take a credit that is not there.
+    /// Send one data message; `false` without a credit.
     fn data(&mut self) -> bool {
         let Faults { lose_data, late_data, cut_data, delay, .. } = self.faults;
         if late_data > 0 && self.out.lock().unwrap().len() as u64 >= WINDOW {
@@ -105,7 +105,7 @@ impl Fake {
             self.lost += 1;
         } else if is_nth(self.data, late_data) {
             self.late += 1;
-            self.put(data, delay + LATER);
+            self.put(data, delay + LATE_BY);
         } else {
             self.put(data, delay);
         }
@@ -123,7 +123,7 @@ fn is_nth(count: u64, every: u64) -> bool {
     every > 0 && count.is_multiple_of(every)
 }
 
-impl Port for Fake {
+impl Channel for Fake {
     fn mode(&self) -> &str {
         "fake"
     }
@@ -150,8 +150,8 @@ impl Port for Fake {
         while arrived.messages < budget as u64 {
             match self.take() {
                 None => break,
-                Some(Item::Note(note)) => {
-                    arrived.note = Some(note);
+                Some(Item::ControlMessage(control)) => {
+                    arrived.control = Some(control);
                     break;
                 }
                 Some(Item::Data(size)) => {
@@ -167,10 +167,10 @@ impl Port for Fake {
         Ok(arrived)
     }
 
-    fn tell(&mut self, note: Note) -> Result<(), Error> {
-        self.notes += 1;
-        if !is_nth(self.notes, self.faults.lose_notes) {
-            self.put(Item::Note(note), self.faults.delay);
+    fn send_control(&mut self, control: ControlMessage) -> Result<(), Error> {
+        self.controls += 1;
+        if !is_nth(self.controls, self.faults.lose_controls) {
+            self.put(Item::ControlMessage(control), self.faults.delay);
         }
         Ok(())
     }
@@ -180,30 +180,30 @@ impl Port for Fake {
     }
 }
 
-/// Run the near side against the true far side, across a faulty wire.
+/// Run the near side against the real far side, across a faulty wire.
 pub(crate) fn across<T>(faults: Faults, near: impl FnOnce(&mut Fake) -> Result<T, Error>) -> Result<T, Error> {
-    let near = |port: &mut Fake| {
-        let result = near(port)?;
-        end(port, Via::Raw, PATIENCE, &Watch::default()).map(|()| result)
+    let near = |channel: &mut Fake| {
+        let result = near(channel)?;
+        end(channel, Driver::Raw, TIMEOUTS, &Watch::default()).map(|()| result)
     };
     let (result, far) = both(faults, near);
     result.and_then(|result| far.map(|()| result))
 }
 
-/// The same, with how the far side ended. It is not waited for where the near side failed.
+/// As `across`, with the far side's result. A near side that failed does not wait for the far side.
 pub(crate) fn both<T>(
     faults: Faults,
     near: impl FnOnce(&mut Fake) -> Result<T, Error>,
 ) -> (Result<T, Error>, Result<(), Error>) {
     let (there, back) = (Queue::default(), Queue::default());
     let mut far = Fake::new(&back, &there, faults);
-    let far = thread::spawn(move || far::serve(&mut far, Via::Raw, PATIENCE, &Watch::default()));
+    let far = thread::spawn(move || far::serve(&mut far, Driver::Raw, TIMEOUTS, &Watch::default()));
     let result = near(&mut Fake::new(&there, &back, faults));
     let far = if result.is_ok() { far.join().unwrap() } else { Ok(()) };
     (result, far)
 }
 
-/// A port that nobody answers.
+/// An end without a peer.
 pub(crate) fn alone() -> Fake {
     Fake::new(&Queue::default(), &Queue::default(), Faults::default())
 }

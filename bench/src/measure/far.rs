@@ -1,148 +1,158 @@
-//! The far side: does what it is told, until it is told that it is over.
+//! The far side: carries out the near side's control messages.
 
 use std::time::{Duration, Instant};
 
+use crate::driver::Driver;
 use crate::error::Error;
 use crate::plan::Bench;
-use crate::via::Via;
 use crate::watch::Watch;
 
-use super::steps::{STAY, prepare};
-use super::{Arrived, BATCH, Note, Pace, Patience, Port, Step};
+use super::steps::{CONFIRM_TIME, prepare};
+use super::{Arrived, BATCH, Channel, ControlMessage, SpinWait, Step, Timeouts};
 
-/// Answer on one via until the near side says that no more comes.
+/// Serve one driver until the near side ends the stage.
 ///
 /// # Errors
-/// [`Error::GivenUp`] where it says that it leaves; it is lost; or the via cannot be used any more.
-pub(crate) fn serve(port: &mut dyn Port, via: Via, patience: Patience, watch: &Watch) -> Result<(), Error> {
-    let mut far = Far { port, via, patience, watch, done: 0, last: Note::Ended };
+/// [`Error::GivenUp`] if the near side leaves early; the near side is lost; or the driver fails.
+pub(crate) fn serve(channel: &mut dyn Channel, driver: Driver, timeouts: Timeouts, watch: &Watch) -> Result<(), Error> {
+    let mut far = Far { channel, driver, timeouts, watch, done: 0, last: ControlMessage::Ended };
     let end = far.follow();
     match end {
-        Ok(()) => far.farewell(),
-        Err(Error::GivenUp) => far.farewell().and(end),
+        Ok(()) => far.confirm_end(),
+        Err(Error::GivenUp) => far.confirm_end().and(end),
         lost => lost,
     }
 }
 
 struct Far<'a> {
-    port: &'a mut dyn Port,
-    via: Via,
-    patience: Patience,
+    channel: &'a mut dyn Channel,
+    driver: Driver,
+    timeouts: Timeouts,
     watch: &'a Watch,
     /// The last step that is over.
     done: u32,
-    /// What was said last, in case it was not heard.
-    last: Note,
+    /// The last control message, in case it was lost.
+    last: ControlMessage,
 }
 
 impl<'a> Far<'a> {
-    /// One step after the other.
+    /// Carry out one step after the other.
     fn follow(&mut self) -> Result<(), Error> {
-        let mut limit = self.patience.open;
+        let mut limit = self.timeouts.open;
         while let Some(step) = self.next(limit)? {
-            prepare(self.port, step)?;
-            self.port.lose(step.loss);
-            self.port.tell(Note::Ready { step: step.number })?;
+            prepare(self.channel, step)?;
+            self.channel.lose(step.loss);
+            self.channel.send_control(ControlMessage::Ready { step: step.number })?;
             let Arrived { messages, wrong, .. } = match step.bench {
                 Bench::Latency | Bench::Volley => self.echo(step)?,
                 Bench::Bandwidth | Bench::Rate | Bench::Bulk => self.count(step)?,
             };
             self.done = step.number;
-            self.last = Note::Stopped { step: step.number, messages, wrong };
-            self.port.tell(self.last)?;
-            limit = self.patience.silence;
+            self.last = ControlMessage::Stopped { step: step.number, messages, wrong };
+            self.channel.send_control(self.last)?;
+            limit = self.timeouts.silence;
         }
         Ok(())
     }
 
-    /// What has come; that the near side leaves ends whatever this side was at.
+    /// Receive. If the near side leaves, any step ends.
     #[inline]
-    fn hear(&mut self) -> Result<Arrived, Error> {
-        match self.port.receive(BATCH)? {
-            Arrived { note: Some(Note::GiveUp), .. } => Err(Error::GivenUp),
+    fn receive(&mut self) -> Result<Arrived, Error> {
+        match self.channel.receive(BATCH)? {
+            Arrived { control: Some(ControlMessage::GiveUp), .. } => Err(Error::GivenUp),
             arrived => Ok(arrived),
         }
     }
 
-    fn pace(&self, doing: &'static str, limit: Duration) -> Pace<'a> {
-        Pace::new(self.watch, self.via, doing, limit)
+    fn wait(&self, doing: &'static str, limit: Duration) -> SpinWait<'a> {
+        SpinWait::new(self.watch, self.driver, doing, limit)
     }
 
-    /// The next step, or `None` where there is no more.
+    /// The next step, or `None` at the end of the stage.
     fn next(&mut self, limit: Duration) -> Result<Option<Step>, Error> {
-        let mut pace = self.pace("waiting for the next measurement", limit);
+        let mut wait = self.wait("waiting for the next measurement", limit);
         loop {
-            match self.hear()?.note {
-                // One of a step that is over was overtaken by what came after it.
-                Some(Note::Hello(step)) if step.number > self.done => return Ok(Some(step)),
-                Some(Note::End) => return Ok(None),
-                Some(Note::Stop { .. }) => self.port.tell(self.last)?,
+            match self.receive()?.control {
+                // A Hello of an earlier step is late.
+                Some(ControlMessage::Hello(step)) if step.number > self.done => return Ok(Some(step)),
+                Some(ControlMessage::End) => return Ok(None),
+                Some(ControlMessage::Stop { .. }) => self.channel.send_control(self.last)?,
                 _ => {}
             }
-            pace.idle()?;
+            wait.idle()?;
         }
     }
 
-    /// Send back everything until the end; returns how much it was.
+    /// Send back everything until the step ends. Returns what arrived.
     fn echo(&mut self, step: Step) -> Result<Arrived, Error> {
-        let mut pace = self.pace("answering", self.patience.silence);
+        let mut wait = self.wait("answering", self.timeouts.silence);
         let mut all = Arrived::default();
-        self.port.echo(true);
+        self.channel.echo(true);
         loop {
-            let arrived = self.hear()?;
+            let arrived = self.receive()?;
             all.add(arrived);
-            match arrived.note {
-                Some(Note::Stop { step: s }) if s == step.number => break,
-                Some(Note::Hello(again)) if again == step => self.port.tell(Note::Ready { step: step.number })?,
-                Some(Note::HowMany { step: s, sent }) if s == step.number => {
-                    self.port.tell(Note::Got { step: s, messages: all.messages, of: Some(sent) })?;
+            match arrived.control {
+                Some(ControlMessage::Stop { step: s }) if s == step.number => break,
+                Some(ControlMessage::Hello(again)) if again == step => {
+                    self.channel.send_control(ControlMessage::Ready { step: step.number })?
+                }
+                Some(ControlMessage::HowMany { step: s, sent }) if s == step.number => {
+                    self.channel.send_control(ControlMessage::Got {
+                        step: s,
+                        messages: all.messages,
+                        of: Some(sent),
+                    })?;
                 }
                 _ => {}
             }
             if arrived.messages > 0 {
-                pace.hearing()?;
+                wait.active()?;
             } else {
-                pace.idle()?;
+                wait.idle()?;
             }
         }
-        self.port.echo(false);
+        self.channel.echo(false);
         Ok(all)
     }
 
-    /// Count everything until the end; returns how much it was in all.
+    /// Count everything until the step ends. Returns what arrived.
     fn count(&mut self, step: Step) -> Result<Arrived, Error> {
-        let mut pace = self.pace("counting", self.patience.silence);
-        let mut tell = self.pace("telling what was counted", Duration::MAX);
-        let mut count = Count::new(step, self.port.window());
+        let mut wait = self.wait("counting", self.timeouts.silence);
+        let mut report = self.wait("telling what was counted", Duration::MAX);
+        let mut count = ReceiveCount::new(step, self.channel.window());
         loop {
-            let arrived = self.hear()?;
+            let arrived = self.receive()?;
             if arrived == Arrived::default() {
-                pace.idle()?;
+                wait.idle()?;
             } else {
-                pace.hearing()?;
+                wait.active()?;
             }
             if arrived.messages > 0
-                && let Some(note) = count.on_data(arrived, Instant::now())
+                && let Some(control) = count.on_data(arrived, Instant::now())
             {
-                self.port.tell(note)?;
+                self.channel.send_control(control)?;
             }
-            match arrived.note {
-                Some(Note::Stop { step: s }) if s == step.number => return Ok(count.all),
-                Some(Note::Hello(again)) if again == step => self.port.tell(Note::Ready { step: step.number })?,
-                Some(Note::HowMany { step: s, sent }) if s == step.number => self.port.tell(count.got(Some(sent)))?,
+            match arrived.control {
+                Some(ControlMessage::Stop { step: s }) if s == step.number => return Ok(count.all),
+                Some(ControlMessage::Hello(again)) if again == step => {
+                    self.channel.send_control(ControlMessage::Ready { step: step.number })?
+                }
+                Some(ControlMessage::HowMany { step: s, sent }) if s == step.number => {
+                    self.channel.send_control(count.got(Some(sent)))?
+                }
                 _ => {}
             }
             if let Some(counted) = count.counted
-                && tell.ask()?
+                && report.ask()?
             {
-                self.port.tell(counted)?;
+                self.channel.send_control(counted)?;
             }
         }
     }
 
-    /// Say that it is understood, and stay a moment in case that was not
-    /// heard. Who has heard it may be gone at once.
-    fn farewell(&mut self) -> Result<(), Error> {
+    /// Confirm the end, and stay a moment in case the confirmation is lost. A near side that received it may be gone at
+    /// once.
+    fn confirm_end(&mut self) -> Result<(), Error> {
         match self.stay() {
             Err(Error::Silent { .. } | Error::PeerGone(_) | Error::Lost(_)) => Ok(()),
             other => other,
@@ -150,41 +160,41 @@ impl<'a> Far<'a> {
     }
 
     fn stay(&mut self) -> Result<(), Error> {
-        self.port.tell(Note::Ended)?;
-        let mut pace = self.pace("leaving", STAY);
+        self.channel.send_control(ControlMessage::Ended)?;
+        let mut wait = self.wait("leaving", CONFIRM_TIME);
         loop {
-            if let Some(Note::End | Note::GiveUp) = self.port.receive(BATCH)?.note {
-                self.port.tell(Note::Ended)?;
+            if let Some(ControlMessage::End | ControlMessage::GiveUp) = self.channel.receive(BATCH)?.control {
+                self.channel.send_control(ControlMessage::Ended)?;
             }
-            pace.idle()?;
+            wait.idle()?;
         }
     }
 }
 
-/// The receiver's count, in all and within the interval that is measured.
+/// The receiver's counts, in all and within the measured interval.
 #[derive(Debug)]
-struct Count {
+struct ReceiveCount {
     step: Step,
-    /// Tell the sender after so many.
+    /// Report to the sender after this many messages.
     every: Option<u64>,
     all: Arrived,
-    told: u64,
+    reported: u64,
     first: Option<Instant>,
-    /// When the interval began, and the totals at that moment.
+    /// When the interval began, and the counts at that time.
     begun: Option<(Instant, Arrived)>,
-    /// Once it is over.
-    counted: Option<Note>,
+    /// Present once the interval is over.
+    counted: Option<ControlMessage>,
 }
 
-impl Count {
+impl ReceiveCount {
     fn new(step: Step, window: Option<u64>) -> Self {
         let every = window.map(|window| (window / 4).max(1));
-        Count { step, every, all: Arrived::default(), told: 0, first: None, begun: None, counted: None }
+        ReceiveCount { step, every, all: Arrived::default(), reported: 0, first: None, begun: None, counted: None }
     }
 
-    /// Data has arrived; returns what the sender must be told for its window.
+    /// Count data. Returns the report that the sender needs for its window.
     #[inline]
-    fn on_data(&mut self, arrived: Arrived, now: Instant) -> Option<Note> {
+    fn on_data(&mut self, arrived: Arrived, now: Instant) -> Option<ControlMessage> {
         self.all.add(arrived);
         let first = *self.first.get_or_insert(now);
         match self.begun {
@@ -194,11 +204,11 @@ impl Count {
             }
             _ => {}
         }
-        (self.all.messages - self.told >= self.every?).then(|| self.got(None))
+        (self.all.messages - self.reported >= self.every?).then(|| self.got(None))
     }
 
-    fn interval(&self, (begin, before): (Instant, Arrived), now: Instant) -> Note {
-        Note::Counted {
+    fn interval(&self, (begin, before): (Instant, Arrived), now: Instant) -> ControlMessage {
+        ControlMessage::Counted {
             step: self.step.number,
             messages: self.all.messages - before.messages,
             bytes: self.all.bytes - before.bytes,
@@ -206,9 +216,9 @@ impl Count {
         }
     }
 
-    fn got(&mut self, of: Option<u64>) -> Note {
-        self.told = self.all.messages;
-        Note::Got { step: self.step.number, messages: self.told, of }
+    fn got(&mut self, of: Option<u64>) -> ControlMessage {
+        self.reported = self.all.messages;
+        ControlMessage::Got { step: self.step.number, messages: self.reported, of }
     }
 }
 
@@ -219,8 +229,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    fn count(window: Option<u64>) -> Count {
-        Count::new(
+    fn count(window: Option<u64>) -> ReceiveCount {
+        ReceiveCount::new(
             Step { number: 1, bench: Bench::Rate, size: 64, loss: Loss::NONE, warm_up: 10 * MS, time: 100 * MS },
             window,
         )
@@ -233,11 +243,11 @@ mod tests {
     #[test]
     fn only_what_comes_within_the_interval_counts() {
         let (mut count, start) = (count(None), Instant::now());
-        // One a millisecond: the first opens the warm-up, the one at 10 ms the interval.
+        // One message a millisecond: the first begins the warm-up, the one at 10 ms the interval.
         for at in 0..=120 {
             count.on_data(data(1), start + at * MS);
         }
-        let expected = Note::Counted { step: 1, messages: 100, bytes: 6400, time: 100 * MS };
+        let expected = ControlMessage::Counted { step: 1, messages: 100, bytes: 6400, time: 100 * MS };
         assert_eq!(count.counted, Some(expected));
         assert_eq!(count.all.messages, 121);
     }
@@ -248,14 +258,14 @@ mod tests {
         for at in [0, 10, 20, 150] {
             count.on_data(data(2), start + at * MS);
         }
-        assert_eq!(count.counted, Some(Note::Counted { step: 1, messages: 4, bytes: 256, time: 140 * MS }));
+        assert_eq!(count.counted, Some(ControlMessage::Counted { step: 1, messages: 4, bytes: 256, time: 140 * MS }));
     }
 
     #[test]
     fn the_sender_is_told_four_times_a_window() {
         let (mut count, now) = (count(Some(16)), Instant::now());
-        let told: Vec<u64> = (1..=16).filter(|_| count.on_data(data(1), now).is_some()).collect();
-        assert_eq!(told, [4, 8, 12, 16]);
-        assert_eq!(count.got(Some(20)), Note::Got { step: 1, messages: 16, of: Some(20) });
+        let reported: Vec<u64> = (1..=16).filter(|_| count.on_data(data(1), now).is_some()).collect();
+        assert_eq!(reported, [4, 8, 12, 16]);
+        assert_eq!(count.got(Some(20)), ControlMessage::Got { step: 1, messages: 16, of: Some(20) });
     }
 }

@@ -4,124 +4,122 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use crate::driver::Driver;
 use crate::error::Error;
-use crate::via::Via;
 use crate::watch::Watch;
 
-use super::{Note, Pace, Patience, Port, Step, start, stop};
+use super::{Channel, ControlMessage, SpinWait, Step, Timeouts, start, stop};
 
-/// Nanoseconds from the reply before to a reply: all that an exchange takes, exact to one part in a thousand, up to 10 s.
+/// Nanoseconds from one reply to the next, with all that an exchange takes; exact to one part in a thousand, up to 10
+/// s.
 pub(crate) type RoundTrips = Histogram<u64>;
 
-/// After so long without a reply, ask whether the request has arrived at all.
-const LATE: Duration = Duration::from_millis(20);
+/// After this time without a reply, ask whether the request has arrived.
+const LATE_REPLY: Duration = Duration::from_millis(20);
 
-/// What was measured.
 #[derive(Clone, Debug)]
 pub(crate) struct Latency {
-    /// Every round trip.
     pub(crate) round_trips: RoundTrips,
-    /// How many had no end.
+    /// Requests without a reply.
     pub(crate) lost: u64,
 }
 
-/// An empty set of round trips.
+/// An empty histogram of round trips.
 pub(crate) fn round_trips() -> RoundTrips {
     RoundTrips::new_with_bounds(1, 10_000_000_000, 3).expect("bounds that hdrhistogram allows")
 }
 
 /// The near side of one measurement.
 pub(crate) fn latency(
-    port: &mut dyn Port,
-    via: Via,
+    channel: &mut dyn Channel,
+    driver: Driver,
     step: Step,
-    patience: Patience,
+    timeouts: Timeouts,
     watch: &Watch,
 ) -> Result<Latency, Error> {
-    start(port, via, step, patience, watch)?;
+    start(channel, driver, step, timeouts, watch)?;
     let mut latency = Latency { round_trips: round_trips(), lost: 0 };
-    let mut table = Table { port, via, step: step.number, patience, watch, served: 0, wrong: 0 };
-    table.play(step.warm_up, |_| {})?;
-    latency.lost = table.play(step.time, |time| latency.round_trips.saturating_record(time.as_nanos() as u64))?;
-    let wrong = table.wrong;
-    stop(port, via, (step, wrong), patience, watch)?;
+    let mut ping_pong = PingPong { channel, driver, step: step.number, timeouts, watch, requests: 0, wrong: 0 };
+    ping_pong.run(step.warm_up, |_| {})?;
+    latency.lost = ping_pong.run(step.time, |time| latency.round_trips.saturating_record(time.as_nanos() as u64))?;
+    let wrong = ping_pong.wrong;
+    stop(channel, driver, (step, wrong), timeouts, watch)?;
     Ok(latency)
 }
 
-/// Where ping-pong is played.
-struct Table<'a> {
-    port: &'a mut dyn Port,
-    via: Via,
+/// One measurement's exchanges.
+struct PingPong<'a> {
+    channel: &'a mut dyn Channel,
+    driver: Driver,
     step: u32,
-    patience: Patience,
+    timeouts: Timeouts,
     watch: &'a Watch,
-    /// Balls so far.
-    served: u64,
-    /// Replies that were not what was sent.
+    /// Requests so far.
+    requests: u64,
+    /// Replies with wrong length or content.
     wrong: u64,
 }
 
-impl Table<'_> {
-    /// Play for so long; returns how many balls were lost.
-    fn play(&mut self, length: Duration, mut each: impl FnMut(Duration)) -> Result<u64, Error> {
+impl PingPong<'_> {
+    /// Exchange messages for this long. Returns how many were lost.
+    fn run(&mut self, length: Duration, mut each: impl FnMut(Duration)) -> Result<u64, Error> {
         let mut lost = 0;
         let begin = Instant::now();
         let mut sent = begin;
         loop {
-            self.serve()?;
-            let back = self.back(sent)?;
+            self.send_request()?;
+            let is_reply = self.await_reply(sent)?;
             let now = Instant::now();
-            match back {
+            match is_reply {
                 true => each(now - sent),
                 false => lost += 1,
             }
             if now - begin >= length {
                 return Ok(lost);
             }
-            // Read once an exchange: the end of one is the start of the next, as in ucx_perftest.
+            // The clock is read once an exchange, as in ucx_perftest: the end of one is the start of the next.
             sent = now;
         }
     }
 
     #[inline]
-    fn serve(&mut self) -> Result<(), Error> {
-        self.served += 1;
-        if self.port.send(1)? == 1 {
+    fn send_request(&mut self) -> Result<(), Error> {
+        self.requests += 1;
+        if self.channel.send(1)? == 1 {
             return Ok(());
         }
-        let mut pace = Pace::new(self.watch, self.via, "sending a request", self.patience.silence);
+        let mut wait = SpinWait::new(self.watch, self.driver, "sending a request", self.timeouts.silence);
         loop {
-            self.port.receive(1)?;
-            if self.port.send(1)? == 1 {
+            self.channel.receive(1)?;
+            if self.channel.send(1)? == 1 {
                 return Ok(());
             }
-            pace.idle()?;
+            wait.idle()?;
         }
     }
 
-    /// Wait for the reply; `false` where it is lost. It is lost for certain
-    /// when the answer to a later question is there before it, for with a window
-    /// notes and data keep their order. A reply taken for lost and then for the next
-    /// one's would make all that follow too early.
+    /// Wait for the reply; `false` if it is lost. With a window, control messages and data keep their order, so the
+    /// reply is lost once the answer to a later question arrives first. To take a late reply for the next one would
+    /// make all later times too short.
     #[inline]
-    fn back(&mut self, sent: Instant) -> Result<bool, Error> {
-        let mut pace = Pace::from(self.watch, self.via, "waiting for a reply", self.patience.silence, sent);
-        let mut next_question = sent + LATE;
+    fn await_reply(&mut self, sent: Instant) -> Result<bool, Error> {
+        let mut wait = SpinWait::from(self.watch, self.driver, "waiting for a reply", self.timeouts.silence, sent);
+        let mut next_question = sent + LATE_REPLY;
         loop {
-            let arrived = self.port.receive(1)?;
+            let arrived = self.channel.receive(1)?;
             if arrived.messages > 0 {
                 self.wrong += arrived.wrong;
                 return Ok(true);
             }
-            if matches!(arrived.note, Some(Note::Got { of, .. }) if of == Some(self.served)) {
+            if matches!(arrived.control, Some(ControlMessage::Got { of, .. }) if of == Some(self.requests)) {
                 return Ok(false);
             }
-            if let Some(now) = pace.idle()?
-                && self.port.window().is_some()
+            if let Some(now) = wait.idle()?
+                && self.channel.window().is_some()
                 && now > next_question
             {
-                self.port.tell(Note::HowMany { step: self.step, sent: self.served })?;
-                next_question = now + LATE;
+                self.channel.send_control(ControlMessage::HowMany { step: self.step, sent: self.requests })?;
+                next_question = now + LATE_REPLY;
             }
         }
     }
@@ -134,15 +132,15 @@ mod tests {
     use crate::loss::Loss;
     use crate::plan::Bench;
 
-    fn measure(port: &mut Fake) -> Result<Latency, Error> {
-        measure_with(port, 1, fake::PATIENCE)
+    fn measure(channel: &mut Fake) -> Result<Latency, Error> {
+        measure_with(channel, 1, fake::TIMEOUTS)
     }
 
-    fn measure_with(port: &mut Fake, number: u32, patience: Patience) -> Result<Latency, Error> {
+    fn measure_with(channel: &mut Fake, number: u32, timeouts: Timeouts) -> Result<Latency, Error> {
         let time = Duration::from_millis(30);
         let step =
             Step { number, bench: Bench::Latency, size: 16, loss: Loss::NONE, warm_up: Duration::from_millis(5), time };
-        latency(port, Via::Raw, step, patience, &Watch::default())
+        latency(channel, Driver::Raw, step, timeouts, &Watch::default())
     }
 
     #[test]
@@ -156,28 +154,27 @@ mod tests {
 
     #[test]
     fn lost_messages_are_counted_and_not_timed() {
-        let faults = Faults { lose_data: 2, lose_notes: 2, ..Faults::default() };
+        let faults = Faults { lose_data: 2, lose_controls: 2, ..Faults::default() };
         let measured = fake::across(faults, measure).unwrap();
         assert!(measured.lost > 0);
     }
 
-    /// Either side's: requests are cut here, replies at the far side.
+    /// Requests are cut here, and replies at the far side.
     #[test]
     fn cut_messages_fail_it_with_their_count() {
         let faults = Faults { cut_data: 2, ..Faults::default() };
         let mut cut = 0;
-        let error = fake::both(faults, |port| measure(port).inspect_err(|_| cut = port.cut)).0.unwrap_err();
+        let error = fake::both(faults, |channel| measure(channel).inspect_err(|_| cut = channel.cut)).0.unwrap_err();
         assert!(matches!(error, Error::Wrong { wrong, .. } if wrong == 2 * cut && cut > 0), "{error}: {cut}");
     }
 
-    /// Replies that are later than the patience for one are neither lost nor
-    /// taken for the next.
+    /// A reply that arrives after the question is neither lost nor taken for the next one.
     #[test]
     fn late_replies_are_late() {
-        let faults = Faults { delay: LATE, ..Faults::default() };
+        let faults = Faults { delay: LATE_REPLY, ..Faults::default() };
         let measured = fake::across(faults, measure).unwrap();
         assert!(
-            measured.round_trips.min() >= 2 * LATE.as_nanos() as u64 * 999 / 1000,
+            measured.round_trips.min() >= 2 * LATE_REPLY.as_nanos() as u64 * 999 / 1000,
             "{}",
             measured.round_trips.min()
         );
@@ -190,16 +187,16 @@ mod tests {
         const BETWEEN: Duration = Duration::from_millis(2);
         let time = Duration::from_millis(20);
         let step = Step { number: 1, bench: Bench::Latency, size: 16, loss: Loss::NONE, warm_up: time, time };
-        let times = fake::across(Faults::default(), |port| {
-            let (via, patience, watch) = (Via::Raw, fake::PATIENCE, Watch::default());
-            start(port, via, step, patience, &watch)?;
+        let times = fake::across(Faults::default(), |channel| {
+            let (driver, timeouts, watch) = (Driver::Raw, fake::TIMEOUTS, Watch::default());
+            start(channel, driver, step, timeouts, &watch)?;
             let mut times = Vec::new();
-            let mut table = Table { port, via, step: 1, patience, watch: &watch, served: 0, wrong: 0 };
-            table.play(time, |time| {
+            let mut ping_pong = PingPong { channel, driver, step: 1, timeouts, watch: &watch, requests: 0, wrong: 0 };
+            ping_pong.run(time, |time| {
                 times.push(time);
                 std::thread::sleep(BETWEEN);
             })?;
-            stop(port, via, (step, 0), patience, &watch)?;
+            stop(channel, driver, (step, 0), timeouts, &watch)?;
             Ok(times)
         });
         let times = times.unwrap();
@@ -208,12 +205,14 @@ mod tests {
 
     #[test]
     fn several_sizes_one_after_the_other() {
-        let all = fake::across(Faults::default(), |port| Ok([measure(port)?, measure_with(port, 2, fake::PATIENCE)?]));
+        let all = fake::across(Faults::default(), |channel| {
+            Ok([measure(channel)?, measure_with(channel, 2, fake::TIMEOUTS)?])
+        });
         assert!(all.unwrap().iter().all(|one| !one.round_trips.is_empty()));
     }
 
     #[test]
     fn silence_is_an_error() {
-        assert!(matches!(measure_with(&mut fake::alone(), 1, fake::IMPATIENCE), Err(Error::Silent { .. })));
+        assert!(matches!(measure_with(&mut fake::alone(), 1, fake::SHORT_TIMEOUTS), Err(Error::Silent { .. })));
     }
 }

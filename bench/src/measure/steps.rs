@@ -1,52 +1,57 @@
-//! The near side's questions around a measurement.
+//! The near side's control messages at the start and the end of a measurement.
 
 use std::time::{Duration, Instant};
 
+use crate::driver::Driver;
 use crate::error::Error;
 use crate::loss::Loss;
 use crate::plan::Bench;
-use crate::via::Via;
 use crate::watch::Watch;
 
-use super::{BATCH, Note, Pace, Patience, Port, Step};
+use super::{BATCH, Channel, ControlMessage, SpinWait, Step, Timeouts};
 
-/// Announce a measurement and wait until the far side is ready for it.
-pub(crate) fn start(port: &mut dyn Port, via: Via, step: Step, patience: Patience, watch: &Watch) -> Result<(), Error> {
-    prepare(port, step)?;
-    port.lose(step.loss);
-    let mut pace = Pace::new(watch, via, "beginning a measurement", patience.open);
-    let ready = Note::Ready { step: step.number };
-    ask(port, &mut pace, Note::Hello(step), |note| (note == ready).then_some(()))
+/// Announce a measurement, and wait until the far side is ready.
+pub(crate) fn start(
+    channel: &mut dyn Channel,
+    driver: Driver,
+    step: Step,
+    timeouts: Timeouts,
+    watch: &Watch,
+) -> Result<(), Error> {
+    prepare(channel, step)?;
+    channel.lose(step.loss);
+    let mut wait = SpinWait::new(watch, driver, "beginning a measurement", timeouts.open);
+    let ready = ControlMessage::Ready { step: step.number };
+    ask(channel, &mut wait, ControlMessage::Hello(step), |control| (control == ready).then_some(()))
 }
 
-/// What is sent from now on is as this measurement has it.
-pub(crate) fn prepare(port: &mut dyn Port, step: Step) -> Result<(), Error> {
+/// Prepare a channel for this measurement.
+pub(crate) fn prepare(channel: &mut dyn Channel, step: Step) -> Result<(), Error> {
     match step.bench {
-        Bench::Bulk => port.transfer(step.size),
-        Bench::Volley => port.volley(step.size),
-        Bench::Latency | Bench::Bandwidth | Bench::Rate => port.prepare(step.size),
+        Bench::Bulk => channel.transfer(step.size),
+        Bench::Volley => channel.volley(step.size),
+        Bench::Latency | Bench::Bandwidth | Bench::Rate => channel.prepare(step.size),
     }
 }
 
-/// Before what is missing may be called lost: wait until all that was sent has
-/// come, or no more does. Where a port loses nothing, what is missing is sent
-/// again, while notes overtake it; elsewhere a moment of silence tells.
+/// Before missing messages may be called lost, wait until all have arrived, or no more do. A channel that loses nothing
+/// sends missing ones again, and control messages overtake them; on other channels a moment without arrivals suffices.
 pub(crate) fn settle(
-    port: &mut dyn Port,
-    via: Via,
+    channel: &mut dyn Channel,
+    driver: Driver,
     (step, sent): (u32, u64),
-    patience: Patience,
+    timeouts: Timeouts,
     watch: &Watch,
 ) -> Result<(), Error> {
-    let mut pace = Pace::new(watch, via, "waiting for the last messages", patience.silence);
-    let enough = if port.window().is_some() { MOMENT } else { patience.silence };
+    let mut wait = SpinWait::new(watch, driver, "waiting for the last messages", timeouts.silence);
+    let enough = if channel.window().is_some() { SETTLE_TIME } else { timeouts.silence };
     let (mut most, mut since) = (0, Instant::now());
     loop {
-        let got = ask(port, &mut pace, Note::HowMany { step, sent }, |note| match note {
-            Note::Got { step: s, messages, .. } if s == step => Some(messages),
+        let got = ask(channel, &mut wait, ControlMessage::HowMany { step, sent }, |control| match control {
+            ControlMessage::Got { step: s, messages, .. } if s == step => Some(messages),
             _ => None,
         })?;
-        pace.hearing()?;
+        wait.active()?;
         let now = Instant::now();
         if got > most {
             (most, since) = (got, now);
@@ -57,75 +62,75 @@ pub(crate) fn settle(
     }
 }
 
-/// What a network that loses has not delivered after so long, it has lost.
-const MOMENT: Duration = Duration::from_millis(20);
+/// After this time, a lossy network has delivered what it will deliver.
+const SETTLE_TIME: Duration = Duration::from_millis(20);
 
-/// End a measurement; returns how many data messages the far side got in all.
+/// End a measurement. Returns how many data messages the far side received in all.
 ///
 /// # Errors
-/// [`Error::Wrong`] where some were not what was sent, there or, so many of them, here.
+/// [`Error::Wrong`] if some were wrong, there or here (`wrong_here`).
 pub(crate) fn stop(
-    port: &mut dyn Port,
-    via: Via,
+    channel: &mut dyn Channel,
+    driver: Driver,
     (step, wrong_here): (Step, u64),
-    patience: Patience,
+    timeouts: Timeouts,
     watch: &Watch,
 ) -> Result<u64, Error> {
-    let mut pace = Pace::new(watch, via, "ending a measurement", patience.silence);
-    let (messages, wrong) = ask(port, &mut pace, Note::Stop { step: step.number }, |note| match note {
-        Note::Stopped { step: s, messages, wrong } if s == step.number => Some((messages, wrong)),
-        _ => None,
-    })?;
+    let mut wait = SpinWait::new(watch, driver, "ending a measurement", timeouts.silence);
+    let (messages, wrong) =
+        ask(channel, &mut wait, ControlMessage::Stop { step: step.number }, |control| match control {
+            ControlMessage::Stopped { step: s, messages, wrong } if s == step.number => Some((messages, wrong)),
+            _ => None,
+        })?;
     match wrong + wrong_here {
         0 => Ok(messages),
-        wrong => Err(Error::Wrong { via, bench: step.bench, size: step.size, wrong }),
+        wrong => Err(Error::Wrong { driver, bench: step.bench, size: step.size, wrong }),
     }
 }
 
-/// End the stage. The far side may have understood and gone already: that it
-/// is not heard any more is no error.
-pub(crate) fn end(port: &mut dyn Port, via: Via, patience: Patience, watch: &Watch) -> Result<(), Error> {
-    port.lose(Loss::NONE);
-    let mut pace = Pace::new(watch, via, "ending a stage", patience.silence);
-    match ask(port, &mut pace, Note::End, |note| (note == Note::Ended).then_some(())) {
+/// End the stage. The far side may have confirmed it and be gone already, so its silence is no error.
+pub(crate) fn end(channel: &mut dyn Channel, driver: Driver, timeouts: Timeouts, watch: &Watch) -> Result<(), Error> {
+    channel.lose(Loss::NONE);
+    let mut wait = SpinWait::new(watch, driver, "ending a stage", timeouts.silence);
+    match ask(channel, &mut wait, ControlMessage::End, |control| (control == ControlMessage::Ended).then_some(())) {
         Err(Error::Silent { .. } | Error::Lost(_)) => Ok(()),
         other => other,
     }
 }
 
-/// Tell the far side that nobody comes any more, so that it need not wait until it misses us.
-/// Whether it has heard is its own affair: what is to be said is why we leave.
-pub(crate) fn give_up(port: &mut dyn Port, via: Via, why: &Error) {
-    let patience = match why {
+/// Tell the far side that the near side leaves, so that it need not wait for a time-out. Whether it receives this does
+/// not matter: the user needs the reason for leaving.
+pub(crate) fn give_up(channel: &mut dyn Channel, driver: Driver, why: &Error) {
+    let timeouts = match why {
         Error::PeerGone(_) => return,
-        // Who wants to leave, or has waited already, waits no longer than it takes to be heard.
-        Error::Interrupted { .. } | Error::Silent { .. } | Error::Lost(_) => SHORT,
-        _ => Patience::default().silence,
+        // If this side was interrupted, or has waited already, allow no more than a delivery takes.
+        Error::Interrupted { .. } | Error::Silent { .. } | Error::Lost(_) => SHORT_TIMEOUT,
+        _ => Timeouts::default().silence,
     };
-    port.lose(Loss::NONE);
-    // The reason to stop is why we are here.
+    channel.lose(Loss::NONE);
+    // The reason to stop brought us here, so it must not end this wait.
     let watch = Watch::default();
-    let mut pace = Pace::new(&watch, via, "leaving", patience);
-    let _ = ask(port, &mut pace, Note::GiveUp, |note| (note == Note::Ended).then_some(()));
+    let mut wait = SpinWait::new(&watch, driver, "leaving", timeouts);
+    let _ = ask(channel, &mut wait, ControlMessage::GiveUp, |control| (control == ControlMessage::Ended).then_some(()));
 }
 
-/// Many questions, and less than a user notices.
-const SHORT: Duration = Duration::from_millis(300);
+/// Enough for many repetitions, and short for a user.
+const SHORT_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// The far side stays so long to repeat its farewell: a few of the near side's questions.
-pub(crate) const STAY: Duration = Duration::from_millis(10);
+/// How long the far side stays to repeat its confirmation: a few of the near side's questions.
+pub(crate) const CONFIRM_TIME: Duration = Duration::from_millis(10);
 
 fn ask<T>(
-    port: &mut dyn Port,
-    pace: &mut Pace<'_>,
-    question: Note,
-    answer: impl Fn(Note) -> Option<T>,
+    channel: &mut dyn Channel,
+    wait: &mut SpinWait<'_>,
+    question: ControlMessage,
+    answer: impl Fn(ControlMessage) -> Option<T>,
 ) -> Result<T, Error> {
     loop {
-        if pace.ask()? {
-            port.tell(question)?;
+        if wait.ask()? {
+            channel.send_control(question)?;
         }
-        if let Some(answer) = port.receive(BATCH)?.note.and_then(&answer) {
+        if let Some(answer) = channel.receive(BATCH)?.control.and_then(&answer) {
             return Ok(answer);
         }
     }
@@ -139,16 +144,16 @@ mod tests {
     /// Between measurements, and in the middle of one of each kind.
     #[test]
     fn who_gives_up_is_not_waited_for() {
-        let faults = Faults { lose_notes: 2, ..Faults::default() };
+        let faults = Faults { lose_controls: 2, ..Faults::default() };
         for bench in [None, Some(Bench::Latency), Some(Bench::Rate)] {
-            let (told, far) = fake::both(faults, |port| {
+            let (told, far) = fake::both(faults, |channel| {
                 if let Some(bench) = bench {
                     let time = Duration::from_secs(600);
                     let step = Step { number: 1, bench, size: 16, loss: Loss::NONE, warm_up: time, time };
-                    start(port, Via::Raw, step, fake::PATIENCE, &Watch::default())?;
-                    port.send(3)?;
+                    start(channel, Driver::Raw, step, fake::TIMEOUTS, &Watch::default())?;
+                    channel.send(3)?;
                 }
-                give_up(port, Via::Raw, &Error::NoIp(String::new()));
+                give_up(channel, Driver::Raw, &Error::NoIp(String::new()));
                 Ok(())
             });
             assert!(told.is_ok() && matches!(far, Err(Error::GivenUp)), "{bench:?}: {far:?}");

@@ -1,89 +1,88 @@
-//! As much as goes, one way; the receiver counts.
+//! One-way throughput, counted by the receiver.
 
 use std::time::{Duration, Instant};
 
+use crate::driver::Driver;
 use crate::error::Error;
-use crate::via::Via;
 use crate::watch::Watch;
 
-use super::{BATCH, Note, Pace, Patience, Port, Step, settle, start, stop};
+use super::{BATCH, Channel, ControlMessage, SpinWait, Step, Timeouts, settle, start, stop};
 
-/// A sender that was allowed nothing for so long asks what became of it all.
-const STALLED: Duration = Duration::from_millis(5);
+/// A sender without room for this long asks how many messages have arrived.
+const STALL_TIME: Duration = Duration::from_millis(5);
 
-/// What was measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Throughput {
-    /// Arrived within [`time`](Throughput::time), by the receiver's count.
+    /// Messages that arrived within [`time`](Throughput::time), by the receiver's count.
     pub(crate) messages: u64,
-    /// Payload bytes in them.
+    /// Their payload bytes.
     pub(crate) bytes: u64,
     /// The interval, by the receiver's clock.
     pub(crate) time: Duration,
-    /// Sent and never arrived, warm-up and end included.
+    /// Messages sent that never arrived, with those of the warm-up and the end.
     pub(crate) lost: u64,
-    /// Frames that a message took; what was sent again counts too.
+    /// Frames of a message, with those sent again.
     pub(crate) frames_each: f64,
 }
 
 /// The near side of one measurement.
 pub(crate) fn throughput(
-    port: &mut dyn Port,
-    via: Via,
+    channel: &mut dyn Channel,
+    driver: Driver,
     step: Step,
-    patience: Patience,
+    timeouts: Timeouts,
     watch: &Watch,
 ) -> Result<Throughput, Error> {
-    start(port, via, step, patience, watch)?;
-    // With a window the receiver says something all the while; otherwise in the end.
-    let limit = if port.window().is_some() { Duration::ZERO } else { step.warm_up + step.time } + patience.silence;
-    let mut sender = Sender { window: port.window(), ..Sender::default() };
-    let before = port.frames_sent();
-    let mut counted = sender.run(port, step.number, Pace::new(watch, via, "sending", limit))?;
-    settle(port, via, (step.number, sender.sent), patience, watch)?;
-    let received = stop(port, via, (step, 0), patience, watch)?;
-    if let (Some(before), Some(after)) = (before, port.frames_sent()) {
+    start(channel, driver, step, timeouts, watch)?;
+    // With a window the receiver reports all the time, otherwise only at the end.
+    let limit = if channel.window().is_some() { Duration::ZERO } else { step.warm_up + step.time } + timeouts.silence;
+    let mut sender = Sender { window: channel.window(), ..Sender::default() };
+    let before = channel.frames_sent();
+    let mut counted = sender.run(channel, step.number, SpinWait::new(watch, driver, "sending", limit))?;
+    settle(channel, driver, (step.number, sender.sent), timeouts, watch)?;
+    let received = stop(channel, driver, (step, 0), timeouts, watch)?;
+    if let (Some(before), Some(after)) = (before, channel.frames_sent()) {
         counted.frames_each = (after - before) as f64 / sender.sent.max(1) as f64;
     }
     counted.lost = sender.sent.saturating_sub(received);
     Ok(counted)
 }
 
-/// What the sender knows of its messages.
+/// The state of the sender's messages.
 #[derive(Debug, Default)]
 struct Sender {
     window: Option<u64>,
     sent: u64,
     arrived: u64,
     lost: u64,
-    /// When it was allowed nothing for the first time since it last sent.
+    /// Since when the sender has had no room.
     stalled: Option<Instant>,
 }
 
 impl Sender {
-    /// Send until the receiver has counted enough.
-    fn run(&mut self, port: &mut dyn Port, step: u32, mut pace: Pace<'_>) -> Result<Throughput, Error> {
+    /// Send until the receiver has counted for long enough.
+    fn run(&mut self, channel: &mut dyn Channel, step: u32, mut wait: SpinWait<'_>) -> Result<Throughput, Error> {
         loop {
-            let sent = port.send(self.room())?;
+            let sent = channel.send(self.room())?;
             self.sent += sent as u64;
-            let note = port.receive(BATCH)?.note;
-            if note.is_some() {
-                pace.hearing()?;
+            let control = channel.receive(BATCH)?.control;
+            if control.is_some() {
+                wait.active()?;
             }
-            match note {
-                Some(Note::Counted { step: s, messages, bytes, time }) if s == step => {
+            match control {
+                Some(ControlMessage::Counted { step: s, messages, bytes, time }) if s == step => {
                     return Ok(Throughput { messages, bytes, time, lost: 0, frames_each: 1.0 });
                 }
-                Some(Note::Got { step: s, messages, of }) if s == step => self.on_got(messages, of),
+                Some(ControlMessage::Got { step: s, messages, of }) if s == step => self.on_got(messages, of),
                 _ => {}
             }
             if sent > 0 {
                 self.stalled = None;
-                pace.turn()?;
-            } else if let Some(now) = pace.idle()?
+                wait.turn()?;
+            } else if let Some(now) = wait.idle()?
                 && self.is_stalled(now)
             {
-                port.tell(Note::HowMany { step, sent: self.sent })?;
+                channel.send_control(ControlMessage::HowMany { step, sent: self.sent })?;
             }
         }
     }
@@ -95,7 +94,7 @@ impl Sender {
         window.saturating_sub(on_the_way).min(BATCH as u64) as usize
     }
 
-    /// With a window, notes and data keep their order: what was sent before we asked and is
+    /// With a window, control messages and data keep their order: a message that was sent before the question and is
     /// not in the answer is lost.
     fn on_got(&mut self, messages: u64, of: Option<u64>) {
         self.arrived = self.arrived.max(messages);
@@ -106,7 +105,7 @@ impl Sender {
 
     fn is_stalled(&mut self, now: Instant) -> bool {
         let since = *self.stalled.get_or_insert(now);
-        let stalled = self.window.is_some() && now - since > STALLED;
+        let stalled = self.window.is_some() && now - since > STALL_TIME;
         if stalled {
             self.stalled = Some(now);
         }
@@ -125,8 +124,8 @@ mod tests {
     const WARM_UP: Duration = Duration::from_millis(5);
     const STEP: Step = Step { number: 1, bench: Bench::Rate, size: 64, loss: Loss::NONE, warm_up: WARM_UP, time: TIME };
 
-    fn measure(port: &mut Fake) -> Result<Throughput, Error> {
-        throughput(port, Via::Raw, STEP, fake::PATIENCE, &Watch::default())
+    fn measure(channel: &mut Fake) -> Result<Throughput, Error> {
+        throughput(channel, Driver::Raw, STEP, fake::TIMEOUTS, &Watch::default())
     }
 
     #[test]
@@ -139,9 +138,9 @@ mod tests {
 
     #[test]
     fn a_lossy_wire_does_not_stop_the_sender() {
-        let faults = Faults { lose_data: 7, lose_notes: 3, ..Faults::default() };
-        let (measured, lost) = fake::across(faults, |port| Ok((measure(port)?, port.lost))).unwrap();
-        // More than one window got through, so stalls were overcome.
+        let faults = Faults { lose_data: 7, lose_controls: 3, ..Faults::default() };
+        let (measured, lost) = fake::across(faults, |channel| Ok((measure(channel)?, channel.lost))).unwrap();
+        // More than one window arrived, so the sender overcame stalls.
         assert!(lost > 0 && measured.messages > 2 * fake::WINDOW / 3, "{measured:?}");
         assert_eq!(measured.lost, lost);
     }
@@ -150,28 +149,28 @@ mod tests {
     fn cut_messages_fail_it_with_their_count() {
         let faults = Faults { cut_data: 9, ..Faults::default() };
         let mut cut = 0;
-        let error = fake::both(faults, |port| measure(port).inspect_err(|_| cut = port.cut)).0.unwrap_err();
+        let error = fake::both(faults, |channel| measure(channel).inspect_err(|_| cut = channel.cut)).0.unwrap_err();
         assert_eq!(error.exit_code(), 1);
         assert!(matches!(error, Error::Wrong { wrong, size: 64, .. } if wrong == cut && cut > 0), "{error}: {cut}");
-        assert!(error.to_string().starts_with(&format!("{cut} messages by raw arrived with wrong content or length")));
+        assert!(error.to_string().starts_with(&format!("{cut} messages of raw arrived with wrong content or length")));
     }
 
-    /// As our own messages are when the kernel drops a frame.
+    /// As with our own messages when the kernel drops a frame.
     #[test]
     fn what_a_note_overtakes_is_late_and_not_lost() {
-        let faults = Faults { late_data: 20, lose_notes: 3, ..Faults::default() };
-        let (measured, late) = fake::across(faults, |port| Ok((measure(port)?, port.late))).unwrap();
+        let faults = Faults { late_data: 20, lose_controls: 3, ..Faults::default() };
+        let (measured, late) = fake::across(faults, |channel| Ok((measure(channel)?, channel.late))).unwrap();
         assert!(late > 0 && measured.messages > 0, "{measured:?}");
         assert_eq!(measured.lost, 0);
     }
 
-    /// Were there a mistake in the protocol, it should show.
+    /// A defect of the protocol has to be visible.
     #[test]
     fn what_does_not_come_for_all_patience_is_lost() {
         let faults = Faults { late_data: 20, lose_data: 50, ..Faults::default() };
-        let patience = Patience { silence: Duration::from_millis(500), ..fake::PATIENCE };
-        let measure = |port: &mut Fake| throughput(port, Via::Raw, STEP, patience, &Watch::default());
-        let (measured, lost) = fake::across(faults, |port| Ok((measure(port)?, port.lost))).unwrap();
+        let timeouts = Timeouts { silence: Duration::from_millis(500), ..fake::TIMEOUTS };
+        let measure = |channel: &mut Fake| throughput(channel, Driver::Raw, STEP, timeouts, &Watch::default());
+        let (measured, lost) = fake::across(faults, |channel| Ok((measure(channel)?, channel.lost))).unwrap();
         assert!(lost > 0, "{measured:?}");
         assert_eq!(measured.lost, lost);
     }
@@ -179,7 +178,7 @@ mod tests {
     #[test]
     fn never_more_than_the_window_is_on_its_way() {
         let faults = Faults { delay: Duration::from_micros(200), ..Faults::default() };
-        let most = fake::across(faults, |port| measure(port).map(|_| port.most_on_the_way)).unwrap();
+        let most = fake::across(faults, |channel| measure(channel).map(|_| channel.most_on_the_way)).unwrap();
         assert!((1..=fake::WINDOW).contains(&most), "{most}");
     }
 

@@ -1,5 +1,4 @@
-//! One object a line, and a summary last. The fields that every reader may
-//! count on come first; what follows them may grow.
+//! One object a line, and a summary last. The first fields are stable; later ones may grow.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -13,7 +12,8 @@ use super::{Comparison, Report};
 #[derive(Serialize)]
 struct LatencyLine<'a> {
     bench: Bench,
-    via: &'a str,
+    #[serde(rename = "via")]
+    driver: &'a str,
     mode: &'a str,
     framing: &'a str,
     size: usize,
@@ -33,7 +33,8 @@ struct RttNs {
 #[derive(Serialize)]
 struct RateLine<'a> {
     bench: Bench,
-    via: &'a str,
+    #[serde(rename = "via")]
+    driver: &'a str,
     size: usize,
     messages_per_s: u64,
     frames_per_s: u64,
@@ -46,13 +47,13 @@ struct RateLine<'a> {
 
 #[derive(Serialize)]
 struct More<'a> {
-    /// Of the figure that is compared: p50, bytes or messages a second.
+    /// The figure that is compared (p50, bytes or messages a second), by round.
     by_round: &'a [f64],
     lost: u64,
     batching: Batching,
-    /// Several messages may share a frame.
+    /// Whether several messages may share a frame.
     bundles: bool,
-    /// Of the frames, on purpose, in per cent.
+    /// The share of frames lost on purpose, in per cent.
     #[serde(skip_serializing_if = "Option::is_none")]
     loss: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,7 +62,6 @@ struct More<'a> {
 }
 
 impl Report {
-    /// The lines.
     pub(crate) fn json(&self) -> Vec<Value> {
         let mut lines: Vec<Value> = self.rows.iter().map(|row| self.line(row)).collect();
         lines.push(json!({ "summary": self.summary() }));
@@ -70,17 +70,17 @@ impl Report {
 
     fn line(&self, row: &Row) -> Value {
         let cores = [self.cores.near, self.cores.far];
-        let loss = (!self.kept.is_empty()).then(|| row.loss.per_cent());
+        let loss = (!self.retained.is_empty()).then(|| row.loss.per_cent());
         let (batching, bundles) = (row.batching, row.batching == Batching::Shared);
         let more = More { by_round: &row.by_round, lost: row.lost, batching, bundles, loss, xdp: row.xdp, cores };
-        let (via, mode, framing, size) = (row.via.name(), row.mode.as_str(), row.framing, row.cut.size);
+        let (driver, mode, framing, size) = (row.driver.name(), row.mode.as_str(), row.framing, row.layout.size);
         let line = match &row.figures {
             Figures::RoundTrips(h) => {
                 let at = |quantile| h.value_at_quantile(quantile);
                 let rtt_ns = RttNs { p50: at(0.5), p99: at(0.99), p999: at(0.999) };
                 serde_json::to_value(LatencyLine {
                     bench: row.bench,
-                    via,
+                    driver,
                     mode,
                     framing,
                     size,
@@ -91,7 +91,7 @@ impl Report {
             }
             Figures::Rates(rates) => serde_json::to_value(RateLine {
                 bench: row.bench,
-                via,
+                driver,
                 size,
                 messages_per_s: rates.messages.round() as u64,
                 frames_per_s: rates.frames.round() as u64,
@@ -104,13 +104,12 @@ impl Report {
         line.unwrap_or_else(|error| json!({ "error": error.to_string() }))
     }
 
-    /// The ratios of the first bench and size by name; then what they are of,
-    /// and the same for every further size.
+    /// The ratios of the first bench and size by name; then their context, and the same for every size.
     fn summary(&self) -> Value {
         let Some(first) = self.comparisons.first() else { return json!({}) };
         let mut summary = named(&first.ratios);
-        if !self.kept.is_empty() {
-            summary.insert("kept".to_owned(), self.kept_by_loss(first));
+        if !self.retained.is_empty() {
+            summary.insert("kept".to_owned(), self.retained_by_loss(first));
         }
         summary.insert("bench".to_owned(), json!(first.bench));
         summary.insert("rounds".to_owned(), json!(self.rounds));
@@ -123,11 +122,13 @@ impl Report {
         Value::Object(summary)
     }
 
-    /// What our messages keep of their rate, of the size that comes first, by loss in per cent.
-    fn kept_by_loss(&self, first: &Comparison) -> Value {
+    /// The share of the rate that our messages retain at the first size, by loss in per cent.
+    fn retained_by_loss(&self, first: &Comparison) -> Value {
         let size = self.size_of(first);
-        let its = self.kept.iter().filter(|kept| kept.size == size);
-        Value::Object(its.map(|kept| (kept.loss.per_cent().to_string(), json!(short(kept.median)))).collect())
+        let its = self.retained.iter().filter(|retained| retained.size == size);
+        Value::Object(
+            its.map(|retained| (retained.loss.per_cent().to_string(), json!(short(retained.median)))).collect(),
+        )
     }
 
     fn comparison(&self, comparison: &Comparison) -> Value {
@@ -135,14 +136,14 @@ impl Report {
         let (size, loss) = (self.size_of(comparison), self.loss_of(comparison));
         all.insert("bench".to_owned(), json!(comparison.bench));
         all.insert("size".to_owned(), json!(size));
-        if !self.kept.is_empty() {
+        if !self.retained.is_empty() {
             all.insert("loss".to_owned(), json!(loss.per_cent()));
         }
         all.extend(named(&comparison.ratios));
         let mut range: Map<String, Value> = comparison.ratios.iter().map(|r| (r.name(), ends(r.range))).collect();
-        if let Some(kept) = self.kept.iter().find(|kept| (kept.size, kept.loss) == (size, loss)) {
-            all.insert("kept".to_owned(), json!(short(kept.median)));
-            range.insert("kept".to_owned(), ends(kept.range));
+        if let Some(retained) = self.retained.iter().find(|retained| (retained.size, retained.loss) == (size, loss)) {
+            all.insert("kept".to_owned(), json!(short(retained.median)));
+            range.insert("kept".to_owned(), ends(retained.range));
         }
         all.insert("range".to_owned(), Value::Object(range));
         Value::Object(all)
@@ -157,7 +158,7 @@ fn ends((smallest, largest): (f64, f64)) -> Value {
     json!([short(smallest), short(largest)])
 }
 
-/// Four digits after the point say more than any measurement here knows.
+/// Four digits after the point are more than any measurement here knows.
 fn short(number: f64) -> f64 {
     (number * 1e4).round() / 1e4
 }
@@ -165,20 +166,20 @@ fn short(number: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use crate::cores::Cores;
+    use crate::driver::Driver;
     use crate::plan::Bench;
     use crate::report::Report;
     use crate::stats::tests::measured;
-    use crate::via::Via;
 
     const CORES: Cores = Cores { near: Some(2), far: Some(3) };
 
     #[test]
     fn latency_lines() {
         let all = [
-            measured(Bench::Latency, 0, Via::Am, 0, 1040),
-            measured(Bench::Latency, 0, Via::Raw, 0, 1000),
-            measured(Bench::Latency, 1, Via::Am, 0, 2000),
-            measured(Bench::Latency, 1, Via::Raw, 0, 1000),
+            measured(Bench::Latency, 0, Driver::Am, 0, 1040),
+            measured(Bench::Latency, 0, Driver::Raw, 0, 1000),
+            measured(Bench::Latency, 1, Driver::Am, 0, 2000),
+            measured(Bench::Latency, 1, Driver::Raw, 0, 1000),
         ];
         let lines: Vec<String> = Report::new(&all, CORES).json().iter().map(ToString::to_string).collect();
         let rtt = r#""rtt_ns":{"p50":1040,"p99":1040,"p999":1040},"n":10"#;
@@ -200,9 +201,9 @@ mod tests {
     #[test]
     fn rate_lines_and_every_pair_that_ran() {
         let all = [
-            measured(Bench::Rate, 0, Via::Am, 0, 400),
-            measured(Bench::Rate, 0, Via::Raw, 0, 500),
-            measured(Bench::Rate, 0, Via::Udp, 0, 100),
+            measured(Bench::Rate, 0, Driver::Am, 0, 400),
+            measured(Bench::Rate, 0, Driver::Raw, 0, 500),
+            measured(Bench::Rate, 0, Driver::Udp, 0, 100),
         ];
         let lines: Vec<String> = Report::new(&all, CORES).json().iter().map(ToString::to_string).collect();
         let start = r#"{"bench":"rate","via":"am","size":64,"messages_per_s":400,"frames_per_s":400,"#;

@@ -1,12 +1,12 @@
-//! One aligned table, and the comparison in words below it.
+//! The tables, and the ratios in sentences below them.
 
 use std::fmt::Write;
 
 use crate::batching::Batching;
+use crate::driver::Driver;
 use crate::loss::Loss;
 use crate::plan::Bench;
-use crate::stats::{Figures, Kept, Row};
-use crate::via::Via;
+use crate::stats::{Figures, Retained, Row};
 
 use super::words::{SIMULATED, rounds, sentence, telling, times, xdp};
 use super::{Comparison, Report};
@@ -15,7 +15,7 @@ use super::{Comparison, Report};
 pub(crate) type Column = (&'static str, bool);
 
 const LATENCY: &[Column] = &[
-    ("via", false),
+    ("driver", false),
     ("mode", false),
     ("framing", false),
     ("size", true),
@@ -27,7 +27,7 @@ const LATENCY: &[Column] = &[
 ];
 
 const THROUGHPUT: &[Column] = &[
-    ("via", false),
+    ("driver", false),
     ("mode", false),
     ("framing", false),
     ("size", true),
@@ -37,11 +37,11 @@ const THROUGHPUT: &[Column] = &[
     ("lost", true),
 ];
 
-/// Beside the size: what was asked for stands before what came out.
+/// The column of losses stands beside the size.
 const LOSS_AT: usize = 4;
 
 impl Report {
-    /// The tables, one a bench, and what they mean.
+    /// One table a bench, and the ratios.
     pub(crate) fn table(&self) -> String {
         let mut text = String::new();
         let mut benches: Vec<Bench> = self.rows.iter().map(|row| row.bench).collect();
@@ -51,7 +51,7 @@ impl Report {
         }
         let rounds = rounds(self.rounds);
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{rounds}, vias taken in turn; {}", self.cores.spoken());
+        let _ = writeln!(text, "{rounds}, drivers taken in turn; {}", self.cores.words());
         if let Some(at) = self.rows.iter().find_map(|row| row.xdp) {
             let _ = writeln!(text, "{}", xdp(at));
         }
@@ -66,12 +66,12 @@ impl Report {
         let (head, columns) = match bench {
             Bench::Latency => ("latency: round trip of a request and its reply of the same size", LATENCY),
             Bench::Volley => ("volley: round trip of a transfer and one back of the same size", LATENCY),
-            Bench::Bandwidth if shared => ("bandwidth: one way, am in bundles, as the receiver counts", THROUGHPUT),
-            Bench::Rate if shared => ("rate: one way, am in bundles, as the receiver counts", THROUGHPUT),
-            Bench::Bandwidth => ("bandwidth: one way, one message a frame, as the receiver counts", THROUGHPUT),
-            Bench::Rate => ("rate: one way, one message a frame, as the receiver counts", THROUGHPUT),
+            Bench::Bandwidth if shared => ("bandwidth: one way, am coalesced, counted by the receiver", THROUGHPUT),
+            Bench::Rate if shared => ("rate: one way, am coalesced, counted by the receiver", THROUGHPUT),
+            Bench::Bandwidth => ("bandwidth: one way, one message a frame, counted by the receiver", THROUGHPUT),
+            Bench::Rate => ("rate: one way, one message a frame, counted by the receiver", THROUGHPUT),
             Bench::Bulk => (
-                "bulk: one way, transfers into the receiver's memory beside as many bare frames as hold as much",
+                "bulk: one way, transfers into the receiver's memory, compared with bare frames of as many bytes",
                 THROUGHPUT,
             ),
         };
@@ -82,28 +82,28 @@ impl Report {
         for comparison in self.comparisons.iter().filter(|c| c.bench == bench) {
             self.compare(comparison, text);
         }
-        for kept in self.kept.iter().filter(|_| bench != Bench::Latency) {
-            let Kept { via, size, loss, median, range } = kept;
+        for retained in self.retained.iter().filter(|_| bench != Bench::Latency) {
+            let Retained { driver, size, loss, median, range } = retained;
             let (size, range) = (bytes(*size), (times(range.0), times(range.1)));
             let _ = writeln!(
                 text,
-                "  {via} keeps {} of its rate where {loss} of the frames are lost, at {size} (rounds: {} to {})",
+                "  {driver} retains {} of its rate when {loss} of the frames are lost, at {size} (rounds: {} to {})",
                 times(*median),
                 range.0,
                 range.1
             );
         }
-        // Where there is nothing to compare, one empty line is enough.
+        // Without ratios, one empty line is enough.
         if !text.ends_with("\n\n") {
             text.push('\n');
         }
     }
 
-    /// Of a bench's rows, with a column for what is lost on purpose.
+    /// The columns and cells of a bench.
     fn cells(&self, bench: Bench, columns: &[Column]) -> (Vec<Column>, Vec<Vec<String>>) {
         let its: Vec<&Row> = self.rows.iter().filter(|row| row.bench == bench).collect();
         let (mut columns, mut rows) = (columns.to_vec(), its.iter().map(|row| cells(row)).collect::<Vec<_>>());
-        // Where nothing is lost on purpose there is nothing to tell rows apart by.
+        // Without losses, the column would be constant.
         if its.iter().any(|row| row.loss > Loss::NONE) {
             columns.insert(LOSS_AT, ("loss", true));
             rows.iter_mut().zip(&its).for_each(|(cells, row)| cells.insert(LOSS_AT, row.loss.to_string()));
@@ -111,12 +111,12 @@ impl Report {
         (columns, rows)
     }
 
-    /// What raw frames are called where they went.
+    /// The name of raw frames in a sentence.
     fn raw(&self) -> &'static str {
-        let raw = self.rows.iter().find(|row| row.via == Via::Raw);
+        let raw = self.rows.iter().find(|row| row.driver == Driver::Raw);
         match raw.map(|row| row.mode.as_str()) {
             Some("kernel") => "a bare socket",
-            // By XDP, and by nothing else, a row says where its program ran.
+            // Only AF_XDP's rows say where an XDP program ran.
             Some(_) if raw.is_some_and(|row| row.xdp.is_none()) => "bare frames",
             _ => "raw AF_XDP",
         }
@@ -129,15 +129,15 @@ impl Report {
             let range = format!("rounds: {} to {}", times(ratio.range.0), times(ratio.range.1));
             let _ = writeln!(text, "  {size}{} ({range})", sentence(comparison.bench, ratio, self.raw()));
         }
-        // One line of am and udp, whose ratio goes both ways.
-        for (over, under, why) in comparison.apart.iter().filter(|(over, ..)| *over == Via::Am) {
+        // The ratio of am and udp goes both ways, and needs one line.
+        for (over, under, why) in comparison.mismatches.iter().filter(|(over, ..)| *over == Driver::Am) {
             let _ = writeln!(text, "  {size}no ratio of {over} to {under}: {}", why.words());
         }
     }
 }
 
 fn cells(row: &Row) -> Vec<String> {
-    let mut cells = vec![row.via.to_string(), row.mode.clone(), row.framing.to_owned(), bytes(row.cut.size)];
+    let mut cells = vec![row.driver.to_string(), row.mode.clone(), row.framing.to_owned(), bytes(row.layout.size)];
     match &row.figures {
         Figures::RoundTrips(h) => {
             cells.extend([0.5, 0.99, 0.999].map(|quantile| nanoseconds(h.value_at_quantile(quantile))));
@@ -153,7 +153,7 @@ fn cells(row: &Row) -> Vec<String> {
     cells
 }
 
-/// A table in which every column has the width of its widest cell.
+/// Print a table. Every column has the width of its widest cell.
 pub(crate) fn align<S: AsRef<str>>(columns: &[(S, bool)], rows: &[Vec<String>], text: &mut String) {
     let width = |nth: usize| rows.iter().filter_map(|row| row.get(nth)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> =
@@ -168,12 +168,11 @@ pub(crate) fn align<S: AsRef<str>>(columns: &[(S, bool)], rows: &[Vec<String>], 
     }
 }
 
-/// A size.
 pub(crate) fn bytes(count: usize) -> String {
     format!("{count} B")
 }
 
-/// A time, with the digits that mean something.
+/// A time with its significant digits.
 pub(crate) fn nanoseconds(time: u64) -> String {
     let micros = time as f64 / 1e3;
     match time {
@@ -213,13 +212,13 @@ mod tests {
 
     #[test]
     fn each_row_says_its_loss_where_frames_are_lost() {
-        let with = |nth, loss| Measured { loss: Loss(loss), ..measured(Bench::Bulk, nth, Via::Am, 0, 1_000_000) };
+        let with = |nth, loss| Measured { loss: Loss(loss), ..measured(Bench::Bulk, nth, Driver::Am, 0, 1_000_000) };
         let cores = Cores { near: None, far: None };
         let text = Report::new(&[with(0, 0), with(1, 10), with(2, 10_000)], cores).table();
-        let expected = "  via  mode       framing  size    loss  user bytes  messages    frames  lost
-  am   veth copy  bare     64 B     0 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
-  am   veth copy  bare     64 B  0.01 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
-  am   veth copy  bare     64 B    10 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
+        let expected = "  driver  mode       framing  size    loss  user bytes  messages    frames  lost
+  am      veth copy  bare     64 B     0 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
+  am      veth copy  bare     64 B  0.01 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
+  am      veth copy  bare     64 B    10 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
 ";
         assert!(text.contains(expected), "{text}");
         let text = Report::new(&[with(0, 0)], cores).table();
@@ -228,7 +227,7 @@ mod tests {
 
     #[test]
     fn what_stands_alone_has_one_empty_line_below_it() {
-        let all = [measured(Bench::Latency, 0, Via::Am, 0, 5_900)];
+        let all = [measured(Bench::Latency, 0, Driver::Am, 0, 5_900)];
         let text = Report::new(&all, Cores { near: None, far: None }).table();
         assert!(!text.contains("\n\n\n") && text.contains("0\n\none round, "), "{text}");
     }
@@ -236,23 +235,23 @@ mod tests {
     #[test]
     fn a_table_says_everything_and_is_aligned() {
         let all = [
-            measured(Bench::Latency, 0, Via::Am, 0, 5_900),
-            measured(Bench::Latency, 0, Via::Raw, 0, 5_700),
-            measured(Bench::Latency, 0, Via::Udp, 0, 13_000),
+            measured(Bench::Latency, 0, Driver::Am, 0, 5_900),
+            measured(Bench::Latency, 0, Driver::Raw, 0, 5_700),
+            measured(Bench::Latency, 0, Driver::Udp, 0, 13_000),
         ];
         let text = Report::new(&all, Cores { near: Some(2), far: Some(3) }).table();
         let expected = "\
 latency: round trip of a request and its reply of the same size
 
-  via  mode       framing  size      p50      p99    p99.9  round trips  lost
-  am   veth copy  bare     64 B  5.90 µs  5.90 µs  5.90 µs           10     0
-  raw  veth copy  none     64 B  5.70 µs  5.70 µs  5.70 µs           10     0
-  udp  veth copy  none     64 B  13.0 µs  13.0 µs  13.0 µs           10     0
+  driver  mode       framing  size      p50      p99    p99.9  round trips  lost
+  am      veth copy  bare     64 B  5.90 µs  5.90 µs  5.90 µs           10     0
+  raw     veth copy  none     64 B  5.70 µs  5.70 µs  5.70 µs           10     0
+  udp     veth copy  none     64 B  13.0 µs  13.0 µs  13.0 µs           10     0
 
   am takes 1.04 times as long as raw AF_XDP (rounds: 1.04 to 1.04)
   kernel UDP takes 2.20 times as long as am (rounds: 2.20 to 2.20)
 
-one round, vias taken in turn; both sides pinned: near on core 2, far on core 3
+one round, drivers taken in turn; both sides pinned: near on core 2, far on core 3
 XDP ran in the kernel's generic receive path: the faster one on a veth of one queue, the slower one on a NIC
 ";
         assert_eq!(text, expected);

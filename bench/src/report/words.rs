@@ -1,34 +1,34 @@
-//! The same in words.
+//! The sentences of a report.
 
+use crate::driver::Driver;
 use crate::plan::Bench;
 use crate::stats::Ratio;
-use crate::via::Via;
 
-/// What the demonstration shows, before it starts.
+/// The introduction of the demonstration.
 pub(crate) const INTRODUCTION: &str = "\
-Two hosts on this machine, joined by one Ethernet cable (a veth pair). Three ways to carry a message
-from a program on one to a program on the other, taken in turn:
+Two hosts on this machine, joined by one Ethernet cable (a veth pair). Three drivers take turns to
+carry messages from a program on one host to a program on the other:
   am   our active messages: header in the source address, AF_XDP rings, reliable, flow-controlled
-  raw  bare AF_XDP frames, no protocol: the most that this machine's AF_XDP can do
-  udp  a kernel UDP socket that spins: what a program has without us";
+  raw  bare AF_XDP frames without a protocol: the limit of AF_XDP on this machine
+  udp  a kernel UDP socket that spins: what a program can use without us";
 
-/// The same where there is no cable.
+/// The introduction without a cable.
 pub(crate) const LOOPBACK: &str = "\
-Instead, the same two measurements between two threads of this process, joined by memory: the whole
-protocol, without kernel, driver or cable.
+Instead, the same two measurements run between two threads of this process, joined by memory: the
+whole protocol, without kernel, device driver or cable.
   am   our active messages
-  raw  the same frames with no protocol";
+  raw  the same frames without a protocol";
 
-/// How one via compares with another; `raw` is what to call bare frames here.
+/// How one driver compares with another; `raw` is the name of bare frames here.
 pub(crate) fn sentence(bench: Bench, ratio: &Ratio, raw: &str) -> String {
-    let spoken = |via| match via {
-        Via::Am => "am",
-        Via::Raw => raw,
-        Via::Udp => "kernel UDP",
-        Via::Cacheline => "a bare line of the cache",
-        Via::Row(row) => row.name(),
+    let words = |driver| match driver {
+        Driver::Am => "am",
+        Driver::Raw => raw,
+        Driver::Udp => "kernel UDP",
+        Driver::Cacheline => "a bare cache line",
+        Driver::Row(row) => row.name(),
     };
-    let (over, under) = (spoken(ratio.over), spoken(ratio.under));
+    let (over, under) = (words(ratio.over), words(ratio.under));
     let times = times(ratio.median);
     match bench {
         Bench::Latency | Bench::Volley => format!("{over} takes {times} times as long as {under}"),
@@ -37,24 +37,24 @@ pub(crate) fn sentence(bench: Bench, ratio: &Ratio, raw: &str) -> String {
     }
 }
 
-/// The ratios that are worth a sentence: not both a ratio and its inverse,
-/// and what AF_XDP gains over UDP only where there is nothing else to say.
+/// The ratios that deserve a sentence: not both a ratio and its inverse, and that of UDP to raw only if it is the only
+/// one.
 pub(crate) fn telling(bench: Bench, ratios: &[Ratio]) -> impl Iterator<Item = &Ratio> {
     let alone = ratios.len() == 1;
     ratios.iter().filter(move |ratio| match (ratio.over, ratio.under) {
-        (Via::Am, Via::Udp) => bench != Bench::Latency,
-        (Via::Udp, Via::Am) => bench == Bench::Latency,
-        (Via::Udp, Via::Raw) => alone,
+        (Driver::Am, Driver::Udp) => bench != Bench::Latency,
+        (Driver::Udp, Driver::Am) => bench == Bench::Latency,
+        (Driver::Udp, Driver::Raw) => alone,
         _ => true,
     })
 }
 
-/// How often each had its turn.
+/// The number of rounds in words.
 pub(crate) fn rounds(count: usize) -> String {
     if count == 1 { "one round".to_owned() } else { format!("{count} rounds") }
 }
 
-/// Where the XDP program ran, by the vias that had one.
+/// Where the XDP program ran.
 pub(crate) fn xdp(at: &str) -> &'static str {
     match at {
         "generic" => {
@@ -64,15 +64,15 @@ pub(crate) fn xdp(at: &str) -> &'static str {
     }
 }
 
-/// Below tables of what went over no wire.
-pub(crate) const SIMULATED: &str = "the network is simulated: these figures are of the simulation, and of no wire";
+/// Printed below the tables of a simulated network.
+pub(crate) const SIMULATED: &str = "the network is simulated: these are figures of the simulation, not of a wire";
 
-/// Whether a via of this mode goes over a simulated network.
+/// Whether the mode is that of a simulated network.
 pub(crate) fn is_simulated(mode: &str) -> bool {
     mode.starts_with("simulated")
 }
 
-/// With as many digits as mean something.
+/// A ratio with its significant digits.
 pub(crate) fn times(ratio: f64) -> String {
     if ratio >= 10.0 { format!("{ratio:.0}") } else { format!("{ratio:.2}") }
 }

@@ -1,38 +1,36 @@
-//! The three figures of Fast Messages' §4.1 from a curve: `t0`, the start-up
-//! of a message; `r_inf`, the bandwidth of infinitely large ones; `n1/2`, the size
-//! that reaches half of it.
+//! The three figures of Fast Messages' §4.1 from a curve: `t0`, the start-up time of a message; `r_inf`, the bandwidth
+//! of infinitely long ones; `n1/2`, the size that reaches half of it.
 
 use super::Point;
 
-/// A time for each message and a time for each byte.
+/// A time for each message, and a time for each byte.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Line {
-    /// Nanoseconds of a message of no bytes.
+    /// Nanoseconds of an empty message.
     pub(crate) start: f64,
     /// Nanoseconds of each byte.
     pub(crate) per_byte: f64,
 }
 
-/// What a curve comes to.
+/// The three figures of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Model {
     /// Nanoseconds.
     pub(crate) t0: f64,
     /// Bytes a second.
     pub(crate) r_inf: f64,
-    /// Bytes; `None` where no size reaches half of `r_inf`.
+    /// Bytes; `None` if no size reaches half of `r_inf`.
     pub(crate) n_half: Option<f64>,
 }
 
 impl Model {
-    /// Of a curve, sorted by size.
+    /// From a curve that is sorted by size.
     ///
-    /// `t0` is the start of the [`Line`] through what goes in one frame. Its
-    /// slope is no bandwidth that anything could have: within a frame a byte may cost
-    /// next to nothing. So `r_inf` comes from messages that fill all of their frames,
-    /// as infinitely large ones do, and `n1/2` is read off the curve.
+    /// `t0` is the start of the [`Line`] through the sizes in one frame. The slope of that line is no bandwidth: within
+    /// a frame a byte may cost next to nothing. So `r_inf` comes from messages that fill all of their frames, as
+    /// infinitely long ones do, and `n1/2` is read off the curve.
     ///
-    /// `None` where less than two sizes go in one frame, or none fills one.
+    /// `None` if fewer than two sizes fit one frame, or none fills one.
     pub(crate) fn of(curve: &[Point]) -> Option<Model> {
         let t0 = line(curve.iter().filter(|point| point.frames == 1))?.start;
         let per_byte = asymptote(curve.iter().filter(|point| point.full))?;
@@ -40,15 +38,14 @@ impl Model {
         Some(Model { t0, r_inf, n_half: size_of_rate(curve, r_inf / 2.0) })
     }
 
-    /// What `n1/2` would be, were the whole curve one line.
+    /// `n1/2` of a curve that is one line.
     pub(crate) fn product(&self) -> f64 {
         self.t0 * self.r_inf / 1e9
     }
 }
 
-/// The line through these points with the least squares of **relative** errors:
-/// what disturbs a measurement is a share of its time, and the longest message must not
-/// decide alone. `None` of less than two sizes.
+/// The line through these points with the least squares of **relative** errors: a disturbance is a share of the time,
+/// and the longest message must not decide alone. `None` of fewer than two sizes.
 pub(crate) fn line<'a>(points: impl Iterator<Item = &'a Point>) -> Option<Line> {
     let [mut w, mut wx, mut wy, mut wxx, mut wxy] = [0.0; 5];
     for point in points {
@@ -63,13 +60,12 @@ pub(crate) fn line<'a>(points: impl Iterator<Item = &'a Point>) -> Option<Line> 
     let determinant = w * wxx - wx * wx;
     let per_byte = (w * wxy - wx * wy) / determinant;
     let start = (wy - per_byte * wx) / w;
-    // Of one size, the determinant is nothing but rounding.
+    // Of one size, the determinant is only rounding.
     (determinant > 1e-9 * w * wxx && start.is_finite()).then_some(Line { start, per_byte })
 }
 
-/// Nanoseconds of each byte of infinitely large messages, from those that fill
-/// their frames. Nothing takes less than no time to start: where the line says so,
-/// one through the origin is nearer to the truth.
+/// Nanoseconds of each byte of infinitely long messages, from those that fill their frames. A start-up time is not
+/// negative; if the line's is, a line through the origin fits better.
 fn asymptote<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> Option<f64> {
     match line(points.clone()) {
         Some(line) if line.start >= 0.0 && line.per_byte > 0.0 => Some(line.per_byte),
@@ -83,7 +79,7 @@ fn through_origin<'a>(points: impl Iterator<Item = &'a Point>) -> Option<f64> {
     (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / squares)
 }
 
-/// The smallest size that reaches this rate; between two sizes, times are on a line.
+/// The smallest size that reaches this rate. Between two sizes, times are interpolated.
 pub(crate) fn size_of_rate(curve: &[Point], rate: f64) -> Option<f64> {
     let at = curve.iter().position(|point| point.rate() >= rate)?;
     let (reached, size) = (&curve[at], curve[at].size as f64);
@@ -103,7 +99,7 @@ mod tests {
 
     const FRAME: usize = 1500;
 
-    /// The sizes of a sweep, with the times that `time` says.
+    /// The sizes of a sweep, with the times of `time`.
     fn curve(time: impl Fn(usize) -> f64) -> Vec<Point> {
         let mut sizes: Vec<usize> = (0..=16).map(|power| 1 << power).collect();
         sizes.extend([1, 2, 4, 8, 16].iter().flat_map(|k| [k * FRAME, k * FRAME + 1]));
@@ -119,7 +115,7 @@ mod tests {
         (value / expected - 1.0).abs() < share
     }
 
-    /// As on the paper's Myrinet, where any packet was one frame.
+    /// As on the paper's Myrinet, where every packet was one frame.
     #[test]
     fn a_straight_line_gives_back_what_it_is_made_of() {
         // 4.1 µs and 21.4 MB/s.
@@ -129,7 +125,7 @@ mod tests {
         assert!(near(model.product(), 87.74, 1e-4), "{model:?}");
     }
 
-    /// As on Ethernet: each frame has its start, and a byte costs little.
+    /// As on Ethernet: each frame has a start-up time, and a byte costs little.
     #[test]
     fn steps_are_in_the_asymptote_and_not_in_the_start() {
         let frame = |size: usize| 1600.0 + size as f64 * 0.3;
@@ -140,7 +136,7 @@ mod tests {
         let model = Model::of(&curve(time)).unwrap();
         let r_inf = FRAME as f64 * 1e9 / frame(FRAME);
         assert!(near(model.t0, 1600.0, 1e-6) && near(model.r_inf, r_inf, 1e-6), "{model:?}");
-        // Half of it is within the first frame: n = r/2 * (1600 + 0.3 n).
+        // Half of it is reached within the first frame: n = r/2 * (1600 + 0.3 n).
         let half = r_inf / 2e9;
         assert!(near(model.n_half.unwrap(), half * 1600.0 / (1.0 - half * 0.3), 1e-6), "{model:?}");
     }

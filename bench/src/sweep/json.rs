@@ -1,16 +1,15 @@
-//! One object a via and size, and a summary last.
+//! One object for each driver and size, and a summary last.
 
 use serde_json::{Map, Value, json};
 
 use crate::batching::Batching;
+use crate::driver::Driver;
 use crate::plan::Bench;
-use crate::via::Via;
 
 use super::fit::Model;
 use super::{Curve, Figure, Point, R_INF, Sweep, T0};
 
 impl Sweep {
-    /// The lines.
     pub(crate) fn json(&self) -> Vec<Value> {
         let cores = json!([self.cores.near, self.cores.far]);
         let mut lines: Vec<Value> = Vec::new();
@@ -21,10 +20,10 @@ impl Sweep {
         lines
     }
 
-    /// The three figures of each via under its name; then how they came about.
+    /// The three figures of each driver by name; then how they were found.
     fn summary(&self, cores: Value) -> Value {
         let mut summary: Map<String, Value> = self.curves.iter().flat_map(figures).collect();
-        summary.extend([Via::Raw, Via::Udp].iter().flat_map(|under| self.ratios(*under)));
+        summary.extend([Driver::Raw, Driver::Udp].iter().flat_map(|under| self.ratios(*under)));
         summary.insert("bench".to_owned(), json!(Bench::Bandwidth));
         summary.insert("sweep".to_owned(), json!(true));
         summary.insert("rounds".to_owned(), json!(self.rounds));
@@ -32,17 +31,17 @@ impl Sweep {
         if self.is_simulated() {
             summary.insert("simulated".to_owned(), json!(true));
         }
-        let fits = self.curves.iter().map(|curve| (curve.via.name().to_owned(), fit(curve)));
+        let fits = self.curves.iter().map(|curve| (curve.driver.name().to_owned(), fit(curve)));
         summary.insert("fits".to_owned(), Value::Object(fits.collect()));
         Value::Object(summary)
     }
 }
 
 impl Sweep {
-    /// As in `am_over_raw_t0`, where both ran and are equal.
-    fn ratios(&self, under: Via) -> Vec<(String, Value)> {
+    /// The ratios, such as `am_over_raw_t0`, if both ran with equal sizes and batching.
+    fn ratios(&self, under: Driver) -> Vec<(String, Value)> {
         let ratio = |figure: &Figure| {
-            let ratio = digits(self.ratio(Via::Am, under, figure)?, 1e4);
+            let ratio = digits(self.ratio(Driver::Am, under, figure)?, 1e4);
             Some((format!("am_over_{under}_{}", figure.name), json!(ratio)))
         };
         [T0, R_INF].iter().filter_map(ratio).collect()
@@ -52,7 +51,7 @@ impl Sweep {
 fn line(curve: &Curve, point: &Point, cores: &Value) -> Value {
     let mut line = json!({
         "bench": Bench::Bandwidth,
-        "via": curve.via.name(),
+        "via": curve.driver.name(),
         "size": point.size,
         "messages_per_s": (1e9 / point.ns).round() as u64,
         "frames_per_s": point.frames_per_s.round() as u64,
@@ -72,13 +71,13 @@ fn line(curve: &Curve, point: &Point, cores: &Value) -> Value {
     line
 }
 
-/// As in `am_t0_ns`; a figure that could not be found is null.
+/// The figures, such as `am_t0_ns`; null if one could not be found.
 pub(crate) fn figures(curve: &Curve) -> Vec<(String, Value)> {
-    let (via, model) = (curve.via.name(), curve.model);
+    let (driver, model) = (curve.driver.name(), curve.model);
     vec![
-        (format!("{via}_t0_ns"), json!(model.map(|model| tenths(model.t0)))),
-        (format!("{via}_r_inf_bytes_per_s"), json!(model.map(|model| model.r_inf.round() as u64))),
-        (format!("{via}_n_half_bytes"), json!(model.and_then(|model| model.n_half).map(tenths))),
+        (format!("{driver}_t0_ns"), json!(model.map(|model| tenths(model.t0)))),
+        (format!("{driver}_r_inf_bytes_per_s"), json!(model.map(|model| model.r_inf.round() as u64))),
+        (format!("{driver}_n_half_bytes"), json!(model.and_then(|model| model.n_half).map(tenths))),
     ]
 }
 
@@ -112,7 +111,7 @@ fn tenths(number: f64) -> f64 {
     digits(number, 10.0)
 }
 
-/// No more than mean something.
+/// Rounds to significant digits.
 pub(crate) fn digits(number: f64, scale: f64) -> f64 {
     (number * scale).round() / scale
 }

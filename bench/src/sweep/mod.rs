@@ -1,4 +1,4 @@
-//! The curve of bandwidth over size, and the three figures that it comes to.
+//! The curve of bandwidth over size, and its three figures.
 //!
 //! ```text
 //!   bytes/s
@@ -21,15 +21,15 @@ mod tests;
 
 use crate::batching::Batching;
 use crate::cores::Cores;
+use crate::driver::Driver;
 use crate::plan::Bench;
 use crate::report::words::is_simulated;
 use crate::stats::{Measured, median};
-use crate::via::Via;
 
 use fit::Model;
 pub(crate) use json::{digits, range};
 
-/// What a curve comes to, and the points that it comes from.
+/// A figure of a curve, and the points that it comes from.
 pub(crate) struct Figure {
     pub(crate) name: &'static str,
     of: fn(&Model) -> f64,
@@ -38,23 +38,22 @@ pub(crate) struct Figure {
 
 /// The start-up time.
 pub(crate) const T0: Figure = Figure { name: "t0", of: |model| model.t0, from: |point| point.frames == 1 };
-/// The asymptote.
+/// The asymptotic bandwidth.
 pub(crate) const R_INF: Figure = Figure { name: "r_inf", of: |model| model.r_inf, from: |point| point.full };
 
 /// One size on a curve.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Point {
-    /// Which of the sizes that were asked for.
+    /// The position of the size in the order.
     pub(crate) nth_size: usize,
-    /// Bytes of a message.
     pub(crate) size: usize,
-    /// Frames that it takes.
+    /// Frames of a message.
     pub(crate) frames: usize,
-    /// It fills them all.
+    /// Whether the message fills them all.
     pub(crate) full: bool,
-    /// Nanoseconds that a message takes among many.
+    /// Nanoseconds of a message in a stream.
     pub(crate) ns: f64,
-    /// Frames a second, counted: several messages may share one.
+    /// Frames a second as counted: several messages may share one.
     pub(crate) frames_per_s: f64,
     /// Messages that never arrived.
     pub(crate) lost: u64,
@@ -67,10 +66,10 @@ impl Point {
     }
 }
 
-/// One via's curve.
+/// One driver's curve.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
-    pub(crate) via: Via,
+    pub(crate) driver: Driver,
     pub(crate) mode: String,
     pub(crate) xdp: Option<&'static str>,
     pub(crate) framing: &'static str,
@@ -78,7 +77,7 @@ pub(crate) struct Curve {
     pub(crate) batching: Batching,
     /// By size; medians over the rounds.
     pub(crate) points: Vec<Point>,
-    /// By round, where it is complete.
+    /// The figures of each complete round.
     pub(crate) rounds: Vec<(usize, Model)>,
     /// Medians over the rounds.
     pub(crate) model: Option<Model>,
@@ -93,27 +92,26 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
-    /// Whether it is of no wire.
+    /// Whether the network was simulated.
     pub(crate) fn is_simulated(&self) -> bool {
         self.curves.iter().any(|curve| is_simulated(&curve.mode))
     }
 
-    /// Of all that was measured.
     pub(crate) fn new(all: &[Measured], cores: Cores) -> Sweep {
-        let mut vias: Vec<Via> = Vec::new();
+        let mut drivers: Vec<Driver> = Vec::new();
         for one in all {
-            if !vias.contains(&one.via) {
-                vias.push(one.via);
+            if !drivers.contains(&one.driver) {
+                drivers.push(one.driver);
             }
         }
         let rounds = all.iter().map(|one| one.round + 1).max().unwrap_or(0);
-        let curves = vias.into_iter().filter_map(|via| Curve::of(via, all, rounds)).collect();
+        let curves = drivers.into_iter().filter_map(|driver| Curve::of(driver, all, rounds)).collect();
         Sweep { curves, cores, rounds }
     }
 
-    /// Median of the rounds' ratios of two vias, by a figure that comes from equal sizes in equal batches.
-    pub(crate) fn ratio(&self, over: Via, under: Via, figure: &Figure) -> Option<f64> {
-        let curve = |via| self.curves.iter().find(|curve| curve.via == via);
+    /// The median of the rounds' ratios of two drivers, by a figure from equal sizes with equal batching.
+    pub(crate) fn ratio(&self, over: Driver, under: Driver, figure: &Figure) -> Option<f64> {
+        let curve = |driver| self.curves.iter().find(|curve| curve.driver == driver);
         let (over, under) = (curve(over)?, curve(under)?);
         if over.batching != under.batching || !over.sizes(figure).eq(under.sizes(figure)) {
             return None;
@@ -127,8 +125,9 @@ impl Sweep {
 }
 
 impl Curve {
-    fn of(via: Via, all: &[Measured], rounds: usize) -> Option<Curve> {
-        let mine: Vec<&Measured> = all.iter().filter(|one| one.via == via && one.bench == Bench::Bandwidth).collect();
+    fn of(driver: Driver, all: &[Measured], rounds: usize) -> Option<Curve> {
+        let mine: Vec<&Measured> =
+            all.iter().filter(|one| one.driver == driver && one.bench == Bench::Bandwidth).collect();
         let first = mine.first()?;
         let sizes = mine.iter().map(|one| one.nth_size).max()? + 1;
         let points = |mine: &[&Measured]| points(mine, sizes);
@@ -142,10 +141,10 @@ impl Curve {
         };
         let rounds: Vec<(usize, Model)> = (0..rounds).filter_map(each).collect();
         let (mode, xdp, framing, batching) = (first.mode.clone(), first.xdp, first.framing, first.batching);
-        Some(Curve { via, mode, xdp, framing, batching, points: points(&mine), model: middle(&rounds), rounds })
+        Some(Curve { driver, mode, xdp, framing, batching, points: points(&mine), model: middle(&rounds), rounds })
     }
 
-    /// The curve's points that a figure is from.
+    /// The points that a figure comes from.
     pub(crate) fn behind(&self, figure: &Figure) -> impl Iterator<Item = &Point> {
         self.points.iter().filter(|point| (figure.from)(point))
     }
@@ -165,12 +164,12 @@ fn points(mine: &[&Measured], sizes: usize) -> Vec<Point> {
 
 fn point(nth_size: usize, mine: &[&Measured]) -> Option<Point> {
     let here: Vec<&&Measured> = mine.iter().filter(|one| one.nth_size == nth_size).collect();
-    let times: Vec<f64> = here.iter().map(|one| one.cut.size as f64 * 1e9 / one.figure()).collect();
+    let times: Vec<f64> = here.iter().map(|one| one.layout.size as f64 * 1e9 / one.figure()).collect();
     let frames: Vec<f64> = here.iter().filter_map(|one| Some(one.rates()?.frames)).collect();
-    let (cut, frames_per_s) = (here.first()?.cut, median(&frames)?);
+    let (layout, frames_per_s) = (here.first()?.layout, median(&frames)?);
     let lost = here.iter().map(|one| one.lost()).sum();
     let ns = median(&times).filter(|ns| ns.is_finite())?;
-    Some(Point { nth_size, size: cut.size, frames: cut.frames, full: cut.full, ns, frames_per_s, lost })
+    Some(Point { nth_size, size: layout.size, frames: layout.frames, full: layout.full, ns, frames_per_s, lost })
 }
 
 fn middle(rounds: &[(usize, Model)]) -> Option<Model> {

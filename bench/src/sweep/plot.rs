@@ -1,4 +1,4 @@
-//! The curves as a picture: sizes by their logarithm.
+//! A plot of the curves, over the logarithm of the size.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::report::table::metric;
 
 impl Sweep {
-    /// The picture; `title` says what it is of.
+    /// The plot, with this title.
     ///
     /// # Errors
     /// It cannot be drawn.
@@ -45,13 +45,13 @@ impl Sweep {
     }
 }
 
-/// The next number above with one digit that is 1, 2 or 5.
+/// The next larger number with one digit that is 1, 2 or 5.
 fn round(number: f64) -> f64 {
     let power = 10f64.powf(number.log10().floor());
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|round| *round >= number).unwrap_or(number)
 }
 
-/// Where messages of one via fill their frames, and one more begins.
+/// The sizes that fill the frames of a driver, where one more frame begins.
 fn steps(curve: &Curve) -> Vec<(f64, String)> {
     let words = |frames| if frames == 1 { "1 frame".to_owned() } else { format!("{frames}") };
     curve.behind(&R_INF).map(|point| (point.size as f64, words(point.frames))).collect()
@@ -59,9 +59,9 @@ fn steps(curve: &Curve) -> Vec<(f64, String)> {
 
 fn drawn(curve: &Curve, colour: plotters::style::RGBColor) -> chart::Curve {
     let points = curve.points.iter().map(|point| (point.size as f64, point.rate())).collect();
-    let (mut name, mut dots) = (curve.via.to_string(), Vec::new());
+    let (mut name, mut dots) = (curve.driver.to_string(), Vec::new());
     if curve.batching == Batching::Shared {
-        name.push_str(" in bundles");
+        name.push_str(" coalesced");
     }
     if let Some(model) = curve.model {
         // Writing to a string cannot fail.

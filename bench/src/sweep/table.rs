@@ -1,4 +1,4 @@
-//! The curves side by side, and the figures below them.
+//! The curves side by side, and their figures below.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::report::words::{SIMULATED, rounds, xdp};
 use super::{Curve, R_INF, Sweep, T0};
 
 const FIGURES: &[Column] = &[
-    ("via", false),
+    ("driver", false),
     ("mode", false),
     ("framing", false),
     ("t0", true),
@@ -20,11 +20,10 @@ const FIGURES: &[Column] = &[
 ];
 
 impl Sweep {
-    /// For people.
     pub(crate) fn table(&self) -> String {
         let shared =
-            if self.curves.iter().any(|curve| curve.batching == Batching::Shared) { ", am in bundles" } else { "" };
-        let mut text = format!("bandwidth: user bytes a second by size, one way{shared}, as the receiver counts\n\n");
+            if self.curves.iter().any(|curve| curve.batching == Batching::Shared) { ", am coalesced" } else { "" };
+        let mut text = format!("bandwidth: user bytes a second by size, one way{shared}, counted by the receiver\n\n");
         self.curves_side_by_side(&mut text);
         text.push('\n');
         let figures: Vec<Vec<String>> = self.curves.iter().map(figures).collect();
@@ -36,7 +35,7 @@ impl Sweep {
 
     fn curves_side_by_side(&self, text: &mut String) {
         let mut columns = vec![("size", true)];
-        columns.extend(self.curves.iter().map(|curve| (curve.via.name(), true)));
+        columns.extend(self.curves.iter().map(|curve| (curve.driver.name(), true)));
         let mut sizes: Vec<usize> =
             self.curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.size)).collect();
         sizes.sort_unstable();
@@ -55,16 +54,16 @@ impl Sweep {
             let within: Vec<usize> = curve.sizes(&T0).collect();
             if let (Some(least), Some(most)) = (within.first(), within.last()) {
                 let full: Vec<String> = curve.sizes(&R_INF).map(|size| size.to_string()).collect();
-                let via = curve.via;
+                let driver = curve.driver;
                 let _ = writeln!(
                     text,
-                    "  {via}: t0 from the sizes in one frame, {least} to {most} B; r_inf from full frames, {} B",
+                    "  {driver}: t0 from the sizes in one frame, {least} to {most} B; r_inf from full frames, {} B",
                     full.join(", ")
                 );
             }
         }
         let rounds = rounds(self.rounds);
-        let _ = writeln!(text, "\n{rounds}, vias taken in turn; {}", self.cores.spoken());
+        let _ = writeln!(text, "\n{rounds}, drivers taken in turn; {}", self.cores.words());
         if let Some(at) = self.curves.iter().find_map(|curve| curve.xdp) {
             let _ = writeln!(text, "{}", xdp(at));
         }
@@ -80,7 +79,7 @@ fn cell(curve: &Curve, size: usize) -> String {
 }
 
 fn figures(curve: &Curve) -> Vec<String> {
-    let mut cells = vec![curve.via.to_string(), curve.mode.clone(), curve.framing.to_owned()];
+    let mut cells = vec![curve.driver.to_string(), curve.mode.clone(), curve.framing.to_owned()];
     let lost: u64 = curve.points.iter().map(|point| point.lost).sum();
     match curve.model {
         Some(model) => {

@@ -5,26 +5,26 @@ use serde_json::Value;
 use super::*;
 use crate::loss::Loss;
 use crate::measure::throughput::Throughput;
-use crate::size::Cut;
+use crate::size::MessageLayout;
 use crate::stats::Outcome;
 
 const CORES: Cores = Cores { near: Some(2), far: Some(3) };
 
 /// A message that takes `ns`, in frames of 1000 bytes.
-fn measured(via: Via, round: usize, (nth_size, size): (usize, usize), ns: u64) -> Measured {
+fn measured(driver: Driver, round: usize, (nth_size, size): (usize, usize), ns: u64) -> Measured {
     let (pieces, full) = (size.div_ceil(1000), size.is_multiple_of(1000));
-    let cut = Cut { size, pieces, piece: size.div_ceil(pieces), frames: pieces, full };
+    let layout = MessageLayout { size, pieces, piece: size.div_ceil(pieces), frames: pieces, full };
     let time = Duration::from_nanos(ns * 100);
-    let (messages, bytes) = (100 * pieces as u64, (100 * pieces * cut.piece) as u64);
+    let (messages, bytes) = (100 * pieces as u64, (100 * pieces * layout.piece) as u64);
     let outcome = Outcome::Throughput(Throughput { messages, bytes, time, lost: 1, frames_each: 1.0 });
     let (mode, bench) = ("veth copy".to_owned(), Bench::Bandwidth);
     Measured {
         round,
         bench,
         nth_size,
-        cut,
+        layout,
         loss: Loss::NONE,
-        via,
+        driver,
         mode,
         xdp: None,
         framing: "bare",
@@ -34,15 +34,15 @@ fn measured(via: Via, round: usize, (nth_size, size): (usize, usize), ns: u64) -
     }
 }
 
-/// Two rounds, `am` with twice the start of `raw`; the second round is slower by half.
+/// Two rounds. `am` takes twice as long to start as `raw`; the second round is slower by half.
 fn all() -> Vec<Measured> {
     let sizes: [usize; 7] = [1, 10, 100, 1000, 2000, 4000, 1001];
     let mut all = Vec::new();
     for (round, slow) in [(0, 2), (1, 3)] {
-        for (via, start) in [(Via::Am, 2000), (Via::Raw, 1000)] {
+        for (driver, start) in [(Driver::Am, 2000), (Driver::Raw, 1000)] {
             for (nth, size) in sizes.into_iter().enumerate() {
                 let ns = start * size.div_ceil(1000) as u64 + size as u64;
-                all.push(measured(via, round, (nth, size), ns * slow / 2));
+                all.push(measured(driver, round, (nth, size), ns * slow / 2));
             }
         }
     }
@@ -65,19 +65,21 @@ fn figures_are_medians_over_rounds_and_ratios_are_within_them() {
     assert!(summary.get("udp_t0_ns").is_none(), "it did not run: {summary}");
     assert_eq!(summary["fits"]["am"]["t0_from_sizes"], serde_json::json!([1, 10, 100, 1000]));
     assert_eq!(summary["fits"]["am"]["r_inf_from_sizes"], serde_json::json!([1000, 2000, 4000]));
-    assert!((sweep.ratio(Via::Am, Via::Raw, &T0).unwrap() - 2.0).abs() < 1e-3);
+    assert!((sweep.ratio(Driver::Am, Driver::Raw, &T0).unwrap() - 2.0).abs() < 1e-3);
 }
 
-/// One size more on one of the two, or other batches.
+/// One of the two lacks a size, or has other batching.
 #[test]
 fn figures_from_unequal_sizes_or_batches_have_no_ratio() {
-    let ratios =
-        |all: &[Measured]| [T0, R_INF].map(|figure| Sweep::new(all, CORES).ratio(Via::Am, Via::Raw, &figure).is_some());
+    let ratios = |all: &[Measured]| {
+        [T0, R_INF].map(|figure| Sweep::new(all, CORES).ratio(Driver::Am, Driver::Raw, &figure).is_some())
+    };
     assert_eq!(ratios(&all()), [true, true]);
-    let without = |size| all().into_iter().filter(|one| one.via == Via::Am || one.cut.size != size).collect::<Vec<_>>();
+    let without =
+        |size| all().into_iter().filter(|one| one.driver == Driver::Am || one.layout.size != size).collect::<Vec<_>>();
     assert_eq!([ratios(&without(10)), ratios(&without(4000))], [[false, true], [true, false]]);
     let mut shared = all();
-    shared.iter_mut().filter(|one| one.via == Via::Am).for_each(|one| one.batching = Batching::Shared);
+    shared.iter_mut().filter(|one| one.driver == Driver::Am).for_each(|one| one.batching = Batching::Shared);
     assert_eq!(ratios(&shared), [false, false]);
 }
 
@@ -90,11 +92,11 @@ fn a_message_counts_once_however_many_pieces_it_has() {
     assert_eq!((messages, frames), (83_333, 333_333), "12 µs a message: {of_4000}");
 }
 
-/// As `rate` counts them: what was sent, not what a message alone would take.
+/// As `rate` counts them: the frames that were sent, not those that a single message takes.
 #[test]
 fn messages_in_bundles_are_more_than_their_frames() {
     let mut all = all();
-    for one in all.iter_mut().filter(|one| one.via == Via::Am && one.cut.frames == 1) {
+    for one in all.iter_mut().filter(|one| one.driver == Driver::Am && one.layout.frames == 1) {
         let Outcome::Throughput(counted) = &mut one.outcome else { panic!("{one:?}") };
         (one.batching, counted.frames_each) = (Batching::Shared, 0.05);
     }
@@ -107,9 +109,9 @@ fn messages_in_bundles_are_more_than_their_frames() {
         assert!((frames_each / expected - 1.0).abs() < 0.2, "medians of two rounds: {line}");
         assert_eq!(line["bundles"], line["via"] == "am", "{line}");
     }
-    assert!(sweep.table().contains("one way, am in bundles, as"), "{}", sweep.table());
+    assert!(sweep.table().contains("one way, am coalesced, counted"), "{}", sweep.table());
     let svg = sweep.svg("").unwrap();
-    assert!(svg.contains("\nam in bundles: t0") && svg.contains("\nraw: t0"), "{svg}");
+    assert!(svg.contains("\nam coalesced: t0") && svg.contains("\nraw: t0"), "{svg}");
 }
 
 #[test]
@@ -127,9 +129,13 @@ fn a_round_that_was_interrupted_gives_no_figures() {
 #[test]
 fn people_get_curves_and_figures() {
     let text = Sweep::new(&all(), CORES).table();
-    for part in
-        ["size       ", "via  mode", "n1/2  t0 * r_inf", "am: t0 from the sizes in one frame, 1 to 1000 B", "2 rounds"]
-    {
+    for part in [
+        "size       ",
+        "driver  mode",
+        "n1/2  t0 * r_inf",
+        "am: t0 from the sizes in one frame, 1 to 1000 B",
+        "2 rounds",
+    ] {
         assert!(text.contains(part), "no `{part}` in\n{text}");
     }
 }

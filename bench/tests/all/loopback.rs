@@ -1,4 +1,4 @@
-//! What needs no rights: hosts in memory, and command lines that make no sense.
+//! Tests without rights: hosts in memory, and wrong command lines.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,7 @@ use crate::common::{
 };
 use nix::sys::signal::Signal;
 
-/// As little as can be measured at many sizes.
+/// The shortest measurement at many sizes.
 const MOMENT: &[&str] = &["--rounds", "2", "--time", "0.002"];
 const MEMORY: &[&str] = &["--hosts", "loopback"];
 
@@ -43,7 +43,7 @@ fn bandwidth_is_of_full_frames_and_rate_of_small_ones() {
 fn with_bundles_small_messages_share_frames() {
     for (bundles, share) in [("off", false), ("on", true)] {
         let lines =
-            json(&run(&[&["rate", "--via", "am", "--size", "16", "--bundles", bundles, "--json"], MEMORY, QUICK]));
+            json(&run(&[&["rate", "--driver", "am", "--size", "16", "--coalesce", bundles, "--json"], MEMORY, QUICK]));
         let [messages, frames] = ["messages_per_s", "frames_per_s"].map(|name| lines[0][name].as_f64().unwrap());
         assert_eq!(lines[0]["bundles"], share);
         assert_eq!(frames < messages / 5.0, share, "{}", lines[0]);
@@ -51,28 +51,28 @@ fn with_bundles_small_messages_share_frames() {
 }
 
 #[test]
-fn a_sweep_has_a_curve_and_three_figures_for_each_via() {
+fn a_sweep_has_a_curve_and_three_figures_for_each_driver() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("curve.svg");
     let plot = ["--plot", file.to_str().unwrap()];
     let lines = json(&run(&[&["bandwidth", "--sweep", "--json", "--framing", "plain"], &plot, MEMORY, MOMENT]));
-    for (via, full) in [("am", 1488), ("raw", 1500)] {
-        let curve: Vec<_> = lines.iter().filter(|line| line["via"] == via).collect();
+    for (driver, full) in [("am", 1488), ("raw", 1500)] {
+        let curve: Vec<_> = lines.iter().filter(|line| line["via"] == driver).collect();
         let sizes: Vec<u64> = curve.iter().map(|line| line["size"].as_u64().unwrap()).collect();
         assert!(sizes.is_sorted() && sizes.len() == 27, "{sizes:?}");
         for size in [1, 64, 1024, full, full + 1, 2 * full, 65_536] {
             assert!(sizes.contains(&size), "no {size} in {sizes:?}");
         }
-        assert_eq!(curve[26]["frames"], if via == "am" { 45 } else { 44 });
-        assert!(curve.iter().all(|line| line["bundles"] == (via == "am")), "on unless said");
-        check_figures(summary(&lines), via);
+        assert_eq!(curve[26]["frames"], if driver == "am" { 45 } else { 44 });
+        assert!(curve.iter().all(|line| line["bundles"] == (driver == "am")), "on unless said");
+        check_figures(summary(&lines), driver);
     }
     assert_eq!(lines.len(), 2 * 27 + 1);
     let svg = std::fs::read_to_string(file).unwrap();
     assert!(svg.starts_with("<svg ") && svg.matches("stroke-width=\"2\"").count() == 4, "{svg}");
 }
 
-/// Whoever moves them, as many bytes arrive as were put.
+/// As many bytes arrive as were put, whatever carries them.
 #[test]
 fn bulk_transfers_stand_beside_frames_that_hold_as_much() {
     let lines = json(&run(&[&["bandwidth", "--bulk", "--size", "64K,1M", "--json"], MEMORY, QUICK]));
@@ -108,12 +108,12 @@ fn what_is_kept_where_frames_are_lost() {
     }
 }
 
-/// What a figure is on a busy machine nobody knows.
-fn check_figures(summary: &serde_json::Value, via: &str) {
+/// A figure on a busy machine may be anything.
+fn check_figures(summary: &serde_json::Value, driver: &str) {
     for figure in ["t0_ns", "r_inf_bytes_per_s", "n_half_bytes"] {
-        assert!(summary[format!("{via}_{figure}")].is_number(), "{summary}");
+        assert!(summary[format!("{driver}_{figure}")].is_number(), "{summary}");
     }
-    assert_eq!(summary["fits"][via]["rounds"], 2, "{summary}");
+    assert_eq!(summary["fits"][driver]["rounds"], 2, "{summary}");
 }
 
 #[test]
@@ -139,18 +139,18 @@ fn people_get_a_sweep_side_by_side() {
 
 #[test]
 fn people_get_a_table() {
-    let output = run(&[&["latency", "--via", "am"], MEMORY, QUICK]);
+    let output = run(&[&["latency", "--driver", "am"], MEMORY, QUICK]);
     let table = text(&output.stdout);
-    for part in ["via  mode", "am   memory  bare", "16 B", "p99.9", "one round, "] {
+    for part in ["driver  mode", "am      memory  bare", "16 B", "p99.9", "one round, "] {
         assert!(table.contains(part), "no `{part}` in\n{table}");
     }
     assert_eq!(text(&output.stderr), "", "no progress bar where nobody looks");
 }
 
-/// In `plain` a message of ours has no room for as much as a bare frame has.
+/// In `plain` framing a message of ours has less room than a bare frame.
 #[test]
-fn what_does_not_fit_one_via_is_refused_before_another_is_measured() {
-    let output = run(&[&["latency", "--via", "raw,am", "--size", "16,1489", "--framing", "plain"], MEMORY, QUICK]);
+fn what_does_not_fit_one_driver_is_refused_before_another_is_measured() {
+    let output = run(&[&["latency", "--driver", "raw,am", "--size", "16,1489", "--framing", "plain"], MEMORY, QUICK]);
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""));
     assert!(text(&output.stderr).contains("1489 bytes do not fit one frame: am carries at most 1488"));
 }
@@ -158,7 +158,7 @@ fn what_does_not_fit_one_via_is_refused_before_another_is_measured() {
 #[test]
 fn what_was_measured_before_the_end_is_not_thrown_away() {
     for form in [&["--json"][..], &[]] {
-        let mut running = start(&[&["latency", "--via", "raw", "--rounds", "1000", "--time", "0.02"], form, MEMORY]);
+        let mut running = start(&[&["latency", "--driver", "raw", "--rounds", "1000", "--time", "0.02"], form, MEMORY]);
         eventually("work", || seconds_worked(running.pid()) > 0.4);
         running.signal(Signal::SIGINT);
         let mut stdout = running.0.stdout.take().unwrap();
@@ -167,7 +167,7 @@ fn what_was_measured_before_the_end_is_not_thrown_away() {
         let mut said = String::new();
         stdout.read_to_string(&mut said).unwrap();
         if form.is_empty() {
-            assert!(said.contains("  raw  memory "), "{said}");
+            assert!(said.contains("  raw     memory "), "{said}");
         } else {
             let first = said.lines().next().and_then(|line| serde_json::from_str(line).ok());
             check_latency(&first.expect(&said), "raw", "memory", "none", 16);
@@ -189,18 +189,18 @@ fn mistakes_end_with_2_and_say_what_to_do() {
     for (arguments, advice) in [
         (&["latency"][..], "--hosts shm, udp or tcp (no rights needed), veth (root), or loopback"),
         (&["latency", "--hosts", "moon"], "possible values: veth, loopback"),
-        (&["latency", "--hosts", "loopback", "--via", "udp"], "--via am,raw"),
+        (&["latency", "--hosts", "loopback", "--driver", "udp"], "--driver am,raw"),
         (&["latency", "--hosts", "loopback", "--size", "0"], "from 1 to 256M"),
         (
             &["latency", "--hosts", "loopback", "--save", "no/where/a.jsonl"],
             "--save no/where/a.jsonl cannot be written",
         ),
-        (&["latency", "--hosts", "loopback", "--size", "1501", "--via", "raw"], "raw carries at most 1500"),
+        (&["latency", "--hosts", "loopback", "--size", "1501", "--driver", "raw"], "raw carries at most 1500"),
         (&["latency", "--hosts", "loopback", "--size", "1489", "--framing", "plain"], "am carries at most 1488"),
         (&["latency", "--hosts", "loopback", "--cores", "99998,99999"], "it may use "),
-        (&["bandwidth", "--hosts", "loopback", "--sweep", "--size", "16"], "sizes of its own"),
+        (&["bandwidth", "--hosts", "loopback", "--sweep", "--size", "16"], "its own sizes"),
         (&["bandwidth", "--hosts", "loopback", "--sweep", "--plot", "no/where/a.svg"], "a directory that exists"),
-        (&["ablation", "--via", "am"], "rows and sizes of its own"),
+        (&["ablation", "--driver", "am"], "its own rows and sizes"),
         (&["serve", "--on", "eth1"], "xdp:eth1, udp:"),
         (&["travel"], "unrecognized subcommand"),
     ] {
@@ -214,8 +214,18 @@ fn mistakes_end_with_2_and_say_what_to_do() {
 #[test]
 fn the_demonstrations_help_offers_what_it_takes() {
     let help = text(&run(&[&["demo", "--help"]]).stdout);
-    let options =
-        ["--cores", "--via", "--size", "--framing", "--bundles", "--xdp", "--rounds", "--time", "--warm-up", "--json"];
+    let options = [
+        "--cores",
+        "--driver",
+        "--size",
+        "--framing",
+        "--coalesce",
+        "--xdp",
+        "--rounds",
+        "--time",
+        "--warm-up",
+        "--json",
+    ];
     for option in options {
         assert!(help.contains(option), "no `{option}` in\n{help}");
     }
@@ -234,7 +244,7 @@ fn the_ablations_help_offers_what_it_takes() {
     for option in ["--hosts", "--peer", "--mtu", "--cores", "--framing", "--rounds", "--time", "--json"] {
         assert!(help.contains(option), "no `{option}` in\n{help}");
     }
-    for option in ["--via", "--size"] {
+    for option in ["--driver", "--size"] {
         assert!(!help.lines().any(|line| line.trim_start().starts_with(option)), "`{option}` in\n{help}");
     }
 }
@@ -260,7 +270,7 @@ fn a_help_that_cannot_be_written_is_no_success() {
     assert_eq!(run(&[&["--moon"]]).status.code(), Some(2));
 }
 
-/// Captured frames of a pcap file that is whole.
+/// The captured frames of a complete pcap file.
 fn captured(file: &[u8]) -> usize {
     let (header, mut rest) = file.split_at(24);
     assert_eq!(header[..4], 0xa1b2_3c4d_u32.to_le_bytes());
@@ -274,7 +284,7 @@ fn captured(file: &[u8]) -> usize {
     count
 }
 
-/// All of ours, whichever via had its turn between, and nothing of an earlier run.
+/// All frames of ours, whichever drivers took turns in between, and none of an earlier run.
 #[test]
 fn a_trace_has_the_frames_of_every_round() {
     let directory = tempfile::tempdir().unwrap();

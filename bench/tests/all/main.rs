@@ -3,9 +3,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod joined;
 mod loopback;
 mod peer;
+mod processes;
 mod ratios;
 mod serve;
 mod simulated;

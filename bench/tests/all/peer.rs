@@ -1,4 +1,4 @@
-//! Two sides that find each other by `--peer`, over what needs no root.
+//! Two sides that find each other by `--peer`, over transports without root.
 
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
@@ -10,16 +10,16 @@ fn serve(on: &str) -> Running {
     start(&[&["--serve", "--name", "beta", "--on", on]])
 }
 
-fn near<'a>(vias: &'a str, on: &'a str) -> [&'a str; 10] {
-    ["latency", "--peer", "beta", "--name", "alpha", "--via", vias, "--json", "--on", on]
+fn near<'a>(drivers: &'a str, on: &'a str) -> [&'a str; 10] {
+    ["latency", "--peer", "beta", "--name", "alpha", "--driver", drivers, "--json", "--on", on]
 }
 
-fn vias(near: &[&str]) -> Vec<String> {
+fn drivers(near: &[&str]) -> Vec<String> {
     let lines = json(&run(&[near, QUICK]));
     lines.iter().filter_map(|line| Some(line["via"].as_str()?.to_owned())).collect()
 }
 
-/// It was asked to end, and had nothing to complain of.
+/// It was told to end, and printed no error.
 fn end(far: Running) {
     far.signal(Signal::SIGTERM);
     let (status, errors) = far.end();
@@ -30,14 +30,14 @@ fn end(far: Running) {
 #[test]
 fn both_sides_have_one_address() {
     let far = serve("udp:127.79.1.1:7000");
-    assert_eq!(vias(&near("am,raw", "udp:127.79.1.1:7001,peer=127.79.1.1:7000")), ["am", "raw"]);
+    assert_eq!(drivers(&near("am,raw", "udp:127.79.1.1:7001,peer=127.79.1.1:7000")), ["am", "raw"]);
     end(far);
     let far = serve("tcp:127.79.1.1:7000");
-    assert_eq!(vias(&near("am,raw", "tcp:127.79.1.1:7001,peer=127.79.1.1:7000")), ["am", "raw"]);
+    assert_eq!(drivers(&near("am,raw", "tcp:127.79.1.1:7001,peer=127.79.1.1:7000")), ["am", "raw"]);
     end(far);
 }
 
-/// Whoever shall find a server has to be told its port.
+/// A client has to know the port of its server.
 #[test]
 fn a_server_says_the_port_that_it_got() {
     for kind in ["udp", "tcp"] {
@@ -46,9 +46,9 @@ fn a_server_says_the_port_that_it_got() {
         let said = errors.lines().map_while(Result::ok).find(|line| line.contains("serves on")).unwrap();
         let place = said.split([' ', ';']).find_map(|word| word.strip_prefix(&format!("{kind}:"))).unwrap().to_owned();
         assert!(!place.ends_with(":0"), "{said}");
-        // It is the same for each via and each client.
+        // The port is the same for each driver and each client.
         for port in [7000, 7001] {
-            assert_eq!(vias(&near("am,raw", &format!("{kind}:127.79.2.2:{port},peer={place}"))), ["am", "raw"]);
+            assert_eq!(drivers(&near("am,raw", &format!("{kind}:127.79.2.2:{port},peer={place}"))), ["am", "raw"]);
         }
         end(far);
     }
@@ -63,13 +63,13 @@ fn several_transports_are_measured_as_one() {
     let lines = json(&run(&[&near[..9], &[&on], QUICK]));
     let mode = lines[0]["mode"].as_str().unwrap();
     assert!(mode.contains("shared memory"), "the better of the two: {mode}");
-    // Where only one of the two is common, that one.
+    // If both have only one transport in common, they use that one.
     let lines = json(&run(&[&near[..9], &["udp:127.79.3.3:7000,peer=127.79.3.1:7000"], QUICK]));
     assert_eq!(lines[0]["via"], "am");
     end(far);
 }
 
-/// The near side finds a port in use only when both have begun: the server has to be there for the next one soon.
+/// The near side finds a port in use only when both have begun. The server has to serve the next one soon.
 #[test]
 fn a_near_side_that_cannot_open_its_own_leaves_a_server_that_hears() {
     let far = serve("udp:127.79.4.1:7000");
@@ -78,11 +78,11 @@ fn a_near_side_that_cannot_open_its_own_leaves_a_server_that_hears() {
     assert_eq!(output.status.code(), Some(3));
     assert!(text(&output.stderr).contains("127.79.4.2:34997 is in use"), "{}", text(&output.stderr));
     drop(taken);
-    assert_eq!(vias(&near("am,raw", "udp:127.79.4.3:7000,peer=127.79.4.1:7000")), ["am", "raw"]);
+    assert_eq!(drivers(&near("am,raw", "udp:127.79.4.3:7000,peer=127.79.4.1:7000")), ["am", "raw"]);
     end(far);
 }
 
-/// As `--help` has it: 2 where the command line makes no sense, 3 where something is missing.
+/// The exit codes of `--help`: 2 if the command line is wrong, 3 if something is missing.
 #[test]
 fn a_name_that_makes_no_sense_ends_with_2_and_what_is_missing_with_3() {
     for (on, code) in [

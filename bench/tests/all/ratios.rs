@@ -1,15 +1,15 @@
-//! A ratio is of equal messages in equal batches, or there is none. Needs no rights.
+//! Ratios exist only for equal messages in equal batches. Needs no rights.
 
 use crate::common::{QUICK, json, run, start, summary, text};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// What the two lines say of the messages.
+/// The sizes and batching in the two lines.
 fn messages(lines: &[Value]) -> [(u64, &str); 2] {
     [&lines[0], &lines[1]].map(|line| (line["size"].as_u64().unwrap(), line["batching"].as_str().unwrap()))
 }
 
-/// A bare socket's frame holds less than one of ours.
+/// A frame of a bare socket holds less than one of ours.
 #[test]
 fn full_frames_are_as_long_on_both_sides() {
     for (hosts, size) in [("udp", 8972), ("tcp", 64_934)] {
@@ -23,7 +23,7 @@ fn full_frames_are_as_long_on_both_sides() {
     }
 }
 
-/// Where nobody said how long a frame is, ours are longer than those of the bare socket.
+/// With the default length of a frame, ours are longer than those of the bare socket.
 #[test]
 fn between_machines_they_are_too() {
     for (kind, size) in [("tcp", 64_934), ("udp", 1472)] {
@@ -47,7 +47,7 @@ fn transfers_stand_beside_as_many_bytes() {
     }
 }
 
-/// A stream has no frames: a write of many messages is as good.
+/// A stream has no frames, so one write of many messages is comparable.
 #[test]
 fn messages_that_share_frames_have_a_ratio_to_a_stream_alone() {
     for (hosts, batching, fair) in [
@@ -55,7 +55,7 @@ fn messages_that_share_frames_have_a_ratio_to_a_stream_alone() {
         ("udp", ["shared", "bursts"], false),
         ("loopback", ["shared", "bursts"], false),
     ] {
-        let arguments = ["rate", "--bundles", "on", "--size", "16", "--hosts", hosts];
+        let arguments = ["rate", "--coalesce", "on", "--size", "16", "--hosts", hosts];
         let lines = json(&run(&[&arguments, &["--json"], QUICK]));
         assert_eq!(messages(&lines).map(|(_, batching)| batching), batching, "{hosts}");
         assert_eq!(summary(&lines)["am_over_raw"].is_f64(), fair, "{hosts}");
@@ -70,7 +70,7 @@ fn messages_that_share_frames_have_a_ratio_to_a_stream_alone() {
 fn a_curve_in_bundles_has_no_ratio() {
     for (bundles, fair) in [("on", false), ("off", true)] {
         let sweep = ["bandwidth", "--sweep", "--json", "--hosts", "loopback", "--rounds", "2", "--time", "0.002"];
-        let lines = json(&run(&[&sweep, &["--bundles", bundles]]));
+        let lines = json(&run(&[&sweep, &["--coalesce", bundles]]));
         let summary = summary(&lines);
         let ratios: Vec<&String> =
             summary.as_object().unwrap().keys().filter(|key| key.starts_with("am_over")).collect();

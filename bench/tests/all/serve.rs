@@ -1,4 +1,4 @@
-//! A far side of `--serve` outlives clients that make no sense. No root.
+//! A far side of `--serve` outlives malformed clients. No root.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 const SERVER: &str = "udp:127.77.1.2:7000";
 const SECONDS: Duration = Duration::from_secs(20);
 
-/// What the server listens for, and what it takes in a measurement.
+/// The endpoints of the server: for plans, and for measurements.
 const PLANS: &str = "am-bench-plans";
 const VIA: &str = "am-bench";
 /// A plan; data, notes and regions.
@@ -18,10 +18,10 @@ const PLAN: HandlerId = HandlerId(0);
 const DATA: HandlerId = HandlerId(0);
 const NOTE: HandlerId = HandlerId(1);
 const REGION: HandlerId = HandlerId(2);
-/// The note that says that nothing comes any more.
+/// The control message with which the near side leaves.
 const GIVE_UP: [u64; 4] = [10, 0, 0, 0];
 
-/// A client that says whatever it is told to.
+/// A client that sends whatever it is told to.
 struct Babbler {
     endpoint: Endpoint<Vec<String>>,
     answers: Vec<String>,
@@ -35,7 +35,7 @@ impl Babbler {
         Babbler { endpoint, answers: Vec::new() }
     }
 
-    /// The server leaves between two measurements: until it is there again.
+    /// The server closes between two measurements, so wait until it is there again.
     fn connect(&mut self, endpoint: &str) -> Connection {
         for _ in 0..20 {
             let to = self.endpoint.connect("beta", endpoint).unwrap();
@@ -53,7 +53,7 @@ impl Babbler {
         self.endpoint.wait(&mut self.answers, Duration::from_millis(1));
     }
 
-    /// What the server answers to a plan, once it is not busy with the one before.
+    /// The server's answer to a plan, once it is not busy with the one before.
     fn ask(&mut self, plan: &str) -> String {
         for _ in 0..20 {
             let to = self.connect(PLANS);
@@ -70,9 +70,9 @@ impl Babbler {
     }
 }
 
-fn plan(vias: &str, rounds: u64) -> String {
+fn plan(drivers: &str, rounds: u64) -> String {
     format!(
-        r#"{{"version":7,"near":{{"name":"babbler","address":[1,2,3,4,5,6],"ipv4":"0.0.0.0","ipv6":null,"core":99,"mtu":0}},"vias":[{vias}],"rounds":{rounds}}}"#
+        r#"{{"version":7,"near":{{"name":"babbler","address":[1,2,3,4,5,6],"ipv4":"0.0.0.0","ipv6":null,"core":99,"mtu":0}},"vias":[{drivers}],"rounds":{rounds}}}"#
     )
 }
 
@@ -82,17 +82,17 @@ fn clients_that_make_no_sense() {
     let mut babbler = Babbler::new();
     for nonsense in ["", "\0\u{1b}[2J", "[]", "{\"version\":7}", &plan(r#""am","nothing""#, 1)] {
         let answer = babbler.ask(nonsense);
-        assert!(answer.contains("makes no sense"), "{nonsense}: {answer}");
+        assert!(answer.contains("cannot parse"), "{nonsense}: {answer}");
     }
-    // Accepted, and nothing comes of them: they fail by themselves, or are none.
-    assert!(babbler.ask(&plan("", u64::MAX)).contains("nothing to measure by"));
-    for (vias, rounds) in [(r#""cacheline""#, u64::MAX), (r#"{"row":"hybrid"}"#, 1), (r#""raw""#, 0)] {
-        let answer = babbler.ask(&plan(vias, rounds));
-        assert!(answer.starts_with(r#"{"Accepted""#), "{vias}: {answer}");
+    // These are accepted, but fail or have nothing to do.
+    assert!(babbler.ask(&plan("", u64::MAX)).contains("names no driver"));
+    for (drivers, rounds) in [(r#""cacheline""#, u64::MAX), (r#"{"row":"hybrid"}"#, 1), (r#""raw""#, 0)] {
+        let answer = babbler.ask(&plan(drivers, rounds));
+        assert!(answer.starts_with(r#"{"Accepted""#), "{drivers}: {answer}");
     }
     assert!(babbler.ask(&plan(r#""am""#, 1)).starts_with(r#"{"Accepted""#));
     let to = babbler.connect(VIA);
-    // Of each kind of measurement one of too many bytes; notes that are none, or of something else.
+    // Too many bytes for each kind of measurement; malformed and misplaced control messages.
     for bench in 0..=9u64 {
         babbler.say(to, NOTE, &[1 | bench << 8 | 1 << 32, u64::MAX, u64::MAX, u64::MAX], &[]);
     }
@@ -101,18 +101,18 @@ fn clients_that_make_no_sense() {
     }
     babbler.say(to, REGION, &[u64::MAX], &[]);
     babbler.say(to, DATA, &[], &[7; 1000]);
-    // A measurement of transfers, by a side that says no region and sends something else.
+    // A measurement of transfers by a side that announces no region and sends other messages.
     babbler.say(to, NOTE, &[1 | 3 << 8 | 1 << 32, 1 << 20, 0, u64::MAX], &[]);
     babbler.say(to, DATA, &[1, 2, 3], &[7; 1000]);
     babbler.say(to, HandlerId(200), &[], &[]);
     babbler.say(to, NOTE, &GIVE_UP, &[]);
     drop(babbler);
 
-    let near =
-        ["latency", "--peer", "beta", "--via", "am,raw", "--json", "--on", "udp:127.77.1.1:7000,peer=127.77.1.2:7000"];
+    let on = "udp:127.77.1.1:7000,peer=127.77.1.2:7000";
+    let near = ["latency", "--peer", "beta", "--driver", "am,raw", "--json", "--on", on];
     json(&run(&[&near, QUICK]));
     far.signal(Signal::SIGTERM);
     let (status, errors) = far.end();
     assert_eq!(status.code(), Some(143), "{errors}");
-    assert!(errors.contains("gave up") && !errors.contains("panicked"), "{errors}");
+    assert!(errors.contains("left before the end") && !errors.contains("panicked"), "{errors}");
 }

@@ -13,10 +13,10 @@ fn latency_and_throughput_beside_bare_frames() {
     for (bench, size) in [("latency", 16), ("bandwidth", 1500), ("rate", 64)] {
         let lines = json(&run(&[&[bench, "--json"], SIM, &["--rounds", "2", "--time", "0.02"]]));
         assert_eq!(lines.len(), 3);
-        for (line, (via, framing)) in lines.iter().zip([("am", "bare"), ("raw", "none")]) {
+        for (line, (driver, framing)) in lines.iter().zip([("am", "bare"), ("raw", "none")]) {
             match bench {
-                "latency" => check_latency(line, via, MODE, framing, size),
-                _ => check_throughput(line, bench, via, size),
+                "latency" => check_latency(line, driver, MODE, framing, size),
+                _ => check_throughput(line, bench, driver, size),
             }
             assert_eq!(line["mode"], MODE);
         }
@@ -28,11 +28,11 @@ fn latency_and_throughput_beside_bare_frames() {
 #[test]
 fn on_a_network_of_ones_choice() {
     let on = ["--on", "sim:7,loss=0.02,delay=50us,frame=4014"];
-    let lines = json(&run(&[&["latency", "--size", "4000", "--via", "am", "--json"], SIM, &on, QUICK]));
+    let lines = json(&run(&[&["latency", "--size", "4000", "--driver", "am", "--json"], SIM, &on, QUICK]));
     assert_eq!(lines[0]["mode"], "simulated, rate=10G, delay=50us, loss=0.02");
     let p50 = lines[0]["rtt_ns"]["p50"].as_u64().unwrap();
     assert!(p50 >= 100_000, "faster than its network: {p50} ns");
-    let lines = json(&run(&[&["bandwidth", "--mtu", "9000", "--via", "raw", "--json"], SIM, QUICK]));
+    let lines = json(&run(&[&["bandwidth", "--mtu", "9000", "--driver", "raw", "--json"], SIM, QUICK]));
     check_throughput(&lines[0], "bandwidth", "raw", 9000);
 }
 
@@ -60,14 +60,14 @@ fn what_each_layer_costs_and_what_comes_back() {
 #[test]
 fn the_table_says_that_it_is_no_wire() {
     let table = text(&run(&[&["latency"], SIM, QUICK]).stdout);
-    assert!(table.contains(MODE) && table.contains("of no wire"), "{table}");
+    assert!(table.contains(MODE) && table.contains("not of a wire"), "{table}");
     let memory = text(&run(&[&["latency", "--hosts", "loopback"], QUICK]).stdout);
-    assert!(!memory.contains("of no wire"), "{memory}");
+    assert!(!memory.contains("not of a wire"), "{memory}");
 }
 
 #[test]
 fn ctrl_c_ends_it() {
-    let near = start(&[&["latency", "--via", "raw"], SIM, ENDLESS]);
+    let near = start(&[&["latency", "--driver", "raw"], SIM, ENDLESS]);
     eventually("two sides that work", || seconds_worked(near.pid()) > 0.1);
     near.signal(Signal::SIGINT);
     let (status, said) = near.end();

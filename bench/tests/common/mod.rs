@@ -1,4 +1,4 @@
-//! Runs am-bench and reads what it says.
+//! Runs am-bench and reads its output.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::fs;
@@ -14,21 +14,21 @@ use serde_json::Value;
 /// Longer than anything here takes when nothing is wrong.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// As little as can be measured.
+/// The shortest measurement.
 pub(crate) const QUICK: &[&str] = &["--rounds", "1", "--time", "0.02"];
-/// So long that it is still going on when something happens to it.
+/// Long enough to be running when something happens to it.
 pub(crate) const ENDLESS: &[&str] = &["--rounds", "1", "--time", "600"];
 
 pub(crate) fn am_bench() -> Command {
     Command::new(env!("CARGO_BIN_EXE_am-bench"))
 }
 
-/// Run with these arguments, to the end.
+/// Run with these arguments to the end.
 pub(crate) fn run(arguments: &[&[&str]]) -> Output {
     am_bench().args(arguments.concat()).output().expect("am-bench runs")
 }
 
-/// Start with these arguments; what it says is kept.
+/// Start with these arguments, and collect the output.
 pub(crate) fn start(arguments: &[&[&str]]) -> Running {
     Running(
         am_bench()
@@ -41,7 +41,7 @@ pub(crate) fn start(arguments: &[&[&str]]) -> Running {
     )
 }
 
-/// A process of ours, ended with the test.
+/// A process of ours, killed at the end of the test.
 pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
@@ -53,7 +53,7 @@ impl Running {
         kill(Pid::from_raw(self.pid() as i32), signal).expect("a process to signal");
     }
 
-    /// Wait for its end; returns how it ended and what it said on standard error.
+    /// Wait for its end. Returns its status and its standard error.
     pub(crate) fn end(mut self) -> (ExitStatus, String) {
         eventually("its end", || self.0.try_wait().unwrap().is_some());
         let status = self.0.wait().unwrap();
@@ -64,13 +64,13 @@ impl Running {
         (status, text)
     }
 
-    /// Processes that it started.
+    /// Its child processes.
     pub(crate) fn children(&self) -> Vec<u32> {
         children(self.pid())
     }
 }
 
-/// Processes that this one started.
+/// The child processes of a process.
 pub(crate) fn children(of: u32) -> Vec<u32> {
     let numbers = fs::read_dir("/proc").unwrap().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -84,7 +84,7 @@ impl Drop for Running {
     }
 }
 
-/// Processor time so far: both sides spin once they measure.
+/// Processor time so far: both sides spin while they measure.
 pub(crate) fn seconds_worked(pid: u32) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit_once(')').map_or(vec![], |(_, rest)| rest.split_whitespace().collect());
@@ -92,7 +92,7 @@ pub(crate) fn seconds_worked(pid: u32) -> f64 {
     ticks / 100.0
 }
 
-/// Whether it has said what is to be done at this signal: before that it is the signal's own end.
+/// Whether it handles this signal; before that the signal would kill it.
 pub(crate) fn catches(pid: u32, signal: Signal) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let caught = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigCgt:")?.trim(), 16).ok());
@@ -101,17 +101,17 @@ pub(crate) fn catches(pid: u32, signal: Signal) -> bool {
 
 fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // After the name, which may contain anything: state, parent.
+    // Behind the name, which may contain anything: state, parent.
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Whether the process runs; one that has ended and waits to be noticed does not.
+/// Whether the process runs. A zombie does not.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-/// Wait until it is so; fails the test when it never is.
+/// Wait until the condition holds; fails the test if it never does.
 pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !so() {
@@ -124,7 +124,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The objects that it printed; fails the test where it failed, or printed anything else.
+/// The objects that it printed. Fails the test if it failed, or printed anything else.
 pub(crate) fn json(output: &Output) -> Vec<Value> {
     assert!(output.status.success(), "{}\n{}", output.status, text(&output.stderr));
     let lines = objects(output);
@@ -132,7 +132,7 @@ pub(crate) fn json(output: &Output) -> Vec<Value> {
     lines
 }
 
-/// Whatever is measured, each line says where and when.
+/// Each line says where and when it was measured.
 fn check_origin(line: &Value) {
     let said = line.get("summary").unwrap_or(line);
     for key in ["transport", "version", "kernel", "date"] {
@@ -142,12 +142,12 @@ fn check_origin(line: &Value) {
     assert!(said["date"].as_str().is_some_and(|date| date.starts_with("20") && date.ends_with('Z')), "{line}");
 }
 
-/// The same, however it ended.
+/// The objects, however it ended.
 pub(crate) fn objects(output: &Output) -> Vec<Value> {
     text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect(line)).collect()
 }
 
-/// The last object, and that there is nothing after it.
+/// The last object, which must be the summary.
 pub(crate) fn summary(lines: &[Value]) -> &Value {
     let (last, others) = lines.split_last().expect("some lines");
     assert!(others.iter().all(|line| line.get("summary").is_none()));
@@ -159,22 +159,22 @@ pub(crate) fn peer<'a>(lines: &'a [Value], name: &str) -> &'a Value {
     lines.iter().find(|line| line["peer"] == name).unwrap_or_else(|| panic!("no row {name}"))
 }
 
-/// A latency's line has all that it should, in order.
-pub(crate) fn check_latency(line: &Value, via: &str, mode: &str, framing: &str, size: u64) {
+/// Checks the fields of a latency's line, and their order.
+pub(crate) fn check_latency(line: &Value, driver: &str, mode: &str, framing: &str, size: u64) {
     let keys: Vec<&String> = line.as_object().unwrap().keys().collect();
     assert_eq!(keys[..7], ["bench", "via", "mode", "framing", "size", "rtt_ns", "n"], "{line}");
     let named = (&line["bench"], &line["via"], &line["mode"], &line["framing"], &line["size"]);
-    assert_eq!(named, (&"latency".into(), &via.into(), &mode.into(), &framing.into(), &size.into()));
+    assert_eq!(named, (&"latency".into(), &driver.into(), &mode.into(), &framing.into(), &size.into()));
     let at = |key: &str| line["rtt_ns"][key].as_u64().expect(key);
     assert!(0 < at("p50") && at("p50") <= at("p99") && at("p99") <= at("p999"), "{line}");
     assert!(line["n"].as_u64().unwrap() > 0, "{line}");
 }
 
-/// A bandwidth's or a rate's line likewise.
-pub(crate) fn check_throughput(line: &Value, bench: &str, via: &str, size: u64) {
+/// Checks the fields of a bandwidth's or a rate's line, and their order.
+pub(crate) fn check_throughput(line: &Value, bench: &str, driver: &str, size: u64) {
     let keys: Vec<&String> = line.as_object().unwrap().keys().collect();
     assert_eq!(keys[..6], ["bench", "via", "size", "messages_per_s", "frames_per_s", "bytes_per_s"], "{line}");
-    assert_eq!((&line["bench"], &line["via"], &line["size"]), (&bench.into(), &via.into(), &size.into()));
+    assert_eq!((&line["bench"], &line["via"], &line["size"]), (&bench.into(), &driver.into(), &size.into()));
     let [messages, frames, bytes] =
         ["messages_per_s", "frames_per_s", "bytes_per_s"].map(|key| line[key].as_u64().expect(key));
     assert!(messages > 0, "{line}");
@@ -183,10 +183,10 @@ pub(crate) fn check_throughput(line: &Value, bench: &str, via: &str, size: u64) 
     assert!(bytes.abs_diff(messages * size) <= size, "{line}");
 }
 
-/// Of the cable's ends.
+/// The interface at both ends of the cable.
 const ADDRESSES: (&str, &str) = ("10.77.0.1/24", "10.77.0.2/24");
 
-/// Two hosts and a cable, as two machines would be.
+/// Two hosts and a cable, like two machines.
 pub(crate) struct Machines {
     pub(crate) hosts: [Host; 2],
     pub(crate) ends: [Interface; 2],
@@ -197,7 +197,7 @@ impl Machines {
         Machines::with(&VethOptions { addresses: Some(ADDRESSES), ..VethOptions::default() })
     }
 
-    /// A new cable with addresses, in place of the one before.
+    /// A new cable with addresses instead of the old one.
     pub(crate) fn cable(&mut self) {
         let options = VethOptions { addresses: Some(ADDRESSES), ..VethOptions::default() };
         self.ends = veth(&self.hosts[0], "eth1", &self.hosts[1], "eth1", &options).unwrap().into();
@@ -209,7 +209,7 @@ impl Machines {
         Machines { hosts, ends: ends.into() }
     }
 
-    /// Start am-bench on one of them; it stays there.
+    /// Start am-bench on one of the hosts.
     pub(crate) fn start(&self, host: usize, arguments: &[&[&str]]) -> Running {
         let name = ["alpha", "beta"][host];
         self.hosts[host].enter(|| start(&[arguments, &[&["--on", "xdp:eth1", "--name", name]]].concat())).unwrap()
@@ -221,13 +221,13 @@ impl Machines {
     }
 }
 
-/// Every command that has a sense there goes between two processes that these join. `rows` are those of the
-/// ablation, from the bottom up.
+/// Runs every command that works between two processes joined by a transport. `rows` are those of the ablation, from
+/// the bottom up.
 pub(crate) fn check_every_command(hosts: &str, rows: &[&str]) {
     let hosts = ["--json", "--hosts", hosts];
     let short = ["--rounds", "1", "--time", "0.005"];
     let lines = json(&run(&[&["bandwidth", "--sweep", "--mtu", "1500"], &hosts, &short]));
-    // Where both sides share a core, so short a time may bring nothing to fit a line to.
+    // If both sides share a core, so short a time may have too few points for a line.
     assert!(has(summary(&lines), &["am_t0_ns", "am_n_half_bytes"]), "{hosts:?}");
     assert!(lines.iter().any(|line| line["messages_per_s"].as_u64() > Some(0)), "{hosts:?}");
     let lines = json(&run(&[&["bandwidth", "--bulk", "--size", "64K"], &hosts, QUICK]));
@@ -238,8 +238,8 @@ pub(crate) fn check_every_command(hosts: &str, rows: &[&str]) {
     check_layers(&json(&run(&[&["ablation", "--mtu", "1500"], &hosts, &short])), rows);
     check_bounce(&json(&run(&[&["bounce"], &hosts, &["--rounds", "2", "--time", "0.05"]])));
     for (drop, losses) in [("0.1", true), ("0", false)] {
-        let torture = ["torture", "--messages", "1e5", "--bytes", "30MiB", "--loss", drop];
-        check_torture(&json(&run(&[&torture, &hosts])), losses);
+        let stress = ["stress", "--messages", "1e5", "--bytes", "30MiB", "--loss", drop];
+        check_stress(&json(&run(&[&stress, &hosts])), losses);
     }
 }
 
@@ -262,7 +262,7 @@ fn check_bounce(lines: &[Value]) {
     assert!(summary(lines)["host_over_program"].is_null());
 }
 
-fn check_torture(lines: &[Value], losses: bool) {
+fn check_stress(lines: &[Value], losses: bool) {
     let summary = summary(lines);
     assert_eq!((&summary["arrived"], &summary["lost"]), (&100_000.into(), &0.into()), "{summary}");
     for side in ["sender", "receiver"] {

@@ -1,4 +1,4 @@
-//! am-bench over veth pairs, and what is left when it is ended. Needs root.
+//! am-bench over veth pairs, and what it leaves when it is killed. Needs root.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +16,7 @@ use nix::sys::signal::Signal;
 const VETH: &[&str] = &["--hosts", "veth"];
 
 #[test]
-fn latency_by_every_via() {
+fn latency_by_every_driver() {
     let lines = json(&run(&[&["latency", "--json"], VETH, QUICK]));
     check_latency(&lines[0], "am", "veth copy", "bare", 16);
     check_latency(&lines[1], "raw", "veth copy", "none", 16);
@@ -30,20 +30,20 @@ fn latency_by_every_via() {
 
 #[test]
 fn bandwidth_is_of_the_fullest_frames_that_all_vias_have() {
-    for (options, vias, size) in [
+    for (options, drivers, size) in [
         (&[][..], &["am", "raw", "udp"][..], 1472),
-        (&["--via", "am,raw"], &["am", "raw"], 1500),
-        (&["--via", "am,raw", "--framing", "split"], &["am", "raw"], 1492),
+        (&["--driver", "am,raw"], &["am", "raw"], 1500),
+        (&["--driver", "am,raw", "--framing", "split"], &["am", "raw"], 1492),
         (&["--framing", "plain", "--mtu", "3000"], &["am", "raw", "udp"], 2972),
         (&["--mtu", "9000"], &["am", "raw", "udp"], 8972),
         (&["--mtu", "65000"], &["am", "raw", "udp"], 64_972),
     ] {
         let lines = json(&run(&[&["bandwidth", "--json"], options, VETH, QUICK]));
-        for (line, via) in lines.iter().zip(vias) {
-            check_throughput(line, "bandwidth", via, size);
+        for (line, driver) in lines.iter().zip(drivers) {
+            check_throughput(line, "bandwidth", driver, size);
             assert_eq!(line["batching"], "bursts", "{line}");
         }
-        assert_eq!(summary(&lines)["am_over_udp"].is_f64(), vias.contains(&"udp"));
+        assert_eq!(summary(&lines)["am_over_udp"].is_f64(), drivers.contains(&"udp"));
         assert!(summary(&lines)["am_over_raw"].is_f64());
     }
 }
@@ -57,7 +57,7 @@ fn round_trips_of_frames_of_several_chunks() {
 
 #[test]
 fn rate_by_two_vias_in_two_rounds() {
-    let lines = json(&run(&[&["rate", "--via", "raw,am", "--json", "--rounds", "2", "--time", "0.02"], VETH]));
+    let lines = json(&run(&[&["rate", "--driver", "raw,am", "--json", "--rounds", "2", "--time", "0.02"], VETH]));
     check_throughput(&lines[0], "rate", "raw", 64);
     check_throughput(&lines[1], "rate", "am", 64);
     assert_eq!(lines[1]["by_round"].as_array().unwrap().len(), 2);
@@ -67,27 +67,27 @@ fn rate_by_two_vias_in_two_rounds() {
 #[test]
 fn the_xdp_program_runs_where_it_is_told_to() {
     for (at, words) in [("native", "XDP ran in the driver"), ("generic", "XDP ran in the kernel's generic")] {
-        let lines = json(&run(&[&["latency", "--via", "am,raw", "--xdp", at, "--json"], VETH, QUICK]));
-        for (line, (via, framing)) in lines.iter().zip([("am", "bare"), ("raw", "none")]) {
-            check_latency(line, via, "veth copy", framing, 16);
+        let lines = json(&run(&[&["latency", "--driver", "am,raw", "--xdp", at, "--json"], VETH, QUICK]));
+        for (line, (driver, framing)) in lines.iter().zip([("am", "bare"), ("raw", "none")]) {
+            check_latency(line, driver, "veth copy", framing, 16);
             assert_eq!(line["xdp"], at, "{line}");
         }
-        let table = text(&run(&[&["latency", "--via", "am", "--xdp", at], VETH, QUICK]).stdout);
+        let table = text(&run(&[&["latency", "--driver", "am", "--xdp", at], VETH, QUICK]).stdout);
         assert_eq!(table.matches(words).count(), 1, "{table}");
     }
 }
 
 #[test]
 fn too_large_an_mtu_is_named_with_one_that_works() {
-    let output = run(&[&["latency", "--mtu", "65536", "--via", "raw"], VETH, QUICK]);
+    let output = run(&[&["latency", "--mtu", "65536", "--driver", "raw"], VETH, QUICK]);
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{errors}");
-    assert!(errors.contains("--mtu 65536 does not go: from 68 to 65535"), "{errors}");
+    assert!(errors.contains("--mtu 65536 is out of range: from 68 to 65535"), "{errors}");
 }
 
 /// A session that is measuring, and its far side.
-fn measuring(via: &str) -> (Running, u32) {
-    let near = start(&[&["latency", "--via", via], VETH, ENDLESS]);
+fn measuring(driver: &str) -> (Running, u32) {
+    let near = start(&[&["latency", "--driver", driver], VETH, ENDLESS]);
     let mut far = None;
     eventually("a far side that works", || {
         far = near.children().into_iter().find(|&pid| seconds_worked(pid) > 0.1 && seconds_worked(near.pid()) > 0.1);
@@ -101,7 +101,7 @@ fn namespace(pid: u32) -> PathBuf {
     fs::read_link(format!("/proc/{pid}/ns/net")).expect("a process of ours")
 }
 
-/// Neither a process nor a thread is in it.
+/// Whether no process and no thread is in it.
 fn is_deserted(namespace: &PathBuf) -> bool {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let tasks = processes.filter_map(|process| fs::read_dir(process.path().join("task")).ok()).flatten().flatten();
@@ -110,21 +110,21 @@ fn is_deserted(namespace: &PathBuf) -> bool {
 
 #[test]
 fn when_the_near_side_is_killed_the_far_side_ends_and_nothing_is_left() {
-    for via in ["am", "raw", "udp"] {
-        let (near, far) = measuring(via);
+    for driver in ["am", "raw", "udp"] {
+        let (near, far) = measuring(driver);
         let namespace = namespace(far);
         near.signal(Signal::SIGKILL);
         near.end();
         eventually("the end of the far side", || !is_alive(far));
         eventually("an empty namespace", || is_deserted(&namespace));
     }
-    json(&run(&[&["latency", "--json", "--via", "am"], VETH, QUICK]));
+    json(&run(&[&["latency", "--json", "--driver", "am"], VETH, QUICK]));
 }
 
 #[test]
 fn when_the_far_side_is_killed_the_near_side_says_so() {
-    for via in ["am", "raw", "udp"] {
-        let (near, far) = measuring(via);
+    for driver in ["am", "raw", "udp"] {
+        let (near, far) = measuring(driver);
         let namespace = namespace(far);
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(far as i32), Signal::SIGKILL).unwrap();
         let (status, errors) = near.end();
@@ -151,17 +151,17 @@ fn two_machines_that_share_a_wire() {
     let _far = machines.start(1, &[&["--serve"]]);
     for bench in ["latency", "rate"] {
         let lines = json(&machines.measure(&[&[bench, "--peer", "beta", "--json"], QUICK]));
-        let vias: Vec<&str> = lines.iter().filter_map(|line| line["via"].as_str()).collect();
-        assert_eq!(vias, ["am", "raw", "udp"]);
+        let drivers: Vec<&str> = lines.iter().filter_map(|line| line["via"].as_str()).collect();
+        assert_eq!(drivers, ["am", "raw", "udp"]);
         assert!(summary(&lines)["am_over_raw"].is_f64());
     }
     assert!(!machines.ends[0].has_xdp().unwrap(), "no program is left on the near side");
-    let output = machines.measure(&[&["latency", "--peer", "beta", "--via", "udp", "--json"], QUICK]);
+    let output = machines.measure(&[&["latency", "--peer", "beta", "--driver", "udp", "--json"], QUICK]);
     let cores = &json(&output)[0]["cores"];
     assert!(cores[0] != cores[1] || cores[0].is_null(), "both spin: {cores}");
 }
 
-/// A wire without IP addresses has no rows of the kernel's.
+/// Without IP addresses there are no rows of kernel sockets.
 #[test]
 fn the_ablation_between_two_machines() {
     let machines = Machines::with(&VethOptions::default());
@@ -182,10 +182,10 @@ fn the_far_side_attaches_as_the_near_side_was_told() {
     };
     let _far = machines.start(1, &[&["--serve"]]);
     eventually("a server", || shown().contains(" xdpgeneric "));
-    for via in ["am", "raw"] {
-        let near = machines.start(0, &[&["latency", "--peer", "beta", "--xdp", "native", "--via", via], ENDLESS]);
+    for driver in ["am", "raw"] {
+        let near = machines.start(0, &[&["latency", "--peer", "beta", "--xdp", "native", "--driver", driver], ENDLESS]);
         eventually("work", || seconds_worked(near.pid()) > 0.1);
-        assert!(shown().contains(" xdp "), "by {via}: {}", shown());
+        assert!(shown().contains(" xdp "), "by {driver}: {}", shown());
         near.signal(Signal::SIGINT);
         near.end();
         eventually("a server again", || shown().contains(" xdpgeneric "));
@@ -197,15 +197,15 @@ fn a_wire_without_ip_addresses() {
     let machines = Machines::with(&VethOptions::default());
     let _far = machines.start(1, &[&["--serve"]]);
     let output = machines.measure(&[&["latency", "--peer", "beta", "--json"], QUICK]);
-    let vias: Vec<String> = json(&output).iter().filter_map(|line| Some(line["via"].as_str()?.to_owned())).collect();
-    assert_eq!(vias, ["am", "raw"]);
+    let drivers: Vec<String> = json(&output).iter().filter_map(|line| Some(line["via"].as_str()?.to_owned())).collect();
+    assert_eq!(drivers, ["am", "raw"]);
     assert!(text(&output.stderr).contains("without udp: the two interfaces have no IP addresses"));
 
-    let output = machines.measure(&[&["latency", "--peer", "beta", "--via", "udp"], QUICK]);
+    let output = machines.measure(&[&["latency", "--peer", "beta", "--driver", "udp"], QUICK]);
     assert_eq!(output.status.code(), Some(3), "asked for by name, it is missed");
 }
 
-/// As just after the link came up: the kernel asks whether another host has the address, here for 100 s.
+/// As just after the link came up: the kernel checks for 100 s whether another host has the address.
 #[test]
 fn an_address_that_the_far_side_cannot_use_yet() {
     let machines = Machines::with(&VethOptions::default());
@@ -230,19 +230,19 @@ fn an_address_that_the_far_side_cannot_use_yet() {
 fn a_server_survives_who_is_killed_in_the_middle() {
     let machines = Machines::new();
     let far = machines.start(1, &[&["serve"]]);
-    let near = machines.start(0, &[&["latency", "--peer", "beta", "--via", "raw"], ENDLESS]);
+    let near = machines.start(0, &[&["latency", "--peer", "beta", "--driver", "raw"], ENDLESS]);
     eventually("a program on the interface", || machines.ends[0].has_xdp().unwrap());
     eventually("work", || seconds_worked(near.pid()) > 0.1);
     near.signal(Signal::SIGKILL);
     near.end();
     eventually("no program on the interface", || !machines.ends[0].has_xdp().unwrap());
-    json(&machines.measure(&[&["latency", "--peer", "beta", "--json", "--via", "am"], QUICK]));
+    json(&machines.measure(&[&["latency", "--peer", "beta", "--json", "--driver", "am"], QUICK]));
     far.signal(Signal::SIGTERM);
     assert_eq!(far.end().0.code(), Some(143));
     assert!(!machines.ends[1].has_xdp().unwrap());
 }
 
-/// One that spins is never seen asleep; one that opens an interface may be, but not for so long.
+/// A process that spins is never seen asleep. One that opens an interface may be, but not for so long.
 #[test]
 fn a_server_sleeps_until_somebody_comes() {
     let machines = Machines::new();
@@ -261,35 +261,35 @@ fn is_asleep(pid: u32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('S'))
 }
 
-/// It hears that they leave, instead of missing them.
+/// The far side is told that the near side leaves, and does not wait for a time-out.
 #[test]
 fn a_server_is_there_at_once_for_the_next_when_one_gives_up() {
     let machines = Machines::new();
     let far = machines.start(1, &[&["serve"]]);
-    let next = |via| json(&machines.measure(&[&["latency", "--peer", "beta", "--json", "--via", via], QUICK]));
-    // By udp, which comes last, it does not fit.
+    let next = |driver| json(&machines.measure(&[&["latency", "--peer", "beta", "--json", "--driver", driver], QUICK]));
+    // It does not fit udp, which comes last.
     let output = machines.measure(&[&["latency", "--peer", "beta", "--size", "16,1500"], QUICK]);
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""), "{}", text(&output.stderr));
-    for via in ["am", "raw", "udp"] {
-        let output = machines.measure(&[&["latency", "--peer", "beta", "--via", via, "--size", "2000"], QUICK]);
+    for driver in ["am", "raw", "udp"] {
+        let output = machines.measure(&[&["latency", "--peer", "beta", "--driver", driver, "--size", "2000"], QUICK]);
         assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-        next(via);
-        let near = machines.start(0, &[&["latency", "--peer", "beta", "--via", via], ENDLESS]);
+        next(driver);
+        let near = machines.start(0, &[&["latency", "--peer", "beta", "--driver", driver], ENDLESS]);
         eventually("work", || seconds_worked(near.pid()) > 0.1);
         near.signal(Signal::SIGINT);
         assert_eq!(near.end().0.code(), Some(130));
-        next(via);
+        next(driver);
     }
     far.signal(Signal::SIGTERM);
     let (_, errors) = far.end();
-    assert!(errors.contains("gave up") && !errors.contains("lost"), "{errors}");
+    assert!(errors.contains("left before the end") && !errors.contains("lost"), "{errors}");
 }
 
 #[test]
 fn a_server_that_is_killed_is_missed() {
     let machines = Machines::new();
     let far = machines.start(1, &[&["serve"]]);
-    let near = machines.start(0, &[&["latency", "--peer", "beta", "--via", "am"], ENDLESS]);
+    let near = machines.start(0, &[&["latency", "--peer", "beta", "--driver", "am"], ENDLESS]);
     eventually("work", || seconds_worked(near.pid()) > 0.1);
     far.signal(Signal::SIGKILL);
     far.end();
@@ -305,7 +305,10 @@ fn nobody_of_that_name() {
     let output = machines.measure(&[&["latency", "--peer", "gamma"], QUICK]);
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{errors}");
-    assert!(errors.contains("no peer gamma answered on xdp:eth1 within 10 s, and nobody else was heard"), "{errors}");
+    assert!(
+        errors.contains("no peer gamma answered on xdp:eth1 within 10 s; no other node was seen there"),
+        "{errors}"
+    );
 }
 
 #[test]
@@ -321,7 +324,7 @@ fn what_is_missing_is_named() {
     assert!(serve("xdp:eth1").contains("`ip link set dev eth1 up`"));
 }
 
-/// As a user without any rights. The program is copied to where such a user may run it.
+/// As a user without rights. The program is copied to a place where such a user may run it.
 fn as_nobody(arguments: &[&[&str]]) -> std::process::Output {
     const NOBODY: u32 = 65534;
     let directory = std::env::temp_dir().join(format!("am-bench-test-{}", std::process::id()));
@@ -334,7 +337,7 @@ fn as_nobody(arguments: &[&[&str]]) -> std::process::Output {
     let start =
         || Command::new(&program).args(arguments.concat()).stdin(Stdio::null()).uid(NOBODY).gid(NOBODY).output();
     let mut output = start();
-    // A child of another test has the file open for a moment yet, until it runs its own program.
+    // A child of another test may have the file open until it runs its own program.
     eventually("a program that may be run", || {
         let busy = output.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::ExecutableFileBusy);
         if busy {
@@ -375,7 +378,7 @@ fn the_demonstration() {
     let output = run(&[&["demo", "--rounds", "1", "--time", "0.02"]]);
     let shown = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    for part in ["one Ethernet cable", "latency: ", "bandwidth: ", "udp  veth kernel", "times as long as"] {
+    for part in ["one Ethernet cable", "latency: ", "bandwidth: ", "udp     veth kernel", "times as long as"] {
         assert!(shown.contains(part), "no `{part}` in\n{shown}");
     }
 }

@@ -1,4 +1,4 @@
-//! Ours beside others over a veth pair. Needs root; the others need not be installed.
+//! Our rows compared with others over a veth pair. Needs root; the others need not be installed.
 
 use std::env;
 use std::fs::{self, Permissions};
@@ -32,7 +32,7 @@ fn sizes(curve: &Value) -> Vec<u64> {
 fn ours_beside_the_kernels_sockets() {
     let peers = "am,udp,tcp";
     let lines = json(&run(&[&["compare", "--json", "--peers", peers], SHORT]));
-    // Those over DPDK have a test of their own.
+    // DPDK's rows have their own test.
     let rows = || lines.iter().filter(|line| line["peer"].as_str().is_some_and(|name| !name.contains("dpdk")));
     assert_eq!(rows().count(), 14);
     for line in rows() {
@@ -40,7 +40,7 @@ fn ours_beside_the_kernels_sockets() {
         let [p50, p99] = ["p50_ns", "p99_ns"].map(|figure| median(&line[figure]));
         assert!(0.0 < p50 && p50 <= p99, "{line}");
         let [rate, peak, cpu] = ["messages_per_s", "peak_bytes_per_s", "cpu_ns"].map(|figure| median(&line[figure]));
-        // Both are rounded, and on a busy machine the smaller size may be the one that moves most.
+        // Both are rounded, and on a busy machine the smaller size may move more.
         assert!(rate > 0.0 && peak >= 64.0 * (rate - 1.0) && cpu > 0.0, "{line}");
     }
     for (name, wire, mode, reach) in [
@@ -64,7 +64,7 @@ fn ours_beside_the_kernels_sockets() {
     check_ratios(&lines);
 }
 
-/// Rows that hand messages over as `am` does have a ratio, and those that let them share frames have none.
+/// Rows with the batching of `am` have a ratio, and rows whose messages share frames have none.
 fn check_ratios(lines: &[Value]) {
     let over = &summary(lines)["over_am"];
     for (name, fair) in [("am-tcp", true), ("udp", true), ("tcp", true), ("am-bundles", false), ("tcp-nagle", false)] {
@@ -77,7 +77,7 @@ fn check_ratios(lines: &[Value]) {
     }
 }
 
-/// Frames as long as the cable's are everybody's, and the table says so.
+/// Frames have the cable's length in all rows, and the table says so.
 #[test]
 fn a_cable_with_long_frames() {
     let short = ["--rounds", "1", "--time", "0.02", "--size", "64,32K,1M", "--mtu", "65000"];
@@ -96,19 +96,19 @@ fn a_cable_with_long_frames() {
     assert_eq!((&summary["mtu"], &summary["offload"]["tso"]), (&value!(65_000), &value!(true)), "{summary}");
 }
 
-/// The smallest that carries a node does, and what is smaller is the command line's mistake.
+/// The smallest MTU that carries a node works. A smaller one is an error of the command line.
 #[test]
 fn a_cable_with_short_frames() {
     let lines = json(&run(&[&["compare", "--json", "--peers", "am,udp,raw", "--mtu", "140"], SHORT]));
     for line in lines.iter().filter(|line| line["peer"] == "am" || line["peer"] == "udp") {
         assert_eq!((&line["mtu"], &line["failures"]), (&value!(140), &value!([])), "{line}");
     }
-    for command in [&["compare"][..], &["latency", "--hosts", "veth"], &["bounce"], &["torture"]] {
+    for command in [&["compare"][..], &["latency", "--hosts", "veth"], &["bounce"], &["stress"]] {
         let output = run(&[command, &["--mtu", "139"]]);
         assert_eq!(output.status.code(), Some(2), "{command:?}");
-        assert!(text(&output.stderr).contains("--mtu 139 does not go: from 140"), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("--mtu 139 is out of range: from 140"), "{}", text(&output.stderr));
     }
-    let bare = ["latency", "--hosts", "veth", "--mtu", "68", "--via", "raw,udp"];
+    let bare = ["latency", "--hosts", "veth", "--mtu", "68", "--driver", "raw,udp"];
     assert_eq!(json(&run(&[&bare, &["--json", "--rounds", "1", "--time", "0.02"]])).len(), 3);
 }
 
@@ -122,7 +122,7 @@ fn a_table_a_file_of_lines_and_a_picture() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     for words in [
         "veth pair of MTU 1500: TSO on, GSO on, GRO off",
-        "beside am",
+        "to am: p50",
         "n1/2",
         "tcp-nagle",
         "veth copy",
@@ -133,14 +133,14 @@ fn a_table_a_file_of_lines_and_a_picture() {
     assert_eq!(fs::read_to_string(lines).unwrap().lines().count(), 3);
     let picture = fs::read_to_string(picture).unwrap();
     assert_eq!(picture.matches("stroke-width=\"2\"").count(), 4, "{picture}");
-    assert!(text(&output.stderr).contains("2 of 2 peers are here"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("2 of 2 peers are installed"), "{}", text(&output.stderr));
 }
 
 #[test]
 fn what_makes_no_sense_is_refused() {
     for (arguments, words) in [
         (&["--peers", "carrier-pigeon"][..], "no peer `carrier-pigeon`: there are am, "),
-        (&["--via", "am"], "choose with --peers"),
+        (&["--driver", "am"], "choose with --peers"),
         (&["--hosts", "loopback"], "--hosts veth for every row"),
         (&["--hosts", "shm", "--peers", "iperf3"], "no peer `iperf3` over shm: there are am-shm, "),
         (&["--size", "full"], "in bytes"),
@@ -151,7 +151,7 @@ fn what_makes_no_sense_is_refused() {
     }
 }
 
-/// A directory with these programs and what am-bench itself needs; not where a room has a place of its own.
+/// A directory with these programs and those that am-bench needs, at a path that no sandbox replaces.
 fn programs(scripts: &[(&str, &str)]) -> TempDir {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     for (name, text) in scripts {
@@ -170,7 +170,7 @@ fn programs(scripts: &[(&str, &str)]) -> TempDir {
     directory
 }
 
-/// am-bench with these programs and no others.
+/// am-bench with only these programs.
 fn with_programs(directory: &TempDir, arguments: &[&str]) -> Command {
     let mut command = am_bench();
     command
@@ -192,7 +192,7 @@ fn a_peer_that_is_missing_has_a_row_that_says_why() {
     for line in &lines[..lines.len() - 1] {
         let why = line["failures"][0].as_str().unwrap();
         assert!(why.contains(" is not installed: scripts/setup --with-peers"), "{line}");
-        assert_eq!((&line["mode"], &line["p50_ns"]), (&value!("not here"), &Value::Null));
+        assert_eq!((&line["mode"], &line["p50_ns"]), (&value!("not installed"), &Value::Null));
     }
     assert_eq!(summary(&lines)["over_am"], value!({}));
 }
@@ -203,19 +203,19 @@ fn without_dpdk_its_rows_say_so() {
     let lines = json(&am_bench().args(arguments).env("AM_DPDK_SHIM", "/nowhere/shim.so").output().unwrap());
     for line in lines.iter().filter(|line| line["peer"].as_str().is_some_and(|name| name.contains("dpdk"))) {
         let why = line["failures"][0].as_str().unwrap();
-        assert!(why.contains("scripts/setup --with-dpdk") && line["mode"] == "not here", "{line}");
+        assert!(why.contains("scripts/setup --with-dpdk") && line["mode"] == "not installed", "{line}");
     }
     assert!(median(&peer(&lines, "udp")["p50_ns"]) > 0.0, "the others are measured");
 }
 
-/// It says its version, and otherwise leaves something everywhere and hangs.
+/// Prints its version; otherwise leaves files everywhere and hangs.
 const HANGS: &str = "#!/bin/sh
 if [ \"$1\" = --version ]; then echo hangs 1.0; exit; fi
 touch \"$TMPDIR/am-bench-left\" /dev/shm/am-bench-left
 sleep 86123
 ";
 
-/// Those that sleep for so long, wherever they are: each test has a time of its own.
+/// Processes that sleep for this long. Each test has its own time.
 fn asleep(seconds: u32) -> usize {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let words = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
@@ -236,7 +236,7 @@ fn a_peer_that_hangs_is_ended_and_leaves_nothing() {
     assert_eq!(asleep(86123), 0, "it is over when am-bench is");
     assert!(median(&peer(&lines, "udp")["p50_ns"]) > 0.0, "the others are measured");
 
-    // And where am-bench itself is killed while it hangs.
+    // Also if am-bench itself is killed while the program hangs.
     let mut near = with_programs(&hangs, &["compare", "--rounds", "1", "--peers", "openmpi-shm"]).spawn().unwrap();
     eventually("something that hangs", || asleep(86123) > 0);
     near.kill().unwrap();
@@ -247,7 +247,7 @@ fn a_peer_that_hangs_is_ended_and_leaves_nothing() {
     }
 }
 
-/// It says its version, and otherwise starts a daemon: a session of its own, whose parent has ended.
+/// Prints its version; otherwise starts a daemon: its own session, whose parent has ended.
 const DAEMON: &str = "#!/bin/sh
 if [ \"$1\" = --version ]; then echo daemon 1.0; exit; fi
 setsid sh -c 'sleep 86125 & :' >/dev/null 2>&1
@@ -258,7 +258,7 @@ fn a_daemon_ends_with_its_turn_and_with_am_bench_killed_at_any_moment() {
     let daemon = programs(&[("mpirun.openmpi", DAEMON), ("mpicc.openmpi", VERSION)]);
     let arguments = ["compare", "--json", "--rounds", "1", "--peers", "openmpi-shm"];
     let row = peer(&json(&with_programs(&daemon, &arguments).output().unwrap()), "openmpi-shm").clone();
-    assert!(row["failures"][0].as_str().unwrap().contains("what is not understood"), "{row}");
+    assert!(row["failures"][0].as_str().unwrap().contains("its output cannot be parsed"), "{row}");
     assert_eq!(asleep(86125), 0, "it ends with the turn");
 
     // The daemon stays, and so does the launcher.
@@ -276,23 +276,23 @@ fn a_daemon_ends_with_its_turn_and_with_am_bench_killed_at_any_moment() {
     }
 }
 
-/// Processes of sandboxes with these programs, whatever they are doing.
+/// Processes of sandboxes with these programs.
 fn sandboxes() -> usize {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let words = processes.filter_map(|process| fs::read_to_string(process.path().join("cmdline")).ok());
     words.filter(|words| words.contains("\0sandbox\0mpi.sh openmpi ")).count()
 }
 
-/// It says its version, and nothing else.
+/// Prints its version, and nothing else.
 const VERSION: &str = "#!/bin/sh\necho 1.0\n";
 
-/// It says its version, and otherwise prints without end: as a server, and as the program that measures.
+/// Prints its version; otherwise prints without end, as a server and as a client.
 const FLOODS: &str = "#!/bin/sh
 if [ \"$1\" = --version ]; then echo floods 1.0; exit; fi
 while :; do echo yes yes yes yes yes yes yes yes yes yes yes yes; done
 ";
 
-/// It does not even say its version.
+/// Does not even print its version.
 const MUTE: &str = "#!/bin/sh\nsleep 86124\n";
 
 #[test]
@@ -320,7 +320,7 @@ fn a_peer_that_floods_or_does_not_say_its_version_is_ended() {
     assert_eq!(near.wait().unwrap().code(), Some(130));
     eventually("the end of it, which the kernel brings about when am-bench has ended", || asleep(86124) == 0);
 
-    // And where am-bench itself is killed.
+    // Also if am-bench itself is killed.
     let mut near = with_programs(&strange, &["compare", "--rounds", "1", "--peers", "iperf3"]).spawn().unwrap();
     eventually("something that does not say its version", || asleep(86124) > 0);
     near.kill().unwrap();
@@ -341,7 +341,7 @@ fn a_peer_without_a_version_or_that_does_not_start_says_so() {
     }
 }
 
-/// Whatever is installed here.
+/// All programs that are installed here.
 #[test]
 fn each_peer_has_figures_or_a_reason() {
     let peers = "sockperf,iperf3,ucx,fi,openmpi,mpich,pvm";
@@ -352,7 +352,7 @@ fn each_peer_has_figures_or_a_reason() {
         let reasons = line["failures"].as_array().unwrap();
         let figures = ["one_way", "stream"].map(|curve| sizes(&line[curve])).concat();
         assert!(reasons.is_empty() != figures.is_empty() && figures.iter().all(|size| *size == 64), "{line}");
-        assert_eq!(line["mode"] == "not here", line["peer_version"] == "", "{line}");
+        assert_eq!(line["mode"] == "not installed", line["peer_version"] == "", "{line}");
         if !reasons.is_empty() {
             eprintln!("{}: {}", line["peer"], reasons[0]);
         }

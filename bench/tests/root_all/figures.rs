@@ -5,17 +5,17 @@ use crate::common::{QUICK, json, run, summary};
 const VETH: &[&str] = &["--hosts", "veth"];
 
 #[test]
-fn a_sweep_by_every_via() {
+fn a_sweep_by_every_driver() {
     let lines = json(&run(&[&["bandwidth", "--sweep", "--json", "--rounds", "1", "--time", "0.005"], VETH]));
-    for (via, full) in [("am", 1500), ("raw", 1500), ("udp", 1472)] {
+    for (driver, full) in [("am", 1500), ("raw", 1500), ("udp", 1472)] {
         let frames: Vec<(u64, u64)> = lines
             .iter()
-            .filter(|line| line["via"] == via)
+            .filter(|line| line["via"] == driver)
             .map(|line| (line["size"].as_u64().unwrap(), line["frames"].as_u64().unwrap()))
             .collect();
-        assert!(frames.contains(&(full, 1)) && frames.contains(&(full + 1, 2)), "{via}: {frames:?}");
+        assert!(frames.contains(&(full, 1)) && frames.contains(&(full + 1, 2)), "{driver}: {frames:?}");
         for figure in ["t0_ns", "r_inf_bytes_per_s"] {
-            assert!(summary(&lines)[format!("{via}_{figure}")].is_number(), "{}", summary(&lines));
+            assert!(summary(&lines)[format!("{driver}_{figure}")].is_number(), "{}", summary(&lines));
         }
     }
 }
@@ -37,7 +37,7 @@ fn the_ablation_has_every_row() {
     }
 }
 
-/// The receiver counts what its program returned: a row of the one is not the other's.
+/// The receiver counts the rejects of its program, so a row cannot have the other's figures.
 #[test]
 fn what_a_full_receiver_returns_comes_back_by_program_and_by_host() {
     for xdp in ["generic", "native"] {
@@ -60,10 +60,10 @@ fn transfers_go_over_a_cable() {
     assert!(summary(&lines)["am_over_raw"].is_f64());
 }
 
-/// By bare frames and by datagrams no two messages share one.
+/// Bare frames and datagrams carry one message each.
 #[test]
 fn shared_frames_have_no_ratio_to_those_of_one_message_each() {
-    let output = run(&[&["rate", "--bundles", "on", "--json"], VETH, QUICK]);
+    let output = run(&[&["rate", "--coalesce", "on", "--json"], VETH, QUICK]);
     let lines = json(&output);
     let batching: Vec<_> = lines[..3].iter().map(|line| line["batching"].as_str().unwrap()).collect();
     assert_eq!(batching, ["shared", "bursts", "bursts"]);

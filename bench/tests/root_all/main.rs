@@ -9,4 +9,4 @@ mod figures;
 mod mtus;
 mod peer;
 mod serve;
-mod torture;
+mod stress;

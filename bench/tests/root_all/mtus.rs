@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::common::{Machines, QUICK, check_throughput, json};
 
-/// Both sides take frames that both carry.
+/// Both sides use frames that both carry.
 #[test]
 fn frames_are_as_large_as_both_sides_carry() {
     for mtus in [["3000", "1500"], ["1500", "3000"]] {
@@ -15,8 +15,8 @@ fn frames_are_as_large_as_both_sides_carry() {
         }
         let _far = machines.start(1, &[&["serve"]]);
         let lines = json(&machines.measure(&[&["bandwidth", "--peer", "beta", "--json"], QUICK]));
-        for (line, via) in lines.iter().zip(["am", "raw", "udp"]) {
-            check_throughput(line, "bandwidth", via, 1472);
+        for (line, driver) in lines.iter().zip(["am", "raw", "udp"]) {
+            check_throughput(line, "bandwidth", driver, 1472);
         }
     }
 }

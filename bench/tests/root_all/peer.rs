@@ -1,4 +1,4 @@
-//! Two machines with interfaces that are unusual. Needs root.
+//! Two machines with unusual interfaces. Needs root.
 
 use crate::common::{Machines, QUICK, json, run, start, text};
 use am_netns::{Host, VethOptions, veth};
@@ -6,7 +6,7 @@ use am_wire::Framing;
 
 const ADDRESSES: (&str, &str) = ("10.78.0.1/24", "10.78.0.2/24");
 
-/// As `--hosts veth` refuses it: the bare rows write a frame as one piece.
+/// As `--hosts veth` refuses it: the bare rows write a frame in one piece.
 #[test]
 fn an_mtu_that_ablation_cannot_measure_is_refused_with_one_that_it_can() {
     let machines = Machines::with(&VethOptions { mtu: 9000, addresses: Some(ADDRESSES), ..VethOptions::default() });
@@ -15,14 +15,14 @@ fn an_mtu_that_ablation_cannot_measure_is_refused_with_one_that_it_can() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("MTU of eth1 is 9000") && said.contains("`ip link set dev eth1 mtu 3826`"), "{said}");
-    // Nobody has asked the server for anything; what is not of one piece goes.
-    let lines = json(&machines.measure(&[&["bandwidth", "--peer", "beta", "--via", "am,raw", "--json"], QUICK]));
-    // What a framing costs that is yet to be found out is left free.
+    // The server has not been asked yet; drivers with frames in several pieces work.
+    let lines = json(&machines.measure(&[&["bandwidth", "--peer", "beta", "--driver", "am,raw", "--json"], QUICK]));
+    // Room is left for the cost of a framing that is not known yet.
     assert_eq!(lines[0]["size"], 9000 - Framing::Plain.cost());
     drop(far);
 }
 
-/// Linux lets an interface be called anything without `/`, `:` and spaces.
+/// Linux allows any interface name without `/`, `:` and spaces.
 #[test]
 fn interfaces_with_signs_in_their_names() {
     let names = ["e+1,2", "udp+,"];
@@ -30,7 +30,7 @@ fn interfaces_with_signs_in_their_names() {
     let _ends = veth(&hosts[0], names[0], &hosts[1], names[1], &VethOptions::default()).unwrap();
     let [near, far] = names.map(|name| format!("xdp:{name}"));
     let serves = hosts[1].enter(|| start(&[&["--serve", "--name", "beta", "--on", &far]])).unwrap();
-    let line = ["latency", "--peer", "beta", "--name", "alpha", "--via", "am,raw", "--json", "--on", &near];
+    let line = ["latency", "--peer", "beta", "--name", "alpha", "--driver", "am,raw", "--json", "--on", &near];
     let lines = json(&hosts[0].enter(|| run(&[&line, QUICK])).unwrap());
     assert_eq!((&lines[0]["via"], &lines[1]["via"]), (&"am".into(), &"raw".into()));
     drop(serves);

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use crate::common::{ENDLESS, Machines, QUICK, Running, eventually, json, seconds_worked, text};
 use nix::sys::signal::Signal;
 
-/// Longer than either side is silent before the other misses it.
+/// Longer than the silence after which a side misses the other.
 const LONGER_THAN_PATIENCE: Duration = Duration::from_secs(4);
 
-/// By every via, at the size that fills a frame of each; a client that asks too early asks again.
+/// By every driver, at the size that fills a frame of each. A client that asks too early asks again.
 fn check_bandwidth(machines: &Machines, size: u64) {
     let mut output = None;
     eventually("a server that answers", || {
@@ -20,14 +20,14 @@ fn check_bandwidth(machines: &Machines, size: u64) {
         is_it
     });
     let lines = json(&output.unwrap());
-    let vias: Vec<(&str, u64)> =
+    let drivers: Vec<(&str, u64)> =
         lines.iter().filter_map(|line| Some((line["via"].as_str()?, line["size"].as_u64()?))).collect();
-    assert_eq!(vias, [("am", size), ("raw", size), ("udp", size)]);
+    assert_eq!(drivers, [("am", size), ("raw", size), ("udp", size)]);
 }
 
 const AT_1500: u64 = 1472;
 
-/// It is the same process as in the beginning, and says these.
+/// The server is the same process as at the start, and has printed these.
 fn check_end(far: Running, said: &[&str]) {
     far.signal(Signal::SIGTERM);
     let (status, errors) = far.end();
@@ -53,25 +53,28 @@ fn a_link_that_goes_down_and_up_while_nobody_measures() {
         flap(&machines, end, LONGER_THAN_PATIENCE);
         check_bandwidth(&machines, AT_1500);
     }
-    check_end(far, &["`ip link set dev eth1 up`", "until then beta waits", "beta serves on xdp:eth1 again"]);
+    check_end(
+        far,
+        &["`ip link set dev eth1 up`", "beta waits until it can serve again", "beta serves on xdp:eth1 again"],
+    );
 }
 
 #[test]
 fn a_link_that_goes_down_and_up_in_the_middle() {
     let machines = Machines::new();
     let far = machines.start(1, &[&["--serve"]]);
-    for (end, via) in [(0, "raw"), (1, "am")] {
-        let near = machines.start(0, &[&["bandwidth", "--peer", "beta", "--via", via], ENDLESS]);
+    for (end, driver) in [(0, "raw"), (1, "am")] {
+        let near = machines.start(0, &[&["bandwidth", "--peer", "beta", "--driver", driver], ENDLESS]);
         eventually("work", || seconds_worked(near.pid()) > 0.1);
         flap(&machines, end, LONGER_THAN_PATIENCE);
         let (status, errors) = near.end();
-        assert_eq!(status.code(), Some(1), "{end} {via}: {errors}");
+        assert_eq!(status.code(), Some(1), "{end} {driver}: {errors}");
     }
     check_bandwidth(&machines, AT_1500);
     check_end(far, &["`ip link set dev eth1 up`", "beta serves on xdp:eth1 again"]);
 }
 
-/// As a driver that is unbound and bound again.
+/// As when a driver is unbound and bound again.
 #[test]
 fn an_interface_that_is_replaced_by_one_of_its_name() {
     let mut machines = Machines::new();
@@ -101,7 +104,7 @@ fn another_mtu() {
     check_end(far, &[]);
 }
 
-/// While it asks, opens, measures, or is between two vias.
+/// While it asks, opens, measures, or is between two drivers.
 #[test]
 fn clients_that_are_killed_whenever() {
     let machines = Machines::new();

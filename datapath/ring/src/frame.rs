@@ -12,16 +12,15 @@ use crate::raw::RawFrame;
 use crate::region::{self, Region};
 use crate::slot::Slot;
 
-/// An owned handle on a frame. Dropping the last handle gives the frame back to
-/// its pool, on whichever thread, even if the pool is gone.
+/// An owned handle on a frame. Dropping the last handle returns the frame to its pool, on any thread, even if the pool
+/// is gone.
 ///
 /// A frame starts empty, behind its chunk's headroom. [`Buffer::share`] makes a
 /// second handle, and a frame can be written while there is only one. Each
 /// handle has a length of its own.
 ///
-/// It is `Send` and not `Sync`: a handle is used by one thread at a time, which
-/// is why the first `share` costs no atomic read-modify-write, nor does the
-/// drop of a frame that nobody shares.
+/// It is `Send` and not `Sync`: one thread at a time uses a handle. So the first `share` needs no atomic
+/// read-modify-write, nor does dropping a frame that is not shared.
 ///
 /// ```compile_fail,E0277
 /// # let layout = am_ring::Layout { frames: 1, stride: 64, headroom: 0 };
@@ -32,9 +31,8 @@ pub struct Frame {
     region: NonNull<Region>,
     /// The first byte, somewhere in the chunk.
     data: NonNull<u8>,
-    /// The frame's number in the lower half, its length in the upper: one
-    /// word, because a frame that is moved as a whole after half a word of it
-    /// was written waits for that store to reach the cache.
+    /// The frame's number in the lower half, its length in the upper. One word, because moving a frame after a store to
+    /// half of a word waits until that store reaches the cache.
     number_and_length: u64,
     _not_sync: PhantomData<core::cell::Cell<()>>,
 }
@@ -50,8 +48,7 @@ unsafe impl Send for Frame {}
 
 impl Frame {
     /// # Safety
-    /// One of the frame's handles is counted and belongs to nobody yet, and
-    /// `start + len` is at most the stride.
+    /// One of the frame's handles is counted and has no owner yet, and `start + len` is at most the stride.
     #[inline]
     pub(crate) unsafe fn new(region: NonNull<Region>, index: u32, start: u32, len: u32) -> Frame {
         // SAFETY: a handle is counted, so the region lives; `start` stays in the chunk.
@@ -116,8 +113,7 @@ impl Frame {
         self.slot().is_unique()
     }
 
-    /// Give the handle to something that is no Rust code, a NIC most of all.
-    /// The frame is out until [`Pool::from_raw`](crate::Pool::from_raw) or
+    /// Turn the handle into numbers for code outside Rust, such as a NIC. [`Pool::from_raw`](crate::Pool::from_raw) or
     /// [`Pool::adopt`](crate::Pool::adopt) makes a handle of it again.
     #[inline]
     pub fn into_raw(self) -> RawFrame {

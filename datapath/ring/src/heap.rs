@@ -1,11 +1,11 @@
-//! Memory of our own for a pool.
+//! Heap memory for a pool.
 
 use core::ptr::NonNull;
 use std::alloc::{Layout as Bytes, alloc_zeroed, dealloc};
 
 use crate::layout::{Layout, LayoutError};
 
-/// Frames start on lines of their own where the stride is a multiple of this.
+/// If the stride is a multiple of this, each frame starts on its own cache line.
 const ALIGN: usize = 128;
 
 /// Zeroed memory for a layout; freed when dropped.

@@ -1,6 +1,6 @@
-//! How memory is cut into frames.
+//! How memory is divided into frames.
 
-/// How the memory of a pool is cut into frames.
+/// How the memory of a pool is divided into frames.
 ///
 /// ```text
 ///  base                    base + stride                    base + frames·stride
@@ -34,7 +34,7 @@ pub enum LayoutError {
         /// As asked for.
         headroom: usize,
     },
-    /// Larger than the address space, or than what the system gives.
+    /// Larger than the address space, or than the memory that the system gives.
     #[error(
         "no memory for {frames} frames of {stride} bytes: take fewer or shorter ones, or see what `ulimit -v` says"
     )]
@@ -47,8 +47,7 @@ pub enum LayoutError {
 }
 
 impl Layout {
-    /// The most frames that a pool can have. (The two largest numbers are marks
-    /// in the lists of free frames.)
+    /// The limit of a pool's frames. (The two largest numbers are marks in the lists of free frames.)
     pub const MOST_FRAMES: usize = u32::MAX as usize - 2;
 
     /// Bytes of a frame, from its first on, where it starts behind the headroom.
@@ -63,7 +62,7 @@ impl Layout {
         self.frames * self.stride
     }
 
-    /// Whether a pool can be cut like this.
+    /// Whether a pool can be divided like this.
     pub(crate) fn check(&self) -> Result<(), LayoutError> {
         let Layout { frames, stride, headroom } = *self;
         match frames {

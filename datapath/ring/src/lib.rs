@@ -1,6 +1,5 @@
-//! **The only shared memory.** Frames, the pool they come from, and the queue
-//! that carries them from one thread to another. Where threads and NICs touch the same
-//! bytes, it is in here, and so is the `unsafe` that this takes.
+//! **The only shared memory.** Frames, the pool that they come from, and the queue that carries them from one thread to
+//! another. All memory that threads and NICs share is here, and so is the `unsafe` code that it needs.
 //!
 //! A [`Pool`] is memory cut into equal chunks. A [`Frame`] is an owned handle
 //! on one of them. It may be shared, sent to another thread, lent to a NIC;
@@ -48,10 +47,9 @@
 //!
 //! # Read first
 //!
-//! [`Pool`] and [`Frame`]; then `slot.rs`, the count of a frame, and
-//! `region.rs`, which says who frees the memory when pool and frames go in any
-//! order; then [`spsc`], and [`Lender`] for what is out at other threads. [`lane`] is by itself: frames to
-//! another process, through memory that nobody trusts.
+//! [`Pool`] and [`Frame`]; then `slot.rs`, the count of a frame, and `region.rs`, which says who frees the memory when
+//! pool and frames are dropped in any order; then [`spsc`], and [`Lender`] for places that other threads hold. [`lane`]
+//! stands alone: frames to another process, through memory that nobody trusts.
 //!
 //! # How it is tested
 //!

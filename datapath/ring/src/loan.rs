@@ -1,10 +1,9 @@
-//! What is out at other threads, and what of it has come back.
+//! Tracks which places other threads hold, and which have come back.
 
 use crate::sync::{Arc, AtomicU32, Ordering::*};
 
-/// Gives out numbered places, and learns which of them nobody holds any more:
-/// a credit for each frame that was kept, say, which is to return when the
-/// frame is home. Loans go on any thread; only the lender's looks.
+/// Hands out numbered places, and learns which of them nobody holds any more. An example is a credit for each owned
+/// message, which returns when the frame is home. Leases move to any thread; only the lender looks.
 ///
 /// ```
 /// use am_ring::Lender;
@@ -21,11 +20,11 @@ pub struct Lender {
     ledger: Arc<Ledger>,
     out: Vec<u32>,
     free: Vec<u32>,
-    /// Of the ledger's `gone`, how many were found.
+    /// How many entries of the ledger's `gone` have been found.
     found: u32,
 }
 
-/// A place that is out, until this is dropped.
+/// A place in use, until this is dropped.
 #[derive(Debug)]
 pub struct Loan {
     ledger: Arc<Ledger>,
@@ -34,28 +33,27 @@ pub struct Loan {
 
 #[derive(Debug)]
 struct Ledger {
-    /// By place: how many loans of it are left.
+    /// The number of loans of each place.
     loans: Box<[AtomicU32]>,
-    /// Places whose last loan has gone, counted ever since: one look says
-    /// whether there is anything to look for.
+    /// How many places were given back, ever: one look says whether there is anything to find.
     gone: AtomicU32,
 }
 
 impl Lender {
-    /// So many places. This is the last that is allocated.
+    /// With this many places. Nothing is allocated later.
     pub fn new(places: usize) -> Lender {
         let loans = (0..places).map(|_| AtomicU32::new(0)).collect();
         let ledger = Arc::new(Ledger { loans, gone: AtomicU32::new(0) });
         Lender { ledger, out: Vec::with_capacity(places), free: (0..places as u32).rev().collect(), found: 0 }
     }
 
-    /// Whether nothing is out.
+    /// Whether no place is in use.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.out.is_empty()
     }
 
-    /// A place that nobody has; `None` where all are out.
+    /// A free place; `None` if there is none.
     pub fn lend(&mut self) -> Option<Loan> {
         let place = self.free.pop()?;
         self.out.push(place);
@@ -63,18 +61,17 @@ impl Lender {
         Some(Loan { ledger: self.ledger.clone(), place })
     }
 
-    /// One more loan of a place that is out; `None` where it is not.
+    /// One more loan of a place in use; `None` if it is not.
     pub fn lend_again(&mut self, place: usize) -> Option<Loan> {
         let place = *self.out.iter().find(|out| **out as usize == place)?;
         if self.ledger.loans[place as usize].fetch_add(1, Relaxed) == 0 {
-            // It had gone, and nobody had looked: that is not to be found any more.
+            // It was given back, and not found yet: do not find it any more.
             self.found = self.found.wrapping_add(1);
         }
         Some(Loan { ledger: self.ledger.clone(), place })
     }
 
-    /// A place whose last loan has gone. What its holders did before they let
-    /// go has happened.
+    /// A place that was given back. Whatever its holders did before has happened.
     pub fn come_back(&mut self) -> Option<usize> {
         if self.ledger.gone.load(Relaxed) == self.found {
             return None;
@@ -89,7 +86,7 @@ impl Lender {
 }
 
 impl Loan {
-    /// Its number, less than there are places.
+    /// Its number, less than the number of places.
     #[inline]
     pub fn place(&self) -> usize {
         self.place as usize
@@ -109,7 +106,7 @@ impl Drop for Loan {
 mod tests {
     use super::*;
 
-    /// Else each look would go through all that is out.
+    /// Otherwise each look would go through all places in use.
     #[test]
     fn what_was_lent_again_leaves_nothing_to_look_for() {
         let mut lender = Lender::new(1);

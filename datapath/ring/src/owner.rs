@@ -1,5 +1,5 @@
-//! Which thread is this? Asked for every frame that comes home, so it must be
-//! one load, and the answer is never given to a second thread.
+//! The identity of the calling thread. It is needed for every frame that comes home, so it is one load, and never given
+//! to a second thread.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -12,15 +12,14 @@ use crate::layout::{Layout, LayoutError};
 use crate::raw::RawFrame;
 use crate::region::{self, Region};
 
-/// Bytes of a line of the cache.
+/// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// The most bytes that are fetched ahead: a copy of more than a page fetches by
-/// itself, and what was fetched long before is gone when the copy comes to it.
+/// The limit of prefetched bytes: a copy of more than a page prefetches by itself, and lines that were fetched too
+/// early are gone when the copy reaches them.
 const AHEAD: usize = 4096;
 
-/// Have these bytes, of very many the first, fetched into the cache: who will
-/// copy them does not wait for each line of them then.
+/// Prefetch the first of these bytes, so that a later copy does not wait for each line.
 #[inline]
 pub fn prefetch(bytes: &[u8]) {
     bytes[..bytes.len().min(AHEAD)].iter().step_by(LINE).for_each(|byte| fetch(byte));
@@ -39,10 +38,9 @@ fn fetch(line: *const u8) {
 
 /// A pool of frames: memory cut into equal chunks.
 ///
-/// Cheap to clone; a clone is the same pool. It stays with the thread that made
-/// it (it is not `Send`), so that taking a frame, and giving one back on that
-/// thread, costs no atomic read-modify-write. Its frames go anywhere, and
-/// their memory lives until pool and frames are gone, in whatever order.
+/// Cloning is cheap; a clone is the same pool. A pool stays on the thread that made it (it is not `Send`), so taking a
+/// frame, and returning one on that thread, need no atomic read-modify-write. Its frames may go to any thread. Their
+/// memory lives until pool and frames are gone, in any order.
 ///
 /// ```compile_fail,E0277
 /// # let layout = am_ring::Layout { frames: 1, stride: 64, headroom: 0 };
@@ -65,9 +63,8 @@ impl Pool {
         unsafe { Pool::over(heap.base(), layout, Box::new(heap)) }
     }
 
-    /// A pool over memory that belongs to somebody else (AF_XDP's UMEM). `keep`
-    /// is dropped when the pool and all of its frames are gone, on the thread
-    /// where that happens.
+    /// A pool over memory of another owner (AF_XDP's UMEM). `keep` is dropped when the pool and all of its frames are
+    /// gone, on the thread where that happens.
     ///
     /// # Errors
     /// See [`LayoutError`].
@@ -91,8 +88,7 @@ impl Pool {
         unsafe { self.region.as_ref() }
     }
 
-    /// An unused frame, empty; `None` when all are out. Its bytes are whatever
-    /// was last written to them.
+    /// A free frame, empty; `None` if all are in use. Its bytes are whatever was written to them last.
     #[inline]
     pub fn take(&self) -> Option<Frame> {
         let region = self.region();
@@ -102,7 +98,7 @@ impl Pool {
         Some(unsafe { Frame::new(self.region, index, region.layout.headroom as u32, 0) })
     }
 
-    /// A frame with these bytes; `None` when all are out or there are too many bytes.
+    /// A frame with these bytes; `None` if all are in use, or there are too many bytes.
     pub fn copy(&self, bytes: &[u8]) -> Option<Frame> {
         let mut frame = self.take()?;
         frame.space()?.get_mut(..bytes.len())?.copy_from_slice(bytes);
@@ -116,7 +112,7 @@ impl Pool {
         self.region().available()
     }
 
-    /// How the memory is cut.
+    /// How the memory is divided.
     #[inline]
     pub fn layout(&self) -> Layout {
         self.region().layout
@@ -127,17 +123,15 @@ impl Pool {
         self.region().base
     }
 
-    /// Have the line of memory so many bytes from the base fetched into the
-    /// cache: a frame that another core or a NIC has written takes 50 ns and
-    /// more, in which other things can be done.
+    /// Prefetch the cache line at this distance from the base. A frame that another core or a NIC has written takes 50
+    /// ns and more, in which other work can be done.
     #[inline]
     pub fn prefetch(&self, offset: usize) {
         fetch(self.region().base.as_ptr().wrapping_add(offset));
     }
 
-    /// Have the first `bytes` bytes of the frame fetched that [`Pool::take`]
-    /// will give next: who writes one large frame after the other does not
-    /// wait for each line of it then.
+    /// Prefetch the first `bytes` bytes of the frame that [`Pool::take`] gives next, so that a writer of many large
+    /// frames does not wait for each line.
     #[inline]
     pub fn prefetch_next(&self, bytes: usize) {
         if let Some(index) = self.region().peek() {

@@ -1,7 +1,7 @@
-//! A frame in hands that are not Rust's.
+//! A frame in the hands of code outside Rust.
 
-/// What is left of a [`Frame`](crate::Frame) while a NIC has it: numbers. The
-/// handle still counts; who loses the numbers leaks the frame.
+/// What remains of a [`Frame`](crate::Frame) while a NIC has it: numbers. The handle still counts; losing the numbers
+/// leaks the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the frame stays out until it is made a `Frame` again"]
 pub struct RawFrame {

@@ -39,7 +39,7 @@ pub(crate) struct Region {
     pub(crate) base: NonNull<u8>,
     pub(crate) layout: Layout,
     slots: Box<[Slot]>,
-    /// The thread whose frames come home to `local`; nobody once orphaned.
+    /// The thread whose frames come home to `local`; none once orphaned.
     /// Written by that thread only: any other compares it with its own token
     /// and finds them different, whichever value it reads.
     owner: AtomicU64,
@@ -72,7 +72,7 @@ impl Region {
             remote: Line(Remote::new()),
             _keep: keep,
         };
-        // The first frame is to be taken first.
+        // Frame 0 is taken first.
         (0..layout.frames as u32).rev().for_each(|index| region.push_local(index));
         NonNull::from(Box::leak(Box::new(region)))
     }
@@ -111,7 +111,7 @@ impl Region {
         Some(index)
     }
 
-    /// The frame that `pop` gives next, if that is known. Only for the owner.
+    /// The frame that `pop` gives next, if it is known. Only for the owner.
     #[inline]
     pub(crate) fn peek(&self) -> Option<u32> {
         let first = self.local.0.first.get();
@@ -148,8 +148,8 @@ impl Region {
 /// # Safety
 /// The caller dropped the last handle of frame `index`, and does nothing more
 /// with the region.
-// Not inlined: frames are dropped in many places, and a path that is cold after
-// each call of the kernel is faster the shorter it is.
+// Not inlined: frames are dropped in many places, and code that is cold after each system call is faster if it is
+// short.
 #[inline(never)]
 pub(crate) unsafe fn come_home(region: NonNull<Region>, index: u32) {
     // SAFETY: the region lives, since this frame is not home yet.
@@ -206,7 +206,7 @@ pub(crate) unsafe fn drop_pool(region: NonNull<Region>) {
 /// Free the memory and all about it.
 ///
 /// # Safety
-/// All frames are home and the pool is gone; the caller is the one who saw it.
+/// All frames are home and the pool is gone; the caller saw this happen.
 #[cold]
 unsafe fn free(region: NonNull<Region>) {
     // SAFETY: `open` leaked this box, and the count reaches all frames only once.

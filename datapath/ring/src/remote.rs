@@ -1,12 +1,12 @@
-//! Frames that came home on other threads: a stack that everybody pushes on
-//! and the owner takes whole. Later, when the owner is gone, only a count.
+//! Frames dropped on other threads: a stack to which all threads push, and which the owner takes whole. When the owner
+//! is gone, only a count.
 
 use crate::slot::Slot;
 use crate::sync::{AtomicU64, Ordering::*};
 
 /// No frame.
 pub(crate) const NONE: u32 = u32::MAX;
-/// In the place of the first frame: the pool is gone, frames are only counted.
+/// Stands for the first frame: the pool is gone, and frames are only counted.
 const ORPHANED: u32 = u32::MAX - 1;
 
 /// First frame of the stack (or a mark) and number of frames, in one word, so
@@ -58,7 +58,7 @@ impl Remote {
 
     /// Everything that is here. Only for the owner.
     pub(crate) fn take_all(&self) -> Stack {
-        // The owner looks here whenever it has nothing left: no need to write if there is nothing.
+        // The owner looks here whenever it has no frame left. If there is none, it need not write.
         if Stack::unpack(self.0.load(Relaxed)) == Stack::EMPTY {
             return Stack::EMPTY;
         }
@@ -86,8 +86,8 @@ impl Remote {
         let mut seen = self.0.load(Relaxed);
         loop {
             let new = to(Stack::unpack(seen));
-            // Release is A. Acquire: whoever counts the last frame home frees
-            // the memory, after everything that others did with theirs.
+            // Release is A. Acquire: the thread that counts the last frame home frees the memory, after everything that
+            // others did with theirs.
             match self.0.compare_exchange_weak(seen, new.pack(), AcqRel, Relaxed) {
                 Ok(_) if new.first == ORPHANED => return new.count as usize,
                 Ok(_) => return 0,

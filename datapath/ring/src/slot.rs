@@ -1,5 +1,4 @@
-//! What the pool knows of one frame: how many hold it, and its neighbour in a
-//! list of free frames.
+//! The state of one frame in the pool: its number of handles, and its neighbour in a list of free frames.
 
 use crate::sync::{AtomicU32, Ordering::*, Witness};
 
@@ -15,8 +14,7 @@ pub(crate) struct Slot {
     pub(crate) witness: Witness,
 }
 
-/// So many handles that somebody must be leaking them: far from a wrap even if
-/// every thread adds one at this moment.
+/// A limit that only leaked handles reach. It is far from a wrap, even if every thread adds one at this moment.
 const TOO_MANY: u32 = u32::MAX / 2;
 
 impl Slot {
@@ -24,7 +22,7 @@ impl Slot {
         Slot { handles: AtomicU32::new(0), next: AtomicU32::new(0), witness: Witness::new() }
     }
 
-    /// The frame leaves its list with one handle. Only for who took it from the list.
+    /// The frame leaves its list with one handle. Only for the thread that took it from the list.
     #[inline]
     pub(crate) fn first_handle(&self) {
         self.handles.store(1, Relaxed);
@@ -62,10 +60,10 @@ impl Slot {
     /// and the whole pool, may be gone when this returns.
     #[inline]
     pub(crate) fn drop_handle(&self) -> bool {
-        // The way of most frames: never shared, or alone again.
+        // The common case: never shared, or no longer shared.
         self.is_unique()
-            // Release: our reads come before the writes of who is unique next.
-            // Acquire: if we are last after all, everybody's come before ours.
+            // Release: our reads come before the writes of the next unique handle.
+            // Acquire: if we are last after all, all others' come before ours.
             || self.handles.fetch_sub(1, AcqRel) == 1
     }
 
@@ -74,14 +72,14 @@ impl Slot {
         self.handles.load(Relaxed) != 0
     }
 
-    /// The frame is free again. Only for who dropped the last handle.
+    /// The frame is free again. Only for the thread that dropped the last handle.
     #[inline]
     pub(crate) fn no_handle(&self) {
         self.handles.store(0, Relaxed);
     }
 
-    // The link is written before the frame is published in a list and read by
-    // who takes it from the list: the list's own atomics order the two.
+    // The link is written before the frame is published in a list, and read by the thread that takes it from there.
+    // The list's own atomics order the two.
 
     #[inline]
     pub(crate) fn next(&self) -> u32 {

@@ -24,10 +24,9 @@
 //!   store submitted      (B) Release          store released      (D) Release
 //! ```
 //!
-//! B pairs with C: who sees the number sees the slots. D pairs with A: who may
-//! write a slot again comes after its value was read. Each side keeps the last
-//! number that it saw of the other and looks again only when that number does
-//! not suffice, so a full batch costs one transfer of a cache line each way.
+//! B pairs with C: a consumer that sees the number sees the slots. D pairs with A: the producer writes a slot again
+//! only after its value was read. Each side keeps the last number that it saw of the other, and looks again only if
+//! that number does not suffice. So a full batch costs one transfer of a cache line each way.
 //!
 //! ```
 //! let (mut producer, mut consumer) = am_ring::spsc::queue(4);
@@ -237,9 +236,8 @@ impl<T> Consumer<T> {
 
 impl<T> Drop for Consumer<T> {
     fn drop(&mut self) {
-        // What nobody will read goes now: frames should not wait for the
-        // producer's end. Each is released before it is dropped, so that the
-        // ring does not drop it again should that panic.
+        // Drop unread values now: frames should not wait for the producer's end. Each is released before it is dropped,
+        // so that the ring does not drop it again if that panics.
         loop {
             let value = self.pop();
             self.release();

@@ -2,7 +2,7 @@
 
 use crate::{Reason, Seq};
 
-/// What a receiver says of one class.
+/// The state of a receiver for one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Ack {
     /// Everything before has been accepted.
@@ -13,7 +13,7 @@ pub struct Ack {
     pub sack: u64,
 }
 
-/// What a receiver says of both classes: the body of a [`Kind::Ack`](crate::Kind) frame.
+/// The state of a receiver for both classes: the body of a [`Kind::Ack`](crate::Kind) frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Acks {
     /// By class: first requests, then replies.

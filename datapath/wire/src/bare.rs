@@ -45,7 +45,7 @@ pub(crate) const fn to_source(bits: u64) -> u64 {
     (bits >> 40) << 42 | LOCAL | bits & LOW_40
 }
 
-/// The 46 bits of an address, or why it carries none.
+/// The 46 bits of an address, or why it carries no header.
 #[inline]
 pub(crate) const fn from_source(source: u64) -> Result<u64, Reason> {
     if source & (GROUP | LOCAL) != LOCAL {
@@ -54,7 +54,7 @@ pub(crate) const fn from_source(source: u64) -> Result<u64, Reason> {
     Ok(bits(source))
 }
 
-/// The 46 bits of an address that carries them.
+/// The 46 bits of an address that carries a header.
 #[inline]
 pub(crate) const fn bits(source: u64) -> u64 {
     (source >> 42) << 40 | source & LOW_40
@@ -86,7 +86,7 @@ pub(crate) fn emit(header: &Header, length_code: u16) -> u64 {
 
 #[inline]
 fn form(header: &Header) -> u64 {
-    // More words than there are make a form that nobody knows.
+    // More words than the limit make an unknown form.
     let words = header.words.min(MAX_WORDS as u8 + 1) as u64;
     match header.kind {
         Kind::Request => words,

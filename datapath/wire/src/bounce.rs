@@ -1,20 +1,18 @@
-//! The way back: how the kernel's program returns a request to its sender
-//! before the host sees it. FM 1.0 left that to the host, since its NIC was
-//! too slow to look into packets (§4.4).
+//! The reject template: how the XDP program returns a request to its sender before the host sees it. FM 1.0 left that
+//! to the host, because its NIC was too slow to look into packets (§4.4).
 //!
-//! User space writes the start of a flow's reject once, with all but the
-//! number; the program puts it over the request, fills the number in, and
-//! sends it where it came from. So it needs to know of a header only where
+//! User space writes the start of a flow's rejects once, all but the sequence number. The program copies it over the
+//! request, adds the number, and sends the frame back. So it needs to know only where the number is.
 //! the number is.
 
 use crate::frame::{self, ETHERNET, Link, SMALLEST};
 use crate::header::{Flow, Header, Kind};
 use crate::{Address, EtherType, Framing};
 
-/// Bytes that a frame's headers take at most.
+/// The most bytes of a frame's headers.
 const START: usize = ETHERNET + Framing::Plain.cost();
 
-/// The way back of one flow: the start of its rejects.
+/// The reject template of one flow: the start of its rejects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Back {
     framing: Framing,
@@ -25,18 +23,18 @@ impl Back {
     /// Bytes of [`Back::to_bytes`].
     pub const BYTES: usize = 32;
 
-    /// The way back of the flow that its sender knows by `flow` and `nonce`.
+    /// The template for the flow that its sender knows by `flow` and `nonce`.
     pub fn new(framing: Framing, link: &Link, flow: Flow, nonce: u16) -> Back {
         let mut bytes = [0; SMALLEST];
         let header = Header { kind: Kind::Reject, flow, nonce, handler: 0, words: 0, seq: 0 };
-        // The smallest frame fits the smallest frame.
+        // The smallest frame fits the smallest buffer.
         let _ = frame::emit(&mut bytes, framing, link, &header, 0, None);
         let mut start = [0; START];
         start.copy_from_slice(&bytes[..START]);
         Back { framing, start }
     }
 
-    /// Where it leads.
+    /// The peer's address.
     pub const fn to(&self) -> Address {
         let [a, b, c, d, e, f, ..] = self.start;
         Address([a, b, c, d, e, f])
@@ -54,9 +52,8 @@ impl Back {
         back
     }
 
-    /// As the kernel's program reads it (`struct back` in `decide.h`): the
-    /// start, then 1 for `bare`, 2 for `split`, 3 for `plain`; all zero where
-    /// no way is known.
+    /// As the XDP program reads it (`struct reject_template` in `decide.h`): the start, then 1 for `bare`, 2 for `split`, 3 for
+    /// `plain`; all zero without a template.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..START].copy_from_slice(&self.start);
@@ -64,9 +61,8 @@ impl Back {
         bytes
     }
 
-    /// The reject of a request that steering decided to bounce; `None` where
-    /// it came in another framing than rejects go, for its number may be
-    /// carried otherwise. The host returns it then.
+    /// The reject of a request that steering decided to bounce; `None` if the request came in another framing than the
+    /// reject, whose number may be elsewhere. The host rejects it then.
     pub fn reject(&self, request: &[u8; SMALLEST], ethertype: EtherType) -> Option<[u8; SMALLEST]> {
         let framing = match (u16::from_be_bytes([request[12], request[13]]), request[6] >> 6) {
             (number, _) if number == ethertype.plain() => Framing::Plain,
@@ -85,7 +81,7 @@ impl Back {
         reject[..START].copy_from_slice(&self.start);
         reject[number.clone()].copy_from_slice(&request[number]);
         if framing == Framing::Bare {
-            // Beside the number's upper bits are those of the request's length; the reject is short.
+            // The upper bits next to the sequence number have the request's length; the reject is a short frame.
             reject[10] &= 0x0f;
         }
         Some(reject)

@@ -1,7 +1,7 @@
 //! What the protocol needs of a frame's memory.
 
-/// An owned handle on the memory of one frame. [`ring`'s frames](../ring) are
-/// it on the data path, a vector is it in the protocol's own tests.
+/// An owned handle on the memory of one frame. On the data path these are [`ring`'s frames](../ring), in the protocol's
+/// own tests vectors.
 ///
 /// A frame can be *shared*: the NIC and the retransmit queue hold it at the
 /// same time. It can be written only while one handle is left.

@@ -1,16 +1,15 @@
 //! Bulk transfers: the bodies of `Put` and `Get` frames.
 
-/// What a `Put` frame's body starts with; the segment's data follows. It says
-/// of the whole transfer where it goes, so that each segment can be judged
-/// alone, in whatever order they arrive. Every frame of a transfer pays for
-/// it, so that numbers have as many bytes as they need.
+/// The start of a `Put` frame's body; the segment's data follows. It describes the whole transfer, so the receiver can
+/// judge each segment alone, in any order. Every frame of a transfer carries it, so its numbers have no more bytes than
+/// they need.
 ///
-/// A segment without data, of a transfer that has some, ends it: nothing from `at` on comes any more.
+/// A segment without data, in a transfer that has some, ends the transfer: nothing from `at` on follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The receiver's region.
     pub region: u32,
-    /// The transfer that it is part of.
+    /// The transfer to which it belongs.
     pub transfer: u32,
     /// Where in the region the transfer starts: below [`Segment::FARTHEST`].
     pub start: u64,
@@ -24,11 +23,11 @@ impl Segment {
     /// Bytes before the data.
     pub const BYTES: usize = 22;
 
-    /// Nothing of a region from here on can be reached: 1 TiB, less one byte.
+    /// The end of what a region can have: 1 TiB, less one byte.
     pub const FARTHEST: u64 = (1 << 40) - 1;
 
-    /// The fixed part, as it stands in a frame. A number that is too large
-    /// becomes the largest there is, which no receiver has room for.
+    /// The fixed part as it stands in a frame. A number that is too large becomes the largest possible, for which no
+    /// receiver has room.
     pub fn to_bytes(self) -> [u8; Segment::BYTES] {
         let mut bytes = [0; Segment::BYTES];
         bytes[..4].copy_from_slice(&self.region.to_be_bytes());
@@ -46,7 +45,7 @@ impl Segment {
     pub fn parse(body: &[u8]) -> Option<(Segment, &[u8])> {
         let (fixed, data) = body.split_first_chunk::<{ Segment::BYTES }>()?;
         let long = |at: usize| fixed[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        // Each number stands at the end of the eight bytes that are read for it.
+        // Each number is at the end of the eight bytes that are read for it.
         let (region, transfer) = ((long(0) >> 32) as u32, long(0) as u32);
         let (start, total) = (long(5) & Self::FARTHEST, long(10) & Self::FARTHEST);
         let segment = Segment { region, transfer, start, total, at: long(14) & u64::from(u32::MAX) };
@@ -55,7 +54,7 @@ impl Segment {
     }
 }
 
-/// The body of a `Get` frame: a transfer is asked for, or is over.
+/// The body of a `Get` frame: a transfer is requested, or has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// What it says.
@@ -92,9 +91,9 @@ pub enum What {
     Busy = 6,
     /// I wait for it still: to be acknowledged, no more.
     Waiting = 7,
-    /// I want no more of what I asked for: end it where you are.
+    /// I no longer want what I requested: end it where you are.
     Cancel = 8,
-    /// It ended before its last byte, as you said: what comes before is in my memory.
+    /// It ended before its last byte, as you said: the bytes before are in my memory.
     Cancelled = 9,
 }
 
@@ -117,7 +116,7 @@ impl Notice {
     /// Bytes of the body.
     pub const BYTES: usize = 40;
 
-    /// It says this of a transfer.
+    /// A notice about a transfer.
     pub const fn of(what: What, transfer: u32) -> Notice {
         Notice { what, transfer, region: 0, into: 0, offset: 0, into_offset: 0, length: 0 }
     }

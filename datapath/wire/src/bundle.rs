@@ -8,9 +8,8 @@
 //!    number n                             number n + 1
 //! ```
 //!
-//! All are of one flow and one class, with consecutive numbers: the frame's
-//! header has the first. What a small message costs is its frame's way through
-//! rings and kernel; in a bundle, many share that.
+//! All belong to one flow and class, with consecutive numbers. The frame's header has the first number. The cost of a
+//! small message is its frame's path through rings and kernel; several messages in one frame share it.
 
 use crate::Reason;
 use crate::header::{MAX_WORDS, WORD};
@@ -19,7 +18,7 @@ use crate::parsed::Parsed;
 /// Bytes before each message.
 pub const ITEM: usize = 4;
 
-/// The body of a bundle, while it is written.
+/// Writes the body of such a frame.
 #[derive(Debug)]
 pub struct Writer<'a> {
     space: &'a mut [u8],
@@ -27,14 +26,13 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Write to `space`: where the frame's body starts, and no longer than that may become.
+    /// Write to `space`: from the start of the frame's body, up to its limit.
     #[inline]
     pub fn new(space: &'a mut [u8]) -> Self {
         Writer { space, length: 0 }
     }
 
-    /// One more message: its words and payload. False, and nothing is written,
-    /// where it does not fit.
+    /// Add a message: its words and payload. Returns `false`, and writes nothing, if it does not fit.
     #[inline]
     pub fn push(&mut self, handler: u8, words: u8, body: &[u8]) -> bool {
         let Ok(length) = u16::try_from(body.len()) else { return false };
@@ -67,8 +65,7 @@ pub struct Item {
     pub length: usize,
 }
 
-/// The body of a bundle that makes sense, all of it: at least one message, and
-/// the last ends where the body ends.
+/// A valid body: at least one message, and the last ends where the body ends.
 ///
 /// ```
 /// use am_wire::bundle::{Bundle, Writer};
@@ -91,7 +88,7 @@ impl<'a> Bundle<'a> {
     /// The messages of a frame whose kind is a bundle's.
     ///
     /// # Errors
-    /// Why none of them is to be taken.
+    /// Why none of them can be used.
     #[inline]
     pub fn parse(frame: &Parsed<'a>) -> Result<Self, Reason> {
         if frame.header.words != 0 { Err(Reason::Words) } else { Self::from_body(frame.payload) }
@@ -100,7 +97,7 @@ impl<'a> Bundle<'a> {
     /// The messages of a bundle's body.
     ///
     /// # Errors
-    /// Why none of them is to be taken.
+    /// Why none of them can be used.
     #[inline]
     pub fn from_body(body: &'a [u8]) -> Result<Self, Reason> {
         let mut items = Items { body, at: 0 };

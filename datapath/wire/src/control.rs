@@ -22,8 +22,8 @@ use codec::{Reader, Writer};
 
 use crate::{Address, Flow, Framing, Framings, Reason, Seq};
 
-/// The name of a node or an endpoint: 1 to 31 bytes of UTF-8 without control
-/// characters, since names that came from the network are printed on terminals.
+/// The name of a node or an endpoint: 1 to 31 bytes of UTF-8, without control characters, because programs print names
+/// from the network on terminals.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name {
     length: u8,
@@ -34,7 +34,7 @@ impl Name {
     /// The most bytes of a name.
     pub const LONGEST: usize = 31;
 
-    /// The name, or `None` where it is empty, too long, or has control characters.
+    /// The name, or `None` if it is empty, too long, or has control characters.
     pub fn new(text: &str) -> Option<Name> {
         if text.chars().any(char::is_control) {
             return None;
@@ -62,12 +62,11 @@ impl fmt::Debug for Name {
     }
 }
 
-/// Names a node for as long as it exists, whatever its addresses.
+/// Identifies a node for as long as it exists, whatever its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u64);
 
-/// One run of a node: grows from start to start, so that frames of an earlier
-/// run can be told from those of this one.
+/// One run of a node. It grows from start to start, so frames of an earlier run can be recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Incarnation(pub u64);
 
@@ -76,7 +75,7 @@ pub struct Incarnation(pub u64);
 pub struct Beacon {
     /// Who.
     pub node: NodeId,
-    /// Which run of it.
+    /// The run.
     pub incarnation: Incarnation,
     /// Its name.
     pub name: Name,
@@ -90,7 +89,7 @@ pub struct Beacon {
     pub answer: bool,
 }
 
-/// What one side of a flow says to the other when it is set up.
+/// One side's half of a flow at set-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Put this flow id on frames to me.
@@ -118,7 +117,7 @@ pub struct Connect {
     pub from: Name,
     /// The endpoint that is meant.
     pub to: Name,
-    /// The tag that it must have (AM-II's message tags).
+    /// The tag that it has to have (AM-II's message tags).
     pub tag: u64,
     /// Whether messages are handled in the order in which they were sent, in both directions.
     pub is_ordered: bool,
@@ -126,19 +125,19 @@ pub struct Connect {
     pub offer: Offer,
 }
 
-/// The flow exists.
+/// The flow is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accept {
-    /// The attempt that is answered.
+    /// The attempt.
     pub id: u32,
     /// The accepting side's half.
     pub offer: Offer,
 }
 
-/// The flow does not come to be.
+/// The flow is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refuse {
-    /// The attempt that is answered.
+    /// The attempt.
     pub id: u32,
     /// Why.
     pub why: Refusal,
@@ -156,14 +155,14 @@ pub enum Refusal {
     Full = 3,
 }
 
-/// Its sender leaves a flow. Repeated until it is answered with [`Closed`].
+/// The sender closes a flow. It repeats this until [`Closed`] answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Close {
-    /// The flow id of the side that is told.
+    /// The receiver's flow id.
     pub flow: Flow,
     /// And its nonce.
     pub nonce: u16,
-    /// The flow id of the side that leaves: what the answer is to name.
+    /// The sender's flow id, for the answer.
     pub own: Flow,
     /// And its nonce.
     pub own_nonce: u16,
@@ -171,21 +170,21 @@ pub struct Close {
     pub acks: FinalAcks,
 }
 
-/// Its sender has no such flow, or has it no longer: the answer to [`Close`], and to whatever else comes on a flow that is over.
+/// The sender has no such flow, or no longer: the answer to [`Close`], and to any other frame on a closed flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed {
-    /// The flow id of the side that is told.
+    /// The receiver's flow id.
     pub flow: Flow,
     /// And its nonce.
     pub nonce: u16,
-    /// The flow id of the side that says so, and its nonce, if it knows: of two halves that a peer made of one question asked twice
-    /// each ends only itself.
+    /// The sender's flow id and nonce, if it knows them. A peer may have two halves from one question asked twice; each
+    /// then ends only itself.
     pub own: Option<(Flow, u16)>,
-    /// What its sender had received, if it remembers.
+    /// What the sender had received, if it remembers.
     pub acks: Option<FinalAcks>,
 }
 
-/// What one side has received of one class when a flow ends: nothing else of it gets to a handler.
+/// What one side has received of one class when a flow ends. No other message of it reaches a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct FinalAck {
     /// Every message before this one.
@@ -201,15 +200,15 @@ pub struct FinalAcks {
     pub classes: [FinalAck; 2],
 }
 
-/// A flow has been quiet for long, or its sender has used all its credit: is it still there? A node that knows nothing of it
-/// answers with [`Closed`], another with an acknowledgement.
+/// A keepalive: the flow has been quiet for long, or the sender has used all its credit. A node that does not know the
+/// flow answers with [`Closed`], another with an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Still {
-    /// The flow id of the side that is asked.
+    /// The receiver's flow id.
     pub flow: Flow,
     /// And its nonce.
     pub nonce: u16,
-    /// The flow id of the side that asks: what the answer is to name.
+    /// The sender's flow id, for the answer.
     pub own: Flow,
     /// And its nonce.
     pub own_nonce: u16,
@@ -222,7 +221,7 @@ pub struct Probe {
     pub id: u32,
     /// Who probes.
     pub node: NodeId,
-    /// Which of the probes this is.
+    /// Which of the probes it is.
     pub step: Step,
 }
 
@@ -230,14 +229,15 @@ pub struct Probe {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Step {
-    /// Sent with a header for a source address: arrives where sources may be forged.
+    /// Sent with a header for a source address: arrives if the network lets forged sources through.
     Forged = 1,
-    /// Sent *to* that source address: a switch that has learned it keeps the
-    /// frame to itself, so that it arrives only where nothing learns.
+    /// Sent *to* that source address. A switch that has learned it keeps the frame, so it arrives only if nothing
+    /// learns.
     Learned = 2,
-    /// Sent as every other control frame is: shows that the peer answers now, which makes of silence on the others an answer.
+    /// Sent as every other control frame: shows that the peer answers now, so silence on the other probes means
+    /// something.
     True = 3,
-    /// The same, padded to the longest frame: arrives where nothing cuts or loses long frames.
+    /// The same, padded to the longest frame: arrives if nothing cuts or loses long frames.
     Long = 4,
 }
 
@@ -269,8 +269,8 @@ impl Control {
     /// The most bytes that a body takes.
     pub const LONGEST: usize = 128;
 
-    /// The longest frame that sets a conversation up, in the framing with the longest header: who
-    /// carries only shorter ones carries no node.
+    /// The longest frame of a set-up, in the framing with the longest header. A transport with shorter frames cannot
+    /// carry a node.
     pub const LONGEST_FRAME: usize = Framing::Plain.body_at() + Self::LONGEST;
 
     /// Write the body; returns its length. Never longer than [`Control::LONGEST`].
@@ -278,7 +278,7 @@ impl Control {
         Writer::new(body).control(self).at
     }
 
-    /// Whether the body is longer than what it says.
+    /// Whether the body may be longer than its content.
     pub fn is_padded(&self) -> bool {
         matches!(self, Control::Probe(Probe { step: Step::Long, .. }))
     }
@@ -286,7 +286,7 @@ impl Control {
     /// Read a body.
     ///
     /// # Errors
-    /// [`Reason::Body`] where it makes no sense, or something follows it that is not the padding of a long probe.
+    /// [`Reason::Body`] if it is malformed, or followed by anything but the padding of a long probe.
     pub fn parse(body: &[u8]) -> Result<Control, Reason> {
         let mut input = Reader(body);
         let control = input.control().ok_or(Reason::Body)?;

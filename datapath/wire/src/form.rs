@@ -22,13 +22,13 @@ pub(crate) fn words(form: u8) -> u8 {
     form >> WORDS_AT & 7
 }
 
-/// The kind that form byte and handler field say, or why they say none.
+/// The kind of a form byte and a handler field, or why they have none.
 #[inline]
 pub(crate) fn kind(form: u8, code: u8) -> Result<Kind, Reason> {
     Kind::from_fields(form >> KIND_AT, code).ok_or(Reason::Kind)
 }
 
-/// The header of the fields as they were read.
+/// The header, from its fields.
 #[inline]
 pub(crate) fn read(form: u8, code: u8, flow: Flow, nonce: u16, seq: u32) -> Result<Header, Reason> {
     let kind = kind(form, code)?;

@@ -12,7 +12,7 @@ pub use crate::length::{ETHERNET, SMALLEST};
 pub use crate::parsed::Parsed;
 pub use crate::trailer::has_room;
 
-/// Who sends to whom on the link.
+/// The addresses of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// The receiver.
@@ -23,10 +23,10 @@ pub struct Link {
     pub ethertype: EtherType,
 }
 
-/// A frame that does not fit the memory it was to be written in.
+/// A frame that does not fit its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong {
-    /// Bytes that the frame needs.
+    /// The bytes that the frame needs.
     pub needs: usize,
 }
 
@@ -45,31 +45,29 @@ pub const fn length(framing: Framing, body: usize) -> usize {
     if length < SMALLEST { SMALLEST } else { length }
 }
 
-/// Where a body of this length is to be written, before the frame around it is
-/// ([`emit`]). What pads a short frame is cleared.
+/// Where to write a body of this length, before [`emit`] writes the frame around it. Clears the padding of a short
+/// frame.
 ///
 /// # Errors
-/// [`TooLong`], where `space` cannot hold the frame.
+/// [`TooLong`] if `space` cannot hold the frame.
 #[inline]
 pub fn body(space: &mut [u8], framing: Framing, body: usize) -> Result<&mut [u8], TooLong> {
     let length = length(framing, body);
     if trailer::is_short(framing, body)
         && let Some(frame) = space.first_chunk_mut::<SMALLEST>()
     {
-        // A constant number of bytes takes three instructions, the right one a call.
+        // Clearing a constant number of bytes takes three instructions, the exact number a call.
         frame[ETHERNET..].fill(0);
     }
     let at = framing.body_at();
     if space.len() < length { Err(TooLong { needs: length }) } else { Ok(&mut space[at..at + body]) }
 }
 
-/// Write a frame around the `body` bytes that stand where [`body`] said:
-/// Ethernet header, our header, and for a short frame the trailer. `piggyback`
-/// is left out where there is no room for it ([`has_room`]). Returns the
-/// frame's length.
+/// Write a frame around the `body` bytes at the place that [`body`] gave: Ethernet header, our header, and for a short
+/// frame the trailer. `piggyback` is left out if it has no room ([`has_room`]). Returns the frame's length.
 ///
 /// # Errors
-/// [`TooLong`], and nothing is written, where `space` cannot hold the frame.
+/// [`TooLong`], with nothing written, if `space` cannot hold the frame.
 #[inline(always)]
 pub fn emit(
     space: &mut [u8],
@@ -95,7 +93,7 @@ pub fn emit(
     Ok(length)
 }
 
-/// What the header says of the frame's length.
+/// The code of the frame's length in the header.
 #[inline(always)]
 fn length_code(framing: Framing, short: bool, length: usize) -> u16 {
     match framing {
@@ -105,7 +103,7 @@ fn length_code(framing: Framing, short: bool, length: usize) -> u16 {
     }
 }
 
-/// Our header into the payload; returns source address and EtherType to write.
+/// Write our header into the payload. Returns source address and EtherType to write.
 #[inline(always)]
 fn write_header(frame: &mut [u8; SMALLEST], framing: Framing, link: &Link, header: &Header, code: u16) -> (u64, u16) {
     let payload = &mut frame[ETHERNET..];
@@ -126,33 +124,31 @@ fn write_header(frame: &mut [u8; SMALLEST], framing: Framing, link: &Link, heade
     }
 }
 
-/// The source address of frames that a node sends on a flow in `split`
-/// framing: what a learning switch sees. On [`Flow::NODE`] it is the address
-/// with which discovery probes what the network lets through.
+/// The source address of frames that a node sends on a flow in `split` framing: what a learning switch sees. For
+/// [`Flow::NODE`] it is the address with which discovery probes the network.
 pub const fn split_source(flow: Flow, from: Address) -> Address {
     Address::from_u64(split::source(flow, from))
 }
 
-/// Take a frame of ours apart. The caller has made sure that the EtherType is
-/// one of ours, as [`steer`](crate::steer::steer) does.
+/// Parse a frame of ours. The caller has checked the EtherType, as [`steer`](crate::steer::steer) does.
 ///
 /// # Errors
-/// Why the frame makes no sense; nothing of it should be used then.
+/// Why the frame is malformed. No part of it may be used then.
 #[inline]
 pub fn parse(frame: &[u8], ethertype: EtherType) -> Result<Parsed<'_>, Reason> {
     let smallest = frame.first_chunk::<SMALLEST>().ok_or(Reason::Short)?;
     parse_usual(frame, ethertype).map_or_else(|| parse_any(frame, smallest, ethertype), Ok)
 }
 
-/// As [`parse`], of a frame that most frames are: a request or a reply that hides its header in the source address.
-/// `None` says nothing of the frame: `parse` does.
+/// As [`parse`], for most frames: a request or a reply with its header in the source address. `None` says nothing about
+/// the frame; [`parse`] does.
 #[inline(always)]
 pub fn parse_usual(frame: &[u8], ethertype: EtherType) -> Option<Parsed<'_>> {
     let smallest = frame.first_chunk::<SMALLEST>()?;
     Usual::read(smallest, ethertype)?.parse(frame, smallest)
 }
 
-/// The long way, for every frame.
+/// The general case.
 pub(crate) fn parse_any<'a>(
     frame: &'a [u8],
     smallest: &'a [u8; SMALLEST],

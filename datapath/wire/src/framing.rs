@@ -5,17 +5,17 @@ use core::str::FromStr;
 
 use crate::length::ETHERNET;
 
-/// Where a frame carries its header. As a number it is what that costs, which every message asks for.
+/// Where a frame carries its header. Its number is the cost, which is needed for every message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Framing {
     /// All of it in the source address. For cables and for ports that do not learn.
     Bare = 0,
-    /// What steers it in the source address, the rest in 8 bytes of payload.
-    /// For switches that learn: the source addresses are as few as the flows.
+    /// The part for steering in the source address, the rest in 8 bytes of payload. For switches that learn: there are
+    /// no more source addresses than flows.
     Split = 8,
-    /// True source address, header in 12 bytes of payload. For networks that
-    /// drop forged sources, and for what is not Ethernet.
+    /// The true source address, and the header in 12 bytes of payload. For networks that drop forged sources, and for
+    /// transports other than Ethernet.
     Plain = 12,
 }
 
@@ -45,7 +45,7 @@ impl Framing {
         }
     }
 
-    /// 1, 2 or 3, as in the kernel's program.
+    /// 1, 2 or 3, as in the XDP program.
     pub(crate) const fn number(self) -> u8 {
         match self {
             Framing::Bare => 1,
@@ -70,7 +70,7 @@ impl fmt::Display for Framing {
     }
 }
 
-/// The text named no framing.
+/// The text names no framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAFraming;
 

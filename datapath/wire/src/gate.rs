@@ -1,44 +1,45 @@
-//! What a control frame has to pass before its node sees it. The kernel's program has the same
-//! (`bpf/gate.h`); transports without one ask here.
+//! Admits control frames to their node. The XDP program has the same gate (`bpf/gate.h`); transports without a program
+//! ask here.
 //!
 //! ```text
 //!   control frame ──▶ a body of its kind's size? ──▶ its source's rate? ──▶ the rate of all? ──▶ the node
 //!                         no: senseless                no: over the limit     no: over the limit
 //! ```
 //!
-//! Messages need a flow that was set up; control frames need nothing, so a flood of them is anybody's to send. What makes no
-//! sense is dropped first and costs no true frame its place. A source has a rate of its own, so a stranger with one address slows nobody
-//! down but itself and the few that share its bucket. The rate of all bounds what a stranger with many addresses can do; of that rate a part is kept for
-//! known addresses, those of nodes that have shown that they hear what is sent there.
+//! Messages need a flow that was set up. Control frames need nothing, so anybody can send a flood of them. Malformed
+//! frames are dropped first, and take no place of a true one. Each source has its own rate, so a stranger with one
+//! address slows down only itself and the few that share its bucket. The rate of all sources bounds a stranger with
+//! many addresses. A part of that rate is reserved for known addresses: those of nodes that have proved that they
+//! receive there.
 
 use crate::frame::{ETHERNET, SMALLEST};
 use crate::length::SHORT;
 use crate::{Address, EtherType, bare, form};
 
-/// Buckets; sources share them by a hash of the address. It has no secret: whoever could choose an address that falls
-/// into another's bucket can as well send with that address.
+/// Buckets. Sources share them by a hash of the address. The hash has no secret: a host that can choose an address in
+/// another's bucket can also send with that other's address.
 pub const SOURCES: usize = 1024;
-/// Between two frames of one source, in nanoseconds, on average.
+/// Mean nanoseconds between two frames of one source.
 pub const EACH_NS: u64 = 50_000;
-/// So many may come at once: two for each flow that a peer can have.
+/// How many may come at once: two for each flow that a peer can have.
 pub const EACH_BURST: u64 = 32_768;
-/// Between two frames of all sources.
+/// Mean nanoseconds between two frames of all sources.
 pub const ALL_NS: u64 = 25_000;
-/// So many may come at once.
+/// How many may come at once.
 pub const ALL_BURST: u64 = 49_152;
-/// So many where the source is known: while strangers fill the bucket up to [`ALL_BURST`], this much is left.
+/// How many from known sources: while strangers fill the bucket up to [`ALL_BURST`], the rest is left for these.
 pub const KNOWN_BURST: u64 = 65_536;
 
 /// Why a control frame is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Of no kind that there is, or of another size than its kind has.
+    /// Of an unknown kind, or of another size than its kind has.
     Senseless,
     /// There were too many.
     OverLimit,
 }
 
-/// A leaky bucket: when it would be empty, in nanoseconds of whatever clock.
+/// A leaky bucket: the time at which it would be empty, in nanoseconds of any clock.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket(u64);
 
@@ -52,30 +53,31 @@ impl Bucket {
     }
 }
 
-/// The rates, as they are now.
+/// The present rates.
 #[derive(Clone, Debug)]
 pub struct Gate {
     each: [Bucket; SOURCES],
-    /// The last known address that has this bucket.
+    /// The last known address of this bucket.
     known: [Address; SOURCES],
     all: Bucket,
 }
 
 impl Gate {
-    /// Nothing has come yet.
+    /// Before any frame.
     pub const fn new() -> Gate {
         Gate { each: [Bucket(0); SOURCES], known: [Address([0; 6]); SOURCES], all: Bucket(0) }
     }
 
-    /// A node that has this address has shown that it hears what is sent there.
+    /// Note an address at which a node has proved that it receives.
     pub const fn know(&mut self, address: Address) {
         self.known[bucket_of(address)] = address;
     }
 
-    /// Whether a frame may pass that [`steer`](crate::steer::steer) found to be a control frame, at a time in nanoseconds.
+    /// Whether a frame passes that [`steer`](crate::steer::steer) found to be a control frame, at a time in
+    /// nanoseconds.
     ///
     /// # Errors
-    /// Why it may not.
+    /// Why it is refused.
     pub fn pass(&mut self, frame: &[u8], ethertype: EtherType, now: u64) -> Result<(), Refused> {
         let Some(smallest) = frame.first_chunk().filter(|smallest| is_sensible(smallest, frame.len(), ethertype))
         else {
@@ -110,7 +112,7 @@ pub const fn bucket_of(source: Address) -> usize {
     (source.to_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SOURCES.ilog2())) as usize
 }
 
-/// Whether the body has a size that its first byte allows. What else it says, only the node looks at.
+/// Whether the body has a size that its first byte allows. Only the node checks the rest.
 fn is_sensible(frame: &[u8; SMALLEST], length: usize, ethertype: EtherType) -> bool {
     let kind = u16::from_be_bytes([frame[12], frame[13]]);
     let bits = bare::from_source(source(frame).to_u64()).unwrap_or(0);
@@ -125,7 +127,7 @@ fn is_sensible(frame: &[u8; SMALLEST], length: usize, ethertype: EtherType) -> b
     form::words(form) == 0 && has_size(frame[body_at], size)
 }
 
-/// By the code that a body begins with (`docs/wire.md`). Only a long probe has no longest size.
+/// By the first byte of the body (`docs/wire.md`). Only a long probe has no largest size.
 const fn has_size(code: u8, size: usize) -> bool {
     match code {
         1 => size >= 31 && size <= 61,

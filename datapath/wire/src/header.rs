@@ -65,7 +65,7 @@ impl Class {
         self as usize
     }
 
-    /// The class of the other direction of a conversation.
+    /// The class in the other direction of a connection.
     #[inline]
     pub const fn other(self) -> Class {
         match self {
@@ -88,9 +88,8 @@ pub enum Kind {
     /// Discovery and set-up; body: [`control::Control`](crate::control::Control).
     /// Only on [`Flow::NODE`], and no other kind is there.
     Control,
-    /// A request returned to its sender, because its receiver had no room for
-    /// it (FM 1.0, §4.5): `seq` is the request's number. The sender has kept
-    /// the request itself, so there is no body.
+    /// A rejected request: its receiver had no room (FM 1.0, §4.5). `seq` is the request's number. The sender has kept
+    /// the request, so there is no body.
     Reject,
     /// Several messages of a class in one frame; body: [`Bundle`](crate::bundle::Bundle).
     /// The header's sequence number is the first one's.
@@ -98,13 +97,12 @@ pub enum Kind {
     /// A segment of a bulk transfer, in the class of requests; body:
     /// [`Segment`](crate::bulk::Segment), then its data.
     Put,
-    /// A bulk transfer is asked for, or is over, in the class of requests;
-    /// body: [`Notice`](crate::bulk::Notice).
+    /// A bulk transfer is requested, or has ended, in the class of requests; body: [`Notice`](crate::bulk::Notice).
     Get,
 }
 
 impl Kind {
-    /// Whether it takes a receiver's room for requests: if there is none, it is returned.
+    /// Whether it needs a receiver's room for requests. Without room it is rejected.
     #[inline]
     pub const fn is_request(self) -> bool {
         matches!(self.class(), Some(Class::Request)) || matches!(self, Kind::Bundle(Class::Request))
@@ -170,13 +168,12 @@ impl From<Class> for Kind {
     }
 }
 
-/// Everything a frame says besides its body. The rest of the system sees this
-/// and never the bits of a framing.
+/// Everything in a frame besides its body. The rest of the system sees this and never the bits of a framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// What the frame is.
     pub kind: Kind,
-    /// Which conversation of the receiver it belongs to.
+    /// The flow, by the receiver's id.
     pub flow: Flow,
     /// Names this use of the flow id, so that a frame for an earlier use is
     /// recognised. Carried by `split` and `plain`; `bare` has no room and reads 0.

@@ -1,16 +1,13 @@
-//! The length check: a code in every header that says how long its frame is.
+//! The length check: a code in every header for the length of its frame.
 //!
-//! Some drivers round the room for a frame down, cut what does not fit, and
-//! hand the first part over as a good frame; others pad, or count the frame's
-//! check sequence. The receiver compares the code with the length that it got.
+//! Some drivers round the room for a frame down, cut what does not fit, and hand over the first part as a good frame.
+//! Others pad, or include the frame's check sequence. The receiver compares the code with the length that arrived.
 //!
-//! A code has 7 bits in `bare` and 11 in the other framings, so it cannot name
-//! every length. Drivers cut at multiples of some unit of at least 16 bytes.
-//! Lengths that are such multiples have codes of their own, so a frame that is
-//! cut there always has a wrong code, unless its length was a multiple of 16
-//! as well and the cut took off a multiple of [`Lengths::units`] of them.
-//! All other lengths share the rest of the codes. Both moduli are odd: no
-//! missing piece of 16, 32, 64, ... bytes leaves the code as it was.
+//! A code has 7 bits in `bare` and 11 in the other framings, so it cannot name every length. Drivers cut at multiples
+//! of some unit of at least 16 bytes. Lengths that are such multiples have their own codes. So a frame that is cut
+//! there always has a wrong code, unless its length was a multiple of 16 as well and the cut removed a multiple of
+//! [`Lengths::units`] of them. All other lengths share the remaining codes. Both moduli are odd, so no missing piece of
+//! 16, 32, 64, ... bytes leaves the code unchanged.
 
 /// Bytes of an Ethernet header.
 pub const ETHERNET: usize = 14;
@@ -18,7 +15,7 @@ pub const ETHERNET: usize = 14;
 /// Bytes of the smallest Ethernet frame, without its check sequence.
 pub const SMALLEST: usize = 60;
 
-/// The code of a short frame: it has [`SMALLEST`] bytes, and its trailer says how many are its body's.
+/// The code of a short frame: it has [`SMALLEST`] bytes, and its trailer has the length of its body.
 pub(crate) const SHORT: u16 = 0;
 
 /// Drivers cut frames at multiples of this many bytes.
@@ -32,18 +29,18 @@ pub(crate) struct Lengths {
     others: u16,
 }
 
-/// The 7 bits of `bare`: frames of up to 1,520 bytes that are cut at a unit are always found out.
+/// The 7 bits of `bare`: a cut at a unit is always detected in frames of up to 1,520 bytes.
 pub(crate) const NARROW: Lengths = Lengths { units: 95, others: 31 };
 
-/// The 11 bits of `split` and `plain`: the same of frames of up to 16,368 bytes.
+/// The 11 bits of `split` and `plain`: the same in frames of up to 16,368 bytes.
 pub(crate) const WIDE: Lengths = Lengths { units: 1023, others: 1023 };
 
 const _: () = assert!(NARROW.units + NARROW.others < 1 << 7 && WIDE.units + WIDE.others < 1 << 11);
 const _: () = assert!(NARROW.units % 2 == 1 && NARROW.others % 2 == 1 && WIDE.units % 2 == 1 && WIDE.others % 2 == 1);
 
 impl Lengths {
-    /// The code of a frame of this length that is not short. No frame is longer than 32 bits say, whose remainders
-    /// take half the instructions.
+    /// The code of a frame of this length that is not short. Frame lengths fit 32 bits, whose remainders take half the
+    /// instructions.
     #[inline(always)]
     pub(crate) const fn code(&self, length: usize) -> u16 {
         let (length, unit) = (length as u32, UNIT as u32);
@@ -99,7 +96,7 @@ mod tests {
         }
     }
 
-    /// A driver that loses one buffer of a frame that fills several.
+    /// A driver that loses one buffer of a frame in several.
     #[test]
     fn a_missing_piece_is_found_out() {
         for lengths in [&NARROW, &WIDE] {
@@ -110,7 +107,7 @@ mod tests {
         }
     }
 
-    /// No driver is known that joins frames. What passes then is a matter of chance.
+    /// No known driver joins frames. A joined frame passes by chance.
     #[test]
     fn most_joined_frames_are_found_out() {
         for (lengths, one_in) in [(&NARROW, 25), (&WIDE, 250)] {

@@ -1,11 +1,11 @@
-//! What a frame is taken apart into.
+//! A parsed frame.
 
 use crate::{Address, Framing, Header, Piggyback};
 
-/// A frame taken apart; borrows its bytes.
+/// A parsed frame; borrows its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parsed<'a> {
-    /// How it carried its header.
+    /// Its framing.
     pub framing: Framing,
     /// The header.
     pub header: Header,
@@ -13,8 +13,8 @@ pub struct Parsed<'a> {
     pub words: &'a [u8],
     /// What follows the words: the user's bytes.
     pub payload: &'a [u8],
-    /// Acknowledgements that rode in the padding.
+    /// Acknowledgements in the padding.
     pub piggyback: Option<Piggyback>,
-    /// The source address as it stands; the sender's own only in `plain`.
+    /// The source address in the frame; the sender's own only in `plain`.
     pub source: Address,
 }

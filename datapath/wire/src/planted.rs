@@ -1,5 +1,5 @@
-//! A bug on purpose: a checker that has caught none is no checker. It is there only with the feature `planted`,
-//! which tests switch on, and then only on a thread that asked for it.
+//! A mutant: a bug on purpose that a checker has to find. It exists only with the feature `planted`, which tests switch
+//! on, and then only on a thread that asked for it.
 
 extern crate std;
 

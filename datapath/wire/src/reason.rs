@@ -1,11 +1,10 @@
-//! Why a frame was not taken: every reason is counted apart.
+//! Why a frame was dropped. Each reason is counted apart.
 
 use core::fmt;
 
 macro_rules! reasons {
     ($($name:ident = $text:literal, $doc:literal;)*) => {
-        /// Why a frame was dropped. The kernel's program counts the ones that
-        /// steering can see under the same numbers.
+        /// Why a frame was dropped. The XDP program counts those that steering can see, under the same numbers.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Reason { $(#[doc = $doc] $name,)* }

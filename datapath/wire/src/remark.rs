@@ -1,5 +1,5 @@
-//! What an acknowledgement says besides: 16 bits, in the sequence number of its header, which means nothing else there.
-//! Nodes that know nothing of it send 0 and look at nothing.
+//! A remark in an acknowledgement: 16 bits, in the sequence number of its header, which has no other meaning there.
+//! Nodes without remarks send 0, and ignore them.
 //!
 //! ```text
 //!  bit 15  14       13         12 … 0
@@ -10,22 +10,22 @@
 
 use crate::{Class, Seq};
 
-/// What an acknowledgement says besides.
+/// A remark in an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Remark {
     /// Nothing.
     #[default]
     None,
-    /// This message came again: the low bits of its number (RFC 2883 says so with a block of its own).
+    /// This message arrived again: the low bits of its number (RFC 2883 has a block for this).
     Repeated(Class, Low),
-    /// The network reorders: gaps are no measure of what is lost. Of its own messages the sender of this has taken so
-    /// many for lost, since the flow is open.
+    /// The network reorders, so a gap does not mean a loss. The sender of this has taken so many of its own messages
+    /// for lost since the flow was opened.
     Lost(Class, Low),
-    /// The same; and what seemed to be lost so far came late.
+    /// The same; and the messages that seemed to be lost arrived late.
     Late(Class, Low),
 }
 
-/// 13 bits of a number, many times as many as there are in a window.
+/// 13 bits of a number, many times the size of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Low(u16);
 
@@ -39,7 +39,7 @@ impl Low {
         Low((number & Self::MASK) as u16)
     }
 
-    /// How far it is behind `earlier`, less than 8192.
+    /// The distance behind `earlier`, less than 8192.
     pub const fn since(self, earlier: Low) -> u32 {
         (self.0 as u32).wrapping_sub(earlier.0 as u32) & Self::MASK
     }
@@ -62,7 +62,7 @@ impl Remark {
         }
     }
 
-    /// From a header. What makes no sense says nothing.
+    /// From a header. An invalid remark is none.
     pub const fn from_bits(bits: u32) -> Remark {
         let (class, low) = (if bits >> 13 & 1 == 0 { Class::Request } else { Class::Reply }, Low::of(bits));
         match bits >> 14 {

@@ -2,8 +2,7 @@
 
 use core::fmt;
 
-/// A sequence number: 32 bits that wrap. Two of them can be compared only when
-/// they are less than 2^31 apart, which a window always is.
+/// A sequence number: 32 bits that wrap. Two numbers can be compared if they are less than 2^31 apart, as in a window.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Seq(pub u32);
 
@@ -15,7 +14,7 @@ impl Seq {
         Seq(self.0.wrapping_add(n))
     }
 
-    /// How far `self` is ahead of `other`; negative where it is behind.
+    /// How far `self` is ahead of `other`; negative if it is behind.
     #[inline]
     pub const fn since(self, other: Seq) -> i32 {
         self.0.wrapping_sub(other.0) as i32
@@ -41,8 +40,8 @@ impl fmt::Debug for Seq {
     }
 }
 
-/// The full number whose low `bits` bits were carried: the one nearest to
-/// `near`. Right as long as it is less than 2^(bits-1) away.
+/// The full number of which only the low `bits` bits were carried: the one nearest to `near`. Correct if it is less
+/// than 2^(bits-1) away.
 #[inline]
 pub const fn expand(carried: u32, bits: u32, near: Seq) -> Seq {
     let up = 32 - bits;

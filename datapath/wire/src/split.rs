@@ -1,5 +1,5 @@
-//! `split`: what steers the frame in the source address, the rest in 8 bytes.
-//! The address depends on flow and sender only, so a switch learns one per flow.
+//! `split`: the part for steering in the source address, the rest in 8 bytes. The address depends on flow and sender
+//! only, so a switch learns one a flow.
 //!
 //! ```text
 //!  source, bit 45 44   43 … 30   29 … 0         payload, byte 0   1        2..4   4       5..8

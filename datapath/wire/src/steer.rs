@@ -1,6 +1,5 @@
-//! Where a frame goes, decided from its first 60 bytes and its length: the pure twin of the
-//! kernel's program (`bpf/steer.bpf.c`). FM 1.0 and AM-II had this in the
-//! NIC's firmware.
+//! Where a frame goes, decided from its first 60 bytes and its length: the twin of the XDP program (`bpf/steer.bpf.c`),
+//! as a pure function. FM 1.0 and AM-II had this in the NIC's firmware.
 
 use crate::frame::{ETHERNET, SMALLEST};
 use crate::header::{Flow, Kind};
@@ -11,17 +10,16 @@ use crate::{Address, EtherType, Reason, bare, form, plain, split};
 /// What happens to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
-    /// Not ours: the kernel's stack gets it, untouched.
+    /// Not ours: passed to the kernel's stack.
     Pass(Pass),
-    /// Ours and senseless: counted and gone.
+    /// Ours and malformed: counted and dropped.
     Drop(Reason),
     /// Ours, for the socket with this index.
     Socket(u8),
     /// Ours, a control frame: for the socket with this index, where [`Gate::pass`](crate::gate::Gate::pass) admits it.
     Control(u8),
-    /// A request, or several, or a bulk transfer's, for a node that has no room: back to its sender, as
-    /// [`Back::reject`](crate::bounce::Back::reject) says; where that says nothing, for
-    /// the socket with this index.
+    /// A request, several of them, or a segment of a bulk transfer, for a node without room: rejected as in
+    /// [`Back::reject`](crate::bounce::Back::reject), or if that gives nothing, for the socket with this index.
     Bounce(u8),
 }
 
@@ -31,11 +29,11 @@ pub enum Decision {
 pub enum Pass {
     /// Neither of our EtherTypes: ordinary traffic.
     Foreign,
-    /// Our EtherType, but for another host: flooded by a switch.
+    /// Our EtherType, but for another host: a switch flooded it.
     OtherHost,
 }
 
-/// What steering knows; the kernel's program has the same in its maps.
+/// What steering knows; the XDP program has the same in its maps.
 #[derive(Clone, Debug)]
 pub struct Table {
     /// The network's EtherTypes.
@@ -44,16 +42,16 @@ pub struct Table {
     pub own: Address,
     /// The socket that control frames go to.
     pub node_socket: u8,
-    /// By flow id: the socket's index plus one, or 0 for a flow that does not exist.
+    /// By flow id: the socket's index plus one, or 0 for an unknown flow.
     pub flows: [u8; Flow::COUNT],
-    /// No more requests: they bounce on flows whose way back is known.
+    /// No room for requests: they bounce on flows with a reject template.
     pub full: bool,
-    /// A bit for each flow whose way back is known.
+    /// A bit for each flow with a reject template.
     pub ways_back: [u64; Flow::COUNT / 64],
 }
 
 impl Table {
-    /// Whether the way back of a flow is known.
+    /// Whether a flow has a reject template.
     pub const fn has_way_back(&self, flow: Flow) -> bool {
         self.ways_back[flow.index() / 64] >> (flow.index() % 64) & 1 == 1
     }
@@ -66,13 +64,12 @@ impl Table {
 
 /// Decide. Never panics, whatever the bytes.
 ///
-/// In this order: foreign EtherType, other host's address, too short, no
-/// header in the source address, unknown version, unknown kind, a probe's
-/// address without a probe, misuse of flow 0, another length than the header says, unknown flow. The rest of a
-/// frame's sense is [`frame::parse`](crate::frame::parse)'s business.
+/// The checks in their order: foreign EtherType, other host's address, too short, no header in the source address,
+/// unknown version, unknown kind, a probe's address without a probe, misuse of flow 0, another length than the header
+/// says, unknown flow. [`frame::parse`](crate::frame::parse) checks the rest.
 ///
-/// A frame to the address that discovery probes with is ours only on flow 0:
-/// some other host may really have an address that looks like it.
+/// A frame to the address with which discovery probes is ours only on flow 0, because another host may really have a
+/// similar address.
 #[inline]
 pub fn steer(frame: &[u8], table: &Table) -> Decision {
     if let Some(smallest) = frame.first_chunk::<SMALLEST>()
@@ -80,7 +77,7 @@ pub fn steer(frame: &[u8], table: &Table) -> Decision {
         && let Some(usual) = Usual::read(smallest, table.ethertype)
     {
         let flow = usual.flow();
-        // What is wrong with it the long way says.
+        // The general case finds what is wrong with it.
         if flow != Flow::NODE && usual.fits(frame.len()) {
             return to_flow(flow, usual.kind().is_request(), table);
         }
@@ -88,7 +85,7 @@ pub fn steer(frame: &[u8], table: &Table) -> Decision {
     steer_any(frame, table)
 }
 
-/// The long way, for every frame.
+/// The general case.
 pub(crate) fn steer_any(frame: &[u8], table: &Table) -> Decision {
     let Some(ethernet) = frame.first_chunk::<ETHERNET>() else {
         return Decision::Pass(Pass::Foreign);
@@ -118,19 +115,18 @@ pub(crate) fn steer_any(frame: &[u8], table: &Table) -> Decision {
     }
 }
 
-/// The address that discovery uses to find out whether the network between
-/// learns: the `split` source of flow 0, of any sender.
+/// The address with which discovery finds out whether the network learns: the `split` source of flow 0, of any sender.
 #[inline]
 fn is_probe(to: Address) -> bool {
     bare::from_source(to.to_u64())
         .is_ok_and(|bits| bare::version(bits) == split::VERSION && split::flow(bits) == Flow::NODE)
 }
 
-/// What the header says, as far as steering asks.
+/// The parts of the header that steering needs.
 struct Found {
     kind: Kind,
     flow: Flow,
-    /// The frame is as long as its header says.
+    /// Whether the frame has the length that its header gives.
     fits: bool,
 }
 

@@ -1,9 +1,8 @@
 //! The padding of a short frame, put to use.
 //!
-//! Ethernet pads every frame to 60 bytes. A body that does not fill them
-//! leaves at least one byte over: the last byte of the frame says how long the
-//! body really is, and where there is room, the 8 bytes before it carry
-//! acknowledgements and credits for free.
+//! Ethernet pads every frame to 60 bytes. A body that does not fill them leaves at least one byte: the last byte of the
+//! frame has the true length of the body. If there is room, the 8 bytes before it carry acknowledgements and credits
+//! for free.
 //!
 //! ```text
 //!  frame byte   …51         51..53      53..55     55..57      57..59     59
@@ -55,7 +54,7 @@ impl Piggyback {
         Piggyback { classes: [class(32), class(0)] }
     }
 
-    /// What both of them together say.
+    /// The content of both.
     #[inline]
     #[must_use]
     pub fn later(self, other: Piggyback) -> Piggyback {
@@ -91,7 +90,7 @@ pub(crate) fn emit(frame: &mut [u8; SMALLEST], framing: Framing, body: usize, pi
     }
 }
 
-/// The body's length and what rides in the padding.
+/// The body's length, and what is in the padding.
 #[inline]
 pub(crate) fn parse(frame: &[u8; SMALLEST], framing: Framing) -> Result<(usize, Option<Piggyback>), Reason> {
     let last = frame[LAST];

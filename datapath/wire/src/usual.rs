@@ -1,6 +1,5 @@
-//! The usual frame: a request or a reply in `bare` framing. Nearly all are, and
-//! one comparison tells, as TCP's header prediction does (Jacobson, 1990). What
-//! is not usual, or makes no sense, goes the long way, which says why.
+//! The usual frame: a request or a reply in `bare` framing. Nearly all frames are, and one comparison tells, as in
+//! TCP's header prediction (Jacobson, 1990). Any other frame, malformed or not, is left to the general code.
 
 use crate::header::{Flow, Header, Kind, WORD};
 use crate::length::{SHORT, SMALLEST};
@@ -11,7 +10,7 @@ use crate::{Address, EtherType, Framing, bare};
 /// Source address and EtherType of a usual frame, as a number.
 pub(crate) struct Usual(u64);
 
-/// The bits that are the same in all of them: group and local bit, version, EtherType.
+/// The bits that all of them share: group and local bit, version, EtherType.
 const SAME: u64 = bare::to_source(1 << (bare::FREE - 1)) << 16 | bare::GROUP << 16 | 0xffff;
 
 impl Usual {
@@ -40,13 +39,13 @@ impl Usual {
         bare::flow(self.bits())
     }
 
-    /// Whether it has the length that its header says.
+    /// Whether it has the length that its header gives.
     #[inline(always)]
     pub(crate) fn fits(&self, length: usize) -> bool {
         bare::fits(self.bits(), length)
     }
 
-    /// The frame taken apart, if it makes sense.
+    /// The parsed frame, if it is well-formed.
     #[inline(always)]
     pub(crate) fn parse<'a>(&self, frame: &'a [u8], smallest: &'a [u8; SMALLEST]) -> Option<Parsed<'a>> {
         let (bits, framing) = (self.bits(), Framing::Bare);
@@ -85,7 +84,7 @@ mod tests {
 
     const OWN: Address = Address([2, 0, 0, 0, 0, 1]);
 
-    /// Any bytes, but for the bits that few frames of random ones have.
+    /// Random bytes rarely have these bits, so they are fixed.
     fn frames() -> impl Strategy<Value = Vec<u8>> {
         let bytes = prop::collection::vec(any::<u8>(), SMALLEST..SMALLEST + 3);
         (bytes, any::<[bool; 3]>()).prop_map(|(mut bytes, [ours, hidden, has_trailer])| {
@@ -101,7 +100,7 @@ mod tests {
                 bytes[SMALLEST - 1] &= 0b1111_1110;
             }
             if ours {
-                // The right code of the length, from bit 12 of the source address on.
+                // The correct code of the length, from bit 12 of the source address on.
                 let code = if has_trailer { SHORT } else { NARROW.code(bytes.len()) };
                 bytes[9] = bytes[9] & 0b1111_1000 | (code >> 4) as u8;
                 bytes[10] = bytes[10] & 0x0f | (code << 4) as u8;
@@ -121,7 +120,7 @@ mod tests {
         fn the_short_way_and_the_long_way_say_the_same(bytes in frames(), flow in 0..Flow::COUNT, full: bool) {
             let smallest = bytes.first_chunk().unwrap();
             let usual = Usual::read(smallest, EtherType::DEFAULT).and_then(|usual| usual.parse(&bytes, smallest));
-            // The long way trusts that the EtherType is one of ours.
+            // The general code trusts that the EtherType is ours.
             if bytes[12..14] == EtherType::DEFAULT.hidden().to_be_bytes() {
                 prop_assert_eq!(usual, parse_any(&bytes, smallest, EtherType::DEFAULT).ok().filter(is_usual));
             }

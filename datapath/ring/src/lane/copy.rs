@@ -1,11 +1,11 @@
-//! Copies between our memory and memory that others write meanwhile.
+//! Copies between our memory and memory that others write at the same time.
 //!
-//! `memcpy` may not be used: to the compiler a race for plain memory is undefined, and it may read twice. Atomic words
-//! are defined everywhere. Where the processor is known there are its own instructions, of which the compiler assumes nothing:
-//! what is copied in pieces of 16 bytes is read again sooner than in pieces of 8, which fields of a header straddle,
-//! and a page at a time nothing is faster than `rep movsb`.
+//! `memcpy` is not allowed: to the compiler a race on plain memory is undefined, and it may read twice. Atomic words
+//! are defined everywhere. On known processors we use instructions about which the compiler assumes nothing. Words
+//! copied in pieces of 16 bytes are read again sooner than in pieces of 8, which header fields straddle; for a page or
+//! more, `rep movsb` is fastest.
 
-/// The fewest bytes that [`copy`] takes; there is none where it is not.
+/// The least length that [`copy`] takes; it does not exist on other processors.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(super) const FEWEST: usize = PIECE + 1;
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
@@ -14,7 +14,7 @@ pub(super) const FEWEST: usize = usize::MAX;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const PIECE: usize = 16;
 
-/// From so many bytes on the instruction that copies all is faster, though it takes a while to begin.
+/// From this length on, `rep movsb` is faster, though it starts slowly.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const LONG: usize = 768;
 
@@ -62,7 +62,7 @@ pub(super) unsafe fn copy(_from: *const u8, _to: *mut u8, _len: usize) {
     unreachable!("no length is {FEWEST} or more")
 }
 
-/// A hint that the line will be written.
+/// Hint that the cache line will be written.
 #[inline]
 pub(super) fn will_write(line: *const u8) {
     // SAFETY: a hint, which does nothing with an address that leads nowhere; processors without it take it for none.

@@ -13,21 +13,21 @@
 //!                                          └──────┴─────────────────┘└──────┴────────┴────────
 //! ```
 //!
-//! A record starts with its length, and a length of 0 says that nothing is there yet: the receiver polls the very
-//! line that the frame comes in, and sender and receiver share no other for each frame. A frame of 60 bytes and its length
-//! fill one line. Before a record becomes visible, the length behind it is set to 0. A record never wraps: where it
-//! does not fit before the end, a mark says that the next is at the start.
+//! A record starts with its length; 0 means that nothing is there yet. The receiver polls the line on which the frame
+//! arrives, and both sides share no other line for each frame. A frame of 60 bytes and its length fill one line. Before
+//! a record becomes visible, the sender sets the length behind it to 0. A record never wraps: if it does not fit before
+//! the end, a mark says that the next record is at the start.
 //!
 //! # Nobody is believed
 //!
-//! The other side may be a broken process, or a third one may write here. So each side keeps its own place, reads a
-//! number once, judges it, and uses what it has read; memory is touched through atomics and by instructions of which
-//! the compiler assumes nothing. The bytes are copied out before anybody looks at them: a `&[u8]` that
-//! changes while it is read would be undefined. What is wrong loses frames of this lane, and nothing else.
+//! The other side may be a broken process, and a third process may write here. So each side keeps its own position,
+//! reads a number once, checks it, and uses what it has read. Memory is accessed through atomics and by instructions
+//! about which the compiler assumes nothing. Bytes are copied out before they are parsed, because a `&[u8]` that
+//! changes while it is read would be undefined. A fault loses frames of this lane and nothing else.
 //!
 //! # Sessions
 //!
-//! Either side may die and be replaced by one that knows nothing. The two agree on a start:
+//! Either side may die and be replaced by a process that knows nothing. The two agree on a start:
 //!
 //! ```text
 //!   sender                                     receiver
@@ -50,10 +50,10 @@
 //!   store length         (B) Release           store released        (D) Release
 //! ```
 //!
-//! B pairs with C and D with A, as in [`spsc`](crate::spsc). Of records that become visible together only the
-//! first one's length is stored with Release, and last: until then the receiver does not get to the others. A bit in each length says
-//! whether another came with it, so that the receiver of a single frame does not wait for the next line to find nothing there.
-//! E and F are the two halves of a sequence lock; G pairs with H, J with K.
+//! B pairs with C and D with A, as in [`spsc`](crate::spsc). Of records that become visible together, only the length
+//! of the first is stored with Release, and last: the receiver does not reach the others before. A bit in each length
+//! says whether another record came with it, so that the receiver of a single frame does not wait for the next line in
+//! vain. E and F are the two halves of a sequence lock; G pairs with H, J with K.
 
 #[cfg(not(loom))]
 mod copy;

@@ -1,4 +1,4 @@
-//! The side that reads.
+//! The receiving side.
 
 use crate::sync::{Ordering::*, fence};
 
@@ -6,39 +6,39 @@ use super::sender::refusal;
 use super::shape::{ACCEPTED, MORE, OFFERED, RELEASED, SKIP, TAIL, behind, lines_of};
 use super::{Pair, Shape, Shared};
 
-/// What a receiver finds.
+/// The result of [`Receiver::peek`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Nothing now.
     Nothing,
-    /// A frame of so many bytes, 1 to the longest: [`Receiver::take`] it.
+    /// A frame of this many bytes, 1 to the longest: [`Receiver::take`] it.
     Frame(usize),
-    /// The session is over, or none has begun: [`Receiver::accept`] another.
+    /// The session is closed, or none has begun: [`Receiver::accept`] another.
     Over,
-    /// What is there makes no sense. The session is [refused](Receiver::refuse); it is for the sender to begin again.
+    /// The record is invalid. The session is [refused](Receiver::refuse), and the sender has to begin another.
     Nonsense,
 }
 
-/// The side of a lane that reads. It belongs to one process at a time.
+/// The receiving side of a lane. One process at a time has it.
 #[derive(Debug)]
 pub struct Receiver {
     memory: Shared,
     shape: Shape,
-    /// Accepted last.
+    /// The last session that was accepted.
     session: u32,
-    /// It is not over.
+    /// Whether it is open.
     open: bool,
-    /// The record that was found last says that another came with it.
+    /// Whether another record came with the last one.
     has_more: bool,
-    /// Lines ever read; from `released` on they are not the sender's again yet.
+    /// Lines ever read. From `released` on, the sender cannot use them yet.
     read: u32,
     released: u32,
-    /// The sender's place and ours when nothing had come for long the last time.
+    /// The positions of both sides at the last check after a long silence.
     quiet: (u32, u32),
 }
 
 impl Receiver {
-    /// The receiver of a lane in this memory, of which [`Shape::bytes`] are used.
+    /// The receiver of a lane in this memory, of which it uses [`Shape::bytes`].
     ///
     /// # Panics
     /// The memory is too small.
@@ -47,12 +47,12 @@ impl Receiver {
         Receiver { memory, shape, session: 0, open: false, has_more: false, read: 0, released: 0, quiet: (0, 0) }
     }
 
-    /// Forget what was, as if new: for another process than before.
+    /// Forget the past, for another process.
     pub fn forget(&mut self) {
         (self.session, self.open) = (0, false);
     }
 
-    /// Accept the session that is offered, if it is this pair's and none that we had. Returns whether one is open now.
+    /// Accept the offered session if it is this pair's, and new. Returns whether a session is open.
     #[inline]
     pub fn accept(&mut self, pair: Pair) -> bool {
         let offered = self.memory.word(OFFERED).load(Acquire); // H, matches G
@@ -68,7 +68,7 @@ impl Receiver {
         self.open
     }
 
-    /// What comes next.
+    /// Look for the next frame.
     #[inline]
     pub fn peek(&mut self) -> Next {
         if !self.open {
@@ -94,8 +94,8 @@ impl Receiver {
         Next::Frame(length as usize)
     }
 
-    /// Whether another frame came with the one that was found last. If not, a look costs a line of the cache, which the sender
-    /// has just written: it can wait until there is nothing better to do.
+    /// Whether another frame came with the last one. If not, a look costs a cache line that the sender has just
+    /// written, and can wait.
     #[inline]
     pub fn has_more(&self) -> bool {
         self.has_more
@@ -106,8 +106,8 @@ impl Receiver {
         self.memory.word(self.shape.word(self.read)).load(Acquire) // C, matches B
     }
 
-    /// Copy out the frame that [`peek`](Self::peek) has just found: `into` is as long as it said. False if the session
-    /// ended meanwhile: then these bytes mean nothing.
+    /// Copy the frame out that [`peek`](Self::peek) has just found; `into` has the length that it gave. Returns `false`
+    /// if the session closed meanwhile: then the bytes mean nothing.
     #[inline]
     pub fn take(&mut self, into: &mut [u8]) -> bool {
         let lines = lines_of(into.len());
@@ -127,7 +127,7 @@ impl Receiver {
         true
     }
 
-    /// Give back what was read.
+    /// Give back the lines that were read.
     fn release(&mut self) {
         self.released = self.read;
         self.memory.word(RELEASED).store(self.released, Release); // D, matches A
@@ -139,23 +139,22 @@ impl Receiver {
         self.open.then_some(())
     }
 
-    /// No more of this session: the sender will see it, and begin another.
+    /// Refuse the session. The sender sees this, and begins another.
     pub fn refuse(&mut self) -> Next {
         self.open = false;
         self.memory.word(ACCEPTED).store(refusal(self.session), Release);
         Next::Nonsense
     }
 
-    /// Somebody may have written over the refusal.
+    /// Another process may have overwritten the refusal.
     fn refuse_again(&mut self) {
         if self.session != 0 && self.memory.word(OFFERED).load(Relaxed) == self.session {
             self.refuse();
         }
     }
 
-    /// Whether the sender has gone on while nothing comes here: somebody wrote over a length, so that the record is not seen, or
-    /// sent us too far. To be asked after long
-    /// silence, when [`peek`](Self::peek) has found nothing; then also all that was read is given back.
+    /// Whether the sender has moved on while nothing arrives here: a length or a position was overwritten. Call it
+    /// after a long silence in which [`peek`](Self::peek) found nothing. It also gives back all lines that were read.
     pub fn is_lost(&mut self) -> bool {
         let tail = self.memory.word(TAIL).load(Acquire);
         if !self.open {
@@ -171,7 +170,8 @@ impl Receiver {
         self.memory.word(ACCEPTED).store(self.session, Release);
         let (before, read) = std::mem::replace(&mut self.quiet, (tail, self.read));
         let is_ahead = (1..=self.shape.lines()).contains(&tail.wrapping_sub(self.read));
-        // Behind is no contradiction: a length shows before the tail does. The next tail that shows is not behind it.
+        // Being behind is no contradiction: a length shows before the tail does. The next tail that shows is not behind
+        // it.
         let is_behind = tail != self.read && read == self.read && before != tail;
         (is_ahead || is_behind) && self.check_session().is_some()
     }

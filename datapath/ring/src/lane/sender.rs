@@ -1,4 +1,4 @@
-//! The side that writes.
+//! The sending side.
 
 use crate::sync::{Ordering, Ordering::*, fence};
 
@@ -9,26 +9,26 @@ use super::{Pair, Shape, Shared};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// A record that long is shown at once, so that the other side copies one while this one copies the next.
+/// A record of this length is published at once, so that the receiver copies it while the sender copies the next.
 const AT_ONCE: u32 = 32;
 
-/// The side of a lane that writes. It belongs to one process at a time.
+/// The sending side of a lane. One process at a time has it.
 #[derive(Debug)]
 pub struct Sender {
     memory: Shared,
     shape: Shape,
-    /// What was offered last.
+    /// The last session that was offered.
     session: u32,
-    /// Lines ever written, also those not published yet.
+    /// Lines ever written, with those that are not published yet.
     written: u32,
-    /// Lines that the receiver has given back, when we last looked.
+    /// Lines that the receiver had given back at the last look.
     released: u32,
-    /// Of the records that are not published yet the first and, if it is another, the last.
+    /// The first record that is not published yet and, if it is another, the last.
     first: Option<Record>,
     last: Option<Record>,
 }
 
-/// A record whose length is yet to be written.
+/// A record without its length.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     line: u32,
@@ -42,7 +42,7 @@ impl Record {
 }
 
 impl Sender {
-    /// The sender of a lane in this memory, of which [`Shape::bytes`] are used. First [`offer`](Self::offer) a session.
+    /// The sender of a lane in this memory, of which it uses [`Shape::bytes`]. [`offer`](Self::offer) a session first.
     ///
     /// # Panics
     /// The memory is too small.
@@ -51,9 +51,9 @@ impl Sender {
         Sender { memory, shape, session: 0, written: 0, released: 0, first: None, last: None }
     }
 
-    /// Start from nothing, with this pair's receiver. What it has not taken is lost.
+    /// Start a session with this pair's receiver. Frames that it has not taken are lost.
     pub fn offer(&mut self, pair: Pair) {
-        // The count of starts goes on from what is there: whoever had this lane before may have died just now.
+        // Continue the count of starts: the process that had this lane before may have just died.
         let last = if self.session == 0 { self.memory.word(OFFERED).load(Relaxed) } else { self.session };
         let offered = self.memory.word(OFFERED);
         offered.store(0, Relaxed);
@@ -65,10 +65,10 @@ impl Sender {
         (self.written, self.released, self.first, self.last) = (0, 0, None, None);
     }
 
-    /// Copy a frame in. It is visible after [`publish`](Self::publish) at the latest.
+    /// Copy a frame in. [`publish`](Self::publish) makes it visible, if it is not already.
     ///
     /// # Errors
-    /// There is no room. A frame that is empty or too long never has any.
+    /// There is no room. An empty frame, or one that is too long, never has room.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Full> {
         let (lines, (_, to_end)) = (lines_of(bytes.len()), self.shape.place(self.written));
@@ -76,7 +76,7 @@ impl Sender {
             return Err(Full);
         }
         let skipped = if lines <= to_end { 0 } else { to_end };
-        // One more, whose length is set to 0.
+        // One line more, whose length is set to 0.
         if !self.has_room(skipped + lines + 1) {
             return Err(Full);
         }
@@ -98,7 +98,7 @@ impl Sender {
         self.has_room(lines + 1 + if lines <= to_end { 0 } else { to_end })
     }
 
-    /// The record at hand, whose bytes are written, gets its length.
+    /// Write the length of the current record, whose bytes are complete.
     #[inline]
     fn put(&mut self, length: u32, lines: u32) {
         let next = self.written.wrapping_add(lines);
@@ -107,7 +107,7 @@ impl Sender {
         match (self.first, self.last.replace(record)) {
             (None, _) => (self.first, self.last) = (Some(record), None),
             (Some(first), None) => self.first = Some(first.with_more()),
-            // The receiver is not here before the first is published, which orders this.
+            // The receiver does not get here before the first is published, which orders this.
             (Some(_), Some(last)) => self.write(last.with_more(), Relaxed),
         }
         self.written = next;
@@ -118,7 +118,7 @@ impl Sender {
         self.memory.word(self.shape.word(record.line)).store(record.length, order);
     }
 
-    /// Show the receiver everything that has been pushed. Returns whether there was anything.
+    /// Make all pushed frames visible to the receiver. Returns whether there were any.
     #[inline]
     pub fn publish(&mut self) -> bool {
         let Some(first) = self.first.take() else { return false };
@@ -128,7 +128,7 @@ impl Sender {
         self.write(first, Release); // B, matches C
         // For a receiver that has found nothing for long: see `Receiver::is_lost`.
         self.memory.word(TAIL).store(self.written, Release);
-        // The next length is set to 0 before that record shows: its line should be here by then.
+        // The next length is set to 0 before that record shows, so its line should be in the cache by then.
         self.memory.will_write(self.shape.word(self.written.wrapping_add(1)));
         self.memory.will_write(self.shape.word(self.written.wrapping_add(2)));
         true
@@ -144,7 +144,7 @@ impl Sender {
         self.shape.lines() - self.written.wrapping_sub(self.released)
     }
 
-    /// Look what the receiver has given back. False where that makes no sense (yet).
+    /// Look at what the receiver has given back. Returns `false` if the value is invalid, for now at least.
     fn look(&mut self) -> bool {
         if self.memory.word(ACCEPTED).load(Acquire) != self.session {
             return false; // K, matches J
@@ -157,13 +157,13 @@ impl Sender {
         sane
     }
 
-    /// Whether the receiver gave back anything since this was last asked for, or since there was last no room.
+    /// Whether the receiver gave back anything since the last call, or since there was last no room.
     pub fn has_moved(&mut self) -> bool {
         let before = self.released;
         self.look() && self.released != before
     }
 
-    /// Whether the session has to be offered again: the receiver found nonsense, or somebody wrote over our word.
+    /// Whether the session has to be offered again: the receiver refused it, or our word was overwritten.
     #[inline]
     pub fn is_spoiled(&self) -> bool {
         let accepted = self.memory.word(ACCEPTED).load(Relaxed);
@@ -171,7 +171,7 @@ impl Sender {
     }
 }
 
-/// What a receiver says that will have no more of a session.
+/// What a receiver writes to refuse a session.
 #[inline]
 pub(super) const fn refusal(session: u32) -> u32 {
     !session

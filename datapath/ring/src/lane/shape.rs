@@ -1,9 +1,9 @@
-//! How the memory of a lane is cut, and how a record lies in it.
+//! How the memory of a lane is divided, and how a record lies in it.
 
-/// Bytes of a line of the cache: what processors hand to each other.
+/// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
 
-/// The words that are not records, each on lines of its own (processors fetch them in pairs).
+/// The words outside of records, each on its own lines (processors fetch lines in pairs).
 pub(crate) const OFFERED: usize = 0;
 pub(crate) const TAIL: usize = 128;
 pub(crate) const ACCEPTED: usize = 256;
@@ -13,20 +13,20 @@ pub(crate) const RECORDS: usize = 384;
 /// Bytes of the length in front of a record.
 pub(crate) const WORD: usize = 4;
 
-/// Instead of a length: the next record is at the start.
+/// Written instead of a length: the next record is at the start.
 pub(crate) const SKIP: u32 = MORE - 1;
 
 /// Set in a length: another record became visible together with this one.
 pub(crate) const MORE: u32 = 1 << 31;
 
-/// Records up to this many lines have their bytes right behind the length; longer ones on the next
-/// line, since a long copy is faster between aligned addresses.
+/// Records of up to this many lines have their bytes right behind the length, longer ones on the next line, since a
+/// long copy is faster between aligned addresses.
 const PACKED: usize = 8;
 
-/// So many records of the longest frame fit at least.
+/// A lane has room for at least this many of the longest records.
 const LEAST_RECORDS: usize = 8;
 
-/// How large a lane is.
+/// The size of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Log2 of the lines for records.
@@ -48,13 +48,13 @@ pub enum ShapeError {
         bytes: usize,
         /// As asked for.
         longest: usize,
-        /// What would do.
+        /// The least size that suffices.
         least: usize,
     },
 }
 
 impl Shape {
-    /// Frames of `longest` bytes at most, through `bytes` bytes of records, which must be a power of two.
+    /// Frames of at most `longest` bytes, through `bytes` bytes of records, a power of two.
     ///
     /// # Errors
     /// See [`ShapeError`].
@@ -66,7 +66,7 @@ impl Shape {
         Ok(Shape { lines: (bytes / LINE).ilog2(), longest: longest as u32 })
     }
 
-    /// The fewest bytes of records that frames of this length can do with.
+    /// The least bytes of records for frames of this length.
     ///
     /// # Errors
     /// See [`ShapeError`].
@@ -92,7 +92,7 @@ impl Shape {
         1 << self.lines
     }
 
-    /// Which line, and how many there are from it to the end.
+    /// The line, and how many lines there are from it to the end.
     #[inline]
     pub(crate) const fn place(&self, number: u32) -> (u32, u32) {
         let line = number & (self.lines() - 1);
@@ -106,7 +106,7 @@ impl Shape {
     }
 }
 
-/// Lines that the record of so many bytes takes.
+/// The lines of a record with this many bytes.
 #[inline]
 pub(crate) const fn lines_of(len: usize) -> u32 {
     (behind(len) + len).div_ceil(LINE) as u32
@@ -118,17 +118,17 @@ pub(crate) const fn behind(len: usize) -> usize {
     if len <= PACKED * LINE - WORD { WORD } else { LINE }
 }
 
-/// Which two processes a session is for: whoever has another number is not meant.
+/// Identifies the two processes of a session. A process with another number is not meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair(u32);
 
 /// The part of a session's number that counts starts.
 const ROUND: u32 = 0xff;
-/// A bit of the rest that is always set: fresh memory offers nothing.
+/// A bit of the rest that is always set, because fresh memory offers nothing.
 const FIRST: u32 = ROUND + 1;
 
 impl Pair {
-    /// Of the numbers that sender and receiver chose when they came.
+    /// From the numbers that sender and receiver chose when they started.
     pub const fn new(sender: u32, receiver: u32) -> Pair {
         // Any function will do that differs when one of the two does.
         let mixed = (sender ^ receiver.rotate_left(16).wrapping_mul(0x9e37_79b1)).wrapping_mul(0x85eb_ca6b);

@@ -6,20 +6,20 @@ use core::fmt;
 use super::copy::FEWEST;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 
-/// The model checker sees words, and no other copies.
+/// The model checker knows words only.
 #[cfg(loom)]
 const FEWEST: usize = usize::MAX;
 
-/// Memory that other processes may write whenever they like. There is no reference to its bytes: words are atomic, and
-/// bytes are copied in and out. An offset beyond its end is a bug of this program, never a matter of what is in it.
+/// Memory that other processes may write at any time. There is no reference to its bytes: words are atomic, and bytes
+/// are copied in and out. An offset beyond its end is a bug of this program, whatever the memory contains.
 #[derive(Clone)]
 pub struct Shared(imp::Memory);
 
 impl Shared {
-    /// Zeroed memory of this process's own, for tests and threads.
+    /// Zeroed memory of this process, for tests and threads.
     ///
     /// # Panics
-    /// There is not so much memory.
+    /// There is not enough memory.
     pub fn heap(bytes: usize) -> Shared {
         Shared(imp::Memory::heap(bytes.next_multiple_of(super::shape::LINE)))
     }
@@ -27,7 +27,7 @@ impl Shared {
     /// A part of it.
     ///
     /// # Panics
-    /// It ends behind the end of the whole, or is not made of whole lines.
+    /// It ends behind the end of the whole, or does not consist of whole lines.
     pub fn part(&self, offset: usize, bytes: usize) -> Shared {
         let line = super::shape::LINE;
         assert!(offset.is_multiple_of(line) && bytes.is_multiple_of(line), "a part is made of whole lines");
@@ -38,14 +38,14 @@ impl Shared {
     /// The word at an offset.
     ///
     /// # Panics
-    /// It is not all within, or not aligned.
+    /// The range is not within, or not aligned.
     #[inline]
     pub fn word(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4) && offset < self.0.len(), "no word at {offset}");
         self.0.word(offset)
     }
 
-    /// Copy in, at a multiple of 4. What is behind the bytes, up to the next such place, may be overwritten with zeros.
+    /// Copy in, at a multiple of 4. Bytes behind the range, up to the next multiple, may be overwritten with zeros.
     #[inline]
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
         self.check(offset, bytes.len());
@@ -67,13 +67,13 @@ impl Shared {
             return self.0.read(offset, bytes);
         }
         for (nth, chunk) in bytes.chunks_mut(4).enumerate() {
-            // Words as everywhere else: atomics of two sizes may not meet.
+            // Words as everywhere else: atomics of two sizes must not be mixed.
             let word = self.0.word(offset + nth * 4).load(Relaxed).to_ne_bytes();
             chunk.copy_from_slice(&word[..chunk.len()]);
         }
     }
 
-    /// Tell the processor that this line will be written soon, so that a later store need not wait for it.
+    /// Hint that this line will be written soon, so that a later store need not wait for it.
     #[inline]
     pub(crate) fn will_write(&self, offset: usize) {
         self.0.will_write(offset);

@@ -13,7 +13,7 @@ const OFFER: usize = 2 + 2 + 2 * 4 + 2 * 2 + 4;
 // incarnation, names, tag, order, offer.
 const _: () = assert!(1 + 4 + 8 + 8 + 2 * (1 + Name::LONGEST) + 8 + 1 + OFFER <= Control::LONGEST);
 
-/// Writes one message; how long it got is in `at`.
+/// Writes one message; `at` is its length so far.
 pub(super) struct Writer<'a> {
     body: &'a mut [u8; Control::LONGEST],
     pub(super) at: usize,
@@ -101,7 +101,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Reads one message; what is left of the body is what follows it.
+/// Reads one message; the rest of the body follows it.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl Reader<'_> {
@@ -142,7 +142,7 @@ impl Reader<'_> {
         Name::new(core::str::from_utf8(text).ok()?)
     }
 
-    /// A flow that was set up: never the node's own.
+    /// A flow that was set up; never the node's own.
     fn flow(&mut self) -> Option<Flow> {
         Flow::new(self.u16()?).filter(|&flow| flow != Flow::NODE)
     }

@@ -1,0 +1,358 @@
+//! Foreign programs. A script for each (`bench/peers`) runs both sides in a sandbox and prints lines of JSON.
+//!
+//! ```text
+//!   am-bench compare        a sandbox: its own processes, mounts, System V memory, host names; the near side's network
+//!  ┌───────────────┐ stdin ┌──────────────────────────────────────────────────────────────┐
+//!  │  run(command) ├──────▶│ sandbox.sh: process 1, empty /tmp and /dev/shm               │
+//!  │ with a limit  │◀──────┤     └─ PEER.sh ─┬─ client        near side, one core         │
+//!  └──────┬────────┘ JSON  │                 └─ far.sh ─▶ server   far side, another      │
+//!         │                └──────────────────────────────────────────────────────────────┘
+//!         └─ is gone, or has waited long enough: stdin closes, process 1 ends, and the kernel kills all
+//!            others; the mounts go with them
+//! ```
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::peer::{OneWay, Peer, Settings, Stream, Turn, Wire};
+use super::subprocess::{Output, RunError, end_of, run};
+use crate::deploy::processes::LocalTransport;
+use crate::deploy::veth::Pair;
+use crate::error::Error;
+use crate::watch::Watch;
+
+const SANDBOX: &str = include_str!("../../peers/sandbox.sh");
+
+/// The files in the sandbox.
+const FILES: [(&str, &str); 12] = [
+    ("far.sh", include_str!("../../peers/far.sh")),
+    ("agent.sh", include_str!("../../peers/agent.sh")),
+    ("peer.sh", include_str!("../../peers/peer.sh")),
+    ("measure.h", include_str!("../../peers/measure.h")),
+    ("mpi.c", include_str!("../../peers/mpi.c")),
+    ("pvm.c", include_str!("../../peers/pvm.c")),
+    ("sockperf.sh", include_str!("../../peers/sockperf.sh")),
+    ("iperf3.sh", include_str!("../../peers/iperf3.sh")),
+    ("ucx.sh", include_str!("../../peers/ucx.sh")),
+    ("fi.sh", include_str!("../../peers/fi.sh")),
+    ("mpi.sh", include_str!("../../peers/mpi.sh")),
+    ("pvm.sh", include_str!("../../peers/pvm.sh")),
+];
+
+/// The limit of a request for the version, on a busy machine with a slow disk.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A foreign program.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Foreign {
+    name: &'static str,
+    what: &'static str,
+    /// The script and its arguments. The last argument is `version` to ask for the version.
+    script: &'static str,
+    mode: &'static str,
+    note: &'static str,
+}
+
+const SOCKPERF: &str = "sockperf: one second a size, three sizes from 14 to 65,507 bytes; messages are those that the sender handed over, not \
+                        those that arrived; no CPU, because it first calibrates its clock for two seconds";
+const IPERF3: &str = "iperf3: one way only, one second a size; a message is one write, and Nagle's algorithm may join writes; CPU by its own account";
+const UCX: &str = "ucx: one way by its own account; p50 and p99 are from two measurements, of their last 2048 messages; the sender counts \
+                   one-way messages; CPU is that of its whole life, in which it spins";
+const FI: &str = "fi: the mean of all messages, the first ones included, instead of p50; one at a time only, so no messages, bandwidth and CPU";
+const MPI: &str = "openmpi, mpich: MPI_Send and MPI_Recv; one way windows of 64 (8 from 64 KiB) MPI_Isend and MPI_Irecv, four windows \
+                   ahead, until the receiver has all; both sides spin; CPU of both by getrusage, from inside";
+const PVM: &str =
+    "pvm: each message packed in place and unpacked; one way as for MPI; CPU of both tasks by getrusage, from inside";
+
+pub(super) const FOREIGN: [Foreign; 14] = [
+    Foreign::new("sockperf-udp", "kernel UDP by sockperf, both sides spin", "sockperf.sh udp", "veth kernel", SOCKPERF),
+    Foreign::new("sockperf-tcp", "kernel TCP by sockperf, both sides spin", "sockperf.sh tcp", "veth kernel", SOCKPERF),
+    Foreign::new("iperf3", "kernel TCP by iperf3, both sides sleep", "iperf3.sh tcp", "veth kernel", IPERF3),
+    Foreign::new("ucx-tcp", "UCX active messages over its TCP transport", "ucx.sh tcp", "veth kernel tcp", UCX),
+    Foreign::new("ucx-shm", "UCX active messages over POSIX shared memory", "ucx.sh shm", "posix", UCX),
+    Foreign::new("fi-udp", "libfabric's udp datagrams", "fi.sh udp", "veth kernel udp", FI),
+    Foreign::new("fi-tcp", "libfabric's reliable datagrams over tcp", "fi.sh tcp", "veth kernel tcp", FI),
+    Foreign::new("fi-shm", "libfabric's reliable datagrams over shared memory", "fi.sh shm", "shm", FI),
+    Foreign::new(
+        "openmpi-tcp",
+        "Open MPI over its TCP transport (btl tcp)",
+        "mpi.sh openmpi tcp",
+        "veth kernel tcp",
+        MPI,
+    ),
+    Foreign::new("openmpi-shm", "Open MPI over shared memory (btl vader)", "mpi.sh openmpi shm", "vader", MPI),
+    Foreign::new("mpich-tcp", "MPICH over UCX's TCP transport", "mpi.sh mpich tcp", "veth kernel tcp", MPI),
+    Foreign::new("mpich-shm", "MPICH over its shared memory", "mpi.sh mpich shm", "ch4 shm", MPI),
+    Foreign::new("pvm", "PVM, direct route, pvm_nrecv until something is there", "pvm.sh spin", "veth kernel tcp", PVM),
+    Foreign::new("pvm-sleeping", "PVM, direct route, pvm_recv", "pvm.sh sleep", "veth kernel tcp", PVM),
+];
+
+/// A line that a script prints.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    version: Option<String>,
+    size: Option<usize>,
+    p50: Option<f64>,
+    p99: Option<f64>,
+    mean: Option<f64>,
+    messages: Option<f64>,
+    cpu: Option<f64>,
+}
+
+/// A script in a sandbox. `far` is the network namespace of its far side.
+fn command(job: &str, far: &str) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--pid", "--fork", "--kill-child", "--ipc", "--uts", "sh", "-c", SANDBOX, "sandbox"]);
+    command
+        .args([job, far])
+        .args(FILES.iter().flat_map(|(name, text)| [name, text]))
+        .env("AM_BENCH_CORES", "none,none");
+    command
+}
+
+/// The lines of JSON. Launchers print other lines in between.
+fn lines(output: &Output) -> Result<Vec<Line>, String> {
+    let text = String::from_utf8_lossy(&output.out);
+    let lines = text.lines().filter(|line| line.starts_with('{')).map(serde_json::from_str);
+    let lines: Vec<Line> = lines.collect::<Result<_, _>>().unwrap_or_default();
+    let is_number = |figure: Option<f64>| figure.is_none_or(|figure| figure >= 0.0);
+    let are_numbers = |line: &Line| [line.p50, line.p99, line.mean, line.messages, line.cpu].into_iter().all(is_number);
+    match !lines.is_empty() && lines.iter().all(are_numbers) {
+        true => Ok(lines),
+        false => Err(format!("its output cannot be parsed: `{}`", end_of(&output.out))),
+    }
+}
+
+fn turn(lines: &[Line], mode: &str) -> Turn {
+    let mut turn = Turn { mode: mode.to_owned(), ..Turn::default() };
+    for Line { size, p50, p99, mean, messages, cpu, .. } in lines {
+        let size = size.unwrap_or_default();
+        match *messages {
+            Some(messages) => turn.stream.push(Stream { size, messages, cpu: *cpu, lost: 0, batching: None }),
+            None => turn.one_way.push(OneWay { size, p50: *p50, p99: *p99, mean: *mean }),
+        }
+    }
+    turn
+}
+
+impl Foreign {
+    const fn new(
+        name: &'static str,
+        what: &'static str,
+        script: &'static str,
+        mode: &'static str,
+        note: &'static str,
+    ) -> Foreign {
+        Foreign { name, what, script, mode, note }
+    }
+
+    fn over(&self) -> LocalTransport {
+        match self.script.rsplit_once(' ') {
+            Some((_, "udp")) => LocalTransport::Udp,
+            Some((_, "shm")) => LocalTransport::Shm,
+            _ => LocalTransport::Tcp,
+        }
+    }
+
+    fn version(&self, watch: &Watch) -> Result<String, String> {
+        // All words but the last name the program.
+        let program = self.script.rsplit_once(' ').map_or(self.script, |(program, _)| program);
+        let output = run(&mut command(&format!("{program} version"), ""), VERSION_TIMEOUT, || watch.check());
+        let output = output.map_err(|why| format!("{} does not say its version: {why}", self.name))?;
+        if !output.status.success() {
+            return Err(end_of(&output.all()));
+        }
+        let version = lines(&output)?.into_iter().find_map(|line| line.version);
+        version.ok_or_else(|| format!("{} does not say its version", self.name))
+    }
+}
+
+impl Peer for &'static Foreign {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn goes_over(&self, local_transport: LocalTransport) -> bool {
+        local_transport == self.over()
+    }
+
+    fn what(&self) -> &'static str {
+        self.what
+    }
+
+    fn wire(&self) -> &'static str {
+        if self.over() == LocalTransport::Shm { Wire::Memory.name() } else { Wire::Veth.name() }
+    }
+
+    fn notes(&self) -> &'static [&'static str] {
+        std::slice::from_ref(&self.note)
+    }
+
+    fn find(&self, watch: &Watch) -> Result<String, String> {
+        self.version(watch)
+    }
+
+    fn takes(&self, settings: &Settings) -> Duration {
+        // For each size: this many times the length of a measurement, plus this many milliseconds.
+        let (times, more) = match self.script.split(['.', ' ']).next() {
+            Some("sockperf") => (0, 3000),
+            Some("iperf3") => (0, 1200),
+            Some("ucx") => (6, 100),
+            _ => (3, 300),
+        };
+        (settings.amount.time * times + Duration::from_millis(more)) * settings.sizes.len() as u32
+    }
+
+    fn turn(&self, pair: &Pair, settings: &Settings, watch: &Watch) -> Result<Turn, Error> {
+        let [near, far] = &pair.hosts;
+        let mut command = command(self.script, &far.path());
+        let core = |core: Option<usize>| core.map_or("none".to_owned(), |core| core.to_string());
+        let sizes: Vec<String> = settings.sizes.iter().map(usize::to_string).collect();
+        command
+            .env("AM_BENCH_CORES", format!("{},{}", core(settings.cores.near), core(settings.cores.far)))
+            .env("TIME", settings.amount.time.as_nanos().to_string())
+            .env("WARM_UP", settings.amount.warm_up.as_nanos().to_string())
+            .env("SIZES", sizes.join(" "));
+        let output = near.enter(|| run(&mut command, settings.limit, || watch.check()))?.map_err(|why| match why {
+            RunError::Stopped(why) => why,
+            RunError::TooLong(limit) => Error::Facility(format!("it did not end within {} s", limit.as_secs_f64())),
+            why => Error::Facility(why.to_string()),
+        })?;
+        if !output.status.success() {
+            let status = output.status;
+            return Err(Error::Facility(format!("{} ({status}): {}", self.name, end_of(&output.all()))));
+        }
+        Ok(turn(&lines(&output).map_err(Error::Facility)?, self.mode))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// The lines that a script prints if the program it starts prints `sample`.
+    fn read(script: &str, sample: &str) -> Result<Vec<Line>, String> {
+        read_sizes(script, sample, "64")
+    }
+
+    fn read_sizes(script: &str, sample: &str, sizes: &str) -> Result<Vec<Line>, String> {
+        let directory = tempfile::tempdir().unwrap();
+        FILES.iter().for_each(|(name, text)| fs::write(directory.path().join(name), text).unwrap());
+        let peer = FILES.iter().find(|(name, _)| *name == "peer.sh").unwrap().1;
+        let peer = format!("{peer}\nserve() {{ :; }}\nclient() {{ cp sample client; }}\n");
+        fs::write(directory.path().join("peer.sh"), peer).unwrap();
+        fs::write(directory.path().join("sample"), sample).unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("sh {script}")]).current_dir(&directory);
+        command.envs([("SIZES", sizes), ("TIME", "1000"), ("WARM_UP", "0"), ("AM_BENCH_CORES", "none,none")]);
+        let output = run(&mut command, VERSION_TIMEOUT, || Ok(())).unwrap();
+        if output.status.success() { lines(&output) } else { Err(end_of(&output.err)) }
+    }
+
+    fn turn_of(script: &str, sample: &str) -> Turn {
+        turn(&read(script, sample).unwrap(), "")
+    }
+
+    #[test]
+    fn sockperf_tells_half_of_a_round_trip_and_a_rate() {
+        let pings = "\
+sockperf: [Total Run] RunTime=1.004 sec; Warm up time=400 msec; SentMessages=7859; ReceivedMessages=7858
+sockperf: \x1b[2;35m====> avg-latency=67.655 (std-dev=483.323)\x1b[0m
+sockperf: ---> percentile 99.900 = 4030.156
+sockperf: ---> percentile 99.000 = 3993.678
+sockperf: ---> percentile 50.000 =    7.263
+";
+        let one_way = OneWay { size: 64, p50: Some(7263.0), p99: Some(3_993_678.0), mean: Some(67_655.0) };
+        assert_eq!(turn_of("sockperf.sh tcp", pings).one_way, [one_way; 2]);
+        let stream = turn_of("sockperf.sh udp", "sockperf: Summary: Message Rate is 83675 [msg/sec]\n").stream[0];
+        assert_eq!((stream.messages, stream.cpu), (83_675.0, None));
+    }
+
+    #[test]
+    fn iperf3_tells_bits_a_second_and_cores() {
+        let sample = r#"{ "end": { "sum_sent": {
+            "bits_per_second": 84993400.6863286
+            }, "sum_received": {
+            "seconds": 1.003901,
+            "bits_per_second": 72740240.32250193
+            }, "cpu_utilization_percent": {
+            "host_total": 29.156374963335036,
+            "host_user": 3.1,
+            "remote_total": 48.09648083033677 } } }"#;
+        let stream = turn_of("iperf3.sh tcp", sample).stream[0];
+        assert_eq!((stream.messages.round(), stream.cpu.map(f64::round)), (142_071.0, Some(5438.0)));
+        let stream = turn_of("iperf3.sh tcp", "\"sum_received\": {\n\"bits_per_second\": 512\n}\n").stream[0];
+        assert_eq!((stream.messages, stream.cpu), (1.0, None), "what is missing is a dash");
+    }
+
+    #[test]
+    fn ucx_tells_two_percentiles_by_two_measurements() {
+        let sample = "\
+batch,iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr
+lat-50-8,2000,9.150,45.572,45.572,0.17,0.17,21943,21943
+lat-99-8,2000,2052.374,58.805,58.805,0.13,0.13,17005,17005
+bw-0-64,20000,10.108,20.854,20.854,2.93,2.93,47953,47953
+";
+        let turn = turn_of("ucx.sh shm", sample);
+        let one_way = OneWay { size: 8, p50: Some(9150.0), p99: Some(2_052_374.0), mean: Some(45_572.0) };
+        assert_eq!((&turn.one_way[..], turn.stream[0].messages), (&[one_way][..], 47_953.0));
+    }
+
+    #[test]
+    fn libfabric_tells_the_mean() {
+        let sample = "\
+bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec
+64      2k      =2k      250k        0.13s      1.94      32.91       0.03
+";
+        let one_way = OneWay { size: 64, mean: Some(32_910.0), ..OneWay::default() };
+        assert_eq!(turn_of("fi.sh tcp", sample).one_way, [one_way]);
+    }
+
+    #[test]
+    fn strange_output_is_an_error() {
+        for script in ["sockperf.sh tcp", "iperf3.sh tcp", "ucx.sh tcp", "fi.sh udp"] {
+            for sample in [
+                "",
+                "{}",
+                "percentile 50.000 = none\nMessage Rate is many",
+                "\"sum_received\": {\n\"bits_per_second\": many\n}",
+                "lat-50-8",
+                "bw-0-8,1,2,3,4,5,6,7,many",
+                "bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec\n",
+                "a b c d e f g h",
+                "\u{fffd}",
+            ] {
+                let why = read(script, sample).expect_err(script);
+                assert!(why.starts_with("its output cannot be parsed: `"), "{script}: {sample}: {why}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_that_make_no_sense_are_an_error() {
+        let of = |text: &str| {
+            let output = run(Command::new("printf").arg(text), VERSION_TIMEOUT, || Ok(())).unwrap();
+            lines(&output).map(|lines| lines.len())
+        };
+        assert_eq!(of("a launcher says something\\n{\"size\":8,\"p50\":1}\\n"), Ok(1));
+        for text in ["", "{", "{\"size\":8,\"p50\":-1}", "{\"size\":8,\"p50\":nan}", "{\"size\":8,\"p51\":1}"] {
+            assert!(of(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sockperf_takes_three_sizes() {
+        let of = |sizes| {
+            let lines = read_sizes("sockperf.sh tcp", "Message Rate is 7\n", sizes);
+            lines.map(|lines| lines.iter().step_by(2).filter_map(|line| line.size).collect::<Vec<_>>())
+        };
+        assert_eq!(of("8 64 512 4096 32768 1048576"), Ok(vec![64, 4096, 32_768]));
+        assert_eq!(of("64"), Ok(vec![64]));
+        assert_eq!(of("8 1048576"), Err("no size within its limits, 14 to 65,507 bytes".to_owned()));
+    }
+}

@@ -1,0 +1,174 @@
+//! A cache line that two processes pass back and forth: the least cost of a round trip through shared memory.
+//!
+//! A message is a counter on the sender's line. Control messages have lines of their own. A control message finds no
+//! room until the one before has been read.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use am_shm::Lines;
+
+use crate::driver::Driver;
+use crate::error::Error;
+use crate::measure::{Arrived, Channel, ControlMessage};
+use crate::plan::Side;
+use crate::watch::Watch;
+
+/// The bytes of a line besides its counter.
+const MAX_PAYLOAD: usize = 60;
+/// The bytes of a line that are transferred: its counter.
+const WORD: u64 = 4;
+/// How long the near side may take to create the lines, and how often the far side looks for them.
+const PEER_TIMEOUT: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_millis(2);
+
+/// The lines of one side, from its first; those of the other side follow.
+const COUNT: usize = 0;
+const CONTROL: usize = 1;
+const SEEN: usize = 2;
+const EACH: usize = 3;
+
+/// The words of a control message, behind its counter.
+const WORDS: usize = ControlMessage::BYTES / 4;
+
+/// One side of the driver.
+pub(crate) struct Cacheline {
+    lines: Lines,
+    /// The first of our lines, and of the other side's.
+    own: usize,
+    other: usize,
+    echo: bool,
+    sent: u32,
+    seen: u32,
+    controls_sent: u32,
+    last_seen: u32,
+}
+
+impl Cacheline {
+    /// Open this side on lines of this name. Each driver has new lines.
+    ///
+    /// # Errors
+    /// The lines cannot be created or shared.
+    pub(crate) fn open(side: Side, name: &str, watch: &Watch) -> Result<Cacheline, Error> {
+        let path = PathBuf::from(format!("/dev/shm/{name}.line"));
+        let begin = Instant::now();
+        let lines = loop {
+            watch.check()?;
+            let lines = match side {
+                Side::Near => Lines::make(&path, 2 * EACH),
+                Side::Far => Lines::take(&path, 2 * EACH),
+            };
+            match lines {
+                Err(_) if side == Side::Far && begin.elapsed() < PEER_TIMEOUT => sleep(RETRY_INTERVAL),
+                lines => break lines.map_err(Error::system("sharing a line of the cache in /dev/shm"))?,
+            }
+        };
+        let (own, other) = if side == Side::Near { (0, EACH) } else { (EACH, 0) };
+        Ok(Cacheline { lines, own, other, echo: false, sent: 0, seen: 0, controls_sent: 0, last_seen: 0 })
+    }
+
+    fn control(&mut self) -> Option<ControlMessage> {
+        let controls_sent = self.lines.word(self.other + CONTROL, 0).load(Acquire);
+        if controls_sent == self.last_seen {
+            return None;
+        }
+        let mut bytes = [0; ControlMessage::BYTES];
+        for (nth, word) in bytes.chunks_exact_mut(4).enumerate() {
+            word.copy_from_slice(&self.lines.word(self.other + CONTROL, 1 + nth).load(Relaxed).to_ne_bytes());
+        }
+        self.last_seen = controls_sent;
+        self.lines.word(self.own + SEEN, 0).store(controls_sent, Release);
+        ControlMessage::from_bytes(&bytes)
+    }
+}
+
+impl Channel for Cacheline {
+    fn mode(&self) -> &str {
+        "shared memory, one line"
+    }
+
+    fn largest(&self) -> usize {
+        MAX_PAYLOAD
+    }
+
+    fn prepare(&mut self, size: usize) -> Result<(), Error> {
+        if size > MAX_PAYLOAD {
+            return Err(Error::TooLarge { driver: Driver::Cacheline, size, most: MAX_PAYLOAD });
+        }
+        Ok(())
+    }
+
+    fn echo(&mut self, on: bool) {
+        self.echo = on;
+    }
+
+    /// Only one message is in flight: that is what is measured.
+    #[inline]
+    fn send(&mut self, count: usize) -> Result<usize, Error> {
+        self.sent = self.sent.wrapping_add(count as u32);
+        self.lines.word(self.own + COUNT, 0).store(self.sent, Release);
+        Ok(count)
+    }
+
+    #[inline]
+    fn receive(&mut self, _: usize) -> Result<Arrived, Error> {
+        let now = self.lines.word(self.other + COUNT, 0).load(Acquire);
+        let messages = u64::from(now.wrapping_sub(self.seen));
+        if messages == 0 {
+            return Ok(Arrived { control: self.control(), ..Arrived::default() });
+        }
+        self.seen = now;
+        if self.echo {
+            self.send(messages as usize)?;
+        }
+        Ok(Arrived { messages, bytes: messages * WORD, ..Arrived::default() })
+    }
+
+    fn send_control(&mut self, control: ControlMessage) -> Result<(), Error> {
+        if self.lines.word(self.other + SEEN, 0).load(Acquire) != self.controls_sent {
+            return Ok(());
+        }
+        for (nth, word) in control.to_bytes().as_chunks::<4>().0.iter().enumerate().take(WORDS) {
+            self.lines.word(self.own + CONTROL, 1 + nth).store(u32::from_ne_bytes(*word), Relaxed);
+        }
+        self.controls_sent = self.controls_sent.wrapping_add(1);
+        self.lines.word(self.own + CONTROL, 0).store(self.controls_sent, Release);
+        Ok(())
+    }
+
+    fn window(&self) -> Option<u64> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_echoes_and_controls() {
+        let (name, watch) = (format!("am-bench-test-{}", std::process::id()), Watch::default());
+        let mut near = Cacheline::open(Side::Near, &name, &watch).unwrap();
+        let mut far = Cacheline::open(Side::Far, &name, &watch).unwrap();
+        assert!(!PathBuf::from(format!("/dev/shm/{name}.line")).exists(), "nothing is left while it runs");
+        for channel in [&mut near, &mut far] {
+            channel.prepare(16).unwrap();
+            assert!(channel.prepare(MAX_PAYLOAD + 1).is_err());
+        }
+        for control in [ControlMessage::Stop { step: 7 }, ControlMessage::End] {
+            near.send_control(control).unwrap();
+            near.send_control(ControlMessage::GiveUp).unwrap();
+            assert_eq!(far.receive(1).unwrap().control, Some(control), "for the second there was no room");
+            assert_eq!(far.receive(1).unwrap(), Arrived::default());
+        }
+        far.echo(true);
+        for _ in 0..3 {
+            near.send(1).unwrap();
+            assert_eq!(far.receive(1).unwrap(), Arrived { messages: 1, bytes: WORD, wrong: 0, control: None });
+            assert_eq!(near.receive(1).unwrap().messages, 1);
+        }
+        assert_eq!(near.receive(1).unwrap(), Arrived::default());
+    }
+}

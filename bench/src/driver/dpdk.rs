@@ -1,0 +1,157 @@
+//! Bare frames over DPDK: the driver's bursts, with nothing above them.
+
+use std::io;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use am_dpdk::Options;
+use am_dpdk::raw::{BATCH, Raw};
+use am_transport::Name;
+
+use super::am::facility;
+use super::raw::{Device, RawChannel};
+use crate::error::Error;
+use crate::plan::{Side, SideInfo};
+use crate::watch::Watch;
+
+/// How long the other side may take to open its end, and how often this side tries.
+const PEER_TIMEOUT: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
+/// After this time the far side opens again: a memif client looks for its server only once.
+const LINK_TIMEOUT: Duration = Duration::from_millis(200);
+/// The link of a NIC needs seconds after each opening.
+const NIC_LINK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The address of a vhost device, which takes no `mac=`: "VHOST" in letters.
+const VHOST: [u8; 6] = *b"\x56HOST\0";
+
+/// Open the device of this name, with frames for the peer.
+///
+/// # Errors
+/// A side has no known address, or the other end does not come up.
+pub(crate) fn open(
+    side: Side,
+    on: &Name,
+    (here, peer): (&SideInfo, &SideInfo),
+    watch: &Watch,
+) -> Result<RawChannel<Raw>, Error> {
+    if [here, peer].iter().any(|place| place.address == [0; 6]) {
+        let both = "bare frames over dpdk go from one address to another: give both devices one with mac=, as in \
+                    mac=02:00:00:00:00:01, or leave them out with --driver am";
+        return Err(Error::Usage(both.to_owned()));
+    }
+    let options = Options::of(on).map_err(|error| Error::Usage(error.to_string()))?;
+    let raw = joined(side, &options, watch)?;
+    let mode = raw.mode().to_owned();
+    Ok(RawChannel::new(raw, mode, here.link(), peer))
+}
+
+/// Open the device, again and again until the other end is there.
+fn joined(side: Side, options: &Options, watch: &Watch) -> Result<Raw, Error> {
+    let begin = Instant::now();
+    let within = match side {
+        _ if options.is_pci() => NIC_LINK_TIMEOUT,
+        Side::Near => PEER_TIMEOUT,
+        Side::Far => LINK_TIMEOUT,
+    };
+    loop {
+        watch.check()?;
+        let late = begin.elapsed() >= PEER_TIMEOUT;
+        match Raw::open(options) {
+            Err(error) if late => return Err(facility(error)),
+            Err(_) => sleep(RETRY_INTERVAL),
+            Ok(raw) => match up(raw, within, watch)? {
+                Some(raw) => return Ok(raw),
+                None if late => return Err(Error::Lost(format!("nobody is at the other end of {}", options.device()))),
+                None => {}
+            },
+        }
+    }
+}
+
+/// The device once its link is up. In memory, the other end is there by then.
+fn up(mut raw: Raw, within: Duration, watch: &Watch) -> Result<Option<Raw>, Error> {
+    let begin = Instant::now();
+    while !raw.is_up() {
+        watch.check()?;
+        if begin.elapsed() > within {
+            return Ok(None);
+        }
+        // Some drivers meet their other end on the first receive.
+        raw.receive(BATCH, &mut |_| false);
+    }
+    Ok(Some(raw))
+}
+
+/// The address of the device of this name: a NIC tells it, other names contain it; else all zero.
+///
+/// # Errors
+/// DPDK cannot open the NIC.
+pub(crate) fn address(on: &Name) -> Result<[u8; 6], Error> {
+    match Options::of(on) {
+        Ok(options) if options.is_pci() => Raw::open(&options).map(|nic| nic.address().0).map_err(facility),
+        _ => Ok(named(on)),
+    }
+}
+
+fn named(on: &Name) -> [u8; 6] {
+    let Ok((device, settings)) = on.settings_with_many("net_memif0", |_| true) else { return [0; 6] };
+    if device.starts_with("net_vhost") {
+        return VHOST;
+    }
+    let mac = settings.filter(|(key, _)| *key == "mac").find_map(|(_, value)| octets(value?));
+    mac.unwrap_or_default()
+}
+
+fn octets(text: &str) -> Option<[u8; 6]> {
+    let octets: Option<Vec<u8>> = text.split(':').map(|octet| u8::from_str_radix(octet, 16).ok()).collect();
+    octets?.try_into().ok()
+}
+
+impl Device for Raw {
+    fn write(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.write(frame)
+    }
+
+    #[inline]
+    fn send(&mut self, count: usize) -> io::Result<usize> {
+        Ok(self.send(count))
+    }
+
+    #[inline]
+    fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
+        Ok(self.send_each(count, fill))
+    }
+
+    #[inline]
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8], bool) -> bool) -> io::Result<usize> {
+        Ok(self.receive(budget, &mut |frame| each(frame, false)))
+    }
+
+    fn send_control(&mut self, frame: &[u8]) -> io::Result<bool> {
+        self.send_note(frame)
+    }
+
+    fn max_frame(&self) -> usize {
+        self.max_frame()
+    }
+
+    fn depth(&self) -> usize {
+        self.depth()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_are_known_before_anything_is_open() {
+        let of = |text: &str| named(&text.parse().unwrap());
+        assert_eq!(of("dpdk:net_memif0,role=server,mac=02:00:00:00:00:0a,id=0"), [2, 0, 0, 0, 0, 10]);
+        assert_eq!(of("dpdk:net_vhost0,iface=/run/v"), VHOST);
+        for unknown in ["dpdk:net_memif0", "dpdk:net_memif0,mac=02:00", "dpdk:0000:03:00.0,mac=x:0:0:0:0:0"] {
+            assert_eq!(of(unknown), [0; 6], "{unknown}");
+        }
+    }
+}

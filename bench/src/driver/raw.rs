@@ -1,0 +1,373 @@
+//! Bare frames without a protocol, over AF_XDP or DPDK: the limit of the device.
+//!
+//! A data frame is an Ethernet header with both true addresses, and the payload. A control message differs in one bit
+//! of its source address, so neither costs the other a byte.
+
+use std::collections::VecDeque;
+use std::io;
+
+use am_afxdp::Interface;
+use am_wire::frame::{ETHERNET, SMALLEST};
+use am_wire::{Address, EtherType};
+
+use crate::content::Content;
+use crate::driver::Driver;
+use crate::error::Error;
+use crate::measure::{Arrived, BATCH, Channel, ControlMessage};
+use crate::plan::{SideInfo, XdpArg};
+
+/// At most half of the receiver's ring, so that a short absence loses nothing.
+const WINDOW: u64 = 512;
+/// The EtherType of our frames in `bare` framing.
+const ETHERTYPE: EtherType = EtherType::DEFAULT;
+/// The bit of the source address that marks control messages: "locally administered", so that a switch does not take it
+/// for the address of another station.
+const MARK: u8 = 2;
+
+/// Moves bare frames.
+pub(crate) trait Device {
+    /// Set the frame that [`send`](Device::send) sends.
+    fn write(&mut self, frame: &[u8]) -> io::Result<()>;
+
+    /// Send that frame `count` times. Returns how often there was room.
+    fn send(&mut self, count: usize) -> io::Result<usize>;
+
+    /// Send it `count` times, after `fill` has written the bytes of each.
+    fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize>;
+
+    /// Receive at most `budget` frames. A frame for which `each` returns `true` is sent back as it is then. A frame may
+    /// arrive in several pieces: `each` learns whether more follow, and its answer for the first piece counts.
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8], bool) -> bool) -> io::Result<usize>;
+
+    /// Send this frame once; `false` if there is no room now.
+    fn send_control(&mut self, frame: &[u8]) -> io::Result<bool>;
+
+    /// The longest frame, from the destination address on.
+    fn max_frame(&self) -> usize;
+
+    /// How many frames may arrive between two receives.
+    fn depth(&self) -> usize;
+
+    /// Where its XDP program runs.
+    fn xdp(&self) -> Option<&'static str> {
+        None
+    }
+}
+
+/// One side of the driver.
+pub(crate) struct RawChannel<D = am_afxdp::raw::Raw> {
+    raw: D,
+    mode: String,
+    largest: usize,
+    content: Content,
+    echo: bool,
+    /// Present between the pieces of a frame: whether it is data.
+    amid: Option<bool>,
+    /// Control messages received and not yet handed over.
+    controls: VecDeque<ControlMessage>,
+    out: [u8; ETHERNET],
+    /// Source addresses of the other side's data and control messages.
+    data: [u8; 6],
+    control_source: [u8; 6],
+}
+
+impl RawChannel {
+    /// Between two sides. The program stays attached to this side's interface as long as this lives.
+    pub(crate) fn open(interface: &Interface, xdp: XdpArg, peer: &SideInfo) -> Result<RawChannel, Error> {
+        let raw = am_afxdp::raw::Raw::open(&interface.name, xdp.attach())?;
+        let mode = raw.mode().to_string();
+        Ok(RawChannel::new(raw, mode, interface.address, peer))
+    }
+}
+
+impl<D: Device> RawChannel<D> {
+    /// Over this device, whose address is `own`, to the peer.
+    pub(crate) fn new(raw: D, mode: String, own: Address, peer: &SideInfo) -> RawChannel<D> {
+        RawChannel {
+            mode,
+            largest: peer.carries((raw.max_frame() - ETHERNET) as u32),
+            raw,
+            content: Content::default(),
+            echo: false,
+            amid: None,
+            controls: VecDeque::with_capacity(BATCH),
+            out: ethernet(peer.link(), own),
+            data: peer.address,
+            control_source: marked(peer.address),
+        }
+    }
+
+    /// Expect data messages with this content, which the sender writes itself.
+    pub(crate) fn expect(&mut self, content: Content) {
+        self.content = content;
+    }
+
+    /// As [`send`](Channel::send), after `fill` has written the payload of each.
+    ///
+    /// # Errors
+    /// The driver cannot be used any more.
+    #[inline]
+    pub(crate) fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<usize, Error> {
+        let end = ETHERNET + self.content.bytes().len();
+        self.raw.send_each(count, &mut |frame| fill(&mut frame[ETHERNET..end])).map_err(failed)
+    }
+}
+
+impl Device for am_afxdp::raw::Raw {
+    fn write(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.write(frame)
+    }
+
+    #[inline]
+    fn send(&mut self, count: usize) -> io::Result<usize> {
+        self.send(count)
+    }
+
+    #[inline]
+    fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
+        self.send_each(count, fill)
+    }
+
+    #[inline]
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8], bool) -> bool) -> io::Result<usize> {
+        self.receive(budget, each)
+    }
+
+    fn send_control(&mut self, frame: &[u8]) -> io::Result<bool> {
+        self.send_note(frame)
+    }
+
+    fn max_frame(&self) -> usize {
+        self.max_frame()
+    }
+
+    fn depth(&self) -> usize {
+        self.depth()
+    }
+
+    fn xdp(&self) -> Option<&'static str> {
+        Some(self.mode().attach.name())
+    }
+}
+
+fn ethernet(to: Address, from: Address) -> [u8; ETHERNET] {
+    let mut header = [0; ETHERNET];
+    header[..6].copy_from_slice(&to.0);
+    header[6..12].copy_from_slice(&from.0);
+    header[12..].copy_from_slice(&ETHERTYPE.hidden().to_be_bytes());
+    header
+}
+
+fn marked(mut address: [u8; 6]) -> [u8; 6] {
+    address[0] ^= MARK;
+    address
+}
+
+fn failed(source: std::io::Error) -> Error {
+    Error::System { doing: "moving bare frames", source }
+}
+
+/// Swap the addresses of a frame.
+#[inline]
+fn turn(frame: &mut [u8]) {
+    if let Some(addresses) = frame.first_chunk_mut::<12>() {
+        let (to, from) = addresses.split_at_mut(6);
+        to.swap_with_slice(from);
+    }
+}
+
+impl<D: Device> Channel for RawChannel<D> {
+    fn mode(&self) -> &str {
+        &self.mode
+    }
+
+    fn xdp(&self) -> Option<&'static str> {
+        self.raw.xdp()
+    }
+
+    fn largest(&self) -> usize {
+        self.largest
+    }
+
+    fn prepare(&mut self, size: usize) -> Result<(), Error> {
+        if size > self.largest {
+            return Err(Error::TooLarge { driver: Driver::Raw, size, most: self.largest });
+        }
+        self.content = Content::of(size);
+        let mut frame = [&self.out[..], self.content.bytes()].concat();
+        frame.resize(frame.len().max(SMALLEST), 0);
+        self.raw.write(&frame).map_err(failed)
+    }
+
+    fn echo(&mut self, on: bool) {
+        self.echo = on;
+    }
+
+    #[inline]
+    fn send(&mut self, count: usize) -> Result<usize, Error> {
+        self.raw.send(count).map_err(failed)
+    }
+
+    #[inline]
+    fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
+        let mut arrived = Arrived::default();
+        let RawChannel { raw, content, controls, amid, .. } = self;
+        let (data, control_source, echo) = (self.data, self.control_source, self.echo);
+        raw.receive(budget, &mut |piece, more| {
+            let is_data = amid.unwrap_or_else(|| piece[6..12] == data);
+            match amid {
+                None if is_data => content.piece(content.payload(piece)),
+                None if piece[6..12] == control_source => {
+                    controls.extend(ControlMessage::from_bytes(&piece[ETHERNET..]))
+                }
+                Some(true) => content.piece(piece),
+                _ => {}
+            }
+            if is_data && echo && amid.is_none() {
+                turn(piece);
+            }
+            *amid = more.then_some(is_data);
+            if is_data && !more {
+                content.end(&mut arrived);
+            }
+            is_data && echo
+        })
+        .map_err(failed)?;
+        arrived.control = self.controls.pop_front();
+        Ok(arrived)
+    }
+
+    fn send_control(&mut self, control: ControlMessage) -> Result<(), Error> {
+        let mut frame = [0; SMALLEST];
+        frame[..ETHERNET].copy_from_slice(&self.out);
+        frame[6] ^= MARK;
+        frame[ETHERNET..][..ControlMessage::BYTES].copy_from_slice(&control.to_bytes());
+        self.raw.send_control(&frame).map(drop).map_err(failed)
+    }
+
+    fn window(&self) -> Option<u64> {
+        Some(WINDOW.min(self.raw.depth() as u64 / 2))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    type Frames = Rc<RefCell<VecDeque<Vec<u8>>>>;
+
+    /// A device that changes what it sends, and receives frames in pieces.
+    struct Bending {
+        frame: Vec<u8>,
+        out: Frames,
+        back: Frames,
+        bend: fn(&mut Vec<u8>),
+        piece: usize,
+    }
+
+    impl Device for Bending {
+        fn write(&mut self, frame: &[u8]) -> io::Result<()> {
+            self.frame = frame.to_vec();
+            Ok(())
+        }
+
+        fn send(&mut self, count: usize) -> io::Result<usize> {
+            self.send_each(count, &mut |_| {})
+        }
+
+        fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
+            for _ in 0..count {
+                fill(&mut self.frame);
+                let mut frame = self.frame.clone();
+                (self.bend)(&mut frame);
+                self.out.borrow_mut().push_back(frame);
+            }
+            Ok(count)
+        }
+
+        fn receive(&mut self, _: usize, each: &mut dyn FnMut(&mut [u8], bool) -> bool) -> io::Result<usize> {
+            let frames = self.back.take();
+            for frame in &frames {
+                let mut pieces: Vec<Vec<u8>> = frame.chunks(self.piece).map(<[u8]>::to_vec).collect();
+                let last = pieces.len() - 1;
+                let says: Vec<bool> = pieces.iter_mut().enumerate().map(|(at, piece)| each(piece, at < last)).collect();
+                if says[0] {
+                    self.out.borrow_mut().push_back(pieces.concat());
+                }
+            }
+            Ok(frames.len())
+        }
+
+        fn send_control(&mut self, frame: &[u8]) -> io::Result<bool> {
+            self.out.borrow_mut().push_back(frame.to_vec());
+            Ok(true)
+        }
+
+        fn max_frame(&self) -> usize {
+            ETHERNET + 9000
+        }
+
+        fn depth(&self) -> usize {
+            64
+        }
+    }
+
+    /// Both sides, with messages of this size. `bend` changes what the near side sends.
+    fn pair(bend: fn(&mut Vec<u8>), piece: usize, size: usize) -> [RawChannel<Bending>; 2] {
+        let place = |last| SideInfo { address: [4, 0, 0, 0, 0, last], ..SideInfo::default() };
+        let (there, back) = (Frames::default(), Frames::default());
+        let channel = |own: u8, bend, out: &Frames, back: &Frames| {
+            let device = Bending { frame: Vec::new(), out: Rc::clone(out), back: Rc::clone(back), bend, piece };
+            let mut channel = RawChannel::new(device, "bent".to_owned(), place(own).link(), &place(3 - own));
+            channel.prepare(size).unwrap();
+            channel
+        };
+        [channel(1, bend, &there, &back), channel(2, |_| {}, &back, &there)]
+    }
+
+    /// What arrives at the far side, and what returns.
+    fn there_and_back(bend: fn(&mut Vec<u8>), piece: usize, size: usize) -> [Arrived; 2] {
+        let [mut near, mut far] = pair(bend, piece, size);
+        far.echo(true);
+        near.send_control(ControlMessage::End).unwrap();
+        near.send(MESSAGES).unwrap();
+        let there = far.receive(BATCH).unwrap();
+        assert_eq!(there.control, Some(ControlMessage::End));
+        [Arrived { control: None, ..there }, near.receive(BATCH).unwrap()]
+    }
+
+    /// Enough messages for one to be compared.
+    const MESSAGES: usize = crate::content::COMPARED_SHARE as usize;
+
+    #[test]
+    fn whole_frames_in_any_pieces_are_right() {
+        for (piece, size) in [(9014, 1), (9014, 46), (9014, 1500), (4096, 9000), (1510, 1500)] {
+            let (messages, bytes) = (MESSAGES as u64, (MESSAGES * size) as u64);
+            assert_eq!(there_and_back(|_| {}, piece, size), [Arrived { messages, bytes, wrong: 0, control: None }; 2]);
+        }
+    }
+
+    #[test]
+    fn cut_frames_count_with_what_is_left_of_them_and_are_wrong() {
+        for (piece, size) in [(9014, 1500), (512, 1500), (4096, 9000)] {
+            let (messages, bytes) = (MESSAGES as u64, (MESSAGES * 1010) as u64);
+            let arrived = there_and_back(|frame| frame.truncate(1024), piece, size);
+            assert_eq!(arrived, [Arrived { messages, bytes, wrong: messages, control: None }; 2]);
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_is_wrong_in_whatever_piece() {
+        for (piece, size) in [(9014, 1500), (512, 1500), (4096, 9000)] {
+            for bend in
+                [|frame: &mut Vec<u8>| frame[ETHERNET] ^= 1, |frame: &mut Vec<u8>| *frame.last_mut().unwrap() ^= 1]
+            {
+                let arrived = there_and_back(bend, piece, size);
+                assert_eq!(arrived.map(|arrived| arrived.wrong), [1, 1], "pieces of {piece}");
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Bare frames through the NICs of a simulated network.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use am_netdev_sim::live::{self, Live, Settings};
+use am_transport::Name;
+
+use super::am::facility;
+use super::memory::Memory;
+use crate::error::Error;
+use crate::watch::Watch;
+
+/// Less than half of a NIC's ring, as for other bare frames.
+const WINDOW: u64 = 256;
+/// How long the other side may take to open its end, and how often this side looks.
+const PEER_TIMEOUT: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_millis(1);
+
+/// One side of the driver on the network of this name, once the other side is there.
+///
+/// # Errors
+/// The other side does not come, or there is no such network.
+pub(crate) fn open(on: &Name, watch: &Watch) -> Result<Memory<Live>, Error> {
+    let settings = Settings::from_name(on).map_err(|error| Error::Usage(error.to_string()))?;
+    let end = live::open(&settings).map_err(facility)?;
+    let begin = Instant::now();
+    loop {
+        watch.check()?;
+        // A side that returns after a driver has its old place, and so its old address.
+        match end.others().first() {
+            Some(to) => return Ok(Memory::over(end, *to, Some(WINDOW))),
+            None if begin.elapsed() > PEER_TIMEOUT => return Err(Error::Lost(format!("nobody else is on {on}"))),
+            None => sleep(RETRY_INTERVAL),
+        }
+    }
+}

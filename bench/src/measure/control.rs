@@ -1,0 +1,167 @@
+//! The control messages between the two sides of a measurement. They use the driver that is measured.
+
+use std::time::Duration;
+
+use crate::loss::Loss;
+use crate::plan::Bench;
+use crate::size::MAX_SIZE;
+
+/// One measurement, as the far side has to know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// Its number within the stage, from 1.
+    pub(crate) number: u32,
+    pub(crate) bench: Bench,
+    pub(crate) size: usize,
+    /// The share of frames to lose, in each direction.
+    pub(crate) loss: Loss,
+    /// Time at the start that is not counted.
+    pub(crate) warm_up: Duration,
+    /// Time that is counted.
+    pub(crate) time: Duration,
+}
+
+/// A control message. It names its step, so that a late one is recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ControlMessage {
+    /// The next step.
+    Hello(Step),
+    /// The far side is ready for data.
+    Ready { step: u32 },
+    /// How many data messages have arrived; `of` is the number that `HowMany` gave, in an answer to it.
+    Got { step: u32, messages: u64, of: Option<u64> },
+    /// The near side has sent this many, more than 0, and asks for a `Got`.
+    HowMany { step: u32, sent: u64 },
+    /// What arrived within the measured interval.
+    Counted { step: u32, messages: u64, bytes: u64, time: Duration },
+    /// The step is over.
+    Stop { step: u32 },
+    /// How many data messages have arrived in all, and how many of them were wrong.
+    Stopped { step: u32, messages: u64, wrong: u64 },
+    /// The stage is over.
+    End,
+    /// Confirms `End` and `GiveUp`.
+    Ended,
+    /// The near side leaves; no further stage follows.
+    GiveUp,
+}
+
+pub(crate) type Words = [u64; 4];
+
+impl ControlMessage {
+    /// The length on a driver that carries only bytes.
+    pub(crate) const BYTES: usize = 32;
+
+    /// As the words of one of our messages: the kind in the low byte, small fields above it.
+    pub(crate) fn to_words(self) -> Words {
+        let head = |kind: u64, extra: u64, step: u32| kind | extra << 8 | (step as u64) << 32;
+        match self {
+            ControlMessage::Hello(s) => {
+                let head = head(1, s.bench.code() as u64 | (s.loss.0 as u64) << 8, s.number);
+                [head, s.size as u64, s.warm_up.as_nanos() as u64, s.time.as_nanos() as u64]
+            }
+            ControlMessage::Ready { step } => [head(2, 0, step), 0, 0, 0],
+            ControlMessage::Got { step, messages, of } => [head(3, 0, step), messages, of.unwrap_or(0), 0],
+            ControlMessage::HowMany { step, sent } => [head(4, 0, step), sent, 0, 0],
+            ControlMessage::Counted { step, messages, bytes, time } => {
+                [head(5, 0, step), messages, bytes, time.as_nanos() as u64]
+            }
+            ControlMessage::Stop { step } => [head(6, 0, step), 0, 0, 0],
+            ControlMessage::Stopped { step, messages, wrong } => [head(7, 0, step), messages, wrong, 0],
+            ControlMessage::End => [head(8, 0, 0), 0, 0, 0],
+            ControlMessage::Ended => [head(9, 0, 0), 0, 0, 0],
+            ControlMessage::GiveUp => [head(10, 0, 0), 0, 0, 0],
+        }
+    }
+
+    /// From words; `None` if they are no control message.
+    pub(crate) fn from_words([head, a, b, c]: Words) -> Option<ControlMessage> {
+        let (extra, step) = ((head >> 8) as u8, (head >> 32) as u32);
+        Some(match head as u8 {
+            // Both sides allocate memory for this size.
+            1 => ControlMessage::Hello(Step {
+                number: step,
+                bench: Bench::from_code(extra)?,
+                size: Some(a as usize).filter(|size| (1..=MAX_SIZE).contains(size))?,
+                loss: Loss((head >> 16) as u16),
+                warm_up: Duration::from_nanos(b),
+                time: Duration::from_nanos(c),
+            }),
+            2 => ControlMessage::Ready { step },
+            3 => ControlMessage::Got { step, messages: a, of: (b > 0).then_some(b) },
+            4 => ControlMessage::HowMany { step, sent: a },
+            5 => ControlMessage::Counted { step, messages: a, bytes: b, time: Duration::from_nanos(c) },
+            6 => ControlMessage::Stop { step },
+            7 => ControlMessage::Stopped { step, messages: a, wrong: b },
+            8 => ControlMessage::End,
+            9 => ControlMessage::Ended,
+            10 => ControlMessage::GiveUp,
+            _ => return None,
+        })
+    }
+
+    /// In network byte order.
+    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        for (to, word) in bytes.chunks_exact_mut(8).zip(self.to_words()) {
+            to.copy_from_slice(&word.to_be_bytes());
+        }
+        bytes
+    }
+
+    /// From bytes; padding may follow.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<ControlMessage> {
+        let mut words = [0; 4];
+        for (word, from) in words.iter_mut().zip(bytes.first_chunk::<{ Self::BYTES }>()?.chunks_exact(8)) {
+            *word = u64::from_be_bytes(from.try_into().ok()?);
+        }
+        ControlMessage::from_words(words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn examples() -> Vec<ControlMessage> {
+        let (warm_up, time) = (Duration::from_millis(100), Duration::from_nanos(500_000_001));
+        vec![
+            ControlMessage::Hello(Step {
+                number: u32::MAX,
+                bench: Bench::Rate,
+                size: 1500,
+                loss: Loss(10_000),
+                warm_up,
+                time,
+            }),
+            ControlMessage::Ready { step: 1 },
+            ControlMessage::Got { step: 2, messages: u64::MAX, of: Some(7) },
+            ControlMessage::Got { step: 2, messages: 3, of: None },
+            ControlMessage::HowMany { step: 3, sent: 9 },
+            ControlMessage::Counted { step: 4, messages: 5, bytes: 6, time },
+            ControlMessage::Stop { step: 5 },
+            ControlMessage::Stopped { step: 6, messages: 7, wrong: 8 },
+            ControlMessage::End,
+            ControlMessage::Ended,
+            ControlMessage::GiveUp,
+        ]
+    }
+
+    #[test]
+    fn control_messages_round_trip() {
+        for control in examples() {
+            assert_eq!(ControlMessage::from_bytes(&control.to_bytes()), Some(control));
+        }
+    }
+
+    #[test]
+    fn what_is_no_note_is_none() {
+        assert_eq!(ControlMessage::from_bytes(&[0; 32]), None);
+        assert_eq!(ControlMessage::from_bytes(&[255; 60]), None);
+        assert_eq!(ControlMessage::from_bytes(&[1; 31]), None);
+        assert_eq!(ControlMessage::from_words([1 | 9 << 8, 1, 0, 0]), None, "a bench that does not exist");
+        for size in [0, MAX_SIZE as u64 + 1, u64::MAX] {
+            assert_eq!(ControlMessage::from_words([1, size, 0, 0]), None, "messages of {size} bytes");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Sends `SIGSTOP` and `SIGCONT` at random to both processes.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::content::mix;
+
+/// The longest time that a process runs between two stops, and the longest stop.
+const MAX_RUNNING: Duration = Duration::from_millis(1500);
+const MAX_STOP: Duration = Duration::from_millis(120);
+
+/// Stops and continues child processes. They are waited for only after this has ended, so their ids stay valid.
+#[derive(Debug)]
+pub(super) struct StopSignals {
+    pids: [Pid; 2],
+    /// When the next signal is due, and whether it continues the process.
+    due: [(Instant, bool); 2],
+    random: u64,
+    on: bool,
+    count: [u64; 2],
+}
+
+impl StopSignals {
+    /// Without a seed, nothing is stopped.
+    pub(super) fn new(pids: [u32; 2], seed: Option<u64>) -> StopSignals {
+        let now = Instant::now();
+        let pids = pids.map(|pid| Pid::from_raw(pid as i32));
+        let mut signals =
+            StopSignals { pids, due: [(now, false); 2], random: seed.unwrap_or(0), on: seed.is_some(), count: [0; 2] };
+        signals.due = [(now + signals.within(MAX_RUNNING), false), (now + signals.within(MAX_RUNNING), false)];
+        signals
+    }
+
+    fn within(&mut self, most: Duration) -> Duration {
+        self.random = mix(self.random);
+        most.mul_f64((self.random >> 11) as f64 / (1u64 << 53) as f64)
+    }
+
+    /// Send the signals that are due.
+    pub(super) fn turn(&mut self, now: Instant) {
+        for at in 0..self.pids.len() {
+            let (due, continues) = self.due[at];
+            if !self.on || now < due {
+                continue;
+            }
+            self.count[at] += !continues as u64;
+            // A process that has ended is noticed by its standard output.
+            let _ = kill(self.pids[at], if continues { Signal::SIGCONT } else { Signal::SIGSTOP });
+            let next = self.within(if continues { MAX_RUNNING } else { MAX_STOP });
+            self.due[at] = (now + next, !continues);
+        }
+    }
+
+    /// Let both processes run from now on.
+    pub(super) fn end(&mut self) {
+        self.on = false;
+        for pid in self.pids {
+            let _ = kill(pid, Signal::SIGCONT);
+        }
+    }
+
+    /// How often each process was stopped.
+    pub(super) fn count(&self) -> [u64; 2] {
+        self.count
+    }
+}

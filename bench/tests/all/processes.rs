@@ -1,0 +1,143 @@
+//! am-bench between two processes that a transport joins. Needs no rights.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::time::{Duration, Instant};
+
+use crate::common::{
+    ENDLESS, QUICK, check_every_command, check_latency, check_throughput, eventually, is_alive, json, run,
+    seconds_worked, start, summary, text,
+};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+#[test]
+fn latency_beside_what_is_below() {
+    for (hosts, beside, ratio) in
+        [("udp", "raw", "am_over_raw"), ("tcp", "raw", "am_over_raw"), ("shm", "cacheline", "am_over_cacheline")]
+    {
+        let lines = json(&run(&[&["latency", "--json", "--hosts", hosts, "--rounds", "2", "--time", "0.02"]]));
+        for (line, (driver, framing)) in lines.iter().zip([("am", "bare"), (beside, "none")]) {
+            check_latency(line, driver, line["mode"].as_str().unwrap(), framing, 16);
+        }
+        assert!(summary(&lines)[ratio].as_f64().expect(ratio) > 0.0, "{hosts}");
+    }
+}
+
+#[test]
+fn rate_of_small_frames() {
+    for (hosts, drivers) in [("udp", &["am", "raw"][..]), ("tcp", &["am", "raw"]), ("shm", &["am"])] {
+        let lines = json(&run(&[&["rate", "--json", "--hosts", hosts], QUICK]));
+        assert_eq!(lines.len(), drivers.len() + 1, "{hosts}");
+        for (line, driver) in lines.iter().zip(drivers) {
+            check_throughput(line, "rate", driver, 64);
+        }
+    }
+}
+
+#[test]
+fn every_command_goes_over_udp() {
+    check_every_command("udp", &["buffers", "interpreted", "whole", "udp"]);
+}
+
+#[test]
+fn every_command_goes_over_tcp() {
+    check_every_command("tcp", &["buffers", "interpreted", "whole", "tcp"]);
+}
+
+#[test]
+fn every_command_goes_over_shared_memory() {
+    check_every_command("shm", &["buffers", "interpreted", "whole"]);
+}
+
+#[test]
+fn stress_leaves_nothing() {
+    for signal in [Signal::SIGINT, Signal::SIGKILL] {
+        let running = start(&[&["stress", "--hosts", "shm", "--messages", "1e8"]]);
+        let pid = running.pid();
+        let mut sides = Vec::new();
+        eventually("two processes", || {
+            sides = running.children();
+            sides.len() == 2 && left(pid) > 0
+        });
+        running.signal(signal);
+        running.end();
+        eventually("the end of both", || sides.iter().all(|side| !is_alive(*side)));
+        assert_eq!(left(pid), 0, "{signal}");
+    }
+}
+
+#[test]
+fn the_table_calls_a_line_a_line() {
+    let table = text(&run(&[&["latency", "--hosts", "shm"], QUICK]).stdout);
+    assert!(table.contains("times as long as a bare cache line"), "{table}");
+    let output = run(&[&["latency", "--hosts", "shm", "--size", "64"], QUICK]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+}
+
+/// The files of a near side in /dev/shm.
+fn left(pid: u32) -> usize {
+    let mine = |name: String| name.contains(&format!("am-bench-{pid}"));
+    fs::read_dir("/dev/shm").unwrap().flatten().filter(|file| mine(file.file_name().to_string_lossy().into())).count()
+}
+
+#[test]
+fn nothing_is_left_whichever_side_is_killed() {
+    for (hosts, driver) in [("udp", "am"), ("shm", "am"), ("shm", "cacheline")] {
+        for (near_ends, signal) in [(true, Signal::SIGINT), (true, Signal::SIGKILL), (false, Signal::SIGKILL)] {
+            let near = start(&[&["latency", "--hosts", hosts, "--driver", driver], ENDLESS]);
+            let mut far = 0;
+            eventually("a far side that works", || {
+                far = near.children().first().copied().unwrap_or(0);
+                seconds_worked(far) > 0.1 && seconds_worked(near.pid()) > 0.1
+            });
+            if near_ends {
+                near.signal(signal)
+            } else {
+                kill(Pid::from_raw(far as i32), signal).unwrap()
+            }
+            let pid = near.pid();
+            near.end();
+            eventually("the end of the far side", || !is_alive(far));
+            assert_eq!(left(pid), 0, "{hosts} by {driver}");
+        }
+    }
+}
+
+/// As between two machines, over transports of this one.
+#[test]
+fn two_that_meet_on_a_transport() {
+    let pid = std::process::id();
+    let (b, c) = (pid / 250 % 250 + 1, pid % 250 + 1);
+    let ip = |host: u32| format!("127.{b}.{c}.{host}:7000");
+    let shm = format!("shm:am-bench-test-{pid}");
+    for (far, near, drivers) in [
+        (format!("udp:{}", ip(2)), format!("udp:{},peer={}", ip(1), ip(2)), &["am", "raw"][..]),
+        (format!("tcp:{}", ip(4)), format!("tcp:{},peer={}", ip(3), ip(4)), &["am", "raw"]),
+        (shm.clone(), shm, &["am"]),
+    ] {
+        let server = start(&[&["serve", "--on", &far, "--name", "beta"]]);
+        for _ in 0..2 {
+            let output = run(&[&["latency", "--peer", "beta", "--on", &near, "--name", "alpha", "--json"], QUICK]);
+            let lines = json(&output);
+            assert_eq!(lines.len(), drivers.len() + 1, "{near}");
+            for (line, driver) in lines.iter().zip(drivers) {
+                assert_eq!((&line["via"], line["bench"].as_str()), (&(*driver).into(), Some("latency")), "{near}");
+            }
+        }
+        server.signal(Signal::SIGTERM);
+        assert_eq!(server.end().0.code(), Some(143));
+    }
+}
+
+#[test]
+fn a_peer_that_is_not_there_is_waited_for_aloud() {
+    let on = format!("shm:am-bench-nobody-{}", std::process::id());
+    let begin = Instant::now();
+    let mut near = start(&[&["latency", "--peer", "gamma", "--on", &on, "--name", "alpha"]]);
+    let mut errors = BufReader::new(near.0.stderr.take().unwrap()).lines();
+    assert_eq!(errors.next().unwrap().unwrap(), format!("am-bench: waiting for gamma on {on}, 10 s at most"));
+    assert!(begin.elapsed() < Duration::from_secs(5), "long before it gives up");
+    assert!(errors.next().unwrap().unwrap().contains("no peer gamma answered"));
+    assert_eq!(near.end().0.code(), Some(1));
+}
