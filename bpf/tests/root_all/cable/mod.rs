@@ -11,7 +11,7 @@ use am_netns::{Host, Interface, VethOptions, veth};
 use am_wire::frame::{self, Link};
 use am_wire::{Address, EtherType, Flow, Framing, Header, Kind};
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where the program goes is near, where frames come from is far.
 pub(crate) struct Cable {

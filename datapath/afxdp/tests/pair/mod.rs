@@ -12,7 +12,7 @@ use am_wire::frame::{self, Link};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 use nix::sched::{CloneFlags, setns};
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The flow that both ends let in.
 pub(crate) fn flow() -> Flow {

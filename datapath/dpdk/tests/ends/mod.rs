@@ -10,7 +10,7 @@ use am_dpdk::{Dpdk, OpenError, Options};
 use am_transport::conformance::Pair;
 use am_transport::{Name, Transport};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One test at a time: DPDK is one a process, and so are the names of its devices.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {

@@ -12,7 +12,7 @@ use am_wire::frame::{self, Link};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 /// Without any progress for so long, something will not happen any more.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) const FLOW: Flow = Flow::new(7).unwrap();
 
