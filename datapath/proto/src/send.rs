@@ -94,7 +94,9 @@ impl<B: Buffer> Core<B> {
         write: impl FnOnce(&mut [u8]),
     ) -> Result<(), (SendError, B)> {
         let Some(record) = self.flows.get_mut(flow) else { return Err((SendError::Unknown, frame)) };
-        if let Err(error) = record.admits(class, body, &mut self.slots, &mut self.ready, self.replies_owed) {
+        if let Err(error) =
+            record.admits(class, body, &mut self.slots, &mut self.sending.ready, self.receiving.replies_owed)
+        {
             return Err((error, frame));
         }
         let framing = record.route.framing;
@@ -110,7 +112,7 @@ impl<B: Buffer> Core<B> {
         (slot.handler, slot.words, slot.body, slot.sent, slot.found) = (handler, words, body as u32, 0, 0);
         let queue = &mut record.send[class];
         queue.push(&mut self.slots, link);
-        queue.give_out(&mut self.slots, &mut self.ready);
+        queue.give_out(&mut self.slots, &mut self.sending.ready);
         self.count_sent(class);
         Ok(())
     }
@@ -121,7 +123,7 @@ impl<B: Buffer> Core<B> {
             Class::Request => self.counters.requests_sent += 1,
             Class::Reply => {
                 self.counters.replies_sent += 1;
-                self.replies_owed = self.replies_owed.saturating_sub(1);
+                self.receiving.replies_owed = self.receiving.replies_owed.saturating_sub(1);
             }
         }
     }
@@ -130,7 +132,7 @@ impl<B: Buffer> Core<B> {
     /// not used.
     #[inline]
     pub fn forgo(&mut self, _flow: FlowId) {
-        self.replies_owed = self.replies_owed.saturating_sub(1);
+        self.receiving.replies_owed = self.receiving.replies_owed.saturating_sub(1);
     }
 
     /// From above: a delivered message has been handled. Its credit returns to
@@ -140,12 +142,12 @@ impl<B: Buffer> Core<B> {
         let Some(record) = self.flows.get_mut(flow).filter(|record| record.phase == Phase::Open) else { return };
         let queue = &mut record.receive[class];
         if !queue.release() {
-            self.budget.give_back(1);
+            self.receiving.budget.give_back(1);
         }
         if queue.is_urgent() {
-            record.queue_ack(&mut self.acks_due);
+            record.queue_ack(&mut self.sending.acks_due);
         }
-        record.touch(&mut self.touched);
+        record.touch(&mut self.deferred.touched);
     }
 
     /// Output: the next message for an endpoint, replies first. Requests are
@@ -165,11 +167,11 @@ impl<B: Buffer> Core<B> {
     /// could be set aside for its reply.
     #[inline]
     pub fn poll_request(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
-        if self.slots.free() <= self.replies_owed {
+        if self.slots.free() <= self.receiving.replies_owed {
             return None;
         }
         let request = self.endpoints.pop(endpoint, Class::Request)?;
-        self.replies_owed += 1;
+        self.receiving.replies_owed += 1;
         Some(request)
     }
 
@@ -193,13 +195,13 @@ impl<B: Buffer> Core<B> {
     /// Getter: requests delivered whose right to reply is neither used nor forgone.
     #[inline]
     pub fn replies_owed(&self) -> usize {
-        self.replies_owed
+        self.receiving.replies_owed
     }
 
     /// Getter: how many requests could be on their way besides those that are,
     /// credit permitting.
     pub fn room(&self) -> usize {
-        self.slots.free().saturating_sub(self.replies_owed)
+        self.slots.free().saturating_sub(self.receiving.replies_owed)
     }
 
     /// Getter: how many messages of a class that came on a flow wait for one that was sent before them.
