@@ -58,7 +58,7 @@ impl<B: Buffer> Core<B> {
         let piggyback = frame::has_room(framing, body).then(|| record.piggyback());
         self.counters.piggybacks_sent += piggyback.is_some() as u64;
         if piggyback.is_none() && head.class == Class::Reply {
-            record.tell_soon(&mut self.acks_due);
+            record.tell_soon(&mut self.sending.acks_due);
         }
         self.counters.bundles_sent += 1;
         frame::emit(space, framing, &wire, &header, body, piggyback.as_ref()).ok()
@@ -84,7 +84,7 @@ impl<B: Buffer> Core<B> {
             self.counters.retransmitted += (slot.sent > 0) as u64;
             slot.sent = slot.sent.saturating_add(1);
             slot.company = 0;
-            self.left.push(link);
+            self.deferred.left.push(link);
             let next = slot.next;
             self.slots[head].company = behind;
             if self.slots.waiting(next, self.config.bundle_below).is_none() {

@@ -16,14 +16,18 @@ impl<B: Buffer> Core<B> {
     /// From above: add a peer from a static table. Incarnation 0 means unknown.
     pub fn add_peer(&mut self, peer: Peer) {
         let now = self.now;
-        let known = self.peers.by_node(peer.node).and_then(|at| Some((at, self.peers.get(at)?.peer.incarnation)));
+        let known = self
+            .discovery
+            .peers
+            .by_node(peer.node)
+            .and_then(|at| Some((at, self.discovery.peers.get(at)?.peer.incarnation)));
         match known {
             None => self.learned(now, peer),
             Some((at, incarnation)) if incarnation <= peer.incarnation => self.believe(now, at, peer),
             // The peer's own beacon named a later run.
             Some(_) => {}
         }
-        self.peers.keep(peer.node);
+        self.discovery.peers.keep(peer.node);
     }
 
     /// From above: ask all nodes to introduce themselves, with the next outputs. Nodes may have come within reach.
@@ -37,15 +41,15 @@ impl<B: Buffer> Core<B> {
         let its = |record: &FlowRecord| matches!(record.remote.node, Some((id, _)) if id == node);
         for id in self.flows.those(its) {
             self.end(id, ReturnReason::Closed, None);
-            self.later.push_back(Later::Closed(id.flow));
+            self.sending.later.push_back(Later::Closed(id.flow));
         }
-        self.peers.remove(node);
-        self.claims.forget(node);
+        self.discovery.peers.remove(node);
+        self.discovery.claims.forget(node);
     }
 
     /// Broadcast a beacon. With `answer` it asks every receiver for its own beacon.
     pub(crate) fn announce(&mut self, answer: bool) {
-        if !self.control.announces() {
+        if !self.sending.control.announces() {
             self.introduce(Address::BROADCAST, answer);
         }
     }
@@ -60,14 +64,14 @@ impl<B: Buffer> Core<B> {
             max_frame: self.config.max_frame as u32,
             answer,
         };
-        self.control.push(to, Control::Beacon(beacon));
+        self.sending.control.push(to, Control::Beacon(beacon));
     }
 
     pub(crate) fn beacon_timeout(&mut self, now: Time, at: Time) {
-        if self.beacon_armed.fired(at) {
+        if self.time.beacon_armed.fired(at) {
             self.announce(false);
             let next = now + self.config.beacon;
-            self.timers.arm(&mut self.beacon_armed, Wait::Beacon, 0, next);
+            self.time.timers.arm(&mut self.time.beacon_armed, Wait::Beacon, 0, next);
         }
     }
 
@@ -78,18 +82,18 @@ impl<B: Buffer> Core<B> {
             return self.namesake(now, peer);
         }
         self.learned(now, peer);
-        if let Some(record) = self.peers.by_node(node).and_then(|at| self.peers.get(at))
+        if let Some(record) = self.discovery.peers.by_node(node).and_then(|at| self.discovery.peers.get(at))
             && record.peer == peer
         {
             record.max_frame = beacon.max_frame.max(Control::LONGEST_FRAME as u32);
         }
-        if beacon.answer && self.answers.is_time(now) {
+        if beacon.answer && self.discovery.answers.is_time(now) {
             self.introduce(address, false);
         }
     }
 
     fn learned(&mut self, now: Time, peer: Peer) {
-        match self.peers.learn(peer) {
+        match self.discovery.peers.learn(peer) {
             News::Same(at) => self.confirmed(now, at, peer.node),
             News::New => self.advance_asking(now, peer.name),
             News::Instead => {
@@ -104,8 +108,8 @@ impl<B: Buffer> Core<B> {
     /// Accept this address and run of a peer. A restarted peer knows nothing of its earlier run's flows, so those end.
     /// Set-ups under way now ask the new run.
     pub(crate) fn believe(&mut self, now: Time, at: usize, peer: Peer) {
-        self.peers.replace(at, peer);
-        self.claims.forget(peer.node);
+        self.discovery.peers.replace(at, peer);
+        self.discovery.claims.forget(peer.node);
         let is_other = |record: &FlowRecord| {
             record.phase != Phase::Asking
                 && matches!(record.remote.node, Some((id, run)) if id == peer.node && run != peer.incarnation)

@@ -55,7 +55,7 @@ impl<B: Buffer> Core<B> {
         // The peer may only have been out of reach, or its new run may have accepted the flow. Notified, it frees its
         // half.
         if was_open && reason != ReturnReason::Closed {
-            self.later.push_back(Later::Closed(id.flow));
+            self.sending.later.push_back(Later::Closed(id.flow));
         }
     }
 
@@ -69,13 +69,13 @@ impl<B: Buffer> Core<B> {
             Phase::Dead(_) | Phase::Leaving => return,
             Phase::Open => {
                 let own = record.final_acks(&Unhandled::new());
-                self.unknown_flows.remember(record, own);
+                self.discovery.unknown_flows.remember(record, own);
             }
             Phase::Asking | Phase::Refused(_) => {}
         }
         self.retire(id, Phase::Dead(reason));
         let unhandled = self.return_all(id, reason, acks);
-        self.events.push_back(match phase {
+        self.outputs.events.push_back(match phase {
             Phase::Asking => Event::Settled(endpoint, id),
             _ => Event::Ended(endpoint, id, Ending { node, endpoint: peer, reason, unhandled }),
         });
@@ -91,19 +91,19 @@ impl<B: Buffer> Core<B> {
             return;
         }
         match (record.phase, record.remote.node) {
-            (Phase::Asking, _) => self.unknown_flows.remember_unanswered(record.setup.id),
-            (Phase::Open, Some((node, _))) => self.peers.end(node),
+            (Phase::Asking, _) => self.discovery.unknown_flows.remember_unanswered(record.setup.id),
+            (Phase::Open, Some((node, _))) => self.discovery.peers.end(node),
             _ => {}
         }
         record.phase = phase;
-        record.receive.0.iter_mut().for_each(|queue| self.budget.give_back(queue.retire()));
-        record.order.take().into_iter().for_each(|order| self.gaps.give_back_order(order));
+        record.receive.0.iter_mut().for_each(|queue| self.receiving.budget.give_back(queue.retire()));
+        record.order.take().into_iter().for_each(|order| self.receiving.gaps.give_back_order(order));
         if record.is_first {
-            self.newest = None;
-            self.budget.go();
+            self.receiving.newest = None;
+            self.receiving.budget.go();
         }
         self.endpoints.let_all_go(record);
-        self.commands.push_back(Command::Steer(id.flow, false));
+        self.outputs.commands.push_back(Command::Steer(id.flow, false));
     }
 
     /// Return to their endpoint all messages that were sent or wait for credit, except those that the peer received.

@@ -92,15 +92,17 @@ impl<B: Buffer> Core<B> {
         };
         let record = self.flows.by_flow(flow).filter(is_known);
         let is_none = record.is_none_or(|record| nonce.is_some_and(|nonce| nonce != record.id.nonce));
-        if !is_none || self.now < self.unknown_flows.next {
+        if !is_none || self.now < self.discovery.unknown_flows.next {
             return;
         }
-        match self.unknown_flows.farewell(flow, nonce) {
-            Some(said) => self.control.push(said.to, Control::Closed(said.closed)),
-            None if self.unknown_flows.everybody.is_time(self.now, self.peers.count()) => self.announce(false),
+        match self.discovery.unknown_flows.farewell(flow, nonce) {
+            Some(said) => self.sending.control.push(said.to, Control::Closed(said.closed)),
+            None if self.discovery.unknown_flows.everybody.is_time(self.now, self.discovery.peers.count()) => {
+                self.announce(false)
+            }
             None => return,
         }
-        self.unknown_flows.next = self.now + PAUSE;
+        self.discovery.unknown_flows.next = self.now + PAUSE;
         self.counters.unknown_flows_answered += 1;
     }
 
@@ -130,7 +132,7 @@ impl<B: Buffer> Core<B> {
         let record = self.flows.by_flow(header.flow).ok_or(Reason::NoFlow)?;
         record.check(message.framing, &header)?;
         // Any frame of the peer shows that it is alive.
-        record.touch(&mut self.touched);
+        record.touch(&mut self.deferred.touched);
         let seq = expand(header.seq, message.framing.seq_bits(), record.receive[class].near());
         let verdict = record.receive[class].verdict(seq);
         if verdict != Verdict::Next && !record.takes(verdict, header.kind, &self.endpoints) {
@@ -142,8 +144,8 @@ impl<B: Buffer> Core<B> {
             self.turn_away(id, class, seq, message.piggyback);
             return Ok(());
         }
-        if record.accept(class, seq, verdict, self.waits.ack_every, &mut self.gaps) {
-            record.queue_ack(&mut self.acks_due);
+        if record.accept(class, seq, verdict, self.time.waits.ack_every, &mut self.receiving.gaps) {
+            record.queue_ack(&mut self.sending.acks_due);
         }
         if let Some(told) = message.piggyback {
             record.put_told(told);
@@ -171,12 +173,12 @@ impl<B: Buffer> Core<B> {
         let Some(record) = self.flows.by_flow(flow) else { return };
         if verdict == Verdict::Ahead {
             // The reorder buffer is full. With a reject the sender need not wait for a time-out.
-            self.bounces.turn_away(record, class, seq, &mut self.counters);
+            self.sending.bounces.turn_away(record, class, seq, &mut self.counters);
         } else {
             self.counters.not_new(verdict);
-            record.not_new(verdict, class, seq, &mut self.gaps);
+            record.not_new(verdict, class, seq, &mut self.receiving.gaps);
         }
-        record.queue_ack(&mut self.acks_due);
+        record.queue_ack(&mut self.sending.acks_due);
     }
 
     /// An acknowledgement in a frame of its own.

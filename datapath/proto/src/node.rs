@@ -45,11 +45,24 @@ const ANSWERS: Rate = Rate::new(Duration::from_micros(200), 1024);
 #[derive(Debug)]
 pub struct Core<B> {
     pub(crate) config: Config,
-    pub(crate) waits: Waits,
     /// When the last input or output was.
     pub(crate) now: Time,
+    pub(crate) random: Random,
+    pub(crate) counters: Counters,
     pub(crate) flows: Flows,
     pub(crate) slots: Slots<B>,
+    pub(crate) endpoints: Endpoints<B>,
+    pub(crate) sending: Sending<B>,
+    pub(crate) receiving: Receiving,
+    pub(crate) discovery: Discovery,
+    pub(crate) time: Times,
+    pub(crate) deferred: Deferred,
+    pub(crate) outputs: Outputs,
+}
+
+/// Frames to send: see `transmit.rs`.
+#[derive(Debug)]
+pub(crate) struct Sending<B> {
     /// Messages to send now, from any flow.
     pub(crate) ready: VecDeque<Link>,
     /// Flows with an acknowledgement to send now.
@@ -58,10 +71,27 @@ pub struct Core<B> {
     pub(crate) bounces: Bounces,
     /// Of flows that end, and quiet ones.
     pub(crate) later: VecDeque<Later>,
+    pub(crate) control: ControlQueue<B>,
+}
+
+/// Room for what arrives, and who may use it.
+#[derive(Debug)]
+pub(crate) struct Receiving {
     /// The transport was told that there is no room.
     pub(crate) full: bool,
-    pub(crate) control: ControlQueue<B>,
-    pub(crate) endpoints: Endpoints<B>,
+    pub(crate) gaps: Gaps,
+    pub(crate) budget: Budget,
+    /// The peer of the flow that was set up last.
+    pub(crate) newest: Option<Name>,
+    /// What of the budget each sender may have.
+    pub(crate) shares: PerClass<Share>,
+    /// Requests delivered and not yet answered: a slot is set aside for each.
+    pub(crate) replies_owed: usize,
+}
+
+/// Which nodes are there, and what their claims are worth.
+#[derive(Debug)]
+pub(crate) struct Discovery {
     pub(crate) peers: Peers,
     pub(crate) claims: Claims,
     /// Who says last that it is this node, and since when.
@@ -75,27 +105,82 @@ pub struct Core<B> {
     pub(crate) overheard: bool,
     /// Beacons in answer to beacons.
     pub(crate) answers: Rate,
-    pub(crate) gaps: Gaps,
+}
+
+/// What is due when.
+#[derive(Debug)]
+pub(crate) struct Times {
+    pub(crate) waits: Waits,
     pub(crate) timers: Timers,
     pub(crate) beacon_armed: Armed,
     pub(crate) vigil: Vigil,
-    pub(crate) budget: Budget,
-    /// The peer of the flow that was set up last.
-    pub(crate) newest: Option<Name>,
-    /// What of it each sender may have.
-    pub(crate) shares: PerClass<Share>,
-    pub(crate) events: VecDeque<Event>,
-    pub(crate) commands: VecDeque<Command>,
-    pub(crate) counters: Counters,
+}
+
+/// Work for [`Core::settle`], when the outputs are on their way.
+#[derive(Debug)]
+pub(crate) struct Deferred {
     /// Messages that left since they were last settled.
     pub(crate) left: Vec<Link>,
     /// Flows to settle.
     pub(crate) touched: Vec<Flow>,
     /// Acknowledgements in frames of their own, to settle.
     pub(crate) acks_in: VecDeque<(Flow, Acks)>,
-    /// Requests delivered and not yet answered: a slot is set aside for each.
-    pub(crate) replies_owed: usize,
-    pub(crate) random: Random,
+}
+
+/// What is neither a frame nor a message.
+#[derive(Debug)]
+pub(crate) struct Outputs {
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) commands: VecDeque<Command>,
+}
+
+impl<B> Sending<B> {
+    fn new(frames: usize) -> Self {
+        Sending {
+            ready: VecDeque::with_capacity(frames),
+            acks_due: VecDeque::with_capacity(64),
+            bounces: Bounces::new(),
+            later: VecDeque::new(),
+            control: ControlQueue::new(),
+        }
+    }
+}
+
+impl Receiving {
+    fn new(config: &Config) -> Self {
+        let budget = Budget::new(room_for_requests(config.receive_frames));
+        let shares = PerClass([0, 1].map(|_| Share::new(config.window)));
+        Receiving { full: false, gaps: Gaps::new(), budget, newest: None, shares, replies_owed: 0 }
+    }
+}
+
+impl Discovery {
+    fn new() -> Self {
+        Discovery {
+            peers: Peers::default(),
+            claims: Claims::default(),
+            namesake: None,
+            contest: None,
+            unknown_flows: UnknownFlows::default(),
+            probes: Sparing::default(),
+            overheard: false,
+            answers: ANSWERS,
+        }
+    }
+}
+
+impl Times {
+    fn new(config: &Config) -> Self {
+        let (beacon_armed, vigil) = (Armed::default(), Vigil::default());
+        Times { waits: Waits::new(config), timers: Timers::new(256), beacon_armed, vigil }
+    }
+}
+
+impl Deferred {
+    fn new(frames: usize) -> Self {
+        let (left, touched) = (Vec::with_capacity(frames), Vec::with_capacity(64));
+        Deferred { left, touched, acks_in: VecDeque::with_capacity(64) }
+    }
 }
 
 /// The first flow id that a run gives out: one higher for each 65 µs that it starts later than the run before. So a
@@ -112,38 +197,16 @@ impl<B: Buffer> Core<B> {
         Core {
             flows: Flows::new(if planted::is(Bug::OtherIncarnation) { 0 } else { first_flow(&config) }),
             slots: Slots::new(config.send_frames),
-            ready: VecDeque::with_capacity(config.send_frames),
-            acks_due: VecDeque::with_capacity(64),
-            bounces: Bounces::new(),
-            later: VecDeque::new(),
-            full: false,
-            control: ControlQueue::new(),
             endpoints: Endpoints::new(config.receive_frames),
-            peers: Peers::default(),
-            claims: Claims::default(),
-            namesake: None,
-            contest: None,
-            unknown_flows: UnknownFlows::default(),
-            probes: Sparing::default(),
-            overheard: false,
-            answers: ANSWERS,
-            gaps: Gaps::new(),
-            timers: Timers::new(256),
-            beacon_armed: Armed::default(),
-            vigil: Vigil::default(),
-            budget: Budget::new(room_for_requests(config.receive_frames)),
-            newest: None,
-            shares: PerClass([0, 1].map(|_| Share::new(config.window))),
-            events: VecDeque::with_capacity(16),
-            commands: VecDeque::with_capacity(16),
+            sending: Sending::new(config.send_frames),
+            receiving: Receiving::new(&config),
+            discovery: Discovery::new(),
+            time: Times::new(&config),
+            deferred: Deferred::new(config.send_frames),
+            outputs: Outputs { events: VecDeque::with_capacity(16), commands: VecDeque::with_capacity(16) },
             counters: Counters::default(),
-            left: Vec::with_capacity(config.send_frames),
-            touched: Vec::with_capacity(64),
-            acks_in: VecDeque::with_capacity(64),
-            replies_owed: 0,
             random: Random(config.seed),
             now,
-            waits: Waits::new(&config),
             config,
         }
         .start()
@@ -152,9 +215,9 @@ impl<B: Buffer> Core<B> {
     fn start(mut self) -> Self {
         self.announce(true);
         let beacon = self.now + self.config.beacon;
-        self.timers.arm(&mut self.beacon_armed, Wait::Beacon, 0, beacon);
+        self.time.timers.arm(&mut self.time.beacon_armed, Wait::Beacon, 0, beacon);
         let question = self.now + self.config.quiet_round();
-        self.timers.arm(&mut self.vigil.armed, Wait::Quiet, 0, question);
+        self.time.timers.arm(&mut self.time.vigil.armed, Wait::Quiet, 0, question);
         self
     }
 
@@ -185,7 +248,7 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: the known nodes.
     pub fn peers(&self) -> impl Iterator<Item = &Peer> {
-        self.peers.iter()
+        self.discovery.peers.iter()
     }
 
     /// Getter: the counters.
@@ -211,13 +274,13 @@ impl<B: Buffer> Core<B> {
     /// Getter: every frame that the core holds, including those that a NIC shares.
     pub fn frames(&self, each: &mut dyn FnMut(&B)) {
         self.slots.frames().for_each(&mut *each);
-        self.control.frames().for_each(&mut *each);
+        self.sending.control.frames().for_each(&mut *each);
         self.endpoints.frames().for_each(each);
     }
 
     /// Getter: the credits granted, all flows together. So many messages may be in flight to this node.
     pub fn granted(&self) -> usize {
-        self.budget.granted()
+        self.receiving.budget.granted()
     }
 
     /// Getter: the credits that the peer of a flow holds for a class. They are those that it may still use, and those
@@ -229,23 +292,23 @@ impl<B: Buffer> Core<B> {
     /// Getter: the latest time for the next call of [`Core::on_timeout`].
     #[inline]
     pub fn sleep_until(&self) -> Time {
-        self.timers.next()
+        self.time.timers.next()
     }
 
     /// Getter: whether [`Core::poll_event`] has an event.
     #[inline]
     pub fn has_events(&self) -> bool {
-        !self.events.is_empty()
+        !self.outputs.events.is_empty()
     }
 
     /// Getter: whether [`Core::transmit`] may have anything.
     #[inline]
     pub fn has_output(&self) -> bool {
-        !(self.ready.is_empty()
-            && self.acks_due.is_empty()
-            && self.bounces.is_empty()
-            && self.control.is_empty()
-            && self.later.is_empty())
+        !(self.sending.ready.is_empty()
+            && self.sending.acks_due.is_empty()
+            && self.sending.bounces.is_empty()
+            && self.sending.control.is_empty()
+            && self.sending.later.is_empty())
     }
 
     /// Getter: the core's current time: the last one passed in.
@@ -257,20 +320,20 @@ impl<B: Buffer> Core<B> {
     /// Getter: whether [`Core::poll_command`] has a command.
     #[inline]
     pub fn has_commands(&self) -> bool {
-        !self.commands.is_empty()
+        !self.outputs.commands.is_empty()
     }
 
     /// Output: the next event for the user.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        self.outputs.events.pop_front()
     }
 
     /// Output: the next command for the transport. Pass commands on before sending frames. A frame may tell a peer a
     /// new flow id, and steering must let the peer's answer in.
     #[inline]
     pub fn poll_command(&mut self) -> Option<Command> {
-        self.commands.pop_front()
+        self.outputs.commands.pop_front()
     }
 }
 

@@ -72,7 +72,7 @@ impl Probing {
 impl<B: Buffer> Core<B> {
     /// How to send to a peer. `None` while that is being probed; this call starts the probe.
     pub(crate) fn path_to(&mut self, now: Time, at: usize) -> Option<Known> {
-        match self.peers.get(at)?.path {
+        match self.discovery.peers.get(at)?.path {
             Path::Known(known) => return Some(self.on_a_cable(at, known)),
             Path::Probing(_) => return None,
             Path::Unknown => match self.config.framing {
@@ -81,7 +81,7 @@ impl<B: Buffer> Core<B> {
             },
         }
         // With nothing to probe, the answer is there at once.
-        if let Path::Known(known) = self.peers.get(at)?.path { Some(known) } else { None }
+        if let Path::Known(known) = self.discovery.peers.get(at)?.path { Some(known) } else { None }
     }
 
     /// The path as found, but `split` instead of `bare` once a third node can send. Without a nonce, a forged or late
@@ -91,20 +91,20 @@ impl<B: Buffer> Core<B> {
             return known;
         }
         let shared = Known { framing: Framing::Split, why: FramingWhy::Shared, ..known };
-        self.peers.get(at).into_iter().for_each(|record| record.path = Path::Known(shared));
+        self.discovery.peers.get(at).into_iter().for_each(|record| record.path = Path::Known(shared));
         shared
     }
 
     /// Whether a third node is present: it sent a beacon, or answered a probe meant for the peer.
     fn is_shared_with(&mut self, at: usize) -> bool {
-        let Some(peer) = self.peers.get(at).map(|record| record.peer.address) else { return false };
+        let Some(peer) = self.discovery.peers.get(at).map(|record| record.peer.address) else { return false };
         let known = [peer, self.config.address];
-        self.overheard || self.peers.iter().any(|other| !known.contains(&other.address))
+        self.discovery.overheard || self.discovery.peers.iter().any(|other| !known.contains(&other.address))
     }
 
     /// The peer is alive, but some frames do not reach it. The next flow to it probes the path again.
     pub(crate) fn forget_path(&mut self, node: NodeId) {
-        let record = self.peers.by_node(node).and_then(|at| self.peers.get(at));
+        let record = self.discovery.peers.by_node(node).and_then(|at| self.discovery.peers.get(at));
         if let Some(record) = record.filter(|record| matches!(record.path, Path::Known(_))) {
             record.path = Path::Unknown;
         }
@@ -113,13 +113,13 @@ impl<B: Buffer> Core<B> {
     /// Ask a question. One about a switch is asked only after the switch had time to learn.
     fn question(&mut self, now: Time, at: usize, probing: Probing) {
         let id = self.random.next() as u32;
-        self.peers.probe(at, id);
-        let Some(record) = self.peers.get(at) else { return };
+        self.discovery.peers.probe(at, id);
+        let Some(record) = self.discovery.peers.get(at) else { return };
         let is_of_a_switch = probing.question == Step::Learned;
         record.path = Path::Probing(Probing { id, since: now, ..probing });
         record.armed.disarm();
         if is_of_a_switch {
-            self.timers.arm(&mut record.armed, Wait::Probe, at as u16, now + LEARNING);
+            self.time.timers.arm(&mut record.armed, Wait::Probe, at as u16, now + LEARNING);
         } else {
             self.probe(now, at);
         }
@@ -129,7 +129,7 @@ impl<B: Buffer> Core<B> {
     fn probe(&mut self, now: Time, at: usize) {
         let longest = self.longest_to(at);
         let (node, forged) = (self.config.node, split_source(Flow::NODE, self.config.address));
-        let Some(record) = self.peers.get(at) else { return };
+        let Some(record) = self.discovery.peers.get(at) else { return };
         let Path::Probing(probing) = &mut record.path else { return };
         probing.length = probing.length.min(longest);
         if probing.is_no(now, longest) {
@@ -145,20 +145,25 @@ impl<B: Buffer> Core<B> {
         let next = now + probing.interval();
         let peer = record.peer.address;
         if probing.unanswered.is_multiple_of(SUSPICIOUS) {
-            self.commands.push_back(Command::ReportLoss(peer));
+            self.outputs.commands.push_back(Command::ReportLoss(peer));
         }
-        self.timers.arm(&mut record.armed, Wait::Probe, at as u16, next);
+        self.time.timers.arm(&mut record.armed, Wait::Probe, at as u16, next);
         let (to, framing) = match question {
             Step::Forged => (peer, Framing::Split),
             Step::Learned => (forged, Framing::Plain),
             Step::True | Step::Long => (peer, Framing::Plain),
         };
-        self.control.push_padded(to, framing, Control::Probe(Probe { id, node, step: question }), length as usize);
-        self.control.push(peer, Control::Probe(Probe { id, node, step: Step::True }));
+        self.sending.control.push_padded(
+            to,
+            framing,
+            Control::Probe(Probe { id, node, step: question }),
+            length as usize,
+        );
+        self.sending.control.push(peer, Control::Probe(Probe { id, node, step: Step::True }));
     }
 
     pub(crate) fn probe_timeout(&mut self, now: Time, at: Time, owner: u16) {
-        let fired = self.peers.get(owner as usize).is_some_and(|record| record.armed.fired(at));
+        let fired = self.discovery.peers.get(owner as usize).is_some_and(|record| record.armed.fired(at));
         if fired {
             self.probe(now, owner as usize);
         }
@@ -167,15 +172,15 @@ impl<B: Buffer> Core<B> {
     /// A peer's probe arrived: answer it. If the sender is unknown, one of the two missed the other's beacon. So ask
     /// all nodes, at a limited rate, because the probe may be forged.
     pub(crate) fn on_probe(&mut self, probe: &Probe) {
-        let Some(at) = self.peers.by_node(probe.node) else {
-            if self.probes.is_time(self.now, self.peers.count()) {
+        let Some(at) = self.discovery.peers.by_node(probe.node) else {
+            if self.discovery.probes.is_time(self.now, self.discovery.peers.count()) {
                 self.announce(true);
             }
             return;
         };
-        if let Some(record) = self.peers.get(at) {
+        if let Some(record) = self.discovery.peers.get(at) {
             let to = record.peer.address;
-            self.control.push(to, Control::ProbeSeen(ProbeSeen { id: probe.id, step: probe.step }));
+            self.sending.control.push(to, Control::ProbeSeen(ProbeSeen { id: probe.id, step: probe.step }));
         }
     }
 
@@ -185,11 +190,11 @@ impl<B: Buffer> Core<B> {
         if self.claimant_answers(now, source, seen) {
             return;
         }
-        let Some(at) = self.peers.by_probe(seen.id) else { return };
-        let Some(record) = self.peers.get(at) else { return };
+        let Some(at) = self.discovery.peers.by_probe(seen.id) else { return };
+        let Some(record) = self.discovery.peers.get(at) else { return };
         if record.peer.address != source {
             // This probe went to a forged address, so any host on the segment may have received it.
-            self.overheard |= seen.step == Step::Learned;
+            self.discovery.overheard |= seen.step == Step::Learned;
             return;
         }
         record.mute = false;
@@ -205,7 +210,7 @@ impl<B: Buffer> Core<B> {
 
     /// A question is answered.
     fn conclude(&mut self, now: Time, at: usize, yes: bool) {
-        let Some(Path::Probing(probing)) = self.peers.get(at).map(|record| record.path) else { return };
+        let Some(Path::Probing(probing)) = self.discovery.peers.get(at).map(|record| record.path) else { return };
         match (probing.question, yes) {
             (Step::Forged, true) if self.config.hears_all => self.question(now, at, Probing::new(Step::Learned)),
             (Step::Forged, true) => self.probe_length(now, at, (Framing::Split, FramingWhy::Shared)),
@@ -234,7 +239,7 @@ impl<B: Buffer> Core<B> {
         // If the peer's own limit is smaller, its offer says so.
         let is_full = probing.length == self.longest_to(at);
         let max_frame = if is_full { self.config.max_frame as u32 } else { probing.length };
-        let Some(record) = self.peers.get(at) else { return };
+        let Some(record) = self.discovery.peers.get(at) else { return };
         record.path = Path::Known(Known { framing, why, max_frame });
         let name = record.peer.name;
         let now = self.now;
@@ -243,13 +248,13 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: the peers that frames of full length do not reach, and the longest frame that does.
     pub fn shortened(&self) -> impl Iterator<Item = (&Peer, usize)> {
-        let all = self.peers.known().map(|(peer, known)| (peer, known.max_frame as usize));
+        let all = self.discovery.peers.known().map(|(peer, known)| (peer, known.max_frame as usize));
         all.filter(|(_, most)| *most < self.config.max_frame)
     }
 
     /// The longest frame that both sides support.
     fn longest_to(&mut self, at: usize) -> u32 {
         let longest = self.config.max_frame as u32;
-        self.peers.get(at).map_or(longest, |record| longest.min(record.max_frame))
+        self.discovery.peers.get(at).map_or(longest, |record| longest.min(record.max_frame))
     }
 }

@@ -18,24 +18,24 @@ impl<B: Buffer> Core<B> {
     /// No room for a message that came alone. Its piggybacked acknowledgement counts.
     #[cold]
     pub(crate) fn turn_away(&mut self, id: FlowId, class: Class, seq: Seq, told: Option<Piggyback>) {
-        self.gaps.lost(1);
+        self.receiving.gaps.lost(1);
         self.set_full(true);
         let Some(record) = self.flows.get_mut(id) else { return };
         if let Some(told) = told {
             record.put_told(told);
         }
-        self.bounces.turn_away(record, class, seq, &mut self.counters);
+        self.sending.bounces.turn_away(record, class, seq, &mut self.counters);
         if record.ack_forced {
-            record.queue_ack(&mut self.acks_due);
+            record.queue_ack(&mut self.sending.acks_due);
         }
     }
 
     /// Tell the transport whether there is room. A transport that can reject requests by itself does so until half of
     /// the room is free again.
     pub(crate) fn set_full(&mut self, is_full: bool) {
-        if self.full != is_full {
-            self.full = is_full;
-            self.commands.push_back(Command::RxFull(is_full));
+        if self.receiving.full != is_full {
+            self.receiving.full = is_full;
+            self.outputs.commands.push_back(Command::RxFull(is_full));
         }
     }
 
@@ -52,7 +52,7 @@ impl<B: Buffer> Core<B> {
         let Some(route) = self.flows.get(id).map(|record| record.route) else { return };
         let wire = Link { to: route.to, from: self.config.address, ethertype: self.config.ethertype };
         let template = Back::new(route.framing, &wire, route.flow, route.nonce);
-        self.commands.push_back(Command::RejectTemplate(id.flow, template));
+        self.outputs.commands.push_back(Command::RejectTemplate(id.flow, template));
     }
 
     /// From below: a new path leads to this address. Give the transport the reject templates of its flows again.
@@ -66,14 +66,14 @@ impl<B: Buffer> Core<B> {
     /// The next reject. Requests that were accepted meanwhile, or whose flow ended, need none.
     #[cold]
     pub(crate) fn transmit_reject(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
-        while let Some((id, seq)) = self.bounces.0.pop_front() {
+        while let Some((id, seq)) = self.sending.bounces.0.pop_front() {
             let Some(record) = self.flows.get(id).filter(|record| record.phase == Phase::Open) else { continue };
             if record.receive[Class::Request].verdict(seq) == Verdict::Duplicate {
                 continue;
             }
             let Some(frame) = fresh() else {
                 self.counters.no_frame += 1;
-                self.bounces.0.push_front((id, seq));
+                self.sending.bounces.0.push_front((id, seq));
                 return None;
             };
             let route = record.route;
@@ -91,7 +91,7 @@ impl<B: Buffer> Core<B> {
     pub(crate) fn on_reject(&mut self, header: &Header, framing: Framing) -> Result<(), Reason> {
         let record = self.flows.by_flow(header.flow).ok_or(Reason::NoFlow)?;
         record.check(framing, header)?;
-        record.touch(&mut self.touched);
+        record.touch(&mut self.deferred.touched);
         let queue = &mut record.send[Class::Request];
         let seq = expand(header.seq, framing.seq_bits(), queue.near().0);
         let rejected = queue.reject(&mut self.slots, seq);
@@ -102,10 +102,10 @@ impl<B: Buffer> Core<B> {
         self.counters.rejects_received += rejected as u64;
         record.rejects.rejected();
         if !record.rejects.armed.is_armed() && !planted::is(Bug::LostReject) {
-            let pause = record.rtt.pause(&self.waits, record.rejects.backoff);
+            let pause = record.rtt.pause(&self.time.waits, record.rejects.backoff);
             // A random part keeps senders that were rejected together from coming back together.
             let pause = pause + self.random.next() % (pause / 2 + 1);
-            self.timers.arm(&mut record.rejects.armed, Wait::Reject, header.flow.id(), self.now.later(pause));
+            self.time.timers.arm(&mut record.rejects.armed, Wait::Reject, header.flow.id(), self.now.later(pause));
         }
         Ok(())
     }
@@ -119,14 +119,15 @@ impl<B: Buffer> Core<B> {
         }
         rejects.hurry = false;
         let batch = rejects.batch as u32;
-        let resent = record.send[Class::Request].resend_rejected(&mut self.slots, &mut self.ready, batch as usize);
+        let resent =
+            record.send[Class::Request].resend_rejected(&mut self.slots, &mut self.sending.ready, batch as usize);
         self.counters.rejected_resent += resent as u64;
         rejects.tried |= resent > 0;
         if resent == batch {
             // There may be more.
-            let pause = record.rtt.pause(&self.waits, rejects.backoff);
+            let pause = record.rtt.pause(&self.time.waits, rejects.backoff);
             let pause = pause + self.random.next() % (pause / 2 + 1);
-            self.timers.arm(&mut rejects.armed, Wait::Reject, record.id.flow.id(), now.later(pause));
+            self.time.timers.arm(&mut rejects.armed, Wait::Reject, record.id.flow.id(), now.later(pause));
         }
     }
 }

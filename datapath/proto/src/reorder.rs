@@ -24,17 +24,17 @@ impl<B: am_wire::Buffer> Core<B> {
             Remark::None => {}
             Remark::Repeated(class, number) => {
                 let Some(order) = &mut record.order else { return };
-                let in_vain = order.repeated(self.now, class, number, &mut record.rtt, &self.waits);
+                let in_vain = order.repeated(self.now, class, number, &mut record.rtt, &self.time.waits);
                 self.counters.spurious_retransmits += in_vain as u64;
                 if in_vain {
-                    record.tell_lost(class, 0, &mut self.acks_due);
+                    record.tell_lost(class, 0, &mut self.sending.acks_due);
                 }
             }
             Remark::Lost(class, count) | Remark::Late(class, count) => {
-                let lost = record.order(&mut self.gaps).peer[class.index()].told(count);
-                self.gaps.lost(lost);
+                let lost = record.order(&mut self.receiving.gaps).peer[class.index()].told(count);
+                self.receiving.gaps.lost(lost);
                 if matches!(remark, Remark::Late(..)) {
-                    self.shares[class].undo();
+                    self.receiving.shares[class].undo();
                 }
             }
         }
@@ -50,7 +50,7 @@ impl<B: am_wire::Buffer> Core<B> {
             }
         }
         if let Some(record) = self.flows.by_flow(flow) {
-            record.hurry(now, &mut self.timers, &self.waits);
+            record.hurry(now, &mut self.time.timers, &self.time.waits);
         }
     }
 
@@ -62,17 +62,18 @@ impl<B: am_wire::Buffer> Core<B> {
             record.rtt.backoff = 0;
             record.rejects.accepted();
         }
-        _ = record.order(&mut self.gaps);
+        _ = record.order(&mut self.receiving.gaps);
         if let Some(order) = &mut record.order {
             order.came_late(late.map_or(0, |sent_at| now.since(sent_at)));
-            order.shrink(now, &record.rtt, &self.waits);
+            order.shrink(now, &record.rtt, &self.time.waits);
         }
         let last = ack.accepted.plus(u64::BITS - ack.sack.leading_zeros());
-        let (lost, next) = record.resend_lost(now, class, last, &mut self.slots, &mut self.ready, &self.waits);
+        let (lost, next) =
+            record.resend_lost(now, class, last, &mut self.slots, &mut self.sending.ready, &self.time.waits);
         self.counters.fast_retransmits += lost as u64;
         if record.tolerance() > 0 {
-            self.timers.arm(&mut record.resend_armed, Wait::Resend, flow.id(), next);
-            record.tell_lost(class, lost, &mut self.acks_due);
+            self.time.timers.arm(&mut record.resend_armed, Wait::Resend, flow.id(), next);
+            record.tell_lost(class, lost, &mut self.sending.acks_due);
         }
     }
 
@@ -83,9 +84,10 @@ impl<B: am_wire::Buffer> Core<B> {
         let Some(record) = self.flows.by_flow(flow) else { return next };
         for class in Class::ALL {
             let Some(last) = record.send[class].last_selected(&self.slots) else { continue };
-            let (lost, due) = record.resend_lost(now, class, last, &mut self.slots, &mut self.ready, &self.waits);
+            let (lost, due) =
+                record.resend_lost(now, class, last, &mut self.slots, &mut self.sending.ready, &self.time.waits);
             self.counters.fast_retransmits += lost as u64;
-            record.tell_lost(class, lost, &mut self.acks_due);
+            record.tell_lost(class, lost, &mut self.sending.acks_due);
             next = next.min(due);
         }
         next

@@ -93,7 +93,9 @@ impl<B: Buffer> Core<B> {
         write: impl FnOnce(&mut [u8]),
     ) -> Result<(), (SendError, B)> {
         let Some(record) = self.flows.get_mut(flow) else { return Err((SendError::Unknown, frame)) };
-        if let Err(error) = record.admits(class, body, &mut self.slots, &mut self.ready, self.replies_owed) {
+        if let Err(error) =
+            record.admits(class, body, &mut self.slots, &mut self.sending.ready, self.receiving.replies_owed)
+        {
             return Err((error, frame));
         }
         let framing = record.route.framing;
@@ -109,7 +111,7 @@ impl<B: Buffer> Core<B> {
         (slot.handler, slot.words, slot.body, slot.sent, slot.found) = (handler, words, body as u32, 0, 0);
         let queue = &mut record.send[class];
         queue.push(&mut self.slots, link);
-        queue.give_out(&mut self.slots, &mut self.ready);
+        queue.give_out(&mut self.slots, &mut self.sending.ready);
         self.count_sent(class);
         Ok(())
     }
@@ -120,7 +122,7 @@ impl<B: Buffer> Core<B> {
             Class::Request => self.counters.requests_sent += 1,
             Class::Reply => {
                 self.counters.replies_sent += 1;
-                self.replies_owed = self.replies_owed.saturating_sub(1);
+                self.receiving.replies_owed = self.receiving.replies_owed.saturating_sub(1);
             }
         }
     }
@@ -128,7 +130,7 @@ impl<B: Buffer> Core<B> {
     /// From above: give up the right to reply to a request of this flow.
     #[inline]
     pub fn forgo(&mut self, _flow: FlowId) {
-        self.replies_owed = self.replies_owed.saturating_sub(1);
+        self.receiving.replies_owed = self.receiving.replies_owed.saturating_sub(1);
     }
 
     /// From above: a delivered message has been handled. Its credit goes back to the sender: with the next frame, or at
@@ -138,12 +140,12 @@ impl<B: Buffer> Core<B> {
         let Some(record) = self.flows.get_mut(flow).filter(|record| record.phase == Phase::Open) else { return };
         let queue = &mut record.receive[class];
         if !queue.release() {
-            self.budget.give_back(1);
+            self.receiving.budget.give_back(1);
         }
         if queue.is_urgent() {
-            record.queue_ack(&mut self.acks_due);
+            record.queue_ack(&mut self.sending.acks_due);
         }
-        record.touch(&mut self.touched);
+        record.touch(&mut self.deferred.touched);
     }
 
     /// Output: the next message for an endpoint, replies first. Requests wait until a slot can be set aside for their
@@ -162,11 +164,11 @@ impl<B: Buffer> Core<B> {
     /// Output: the next request for an endpoint. `None` also if no slot can be set aside for its reply.
     #[inline]
     pub fn poll_request(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
-        if self.slots.free() <= self.replies_owed {
+        if self.slots.free() <= self.receiving.replies_owed {
             return None;
         }
         let request = self.endpoints.pop(endpoint, Class::Request)?;
-        self.replies_owed += 1;
+        self.receiving.replies_owed += 1;
         Some(request)
     }
 
@@ -189,12 +191,12 @@ impl<B: Buffer> Core<B> {
     /// Getter: delivered requests whose right to reply is neither used nor given up.
     #[inline]
     pub fn replies_owed(&self) -> usize {
-        self.replies_owed
+        self.receiving.replies_owed
     }
 
     /// Getter: how many more requests could be sent, if credit allows.
     pub fn room(&self) -> usize {
-        self.slots.free().saturating_sub(self.replies_owed)
+        self.slots.free().saturating_sub(self.receiving.replies_owed)
     }
 
     /// Getter: how many messages of a flow and class are held for an earlier one.

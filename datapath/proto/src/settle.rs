@@ -12,7 +12,7 @@ use am_wire::{Acks, Buffer, Class, Flow, Piggyback, Seq, expand};
 use crate::credits::Budget;
 use crate::flow::{FlowRecord, PerClass, Phase, Silence};
 use crate::gaps::Gaps;
-use crate::node::Core;
+use crate::node::{Core, Deferred, Receiving, Sending, Times};
 use crate::order::Order;
 use crate::output::Command;
 use crate::send_queue::Closed;
@@ -28,16 +28,16 @@ impl<B: Buffer> Core<B> {
     pub fn settle(&mut self, now: Time) {
         // Everything recorded since then happened after this time.
         let noted = mem::replace(&mut self.now, now);
-        if !self.left.is_empty() {
+        if !self.deferred.left.is_empty() {
             self.stamp(now);
         }
-        if !self.touched.is_empty() {
+        if !self.deferred.touched.is_empty() {
             self.look_at_touched(noted, now);
         }
-        if !self.acks_in.is_empty() {
+        if !self.deferred.acks_in.is_empty() {
             self.look_at_acks(now);
         }
-        if self.full {
+        if self.receiving.full {
             self.look_at_room();
         }
     }
@@ -45,19 +45,19 @@ impl<B: Buffer> Core<B> {
     /// Getter: whether acknowledgements in frames of their own wait to be processed.
     #[inline]
     pub fn has_acks(&self) -> bool {
-        !self.acks_in.is_empty()
+        !self.deferred.acks_in.is_empty()
     }
 
     /// Getter: whether flows wait to be processed, because messages arrived or were released, or whether there may be
     /// room again. Then call [`Core::settle`].
     #[inline]
     pub fn has_touched(&self) -> bool {
-        !self.touched.is_empty() || self.full
+        !self.deferred.touched.is_empty() || self.receiving.full
     }
 
     /// Messages left: start their retransmission time-outs.
     fn stamp(&mut self, now: Time) {
-        let Core { left, slots, flows, timers, waits, .. } = self;
+        let Core { deferred: Deferred { left, .. }, slots, flows, time: Times { timers, waits, .. }, .. } = self;
         // Messages that leave together are mostly of one flow: process it once.
         let mut seen = Flow::NODE;
         for link in left.drain(..) {
@@ -81,7 +81,10 @@ impl<B: Buffer> Core<B> {
 
     /// Process the flows on which messages arrived or were released.
     fn look_at_touched(&mut self, noted: Time, now: Time) {
-        let Core { touched, flows, slots, ready, timers, waits, shares, budget, gaps, acks_due, .. } = self;
+        let Core { deferred: Deferred { touched, .. }, flows, slots, .. } = self;
+        let Times { timers, waits, .. } = &mut self.time;
+        let Sending { ready, acks_due, .. } = &mut self.sending;
+        let Receiving { shares, budget, gaps, .. } = &mut self.receiving;
         for flow in touched.drain(..) {
             let Some(record) = flows.by_flow(flow) else { continue };
             record.touched = false;
@@ -100,20 +103,20 @@ impl<B: Buffer> Core<B> {
             }
         }
         if budget.take_risen() {
-            self.commands.push_back(Command::RxCredit(self.budget.promised()));
+            self.outputs.commands.push_back(Command::RxCredit(self.receiving.budget.promised()));
         }
     }
 
     fn look_at_acks(&mut self, now: Time) {
-        while let Some((flow, acks)) = self.acks_in.pop_front() {
+        while let Some((flow, acks)) = self.deferred.acks_in.pop_front() {
             let Some(record) = self.flows.by_flow(flow) else { continue };
             record.silence = Silence::from(now);
             for class in Class::ALL {
                 let ack = acks.classes[class.index()];
-                record.on_told(class, ack.accepted, ack.limit, &mut self.slots, &mut self.ready);
+                record.on_told(class, ack.accepted, ack.limit, &mut self.slots, &mut self.sending.ready);
                 record.take_sample(now);
             }
-            record.hurry(now, &mut self.timers, &self.waits);
+            record.hurry(now, &mut self.time.timers, &self.time.waits);
             if acks.classes.iter().any(|ack| ack.sack != 0) {
                 self.look_at_selected(now, flow, &acks);
             }
@@ -124,7 +127,7 @@ impl<B: Buffer> Core<B> {
     #[inline]
     pub(crate) fn put_acks(&mut self, flow: Flow, acks: Acks) {
         self.counters.acks_received += 1;
-        self.acks_in.push_back((flow, acks));
+        self.deferred.acks_in.push_back((flow, acks));
     }
 }
 

@@ -96,17 +96,21 @@ impl<B: Buffer> Core<B> {
     fn insert(&mut self, flow: Flow, endpoint: EndpointId, remote: Remote, setup: Setup) -> FlowId {
         let id = FlowId { flow, nonce: self.random.next() as u16 };
         let first = [0, 1].map(|_| Seq(self.config.first_number.unwrap_or(self.random.next() as u32)));
-        let is_first = self.newest != Some(remote.node_name);
+        let is_first = self.receiving.newest != Some(remote.node_name);
         if is_first {
-            self.newest = Some(remote.node_name);
-            self.budget.come();
+            self.receiving.newest = Some(remote.node_name);
+            self.receiving.budget.come();
         }
-        let credits =
-            self.shares.0.each_ref().map(|share| self.budget.grant(self.config.window, share.each_of_present()));
+        let credits = self
+            .receiving
+            .shares
+            .0
+            .each_ref()
+            .map(|share| self.receiving.budget.grant(self.config.window, share.each_of_present()));
         let mut record = FlowRecord::new(id, endpoint, remote, setup, first, [Seq(0); 2], credits);
         record.is_first = is_first;
         self.flows.insert(record);
-        self.commands.push_back(Command::Steer(flow, true));
+        self.outputs.commands.push_back(Command::Steer(flow, true));
         id
     }
 
@@ -139,11 +143,11 @@ impl<B: Buffer> Core<B> {
             return self.end(id, ReturnReason::Unreachable, None);
         }
         let next = record.setup.next(now);
-        self.timers.arm(&mut record.resend_armed, Wait::Setup, flow.id(), next);
+        self.time.timers.arm(&mut record.resend_armed, Wait::Setup, flow.id(), next);
         let (name, is_unanswered) = (record.remote.node_name, record.setup.tries > ELSEWHERE);
-        match self.peers.by_name(name) {
+        match self.discovery.peers.by_name(name) {
             None => self.announce(true),
-            Some(peer) => match self.peers.unheard(peer) {
+            Some(peer) => match self.discovery.peers.unheard(peer) {
                 Some(address) => self.introduce(address, true),
                 None => {
                     self.ask(now, flow, peer);
@@ -160,20 +164,20 @@ impl<B: Buffer> Core<B> {
     #[cold]
     fn unanswered(&mut self, flow: Flow, peer: usize, name: Name) {
         self.announce(true);
-        self.peers.get(peer).into_iter().for_each(|record| record.mute = true);
-        if self.peers.by_name(name) != Some(peer) {
+        self.discovery.peers.get(peer).into_iter().for_each(|record| record.mute = true);
+        if self.discovery.peers.by_name(name) != Some(peer) {
             self.flows.by_flow(flow).into_iter().for_each(|record| record.setup.tries = 0);
         }
     }
 
     fn ask(&mut self, now: Time, flow: Flow, peer: usize) {
         let known = self.path_to(now, peer);
-        let (Some(peer), Some(record)) = (self.peers.get(peer), self.flows.by_flow(flow)) else { return };
+        let (Some(peer), Some(record)) = (self.discovery.peers.get(peer), self.flows.by_flow(flow)) else { return };
         let Some(endpoint) = self.endpoints.get(record.endpoint) else { return };
         // While the path is probed, the probes report this.
         let is_probed = matches!(peer.path, Path::Probing(_));
         if record.setup.tries > SUSPICIOUS && !is_probed {
-            self.commands.push_back(Command::ReportLoss(peer.peer.address));
+            self.outputs.commands.push_back(Command::ReportLoss(peer.peer.address));
         }
         let Some(known) = known else { return };
         record.remote.node = Some((peer.peer.node, peer.peer.incarnation));
@@ -188,13 +192,13 @@ impl<B: Buffer> Core<B> {
             is_ordered: record.setup.is_ordered,
             offer: record.offer(known.max_frame),
         };
-        self.control.push(peer.peer.address, Control::Connect(question));
+        self.sending.control.push(peer.peer.address, Control::Connect(question));
     }
 
     /// A peer asks for a flow. If the peer or the path to it is unknown, find that out first: the peer will ask again.
     pub(crate) fn on_connect(&mut self, now: Time, source: Address, question: &Connect) {
-        let known = self.peers.by_node(question.node);
-        let Some((at, peer)) = known.and_then(|at| Some((at, self.peers.get(at)?.peer))) else {
+        let known = self.discovery.peers.by_node(question.node);
+        let Some((at, peer)) = known.and_then(|at| Some((at, self.discovery.peers.get(at)?.peer))) else {
             return self.introduce(source, true);
         };
         if question.incarnation != peer.incarnation {
@@ -209,7 +213,7 @@ impl<B: Buffer> Core<B> {
         }
         match self.admit(now, at, question) {
             Ok(id) => self.accept(id, question.id),
-            Err(why) => self.control.push(source, Control::Refuse(Refuse { id: question.id, why })),
+            Err(why) => self.sending.control.push(source, Control::Refuse(Refuse { id: question.id, why })),
         }
     }
 
@@ -220,27 +224,27 @@ impl<B: Buffer> Core<B> {
             return Err(Refusal::Tag);
         }
         let path = self.path_to(now, at).ok_or(Refusal::Full)?;
-        let peer = self.peers.get(at).ok_or(Refusal::Full)?.peer;
+        let peer = self.discovery.peers.get(at).ok_or(Refusal::Full)?.peer;
         let flow = self.flows.reserve().ok_or(Refusal::Full)?;
         let remote =
             Remote { node_name: peer.name, endpoint: question.from, node: Some((question.node, question.incarnation)) };
         let (id, tag, is_ordered) = (question.id, question.tag, question.is_ordered);
         let setup = Setup { id, ours: false, is_ordered, tag, until: now, tries: 0, asked: 0 };
         let id = self.insert(flow, endpoint, remote, setup);
-        self.shares[Class::Request].expect(now);
+        self.receiving.shares[Class::Request].expect(now);
         if let Some(record) = self.flows.get_mut(id) {
             record.open(&question.offer, peer.address, &path);
         }
-        self.peers.begin(at);
+        self.discovery.peers.begin(at);
         self.set_reject_template(id);
-        self.events.push_back(Event::Accepted(endpoint, id, (peer.name, question.from)));
+        self.outputs.events.push_back(Event::Accepted(endpoint, id, (peer.name, question.from)));
         Ok(id)
     }
 
     fn accept(&mut self, id: FlowId, attempt: u32) {
         if let Some(record) = self.flows.get(id) {
             let offer = record.offer(record.route.max_frame());
-            self.control.push(record.route.to, Control::Accept(Accept { id: attempt, offer }));
+            self.sending.control.push(record.route.to, Control::Accept(Accept { id: attempt, offer }));
         }
     }
 
@@ -257,17 +261,17 @@ impl<B: Buffer> Core<B> {
         let Some(path) = self.path_to(self.now, peer) else { return };
         if let Some(record) = self.flows.get_mut(id) {
             record.open(&answer.offer, source, &path);
-            self.events.push_back(Event::Settled(record.endpoint, id));
+            self.outputs.events.push_back(Event::Settled(record.endpoint, id));
         }
-        self.peers.begin(peer);
+        self.discovery.peers.begin(peer);
         self.set_reject_template(id);
     }
 
     /// The peer of this flow has answered.
     fn heard_out(&mut self, id: FlowId) -> Option<usize> {
         let (node, _) = self.flows.get(id)?.remote.node?;
-        let peer = self.peers.by_node(node)?;
-        self.peers.get(peer)?.mute = false;
+        let peer = self.discovery.peers.by_node(node)?;
+        self.discovery.peers.get(peer)?.mute = false;
         Some(peer)
     }
 
@@ -282,17 +286,19 @@ impl<B: Buffer> Core<B> {
             is_other = (record.route.to, record.route.flow, record.route.nonce) != (source, flow, nonce);
             if record.phase == Phase::Open && !is_other {
                 record.ack_forced = true;
-                return record.queue_ack(&mut self.acks_due);
+                return record.queue_ack(&mut self.sending.acks_due);
             }
         }
         self.counters.stale_control += 1;
-        let said =
-            self.flows.by_attempt(answer.id).find_map(|ours| self.unknown_flows.to_peer(ours, source, (flow, nonce)));
+        let said = self
+            .flows
+            .by_attempt(answer.id)
+            .find_map(|ours| self.discovery.unknown_flows.to_peer(ours, source, (flow, nonce)));
         // The peer took one question, received twice, for two flows; or its answer came too late.
-        let is_unused = is_other || self.unknown_flows.is_unanswered(answer.id);
+        let is_unused = is_other || self.discovery.unknown_flows.is_unanswered(answer.id);
         let none = FinalAcks { classes: first.map(|before| FinalAck { before, sack: 0 }) };
         let closed = said.unwrap_or(Closed { flow, nonce, own: None, acks: is_unused.then_some(none) });
-        self.control.push(source, Control::Closed(closed));
+        self.sending.control.push(source, Control::Closed(closed));
     }
 
     pub(crate) fn on_refuse(&mut self, source: Address, answer: &Refuse) {
@@ -303,7 +309,7 @@ impl<B: Buffer> Core<B> {
         self.heard_out(id);
         if let Some(record) = self.flows.get_mut(id) {
             record.phase = Phase::Refused(answer.why);
-            self.events.push_back(Event::Settled(record.endpoint, id));
+            self.outputs.events.push_back(Event::Settled(record.endpoint, id));
         }
     }
 }

@@ -19,7 +19,7 @@ impl<B: Buffer> Core<B> {
     #[inline(never)]
     pub fn on_timeout(&mut self, now: Time) {
         self.settle(now);
-        while let Some((at, wait, owner)) = self.timers.pop(now) {
+        while let Some((at, wait, owner)) = self.time.timers.pop(now) {
             match wait {
                 Wait::Ack => self.ack_timeout(now, at, Flow::new(owner)),
                 Wait::Resend => self.resend_timeout(now, at, Flow::new(owner)),
@@ -39,9 +39,9 @@ impl<B: Buffer> Core<B> {
         }
         if record.ack_at <= now {
             record.ack_at = Time::NEVER;
-            return record.queue_ack(&mut self.acks_due);
+            return record.queue_ack(&mut self.sending.acks_due);
         }
-        self.timers.arm(&mut record.ack_armed, Wait::Ack, record.id.flow.id(), record.ack_at);
+        self.time.timers.arm(&mut record.ack_armed, Wait::Ack, record.id.flow.id(), record.ack_at);
     }
 
     fn resend_timeout(&mut self, now: Time, at: Time, flow: Option<Flow>) {
@@ -54,7 +54,7 @@ impl<B: Buffer> Core<B> {
             return self.ask_for_credit(now, id.flow);
         }
         let tolerance = record.tolerance();
-        let timeout = record.rtt.timeout(&self.waits).max(tolerance);
+        let timeout = record.rtt.timeout(&self.time.waits).max(tolerance);
         let Some(since) = record.waits_since(now, &self.slots) else { return };
         if Class::ALL.iter().any(|&class| record.send[class].is_stuck(&mut self.slots, now, self.config.patience)) {
             let node = record.remote.node;
@@ -65,7 +65,7 @@ impl<B: Buffer> Core<B> {
         if now < due {
             let next = if tolerance > 0 { self.resend_late(now, id.flow).min(due) } else { due };
             let Some(record) = self.flows.by_flow(id.flow) else { return };
-            return self.timers.arm(&mut record.resend_armed, Wait::Resend, id.flow.id(), next);
+            return self.time.timers.arm(&mut record.resend_armed, Wait::Resend, id.flow.id(), next);
         }
         if record.silence.is_over(now, self.config.patience) {
             return self.end(id, ReturnReason::Unreachable, None);
@@ -78,15 +78,15 @@ impl<B: Buffer> Core<B> {
         self.counters.timeouts += 1;
         for class in Class::ALL {
             let doubted = record.doubted(class);
-            if record.send[class].resend_oldest(&mut self.slots, &mut self.ready, BURST, doubted)
+            if record.send[class].resend_oldest(&mut self.slots, &mut self.sending.ready, BURST, doubted)
                 && let Some(order) = &mut record.order
             {
                 order.drop_doubt();
             }
         }
         record.rtt.backoff = record.rtt.backoff.saturating_add(1);
-        let next = now.later(record.rtt.timeout(&self.waits));
-        self.timers.arm(&mut record.resend_armed, Wait::Resend, flow.id(), next);
+        let next = now.later(record.rtt.timeout(&self.time.waits));
+        self.time.timers.arm(&mut record.resend_armed, Wait::Resend, flow.id(), next);
         if record.silence.ask() {
             let to = record.route.to;
             self.silent(to);
@@ -106,17 +106,17 @@ impl<B: Buffer> Core<B> {
             return self.end(id, ReturnReason::Unreachable, None);
         }
         record.silence.ask();
-        self.control.push(record.route.to, record.question());
-        let wait = (record.rtt.timeout(&self.waits) << record.rtt.starved.min(20)).min(self.waits.most);
+        self.sending.control.push(record.route.to, record.question());
+        let wait = (record.rtt.timeout(&self.time.waits) << record.rtt.starved.min(20)).min(self.time.waits.most);
         record.rtt.starved = record.rtt.starved.saturating_add(1);
-        self.timers.arm(&mut record.resend_armed, Wait::Resend, flow.id(), now.later(wait));
+        self.time.timers.arm(&mut record.resend_armed, Wait::Resend, flow.id(), now.later(wait));
     }
 
     /// No answer comes from this address. Tell the transport. With several transports the peer may be reachable through
     /// another, and neither side has sent a beacon there yet because that connection came up later. So send one.
     fn silent(&mut self, to: Address) {
-        self.commands.push_back(Command::ReportLoss(to));
-        if !self.control.introduces_to(to) {
+        self.outputs.commands.push_back(Command::ReportLoss(to));
+        if !self.sending.control.introduces_to(to) {
             self.introduce(to, true);
         }
     }

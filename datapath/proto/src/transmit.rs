@@ -22,19 +22,19 @@ impl<B: Buffer> Core<B> {
         fresh: &mut dyn FnMut() -> Option<B>,
         mut send: impl FnMut(Address, &B) -> bool,
     ) -> Option<bool> {
-        if !self.control.is_empty()
+        if !self.sending.control.is_empty()
             && let Some(transmit) = self.transmit_control(fresh)
         {
             return Some(self.offer(transmit, send));
         }
-        while let Some(link) = self.ready.pop_front() {
+        while let Some(link) = self.sending.ready.pop_front() {
             if self.slots.popped(link)
                 && let Some(sent) = self.transmit_message(link, fresh, &mut send)
             {
                 return Some(sent);
             }
         }
-        if self.acks_due.is_empty() && self.bounces.is_empty() && self.later.is_empty() {
+        if self.sending.acks_due.is_empty() && self.sending.bounces.is_empty() && self.sending.later.is_empty() {
             return None;
         }
         self.transmit_answer(fresh).map(|transmit| self.offer(transmit, send))
@@ -54,7 +54,7 @@ impl<B: Buffer> Core<B> {
     fn offer(&mut self, transmit: Transmit<B>, mut send: impl FnMut(Address, &B) -> bool) -> bool {
         let sent = send(transmit.to, &transmit.frame);
         if !sent {
-            self.control.refused(transmit);
+            self.sending.control.refused(transmit);
         }
         sent
     }
@@ -88,7 +88,7 @@ impl<B: Buffer> Core<B> {
             let piggyback = frame::has_room(framing, body).then(|| record.piggyback());
             self.counters.piggybacks_sent += piggyback.is_some() as u64;
             if piggyback.is_none() && slot.class == Class::Reply {
-                record.tell_soon(&mut self.acks_due);
+                record.tell_soon(&mut self.sending.acks_due);
             }
             let &mut Slot { kind, handler, words, seq, .. } = slot;
             let header = Header { kind, flow, nonce, handler, words, seq: seq.0 };
@@ -102,7 +102,7 @@ impl<B: Buffer> Core<B> {
         self.counters.retransmitted += (slot.sent > 0) as u64;
         slot.sent = slot.sent.saturating_add(1);
         slot.company = 0;
-        self.left.push(link);
+        self.deferred.left.push(link);
         Some(true)
     }
 
@@ -111,7 +111,7 @@ impl<B: Buffer> Core<B> {
     fn put_back(&mut self, link: Link) {
         let slot = &mut self.slots[link];
         slot.queued = true;
-        self.ready.push_front(link);
+        self.sending.ready.push_front(link);
         let was_written = slot.frame.as_mut().is_some_and(|frame| frame.space().is_some());
         if let Some(record) = self.flows.by_flow(slot.flow).filter(|_| was_written)
             && frame::has_room(record.route.framing, slot.body as usize)
@@ -119,14 +119,14 @@ impl<B: Buffer> Core<B> {
             // The peer received no acknowledgement. The next piggyback carries it, or a frame of its own.
             self.counters.piggybacks_sent -= 1;
             record.unacked = record.unacked.max(1);
-            record.queue_ack(&mut self.acks_due);
+            record.queue_ack(&mut self.sending.acks_due);
         }
     }
 
     /// Rejects leave before acknowledgements. An acknowledgement with a gap would make the sender take the rejected
     /// message for lost.
     fn transmit_answer(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
-        if !self.bounces.is_empty()
+        if !self.sending.bounces.is_empty()
             && let Some(transmit) = self.transmit_reject(fresh)
         {
             return Some(transmit);
@@ -136,17 +136,17 @@ impl<B: Buffer> Core<B> {
 
     #[cold]
     fn transmit_later(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
-        while let Some(later) = self.later.pop_front() {
+        while let Some(later) = self.sending.later.pop_front() {
             let next = match later {
                 Later::Close(flow) => self.next_close(flow),
-                Later::Closed(flow) => self.unknown_flows.closed(flow),
+                Later::Closed(flow) => self.discovery.unknown_flows.closed(flow),
                 Later::Question(flow) => self.next_question(flow),
             };
             let Some((to, body)) = next else { continue };
             let outgoing = Outgoing { to, framing: Framing::Plain, body, padded: 0 };
             let transmit = self.write_control(&outgoing, fresh);
             if transmit.is_none() {
-                self.later.push_front(later);
+                self.sending.later.push_front(later);
             }
             return transmit;
         }
@@ -154,7 +154,7 @@ impl<B: Buffer> Core<B> {
     }
 
     fn transmit_ack(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
-        while let Some(flow) = self.acks_due.pop_front() {
+        while let Some(flow) = self.sending.acks_due.pop_front() {
             let Some(record) = self.flows.by_flow(flow) else { continue };
             // The last acknowledgement of a closed flow travels in its Close.
             if record.phase != Phase::Open || !record.has_to_tell() {
@@ -163,7 +163,7 @@ impl<B: Buffer> Core<B> {
             }
             let Some(frame) = fresh() else {
                 self.counters.no_frame += 1;
-                self.acks_due.push_front(flow);
+                self.sending.acks_due.push_front(flow);
                 return None;
             };
             record.ack_queued = false;
@@ -177,13 +177,13 @@ impl<B: Buffer> Core<B> {
     }
 
     fn transmit_control(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
-        if let Some(refused) = self.control.take_refused() {
+        if let Some(refused) = self.sending.control.take_refused() {
             return Some(refused);
         }
-        let outgoing = self.control.pop()?;
+        let outgoing = self.sending.control.pop()?;
         let transmit = self.write_control(&outgoing, fresh);
         if transmit.is_none() {
-            self.control.unpop(outgoing);
+            self.sending.control.unpop(outgoing);
         }
         transmit
     }

@@ -50,10 +50,11 @@ impl<B: Buffer> Core<B> {
         let record = self.flows.by_flow(parsed.header.flow).ok_or(Reason::NoFlow)?;
         record.check(parsed.framing, &parsed.header)?;
         // Any frame of the peer shows that it is alive.
-        record.touch(&mut self.touched);
+        record.touch(&mut self.deferred.touched);
         let first = expand(parsed.header.seq, parsed.framing.seq_bits(), record.receive[class].near());
-        let Core { endpoints, gaps, bounces, counters, .. } = self;
-        let (ack_every, body_at, outcome) = (self.waits.ack_every, parsed.framing.body_at(), Outcome::default());
+        let Core { endpoints, counters, .. } = self;
+        let (gaps, bounces) = (&mut self.receiving.gaps, &mut self.sending.bounces);
+        let (ack_every, body_at, outcome) = (self.time.waits.ack_every, parsed.framing.body_at(), Outcome::default());
         let mut arrival = Arrival { endpoints, gaps, bounces, counters, class, ack_every, frame, body_at, outcome };
         for (n, item) in bundle.items().enumerate() {
             arrival.take(record, first.plus(n as u32), &item);
@@ -61,7 +62,7 @@ impl<B: Buffer> Core<B> {
         }
         let Outcome { accepted, owes_ack, is_full, .. } = arrival.outcome;
         if owes_ack {
-            record.queue_ack(&mut self.acks_due);
+            record.queue_ack(&mut self.sending.acks_due);
         }
         if (accepted > 0 || is_full)
             && let Some(told) = parsed.piggyback

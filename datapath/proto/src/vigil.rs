@@ -13,7 +13,7 @@ use am_wire::{Address, Buffer, Flow};
 use crate::FlowId;
 use crate::control_queue::Later;
 use crate::flow::{FlowRecord, Phase};
-use crate::node::Core;
+use crate::node::{Core, Sending, Times};
 use crate::output::ReturnReason;
 use crate::planted::{self, Bug};
 use crate::quiet::{Quiet, Run};
@@ -33,7 +33,7 @@ impl<B: Buffer> Core<B> {
         let mut quiet = self.last_heard();
         quiet.retain(|_, peer| now - peer.heard >= round);
         for (run, peer) in &mut quiet {
-            let before = self.vigil.quiet.get(run).filter(|before| before.heard == peer.heard);
+            let before = self.time.vigil.quiet.get(run).filter(|before| before.heard == peer.heard);
             peer.asked = before.map_or(0, |before| before.asked);
             let is_over = peer.asked >= ROUNDS && now - peer.heard >= self.config.keepalive;
             if is_over && !planted::is(Bug::DeadStay) {
@@ -41,21 +41,21 @@ impl<B: Buffer> Core<B> {
                 continue;
             }
             // Frames are lost now and then: a longer silence gets more questions.
-            (0..1 << peer.asked.min(3)).for_each(|_| self.later.push_back(Later::Question(peer.flow)));
+            (0..1 << peer.asked.min(3)).for_each(|_| self.sending.later.push_back(Later::Question(peer.flow)));
             peer.asked += 1;
         }
-        self.vigil.quiet = quiet;
+        self.time.vigil.quiet = quiet;
         self.ask_about_flows(now);
     }
 
     pub(crate) fn quiet_timeout(&mut self, now: Time, at: Time) {
-        if self.vigil.armed.fired(at) {
+        if self.time.vigil.armed.fired(at) {
             self.look_after_quiet(now);
             // Nodes that started together must not ask together. A round is shorter by up to a quarter. So a peer is
             // asked often enough within the keepalive time, and is given up at most a quarter of it later.
             let round = self.config.quiet_round().as_nanos() as u64;
             let next = now.later(round - self.random.next() % (round / 4 + 1));
-            self.timers.arm(&mut self.vigil.armed, Wait::Quiet, 0, next);
+            self.time.timers.arm(&mut self.time.vigil.armed, Wait::Quiet, 0, next);
         }
     }
 
@@ -93,14 +93,14 @@ impl<B: Buffer> Core<B> {
                 _ => (),
             }
         }
-        if let Some(node) = self.peers.learned_at(address) {
-            self.peers.remove(node);
-            self.claims.forget(node);
+        if let Some(node) = self.discovery.peers.learned_at(address) {
+            self.discovery.peers.remove(node);
+            self.discovery.claims.forget(node);
         }
     }
 
     fn ask_about_flows(&mut self, now: Time) {
-        let Core { flows, later, config, vigil, .. } = self;
+        let Core { flows, config, sending: Sending { later, .. }, time: Times { vigil, .. }, .. } = self;
         let round = config.quiet_round();
         let asked = |record: &FlowRecord| Some(vigil.quiet.get(&record.remote.node?)?.flow);
         let is_quiet = |record: &&FlowRecord| {
@@ -129,9 +129,9 @@ impl<B: Buffer> Core<B> {
         };
         match self.flows.by_flow(still.flow).filter(is_it) {
             Some(record) => {
-                record.touch(&mut self.touched);
+                record.touch(&mut self.deferred.touched);
                 record.ack_forced = true;
-                record.queue_ack(&mut self.acks_due);
+                record.queue_ack(&mut self.sending.acks_due);
             }
             None => {
                 let id = FlowId { flow: still.flow, nonce: still.nonce };
