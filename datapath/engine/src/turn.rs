@@ -1,4 +1,4 @@
-//! The loop, on one page.
+//! The loop: one turn, on one page.
 
 use std::mem;
 use std::time::Duration;
@@ -7,28 +7,27 @@ use am_proto::{Command as Output, Core, Event, Time};
 use am_ring::{Frame, Pool};
 use am_transport::{Command, Notice, Transport};
 
-/// The most frames that a turn takes in, and the most that it sends.
+/// The most frames that a turn receives, and the most that it sends.
 ///
-/// A turn drains bursts in each direction and not until nothing is left: a
-/// flood of arrivals must not keep acknowledgements from leaving, nor a full
-/// send queue credits from coming in.
+/// A turn handles one burst in each direction, even if more is left. So a flood of arrivals does not keep acknowledgements from
+/// leaving, and a full send queue does not keep credits from arriving.
 pub const BURST: usize = 64;
 
-/// A core and the memory its frames are in.
+/// A core, and the memory of its frames.
 pub struct Engine {
     core: Core<Frame>,
     pool: Pool,
-    /// The transport had no room since the last doorbell.
+    /// Whether the transport was full since the last doorbell.
     is_full: bool,
     /// Frames handed to the transport since the last doorbell.
     sent: usize,
-    /// Frames that came in with this turn.
+    /// Frames that this turn has received.
     received: usize,
-    /// What could wait has been looked at in this turn.
+    /// Whether the deferred work was done in this turn.
     settled: bool,
-    /// The last turn left it to this one.
+    /// Whether the last turn left the deferred work to this one.
     postponed: bool,
-    /// A timer had come up when the last turn was settled.
+    /// Whether a timer was due when the deferred work was last done.
     due: bool,
     /// When the transport is asked for notices again.
     notices_at: Time,
@@ -37,32 +36,31 @@ pub struct Engine {
 /// The time between two questions to the transport for notices.
 const NOTICES: Duration = Duration::from_millis(1);
 
-/// A node that goes waits for its peers as long as this brings anything: enough for a frame that is lost twice.
+/// A node that shuts down stops waiting after this time without progress. It is long enough for a frame that is lost twice.
 const FAREWELL: Duration = Duration::from_millis(13);
-/// Between two turns of a node that goes, in which its peer may need the processor.
+/// The pause between two turns of a node that shuts down. Its peer may need the processor.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// What a turn that finds no frame looks at.
+/// What a turn without a received frame looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// At the clock too, and at what is due.
+    /// At the clock and the timers, too.
     AtAll,
-    /// At frames only: for loops that come back at once. A frame is noticed
-    /// the sooner the shorter a turn is.
+    /// Only at frames. For loops that turn again at once: a shorter turn notices a frame sooner.
     AtFrames,
 }
 
-/// What a turn did.
+/// The results of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
-    /// Frames that came in.
+    /// Frames received.
     pub received: usize,
     /// Frames handed to the transport.
     pub sent: usize,
 }
 
 impl Turn {
-    /// Nothing was there to do.
+    /// Whether the turn had nothing to do.
     pub fn is_idle(&self) -> bool {
         *self == Turn::default()
     }
@@ -80,18 +78,17 @@ impl Engine {
         &self.core
     }
 
-    /// The protocol, for what comes from above: see the classes of calls at [`Core`].
+    /// The protocol, for calls from above. [`Core`] lists its classes of calls.
     pub fn core_mut(&mut self) -> &mut Core<Frame> {
         &mut self.core
     }
 
-    /// Where frames to send come from.
+    /// The pool of frames to send.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
 
-    /// When the next turn has to come at the latest: at once, where anything is
-    /// left to do.
+    /// The time by which the next turn is needed. At once if work is left.
     #[inline]
     pub fn sleep_until(&self) -> Time {
         if self.postponed
@@ -106,17 +103,14 @@ impl Engine {
         }
     }
 
-    /// Whether the last turn left what could wait to the next, and so did not
-    /// look at the clock.
+    /// Whether the last turn left the deferred work to the next, and so did not read the clock.
     #[inline]
     pub fn is_postponed(&self) -> bool {
         self.postponed
     }
 
-    /// One turn. Streamed as Fast Messages' LANai control program is (Pakin et
-    /// al., §4.2, figure 2b): a burst at a time in each direction, instead of
-    /// going through every stage for every frame. `events` gets what happened
-    /// besides messages.
+    /// Run one turn. It handles a burst at a time in each direction, instead of every stage for every frame, like Fast Messages'
+    /// LANai control program (Pakin et al., §4.2, figure 2b). `events` gets the events other than messages.
     pub fn turn<T: Transport + ?Sized>(
         &mut self,
         now: impl Fn() -> Time,
@@ -131,12 +125,10 @@ impl Engine {
         Turn { received, sent }
     }
 
-    /// The first half: what arrived, or, where nothing did and `look` says so,
-    /// what time has brought. A caller with handlers to run runs them after it, so that their
-    /// answers leave with the second half's doorbell.
+    /// The first half: receive a burst. If nothing has arrived and `look` allows it, check the timers. The caller runs handlers
+    /// after it, so their replies leave with the second half's doorbell.
     ///
-    /// Time-outs come here only, behind what arrived: while handlers ran, the
-    /// acknowledgement that is missed may have come in.
+    /// Timers are checked only here, after the receive: the missing acknowledgement may have arrived while handlers ran.
     #[inline]
     pub fn inhale<T: Transport + ?Sized>(
         &mut self,
@@ -152,10 +144,9 @@ impl Engine {
         self.received
     }
 
-    /// The second half: commands to the transport, what is to leave, and one doorbell for all of it. Then
-    /// the clock is read, and what could wait is looked at: while the frames
-    /// are on their way. A turn that brought something and has nothing to send
-    /// leaves that to the next, which probably has the answer to send.
+    /// The second half: give the transport its commands, send a burst, and ring one doorbell for all of it. Then read the clock and
+    /// do the deferred work, while the frames are on their way. A turn that received frames and has none to send leaves the deferred
+    /// work to the next turn, which probably has an answer to send.
     #[inline]
     pub fn exhale<T: Transport + ?Sized>(&mut self, now: impl FnOnce() -> Time, transport: &mut T) -> usize {
         if self.core.has_commands() {
@@ -167,8 +158,7 @@ impl Engine {
         let sent = mem::take(&mut self.sent);
         let received = mem::take(&mut self.received);
         let postpone = sent == 0 && received > 0 && !self.postponed && !self.core.has_acks();
-        // What has left is to be noted, whatever was noted before it, and so is
-        // what handlers released of earlier turns' messages.
+        // Sent frames have to be noted, and so have messages of earlier turns that handlers have released.
         let settled = mem::take(&mut self.settled) && sent == 0 && !self.core.has_touched();
         if !settled && !postpone {
             let now = now();
@@ -182,9 +172,8 @@ impl Engine {
         sent
     }
 
-    /// A message was admitted: let its frame go to the transport while it is in
-    /// the nearest cache, where nothing is before it. It leaves with the next
-    /// doorbell, as do others.
+    /// A message was admitted. Hand its frame to the transport now, if no other frame waits, because the frame is still in the
+    /// nearest cache. It leaves with the next doorbell.
     #[inline]
     pub fn pass<T: Transport + ?Sized>(&mut self, transport: &mut T) {
         if !self.is_full {
@@ -192,7 +181,7 @@ impl Engine {
         }
     }
 
-    /// So many frames, if there are, to the transport.
+    /// Hand up to `most` frames to the transport.
     #[inline(always)]
     fn hand_over<T: Transport + ?Sized>(&mut self, most: usize, transport: &mut T) {
         let most = self.sent + most;
@@ -225,14 +214,14 @@ impl Engine {
     fn take_notices<T: Transport + ?Sized>(&mut self, now: Time, transport: &mut T) {
         self.notices_at = now + NOTICES;
         self.poll_notices(transport, &mut |_| ());
-        // It may have been opened anew: what is in frames of the old pool is copied.
+        // The transport may have reopened itself with a new pool. Messages in frames of the old pool are copied.
         let pool = &transport.caps().pool;
         if !self.pool.is(pool) {
             self.pool = pool.clone();
         }
     }
 
-    /// Ask the transport for notices. Why nothing leaves or arrives now, if it says so.
+    /// Poll the transport's notices. Returns its link error, if it has one.
     pub fn link_error<T: Transport + ?Sized>(&mut self, transport: &mut T) -> Option<String> {
         let mut error = None;
         self.poll_notices(transport, &mut |why| error = Some(why.to_owned()));
@@ -258,13 +247,14 @@ impl Engine {
                 Output::RxCredit(frames) => Command::RxCredit(frames),
                 Output::ReportLoss(to) => Command::ReportLoss(to),
             };
-            // Only the address of a peer can be refused.
+            // Only commands with a peer address can fail.
             _ = transport.control(command);
         }
     }
 
-    /// This node goes: what was sent is acknowledged, then every peer hears what has arrived here. A peer that is silent is not
-    /// waited for long; one whose queue is full, since its handlers take their time, is given its patience.
+    /// Shut this node down. First wait until all sent messages are acknowledged. Then close every flow, and tell each peer which of
+    /// its messages have arrived. A silent peer is given up soon. A peer whose queue is full, because its handlers take long, gets
+    /// the configured patience.
     pub fn shut_down<T: Transport + ?Sized>(&mut self, now: impl Fn() -> Time, transport: &mut T) {
         let until = now() + self.core.config().patience;
         self.turn_while(&now, until, transport, |core| core.kept());
@@ -273,8 +263,8 @@ impl Engine {
         self.turn_while(&now, until, transport, |core| core.has_output() as usize);
     }
 
-    /// Turn until nothing is left, or it does not get less for [`FAREWELL`]. While the transport is full it goes on, at most
-    /// until this time.
+    /// Turn until nothing is left, or until the rest has not become smaller for [`FAREWELL`]. While the transport is full, go on until
+    /// `until`.
     fn turn_while<T: Transport + ?Sized>(
         &mut self,
         now: &impl Fn() -> Time,
@@ -282,7 +272,7 @@ impl Engine {
         transport: &mut T,
         left: impl Fn(&Core<Frame>) -> usize,
     ) {
-        // A clock that is set by hand may stand still.
+        // A manual clock may stand still.
         const TURNS: usize = 64;
         let begin = now();
         let (mut since, mut before, mut turns) = (begin, usize::MAX, 0);

@@ -1,4 +1,4 @@
-//! What has arrived: by whom, and what those above call them.
+//! Received frames: their senders, and the senders' addresses for the protocol.
 
 use am_ring::Frame;
 use am_transport::Caps;
@@ -8,34 +8,34 @@ use am_wire::{Address, Buffer, EtherType};
 use crate::peers::{Peers, Usable};
 use crate::readdress::{self, Change, Sort, sort, source};
 
-/// What is known of the network, whichever way it was learned on.
+/// The state of all paths together.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
-    /// As those above see this transport.
+    /// The caps that the protocol sees.
     pub(crate) caps: Caps,
     pub(crate) ethertype: EtherType,
     pub(crate) peers: Peers,
-    /// Calls of `receive`.
+    /// The number of calls of `receive`.
     pub(crate) turn: u64,
-    /// Ways that can be taken in this one.
+    /// The paths that can be used in this turn.
     pub(crate) usable: Usable,
-    /// Frames that got other addresses.
+    /// Frames that were handed over with rewritten addresses.
     pub(crate) readdressed: u64,
     pub(crate) lost_no_memory: u64,
 }
 
 impl Arrivals {
-    /// A frame that has arrived on a way, with the addresses that those above know.
+    /// A frame has arrived on a path. Returns it with the addresses that the protocol knows; `None` if it is dropped.
     #[inline]
     pub(crate) fn arrived(&mut self, way: usize, frame: Frame) -> Option<Frame> {
         let sort = sort(frame.bytes(), self.ethertype);
         let link = source(frame.bytes());
         let above = match &sort {
-            // The messages of a conversation are known by its flow.
+            // A message is identified by its flow.
             Sort::Hidden | Sort::Probe => return Some(frame),
             Sort::Plain => link.and_then(|link| self.peers.heard(way, link, self.turn, self.usable)),
             Sort::Setup => link.and_then(|link| self.peers.asked(way, link, self.turn)),
-            // Believed where it comes from the address that it names.
+            // A beacon is accepted only from the address that it names.
             Sort::Beacon(beacon) if link == Some(beacon.address) => Some(self.peers.hear(way, beacon)),
             Sort::Beacon(_) => None,
         };
@@ -45,7 +45,7 @@ impl Arrivals {
         }
     }
 
-    /// The same frame, from this address.
+    /// A copy of the frame with this source address.
     fn from(&mut self, above: Address, frame: &Frame, beacon: Option<&Beacon>) -> Option<Frame> {
         let change = Change { to: None, from: Some(above) };
         let copy = readdress::copy(&self.caps.pool, frame, change, beacon, self.ethertype);

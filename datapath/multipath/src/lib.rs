@@ -19,25 +19,26 @@
 //! a path can be reached on it. A peer then has one address on each path. The protocol above sees only one of them, and
 //! this crate rewrites the addresses in frames that leave and arrive. A node with a single transport notices nothing.
 //!
-//! # When a way dies
+//! # When a path dies
 //!
-//! - It says so ([`LinkError`](am_transport::Notice::LinkError)): an interface that is down, a socket that was closed. All
-//!   peers that it reached take their next way, at once.
-//! - The protocol misses acknowledgements ([`ReportLoss`](am_transport::Command::ReportLoss)): that peer takes its next way. The
-//!   first is tried again when a beacon has come in over it; after every failure more of them are asked for.
-//! - It takes no frames for longer than [`STUCK`].
+//! A path counts as dead in one of three cases:
 //!
-//! What was lost in it is sent again by the protocol, over the other way, and
-//! what arrived is not delivered twice: sequence numbers know nothing of ways.
-//! Therefore frames are as long as the shortest way takes, and a node with
-//! several ways has acknowledgements even where each of them would be reliable.
-//! Messages leave in the framing `plain`, because a way may carry nothing else:
-//! probes for others find no one.
+//! - The transport reports an error ([`LinkError`](am_transport::Notice::LinkError)): its interface is down, or its socket was closed. All peers
+//!   on it move to their next path at once.
+//! - The protocol misses acknowledgements ([`ReportLoss`](am_transport::Command::ReportLoss)). That peer moves to its next path. The first path is
+//!   tried again when beacons have arrived on it, after each failure twice as many.
+//! - The transport takes no frames for longer than [`STUCK`].
+//!
+//! The protocol sends lost messages again, over the other path. No message is delivered twice, because sequence numbers
+//! do not depend on the path. So the shortest path limits the length of frames, and messages are acknowledged even if
+//! each path is reliable. Messages leave in the framing `plain`, because a path may carry no other framing. Probes for
+//! other framings are dropped.
 //!
 //! # Rejection by the XDP program
 //!
-//! The core tells the start of each flow's rejects, and whether there is room. Each way gets it with the addresses
-//! that both nodes have there. When a peer is found on another way, a [`NewPath`](am_transport::Notice::NewPath) asks for it again.
+//! The core gives the transport the reject template of each flow, and says whether there is room. Each path gets the template with
+//! the two nodes' addresses on that path. When a peer is found on another path,
+//! [`NewPath`](am_transport::Notice::NewPath) asks the core for the templates again.
 //!
 //! # Read first
 //!

@@ -1,4 +1,4 @@
-//! The transport that is several.
+//! Several transports as one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,16 +13,16 @@ use crate::readdress::{Sort, sort};
 use crate::wake::Joint;
 use crate::way::{Outgoing, Way};
 
-/// Several transports, as one. See [the crate](crate).
+/// Several transports as one. See [the crate](crate).
 pub struct Paths {
     ways: Vec<Way>,
-    /// Where all of them can be waited for.
+    /// Their descriptors as one, if all have one.
     joint: Option<Joint>,
     arrivals: Arrivals,
-    /// The way that is looked at first, so that a busy one does not starve another.
+    /// The path that is read first. It changes each time, so that a busy path does not starve another.
     first: usize,
     count: Count,
-    /// Why all of them are broken.
+    /// The link errors, if all paths have one.
     broken: Option<String>,
 }
 
@@ -56,7 +56,7 @@ impl Paths {
         Outgoing { to, link, from: caps.address, is_plain, beacon: sort.beacon(), ethertype: *ethertype }
     }
 
-    /// On every way, or on those that have room. Where none has, it was not sent.
+    /// Send a frame on every path that has room. False if no path has room.
     #[cold]
     fn flood(&mut self, to: Address, sort: &Sort, frame: &Frame) -> bool {
         let (mut carried, mut full) = (0, 0);
@@ -65,7 +65,7 @@ impl Paths {
             if !self.ways[way].is_usable() {
                 continue;
             }
-            // Who is known elsewhere only may be here as well.
+            // A peer that is known only on other paths may be on this one too.
             let link = |index| self.arrivals.peers.get(index).links[way].address.unwrap_or(Address::BROADCAST);
             let outgoing = self.outgoing(to, peer.map_or(to, link), sort);
             match self.ways[way].carry(&outgoing, frame) {
@@ -81,7 +81,7 @@ impl Paths {
         true
     }
 
-    /// To a peer that is known, by the best way that leads there now.
+    /// Send a frame to a known peer, on the best usable path.
     #[inline]
     fn send_to(&mut self, peer: usize, to: Address, sort: &Sort, frame: &Frame) -> bool {
         let (known, usable) = (self.arrivals.peers.get(peer), usable(&self.ways));
@@ -93,13 +93,13 @@ impl Paths {
         };
         if !is_setup && let Some(before) = self.arrivals.peers.get_mut(peer).take(way) {
             self.count.changed += 1;
-            tracing::info!(%to, from = self.ways[before].name(), to = self.ways[way].name(), "another way");
+            tracing::info!(%to, from = self.ways[before].name(), to = self.ways[way].name(), "another path");
         }
         let outgoing = self.outgoing(to, link, sort);
         self.ways[way].carry(&outgoing, frame)
     }
 
-    /// Which way frames to a peer take, and why.
+    /// The path that frames to a peer take, and why.
     fn path_to(&self, peer: &Peer) -> Option<String> {
         let (taken, _) = peer.way(usable(&self.ways))?;
         let name = self.ways[taken].name();
@@ -116,7 +116,7 @@ impl Paths {
         })
     }
 
-    /// The ways that a place can be on: those of its kind.
+    /// The paths of an address's kind.
     fn of_kind(&mut self, place: &str) -> Result<impl Iterator<Item = &mut Way>, IntroduceError> {
         let none = || IntroduceError::NoPlace { place: place.to_owned(), example: "udp:127.0.0.1:7000" };
         let name = place.parse::<Name>().map_err(|_| none())?;
@@ -126,7 +126,7 @@ impl Paths {
     }
 }
 
-/// Which ways can be taken now.
+/// The paths that can be used now.
 #[inline]
 fn usable(ways: &[Way]) -> Usable {
     Usable(ways.iter().enumerate().fold(0, |bits, (at, way)| bits | u8::from(way.is_usable()) << at))
@@ -158,7 +158,7 @@ impl Transport for Paths {
     fn send(&mut self, to: Address, frame: &Frame) -> bool {
         let sort = sort(frame.bytes(), self.arrivals.ethertype);
         match (&sort, self.arrivals.peers.index(to)) {
-            // What one way lets through, another may not.
+            // A probe's result would hold for one path only.
             (Sort::Probe, _) => {
                 self.count.lost_probes += 1;
                 true
@@ -175,7 +175,7 @@ impl Transport for Paths {
 
     fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
         match command {
-            // Where an address could be on several ways, each of its kind is told.
+            // Every path of the address's kind gets the command.
             Command::AddPeer(place) | Command::RemovePeer(place) => {
                 self.of_kind(place)?.try_for_each(|way| way.inner.control(command))
             }
@@ -187,7 +187,7 @@ impl Transport for Paths {
                 }
                 Ok(())
             }
-            // For each way with the addresses there. A peer that is found on another way later is a `NewPath`.
+            // Each path gets the template with its own addresses. A peer that is found on another path later is a `NewPath`.
             Command::RejectTemplate { flow, template } => {
                 let Some(peer) = self.arrivals.peers.index(template.to()) else { return Ok(()) };
                 let links = self.ways.iter_mut().zip(&self.arrivals.peers.get(peer).links);
@@ -206,7 +206,7 @@ impl Transport for Paths {
         let (mut changed, peers) = (false, &mut self.arrivals.peers);
         for (number, way) in self.ways.iter_mut().enumerate() {
             changed |= way.poll_notices(&mut |notice| match notice {
-                // A peer that is known on another way, too, may only have left this one.
+                // The peer may have left this path only.
                 Notice::PeerGone(link) => {
                     peers.gone(number, link).into_iter().for_each(|to| each(Notice::PeerGone(to)))
                 }
@@ -218,7 +218,7 @@ impl Transport for Paths {
             let why = self.ways.iter().map(|way| Some(format!("{}: {}", way.name(), way.broken()?)));
             self.broken = why.collect::<Option<Vec<_>>>().map(|all| all.join("; "));
             if let Some(Err(error)) = self.joint.as_ref().map(Joint::watch) {
-                tracing::error!(%error, "a way that opened anew cannot be waited for");
+                tracing::error!(%error, "cannot wait for a path that has reopened");
             }
         }
         self.broken.iter().for_each(|why| each(Notice::LinkError(why)));
@@ -243,7 +243,7 @@ impl Transport for Paths {
         each("paths_lost_full", self.count.lost_full);
         each("paths_lost_no_memory", self.arrivals.lost_no_memory);
         each("paths_lost_probes", self.count.lost_probes);
-        // Two ways of a kind count under the same names.
+        // Two paths of a kind have counters of the same names.
         let mut sums = BTreeMap::new();
         self.ways.iter().for_each(|way| way.inner.counters(&mut |name, value| *sums.entry(name).or_insert(0) += value));
         sums.into_iter().for_each(|(name, value)| each(name, value));

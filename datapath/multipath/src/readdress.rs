@@ -1,4 +1,4 @@
-//! Addresses in frames: a node has one on each way.
+//! Rewriting addresses in frames, because a node has one address on each path.
 
 use am_ring::{Frame, Pool};
 use am_wire::control::{Beacon, Control};
@@ -8,18 +8,18 @@ const DESTINATION: usize = 0;
 const SOURCE: usize = 6;
 const ETHERTYPE: usize = 12;
 
-/// What a frame is, as far as its way is concerned.
+/// The class of a frame, as far as paths need to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
-    /// A header for a source address: nothing in it says where it comes from.
+    /// The header is in the source address, so the frame does not name its sender.
     Hidden,
-    /// A hidden header, and there only to find out whether it arrives.
+    /// The same, and a probe.
     Probe,
-    /// A true source address: a message, or what acknowledges some.
+    /// The source address is true: a message, or an acknowledgement.
     Plain,
-    /// The same, and part of a set-up, in which each frame is answered.
+    /// The same, and part of a set-up, whose frames are answered.
     Setup,
-    /// The same, and its content says who that is.
+    /// The same, and a beacon, which names the sender.
     Beacon(Beacon),
 }
 
@@ -29,7 +29,7 @@ impl Sort {
     }
 }
 
-/// Look at a frame that leaves or has arrived.
+/// Classify a frame that leaves or has arrived.
 #[inline]
 pub(crate) fn sort(bytes: &[u8], ethertype: EtherType) -> Sort {
     let kind =
@@ -44,19 +44,19 @@ pub(crate) fn sort(bytes: &[u8], ethertype: EtherType) -> Sort {
     }
 }
 
-/// Most frames are none, which their header says.
+/// The control message of a frame. Most frames have none, and their header says so.
 #[inline]
 fn control(bytes: &[u8], ethertype: EtherType) -> Option<Control> {
     let parsed = frame::parse(bytes, ethertype).ok().filter(|parsed| parsed.header.kind == Kind::Control)?;
     Control::parse(parsed.payload).ok()
 }
 
-/// Where a frame comes from, if its source address is true.
+/// The source address of a frame. It names the sender only in `plain` framing.
 pub(crate) fn source(bytes: &[u8]) -> Option<Address> {
     bytes.get(SOURCE..)?.first_chunk().map(|address| Address(*address))
 }
 
-/// Addresses to put into a frame; `None` leaves what is there.
+/// The addresses to write into a frame. `None` leaves the present one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Change {
     pub(crate) to: Option<Address>,
@@ -68,7 +68,7 @@ impl Change {
         self.to.is_none() && self.from.is_none()
     }
 
-    /// A beacon's content names its sender's address, too.
+    /// Write the addresses. A beacon has its sender's address in its content, too.
     fn write(&self, bytes: &mut [u8], beacon: Option<&Beacon>, ethertype: EtherType) {
         for (at, address) in [(DESTINATION, self.to), (SOURCE, self.from)] {
             if let (Some(address), Some(place)) = (address, bytes.get_mut(at..at + 6)) {
@@ -87,8 +87,7 @@ impl Change {
     }
 }
 
-/// A copy of a frame, with other addresses: the frame itself may be kept to be
-/// sent again. `None` where the pool has no frame.
+/// A copy of a frame with other addresses, because the sender may keep the frame itself. `None` if the pool is empty.
 pub(crate) fn copy(
     pool: &Pool,
     old: &Frame,

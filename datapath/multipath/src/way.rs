@@ -1,4 +1,4 @@
-//! One of the transports.
+//! One path: a transport, and its state.
 
 use std::time::{Duration, Instant};
 
@@ -9,20 +9,19 @@ use am_wire::{Address, EtherType};
 
 use crate::readdress::{self, Change};
 
-/// A way that has taken no frame for so long is taken for one that is dead,
-/// until it takes one again.
+/// A path that has taken no frame for this long counts as dead, until it takes one again.
 pub const STUCK: Duration = Duration::from_millis(50);
 
-/// A way, and what it says of itself.
+/// A path: a transport, and its state.
 pub(crate) struct Way {
     pub(crate) inner: Box<dyn Transport>,
-    /// Why it carries nothing now.
+    /// Its link error, if it has one.
     broken: Option<String>,
-    /// Its mode, which changes where it opens itself anew.
+    /// Its mode. A transport that reopens itself may change it.
     mode: String,
-    /// Since when it has given frames back.
+    /// Since when it has been full.
     full_since: Option<Instant>,
-    /// Frames that left with other addresses.
+    /// Frames that left with rewritten addresses.
     pub(crate) readdressed: u64,
 }
 
@@ -35,12 +34,12 @@ impl Way {
         &self.inner.caps().name
     }
 
-    /// Why it carries nothing, if it says so.
+    /// Its link error, if it has one.
     pub(crate) fn broken(&self) -> Option<&str> {
         self.broken.as_deref()
     }
 
-    /// Why nothing should be sent on it now.
+    /// Why it is not usable now, if it is not.
     pub(crate) fn trouble(&self) -> Option<&str> {
         self.broken.as_deref().or_else(|| self.is_stuck().then_some("it takes no frames"))
     }
@@ -55,12 +54,12 @@ impl Way {
         self.full_since.is_some_and(|since| since.elapsed() >= STUCK)
     }
 
-    /// Ask it for notices. Whether its own state has changed.
+    /// Poll its notices. Whether its own state has changed.
     pub(crate) fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) -> bool {
         let (before, mut now) = (self.broken.is_some(), false);
         let Way { inner, broken, .. } = self;
         inner.poll_notices(&mut |notice| match notice {
-            // Of several texts the first stays.
+            // The first text stays.
             Notice::LinkError(why) => {
                 now = true;
                 broken.get_or_insert_with(|| why.to_owned());
@@ -73,8 +72,8 @@ impl Way {
         }
         if changed {
             match &self.broken {
-                Some(why) => tracing::warn!(way = %self.inner.caps().name, %why, "a way is broken"),
-                None => tracing::info!(way = %self.inner.caps().name, "a way is whole again"),
+                Some(why) => tracing::warn!(way = %self.inner.caps().name, %why, "a path has a link error"),
+                None => tracing::info!(way = %self.inner.caps().name, "a path works again"),
             }
         }
         let is_anew = self.inner.caps().mode != self.mode;
@@ -84,8 +83,8 @@ impl Way {
         changed || is_anew
     }
 
-    /// Send a frame on it that was made for `to`, by somebody with the address
-    /// `from`, to `link`, which is the same peer's address here. Whether there was room.
+    /// Send a frame on this path. Its address for the protocol is `to`, and `link` is the same peer's address here. False if there
+    /// is no room.
     #[inline]
     pub(crate) fn carry(&mut self, outgoing: &Outgoing<'_>, frame: &Frame) -> bool {
         let Outgoing { to, link, from, is_plain, .. } = *outgoing;
@@ -108,7 +107,7 @@ impl Way {
     }
 }
 
-/// What is to be known of a frame that leaves.
+/// A frame that leaves, as far as paths need to know.
 pub(crate) struct Outgoing<'a> {
     pub(crate) to: Address,
     pub(crate) link: Address,

@@ -1,23 +1,23 @@
-//! What a node tells its transport besides frames, and what the transport tells the node.
+//! Commands from a node to its transport, and notices from the transport to the node.
 
 use am_wire::bounce::Back;
 use am_wire::{Address, Flow};
 
 use crate::{Caps, IntroduceError, Transport};
 
-/// What a node tells its transport. A transport ignores what it has no use for.
+/// A command of a node to its transport. A transport ignores a command that it has no use for.
 #[derive(Clone, Copy, Debug)]
 pub enum Command<'a> {
-    /// A flow id of this node is in use from now on, or no longer. Steering follows.
+    /// A flow id of this node is in use from now on, or no longer. Steering admits its frames, or drops them.
     Steer {
         /// The id.
         flow: Flow,
         /// Whether it is in use.
         open: bool,
     },
-    /// The start of the rejects of a flow's requests, for a program that rejects them before the host sees them
-    /// ([`RxFull`](Command::RxFull)). Elsewhere the host rejects. It is valid until the flow closes, or until the next one.
-    /// The node has checked where it leads: the [gate](am_wire::gate) knows that address from then on.
+    /// The start of the rejects of a flow's requests. The XDP program uses it to bounce requests before the host sees them
+    /// ([`RxFull`](Command::RxFull)); on other transports the host rejects. It is valid until the flow closes, or until the next one.
+    /// The node has verified its destination address, so the [gate](am_wire::gate) knows that address from then on.
     RejectTemplate {
         /// The flow of the requests.
         flow: Flow,
@@ -26,21 +26,21 @@ pub enum Command<'a> {
     },
     /// There is no room for requests, or there is again.
     RxFull(bool),
-    /// The most credits that were ever granted together: so many frames may arrive at once.
+    /// The most credits that were ever granted together. This many frames may arrive at once.
     RxCredit(usize),
-    /// Frames to this address seem not to arrive. A transport with another path takes it.
+    /// Frames to this address seem not to arrive. A transport with another path uses that.
     ReportLoss(Address),
-    /// A peer may be at this address, written as the [name](crate::Caps::name) of its transport: `udp:10.0.0.7:7000`.
-    /// Frames to all reach it from now on, so discovery does. The second time changes nothing. The node says this at set-up
-    /// and not in each turn: the transport may allocate.
+    /// A peer may be at this address, written as the [name](crate::Caps::name) of its transport: `udp:10.0.0.7:7000`. Broadcasts reach
+    /// it from now on, and so does discovery. A repetition changes nothing. The transport may allocate, because this command comes at
+    /// set-up and not in each turn.
     AddPeer(&'a str),
-    /// No peer is at this address any more. Frames that still come from there are a stranger's. An address that was
+    /// No peer is at this address any more. Frames that still arrive from there are treated as a stranger's. Removing an address that was
     /// never added is no error.
     RemovePeer(&'a str),
 }
 
 impl Command<'_> {
-    /// The answer of a transport whose link decides which nodes are on it: it has no use for peer addresses.
+    /// The result of a transport without peer addresses, because its link decides which nodes are on it.
     ///
     /// # Errors
     /// [`IntroduceError::Needless`] for an address of a peer.
@@ -54,34 +54,34 @@ impl Command<'_> {
     }
 }
 
-/// What a transport tells its node: see [`Transport::poll_notices`](crate::Transport::poll_notices).
+/// A notice of a transport to its node. See [`Transport::poll_notices`](crate::Transport::poll_notices).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice<'a> {
-    /// Steering dropped a frame for this flow, which is not open here; once, of several the last. The peer may have
-    /// missed that the flow was closed. The node notifies it.
+    /// Steering dropped a frame for this flow, which is not open here. Reported once; of several flows, the last. The peer may have missed
+    /// the close of the flow, so the node notifies it.
     UnknownFlow(Flow),
-    /// The peer at this address has ended, says the operating system, so nobody on the link can forge it; once.
+    /// The peer at this address has ended. The operating system reports it, so no node on the link can forge it. Reported once.
     PeerGone(Address),
-    /// Frames to this address can take a path that they could not take before; once.
+    /// Frames to this address can take a new path. Reported once.
     NewPath(Address),
-    /// Why nothing leaves or arrives now: the interface is down, the socket was closed. Each time while that is so.
+    /// Why no frame leaves or arrives now: the interface is down, or the socket was closed. Reported each time, as long as that holds.
     LinkError(&'a str),
 }
 
-/// A peer, as its transport sees it, for people.
+/// A transport's knowledge of a peer, for reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeerInfo {
-    /// Its address, written as the name of its transport, where that says more than the link address.
+    /// Its address, written as the name of its transport, if that is more than the link address.
     pub address: Option<String>,
-    /// The path that frames to it take, and why, where there are several.
+    /// The path that frames to it take, and why, if there are several.
     pub path: Option<String>,
 }
 
-/// Shorthand for tests and tools that use a transport without a node.
+/// Shorthands for tests and tools that use a transport without a node.
 pub trait TransportExt: Transport {
-    /// Let frames for a flow in, or no longer.
+    /// [`Command::Steer`]: admit frames for a flow, or drop them.
     fn steer(&mut self, flow: Flow, open: bool) {
-        // Only addresses of peers can be refused.
+        // Only commands with a peer address can fail.
         _ = self.control(Command::Steer { flow, open });
     }
 

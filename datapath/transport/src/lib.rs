@@ -1,6 +1,5 @@
-//! **The seam.** A NIC, or what stands for one, behind a trait of eight calls.
-//! The protocol does not know what carries its frames; a transport does not
-//! know what they mean.
+//! **The seam.** A trait of eight calls for a NIC, or for another carrier of frames. The protocol does not know what carries its
+//! frames, and a transport does not know what they mean.
 //!
 //! ```text
 //!      am_engine::turn                    one node, one thread
@@ -10,37 +9,33 @@
 //!   ╞════════╪════════════╪══════╪═══════╡  Transport  ◀── caps: name, mode, address,
 //!   │        │            ▼      ▼       │                 longest frame, pool, promises
 //!   │   afxdp, dpdk, sockets, shm        │  each in a crate of its own
-//!   │   loopback                         │  in here: a wire in memory
-//!   │   faulty(…), trace(…)              │  in here: around any other
+//!   │   loopback                         │  in this crate: a wire in memory
+//!   │   faulty(…), trace(…)              │  in this crate: wrappers of any other
 //!   └────────────────────────────────────┘
 //! ```
 //!
-//! Whole Ethernet frames go through it, as [`Frame`]s from the pool that
-//! the transport brings. A frame to send goes by reference: a transport that
-//! copies it leaves it alone, one that keeps it shares it. A received frame is
-//! its receiver's, which may keep it. So memory is bounded by the pool and by nothing else.
-//! Steering happens below: what [`am_wire::steer::steer`] does not send to this
-//! transport's socket is never seen above.
+//! Whole Ethernet frames go through the seam, as [`Frame`]s from the transport's pool. A frame to send goes by reference: a transport
+//! that keeps the frame shares it. A received frame belongs to its receiver, which may keep it. So the pool bounds the memory of
+//! frames. Steering happens below the seam: a frame that [`am_wire::steer::steer`] does not send to this transport's socket is not
+//! handed over.
 //!
 //! # What is promised
 //!
 //! | a transport | always | only if its caps say so |
 //! | --- | --- | --- |
-//! | calls | never block, never allocate after it is open, never panic for what arrives | |
-//! | frames that arrive | every bit as it was sent | all of them, once; in order |
-//! | frames that it drops | are counted, by reason | |
-//! | frames that it holds | come home when it is closed, also those that the NIC has | |
+//! | calls | never block, never allocate after it is open, never panic because of a received frame | |
+//! | received frames | every bit as it was sent | all of them, once; in order |
+//! | dropped frames | counted by reason | |
+//! | frames that it holds | go back to their pool when it is closed, also those that the NIC has | |
 //!
 //! # Counters
 //!
-//! A name is `who_what`, in lower case: `loopback_full`, `faulty_dropped`. What
-//! steering turns away ends in the name of its [`am_wire::Reason`], whoever steers:
-//! `steer_drop_unknown_flow`, `xdp_drop_unknown_flow`.
+//! The name of a counter is `transport_event`, in lower case: `loopback_full`, `faulty_dropped`. A counter of frames that steering drops
+//! ends with the name of the [`am_wire::Reason`]: `steer_drop_unknown_flow`, `xdp_drop_unknown_flow`.
 //!
 //! # Read first
 //!
-//! [`Transport`], all of it; then [`loopback`], the simplest that there is. To
-//! write one, make [`conformance::run`] pass.
+//! [`Transport`], the whole trait; then [`loopback`], the simplest transport. A new transport is done when [`conformance::run`] passes.
 //!
 //! ```
 //! use am_transport::{Command, Transport, loopback};
@@ -89,49 +84,42 @@ pub use name::{Name, NameError};
 pub use peer_error::IntroduceError;
 pub use steering::Steering;
 
-/// The seam: a NIC, or what stands for one.
+/// The seam: a NIC, or another carrier of frames.
 ///
-/// A transport may lose, duplicate and reorder frames unless its [`Caps`] say
-/// otherwise. It never blocks, and after it is open it never allocates.
-/// A wrapper forwards each call in a line.
+/// A transport may lose, duplicate and reorder frames unless its [`Caps`] promise otherwise. It never blocks, and it never allocates
+/// after it is open. A wrapper forwards each call in a line.
 pub trait Transport {
-    /// What it is and can do. It is fixed when the transport is opened, but for mode and pool of one that reopens itself.
+    /// Its description. It is fixed when the transport is opened, except for the mode and the pool of one that reopens itself.
     fn caps(&self) -> &Caps;
 
-    /// Hand over at most `budget` frames that have arrived; returns how many.
-    /// Only frames that [`am_wire::steer::steer`] sends to this transport's
-    /// socket are handed over. Called in each turn: it is cheap where nothing has arrived.
+    /// Hand over at most `budget` frames that have arrived. Returns how many. Only frames that [`am_wire::steer::steer`] sends to this
+    /// transport's socket are handed over. Each turn calls it, so it is cheap when no frame has arrived.
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize;
 
-    /// Queue a whole frame, or copy it. The Ethernet header in it is complete; `to`
-    /// repeats its destination for transports that address otherwise. A transport
-    /// that keeps the frame [shares](am_wire::Buffer::share) it.
+    /// Queue a whole frame, or copy it. Its Ethernet header is complete. `to` repeats the destination, for transports with other
+    /// addresses. A transport that keeps the frame [shares](am_wire::Buffer::share) it.
     ///
-    /// False: there is no room before the next `flush`, and the frame was not sent.
+    /// False if there is no room before the next `flush`. Then the frame was not sent.
     #[must_use = "a frame for which there was no room was not sent"]
     fn send(&mut self, to: Address, frame: &Frame) -> bool;
 
-    /// Ring the doorbell for everything queued, take back what has been sent.
-    /// Called once a turn, with nothing queued too.
+    /// Ring the doorbell for all queued frames, and take back sent frames. Each turn calls it, even with no frame queued.
     fn flush(&mut self) {}
 
-    /// What the node tells it besides frames: flows for steering first of all.
-    /// [`Steering::control`] does all that most transports need.
+    /// Carry out a command of the node, such as opening a flow for steering. [`Steering::control`] does all that most transports need.
     ///
     /// # Errors
     /// A peer's address was refused. All other commands succeed.
     fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError>;
 
-    /// What it tells the node. Called every millisecond or so, not in each turn.
-    /// [`Steering::notices`] says what steering has found.
+    /// Report notices to the node. Called about every millisecond, not in each turn. [`Steering::notices`] reports those of steering.
     fn poll_notices(&mut self, _each: &mut dyn FnMut(Notice<'_>)) {}
 
-    /// What it knows of the peer at this address. For people.
+    /// Its knowledge of the peer at this address, for reports.
     fn peer(&self, _at: Address) -> PeerInfo {
         PeerInfo::default()
     }
 
-    /// Name and value of every counter it keeps. For people and reports, not
-    /// for every turn: it may ask the system, and may allocate.
+    /// The name and value of each of its counters. For reports, and not for every turn: it may make system calls and allocate.
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64));
 }

@@ -1,34 +1,34 @@
-//! Who is reached besides those that the link itself reaches.
+//! Errors of adding and removing peer addresses.
 
-/// Why nobody can be introduced, or forgotten.
+/// Why a peer address cannot be added or removed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IntroduceError {
-    /// The link decides who is on it.
-    #[error("`{transport}` reaches whoever is on its link: nobody needs to be introduced, leave it out")]
+    /// The link decides which nodes are on it.
+    #[error("`{transport}` reaches every node on its link: leave out the peer's address")]
     Needless {
         /// The transport.
         transport: String,
     },
-    /// The text is no place where somebody of this transport could be.
-    #[error("`{place}` is no place: write {example}, for instance")]
+    /// The text is no address of this transport.
+    #[error("`{place}` is no address: write {example}, for instance")]
     NoPlace {
         /// The text.
         place: String,
-        /// What it could be.
+        /// An example of an address.
         example: &'static str,
     },
-    /// A place where no peer of this transport can be.
-    #[error("`{place}` is no peer's place: {why}")]
+    /// No peer of this transport can have the address.
+    #[error("`{place}` is no peer's address: {why}")]
     NoPeer {
         /// The place.
         place: String,
         /// Why, and what to write instead.
         why: String,
     },
-    /// No more of them.
-    #[error("{known} places are known already, and there is no room for more: forget some")]
+    /// There is no room for another address.
+    #[error("{known} peer addresses are known, and there is no room for more: remove some")]
     TooMany {
-        /// How many there are.
+        /// How many are known.
         known: usize,
     },
     /// The system refused.

@@ -1,4 +1,4 @@
-//! Steering for transports without a kernel's program that does it.
+//! Steering in user space, for transports without the XDP program.
 
 use std::time::Instant;
 
@@ -8,52 +8,52 @@ use am_wire::{Address, EtherType, Flow, Reason, frame};
 
 use crate::{Caps, Command, IntroduceError, Notice};
 
-/// [`am_wire::steer::steer`] with its table, counting what it turns away. A
-/// transport is one socket, so a flow is open or it is not.
+/// [`am_wire::steer::steer`] with its table, and counters of the frames that it does not admit. A transport is one socket, so a
+/// flow is open or it is not.
 #[derive(Debug)]
 pub struct Steering {
     /// On the heap: it has a byte for each of the 16,384 flow ids.
     table: Box<Table>,
     passed: [u64; 2],
     dropped: [u64; Reason::ALL.len()],
-    /// The last that was dropped.
+    /// The flow of the last frame that was dropped for that reason.
     unknown_flow: Option<Flow>,
-    /// Whatever arrives was sent to this place.
+    /// Every frame that arrives was sent to this node's socket address.
     to_this_place: bool,
-    /// What control frames have to pass, and when its clock began.
+    /// The gate for control frames, and the start of its clock.
     gate: Option<(Box<Gate>, Instant)>,
-    /// What did not: senseless, and over the limit.
+    /// Control frames that the gate refused: malformed ones, and those over the limit.
     refused: [u64; 2],
 }
 
-/// The socket's index, and what the table has for its flows.
+/// The socket's index, and the table's entry for its flows.
 const SOCKET: u8 = 0;
 const OPEN: u8 = SOCKET + 1;
 
 impl Steering {
-    /// Lets in the control frames of this node, however many: where nobody is whom the system did not let in.
+    /// Steering without a limit on control frames, for links that only admitted processes can use.
     pub fn new(ethertype: EtherType, own: Address) -> Steering {
         let table = Box::new(Table { node_socket: SOCKET, ..Table::new(ethertype, own) });
         let (passed, dropped) = ([0; 2], [0; Reason::ALL.len()]);
         Steering { table, passed, dropped, unknown_flow: None, to_this_place: false, gate: None, refused: [0; 2] }
     }
 
-    /// The same with the [gate](am_wire::gate) before them, as the kernel's program has it: where strangers can send.
+    /// Steering with the [gate](am_wire::gate) for control frames, as the XDP program has it, for links where strangers can send.
     pub fn gated(ethertype: EtherType, own: Address) -> Steering {
         Steering { gate: Some((Box::default(), Instant::now())), ..Steering::new(ethertype, own) }
     }
 
-    /// With the gate, for a socket with a place of its own, whose address is another in each run: what is sent there, and is not for
-    /// `own`, is for an earlier run. Its sender is to hear of this one, and so an unknown flow is noticed, which is none.
+    /// Steering with the gate, for a socket with an address of its own, whose link address changes with each run. A frame that is not for
+    /// `own` is for an earlier run of this node. It is reported as a frame for an unknown flow, so its sender learns of this run.
     pub fn at_a_place(ethertype: EtherType, own: Address) -> Steering {
         Steering { to_this_place: true, ..Steering::gated(ethertype, own) }
     }
 
-    /// Whether a frame that arrived is for us. If not, it has been counted.
+    /// Whether a received frame is for this node. If not, it is counted.
     #[inline]
     pub fn admits(&mut self, frame: &[u8]) -> bool {
         match steer(frame, &self.table) {
-            // Where there is no program the host returns what it has no room for.
+            // Without the XDP program the host rejects requests that find no room.
             Decision::Socket(_) | Decision::Bounce(_) => return true,
             Decision::Control(_) => return self.passes(frame),
             Decision::Pass(why) => self.pass(why),
@@ -62,7 +62,7 @@ impl Steering {
         false
     }
 
-    /// Whether a control frame passes the gate. Only these cost a look at the clock.
+    /// Whether a control frame passes the gate. Only control frames need the clock.
     #[cold]
     fn passes(&mut self, frame: &[u8]) -> bool {
         let Some((gate, start)) = &mut self.gate else { return true };
@@ -110,7 +110,7 @@ impl Steering {
         self.unknown_flow.take().into_iter().for_each(|flow| each(Notice::UnknownFlow(flow)));
     }
 
-    /// Name and value of each counter.
+    /// The name and value of each counter.
     pub fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("steer_pass_foreign", self.passed[Pass::Foreign as usize]);
         each("steer_pass_other_host", self.passed[Pass::OtherHost as usize]);
@@ -124,7 +124,7 @@ impl Steering {
     }
 }
 
-/// What steering can see. The other reasons are the protocol's to count.
+/// The reasons that steering counts. The protocol counts the others.
 const DROPS: [(Reason, &str); 7] = [
     (Reason::Short, "steer_drop_short"),
     (Reason::Source, "steer_drop_bad_source"),

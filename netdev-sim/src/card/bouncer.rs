@@ -47,7 +47,7 @@ impl Bouncer {
         *limb = if known { *limb | bit } else { *limb & !bit };
     }
 
-    /// The reject of a request that is to be returned.
+    /// The reject of a request, if the request is to be bounced.
     pub(super) fn reject(&self, request: &[u8]) -> Option<[u8; SMALLEST]> {
         if !self.table.full || !matches!(steer(request, &self.table), Decision::Bounce(_)) {
             return None;

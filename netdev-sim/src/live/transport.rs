@@ -135,7 +135,7 @@ impl Transport for Live {
         }
         let Live { caps, seat, outbox, .. } = self;
         (self.is_owed, self.room) = seat.network.with(seat.node, |card| {
-            // There is room: it was seen, and only the NIC has used the ring since, to empty it.
+            // The ring has room: it was seen, and since then only the NIC has used the ring, and emptied it.
             outbox.drain(..).for_each(|frame| _ = card.send(&frame));
             card.flush(&caps.pool);
             (card.is_owing(), card.room())

@@ -44,7 +44,7 @@ fn forge(net: &mut Net, number: u64) {
         frame::body(space, Framing::Plain, length).expect("there is space").copy_from_slice(&body[..length]);
         let length = frame::emit(space, Framing::Plain, &link, &header, length, None).expect("there is space");
         frame.set_len(length);
-        // What has no room is lost.
+        // A frame that finds no room is lost.
         let _ = net.nic(STRANGER).send(link.to, &frame);
     }
     net.nic(STRANGER).flush();

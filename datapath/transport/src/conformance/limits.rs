@@ -7,7 +7,7 @@ use super::Pair;
 use super::pair::Step;
 use super::report::{Failure, Verdict, ensure};
 
-/// Take in with a budget; the calls must be as many as the transport says.
+/// Receive with a budget. Checks that the returned count is the number of calls.
 fn receive(pair: &mut Pair, budget: usize) -> Result<usize, Failure> {
     let mut calls = 0;
     let taken = pair.far.receive(budget, &mut |_| calls += 1);
@@ -23,7 +23,7 @@ pub(super) fn receive_honours_its_budget(mut pair: Pair) -> Result<Verdict, Fail
             let spec = pair.spec(number, 100);
             pair.send(&spec, &mut |_| ())?;
         }
-        // On a lossy link some of the forty arrive.
+        // On a lossy link only some of the forty frames arrive.
         let mut wanted = 10;
         pair.patiently("frames did not arrive", &mut |pair| {
             pair.near.flush();
@@ -48,7 +48,7 @@ pub(super) fn an_idle_link_gives_nothing(mut pair: Pair) -> Result<Verdict, Fail
         let mut calls = 0;
         pair.near.flush();
         let taken = pair.far.receive(usize::MAX, &mut |_| calls += 1);
-        ensure!(taken == 0 && calls == 0, "nothing was sent, and {taken} frames (in {calls} calls) arrived");
+        ensure!(taken == 0 && calls == 0, "no frame was sent, but {taken} frames (in {calls} calls) arrived");
     }
     Ok(Verdict::Passed)
 }
@@ -76,7 +76,7 @@ pub(super) fn a_full_transport_leaves_the_frame_alone(mut pair: Pair) -> Result<
         ensure!(expected.is_none_or(|bytes| bytes == frame.bytes()), "frame {number} was not sent, and was changed");
         ensure!(frame.is_unique(), "frame {number} was not sent, and the transport holds it");
         pair.send_frame(spec.to, &frame, &mut |_| ())?;
-        // And the link is as good as before.
+        // The link works as before.
         pair.drain()?;
         let again: Vec<_> = (0..64).map(|number| pair.spec(number, 200)).collect();
         pair.deliver(&again)?;

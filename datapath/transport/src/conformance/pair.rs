@@ -1,4 +1,4 @@
-//! Two ends of a link, and how checks use them.
+//! The two ends of a link, and the operations of the checks.
 
 use std::any::Any;
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use super::frames::{self, FLOW, Spec};
 use super::report::{Failure, ensure};
 use crate::{Command, Transport};
 
-/// Without any progress for so long, something will not happen any more.
+/// A check fails after this time without progress.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Nothing arriving for so long on a lossy link: what is missing is sent again.
+/// After this time without an arrival on a lossy link, missing frames are sent again.
 const QUIET: Duration = Duration::from_millis(20);
-/// Frames taken in at once.
+/// The most frames that are received at once.
 const BURST: usize = 64;
 
-/// What a step has come to.
+/// The result of a step.
 pub(super) enum Step {
     Done,
     Progress,
@@ -31,7 +31,7 @@ pub struct Pair {
     /// The end that receives in most checks.
     pub far: Box<dyn Transport>,
     pub(super) ethertype: EtherType,
-    /// What the ends need to live; dropped after them.
+    /// An object that the ends need, dropped after them.
     _keep: Box<dyn Any>,
 }
 
@@ -41,24 +41,24 @@ impl Pair {
         Pair { near: Box::new(near), far: Box::new(far), ethertype: EtherType::DEFAULT, _keep: Box::new(()) }
     }
 
-    /// The network has other EtherTypes.
+    /// Use other EtherTypes.
     #[must_use]
     pub fn on(self, ethertype: EtherType) -> Pair {
         Pair { ethertype, ..self }
     }
 
-    /// Something that the ends need to live, and that goes after them: a namespace, say.
+    /// Add an object that the ends need, such as a network namespace. It is dropped after them.
     #[must_use]
     pub fn keeping(self, keep: impl Any) -> Pair {
         Pair { _keep: Box::new(keep), ..self }
     }
 
-    /// The other direction.
+    /// The pair with its ends exchanged.
     pub(super) fn swapped(self) -> Pair {
         Pair { near: self.far, far: self.near, ..self }
     }
 
-    /// Both ends let frames of [`FLOW`] in.
+    /// Open [`FLOW`] at both ends.
     pub(super) fn open_flow(&mut self) {
         steer(&mut *self.near, true);
         steer(&mut *self.far, true);
@@ -69,23 +69,23 @@ impl Pair {
         self.near.caps().reliable
     }
 
-    /// A request from near to far, no longer than a frame can be.
+    /// A request from near to far, cut to the longest frame.
     pub(super) fn spec(&self, number: u64, len: usize) -> Spec {
         Spec::new(self.far.caps().address, number, len.min(self.max_frame()))
     }
 
-    /// The longest frame that both ends can have.
+    /// The longest frame that both ends carry.
     pub(super) fn max_frame(&self) -> usize {
         self.near.caps().max_frame.min(self.far.caps().max_frame)
     }
 
-    /// The frame of a spec, from the pool of the near end; `None` if that is empty.
+    /// Build the frame of a spec in the near end's pool. `None` if the pool is empty.
     pub(super) fn build(&self, spec: &Spec) -> Option<Frame> {
         let caps = self.near.caps();
         spec.build(&caps.pool, caps.address, self.ethertype)
     }
 
-    /// One doorbell at each end, then what has arrived at the far one.
+    /// Ring the doorbell at each end, and receive at the far end.
     pub(super) fn turn(&mut self, each: &mut dyn FnMut(Frame)) -> usize {
         self.near.flush();
         let taken = self.far.receive(BURST, each);
@@ -93,7 +93,7 @@ impl Pair {
         taken
     }
 
-    /// Build and send a frame, turning as long as there is no frame or no room.
+    /// Build and send a frame. Turns until there is a frame and room.
     pub(super) fn send(&mut self, spec: &Spec, each: &mut dyn FnMut(Frame)) -> Result<(), Failure> {
         let mut frame = None;
         self.until("the pool stayed empty", each, &mut |pair| {
@@ -103,7 +103,7 @@ impl Pair {
         frame.map_or(Ok(()), |frame| self.send_frame(spec.to, &frame, each))
     }
 
-    /// Send a frame, turning as long as there is no room.
+    /// Send a frame. Turns until there is room.
     pub(super) fn send_frame(
         &mut self,
         to: Address,
@@ -113,7 +113,7 @@ impl Pair {
         self.until("a frame could not be sent", each, &mut |pair| pair.near.send(to, frame))
     }
 
-    /// Do steps until one says that all is done.
+    /// Run steps until one is [`Step::Done`].
     pub(super) fn patiently(
         &mut self,
         hope: &str,
@@ -130,7 +130,7 @@ impl Pair {
         }
     }
 
-    /// Turn until something is done.
+    /// Turn until `done` is true.
     pub(super) fn until(
         &mut self,
         hope: &str,
@@ -146,9 +146,8 @@ impl Pair {
         })
     }
 
-    /// Send these frames and take them in at the far end; on a lossy link, send
-    /// again what does not arrive. Returns the numbers as they arrived, each
-    /// frame checked bit by bit.
+    /// Send these frames and receive them at the far end. On a lossy link, missing frames are sent again. Every bit is
+    /// checked. Returns the numbers in the order of arrival.
     pub(super) fn deliver(&mut self, specs: &[Spec]) -> Result<Vec<u64>, Failure> {
         let mut arrivals = Arrivals::new(self.ethertype, specs);
         for spec in specs {
@@ -180,7 +179,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Send a frame, turn if asked to, and note the numbers of what arrives meanwhile.
+    /// Send a frame, and turn if `turn` is true. The numbers of the frames that arrive meanwhile go into `arrived`.
     pub(super) fn send_and_collect(&mut self, spec: &Spec, turn: bool, arrived: &mut Vec<u64>) -> Result<(), Failure> {
         let mut arrivals = Arrivals::new(self.ethertype, &[]);
         self.send(spec, &mut |frame| arrivals.add(frame))?;
@@ -191,7 +190,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Turn until the link has been quiet for a while; returns the numbers that arrived.
+    /// Turn until no frame has arrived for a while. Returns the numbers that arrived.
     pub(super) fn drain(&mut self) -> Result<Vec<u64>, Failure> {
         let mut arrivals = Arrivals::new(self.ethertype, &[]);
         let mut since = Instant::now();
@@ -208,7 +207,7 @@ fn numbers(specs: &[Spec]) -> Vec<u64> {
     specs.iter().map(|spec| spec.number).collect()
 }
 
-/// What has arrived and what has not.
+/// The frames that have arrived, and those that are missing.
 struct Arrivals {
     ethertype: EtherType,
     missing: Vec<Spec>,
@@ -242,7 +241,7 @@ pub(super) fn steer(transport: &mut dyn Transport, open: bool) {
     _ = transport.control(Command::Steer { flow: FLOW, open });
 }
 
-/// The value of the counter whose name ends so, if there is one.
+/// The sum of the counters whose names end with `end`, if there is one.
 pub(super) fn counter(transport: &dyn Transport, end: &str) -> Option<u64> {
     let mut found = None;
     transport.counters(&mut |name, value| {

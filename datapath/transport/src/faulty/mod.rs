@@ -1,4 +1,4 @@
-//! A transport on which things go wrong, by seed.
+//! A transport with faults, drawn from a seed.
 //!
 //! ```text
 //!   send ──▶ drop? ──▶ corrupt? ──▶ reorder? delay? ──▶ duplicate? ──▶ the transport
@@ -7,15 +7,12 @@
 //!                                   waiting ─── overtaken, or turns over ┘
 //! ```
 //!
-//! Faults strike frames that are sent; for both directions, wrap both ends. What
-//! comes in passes as it is. The fate of the nth frame depends on seed and n
-//! only, so a failure is found again by its seed. A frame for which the
-//! transport has no room has not met its fate yet: it, or the frame sent in its place,
-//! meets the same one.
+//! Faults strike only sent frames; for both directions, wrap both ends. The faults of the nth frame depend only on the seed
+//! and on n, so a seed repeats a failure. A frame for which the transport has no room is not counted as sent: the next
+//! attempt, with this frame or another, has the same faults.
 //!
-//! Copies and damaged frames are fresh frames of the transport's pool, because
-//! the sender may keep what it sends. If the pool has none, there is no copy,
-//! and the frame to be damaged is lost; both are counted.
+//! Copies and damaged frames are fresh frames of the transport's pool, because the sender may keep the frame that it sends.
+//! If the pool is empty, there is no copy, and a frame to be damaged is lost. Both are counted.
 //!
 //! ```
 //! use am_transport::{Transport, faulty::{Faults, Faulty}, loopback};
@@ -38,15 +35,15 @@ use waiting::Waiting;
 
 use crate::{Caps, Command, IntroduceError, Notice, PeerInfo, Transport};
 
-/// A transport, and what goes wrong on it.
+/// A transport with faults.
 #[derive(Debug)]
 pub struct Faulty<T> {
     inner: T,
     caps: Caps,
     faults: Faults,
-    /// Of the next frame.
+    /// The faults of the next frame.
     fate: Fate,
-    /// Frames that have met their fate.
+    /// How many frames were sent.
     number: u64,
     waiting: Waiting,
     count: Count,
@@ -64,7 +61,7 @@ struct Count {
 }
 
 impl<T: Transport> Faulty<T> {
-    /// Let these things go wrong on a transport.
+    /// Add faults to a transport.
     pub fn new(inner: T, faults: Faults) -> Faulty<T> {
         let caps = inner.caps().clone();
         let caps = Caps {
@@ -77,20 +74,19 @@ impl<T: Transport> Faulty<T> {
         Faulty { inner, caps, faults, fate: Fate::draw(&faults, 0), number: 0, waiting, count: Count::default() }
     }
 
-    /// The transport itself.
+    /// The transport inside.
     pub fn inner(&self) -> &T {
         &self.inner
     }
 
-    /// Change what goes wrong from the next frame on, as when a cable is pulled
-    /// and put back. How many frames wait and how long stays as it was, and so
-    /// do the [`Caps`].
+    /// Change the faults from the next frame on, for instance to pull a cable and plug it in again. The bounds of waiting
+    /// frames and the [`Caps`] stay as they were.
     pub fn set(&mut self, faults: Faults) {
         self.faults = faults;
         self.fate = Fate::draw(&faults, self.number);
     }
 
-    /// The frame goes, or is to wait.
+    /// Send the frame, or let it wait.
     fn pass(&mut self, to: Address, frame: &Frame) -> bool {
         match self.fate.wait {
             Wait::No => self.inner.send(to, frame),
@@ -109,7 +105,7 @@ impl<T: Transport> Faulty<T> {
         }
     }
 
-    /// The frame goes and a copy of it behind.
+    /// Send the frame, and a copy behind it.
     fn pass_twice(&mut self, to: Address, frame: &Frame) -> bool {
         let copy = self.caps.pool.copy(frame.bytes());
         if !self.pass(to, frame) {
@@ -124,7 +120,7 @@ impl<T: Transport> Faulty<T> {
         true
     }
 
-    /// The frame goes damaged, or not at all.
+    /// Send the frame damaged, or drop it if the link has a check sequence.
     fn corrupt(&mut self, to: Address, frame: &Frame) -> bool {
         if !self.faults.check {
             match self.caps.pool.copy(frame.bytes()) {

@@ -56,7 +56,7 @@ impl Waiting {
         self.held.iter_mut().for_each(|held| held.turns = held.turns.saturating_sub(1));
     }
 
-    /// Send what has waited long enough, oldest first, until there is no room.
+    /// Send the frames that have waited long enough, oldest first, until there is no room.
     pub(super) fn send_due(&mut self, mut send: impl FnMut(Address, &Frame) -> bool) {
         while let Some(at) = self.held.iter().position(|held| held.frames == 0 || held.turns == 0) {
             if !send(self.held[at].to, &self.held[at].frame) {

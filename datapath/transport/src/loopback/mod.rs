@@ -1,4 +1,4 @@
-//! A wire in memory, with two ends or more.
+//! A wire in memory, with two or more ends.
 //!
 //! ```text
 //!    Loopback 1            Loopback 2            Loopback 3      one thread or three
@@ -9,13 +9,11 @@
 //!                                                              each end to each other
 //! ```
 //!
-//! Nothing is copied: the frame that is sent is the frame that arrives, a share
-//! of it if the sender keeps one. It comes home to the sender's pool when all
-//! have dropped it. Arriving frames are steered as the XDP program would steer
-//! them. Nothing is lost or reordered; a queue that is full says so.
+//! No frame is copied: the receiver gets the sender's frame, or a share of it if the sender keeps one. The frame returns to
+//! the sender's pool when both have dropped it. Arriving frames are steered as by the XDP program. No frame is lost or
+//! reordered. A full queue takes no frame.
 //!
-//! Ends are made together, as [`Plug`]s, and each is opened on the thread that
-//! will use it, because its pool stays there.
+//! The ends are made together, as [`Plug`]s. Each is opened on the thread that uses it, because its pool stays there.
 //!
 //! ```
 //! use am_transport::{Transport, loopback};
@@ -42,10 +40,10 @@ use crate::{Caps, Command, IntroduceError, Notice, Steering, Transport};
 pub struct Loopback {
     caps: Caps,
     steering: Steering,
-    /// To each other end, and from it.
+    /// The queues to each other end, and from each.
     to: Vec<(Address, Producer<Frame>)>,
     from: Vec<Consumer<Frame>>,
-    /// Whose queue is looked at first, so that a busy end does not starve another.
+    /// The queue that is read first. It changes each time, so that a busy end does not starve another.
     first: usize,
     count: Count,
 }
@@ -60,8 +58,7 @@ struct Count {
 }
 
 impl Loopback {
-    /// Into the queue of one other end. A frame for an end that is closed is lost,
-    /// as on a cable that is not plugged in.
+    /// Put a frame into the queue to one other end. A frame to a closed end is lost, as on an unplugged cable.
     fn send_one(&mut self, end: usize, frame: &Frame) -> bool {
         let (_, queue) = &mut self.to[end];
         if queue.is_abandoned() {
@@ -74,8 +71,8 @@ impl Loopback {
         went
     }
 
-    /// Into all queues or, if one is full, into none: a frame that was not sent can be
-    /// sent again without anyone seeing it twice.
+    /// Put a frame into all queues or, if one is full, into none. So a frame that was not sent can be sent again, and no end
+    /// gets it twice.
     fn flood(&mut self, frame: &Frame) -> bool {
         if self.to.iter_mut().any(|(_, queue)| !queue.is_abandoned() && queue.reserve(1) == 0) {
             self.count.full += 1;
@@ -84,12 +81,12 @@ impl Loopback {
         (0..self.to.len()).all(|end| self.send_one(end, frame))
     }
 
-    /// What is now in the queue of one other end, at most `budget` of it.
+    /// Hand over at most `budget` frames from the queue of one other end.
     fn receive_from(&mut self, end: usize, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         let queue = &mut self.from[end];
         let mut taken = 0;
-        // A number of steps that is known beforehand: who floods us with what
-        // steering drops must not keep us here.
+        // The number of steps is fixed before the loop, so a flood of frames that steering drops cannot keep this call from
+        // returning.
         for _ in 0..queue.peek() {
             if taken == budget {
                 break;
@@ -128,7 +125,7 @@ impl Transport for Loopback {
         }
         match self.to.iter().position(|(address, _)| *address == to) {
             Some(end) => self.send_one(end, frame),
-            // Everybody's, or nobody's that is known: as a switch, to all.
+            // A broadcast, or an unknown address: flooded to all ends, as a switch does.
             None => self.flood(frame),
         }
     }

@@ -1,4 +1,4 @@
-//! Things that go wrong, on purpose.
+//! The faulty transport.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,14 @@ use proptest::prelude::*;
 
 const NONE: Faults = Faults::NONE;
 
-/// An end on which things go wrong, and one at which they arrive.
+/// A faulty end, and the end that receives.
 fn link(faults: Faults, options: Options) -> (Faulty<Loopback>, Loopback, Address) {
     let [near, far] = ends(options);
     let to = far.caps().address;
     (Faulty::new(near, faults), far, to)
 }
 
-/// What arrives of so many frames, a turn for each, and some more at the end.
+/// Send this many frames, a turn for each, and turn a few more times. Returns the numbers that arrive.
 fn arrivals(faults: Faults, frames: u32) -> Vec<u32> {
     let (mut near, mut far, to) = link(faults, Options::default());
     let mut arrived = vec![];
@@ -32,7 +32,7 @@ fn arrivals(faults: Faults, frames: u32) -> Vec<u32> {
     arrived
 }
 
-/// Turn until nothing waits any more.
+/// Turn until no frame waits.
 fn settle(near: &mut Faulty<Loopback>, far: &mut Loopback) -> Vec<u32> {
     let mut arrived = vec![];
     for _ in 0..20 {
@@ -151,7 +151,7 @@ fn a_link_without_delivers_them_and_the_senders_frame_stays_whole() {
     for _ in 0..1000 {
         assert!(near.send(to, &kept), "room");
         near.flush();
-        // Where the header is hit, steering may drop it.
+        // Steering may drop a frame with a damaged header.
         far.receive(1, &mut |frame| {
             let flipped = frame.bytes().iter().zip(&whole).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>();
             assert_eq!(frame.bytes().len(), whole.len());
@@ -200,7 +200,7 @@ fn what_waits_comes_home_when_the_end_is_closed() {
     assert_eq!(pool.available(), pool.layout().frames);
 }
 
-/// Sends all, however often they come back; what arrives, byte for byte.
+/// Send all frames, each until there is room. Returns the bytes of those that arrive.
 fn persist(faults: Faults, queue: usize, frames: u32) -> Vec<Vec<u8>> {
     let (mut near, mut far, to) = link(faults, Options { queue, ..Options::default() });
     let mut arrived = vec![];
@@ -271,7 +271,7 @@ fn any_faults() -> impl Strategy<Value = Faults> {
 }
 
 proptest! {
-    /// Whatever goes wrong, the books balance and every frame comes home.
+    /// With any faults, every frame is counted and returns to its pool.
     #[test]
     fn every_frame_is_accounted_for(faults in any_faults(), queue in 1usize..64, frames in 1u32..200) {
         let (mut near, mut far, to) = link(faults, Options { queue, frames: 512, ..Options::default() });

@@ -1,4 +1,4 @@
-//! The wire in memory.
+//! Loopback: a wire in memory.
 
 use std::sync::mpsc;
 use std::thread;
@@ -67,7 +67,7 @@ fn three_ends_are_a_hub_that_knows_its_addresses() {
     assert_eq!(receive(&mut b), [1, 2]);
     assert_eq!(receive(&mut a), [3]);
     assert_eq!(receive(&mut c), [0; 0]);
-    assert_eq!(counter(&c, "steer_pass_other_host"), 0, "it never came by");
+    assert_eq!(counter(&c, "steer_pass_other_host"), 0, "the frame was not flooded");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn what_is_for_nobody_known_goes_to_all() {
     send(&mut a, nobody, [3]);
     for end in [&mut b, &mut c] {
         assert_eq!(receive(end), [1, 2]);
-        assert_eq!(counter(end, "steer_pass_other_host"), 1, "it came by, and was not for us");
+        assert_eq!(counter(end, "steer_pass_other_host"), 1, "the frame was flooded, and steering passed it");
     }
     assert_eq!(receive(&mut a), [0; 0]);
     assert!(is_all_home(&a));
@@ -94,7 +94,7 @@ fn a_broadcast_goes_to_all_or_to_none() {
         let frame = numbered(&a, Address::BROADCAST, 9);
         assert!(!a.send(Address::BROADCAST, &frame), "full");
         a.flush();
-        assert!(frame.is_unique(), "nobody has it");
+        assert!(frame.is_unique(), "no end has it");
         assert_eq!(receive(&mut others[1 - full]), [0; 0]);
         assert_eq!(receive(&mut others[full]), [0, 1, 2, 3]);
         assert!(a.send(Address::BROADCAST, &frame), "room");
@@ -114,7 +114,7 @@ fn an_end_that_is_closed_takes_what_is_sent_to_it_along() {
     send(&mut a, to_b, 0..10);
     assert_eq!(counter(&a, "loopback_lost_unplugged"), 10);
     send(&mut a, Address::BROADCAST, [5]);
-    assert_eq!(receive(&mut c), [5], "the others hear it");
+    assert_eq!(receive(&mut c), [5], "the others get it");
     assert!(is_all_home(&a));
 }
 
@@ -171,7 +171,7 @@ fn a_wire_has_two_ends_at_least() {
     assert_eq!([0, 1, 2, 5].map(|ends| wire(ends).len()), [2, 2, 2, 5]);
 }
 
-/// Sends `frames` numbers and expects as many back, in order, on its own thread.
+/// Send this many numbered frames, and receive as many in order, on this thread.
 fn chat(plug: Plug, to: Address, frames: u32) {
     let mut end = plug.open().unwrap();
     end.steer(flow(), true);
@@ -194,7 +194,7 @@ fn chat(plug: Plug, to: Address, frames: u32) {
         end.flush();
         thread::yield_now();
     }
-    // What we sent may still be on its way: who closes first takes nothing along.
+    // Sent frames may still be on their way, so wait for them before closing.
     while !is_all_home(&end) {
         thread::yield_now();
     }

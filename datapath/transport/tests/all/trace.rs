@@ -11,7 +11,7 @@ use am_transport::loopback::Options;
 use am_transport::trace::Trace;
 use am_wire::Buffer;
 
-/// A file that can be looked at, and that is full at some point.
+/// A file in memory with limited room.
 #[derive(Clone)]
 struct Disk(Rc<RefCell<Vec<u8>>>, usize);
 
@@ -36,7 +36,7 @@ impl Write for Disk {
     }
 }
 
-/// Time and bytes of each frame of a file.
+/// The time and the bytes of each frame in a file.
 fn frames(file: &[u8]) -> Vec<(Duration, Vec<u8>)> {
     let number = |at: &[u8]| u32::from_le_bytes(at[..4].try_into().unwrap());
     let (head, mut rest) = file.split_at(24);

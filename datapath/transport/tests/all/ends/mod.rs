@@ -7,7 +7,7 @@ use am_transport::{Transport, TransportExt};
 use am_wire::frame::{self, Link};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
-/// Ends of one wire, on this thread, with [`flow`] open at each.
+/// The ends of one wire, on this thread, with [`flow`] open at each.
 pub(crate) fn ends<const N: usize>(options: Options) -> [Loopback; N] {
     let mut ends = loopback::wire_with(N, options).into_iter().map(|plug| plug.open().unwrap());
     std::array::from_fn(|_| {
@@ -34,7 +34,7 @@ pub(crate) fn numbered(from: &dyn Transport, to: Address, number: u32) -> Frame 
     frame
 }
 
-/// A frame of ours that steering drops: no such flow.
+/// A frame that steering drops, because its flow is not open.
 pub(crate) fn stray(from: &dyn Transport, to: Address) -> Frame {
     let mut frame = numbered(from, to, 0);
     let source = frame::split_source(Flow::new(99).unwrap(), from.caps().address);
@@ -47,7 +47,7 @@ pub(crate) fn number(frame: &Frame) -> u32 {
     frame::parse(frame.bytes(), EtherType::DEFAULT).unwrap().header.seq
 }
 
-/// Send these; there must be room.
+/// Send frames with these numbers. There must be room.
 pub(crate) fn send(from: &mut dyn Transport, to: Address, numbers: impl IntoIterator<Item = u32>) {
     for n in numbers {
         let frame = numbered(from, to, n);
@@ -56,7 +56,7 @@ pub(crate) fn send(from: &mut dyn Transport, to: Address, numbers: impl IntoIter
     from.flush();
 }
 
-/// What is there, by number.
+/// Receive the frames that have arrived. Returns their numbers.
 pub(crate) fn receive(at: &mut dyn Transport) -> Vec<u32> {
     let mut numbers = vec![];
     at.receive(usize::MAX, &mut |frame| numbers.push(number(&frame)));
@@ -74,7 +74,7 @@ pub(crate) fn counter(of: &dyn Transport, name: &str) -> u64 {
     found.unwrap_or_else(|| panic!("no counter is named {name}"))
 }
 
-/// Every frame of the end's pool is home.
+/// Whether every frame of the end's pool is free.
 pub(crate) fn is_all_home(end: &dyn Transport) -> bool {
     let pool = &end.caps().pool;
     pool.available() == pool.layout().frames
