@@ -22,8 +22,6 @@ use crate::{
 pub const BUDGET: usize = 64;
 
 impl<S> Endpoint<S> {
-    /// Not inlined: a turn that finds nothing need not make room for what handlers need.
-    #[inline(never)]
     pub(crate) fn dispatch(&self, state: &mut S) -> usize {
         let handlers = &mut *self.handlers.borrow_mut();
         let mut handled = 0;

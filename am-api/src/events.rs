@@ -26,7 +26,11 @@ pub enum ConnectionChange {
 /// closed are dropped, and beyond [`MAX_QUEUED`] so are connections that came and went unseen. That leaves at most two
 /// events for each connection.
 #[derive(Debug, Default)]
-pub(crate) struct EventQueues(BTreeMap<EndpointId, VecDeque<QueuedEvent>>);
+pub(crate) struct EventQueues {
+    queues: BTreeMap<EndpointId, VecDeque<QueuedEvent>>,
+    /// Events in all of them: each turn looks at this.
+    count: usize,
+}
 
 /// The core's event, for one endpoint.
 #[derive(Clone, Copy, Debug)]
@@ -50,11 +54,11 @@ const MAX_QUEUED: usize = 1024;
 
 impl EventQueues {
     pub(crate) fn add(&mut self, endpoint: EndpointId) {
-        self.0.entry(endpoint).or_insert_with(|| VecDeque::with_capacity(MAX_QUEUED));
+        self.queues.entry(endpoint).or_insert_with(|| VecDeque::with_capacity(MAX_QUEUED));
     }
 
     pub(crate) fn remove(&mut self, endpoint: EndpointId) {
-        self.0.remove(&endpoint);
+        self.count -= self.queues.remove(&endpoint).map_or(0, |queue| queue.len());
     }
 
     pub(crate) fn push(&mut self, event: &Event) {
@@ -64,35 +68,40 @@ impl EventQueues {
             Event::Ended(endpoint, flow, ending) => (endpoint, flow, QueuedChange::Ended(ending)),
             _ => return,
         };
-        let Some(queue) = self.0.get_mut(&endpoint) else { return };
+        let Some(queue) = self.queues.get_mut(&endpoint) else { return };
         if queue.len() >= MAX_QUEUED && matches!(change, QueuedChange::Ended(_)) {
             let is_accept =
                 |queued: &QueuedEvent| queued.flow == flow && matches!(queued.change, QueuedChange::Accepted(_));
             if let Some(unseen) = queue.iter().rposition(is_accept) {
                 queue.remove(unseen);
+                self.count -= 1;
                 return;
             }
         }
         queue.push_back(QueuedEvent { flow, change });
+        self.count += 1;
     }
 
     /// This side closed the connection. That a peer had asked for it is still news.
     pub(crate) fn closed(&mut self, endpoint: EndpointId, flow: FlowId) {
-        if let Some(queue) = self.0.get_mut(&endpoint) {
+        if let Some(queue) = self.queues.get_mut(&endpoint) {
+            let before = queue.len();
             queue.retain(|queued| queued.flow != flow || matches!(queued.change, QueuedChange::Accepted(_)));
+            self.count -= before - queue.len();
         }
     }
 
     /// Whether no endpoint has an event.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.values().all(VecDeque::is_empty)
+        self.count == 0
     }
 
     /// The next event of this endpoint.
     pub(crate) fn pop(&mut self, endpoint: EndpointId, core: &Core<Frame>) -> Option<(Connection, Change)> {
-        let queue = self.0.get_mut(&endpoint)?;
+        let queue = self.queues.get_mut(&endpoint)?;
         while let Some(QueuedEvent { flow, change }) = queue.pop_front() {
+            self.count -= 1;
             let change = match change {
                 QueuedChange::Accepted(peer) => (ConnectionChange::Accepted, peer, [0; 2]),
                 QueuedChange::Ended(Ending { node, endpoint, reason, unhandled }) => {

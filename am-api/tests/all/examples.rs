@@ -4,11 +4,11 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Output, Stdio, id};
 use std::time::Duration;
 
-use am_api::{HandlerId, Node};
+use am_api::{Connection, HandlerId};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::common::LONG;
+use crate::common::{LONG, Side, plain};
 use crate::example::{Running, example};
 
 /// What an example prints, which ends well.
@@ -54,35 +54,41 @@ fn own_loop_is_never_held_up() {
     assert!(printed("own_loop", &[]).contains("round 200 of 200"));
 }
 
+const ECHO: HandlerId = HandlerId(0);
+
+#[derive(Default)]
+struct Seen {
+    answers: u64,
+    back: u64,
+}
+
+/// A client of the node "beta" at this address, connected.
+fn client(address: &str) -> (Side<Seen>, Connection) {
+    let transport = am_api::transports::open("udp:127.0.0.1:0").expect("a socket");
+    let mut side = Side::<Seen>::open(plain("alpha"), transport);
+    side.node.add_peer_address(address).unwrap();
+    side.endpoint.on_reply(ECHO, |seen, _| seen.answers += 1);
+    side.endpoint.on_returned(|seen, _| seen.back += 1);
+    loop {
+        let to = side.endpoint.connect("beta", "main").unwrap();
+        if side.endpoint.wait_open(&mut side.state, to, LONG).is_ok() {
+            return (side, to);
+        }
+        side.endpoint.close(to);
+    }
+}
+
 /// Interrupted among requests: what was handled does not come back.
 #[test]
 fn shutdown_loses_nothing() {
-    const ECHO: HandlerId = HandlerId(0);
-    #[derive(Default)]
-    struct Seen {
-        answers: u64,
-        back: u64,
-    }
     let mut child = example("shutdown").arg("udp:127.0.0.1:0").stdout(Stdio::piped()).spawn().expect("started");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe"));
     let mut server = Running(child);
-    let mut first = String::new();
-    lines.read_line(&mut first).expect("a line");
-    let address = first.strip_prefix("serving on ").and_then(|line| line.split_once(';')).expect("an address").0;
+    let mut text = String::new();
+    lines.read_line(&mut text).expect("a line");
+    let address = text.strip_prefix("serving on ").and_then(|line| line.split_once(';')).expect("an address").0;
 
-    let node = Node::open("alpha", "udp:127.0.0.1:0").unwrap();
-    node.add_peer_address(address).unwrap();
-    let mut endpoint = node.endpoint::<Seen>("main").unwrap();
-    endpoint.on_reply(ECHO, |seen, _| seen.answers += 1);
-    endpoint.on_returned(|seen, _| seen.back += 1);
-    let mut seen = Seen::default();
-    let to = loop {
-        let to = endpoint.connect("beta", "main").unwrap();
-        if endpoint.wait_open(&mut seen, to, LONG).is_ok() {
-            break to;
-        }
-        endpoint.close(to);
-    };
+    let (Side { node: _node, mut endpoint, state: mut seen }, to) = client(address);
     let mut sent = 0;
     while endpoint.request(&mut seen, to, ECHO, &[sent], b"hello").is_ok() {
         sent += 1;
@@ -92,14 +98,10 @@ fn shutdown_loses_nothing() {
     }
     while endpoint.wait(&mut seen, Duration::from_millis(200)) > 0 {}
     assert!(server.0.wait().expect("its end").success());
-    let mut rest = String::new();
-    lines.read_to_string(&mut rest).expect("text");
-    let handled: u64 = rest.trim().strip_prefix("handled ").and_then(|count| count.parse().ok()).expect("a count");
-    assert!(
-        (seen.answers..=sent - seen.back).contains(&handled),
-        "{} <= {handled} <= {sent} - {}",
-        seen.answers,
-        seen.back
-    );
+    text.clear();
+    lines.read_to_string(&mut text).expect("text");
+    let handled: u64 = text.trim().strip_prefix("handled ").and_then(|count| count.parse().ok()).expect("a count");
+    let Seen { answers, back } = seen;
+    assert!((answers..=sent - back).contains(&handled), "{answers} <= {handled} <= {sent} - {back}");
     assert!(handled >= 1000 - am_api::WINDOW as u64);
 }
