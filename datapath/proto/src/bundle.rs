@@ -81,9 +81,7 @@ impl<B: Buffer> Core<B> {
                 slot.skip = Skip::Bundled;
             }
             self.counters.bundled_sent += 1;
-            self.counters.retransmitted += (slot.sent > 0) as u64;
-            slot.sent = slot.sent.saturating_add(1);
-            slot.company = 0;
+            self.counters.retransmitted += slot.note_sent() as u64;
             self.deferred.left.push(link);
             let next = slot.next;
             self.slots[head].company = behind;

@@ -7,7 +7,7 @@
 
 use std::mem;
 
-use am_wire::{Buffer, Class, Flow, Kind, Seq};
+use am_wire::{Buffer, Class, Flow, Header, Kind, Seq};
 
 use crate::time::Time;
 
@@ -67,6 +67,22 @@ impl<B> Slot<B> {
     #[inline]
     pub(crate) fn is_waiting(&self) -> bool {
         self.queued && self.skip == Skip::No
+    }
+
+    /// The header of its message in a frame of its own.
+    #[inline(always)]
+    pub(crate) fn header(&self, flow: Flow, nonce: u16) -> Header {
+        let &Slot { kind, handler, words, seq, .. } = self;
+        Header { kind, flow, nonce, handler, words, seq: seq.0 }
+    }
+
+    /// The message leaves, alone unless the caller changes that. Returns whether it left before.
+    #[inline]
+    pub(crate) fn note_sent(&mut self) -> bool {
+        let before = self.sent;
+        self.sent = before.saturating_add(1);
+        self.company = 0;
+        before > 0
     }
 
     /// A segment of a bulk transfer never shares a frame.

@@ -10,7 +10,7 @@ use crate::flow::{Phase, Route};
 use crate::node::Core;
 use crate::output::Transmit;
 use crate::planted::{self, Bug};
-use crate::slots::{Link, NONE, Slot};
+use crate::slots::{Link, NONE};
 
 impl<B: Buffer> Core<B> {
     /// Output: hand the next frame to `send`, which returns whether the transport took it. Returns the same, or `None`
@@ -67,22 +67,23 @@ impl<B: Buffer> Core<B> {
         fresh: &mut dyn FnMut() -> Option<B>,
         mut send: impl FnMut(Address, &B) -> bool,
     ) -> Option<bool> {
-        let slot = &mut self.slots[link];
+        let (slot, below) = (&mut self.slots[link], self.config.bundle_below);
         // A message with no other behind it skips this, and leaves at once.
         if slot.next != NONE
-            && (slot.body as usize) < self.config.bundle_below
+            && (slot.body as usize) < below
             && !slot.is_alone()
             && let Some(transmit) = self.transmit_bundle(link, fresh)
         {
             return Some(self.offer(transmit, send));
         }
         let slot = &mut self.slots[link];
-        if planted::is(Bug::WaitsForCompany) && (slot.body as usize) < self.config.bundle_below {
+        if planted::is(Bug::WaitsForCompany) && (slot.body as usize) < below {
             return None;
         }
         let record = self.flows.by_flow(slot.flow)?;
-        let frame = slot.frame.as_mut()?;
         let (Route { to, flow, nonce, framing, .. }, body) = (record.route, slot.body as usize);
+        let header = slot.header(flow, nonce);
+        let frame = slot.frame.as_mut()?;
         // While the NIC still holds the frame, it must stay as it was written.
         if let Some(space) = frame.space() {
             let piggyback = frame::has_room(framing, body).then(|| record.piggyback());
@@ -90,25 +91,20 @@ impl<B: Buffer> Core<B> {
             if piggyback.is_none() && slot.class == Class::Reply {
                 record.tell_soon(&mut self.sending.acks_due);
             }
-            let &mut Slot { kind, handler, words, seq, .. } = slot;
-            let header = Header { kind, flow, nonce, handler, words, seq: seq.0 };
             let wire = Wire { to, from: self.config.address, ethertype: self.config.ethertype };
             frame::emit(space, framing, &wire, &header, body, piggyback.as_ref()).ok()?;
         }
         if !send(to, frame) {
-            self.put_back(link);
-            return Some(false);
+            return self.put_back(link);
         }
-        self.counters.retransmitted += (slot.sent > 0) as u64;
-        slot.sent = slot.sent.saturating_add(1);
-        slot.company = 0;
+        self.counters.retransmitted += slot.note_sent() as u64;
         self.deferred.left.push(link);
         Some(true)
     }
 
     /// The transport did not take this message: it is the next one again.
     #[cold]
-    fn put_back(&mut self, link: Link) {
+    fn put_back(&mut self, link: Link) -> Option<bool> {
         let slot = &mut self.slots[link];
         slot.queued = true;
         self.sending.ready.push_front(link);
@@ -121,6 +117,7 @@ impl<B: Buffer> Core<B> {
             record.unacked = record.unacked.max(1);
             record.queue_ack(&mut self.sending.acks_due);
         }
+        Some(false)
     }
 
     /// Rejects leave before acknowledgements. An acknowledgement with a gap would make the sender take the rejected

@@ -89,7 +89,11 @@ impl Transport for Mortal {
 
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
         match &mut self.inner {
-            Some(inner) => inner.poll_notices(each),
+            // Several paths are to find by themselves that one of them leads nowhere.
+            Some(inner) => inner.poll_notices(&mut |notice| match notice {
+                Notice::PeerGone(_) => (),
+                other => each(other),
+            }),
             None => each(Notice::LinkError("it was closed")),
         }
     }
