@@ -5,7 +5,7 @@ use std::cell::{RefCell, RefMut};
 use std::rc::{Rc, Weak};
 use std::thread;
 
-use am_engine::{Clock, Engine, Look};
+use am_engine::{Clock, Engine, PollScope};
 use am_proto::{Contest, Core, Delivery, Ending, EndpointId, Event, FlowId, Time};
 use am_ring::Frame;
 use am_transport::Transport;
@@ -116,7 +116,7 @@ impl NodeState {
 
     /// First half of a turn; see [`Engine::inhale`].
     #[inline]
-    pub(crate) fn inhale(&mut self, look: Look) -> usize {
+    pub(crate) fn inhale(&mut self, look: PollScope) -> usize {
         if !self.kept.is_empty() {
             self.release_dropped();
         }

@@ -267,7 +267,7 @@ impl NodeState {
             .send(flow, class, handler.0, words, frame, body, write)
             .map_err(|(error, frame)| (error.into(), frame))?;
         if body >= self.large {
-            self.engine.pass(&mut *self.transport);
+            self.engine.send_early(&mut *self.transport);
         }
         Ok(())
     }

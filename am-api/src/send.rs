@@ -66,7 +66,7 @@ impl NodeState {
         let write = |place: &mut [u8]| write_body(place, words, payload);
         let sent = self.core().send(flow, class, handler.0, words.len() as u8, frame, body, write);
         if body >= self.large && sent.is_ok() {
-            self.engine.pass(&mut *self.transport);
+            self.engine.send_early(&mut *self.transport);
         }
         sent.map_err(|(error, frame)| (error.into(), frame))
     }

@@ -52,7 +52,7 @@ pub(crate) enum Error {
     Facility(String),
     /// An interface cannot be used for AF_XDP.
     #[error(transparent)]
-    Open(#[from] am_afxdp::OpenError),
+    Open(#[from] am_afxdp::XdpOpenError),
     /// Namespaces or cables cannot be made.
     #[error(transparent)]
     Hosts(#[from] am_netns::HostError),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use am_afxdp::{Interface, OpenError, Options, Xdp};
+use am_afxdp::{Interface, Xdp, XdpOpenError, XdpOptions};
 use am_api::{Idle, Node};
 
 use crate::ablation::Row;
@@ -49,7 +49,7 @@ impl InterfaceLink {
     }
 
     fn transport(&self, how: DriverOptions, watch: &Watch) -> Result<Xdp, Error> {
-        let options = Options { attach: how.xdp.attach(), ..Options::new(&self.interface.name) };
+        let options = XdpOptions { attach: how.xdp.attach(), ..XdpOptions::new(&self.interface.name) };
         once_free(watch, || Ok(am_afxdp::open(&options)?))
     }
 
@@ -104,7 +104,7 @@ pub(crate) fn once_free<T>(watch: &Watch, mut open: impl FnMut() -> Result<T, Er
     let begin = Instant::now();
     loop {
         match open() {
-            Err(Error::Open(OpenError::Busy { .. }) | Error::NoIp(_)) if begin.elapsed() < RELEASE_TIMEOUT => {
+            Err(Error::Open(XdpOpenError::Busy { .. }) | Error::NoIp(_)) if begin.elapsed() < RELEASE_TIMEOUT => {
                 watch.check()?
             }
             result => return result,

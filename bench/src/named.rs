@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use am_api::transports::OpenError;
-use am_transport::{Name, Transport};
+use am_transport::{Transport, TransportName};
 use am_wire::Address;
 use am_wire::frame::ETHERNET;
 
@@ -47,7 +47,7 @@ pub(crate) struct NamedLink {
     side: Side,
     node: String,
     /// Its transport, as named on the command line.
-    on: Name,
+    on: TransportName,
     /// Its link address if it is fixed; else all zero.
     address: [u8; 6],
     /// The number of drivers opened so far. Both sides open the same ones.
@@ -61,7 +61,7 @@ pub(crate) struct NamedLink {
 ///
 /// # Errors
 /// Why it cannot be opened.
-pub(crate) fn open(name: &Name, watch: &Watch) -> Result<Box<dyn Transport>, Error> {
+pub(crate) fn open(name: &TransportName, watch: &Watch) -> Result<Box<dyn Transport>, Error> {
     let (text, begin) = (name.to_string(), Instant::now());
     let meets = MEETING_DEVICES.iter().any(|device| text.starts_with(device));
     loop {
@@ -102,7 +102,7 @@ impl NamedLink {
     pub(crate) fn new(side: Side, node: &str, on: &str, core: Option<usize>) -> Result<NamedLink, Error> {
         let on: Vec<String> = am_api::transports::split(on).into_iter().map(with_port).collect::<Result<_, _>>()?;
         let is_several = on.len() > 1;
-        let on: Name = on.join("+").parse().map_err(|error| Error::Usage(format!("--on: {error}")))?;
+        let on: TransportName = on.join("+").parse().map_err(|error| Error::Usage(format!("--on: {error}")))?;
         let address = if on.scheme() == "dpdk" && !is_several { dpdk::address(&on)? } else { [0; 6] };
         Ok(NamedLink { side, node: node.to_owned(), on, address, opened: 0, core, is_several })
     }
@@ -116,7 +116,7 @@ impl NamedLink {
     }
 
     /// The name of the next driver's transport.
-    fn name(&self) -> Result<Name, Error> {
+    fn name(&self) -> Result<TransportName, Error> {
         let name = self.on.to_string().replace(STAGE, &self.opened.to_string());
         name.parse().map_err(|error: am_transport::NameError| Error::Usage(error.to_string()))
     }

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let (terminal, begin, total) = (io::stdout().is_terminal(), Instant::now(), seeds.end - seeds.start);
-    let tally = nodes::many(seeds, &|done, failed| {
+    let tally = nodes::run_many(seeds, &|done, failed| {
         let mut out = io::stdout().lock();
         // A closed terminal does not stop the run, so write errors are ignored.
         if let Some(why) = failed {

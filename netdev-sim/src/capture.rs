@@ -16,14 +16,14 @@ impl Default for Capture {
     fn default() -> Self {
         let mut file = vec![];
         // Writing to memory does not fail.
-        let _ = pcap::start(&mut file);
+        let _ = pcap::write_header(&mut file);
         Capture { file }
     }
 }
 
 impl Capture {
     pub(crate) fn frame(&mut self, now: Nanos, bytes: &[u8]) {
-        let _ = pcap::frame(&mut self.file, Duration::from_nanos(now), bytes);
+        let _ = pcap::write_frame(&mut self.file, Duration::from_nanos(now), bytes);
     }
 
     /// The content of the file.

@@ -8,9 +8,9 @@ use am_wire::{Address, Buffer, EtherType};
 
 use crate::clock::Nanos;
 use crate::driver::Driver;
-use crate::fault::Dice;
-use crate::options::Options;
-use crate::signal::{Buffers, Signal};
+use crate::fault::FaultRng;
+use crate::options::NetOptions;
+use crate::wire_frame::{Buffers, WireFrame};
 use bouncer::Bouncer;
 
 mod bouncer;
@@ -30,14 +30,14 @@ mod bouncer;
 pub struct Card {
     steering: Steering,
     bouncer: Option<Bouncer>,
-    rings: Rings,
-    dice: Dice,
+    rings: CardOptions,
+    dice: FaultRng,
     now: Nanos,
     fill: VecDeque<Frame>,
     rx: VecDeque<Frame>,
-    tx: VecDeque<Lent>,
+    tx: VecDeque<InFlight>,
     /// Frames that were read, each with the time when its completion becomes visible.
-    sent: VecDeque<(Nanos, Lent)>,
+    sent: VecDeque<(Nanos, InFlight)>,
     /// The doorbell was rung while the TX ring had frames.
     rung: bool,
     /// The NIC reads the TX ring.
@@ -47,7 +47,7 @@ pub struct Card {
 
 /// The options of a NIC.
 #[derive(Clone, Copy, Debug)]
-struct Rings {
+struct CardOptions {
     fill: usize,
     rx: usize,
     tx: usize,
@@ -60,24 +60,24 @@ struct Rings {
     frees_early: bool,
     sums: bool,
     /// The longest frame.
-    longest: usize,
+    max_frame: usize,
 }
 
 /// A frame that the NIC owns. `sum` is the checksum of its bytes when it was sent, if writes are to be detected.
 #[derive(Debug)]
-struct Lent {
+struct InFlight {
     /// `None` when a mutant has freed the frame too early.
     frame: Option<Frame>,
     index: usize,
     sum: Option<u64>,
 }
 
-impl Lent {
+impl InFlight {
     fn bytes(&self) -> &[u8] {
         self.frame.as_ref().map_or(&[], |frame| frame.bytes())
     }
 
-    fn is_as_given(&self) -> bool {
+    fn is_unchanged(&self) -> bool {
         self.frame.is_none() || self.sum.is_none_or(|given| sum(self.bytes()) == given)
     }
 }
@@ -115,10 +115,11 @@ pub struct NicCount {
 
 impl Card {
     /// A card with empty rings.
-    pub(crate) fn new(options: &Options, address: Address, dice: Dice, now: Nanos) -> Card {
-        let &Options { fill, rx, tx, completion, completion_delay, lost_wakeup, .. } = options;
-        let &Options { check, driver, misreports, frees_early, sums, max_frame: longest, .. } = options;
-        let rings = Rings {
+    pub(crate) fn new(options: &NetOptions, address: Address, dice: FaultRng, now: Nanos) -> Card {
+        let &NetOptions { fill, rx, tx, completion, completion_delay, lost_wakeup, .. } = options;
+        let &NetOptions { check, driver, misreports, frees_early, detect_writes: sums, max_frame: longest, .. } =
+            options;
+        let rings = CardOptions {
             fill,
             rx,
             tx,
@@ -130,7 +131,7 @@ impl Card {
             misreports,
             frees_early,
             sums,
-            longest,
+            max_frame: longest,
         };
         let steering = Steering::new(EtherType::DEFAULT, address);
         let bouncer = options.bounces.then(|| Bouncer::new(address));
@@ -147,12 +148,12 @@ impl Card {
     }
 
     /// How many frames are in the fill, RX, TX and completion rings.
-    pub fn held(&self) -> [usize; 4] {
+    pub fn ring_lengths(&self) -> [usize; 4] {
         [self.fill.len(), self.rx.len(), self.tx.len(), self.sent.len()]
     }
 
     /// The pool's numbers of the frames in the four rings.
-    pub(crate) fn numbers_held(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn frame_numbers_held(&self) -> impl Iterator<Item = usize> {
         let lent = self.tx.iter().chain(self.sent.iter().map(|(_, lent)| lent)).map(|lent| lent.index);
         self.fill.iter().chain(&self.rx).map(Frame::index).chain(lent)
     }
@@ -176,7 +177,7 @@ impl Card {
     }
 
     /// A frame is at the NIC's end of the cable. Whether the node is woken.
-    pub(crate) fn arrive(&mut self, signal: &Signal) -> bool {
+    pub(crate) fn arrive(&mut self, signal: &WireFrame) -> bool {
         let bytes = signal.bytes();
         if self.drops(signal) {
             self.count.damaged += 1;
@@ -186,15 +187,15 @@ impl Card {
             self.count.misreported += 1;
             let mut woken = false;
             for part in self.rings.driver.hand_over(bytes) {
-                woken |= self.take_in(&part);
+                woken |= self.accept(&part);
             }
             return woken;
         }
-        self.take_in(bytes)
+        self.accept(bytes)
     }
 
     /// The driver hands over a frame. Whether the node is woken.
-    fn take_in(&mut self, bytes: &[u8]) -> bool {
+    fn accept(&mut self, bytes: &[u8]) -> bool {
         // The XDP program steers before a buffer of the fill ring is used.
         if !self.steering.admits(bytes) {
             return false;
@@ -215,48 +216,48 @@ impl Card {
         place.copy_from_slice(bytes);
         blank.set_len(bytes.len());
         self.rx.push_back(blank);
-        self.is_heard()
+        self.deliver_wakeup()
     }
 
     /// The reject that the XDP program makes of a request, if the node has no room for it.
-    pub(crate) fn bounce(&mut self, signal: &Signal, buffers: &mut Buffers) -> Option<Signal> {
+    pub(crate) fn bounce(&mut self, signal: &WireFrame, buffers: &mut Buffers) -> Option<WireFrame> {
         let reject = self.bouncer.as_ref()?.reject(signal.bytes()).filter(|_| !self.drops(signal))?;
         self.count.bounced += 1;
-        Some(buffers.signal(&reject))
+        Some(buffers.wire_frame(&reject))
     }
 
-    fn drops(&self, signal: &Signal) -> bool {
+    fn drops(&self, signal: &WireFrame) -> bool {
         signal.is_damaged() && self.rings.check
     }
 
-    fn is_heard(&mut self) -> bool {
+    fn deliver_wakeup(&mut self) -> bool {
         let lost = self.dice.strikes(self.now, self.rings.lost_wakeup);
         self.count.wakeups_lost += lost as u64;
         !lost
     }
 
     /// Whether the NIC starts to read its TX ring now: the doorbell was rung while the NIC was idle.
-    pub(crate) fn starts(&mut self) -> bool {
+    pub(crate) fn start_if_rung(&mut self) -> bool {
         let starts = std::mem::take(&mut self.rung) && !self.busy;
         self.busy |= starts;
         starts
     }
 
     /// Whether a flush has work to do: the card has frames to give back, or its fill ring is not full.
-    pub(crate) fn is_owing(&self) -> bool {
+    pub(crate) fn needs_flush(&self) -> bool {
         !self.tx.is_empty() || !self.sent.is_empty() || self.fill.len() < self.rings.fill
     }
 
     /// How many frames the TX ring has room for.
-    pub(crate) fn room(&self) -> usize {
+    pub(crate) fn tx_room(&self) -> usize {
         self.rings.tx - self.tx.len()
     }
 
     /// As [`read`](Self::read), for a card that is unplugged: nobody waits for the completions.
-    pub(crate) fn read_last(&mut self, buffers: &mut Buffers) -> Option<Signal> {
+    pub(crate) fn read_on_unplug(&mut self, buffers: &mut Buffers) -> Option<WireFrame> {
         let lent = self.tx.pop_front().filter(|_| self.busy)?;
         self.count.sent += 1;
-        Some(buffers.signal(lent.bytes()))
+        Some(buffers.wire_frame(lent.bytes()))
     }
 
     pub(crate) fn is_busy(&self) -> bool {
@@ -264,7 +265,7 @@ impl Card {
     }
 
     /// Read the next frame to send. `None` when the NIC goes idle until the next doorbell.
-    pub(crate) fn read(&mut self, buffers: &mut Buffers) -> Option<Signal> {
+    pub(crate) fn read(&mut self, buffers: &mut Buffers) -> Option<WireFrame> {
         let has_room = self.sent.len() < self.rings.completion;
         self.count.completion_full += (!has_room && !self.tx.is_empty()) as u64;
         let lent = if has_room { self.tx.pop_front() } else { None };
@@ -272,13 +273,13 @@ impl Card {
             self.busy = false;
             return None;
         };
-        self.count.overwritten += !lent.is_as_given() as u64;
+        self.count.overwritten += !lent.is_unchanged() as u64;
         self.count.sent += 1;
-        let signal = buffers.signal(lent.bytes());
+        let signal = buffers.wire_frame(lent.bytes());
         if self.rings.frees_early {
             lent.frame = None;
         }
-        let known = self.now + self.dice.up_to(self.rings.completion_delay);
+        let known = self.now + self.dice.draw_up_to(self.rings.completion_delay);
         // Completions appear in the order of the ring.
         let known = self.sent.back().map_or(known, |(last, _)| known.max(*last));
         self.count.late_completions += (known > self.now) as u64;
@@ -286,12 +287,12 @@ impl Card {
         Some(signal)
     }
 
-    fn take_back(&mut self) {
+    fn reclaim_completed(&mut self) {
         while let Some((known, _)) = self.sent.front()
             && *known <= self.now
             && let Some((_, lent)) = self.sent.pop_front()
         {
-            self.count.overwritten += !lent.is_as_given() as u64;
+            self.count.overwritten += !lent.is_unchanged() as u64;
         }
     }
 
@@ -305,7 +306,7 @@ impl Card {
     }
 
     pub(crate) fn send(&mut self, frame: &Frame) -> bool {
-        if frame.bytes().len() > self.rings.longest {
+        if frame.bytes().len() > self.rings.max_frame {
             self.count.too_long += 1;
             return true;
         }
@@ -314,15 +315,15 @@ impl Card {
             return false;
         }
         let (index, sum) = (frame.index(), self.rings.sums.then(|| sum(frame.bytes())));
-        self.tx.push_back(Lent { frame: Some(frame.share()), index, sum });
+        self.tx.push_back(InFlight { frame: Some(frame.share()), index, sum });
         true
     }
 
     pub(crate) fn flush(&mut self, pool: &Pool) {
-        self.take_back();
+        self.reclaim_completed();
         self.refill(pool);
         if !self.tx.is_empty() && !self.busy {
-            self.rung |= self.is_heard();
+            self.rung |= self.deliver_wakeup();
         }
     }
 

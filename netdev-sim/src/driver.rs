@@ -29,12 +29,12 @@ pub enum Driver {
 }
 
 /// The buffer sizes that drivers use in chunks of 2048 and 4096 bytes.
-const ROOMS: [usize; 6] = [128, 1008, 1024, 1536, 1792, 2048];
+const BUFFER_SIZES: [usize; 6] = [128, 1008, 1024, 1536, 1792, 2048];
 
 impl Driver {
     /// A random wrong form.
     pub(crate) fn draw(random: &mut SmallRng) -> Driver {
-        let room = ROOMS[random.random_range(0..ROOMS.len())];
+        let room = BUFFER_SIZES[random.random_range(0..BUFFER_SIZES.len())];
         match random.random_range(0..8) {
             0 | 1 => Driver::Cuts(room),
             2 => Driver::KeepsFirst(room),
@@ -59,13 +59,13 @@ impl Driver {
             }
             Driver::Stamps(stamp) => vec![[&vec![0x5a; stamp], bytes].concat()],
             Driver::Pads(more) => vec![[bytes, &vec![0; more]].concat()],
-            Driver::Untags => vec![without(bytes, 12, 4)],
-            Driver::Skips(room) => vec![without(bytes, room, room)],
+            Driver::Untags => vec![remove_range(bytes, 12, 4)],
+            Driver::Skips(room) => vec![remove_range(bytes, room, room)],
         }
     }
 }
 
-fn without(bytes: &[u8], at: usize, count: usize) -> Vec<u8> {
+fn remove_range(bytes: &[u8], at: usize, count: usize) -> Vec<u8> {
     let (at, end) = (at.min(bytes.len()), (at + count).min(bytes.len()));
     [&bytes[..at], &bytes[end..]].concat()
 }
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_each_makes_of_a_frame() {
+    fn each_wrong_form_of_a_frame() {
         let frame: Vec<u8> = (0..150).collect();
         let lengths = |driver: Driver| driver.hand_over(&frame).iter().map(Vec::len).collect::<Vec<_>>();
         assert_eq!(lengths(Driver::Honest), [150]);

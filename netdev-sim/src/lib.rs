@@ -7,17 +7,17 @@
 //!     ▼                             ▼
 //!    Nic ─ fill, RX, TX, completion Nic     finite rings, late completions, lost wake-ups
 //!     │ ▲                           │ ▲
-//!    Link                          Link     rate, delay, loss, duplicates, reordering,
+//!    SimLink                       SimLink   rate, delay, loss, duplicates, reordering,
 //!     ▼ │                           ▼ │     damage, partition
 //!   ╔═══╧═══════════════════════════╧════╗
 //!   ║ Switch: learns, buffers, drops     ║
 //!   ╚════════════════════════════════════╝
-//!        the queue of events, in virtual time     Options: every setting, drawn from the seed
+//!        the queue of events, in virtual time     NetOptions: every setting, drawn from the seed
 //!        check: whether each promise was kept
 //! ```
 //!
 //! Only [`live`] reads a clock. Nothing else here reads one, starts a thread or opens a file. The caller asks
-//! [`Net::step`] for the next event of a node, runs that node on [`Net::nic`], and then calls [`Net::turned`]. A node
+//! [`Net::step`] for the next event of a node, runs that node on [`Net::nic`], and then calls [`Net::start_nic`]. A node
 //! that owns its transport gets a [`Plug`]. [`live`] runs the same network against the machine's clock, for nodes on
 //! threads of their own: the transport `sim:SEED`.
 //!
@@ -43,21 +43,21 @@
 //! ```
 //!
 //! This run has a mutant: a bug built in on purpose. `proto` has several behind its feature `planted`. Only the tests
-//! here enable it, and it costs nothing elsewhere. [`Options`] has two more. Each mutant shows that its checker works
+//! here enable it, and it costs nothing elsewhere. [`NetOptions`] has two more. Each mutant shows that its checker works
 //! (`tests/networks/planted.rs`). `NETDEV_SIM_PCAP=FILE` writes the frames that reached the switch, for tcpdump.
 //!
 //! # Read first
 //!
-//! [`Options`] lists every fault. [`Card`] has the rules that AF_XDP imposes on its user. [`check`] has one file for
+//! [`NetOptions`] lists every fault. [`Card`] has the rules that AF_XDP imposes on its user. [`check`] has one file for
 //! each promise. In `tests/` whole nodes run on the network: `tests/networks/seeds.rs` says how to repeat one seed, and
 //! `tests/networks/coverage.rs` shows which faults really strike.
 //!
 //! ```
-//! use am_netdev_sim::{Happening, Net, Options};
+//! use am_netdev_sim::{NodeEvent, Net, NetOptions};
 //! use am_transport::{Transport, TransportExt};
 //! use am_wire::{Buffer, EtherType, Flow, Framing, Header, Kind, frame};
 //!
-//! let mut net = Net::new(Options::calm(2));
+//! let mut net = Net::new(NetOptions::calm(2));
 //! let link = frame::Link { to: net.address(1), from: net.address(0), ethertype: EtherType::DEFAULT };
 //! let flow = Flow::new(7).unwrap();
 //! net.nic(1).steer(flow, true);
@@ -70,9 +70,9 @@
 //! hello.set_len(length);
 //! assert!(net.nic(0).send(link.to, &hello), "room");
 //! net.nic(0).flush();
-//! net.turned(0);
+//! net.start_nic(0);
 //!
-//! assert_eq!(net.step(), Some(Happening::Wake(1)));
+//! assert_eq!(net.step(), Some(NodeEvent::Wake(1)));
 //! assert!(net.now() > 0, "time has passed");
 //! assert_eq!(net.nic(1).receive(64, &mut |_| ()), 1);
 //! ```
@@ -84,23 +84,23 @@ pub mod check;
 mod clock;
 mod driver;
 mod fault;
-mod link;
 pub mod live;
 mod net;
 mod nic;
+mod nic_handle;
 mod options;
-mod plug;
-mod signal;
+mod sim_link;
 mod switch;
+mod wire_frame;
 
 pub use capture::Capture;
 pub use card::{Card, NicCount};
-pub use clock::{Clock, MS, Nanos, US};
+pub use clock::{EventQueue, MS, Nanos, US};
 pub use driver::Driver;
-pub use link::{Link, LinkCount};
-pub use net::{Happening, Net, Step};
-pub use nic::{Nic, Station};
-pub use options::{Death, Netem, Options, Partition, Stall};
-pub use plug::{Cut, Plug};
-pub use signal::Signal;
+pub use net::{Net, NodeEvent, StepOutcome};
+pub use nic::{NetDevice, Nic};
+pub use nic_handle::{Disconnector, NicHandle};
+pub use options::{Death, NetOptions, Netem, Partition, Stall};
+pub use sim_link::{SimLink, SimLinkCount};
 pub use switch::{Switch, SwitchCount};
+pub use wire_frame::WireFrame;

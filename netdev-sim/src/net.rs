@@ -6,17 +6,17 @@ use rand::{Rng, SeedableRng};
 
 use crate::capture::Capture;
 use crate::card::Card;
-use crate::clock::{Clock, Nanos};
-use crate::fault::Dice;
-use crate::link::Link;
-use crate::nic::{Nic, Station};
-use crate::options::{Netem, Options};
-use crate::signal::{Buffers, Signal};
-use crate::switch::{Seat, Switch};
+use crate::clock::{EventQueue, Nanos};
+use crate::fault::FaultRng;
+use crate::nic::{NetDevice, Nic};
+use crate::options::{NetOptions, Netem};
+use crate::sim_link::SimLink;
+use crate::switch::{PortState, Switch};
+use crate::wire_frame::{Buffers, WireFrame};
 
 /// An event that concerns a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub enum NodeEvent {
     /// A frame arrived for this node.
     Wake(usize),
     /// A time has come that the caller asked for, on behalf of this node.
@@ -29,48 +29,48 @@ pub enum Happening {
     Restart(usize),
 }
 
-impl Happening {
+impl NodeEvent {
     /// The node that it concerns.
     pub fn node(self) -> usize {
         match self {
-            Happening::Wake(node) | Happening::Alarm(node) | Happening::Stall(node, _) => node,
-            Happening::Death(node) | Happening::Restart(node) => node,
+            NodeEvent::Wake(node) | NodeEvent::Alarm(node) | NodeEvent::Stall(node, _) => node,
+            NodeEvent::Death(node) | NodeEvent::Restart(node) => node,
         }
     }
 }
 
 /// One event, and its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct StepOutcome {
     /// The node's part of the event, if it concerns a node.
-    pub happening: Option<Happening>,
+    pub node_event: Option<NodeEvent>,
     /// The node at whose NIC, link or switch port it happened.
     pub at: usize,
 }
 
 #[derive(Debug)]
-enum Event {
+enum ScheduledEvent {
     /// The NIC can put its next frame onto the cable.
     Read(usize),
-    AtSwitch(usize, Signal),
+    AtSwitch(usize, WireFrame),
     /// A frame has left the switch by this port.
     Forwarded(usize),
-    AtNic(usize, Signal),
-    Tell(Happening),
+    AtNic(usize, WireFrame),
+    Node(NodeEvent),
 }
 
 /// A network: NICs, a switch, a link in each direction between them, and the queue of events.
 #[derive(Debug)]
 pub struct Net<N = Nic> {
-    options: Options,
-    clock: Clock<Event>,
+    options: NetOptions,
+    clock: EventQueue<ScheduledEvent>,
     random: SmallRng,
     nics: Vec<N>,
     alive: Vec<bool>,
     /// For each NIC, how many of its next reads were scheduled for its predecessors.
     stale_reads: Vec<u32>,
-    up: Vec<Link>,
-    down: Vec<Link>,
+    up: Vec<SimLink>,
+    down: Vec<SimLink>,
     switch: Switch,
     capture: Option<Capture>,
     buffers: Buffers,
@@ -83,19 +83,19 @@ impl Net {
     ///
     /// # Panics
     /// The options ask for an impossible pool.
-    pub fn new(options: Options) -> Net {
-        Net::with(options)
+    pub fn new(options: NetOptions) -> Net {
+        Net::with_devices(options)
     }
 }
 
-impl<N: Station> Net<N> {
+impl<N: NetDevice> Net<N> {
     /// The network that the options describe, with devices of this type.
     ///
     /// # Panics
     /// The options ask for an impossible pool.
-    pub fn with(options: Options) -> Net<N> {
+    pub fn with_devices(options: NetOptions) -> Net<N> {
         let mut net = Net {
-            clock: Clock::default(),
+            clock: EventQueue::default(),
             random: SmallRng::seed_from_u64(options.seed ^ 0x5eed),
             nics: vec![],
             alive: vec![true; options.nodes],
@@ -109,41 +109,41 @@ impl<N: Station> Net<N> {
             options,
         };
         for node in 0..net.options.nodes {
-            let (nic, up, down) = (net.open(node), net.dice(), net.dice());
+            let (nic, up, down) = (net.open(node), net.fault_rng(), net.fault_rng());
             net.nics.push(nic);
-            let farther = net.options.farther.get(node).copied().unwrap_or_default();
+            let farther = net.options.extra_delay.get(node).copied().unwrap_or_default();
             let netem = net.options.netem.get(node).copied().unwrap_or_default();
-            net.up.push(Link::new(up, farther, netem));
-            net.down.push(Link::new(down, farther, Netem::default()));
+            net.up.push(SimLink::new(up, farther, netem));
+            net.down.push(SimLink::new(down, farther, Netem::default()));
         }
-        net.plan();
+        net.schedule_faults();
         net
     }
 
-    fn dice(&mut self) -> Dice {
-        Dice::new(SmallRng::seed_from_u64(self.random.random()), self.options.faults_until)
+    fn fault_rng(&mut self) -> FaultRng {
+        FaultRng::new(SmallRng::seed_from_u64(self.random.random()), self.options.faults_until)
     }
 
     fn open(&mut self, node: usize) -> N {
-        let (dice, address) = (self.dice(), self.address(node));
+        let (dice, address) = (self.fault_rng(), self.address(node));
         let card = Card::new(&self.options, address, dice, self.now());
         N::open(&self.options, card, address).expect("options that a pool can be made from")
     }
 
-    fn plan(&mut self) {
+    fn schedule_faults(&mut self) {
         for stall in &self.options.stalls {
-            self.clock.at(stall.from, Event::Tell(Happening::Stall(stall.node, stall.until)));
+            self.clock.schedule(stall.from, ScheduledEvent::Node(NodeEvent::Stall(stall.node, stall.until)));
         }
         for death in &self.options.deaths {
-            self.clock.at(death.at, Event::Tell(Happening::Death(death.node)));
+            self.clock.schedule(death.at, ScheduledEvent::Node(NodeEvent::Death(death.node)));
             if let Some(restart) = death.restart {
-                self.clock.at(restart, Event::Tell(Happening::Restart(death.node)));
+                self.clock.schedule(restart, ScheduledEvent::Node(NodeEvent::Restart(death.node)));
             }
         }
     }
 
     /// The options of the network.
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &NetOptions {
         &self.options
     }
 
@@ -154,7 +154,7 @@ impl<N: Station> Net<N> {
 
     /// How many events were scheduled so far.
     pub fn events(&self) -> u64 {
-        self.clock.events()
+        self.clock.scheduled_count()
     }
 
     /// The address of a node's NIC.
@@ -175,7 +175,7 @@ impl<N: Station> Net<N> {
     }
 
     /// A node's link to the switch, and its link from there.
-    pub fn links(&self, node: usize) -> [&Link; 2] {
+    pub fn links(&self, node: usize) -> [&SimLink; 2] {
         [&self.up[node], &self.down[node]]
     }
 
@@ -191,51 +191,51 @@ impl<N: Station> Net<N> {
 
     /// Ask for a [`Happening::Alarm`] at this time.
     pub fn alarm(&mut self, at: Nanos, node: usize) {
-        self.clock.at(at, Event::Tell(Happening::Alarm(node)));
+        self.clock.schedule(at, ScheduledEvent::Node(NodeEvent::Alarm(node)));
     }
 
     /// The node has used its NIC. If it rang the doorbell, the NIC starts to read its TX ring.
-    pub fn turned(&mut self, node: usize) {
-        if self.nics[node].card().starts() {
-            self.clock.at(self.now(), Event::Read(node));
+    pub fn start_nic(&mut self, node: usize) {
+        if self.nics[node].card().start_if_rung() {
+            self.clock.schedule(self.now(), ScheduledEvent::Read(node));
         }
     }
 
     /// Run events until one concerns a node. `None` when no event is left.
-    pub fn step(&mut self) -> Option<Happening> {
+    pub fn step(&mut self) -> Option<NodeEvent> {
         loop {
             let step = self.step_once()?;
-            if step.happening.is_some() {
-                return step.happening;
+            if step.node_event.is_some() {
+                return step.node_event;
             }
         }
     }
 
     /// Run one event, so that the caller can check the network after each. `None` when no event is left.
-    pub fn step_once(&mut self) -> Option<Step> {
+    pub fn step_once(&mut self) -> Option<StepOutcome> {
         let (at, happening) = match self.clock.pop()? {
-            Event::Read(node) => (node, self.read(node)),
-            Event::AtSwitch(port, signal) => (port, self.at_switch(port, signal)),
-            Event::Forwarded(port) => (port, self.forwarded(port)),
-            Event::AtNic(node, signal) => (node, self.at_nic(node, &signal)),
-            Event::Tell(happening) => (happening.node(), self.tell(happening)),
+            ScheduledEvent::Read(node) => (node, self.read(node)),
+            ScheduledEvent::AtSwitch(port, signal) => (port, self.at_switch(port, signal)),
+            ScheduledEvent::Forwarded(port) => (port, self.forwarded(port)),
+            ScheduledEvent::AtNic(node, signal) => (node, self.at_nic(node, &signal)),
+            ScheduledEvent::Node(happening) => (happening.node(), self.apply(happening)),
         };
-        Some(Step { happening, at })
+        Some(StepOutcome { node_event: happening, at })
     }
 
     /// The time of the next event.
-    pub fn next(&self) -> Option<Nanos> {
-        self.clock.next()
+    pub fn next_time(&self) -> Option<Nanos> {
+        self.clock.next_time()
     }
 
     /// Run the events that are due by `to`, and set the clock to `to`. `each` gets those that concern a node.
-    pub fn advance(&mut self, to: Nanos, each: &mut dyn FnMut(Happening)) {
-        while self.clock.next().is_some_and(|next| next <= to)
+    pub fn advance(&mut self, to: Nanos, each: &mut dyn FnMut(NodeEvent)) {
+        while self.clock.next_time().is_some_and(|next| next <= to)
             && let Some(step) = self.step_once()
         {
-            step.happening.into_iter().for_each(&mut *each);
+            step.node_event.into_iter().for_each(&mut *each);
         }
-        self.clock.pass(to);
+        self.clock.advance_to(to);
     }
 
     /// Allocate memory for this many frames under way.
@@ -249,16 +249,16 @@ impl<N: Station> Net<N> {
     /// Plug a fresh NIC into this node's cable, and tell the switch its address.
     pub fn plug(&mut self, node: usize) {
         self.alive[node] = true;
-        self.switch.seat(node, Seat::Known(self.address(node)));
+        self.switch.set_port(node, PortState::Known(self.address(node)));
     }
 
     /// Unplug this node's NIC. First it sends the frames of its TX ring; then it is gone with all other frames that it held.
     pub fn unplug(&mut self, node: usize) {
-        while let Some(signal) = self.nics[node].card().read_last(&mut self.buffers) {
+        while let Some(signal) = self.nics[node].card().read_on_unplug(&mut self.buffers) {
             self.carry_up(node, signal);
         }
         self.alive[node] = false;
-        self.switch.seat(node, Seat::Empty);
+        self.switch.set_port(node, PortState::Unplugged);
         self.replace(node);
     }
 
@@ -267,7 +267,7 @@ impl<N: Station> Net<N> {
         self.nics[node] = self.open(node);
     }
 
-    fn read(&mut self, node: usize) -> Option<Happening> {
+    fn read(&mut self, node: usize) -> Option<NodeEvent> {
         // This read was scheduled for an earlier NIC. The new one schedules its own.
         if self.stale_reads[node] > 0 {
             self.stale_reads[node] -= 1;
@@ -276,19 +276,19 @@ impl<N: Station> Net<N> {
         let now = self.now();
         let signal = card(&mut self.nics, node, now).read(&mut self.buffers)?;
         let free = self.carry_up(node, signal);
-        self.clock.at(free, Event::Read(node));
+        self.clock.schedule(free, ScheduledEvent::Read(node));
         None
     }
 
     /// Put a frame onto the cable from a NIC to the switch. Returns the time when the cable is free again.
-    fn carry_up(&mut self, node: usize, signal: Signal) -> Nanos {
+    fn carry_up(&mut self, node: usize, signal: WireFrame) -> Nanos {
         let now = self.now();
         let Net { up, options, clock, buffers, .. } = self;
-        let arrives = &mut |at, signal| clock.at(at, Event::AtSwitch(node, signal));
+        let arrives = &mut |at, signal| clock.schedule(at, ScheduledEvent::AtSwitch(node, signal));
         up[node].carry(now, options, signal, buffers, arrives)
     }
 
-    fn at_switch(&mut self, port: usize, signal: Signal) -> Option<Happening> {
+    fn at_switch(&mut self, port: usize, signal: WireFrame) -> Option<NodeEvent> {
         let now = self.now();
         if let Some(capture) = &mut self.capture {
             capture.frame(now, signal.bytes());
@@ -303,41 +303,41 @@ impl<N: Station> Net<N> {
     /// Put the first frame of a port's buffer onto the cable. It stays in the buffer until it has left.
     fn forward(&mut self, port: usize) {
         let now = self.now();
-        let Some(signal) = self.switch.next(port) else { return };
+        let Some(signal) = self.switch.front(port) else { return };
         let Net { down, options, clock, buffers, .. } = self;
-        let arrives = &mut |at, signal| clock.at(at, Event::AtNic(port, signal));
+        let arrives = &mut |at, signal| clock.schedule(at, ScheduledEvent::AtNic(port, signal));
         let free = down[port].carry(now, options, signal, buffers, arrives);
-        self.clock.at(free, Event::Forwarded(port));
+        self.clock.schedule(free, ScheduledEvent::Forwarded(port));
     }
 
-    fn forwarded(&mut self, port: usize) -> Option<Happening> {
-        if self.switch.sent(port) {
+    fn forwarded(&mut self, port: usize) -> Option<NodeEvent> {
+        if self.switch.remove_sent(port) {
             self.forward(port);
         }
         None
     }
 
-    fn at_nic(&mut self, node: usize, signal: &Signal) -> Option<Happening> {
+    fn at_nic(&mut self, node: usize, signal: &WireFrame) -> Option<NodeEvent> {
         if !self.alive[node] {
             return None;
         }
         let now = self.now();
         let card = card(&mut self.nics, node, now);
         let Some(reject) = card.bounce(signal, &mut self.buffers) else {
-            return card.arrive(signal).then_some(Happening::Wake(node));
+            return card.arrive(signal).then_some(NodeEvent::Wake(node));
         };
         self.carry_up(node, reject);
         None
     }
 
     /// Carry out a planned event, and report it, unless the node's state rules it out: a dead node does not die again.
-    fn tell(&mut self, happening: Happening) -> Option<Happening> {
+    fn apply(&mut self, happening: NodeEvent) -> Option<NodeEvent> {
         let makes_sense = match happening {
-            Happening::Death(node) => std::mem::replace(&mut self.alive[node], false),
-            Happening::Restart(node) => !std::mem::replace(&mut self.alive[node], true),
-            Happening::Wake(node) | Happening::Alarm(node) | Happening::Stall(node, _) => self.alive[node],
+            NodeEvent::Death(node) => std::mem::replace(&mut self.alive[node], false),
+            NodeEvent::Restart(node) => !std::mem::replace(&mut self.alive[node], true),
+            NodeEvent::Wake(node) | NodeEvent::Alarm(node) | NodeEvent::Stall(node, _) => self.alive[node],
         };
-        if let (true, Happening::Death(node)) = (makes_sense, happening) {
+        if let (true, NodeEvent::Death(node)) = (makes_sense, happening) {
             self.replace(node);
         }
         makes_sense.then_some(happening)
@@ -345,7 +345,7 @@ impl<N: Station> Net<N> {
 }
 
 /// The card of a node, with its clock set.
-fn card<N: Station>(nics: &mut [N], node: usize, now: Nanos) -> &mut Card {
+fn card<N: NetDevice>(nics: &mut [N], node: usize, now: Nanos) -> &mut Card {
     let card = nics[node].card();
     card.set_now(now);
     card

@@ -5,7 +5,7 @@ use am_transport::{Caps, Command, IntroduceError, Notice, Transport};
 use am_wire::Address;
 
 use crate::card::{Card, NicCount};
-use crate::options::Options;
+use crate::options::NetOptions;
 
 /// A NIC: a [`Card`] and the pool of its frames. Together they are a transport.
 #[derive(Debug)]
@@ -15,19 +15,19 @@ pub struct Nic {
 }
 
 /// The device at the end of a cable: a [`Nic`], or a [`Card`] alone, whose pool is on another thread.
-pub trait Station: Sized {
+pub trait NetDevice: Sized {
     /// Open the device around a new card.
     ///
     /// # Errors
     /// The options ask for an impossible pool.
-    fn open(options: &Options, card: Card, address: Address) -> Result<Self, LayoutError>;
+    fn open(options: &NetOptions, card: Card, address: Address) -> Result<Self, LayoutError>;
 
     /// The part that the network uses.
     fn card(&mut self) -> &mut Card;
 }
 
-impl Station for Card {
-    fn open(_: &Options, card: Card, _: Address) -> Result<Card, LayoutError> {
+impl NetDevice for Card {
+    fn open(_: &NetOptions, card: Card, _: Address) -> Result<Card, LayoutError> {
         Ok(card)
     }
 
@@ -36,8 +36,8 @@ impl Station for Card {
     }
 }
 
-impl Station for Nic {
-    fn open(options: &Options, mut card: Card, address: Address) -> Result<Nic, LayoutError> {
+impl NetDevice for Nic {
+    fn open(options: &NetOptions, mut card: Card, address: Address) -> Result<Nic, LayoutError> {
         let caps = caps(options, address)?;
         card.refill(&caps.pool);
         Ok(Nic { caps, card })
@@ -52,7 +52,7 @@ impl Station for Nic {
 ///
 /// # Errors
 /// The options ask for an impossible pool.
-pub(crate) fn caps(options: &Options, address: Address) -> Result<Caps, LayoutError> {
+pub(crate) fn caps(options: &NetOptions, address: Address) -> Result<Caps, LayoutError> {
     let stride = options.max_frame.next_multiple_of(128);
     Ok(Caps {
         name: format!("sim:{}", options.seed),
@@ -74,19 +74,19 @@ impl Nic {
     }
 
     /// How many frames are in the fill, RX, TX and completion rings.
-    pub fn held(&self) -> [usize; 4] {
-        self.card.held()
+    pub fn ring_lengths(&self) -> [usize; 4] {
+        self.card.ring_lengths()
     }
 
     /// How many different frames are in the four rings. A frame that is sent again before its first completion is there
     /// twice.
     pub fn frames_held(&self) -> usize {
-        distinct(self.caps.pool.layout().frames, self.card.numbers_held())
+        count_distinct(self.caps.pool.layout().frames, self.card.frame_numbers_held())
     }
 
     /// How many different frames are in the four rings or among `others`.
     pub fn frames_held_with(&self, others: &[usize]) -> usize {
-        distinct(self.caps.pool.layout().frames, self.card.numbers_held().chain(others.iter().copied()))
+        count_distinct(self.caps.pool.layout().frames, self.card.frame_numbers_held().chain(others.iter().copied()))
     }
 
     /// Whether frames wait to be received.
@@ -126,7 +126,7 @@ impl Transport for Nic {
 }
 
 /// How many different numbers there are, each below `frames`.
-fn distinct(frames: usize, numbers: impl Iterator<Item = usize>) -> usize {
+fn count_distinct(frames: usize, numbers: impl Iterator<Item = usize>) -> usize {
     let mut seen = vec![0_u64; frames.div_ceil(64)];
     numbers.for_each(|number| seen[number / 64] |= 1 << (number % 64));
     seen.iter().map(|bits| bits.count_ones() as usize).sum()

@@ -8,7 +8,7 @@ use crate::driver::Driver;
 
 /// A network and its faults. A probability is per frame, and holds until [`faults_until`](Self::faults_until).
 #[derive(Clone, Debug, PartialEq)]
-pub struct Options {
+pub struct NetOptions {
     /// The source of all random numbers.
     pub seed: u64,
     /// Nodes, each with a NIC and a link to the switch.
@@ -41,7 +41,7 @@ pub struct Options {
     pub misreports: f64,
 
     /// Whether a NIC keeps a checksum of each frame that it owns, to detect that the node writes the frame.
-    pub sums: bool,
+    pub detect_writes: bool,
 
     /// A mutant: a frame is free as soon as the NIC begins to read it, before its completion.
     #[doc(hidden)]
@@ -56,7 +56,7 @@ pub struct Options {
     pub delay: Nanos,
     /// The additional delay of the first node's link, the second's, and so on. Links beyond the end of the list have
     /// none.
-    pub farther: Vec<Nanos>,
+    pub extra_delay: Vec<Nanos>,
     /// The probability that a frame is lost.
     pub loss: f64,
     /// The probability that a frame arrives twice.
@@ -130,10 +130,10 @@ pub struct Death {
     pub restart: Option<Nanos>,
 }
 
-impl Options {
+impl NetOptions {
     /// A network of this many nodes, without faults.
-    pub fn calm(nodes: usize) -> Options {
-        Options {
+    pub fn calm(nodes: usize) -> NetOptions {
+        NetOptions {
             seed: 0,
             nodes,
             faults_until: 0,
@@ -148,12 +148,12 @@ impl Options {
             bounces: false,
             driver: Driver::Honest,
             misreports: 0.0,
-            sums: true,
+            detect_writes: true,
             frees_early: false,
             overfills: false,
             rate: 10_000_000_000,
             delay: US,
-            farther: vec![],
+            extra_delay: vec![],
             loss: 0.0,
             duplicate: 0.0,
             reorder: 0.0,
@@ -171,16 +171,16 @@ impl Options {
 
     /// Mixed faults on 2 to 8 nodes, the same for the same seed. Each fault is in some runs only, so no fault always
     /// hides the effect of another.
-    pub fn from_seed(seed: u64) -> Options {
+    pub fn from_seed(seed: u64) -> NetOptions {
         let mut random = SmallRng::seed_from_u64(seed);
-        let mut options = Options::calm(random.random_range(2..=8));
+        let mut options = NetOptions::calm(random.random_range(2..=8));
         options.seed = seed;
         options.faults_until = random.random_range(5..40) * MS;
         options.draw_rings(&mut random);
         options.draw_link(&mut random);
         options.draw_outages(&mut random);
         options.bounces = random.random_bool(0.5);
-        options.misreports = chance(&mut random, 0.2);
+        options.misreports = draw_probability(&mut random, 0.2);
         options.driver = Driver::draw(&mut random);
         options.draw_netem(&mut random);
         options
@@ -191,18 +191,18 @@ impl Options {
         self.rx = 1 << random.random_range(3..8);
         self.tx = 1 << random.random_range(2..7);
         self.completion = 1 << random.random_range(2..7);
-        self.completion_delay = maybe(random, |random| random.random_range(US..200 * US));
-        self.lost_wakeup = chance(random, 0.1);
+        self.completion_delay = draw_in_half(random, |random| random.random_range(US..200 * US));
+        self.lost_wakeup = draw_probability(random, 0.1);
     }
 
     fn draw_link(&mut self, random: &mut SmallRng) {
         self.rate = [100_000_000, 1_000_000_000, 10_000_000_000, 100_000_000_000][random.random_range(0..4)];
         self.delay = random.random_range(100..50 * US);
-        self.loss = chance(random, 0.2);
-        self.duplicate = chance(random, 0.2);
-        self.reorder = chance(random, 0.3);
+        self.loss = draw_probability(random, 0.2);
+        self.duplicate = draw_probability(random, 0.2);
+        self.reorder = draw_probability(random, 0.3);
         self.reorder_by = random.random_range(US..2 * MS);
-        self.corrupt = chance(random, 0.1);
+        self.corrupt = draw_probability(random, 0.1);
         self.switch_buffer = random.random_range(4..128) * 1024;
         self.switch_addresses = random.random_range(4..64);
     }
@@ -210,24 +210,24 @@ impl Options {
     /// One run in four has netem, with delays at some of the nodes.
     fn draw_netem(&mut self, random: &mut SmallRng) {
         for _ in 0..if random.random_bool(0.25) { self.nodes } else { 0 } {
-            let delay = maybe(random, |random| random.random_range(10 * US..2 * MS));
-            let (jitter, reorder) = (random.random_range(0..=delay), chance(random, 0.3));
+            let delay = draw_in_half(random, |random| random.random_range(10 * US..2 * MS));
+            let (jitter, reorder) = (random.random_range(0..=delay), draw_probability(random, 0.3));
             self.netem.push(Netem { delay, jitter, reorder });
         }
     }
 
     fn draw_outages(&mut self, random: &mut SmallRng) {
         let end = self.faults_until;
-        for _ in 0..maybe(random, |random| random.random_range(1..3)) {
-            let (from, until) = span(random, end);
+        for _ in 0..draw_in_half(random, |random| random.random_range(1..3)) {
+            let (from, until) = draw_span(random, end);
             self.partitions.push(Partition { from, until, side: random.random_range(1..(1 << self.nodes) - 1) });
         }
-        for _ in 0..maybe(random, |random| random.random_range(1..4)) {
-            let (from, until) = span(random, end);
+        for _ in 0..draw_in_half(random, |random| random.random_range(1..4)) {
+            let (from, until) = draw_span(random, end);
             self.stalls.push(Stall { node: random.random_range(0..self.nodes), from, until });
         }
-        for _ in 0..maybe(random, |random| random.random_range(1..4)) {
-            let (at, back) = span(random, end);
+        for _ in 0..draw_in_half(random, |random| random.random_range(1..4)) {
+            let (at, back) = draw_span(random, end);
             let restart = random.random_bool(0.7).then_some(back);
             self.deaths.push(Death { node: random.random_range(0..self.nodes), at, restart });
         }
@@ -235,17 +235,17 @@ impl Options {
 }
 
 /// The drawn number in half of all runs, and 0 in the others.
-fn maybe(random: &mut SmallRng, draw: impl FnOnce(&mut SmallRng) -> u64) -> u64 {
+fn draw_in_half(random: &mut SmallRng, draw: impl FnOnce(&mut SmallRng) -> u64) -> u64 {
     if random.random_bool(0.5) { draw(random) } else { 0 }
 }
 
 /// A probability up to `most` in half of all runs, and 0 in the others. Small values are more likely than large ones.
-fn chance(random: &mut SmallRng, most: f64) -> f64 {
+fn draw_probability(random: &mut SmallRng, most: f64) -> f64 {
     let some = random.random::<f64>();
     if random.random_bool(0.5) { most * some * some * some } else { 0.0 }
 }
 
-fn span(random: &mut SmallRng, end: Nanos) -> (Nanos, Nanos) {
+fn draw_span(random: &mut SmallRng, end: Nanos) -> (Nanos, Nanos) {
     let from = random.random_range(0..end);
     (from, random.random_range(from..=end))
 }
@@ -256,14 +256,14 @@ mod tests {
 
     #[test]
     fn a_seed_is_a_network() {
-        assert_eq!(Options::from_seed(5), Options::from_seed(5));
-        assert_ne!(Options::from_seed(5), Options::from_seed(6));
+        assert_eq!(NetOptions::from_seed(5), NetOptions::from_seed(5));
+        assert_ne!(NetOptions::from_seed(5), NetOptions::from_seed(6));
     }
 
     #[test]
     fn all_that_can_go_wrong_does_in_some_run() {
-        let all: Vec<Options> = (0..200).map(Options::from_seed).collect();
-        let some = |what: fn(&Options) -> bool| assert!(all.iter().any(what) && !all.iter().all(what));
+        let all: Vec<NetOptions> = (0..200).map(NetOptions::from_seed).collect();
+        let some = |what: fn(&NetOptions) -> bool| assert!(all.iter().any(what) && !all.iter().all(what));
         some(|o| o.loss > 0.01);
         some(|o| o.duplicate > 0.01);
         some(|o| o.reorder > 0.01);

@@ -4,35 +4,35 @@ use std::collections::VecDeque;
 
 use am_wire::Address;
 
-use crate::options::Options;
-use crate::signal::Signal;
+use crate::options::NetOptions;
+use crate::wire_frame::WireFrame;
 
 /// A learning switch: store and forward, one buffer for each port. A frame that finds its buffer full is dropped.
 #[derive(Debug)]
 pub struct Switch {
     /// Address and port, oldest first. A new address replaces the oldest.
     learned: VecDeque<(Address, usize)>,
-    ports: Vec<Port>,
+    ports: Vec<SwitchPort>,
     count: SwitchCount,
 }
 
 #[derive(Debug, Default)]
-struct Port {
-    waiting: VecDeque<Signal>,
+struct SwitchPort {
+    waiting: VecDeque<WireFrame>,
     bytes: usize,
-    at: Seat,
+    state: PortState,
 }
 
 /// What is plugged into a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Seat {
+pub(crate) enum PortState {
     /// A node. The switch learns its address.
     #[default]
-    Taken,
+    Learning,
     /// A node with a configured address.
     Known(Address),
     /// No cable.
-    Empty,
+    Unplugged,
 }
 
 /// A switch's counters.
@@ -47,14 +47,14 @@ pub struct SwitchCount {
     /// Frames with a wrong check sequence.
     pub damaged: u64,
     /// Frames that a partition stopped.
-    pub parted: u64,
+    pub partitioned: u64,
     /// Addresses removed from the full table.
-    pub forgotten: u64,
+    pub evicted: u64,
 }
 
 impl Switch {
     pub(crate) fn new(ports: usize) -> Switch {
-        let ports = (0..ports).map(|_| Port::default()).collect();
+        let ports = (0..ports).map(|_| SwitchPort::default()).collect();
         Switch { learned: VecDeque::new(), ports, count: SwitchCount::default() }
     }
 
@@ -64,18 +64,18 @@ impl Switch {
     }
 
     /// How many bytes wait at a port.
-    pub fn waiting(&self, port: usize) -> usize {
+    pub fn queued_bytes(&self, port: usize) -> usize {
         self.ports[port].bytes
     }
 
     /// How many addresses the table has.
-    pub fn learned(&self) -> usize {
+    pub fn learned_count(&self) -> usize {
         self.learned.len()
     }
 
     /// Say what is plugged into a port from now on.
-    pub(crate) fn seat(&mut self, port: usize, who: Seat) {
-        self.ports[port].at = who;
+    pub(crate) fn set_port(&mut self, port: usize, who: PortState) {
+        self.ports[port].state = who;
     }
 
     /// Allocate room for this many frames at each port.
@@ -87,8 +87,8 @@ impl Switch {
     pub(crate) fn arrive(
         &mut self,
         now: u64,
-        options: &Options,
-        (from, signal): (usize, Signal),
+        options: &NetOptions,
+        (from, signal): (usize, WireFrame),
         woken: &mut Vec<usize>,
     ) {
         if signal.is_damaged() && options.check {
@@ -102,16 +102,16 @@ impl Switch {
         *counter += 1;
         let room = if options.overfills { usize::MAX } else { options.switch_buffer };
         for port in (0..self.ports.len()).filter(|&port| port != from && known.is_none_or(|known| known == port)) {
-            if options.is_parted(now, from, port) {
-                self.count.parted += 1;
-            } else if self.ports[port].at != Seat::Empty && self.store(port, signal.clone(), room) {
+            if options.is_partitioned(now, from, port) {
+                self.count.partitioned += 1;
+            } else if self.ports[port].state != PortState::Unplugged && self.store(port, signal.clone(), room) {
                 woken.push(port);
             }
         }
     }
 
     fn port_of(&self, to: Address) -> Option<usize> {
-        let told = self.ports.iter().position(|port| port.at == Seat::Known(to));
+        let told = self.ports.iter().position(|port| port.state == PortState::Known(to));
         told.or_else(|| self.learned.iter().find(|(address, _)| *address == to).map(|(_, port)| *port))
     }
 
@@ -125,13 +125,13 @@ impl Switch {
         }
         if self.learned.len() >= most {
             self.learned.pop_front();
-            self.count.forgotten += 1;
+            self.count.evicted += 1;
         }
         self.learned.push_back((source, port));
     }
 
     /// Put a frame into a port's buffer. Whether the port was idle.
-    fn store(&mut self, port: usize, signal: Signal, room: usize) -> bool {
+    fn store(&mut self, port: usize, signal: WireFrame, room: usize) -> bool {
         let port = &mut self.ports[port];
         let length = signal.bytes().len();
         if port.bytes + length > room {
@@ -144,12 +144,12 @@ impl Switch {
     }
 
     /// The frame that a port sends next. It stays in the buffer until [`Switch::sent`].
-    pub(crate) fn next(&self, port: usize) -> Option<Signal> {
+    pub(crate) fn front(&self, port: usize) -> Option<WireFrame> {
         self.ports[port].waiting.front().cloned()
     }
 
     /// The port's first frame has left. Remove it. Whether another waits.
-    pub(crate) fn sent(&mut self, port: usize) -> bool {
+    pub(crate) fn remove_sent(&mut self, port: usize) -> bool {
         let port = &mut self.ports[port];
         if let Some(signal) = port.waiting.pop_front() {
             port.bytes -= signal.bytes().len();
@@ -168,14 +168,14 @@ fn addresses(bytes: &[u8]) -> Option<(Address, Address)> {
 mod tests {
     use super::*;
 
-    fn frame(to: u8, from: u8) -> Signal {
+    fn frame(to: u8, from: u8) -> WireFrame {
         let mut bytes = vec![0; 100];
         bytes[5] = to;
         bytes[11] = from;
-        Signal::new(&bytes)
+        WireFrame::new(&bytes)
     }
 
-    fn woken(switch: &mut Switch, options: &Options, from: usize, signal: Signal) -> Vec<usize> {
+    fn woken(switch: &mut Switch, options: &NetOptions, from: usize, signal: WireFrame) -> Vec<usize> {
         let mut woken = vec![];
         switch.arrive(0, options, (from, signal), &mut woken);
         woken
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn it_floods_until_it_has_learned() {
-        let (mut switch, options) = (Switch::new(4), &Options::calm(4));
+        let (mut switch, options) = (Switch::new(4), &NetOptions::calm(4));
         assert_eq!(woken(&mut switch, options, 0, frame(1, 9)), [1, 2, 3]);
         assert_eq!(woken(&mut switch, options, 1, frame(9, 1)), [0]);
         assert_eq!((switch.count().flooded, switch.count().forwarded), (1, 1));
@@ -191,31 +191,31 @@ mod tests {
 
     #[test]
     fn memory_is_finite() {
-        let options = Options { switch_buffer: 250, switch_addresses: 3, ..Options::calm(2) };
+        let options = NetOptions { switch_buffer: 250, switch_addresses: 3, ..NetOptions::calm(2) };
         let mut switch = Switch::new(2);
         for from in 10..20 {
             woken(&mut switch, &options, 0, frame(1, from));
         }
-        assert_eq!((switch.waiting(1), switch.count().full, switch.learned()), (200, 8, 3));
-        assert!(switch.next(1).is_some() && switch.sent(1) && !switch.sent(1));
-        assert_eq!(switch.waiting(1), 0);
+        assert_eq!((switch.queued_bytes(1), switch.count().full, switch.learned_count()), (200, 8, 3));
+        assert!(switch.front(1).is_some() && switch.remove_sent(1) && !switch.remove_sent(1));
+        assert_eq!(switch.queued_bytes(1), 0);
     }
 
     #[test]
-    fn damage_goes_no_further_where_it_is_noticed() {
+    fn detected_damage_is_dropped() {
         let mut switch = Switch::new(2);
         let damaged = frame(1, 2).damage(50, 1);
-        assert_eq!(woken(&mut switch, &Options::calm(2), 0, damaged.clone()), []);
-        assert_eq!(woken(&mut switch, &Options { check: false, ..Options::calm(2) }, 0, damaged), [1]);
+        assert_eq!(woken(&mut switch, &NetOptions::calm(2), 0, damaged.clone()), []);
+        assert_eq!(woken(&mut switch, &NetOptions { check: false, ..NetOptions::calm(2) }, 0, damaged), [1]);
     }
 
     #[test]
-    fn what_it_is_told_it_need_not_learn_and_empty_ports_get_nothing() {
-        let (mut switch, options) = (Switch::new(4), &Options { switch_addresses: 0, ..Options::calm(4) });
-        switch.seat(2, Seat::Known(Address([0, 0, 0, 0, 0, 7])));
-        switch.seat(3, Seat::Empty);
+    fn configured_addresses_are_not_learned_and_unplugged_ports_get_nothing() {
+        let (mut switch, options) = (Switch::new(4), &NetOptions { switch_addresses: 0, ..NetOptions::calm(4) });
+        switch.set_port(2, PortState::Known(Address([0, 0, 0, 0, 0, 7])));
+        switch.set_port(3, PortState::Unplugged);
         assert_eq!(woken(&mut switch, options, 0, frame(7, 9)), [2]);
         assert_eq!(woken(&mut switch, options, 2, frame(9, 7)), [0, 1], "9 was not learned, and 3 is empty");
-        assert_eq!(switch.learned(), 0);
+        assert_eq!(switch.learned_count(), 0);
     }
 }

@@ -205,7 +205,7 @@ impl TransferIo<'_> {
         if self.core().send_bulk(flow, Kind::Put, frame, Segment::BYTES + length, write).is_err() {
             return false;
         }
-        self.engine.pass(self.transport);
+        self.engine.send_early(self.transport);
         outgoing.at += length as u64;
         outgoing.prefetch(length);
         outgoing.is_sent = outgoing.is_cancelled || outgoing.at == total;

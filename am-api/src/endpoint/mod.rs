@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::time::Duration;
 
-use am_engine::{Idle, Look};
+use am_engine::{Idle, PollScope};
 use am_proto::{EndpointId, Time};
 use am_wire::control::Name;
 
@@ -94,12 +94,12 @@ impl<S> Endpoint<S> {
     /// [`BUDGET`](crate::BUDGET)), send what is to leave. Returns how many messages and events were handled.
     #[inline]
     pub fn poll(&mut self, state: &mut S) -> usize {
-        self.turn(state, Look::AtAll).0
+        self.turn(state, PollScope::Everything).0
     }
 
     /// Messages handled, and whether anything happened at all.
     #[inline]
-    fn turn(&mut self, state: &mut S, look: Look) -> (usize, bool) {
+    fn turn(&mut self, state: &mut S, look: PollScope) -> (usize, bool) {
         let mut node = self.node.borrow_mut();
         let received = node.inhale(look);
         let mut handled = 0;
@@ -192,7 +192,8 @@ impl<S> Endpoint<S> {
     #[inline]
     fn rest_or_turn(&mut self, state: &mut S, until: Time) -> usize {
         const LOOK_EVERY: u32 = 8;
-        let look = if self.idle_turns.is_multiple_of(LOOK_EVERY) { Look::AtAll } else { Look::AtFrames };
+        let look =
+            if self.idle_turns.is_multiple_of(LOOK_EVERY) { PollScope::Everything } else { PollScope::FramesOnly };
         let (handled, busy) = self.turn(state, look);
         if busy {
             self.idle_turns = 0;

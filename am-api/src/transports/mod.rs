@@ -25,14 +25,14 @@ mod kinds;
 #[cfg(feature = "xdp")]
 mod xdp;
 
-use am_multipath::Paths;
-use am_transport::{Name, NameError, Transport};
+use am_multipath::Multipath;
+use am_transport::{NameError, Transport, TransportName};
 use am_wire::EtherType;
 pub use kinds::Kind;
 use kinds::{FEATURES, KINDS};
 
 /// The character between several names.
-const AND: char = '+';
+const SEPARATOR: char = '+';
 
 /// Why a transport could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +56,7 @@ pub enum OpenError {
     LeftOut(&'static str),
     /// Several transports could not be joined.
     #[error(transparent)]
-    Several(#[from] am_multipath::OpenError),
+    Several(#[from] am_multipath::MultipathOpenError),
 }
 
 impl OpenError {
@@ -65,8 +65,8 @@ impl OpenError {
         match self {
             OpenError::Name(_) | OpenError::Missing(_) => true,
             OpenError::Kind { why, .. } => {
-                matches!(why.downcast_ref(), Some(am_shm::OpenError::Name(_) | am_shm::OpenError::Options(_)))
-                    || matches!(why.downcast_ref(), Some(am_sockets::OpenError::Frame { .. }))
+                matches!(why.downcast_ref(), Some(am_shm::ShmOpenError::Name(_) | am_shm::ShmOpenError::Options(_)))
+                    || matches!(why.downcast_ref(), Some(am_sockets::SocketOpenError::Frame { .. }))
                     || is_about_options_of_xdp(&**why)
             }
             OpenError::LeftOut(_) | OpenError::Several(_) => false,
@@ -76,7 +76,7 @@ impl OpenError {
 
 #[cfg(feature = "xdp")]
 fn is_about_options_of_xdp(why: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
-    matches!(why.downcast_ref(), Some(am_afxdp::OpenError::Options(_)))
+    matches!(why.downcast_ref(), Some(am_afxdp::XdpOpenError::Options(_)))
 }
 
 #[cfg(not(feature = "xdp"))]
@@ -102,10 +102,10 @@ pub fn split(names: &str) -> Vec<&str> {
         scheme.starts_with(|c: char| c.is_ascii_lowercase()) && scheme.chars().all(|c| c.is_ascii_alphanumeric())
     };
     let (mut all, mut begin) = (Vec::new(), 0);
-    for (at, _) in names.match_indices(AND) {
-        if !names[begin..].starts_with("xdp:") || has_scheme(&names[at + AND.len_utf8()..]) {
+    for (at, _) in names.match_indices(SEPARATOR) {
+        if !names[begin..].starts_with("xdp:") || has_scheme(&names[at + SEPARATOR.len_utf8()..]) {
             all.push(&names[begin..at]);
-            begin = at + AND.len_utf8();
+            begin = at + SEPARATOR.len_utf8();
         }
     }
     all.push(&names[begin..]);
@@ -118,7 +118,7 @@ pub fn split(names: &str) -> Vec<&str> {
 /// See [`OpenError`].
 pub fn open(names: &str) -> Result<Box<dyn Transport>, OpenError> {
     let all = split(names);
-    if names.contains(AND) && all.iter().any(|name| name.is_empty()) {
+    if names.contains(SEPARATOR) && all.iter().any(|name| name.is_empty()) {
         return Err(OpenError::Missing(names.to_owned()));
     }
     let mut ways = all.into_iter().map(open_one).collect::<Result<Vec<_>, _>>()?;
@@ -127,15 +127,15 @@ pub fn open(names: &str) -> Result<Box<dyn Transport>, OpenError> {
     }
     ways.sort_by_key(|(rank, _)| *rank);
     let ways = ways.into_iter().map(|(_, transport)| transport).collect();
-    Ok(Box::new(Paths::new(ways, EtherType::DEFAULT)?))
+    Ok(Box::new(Multipath::new(ways, EtherType::DEFAULT)?))
 }
 
 fn open_one(text: &str) -> Result<(usize, Box<dyn Transport>), OpenError> {
-    let name: Name = text.parse()?;
+    let name: TransportName = text.parse()?;
     let Some(rank) = KINDS.iter().position(|kind| kind.scheme == name.scheme()) else {
         return Err(match FEATURES.into_iter().find(|feature| *feature == name.scheme()) {
             Some(feature) => OpenError::LeftOut(feature),
-            None => name.unknown(&KINDS.iter().map(|kind| kind.example).collect::<Vec<_>>()).into(),
+            None => name.unknown_error(&KINDS.iter().map(|kind| kind.example).collect::<Vec<_>>()).into(),
         });
     };
     match (KINDS[rank].open)(&name) {

@@ -1,7 +1,7 @@
 //! `xdp:INTERFACE`: AF_XDP.
 
-use am_afxdp::{Attach, Copying, Options};
-use am_transport::{Name, NameError};
+use am_afxdp::{Attach, Copying, XdpOptions};
+use am_transport::{NameError, TransportName};
 
 const EXAMPLE: &str = "eth1";
 const KEYS: [&str; 4] = ["queue", "frames", "attach", "copy"];
@@ -16,10 +16,10 @@ fn interface(rest: &str) -> &str {
     ends.next().map_or(rest, |end| &rest[..end])
 }
 
-pub(super) fn options(name: &Name) -> Result<Options, NameError> {
+pub(super) fn options(name: &TransportName) -> Result<XdpOptions, NameError> {
     let interface = interface(name.rest(EXAMPLE)?);
     let (_, settings) = name.settings_with_many(EXAMPLE, |key| !KEYS.contains(&key))?;
-    let mut options = Options::new(interface);
+    let mut options = XdpOptions::new(interface);
     for (key, value) in settings.skip(interface.matches(',').count()) {
         let bad = || name.bad_setting(key, value, HINT);
         match (key, value) {
@@ -41,18 +41,19 @@ pub(super) fn options(name: &Name) -> Result<Options, NameError> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Options, String> {
+    fn read(text: &str) -> Result<XdpOptions, String> {
         options(&text.parse().unwrap()).map_err(|error| error.to_string())
     }
 
     #[test]
     fn every_setting_is_read() {
-        let said = Options { queue: 3, steer: true, frames: 16_384, attach: Attach::Native, ..Options::new("eth1") };
+        let said =
+            XdpOptions { queue: 3, steer: true, frames: 16_384, attach: Attach::Native, ..XdpOptions::new("eth1") };
         assert_eq!(read("xdp:eth1,queue=3,frames=16384,attach=native"), Ok(said));
         for (text, copy) in [("never", Copying::ZeroCopy), ("always", Copying::Copy), ("auto", Copying::Auto)] {
-            assert_eq!(read(&format!("xdp:eth1,copy={text}")), Ok(Options { copy, ..Options::new("eth1") }));
+            assert_eq!(read(&format!("xdp:eth1,copy={text}")), Ok(XdpOptions { copy, ..XdpOptions::new("eth1") }));
         }
-        assert_eq!(read("xdp:eth1"), Ok(Options::new("eth1")));
+        assert_eq!(read("xdp:eth1"), Ok(XdpOptions::new("eth1")));
     }
 
     /// Linux allows any character in an interface's name except `/`, `:` and spaces.
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_what_would() {
+    fn bad_settings_are_refused_with_a_hint() {
         for text in
             ["xdp:eth1,frames", "xdp:eth1,frames=many", "xdp:eth1,frames=-1", "xdp:eth1,queue=a", "xdp:eth1,x=1"]
         {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::common::Side;
 use crate::cut::{Cut, State, Switch};
 use am_api::{Clock, Connection, HandlerId, Incarnation, ManualClock, Node, PeerAddressError, Problem, Request};
-use am_multipath::Paths;
+use am_multipath::Multipath;
 use am_transport::{Transport, loopback};
 use am_wire::EtherType;
 
@@ -45,7 +45,7 @@ fn pair_with(names: &[&str], of_beta: usize, beacon: Duration) -> Pair {
     let [alpha, beta] = ends.map(|mut ways| match ways.len() {
         // A node with one transport knows nothing of ways.
         1 => ways.remove(0),
-        _ => Box::new(Paths::new(ways, EtherType::DEFAULT).expect("ways")) as Box<dyn Transport>,
+        _ => Box::new(Multipath::new(ways, EtherType::DEFAULT).expect("ways")) as Box<dyn Transport>,
     });
     let node = |name| Node::builder(name).beacon(beacon).clock(clock.clone(), Incarnation(1));
     let (alpha, mut beta) = (Side::open(node("alpha"), alpha), Side::<Seen>::open(node("beta"), beta));
@@ -133,7 +133,7 @@ fn when_a_way_dies_the_next_is_taken_and_nothing_is_lost_or_doubled() {
             pair.switches[side][0].set(state);
             // A way that is full is told by the time that passes, which no hand moves.
             if state == State::Full {
-                std::thread::sleep(am_multipath::STUCK + Duration::from_millis(5));
+                std::thread::sleep(am_multipath::STUCK_AFTER + Duration::from_millis(5));
             }
             pair.tell(to, 2000);
             pair.all_arrived_once();

@@ -8,7 +8,7 @@ use crate::common::{Side, plain};
 use am_api::{
     Builder, Class, Clock, Connection, HandlerId, Incarnation, ManualClock, Request, RequestError, ReturnReason,
 };
-use am_transport::loopback::{self, Options, Plug};
+use am_transport::loopback::{self, LoopbackOptions, Plug};
 
 const WORK: HandlerId = HandlerId(3);
 
@@ -23,7 +23,7 @@ struct Wire {
 }
 
 impl Wire {
-    fn new(ends: usize, options: Options) -> Wire {
+    fn new(ends: usize, options: LoopbackOptions) -> Wire {
         let (clock, hand) = Clock::manual();
         Wire { clock, hand, ends: loopback::wire_with(ends, options) }
     }
@@ -73,7 +73,7 @@ fn connect_all(
 #[test]
 fn more_than_the_receiver_has_room_for_is_sent_again_until_it_has() {
     const EACH: u64 = 3;
-    let mut wire = Wire::new(3, Options { frames: 8192, ..Options::default() });
+    let mut wire = Wire::new(3, LoopbackOptions { frames: 8192, ..LoopbackOptions::default() });
     let mut alpha = wire.side::<Seen>(plain("alpha"));
     let mut beta = wire.side::<Seen>(plain("beta").receive_frames(64));
     let mut gamma = wire.side::<Seen>(plain("gamma"));
@@ -112,7 +112,7 @@ fn more_than_the_receiver_has_room_for_is_sent_again_until_it_has() {
 #[test]
 fn ten_thousand_messages_under_way_to_a_receiver_that_is_killed_come_back_within_two_seconds() {
     const COUNT: u64 = 10_000;
-    let options = Options { frames: 80_000, queue: 1 << 17, max_frame: 256, ..Options::default() };
+    let options = LoopbackOptions { frames: 80_000, queue: 1 << 17, max_frame: 256, ..LoopbackOptions::default() };
     let mut wire = Wire::new(3, options);
     let mut alpha = wire.side::<Seen>(plain("alpha").send_frames(12_000));
     let mut beta = wire.side::<Seen>(plain("beta").receive_frames(60_000).window(512));

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::least::Least;
 use am_api::{Connection, Framing, HandlerId, Node, Request, Transport};
-use am_multipath::Paths;
+use am_multipath::Multipath;
 use am_netns::{Host, VethOptions, veth};
 use am_wire::EtherType;
 
@@ -27,12 +27,14 @@ enum Over {
 
 fn open(over: Over) -> Box<dyn Transport> {
     let open = |cable: &str| -> Box<dyn Transport> {
-        Box::new(am_afxdp::open(&am_afxdp::Options::new(cable)).unwrap_or_else(|error| panic!("{error}")))
+        Box::new(am_afxdp::open(&am_afxdp::XdpOptions::new(cable)).unwrap_or_else(|error| panic!("{error}")))
     };
     match over {
         Over::OnePath => open("am0"),
         Over::Untold => Box::new(Least { inner: open("am0"), carries: |_| true }),
-        Over::TwoPaths => Box::new(Paths::new(vec![open("am0"), open("am1")], EtherType::DEFAULT).expect("two paths")),
+        Over::TwoPaths => {
+            Box::new(Multipath::new(vec![open("am0"), open("am1")], EtherType::DEFAULT).expect("two paths"))
+        }
     }
 }
 

@@ -48,7 +48,8 @@ fn note_returned(noted: &mut Noted, returned: am_api::Returned<'_, Noted>) {
 }
 
 fn open(name: &str, interface: &str, [receive, send]: [usize; 2]) -> Node {
-    let options = am_afxdp::Options { frames: (receive + send + 6000) as u32, ..am_afxdp::Options::new(interface) };
+    let options =
+        am_afxdp::XdpOptions { frames: (receive + send + 6000) as u32, ..am_afxdp::XdpOptions::new(interface) };
     let transport = am_afxdp::open(&options).unwrap_or_else(|error| panic!("{error}"));
     let builder = Node::builder(name).framing(Framing::Split).window(WINDOW);
     builder.receive_frames(receive).send_frames(send).open_on(Box::new(transport)).unwrap()

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use am_api::{Connection, Endpoint, HandlerId, Node, Request};
-use am_multipath::Paths;
+use am_multipath::Multipath;
 use am_netns::{Host, VethOptions, veth};
 use am_transport::Transport;
 use am_wire::EtherType;
@@ -20,10 +20,10 @@ const CABLES: [&str; 2] = ["am0", "am1"];
 
 fn node(name: &str) -> Node {
     let ways = CABLES.map(|cable| {
-        let transport = am_afxdp::open(&am_afxdp::Options::new(cable)).unwrap_or_else(|error| panic!("{error}"));
+        let transport = am_afxdp::open(&am_afxdp::XdpOptions::new(cable)).unwrap_or_else(|error| panic!("{error}"));
         Box::new(transport) as Box<dyn Transport>
     });
-    let both = Paths::new(ways.into(), EtherType::DEFAULT).unwrap();
+    let both = Multipath::new(ways.into(), EtherType::DEFAULT).unwrap();
     Node::builder(name).beacon(Duration::from_millis(100)).open_on(Box::new(both)).unwrap()
 }
 

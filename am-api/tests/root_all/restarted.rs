@@ -15,7 +15,7 @@ const WORK: HandlerId = HandlerId(2);
 const PATIENCE: Duration = Duration::from_secs(100);
 
 fn open(name: &str, lost_per_million: u32) -> Node {
-    let options = am_afxdp::Options { lost_per_million, ..am_afxdp::Options::new("am0") };
+    let options = am_afxdp::XdpOptions { lost_per_million, ..am_afxdp::XdpOptions::new("am0") };
     let transport = am_afxdp::open(&options).unwrap_or_else(|error| panic!("{error}"));
     Node::builder(name).patience(PATIENCE).beacon(PATIENCE).open_on(Box::new(transport)).unwrap()
 }

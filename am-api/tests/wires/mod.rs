@@ -22,7 +22,7 @@ pub struct Seen {
 /// A node on the interface `am0` of the host that the calling thread is in,
 /// with an endpoint "app" that echoes requests and counts replies.
 pub fn node(name: &str, framing: Option<Framing>) -> (Node, Endpoint<Seen>) {
-    let options = am_afxdp::Options::new("am0");
+    let options = am_afxdp::XdpOptions::new("am0");
     let transport = am_afxdp::open(&options).unwrap_or_else(|error| panic!("{error}"));
     let mut builder = Node::builder(name);
     if let Some(framing) = framing {

@@ -45,19 +45,19 @@ impl Over {
     fn open(self) -> Result<[Box<dyn Transport>; 2], Error> {
         Ok(match self {
             Over::Loopback => {
-                let options = loopback::Options { frames: FRAMES, ..loopback::Options::default() };
+                let options = loopback::LoopbackOptions { frames: FRAMES, ..loopback::LoopbackOptions::default() };
                 let mut ends = loopback::wire_with(2, options).into_iter().map(|plug| plug.open());
                 let mut end = || ends.next().ok_or("a wire has two ends")?.map_err(Error::from);
                 [marked(end()?), marked(end()?)]
             }
             Over::Shm => {
                 let name = format!("shm:am-cost-{},frame=1514,frames={FRAMES}", std::process::id());
-                let open = || am_shm::open(&am_shm::Options::from_name(&name.parse()?)?).map_err(Error::from);
+                let open = || am_shm::open(&am_shm::ShmOptions::from_name(&name.parse()?)?).map_err(Error::from);
                 [marked(open()?), marked(open()?)]
             }
             Over::Udp => {
                 let open = || {
-                    udp::open(&am_sockets::Options::from_name(
+                    udp::open(&am_sockets::SocketOptions::from_name(
                         &format!("udp:127.0.0.1:0,frame=1514,frames={FRAMES}").parse()?,
                     )?)
                     .map_err(Error::from)

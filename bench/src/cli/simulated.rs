@@ -1,7 +1,7 @@
 //! The checks of `--hosts sim`.
 
-use am_netdev_sim::live::Settings;
-use am_transport::{Name, NameError};
+use am_netdev_sim::live::SimSettings;
+use am_transport::{NameError, TransportName};
 use am_wire::frame::ETHERNET;
 
 use super::options::Options;
@@ -25,23 +25,23 @@ impl Options {
             ));
         }
         let on = self.on.as_deref().unwrap_or("sim:1");
-        let name: Name = on.parse().map_err(|error: NameError| Error::Usage(error.to_string()))?;
+        let name: TransportName = on.parse().map_err(|error: NameError| Error::Usage(error.to_string()))?;
         if name.scheme() != SIM {
             return Err(Error::Usage(format!(
                 "{on} is no simulated network: with --hosts sim give --on sim:7,loss=0.01 or the like"
             )));
         }
-        let settings = Settings::from_name(&name).map_err(|error| Error::Usage(error.to_string()))?;
+        let settings = SimSettings::from_name(&name).map_err(|error| Error::Usage(error.to_string()))?;
         match (settings.frame, self.mtu) {
             (Some(_), Some(_)) => Err(usage("--mtu and frame= mean the same: omit one of them")),
             (Some(_), None) => Ok(Topology::Sim(on.to_owned())),
             (None, mtu) => {
                 let frame = mtu.map_or(DEFAULT_MTU, |mtu| mtu as usize) + ETHERNET;
-                let whole: Name = format!("{on},frame={frame}").parse().unwrap_or(name);
+                let whole: TransportName = format!("{on},frame={frame}").parse().unwrap_or(name);
                 let bad = |_| {
                     Error::Usage(format!("--mtu goes from {DEFAULT_MTU} to {} with --hosts sim", 65_536 - ETHERNET))
                 };
-                Settings::from_name(&whole).map(|_| Topology::Sim(whole.to_string())).map_err(bad)
+                SimSettings::from_name(&whole).map(|_| Topology::Sim(whole.to_string())).map_err(bad)
             }
         }
     }

@@ -346,7 +346,7 @@ fn drivers_on(on: &str) -> &'static [Driver] {
 
 fn is_nic(on: &str) -> bool {
     let name = on.parse().ok();
-    name.is_some_and(|name| am_dpdk::Options::of(&name).is_ok_and(|options| options.is_pci()))
+    name.is_some_and(|name| am_dpdk::DpdkOptions::of(&name).is_ok_and(|options| options.is_pci()))
 }
 
 /// A session keeps every measurement of every round.

@@ -1,8 +1,8 @@
 //! Two sides, for a command that opens transports itself: their hosts, and the names of their transports.
 
-use am_afxdp::Options;
+use am_afxdp::XdpOptions;
 use am_transport::faulty::{Faults, Faulty};
-use am_transport::{Name, NameError, Transport};
+use am_transport::{NameError, Transport, TransportName};
 
 use crate::driver::Driver;
 use crate::error::Error;
@@ -100,12 +100,12 @@ pub(crate) fn open(
 ) -> Result<(Box<dyn Transport>, Option<&'static str>), Error> {
     if let Some(interface) = on.strip_prefix(XDP) {
         let (attach, lost_per_million) = (how.xdp.attach(), losses.per_million);
-        let options = Options { attach, lost_per_million, ..Options::new(interface) };
+        let options = XdpOptions { attach, lost_per_million, ..XdpOptions::new(interface) };
         let xdp = once_free(watch, || Ok(am_afxdp::open(&options)?))?;
         let at = xdp.mode().attach.name();
         return Ok((Box::new(xdp), Some(at)));
     }
-    let name: Name = on.parse().map_err(|error: NameError| Error::Usage(error.to_string()))?;
+    let name: TransportName = on.parse().map_err(|error: NameError| Error::Usage(error.to_string()))?;
     let transport = named::open(&name, watch)?;
     if losses.per_million == 0 {
         return Ok((transport, None));

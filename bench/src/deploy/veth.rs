@@ -117,7 +117,7 @@ pub(crate) fn check_mtu(mtu: u32, drivers: &[Driver]) -> Result<(), Error> {
 fn most(drivers: &[Driver]) -> u32 {
     // The rows of the ablation write each frame in one piece.
     let is_row = |driver: &Driver| matches!(driver, Driver::Row(_)) && !driver.is_kernel();
-    if drivers.iter().any(is_row) { am_afxdp::ONE_CHUNK_MTU } else { am_afxdp::MOST_MTU }
+    if drivers.iter().any(is_row) { am_afxdp::MAX_SINGLE_CHUNK_MTU } else { am_afxdp::MAX_MTU }
 }
 
 /// Check an interface whose MTU is fixed.

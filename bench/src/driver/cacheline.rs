@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use am_shm::Lines;
+use am_shm::CacheLines;
 
 use crate::driver::Driver;
 use crate::error::Error;
@@ -35,7 +35,7 @@ const WORDS: usize = ControlMessage::BYTES / 4;
 
 /// One side of the driver.
 pub(crate) struct Cacheline {
-    lines: Lines,
+    lines: CacheLines,
     /// The first of our lines, and of the other side's.
     own: usize,
     other: usize,
@@ -57,8 +57,8 @@ impl Cacheline {
         let lines = loop {
             watch.check()?;
             let lines = match side {
-                Side::Near => Lines::make(&path, 2 * EACH),
-                Side::Far => Lines::take(&path, 2 * EACH),
+                Side::Near => CacheLines::make(&path, 2 * EACH),
+                Side::Far => CacheLines::take(&path, 2 * EACH),
             };
             match lines {
                 Err(_) if side == Side::Far && begin.elapsed() < PEER_TIMEOUT => sleep(RETRY_INTERVAL),

@@ -4,9 +4,9 @@ use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use am_dpdk::Options;
+use am_dpdk::DpdkOptions;
 use am_dpdk::raw::{BATCH, Raw};
-use am_transport::Name;
+use am_transport::TransportName;
 
 use super::am::facility;
 use super::raw::{Device, RawChannel};
@@ -31,7 +31,7 @@ const VHOST: [u8; 6] = *b"\x56HOST\0";
 /// A side has no known address, or the other end does not come up.
 pub(crate) fn open(
     side: Side,
-    on: &Name,
+    on: &TransportName,
     (here, peer): (&SideInfo, &SideInfo),
     watch: &Watch,
 ) -> Result<RawChannel<Raw>, Error> {
@@ -40,14 +40,14 @@ pub(crate) fn open(
                     mac=02:00:00:00:00:01, or leave them out with --driver am";
         return Err(Error::Usage(both.to_owned()));
     }
-    let options = Options::of(on).map_err(|error| Error::Usage(error.to_string()))?;
+    let options = DpdkOptions::of(on).map_err(|error| Error::Usage(error.to_string()))?;
     let raw = joined(side, &options, watch)?;
     let mode = raw.mode().to_owned();
     Ok(RawChannel::new(raw, mode, here.link(), peer))
 }
 
 /// Open the device, again and again until the other end is there.
-fn joined(side: Side, options: &Options, watch: &Watch) -> Result<Raw, Error> {
+fn joined(side: Side, options: &DpdkOptions, watch: &Watch) -> Result<Raw, Error> {
     let begin = Instant::now();
     let within = match side {
         _ if options.is_pci() => NIC_LINK_TIMEOUT,
@@ -87,14 +87,14 @@ fn up(mut raw: Raw, within: Duration, watch: &Watch) -> Result<Option<Raw>, Erro
 ///
 /// # Errors
 /// DPDK cannot open the NIC.
-pub(crate) fn address(on: &Name) -> Result<[u8; 6], Error> {
-    match Options::of(on) {
+pub(crate) fn address(on: &TransportName) -> Result<[u8; 6], Error> {
+    match DpdkOptions::of(on) {
         Ok(options) if options.is_pci() => Raw::open(&options).map(|nic| nic.address().0).map_err(facility),
         _ => Ok(named(on)),
     }
 }
 
-fn named(on: &Name) -> [u8; 6] {
+fn named(on: &TransportName) -> [u8; 6] {
     let Ok((device, settings)) = on.settings_with_many("net_memif0", |_| true) else { return [0; 6] };
     if device.starts_with("net_vhost") {
         return VHOST;
@@ -129,7 +129,7 @@ impl Device for Raw {
     }
 
     fn send_control(&mut self, frame: &[u8]) -> io::Result<bool> {
-        self.send_note(frame)
+        self.send_control(frame)
     }
 
     fn max_frame(&self) -> usize {

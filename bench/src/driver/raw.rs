@@ -134,7 +134,7 @@ impl Device for am_afxdp::raw::Raw {
     }
 
     fn send_control(&mut self, frame: &[u8]) -> io::Result<bool> {
-        self.send_note(frame)
+        self.send_control(frame)
     }
 
     fn max_frame(&self) -> usize {

@@ -3,8 +3,8 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use am_netdev_sim::live::{self, Live, Settings};
-use am_transport::Name;
+use am_netdev_sim::live::{self, LiveNic, SimSettings};
+use am_transport::TransportName;
 
 use super::am::facility;
 use super::memory::Memory;
@@ -21,14 +21,14 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 ///
 /// # Errors
 /// The other side does not come, or there is no such network.
-pub(crate) fn open(on: &Name, watch: &Watch) -> Result<Memory<Live>, Error> {
-    let settings = Settings::from_name(on).map_err(|error| Error::Usage(error.to_string()))?;
+pub(crate) fn open(on: &TransportName, watch: &Watch) -> Result<Memory<LiveNic>, Error> {
+    let settings = SimSettings::from_name(on).map_err(|error| Error::Usage(error.to_string()))?;
     let end = live::open(&settings).map_err(facility)?;
     let begin = Instant::now();
     loop {
         watch.check()?;
         // A side that returns after a driver has its old place, and so its old address.
-        match end.others().first() {
+        match end.peer_addresses().first() {
             Some(to) => return Ok(Memory::over(end, *to, Some(WINDOW))),
             None if begin.elapsed() > PEER_TIMEOUT => return Err(Error::Lost(format!("nobody else is on {on}"))),
             None => sleep(RETRY_INTERVAL),

@@ -8,7 +8,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_afxdp::{Options, Program, Rings, Xdp};
+use am_afxdp::{Program, Rings, Xdp, XdpOptions};
 use am_netns::{Host, VethOptions, veth};
 use am_ring::Frame;
 use am_transport::Transport;
@@ -44,7 +44,7 @@ fn open(core: usize, plan: &Plan) -> Fallible<Xdp> {
     if let Some(core) = core_affinity::get_core_ids().unwrap_or_default().get(core) {
         core_affinity::set_for_current(*core);
     }
-    let mut options = Options::new("am0");
+    let mut options = XdpOptions::new("am0");
     options.program = Program::Raw;
     options.rings = Rings { rx: plan.ring, tx: plan.ring, fill: plan.ring, completion: plan.ring };
     let xdp = am_afxdp::open(&options)?;

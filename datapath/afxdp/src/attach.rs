@@ -5,36 +5,36 @@ use std::os::fd::AsFd;
 use am_bpf::{AttachError, AttachMode, Attachment, Config, SocketError, Steer};
 use am_wire::Address;
 
-use crate::OpenError;
+use crate::XdpOpenError;
 use crate::holders::Holders;
 use crate::interface::Interface;
-use crate::options::{Attach, Options};
+use crate::options::{Attach, XdpOptions};
 
 /// The index of this transport's socket in the program's table.
 pub(crate) const SOCKET: u8 = 0;
 
 /// The largest MTU of drivers that do not report it and take no multi-buffer frames: a page, less XDP's headroom, the
 /// kernel's own data, the Ethernet header, and what each driver leaves for tags (`docs/nics.md`).
-const MTUS: [(&str, u32); 6] =
+const DRIVER_MAX_MTU: [(&str, u32); 6] =
     [("veth", 3506), ("virtio_net", 3506), ("igb", 3046), ("ixgbe", 3046), ("i40e", 3046), ("ice", 3046)];
 
 /// The largest MTU that every driver with XDP takes.
-const ANY_MTU: u32 = 1500;
+const DEFAULT_MAX_MTU: u32 = 1500;
 
 /// Load the steering program of a node with this address, and give it the node's socket.
 ///
 /// # Errors
 /// [`OpenError::Load`].
-pub(crate) fn load(options: &Options, own: Address, socket: &impl AsFd) -> Result<Steer, OpenError> {
-    let Options { ethertype, lost_per_million, queue, .. } = *options;
+pub(crate) fn load(options: &XdpOptions, own: Address, socket: &impl AsFd) -> Result<Steer, XdpOpenError> {
+    let XdpOptions { ethertype, lost_per_million, queue, .. } = *options;
     let config = Config { ethertype, own, node_socket: SOCKET, counts_redirected: false, lost_per_million };
     let steer = Steer::load(&config)?;
-    steer.set_socket(SOCKET, queue, socket).map_err(no_socket)?;
+    steer.set_socket(SOCKET, queue, socket).map_err(socket_error)?;
     Ok(steer)
 }
 
-pub(crate) fn no_socket(error: SocketError) -> OpenError {
-    OpenError::system("giving the socket to the XDP program", std::io::Error::other(error))
+pub(crate) fn socket_error(error: SocketError) -> XdpOpenError {
+    XdpOpenError::system("giving the socket to the XDP program", std::io::Error::other(error))
 }
 
 /// Attach a program to the interface, in the mode that was asked for.
@@ -42,29 +42,29 @@ pub(crate) fn no_socket(error: SocketError) -> OpenError {
 /// # Errors
 /// [`OpenError::Attach`], [`OpenError::AttachMtu`], [`OpenError::Occupied`].
 pub(crate) fn attach(
-    options: &Options,
+    options: &XdpOptions,
     interface: &Interface,
     mut attach_as: impl FnMut(AttachMode) -> Result<Attachment, AttachError>,
-) -> Result<Attachment, OpenError> {
+) -> Result<Attachment, XdpOpenError> {
     let attachment = match attach_as(options.attach.first(interface)) {
         Err(AttachError::NoNativeMode { .. }) if options.attach == Attach::NativeOrGeneric => {
             attach_as(AttachMode::Generic)
         }
         result => result,
     };
-    attachment.map_err(|error| explain(error, interface))
+    attachment.map_err(|error| attach_error(error, interface))
 }
 
-fn explain(error: AttachError, interface: &Interface) -> OpenError {
+fn attach_error(error: AttachError, interface: &Interface) -> XdpOpenError {
     let Interface { name, driver, mtu, .. } = interface.clone();
-    let usual = MTUS.iter().find(|(known, _)| *known == driver).map_or(ANY_MTU, |&(_, most)| most);
+    let usual = DRIVER_MAX_MTU.iter().find(|(known, _)| *known == driver).map_or(DEFAULT_MAX_MTU, |&(_, most)| most);
     match error {
         AttachError::Occupied { interface: name } => match Holders::of_program(interface.index) {
             none if none.is_empty() => AttachError::Occupied { interface: name }.into(),
-            holders => OpenError::Occupied { interface: name, holders },
+            holders => XdpOpenError::Occupied { interface: name, holders },
         },
         AttachError::MtuTooLarge { said, most, .. } if mtu > most.unwrap_or(usual) => {
-            OpenError::AttachMtu { interface: name, driver, mtu, most: most.unwrap_or(usual), said }
+            XdpOpenError::AttachMtu { interface: name, driver, mtu, most: most.unwrap_or(usual), said }
         }
         other => other.into(),
     }
@@ -86,7 +86,7 @@ mod tests {
         };
         let said = |driver: &str, most| {
             let refusal = AttachError::MtuTooLarge { interface: "eth1".into(), said: "too large".into(), most };
-            explain(refusal, &Interface { driver: driver.to_owned(), ..interface.clone() }).to_string()
+            attach_error(refusal, &Interface { driver: driver.to_owned(), ..interface.clone() }).to_string()
         };
         for (driver, most, advice) in [
             ("veth", None, "dev eth1 mtu 3506"),

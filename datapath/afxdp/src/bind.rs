@@ -9,24 +9,24 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use xsk_rs::config::{BindFlags, LibxdpFlags, SocketConfig};
 use xsk_rs::{CompQueue, FillQueue, RxQueue, Socket, TxQueue, Umem};
 
-use crate::cut::Writer;
+use crate::chunk_layout::Writer;
 use crate::errors::system_error;
 use crate::holders::Holders;
 use crate::interface::Interface;
-use crate::options::Options;
+use crate::options::XdpOptions;
 use crate::umem::{Memory, queue_size};
-use crate::{OpenError, rights};
+use crate::{XdpOpenError, rights};
 
 /// A queue stays in use for a moment after its socket was closed, because the kernel cleans up later. A bind waits this
 /// long before it reports the queue as busy.
-const PATIENCE: Duration = Duration::from_millis(500);
+const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The four rings of a bound socket.
 pub(crate) struct Bound {
     pub(crate) rx: RxQueue,
     pub(crate) tx: TxQueue,
     pub(crate) fill: FillQueue,
-    pub(crate) done: CompQueue,
+    pub(crate) completion: CompQueue,
 }
 
 impl Bound {
@@ -35,18 +35,18 @@ impl Bound {
     /// # Errors
     /// [`OpenError::Busy`], [`OpenError::NoZeroCopy`], [`OpenError::NoSuchQueue`] and others.
     pub(crate) fn new(
-        options: &Options,
+        options: &XdpOptions,
         interface: &Interface,
         memory: &Memory,
         writer: Writer,
-    ) -> Result<Bound, OpenError> {
-        let sg = if memory.cut.is_one_each() { BindFlags::empty() } else { BindFlags::XDP_USE_SG };
+    ) -> Result<Bound, XdpOpenError> {
+        let sg = if memory.layout.is_single_chunk() { BindFlags::empty() } else { BindFlags::XDP_USE_SG };
         let attempt = Attempt { options, interface, umem: &memory.umem, sg };
         match writer {
-            Writer::Kernel => attempt.bind(BindFlags::XDP_COPY).map_err(|error| attempt.explain(error)),
-            Writer::Nic => attempt
-                .bind(BindFlags::XDP_ZEROCOPY)
-                .map_err(|error| if is_final(&error) { attempt.explain(error) } else { attempt.no_zero_copy(error) }),
+            Writer::Kernel => attempt.bind(BindFlags::XDP_COPY).map_err(|error| attempt.bind_error(error)),
+            Writer::Nic => attempt.bind(BindFlags::XDP_ZEROCOPY).map_err(|error| {
+                if is_unrelated_to_mode(&error) { attempt.bind_error(error) } else { attempt.no_zero_copy(error) }
+            }),
         }
     }
 
@@ -56,29 +56,29 @@ impl Bound {
 
     /// The socket's descriptor, borrowed from its rings.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        borrow(&self.rx)
+        rx_fd(&self.rx)
     }
 }
 
 /// The socket's descriptor, borrowed from the receive ring.
-pub(crate) fn borrow(rx: &RxQueue) -> BorrowedFd<'_> {
+pub(crate) fn rx_fd(rx: &RxQueue) -> BorrowedFd<'_> {
     // SAFETY: the ring keeps its socket open, and the borrow keeps the ring.
     unsafe { BorrowedFd::borrow_raw(rx.fd().as_raw_fd()) }
 }
 
 /// The socket's descriptor, borrowed from the transmit ring.
-pub(crate) fn borrow_tx(tx: &TxQueue) -> BorrowedFd<'_> {
+pub(crate) fn tx_fd(tx: &TxQueue) -> BorrowedFd<'_> {
     // SAFETY: as above.
     unsafe { BorrowedFd::borrow_raw(tx.fd().as_raw_fd()) }
 }
 
 /// Whether the error has nothing to do with zero-copy.
-fn is_final(error: &io::Error) -> bool {
+fn is_unrelated_to_mode(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EPERM | libc::ENETDOWN | libc::ENODEV | libc::ENOMEM))
 }
 
 struct Attempt<'a> {
-    options: &'a Options,
+    options: &'a XdpOptions,
     interface: &'a Interface,
     umem: &'a Umem,
     /// Whether frames may be in several chunks.
@@ -87,7 +87,7 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     fn bind(&self, mode: BindFlags) -> io::Result<Bound> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + BUSY_TIMEOUT;
         loop {
             match self.bind_now(mode) {
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline => {
@@ -113,30 +113,30 @@ impl Attempt<'_> {
         let (tx, rx, rings) = made.map_err(|error| system_error(&error))?;
         let (fill, done) = rings.ok_or_else(|| io::Error::other("the UMEM's rings are another socket's"))?;
         // libxdp lets child processes inherit the socket, which would keep the queue in use.
-        fcntl(borrow(&rx), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
-        Ok(Bound { rx, tx, fill, done })
+        fcntl(rx_fd(&rx), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+        Ok(Bound { rx, tx, fill, completion: done })
     }
 
-    fn no_zero_copy(&self, source: io::Error) -> OpenError {
+    fn no_zero_copy(&self, source: io::Error) -> XdpOpenError {
         let Interface { name, driver, .. } = self.interface.clone();
-        OpenError::NoZeroCopy { interface: name, queue: self.options.queue, driver, source }
+        XdpOpenError::NoZeroCopy { interface: name, queue: self.options.queue, driver, source }
     }
 
-    fn explain(&self, source: io::Error) -> OpenError {
+    fn bind_error(&self, source: io::Error) -> XdpOpenError {
         let (interface, queue) = (self.interface.name.clone(), self.options.queue);
         let doing = || format!("binding a socket to queue {queue} of {interface}");
         match source.raw_os_error() {
             Some(libc::EBUSY) => {
                 let is_ours = am_bpf::sibling(self.interface.index).is_some();
-                OpenError::Busy { interface, queue, holders: Holders::find(), is_ours }
+                XdpOpenError::Busy { interface, queue, holders: Holders::find(), is_ours }
             }
-            Some(libc::ENETDOWN) => OpenError::Down { interface },
-            Some(libc::ENODEV) => OpenError::NoSuchInterface { interface, have: Vec::new() },
-            Some(libc::ENOMEM | libc::ENOBUFS) => OpenError::Memory { what: "the rings of a socket".to_owned() },
+            Some(libc::ENETDOWN) => XdpOpenError::Down { interface },
+            Some(libc::ENODEV) => XdpOpenError::NoSuchInterface { interface, have: Vec::new() },
+            Some(libc::ENOMEM | libc::ENOBUFS) => XdpOpenError::Memory { what: "the rings of a socket".to_owned() },
             Some(libc::EPERM) => {
-                rights::check().err().map_or_else(|| OpenError::system(doing(), source), OpenError::Rights)
+                rights::check().err().map_or_else(|| XdpOpenError::system(doing(), source), XdpOpenError::Rights)
             }
-            _ => OpenError::system(doing(), source),
+            _ => XdpOpenError::system(doing(), source),
         }
     }
 }

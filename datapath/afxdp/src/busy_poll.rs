@@ -47,7 +47,7 @@ impl Default for Defer {
 
 /// Settings of the interface that are restored when this is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Deferred(Vec<(PathBuf, String)>);
+pub(crate) struct SavedSettings(Vec<(PathBuf, String)>);
 
 /// Enable busy polling. If the interface's settings cannot be changed, that is a note and not an error.
 pub(crate) fn enable(
@@ -55,12 +55,12 @@ pub(crate) fn enable(
     socket: BorrowedFd<'_>,
     interface: &Interface,
     notes: &mut Vec<String>,
-) -> io::Result<Deferred> {
+) -> io::Result<SavedSettings> {
     let set = |option, value| sockopt::set(socket, libc::SOL_SOCKET, option, value);
     set(libc::SO_PREFER_BUSY_POLL, 1)?;
     set(libc::SO_BUSY_POLL, wanted.microseconds.min(i32::MAX as u32) as i32)?;
     set(libc::SO_BUSY_POLL_BUDGET, wanted.budget.into())?;
-    let mut deferred = Deferred::default();
+    let mut deferred = SavedSettings::default();
     if let Some(defer) = wanted.defer
         && let Err(error) = deferred.defer(defer, interface)
     {
@@ -74,7 +74,7 @@ pub(crate) fn enable(
     Ok(deferred)
 }
 
-impl Deferred {
+impl SavedSettings {
     fn defer(&mut self, defer: Defer, interface: &Interface) -> io::Result<()> {
         let directory = PathBuf::from("/sys/class/net").join(&interface.name);
         // /sys shows the network namespace in which it was mounted. Check that this is our interface.
@@ -86,7 +86,7 @@ impl Deferred {
     }
 
     /// Restore nothing.
-    pub(crate) fn forget(mut self) {
+    pub(crate) fn discard(mut self) {
         self.0.clear();
     }
 
@@ -102,7 +102,7 @@ fn read(path: &PathBuf) -> io::Result<String> {
     fs::read_to_string(path).map(|text| text.trim().to_owned())
 }
 
-impl Drop for Deferred {
+impl Drop for SavedSettings {
     fn drop(&mut self) {
         for (path, before) in &self.0 {
             // The interface may be gone, and its settings with it.

@@ -19,25 +19,25 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, socket
 use crate::sockopt;
 
 /// The interval of the checks.
-const PAUSE: Duration = Duration::from_millis(250);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Fewer frames may have passed while the program was being attached.
-const SOME: usize = 3;
+const MIN_FRAMES: usize = 3;
 
 /// The most frames that are read at once.
-const MOST: usize = 256;
+const MAX_READS: usize = 256;
 
 /// Packet sockets that receive this node's frames when they bypass the program.
 pub(crate) struct Bypass {
     sockets: Vec<OwnedFd>,
     /// Whether the sockets receive untagged frames only.
-    is_sure: bool,
+    is_untagged_only: bool,
     interface: u32,
     ethertype: EtherType,
-    own: Address,
-    next: Instant,
+    own_address: Address,
+    next_check: Instant,
     /// Set if attaching the program again failed: why it does not run.
-    pub(crate) trouble: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 impl Bypass {
@@ -45,53 +45,61 @@ impl Bypass {
     /// The process has too many files open, or may not listen.
     pub(crate) fn listen(interface: u32, own: Address, ethertype: EtherType) -> io::Result<Bypass> {
         let sockets = listen(interface, ethertype)?;
-        let next = Instant::now() + PAUSE;
-        Ok(Bypass { sockets, is_sure: false, interface, ethertype, own, next, trouble: None })
+        let next = Instant::now() + CHECK_INTERVAL;
+        Ok(Bypass {
+            sockets,
+            is_untagged_only: false,
+            interface,
+            ethertype,
+            own_address: own,
+            next_check: next,
+            error: None,
+        })
     }
 
     /// Listen on the interface that replaces one that is gone. If that fails, a bypass is not detected.
-    pub(crate) fn follow(&mut self, interface: u32) {
-        (self.interface, self.is_sure) = (interface, false);
+    pub(crate) fn move_to(&mut self, interface: u32) {
+        (self.interface, self.is_untagged_only) = (interface, false);
         self.sockets = listen(interface, self.ethertype).unwrap_or_default();
     }
 
     /// Whether frames have bypassed the program since the last call. Makes a few system calls, now and then.
-    pub(crate) fn is_used(&mut self) -> bool {
+    pub(crate) fn is_detected(&mut self) -> bool {
         let now = Instant::now();
-        if now < self.next {
+        if now < self.next_check {
             return false;
         }
-        self.next = now + PAUSE;
-        let is_suspected = self.read() >= SOME;
-        if is_suspected && !self.is_sure {
-            self.make_sure();
+        self.next_check = now + CHECK_INTERVAL;
+        let is_suspected = self.count_own_frames() >= MIN_FRAMES;
+        if is_suspected && !self.is_untagged_only {
+            self.listen_to_untagged_only();
             return false;
         }
         is_suspected
     }
 
     /// Listen for untagged frames only. If that fails, it is tried again at the next suspicion.
-    fn make_sure(&mut self) {
+    fn listen_to_untagged_only(&mut self) {
         if let Ok(socket) = listen_to_untagged(self.interface, self.ethertype) {
-            (self.sockets, self.is_sure) = (vec![socket], true);
+            (self.sockets, self.is_untagged_only) = (vec![socket], true);
         }
     }
 
     /// Read the sockets, and count the frames to this node.
-    fn read(&self) -> usize {
+    fn count_own_frames(&self) -> usize {
         let own = |socket: &OwnedFd| {
             let mut start = [0; 6];
-            recv(socket.as_raw_fd(), &mut start, MsgFlags::MSG_DONTWAIT).is_ok().then_some(start == self.own.0)
+            recv(socket.as_raw_fd(), &mut start, MsgFlags::MSG_DONTWAIT).is_ok().then_some(start == self.own_address.0)
         };
-        let all = self.sockets.iter().flat_map(|socket| (0..MOST).map_while(move |_| own(socket)));
+        let all = self.sockets.iter().flat_map(|socket| (0..MAX_READS).map_while(move |_| own(socket)));
         all.filter(|is_own| *is_own).count()
     }
 
     /// The program was attached again: discard earlier frames.
-    pub(crate) fn restart(&mut self, result: Result<(), String>) {
-        self.read();
-        self.trouble = result.err();
-        self.next = Instant::now() + PAUSE;
+    pub(crate) fn reset(&mut self, result: Result<(), String>) {
+        self.count_own_frames();
+        self.error = result.err();
+        self.next_check = Instant::now() + CHECK_INTERVAL;
     }
 }
 

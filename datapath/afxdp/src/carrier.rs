@@ -18,14 +18,14 @@ pub(crate) struct Carrier {
     /// Its address: a replacement must have the same.
     address: Address,
     /// The smallest MTU that fits our longest frame.
-    needed: u32,
-    found: Found,
-    trouble: Option<String>,
+    min_mtu: u32,
+    state: LinkState,
+    error: Option<String>,
 }
 
 /// What the kernel says of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum LinkState {
     Gone,
     Down,
     NoCarrier,
@@ -40,55 +40,55 @@ impl Carrier {
         let query = Query::new(&interface.name).ok().flatten();
         let needed = longest.saturating_sub(ETHERNET) as u32;
         let Interface { index, address, .. } = *interface;
-        Carrier { query, index, address, needed, found: Found::Fine, trouble: None }
+        Carrier { query, index, address, min_mtu: needed, state: LinkState::Fine, error: None }
     }
 
     /// Query the interface: three system calls. Returns what is wrong.
-    pub(crate) fn look(&mut self) -> Option<&str> {
-        self.found = self.ask();
+    pub(crate) fn check(&mut self) -> Option<&str> {
+        self.state = self.query_state();
         // No allocation where all is well.
-        let is_fine = self.found == Found::Fine;
-        self.trouble = self.query.as_ref().filter(|_| !is_fine).and_then(|query| self.say(&query.name()));
-        self.trouble()
+        let is_fine = self.state == LinkState::Fine;
+        self.error = self.query.as_ref().filter(|_| !is_fine).and_then(|query| self.describe(&query.name()));
+        self.error()
     }
 
-    fn ask(&mut self) -> Found {
-        let Some(query) = &mut self.query else { return Found::Fine };
-        let mut found = found(self.index, query.index(), query.flags());
+    fn query_state(&mut self) -> LinkState {
+        let Some(query) = &mut self.query else { return LinkState::Fine };
+        let mut found = link_state(self.index, query.index(), query.flags());
         // The interface may have been renamed, and another one may have its name.
-        if found == Found::Gone && query.follow(self.index).is_ok() {
-            found = found_by_its_number(query.flags());
+        if found == LinkState::Gone && query.use_name_of(self.index).is_ok() {
+            found = renamed_link_state(query.flags());
         }
         match query.mtu() {
-            Ok(mtu) if found == Found::Fine && mtu < self.needed => Found::TooSmall(mtu),
+            Ok(mtu) if found == LinkState::Fine && mtu < self.min_mtu => LinkState::TooSmall(mtu),
             _ => found,
         }
     }
 
-    fn say(&self, name: &str) -> Option<String> {
-        let Carrier { address, needed, .. } = self;
-        Some(match self.found {
-            Found::Gone => format!(
+    fn describe(&self, name: &str) -> Option<String> {
+        let Carrier { address, min_mtu: needed, .. } = self;
+        Some(match self.state {
+            LinkState::Gone => format!(
                 "interface {name} is gone; this node goes on when one of this name and address is there again, and up: \
                  ip link set {name} address {address}"
             ),
-            Found::Down => format!("interface {name} is down: ip link set {name} up"),
-            Found::NoCarrier => format!("interface {name} has no carrier: its other end is down or unplugged"),
-            Found::TooSmall(mtu) => format!(
+            LinkState::Down => format!("interface {name} is down: ip link set {name} up"),
+            LinkState::NoCarrier => format!("interface {name} has no carrier: its other end is down or unplugged"),
+            LinkState::TooSmall(mtu) => format!(
                 "the MTU of {name} is {mtu} now, too small for this node's frames: ip link set {name} mtu {needed}"
             ),
-            Found::Fine => return None,
+            LinkState::Fine => return None,
         })
     }
 
     /// What was wrong at the last check.
-    pub(crate) fn trouble(&self) -> Option<&str> {
-        self.trouble.as_deref()
+    pub(crate) fn error(&self) -> Option<&str> {
+        self.error.as_deref()
     }
 
     /// Whether the interface was gone at the last check.
     pub(crate) fn is_gone(&self) -> bool {
-        self.found == Found::Gone
+        self.state == LinkState::Gone
     }
 
     /// The interface's present name.
@@ -97,22 +97,22 @@ impl Carrier {
     }
 }
 
-fn found(ours: u32, index: io::Result<u32>, flags: io::Result<i32>) -> Found {
+fn link_state(ours: u32, index: io::Result<u32>, flags: io::Result<i32>) -> LinkState {
     match flags {
-        _ if index.is_ok_and(|index| index != ours) => Found::Gone,
-        Ok(flags) if flags & libc::IFF_UP == 0 => Found::Down,
-        Ok(flags) if flags & libc::IFF_RUNNING == 0 => Found::NoCarrier,
-        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Found::Gone,
+        _ if index.is_ok_and(|index| index != ours) => LinkState::Gone,
+        Ok(flags) if flags & libc::IFF_UP == 0 => LinkState::Down,
+        Ok(flags) if flags & libc::IFF_RUNNING == 0 => LinkState::NoCarrier,
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => LinkState::Gone,
         // Other errors say nothing about the interface.
-        _ => Found::Fine,
+        _ => LinkState::Fine,
     }
 }
 
 /// The state of an interface that was found by its index. While the kernel renames an interface, a query by its new
 /// name fails for a moment: so "absent" counts as fine here.
-fn found_by_its_number(flags: io::Result<i32>) -> Found {
-    match found(0, Ok(0), flags) {
-        Found::Gone => Found::Fine,
+fn renamed_link_state(flags: io::Result<i32>) -> LinkState {
+    match link_state(0, Ok(0), flags) {
+        LinkState::Gone => LinkState::Fine,
         found => found,
     }
 }
@@ -120,7 +120,7 @@ fn found_by_its_number(flags: io::Result<i32>) -> Found {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cut::tests::interface;
+    use crate::chunk_layout::tests::interface;
 
     fn carrier(name: &str, index: u32, longest: usize) -> Carrier {
         let address = Address([0x52, 0x54, 0, 0, 0, 1]);
@@ -130,24 +130,27 @@ mod tests {
     #[test]
     fn what_the_kernel_says_is_read() {
         let up = libc::IFF_UP | libc::IFF_RUNNING;
-        let of = |flags| found(3, Ok(3), flags);
-        assert_eq!((of(Ok(up)), of(Ok(libc::IFF_UP)), of(Ok(0))), (Found::Fine, Found::NoCarrier, Found::Down));
-        assert_eq!(of(Err(io::Error::from_raw_os_error(libc::ENODEV))), Found::Gone);
-        assert_eq!(of(Err(io::Error::from_raw_os_error(libc::EPERM))), Found::Fine);
-        assert_eq!(found(3, Ok(4), Ok(up)), Found::Gone, "another one of that name");
+        let of = |flags| link_state(3, Ok(3), flags);
+        assert_eq!(
+            (of(Ok(up)), of(Ok(libc::IFF_UP)), of(Ok(0))),
+            (LinkState::Fine, LinkState::NoCarrier, LinkState::Down)
+        );
+        assert_eq!(of(Err(io::Error::from_raw_os_error(libc::ENODEV))), LinkState::Gone);
+        assert_eq!(of(Err(io::Error::from_raw_os_error(libc::EPERM))), LinkState::Fine);
+        assert_eq!(link_state(3, Ok(4), Ok(up)), LinkState::Gone, "another one of that name");
         let absent = || Err(io::Error::from_raw_os_error(libc::ENODEV));
-        assert_eq!(found_by_its_number(absent()), Found::Fine, "it is being renamed");
-        assert_eq!(found_by_its_number(Ok(0)), Found::Down);
+        assert_eq!(renamed_link_state(absent()), LinkState::Fine, "it is being renamed");
+        assert_eq!(renamed_link_state(Ok(0)), LinkState::Down);
     }
 
     #[test]
     fn what_is_wrong_is_said_with_what_to_do() {
         let mut gone = carrier("no-such-if0", 3_000_000, 1514);
-        let said = gone.look().unwrap().to_owned();
+        let said = gone.check().unwrap().to_owned();
         assert!(said.starts_with("interface no-such-if0 is gone") && gone.is_gone(), "{said}");
         assert!(said.ends_with("ip link set no-such-if0 address 52:54:00:00:00:01"), "{said}");
-        assert_eq!(carrier("no-such-if0", 1, 1514).look(), None, "it is called lo now");
-        let said = carrier("lo", 1, 100_014).look().unwrap().to_owned();
+        assert_eq!(carrier("no-such-if0", 1, 1514).check(), None, "it is called lo now");
+        let said = carrier("lo", 1, 100_014).check().unwrap().to_owned();
         assert!(
             said.starts_with("the MTU of lo is 65536 now") && said.ends_with("ip link set lo mtu 100000"),
             "{said}"

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use xsk_rs::config::{BindFlags, LibxdpFlags, SocketConfig, UmemConfig};
 use xsk_rs::{Socket, Umem};
 
-use crate::OpenError;
+use crate::XdpOpenError;
 use crate::bind::Bound;
 use crate::errors::system_error;
 
@@ -29,7 +29,7 @@ pub(crate) struct CloseOnDrop {
     /// A duplicate, to wait on.
     wake: Arc<OwnedFd>,
     /// `/dev/null`, opened early so that closing cannot fail.
-    nothing: File,
+    dev_null: File,
     /// Interface and queue, in zero-copy mode: there the NIC writes to our memory.
     zero_copy: Option<(String, u32)>,
 }
@@ -37,22 +37,26 @@ pub(crate) struct CloseOnDrop {
 impl CloseOnDrop {
     /// # Errors
     /// The process has too many files open.
-    pub(crate) fn new(bound: &Bound, umem: Umem, zero_copy: Option<(String, u32)>) -> Result<CloseOnDrop, OpenError> {
-        let failed = |error| OpenError::system("duplicating the socket's descriptor", error);
+    pub(crate) fn new(
+        bound: &Bound,
+        umem: Umem,
+        zero_copy: Option<(String, u32)>,
+    ) -> Result<CloseOnDrop, XdpOpenError> {
+        let failed = |error| XdpOpenError::system("duplicating the socket's descriptor", error);
         // A duplicate, though an epoll instance would need no redirection: an epoll instance that watches a socket
         // costs each received frame 300 ns.
         let wake = Arc::new(bound.fd().try_clone_to_owned().map_err(failed)?);
         let nothing = File::open("/dev/null").map_err(failed)?;
-        Ok(CloseOnDrop { socket: bound.raw_fd(), _umem: umem, wake, nothing, zero_copy })
+        Ok(CloseOnDrop { socket: bound.raw_fd(), _umem: umem, wake, dev_null: nothing, zero_copy })
     }
 
     /// For a socket that replaces another: its events arrive at the old socket's `wake` descriptor.
-    pub(crate) fn again(
+    pub(crate) fn replacing(
         bound: &Bound,
         umem: Umem,
         zero_copy: Option<(String, u32)>,
         wake: Arc<OwnedFd>,
-    ) -> Result<CloseOnDrop, OpenError> {
+    ) -> Result<CloseOnDrop, XdpOpenError> {
         let mut again = CloseOnDrop::new(bound, umem, zero_copy)?;
         // SAFETY: both descriptors are ours and open. The second is /dev/null: see `drop`. The call cannot fail.
         unsafe { libc::dup3(again.wake.as_raw_fd(), wake.as_raw_fd(), libc::O_CLOEXEC) };
@@ -68,7 +72,7 @@ impl CloseOnDrop {
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
-        let nothing = self.nothing.as_raw_fd();
+        let nothing = self.dev_null.as_raw_fd();
         // SAFETY: both descriptors are open: one because the UMEM lives, the other because `wake` does. Both are this
         // socket. Its rings are unmapped and no borrow of it is left, since the rings are dropped before this. From
         // here on both are /dev/null. The calls cannot fail.
@@ -86,13 +90,13 @@ impl Drop for CloseOnDrop {
 /// has. The queue is free once another socket can be bound.
 fn wait_until_free(interface: &str, queue: u32) {
     let deadline = Instant::now() + Duration::from_secs(1);
-    while is_taken(interface, queue) && Instant::now() < deadline {
+    while is_queue_bound(interface, queue) && Instant::now() < deadline {
         sleep(Duration::from_millis(1));
     }
 }
 
 /// Whether another socket is bound to the queue.
-pub(crate) fn is_taken(interface: &str, queue: u32) -> bool {
+pub(crate) fn is_queue_bound(interface: &str, queue: u32) -> bool {
     matches!(try_bind(interface, queue), Err(error) if error.raw_os_error() == Some(libc::EBUSY))
 }
 

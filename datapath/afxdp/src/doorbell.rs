@@ -10,7 +10,7 @@ use crate::stats::TxCounters;
 
 /// Call the kernel until it has taken all entries, or takes no more. `waiting` returns how many entries of the ring the
 /// kernel has not taken.
-pub(crate) fn again(socket: RawFd, mut error: Errno, counters: &mut TxCounters, waiting: &mut dyn FnMut() -> u32) {
+pub(crate) fn retry(socket: RawFd, mut error: Errno, counters: &mut TxCounters, waiting: &mut dyn FnMut() -> u32) {
     let mut left = u32::MAX;
     loop {
         match error {

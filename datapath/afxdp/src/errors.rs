@@ -10,13 +10,13 @@ use crate::kernel::NEEDED;
 use crate::rights::{Missing, setcap};
 
 /// Well above any NIC's ring size. It keeps a typing error from locking all memory.
-pub(crate) const MOST_ENTRIES: u32 = 1 << 15;
+pub(crate) const MAX_RING_ENTRIES: u32 = 1 << 15;
 
 /// Options that contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OptionsError {
+pub enum XdpOptionsError {
     /// A ring's size.
-    #[error("{ring} ring of {entries} entries: a ring has a power of two of them, at most {MOST_ENTRIES}")]
+    #[error("{ring} ring of {entries} entries: a ring has a power of two of them, at most {MAX_RING_ENTRIES}")]
     Ring {
         /// The ring: `rx`, `tx`, `fill` or `completion`.
         ring: &'static str,
@@ -51,10 +51,10 @@ pub enum OptionsError {
 
 /// Why an interface could not be opened. A failed attempt leaves nothing behind.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum XdpOpenError {
     /// Options that contradict each other.
     #[error(transparent)]
-    Options(#[from] OptionsError),
+    Options(#[from] XdpOptionsError),
     /// The kernel is too old.
     #[error(
         "kernel {found} is too old: AF_XDP as it is used here needs {}.{} or newer; the transport `udp` works on any",
@@ -255,26 +255,26 @@ pub enum OpenError {
     },
 }
 
-impl OpenError {
-    pub(crate) fn system(doing: impl Into<String>, source: impl Into<io::Error>) -> OpenError {
+impl XdpOpenError {
+    pub(crate) fn system(doing: impl Into<String>, source: impl Into<io::Error>) -> XdpOpenError {
         let (doing, source) = (doing.into(), source.into());
         match source.raw_os_error() {
-            Some(libc::EMFILE | libc::ENFILE) => OpenError::Descriptors { doing, source },
-            _ => OpenError::System { doing, source },
+            Some(libc::EMFILE | libc::ENFILE) => XdpOpenError::Descriptors { doing, source },
+            _ => XdpOpenError::System { doing, source },
         }
     }
 }
 
-impl OpenError {
+impl XdpOpenError {
     /// Whether the kernel lacks a feature that was asked of a socket.
-    pub(crate) fn is_refusal(&self) -> bool {
-        let OpenError::System { source, .. } = self else { return false };
+    pub(crate) fn is_unsupported(&self) -> bool {
+        let XdpOpenError::System { source, .. } = self else { return false };
         matches!(source.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
     }
 
     /// Whether less memory would help.
-    pub(crate) fn is_about_memory(&self) -> bool {
-        use OpenError::{Frames, HugePages, LockedMemory, Memory};
+    pub(crate) fn is_lack_of_memory(&self) -> bool {
+        use XdpOpenError::{Frames, HugePages, LockedMemory, Memory};
         matches!(self, Frames(_) | HugePages { .. } | LockedMemory { .. } | Memory { .. })
     }
 }

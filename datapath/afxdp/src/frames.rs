@@ -10,9 +10,9 @@ use am_ring::{Frame, Layout, Pool, RawFrame};
 use am_wire::Buffer;
 use xsk_rs::{FrameDesc, Umem};
 
-use crate::OpenError;
-use crate::cut::HEADROOM;
-use crate::errors::MOST_ENTRIES;
+use crate::XdpOpenError;
+use crate::chunk_layout::HEADROOM;
+use crate::errors::MAX_RING_ENTRIES;
 use crate::umem::Memory;
 
 /// The shared memory, as frames.
@@ -22,19 +22,19 @@ pub(crate) struct Frames {
     descriptors: Box<[FrameDesc]>,
     /// Handles per chunk that the kernel holds: one for each ring entry. Kept apart from the descriptors, so that this
     /// table, which every returned frame needs, stays in the first-level cache.
-    lent: Box<[u16]>,
+    in_flight: Box<[u16]>,
     chunk: usize,
     umem: Umem,
 }
 
 // The same frame may be in every entry of the transmit ring.
-const _: () = assert!(MOST_ENTRIES <= u16::MAX as u32);
+const _: () = assert!(MAX_RING_ENTRIES <= u16::MAX as u32);
 
 impl Frames {
-    pub(crate) fn new(mut memory: Memory) -> Result<Frames, OpenError> {
-        let chunk = memory.cut.chunk;
+    pub(crate) fn new(mut memory: Memory) -> Result<Frames, XdpOpenError> {
+        let chunk = memory.layout.chunk;
         let layout = Layout { frames: memory.descriptors.len(), stride: chunk, headroom: HEADROOM };
-        let base = base(&mut memory);
+        let base = memory_base(&mut memory);
         // SAFETY: `base` is the start of `frames` chunks of memory, zeroed by
         // the system, that stay mapped as long as a clone of the UMEM exists,
         // which the pool keeps. xsk-rs gives access to them only in `unsafe`
@@ -42,10 +42,10 @@ impl Frames {
         // neither of which touches the memory. The kernel accesses only frames
         // whose addresses we put into its rings: see `lend`.
         let pool = unsafe { Pool::over(base, layout, Box::new(memory.umem.clone())) };
-        let pool = pool.map_err(|error| OpenError::Memory { what: error.to_string() })?;
+        let pool = pool.map_err(|error| XdpOpenError::Memory { what: error.to_string() })?;
         let lent = vec![0; memory.descriptors.len()].into_boxed_slice();
         let descriptors = memory.descriptors.into_boxed_slice();
-        Ok(Frames { pool, descriptors, lent, chunk, umem: memory.umem })
+        Ok(Frames { pool, descriptors, in_flight: lent, chunk, umem: memory.umem })
     }
 
     /// The pool that all frames are from.
@@ -55,14 +55,14 @@ impl Frames {
 
     /// Give an empty frame to the kernel to receive into; `None` when the pool is empty.
     #[inline]
-    pub(crate) fn blank(&mut self) -> Option<FrameDesc> {
+    pub(crate) fn lend_empty(&mut self) -> Option<FrameDesc> {
         let raw = self.pool.take()?.into_raw();
         Some(*self.lend(&raw))
     }
 
     /// Give a frame to the kernel to send.
     #[inline]
-    pub(crate) fn outgoing(&mut self, frame: Frame) -> FrameDesc {
+    pub(crate) fn lend_to_send(&mut self, frame: Frame) -> FrameDesc {
         let raw = frame.into_raw();
         let mut descriptor = *self.lend(&raw);
         if descriptor.lengths().data() != raw.len as usize {
@@ -80,17 +80,17 @@ impl Frames {
     fn lend(&mut self, raw: &RawFrame) -> &FrameDesc {
         // `Pool::take` starts frames behind the headroom, and received frames are moved there.
         debug_assert_eq!(raw.start as usize, HEADROOM);
-        self.lent[raw.index as usize] += 1;
+        self.in_flight[raw.index as usize] += 1;
         &self.descriptors[raw.index as usize]
     }
 
     /// Take a received frame from the kernel. False if the kernel did not hold it.
     #[inline]
-    pub(crate) fn arrived(&mut self, descriptor: &FrameDesc, each: &mut dyn FnMut(Frame)) -> bool {
-        let Some(Place { index, start }) = self.claim(descriptor) else { return false };
+    pub(crate) fn take_received(&mut self, descriptor: &FrameDesc, each: &mut dyn FnMut(Frame)) -> bool {
+        let Some(ChunkOffset { index, start }) = self.take_back(descriptor) else { return false };
         let length = descriptor.lengths().data() as u32;
         if start as usize != HEADROOM {
-            return self.moved_home(index, start, length).map(each).is_some();
+            return self.copy_to_start(index, start, length).map(each).is_some();
         }
         // The frame is made where it is passed on. Moving it once more would wait for its own stores, which takes as long as all
         // the rest.
@@ -101,8 +101,8 @@ impl Frames {
 
     /// Take a sent frame from the kernel. False if the kernel did not hold it.
     #[inline]
-    pub(crate) fn sent(&mut self, descriptor: &FrameDesc) -> bool {
-        let Some(Place { index, start }) = self.claim(descriptor) else { return false };
+    pub(crate) fn take_sent(&mut self, descriptor: &FrameDesc) -> bool {
+        let Some(ChunkOffset { index, start }) = self.take_back(descriptor) else { return false };
         // SAFETY: taken back.
         drop(unsafe { self.pool.adopt(index, start, 0) });
         true
@@ -111,21 +111,21 @@ impl Frames {
     /// Take back one of the handles that the kernel holds. By putting the address into one of our rings, the kernel has
     /// given up its access. `None` for an address that the kernel was never given, which would be a bug of the kernel.
     #[inline]
-    fn claim(&mut self, descriptor: &FrameDesc) -> Option<Place> {
+    fn take_back(&mut self, descriptor: &FrameDesc) -> Option<ChunkOffset> {
         // A chunk's size is a power of two. A division would cost as much as all the rest.
         let (index, start) = (descriptor.addr() >> self.chunk.ilog2(), descriptor.addr() & (self.chunk - 1));
-        let lent = self.lent.get_mut(index)?;
+        let lent = self.in_flight.get_mut(index)?;
         if *lent == 0 || start + descriptor.lengths().data() > self.chunk {
             return None;
         }
         *lent -= 1;
-        Some(Place { index: index as u32, start: start as u32 })
+        Some(ChunkOffset { index: index as u32, start: start as u32 })
     }
 
     /// Copy a frame that an XDP program or a driver has moved within its chunk. Its descriptor can only point to the
     /// usual start.
     #[cold]
-    fn moved_home(&self, index: u32, start: u32, length: u32) -> Option<Frame> {
+    fn copy_to_start(&self, index: u32, start: u32, length: u32) -> Option<Frame> {
         // SAFETY: the caller has taken it back, and the bytes are in the chunk.
         let shifted = unsafe { self.pool.adopt(index, start, length) };
         self.pool.copy(shifted.bytes())
@@ -139,13 +139,13 @@ impl Frames {
 }
 
 /// A chunk, and where in it a frame starts.
-struct Place {
+struct ChunkOffset {
     index: u32,
     start: u32,
 }
 
 /// The first byte of the memory.
-pub(crate) fn base(memory: &mut Memory) -> NonNull<u8> {
+pub(crate) fn memory_base(memory: &mut Memory) -> NonNull<u8> {
     let first = memory.descriptors[0];
     // SAFETY: a descriptor of this UMEM, which is not in use yet.
     let frame = unsafe { memory.umem.data_mut(&mut memory.descriptors[0]).contents_mut().as_mut_ptr() };
@@ -158,7 +158,7 @@ pub(crate) fn base(memory: &mut Memory) -> NonNull<u8> {
 /// The socket is closed by now, so the kernel neither returns nor accesses frames any more.
 impl Drop for Frames {
     fn drop(&mut self) {
-        for (index, &lent) in self.lent.iter().enumerate() {
+        for (index, &lent) in self.in_flight.iter().enumerate() {
             for _ in 0..lent {
                 // SAFETY: the kernel held a handle on this frame. It no longer accesses the frame, because the owner of
                 // this table has closed the socket.

@@ -31,13 +31,13 @@ impl Query {
 
     /// The number of the interface.
     pub(crate) fn index(&self) -> io::Result<u32> {
-        let answer = self.ask(libc::SIOCGIFINDEX as c_ulong)?;
+        let answer = self.get(libc::SIOCGIFINDEX as c_ulong)?;
         // SAFETY: the kernel answers SIOCGIFINDEX in this field.
         Ok(unsafe { answer.ifr_ifru.ifru_ifindex } as u32)
     }
 
     /// From now on query the interface with this index, by the name that it has now.
-    pub(crate) fn follow(&mut self, index: u32) -> io::Result<()> {
+    pub(crate) fn use_name_of(&mut self, index: u32) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_ifindex = index as c_int;
         self.ioctl(libc::SIOCGIFNAME as c_ulong, &mut request)?;
@@ -53,21 +53,21 @@ impl Query {
 
     /// `IFF_*`.
     pub(crate) fn flags(&self) -> io::Result<i32> {
-        let answer = self.ask(libc::SIOCGIFFLAGS as c_ulong)?;
+        let answer = self.get(libc::SIOCGIFFLAGS as c_ulong)?;
         // SAFETY: the kernel answers SIOCGIFFLAGS in this field.
         Ok(unsafe { answer.ifr_ifru.ifru_flags }.into())
     }
 
     /// Bytes after the Ethernet header.
     pub(crate) fn mtu(&self) -> io::Result<u32> {
-        let answer = self.ask(libc::SIOCGIFMTU as c_ulong)?;
+        let answer = self.get(libc::SIOCGIFMTU as c_ulong)?;
         // SAFETY: the kernel answers SIOCGIFMTU in this field.
         Ok(unsafe { answer.ifr_ifru.ifru_mtu } as u32)
     }
 
     /// `ARPHRD_*` and the first six bytes of the address.
     pub(crate) fn hardware(&self) -> io::Result<(u16, [u8; 6])> {
-        let answer = self.ask(libc::SIOCGIFHWADDR as c_ulong)?;
+        let answer = self.get(libc::SIOCGIFHWADDR as c_ulong)?;
         // SAFETY: the kernel answers SIOCGIFHWADDR in this field.
         let address = unsafe { answer.ifr_ifru.ifru_hwaddr };
         let mut bytes = [0; 6];
@@ -92,12 +92,12 @@ impl Query {
     }
 
     /// Whether the NIC removes 802.1Q tags from frames and passes them beside (`ethtool -k`: rx-vlan-offload).
-    pub(crate) fn takes_tags(&self) -> io::Result<bool> {
-        Ok(self.offloads()? & ETH_FLAG_RXVLAN != 0)
+    pub(crate) fn strips_vlan_tags(&self) -> io::Result<bool> {
+        Ok(self.ethtool_flags()? & ETH_FLAG_RXVLAN != 0)
     }
 
     /// `ETH_FLAG_*`.
-    pub(crate) fn offloads(&self) -> io::Result<u32> {
+    pub(crate) fn ethtool_flags(&self) -> io::Result<u32> {
         let mut flags = [ETHTOOL_GFLAGS, 0];
         self.ethtool(flags.as_mut_ptr().cast())?;
         Ok(flags[1])
@@ -110,7 +110,7 @@ impl Query {
         request
     }
 
-    fn ask(&self, what: c_ulong) -> io::Result<ifreq> {
+    fn get(&self, what: c_ulong) -> io::Result<ifreq> {
         let mut request = self.request();
         self.ioctl(what, &mut request)?;
         Ok(request)
@@ -168,9 +168,9 @@ mod tests {
         let mut query = Query::new("lo").unwrap().unwrap();
         let index = query.index().unwrap();
         assert!(index > 0);
-        query.follow(index).unwrap();
+        query.use_name_of(index).unwrap();
         assert_eq!(query.name(), "lo");
-        assert_eq!(query.follow(u32::MAX).unwrap_err().raw_os_error(), Some(libc::ENODEV));
+        assert_eq!(query.use_name_of(u32::MAX).unwrap_err().raw_os_error(), Some(libc::ENODEV));
         assert!(query.mtu().unwrap() >= 1500);
         assert_eq!(query.hardware().unwrap(), (libc::ARPHRD_LOOPBACK, [0; 6]));
         assert_eq!(query.queues().unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));

@@ -6,7 +6,7 @@ use am_wire::Address;
 use am_wire::frame::ETHERNET;
 use nix::net::if_::if_nameindex;
 
-use crate::OpenError;
+use crate::XdpOpenError;
 use crate::ifreq::Query;
 
 /// The properties of an interface at one moment.
@@ -31,17 +31,17 @@ impl Interface {
     ///
     /// # Errors
     /// [`OpenError::NoSuchInterface`], [`OpenError::NotEthernet`], [`OpenError::Down`].
-    pub fn find(name: &str) -> Result<Interface, OpenError> {
-        let asking = |source| OpenError::system(format!("asking about interface {name}"), source);
-        let absent = || OpenError::NoSuchInterface { interface: name.to_owned(), have: names() };
+    pub fn find(name: &str) -> Result<Interface, XdpOpenError> {
+        let asking = |source| XdpOpenError::system(format!("asking about interface {name}"), source);
+        let absent = || XdpOpenError::NoSuchInterface { interface: name.to_owned(), have: names() };
         let query = Query::new(name).map_err(asking)?.ok_or_else(absent)?;
         let index = query.index().map_err(|error| if is_absent(&error) { absent() } else { asking(error) })?;
         let (kind, address) = query.hardware().map_err(asking)?;
         if kind != libc::ARPHRD_ETHER {
-            return Err(OpenError::NotEthernet { interface: name.to_owned() });
+            return Err(XdpOpenError::NotEthernet { interface: name.to_owned() });
         }
         if query.flags().map_err(asking)? & libc::IFF_UP == 0 {
-            return Err(OpenError::Down { interface: name.to_owned() });
+            return Err(XdpOpenError::Down { interface: name.to_owned() });
         }
         Ok(Interface {
             name: name.to_owned(),
@@ -55,9 +55,9 @@ impl Interface {
 
     /// # Errors
     /// [`OpenError::NoSuchQueue`], if the driver says how many there are.
-    pub(crate) fn check_queue(&self, queue: u32) -> Result<(), OpenError> {
+    pub(crate) fn check_queue(&self, queue: u32) -> Result<(), XdpOpenError> {
         match self.queues {
-            Some(have) if queue >= have => Err(OpenError::NoSuchQueue { interface: self.name.clone(), queue, have }),
+            Some(have) if queue >= have => Err(XdpOpenError::NoSuchQueue { interface: self.name.clone(), queue, have }),
             _ => Ok(()),
         }
     }
@@ -85,13 +85,13 @@ mod tests {
     #[test]
     fn an_absent_interface_is_named_with_those_there_are() {
         let error = Interface::find("am-none").unwrap_err();
-        assert!(matches!(&error, OpenError::NoSuchInterface { have, .. } if have.iter().any(|name| name == "lo")));
+        assert!(matches!(&error, XdpOpenError::NoSuchInterface { have, .. } if have.iter().any(|name| name == "lo")));
         assert!(error.to_string().contains("am-none"), "{error}");
     }
 
     #[test]
     fn the_loopback_interface_carries_no_ethernet() {
-        assert!(matches!(Interface::find("lo").unwrap_err(), OpenError::NotEthernet { .. }));
+        assert!(matches!(Interface::find("lo").unwrap_err(), XdpOpenError::NotEthernet { .. }));
     }
 
     #[test]

@@ -43,7 +43,7 @@ mod tests {
         assert!(check_release("5.10.1").is_ok());
         assert!(check_release("unheard of").is_ok());
         let found = check_release("4.19.0-25-amd64").unwrap_err();
-        let error = crate::OpenError::KernelTooOld { found }.to_string();
+        let error = crate::XdpOpenError::KernelTooOld { found }.to_string();
         assert!(error.contains("4.19.0-25-amd64") && error.contains("5.10"), "{error}");
     }
 }

@@ -12,14 +12,14 @@ use am_wire::control::Control;
 use nix::unistd::read;
 
 /// The most waiting frames: a beacon of each of 64 peers between two turns.
-const MOST: usize = 64;
+const MAX_WAITING: usize = 64;
 
 /// Only control frames are broadcast.
-const LONGEST: usize = Control::LONGEST_FRAME;
+const MAX_FRAME: usize = Control::LONGEST_FRAME;
 
 struct Waiting {
     length: usize,
-    bytes: [u8; LONGEST],
+    bytes: [u8; MAX_FRAME],
 }
 
 /// The mailbox of one node. The lock is held for one copy, or for one take.
@@ -29,8 +29,8 @@ pub(crate) struct Mailbox {
     has_some: AtomicBool,
     /// Readable while frames wait, so that it wakes a sleeping node. The pipe holds one byte exactly while `has_some`
     /// is set.
-    bell: Arc<OwnedFd>,
-    ring: PipeWriter,
+    wake_fd: Arc<OwnedFd>,
+    wake_writer: PipeWriter,
     taken: AtomicU64,
     lost: AtomicU64,
 }
@@ -41,32 +41,32 @@ impl Mailbox {
     pub(crate) fn new() -> io::Result<Mailbox> {
         let (bell, ring) = io::pipe()?;
         Ok(Mailbox {
-            waiting: Mutex::new(VecDeque::with_capacity(MOST)),
+            waiting: Mutex::new(VecDeque::with_capacity(MAX_WAITING)),
             has_some: AtomicBool::new(false),
-            bell: Arc::new(bell.into()),
-            ring,
+            wake_fd: Arc::new(bell.into()),
+            wake_writer: ring,
             taken: AtomicU64::new(0),
             lost: AtomicU64::new(0),
         })
     }
 
-    pub(crate) fn bell(&self) -> Arc<OwnedFd> {
-        self.bell.clone()
+    pub(crate) fn wake_fd(&self) -> Arc<OwnedFd> {
+        self.wake_fd.clone()
     }
 
     /// Copy a frame into the mailbox. A frame that is too long, or finds the mailbox full, is counted as lost.
     pub(crate) fn put(&self, frame: &[u8]) {
         let mut waiting = self.lock();
-        if waiting.len() == MOST || frame.len() > LONGEST {
+        if waiting.len() == MAX_WAITING || frame.len() > MAX_FRAME {
             self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let mut bytes = [0; LONGEST];
+        let mut bytes = [0; MAX_FRAME];
         bytes[..frame.len()].copy_from_slice(frame);
         waiting.push_back(Waiting { length: frame.len(), bytes });
         if !self.has_some.swap(true, Ordering::Relaxed) {
             // The pipe is open and empty, so the write cannot fail or block.
-            let _ = (&self.ring).write(&[0]);
+            let _ = (&self.wake_writer).write(&[0]);
         }
     }
 
@@ -83,7 +83,7 @@ impl Mailbox {
         waiting.drain(..count).for_each(|frame| each(&frame.bytes[..frame.length]));
         self.taken.fetch_add(count as u64, Ordering::Relaxed);
         if waiting.is_empty() && self.has_some.swap(false, Ordering::Relaxed) {
-            let _ = read(self.bell.as_fd(), &mut [0]);
+            let _ = read(self.wake_fd.as_fd(), &mut [0]);
         }
         count
     }
@@ -104,7 +104,7 @@ mod tests {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
     fn rings(mailbox: &Mailbox) -> bool {
-        let bell = mailbox.bell();
+        let bell = mailbox.wake_fd();
         poll(&mut [PollFd::new(bell.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO).unwrap() == 1
     }
 
@@ -133,9 +133,9 @@ mod tests {
     #[test]
     fn what_is_too_much_or_too_long_is_counted() {
         let mailbox = Mailbox::new().unwrap();
-        mailbox.put(&[0; LONGEST + 1]);
-        (0..MOST + 2).for_each(|_| mailbox.put(&[7; LONGEST]));
-        assert_eq!(taken(&mailbox, usize::MAX).len(), MOST);
-        assert_eq!(mailbox.counts(), (MOST as u64, 3));
+        mailbox.put(&[0; MAX_FRAME + 1]);
+        (0..MAX_WAITING + 2).for_each(|_| mailbox.put(&[7; MAX_FRAME]));
+        assert_eq!(taken(&mailbox, usize::MAX).len(), MAX_WAITING);
+        assert_eq!(mailbox.counts(), (MAX_WAITING as u64, 3));
     }
 }

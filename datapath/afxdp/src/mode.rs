@@ -7,10 +7,10 @@ use std::os::fd::BorrowedFd;
 use am_bpf::AttachMode;
 
 use crate::bind::Bound;
-use crate::cut::Cut;
+use crate::chunk_layout::ChunkLayout;
 use crate::interface::Interface;
 use crate::umem::Memory;
-use crate::{OpenError, sockopt, vlan};
+use crate::{XdpOpenError, sockopt, vlan};
 
 /// How frames move between NIC and memory, as the kernel granted it.
 ///
@@ -41,23 +41,23 @@ impl fmt::Display for Mode {
 
 impl Mode {
     /// The mode of a bound socket, before socket options and the program are set. `tried` lists failed attempts.
-    pub(crate) fn of(
+    pub(crate) fn new(
         bound: &Bound,
         interface: &Interface,
         memory: &Memory,
         tried: Vec<String>,
-    ) -> Result<Mode, OpenError> {
+    ) -> Result<Mode, XdpOpenError> {
         let huge = memory.huge.clone();
-        let zero_copy = is_zero_copy(bound.fd()).map_err(|error| OpenError::system("asking for the mode", error))?;
+        let zero_copy = is_zero_copy(bound.fd()).map_err(|error| XdpOpenError::system("asking for the mode", error))?;
         let driver = interface.driver.clone();
-        let notes = tried.into_iter().chain(huge.clone().err()).chain(shorter(interface, &memory.cut));
+        let notes = tried.into_iter().chain(huge.clone().err()).chain(shorter_frames_note(interface, &memory.layout));
         let notes = notes.chain(vlan::note(interface)).collect();
         let huge_pages = huge.unwrap_or(false);
         Ok(Mode {
             driver,
             zero_copy,
             attach: AttachMode::Native,
-            multi_buffer: !memory.cut.is_one_each(),
+            multi_buffer: !memory.layout.is_single_chunk(),
             huge_pages,
             busy_poll: false,
             notes,
@@ -66,8 +66,8 @@ impl Mode {
 }
 
 /// A note where frames are shorter than the MTU allows.
-fn shorter(interface: &Interface, cut: &Cut) -> Option<String> {
-    let (longest, mtu) = (cut.longest, interface.mtu);
+fn shorter_frames_note(interface: &Interface, cut: &ChunkLayout) -> Option<String> {
+    let (longest, mtu) = (cut.max_frame, interface.mtu);
     (longest < interface.max_frame()).then(|| {
         format!(
             "frames of at most {longest} bytes, less than the MTU of {mtu} allows: longer ones take several chunks, which \

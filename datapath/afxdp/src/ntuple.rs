@@ -20,7 +20,7 @@ const RX_CLS_LOC_SPECIAL: u32 = 0x8000_0000;
 const RX_CLS_LOC_ANY: u32 = 0xffff_ffff;
 
 /// The most rules that are read.
-const MOST: usize = 1024;
+const MAX_RULES: usize = 1024;
 
 /// `struct ethhdr` at the start of `union ethtool_flow_union`.
 #[repr(C)]
@@ -61,7 +61,7 @@ struct Command {
     data: u64,
     rule: Rule,
     count: u32,
-    locations: [u32; MOST],
+    locations: [u32; MAX_RULES],
 }
 
 const _: () = assert!(size_of::<Rule>() == 168 && std::mem::offset_of!(Rule, queue) == 152);
@@ -105,7 +105,7 @@ impl Rule {
     }
 
     /// Whether both rules match the same frames.
-    pub(crate) fn is_for_the_same(&self, other: &Rule) -> bool {
+    pub(crate) fn matches_same_frames(&self, other: &Rule) -> bool {
         let fields = |rule: &Rule| (rule.flow_type, rule.fields, rule.mask, rule.more_mask);
         fields(self) == fields(other)
     }
@@ -122,7 +122,7 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// A free location: the first or the last one. Many NICs apply the first rule that matches a frame.
-    pub(crate) fn free(&self, first: bool) -> Option<u32> {
+    pub(crate) fn free_location(&self, first: bool) -> Option<u32> {
         let Some(size) = self.size else { return Some(RX_CLS_LOC_ANY) };
         let mut free = (0..size).filter(|at| self.all.iter().all(|rule| rule.location != *at));
         if first { free.next() } else { free.next_back() }
@@ -143,9 +143,9 @@ pub(crate) trait Table {
 impl Table for Query {
     fn rules(&self) -> io::Result<Rules> {
         let counted = self.command(ETHTOOL_GRXCLSRLCNT, Rule::NONE, 0)?;
-        let found = self.command(ETHTOOL_GRXCLSRLALL, Rule::NONE, counted.count.min(MOST as u32))?;
+        let found = self.command(ETHTOOL_GRXCLSRLALL, Rule::NONE, counted.count.min(MAX_RULES as u32))?;
         let read = |&location: &u32| Ok(self.command(ETHTOOL_GRXCLSRULE, Rule::NONE.at(location), 0)?.rule);
-        let there = &found.locations[..MOST.min(found.count as usize)];
+        let there = &found.locations[..MAX_RULES.min(found.count as usize)];
         let all = there.iter().map(read).collect::<io::Result<_>>()?;
         let chooses = counted.data as u32 & RX_CLS_LOC_SPECIAL != 0;
         Ok(Rules { all, size: (!chooses).then_some(found.data as u32) })
@@ -162,12 +162,12 @@ impl Table for Query {
 
 impl Query {
     /// Whether rules are switched on (`ethtool -k`: ntuple-filters).
-    pub(crate) fn has_rules_on(&self) -> io::Result<bool> {
-        Ok(self.offloads()? & ETH_FLAG_NTUPLE != 0)
+    pub(crate) fn are_rules_enabled(&self) -> io::Result<bool> {
+        Ok(self.ethtool_flags()? & ETH_FLAG_NTUPLE != 0)
     }
 
     fn command(&self, command: u32, rule: Rule, count: u32) -> io::Result<Box<Command>> {
-        let locations = [0; MOST];
+        let locations = [0; MAX_RULES];
         let mut command = Box::new(Command { command, flow_type: 0, data: 0, rule, count, locations });
         self.ethtool((&raw mut *command).cast())?;
         Ok(command)
@@ -211,10 +211,10 @@ mod tests {
     fn a_place_is_free_where_no_rule_is() {
         let at = |location| Rule { location, ..Rule::new(Match::EtherType(1), 0) };
         let rules = Rules { all: vec![at(0), at(3)], size: Some(4) };
-        assert_eq!((rules.free(true), rules.free(false)), (Some(1), Some(2)));
+        assert_eq!((rules.free_location(true), rules.free_location(false)), (Some(1), Some(2)));
         let full = Rules { all: vec![at(0)], size: Some(1) };
-        assert_eq!(full.free(true), None);
-        assert_eq!(Rules { size: None, ..full }.free(true), Some(RX_CLS_LOC_ANY));
+        assert_eq!(full.free_location(true), None);
+        assert_eq!(Rules { size: None, ..full }.free_location(true), Some(RX_CLS_LOC_ANY));
     }
 
     #[test]
@@ -223,6 +223,6 @@ mod tests {
         assert_eq!(query.rules().unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
         assert!(query.insert_rule(Rule::new(Match::EtherType(0x88b5), 0)).is_err());
         assert!(query.delete_rule(0).is_err());
-        assert!(!query.has_rules_on().unwrap());
+        assert!(!query.are_rules_enabled().unwrap());
     }
 }

@@ -4,12 +4,12 @@ use am_bpf::AttachMode;
 use am_wire::EtherType;
 
 use crate::busy_poll::BusyPoll;
-use crate::errors::{MOST_ENTRIES, OptionsError};
+use crate::errors::{MAX_RING_ENTRIES, XdpOptionsError};
 use crate::interface::Interface;
 
 /// The settings of the transport. [`Options::new`] has good values for all but the interface's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct XdpOptions {
     /// The interface: `eth1`.
     pub interface: String,
     /// The receive queue to bind to. A socket receives only the frames of this queue. Frames that are not IP usually
@@ -42,10 +42,10 @@ pub struct Options {
     pub lost_per_million: u32,
 }
 
-impl Options {
+impl XdpOptions {
     /// Default settings for this interface.
     pub fn new(interface: impl Into<String>) -> Self {
-        Options {
+        XdpOptions {
             interface: interface.into(),
             queue: 0,
             steer: false,
@@ -66,19 +66,19 @@ impl Options {
     ///
     /// # Errors
     /// The first contradiction.
-    pub(crate) fn check(&self) -> Result<(), OptionsError> {
+    pub(crate) fn check(&self) -> Result<(), XdpOptionsError> {
         let Rings { rx, tx, fill, completion } = self.rings;
         for (ring, entries) in [("rx", rx), ("tx", tx), ("fill", fill), ("completion", completion)] {
-            if !entries.is_power_of_two() || entries > MOST_ENTRIES {
-                return Err(OptionsError::Ring { ring, entries });
+            if !entries.is_power_of_two() || entries > MAX_RING_ENTRIES {
+                return Err(XdpOptionsError::Ring { ring, entries });
             }
         }
         let least = fill.saturating_mul(2);
         if self.frames < least {
-            return Err(OptionsError::Frames { frames: self.frames, least });
+            return Err(XdpOptionsError::Frames { frames: self.frames, least });
         }
         if self.attach == Attach::Generic && self.copy == Copying::ZeroCopy {
-            return Err(OptionsError::GenericCopies);
+            return Err(XdpOptionsError::GenericCopies);
         }
         Ok(())
     }
@@ -181,23 +181,23 @@ mod tests {
 
     #[test]
     fn the_defaults_fit_each_other() {
-        assert_eq!(Options::new("eth1").check(), Ok(()));
+        assert_eq!(XdpOptions::new("eth1").check(), Ok(()));
     }
 
     #[test]
     fn rings_are_powers_of_two() {
-        for entries in [0, 3, 2 * MOST_ENTRIES] {
-            let mut options = Options::new("eth1");
+        for entries in [0, 3, 2 * MAX_RING_ENTRIES] {
+            let mut options = XdpOptions::new("eth1");
             options.rings.tx = entries;
-            assert_eq!(options.check(), Err(OptionsError::Ring { ring: "tx", entries }));
+            assert_eq!(options.check(), Err(XdpOptionsError::Ring { ring: "tx", entries }));
         }
     }
 
     #[test]
     fn something_is_left_to_send_with() {
-        let mut options = Options::new("eth1");
+        let mut options = XdpOptions::new("eth1");
         options.frames = 4095;
-        assert_eq!(options.check(), Err(OptionsError::Frames { frames: 4095, least: 4096 }));
+        assert_eq!(options.check(), Err(XdpOptionsError::Frames { frames: 4095, least: 4096 }));
         options.rings.fill = 1024;
         assert_eq!(options.check(), Ok(()));
     }
@@ -211,8 +211,8 @@ mod tests {
             (Attach::NativeOrGeneric, Copying::ZeroCopy, false),
             (Attach::Auto, Copying::ZeroCopy, false),
         ] {
-            let found = Options { attach, copy, ..Options::new("eth1") }.check();
-            let wanted = if is_refused { Err(OptionsError::GenericCopies) } else { Ok(()) };
+            let found = XdpOptions { attach, copy, ..XdpOptions::new("eth1") }.check();
+            let wanted = if is_refused { Err(XdpOptionsError::GenericCopies) } else { Ok(()) };
             assert_eq!(found, wanted, "{attach:?}, {copy:?}");
         }
     }

@@ -6,16 +6,16 @@ use am_bpf::{AttachMode, Attachment, Counters, Raw, Steer};
 use am_wire::Flow;
 use am_wire::bounce::Back;
 
-use crate::OpenError;
-use crate::attach::{SOCKET, attach, no_socket};
-use crate::busy_poll::Deferred;
+use crate::XdpOpenError;
+use crate::attach::{SOCKET, attach, socket_error};
+use crate::busy_poll::SavedSettings;
 use crate::interface::Interface;
-use crate::options::{Options, Program};
-use crate::siblings::{Lost, Place};
+use crate::options::{Program, XdpOptions};
+use crate::siblings::{BypassCause, InterfaceNode};
 
 /// A program on the interface. Dropping it detaches it first, then unloads it.
 pub(crate) enum Attached {
-    Steer { place: Place, steer: Steer },
+    Steer { node: InterfaceNode, steer: Steer },
     Raw { attachment: Attachment, raw: Raw },
 }
 
@@ -24,15 +24,19 @@ impl Attached {
     ///
     /// # Errors
     /// [`OpenError::Load`], [`OpenError::Attach`], [`OpenError::AttachMtu`].
-    pub(crate) fn new(options: &Options, interface: &Interface, socket: &impl AsFd) -> Result<Attached, OpenError> {
+    pub(crate) fn new(
+        options: &XdpOptions,
+        interface: &Interface,
+        socket: &impl AsFd,
+    ) -> Result<Attached, XdpOpenError> {
         match options.program {
             Program::Steer => {
-                let (place, steer) = Place::take(options, interface, socket)?;
-                Ok(Attached::Steer { place, steer })
+                let (place, steer) = InterfaceNode::take(options, interface, socket)?;
+                Ok(Attached::Steer { node: place, steer })
             }
             Program::Raw => {
                 let mut raw = Raw::load(options.ethertype.hidden())?;
-                raw.set_socket(options.queue, socket).map_err(no_socket)?;
+                raw.set_socket(options.queue, socket).map_err(socket_error)?;
                 let attachment = attach(options, interface, |mode| raw.attach(&interface.name, mode))?;
                 Ok(Attached::Raw { attachment, raw })
             }
@@ -42,7 +46,7 @@ impl Attached {
     /// Where the program runs.
     pub(crate) fn mode(&self) -> AttachMode {
         match self {
-            Attached::Steer { place, .. } => place.mode(),
+            Attached::Steer { node: place, .. } => place.mode(),
             Attached::Raw { attachment, .. } => attachment.mode(),
         }
     }
@@ -55,36 +59,40 @@ impl Attached {
     }
 
     /// The node's entry among those on this interface; `None` for bare AF_XDP.
-    pub(crate) fn place(&self) -> Option<&Place> {
+    pub(crate) fn node(&self) -> Option<&InterfaceNode> {
         match self {
-            Attached::Steer { place, .. } => Some(place),
+            Attached::Steer { node: place, .. } => Some(place),
             Attached::Raw { .. } => None,
         }
     }
 
     /// As [`Place::defer`].
-    pub(crate) fn defer(&mut self, deferred: Deferred) -> Deferred {
+    pub(crate) fn restore_on_close(&mut self, deferred: SavedSettings) -> SavedSettings {
         match self {
-            Attached::Steer { place, .. } => {
-                place.defer(deferred);
-                Deferred::default()
+            Attached::Steer { node: place, .. } => {
+                place.restore_on_close(deferred);
+                SavedSettings::default()
             }
             Attached::Raw { .. } => deferred,
         }
     }
 
     /// From now on redirect frames to another socket.
-    pub(crate) fn set_socket(&mut self, queue: u32, socket: &impl AsFd) -> Result<(), OpenError> {
+    pub(crate) fn set_socket(&mut self, queue: u32, socket: &impl AsFd) -> Result<(), XdpOpenError> {
         match self {
-            Attached::Steer { steer, .. } => steer.set_socket(SOCKET, queue, socket).map_err(no_socket),
-            Attached::Raw { raw, .. } => raw.set_socket(queue, socket).map_err(no_socket),
+            Attached::Steer { steer, .. } => steer.set_socket(SOCKET, queue, socket).map_err(socket_error),
+            Attached::Raw { raw, .. } => raw.set_socket(queue, socket).map_err(socket_error),
         }
     }
 
     /// As [`Place::attach_again`].
-    pub(crate) fn attach_again(&mut self, options: &Options, interface: &Interface) -> Result<Option<Lost>, OpenError> {
+    pub(crate) fn attach_again(
+        &mut self,
+        options: &XdpOptions,
+        interface: &Interface,
+    ) -> Result<Option<BypassCause>, XdpOpenError> {
         match self {
-            Attached::Steer { place, steer } => place.attach_again(options, interface, steer),
+            Attached::Steer { node: place, steer } => place.reattach(options, interface, steer),
             // Only a bench uses this program, and its NIC is not reset.
             Attached::Raw { .. } => Ok(None),
         }
@@ -92,7 +100,7 @@ impl Attached {
 
     /// The interface is gone: leave it. The program stays loaded.
     pub(crate) fn leave(&mut self) {
-        if let Attached::Steer { place, .. } = self {
+        if let Attached::Steer { node: place, .. } = self {
             place.leave();
         }
     }
@@ -101,15 +109,15 @@ impl Attached {
     ///
     /// # Errors
     /// As [`Attached::new`].
-    pub(crate) fn follow(
+    pub(crate) fn move_to(
         &mut self,
-        options: &Options,
+        options: &XdpOptions,
         interface: &Interface,
         socket: &impl AsFd,
-    ) -> Result<(), OpenError> {
+    ) -> Result<(), XdpOpenError> {
         self.set_socket(options.queue, socket)?;
         match self {
-            Attached::Steer { place, steer } => place.follow(options, interface, steer)?,
+            Attached::Steer { node: place, steer } => place.move_to(options, interface, steer)?,
             Attached::Raw { attachment, raw } => {
                 *attachment = attach(options, interface, |mode| raw.attach(&interface.name, mode))?;
             }

@@ -15,40 +15,43 @@ use std::time::{Duration, Instant};
 
 use am_wire::Reason;
 
-use crate::anew::Anew;
-use crate::busy_poll::Deferred;
+use crate::busy_poll::SavedSettings;
 use crate::carrier::Carrier;
 use crate::close::CloseOnDrop;
 use crate::interface::Interface;
 use crate::mode::Mode;
-use crate::open::{busy_polling, path, steered};
+use crate::open::{enable_busy_polling, install_rules, open_path};
 use crate::options::Copying;
 use crate::plan::memory_and_socket;
 use crate::program::Attached;
-use crate::rules::Steered;
-use crate::siblings::{Lost, Place};
+use crate::reopen_state::ReopenState;
+use crate::rules::InstalledRules;
+use crate::siblings::{BypassCause, InterfaceNode};
 use crate::xdp::Xdp;
-use crate::{OpenError, sg, sockopt};
+use crate::{XdpOpenError, sg, sockopt};
 
 /// The interval at which a lost interface is looked for.
-const PAUSE: Duration = Duration::from_millis(500);
+const SEARCH_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Xdp {
     /// In zero-copy mode, check whether the NIC truncates frames. If so, change to copy mode.
-    pub(crate) fn look_for_cuts(&mut self) {
-        if !self.mode.zero_copy || !self.anew.cuts.is_time() || !self.anew.cuts.is_habit(cut(&self.program)) {
+    pub(crate) fn check_for_truncation(&mut self) {
+        if !self.mode.zero_copy
+            || !self.reopen_state.truncation.is_due()
+            || !self.reopen_state.truncation.is_systematic(truncated_frames(&self.program))
+        {
             return;
         }
-        let (interface, driver) = (&self.anew.interface.name, &self.anew.interface.driver);
+        let (interface, driver) = (&self.reopen_state.interface.name, &self.reopen_state.interface.driver);
         let note = format!(
             "left zero-copy mode: {driver} truncates frames; `xdp:{interface},copy=always` opens it in copy mode"
         );
         match self.reopen_in_copy_mode(note) {
             Ok(()) => {
-                tracing::warn!(interface = self.anew.interface.name, mode = %self.mode, notes = ?self.mode.notes, "reopened, because the NIC truncates frames")
+                tracing::warn!(interface = self.reopen_state.interface.name, mode = %self.mode, notes = ?self.mode.notes, "reopened, because the NIC truncates frames")
             }
             Err(why) => {
-                tracing::error!(interface = self.anew.interface.name, %why, "cannot be reopened, though the NIC truncates frames")
+                tracing::error!(interface = self.reopen_state.interface.name, %why, "cannot be reopened, though the NIC truncates frames")
             }
         }
     }
@@ -59,9 +62,9 @@ impl Xdp {
     ///
     /// # Errors
     /// As [`open`](crate::open). Then the transport carries nothing any more, and says why.
-    pub fn reopen_in_copy_mode(&mut self, note: String) -> Result<(), OpenError> {
+    pub fn reopen_in_copy_mode(&mut self, note: String) -> Result<(), XdpOpenError> {
         let interface = self.interface();
-        self.anew.options.copy = Copying::Copy;
+        self.reopen_state.options.copy = Copying::Copy;
         self.reopen(&interface).inspect_err(|why| {
             self.path.close(format!("interface {} does not open in copy mode: {why}", interface.name));
         })?;
@@ -70,12 +73,12 @@ impl Xdp {
     }
 
     /// The interface is gone: if one of its name and address is there, continue on it.
-    pub(crate) fn look_for_another(&mut self) {
+    pub(crate) fn check_for_replacement(&mut self) {
         let now = Instant::now();
-        if now < self.anew.next {
+        if now < self.reopen_state.next_search {
             return;
         }
-        self.anew.next = now + PAUSE;
+        self.reopen_state.next_search = now + SEARCH_INTERVAL;
         let before = self.interface();
         let name = before.name;
         let Ok(interface) = Interface::find(&name) else { return };
@@ -89,69 +92,69 @@ impl Xdp {
             ));
         }
         self.program.leave();
-        (self._steered, self._deferred) = (Steered::not(), Deferred::default());
+        (self._rules, self._saved_settings) = (InstalledRules::none(), SavedSettings::default());
         match self.reopen(&interface) {
             Ok(()) => {
                 tracing::warn!(interface = name, mode = %self.mode, "reopened, because the interface was gone and is back");
                 self.carrier = Carrier::of(&interface, self.caps.max_frame);
-                self.bypass.follow(interface.index);
-                self.anew.interface = interface;
+                self.bypass.move_to(interface.index);
+                self.reopen_state.interface = interface;
             }
             Err(why) => self.path.close(format!("interface {name} was gone; it is back and does not open: {why}")),
         }
     }
 
     /// If the driver no longer runs the program, attach it again.
-    pub(crate) fn look_for_bypass(&mut self) {
-        if !self.bypass.is_used() {
+    pub(crate) fn check_for_bypass(&mut self) {
+        if !self.bypass.is_detected() {
             return;
         }
         let interface = self.interface();
         let Interface { name, driver, .. } = &interface;
-        let result = self.program.attach_again(&self.anew.options, &interface);
+        let result = self.program.attach_again(&self.reopen_state.options, &interface);
         match &result {
             Ok(None) => return,
-            Ok(Some(Lost::Detached)) => {
+            Ok(Some(BypassCause::Detached)) => {
                 tracing::warn!(interface = name, "the XDP program was removed from the interface: attached again");
             }
-            Ok(Some(Lost::Forgotten)) => {
+            Ok(Some(BypassCause::NotRun)) => {
                 tracing::warn!(interface = name, driver, "the driver no longer ran the XDP program: attached again");
             }
             Err(why) => tracing::error!(interface = name, driver, %why, "the XDP program does not run any more"),
         }
         let why = |why| format!("the driver {driver} of {name} does not run the XDP program any more, and {why}");
-        self.bypass.restart(result.map(|_| ()).map_err(why));
+        self.bypass.reset(result.map(|_| ()).map_err(why));
     }
 
     /// The interface, with its present name.
     fn interface(&self) -> Interface {
-        let opened = self.anew.interface.clone();
+        let opened = self.reopen_state.interface.clone();
         Interface { name: self.carrier.name().unwrap_or(opened.name), ..opened }
     }
 
-    fn reopen(&mut self, interface: &Interface) -> Result<(), OpenError> {
+    fn reopen(&mut self, interface: &Interface) -> Result<(), XdpOpenError> {
         // The queue is free only after its socket is closed.
         self.path.close(String::new());
-        let Anew { options, wake, promised, .. } = &self.anew;
+        let ReopenState { options, wake, max_rx_credit: promised, .. } = &self.reopen_state;
         let ((memory, bound), tried) = memory_and_socket(options, interface, sg::chunks)?;
-        let mut mode = Mode::of(&bound, interface, &memory, tried)?;
+        let mut mode = Mode::new(&bound, interface, &memory, tried)?;
         let writer = mode.zero_copy.then(|| (interface.name.clone(), options.queue));
-        let socket = CloseOnDrop::again(&bound, memory.umem.clone(), writer, wake.clone())?;
+        let socket = CloseOnDrop::replacing(&bound, memory.umem.clone(), writer, wake.clone())?;
         sockopt::enlarge_send_buffer(bound.fd(), options.rings.tx, &mut mode.notes);
-        let deferred = busy_polling(options, bound.fd(), interface, &mut mode)?;
-        let (mut path, pool) = path(bound, options, &mode, memory, socket)?;
-        if interface.index == self.anew.interface.index {
+        let deferred = enable_busy_polling(options, bound.fd(), interface, &mut mode)?;
+        let (mut path, pool) = open_path(bound, options, &mode, memory, socket)?;
+        if interface.index == self.reopen_state.interface.index {
             // The original settings were saved when the transport was opened. The current ones are already as wanted.
-            deferred.forget();
+            deferred.discard();
             self.program.set_socket(options.queue, &**wake)?;
         } else {
-            self.program.follow(options, interface, &**wake)?;
-            self._deferred = self.program.defer(deferred);
-            let own = self.program.place().map_or(interface.address, Place::own);
-            self._steered = steered(options, interface, own, &mut mode);
+            self.program.move_to(options, interface, &**wake)?;
+            self._saved_settings = self.program.restore_on_close(deferred);
+            let own = self.program.node().map_or(interface.address, InterfaceNode::own_address);
+            self._rules = install_rules(options, interface, own, &mut mode);
         }
         mode.attach = self.program.mode();
-        path.count_on(&self.path);
+        path.continue_counters(&self.path);
         let promised = *promised;
         (self.path, self.mode, self.caps.mode) = (path, mode.clone(), mode.to_string());
         self.caps.pool = pool;
@@ -161,6 +164,6 @@ impl Xdp {
 }
 
 /// Truncated frames that the program has counted.
-fn cut(program: &Attached) -> u64 {
+fn truncated_frames(program: &Attached) -> u64 {
     program.counters().map_or(0, |counters| counters.dropped(Reason::Length))
 }

@@ -9,16 +9,16 @@ use crate::interface::Interface;
 use crate::ntuple::{Match, Rule, Table};
 
 /// Installed rules. Dropping this removes them and restores those that were there before.
-pub(crate) struct Steered<T: Table = Query> {
+pub(crate) struct InstalledRules<T: Table = Query> {
     table: Option<T>,
     /// Each rule that was installed, and the one that it replaced.
-    set: Vec<(Rule, Option<Rule>)>,
+    installed: Vec<(Rule, Option<Rule>)>,
 }
 
-impl Steered {
+impl InstalledRules {
     /// No rules.
-    pub(crate) fn not() -> Steered {
-        Steered { table: None, set: Vec::new() }
+    pub(crate) fn none() -> InstalledRules {
+        InstalledRules { table: None, installed: Vec::new() }
     }
 
     /// Install the rules for a node. If the driver refuses, that is a note.
@@ -28,10 +28,10 @@ impl Steered {
         own: Address,
         ethertype: EtherType,
         notes: &mut Vec<String>,
-    ) -> Steered {
-        let Ok(Some(query)) = Query::new(&interface.name) else { return Steered::not() };
+    ) -> InstalledRules {
+        let Ok(Some(query)) = Query::new(&interface.name) else { return InstalledRules::none() };
         let wanted = wanted(interface, own, ethertype);
-        let (steered, set) = Steered::through(query, queue, &wanted, notes);
+        let (steered, set) = InstalledRules::install(query, queue, &wanted, notes);
         if let Err(error) = set
             && (queue != 0 || own != interface.address)
         {
@@ -52,20 +52,20 @@ fn wanted(interface: &Interface, own: Address, ethertype: EtherType) -> Vec<Matc
     vec![Match::To(own)]
 }
 
-impl<T: Table> Steered<T> {
+impl<T: Table> InstalledRules<T> {
     /// Install rules until one is refused.
-    fn through(table: T, queue: u32, wanted: &[Match], notes: &mut Vec<String>) -> (Steered<T>, io::Result<()>) {
+    fn install(table: T, queue: u32, wanted: &[Match], notes: &mut Vec<String>) -> (InstalledRules<T>, io::Result<()>) {
         let mut set = Vec::new();
         let done = wanted.iter().try_for_each(|what| {
-            set.extend(steer(&table, *what, queue, notes)?);
+            set.extend(install_rule(&table, *what, queue, notes)?);
             Ok(())
         });
-        (Steered { table: Some(table), set }, done)
+        (InstalledRules { table: Some(table), installed: set }, done)
     }
 }
 
 /// Install a rule for these frames. Returns what to undo: the rule, and the one that it replaced.
-fn steer(
+fn install_rule(
     table: &impl Table,
     what: Match,
     queue: u32,
@@ -74,9 +74,9 @@ fn steer(
     let (rules, rule) = (table.rules()?, Rule::new(what, queue));
     // Only a node installs a rule for this address. So an existing one was left by a run that was killed.
     let is_ours = matches!(what, Match::To(_));
-    let Some(there) = rules.all.iter().find(|other| other.is_for_the_same(&rule)).copied() else {
+    let Some(there) = rules.all.iter().find(|other| other.matches_same_frames(&rule)).copied() else {
         let full = || io::Error::other("its table of rules is full");
-        let location = rules.free(is_ours).ok_or_else(full)?;
+        let location = rules.free_location(is_ours).ok_or_else(full)?;
         return Ok(Some((table.insert_rule(rule.at(location))?, None)));
     };
     let before = (!is_ours).then_some(there);
@@ -94,10 +94,10 @@ fn steer(
     Ok(None)
 }
 
-impl<T: Table> Drop for Steered<T> {
+impl<T: Table> Drop for InstalledRules<T> {
     fn drop(&mut self) {
         let Some(table) = &self.table else { return };
-        for (rule, before) in self.set.drain(..).rev() {
+        for (rule, before) in self.installed.drain(..).rev() {
             // The interface may be gone, and its rules with it.
             let _ = table.delete_rule(rule.location);
             before.into_iter().for_each(|before| drop(table.insert_rule(before)));
@@ -108,12 +108,12 @@ impl<T: Table> Drop for Steered<T> {
 /// Advice for a node whose queue receives nothing.
 pub(crate) fn advice(interface: &Interface, queue: u32, own: Address) -> String {
     let query = Query::new(&interface.name).ok().flatten();
-    let rules = query.and_then(|query| query.rules().and_then(|_| query.has_rules_on()).ok());
-    advise(interface, queue, own, rules)
+    let rules = query.and_then(|query| query.rules().and_then(|_| query.are_rules_enabled()).ok());
+    advice_for(interface, queue, own, rules)
 }
 
 /// `rules`: whether rules are switched on; `None` if the driver has none.
-fn advise(interface: &Interface, queue: u32, own: Address, rules: Option<bool>) -> String {
+fn advice_for(interface: &Interface, queue: u32, own: Address, rules: Option<bool>) -> String {
     let Interface { name, driver, address, .. } = interface;
     if driver == "veth" {
         return format!("on a veth the sender's queue counts: open its node on queue {queue}, too (queue={queue})");
@@ -160,7 +160,7 @@ mod tests {
 
         fn insert_rule(&self, rule: Rule) -> io::Result<Rule> {
             let mut rules = self.rules.borrow_mut();
-            if rules.iter().any(|other| other.is_for_the_same(&rule) || other.location == rule.location) {
+            if rules.iter().any(|other| other.matches_same_frames(&rule) || other.location == rule.location) {
                 return Err(io::Error::from_raw_os_error(libc::EEXIST));
             }
             rules.push(rule);
@@ -186,8 +186,8 @@ mod tests {
         rules
     }
 
-    fn set<'a>(nic: &'a Nic, queue: u32, wanted: &[Match], notes: &mut Vec<String>) -> Steered<&'a Nic> {
-        let (steered, done) = Steered::through(nic, queue, wanted, notes);
+    fn set<'a>(nic: &'a Nic, queue: u32, wanted: &[Match], notes: &mut Vec<String>) -> InstalledRules<&'a Nic> {
+        let (steered, done) = InstalledRules::install(nic, queue, wanted, notes);
         done.unwrap();
         steered
     }
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn what_was_set_before_a_refusal_goes_too() {
         let nic = Nic { size: 1, ..nic(&[]) };
-        let (steered, done) = Steered::through(&nic, 1, &OURS, &mut Vec::new());
+        let (steered, done) = InstalledRules::install(&nic, 1, &OURS, &mut Vec::new());
         assert!(done.unwrap_err().to_string().contains("full"));
         assert_eq!(there(&nic).len(), 1);
         drop(steered);
@@ -252,7 +252,7 @@ mod tests {
             ("virtio_net", first, 0, None, "`ethtool -L eth1 combined 1`"),
             ("veth", first, 1, None, "its node on queue 1, too"),
         ] {
-            let advice = advise(&interface(driver), queue, own, rules);
+            let advice = advice_for(&interface(driver), queue, own, rules);
             assert!(advice.contains(says), "{advice}");
         }
     }

@@ -22,42 +22,42 @@ use std::time::{Duration, Instant};
 use am_bpf::{AttachMode, Attachment, Program, Share, Steer};
 use am_wire::Address;
 
-use crate::OpenError;
+use crate::XdpOpenError;
 use crate::attach;
-use crate::busy_poll::Deferred;
+use crate::busy_poll::SavedSettings;
+use crate::extra_address::ExtraAddress;
 use crate::interface::Interface;
-use crate::listening::Listening;
 use crate::mailbox::Mailbox;
-use crate::options::Options;
+use crate::options::XdpOptions;
 
 /// A network namespace, and an interface's index in it.
 type Key = (u64, u32);
 
 /// The shortest time between two repairs of a program that is still attached.
-const REST: Duration = Duration::from_secs(10);
+const MIN_REPAIR_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The interfaces on which this process has nodes.
-static OPEN: Mutex<BTreeMap<Key, OnInterface>> = Mutex::new(BTreeMap::new());
+static INTERFACES: Mutex<BTreeMap<Key, SharedInterface>> = Mutex::new(BTreeMap::new());
 
-struct OnInterface {
+struct SharedInterface {
     /// `None` if an exchange of programs failed.
     attachment: Option<Attachment>,
     /// Set from the second node on.
     share: Option<Share>,
-    nodes: Vec<OnQueue>,
+    nodes: Vec<NodeEntry>,
     /// Interface settings of closed nodes, restored after the last node.
-    deferred: Vec<Deferred>,
+    saved_settings: Vec<SavedSettings>,
     repairs: Repairs,
-    hall: Arc<Hall>,
+    siblings: Arc<Siblings>,
 }
 
 /// Why frames bypassed the XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lost {
+pub(crate) enum BypassCause {
     /// The program was removed from the interface.
     Detached,
     /// The program is attached, but the driver no longer runs it.
-    Forgotten,
+    NotRun,
 }
 
 /// Limits how often an attached program is attached again: frames may bypass it for another reason.
@@ -66,73 +66,83 @@ struct Repairs {
     last: Option<Instant>,
 }
 
-struct OnQueue {
+struct NodeEntry {
     number: u32,
     program: Program,
-    own: Address,
+    own_address: Address,
     queue: u32,
 }
 
 /// What the nodes of an interface use from their own threads.
 #[derive(Default)]
-struct Hall {
+struct Siblings {
     has_several: AtomicBool,
     mailboxes: Mutex<Vec<Arc<Mailbox>>>,
 }
 
 /// One node on an interface. Dropping this removes it.
-pub(crate) struct Place {
-    seat: Seat,
+pub(crate) struct InterfaceNode {
+    registration: Registration,
     own: Address,
     mailbox: Arc<Mailbox>,
     /// Interface settings, restored when the last node closes.
-    deferred: Deferred,
+    deferred: SavedSettings,
     /// Set if the node's address is not the interface's.
-    _listening: Option<Listening>,
+    _extra_address: Option<ExtraAddress>,
 }
 
 /// The node's entry in the list of its interface.
-struct Seat {
+struct Registration {
     key: Key,
     number: u32,
     mode: AttachMode,
-    hall: Arc<Hall>,
+    hall: Arc<Siblings>,
 }
 
-impl Place {
+impl InterfaceNode {
     /// Load the steering program of a node and attach it to the interface, alone or beside other nodes of this process.
     ///
     /// # Errors
     /// [`OpenError::Load`], [`OpenError::Attach`], [`OpenError::AttachMtu`], [`OpenError::TooManyNodes`].
     pub(crate) fn take(
-        options: &Options,
+        options: &XdpOptions,
         interface: &Interface,
         socket: &impl AsFd,
-    ) -> Result<(Place, Steer), OpenError> {
-        let key = key(interface)?;
-        let mut open = open();
+    ) -> Result<(InterfaceNode, Steer), XdpOpenError> {
+        let key = interface_key(interface)?;
+        let mut open = lock_interfaces();
         let others = open.get(&key).map_or(&[][..], |found| &found.nodes);
-        let own = address(interface, options.queue, |own| others.iter().all(|other| other.own != own));
-        let listening = listening(own, interface)?;
-        let mailbox = Mailbox::new().map_err(|error| OpenError::system("opening a pipe", error))?;
+        let own = choose_address(interface, options.queue, |own| others.iter().all(|other| other.own_address != own));
+        let listening = extra_address(own, interface)?;
+        let mailbox = Mailbox::new().map_err(|error| XdpOpenError::system("opening a pipe", error))?;
         let mailbox = Arc::new(mailbox);
         let mut steer = attach::load(options, own, socket)?;
-        let seat = Seat::take(&mut open, (options, interface), &mut steer, own, &mailbox)?;
-        Ok((Place { seat, own, mailbox, deferred: Deferred::default(), _listening: listening }, steer))
+        let seat = Registration::take(&mut open, (options, interface), &mut steer, own, &mailbox)?;
+        Ok((
+            InterfaceNode {
+                registration: seat,
+                own,
+                mailbox,
+                deferred: SavedSettings::default(),
+                _extra_address: listening,
+            },
+            steer,
+        ))
     }
 
     /// Continue on an interface that replaces one that is gone and was left. It has the same address.
     ///
     /// # Errors
     /// As [`Place::take`].
-    pub(crate) fn follow(
+    pub(crate) fn move_to(
         &mut self,
-        options: &Options,
+        options: &XdpOptions,
         interface: &Interface,
         steer: &mut Steer,
-    ) -> Result<(), OpenError> {
-        self._listening = listening(self.own, interface)?;
-        self.seat = Seat::take(&mut open(), (options, interface), steer, self.own, &self.mailbox)?;
+    ) -> Result<(), XdpOpenError> {
+        self._extra_address = extra_address(self.own, interface)?;
+        self.registration =
+            Registration::take(&mut lock_interfaces(), (options, interface), steer, self.own, &self.mailbox)?;
         Ok(())
     }
 
@@ -142,14 +152,14 @@ impl Place {
     ///
     /// # Errors
     /// As [`Place::take`]. Then no program is attached.
-    pub(crate) fn attach_again(
+    pub(crate) fn reattach(
         &self,
-        options: &Options,
+        options: &XdpOptions,
         interface: &Interface,
         steer: &mut Steer,
-    ) -> Result<Option<Lost>, OpenError> {
-        let mut open = open();
-        let Some(on) = open.get_mut(&self.seat.key) else { return Ok(None) };
+    ) -> Result<Option<BypassCause>, XdpOpenError> {
+        let mut open = lock_interfaces();
+        let Some(on) = open.get_mut(&self.registration.key) else { return Ok(None) };
         let is_attached = on.attachment.as_ref().is_some_and(Attachment::is_attached);
         let Some(lost) = on.repairs.next(is_attached, Instant::now()) else { return Ok(None) };
         on.attachment = None;
@@ -163,48 +173,48 @@ impl Place {
 
     /// Leave the interface. The last node detaches the program and restores the settings.
     pub(crate) fn leave(&mut self) {
-        let mut open = open();
-        let Some(on) = open.get_mut(&self.seat.key) else { return };
-        on.hall.leave(&self.mailbox);
-        on.deferred.push(std::mem::take(&mut self.deferred));
-        on.leave(self.seat.number);
+        let mut open = lock_interfaces();
+        let Some(on) = open.get_mut(&self.registration.key) else { return };
+        on.siblings.leave(&self.mailbox);
+        on.saved_settings.push(std::mem::take(&mut self.deferred));
+        on.leave(self.registration.number);
         if on.nodes.is_empty() {
-            open.remove(&self.seat.key);
+            open.remove(&self.registration.key);
         }
     }
 
     /// The node's address.
-    pub(crate) fn own(&self) -> Address {
+    pub(crate) fn own_address(&self) -> Address {
         self.own
     }
 
     /// Where the interface's program runs.
     pub(crate) fn mode(&self) -> AttachMode {
-        self.seat.mode
+        self.registration.mode
     }
 
     /// Settings to restore when the last node closes.
-    pub(crate) fn defer(&mut self, deferred: Deferred) {
+    pub(crate) fn restore_on_close(&mut self, deferred: SavedSettings) {
         self.deferred = deferred;
     }
 
     /// Readable when a sibling has passed a frame on.
-    pub(crate) fn bell(&self) -> Arc<OwnedFd> {
-        self.mailbox.bell()
+    pub(crate) fn wake_fd(&self) -> Arc<OwnedFd> {
+        self.mailbox.wake_fd()
     }
 
     /// Whether the interface has other nodes.
     #[inline]
     pub(crate) fn has_siblings(&self) -> bool {
-        self.seat.hall.has_several.load(Ordering::Relaxed)
+        self.registration.hall.has_several.load(Ordering::Relaxed)
     }
 
     /// Pass copies of a received frame to the siblings, if it is not addressed to this node: a broadcast, or a probe to
     /// an address that no node has.
     #[inline]
-    pub(crate) fn pass_on(&self, frame: &[u8]) {
+    pub(crate) fn forward_to_siblings(&self, frame: &[u8]) {
         if !frame.starts_with(&self.own.0) {
-            let mailboxes = self.seat.hall.lock();
+            let mailboxes = self.registration.hall.lock();
             mailboxes.iter().filter(|other| !Arc::ptr_eq(other, &self.mailbox)).for_each(|other| other.put(frame));
         }
     }
@@ -216,71 +226,78 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for InterfaceNode {
     fn drop(&mut self) {
         self.leave();
     }
 }
 
-impl Seat {
+impl Registration {
     fn take(
-        open: &mut BTreeMap<Key, OnInterface>,
-        (options, interface): (&Options, &Interface),
+        open: &mut BTreeMap<Key, SharedInterface>,
+        (options, interface): (&XdpOptions, &Interface),
         steer: &mut Steer,
         own: Address,
         mailbox: &Arc<Mailbox>,
-    ) -> Result<Seat, OpenError> {
-        let key = key(interface)?;
+    ) -> Result<Registration, XdpOpenError> {
+        let key = interface_key(interface)?;
         let others = open.get(&key).map_or(&[][..], |found| &found.nodes);
         let number = (0..Share::NODES).find(|number| others.iter().all(|other| other.number != *number));
-        let number = number.ok_or_else(|| OpenError::TooManyNodes { interface: interface.name.clone() })?;
-        let node = OnQueue { number, program: steer.program()?, own, queue: options.queue };
+        let number = number.ok_or_else(|| XdpOpenError::TooManyNodes { interface: interface.name.clone() })?;
+        let node = NodeEntry { number, program: steer.program()?, own_address: own, queue: options.queue };
         let on = match open.get_mut(&key) {
             Some(on) => {
-                on.admit(&node)?;
+                on.add_node(&node)?;
                 on
             }
             None => {
                 let attachment = attach::attach(options, interface, |mode| steer.attach(&interface.name, mode))?;
-                open.entry(key).or_insert_with(|| OnInterface::new(attachment))
+                open.entry(key).or_insert_with(|| SharedInterface::new(attachment))
             }
         };
         on.nodes.push(node);
-        on.hall.enter(mailbox);
+        on.siblings.add(mailbox);
         let mode = on.attachment.as_ref().map_or(AttachMode::default(), Attachment::mode);
-        Ok(Seat { key, number, mode, hall: on.hall.clone() })
+        Ok(Registration { key, number, mode, hall: on.siblings.clone() })
     }
 }
 
 impl Repairs {
     /// The cause to repair now, if any. Each node of the interface counts the frames that bypassed the program before
     /// the last repair, so a second report may come too early.
-    fn next(&mut self, is_attached: bool, now: Instant) -> Option<Lost> {
-        let is_early = self.last.is_some_and(|last| now.duration_since(last) < REST);
+    fn next(&mut self, is_attached: bool, now: Instant) -> Option<BypassCause> {
+        let is_early = self.last.is_some_and(|last| now.duration_since(last) < MIN_REPAIR_INTERVAL);
         if is_attached && is_early {
             return None;
         }
         self.last = Some(now);
-        Some(if is_attached { Lost::Forgotten } else { Lost::Detached })
+        Some(if is_attached { BypassCause::NotRun } else { BypassCause::Detached })
     }
 }
 
-impl OnInterface {
-    fn new(attachment: Attachment) -> OnInterface {
+impl SharedInterface {
+    fn new(attachment: Attachment) -> SharedInterface {
         let (nodes, deferred, hall) = (Vec::new(), Vec::new(), Arc::default());
-        OnInterface { attachment: Some(attachment), share: None, nodes, deferred, repairs: Repairs::default(), hall }
+        SharedInterface {
+            attachment: Some(attachment),
+            share: None,
+            nodes,
+            saved_settings: deferred,
+            repairs: Repairs::default(),
+            siblings: hall,
+        }
     }
 
     /// Share the frames of the interface with one more node.
-    fn admit(&mut self, node: &OnQueue) -> Result<(), OpenError> {
+    fn add_node(&mut self, node: &NodeEntry) -> Result<(), XdpOpenError> {
         if self.share.is_none() {
             let mut share = Share::load()?;
-            self.nodes.iter().try_for_each(|one| share.add(one.number, &one.program, one.own, one.queue))?;
+            self.nodes.iter().try_for_each(|one| share.add(one.number, &one.program, one.own_address, one.queue))?;
             self.attachment = self.attachment.take().map(|attachment| share.replace(attachment)).transpose()?;
             self.share = Some(share);
         }
         let share = self.share.as_mut();
-        share.map_or(Ok(()), |share| share.add(node.number, &node.program, node.own, node.queue))?;
+        share.map_or(Ok(()), |share| share.add(node.number, &node.program, node.own_address, node.queue))?;
         Ok(())
     }
 
@@ -288,28 +305,28 @@ impl OnInterface {
         let Some(at) = self.nodes.iter().position(|node| node.number == number) else { return };
         let gone = self.nodes.swap_remove(at);
         match (&mut self.share, self.nodes.first()) {
-            (Some(share), Some(other)) => share.remove(gone.number, gone.own, gone.queue, other.number),
+            (Some(share), Some(other)) => share.remove(gone.number, gone.own_address, gone.queue, other.number),
             (_, Some(_)) => {}
             (_, None) => self.attachment = None,
         }
     }
 }
 
-impl Drop for OnInterface {
+impl Drop for SharedInterface {
     fn drop(&mut self) {
         // The first node saved the original settings, so it restores last.
-        while let Some(last) = self.deferred.pop() {
+        while let Some(last) = self.saved_settings.pop() {
             drop(last);
         }
     }
 }
 
-impl Hall {
+impl Siblings {
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Mailbox>>> {
         self.mailboxes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(&self, mailbox: &Arc<Mailbox>) {
+    fn add(&self, mailbox: &Arc<Mailbox>) {
         let mut mailboxes = self.lock();
         mailboxes.push(mailbox.clone());
         self.has_several.store(mailboxes.len() > 1, Ordering::Relaxed);
@@ -322,32 +339,32 @@ impl Hall {
     }
 }
 
-fn open() -> MutexGuard<'static, BTreeMap<Key, OnInterface>> {
-    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_interfaces() -> MutexGuard<'static, BTreeMap<Key, SharedInterface>> {
+    INTERFACES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The key of an interface in the calling thread's network namespace.
-fn key(interface: &Interface) -> Result<Key, OpenError> {
+fn interface_key(interface: &Interface) -> Result<Key, XdpOpenError> {
     let found = fs::metadata("/proc/thread-self/ns/net");
-    let failed = |error| OpenError::system("asking for the network namespace in /proc", error);
+    let failed = |error| XdpOpenError::system("asking for the network namespace in /proc", error);
     Ok((found.map_err(failed)?.ino(), interface.index))
 }
 
-fn listening(own: Address, interface: &Interface) -> Result<Option<Listening>, OpenError> {
-    let listening = (own != interface.address).then(|| Listening::to(own, interface.index)).transpose();
-    listening.map_err(|error| OpenError::system(format!("listening to {own}"), error))
+fn extra_address(own: Address, interface: &Interface) -> Result<Option<ExtraAddress>, XdpOpenError> {
+    let listening = (own != interface.address).then(|| ExtraAddress::add(own, interface.index)).transpose();
+    listening.map_err(|error| XdpOpenError::system(format!("listening to {own}"), error))
 }
 
 /// The address of a new node: the interface's for the first node. For others it is derived from that and the queue
 /// number.
-fn address(interface: &Interface, queue: u32, is_free: impl Fn(Address) -> bool) -> Address {
-    let made = (queue..).map(|number| made(interface.address, number));
+fn choose_address(interface: &Interface, queue: u32, is_free: impl Fn(Address) -> bool) -> Address {
+    let made = (queue..).map(|number| derived_address(interface.address, number));
     let mut all = std::iter::once(interface.address).chain(made.filter(|made| *made != interface.address));
     all.find(|address| is_free(*address)).unwrap_or(interface.address)
 }
 
 /// A locally administered address that no frame header uses: the two highest bits are an unassigned version.
-fn made(Address([_, b, rest @ ..]): Address, number: u32) -> Address {
+fn derived_address(Address([_, b, rest @ ..]): Address, number: u32) -> Address {
     let [c, d, e, f] = rest;
     Address([0x82 | (number as u8 & 0xf) << 2, b ^ (number >> 4) as u8, c, d, e, f])
 }
@@ -367,7 +384,7 @@ mod tests {
             let interface = interface(first);
             let mut taken: Vec<Address> = Vec::new();
             for queue in 0..200 {
-                let own = address(&interface, queue, |own| !taken.contains(&own));
+                let own = choose_address(&interface, queue, |own| !taken.contains(&own));
                 assert!(!own.is_group() && (own.0[0] >> 6 == 2 || own == interface.address), "{own}");
                 assert_eq!(own == interface.address, queue == 0, "{own}");
                 taken.push(own);
@@ -378,19 +395,19 @@ mod tests {
     #[test]
     fn the_interfaces_own_address_is_taken_again_when_it_is_free() {
         let interface = interface([0x52, 0, 0, 0, 0, 1]);
-        let second = address(&interface, 1, |own| own != interface.address);
+        let second = choose_address(&interface, 1, |own| own != interface.address);
         assert_eq!(second, Address([0x86, 0, 0, 0, 0, 1]));
-        assert_eq!(address(&interface, 0, |own| own != second), interface.address);
+        assert_eq!(choose_address(&interface, 0, |own| own != second), interface.address);
     }
 
     #[test]
     fn a_program_that_is_attached_is_seldom_attached_again() {
         let (mut repairs, start) = (Repairs::default(), Instant::now());
         let mut after = |seconds, is_attached| repairs.next(is_attached, start + Duration::from_secs(seconds));
-        assert_eq!(after(0, true), Some(Lost::Forgotten), "at once");
+        assert_eq!(after(0, true), Some(BypassCause::NotRun), "at once");
         assert_eq!((after(1, true), after(9, true)), (None, None));
-        assert_eq!(after(9, false), Some(Lost::Detached), "there is nothing to lose");
+        assert_eq!(after(9, false), Some(BypassCause::Detached), "there is nothing to lose");
         assert_eq!(after(18, true), None);
-        assert_eq!(after(19, true), Some(Lost::Forgotten));
+        assert_eq!(after(19, true), Some(BypassCause::NotRun));
     }
 }

@@ -26,20 +26,20 @@ pub(crate) fn get(fd: BorrowedFd<'_>, level: c_int, option: c_int) -> io::Result
 }
 
 /// In copy mode the kernel charges each frame in flight to the socket with the size of its buffer. This is the most.
-const CHARGE: u32 = 8192;
+const MAX_CHARGE_PER_FRAME: u32 = 8192;
 
 /// `XDP_MAX_TX_SKB_BUDGET` (Linux 6.17): frames that one call moves in copy mode.
-const MAX_TX_BUDGET: i32 = 9;
+const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
 
 /// Enlarge the send buffer, so that the whole transmit ring can be in flight at once, and be sent by one system call.
 pub(crate) fn enlarge_send_buffer(socket: BorrowedFd<'_>, entries: u32, notes: &mut Vec<String>) {
-    let bytes = entries.saturating_mul(CHARGE).min(i32::MAX as u32) as i32;
+    let bytes = entries.saturating_mul(MAX_CHARGE_PER_FRAME).min(i32::MAX as u32) as i32;
     let forced = set(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, bytes);
     if let Err(error) = forced.or_else(|_| set(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes)) {
         notes.push(format!("the socket's send buffer keeps its size ({error})"));
     }
     // Older kernels send 32 frames a call, and are called again.
-    let _ = set(socket, libc::SOL_XDP, MAX_TX_BUDGET, entries as i32);
+    let _ = set(socket, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, entries as i32);
 }
 
 #[cfg(test)]

@@ -25,13 +25,13 @@ pub(crate) struct Tx {
     /// wait for the cache.
     queued: Vec<Frame>,
     /// Frames that are queued, in the ring, being sent, or in the completion ring.
-    lent: usize,
+    in_flight: usize,
     /// Entries of the transmit ring.
     entries: u32,
     /// The most that both rings can hold.
-    most_lent: usize,
+    max_in_flight: usize,
     /// The longest frame.
-    longest: usize,
+    max_frame: usize,
     descriptors: Box<[FrameDesc; BURST]>,
     pub(crate) counters: TxCounters,
 }
@@ -42,10 +42,10 @@ impl Tx {
             outgoing,
             sent,
             queued: Vec::with_capacity(BURST),
-            lent: 0,
+            in_flight: 0,
             entries: rings.tx,
-            most_lent: rings.tx.min(rings.completion) as usize,
-            longest,
+            max_in_flight: rings.tx.min(rings.completion) as usize,
+            max_frame: longest,
             descriptors: Box::new([FrameDesc::default(); BURST]),
             counters: TxCounters::default(),
         }
@@ -58,15 +58,15 @@ impl Tx {
     /// Queue a frame, if the ring has room.
     #[inline]
     pub(crate) fn send(&mut self, frames: &mut Frames, frame: &Frame) -> bool {
-        if self.lent == self.most_lent {
+        if self.in_flight == self.max_in_flight {
             self.reap(frames);
-            if self.lent == self.most_lent {
+            if self.in_flight == self.max_in_flight {
                 self.counters.full += 1;
                 return false;
             }
         }
         let length = frame.bytes().len();
-        if !(ETHERNET..=self.longest).contains(&length) {
+        if !(ETHERNET..=self.max_frame).contains(&length) {
             self.counters.invalid += 1;
             return true;
         }
@@ -82,7 +82,7 @@ impl Tx {
         self.counters.frames += 1;
         self.counters.bytes += length as u64;
         self.queued.push(frame);
-        self.lent += 1;
+        self.in_flight += 1;
         if self.queued.len() == BURST {
             self.submit(frames);
         }
@@ -103,7 +103,7 @@ impl Tx {
     fn submit(&mut self, frames: &mut Frames) {
         let count = self.queued.len();
         for (descriptor, frame) in self.descriptors.iter_mut().zip(self.queued.drain(..)) {
-            *descriptor = frames.outgoing(frame);
+            *descriptor = frames.lend_to_send(frame);
         }
         // SAFETY: these frames are of the ring's UMEM and given to the kernel. Other handles on them cannot write.
         let taken = unsafe { self.outgoing.produce(&self.descriptors[..count]) };
@@ -113,12 +113,12 @@ impl Tx {
     /// Ring the doorbell if the kernel waits for it, and reap sent frames.
     #[inline]
     pub(crate) fn flush(&mut self, frames: &mut Frames) {
-        if self.lent == 0 {
+        if self.in_flight == 0 {
             return;
         }
         if !self.queued.is_empty() {
             self.submit(frames);
-        } else if self.waiting() == 0 {
+        } else if self.pending() == 0 {
             return self.reap(frames);
         }
         if self.outgoing.needs_wakeup() {
@@ -133,20 +133,20 @@ impl Tx {
     fn kick(&mut self) {
         self.counters.kicks += 1;
         if let Err(error) = send(self.fd(), &[], MsgFlags::MSG_DONTWAIT) {
-            self.kick_again(error);
+            self.kick_until_sent(error);
         }
     }
 
     #[cold]
-    fn kick_again(&mut self, error: Errno) {
+    fn kick_until_sent(&mut self, error: Errno) {
         let (socket, entries) = (self.fd(), self.entries);
         let Tx { outgoing, counters, .. } = self;
-        doorbell::again(socket, error, counters, &mut || entries - outgoing.nb_free_exact());
+        doorbell::retry(socket, error, counters, &mut || entries - outgoing.nb_free_exact());
     }
 
     /// Frames in the ring that the kernel has not taken.
     #[inline]
-    fn waiting(&mut self) -> u32 {
+    fn pending(&mut self) -> u32 {
         self.entries - self.outgoing.nb_free_exact()
     }
 
@@ -157,7 +157,7 @@ impl Tx {
             // SAFETY: all frames in the ring are of the only UMEM.
             let count = unsafe { self.sent.consume(&mut *self.descriptors) };
             for descriptor in &self.descriptors[..count] {
-                self.lent -= usize::from(frames.sent(descriptor));
+                self.in_flight -= usize::from(frames.take_sent(descriptor));
             }
             if count < BURST {
                 return;

@@ -19,21 +19,21 @@ use am_transport::memory;
 use xsk_rs::config::{FrameSize, QueueSize, UmemConfig};
 use xsk_rs::{FrameDesc, Umem};
 
-use crate::cut::Cut;
-use crate::errors::OptionsError;
+use crate::chunk_layout::ChunkLayout;
+use crate::errors::XdpOptionsError;
 use crate::errors::system_error;
-use crate::options::{HugePages, Options, Rings};
-use crate::{OpenError, rights};
+use crate::options::{HugePages, Rings, XdpOptions};
+use crate::{XdpOpenError, rights};
 
 /// The kernel frees returned memory a moment later. A new allocation waits this long for it.
-const PATIENCE: Duration = Duration::from_millis(500);
+const FREE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The shared memory, and one descriptor per frame.
 pub(crate) struct Memory {
     pub(crate) umem: Umem,
     /// One descriptor per chunk, pointing to where a frame starts.
     pub(crate) descriptors: Vec<FrameDesc>,
-    pub(crate) cut: Cut,
+    pub(crate) layout: ChunkLayout,
     /// Whether it is in huge pages. An error: huge pages were wanted, and why there are none.
     pub(crate) huge: Result<bool, String>,
 }
@@ -44,8 +44,13 @@ impl Memory {
     ///
     /// # Errors
     /// The kernel lacks memory, huge pages or AF_XDP, or the process lacks rights or locked memory.
-    pub(crate) fn new(options: &Options, cut: Cut, count: Count, freed: Option<bool>) -> Result<Memory, OpenError> {
-        let shape = Shape { cut, chunks: count(options, &cut)?, rings: options.rings, freed };
+    pub(crate) fn new(
+        options: &XdpOptions,
+        cut: ChunkLayout,
+        count: ChunkCount,
+        freed: Option<bool>,
+    ) -> Result<Memory, XdpOpenError> {
+        let shape = MemoryRequest { cut, chunks: count(options, &cut)?, rings: options.rings, freed };
         if options.huge_pages == HugePages::Never {
             return shape.map_normal(Ok(false));
         }
@@ -58,17 +63,17 @@ impl Memory {
 }
 
 /// Computes the number of chunks.
-pub(crate) type Count = fn(&Options, &Cut) -> Result<u32, OptionsError>;
+pub(crate) type ChunkCount = fn(&XdpOptions, &ChunkLayout) -> Result<u32, XdpOptionsError>;
 
 #[derive(Clone, Copy)]
-struct Shape {
-    cut: Cut,
+struct MemoryRequest {
+    cut: ChunkLayout,
     chunks: u32,
     rings: Rings,
     freed: Option<bool>,
 }
 
-impl Shape {
+impl MemoryRequest {
     fn bytes(&self) -> usize {
         self.cut.chunk * self.chunks as usize
     }
@@ -82,20 +87,20 @@ impl Shape {
         self.create(true).map(|(umem, descriptors)| self.memory(umem, descriptors, Ok(true)))
     }
 
-    fn map_normal(&self, huge: Result<bool, String>) -> Result<Memory, OpenError> {
+    fn map_normal(&self, huge: Result<bool, String>) -> Result<Memory, XdpOpenError> {
         // Normal pages are taken from the memory of all programs, and the kernel locks them. So check first that enough
         // is free.
         memory::check(self.chunks as usize, self.cut.chunk)?;
-        let made = self.create(false).map_err(|error| self.explain(error))?;
+        let made = self.create(false).map_err(|error| self.umem_error(error))?;
         Ok(self.memory(made.0, made.1, huge))
     }
 
     fn memory(&self, umem: Umem, descriptors: Vec<FrameDesc>, huge: Result<bool, String>) -> Memory {
-        Memory { umem, descriptors, cut: self.cut, huge }
+        Memory { umem, descriptors, layout: self.cut, huge }
     }
 
     fn create(&self, huge: bool) -> io::Result<(Umem, Vec<FrameDesc>)> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + FREE_TIMEOUT;
         loop {
             match self.create_now(huge) {
                 Err(error) if self.is_being_freed(&error, huge) && Instant::now() < deadline => {
@@ -126,19 +131,21 @@ impl Shape {
         Umem::new(config, chunks, huge).map_err(|error| system_error(&error))
     }
 
-    fn explain(&self, source: io::Error) -> OpenError {
+    fn umem_error(&self, source: io::Error) -> XdpOpenError {
         match source.raw_os_error() {
-            Some(libc::EAFNOSUPPORT) => OpenError::NoAfXdp,
-            Some(libc::ENOBUFS) => OpenError::LockedMemory { bytes: self.bytes() },
-            Some(libc::ENOMEM) => OpenError::Memory { what: format!("{} frames and their rings", self.chunks) },
+            Some(libc::EAFNOSUPPORT) => XdpOpenError::NoAfXdp,
+            Some(libc::ENOBUFS) => XdpOpenError::LockedMemory { bytes: self.bytes() },
+            Some(libc::ENOMEM) => XdpOpenError::Memory { what: format!("{} frames and their rings", self.chunks) },
             // The process may have the rights without effect, as in a user namespace.
-            Some(libc::EPERM | libc::EACCES) => rights::check().err().map_or_else(|| doing(source), OpenError::Rights),
-            _ => doing(source),
+            Some(libc::EPERM | libc::EACCES) => {
+                rights::check().err().map_or_else(|| registration_error(source), XdpOpenError::Rights)
+            }
+            _ => registration_error(source),
         }
     }
 
-    fn no_huge_pages(&self, source: io::Error) -> OpenError {
-        OpenError::HugePages { bytes: self.bytes(), pages: self.huge_pages(), source }
+    fn no_huge_pages(&self, source: io::Error) -> XdpOpenError {
+        XdpOpenError::HugePages { bytes: self.bytes(), pages: self.huge_pages(), source }
     }
 
     fn no_huge_pages_note(&self, source: &io::Error) -> String {
@@ -150,8 +157,8 @@ impl Shape {
     }
 }
 
-fn doing(source: io::Error) -> OpenError {
-    OpenError::system("registering memory for frames with the kernel", source)
+fn registration_error(source: io::Error) -> XdpOpenError {
+    XdpOpenError::system("registering memory for frames with the kernel", source)
 }
 
 pub(crate) fn queue_size(entries: u32) -> io::Result<QueueSize> {
@@ -173,11 +180,11 @@ fn parse_huge_page(meminfo: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cut::Writer;
-    use crate::cut::tests::cut;
+    use crate::chunk_layout::Writer;
+    use crate::chunk_layout::tests::cut;
 
-    fn shape(mtu: u32, chunks: u32) -> Shape {
-        Shape { cut: cut(mtu, Writer::Kernel), chunks, rings: Rings::default(), freed: None }
+    fn shape(mtu: u32, chunks: u32) -> MemoryRequest {
+        MemoryRequest { cut: cut(mtu, Writer::Kernel), chunks, rings: Rings::default(), freed: None }
     }
 
     #[test]
@@ -191,7 +198,7 @@ mod tests {
     fn more_frames_than_there_is_memory_for_are_refused_before_it_is_taken() {
         let shape = shape(9000, 1 << 31);
         let error = shape.map_normal(Ok(false)).err().unwrap();
-        assert!(matches!(error, OpenError::Frames(_)), "{error}");
+        assert!(matches!(error, XdpOpenError::Frames(_)), "{error}");
         let (error, mib) = (error.to_string(), 1 << 23);
         assert!(error.contains(&format!("take {mib} MiB")) && error.ends_with("lower `frames=`"), "{error}");
     }
@@ -199,18 +206,18 @@ mod tests {
     #[test]
     fn refusals_of_memory_are_told_apart() {
         let shape = shape(1500, 8192);
-        let explain = |number| shape.explain(io::Error::from_raw_os_error(number));
-        assert!(matches!(explain(libc::EAFNOSUPPORT), OpenError::NoAfXdp));
-        assert!(matches!(explain(libc::ENOBUFS), OpenError::LockedMemory { bytes: 16_777_216 }));
-        assert!(matches!(explain(libc::ENOMEM), OpenError::Memory { .. }));
-        assert!(matches!(explain(libc::EINVAL), OpenError::System { .. }));
+        let explain = |number| shape.umem_error(io::Error::from_raw_os_error(number));
+        assert!(matches!(explain(libc::EAFNOSUPPORT), XdpOpenError::NoAfXdp));
+        assert!(matches!(explain(libc::ENOBUFS), XdpOpenError::LockedMemory { bytes: 16_777_216 }));
+        assert!(matches!(explain(libc::ENOMEM), XdpOpenError::Memory { .. }));
+        assert!(matches!(explain(libc::EINVAL), XdpOpenError::System { .. }));
         let error = shape.no_huge_pages(io::Error::from_raw_os_error(libc::ENOMEM)).to_string();
         assert!(error.contains("vm.nr_hugepages="), "{error}");
     }
     #[test]
     fn only_what_was_given_back_is_waited_for() {
         let waits = |freed, number, huge| {
-            let shape = Shape { freed, ..shape(1500, 8192) };
+            let shape = MemoryRequest { freed, ..shape(1500, 8192) };
             shape.is_being_freed(&io::Error::from_raw_os_error(number), huge)
         };
         assert!(waits(Some(true), libc::ENOMEM, true) && waits(Some(false), libc::ENOBUFS, false));

@@ -10,8 +10,8 @@ use crate::interface::Interface;
 pub(crate) fn note(interface: &Interface) -> Option<String> {
     let devices = devices(&fs::read_to_string("/proc/thread-self/net/vlan/config").ok()?, &interface.name);
     let takes_tags =
-        || Query::new(&interface.name).ok().flatten().is_some_and(|query| query.takes_tags().unwrap_or(false));
-    (!devices.is_empty() && (is_veth(interface) || takes_tags())).then(|| sentence(interface, &devices))
+        || Query::new(&interface.name).ok().flatten().is_some_and(|query| query.strips_vlan_tags().unwrap_or(false));
+    (!devices.is_empty() && (is_veth(interface) || takes_tags())).then(|| describe(interface, &devices))
 }
 
 /// On a veth the setting of the other end counts.
@@ -25,7 +25,7 @@ fn devices(list: &str, interface: &str) -> Vec<String> {
     rows.filter(|row| row.get(2) == Some(&interface)).map(|row| row[0].to_owned()).collect()
 }
 
-fn sentence(interface: &Interface, devices: &[String]) -> String {
+fn describe(interface: &Interface, devices: &[String]) -> String {
     let name = &interface.name;
     let why = if is_veth(interface) {
         format!("unless the other end of {name} leaves their 802.1Q tags in: `ethtool -K PEER txvlan off` there")
@@ -38,7 +38,7 @@ fn sentence(interface: &Interface, devices: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cut::tests::interface;
+    use crate::chunk_layout::tests::interface;
 
     const LIST: &str = "VLAN Dev name\t | VLAN ID\nName-Type: VLAN_NAME_TYPE_RAW_PLUS_VID_NO_PAD\n\
         eth1.5         | 5  | eth1\nstorage        | 6  | eth1\neth10.7        | 7  | eth10\n";
@@ -53,9 +53,9 @@ mod tests {
     #[test]
     fn the_note_names_them_and_a_command() {
         let nic = interface(1500);
-        let said = sentence(&nic, &devices(LIST, "eth1"));
+        let said = describe(&nic, &devices(LIST, "eth1"));
         assert!(said.contains("eth1.5, storage") && said.ends_with("`ethtool -K eth1 rxvlan off`"), "{said}");
         let veth = Interface { driver: "veth".to_owned(), ..nic };
-        assert!(sentence(&veth, &devices(LIST, "eth1")).ends_with("`ethtool -K PEER txvlan off` there"));
+        assert!(describe(&veth, &devices(LIST, "eth1")).ends_with("`ethtool -K PEER txvlan off` there"));
     }
 }

@@ -6,21 +6,21 @@ use am_ring::{Frame, Pool};
 use am_transport::{Caps, Command, IntroduceError, Notice, Transport};
 use am_wire::{Address, Buffer};
 
-use crate::anew::Anew;
-use crate::busy_poll::Deferred;
+use crate::busy_poll::SavedSettings;
 use crate::bypass::Bypass;
 use crate::carrier::Carrier;
 use crate::close::CloseOnDrop;
 use crate::frames::Frames;
 use crate::mode::Mode;
 use crate::program::Attached;
-use crate::rules::Steered;
+use crate::reopen_state::ReopenState;
+use crate::rules::InstalledRules;
 use crate::rx::Rx;
+use crate::rx_watch::{Dropped, RxWatch};
 use crate::sg::{self, LongFrames};
-use crate::siblings::Place;
+use crate::siblings::InterfaceNode;
 use crate::stats::{RxCounters, TxCounters};
 use crate::tx::Tx;
-use crate::watch::{Dropped, Watch};
 
 /// An open queue of a NIC. It stays on the thread that opened it, as its pool does.
 ///
@@ -29,15 +29,15 @@ pub struct Xdp {
     // Fields are dropped in this order. The program comes first: frames for a closed socket would be lost, while those
     // of a detached program go to the kernel's stack.
     pub(crate) program: Attached,
-    pub(crate) _steered: Steered,
+    pub(crate) _rules: InstalledRules,
     pub(crate) path: Path,
-    pub(crate) _deferred: Deferred,
+    pub(crate) _saved_settings: SavedSettings,
     pub(crate) caps: Caps,
     pub(crate) mode: Mode,
     pub(crate) carrier: Carrier,
-    pub(crate) watch: Watch,
+    pub(crate) watch: RxWatch,
     pub(crate) bypass: Bypass,
-    pub(crate) anew: Anew,
+    pub(crate) reopen_state: ReopenState,
 }
 
 /// The rings, and the frames in them.
@@ -92,7 +92,7 @@ impl Path {
     }
 
     /// Continue the counters of the path before.
-    pub(crate) fn count_on(&mut self, before: &Path) {
+    pub(crate) fn continue_counters(&mut self, before: &Path) {
         let counters = before.counters();
         match self {
             Path::Whole(Whole { rx, tx, .. }) => (rx.counters, tx.counters) = (*counters.0, *counters.1),
@@ -109,10 +109,10 @@ impl Path {
         }
     }
 
-    fn blanks(&self) -> usize {
+    fn fill_buffers(&self) -> usize {
         match self {
-            Path::Whole(whole) => whole.rx.blanks(),
-            Path::Pieces(pieces) => pieces.rx.blanks(),
+            Path::Whole(whole) => whole.rx.fill_buffers(),
+            Path::Pieces(pieces) => pieces.rx.fill_buffers(),
             Path::Closed(_) => 0,
         }
     }
@@ -129,10 +129,16 @@ impl Path {
 /// Receive on an interface with several nodes: take the frames that siblings have passed on, and pass on frames that
 /// are for them as well.
 #[inline(never)]
-fn receive_among(place: &Place, path: &mut Path, pool: &Pool, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+fn receive_with_siblings(
+    place: &InterfaceNode,
+    path: &mut Path,
+    pool: &Pool,
+    budget: usize,
+    each: &mut dyn FnMut(Frame),
+) -> usize {
     let taken = place.mailbox().take(budget, &mut |frame| pool.copy(frame).into_iter().for_each(&mut *each));
     let received = path.receive(budget - taken, &mut |frame| {
-        place.pass_on(frame.bytes());
+        place.forward_to_siblings(frame.bytes());
         each(frame);
     });
     taken + received
@@ -146,31 +152,31 @@ impl Xdp {
 
     /// Why nothing leaves or arrives now.
     fn current_error(&mut self) -> Option<&str> {
-        self.look_for_cuts();
-        self.look_for_bypass();
-        self.carrier.look();
+        self.check_for_truncation();
+        self.check_for_bypass();
+        self.carrier.check();
         if self.carrier.is_gone() {
-            self.look_for_another();
+            self.check_for_replacement();
         }
         let Xdp { carrier, watch, path, program, bypass, .. } = self;
         if let Path::Closed(closed) = path {
             return Some(&closed.why);
         }
-        if carrier.trouble().is_some() {
-            return carrier.trouble();
+        if carrier.error().is_some() {
+            return carrier.error();
         }
-        if bypass.trouble.is_some() {
-            return bypass.trouble.as_deref();
+        if bypass.error.is_some() {
+            return bypass.error.as_deref();
         }
-        let taken = program.place().map_or(0, |place| place.mailbox().counts().0);
-        watch.look(path.counters().0.frames + taken, || program.counters().as_ref().map(Dropped::of))
+        let taken = program.node().map_or(0, |place| place.mailbox().counts().0);
+        watch.check(path.counters().0.frames + taken, || program.counters().as_ref().map(Dropped::of))
     }
 
     pub(crate) fn set_rx_credit(&mut self, frames: usize) {
-        self.anew.promised = self.anew.promised.max(frames);
+        self.reopen_state.max_rx_credit = self.reopen_state.max_rx_credit.max(frames);
         match &mut self.path {
-            Path::Whole(whole) => whole.rx.promise(frames),
-            Path::Pieces(pieces) => pieces.rx.promise(frames),
+            Path::Whole(whole) => whole.rx.set_rx_credit(frames),
+            Path::Pieces(pieces) => pieces.rx.set_rx_credit(frames),
             Path::Closed(_) => (),
         }
     }
@@ -183,8 +189,10 @@ impl Transport for Xdp {
 
     #[inline]
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        match self.program.place() {
-            Some(place) if place.has_siblings() => receive_among(place, &mut self.path, &self.caps.pool, budget, each),
+        match self.program.node() {
+            Some(place) if place.has_siblings() => {
+                receive_with_siblings(place, &mut self.path, &self.caps.pool, budget, each)
+            }
             _ => self.path.receive(budget, each),
         }
     }
@@ -226,13 +234,13 @@ impl Transport for Xdp {
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         let (rx, tx) = self.path.counters();
         rx.each(each);
-        each("rx_blanks", self.path.blanks() as u64);
+        each("rx_blanks", self.path.fill_buffers() as u64);
         tx.each(each);
         self.path.kernel_statistics(each);
         if let Some(counters) = self.program.counters() {
             counters.each(each);
         }
-        if let Some(place) = self.program.place().filter(|place| place.has_siblings()) {
+        if let Some(place) = self.program.node().filter(|place| place.has_siblings()) {
             let (taken, lost) = place.mailbox().counts();
             each("broadcasts_handed_over", taken);
             each("broadcasts_handed_over_lost", lost);

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use am_api::{Endpoint, HandlerId, Node, Request};
 use am_dpdk::raw::{BATCH, Raw};
-use am_dpdk::{Dpdk, Options};
-use am_transport::{Name, Transport, TransportExt};
+use am_dpdk::{Dpdk, DpdkOptions};
+use am_transport::{Transport, TransportExt, TransportName};
 use am_wire::frame::{self, Link};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 use nix::time::{ClockId, clock_gettime};
@@ -23,7 +23,7 @@ const SINK: HandlerId = HandlerId(2);
 const SECONDS: Duration = Duration::from_secs(10);
 
 /// The names of the two ends. The first is opened first.
-fn names(pair: &str) -> [Options; 2] {
+fn names(pair: &str) -> [DpdkOptions; 2] {
     static PAIRS: AtomicUsize = AtomicUsize::new(0);
     let number = format!("{}-{}", std::process::id(), PAIRS.fetch_add(1, Relaxed));
     let ends = match pair {
@@ -38,8 +38,8 @@ fn names(pair: &str) -> [Options; 2] {
         }),
     };
     ends.map(|end| {
-        let name: Name = format!("dpdk:{end}").parse().expect("a name");
-        Options::of(&name).unwrap_or_else(|error| panic!("{error}"))
+        let name: TransportName = format!("dpdk:{end}").parse().expect("a name");
+        DpdkOptions::of(&name).unwrap_or_else(|error| panic!("{error}"))
     })
 }
 
@@ -142,7 +142,7 @@ fn seam(pair: &str) -> Costs {
 }
 
 /// A node, and an endpoint that counts.
-fn node(name: &str, end: &Options, bundles: bool) -> (Node, Endpoint<u64>) {
+fn node(name: &str, end: &DpdkOptions, bundles: bool) -> (Node, Endpoint<u64>) {
     let end = am_dpdk::open(end).unwrap_or_else(|error| panic!("{error}"));
     let node = Node::builder(name).coalesce(bundles).open_on(Box::new(end)).expect("the transport has room");
     let mut endpoint = node.endpoint::<u64>("main").expect("the first");

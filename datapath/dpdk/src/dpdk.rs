@@ -12,9 +12,9 @@ use am_wire::Address;
 use crate::open::{self, Opened};
 use crate::rx::Rx;
 use crate::tx::Tx;
-use crate::{OpenError, Options};
+use crate::{DpdkOpenError, DpdkOptions};
 
-const DOWN: &str = "the link is down: the other end is not connected";
+const LINK_DOWN: &str = "the link is down: the other end is not connected";
 
 /// One port of DPDK, with one receive and one transmit queue.
 pub struct Dpdk {
@@ -32,7 +32,7 @@ pub struct Dpdk {
 ///
 /// # Errors
 /// See [`OpenError`]: it says what is wrong and what to do.
-pub fn open(options: &Options) -> Result<Dpdk, OpenError> {
+pub fn open(options: &DpdkOptions) -> Result<Dpdk, DpdkOpenError> {
     let opened = open::open(options)?;
     let caps = Caps {
         name: format!("dpdk:{}", options.arguments),
@@ -60,19 +60,19 @@ impl Dpdk {
     /// Whether the link is up. With memif and vhost: whether the other end is connected. Frames that are sent while it
     /// is down are lost.
     pub fn is_up(&self) -> bool {
-        self.opened.ask().link().unwrap_or(false)
+        self.opened.port_ref().is_link_up().unwrap_or(false)
     }
 
     fn look_at_link(&mut self) {
         if matches!(self.broken, Some(Cow::Owned(_))) {
             return;
         }
-        self.broken = match self.opened.ask().link() {
+        self.broken = match self.opened.port_ref().is_link_up() {
             Ok(true) => None,
             Ok(false) => {
                 // A node that knows that the link is down sends nothing, and only sending looks for the other end.
-                self.tx.search(self.opened.port().0);
-                Some(DOWN.into())
+                self.tx.search_peer(self.opened.port().0);
+                Some(LINK_DOWN.into())
             }
             Err(why) => Some(format!("{} is gone: {why}", self.caps.name).into()),
         };
@@ -111,7 +111,7 @@ impl Transport for Dpdk {
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        let stats = self.opened.ask().stats();
+        let stats = self.opened.port_ref().stats();
         each("dpdk_link_down", u64::from(!self.is_up()));
         self.rx.counters(each);
         each("dpdk_rx_missed", stats.missed);
@@ -133,7 +133,7 @@ const LINGER: Duration = Duration::from_millis(50);
 impl Drop for Dpdk {
     fn drop(&mut self) {
         self.rx.clear(&mut self.opened);
-        if self.opened.fetched && self.tx.has_sent() && self.is_up() {
+        if self.opened.is_memif && self.tx.has_sent() && self.is_up() {
             thread::sleep(LINGER);
         }
     }

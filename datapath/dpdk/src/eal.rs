@@ -20,8 +20,8 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::Pid;
 
-use crate::options::{Options, Pages};
-use crate::{OpenError, abi, border, pages, shim, words};
+use crate::options::{DpdkOptions, PageKind};
+use crate::{DpdkOpenError, abi, ffi, log, pages, shim};
 
 /// How DPDK was started.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ impl Eal {
     ///
     /// # Errors
     /// [`OpenError::Shim`], [`OpenError::HugePages`]; [`OpenError::Start`], which stays; [`OpenError::Decided`].
-    pub(crate) fn start(&mut self, options: &Options) -> Result<Started, OpenError> {
+    pub(crate) fn start(&mut self, options: &DpdkOptions) -> Result<Started, DpdkOpenError> {
         let started = match &self.started {
             Some(started) => started.clone(),
             None => {
@@ -61,8 +61,8 @@ impl Eal {
                 self.started.insert(start(Started { table, huge, pci: options.is_pci() }, options)).clone()
             }
         };
-        let started = started.map_err(|why| OpenError::Start { why })?;
-        started.suits(options)?;
+        let started = started.map_err(|why| DpdkOpenError::Start { why })?;
+        started.check(options)?;
         Ok(started)
     }
 }
@@ -70,35 +70,35 @@ impl Eal {
 impl Started {
     /// # Errors
     /// [`OpenError::Decided`]: DPDK was started for another kind of device.
-    fn suits(&self, options: &Options) -> Result<(), OpenError> {
-        let decided = |wanted| Err(OpenError::Decided { device: options.device().into(), wanted });
+    fn check(&self, options: &DpdkOptions) -> Result<(), DpdkOpenError> {
+        let decided = |wanted| Err(DpdkOpenError::Decided { device: options.device().into(), wanted });
         match options.pages {
             _ if options.is_pci() && !self.pci => decided("PCI devices"),
-            Pages::Huge if !self.huge => decided("huge pages"),
-            Pages::Normal if self.huge => decided("normal pages"),
+            PageKind::Huge if !self.huge => decided("huge pages"),
+            PageKind::Normal if self.huge => decided("normal pages"),
             _ => Ok(()),
         }
     }
 }
 
-fn start(wanted: Started, options: &Options) -> Result<Started, String> {
-    words::forget();
+fn start(wanted: Started, options: &DpdkOptions) -> Result<Started, String> {
+    log::clear();
     check_files(options)?;
     let us = Pid::from_raw(0);
     let before = sched_getaffinity(us).map_err(|error| format!("reading this thread's CPU affinity: {error}"))?;
-    let arguments = arguments(&wanted, options, first(&before));
+    let arguments = arguments(&wanted, options, first_cpu(&before));
     tracing::debug!(?arguments, "starting DPDK");
-    let result = border::start(wanted.table, leak(arguments));
+    let result = ffi::start(wanted.table, leak_c_strings(arguments));
     // DPDK has pinned the thread to that core.
     let restored = sched_setaffinity(us, &before);
-    result.map_err(|error| format!("{error}: {}{}", words::complaints(), advice(&wanted, options, &error)))?;
+    result.map_err(|error| format!("{error}: {}{}", log::complaints(), advice(&wanted, options, &error)))?;
     restored.map_err(|error| format!("restoring this thread's CPU affinity: {error}"))?;
     Ok(wanted)
 }
 
 /// DPDK keeps its memory, and a little more, in files. The system ends a process that exceeds the limit of a file's
 /// size, so check that first.
-fn check_files(options: &Options) -> Result<(), String> {
+fn check_files(options: &DpdkOptions) -> Result<(), String> {
     const MORE: u64 = 64;
     let (most, _) =
         getrlimit(Resource::RLIMIT_FSIZE).map_err(|error| format!("reading the limit of a file's size: {error}"))?;
@@ -114,7 +114,7 @@ fn check_files(options: &Options) -> Result<(), String> {
 }
 
 /// Advice where the start failed for lack of memory.
-fn advice(wanted: &Started, options: &Options, error: &io::Error) -> String {
+fn advice(wanted: &Started, options: &DpdkOptions, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::OutOfMemory if !wanted.huge => {
             format!(
@@ -126,11 +126,11 @@ fn advice(wanted: &Started, options: &Options, error: &io::Error) -> String {
     }
 }
 
-fn first(set: &CpuSet) -> usize {
+fn first_cpu(set: &CpuSet) -> usize {
     (0..CpuSet::count()).find(|&cpu| set.is_set(cpu).unwrap_or(false)).unwrap_or(0)
 }
 
-fn arguments(wanted: &Started, options: &Options, cpu: usize) -> Vec<String> {
+fn arguments(wanted: &Started, options: &DpdkOptions, cpu: usize) -> Vec<String> {
     let prefix = match options.file_prefix.as_str() {
         "" => format!("am-{}", process::id()),
         prefix => prefix.to_owned(),
@@ -151,7 +151,7 @@ fn arguments(wanted: &Started, options: &Options, cpu: usize) -> Vec<String> {
 }
 
 /// C strings, ended by a null. DPDK keeps them, so they are never freed.
-fn leak(arguments: Vec<String>) -> &'static mut [*mut c_char] {
+fn leak_c_strings(arguments: Vec<String>) -> &'static mut [*mut c_char] {
     let strings = arguments.into_iter().filter_map(|argument| CString::new(argument).ok());
     strings.map(CString::into_raw).chain([ptr::null_mut()]).collect::<Vec<_>>().leak()
 }

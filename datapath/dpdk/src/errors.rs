@@ -6,7 +6,7 @@ use crate::shim::ShimError;
 
 /// Why a device could not be opened. A failed attempt leaves nothing behind, except that DPDK may have been started.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum DpdkOpenError {
     /// The shim, and so DPDK, cannot be loaded.
     #[error(transparent)]
     Shim(#[from] ShimError),

@@ -51,11 +51,11 @@
 #[allow(unreachable_pub)] // the shim is compiled from the same file
 #[path = "../shim/src/abi.rs"]
 mod abi;
-mod border;
 mod dpdk;
 mod eal;
 mod errors;
-mod leftovers;
+mod ffi;
+mod log;
 mod open;
 mod options;
 mod pages;
@@ -63,10 +63,10 @@ mod pci;
 pub mod raw;
 mod rx;
 mod shim;
+mod stale_sockets;
 mod tx;
-mod words;
 
 pub use dpdk::{Dpdk, open};
-pub use errors::OpenError;
-pub use options::{Options, Pages};
+pub use errors::DpdkOpenError;
+pub use options::{DpdkOptions, PageKind};
 pub use shim::{ShimError, find};

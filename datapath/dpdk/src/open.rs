@@ -9,19 +9,19 @@ use am_wire::frame::ETHERNET;
 use am_wire::{Address, EtherType};
 
 use crate::abi::Wanted;
-use crate::border::{Chunks, LEVEL, Port, Probed};
 use crate::eal::{self, Eal, Started};
-use crate::{OpenError, Options, leftovers, pci, words};
+use crate::ffi::{Chunks, Port, Probed, RX_LEVEL};
+use crate::{DpdkOpenError, DpdkOptions, log, pci, stale_sockets};
 
 /// The default number of frames: twice as many as the queues take, but at least this many.
-const FRAMES: u32 = 8192;
+const MIN_DEFAULT_FRAMES: u32 = 8192;
 
 /// Bytes that drivers expect each buffer to have at least (`RTE_MBUF_DEFAULT_DATAROOM`).
-const ROOM: u32 = 2048;
+const MIN_ROOM: u32 = 2048;
 /// Many NICs fill a buffer in units of 1 KiB, and leave the rest empty.
-const UNIT: u32 = 1024;
+const ROOM_UNIT: u32 = 1024;
 /// Bytes of virtio's header in front of a frame.
-const VIRTIO: u32 = 12;
+const VIRTIO_HEADER: u32 = 12;
 
 /// An open port and its properties. Closed when dropped.
 pub(crate) struct Opened {
@@ -29,15 +29,15 @@ pub(crate) struct Opened {
     /// `None` only while it is being dropped.
     port: Option<Port>,
     /// Frames that no device may use, held for as long as the port is open: see [`Chunks::torn`].
-    _torn: Vec<Frame>,
+    _discontiguous: Vec<Frame>,
     pub(crate) pool: Pool,
     pub(crate) address: Address,
     pub(crate) max_frame: usize,
     pub(crate) mode: String,
     /// Whether the driver is memif: sent frames stay in this end's ring until the other end fetches them.
-    pub(crate) fetched: bool,
+    pub(crate) is_memif: bool,
     /// Whether it is a client of memif: that connects to its server only when it starts.
-    pub(crate) searches: bool,
+    pub(crate) reconnects_by_restart: bool,
 }
 
 impl Opened {
@@ -51,7 +51,7 @@ impl Opened {
     }
 
     /// The port, read only.
-    pub(crate) fn ask(&self) -> &Port {
+    pub(crate) fn port_ref(&self) -> &Port {
         match &self.port {
             Some(port) => port,
             None => unreachable!("taken by `drop` only"),
@@ -73,22 +73,22 @@ impl Drop for Opened {
 ///
 /// # Errors
 /// See [`OpenError`].
-pub(crate) fn open(options: &Options) -> Result<Opened, OpenError> {
+pub(crate) fn open(options: &DpdkOptions) -> Result<Opened, DpdkOpenError> {
     let mut eal = eal::lock();
     // 1. Start DPDK, once a process.
     let started = eal.start(options)?;
     let device = options.device().to_owned();
     if eal.devices.contains(&device) {
-        return Err(OpenError::Busy { device });
+        return Err(DpdkOpenError::Busy { device });
     }
-    words::forget();
+    log::clear();
 
     // 2. Find or make the device and its port.
-    leftovers::clear(options);
+    stale_sockets::remove_stale(options);
     let probed = probe(started, options)?;
     let (address, driver) = (Address(probed.port.address), probed.driver());
     if address.is_group() || address.to_u64() == 0 {
-        return Err(OpenError::Address { device, address });
+        return Err(DpdkOpenError::Address { device, address });
     }
 
     // 3. Allocate frames. The device needs receive buffers before it starts.
@@ -96,9 +96,9 @@ pub(crate) fn open(options: &Options) -> Result<Opened, OpenError> {
     let queue = usize::from(probed.port.rx);
     let chunks = Arc::new(chunks(&mut eal, started, options, &probed)?);
     let pool = chunks.pool().map_err(|source| refused("making a pool of frames for", options, source))?;
-    let torn = chunks.torn(&pool);
+    let torn = chunks.take_discontiguous(&pool);
     let mut port = Port::new(probed, chunks);
-    give(&mut port, &pool, queue + LEVEL);
+    fill_rx(&mut port, &pool, queue + RX_LEVEL);
 
     // 4. Start the port. From here on frames arrive.
     let mut port = start(port, &pool, options)?;
@@ -109,44 +109,55 @@ pub(crate) fn open(options: &Options) -> Result<Opened, OpenError> {
     eal.devices.push(device.clone());
     let fetched = driver == "net_memif";
     let searches = fetched && options.argument("role") != Some("server");
-    Ok(Opened { device, port: Some(port), _torn: torn, pool, address, max_frame, mode, fetched, searches })
+    Ok(Opened {
+        device,
+        port: Some(port),
+        _discontiguous: torn,
+        pool,
+        address,
+        max_frame,
+        mode,
+        is_memif: fetched,
+        reconnects_by_restart: searches,
+    })
 }
 
-fn probe(started: Started, options: &Options) -> Result<Probed, OpenError> {
+fn probe(started: Started, options: &DpdkOptions) -> Result<Probed, DpdkOpenError> {
     let wanted = Wanted { rx: options.rx, tx: options.tx, mtu: options.mtu };
     Probed::new(started.table, &options.arguments, options.device(), wanted).map_err(|source| match options.is_pci() {
         true => {
             let (device, advice) = (options.device().to_owned(), pci::advice(options.device(), started.huge));
-            OpenError::Pci { device, advice, source, why: words::complaints() }
+            DpdkOpenError::Pci { device, advice, source, why: log::complaints() }
         }
         false => refused("making the device", options, source),
     })
 }
 
 /// Start a port. If that fails, close it, so that all of its frames return and their memory is free again.
-fn start(mut port: Port, pool: &Pool, options: &Options) -> Result<Port, OpenError> {
+fn start(mut port: Port, pool: &Pool, options: &DpdkOptions) -> Result<Port, DpdkOpenError> {
     if let Err(source) = port.open() {
         let error = refused("opening", options, source);
         port.close(pool);
         return Err(error);
     }
-    port.settle(pool);
+    port.return_surplus(pool);
     Ok(port)
 }
 
-fn refused(doing: &'static str, options: &Options, source: io::Error) -> OpenError {
-    OpenError::Refused { doing, device: options.arguments.clone(), source, why: words::complaints() }
+fn refused(doing: &'static str, options: &DpdkOptions, source: io::Error) -> DpdkOpenError {
+    DpdkOpenError::Refused { doing, device: options.arguments.clone(), source, why: log::complaints() }
 }
 
-fn chunks(eal: &mut Eal, started: Started, options: &Options, probed: &Probed) -> Result<Chunks, OpenError> {
+fn chunks(eal: &mut Eal, started: Started, options: &DpdkOptions, probed: &Probed) -> Result<Chunks, DpdkOpenError> {
     let (rx, tx) = (u32::from(probed.port.rx), u32::from(probed.port.tx));
-    let least = rx + tx + 2 * LEVEL as u32;
-    let frames = if options.frames == 0 { FRAMES.max(2 * least) } else { options.frames };
+    let least = rx + tx + 2 * RX_LEVEL as u32;
+    let frames = if options.frames == 0 { MIN_DEFAULT_FRAMES.max(2 * least) } else { options.frames };
     if frames < least {
-        return Err(OpenError::Frames { device: options.device().into(), frames, least });
+        return Err(DpdkOpenError::Frames { device: options.device().into(), frames, least });
     }
     // Drivers insist on room for tags that we never use, and for virtio's own header.
-    let room = (u32::from(probed.port.mtu) + 2 * ETHERNET as u32 + VIRTIO).max(ROOM).next_multiple_of(UNIT);
+    let room =
+        (u32::from(probed.port.mtu) + 2 * ETHERNET as u32 + VIRTIO_HEADER).max(MIN_ROOM).next_multiple_of(ROOM_UNIT);
     let name = format!("am{}", eal.pools);
     eal.pools += 1;
     Chunks::new(started.table, &name, frames, room, probed.port.socket).map_err(|source| {
@@ -154,13 +165,13 @@ fn chunks(eal: &mut Eal, started: Started, options: &Options, probed: &Probed) -
             true => "`sysctl -w vm.nr_hugepages=1024` gives it more",
             false => "am.memory=1024 gives it 1 GiB, where the first device that is opened says so",
         };
-        OpenError::Memory { frames, room, hint, source, why: words::complaints() }
+        DpdkOpenError::Memory { frames, room, hint, source, why: log::complaints() }
     })
 }
 
-fn give(port: &mut Port, pool: &Pool, mut blanks: usize) {
+fn fill_rx(port: &mut Port, pool: &Pool, mut blanks: usize) {
     while blanks > 0 {
-        match port.give(pool, blanks) {
+        match port.give_rx_buffers(pool, blanks) {
             0 => return,
             given => blanks -= given,
         }
@@ -169,7 +180,7 @@ fn give(port: &mut Port, pool: &Pool, mut blanks: usize) {
 
 /// Let the device filter by our EtherTypes. Returns what filters: the device, or our own code.
 fn steering(port: &mut Port, ethertype: EtherType) -> &'static str {
-    let both = [ethertype.hidden(), ethertype.plain()].into_iter().all(|ethertype| port.flow(ethertype));
+    let both = [ethertype.hidden(), ethertype.plain()].into_iter().all(|ethertype| port.install_flow_rule(ethertype));
     if both { "flow rules" } else { "software steering" }
 }
 

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use am_transport::{Name, NameError};
+use am_transport::{NameError, TransportName};
 use am_wire::EtherType;
 
 /// Our own settings have this prefix; no driver of DPDK has an argument with a dot.
@@ -13,7 +13,7 @@ const SETTINGS: &str =
 
 /// The pages of DPDK's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Pages {
+pub enum PageKind {
     /// Huge pages if the system has enough free, otherwise normal ones.
     #[default]
     IfAvailable,
@@ -33,7 +33,7 @@ pub enum Pages {
 /// # Ok::<(), am_transport::NameError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct DpdkOptions {
     /// The device as DPDK expects it: its name and arguments.
     pub arguments: String,
     /// The network's EtherTypes.
@@ -47,24 +47,24 @@ pub struct Options {
     /// `am.tx`: entries of the transmit queue, likewise.
     pub tx: u16,
     /// `am.pages`: the pages of DPDK's memory. The first device that a process opens decides.
-    pub pages: Pages,
+    pub pages: PageKind,
     /// `am.memory`: MiB for all devices of a process, in normal pages. The first device decides.
     pub memory: u32,
     /// `am.file-prefix`: DPDK's name for this process; empty: made of its process id. The first device decides.
     pub file_prefix: String,
 }
 
-impl Options {
+impl DpdkOptions {
     /// Default settings for this device, named as DPDK does: `net_tap0,iface=am0`.
-    pub fn new(arguments: impl Into<String>) -> Options {
-        Options {
+    pub fn new(arguments: impl Into<String>) -> DpdkOptions {
+        DpdkOptions {
             arguments: arguments.into(),
             ethertype: EtherType::DEFAULT,
             frames: 0,
             mtu: 0,
             rx: 0,
             tx: 0,
-            pages: Pages::default(),
+            pages: PageKind::default(),
             memory: 512,
             file_prefix: String::new(),
         }
@@ -74,13 +74,13 @@ impl Options {
     ///
     /// # Errors
     /// The name has no device, or an unknown or invalid setting.
-    pub fn of(name: &Name) -> Result<Options, NameError> {
+    pub fn of(name: &TransportName) -> Result<DpdkOptions, NameError> {
         // Arguments may repeat: for some drivers that is a list.
         let (device, settings) = name.settings_with_many(EXAMPLE, |key| !key.starts_with(PREFIX))?;
         if device.is_empty() {
             return Err(name.bad_setting("", None, format!("write dpdk:{EXAMPLE}, for instance")));
         }
-        let mut options = Options::new(device);
+        let mut options = DpdkOptions::new(device);
         for (key, value) in settings {
             match key.strip_prefix(PREFIX) {
                 Some(ours) => options.set(name, ours, value.unwrap_or_default())?,
@@ -94,7 +94,7 @@ impl Options {
         Ok(options)
     }
 
-    fn set(&mut self, name: &Name, key: &str, value: &str) -> Result<(), NameError> {
+    fn set(&mut self, name: &TransportName, key: &str, value: &str) -> Result<(), NameError> {
         let bad = |hint| name.bad_setting(&format!("{PREFIX}{key}"), Some(value), hint);
         match key {
             "frames" => self.frames = number(value).ok_or_else(|| bad("a number of frames, 4096 for instance"))?,
@@ -106,8 +106,8 @@ impl Options {
             "file-prefix" => return Err(bad("letters, digits and hyphens")),
             "pages" => {
                 self.pages = match value {
-                    "huge" => Pages::Huge,
-                    "normal" => Pages::Normal,
+                    "huge" => PageKind::Huge,
+                    "normal" => PageKind::Normal,
                     _ => return Err(bad("huge or normal; leave it out for huge ones if there are any")),
                 }
             }
@@ -147,15 +147,15 @@ fn is_word(value: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn of(rest: &str) -> Result<Options, String> {
-        let name: Name = format!("dpdk:{rest}").parse().unwrap();
-        Options::of(&name).map_err(|error| error.to_string())
+    fn of(rest: &str) -> Result<DpdkOptions, String> {
+        let name: TransportName = format!("dpdk:{rest}").parse().unwrap();
+        DpdkOptions::of(&name).map_err(|error| error.to_string())
     }
 
     #[test]
     fn arguments_of_dpdk_stay_as_they_are() {
         let text = "net_virtio_user0,path=/run/x.sock,mac=02:00:00:00:00:01,queues=1,flag,list=[1,2]";
-        assert_eq!(of(text).unwrap(), Options::new(text));
+        assert_eq!(of(text).unwrap(), DpdkOptions::new(text));
         assert_eq!(of(text).unwrap().argument("path"), Some("/run/x.sock"));
         assert_eq!(of(text).unwrap().argument("iface"), None);
     }
@@ -164,7 +164,7 @@ mod tests {
     fn ours_are_taken_out_wherever_they_stand() {
         let options = of("net_memif0,am.frames=512,role=server,am.pages=normal,id=3,am.file-prefix=a-1").unwrap();
         assert_eq!(options.arguments, "net_memif0,role=server,id=3");
-        assert_eq!((options.frames, options.pages, &*options.file_prefix), (512, Pages::Normal, "a-1"));
+        assert_eq!((options.frames, options.pages, &*options.file_prefix), (512, PageKind::Normal, "a-1"));
     }
 
     #[test]

@@ -3,27 +3,27 @@
 use std::fs;
 use std::path::Path;
 
-use crate::OpenError;
-use crate::options::Pages;
+use crate::DpdkOpenError;
+use crate::options::PageKind;
 
 /// MiB that DPDK and a pool of default size need.
-const NEEDED: u64 = 64;
-const SIZES: &str = "/sys/kernel/mm/hugepages";
+const MIN_FREE_MIB: u64 = 64;
+const HUGE_PAGE_SIZES: &str = "/sys/kernel/mm/hugepages";
 
 /// Whether to use huge pages.
 ///
 /// # Errors
 /// Huge pages are required, and too few are free.
-pub(crate) fn use_huge(wanted: Pages) -> Result<bool, OpenError> {
-    decide(wanted, free(Path::new(SIZES)) >> 20)
+pub(crate) fn use_huge(wanted: PageKind) -> Result<bool, DpdkOpenError> {
+    decide(wanted, free(Path::new(HUGE_PAGE_SIZES)) >> 20)
 }
 
-fn decide(wanted: Pages, free: u64) -> Result<bool, OpenError> {
+fn decide(wanted: PageKind, free: u64) -> Result<bool, DpdkOpenError> {
     match wanted {
-        Pages::Normal => Ok(false),
-        Pages::IfAvailable => Ok(free >= NEEDED),
-        Pages::Huge if free < NEEDED => Err(OpenError::HugePages { free, needed: NEEDED }),
-        Pages::Huge => Ok(true),
+        PageKind::Normal => Ok(false),
+        PageKind::IfAvailable => Ok(free >= MIN_FREE_MIB),
+        PageKind::Huge if free < MIN_FREE_MIB => Err(DpdkOpenError::HugePages { free, needed: MIN_FREE_MIB }),
+        PageKind::Huge => Ok(true),
     }
 }
 
@@ -56,9 +56,9 @@ mod tests {
 
     #[test]
     fn they_are_used_where_there_are_enough() {
-        assert!(decide(Pages::IfAvailable, 64).unwrap() && !decide(Pages::IfAvailable, 63).unwrap());
-        assert!(decide(Pages::Huge, 64).unwrap() && !decide(Pages::Normal, 1 << 20).unwrap());
-        let text = decide(Pages::Huge, 10).unwrap_err().to_string();
+        assert!(decide(PageKind::IfAvailable, 64).unwrap() && !decide(PageKind::IfAvailable, 63).unwrap());
+        assert!(decide(PageKind::Huge, 64).unwrap() && !decide(PageKind::Normal, 1 << 20).unwrap());
+        let text = decide(PageKind::Huge, 10).unwrap_err().to_string();
         assert!(text.contains("10 MiB") && text.contains("nr_hugepages"), "{text}");
     }
 }

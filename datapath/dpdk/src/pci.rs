@@ -7,7 +7,7 @@ use nix::unistd::{AccessFlags, access};
 
 /// The device's state.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Seen {
+struct PciState {
     exists: bool,
     /// The kernel driver that is bound to it.
     driver: Option<String>,
@@ -25,29 +25,29 @@ struct Seen {
 
 /// What to do about this device.
 pub(crate) fn advice(device: &str, huge: bool) -> String {
-    let seen = Seen { huge, ..Seen::of(Path::new("/"), device) };
+    let seen = PciState { huge, ..PciState::of(Path::new("/"), device) };
     seen.advice(device)
 }
 
-fn last(path: &Path) -> Option<String> {
+fn file_name(path: &Path) -> Option<String> {
     Some(path.file_name()?.to_string_lossy().into_owned())
 }
 
-fn driver(device: &Path) -> Option<String> {
-    last(&fs::read_link(device.join("driver")).ok()?)
+fn bound_driver(device: &Path) -> Option<String> {
+    file_name(&fs::read_link(device.join("driver")).ok()?)
 }
 
 /// A device of the same IOMMU group that is bound to another driver. Bridges may stay with the kernel.
 fn neighbour(device: &Path) -> Option<(String, String)> {
     let others = fs::read_dir(device.join("iommu_group/devices")).ok()?.flatten();
-    let others = others.filter_map(|other| Some((last(&other.path())?, driver(&other.path())?)));
+    let others = others.filter_map(|other| Some((file_name(&other.path())?, bound_driver(&other.path())?)));
     let mut kept = others.filter(|(_, driver)| !["vfio-pci", "pcieport", "pci-stub"].contains(&driver.as_str()));
-    kept.find(|(name, _)| Some(name) != last(device).as_ref())
+    kept.find(|(name, _)| Some(name) != file_name(device).as_ref())
 }
 
 /// The file by which `vfio` passes on the group.
 fn group_file(root: &Path, device: &Path) -> Option<PathBuf> {
-    let group = last(&fs::read_link(device.join("iommu_group")).ok()?)?;
+    let group = file_name(&fs::read_link(device.join("iommu_group")).ok()?)?;
     Some(root.join("dev/vfio").join(group))
 }
 
@@ -56,27 +56,27 @@ fn forbidden(file: &Path) -> Option<String> {
     (file.exists() && !may).then(|| file.display().to_string())
 }
 
-fn holder(root: &Path, file: &Path) -> Option<String> {
+fn process_using(root: &Path, file: &Path) -> Option<String> {
     let is_it = |open: fs::DirEntry| fs::read_link(open.path()).is_ok_and(|target| target == file);
     let has_it = |process: &PathBuf| fs::read_dir(process.join("fd")).is_ok_and(|all| all.flatten().any(is_it));
     let process = fs::read_dir(root.join("proc")).ok()?.flatten().map(|entry| entry.path()).find(has_it)?;
     let name = fs::read_to_string(process.join("comm")).unwrap_or_default();
-    Some(format!("process {} ({})", last(&process)?, name.trim()))
+    Some(format!("process {} ({})", file_name(&process)?, name.trim()))
 }
 
-impl Seen {
-    fn of(root: &Path, device: &str) -> Seen {
+impl PciState {
+    fn of(root: &Path, device: &str) -> PciState {
         // DPDK allows the domain to be left out.
         let domain = if device.matches(':').count() == 1 { "0000:" } else { "" };
         let entry = root.join("sys/bus/pci/devices").join(format!("{domain}{device}"));
         let switch = root.join("sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts");
         let file = group_file(root, &entry);
-        Seen {
+        PciState {
             exists: entry.exists(),
-            driver: driver(&entry),
+            driver: bound_driver(&entry),
             neighbour: neighbour(&entry),
             forbidden: file.as_deref().and_then(forbidden),
-            holder: file.as_deref().and_then(|file| holder(root, file)),
+            holder: file.as_deref().and_then(|file| process_using(root, file)),
             unsafe_interrupts: fs::read_to_string(switch).ok().map(|text| text.trim() == "Y"),
             huge: false,
         }
@@ -86,18 +86,18 @@ impl Seen {
         let bind = format!("`scripts/nic bind dpdk {device}` gives it to DPDK, and takes it from the kernel");
         match self.driver.as_deref() {
             _ if !self.exists => format!("there is no PCI device {device}: `scripts/nic list` shows all devices"),
-            Some("vfio-pci") => self.of_vfio(),
+            Some("vfio-pci") => self.vfio_advice(),
             Some(uio) if uio.contains("uio") && !self.huge => format!(
                 "it is bound to {uio}, which needs memory at known physical addresses: huge pages (`sysctl -w vm.nr_hugepages=128`, and \
                  no am.pages=normal), and root; or use vfio-pci: `scripts/nic unbind {device}`, then {bind}"
             ),
             Some(other) if !other.contains("uio") => format!("it is bound to {other}: {bind}"),
             None => format!("it is bound to no driver: {bind}"),
-            Some(known) => as_it_should_be(known),
+            Some(known) => bound_as_needed(known),
         }
     }
 
-    fn of_vfio(&self) -> String {
+    fn vfio_advice(&self) -> String {
         if let Some((name, driver)) = &self.neighbour {
             return format!(
                 "{name}, which is in the same IOMMU group, is bound to {driver}: both go to DPDK or none, `scripts/nic bind dpdk {name}`"
@@ -114,12 +114,12 @@ impl Seen {
                  switch the IOMMU's interrupt remapping on"
                     .to_owned()
             }
-            None => as_it_should_be("vfio-pci"),
+            None => bound_as_needed("vfio-pci"),
         }
     }
 }
 
-fn as_it_should_be(driver: &str) -> String {
+fn bound_as_needed(driver: &str) -> String {
     format!("it is bound to {driver}, as needed: DPDK may have no driver for it, or another process uses it")
 }
 
@@ -132,28 +132,31 @@ mod tests {
 
     #[test]
     fn each_cause_has_its_advice() {
-        let of = |driver: Option<&str>, unsafe_interrupts, huge| Seen {
+        let of = |driver: Option<&str>, unsafe_interrupts, huge| PciState {
             exists: true,
             driver: driver.map(str::to_owned),
             unsafe_interrupts,
             huge,
-            ..Seen::default()
+            ..PciState::default()
         };
         let neighbour = Some(("0000:03:00.1".to_owned(), "igb".to_owned()));
         let forbidden = Some("/dev/vfio/7".to_owned());
         let holder = Some("process 7 (server)".to_owned());
         for (seen, says) in [
-            (Seen::default(), "there is no PCI device 0000:03:00.0"),
+            (PciState::default(), "there is no PCI device 0000:03:00.0"),
             (of(None, None, true), "it is bound to no driver: `scripts/nic bind dpdk 0000:03:00.0`"),
             (of(Some("igb"), None, true), "it is bound to igb: `scripts/nic bind dpdk"),
             (of(Some("vfio-pci"), Some(false), true), "echo 1 > /sys/module/vfio_iommu_type1"),
             (of(Some("vfio-pci"), Some(true), true), "as needed"),
             (
-                Seen { neighbour, ..of(Some("vfio-pci"), Some(false), true) },
+                PciState { neighbour, ..of(Some("vfio-pci"), Some(false), true) },
                 "0000:03:00.1, which is in the same IOMMU group, is bound to igb",
             ),
-            (Seen { holder, ..of(Some("vfio-pci"), Some(false), true) }, "process 7 (server) uses it"),
-            (Seen { forbidden, ..of(Some("vfio-pci"), Some(false), true) }, "may not open /dev/vfio/7: run as root"),
+            (PciState { holder, ..of(Some("vfio-pci"), Some(false), true) }, "process 7 (server) uses it"),
+            (
+                PciState { forbidden, ..of(Some("vfio-pci"), Some(false), true) },
+                "may not open /dev/vfio/7: run as root",
+            ),
             (of(Some("uio_pci_generic"), None, false), "vm.nr_hugepages="),
             (of(Some("uio_pci_generic"), None, true), "it is bound to uio_pci_generic, as needed"),
         ] {
@@ -172,18 +175,18 @@ mod tests {
     #[test]
     fn what_the_system_shows_is_read() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(Seen::of(root.path(), DEVICE), Seen::default());
+        assert_eq!(PciState::of(root.path(), DEVICE), PciState::default());
         let device = entry(root.path(), DEVICE, "vfio-pci");
         let parameters = root.path().join("sys/module/vfio_iommu_type1/parameters");
         fs::create_dir_all(&parameters).unwrap();
         fs::write(parameters.join("allow_unsafe_interrupts"), "N\n").unwrap();
-        let mut expected = Seen {
+        let mut expected = PciState {
             exists: true,
             driver: Some("vfio-pci".to_owned()),
             unsafe_interrupts: Some(false),
-            ..Seen::default()
+            ..PciState::default()
         };
-        assert_eq!(Seen::of(root.path(), &DEVICE["0000:".len()..]), expected);
+        assert_eq!(PciState::of(root.path(), &DEVICE["0000:".len()..]), expected);
 
         // The device itself and a bridge do not count as neighbours.
         let group = root.path().join("sys/kernel/iommu_groups/7");
@@ -195,15 +198,15 @@ mod tests {
         fs::create_dir_all(process.join("fd")).unwrap();
         fs::write(process.join("comm"), "server\n").unwrap();
         symlink("/dev/null", process.join("fd/0")).unwrap();
-        assert_eq!(Seen::of(root.path(), DEVICE), expected);
+        assert_eq!(PciState::of(root.path(), DEVICE), expected);
         symlink(&file, process.join("fd/3")).unwrap();
         expected.holder = Some("process 77 (server)".to_owned());
         let bridge = entry(root.path(), "0000:00:1c.0", "pcieport");
         symlink(&bridge, group.join("devices/0000:00:1c.0")).unwrap();
-        assert_eq!(Seen::of(root.path(), DEVICE), expected);
+        assert_eq!(PciState::of(root.path(), DEVICE), expected);
         let other = entry(root.path(), "0000:03:00.1", "igb");
         symlink(&other, group.join("devices/0000:03:00.1")).unwrap();
         expected.neighbour = Some(("0000:03:00.1".to_owned(), "igb".to_owned()));
-        assert_eq!(Seen::of(root.path(), DEVICE), expected);
+        assert_eq!(PciState::of(root.path(), DEVICE), expected);
     }
 }

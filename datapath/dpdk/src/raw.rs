@@ -19,14 +19,14 @@ use std::io;
 use am_wire::Address;
 
 use crate::abi;
-use crate::border::BURST;
+use crate::ffi::BURST;
 use crate::open::{self, Opened};
-use crate::{OpenError, Options};
+use crate::{DpdkOpenError, DpdkOptions};
 
 /// The most frames that are given to the driver, or received, in one call.
 pub const BATCH: usize = BURST;
 /// Frames to send. Few, so that they stay in the cache.
-const OUTGOING: usize = 512;
+const TX_FRAMES: usize = 512;
 
 /// One port. The caller works its driver directly.
 pub struct Raw {
@@ -44,7 +44,7 @@ pub struct Raw {
     end: usize,
     echoes: Vec<abi::Frame>,
     /// Frames that the driver can receive into again.
-    blanks: Vec<u32>,
+    rx_indices: Vec<u32>,
 }
 
 impl Raw {
@@ -52,11 +52,11 @@ impl Raw {
     ///
     /// # Errors
     /// As [`crate::open`].
-    pub fn open(options: &Options) -> Result<Raw, OpenError> {
+    pub fn open(options: &DpdkOptions) -> Result<Raw, DpdkOpenError> {
         let opened = open::open(options)?;
         let frames = opened.pool.layout().frames;
         let mut written = vec![None; frames];
-        let taken = (0..OUTGOING).map_while(|_| opened.pool.copy(&[])).map(|frame| {
+        let taken = (0..TX_FRAMES).map_while(|_| opened.pool.copy(&[])).map(|frame| {
             let raw = frame.into_raw();
             let place = abi::Frame { index: raw.index, start: raw.start, len: 0 };
             written[raw.index as usize] = Some(place);
@@ -71,7 +71,7 @@ impl Raw {
             next: 0,
             end: 0,
             echoes: Vec::with_capacity(BATCH),
-            blanks: Vec::with_capacity(frames),
+            rx_indices: Vec::with_capacity(frames),
         })
     }
 
@@ -87,7 +87,7 @@ impl Raw {
 
     /// Whether the other end is connected.
     pub fn is_up(&self) -> bool {
-        self.opened.ask().link().unwrap_or(false)
+        self.opened.port_ref().is_link_up().unwrap_or(false)
     }
 
     /// The longest frame, from the destination address on.
@@ -97,7 +97,7 @@ impl Raw {
 
     /// Frames that may be in flight to this end while it does not receive.
     pub fn depth(&self) -> usize {
-        self.opened.ask().depth()
+        self.opened.port_ref().depth()
     }
 
     /// Set the frame that [`send`](Raw::send) sends.
@@ -111,7 +111,7 @@ impl Raw {
         // Frames that the driver has are rewritten when they return.
         self.written.iter_mut().flatten().for_each(|place| place.len = 0);
         for place in std::mem::take(&mut self.outgoing) {
-            self.renew(place);
+            self.rewrite_template(place);
         }
         Ok(())
     }
@@ -121,7 +121,7 @@ impl Raw {
     }
 
     /// Write these bytes into a frame that the driver does not have.
-    fn fill(opened: &mut Opened, place: abi::Frame, bytes: &[u8]) -> abi::Frame {
+    fn write_into(opened: &mut Opened, place: abi::Frame, bytes: &[u8]) -> abi::Frame {
         let place = abi::Frame { len: bytes.len() as u32, ..place };
         // SAFETY: taken by `open`, and not with the driver. A chunk has room for the longest frame, and this is the
         // only view of it.
@@ -131,8 +131,8 @@ impl Raw {
 
     /// Write the template into a frame again, and make it free to send.
     #[cold]
-    fn renew(&mut self, place: abi::Frame) {
-        let place = Raw::fill(&mut self.opened, place, &self.template);
+    fn rewrite_template(&mut self, place: abi::Frame) {
+        let place = Raw::write_into(&mut self.opened, place, &self.template);
         self.written[place.index as usize] = Some(place);
         self.outgoing.push(place);
     }
@@ -145,7 +145,7 @@ impl Raw {
         }
         let from = self.outgoing.len().saturating_sub(count.min(BATCH));
         let (port, _) = self.opened.port();
-        let sent = port.send_these(&self.outgoing[from..]);
+        let sent = port.send_shared(&self.outgoing[from..]);
         self.outgoing.drain(from..from + sent);
         self.reap();
         sent
@@ -166,15 +166,15 @@ impl Raw {
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for a frame that is too long.
-    pub fn send_note(&mut self, frame: &[u8]) -> io::Result<bool> {
+    pub fn send_control(&mut self, frame: &[u8]) -> io::Result<bool> {
         self.check(frame)?;
         self.reap();
         let Some(place) = self.outgoing.pop() else { return Ok(false) };
         self.written[place.index as usize] = Some(abi::Frame { len: 0, ..place });
-        let note = Raw::fill(&mut self.opened, place, frame);
-        let sent = self.opened.port().0.send_these(&[note]) == 1;
+        let note = Raw::write_into(&mut self.opened, place, frame);
+        let sent = self.opened.port().0.send_shared(&[note]) == 1;
         if !sent {
-            self.renew(place);
+            self.rewrite_template(place);
         }
         self.reap();
         Ok(sent)
@@ -195,22 +195,22 @@ impl Raw {
             if each(unsafe { port.bytes(frame) }) {
                 self.echoes.push(frame);
             } else {
-                self.blanks.push(frame.index);
+                self.rx_indices.push(frame.index);
             }
         }
         self.next += count;
         if !self.echoes.is_empty() {
-            let sent = port.send_these(&self.echoes);
+            let sent = port.send_shared(&self.echoes);
             // Frames that find no room are lost, as on a wire.
-            self.blanks.extend(self.echoes[sent..].iter().map(|frame| frame.index));
+            self.rx_indices.extend(self.echoes[sent..].iter().map(|frame| frame.index));
             self.echoes.clear();
             self.reap();
         }
         let (port, _) = self.opened.port();
-        if !self.blanks.is_empty() {
+        if !self.rx_indices.is_empty() {
             // SAFETY: delivered above, or sent and returned: not in use.
-            unsafe { port.give_these(&self.blanks) };
-            self.blanks.clear();
+            unsafe { port.give_rx_indices(&self.rx_indices) };
+            self.rx_indices.clear();
         }
         count
     }
@@ -219,14 +219,14 @@ impl Raw {
     #[inline]
     fn reap(&mut self) {
         let (port, _) = self.opened.port();
-        port.ask_sent();
+        port.request_completions();
         if !port.has_sent() {
             return;
         }
-        let Raw { outgoing, written, blanks, .. } = self;
+        let Raw { outgoing, written, rx_indices: blanks, .. } = self;
         let here = outgoing.len();
         let mut stale = false;
-        port.sent(&mut |frame| match written[frame.index as usize] {
+        port.take_sent(&mut |frame| match written[frame.index as usize] {
             Some(place) => {
                 stale |= place.len == 0;
                 outgoing.push(place);
@@ -235,7 +235,7 @@ impl Raw {
         });
         if stale {
             for place in self.outgoing.split_off(here) {
-                self.renew(place);
+                self.rewrite_template(place);
             }
         }
     }
@@ -246,7 +246,7 @@ impl Drop for Raw {
     fn drop(&mut self) {
         let (port, pool) = self.opened.port();
         let here = self.outgoing.iter().chain(&self.arrived[self.next..self.end]).copied();
-        let here = here.chain(self.blanks.iter().map(|&index| abi::Frame { index, start: 0, len: 0 }));
+        let here = here.chain(self.rx_indices.iter().map(|&index| abi::Frame { index, start: 0, len: 0 }));
         for frame in here {
             // SAFETY: made raw by `open`, or received from the port and not given back.
             drop(unsafe { port.adopt(pool, frame) });

@@ -9,13 +9,13 @@ use am_transport::Steering;
 use am_wire::Buffer;
 
 use crate::abi;
-use crate::border::{BURST, Port};
+use crate::ffi::{BURST, Port};
 use crate::open::Opened;
 
 /// The most frames that one call looks at. A flood of frames that steering drops must not keep the thread here.
-const MOST: usize = 16 * BURST;
+const MAX_PER_CALL: usize = 16 * BURST;
 /// Receive buffers that may be missing while frames arrive. The others are refilled when nothing arrives.
-const FEW: usize = BURST / 2;
+const MAX_MISSING: usize = BURST / 2;
 
 /// The received frames that are not delivered yet, and counters.
 pub(crate) struct Rx {
@@ -25,13 +25,13 @@ pub(crate) struct Rx {
     end: usize,
     received: u64,
     bytes: u64,
-    odd: u32,
+    invalid: u32,
     starved: u64,
 }
 
 impl Default for Rx {
     fn default() -> Rx {
-        Rx { arrived: [abi::Frame::default(); BURST], next: 0, end: 0, received: 0, bytes: 0, odd: 0, starved: 0 }
+        Rx { arrived: [abi::Frame::default(); BURST], next: 0, end: 0, received: 0, bytes: 0, invalid: 0, starved: 0 }
     }
 }
 
@@ -47,18 +47,18 @@ impl Rx {
     ) -> usize {
         let (port, pool) = opened.port();
         let (mut taken, mut looked) = (0, 0);
-        while taken < budget && looked < MOST {
+        while taken < budget && looked < MAX_PER_CALL {
             let whole = self.next < self.end || self.burst(port);
             let Some(frame) = self.pop(port, pool) else { break };
             looked += 1;
-            taken += self.hand(frame, steering, each);
+            taken += self.deliver(frame, steering, each);
             while taken < budget
                 && let Some(frame) = self.pop(port, pool)
             {
                 looked += 1;
-                taken += self.hand(frame, steering, each);
+                taken += self.deliver(frame, steering, each);
             }
-            self.refill(port, pool, FEW);
+            self.refill(port, pool, MAX_MISSING);
             if !whole {
                 break;
             }
@@ -74,7 +74,7 @@ impl Rx {
     #[inline]
     fn burst(&mut self, port: &mut Port) -> bool {
         self.next = 0;
-        self.end = port.receive(&mut self.arrived, &mut self.odd);
+        self.end = port.receive(&mut self.arrived, &mut self.invalid);
         self.end == BURST
     }
 
@@ -87,7 +87,7 @@ impl Rx {
     }
 
     #[inline]
-    fn hand(&mut self, frame: Frame, steering: &mut Steering, each: &mut dyn FnMut(Frame)) -> usize {
+    fn deliver(&mut self, frame: Frame, steering: &mut Steering, each: &mut dyn FnMut(Frame)) -> usize {
         if !steering.admits(frame.bytes()) {
             return 0;
         }
@@ -99,9 +99,9 @@ impl Rx {
     /// Give the driver receive buffers, if it lacks more than `few`.
     #[inline]
     fn refill(&mut self, port: &mut Port, pool: &Pool, few: usize) {
-        let lacking = port.level().saturating_sub(port.blanks());
+        let lacking = port.rx_level().saturating_sub(port.rx_buffers());
         if lacking > few {
-            let given = port.give(pool, lacking);
+            let given = port.give_rx_buffers(pool, lacking);
             self.starved += u64::from(given < lacking.min(BURST));
         }
     }
@@ -115,7 +115,7 @@ impl Rx {
     pub(crate) fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("dpdk_received", self.received);
         each("dpdk_received_bytes", self.bytes);
-        each("dpdk_lost_in_pieces", self.odd.into());
+        each("dpdk_lost_in_pieces", self.invalid.into());
         each("dpdk_starved", self.starved);
     }
 }

@@ -8,30 +8,30 @@ use am_wire::Buffer;
 use am_wire::frame::ETHERNET;
 
 use crate::abi;
-use crate::border::{BURST, Port};
+use crate::ffi::{BURST, Port};
 use crate::open::Opened;
 
 /// The most frames that wait for the doorbell.
-const QUEUE: usize = 4 * BURST;
+const MAX_QUEUED: usize = 4 * BURST;
 
 /// The interval at which a lost peer is looked for.
-const PAUSE: Duration = Duration::from_millis(100);
+const SEARCH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Queued frames, and counters.
 pub(crate) struct Tx {
     queued: Vec<Frame>,
     /// Handles that the driver holds.
-    lent: usize,
+    in_flight: usize,
     /// The most that it may hold: the shim has room for this many.
-    most_lent: usize,
-    longest: usize,
+    max_in_flight: usize,
+    max_frame: usize,
     stride: usize,
     sent: u64,
     bytes: u64,
     /// Whether the driver must be restarted to find a lost peer.
-    searches: bool,
+    reconnects_by_restart: bool,
     /// When it was last restarted for that.
-    looked: Instant,
+    last_search: Instant,
     full: u64,
     copied: u64,
     invalid: u64,
@@ -42,16 +42,16 @@ impl Tx {
     pub(crate) fn new(opened: &Opened) -> Tx {
         let layout = opened.pool.layout();
         Tx {
-            queued: Vec::with_capacity(QUEUE),
-            lent: 0,
-            most_lent: layout.frames,
-            longest: opened.max_frame,
+            queued: Vec::with_capacity(MAX_QUEUED),
+            in_flight: 0,
+            max_in_flight: layout.frames,
+            max_frame: opened.max_frame,
             stride: layout.stride,
             sent: 0,
             bytes: 0,
-            searches: opened.searches,
+            reconnects_by_restart: opened.reconnects_by_restart,
             // The driver has just looked, and waits for the answer.
-            looked: Instant::now(),
+            last_search: Instant::now(),
             full: 0,
             copied: 0,
             invalid: 0,
@@ -62,11 +62,11 @@ impl Tx {
     /// Queue a frame, if the queue has room.
     #[inline]
     pub(crate) fn send(&mut self, opened: &Opened, frame: &Frame) -> bool {
-        if self.queued.len() == QUEUE || self.lent + self.queued.len() >= self.most_lent {
+        if self.queued.len() == MAX_QUEUED || self.in_flight + self.queued.len() >= self.max_in_flight {
             self.full += 1;
             return false;
         }
-        if !(ETHERNET..=self.longest).contains(&frame.bytes().len()) {
+        if !(ETHERNET..=self.max_frame).contains(&frame.bytes().len()) {
             self.invalid += 1;
             return true;
         }
@@ -87,19 +87,19 @@ impl Tx {
     /// Give all queued frames to the driver, and take back sent ones.
     #[inline]
     pub(crate) fn flush(&mut self, opened: &mut Opened) {
-        if self.queued.is_empty() && self.lent == 0 {
+        if self.queued.is_empty() && self.in_flight == 0 {
             return;
         }
         let (port, pool) = opened.port();
         let waiting = self.queued.len();
         self.submit(port);
         if waiting == 0 {
-            port.ask_sent();
+            port.request_completions();
         } else if self.queued.len() == waiting {
-            self.stuck(port);
+            self.drop_if_down(port);
         }
         if port.has_sent() {
-            self.lent -= port.reap(pool);
+            self.in_flight -= port.reap(pool);
         }
     }
 
@@ -121,27 +121,27 @@ impl Tx {
             }
         }
         self.sent += taken as u64;
-        if port.copies() {
+        if port.sends_copies() {
             return drop(self.queued.drain(..taken));
         }
         for frame in self.queued.drain(..taken) {
             // The driver has the handle now, or has returned it already: `reap` turns it into a frame again.
             let _ = frame.into_raw();
         }
-        self.lent += taken;
+        self.in_flight += taken;
     }
 
     /// The driver takes no frames. If the link is down it never will. Then the frames are lost, as on an unplugged
     /// cable.
     #[cold]
-    fn stuck(&mut self, port: &mut Port) {
-        port.ask_sent();
-        if port.link().unwrap_or(false) {
+    fn drop_if_down(&mut self, port: &mut Port) {
+        port.request_completions();
+        if port.is_link_up().unwrap_or(false) {
             return;
         }
         self.down += self.queued.len() as u64;
         self.queued.clear();
-        self.search(port);
+        self.search_peer(port);
     }
 
     /// Whether anything was ever sent.
@@ -150,11 +150,11 @@ impl Tx {
     }
 
     /// The link is down: look for the peer again, now and then.
-    pub(crate) fn search(&mut self, port: &mut Port) {
+    pub(crate) fn search_peer(&mut self, port: &mut Port) {
         let now = Instant::now();
-        if self.searches && now - self.looked > PAUSE {
-            self.looked = now;
-            port.look_again();
+        if self.reconnects_by_restart && now - self.last_search > SEARCH_INTERVAL {
+            self.last_search = now;
+            port.restart();
         }
     }
 

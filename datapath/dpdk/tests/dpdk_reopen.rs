@@ -2,7 +2,7 @@
 
 mod ends;
 
-use am_dpdk::{Dpdk, OpenError};
+use am_dpdk::{Dpdk, DpdkOpenError};
 use am_transport::Transport;
 use am_wire::Address;
 use ends::{fresh, joined, open};
@@ -11,7 +11,7 @@ use ends::{fresh, joined, open};
 const MEMORY: &str = "am.pages=normal,am.memory=32,am.frames=4096";
 const TIMES: usize = 50;
 
-fn end(port: usize, role: &str, socket: &str) -> Result<Dpdk, OpenError> {
+fn end(port: usize, role: &str, socket: &str) -> Result<Dpdk, DpdkOpenError> {
     open(&format!("net_memif{port},role={role},socket=@am-{socket},{MEMORY}"))
 }
 
@@ -30,7 +30,7 @@ fn load(ends: &mut [Dpdk; 2]) {
 }
 
 #[test]
-fn fifty_times_take_no_more_memory_than_one() {
+fn fifty_opens_take_no_more_memory_than_one() {
     for time in 0..TIMES {
         let socket = fresh();
         // Always other devices, and either end goes first.

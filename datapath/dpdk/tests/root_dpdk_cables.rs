@@ -3,7 +3,7 @@
 mod ends;
 
 use allocation_counter::measure;
-use am_dpdk::{Dpdk, OpenError};
+use am_dpdk::{Dpdk, DpdkOpenError};
 use am_netns::{Host, VethOptions, veth};
 use am_transport::Transport;
 use am_transport::conformance::{self, Pair};
@@ -31,7 +31,7 @@ impl Cable {
         run()
     }
 
-    fn open(&self, end: usize, device: &str) -> Result<Dpdk, OpenError> {
+    fn open(&self, end: usize, device: &str) -> Result<Dpdk, DpdkOpenError> {
         self.at(end, || open(&format!("{device}{end},iface=am0,am.pages=normal")))
     }
 }
@@ -63,6 +63,6 @@ fn af_xdp_passes() {
 #[test]
 fn af_packet_and_our_own_af_xdp_pass() {
     let _alone = alone();
-    let ours = |cable: &Cable| cable.at(1, || am_afxdp::open(&am_afxdp::Options::new("am0")).unwrap());
+    let ours = |cable: &Cable| cable.at(1, || am_afxdp::open(&am_afxdp::XdpOptions::new("am0")).unwrap());
     passes("net_af_packet", ours);
 }

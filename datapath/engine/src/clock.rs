@@ -10,10 +10,10 @@ use nix::time::{ClockId, clock_gettime};
 
 /// A monotonic clock; or, in tests and simulations, a manual one.
 #[derive(Clone, Debug)]
-pub struct Clock(Source);
+pub struct Clock(ClockSource);
 
 #[derive(Clone, Debug)]
-enum Source {
+enum ClockSource {
     /// The machine's clock. 0 is at this reading of it.
     Monotonic(u64),
     Manual(ManualClock),
@@ -22,21 +22,21 @@ enum Source {
 impl Clock {
     /// The machine's monotonic clock. It starts at 0.
     pub fn monotonic() -> Self {
-        Clock(Source::Monotonic(nanoseconds()))
+        Clock(ClockSource::Monotonic(nanoseconds()))
     }
 
     /// A clock that moves only when its [`ManualClock`] does. It starts at 0.
     pub fn manual() -> (Self, ManualClock) {
         let manual = ManualClock(Rc::default());
-        (Clock(Source::Manual(manual.clone())), manual)
+        (Clock(ClockSource::Manual(manual.clone())), manual)
     }
 
     /// The time. A reading costs about 20 ns, so a turn reads it once.
     #[inline]
     pub fn now(&self) -> Time {
         match &self.0 {
-            Source::Monotonic(start) => Time(nanoseconds().wrapping_sub(*start)),
-            Source::Manual(manual) => manual.0.get(),
+            ClockSource::Monotonic(start) => Time(nanoseconds().wrapping_sub(*start)),
+            ClockSource::Manual(manual) => manual.0.get(),
         }
     }
 }

@@ -21,10 +21,10 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
 /// How often a sleeping thread looks at a transport without a descriptor.
-const NAP: Duration = Duration::from_micros(50);
+const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
 /// The longest sleep. After it the caller can check whether it should still run.
-const LONGEST: Duration = Duration::from_millis(100);
+const MAX_SLEEP: Duration = Duration::from_millis(100);
 
 /// How to wait: spin, then yield, then sleep.
 #[derive(Clone, Debug)]
@@ -73,30 +73,30 @@ impl Idle {
     /// `wake` is [`am_transport::Caps::wake`]. Returns whether the core was given away, so that `now` is out of date.
     #[inline]
     pub fn wait(&mut self, now: Time, until: Time, wake: Option<&[Arc<OwnedFd>]>) -> bool {
-        let step = self.step(now, until);
+        let step = self.next_action(now, until);
         match step {
-            Step::Spin => std::hint::spin_loop(),
-            Step::Yield => thread::yield_now(),
-            Step::Sleep(longest) => sleep(longest, wake),
+            IdleAction::Spin => std::hint::spin_loop(),
+            IdleAction::Yield => thread::yield_now(),
+            IdleAction::Sleep(longest) => sleep(longest, wake),
         }
-        step != Step::Spin
+        step != IdleAction::Spin
     }
 
     #[inline]
-    fn step(&mut self, now: Time, until: Time) -> Step {
+    fn next_action(&mut self, now: Time, until: Time) -> IdleAction {
         let idle = now - *self.since.get_or_insert(now);
         if idle < self.spin || until <= now {
-            Step::Spin
+            IdleAction::Spin
         } else if idle < self.spin.saturating_add(self.yielding) {
-            Step::Yield
+            IdleAction::Yield
         } else {
-            Step::Sleep((until - now).min(LONGEST))
+            IdleAction::Sleep((until - now).min(MAX_SLEEP))
         }
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
+enum IdleAction {
     Spin,
     Yield,
     Sleep(Duration),
@@ -111,7 +111,7 @@ fn sleep(longest: Duration, wake: Option<&[Arc<OwnedFd>]>) {
         Some([one]) => wait(&mut [on(one)]),
         Some([one, two]) => wait(&mut [on(one), on(two)]),
         Some(several @ [_, ..]) => wait(&mut several.iter().map(on).collect::<Vec<_>>()),
-        Some([]) | None => thread::sleep(longest.min(NAP)),
+        Some([]) | None => thread::sleep(longest.min(POLL_INTERVAL)),
     }
 }
 
@@ -131,22 +131,22 @@ mod tests {
     #[test]
     fn spins_yields_sleeps_and_starts_over_when_busy() {
         let mut idle = Idle::new(10 * NS, 10 * NS);
-        let mut step = |now| idle.step(Time(now), Time(100));
-        assert_eq!([step(5), step(14)], [Step::Spin, Step::Spin]);
-        assert_eq!([step(15), step(24)], [Step::Yield, Step::Yield]);
-        assert_eq!(step(25), Step::Sleep(75 * NS));
+        let mut step = |now| idle.next_action(Time(now), Time(100));
+        assert_eq!([step(5), step(14)], [IdleAction::Spin, IdleAction::Spin]);
+        assert_eq!([step(15), step(24)], [IdleAction::Yield, IdleAction::Yield]);
+        assert_eq!(step(25), IdleAction::Sleep(75 * NS));
         idle.busy();
-        assert_eq!(idle.step(Time(30), Time(100)), Step::Spin);
+        assert_eq!(idle.next_action(Time(30), Time(100)), IdleAction::Spin);
     }
 
     #[test]
-    fn nobody_sleeps_for_what_is_due() {
-        assert_eq!(Idle::sleeping().step(Time(7), Time(7)), Step::Spin);
+    fn due_work_prevents_sleep() {
+        assert_eq!(Idle::sleeping().next_action(Time(7), Time(7)), IdleAction::Spin);
     }
 
     #[test]
-    fn no_sleep_is_long() {
-        assert_eq!(Idle::sleeping().step(Time(0), Time::NEVER), Step::Sleep(LONGEST));
+    fn sleeps_are_bounded() {
+        assert_eq!(Idle::sleeping().next_action(Time(0), Time::NEVER), IdleAction::Sleep(MAX_SLEEP));
     }
 
     #[test]

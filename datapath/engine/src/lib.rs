@@ -34,4 +34,4 @@ mod turn;
 pub use clock::{Clock, ManualClock, incarnation};
 pub use idle::Idle;
 pub use pin::{PinError, pin};
-pub use turn::{BURST, Engine, Look, Turn};
+pub use turn::{BURST, Engine, PollScope, Turn};

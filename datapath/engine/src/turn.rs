@@ -24,11 +24,11 @@ pub struct Engine {
     /// Frames that this turn has received.
     received: usize,
     /// Whether the deferred work was done in this turn.
-    settled: bool,
+    deferred_done: bool,
     /// Whether the last turn left the deferred work to this one.
     postponed: bool,
     /// Whether a timer was due when the deferred work was last done.
-    due: bool,
+    timer_due: bool,
     /// When the transport is asked for notices again.
     notices_at: Time,
 }
@@ -37,17 +37,17 @@ pub struct Engine {
 const NOTICES: Duration = Duration::from_millis(1);
 
 /// A node that shuts down stops waiting after this time without progress. It is long enough for a frame that is lost twice.
-const FAREWELL: Duration = Duration::from_millis(13);
+const SHUTDOWN_IDLE_LIMIT: Duration = Duration::from_millis(13);
 /// The pause between two turns of a node that shuts down. Its peer may need the processor.
-const PAUSE: Duration = Duration::from_micros(50);
+const SHUTDOWN_PAUSE: Duration = Duration::from_micros(50);
 
 /// What a turn without a received frame looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum PollScope {
     /// At the clock and the timers, too.
-    AtAll,
+    Everything,
     /// Only at frames. For loops that turn again at once: a shorter turn notices a frame sooner.
-    AtFrames,
+    FramesOnly,
 }
 
 /// The results of a turn.
@@ -70,7 +70,17 @@ impl Engine {
     /// The engine of a node. `pool` is the transport's: see [`am_transport::Caps`].
     pub fn new(core: Core<Frame>, pool: Pool) -> Self {
         let (is_full, settled, postponed, due) = (false, false, false, false);
-        Engine { core, pool, is_full, sent: 0, received: 0, settled, postponed, due, notices_at: Time::default() }
+        Engine {
+            core,
+            pool,
+            is_full,
+            sent: 0,
+            received: 0,
+            deferred_done: settled,
+            postponed,
+            timer_due: due,
+            notices_at: Time::default(),
+        }
     }
 
     /// The protocol's state.
@@ -117,7 +127,7 @@ impl Engine {
         transport: &mut T,
         events: &mut dyn FnMut(Event),
     ) -> Turn {
-        let received = self.inhale(Look::AtAll, &now, transport);
+        let received = self.inhale(PollScope::Everything, &now, transport);
         while let Some(event) = self.core.poll_event() {
             events(event);
         }
@@ -132,14 +142,14 @@ impl Engine {
     #[inline]
     pub fn inhale<T: Transport + ?Sized>(
         &mut self,
-        look: Look,
+        look: PollScope,
         now: impl FnOnce() -> Time,
         transport: &mut T,
     ) -> usize {
         self.received = transport.receive(BURST, &mut |frame| self.core.on_frame(frame));
-        self.settled = self.received == 0 && !self.core.has_output();
-        if self.due || (self.settled && (look == Look::AtAll || self.postponed)) {
-            self.look_at_timers(now(), transport);
+        self.deferred_done = self.received == 0 && !self.core.has_output();
+        if self.timer_due || (self.deferred_done && (look == PollScope::Everything || self.postponed)) {
+            self.check_timers(now(), transport);
         }
         self.received
     }
@@ -159,11 +169,11 @@ impl Engine {
         let received = mem::take(&mut self.received);
         let postpone = sent == 0 && received > 0 && !self.postponed && !self.core.has_acks();
         // Sent frames have to be noted, and so have messages of earlier turns that handlers have released.
-        let settled = mem::take(&mut self.settled) && sent == 0 && !self.core.has_touched();
+        let settled = mem::take(&mut self.deferred_done) && sent == 0 && !self.core.has_touched();
         if !settled && !postpone {
             let now = now();
             self.core.settle(now);
-            self.due = self.core.sleep_until() <= now;
+            self.timer_due = self.core.sleep_until() <= now;
             if now >= self.notices_at {
                 self.take_notices(now, transport);
             }
@@ -175,7 +185,7 @@ impl Engine {
     /// A message was admitted. Hand its frame to the transport now, if no other frame waits, because the frame is still in the
     /// nearest cache. It leaves with the next doorbell.
     #[inline]
-    pub fn pass<T: Transport + ?Sized>(&mut self, transport: &mut T) {
+    pub fn send_early<T: Transport + ?Sized>(&mut self, transport: &mut T) {
         if !self.is_full {
             self.hand_over(1, transport);
         }
@@ -199,8 +209,8 @@ impl Engine {
     }
 
     #[inline]
-    fn look_at_timers<T: Transport + ?Sized>(&mut self, now: Time, transport: &mut T) {
-        self.due = false;
+    fn check_timers<T: Transport + ?Sized>(&mut self, now: Time, transport: &mut T) {
+        self.timer_due = false;
         self.core.settle(now);
         if self.core.sleep_until() <= now {
             self.core.on_timeout(now);
@@ -286,12 +296,12 @@ impl Engine {
                 (before, turns) = (count, 0);
             }
             let stands = time == begin;
-            if count == 0 || time - since >= FAREWELL || (stands && turns >= TURNS) {
+            if count == 0 || time - since >= SHUTDOWN_IDLE_LIMIT || (stands && turns >= TURNS) {
                 return;
             }
             turns += 1;
             if self.turn(now, transport, &mut |_| ()).is_idle() && !stands && (is_full || time > since) {
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(SHUTDOWN_PAUSE);
             }
         }
     }

@@ -6,7 +6,7 @@
 //!                    am_engine::turn       sees one transport
 //!                        │
 //!   ┌────────────────────▼─────────────────────────────────────────────┐
-//!   │ Paths        peers: the address of each peer on each path        │
+//!   │ Multipath    peers: the address of each peer on each path        │
 //!   │              beta    shm 02:..:b1   udp 02:..:b2      ▶ shm      │
 //!   │              gamma   ─              udp 02:..:c7      ▶ udp      │
 //!   └──────┬──────────────────────┬──────────────────────┬─────────────┘
@@ -45,27 +45,27 @@
 //! [`Paths`], then `peers.rs`: the addresses of peers, and the choice of a path.
 //!
 //! ```
-//! use am_multipath::Paths;
+//! use am_multipath::Multipath;
 //! use am_transport::{Transport, loopback};
 //! use am_wire::EtherType;
 //!
 //! let [left, _right] = loopback::pair();
 //! let [other, _far] = loopback::pair();
 //! let ways: Vec<Box<dyn Transport>> = vec![Box::new(left.open()?), Box::new(other.open()?)];
-//! let both = Paths::new(ways, EtherType::DEFAULT)?;
+//! let both = Multipath::new(ways, EtherType::DEFAULT)?;
 //! assert_eq!(both.caps().name, "loopback+loopback");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
 
 mod arrivals;
+mod multipath;
 mod open;
-mod paths;
+mod path;
 mod peers;
-mod readdress;
+mod rewrite;
 mod wake;
-mod way;
 
-pub use open::OpenError;
-pub use paths::Paths;
-pub use way::STUCK;
+pub use multipath::Multipath;
+pub use open::MultipathOpenError;
+pub use path::STUCK_AFTER;

@@ -10,35 +10,35 @@ use am_wire::Address;
 use am_wire::control::{Beacon, Incarnation, NodeId};
 
 /// The most transports of one node. No program opens so many.
-pub(crate) const MOST_WAYS: usize = 8;
+pub(crate) const MAX_PATHS: usize = 8;
 
 /// The most peers. A new one replaces the peer whose last beacon is the oldest.
-pub(crate) const MOST_PEERS: usize = 16_384;
+pub(crate) const MAX_PEERS: usize = 16_384;
 
 /// A path that failed is on probation: it is tried again after some beacons, twice as many after each failure, up to two
 /// to this power.
-const MOST_PENALTY: u8 = 5;
+const MAX_PENALTY: u8 = 5;
 
 /// A peer on one path.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Link {
+pub(crate) struct PeerPath {
     /// Its address there, if a beacon has arrived on the path.
     pub(crate) address: Option<Address>,
     /// How often the path has failed lately.
     penalty: u8,
     /// How many more beacons have to arrive before the path is tried again.
-    owes: u8,
+    probation: u8,
     /// The last turn in which a frame other than a beacon arrived here. 0 if none has.
-    heard: u64,
+    last_turn: u64,
     /// The path was left only because the peer had left it. A frame on it ends the probation.
-    followed: bool,
+    left_with_peer: bool,
 }
 
 /// The paths that can be used now, a bit for each.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Usable(pub(crate) u8);
+pub(crate) struct UsablePaths(pub(crate) u8);
 
-impl Usable {
+impl UsablePaths {
     #[inline]
     fn has(self, way: usize) -> bool {
         self.0 >> way & 1 == 1
@@ -46,22 +46,22 @@ impl Usable {
 }
 
 /// After a peer has changed its path, frames still arrive on the old one for at most this many turns.
-const LATE: u64 = 16;
+const LATE_TURNS: u64 = 16;
 
 /// After this many frames in a row on worse paths, and none on the best, the peer has left the best.
-const SOME: u8 = 4;
+const MIN_FRAMES_ELSEWHERE: u8 = 4;
 
-impl Link {
+impl PeerPath {
     /// Whether the peer has an address here, and the path is not on probation.
     fn is_trusted(&self) -> bool {
-        self.address.is_some() && self.owes == 0
+        self.address.is_some() && self.probation == 0
     }
 
     /// Frames seem not to arrive on it. It is on probation now.
-    fn fail(&mut self) {
-        self.followed = false;
-        self.penalty = (self.penalty + 1).min(MOST_PENALTY);
-        self.owes = 1 << self.penalty;
+    fn demote(&mut self) {
+        self.left_with_peer = false;
+        self.penalty = (self.penalty + 1).min(MAX_PENALTY);
+        self.probation = 1 << self.penalty;
     }
 }
 
@@ -71,13 +71,13 @@ pub(crate) struct Peer {
     incarnation: Incarnation,
     /// Its address for the protocol.
     pub(crate) address: Address,
-    pub(crate) links: [Link; MOST_WAYS],
+    pub(crate) paths: [PeerPath; MAX_PATHS],
     /// The path that was used last.
-    taken: Option<usize>,
+    active: Option<usize>,
     /// The path on which the last set-up frame arrived, and its turn.
-    asked: (usize, u64),
+    setup_path: (usize, u64),
     /// How many frames in a row have arrived on worse paths than the best.
-    elsewhere: u8,
+    frames_elsewhere: u8,
     /// The number of its last beacon, among the beacons of all peers.
     heard: u64,
 }
@@ -90,7 +90,7 @@ pub(crate) struct Peers {
     /// By the address that the protocol sees.
     by_address: HashMap<Address, usize>,
     /// By the address on a path.
-    by_link: HashMap<(usize, Address), usize>,
+    by_path: HashMap<(usize, Address), usize>,
     beacons: u64,
     /// Those, as they are called above, that were found on another way, or at another address there, since this was looked at.
     pub(crate) found: Vec<Address>,
@@ -118,72 +118,72 @@ impl Peers {
     /// A peer that sends on a worse path has given the best one up. This node follows it, because it may not notice the
     /// failure itself: acknowledgements are not answered, so their loss is not missed here.
     #[inline]
-    pub(crate) fn heard(&mut self, way: usize, link: Address, turn: u64, usable: Usable) -> Option<Address> {
-        let peer = &mut self.all[*self.by_link.get(&(way, link))?];
-        let link = &mut peer.links[way];
-        link.heard = turn;
-        if std::mem::take(&mut link.followed) {
-            link.owes = 0;
+    pub(crate) fn on_frame(&mut self, way: usize, link: Address, turn: u64, usable: UsablePaths) -> Option<Address> {
+        let peer = &mut self.all[*self.by_path.get(&(way, link))?];
+        let link = &mut peer.paths[way];
+        link.last_turn = turn;
+        if std::mem::take(&mut link.left_with_peer) {
+            link.probation = 0;
         }
-        peer.follow(way, turn, usable);
+        peer.follow_peer(way, turn, usable);
         Some(peer.address)
     }
 
     /// The same for a frame of a set-up. It is answered on the path on which it arrived.
-    pub(crate) fn asked(&mut self, way: usize, link: Address, turn: u64) -> Option<Address> {
-        let peer = &mut self.all[*self.by_link.get(&(way, link))?];
-        peer.asked = (way, turn);
+    pub(crate) fn on_setup(&mut self, way: usize, link: Address, turn: u64) -> Option<Address> {
+        let peer = &mut self.all[*self.by_path.get(&(way, link))?];
+        peer.setup_path = (way, turn);
         Some(peer.address)
     }
 
     /// A beacon has arrived on a path. Returns the address of its sender for the protocol.
-    pub(crate) fn hear(&mut self, way: usize, beacon: &Beacon) -> Address {
+    pub(crate) fn on_beacon(&mut self, way: usize, beacon: &Beacon) -> Address {
         self.beacons += 1;
         let known = self.by_run.get(&(beacon.node, beacon.incarnation)).copied();
         let index = known.unwrap_or_else(|| self.add(beacon));
         let (beacons, peer) = (self.beacons, &mut self.all[index]);
         peer.heard = beacons;
-        let link = &mut peer.links[way];
+        let link = &mut peer.paths[way];
         let before = link.address.replace(beacon.address);
-        match link.owes.checked_sub(1) {
-            Some(owes) => link.owes = owes,
+        match link.probation.checked_sub(1) {
+            Some(owes) => link.probation = owes,
             None => link.penalty = link.penalty.saturating_sub(1),
         }
         let above = peer.address;
         if before != Some(beacon.address) {
-            before.into_iter().for_each(|old| self.unlink(way, old, index));
+            before.into_iter().for_each(|old| self.remove_path_address(way, old, index));
             self.found.push(above);
         }
         // A beacon of another run of the node may have replaced this entry meanwhile.
-        self.by_link.insert((way, beacon.address), index);
+        self.by_path.insert((way, beacon.address), index);
         self.by_address.insert(above, index);
         above
     }
 
     /// No peer is at this address on a path any more. Returns the peer's address for the protocol if this was its last
     /// path.
-    pub(crate) fn gone(&mut self, way: usize, link: Address) -> Option<Address> {
-        let index = self.by_link.remove(&(way, link))?;
+    pub(crate) fn on_gone(&mut self, way: usize, link: Address) -> Option<Address> {
+        let index = self.by_path.remove(&(way, link))?;
         let peer = &mut self.all[index];
-        peer.links[way] = Link::default();
-        (peer.known() == 0).then_some(peer.address)
+        peer.paths[way] = PeerPath::default();
+        (peer.known_paths() == 0).then_some(peer.address)
     }
 
     /// This address on a path no longer belongs to that peer.
-    fn unlink(&mut self, way: usize, link: Address, index: usize) {
-        if self.by_link.get(&(way, link)) == Some(&index) {
-            self.by_link.remove(&(way, link));
+    fn remove_path_address(&mut self, way: usize, link: Address, index: usize) {
+        if self.by_path.get(&(way, link)) == Some(&index) {
+            self.by_path.remove(&(way, link));
         }
     }
 
     fn add(&mut self, beacon: &Beacon) -> usize {
-        if self.all.len() == MOST_PEERS {
+        if self.all.len() == MAX_PEERS {
             let oldest = (0..self.all.len()).min_by_key(|&index| self.all[index].heard).unwrap_or(0);
             return self.replace(oldest, beacon);
         }
         let index = self.all.len();
         self.all.push(Peer::new(beacon));
-        self.enter(index);
+        self.add_to_indexes(index);
         index
     }
 
@@ -194,27 +194,27 @@ impl Peers {
         if self.by_address.get(&old.address) == Some(&index) {
             self.by_address.remove(&old.address);
         }
-        for (way, link) in old.links.iter().enumerate() {
-            link.address.into_iter().for_each(|address| self.unlink(way, address, index));
+        for (way, link) in old.paths.iter().enumerate() {
+            link.address.into_iter().for_each(|address| self.remove_path_address(way, address, index));
         }
-        self.enter(index);
+        self.add_to_indexes(index);
         index
     }
 
-    fn enter(&mut self, index: usize) {
+    fn add_to_indexes(&mut self, index: usize) {
         let Peer { node, incarnation, address, .. } = self.all[index];
         self.by_run.insert((node, incarnation), index);
         self.by_address.insert(address, index);
     }
 
     /// Frames to the peer seem not to arrive. The path that they took is on probation now. False if there is no other path.
-    pub(crate) fn suspect(&mut self, index: usize, usable: Usable) -> bool {
+    pub(crate) fn report_loss(&mut self, index: usize, usable: UsablePaths) -> bool {
         let peer = &mut self.all[index];
-        let Some((way, _)) = peer.way(usable) else { return false };
-        let mut others = peer.links.iter().enumerate().filter(|(at, link)| *at != way && link.address.is_some());
+        let Some((way, _)) = peer.best_path(usable) else { return false };
+        let mut others = peer.paths.iter().enumerate().filter(|(at, link)| *at != way && link.address.is_some());
         let has_other = others.any(|(at, _)| usable.has(at));
         if has_other {
-            peer.links[way].fail();
+            peer.paths[way].demote();
         }
         has_other
     }
@@ -227,10 +227,10 @@ impl Peer {
             node,
             incarnation,
             address,
-            links: [Link::default(); MOST_WAYS],
-            taken: None,
-            asked: (0, 0),
-            elsewhere: 0,
+            paths: [PeerPath::default(); MAX_PATHS],
+            active: None,
+            setup_path: (0, 0),
+            frames_elsewhere: 0,
             heard: 0,
         }
     }
@@ -238,49 +238,53 @@ impl Peer {
     /// The best path to the peer, and its address there: the first that is trusted; if none is, the one whose probation
     /// ends soonest.
     #[inline]
-    pub(crate) fn way(&self, usable: Usable) -> Option<(usize, Address)> {
-        let usable = || self.links.iter().enumerate().filter(|(way, link)| link.address.is_some() && usable.has(*way));
+    pub(crate) fn best_path(&self, usable: UsablePaths) -> Option<(usize, Address)> {
+        let usable = || self.paths.iter().enumerate().filter(|(way, link)| link.address.is_some() && usable.has(*way));
         let (way, link) =
-            usable().find(|(_, link)| link.is_trusted()).or_else(|| usable().min_by_key(|(_, link)| link.owes))?;
+            usable().find(|(_, link)| link.is_trusted()).or_else(|| usable().min_by_key(|(_, link)| link.probation))?;
         link.address.map(|address| (way, address))
     }
 
     /// The path for an answer to a set-up frame, and the peer's address there.
-    pub(crate) fn way_back(&self, turn: u64, usable: Usable) -> Option<(usize, Address)> {
-        let (way, asked) = self.asked;
-        let link = self.links[way].address.filter(|_| asked > 0 && asked + LATE >= turn && usable.has(way));
-        link.map(|address| (way, address)).or_else(|| self.way(usable))
+    pub(crate) fn reply_path(&self, turn: u64, usable: UsablePaths) -> Option<(usize, Address)> {
+        let (way, asked) = self.setup_path;
+        let link = self.paths[way].address.filter(|_| asked > 0 && asked + LATE_TURNS >= turn && usable.has(way));
+        link.map(|address| (way, address)).or_else(|| self.best_path(usable))
     }
 
     /// The peer has sent on this path. Leave the best path if the peer has left it.
     #[inline]
-    fn follow(&mut self, way: usize, turn: u64, usable: Usable) {
-        while let Some((best, _)) = self.way(usable) {
+    fn follow_peer(&mut self, way: usize, turn: u64, usable: UsablePaths) {
+        while let Some((best, _)) = self.best_path(usable) {
             if best >= way {
-                self.elsewhere = 0;
+                self.frames_elsewhere = 0;
                 return;
             }
-            self.elsewhere = self.elsewhere.saturating_add(1);
-            let link = &self.links[best];
+            self.frames_elsewhere = self.frames_elsewhere.saturating_add(1);
+            let link = &self.paths[best];
             // A peer that has never used the best path may not know it yet.
-            let is_left = if link.heard > 0 { link.heard + LATE < turn } else { self.elsewhere >= SOME };
-            if !is_left || !self.links[way].is_trusted() || !usable.has(way) {
+            let is_left = if link.last_turn > 0 {
+                link.last_turn + LATE_TURNS < turn
+            } else {
+                self.frames_elsewhere >= MIN_FRAMES_ELSEWHERE
+            };
+            if !is_left || !self.paths[way].is_trusted() || !usable.has(way) {
                 return;
             }
-            self.links[best].fail();
-            self.links[best].followed = true;
+            self.paths[best].demote();
+            self.paths[best].left_with_peer = true;
         }
     }
 
     /// The peer's frames take this path now. Returns the one before, if it is another.
     #[inline]
-    pub(crate) fn take(&mut self, way: usize) -> Option<usize> {
-        self.taken.replace(way).filter(|before| *before != way)
+    pub(crate) fn set_active(&mut self, way: usize) -> Option<usize> {
+        self.active.replace(way).filter(|before| *before != way)
     }
 
     /// How many paths lead to the peer, usable or not.
-    pub(crate) fn known(&self) -> usize {
-        self.links.iter().filter(|link| link.address.is_some()).count()
+    pub(crate) fn known_paths(&self) -> usize {
+        self.paths.iter().filter(|link| link.address.is_some()).count()
     }
 }
 
@@ -305,39 +309,41 @@ mod tests {
 
     fn way(peers: &Peers, above: Address, usable: u8) -> Option<usize> {
         let index = peers.index(above)?;
-        peers.get(index).way(Usable(usable)).map(|(way, _)| way)
+        peers.get(index).best_path(UsablePaths(usable)).map(|(way, _)| way)
     }
 
     #[test]
-    fn one_node_has_one_address_above_and_the_first_way_that_works() {
+    fn a_peer_has_one_address_and_takes_the_first_usable_path() {
         let mut peers = Peers::default();
-        let above = peers.hear(1, &beacon(7, 1, 0xb1));
-        assert_eq!(peers.hear(0, &beacon(7, 1, 0xb0)), above);
-        assert_eq!(peers.heard(0, Address([2, 0, 0, 0, 0, 0xb0]), 1, Usable(0b11)), Some(above));
+        let above = peers.on_beacon(1, &beacon(7, 1, 0xb1));
+        assert_eq!(peers.on_beacon(0, &beacon(7, 1, 0xb0)), above);
+        assert_eq!(peers.on_frame(0, Address([2, 0, 0, 0, 0, 0xb0]), 1, UsablePaths(0b11)), Some(above));
         assert_eq!(way(&peers, above, 0b11), Some(0));
         assert_eq!(way(&peers, above, 0b10), Some(1));
         assert_eq!(way(&peers, above, 0), None);
     }
 
     #[test]
-    fn a_way_that_fails_is_tried_again_later_and_later() {
+    fn a_failed_path_is_tried_again_after_longer_and_longer_probation() {
         let mut peers = Peers::default();
-        let above = peers.hear(0, &beacon(7, 1, 1));
+        let above = peers.on_beacon(0, &beacon(7, 1, 1));
         let index = peers.index(above).expect("known");
-        assert!(!peers.suspect(index, Usable(0b11)), "there is no other path");
-        peers.hear(1, &beacon(7, 1, 2));
+        assert!(!peers.report_loss(index, UsablePaths(0b11)), "there is no other path");
+        peers.on_beacon(1, &beacon(7, 1, 2));
         let mut waited = vec![];
         for _ in 0..3 {
-            assert!(peers.suspect(index, Usable(0b11)));
+            assert!(peers.report_loss(index, UsablePaths(0b11)));
             waited.push(
                 (0..99)
-                    .take_while(|_| way(&peers, above, 0b11) == Some(1) && peers.hear(0, &beacon(7, 1, 1)) == above)
+                    .take_while(|_| {
+                        way(&peers, above, 0b11) == Some(1) && peers.on_beacon(0, &beacon(7, 1, 1)) == above
+                    })
                     .count(),
             );
         }
         assert_eq!(waited, [2, 4, 8]);
-        assert!(peers.suspect(index, Usable(0b11)));
-        assert!(peers.suspect(index, Usable(0b11)));
+        assert!(peers.report_loss(index, UsablePaths(0b11)));
+        assert!(peers.report_loss(index, UsablePaths(0b11)));
         assert_eq!(way(&peers, above, 0b11), Some(1), "both have failed: the one that failed less");
     }
 
@@ -345,43 +351,40 @@ mod tests {
     fn no_run_hides_another() {
         let mut peers = Peers::default();
         let mine = Address([2, 0, 0, 0, 0, 2]);
-        let above = peers.hear(0, &beacon(7, 5, 1));
-        peers.hear(1, &beacon(7, 5, 2));
+        let above = peers.on_beacon(0, &beacon(7, 5, 1));
+        peers.on_beacon(1, &beacon(7, 5, 2));
         for run in [9, 1] {
-            assert_eq!(peers.hear(1, &beacon(7, run, 2)), mine, "another run claims the same address");
+            assert_eq!(peers.on_beacon(1, &beacon(7, run, 2)), mine, "another run claims the same address");
             assert_eq!(way(&peers, above, 0b11), Some(0), "the true one is where it was");
-            assert_eq!(peers.hear(1, &beacon(7, 5, 2)), above);
-            assert_eq!(peers.heard(1, mine, 1, Usable(0b11)), Some(above), "and has its own address again");
+            assert_eq!(peers.on_beacon(1, &beacon(7, 5, 2)), above);
+            assert_eq!(peers.on_frame(1, mine, 1, UsablePaths(0b11)), Some(above), "and has its own address again");
         }
-        assert_eq!(peers.hear(0, &beacon(7, 6, 9)), Address([2, 0, 0, 0, 0, 9]), "started again elsewhere");
+        assert_eq!(peers.on_beacon(0, &beacon(7, 6, 9)), Address([2, 0, 0, 0, 0, 9]), "started again elsewhere");
     }
 
     #[test]
-    fn who_leaves_the_last_way_is_gone() {
+    fn a_peer_that_leaves_its_last_path_is_gone() {
         let mut peers = Peers::default();
         let [first, second] = [1, 2].map(|last| Address([2, 0, 0, 0, 0, last]));
-        let above = peers.hear(0, &beacon(7, 1, 1));
-        peers.hear(1, &beacon(7, 1, 2));
-        assert_eq!((peers.gone(1, first), peers.gone(0, first)), (None, None), "another path is left");
+        let above = peers.on_beacon(0, &beacon(7, 1, 1));
+        peers.on_beacon(1, &beacon(7, 1, 2));
+        assert_eq!((peers.on_gone(1, first), peers.on_gone(0, first)), (None, None), "another path is left");
         assert_eq!(way(&peers, above, 0b11), Some(1));
-        assert_eq!((peers.gone(1, second), peers.gone(1, second)), (Some(above), None), "once");
+        assert_eq!((peers.on_gone(1, second), peers.on_gone(1, second)), (Some(above), None), "once");
         assert_eq!(way(&peers, above, 0b11), None);
-        assert_eq!(peers.hear(0, &beacon(7, 1, 3)), above);
+        assert_eq!(peers.on_beacon(0, &beacon(7, 1, 3)), above);
         assert_eq!(way(&peers, above, 0b11), Some(0), "it is there again");
     }
 
     #[test]
-    fn they_are_bounded() {
+    fn peers_are_bounded() {
         let mut peers = Peers::default();
         let address = |n: usize| Address::from_u64(0x0200_0000_0000 | n as u64);
-        for n in 0..MOST_PEERS + 10 {
-            peers.hear(0, &Beacon { address: address(n), ..beacon(n as u64, 1, 0) });
+        for n in 0..MAX_PEERS + 10 {
+            peers.on_beacon(0, &Beacon { address: address(n), ..beacon(n as u64, 1, 0) });
         }
-        assert_eq!(
-            (peers.all.len(), peers.by_link.len(), peers.by_address.len()),
-            (MOST_PEERS, MOST_PEERS, MOST_PEERS)
-        );
+        assert_eq!((peers.all.len(), peers.by_path.len(), peers.by_address.len()), (MAX_PEERS, MAX_PEERS, MAX_PEERS));
         assert_eq!(peers.index(address(5)), None);
-        assert!(peers.index(address(MOST_PEERS + 9)).is_some());
+        assert!(peers.index(address(MAX_PEERS + 9)).is_some());
     }
 }

@@ -7,16 +7,16 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
 /// The descriptors of all paths, joined by epoll.
-pub(crate) struct Joint {
+pub(crate) struct JointWaker {
     epoll: Epoll,
     fds: Vec<Arc<OwnedFd>>,
 }
 
-impl Joint {
+impl JointWaker {
     /// `None` if one of the paths has no descriptor. Then a thread cannot wait for the others either.
-    pub(crate) fn of_all<'a>(fds: impl Iterator<Item = Option<&'a [Arc<OwnedFd>]>>) -> nix::Result<Option<Joint>> {
+    pub(crate) fn of_all<'a>(fds: impl Iterator<Item = Option<&'a [Arc<OwnedFd>]>>) -> nix::Result<Option<JointWaker>> {
         let Some(fds) = fds.collect::<Option<Vec<_>>>() else { return Ok(None) };
-        let joint = Joint { epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?, fds: fds.concat() };
+        let joint = JointWaker { epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?, fds: fds.concat() };
         joint.watch()?;
         Ok(Some(joint))
     }
@@ -37,7 +37,7 @@ impl Joint {
     ///
     /// # Errors
     /// The process has too many open files.
-    pub(crate) fn wake(&self) -> std::io::Result<Vec<Arc<OwnedFd>>> {
+    pub(crate) fn descriptors(&self) -> std::io::Result<Vec<Arc<OwnedFd>>> {
         Ok(vec![Arc::new(self.epoll.0.try_clone()?)])
     }
 }
@@ -50,7 +50,7 @@ mod tests {
     use nix::unistd::dup3;
     use std::io::{Write, pipe};
 
-    fn is_readable(joint: &Joint) -> bool {
+    fn is_readable(joint: &JointWaker) -> bool {
         joint.epoll.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO).unwrap() > 0
     }
 
@@ -58,7 +58,7 @@ mod tests {
     fn another_file_under_the_same_number_is_watched_once_it_is_looked_for() {
         let ((first, _kept), (second, mut writer)) = (pipe().unwrap(), pipe().unwrap());
         let fds = [Arc::new(OwnedFd::from(first))];
-        let mut joint = Joint::of_all([Some(&fds[..])].into_iter()).unwrap().unwrap();
+        let mut joint = JointWaker::of_all([Some(&fds[..])].into_iter()).unwrap().unwrap();
         drop(fds);
         dup3(&second, Arc::get_mut(&mut joint.fds[0]).unwrap(), OFlag::O_CLOEXEC).unwrap();
         writer.write_all(b"1").unwrap();
@@ -73,6 +73,6 @@ mod tests {
     fn where_one_cannot_be_waited_for_none_is() {
         let (reader, _writer) = pipe().unwrap();
         let fds = [Arc::new(OwnedFd::from(reader))];
-        assert!(Joint::of_all([Some(&fds[..]), None].into_iter()).unwrap().is_none());
+        assert!(JointWaker::of_all([Some(&fds[..]), None].into_iter()).unwrap().is_none());
     }
 }

@@ -1,20 +1,20 @@
 //! The conformance suite, over one path and over three.
 
 use allocation_counter::measure;
-use am_multipath::Paths;
+use am_multipath::Multipath;
 use am_transport::conformance::{self, Pair};
 use am_transport::faulty::{Faults, Faulty};
 use am_transport::{Transport, loopback};
 use am_wire::EtherType;
 
-fn ends(ways: usize) -> [Paths; 2] {
+fn ends(ways: usize) -> [Multipath; 2] {
     let mut both = [vec![], vec![]];
     for _ in 0..ways {
         for (side, plug) in loopback::pair().into_iter().enumerate() {
             both[side].push(Box::new(plug.open().expect("memory")) as Box<dyn Transport>);
         }
     }
-    both.map(|ways| Paths::new(ways, EtherType::DEFAULT).expect("ways"))
+    both.map(|ways| Multipath::new(ways, EtherType::DEFAULT).expect("ways"))
 }
 
 fn passes(mut pair: impl FnMut() -> Pair) {
@@ -24,7 +24,7 @@ fn passes(mut pair: impl FnMut() -> Pair) {
 }
 
 #[test]
-fn one_way_passes() {
+fn one_path_passes() {
     passes(|| {
         let [near, far] = ends(1);
         Pair::new(near, far)
@@ -32,7 +32,7 @@ fn one_way_passes() {
 }
 
 #[test]
-fn three_ways_pass() {
+fn three_paths_pass() {
     passes(|| {
         let [near, far] = ends(3);
         Pair::new(near, far)
@@ -40,7 +40,7 @@ fn three_ways_pass() {
 }
 
 #[test]
-fn three_bad_ways_pass() {
+fn three_lossy_paths_pass() {
     let mut seed = 0;
     passes(|| {
         let [near, far] = ends(3).map(|end| {

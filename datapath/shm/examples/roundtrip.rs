@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_shm::{Options, Shm};
+use am_shm::{Shm, ShmOptions};
 use am_transport::{Transport, TransportExt};
 use am_wire::frame::{self, Link};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
@@ -107,14 +107,14 @@ fn pair(
     cores: [usize; 2],
     answers: Option<usize>,
     near: impl FnOnce(&mut Shm, Address) -> f64,
-) -> Result<f64, am_shm::OpenError> {
-    let options = Options::new(format!("roundtrip-{}", std::process::id()));
+) -> Result<f64, am_shm::ShmOpenError> {
+    let options = ShmOptions::new(format!("roundtrip-{}", std::process::id()));
     let (done, far_is) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|threads| {
         let other = threads.spawn(|| {
             pin(cores[1]);
             far(am_shm::open(&options)?, answers, &far_is, &done);
-            Ok::<_, am_shm::OpenError>(())
+            Ok::<_, am_shm::ShmOpenError>(())
         });
         pin(cores[0]);
         let mut end = am_shm::open(&options)?;
@@ -134,7 +134,7 @@ fn pair(
 static NEAR: AtomicU64 = AtomicU64::new(0);
 
 /// Nanoseconds of a round trip.
-fn round_trip(cores: [usize; 2], len: usize) -> Result<f64, am_shm::OpenError> {
+fn round_trip(cores: [usize; 2], len: usize) -> Result<f64, am_shm::ShmOpenError> {
     pair(cores, Some(len), |end, to| {
         tenth(|| {
             for _ in 0..200 {
@@ -148,7 +148,7 @@ fn round_trip(cores: [usize; 2], len: usize) -> Result<f64, am_shm::OpenError> {
 }
 
 /// Frames in a second, one way.
-fn rate(cores: [usize; 2], len: usize) -> Result<f64, am_shm::OpenError> {
+fn rate(cores: [usize; 2], len: usize) -> Result<f64, am_shm::ShmOpenError> {
     pair(cores, None, |end, to| {
         let each = tenth(|| {
             let mut sent = 0.0;

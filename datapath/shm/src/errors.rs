@@ -7,14 +7,14 @@ use am_ring::LayoutError;
 use am_transport::memory::NoMemory;
 use nix::errno::Errno;
 
-use crate::options::{MOST_MEMBERS, OptionsError};
+use crate::options::{MAX_MEMBERS, ShmOptionsError};
 
 /// Why a segment could not be opened. A failed attempt leaves nothing behind.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum ShmOpenError {
     /// Invalid options.
     #[error(transparent)]
-    Options(#[from] OptionsError),
+    Options(#[from] ShmOptionsError),
     /// The name of the link is invalid.
     #[error("`{0}` is not a valid name: use 1 to 64 letters, digits, `.`, `_` and `-`, as in `shm:room1`")]
     Name(String),
@@ -122,7 +122,7 @@ pub enum OpenError {
     },
     /// The link has no room for another member.
     #[error(
-        "{members} processes are on this link, and it has no room for more: start the first one with a larger `members=`, up to {MOST_MEMBERS}"
+        "{members} processes are on this link, and it has no room for more: start the first one with a larger `members=`, up to {MAX_MEMBERS}"
     )]
     Full {
         /// The most members that it can have.
@@ -174,13 +174,13 @@ pub enum OpenError {
 }
 
 /// An error of a call that should not fail.
-pub(crate) fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> OpenError {
+pub(crate) fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> ShmOpenError {
     move |source| {
         let (what, source) = (what.into(), source.into());
         let is_full = |errno: Errno| source.raw_os_error() == Some(errno as i32);
         match is_full(Errno::EMFILE) || is_full(Errno::ENFILE) {
-            true => OpenError::Descriptors { what, source },
-            false => OpenError::System { what, source },
+            true => ShmOpenError::Descriptors { what, source },
+            false => ShmOpenError::System { what, source },
         }
     }
 }

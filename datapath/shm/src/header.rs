@@ -20,18 +20,18 @@ use std::sync::atomic::{AtomicU32, Ordering::*};
 
 use am_ring::lane::{Shape, Shared};
 
-use crate::OpenError;
-use crate::options::{self, MOST_MEMBERS};
+use crate::ShmOpenError;
+use crate::options::{self, MAX_MEMBERS};
 
 const MAGIC: [u32; 2] = [u32::from_le_bytes(*b"am-s"), u32::from_le_bytes(*b"hm\x0d\x0a")];
 /// The version of the whole segment, lanes and locks included.
 pub(crate) const VERSION: u32 = 2;
 
-const GEOMETRY: usize = 16;
-const CHANGES: usize = 512;
-const MEMBERS: usize = 1024;
-const MEMBER: usize = 128;
-const ASLEEP: usize = 64;
+const GEOMETRY_OFFSET: usize = 16;
+const CHANGES_OFFSET: usize = 512;
+const MEMBERS_OFFSET: usize = 1024;
+const MEMBER_BYTES: usize = 128;
+const ASLEEP_OFFSET: usize = 64;
 
 /// The layout of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,13 +45,13 @@ pub(crate) struct Geometry {
 impl Geometry {
     /// `None` for an invalid layout.
     pub(crate) fn new(members: usize, frame: usize, granule: usize) -> Option<Geometry> {
-        let sane = (2..=MOST_MEMBERS).contains(&members) && granule.is_power_of_two();
+        let sane = (2..=MAX_MEMBERS).contains(&members) && granule.is_power_of_two();
         let fine = sane && (4096..=1 << 30).contains(&granule);
         fine.then(|| options::shape(frame)).flatten().map(|shape| Geometry { members, frame, granule, shape })
     }
 
     pub(crate) fn header(&self) -> usize {
-        (MEMBERS + MOST_MEMBERS * MEMBER).next_multiple_of(self.granule)
+        (MEMBERS_OFFSET + MAX_MEMBERS * MEMBER_BYTES).next_multiple_of(self.granule)
     }
 
     /// Bytes from one lane to the next.
@@ -71,7 +71,7 @@ impl Geometry {
 
 /// What a file contains, by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum SegmentState {
     /// Nothing, or an unfinished segment.
     Nothing,
     /// A segment of this version.
@@ -85,31 +85,31 @@ pub(crate) enum Found {
 }
 
 /// Read a file's header.
-pub(crate) fn look(file: &File) -> io::Result<Found> {
-    let mut bytes = [0; GEOMETRY + 12];
+pub(crate) fn read_state(file: &File) -> io::Result<SegmentState> {
+    let mut bytes = [0; GEOMETRY_OFFSET + 12];
     let length = file.metadata()?.len();
     match file.read_exact_at(&mut bytes, 0) {
         Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => {
-            return Ok(if length == 0 { Found::Nothing } else { Found::Foreign });
+            return Ok(if length == 0 { SegmentState::Nothing } else { SegmentState::Foreign });
         }
         read => read?,
     }
     let words: Vec<u32> = bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
-    let [m0, m1, version, _, members, frame, granule] = words[..] else { return Ok(Found::Foreign) };
+    let [m0, m1, version, _, members, frame, granule] = words[..] else { return Ok(SegmentState::Foreign) };
     if [m0, m1] == [0; 2] {
-        return Ok(Found::Nothing);
+        return Ok(SegmentState::Nothing);
     }
     if [m0, m1] != MAGIC {
-        return Ok(Found::Foreign);
+        return Ok(SegmentState::Foreign);
     }
     if version != VERSION {
-        return Ok(Found::Version(version));
+        return Ok(SegmentState::Version(version));
     }
     let Some(geometry) = Geometry::new(members as usize, frame as usize, granule as usize) else {
-        return Ok(Found::Broken("its header is invalid"));
+        return Ok(SegmentState::Broken("its header is invalid"));
     };
     let whole = length >= geometry.bytes() as u64;
-    Ok(if whole { Found::Segment(geometry) } else { Found::Broken("it was cut short") })
+    Ok(if whole { SegmentState::Segment(geometry) } else { SegmentState::Broken("it was cut short") })
 }
 
 /// The header of a mapped segment. Other processes write it as well.
@@ -125,7 +125,7 @@ impl Header {
     pub(crate) fn write(&self, geometry: &Geometry) {
         let Geometry { members, frame, granule, .. } = *geometry;
         for (nth, number) in [members, frame, granule].into_iter().enumerate() {
-            self.0.word(GEOMETRY + nth * 4).store(number as u32, Relaxed);
+            self.0.word(GEOMETRY_OFFSET + nth * 4).store(number as u32, Relaxed);
         }
         self.0.word(8).store(VERSION, Relaxed);
         self.0.word(4).store(MAGIC[1], Relaxed);
@@ -134,47 +134,49 @@ impl Header {
 
     #[inline]
     pub(crate) fn changes(&self) -> &AtomicU32 {
-        self.0.word(CHANGES)
+        self.0.word(CHANGES_OFFSET)
     }
 
     #[inline]
-    pub(crate) fn birth(&self, member: usize) -> &AtomicU32 {
-        self.0.word(MEMBERS + member * MEMBER)
+    pub(crate) fn generation(&self, member: usize) -> &AtomicU32 {
+        self.0.word(MEMBERS_OFFSET + member * MEMBER_BYTES)
     }
 
     #[inline]
     pub(crate) fn asleep(&self, member: usize) -> &AtomicU32 {
-        self.0.word(MEMBERS + member * MEMBER + ASLEEP)
+        self.0.word(MEMBERS_OFFSET + member * MEMBER_BYTES + ASLEEP_OFFSET)
     }
 
     /// A member joined or left: have all members read the list.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn notify_members(&self) {
         self.changes().fetch_add(1, Release);
     }
 
     /// Remove a member, unless another one has its number already.
-    pub(crate) fn bury(&self, member: usize, birth: u32) {
-        if self.birth(member).compare_exchange(birth, 0, Release, Relaxed).is_ok() {
-            self.tell();
+    pub(crate) fn remove_member(&self, member: usize, birth: u32) {
+        if self.generation(member).compare_exchange(birth, 0, Release, Relaxed).is_ok() {
+            self.notify_members();
         }
     }
 }
 
 /// Check a setting that was asked for against the segment's.
-pub(crate) fn agree(setting: &'static str, asked: Option<usize>, has: usize) -> Result<(), OpenError> {
+pub(crate) fn check_setting(setting: &'static str, asked: Option<usize>, has: usize) -> Result<(), ShmOpenError> {
     match asked {
-        Some(asked) if asked != has => Err(OpenError::Conflict { setting, has, asked }),
+        Some(asked) if asked != has => Err(ShmOpenError::Conflict { setting, has, asked }),
         _ => Ok(()),
     }
 }
 
 /// The error for a file that cannot be joined.
-pub(crate) fn refused(found: Found, path: &Path) -> OpenError {
+pub(crate) fn not_joinable(found: SegmentState, path: &Path) -> ShmOpenError {
     let path = path.to_owned();
     match found {
-        Found::Version(found) => OpenError::Version { path, found, own: VERSION },
-        Found::Foreign => OpenError::Foreign { path },
-        Found::Broken(why) => OpenError::Broken { path, why: why.into() },
-        Found::Nothing | Found::Segment(_) => OpenError::Broken { path, why: "its header is gone".into() },
+        SegmentState::Version(found) => ShmOpenError::Version { path, found, own: VERSION },
+        SegmentState::Foreign => ShmOpenError::Foreign { path },
+        SegmentState::Broken(why) => ShmOpenError::Broken { path, why: why.into() },
+        SegmentState::Nothing | SegmentState::Segment(_) => {
+            ShmOpenError::Broken { path, why: "its header is gone".into() }
+        }
     }
 }

@@ -10,33 +10,33 @@ use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::resource::{Resource, getrlimit};
 
-use crate::OpenError;
+use crate::ShmOpenError;
 use crate::errors::system;
-use crate::header::{self, Found, Geometry, Header, agree, refused};
-use crate::locks::{self, Gate};
-use crate::map::Mapped;
-use crate::options::{FRAME, MEMBERS, MOST_MEMBERS, Options};
-use crate::pages::Pages;
-use crate::place::Place;
+use crate::header::{self, Geometry, Header, SegmentState, check_setting, not_joinable};
+use crate::locks::{self, JoinLock};
+use crate::map::MappedFile;
+use crate::options::{DEFAULT_FRAME, DEFAULT_MEMBERS, MAX_MEMBERS, ShmOptions};
+use crate::pages::SegmentPages;
+use crate::segment_path::SegmentPath;
 
 /// Membership in a segment; dropping it leaves.
 #[derive(Debug)]
 pub(crate) struct Membership {
     pub(crate) header: Header,
-    pub(crate) mapped: Mapped,
+    pub(crate) mapped: MappedFile,
     pub(crate) geometry: Geometry,
-    pub(crate) pages: Pages,
-    pub(crate) place: Place,
+    pub(crate) pages: SegmentPages,
+    pub(crate) place: SegmentPath,
     /// Our member number. The generation distinguishes us from earlier members with this number.
-    pub(crate) own: usize,
-    pub(crate) birth: u32,
+    pub(crate) member: usize,
+    pub(crate) generation: u32,
     file: File,
 }
 
 impl Membership {
     /// Join the segment, or make it. Other members do not see us before [`show`](Self::show).
-    pub(crate) fn join(options: &Options) -> Result<Membership, OpenError> {
-        let place = Place::new(&options.dir, &options.name)?;
+    pub(crate) fn join(options: &ShmOptions) -> Result<Membership, ShmOpenError> {
+        let place = SegmentPath::new(&options.dir, &options.name)?;
         loop {
             let file = place.open_or_make(options.mode, options.owner)?;
             let attempt = Attempt { place: &place, file: &file, options };
@@ -47,26 +47,27 @@ impl Membership {
     }
 
     /// Announce this member to the others.
-    pub(crate) fn show(&self) {
-        self.header.asleep(self.own).store(0, Relaxed);
-        self.header.birth(self.own).store(self.birth, Release);
-        self.header.tell();
+    pub(crate) fn announce(&self) {
+        self.header.asleep(self.member).store(0, Relaxed);
+        self.header.generation(self.member).store(self.generation, Release);
+        self.header.notify_members();
     }
 
     /// Whether the process of this member and generation lives.
     pub(crate) fn is_alive(&self, member: usize, birth: u32) -> bool {
-        locks::is_run(&self.file, member, birth)
+        locks::is_generation_alive(&self.file, member, birth)
     }
 
     /// Whether this member exists, with memory for the lanes between it and us. The list of members may be forged, and
     /// the kernel kills a process that touches a page without memory.
-    pub(crate) fn can_meet(&self, member: usize, birth: u32) -> bool {
-        let lanes = [self.geometry.lane_at(self.own, member), self.geometry.lane_at(member, self.own)];
-        self.is_alive(member, birth) && lanes.iter().all(|lane| self.mapped.touch(*lane, self.geometry.lane()).is_ok())
+    pub(crate) fn is_reachable(&self, member: usize, birth: u32) -> bool {
+        let lanes = [self.geometry.lane_at(self.member, member), self.geometry.lane_at(member, self.member)];
+        self.is_alive(member, birth)
+            && lanes.iter().all(|lane| self.mapped.populate(*lane, self.geometry.lane()).is_ok())
     }
 
     /// Damage to the segment by a process that may write its file or directory: the file was removed or cut short.
-    pub(crate) fn harm(&self) -> Option<&'static str> {
+    pub(crate) fn segment_error(&self) -> Option<&'static str> {
         match self.file.metadata() {
             Ok(data) if data.len() >= self.geometry.bytes() as u64 => (data.nlink() == 0).then_some(
                 "the file of the segment was removed, so processes that start now cannot join: restart all processes that use it",
@@ -78,97 +79,99 @@ impl Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        locks::end_run(&self.file, self.own);
-        self.header.bury(self.own, self.birth);
+        locks::end_generation(&self.file, self.member);
+        self.header.remove_member(self.member, self.generation);
         // If the lock cannot be taken, the next process that joins cleans up.
-        let Ok(Some(_gate)) = Gate::pass(&self.file) else { return };
-        self.place.remove_fifo(self.own);
+        let Ok(Some(_gate)) = JoinLock::acquire(&self.file) else { return };
+        self.place.remove_fifo(self.member);
         leave(&self.place, &self.file);
     }
 }
 
 /// The result of joining.
 struct Joined {
-    mapped: Mapped,
+    mapped: MappedFile,
     geometry: Geometry,
-    pages: Pages,
+    pages: SegmentPages,
     own: usize,
     birth: u32,
 }
 
 impl Joined {
-    fn with(self, place: Place, file: File) -> Membership {
+    fn with(self, place: SegmentPath, file: File) -> Membership {
         let Joined { mapped, geometry, pages, own, birth } = self;
         let header = Header::new(&mapped.memory, &geometry);
-        Membership { header, mapped, geometry, pages, place, own, birth, file }
+        Membership { header, mapped, geometry, pages, place, member: own, generation: birth, file }
     }
 }
 
 struct Attempt<'a> {
-    place: &'a Place,
+    place: &'a SegmentPath,
     file: &'a File,
-    options: &'a Options,
+    options: &'a ShmOptions,
 }
 
 impl Attempt<'_> {
     /// `None` if the last member has left and removed the file while we waited.
-    fn run(&self) -> Result<Option<Joined>, OpenError> {
-        let gate = Gate::pass(self.file).map_err(system("cannot lock the segment"))?;
-        let seconds = locks::PATIENCE.as_secs();
-        let _gate = gate.ok_or_else(|| OpenError::Busy { path: self.place.path(), seconds })?;
-        if !self.place.leads_to(self.file).map_err(system("cannot ask about the segment"))? {
+    fn run(&self) -> Result<Option<Joined>, ShmOpenError> {
+        let gate = JoinLock::acquire(self.file).map_err(system("cannot lock the segment"))?;
+        let seconds = locks::LOCK_TIMEOUT.as_secs();
+        let _gate = gate.ok_or_else(|| ShmOpenError::Busy { path: self.place.path(), seconds })?;
+        if !self.place.refers_to(self.file).map_err(system("cannot ask about the segment"))? {
             return Ok(None);
         }
         let joined = self.join();
-        if !matches!(joined, Ok(_) | Err(OpenError::Foreign { .. })) {
+        if !matches!(joined, Ok(_) | Err(ShmOpenError::Foreign { .. })) {
             leave(self.place, self.file);
         }
         joined.map(Some)
     }
 
-    fn join(&self) -> Result<Joined, OpenError> {
-        let living: Vec<usize> = (0..MOST_MEMBERS).filter(|member| locks::is_alive(self.file, *member)).collect();
-        let found = header::look(self.file).map_err(system("cannot read the segment"))?;
-        let pages = Pages::of(self.file);
+    fn join(&self) -> Result<Joined, ShmOpenError> {
+        let living: Vec<usize> = (0..MAX_MEMBERS).filter(|member| locks::is_alive(self.file, *member)).collect();
+        let found = header::read_state(self.file).map_err(system("cannot read the segment"))?;
+        let pages = SegmentPages::of(self.file);
         let geometry = match found {
-            Found::Foreign => return Err(refused(found, &self.place.path())),
+            SegmentState::Foreign => return Err(not_joinable(found, &self.place.path())),
             _ if living.is_empty() => self.make(pages)?,
-            Found::Segment(geometry) => geometry,
-            _ => return Err(refused(found, &self.place.path())),
+            SegmentState::Segment(geometry) => geometry,
+            _ => return Err(not_joinable(found, &self.place.path())),
         };
-        agree("frame", self.options.frame, geometry.frame)?;
-        agree("members", self.options.members, geometry.members)?;
+        check_setting("frame", self.options.frame, geometry.frame)?;
+        check_setting("members", self.options.members, geometry.members)?;
         let mapped = self.map(&geometry, pages)?;
         if living.is_empty() {
             Header::new(&mapped.memory, &geometry).write(&geometry);
         }
         // Different each time, so that other members do not take us for an earlier one.
-        let birth = locks::draw();
-        let own = self.number(&geometry, birth)?;
+        let birth = locks::random_nonzero();
+        let own = self.claim_number(&geometry, birth)?;
         let header = Header::new(&mapped.memory, &geometry);
         for other in (0..geometry.members).filter(|other| *other != own) {
             if living.contains(&other) {
-                self.meet(&mapped, &geometry, own, other)?;
+                self.allocate_lanes(&mapped, &geometry, own, other)?;
             } else {
                 // Killed members are still in the list.
-                header.bury(other, header.birth(other).load(Relaxed));
+                header.remove_member(other, header.generation(other).load(Relaxed));
             }
         }
         Ok(Joined { mapped, geometry, pages, own, birth })
     }
 
     /// Make a new segment. Nothing is kept of one whose members are all dead.
-    fn make(&self, pages: Pages) -> Result<Geometry, OpenError> {
-        (0..MOST_MEMBERS).for_each(|member| self.place.remove_fifo(member));
+    fn make(&self, pages: SegmentPages) -> Result<Geometry, ShmOpenError> {
+        (0..MAX_MEMBERS).for_each(|member| self.place.remove_fifo(member));
         remove_abandoned(self.place);
-        let (members, frame) = (self.options.members.unwrap_or(MEMBERS), self.options.frame.unwrap_or(FRAME));
+        let (members, frame) =
+            (self.options.members.unwrap_or(DEFAULT_MEMBERS), self.options.frame.unwrap_or(DEFAULT_FRAME));
         let geometry = Geometry::new(members, frame, pages.granule());
-        let geometry = geometry.ok_or_else(|| refused(Found::Broken("pages of this size"), &self.place.path()))?;
+        let geometry =
+            geometry.ok_or_else(|| not_joinable(SegmentState::Broken("pages of this size"), &self.place.path()))?;
         // The system ends a process that exceeds the limit.
         let (bytes, most) =
             (geometry.bytes() as u64, getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(most, _)| most));
         if bytes > most {
-            return Err(OpenError::FileSize { bytes, most });
+            return Err(ShmOpenError::FileSize { bytes, most });
         }
         let cut = |bytes| self.file.set_len(bytes).map_err(|why| self.no_space(bytes as usize, why));
         cut(0)?;
@@ -177,34 +180,40 @@ impl Attempt<'_> {
         Ok(geometry)
     }
 
-    fn map(&self, geometry: &Geometry, pages: Pages) -> Result<Mapped, OpenError> {
-        let mapped = Mapped::new(self.file, geometry.bytes(), pages == Pages::Maybe);
-        let mapped = mapped.map_err(|source| OpenError::Map { bytes: geometry.bytes(), source })?;
-        let touched = mapped.touch(0, geometry.header());
+    fn map(&self, geometry: &Geometry, pages: SegmentPages) -> Result<MappedFile, ShmOpenError> {
+        let mapped = MappedFile::new(self.file, geometry.bytes(), pages == SegmentPages::MaybeHuge);
+        let mapped = mapped.map_err(|source| ShmOpenError::Map { bytes: geometry.bytes(), source })?;
+        let touched = mapped.populate(0, geometry.header());
         touched.map(|()| mapped).map_err(|why| self.no_space(geometry.header(), why))
     }
 
     /// Claim the first free member number.
-    fn number(&self, geometry: &Geometry, birth: u32) -> Result<usize, OpenError> {
+    fn claim_number(&self, geometry: &Geometry, birth: u32) -> Result<usize, ShmOpenError> {
         for member in 0..geometry.members {
-            if locks::be(self.file, member, birth).map_err(system("cannot lock the segment"))? {
+            if locks::claim(self.file, member, birth).map_err(system("cannot lock the segment"))? {
                 return Ok(member);
             }
         }
-        Err(OpenError::Full { members: geometry.members })
+        Err(ShmOpenError::Full { members: geometry.members })
     }
 
     /// Allocate memory for the two lanes between us and another member now. Later there may be none, and the kernel
     /// kills a process that touches a page without memory.
-    fn meet(&self, mapped: &Mapped, geometry: &Geometry, own: usize, other: usize) -> Result<(), OpenError> {
+    fn allocate_lanes(
+        &self,
+        mapped: &MappedFile,
+        geometry: &Geometry,
+        own: usize,
+        other: usize,
+    ) -> Result<(), ShmOpenError> {
         for lane in [geometry.lane_at(own, other), geometry.lane_at(other, own)] {
             self.allocate(lane, geometry.lane())?;
-            mapped.touch(lane, geometry.lane()).map_err(|why| self.no_space(geometry.lane(), why))?;
+            mapped.populate(lane, geometry.lane()).map_err(|why| self.no_space(geometry.lane(), why))?;
         }
         Ok(())
     }
 
-    fn allocate(&self, offset: usize, bytes: usize) -> Result<(), OpenError> {
+    fn allocate(&self, offset: usize, bytes: usize) -> Result<(), ShmOpenError> {
         loop {
             match fallocate(self.file, FallocateFlags::empty(), offset as i64, bytes as i64) {
                 Err(Errno::EINTR) => (),
@@ -213,41 +222,41 @@ impl Attempt<'_> {
         }
     }
 
-    fn no_space(&self, bytes: usize, source: std::io::Error) -> OpenError {
+    fn no_space(&self, bytes: usize, source: std::io::Error) -> ShmOpenError {
         let dir: &Path = self.place.dir();
-        OpenError::Space { dir: dir.to_owned(), bytes, source }
+        ShmOpenError::Space { dir: dir.to_owned(), bytes, source }
     }
 }
 
 /// Give up membership. If no other member is left, remove the segment and the FIFOs that killed members have left.
-fn leave(place: &Place, file: &File) {
-    locks::cease(file);
-    let others = (0..MOST_MEMBERS).any(|member| locks::is_alive(file, member));
-    if !others && place.leads_to(file).unwrap_or(false) {
-        (0..MOST_MEMBERS).for_each(|member| place.remove_fifo(member));
+fn leave(place: &SegmentPath, file: &File) {
+    locks::release_all(file);
+    let others = (0..MAX_MEMBERS).any(|member| locks::is_alive(file, member));
+    if !others && place.refers_to(file).unwrap_or(false) {
+        (0..MAX_MEMBERS).for_each(|member| place.remove_fifo(member));
         place.remove();
     }
 }
 
 /// Remove abandoned segments of other names. A process that makes a segment does this. What fails is left to the next
 /// one.
-fn remove_abandoned(place: &Place) {
+fn remove_abandoned(place: &SegmentPath) {
     let Ok(files) = std::fs::read_dir(place.dir()) else { return };
     for file in files.flatten() {
         let name = file.file_name();
         let name = name.to_str().and_then(|name| name.strip_prefix("am-")?.strip_suffix(".shm"));
-        if let Some(other) = name.and_then(|name| place.beside(name)) {
+        if let Some(other) = name.and_then(|name| place.sibling(name)) {
             remove_if_abandoned(&other);
         }
     }
 }
 
 /// Remove a segment if it is one of ours and has no member. Does not wait.
-fn remove_if_abandoned(place: &Place) -> Option<()> {
+fn remove_if_abandoned(place: &SegmentPath) -> Option<()> {
     let file = place.open().ok()?;
-    let _gate = Gate::try_pass(&file)?;
-    let is_ours = matches!(header::look(&file), Ok(Found::Segment(_) | Found::Broken(_)));
-    if !is_ours || !place.leads_to(&file).ok()? || (0..MOST_MEMBERS).any(|member| locks::is_alive(&file, member)) {
+    let _gate = JoinLock::try_acquire(&file)?;
+    let is_ours = matches!(header::read_state(&file), Ok(SegmentState::Segment(_) | SegmentState::Broken(_)));
+    if !is_ours || !place.refers_to(&file).ok()? || (0..MAX_MEMBERS).any(|member| locks::is_alive(&file, member)) {
         return None;
     }
     leave(place, &file);

@@ -55,21 +55,21 @@
 //! ```
 #![allow(unsafe_code, reason = "memory that processes share")]
 
-mod bell;
-mod count;
+mod cache_lines;
+mod counters;
+mod departed;
 mod errors;
-mod gone;
 mod header;
 mod join;
-mod lines;
 mod locks;
 mod map;
 mod options;
 mod pages;
 mod peer;
-mod place;
 mod receive;
+mod segment_path;
 mod send;
+mod waker;
 
 use std::sync::atomic::Ordering::Acquire;
 
@@ -77,50 +77,50 @@ use am_ring::Frame;
 use am_transport::{Caps, Command, IntroduceError, Notice, Steering, Transport};
 use am_wire::Address;
 
-use bell::Bell;
-use count::Count;
-pub use errors::OpenError;
+pub use cache_lines::CacheLines;
+use counters::Counters;
+use departed::Departed;
+pub use errors::ShmOpenError;
 use errors::system;
-use gone::Gone;
 use join::Membership;
-pub use lines::Lines;
-pub use options::{Options, OptionsError};
+pub use options::{ShmOptions, ShmOptionsError};
 use peer::{Peer, address};
+use waker::Waker;
 
 /// One member of a link.
 #[derive(Debug)]
 pub struct Shm {
     caps: Caps,
     steering: Steering,
-    own: Membership,
-    bell: Bell,
+    membership: Membership,
+    waker: Waker,
     /// The other members, by number. Our own entry is not used.
     peers: Box<[Peer]>,
     /// The numbers of members that are present, or have left and may have sent frames before.
     present: Vec<usize>,
     /// The index of the lane that is read first.
-    first: usize,
+    first_lane: usize,
     /// The header's count of changes when the list of members was last read.
-    seen: u32,
+    seen_changes: u32,
     /// A bit for each member whose lane has frames that are not published yet.
     unpublished: u64,
     /// Empty receives in a row.
-    idle: u32,
-    gone: Gone,
-    count: Count,
+    empty_receives: u32,
+    departed: Departed,
+    counters: Counters,
 }
 
 /// Join a link, or make it.
 ///
 /// # Errors
 /// See [`OpenError`]. A failed attempt leaves nothing behind.
-pub fn open(options: &Options) -> Result<Shm, OpenError> {
+pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
     options.check()?;
     let own = Membership::join(options)?;
-    let name = own.place.fifo(own.own);
-    let bell = Bell::new(own.place.dir_fd(), &name, options.mode)
+    let name = own.place.fifo_name(own.member);
+    let bell = Waker::new(own.place.dir_fd(), &name, options.mode)
         .map_err(system("cannot make the FIFO that wakes a member"))?;
-    let address = address(own.own, own.birth);
+    let address = address(own.member, own.generation);
     let caps = Caps {
         name: format!("shm:{}", options.name),
         mode: own.pages.mode(own.mapped.address()),
@@ -130,37 +130,50 @@ pub fn open(options: &Options) -> Result<Shm, OpenError> {
         ordered: true,
         hears_all: true,
         pool: map::pool(options.frames, own.geometry.frame)?,
-        wake: Some(vec![bell.wake()]),
+        wake: Some(vec![bell.wake_fd()]),
     };
     let peers: Box<[Peer]> = (0..own.geometry.members).map(|member| Peer::new(&own, member)).collect();
     let present = Vec::with_capacity(peers.len());
-    own.show();
+    own.announce();
     let steering = Steering::new(options.ethertype, address);
-    let (gone, count) = (Gone::new(peers.len()), Count::default());
+    let (gone, count) = (Departed::new(peers.len()), Counters::default());
     let (first, seen, unpublished, idle) = (0, 0, 0, 0);
-    let mut shm = Shm { caps, steering, own, bell, peers, present, first, seen, unpublished, idle, gone, count };
-    shm.refresh();
+    let mut shm = Shm {
+        caps,
+        steering,
+        membership: own,
+        waker: bell,
+        peers,
+        present,
+        first_lane: first,
+        seen_changes: seen,
+        unpublished,
+        empty_receives: idle,
+        departed: gone,
+        counters: count,
+    };
+    shm.refresh_members();
     Ok(shm)
 }
 
 impl Shm {
     /// Read the list of members if it has changed.
     #[inline]
-    fn look(&mut self) {
-        if self.own.header.changes().load(Acquire) != self.seen {
-            self.refresh();
+    fn refresh_if_changed(&mut self) {
+        if self.membership.header.changes().load(Acquire) != self.seen_changes {
+            self.refresh_members();
         }
     }
 
     /// Find members that were killed without leaving. Frames that they sent before are still received.
-    fn look_for_dead(&mut self) {
-        if !self.gone.is_time() {
+    fn check_for_dead(&mut self) {
+        if !self.departed.is_due() {
             return;
         }
         for at in 0..self.present.len() {
             let peer = &mut self.peers[self.present[at]];
-            if peer.is_here() && !self.own.is_alive(peer.member, peer.birth) {
-                self.own.header.bury(peer.member, peer.birth);
+            if peer.is_present() && !self.membership.is_alive(peer.member, peer.generation) {
+                self.membership.header.remove_member(peer.member, peer.generation);
                 peer.is_leaving = true;
             }
         }
@@ -173,16 +186,16 @@ impl Transport for Shm {
     }
 
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        self.look();
-        self.take(budget, each)
+        self.refresh_if_changed();
+        self.receive_frames(budget, each)
     }
 
     fn send(&mut self, to: Address, frame: &Frame) -> bool {
-        self.put(to, frame)
+        self.send_frame(to, frame)
     }
 
     fn flush(&mut self) {
-        self.look();
+        self.refresh_if_changed();
         self.publish();
     }
 
@@ -191,14 +204,14 @@ impl Transport for Shm {
     }
 
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
-        self.look_for_dead();
-        self.gone.drain().for_each(|address| each(Notice::PeerGone(address)));
+        self.check_for_dead();
+        self.departed.drain().for_each(|address| each(Notice::PeerGone(address)));
         self.steering.notices(each);
-        self.own.harm().into_iter().for_each(|why| each(Notice::LinkError(why)));
+        self.membership.segment_error().into_iter().for_each(|why| each(Notice::LinkError(why)));
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        self.count.each(each);
+        self.counters.each(each);
         self.steering.counters(each);
     }
 }

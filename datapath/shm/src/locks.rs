@@ -20,33 +20,33 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 
-const GATE: libc::off_t = 1 << 40;
-const RUNS: libc::off_t = 1 << 41;
+const JOIN_LOCK: libc::off_t = 1 << 40;
+const GENERATIONS: libc::off_t = 1 << 41;
 /// Bytes for each member: more than any generation.
-const RUN: libc::off_t = 1 << 33;
+const GENERATION_SPAN: libc::off_t = 1 << 33;
 
 /// The holder of the gate locks a random number of bytes here. By it, waiting processes see that the holder has
 /// changed.
-const TURN: libc::off_t = 1 << 60;
+const HOLDER: libc::off_t = 1 << 60;
 
 /// How long one process may hold the gate. Opening and closing take a few milliseconds, and some hundred on a busy
 /// machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// The shortest and the longest pause between two attempts. Many waiting processes that try often would slow down the
 /// holder.
-const LOOKS: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(5)];
+const RETRY_INTERVALS: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(5)];
 
 fn lock(kind: libc::c_int, byte: libc::off_t, length: libc::off_t) -> libc::flock {
     libc::flock { l_type: kind as _, l_whence: libc::SEEK_SET as _, l_start: byte, l_len: length, l_pid: 0 }
 }
 
 /// Lock these bytes. Fails with `EAGAIN` or `EACCES` if another process has locked one of them.
-fn take(file: &File, byte: libc::off_t, length: libc::off_t) -> nix::Result<()> {
+fn lock_range(file: &File, byte: libc::off_t, length: libc::off_t) -> nix::Result<()> {
     fcntl(file, FcntlArg::F_OFD_SETLK(&lock(libc::F_WRLCK, byte, length))).map(|_| ())
 }
 
 fn try_lock(file: &File, byte: libc::off_t) -> nix::Result<bool> {
-    match take(file, byte, 1) {
+    match lock_range(file, byte, 1) {
         Ok(()) => Ok(true),
         Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
         Err(why) => Err(why),
@@ -61,94 +61,94 @@ fn unlock(file: &File, byte: libc::off_t, length: libc::off_t) {
 
 /// The right to join or leave; released when dropped.
 #[derive(Debug)]
-pub(crate) struct Gate<'a>(&'a File);
+pub(crate) struct JoinLock<'a>(&'a File);
 
-impl Gate<'_> {
+impl JoinLock<'_> {
     /// Wait for the gate, at most [`PATIENCE`] for each holder. `None`: one process holds it for longer.
-    pub(crate) fn pass(file: &File) -> nix::Result<Option<Gate<'_>>> {
-        Gate::pass_within(file, PATIENCE)
+    pub(crate) fn acquire(file: &File) -> nix::Result<Option<JoinLock<'_>>> {
+        JoinLock::acquire_within(file, LOCK_TIMEOUT)
     }
 
-    fn pass_within(file: &File, patience: Duration) -> nix::Result<Option<Gate<'_>>> {
-        let (mut since, mut look, mut holder) = (Instant::now(), LOOKS[0], None);
+    fn acquire_within(file: &File, patience: Duration) -> nix::Result<Option<JoinLock<'_>>> {
+        let (mut since, mut look, mut holder) = (Instant::now(), RETRY_INTERVALS[0], None);
         loop {
-            if let Some(gate) = Gate::try_enter(file)? {
+            if let Some(gate) = JoinLock::try_acquire_once(file)? {
                 return Ok(Some(gate));
             }
-            let now = held(file, TURN)?;
+            let now = locked_length(file, HOLDER)?;
             if now != holder {
                 (since, holder) = (Instant::now(), now);
             } else if since.elapsed() > patience {
                 return Ok(None);
             }
             std::thread::sleep(look);
-            look = (look * 2).min(LOOKS[1]);
+            look = (look * 2).min(RETRY_INTERVALS[1]);
         }
     }
 
     /// Take the gate if it is free.
-    pub(crate) fn try_pass(file: &File) -> Option<Gate<'_>> {
-        Gate::try_enter(file).ok()?
+    pub(crate) fn try_acquire(file: &File) -> Option<JoinLock<'_>> {
+        JoinLock::try_acquire_once(file).ok()?
     }
 
-    fn try_enter(file: &File) -> nix::Result<Option<Gate<'_>>> {
-        if !try_lock(file, GATE)? {
+    fn try_acquire_once(file: &File) -> nix::Result<Option<JoinLock<'_>>> {
+        if !try_lock(file, JOIN_LOCK)? {
             return Ok(None);
         }
-        let gate = Gate(file);
-        take(file, TURN, draw().into())?;
+        let gate = JoinLock(file);
+        lock_range(file, HOLDER, random_nonzero().into())?;
         Ok(Some(gate))
     }
 }
 
-impl Drop for Gate<'_> {
+impl Drop for JoinLock<'_> {
     fn drop(&mut self) {
-        unlock(self.0, TURN, 0);
-        unlock(self.0, GATE, 1);
+        unlock(self.0, HOLDER, 0);
+        unlock(self.0, JOIN_LOCK, 1);
     }
 }
 
 /// A random number other than 0.
-pub(crate) fn draw() -> u32 {
+pub(crate) fn random_nonzero() -> u32 {
     RandomState::new().build_hasher().finish() as u32 | 1
 }
 
 /// Become this member, with this generation, until the file is closed. False if the number is taken.
-pub(crate) fn be(file: &File, member: usize, birth: u32) -> nix::Result<bool> {
-    if !try_lock(file, GATE + 1 + member as libc::off_t)? {
+pub(crate) fn claim(file: &File, member: usize, birth: u32) -> nix::Result<bool> {
+    if !try_lock(file, JOIN_LOCK + 1 + member as libc::off_t)? {
         return Ok(false);
     }
-    take(file, run_at(member), birth.into()).map(|()| true)
+    lock_range(file, generation_at(member), birth.into()).map(|()| true)
 }
 
-fn run_at(member: usize) -> libc::off_t {
-    RUNS + member as libc::off_t * RUN
+fn generation_at(member: usize) -> libc::off_t {
+    GENERATIONS + member as libc::off_t * GENERATION_SPAN
 }
 
 /// End this generation, so that the other members see us leave. The number stays ours for now.
-pub(crate) fn end_run(file: &File, member: usize) {
-    unlock(file, run_at(member), RUN);
+pub(crate) fn end_generation(file: &File, member: usize) {
+    unlock(file, generation_at(member), GENERATION_SPAN);
 }
 
 /// Release all locks of a member. Called while the gate is held; the file is closed later.
-pub(crate) fn cease(file: &File) {
+pub(crate) fn release_all(file: &File) {
     // The range includes the generations.
-    unlock(file, GATE + 1, TURN - GATE - 1);
+    unlock(file, JOIN_LOCK + 1, HOLDER - JOIN_LOCK - 1);
 }
 
 /// Whether another open file is this member. Does not wait.
 pub(crate) fn is_alive(file: &File, member: usize) -> bool {
     // On an error the member counts as alive.
-    held(file, GATE + 1 + member as libc::off_t).map_or(true, |held| held.is_some())
+    locked_length(file, JOIN_LOCK + 1 + member as libc::off_t).map_or(true, |held| held.is_some())
 }
 
 /// Whether another open file is this member with this generation. Does not wait.
-pub(crate) fn is_run(file: &File, member: usize, birth: u32) -> bool {
-    held(file, run_at(member)).map_or(true, |held| held == Some(birth.into()))
+pub(crate) fn is_generation_alive(file: &File, member: usize, birth: u32) -> bool {
+    locked_length(file, generation_at(member)).map_or(true, |held| held == Some(birth.into()))
 }
 
 /// The length of another process's lock that starts at this byte.
-fn held(file: &File, byte: libc::off_t) -> nix::Result<Option<libc::off_t>> {
+fn locked_length(file: &File, byte: libc::off_t) -> nix::Result<Option<libc::off_t>> {
     let mut asked = lock(libc::F_WRLCK, byte, 1);
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut asked))?;
     Ok((asked.l_type != libc::F_UNLCK as libc::c_short).then_some(asked.l_len))
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn many_who_pass_in_turn_are_waited_for() {
+    fn many_holders_in_turn_are_waited_for() {
         let dir = tempfile::tempdir().unwrap();
         let is_held = AtomicBool::new(false);
         thread::scope(|threads| {
@@ -176,7 +176,7 @@ mod tests {
                 // The gate is free for so short a time that a waiting process hardly ever sees it free.
                 for _ in 0..15 {
                     let file = open(&dir);
-                    let gate = Gate::pass(&file).unwrap();
+                    let gate = JoinLock::acquire(&file).unwrap();
                     is_held.store(true, Relaxed);
                     thread::sleep(HELD);
                     drop(gate);
@@ -185,15 +185,15 @@ mod tests {
             while !is_held.load(Relaxed) {
                 thread::yield_now();
             }
-            assert!(Gate::pass_within(&open(&dir), HELD * 5).unwrap().is_some());
+            assert!(JoinLock::acquire_within(&open(&dir), HELD * 5).unwrap().is_some());
         });
     }
 
     #[test]
-    fn one_who_stays_in_is_not() {
+    fn a_holder_that_stays_is_not_waited_for() {
         let dir = tempfile::tempdir().unwrap();
         let file = open(&dir);
-        let _gate = Gate::pass(&file).unwrap();
-        assert!(Gate::pass_within(&open(&dir), HELD).unwrap().is_none());
+        let _gate = JoinLock::acquire(&file).unwrap();
+        assert!(JoinLock::acquire_within(&open(&dir), HELD).unwrap().is_none());
     }
 }

@@ -12,7 +12,7 @@ use am_transport::memory;
 use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
-use crate::OpenError;
+use crate::ShmOpenError;
 
 /// A mapping; unmapped when dropped.
 #[derive(Debug)]
@@ -35,14 +35,14 @@ impl Drop for Mapping {
 
 /// A mapped file, shared with all processes that map it.
 #[derive(Clone, Debug)]
-pub(crate) struct Mapped {
+pub(crate) struct MappedFile {
     mapping: Arc<Mapping>,
     pub(crate) memory: Shared,
 }
 
-impl Mapped {
+impl MappedFile {
     /// Map the first `bytes` bytes of a file. `huge`: ask for huge pages.
-    pub(crate) fn new(file: &File, bytes: usize, huge: bool) -> io::Result<Mapped> {
+    pub(crate) fn new(file: &File, bytes: usize, huge: bool) -> io::Result<MappedFile> {
         let length = NonZeroUsize::new(bytes).ok_or(io::ErrorKind::InvalidInput)?;
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping at an address that the kernel chooses affects no other memory.
@@ -56,14 +56,14 @@ impl Mapped {
         // SAFETY: pages are aligned, and a multiple of a cache line. `Shared` keeps the mapping, and is the only access
         // to it.
         let memory = unsafe { Shared::over(base, bytes, mapping.clone()) };
-        Ok(Mapped { mapping, memory })
+        Ok(MappedFile { mapping, memory })
     }
 
     /// Have the kernel map the pages now, and not when the first frame comes.
     ///
     /// # Errors
     /// There is no memory for the pages. The kernel would kill a process that touches them.
-    pub(crate) fn touch(&self, offset: usize, bytes: usize) -> io::Result<()> {
+    pub(crate) fn populate(&self, offset: usize, bytes: usize) -> io::Result<()> {
         assert!(offset + bytes <= self.mapping.bytes, "a range beyond the end");
         // SAFETY: the range is inside the mapping, as was just checked, and the call does not change its content.
         let done =
@@ -83,13 +83,13 @@ impl Mapped {
 
 /// Frames start on separate cache lines, and not all at the same offset of a page: otherwise their first lines would
 /// share a few sets of the cache.
-const LINE: usize = 128;
+const FRAME_ALIGN: usize = 128;
 
 /// A pool in this process's private memory, in huge pages if possible. All of its pages are mapped at once.
-pub(crate) fn pool(frames: usize, longest: usize) -> Result<Pool, OpenError> {
-    let mut stride = longest.next_multiple_of(LINE);
+pub(crate) fn pool(frames: usize, longest: usize) -> Result<Pool, ShmOpenError> {
+    let mut stride = longest.next_multiple_of(FRAME_ALIGN);
     if stride.is_multiple_of(1024) {
-        stride += LINE;
+        stride += FRAME_ALIGN;
     }
     memory::check(frames, stride)?;
     let layout = Layout { frames, stride, headroom: 0 };
@@ -117,6 +117,6 @@ mod tests {
     #[test]
     fn a_pool_that_is_larger_than_all_memory_is_refused() {
         let error = pool(1 << 31, 1 << 16).unwrap_err();
-        assert!(matches!(error, OpenError::Memory(_)) && error.to_string().contains("lower `frames=`"), "{error}");
+        assert!(matches!(error, ShmOpenError::Memory(_)) && error.to_string().contains("lower `frames=`"), "{error}");
     }
 }

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use am_ring::lane::Shape;
-use am_transport::{Name, NameError};
+use am_transport::{NameError, TransportName};
 use am_wire::EtherType;
 
 /// The settings of the transport. [`Options::new`] has good values for all but the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct ShmOptions {
     /// Processes that open the same name in the same directory are on the same link. 1 to 64 letters, digits, `.`, `_`
     /// and `-`.
     pub name: String,
@@ -30,31 +30,31 @@ pub struct Options {
     pub ethertype: EtherType,
 }
 
-pub(crate) const FRAME: usize = 16 * 1024;
-pub(crate) const MEMBERS: usize = 16;
+pub(crate) const DEFAULT_FRAME: usize = 16 * 1024;
+pub(crate) const DEFAULT_MEMBERS: usize = 16;
 /// The most members: each is one bit of a word.
-pub(crate) const MOST_MEMBERS: usize = 64;
+pub(crate) const MAX_MEMBERS: usize = 64;
 /// From Ethernet's usual frame to the longest IP packet.
 const FRAME_RANGE: std::ops::RangeInclusive<usize> = 1514..=65_536;
 const FRAMES_RANGE: std::ops::RangeInclusive<usize> = 64..=1 << 20;
 const MODE_RANGE: std::ops::RangeInclusive<u32> = 0o600..=0o777;
 /// The least size of a lane in bytes. Few enough to stay in the nearer caches.
-const RECORDS: usize = 256 * 1024;
+const MIN_LANE_BYTES: usize = 256 * 1024;
 
 const EXAMPLE: &str = "room1";
 
 /// A setting is out of range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{setting}` is out of range: {hint}")]
-pub struct OptionsError {
+pub struct ShmOptionsError {
     setting: String,
     hint: String,
 }
 
-impl Options {
+impl ShmOptions {
     /// Default settings for a link of this name.
     pub fn new(name: impl Into<String>) -> Self {
-        Options {
+        ShmOptions {
             name: name.into(),
             dir: PathBuf::from("/dev/shm"),
             mode: 0o600,
@@ -77,9 +77,9 @@ impl Options {
     ///
     /// # Errors
     /// The name is missing, or a setting is unknown or invalid.
-    pub fn from_name(name: &Name) -> Result<Options, NameError> {
+    pub fn from_name(name: &TransportName) -> Result<ShmOptions, NameError> {
         let (which, settings) = name.settings(EXAMPLE)?;
-        let mut options = Options::new(which);
+        let mut options = ShmOptions::new(which);
         for (key, value) in settings {
             options.set(key, value).map_err(|hint| name.bad_setting(key, value, hint))?;
         }
@@ -109,14 +109,14 @@ impl Options {
 
     /// # Errors
     /// The first setting that is out of range.
-    pub(crate) fn check(&self) -> Result<(), OptionsError> {
-        let (frame, members) = (self.frame.unwrap_or(FRAME), self.members.unwrap_or(MEMBERS));
-        let wrong = |setting: String, hint: String| Err(OptionsError { setting, hint });
+    pub(crate) fn check(&self) -> Result<(), ShmOptionsError> {
+        let (frame, members) = (self.frame.unwrap_or(DEFAULT_FRAME), self.members.unwrap_or(DEFAULT_MEMBERS));
+        let wrong = |setting: String, hint: String| Err(ShmOptionsError { setting, hint });
         if !FRAME_RANGE.contains(&frame) {
             return wrong(format!("frame={frame}"), format!("{FRAME_RANGE:?} bytes"));
         }
-        if !(2..=MOST_MEMBERS).contains(&members) {
-            return wrong(format!("members={members}"), format!("2 to {MOST_MEMBERS}"));
+        if !(2..=MAX_MEMBERS).contains(&members) {
+            return wrong(format!("members={members}"), format!("2 to {MAX_MEMBERS}"));
         }
         if !FRAMES_RANGE.contains(&self.frames) {
             return wrong(format!("frames={}", self.frames), format!("{FRAMES_RANGE:?}"));
@@ -133,15 +133,15 @@ pub(crate) fn shape(frame: usize) -> Option<Shape> {
     if !FRAME_RANGE.contains(&frame) {
         return None;
     }
-    Shape::new(Shape::least(frame).ok()?.max(RECORDS), frame).ok()
+    Shape::new(Shape::least(frame).ok()?.max(MIN_LANE_BYTES), frame).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn named(name: &str) -> Result<Options, NameError> {
-        Options::from_name(&name.parse().unwrap())
+    fn named(name: &str) -> Result<ShmOptions, NameError> {
+        ShmOptions::from_name(&name.parse().unwrap())
     }
 
     #[test]
@@ -149,7 +149,7 @@ mod tests {
         let options = named("shm:a,dir=/x/y,mode=0660,frame=9000,members=3,frames=128").unwrap();
         assert_eq!((options.dir.to_str(), options.mode), (Some("/x/y"), 0o660));
         assert_eq!((options.frame, options.members, options.frames), (Some(9000), Some(3), 128));
-        assert_eq!(named("shm:a").unwrap(), Options::new("a"));
+        assert_eq!(named("shm:a").unwrap(), ShmOptions::new("a"));
     }
 
     #[test]
@@ -169,16 +169,16 @@ mod tests {
 
     #[test]
     fn numbers_have_limits() {
-        let good = Options::new("a");
+        let good = ShmOptions::new("a");
         assert_eq!(good.check(), Ok(()));
         for wrong in [
-            Options { frame: Some(100), ..good.clone() },
-            Options { frame: Some(1 << 20), ..good.clone() },
-            Options { members: Some(1), ..good.clone() },
-            Options { members: Some(65), ..good.clone() },
-            Options { frames: 1, ..good.clone() },
-            Options { mode: 0o400, ..good.clone() },
-            Options { mode: 0o4600, ..good.clone() },
+            ShmOptions { frame: Some(100), ..good.clone() },
+            ShmOptions { frame: Some(1 << 20), ..good.clone() },
+            ShmOptions { members: Some(1), ..good.clone() },
+            ShmOptions { members: Some(65), ..good.clone() },
+            ShmOptions { frames: 1, ..good.clone() },
+            ShmOptions { mode: 0o400, ..good.clone() },
+            ShmOptions { mode: 0o4600, ..good.clone() },
         ] {
             assert!(wrong.check().is_err(), "{wrong:?}");
         }

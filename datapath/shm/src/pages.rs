@@ -6,40 +6,44 @@ use nix::sys::statfs::{HUGETLBFS_MAGIC, fstatfs};
 
 /// The pages of a file's memory, with their size in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pages {
+pub(crate) enum SegmentPages {
     /// Base pages: 4 KiB, or on other processors 16 or 64 KiB.
     Small(usize),
     /// Huge pages of tmpfs, where it has some.
-    Maybe,
+    MaybeHuge,
     /// Huge pages of hugetlbfs, all of this size.
     Huge(usize),
 }
 
-const HUGE: usize = 2 << 20;
+const HUGE_PAGE: usize = 2 << 20;
 
-impl Pages {
+impl SegmentPages {
     /// The pages of this file.
-    pub(crate) fn of(file: &File) -> Pages {
+    pub(crate) fn of(file: &File) -> SegmentPages {
         match fstatfs(file) {
-            Ok(system) if system.filesystem_type() == HUGETLBFS_MAGIC => Pages::Huge(system.block_size() as usize),
-            _ => shmem(&fs::read_to_string(SHMEM).unwrap_or_default(), smallest()),
+            Ok(system) if system.filesystem_type() == HUGETLBFS_MAGIC => {
+                SegmentPages::Huge(system.block_size() as usize)
+            }
+            _ => tmpfs_pages(&fs::read_to_string(SHMEM_SETTING).unwrap_or_default(), base_page()),
         }
     }
 
     /// The parts of the segment start and end at multiples of this size.
     pub(crate) fn granule(self) -> usize {
         match self {
-            Pages::Small(bytes) | Pages::Huge(bytes) => bytes,
-            Pages::Maybe => HUGE,
+            SegmentPages::Small(bytes) | SegmentPages::Huge(bytes) => bytes,
+            SegmentPages::MaybeHuge => HUGE_PAGE,
         }
     }
 
     /// The mode as text. `start` is the address at which the segment is mapped.
     pub(crate) fn mode(self, start: usize) -> String {
         let bytes = match self {
-            Pages::Small(bytes) | Pages::Huge(bytes) => bytes,
-            Pages::Maybe if is_huge(&fs::read_to_string("/proc/self/smaps").unwrap_or_default(), start) => HUGE,
-            Pages::Maybe => smallest(),
+            SegmentPages::Small(bytes) | SegmentPages::Huge(bytes) => bytes,
+            SegmentPages::MaybeHuge if is_huge(&fs::read_to_string("/proc/self/smaps").unwrap_or_default(), start) => {
+                HUGE_PAGE
+            }
+            SegmentPages::MaybeHuge => base_page(),
         };
         match bytes >> 20 {
             0 => format!("shared memory, {} KiB pages", bytes >> 10),
@@ -48,18 +52,18 @@ impl Pages {
     }
 }
 
-const SHMEM: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+const SHMEM_SETTING: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
 
 /// Bytes of a base page. The kernel refuses advice about a range that does not start at a page.
-fn smallest() -> usize {
+fn base_page() -> usize {
     // SAFETY: the call only reads a constant, which POSIX requires to exist.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.try_into().unwrap_or(4096)
 }
 
 /// The pages of tmpfs, by the kernel's setting: the active word is in brackets.
-fn shmem(setting: &str, small: usize) -> Pages {
+fn tmpfs_pages(setting: &str, small: usize) -> SegmentPages {
     let on = ["[always]", "[within_size]", "[advise]", "[force]"].iter().any(|word| setting.contains(word));
-    if on { Pages::Maybe } else { Pages::Small(small) }
+    if on { SegmentPages::MaybeHuge } else { SegmentPages::Small(small) }
 }
 
 /// Whether any part of the mapping at this address is in huge pages.
@@ -76,26 +80,26 @@ mod tests {
 
     #[test]
     fn the_kernels_words_are_read() {
-        assert_eq!(shmem("always within_size [advise] never deny force\n", 4096), Pages::Maybe);
-        assert_eq!(shmem("always within_size advise [never] deny force\n", 65536), Pages::Small(65536));
-        assert_eq!(shmem("", 4096), Pages::Small(4096));
+        assert_eq!(tmpfs_pages("always within_size [advise] never deny force\n", 4096), SegmentPages::MaybeHuge);
+        assert_eq!(tmpfs_pages("always within_size advise [never] deny force\n", 65536), SegmentPages::Small(65536));
+        assert_eq!(tmpfs_pages("", 4096), SegmentPages::Small(4096));
         let smaps = "7f00-7f10 rw-s 0 00:01 /a\nShmemPmdMapped:  0 kB\n7f20-7f30 rw-s 0 00:01 /b\nRss: 4 kB\nShmemPmdMapped:   2048 kB\n";
         assert!(!is_huge(smaps, 0x7f00) && is_huge(smaps, 0x7f20) && !is_huge(smaps, 0x1));
     }
 
     #[test]
     fn modes_say_the_size() {
-        assert_eq!(Pages::Small(4096).mode(0), "shared memory, 4 KiB pages");
-        assert_eq!(Pages::Small(65536).mode(0), "shared memory, 64 KiB pages");
-        assert_eq!(Pages::Huge(2 << 20).mode(0), "shared memory, 2 MiB pages");
+        assert_eq!(SegmentPages::Small(4096).mode(0), "shared memory, 4 KiB pages");
+        assert_eq!(SegmentPages::Small(65536).mode(0), "shared memory, 64 KiB pages");
+        assert_eq!(SegmentPages::Huge(2 << 20).mode(0), "shared memory, 2 MiB pages");
     }
 
     #[test]
     fn parts_start_at_pages_of_any_size() {
         for bytes in [4096, 16384, 65536, 2 << 20] {
-            assert_eq!(Pages::Small(bytes).granule() % bytes, 0);
-            assert_eq!(Pages::Maybe.granule() % bytes, 0);
+            assert_eq!(SegmentPages::Small(bytes).granule() % bytes, 0);
+            assert_eq!(SegmentPages::MaybeHuge.granule() % bytes, 0);
         }
-        assert!(smallest().is_power_of_two() && smallest() >= 4096);
+        assert!(base_page().is_power_of_two() && base_page() >= 4096);
     }
 }

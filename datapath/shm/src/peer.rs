@@ -11,16 +11,16 @@ use crate::join::Membership;
 
 /// A member whose lane is full and that takes nothing for this long counts as stalled. Frames for it are then lost, so
 /// that it does not hold up others.
-const HUNG: Duration = Duration::from_millis(250);
+const STALL_TIMEOUT: Duration = Duration::from_millis(250);
 /// The shortest time between two checks of whether its process lives.
-const ASK: Duration = Duration::from_millis(5);
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Another member, or a free member number.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) member: usize,
     /// 0 while there is no member.
-    pub(crate) birth: u32,
+    pub(crate) generation: u32,
     pub(crate) to: Sender,
     pub(crate) from: Receiver,
     /// The generations between which the lanes run.
@@ -31,18 +31,18 @@ pub(crate) struct Peer {
     /// It has left. Frames that it sent before are still received.
     pub(crate) is_leaving: bool,
     /// Set while its lane is full.
-    full_since: Option<Full>,
+    full_since: Option<FullLane>,
     /// Its FIFO, opened when it is first needed.
-    pub(crate) bell: Option<File>,
+    pub(crate) waker: Option<File>,
     /// The name of its FIFO.
-    pub(crate) bell_name: CString,
+    pub(crate) waker_name: CString,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Full {
+struct FullLane {
     since: Instant,
-    asked: Instant,
-    is_hung: bool,
+    last_check: Instant,
+    is_stalled: bool,
 }
 
 /// What to do with a frame for a member whose lane is full.
@@ -53,9 +53,9 @@ pub(crate) enum Verdict {
     /// Drop: the member is dead.
     Dead,
     /// Drop: the member lives, and takes nothing.
-    Hung,
+    Stalled,
     /// Drop: the member has just been found stalled. Give up the frames that wait for it.
-    JustHung,
+    JustStalled,
 }
 
 /// The address of a member: locally administered, unicast. It contains the generation, so a frame for a member never
@@ -72,77 +72,77 @@ impl Peer {
         let nobody = Pair::new(0, 0);
         Peer {
             member,
-            birth: 0,
-            to: Sender::new(lane(own.own, member), geometry.shape),
-            from: Receiver::new(lane(member, own.own), geometry.shape),
+            generation: 0,
+            to: Sender::new(lane(own.member, member), geometry.shape),
+            from: Receiver::new(lane(member, own.member), geometry.shape),
             pair_to: nobody,
             pair_from: nobody,
             is_empty: true,
             is_leaving: false,
             full_since: None,
-            bell: None,
-            bell_name: own.place.fifo(member),
+            waker: None,
+            waker_name: own.place.fifo_name(member),
         }
     }
 
     /// A member has joined: both lanes start empty.
-    pub(crate) fn meet(&mut self, own: u32, birth: u32) {
-        self.birth = birth;
+    pub(crate) fn connect(&mut self, own: u32, birth: u32) {
+        self.generation = birth;
         (self.pair_to, self.pair_from) = (Pair::new(own, birth), Pair::new(birth, own));
         self.to.offer(self.pair_to);
         self.from.forget();
-        (self.is_leaving, self.full_since, self.bell) = (false, None, None);
+        (self.is_leaving, self.full_since, self.waker) = (false, None, None);
     }
 
     /// The member has left.
-    pub(crate) fn part(&mut self) {
-        (self.birth, self.is_leaving, self.full_since, self.bell) = (0, false, None, None);
+    pub(crate) fn disconnect(&mut self) {
+        (self.generation, self.is_leaving, self.full_since, self.waker) = (0, false, None, None);
     }
 
     /// Whether frames can be sent to it.
     #[inline]
-    pub(crate) fn is_here(&self) -> bool {
-        self.birth != 0 && !self.is_leaving
+    pub(crate) fn is_present(&self) -> bool {
+        self.generation != 0 && !self.is_leaving
     }
 
     #[inline]
-    pub(crate) fn is_at(&self, to: Address) -> bool {
-        self.is_here() && address(self.member, self.birth) == to
+    pub(crate) fn has_address(&self, to: Address) -> bool {
+        self.is_present() && address(self.member, self.generation) == to
     }
 
     /// A frame was put into its lane.
     #[inline]
-    pub(crate) fn went(&mut self) {
+    pub(crate) fn on_sent(&mut self) {
         if self.full_since.is_some() {
-            self.moves();
+            self.clear_full();
         }
     }
 
     #[cold]
-    fn moves(&mut self) {
+    fn clear_full(&mut self) {
         // A stalled member counts as stalled until it takes something. Room in its lane is not enough, because we may
         // have emptied the lane.
-        if self.full_since.is_some_and(|full| !full.is_hung) || self.to.has_moved() {
+        if self.full_since.is_some_and(|full| !full.is_stalled) || self.to.has_moved() {
             self.full_since = None;
         }
     }
 
     /// Its lane has no room for a frame. Returns what to do with the frame.
     #[cold]
-    pub(crate) fn is_full(&mut self, is_alive: impl FnOnce() -> bool) -> Verdict {
+    pub(crate) fn on_full(&mut self, is_alive: impl FnOnce() -> bool) -> Verdict {
         let now = Instant::now();
-        let full = self.full_since.get_or_insert(Full { since: now, asked: now, is_hung: false });
-        if now - full.asked < ASK {
-            return if full.is_hung { Verdict::Hung } else { Verdict::Wait };
+        let full = self.full_since.get_or_insert(FullLane { since: now, last_check: now, is_stalled: false });
+        if now - full.last_check < CHECK_INTERVAL {
+            return if full.is_stalled { Verdict::Stalled } else { Verdict::Wait };
         }
-        full.asked = now;
+        full.last_check = now;
         if !is_alive() {
             return Verdict::Dead;
         }
-        if full.is_hung {
-            return Verdict::Hung;
+        if full.is_stalled {
+            return Verdict::Stalled;
         }
-        full.is_hung = now - full.since > HUNG;
-        if full.is_hung { Verdict::JustHung } else { Verdict::Wait }
+        full.is_stalled = now - full.since > STALL_TIMEOUT;
+        if full.is_stalled { Verdict::JustStalled } else { Verdict::Wait }
     }
 }

@@ -7,70 +7,70 @@ use am_ring::Frame;
 use am_wire::{Address, Buffer};
 
 use crate::peer::Verdict;
-use crate::{Shm, bell};
+use crate::{Shm, waker};
 
 impl Shm {
     /// Send a frame to one member, or to all. False if it was not sent to any: then it can be sent again without a
     /// duplicate.
     #[inline]
-    pub(crate) fn put(&mut self, to: Address, frame: &Frame) -> bool {
+    pub(crate) fn send_frame(&mut self, to: Address, frame: &Frame) -> bool {
         let bytes = frame.bytes();
         if bytes.len() > self.caps.max_frame || bytes.is_empty() {
-            self.count.lost_too_long += 1;
+            self.counters.lost_too_long += 1;
             return true;
         }
         // The member's number is in its address.
         let member = to.0[5] as usize;
         let went = match self.peers.get(member) {
-            Some(peer) if peer.is_at(to) => self.put_one(member, bytes),
+            Some(peer) if peer.has_address(to) => self.push(member, bytes),
             // A broadcast, or an unknown address: flood it, as a switch does.
-            _ => self.put_elsewhere(to, bytes),
+            _ => self.push_to_new_or_all(to, bytes),
         };
-        self.count.full += u64::from(!went);
+        self.counters.full += u64::from(!went);
         went
     }
 
     /// Send to a member that has just joined, or to all.
     #[cold]
-    fn put_elsewhere(&mut self, to: Address, bytes: &[u8]) -> bool {
-        self.look();
-        match self.peers.iter().position(|peer| peer.is_at(to)) {
-            Some(member) => self.put_one(member, bytes),
+    fn push_to_new_or_all(&mut self, to: Address, bytes: &[u8]) -> bool {
+        self.refresh_if_changed();
+        match self.peers.iter().position(|peer| peer.has_address(to)) {
+            Some(member) => self.push(member, bytes),
             None => self.flood(bytes),
         }
     }
 
     /// Put a frame into one lane, or drop it if the member is dead or stalled. False if there is no room now.
     #[inline]
-    fn put_one(&mut self, member: usize, bytes: &[u8]) -> bool {
+    fn push(&mut self, member: usize, bytes: &[u8]) -> bool {
         let peer = &mut self.peers[member];
         if peer.to.push(bytes).is_err() {
-            return self.is_lost(member);
+            return self.drop_if_stuck(member);
         }
-        peer.went();
-        self.count.sent += 1;
+        peer.on_sent();
+        self.counters.sent += 1;
         self.unpublished |= 1 << member;
         true
     }
 
     /// Whether a frame for a full lane is lost; counts it if so.
     #[cold]
-    fn is_lost(&mut self, member: usize) -> bool {
-        let (peer, own) = (&mut self.peers[member], &self.own);
-        let birth = peer.birth;
-        match peer.is_full(|| own.is_alive(member, birth)) {
+    fn drop_if_stuck(&mut self, member: usize) -> bool {
+        let (peer, own) = (&mut self.peers[member], &self.membership);
+        let birth = peer.generation;
+        match peer.on_full(|| own.is_alive(member, birth)) {
             Verdict::Wait => return false,
             Verdict::Dead => {
-                own.header.bury(member, peer.birth);
+                own.header.remove_member(member, peer.generation);
                 peer.is_leaving = true;
-                self.count.lost_dead += 1;
+                self.counters.lost_dead += 1;
             }
-            Verdict::Hung => self.count.lost_hung += 1,
-            Verdict::JustHung => {
+            Verdict::Stalled => self.counters.lost_hung += 1,
+            Verdict::JustStalled => {
                 // Restart the lane: it may be damaged in a way that neither end can detect.
                 peer.to.offer(peer.pair_to);
-                self.count.restarts += 1;
-                self.count.lost_hung += 1;
+                self.counters.restarts += 1;
+                self.counters.lost_hung += 1;
             }
         }
         true
@@ -81,18 +81,18 @@ impl Shm {
         for at in 0..self.present.len() {
             let member = self.present[at];
             let peer = &mut self.peers[member];
-            if peer.is_here() && !peer.to.has_room_for(bytes.len()) && !self.is_lost(member) {
+            if peer.is_present() && !peer.to.has_room_for(bytes.len()) && !self.drop_if_stuck(member) {
                 return false;
             }
         }
         let mut reached = false;
         for at in 0..self.present.len() {
             let member = self.present[at];
-            if self.peers[member].is_here() && self.peers[member].to.has_room_for(bytes.len()) {
-                reached |= self.put_one(member, bytes);
+            if self.peers[member].is_present() && self.peers[member].to.has_room_for(bytes.len()) {
+                reached |= self.push(member, bytes);
             }
         }
-        self.count.lost_alone += u64::from(!reached);
+        self.counters.lost_alone += u64::from(!reached);
         true
     }
 
@@ -107,42 +107,42 @@ impl Shm {
         // See `bell.rs`: either we see that the member sleeps, or it sees the frame.
         fence(SeqCst);
         for_each_bit(shown, |member| {
-            let asleep = self.own.header.asleep(member);
+            let asleep = self.membership.header.asleep(member);
             if asleep.load(Relaxed) != 0 && asleep.swap(0, Relaxed) != 0 {
-                self.wake(member);
+                self.wake_member(member);
             }
-            self.mend_lane(member);
+            self.restart_if_refused(member);
         });
     }
 
     /// Restart the lanes that their receivers have refused, so that the next frame is not lost as well.
-    pub(crate) fn mend(&mut self) {
+    pub(crate) fn restart_refused_lanes(&mut self) {
         for at in 0..self.present.len() {
-            self.mend_lane(self.present[at]);
+            self.restart_if_refused(self.present[at]);
         }
     }
 
     #[inline]
-    fn mend_lane(&mut self, member: usize) {
+    fn restart_if_refused(&mut self, member: usize) {
         let peer = &mut self.peers[member];
-        if peer.to.is_spoiled() && peer.is_here() {
+        if peer.to.is_spoiled() && peer.is_present() {
             peer.to.offer(peer.pair_to);
-            self.count.restarts += 1;
+            self.counters.restarts += 1;
         }
     }
 
     #[cold]
-    fn wake(&mut self, member: usize) {
+    fn wake_member(&mut self, member: usize) {
         let peer = &mut self.peers[member];
-        if peer.bell.is_none() {
-            peer.bell = bell::open(self.own.place.dir_fd(), &peer.bell_name).ok();
+        if peer.waker.is_none() {
+            peer.waker = waker::open(self.membership.place.dir_fd(), &peer.waker_name).ok();
         }
-        match &peer.bell {
+        match &peer.waker {
             Some(fifo) => {
-                bell::ring(fifo);
-                self.count.rings += 1;
+                waker::write_byte(fifo);
+                self.counters.rings += 1;
             }
-            None => self.count.no_bell += 1,
+            None => self.counters.no_bell += 1,
         }
     }
 }

@@ -5,7 +5,7 @@ mod link;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use am_shm::Options;
+use am_shm::ShmOptions;
 use am_transport::Transport;
 use link::{files, join, options, reaches, receive, send, until};
 use tempfile::tempdir;
@@ -23,7 +23,7 @@ fn held(dir: &std::path::Path) -> [usize; 3] {
 #[test]
 fn a_thousand_come_and_go_and_leave_nothing() {
     let dir = tempdir().unwrap();
-    let options = Options { frames: 64, ..options(dir.path()) };
+    let options = ShmOptions { frames: 64, ..options(dir.path()) };
     let mut stays = join(&options);
     let mut before = None;
     for round in 0..1000 {

@@ -13,8 +13,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_sockets::{Options, tcp, udp};
-use am_transport::{Name, Transport, TransportExt};
+use am_sockets::{SocketOptions, tcp, udp};
+use am_transport::{Transport, TransportExt, TransportName};
 use am_wire::{Address, Buffer};
 use frames::{FLOW, build};
 
@@ -117,8 +117,8 @@ fn receive(name: &str, say: Sender<(String, Address)>) -> f64 {
 }
 
 fn open(name: &str) -> Box<dyn Transport> {
-    let name: Name = name.parse().unwrap();
-    let options = Options::from_name(&name).unwrap();
+    let name: TransportName = name.parse().unwrap();
+    let options = SocketOptions::from_name(&name).unwrap();
     let mut end: Box<dyn Transport> = match name.scheme() {
         "udp" => Box::new(udp::open(&options).unwrap()),
         _ => Box::new(tcp::open(&options).unwrap()),

@@ -14,7 +14,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use am_ring::Frame;
-use am_sockets::{Options, tcp, udp};
+use am_sockets::{SocketOptions, tcp, udp};
 use am_transport::{Transport, TransportExt};
 use am_wire::{Address, Buffer};
 use frames::{FLOW, build};
@@ -36,8 +36,8 @@ fn main() {
     }
 }
 
-fn options(name: &str) -> Options {
-    Options::from_name(&name.parse().unwrap()).unwrap()
+fn options(name: &str) -> SocketOptions {
+    SocketOptions::from_name(&name.parse().unwrap()).unwrap()
 }
 
 /// The time of an undisturbed trip: the first decile of short runs in turns.

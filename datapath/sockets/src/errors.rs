@@ -8,11 +8,11 @@ use am_transport::IntroduceError;
 use am_transport::memory::NoMemory;
 use nix::errno::Errno;
 
-use crate::place;
+use crate::peer_address;
 
 /// Why a socket could not be opened. A failed attempt leaves nothing behind.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum SocketOpenError {
     /// The port is in use.
     #[error(
         "{scheme} port {} of {} is in use: `ss -lnp{} sport = :{}` names the process; choose another port, or 0 for any free one",
@@ -124,33 +124,33 @@ pub enum OpenError {
 }
 
 /// For `map_err`: names the failed operation.
-pub(crate) fn doing(doing: &'static str) -> impl Fn(io::Error) -> OpenError {
-    move |error| OpenError::refused(doing, error)
+pub(crate) fn doing(doing: &'static str) -> impl Fn(io::Error) -> SocketOpenError {
+    move |error| SocketOpenError::system_error(doing, error)
 }
 
-impl OpenError {
+impl SocketOpenError {
     /// The error for a system call that has no variant of its own.
-    pub(crate) fn refused(doing: &'static str, error: io::Error) -> OpenError {
+    pub(crate) fn system_error(doing: &'static str, error: io::Error) -> SocketOpenError {
         match error.raw_os_error().map(Errno::from_raw) {
-            Some(Errno::EMFILE | Errno::ENFILE) => OpenError::Descriptors { doing, error },
-            _ => OpenError::System { doing, error },
+            Some(Errno::EMFILE | Errno::ENFILE) => SocketOpenError::Descriptors { doing, error },
+            _ => SocketOpenError::System { doing, error },
         }
     }
 
     /// Check that a socket can use this address. The system lets sockets be bound to some addresses that cannot be
     /// used.
-    pub(crate) fn check_place(local: SocketAddr) -> Result<(), OpenError> {
-        place::misfit(local).map_or(Ok(()), |why| Err(OpenError::NoPlace { local, why }))
+    pub(crate) fn check_local(local: SocketAddr) -> Result<(), SocketOpenError> {
+        peer_address::address_problem(local).map_or(Ok(()), |why| Err(SocketOpenError::NoPlace { local, why }))
     }
 
     /// The error for a failed bind.
-    pub(crate) fn bind(scheme: &'static str, local: SocketAddr, error: io::Error) -> OpenError {
+    pub(crate) fn bind(scheme: &'static str, local: SocketAddr, error: io::Error) -> SocketOpenError {
         match error.kind() {
-            ErrorKind::AddrInUse => OpenError::InUse { scheme, local },
-            ErrorKind::AddrNotAvailable => OpenError::NotHere(local.ip()),
-            ErrorKind::PermissionDenied => OpenError::Port(local.port()),
-            _ if error.raw_os_error() == Some(Errno::EAFNOSUPPORT as i32) => OpenError::Family(local),
-            _ => OpenError::refused("bind a socket", error),
+            ErrorKind::AddrInUse => SocketOpenError::InUse { scheme, local },
+            ErrorKind::AddrNotAvailable => SocketOpenError::NotHere(local.ip()),
+            ErrorKind::PermissionDenied => SocketOpenError::Port(local.port()),
+            _ if error.raw_os_error() == Some(Errno::EAFNOSUPPORT as i32) => SocketOpenError::Family(local),
+            _ => SocketOpenError::system_error("bind a socket", error),
         }
     }
 }

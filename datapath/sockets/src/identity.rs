@@ -14,7 +14,7 @@ static OPENED: AtomicU64 = AtomicU64::new(0);
 /// Choose an address: locally administered, unicast, and different each time. It has 46 bits of a hash over boot,
 /// process, time and socket, with a key that the system draws at random. Of a thousand transports, two have the same
 /// address with a probability of 1 in 10⁸.
-pub(crate) fn choose(local: SocketAddr) -> Address {
+pub(crate) fn choose_address(local: SocketAddr) -> Address {
     let mut hash = RandomState::new().build_hasher();
     std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default().hash(&mut hash);
     (std::process::id(), SystemTime::now(), OPENED.fetch_add(1, Ordering::Relaxed), local).hash(&mut hash);
@@ -32,7 +32,7 @@ mod tests {
     #[test]
     fn addresses_are_local_and_different() {
         let local = "127.0.0.1:7000".parse().unwrap();
-        let all: BTreeSet<Address> = (0..1000).map(|_| choose(local)).collect();
+        let all: BTreeSet<Address> = (0..1000).map(|_| choose_address(local)).collect();
         assert_eq!(all.len(), 1000);
         assert!(all.iter().all(|address| address.is_local() && !address.is_group()));
     }

@@ -54,13 +54,13 @@
 mod errors;
 mod identity;
 mod options;
-mod path;
-mod place;
+mod path_mtu;
+mod peer_address;
+mod setup;
 pub mod tcp;
-mod tune;
 pub mod udp;
 
-pub use errors::OpenError;
-pub use options::Options;
+pub use errors::SocketOpenError;
+pub use options::SocketOptions;
 pub use tcp::Tcp;
 pub use udp::Udp;

@@ -3,15 +3,15 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use am_transport::{Name, NameError};
+use am_transport::{NameError, TransportName};
 use am_wire::EtherType;
 
-use crate::place;
+use crate::peer_address;
 
 /// The settings of the transports. [`Options::new`] has good values for all but the socket's own address;
 /// [`Options::from_name`] reads all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct SocketOptions {
     /// The socket's own address. With port 0 the system chooses a port.
     pub local: SocketAddr,
     /// Addresses of peers, added at once.
@@ -56,7 +56,7 @@ const SETTINGS: [(&str, bool); 9] = [
 
 const EXAMPLE: &str = "127.0.0.1:7000";
 
-impl Options {
+impl SocketOptions {
     /// The most bytes of a pool of default size. The system provides a page when it is first used.
     pub const MEMORY: usize = 64 << 20;
     /// The default of the longest frame over TCP. No link limits it, and long frames cost least. A little less than 64
@@ -64,8 +64,8 @@ impl Options {
     pub const TCP_FRAME: usize = 65_000;
 
     /// Default settings for a socket at this address.
-    pub fn new(local: SocketAddr) -> Options {
-        Options {
+    pub fn new(local: SocketAddr) -> SocketOptions {
+        SocketOptions {
             local,
             peers: vec![],
             connect: None,
@@ -94,15 +94,16 @@ impl Options {
     ///
     /// # Errors
     /// The name has no address, or an unknown or invalid setting.
-    pub fn from_name(name: &Name) -> Result<Options, NameError> {
+    pub fn from_name(name: &TransportName) -> Result<SocketOptions, NameError> {
         let is_udp = match name.scheme() {
             "udp" => true,
             "tcp" => false,
-            _ => return Err(name.unknown(&["udp:IP:PORT", "tcp:IP:PORT"])),
+            _ => return Err(name.unknown_error(&["udp:IP:PORT", "tcp:IP:PORT"])),
         };
         let (place, settings) = name.settings_with_many(EXAMPLE, |key| key == "peer")?;
-        let local = place::parse(place).ok_or_else(|| name.bad_setting(place, None, place::hint(place)))?;
-        let mut options = Options::new(local);
+        let local =
+            peer_address::parse(place).ok_or_else(|| name.bad_setting(place, None, peer_address::hint(place)))?;
+        let mut options = SocketOptions::new(local);
         for (key, value) in settings {
             options.set(is_udp, key, value).map_err(|hint| name.bad_setting(key, value, hint))?;
         }
@@ -112,9 +113,11 @@ impl Options {
     /// Set one setting. The error says what would be valid.
     fn set(&mut self, is_udp: bool, key: &str, value: Option<&str>) -> Result<(), String> {
         match (key, value) {
-            ("peer", Some(place)) => self.peers.push(place::parse(place).ok_or_else(|| place::hint(place))?),
+            ("peer", Some(place)) => {
+                self.peers.push(peer_address::parse(place).ok_or_else(|| peer_address::hint(place))?)
+            }
             ("connect", Some(place)) if is_udp => {
-                self.connect = Some(place::parse(place).ok_or_else(|| place::hint(place))?);
+                self.connect = Some(peer_address::parse(place).ok_or_else(|| peer_address::hint(place))?);
             }
             ("frame", Some(bytes)) => self.frame = Some(number(bytes)?),
             ("frames", Some(frames)) => self.frames = Some(number(frames)?),
@@ -148,16 +151,16 @@ fn is_on(text: &str) -> Result<bool, &'static str> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Options, String> {
-        let name: Name = text.parse().map_err(|error: NameError| error.to_string())?;
-        Options::from_name(&name).map_err(|error| error.to_string())
+    fn read(text: &str) -> Result<SocketOptions, String> {
+        let name: TransportName = text.parse().map_err(|error: NameError| error.to_string())?;
+        SocketOptions::from_name(&name).map_err(|error| error.to_string())
     }
 
     #[test]
     fn every_setting_is_read() {
         let text = "udp:[::1]:7,peer=[::1]:8,peer=[::1]:9,connect=[::1]:8,frame=1000,frames=64,buffer=5000,busy-poll=50,gso=off,gro=off,fragment";
         let options = read(text).unwrap();
-        let expected = Options {
+        let expected = SocketOptions {
             peers: vec!["[::1]:8".parse().unwrap(), "[::1]:9".parse().unwrap()],
             connect: Some("[::1]:8".parse().unwrap()),
             frame: Some(1000),
@@ -167,7 +170,7 @@ mod tests {
             gso: false,
             gro: false,
             fragment: true,
-            ..Options::new("[::1]:7".parse().unwrap())
+            ..SocketOptions::new("[::1]:7".parse().unwrap())
         };
         assert_eq!(options, expected);
     }

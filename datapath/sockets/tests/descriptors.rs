@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use am_sockets::Tcp;
-use am_sockets::tcp::cutter::prefix;
+use am_sockets::tcp::deframer::prefix;
 use am_transport::{Transport, TransportExt};
 use am_wire::Address;
 use ends::{counter, numbered, place, receive, receive_so_many, tcp, tcp_pair, until};
@@ -50,12 +50,12 @@ fn settle(end: &mut Tcp) {
 static ALONE: Mutex<()> = Mutex::new(());
 
 #[test]
-fn those_who_only_say_who_they_are_give_way() {
+fn connections_with_only_a_hello_are_evicted() {
     give_way_after(&[]);
 }
 
 #[test]
-fn strangers_that_never_finish_a_frame_give_way() {
+fn connections_that_never_finish_a_frame_are_evicted() {
     give_way_after(&[&prefix(1400)[..], &[0x88; 500]].concat());
 }
 
@@ -101,7 +101,7 @@ fn hello(address: [u8; 6]) -> Vec<u8> {
 }
 
 #[test]
-fn those_who_say_nothing_take_no_descriptors_from_others() {
+fn silent_connections_take_no_descriptors_from_others() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut end = tcp(ANY);
     let there = place(&end);

@@ -80,7 +80,7 @@ use am_ring::Frame;
 use am_wire::Address;
 pub use caps::Caps;
 pub use command::{Command, Notice, PeerInfo, TransportExt};
-pub use name::{Name, NameError};
+pub use name::{NameError, TransportName};
 pub use peer_error::IntroduceError;
 pub use steering::Steering;
 

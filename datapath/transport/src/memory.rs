@@ -24,7 +24,7 @@ pub struct NoMemory {
 }
 
 /// Address space for everything else that a node needs when it is opened.
-const REST: u64 = 8 << 20;
+const ADDRESS_SPACE_RESERVE: u64 = 8 << 20;
 
 /// Check that there is memory for this many frames of this many bytes.
 ///
@@ -32,7 +32,8 @@ const REST: u64 = 8 << 20;
 /// There is less. If the system does not report how much is left, the check passes.
 pub fn check(frames: usize, stride: usize) -> Result<(), NoMemory> {
     let bytes = (frames as u64).saturating_mul(stride as u64);
-    let (free, addresses) = (free(), addresses().map(|left| left.saturating_sub(REST)));
+    let (free, addresses) =
+        (memory_left(), address_space_left().map(|left| left.saturating_sub(ADDRESS_SPACE_RESERVE)));
     let too_few = |free: &u64| bytes > *free;
     let refused = |free, is_limited| Err(NoMemory { frames, stride, bytes, free, is_limited });
     match (free.filter(too_few), addresses.filter(too_few)) {
@@ -43,12 +44,12 @@ pub fn check(frames: usize, stride: usize) -> Result<(), NoMemory> {
 }
 
 /// The address space that `ulimit -v` leaves to this process, if it has that limit.
-fn addresses() -> Option<u64> {
-    left_of(&fs::read_to_string("/proc/self/limits").ok()?, &fs::read_to_string("/proc/self/status").ok()?)
+fn address_space_left() -> Option<u64> {
+    limit_left(&fs::read_to_string("/proc/self/limits").ok()?, &fs::read_to_string("/proc/self/status").ok()?)
 }
 
 /// The rest of the limit, from the two files of `/proc`.
-fn left_of(limits: &str, status: &str) -> Option<u64> {
+fn limit_left(limits: &str, status: &str) -> Option<u64> {
     let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
     // Without a limit the word is "unlimited", which is no number.
     let most: u64 = limit.split_whitespace().next()?.parse().ok()?;
@@ -58,11 +59,11 @@ fn left_of(limits: &str, status: &str) -> Option<u64> {
 }
 
 /// The memory that this process can have: what the machine has left, or what its control groups have left.
-fn free() -> Option<u64> {
+fn memory_left() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(available);
     let own = fs::read_to_string("/proc/self/cgroup").ok();
     let group = own.as_deref().and_then(|own| own.lines().find_map(|line| line.strip_prefix("0::/")));
-    let left = group.and_then(|group| left_to(Path::new("/sys/fs/cgroup"), group));
+    let left = group.and_then(|group| group_left(Path::new("/sys/fs/cgroup"), group));
     machine.into_iter().chain(left).min()
 }
 
@@ -74,19 +75,19 @@ fn available(meminfo: &str) -> Option<u64> {
 }
 
 /// The memory left to a control group: the least of its own and that of its ancestors.
-fn left_to(root: &Path, group: &str) -> Option<u64> {
+fn group_left(root: &Path, group: &str) -> Option<u64> {
     let number = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let groups = Path::new(group).ancestors().map(|group| root.join(group));
     let left = groups.filter_map(|group| {
         // Without a limit the word is "max", which is no number.
         let (most, now) = (number(group.join("memory.max"))?, number(group.join("memory.current"))?);
-        Some(most.saturating_sub(now.saturating_sub(caches(&group).unwrap_or(0))))
+        Some(most.saturating_sub(now.saturating_sub(reclaimable(&group).unwrap_or(0))))
     });
     left.min()
 }
 
 /// The group's page cache that the kernel gives up when memory is needed.
-fn caches(group: &Path) -> Option<u64> {
+fn reclaimable(group: &Path) -> Option<u64> {
     let stat = fs::read_to_string(group.join("memory.stat")).ok()?;
     stat.lines().find_map(|line| line.strip_prefix("inactive_file "))?.parse().ok()
 }
@@ -96,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_than_there_is_is_refused_with_how_much_that_is() {
+    fn too_large_a_pool_is_refused_with_the_free_memory() {
         assert_eq!(check(4096, 2048), Ok(()));
         let error = check(1 << 32, 1 << 20).unwrap_err().to_string();
         assert!(error.contains("frames=4294967296 of 1048576 bytes") && error.contains("4294967296 MiB"), "{error}");
@@ -108,9 +109,9 @@ mod tests {
         assert_eq!(available("MemTotal: 9 kB\n"), None);
         let limits =
             |most| format!("Limit   Soft Limit\nMax address space         {most}     unlimited            bytes\n");
-        assert_eq!(left_of(&limits("30720"), "VmPeak: 99 kB\nVmSize:\t      10 kB\n"), Some(20 << 10));
-        assert_eq!(left_of(&limits("9"), "VmSize: 10 kB\n"), Some(0));
-        assert_eq!(left_of(&limits("unlimited"), "VmSize: 10 kB\n"), None);
+        assert_eq!(limit_left(&limits("30720"), "VmPeak: 99 kB\nVmSize:\t      10 kB\n"), Some(20 << 10));
+        assert_eq!(limit_left(&limits("9"), "VmSize: 10 kB\n"), Some(0));
+        assert_eq!(limit_left(&limits("unlimited"), "VmSize: 10 kB\n"), None);
     }
 
     #[test]
@@ -122,14 +123,14 @@ mod tests {
             fs::write(dir.join("memory.max"), most).unwrap();
             fs::write(dir.join("memory.current"), now).unwrap();
         };
-        assert_eq!(left_to(root.path(), "a/b"), None);
+        assert_eq!(group_left(root.path(), "a/b"), None);
         say(&inner, "max\n", "5\n");
-        assert_eq!(left_to(root.path(), "a/b"), None);
+        assert_eq!(group_left(root.path(), "a/b"), None);
         say(&root.path().join("a"), "1000\n", "400\n");
-        assert_eq!(left_to(root.path(), "a/b"), Some(600));
+        assert_eq!(group_left(root.path(), "a/b"), Some(600));
         say(&inner, "300\n", "400\n");
-        assert_eq!(left_to(root.path(), "a/b"), Some(0));
+        assert_eq!(group_left(root.path(), "a/b"), Some(0));
         fs::write(inner.join("memory.stat"), "anon 150\ninactive_file 250\n").unwrap();
-        assert_eq!(left_to(root.path(), "a/b"), Some(150));
+        assert_eq!(group_left(root.path(), "a/b"), Some(150));
     }
 }

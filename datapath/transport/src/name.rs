@@ -8,9 +8,9 @@ use std::str::FromStr;
 /// part behind the colon.
 ///
 /// ```
-/// use am_transport::{Name, NameError};
+/// use am_transport::{TransportName, NameError};
 ///
-/// let name: Name = "xdp:eth1".parse()?;
+/// let name: TransportName = "xdp:eth1".parse()?;
 /// match name.scheme() {
 ///     "xdp" => assert_eq!(name.rest("eth1")?, "eth1"),
 ///     _ => return Err(name.unknown(&["xdp:INTERFACE", "loopback"])),
@@ -18,7 +18,7 @@ use std::str::FromStr;
 /// # Ok::<(), NameError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Name {
+pub struct TransportName {
     scheme: String,
     rest: Option<String>,
 }
@@ -73,7 +73,7 @@ pub enum NameError {
     },
 }
 
-impl Name {
+impl TransportName {
     /// The kind of transport.
     pub fn scheme(&self) -> &str {
         &self.scheme
@@ -92,7 +92,7 @@ impl Name {
     /// `KEY=VALUE` or `KEY`, each once.
     ///
     /// ```
-    /// let name: am_transport::Name = "udp:[::1]:7000,frame=9000,busy-poll".parse()?;
+    /// let name: am_transport::TransportName = "udp:[::1]:7000,frame=9000,busy-poll".parse()?;
     /// let (which, settings) = name.settings("127.0.0.1:7000")?;
     /// assert_eq!(which, "[::1]:7000");
     /// assert_eq!(settings.collect::<Vec<_>>(), [("frame", Some("9000")), ("busy-poll", None)]);
@@ -138,7 +138,7 @@ impl Name {
     ///
     /// # Errors
     /// Something is.
-    pub fn alone(&self) -> Result<(), NameError> {
+    pub fn expect_no_rest(&self) -> Result<(), NameError> {
         match &self.rest {
             None => Ok(()),
             Some(rest) => Err(NameError::Rest { scheme: self.scheme.clone(), rest: rest.clone() }),
@@ -146,15 +146,15 @@ impl Name {
     }
 
     /// The error for a scheme that is none of `known`.
-    pub fn unknown(&self, known: &[&'static str]) -> NameError {
+    pub fn unknown_error(&self, known: &[&'static str]) -> NameError {
         NameError::Unknown { scheme: self.scheme.clone(), known: known.to_vec() }
     }
 }
 
-impl FromStr for Name {
+impl FromStr for TransportName {
     type Err = NameError;
 
-    fn from_str(text: &str) -> Result<Name, NameError> {
+    fn from_str(text: &str) -> Result<TransportName, NameError> {
         let (scheme, rest) = match text.split_once(':') {
             Some((scheme, rest)) => (scheme, Some(rest).filter(|rest| !rest.is_empty())),
             None => (text, None),
@@ -163,11 +163,11 @@ impl FromStr for Name {
         if !scheme.starts_with(|c: char| c.is_ascii_lowercase()) || !scheme.chars().all(letters) {
             return Err(NameError::Scheme(text.into()));
         }
-        Ok(Name { scheme: scheme.into(), rest: rest.map(Into::into) })
+        Ok(TransportName { scheme: scheme.into(), rest: rest.map(Into::into) })
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for TransportName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.rest {
             Some(rest) => write!(f, "{}:{rest}", self.scheme),

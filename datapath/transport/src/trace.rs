@@ -61,7 +61,7 @@ impl<T: Transport> Trace<T, BufWriter<File>> {
         let is_new = file.metadata()?.len() == 0;
         let mut out = BufWriter::new(file);
         if is_new {
-            pcap::start(&mut out)?;
+            pcap::write_header(&mut out)?;
         }
         Ok(Trace::over(inner, out))
     }
@@ -73,7 +73,7 @@ impl<T: Transport, W: Write> Trace<T, W> {
     /// # Errors
     /// The start of the file cannot be written.
     pub fn new(inner: T, mut out: W) -> io::Result<Self> {
-        pcap::start(&mut out)?;
+        pcap::write_header(&mut out)?;
         Ok(Trace::over(inner, out))
     }
 
@@ -92,7 +92,7 @@ impl<W: Write> Log<W> {
     fn frame(&mut self, bytes: &[u8]) {
         // A clock before 1970 is no reason to stop.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        self.unless_ended(|out| pcap::frame(out, now, bytes));
+        self.unless_ended(|out| pcap::write_frame(out, now, bytes));
         self.frames += self.error.is_none() as u64;
         self.fresh = true;
     }

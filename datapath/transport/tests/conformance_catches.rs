@@ -2,7 +2,7 @@
 
 use allocation_counter::measure;
 use am_ring::Frame;
-use am_transport::conformance::{self, Pair, Verdict};
+use am_transport::conformance::{self, CheckResult, Pair};
 use am_transport::loopback::{self, Loopback};
 use am_transport::{Caps, Command, IntroduceError, Transport};
 use am_wire::{Address, Buffer, Flow};
@@ -141,7 +141,7 @@ impl Transport for Broken {
     }
 }
 
-fn check(name: &str, bug: Bug) -> Result<Verdict, conformance::Failure> {
+fn check(name: &str, bug: Bug) -> Result<CheckResult, conformance::CheckFailure> {
     let mut ends = loopback::wire(2).into_iter().map(|plug| Broken::new(plug.open().unwrap(), bug));
     let pair = Pair::new(ends.next().unwrap(), ends.next().unwrap());
     conformance::check(name, pair, |run| measure(run).count_total)
@@ -149,7 +149,7 @@ fn check(name: &str, bug: Bug) -> Result<Verdict, conformance::Failure> {
 
 /// Assert that a check passes without a bug, and fails with each of these.
 fn catches(name: &str, bugs: &[Bug]) {
-    assert_eq!(check(name, Bug::None), Ok(Verdict::Passed), "{name}");
+    assert_eq!(check(name, Bug::None), Ok(CheckResult::Passed), "{name}");
     for bug in bugs {
         let failure = check(name, *bug).expect_err(&format!("{name} does not see that a transport {bug:?}"));
         println!("{name}: {bug:?}: {failure}");

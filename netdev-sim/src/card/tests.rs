@@ -6,10 +6,10 @@ use rand::rngs::SmallRng;
 const OWN: Address = Address([2, 0, 0, 0, 0, 1]);
 
 /// A card, and the pool of its node.
-fn card(options: Options) -> (Card, Pool) {
+fn card(options: NetOptions) -> (Card, Pool) {
     let layout = Layout { frames: options.frames, stride: 1536, headroom: 0 };
     let pool = Pool::heap(layout).unwrap();
-    let mut card = Card::new(&options, OWN, Dice::new(SmallRng::seed_from_u64(1), 1000), 0);
+    let mut card = Card::new(&options, OWN, FaultRng::new(SmallRng::seed_from_u64(1), 1000), 0);
     card.refill(&pool);
     (card, pool)
 }
@@ -18,12 +18,12 @@ fn read(card: &mut Card) -> bool {
     card.read(&mut Buffers::default()).is_some()
 }
 
-fn small() -> Options {
-    Options { fill: 4, rx: 3, tx: 2, completion: 2, frames: 16, ..Options::calm(2) }
+fn small() -> NetOptions {
+    NetOptions { fill: 4, rx: 3, tx: 2, completion: 2, frames: 16, ..NetOptions::calm(2) }
 }
 
 /// A control frame, as far as steering looks at it. Steering admits it.
-fn control() -> Signal {
+fn control() -> WireFrame {
     let mut bytes = [0u8; 64];
     bytes[..6].copy_from_slice(&OWN.0);
     let header = am_wire::Header {
@@ -36,15 +36,15 @@ fn control() -> Signal {
     };
     let link = am_wire::frame::Link { to: OWN, from: Address([2, 0, 0, 0, 0, 9]), ethertype: EtherType::DEFAULT };
     am_wire::frame::emit(&mut bytes, am_wire::Framing::Plain, &link, &header, 0, None).unwrap();
-    Signal::new(&bytes[..60])
+    WireFrame::new(&bytes[..60])
 }
 
 #[test]
-fn without_a_blank_or_room_frames_are_lost_and_counted() {
+fn without_a_buffer_or_room_frames_are_lost_and_counted() {
     let (mut full, _pool) = card(small());
     let woken = (0..5).filter(|_| full.arrive(&control())).count();
     assert_eq!((woken, full.count().rx_full, full.count().starved), (3, 2, 0));
-    let (mut starving, pool) = card(Options { rx: 100, ..small() });
+    let (mut starving, pool) = card(NetOptions { rx: 100, ..small() });
     let woken = (0..6).filter(|_| starving.arrive(&control())).count();
     assert_eq!((woken, starving.count().starved), (4, 2));
     assert_eq!(starving.receive(64, &pool, &mut drop), 4);
@@ -55,53 +55,53 @@ fn without_a_blank_or_room_frames_are_lost_and_counted() {
 fn damage_is_dropped_where_it_is_looked_for() {
     let damaged = control().damage(40, 1);
     assert!(!card(small()).0.arrive(&damaged));
-    assert!(card(Options { check: false, ..small() }).0.arrive(&damaged));
+    assert!(card(NetOptions { check: false, ..small() }).0.arrive(&damaged));
 }
 
 #[test]
-fn strangers_spend_no_blank() {
+fn foreign_frames_use_no_buffer() {
     let (mut nic, _pool) = card(small());
-    assert!(!nic.arrive(&Signal::new(&[0; 60])));
-    assert_eq!(nic.held(), [4, 0, 0, 0]);
+    assert!(!nic.arrive(&WireFrame::new(&[0; 60])));
+    assert_eq!(nic.ring_lengths(), [4, 0, 0, 0]);
 }
 
 #[test]
 fn a_full_completion_ring_stops_it_and_completions_come_late() {
-    let (mut nic, pool) = card(Options { tx: 4, completion_delay: 500, ..small() });
+    let (mut nic, pool) = card(NetOptions { tx: 4, completion_delay: 500, ..small() });
     for _ in 0..4 {
         let frame = pool.copy(&[1; 60]).unwrap();
         assert!(nic.send(&frame));
     }
     assert!(!nic.send(&pool.copy(&[1; 60]).unwrap()));
     nic.flush(&pool);
-    assert!(nic.starts() && read(&mut nic) && read(&mut nic));
+    assert!(nic.start_if_rung() && read(&mut nic) && read(&mut nic));
     assert!(!read(&mut nic));
-    assert_eq!(nic.held(), [4, 0, 2, 2]);
+    assert_eq!(nic.ring_lengths(), [4, 0, 2, 2]);
     nic.set_now(1000);
     nic.flush(&pool);
-    assert_eq!(nic.held(), [4, 0, 2, 0]);
-    assert!(nic.starts());
+    assert_eq!(nic.ring_lengths(), [4, 0, 2, 0]);
+    assert!(nic.start_if_rung());
 }
 
 #[test]
 fn a_lost_doorbell_leaves_the_frame_where_it_is_until_the_next() {
-    let (mut nic, pool) = card(Options { lost_wakeup: 1.0, ..small() });
+    let (mut nic, pool) = card(NetOptions { lost_wakeup: 1.0, ..small() });
     let frame = pool.copy(&[1; 60]).unwrap();
     assert!(nic.send(&frame));
     nic.flush(&pool);
-    assert!(!nic.starts());
+    assert!(!nic.start_if_rung());
     nic.set_now(1000);
     nic.flush(&pool);
-    assert!(nic.starts() && read(&mut nic));
+    assert!(nic.start_if_rung() && read(&mut nic));
 }
 
 #[test]
-fn who_writes_a_frame_that_is_lent_is_seen() {
+fn a_write_to_a_sent_frame_is_detected() {
     let (mut nic, pool) = card(small());
     let frame = pool.copy(&[1; 60]).unwrap();
     assert!(nic.send(&frame));
     nic.flush(&pool);
-    assert!(nic.starts() && read(&mut nic));
+    assert!(nic.start_if_rung() && read(&mut nic));
     assert_eq!(nic.count().overwritten, 0);
     // The ring's types forbid a write to the frame, so the test changes the sum instead.
     nic.sent[0].1.sum = nic.sent[0].1.sum.map(|sum| sum ^ 1);

@@ -23,7 +23,7 @@ struct Account {
 
 impl Credits {
     /// A flow is open. This many messages of the class may be on their way.
-    pub fn granted(&mut self, flow: u64, class: Class, credits: usize) {
+    pub fn open_flow(&mut self, flow: u64, class: Class, credits: usize) {
         self.flows.insert((flow, class.index()), Account { granted: credits, ..Account::default() });
     }
 
@@ -31,7 +31,7 @@ impl Credits {
     ///
     /// # Errors
     /// The grant is zero, so the sender would wait for ever.
-    pub fn grants(&mut self, flow: u64, class: Class, credits: usize) -> Checked {
+    pub fn change_grant(&mut self, flow: u64, class: Class, credits: usize) -> Checked {
         if let Some(account) = self.flows.get_mut(&(flow, class.index())) {
             account.granted = credits;
         }
@@ -77,7 +77,7 @@ impl Credits {
     ///
     /// # Errors
     /// One of the two does not hold.
-    pub fn settled(&self, flow: u64, class: Class, left: usize) -> Checked {
+    pub fn check_settled(&self, flow: u64, class: Class, left: usize) -> Checked {
         self.check(flow, class, left)?;
         let granted = self.flows.get(&(flow, class.index())).map_or(left, |account| account.granted);
         if granted == left {
@@ -100,14 +100,14 @@ mod tests {
     #[test]
     fn a_credit_made_up_and_a_credit_lost_are_seen() {
         let mut credits = Credits::default();
-        credits.granted(1, Request, 4);
+        credits.open_flow(1, Request, 4);
         credits.sent(1, Request);
         assert_eq!(credits.check(1, Request, 3), Ok(()));
         assert!(credits.check(1, Request, 4).is_err(), "one invented");
         credits.released(1, Request);
         assert_eq!(credits.check(1, Request, 3), Ok(()), "not told yet");
-        assert!(credits.settled(1, Request, 3).is_err(), "one lost");
-        assert_eq!(credits.settled(1, Request, 4), Ok(()));
+        assert!(credits.check_settled(1, Request, 3).is_err(), "one lost");
+        assert_eq!(credits.check_settled(1, Request, 4), Ok(()));
         credits.released(1, Request);
         assert!(credits.check(1, Request, 4).is_err(), "released a message that was never sent");
     }
@@ -115,25 +115,25 @@ mod tests {
     #[test]
     fn credit_that_is_given_back_is_not_used_any_more() {
         let mut credits = Credits::default();
-        credits.granted(1, Request, 4);
+        credits.open_flow(1, Request, 4);
         credits.sent(1, Request);
         credits.released(1, Request);
-        assert_eq!(credits.grants(1, Request, 3), Ok(()));
-        assert_eq!(credits.settled(1, Request, 3), Ok(()));
+        assert_eq!(credits.change_grant(1, Request, 3), Ok(()));
+        assert_eq!(credits.check_settled(1, Request, 3), Ok(()));
         assert!(credits.check(1, Request, 4).is_err(), "it was given back");
-        assert_eq!(credits.grants(1, Request, 6), Ok(()));
-        assert!(credits.settled(1, Request, 3).is_err(), "it grew");
-        assert!(credits.grants(1, Request, 0).is_err());
+        assert_eq!(credits.change_grant(1, Request, 6), Ok(()));
+        assert!(credits.check_settled(1, Request, 3).is_err(), "it grew");
+        assert!(credits.change_grant(1, Request, 0).is_err());
     }
 
     #[test]
     fn replies_may_wait_for_credit() {
         let mut credits = Credits::default();
-        credits.granted(1, Reply, 1);
+        credits.open_flow(1, Reply, 1);
         (0..3).for_each(|_| credits.sent(1, Reply));
         assert_eq!(credits.check(1, Reply, 0), Ok(()));
         assert!(credits.check(1, Reply, 1).is_err());
         (0..3).for_each(|_| credits.released(1, Reply));
-        assert_eq!(credits.settled(1, Reply, 1), Ok(()));
+        assert_eq!(credits.check_settled(1, Reply, 1), Ok(()));
     }
 }

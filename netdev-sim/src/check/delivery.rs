@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use super::content::{Id, Run, fill};
+use super::content::{MessageId, NodeRun, fill};
 use super::{Checked, Violation};
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Record {
+struct MessageRecord {
     to: u16,
     size: usize,
     note: u64,
@@ -25,7 +25,7 @@ struct Record {
 /// Every message that was admitted, and its outcome.
 #[derive(Debug, Default)]
 pub struct Deliveries {
-    records: BTreeMap<Id, Record>,
+    records: BTreeMap<MessageId, MessageRecord>,
     unresolved: usize,
     delivered: u64,
     returned: u64,
@@ -38,8 +38,8 @@ fn wrong(what: String) -> Checked {
 
 impl Deliveries {
     /// The message was admitted. Its body is `size` bytes that [`fill`] wrote.
-    pub fn sent(&mut self, id: Id, to: u16, size: usize, note: u64) {
-        self.records.insert(id, Record { to, size, note, ..Record::default() });
+    pub fn sent(&mut self, id: MessageId, to: u16, size: usize, note: u64) {
+        self.records.insert(id, MessageRecord { to, size, note, ..MessageRecord::default() });
         self.unresolved += 1;
     }
 
@@ -47,7 +47,7 @@ impl Deliveries {
     ///
     /// # Errors
     /// It was delivered before, came to the wrong node, was never sent, or has changed.
-    pub fn delivered(&mut self, at: Run, words: &[u64], payload: &[u8]) -> Checked {
+    pub fn delivered(&mut self, at: NodeRun, words: &[u64], payload: &[u8]) -> Checked {
         let (id, record) = self.look_up(words, payload)?;
         if record.delivered {
             return wrong(format!("{id:?} was delivered twice, the second time at {at:?}"));
@@ -68,7 +68,14 @@ impl Deliveries {
     /// # Errors
     /// It was returned before, came to another node, its flow lives, it was never sent, it has changed, or it is certain
     /// and was delivered.
-    pub fn returned(&mut self, at: Run, flow_is_over: bool, certain: bool, words: &[u64], payload: &[u8]) -> Checked {
+    pub fn returned(
+        &mut self,
+        at: NodeRun,
+        flow_is_over: bool,
+        certain: bool,
+        words: &[u64],
+        payload: &[u8],
+    ) -> Checked {
         let (id, record) = self.look_up(words, payload)?;
         if record.returned {
             return wrong(format!("{id:?} was returned twice"));
@@ -91,12 +98,12 @@ impl Deliveries {
     ///
     /// # Errors
     /// It has changed.
-    pub fn still(&mut self, words: &[u64], payload: &[u8]) -> Checked {
+    pub fn check_unchanged(&mut self, words: &[u64], payload: &[u8]) -> Checked {
         self.look_up(words, payload).map(|_| ())
     }
 
     /// A node died, or closed its endpoint. Its messages are excused.
-    pub fn died(&mut self, dead: Run) {
+    pub fn excuse(&mut self, dead: NodeRun) {
         for (id, record) in &mut self.records {
             if (record.to == dead.node || id.from == dead) && record.is_open() {
                 record.excused = true;
@@ -111,7 +118,7 @@ impl Deliveries {
     }
 
     /// One of these messages, for the error text.
-    pub fn first_unresolved(&self) -> Option<Id> {
+    pub fn first_unresolved(&self) -> Option<MessageId> {
         self.records.iter().find(|(_, record)| record.is_open()).map(|(id, _)| *id)
     }
 
@@ -120,15 +127,15 @@ impl Deliveries {
         (self.delivered, self.returned)
     }
 
-    fn resolve(&mut self, id: Id, how: impl FnOnce(&mut Record)) {
+    fn resolve(&mut self, id: MessageId, how: impl FnOnce(&mut MessageRecord)) {
         if let Some(record) = self.records.get_mut(&id) {
             self.unresolved -= record.is_open() as usize;
             how(record);
         }
     }
 
-    fn look_up(&mut self, words: &[u64], payload: &[u8]) -> Result<(Id, Record), Violation> {
-        let id = Id::from_word(words.first().copied().unwrap_or_default());
+    fn look_up(&mut self, words: &[u64], payload: &[u8]) -> Result<(MessageId, MessageRecord), Violation> {
+        let id = MessageId::from_word(words.first().copied().unwrap_or_default());
         let Some(&record) = self.records.get(&id) else {
             return Err(Violation::new("delivery", format!("{id:?} was never sent")));
         };
@@ -144,7 +151,7 @@ impl Deliveries {
     }
 }
 
-impl Record {
+impl MessageRecord {
     fn is_open(&self) -> bool {
         !(self.delivered || self.returned || self.excused)
     }
@@ -154,9 +161,9 @@ impl Record {
 mod tests {
     use super::*;
 
-    const A: Run = Run { node: 0, run: 1 };
-    const B: Run = Run { node: 1, run: 1 };
-    const ID: Id = Id { from: A, number: 3 };
+    const A: NodeRun = NodeRun { node: 0, run: 1 };
+    const B: NodeRun = NodeRun { node: 1, run: 1 };
+    const ID: MessageId = MessageId { from: A, number: 3 };
 
     /// One message under way, as its receiver sees it.
     fn one() -> (Deliveries, Vec<u64>, Vec<u8>) {
@@ -178,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn twice_is_not() {
+    fn twice_is_a_violation() {
         let (mut deliveries, words, payload) = one();
         deliveries.delivered(B, &words, &payload).unwrap();
         assert!(deliveries.delivered(B, &words, &payload).unwrap_err().what.contains("twice"));
@@ -187,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_is_another_place_or_content_or_a_return_without_an_end() {
+    fn a_wrong_node_or_content_or_an_early_return_is_seen() {
         let (mut deliveries, words, payload) = one();
         assert!(deliveries.delivered(A, &words, &payload).is_err());
         assert!(deliveries.delivered(B, &words, &payload[1..]).is_err());
@@ -195,12 +202,12 @@ mod tests {
         assert!(deliveries.delivered(B, &[4, 9], &payload).is_err());
         assert!(deliveries.returned(A, false, false, &words, &payload).is_err());
         assert!(deliveries.returned(B, true, false, &words, &payload).is_err());
-        assert_eq!(deliveries.still(&words, &payload), Ok(()));
-        assert!(deliveries.still(&words, &payload[1..]).is_err());
+        assert_eq!(deliveries.check_unchanged(&words, &payload), Ok(()));
+        assert!(deliveries.check_unchanged(&words, &payload[1..]).is_err());
     }
 
     #[test]
-    fn what_is_certain_is_so() {
+    fn a_certain_return_excludes_delivery() {
         let (mut deliveries, words, payload) = one();
         deliveries.delivered(B, &words, &payload).unwrap();
         assert!(deliveries.returned(A, true, true, &words, &payload).is_err());
@@ -212,7 +219,7 @@ mod tests {
     #[test]
     fn the_dead_are_excused_but_not_twice() {
         let (mut deliveries, words, payload) = one();
-        deliveries.died(B);
+        deliveries.excuse(B);
         assert_eq!((deliveries.unresolved(), deliveries.first_unresolved()), (0, None));
         deliveries.delivered(B, &words, &payload).unwrap();
         assert!(deliveries.delivered(B, &words, &payload).is_err());

@@ -8,7 +8,7 @@ use crate::clock::{MS, Nanos};
 
 /// The reason that one side gives for the end of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum EndReason {
     /// The other side does not answer.
     GivenUp,
     /// The other side closed it.
@@ -19,7 +19,7 @@ pub enum End {
 
 /// The true state of the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Other {
+pub struct PeerState {
     /// The node and its half of the flow live.
     pub open: bool,
     /// The node was started again.
@@ -30,18 +30,18 @@ pub struct Other {
 #[derive(Clone, Debug, Default)]
 pub struct Endings {
     quiet_from: Nanos,
-    asks_each: Nanos,
+    question_interval: Nanos,
     closed: BTreeSet<u64>,
 }
 
 impl Endings {
     /// The faults stop at `quiet_from`. A node repeats an unanswered question after `asks_each` at the latest.
     pub fn new(quiet_from: Nanos, asks_each: Nanos) -> Endings {
-        Endings { quiet_from, asks_each, closed: BTreeSet::new() }
+        Endings { quiet_from, question_interval: asks_each, closed: BTreeSet::new() }
     }
 
     /// One side closes the flow with this number, or gives it up.
-    pub fn closes(&mut self, flow: u64) {
+    pub fn record_close(&mut self, flow: u64) {
         self.closed.insert(flow);
     }
 
@@ -54,16 +54,16 @@ impl Endings {
     ///
     /// # Errors
     /// The reason is false.
-    pub fn ended(&self, now: Nanos, flow: u64, how: End, other: Other) -> Checked {
+    pub fn check_end(&self, now: Nanos, flow: u64, how: EndReason, other: PeerState) -> Checked {
         // By then several questions have been asked and answered without faults.
-        let heard = now > self.quiet_from + 3 * self.asks_each + 20 * MS;
+        let heard = now > self.quiet_from + 3 * self.question_interval + 20 * MS;
         let what = match how {
-            End::GivenUp if other.open && heard => "was given up, but the other side lives and answers",
+            EndReason::GivenUp if other.open && heard => "was given up, but the other side lives and answers",
             // A later run closes a flow that it does not know.
-            End::Closed if !self.is_closed(flow) && !other.restarted => {
+            EndReason::Closed if !self.is_closed(flow) && !other.restarted => {
                 "is reported as closed, but neither side closed it"
             }
-            End::Restarted if !other.restarted => "ended with a restart that did not happen",
+            EndReason::Restarted if !other.restarted => "ended with a restart that did not happen",
             _ => return Ok(()),
         };
         Err(Violation::new("endings", format!("flow {flow:#x} {what}")))
@@ -74,20 +74,20 @@ impl Endings {
 mod tests {
     use super::*;
 
-    const LIVES: Other = Other { open: true, restarted: false };
-    const GONE: Other = Other { open: false, restarted: true };
+    const LIVES: PeerState = PeerState { open: true, restarted: false };
+    const GONE: PeerState = PeerState { open: false, restarted: true };
 
     #[test]
     fn each_needs_its_cause() {
         let mut endings = Endings::new(5 * MS, MS);
-        assert_eq!(endings.ended(10 * MS, 1, End::GivenUp, LIVES), Ok(()), "it may have been out of reach");
-        assert!(endings.ended(100 * MS, 1, End::GivenUp, LIVES).is_err());
-        assert_eq!(endings.ended(100 * MS, 1, End::GivenUp, GONE), Ok(()));
-        assert!(endings.ended(1, 1, End::Closed, LIVES).is_err());
-        assert_eq!(endings.ended(1, 1, End::Closed, GONE), Ok(()), "a later run knows nothing of it");
-        endings.closes(1);
-        assert_eq!(endings.ended(1, 1, End::Closed, LIVES), Ok(()));
-        assert!(endings.ended(1, 1, End::Restarted, LIVES).is_err());
-        assert_eq!(endings.ended(1, 1, End::Restarted, GONE), Ok(()));
+        assert_eq!(endings.check_end(10 * MS, 1, EndReason::GivenUp, LIVES), Ok(()), "it may have been out of reach");
+        assert!(endings.check_end(100 * MS, 1, EndReason::GivenUp, LIVES).is_err());
+        assert_eq!(endings.check_end(100 * MS, 1, EndReason::GivenUp, GONE), Ok(()));
+        assert!(endings.check_end(1, 1, EndReason::Closed, LIVES).is_err());
+        assert_eq!(endings.check_end(1, 1, EndReason::Closed, GONE), Ok(()), "a later run knows nothing of it");
+        endings.record_close(1);
+        assert_eq!(endings.check_end(1, 1, EndReason::Closed, LIVES), Ok(()));
+        assert!(endings.check_end(1, 1, EndReason::Restarted, LIVES).is_err());
+        assert_eq!(endings.check_end(1, 1, EndReason::Restarted, GONE), Ok(()));
     }
 }

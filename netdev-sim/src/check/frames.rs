@@ -9,7 +9,7 @@ use am_transport::Transport;
 ///
 /// # Errors
 /// A frame was written, is both free and held, or is lost.
-pub fn running(nic: &Nic, others: &[usize]) -> Checked {
+pub fn check_running(nic: &Nic, others: &[usize]) -> Checked {
     let overwritten = nic.count().overwritten;
     if overwritten > 0 {
         return wrong(format!("{overwritten} frames were written while the NIC had them"));
@@ -29,24 +29,24 @@ pub fn running(nic: &Nic, others: &[usize]) -> Checked {
 ///
 /// # Errors
 /// Frames are missing.
-pub fn quiet(nic: &Nic) -> Checked {
-    running(nic, &[])
+pub fn check_quiet(nic: &Nic) -> Checked {
+    check_running(nic, &[])
 }
 
 /// Where the frames of a pool were at the end of its node's turn. Until the next turn only the NIC moves them, and only
 /// from ring to ring. So the counts stay the same at every event in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Between {
+pub struct BetweenTurns {
     free: usize,
     in_rings: usize,
     overwritten: u64,
 }
 
-impl Between {
+impl BetweenTurns {
     /// Record the counts at the end of a turn, after [`running`] has passed.
-    pub fn of(nic: &Nic) -> Between {
-        let (free, in_rings) = (nic.caps().pool.available(), nic.held().iter().sum());
-        Between { free, in_rings, overwritten: nic.count().overwritten }
+    pub fn record(nic: &Nic) -> BetweenTurns {
+        let (free, in_rings) = (nic.caps().pool.available(), nic.ring_lengths().iter().sum());
+        BetweenTurns { free, in_rings, overwritten: nic.count().overwritten }
     }
 
     /// Check the counts after an event of the network.
@@ -54,7 +54,7 @@ impl Between {
     /// # Errors
     /// A frame has left the rings, entered them, or been written.
     pub fn check(&self, nic: &Nic) -> Checked {
-        let now = Between::of(nic);
+        let now = BetweenTurns::record(nic);
         if now == *self {
             return Ok(());
         }
@@ -69,25 +69,25 @@ fn wrong(what: String) -> Checked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Net, Options};
+    use crate::{Net, NetOptions};
 
     #[test]
     fn a_frame_that_somebody_keeps_is_missed() {
-        let mut net = Net::new(Options::calm(2));
-        assert_eq!((running(net.nic(0), &[]), quiet(net.nic(0))), (Ok(()), Ok(())));
+        let mut net = Net::new(NetOptions::calm(2));
+        assert_eq!((check_running(net.nic(0), &[]), check_quiet(net.nic(0))), (Ok(()), Ok(())));
         let kept = net.nic(0).caps().pool.take().expect("a frame");
-        assert_eq!(running(net.nic(0), &[kept.index()]), Ok(()));
-        assert!(quiet(net.nic(0)).is_err());
+        assert_eq!(check_running(net.nic(0), &[kept.index()]), Ok(()));
+        assert!(check_quiet(net.nic(0)).is_err());
         let index = kept.index();
         drop(kept);
-        assert_eq!(quiet(net.nic(0)), Ok(()));
-        assert!(running(net.nic(0), &[index]).is_err(), "free and held");
+        assert_eq!(check_quiet(net.nic(0)), Ok(()));
+        assert!(check_running(net.nic(0), &[index]).is_err(), "free and held");
     }
 
     #[test]
     fn a_frame_that_goes_between_two_turns_is_missed_at_once() {
-        let mut net = Net::new(Options::calm(2));
-        let between = Between::of(net.nic(0));
+        let mut net = Net::new(NetOptions::calm(2));
+        let between = BetweenTurns::record(net.nic(0));
         assert_eq!(between.check(net.nic(0)), Ok(()));
         let gone = net.nic(0).caps().pool.take().expect("a frame");
         assert!(between.check(net.nic(0)).is_err());

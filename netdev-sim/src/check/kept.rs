@@ -5,7 +5,7 @@ use super::{Checked, Violation};
 
 /// The messages of one flow and class, while both nodes are still in the run in which they set it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptCount {
     /// The number of the flow.
     pub flow: u64,
     /// Messages admitted at the sender.
@@ -16,13 +16,13 @@ pub struct Kept {
     pub kept: usize,
 }
 
-impl Kept {
+impl KeptCount {
     /// Check the counts, when no message waits at the receiver to be delivered.
     ///
     /// # Errors
     /// Some messages are neither delivered nor kept.
     pub fn check(&self) -> Checked {
-        let Kept { flow, sent, delivered, kept } = *self;
+        let KeptCount { flow, sent, delivered, kept } = *self;
         if sent <= delivered + kept {
             return Ok(());
         }
@@ -38,9 +38,9 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_for_nothing_is_seen() {
-        let kept = Kept { flow: 1, sent: 5, delivered: 3, kept: 2 };
+        let kept = KeptCount { flow: 1, sent: 5, delivered: 3, kept: 2 };
         assert_eq!(kept.check(), Ok(()));
-        assert_eq!(Kept { delivered: 4, ..kept }.check(), Ok(()), "not acknowledged yet");
-        assert!(Kept { kept: 1, ..kept }.check().is_err());
+        assert_eq!(KeptCount { delivered: 4, ..kept }.check(), Ok(()), "not acknowledged yet");
+        assert!(KeptCount { kept: 1, ..kept }.check().is_err());
     }
 }

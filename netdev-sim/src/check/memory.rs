@@ -7,23 +7,23 @@ use crate::net::Net;
 ///
 /// # Errors
 /// One of them is over its bound.
-pub fn bounded(net: &mut Net, node: usize) -> Checked {
+pub fn check_bounds(net: &mut Net, node: usize) -> Checked {
     let options = net.options();
     let bounds = [options.fill, options.rx, options.tx, options.completion];
     let (buffer, addresses, nodes) = (options.switch_buffer, options.switch_addresses, options.nodes);
-    let held = net.nic(node).held();
+    let held = net.nic(node).ring_lengths();
     for (ring, (held, most)) in ["fill", "RX", "TX", "completion"].iter().zip(held.into_iter().zip(bounds)) {
-        within(ring, held, most)?;
+        check_within(ring, held, most)?;
     }
-    (0..nodes).try_for_each(|port| within("switch buffer", net.switch().waiting(port), buffer))?;
-    within("switch table", net.switch().learned(), addresses)
+    (0..nodes).try_for_each(|port| check_within("switch buffer", net.switch().queued_bytes(port), buffer))?;
+    check_within("switch table", net.switch().learned_count(), addresses)
 }
 
 /// Check that `what` holds at most `most`.
 ///
 /// # Errors
 /// It holds more.
-pub fn within(what: &str, count: usize, most: usize) -> Checked {
+pub fn check_within(what: &str, count: usize, most: usize) -> Checked {
     if count <= most {
         return Ok(());
     }
@@ -33,11 +33,11 @@ pub fn within(what: &str, count: usize, most: usize) -> Checked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Options;
+    use crate::NetOptions;
 
     #[test]
     fn too_much_is_seen() {
-        assert_eq!(bounded(&mut Net::new(Options::calm(2)), 1), Ok(()));
-        assert!(within("RX", 5, 4).is_err());
+        assert_eq!(check_bounds(&mut Net::new(NetOptions::calm(2)), 1), Ok(()));
+        assert!(check_within("RX", 5, 4).is_err());
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::content::Id;
+use super::content::MessageId;
 use super::{Checked, Violation};
 
 /// A flow, and a class of its messages.
@@ -11,16 +11,16 @@ type Stream = (u64, usize);
 
 /// The position of every message on the flows that keep the order, and the last position that each stream has reached.
 #[derive(Debug, Default)]
-pub struct Order {
-    places: BTreeMap<Id, (Stream, u64)>,
+pub struct DeliveryOrder {
+    places: BTreeMap<MessageId, (Stream, u64)>,
     sent: BTreeMap<Stream, u64>,
     delivered: BTreeMap<Stream, u64>,
     returned: BTreeMap<Stream, u64>,
 }
 
-impl Order {
+impl DeliveryOrder {
     /// The message was admitted. It comes after all earlier messages of its stream.
-    pub fn sent(&mut self, id: Id, stream: Stream) {
+    pub fn sent(&mut self, id: MessageId, stream: Stream) {
         let count = self.sent.entry(stream).or_default();
         *count += 1;
         self.places.insert(id, (stream, *count));
@@ -30,7 +30,7 @@ impl Order {
     ///
     /// # Errors
     /// A handler has already got a later message of the stream.
-    pub fn delivered(&mut self, id: Id) -> Checked {
+    pub fn delivered(&mut self, id: MessageId) -> Checked {
         let Some(&(stream, place)) = self.places.get(&id) else { return Ok(()) };
         after(self.delivered.entry(stream).or_default(), place, id, "delivered")
     }
@@ -39,13 +39,13 @@ impl Order {
     ///
     /// # Errors
     /// A later message of the stream has already come back.
-    pub fn returned(&mut self, id: Id) -> Checked {
+    pub fn returned(&mut self, id: MessageId) -> Checked {
         let Some(&(stream, place)) = self.places.get(&id) else { return Ok(()) };
         after(self.returned.entry(stream).or_default(), place, id, "returned")
     }
 }
 
-fn after(last: &mut u64, place: u64, id: Id, what: &str) -> Checked {
+fn after(last: &mut u64, place: u64, id: MessageId, what: &str) -> Checked {
     if place > *last {
         *last = place;
         return Ok(());
@@ -58,13 +58,13 @@ fn after(last: &mut u64, place: u64, id: Id, what: &str) -> Checked {
 
 #[cfg(test)]
 mod tests {
-    use super::super::content::Run;
+    use super::super::content::NodeRun;
     use super::*;
 
     #[test]
     fn a_gap_is_fine_and_what_comes_late_is_not() {
-        let ids = [0, 1, 2].map(|number| Id { from: Run { node: 0, run: 1 }, number });
-        let mut order = Order::default();
+        let ids = [0, 1, 2].map(|number| MessageId { from: NodeRun { node: 0, run: 1 }, number });
+        let mut order = DeliveryOrder::default();
         ids.iter().for_each(|id| order.sent(*id, (7, 0)));
         assert_eq!((order.delivered(ids[0]), order.delivered(ids[2])), (Ok(()), Ok(())));
         assert!(order.delivered(ids[1]).is_err());

@@ -3,16 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use super::content::Run;
+use super::content::NodeRun;
 use super::{Checked, Violation};
 
 /// Where a transfer puts its bytes. No two transfers share a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct TransferTarget {
     /// The node that owns the memory.
     pub node: u16,
     /// Whether that node gets the bytes. Otherwise another node puts them there.
-    pub is_got: bool,
+    pub is_get: bool,
     /// The number of the place in that node.
     pub slot: u32,
 }
@@ -21,18 +21,18 @@ pub struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The initiator.
-    Asker,
+    Initiator,
     /// The other side.
     Other,
 }
 
 #[derive(Clone, Debug)]
-struct Record {
-    asker: Run,
+struct TransferRecord {
+    initiator: NodeRun,
     other: u16,
     bytes: Vec<u8>,
     /// The outcome that each side reports.
-    told: [Option<bool>; 2],
+    outcomes: [Option<bool>; 2],
     /// One of the two nodes has died since, or closed its endpoint.
     excused: bool,
 }
@@ -40,7 +40,7 @@ struct Record {
 /// Every transfer that was started, and its outcome.
 #[derive(Debug, Default)]
 pub struct Transfers {
-    records: BTreeMap<Place, Record>,
+    records: BTreeMap<TransferTarget, TransferRecord>,
     unresolved: usize,
 }
 
@@ -50,8 +50,9 @@ fn wrong(what: String) -> Checked {
 
 impl Transfers {
     /// A transfer was started: these bytes are to come to this place. `other` is the other side.
-    pub fn asked(&mut self, place: Place, asker: Run, other: u16, bytes: Vec<u8>) {
-        self.records.insert(place, Record { asker, other, bytes, told: [None; 2], excused: false });
+    pub fn started(&mut self, place: TransferTarget, asker: NodeRun, other: u16, bytes: Vec<u8>) {
+        self.records
+            .insert(place, TransferRecord { initiator: asker, other, bytes, outcomes: [None; 2], excused: false });
         self.unresolved += 1;
     }
 
@@ -60,15 +61,15 @@ impl Transfers {
     /// # Errors
     /// The side has reported before, the transfer was never started, or it is reported as a success before the receiver
     /// of the bytes has reported success.
-    pub fn over(&mut self, place: Place, side: Side, is_well: bool) -> Checked {
+    pub fn ended(&mut self, place: TransferTarget, side: Side, is_well: bool) -> Checked {
         let Some(record) = self.records.get_mut(&place) else { return wrong(format!("{place:?} was never started")) };
-        if record.told[side as usize].is_some() {
+        if record.outcomes[side as usize].is_some() {
             return wrong(format!("{place:?} ended twice for {side:?}"));
         }
-        self.unresolved -= (side == Side::Asker && !record.excused) as usize;
-        record.told[side as usize] = Some(is_well);
-        let receiver = if place.is_got { Side::Asker } else { Side::Other };
-        if is_well && !record.excused && record.told[receiver as usize] != Some(true) {
+        self.unresolved -= (side == Side::Initiator && !record.excused) as usize;
+        record.outcomes[side as usize] = Some(is_well);
+        let receiver = if place.is_get { Side::Initiator } else { Side::Other };
+        if is_well && !record.excused && record.outcomes[receiver as usize] != Some(true) {
             return wrong(format!("{place:?} succeeded for {side:?}, but not yet for its receiver"));
         }
         Ok(())
@@ -79,8 +80,8 @@ impl Transfers {
     ///
     /// # Errors
     /// A byte is wrong.
-    pub fn content(&self, place: Place, memory: &[u8], arrived: usize) -> Checked {
-        let Some(Record { bytes, .. }) = self.records.get(&place) else { return Ok(()) };
+    pub fn content(&self, place: TransferTarget, memory: &[u8], arrived: usize) -> Checked {
+        let Some(TransferRecord { bytes, .. }) = self.records.get(&place) else { return Ok(()) };
         let arrived = arrived.min(bytes.len());
         if memory.get(..arrived) != Some(&bytes[..arrived]) {
             return wrong(format!("the first {arrived} bytes of {place:?} are not what was sent"));
@@ -92,20 +93,20 @@ impl Transfers {
     }
 
     /// A node died, or closed its endpoint. Its transfers are excused.
-    pub fn died(&mut self, dead: Run) {
+    pub fn excuse(&mut self, dead: NodeRun) {
         for record in self.records.values_mut() {
-            if (record.asker == dead || record.other == dead.node) && !record.excused {
+            if (record.initiator == dead || record.other == dead.node) && !record.excused {
                 record.excused = true;
-                self.unresolved -= record.told[Side::Asker as usize].is_none() as usize;
+                self.unresolved -= record.outcomes[Side::Initiator as usize].is_none() as usize;
             }
         }
     }
 
     /// One unresolved transfer, for the error text: its place, its initiator, the other side.
-    pub fn first_unresolved(&self) -> Option<(Place, Run, u16)> {
-        let is_open = |record: &Record| !record.excused && record.told[Side::Asker as usize].is_none();
+    pub fn first_unresolved(&self) -> Option<(TransferTarget, NodeRun, u16)> {
+        let is_open = |record: &TransferRecord| !record.excused && record.outcomes[Side::Initiator as usize].is_none();
         let mut open = self.records.iter().filter(|(_, record)| is_open(record));
-        open.next().map(|(place, record)| (*place, record.asker, record.other))
+        open.next().map(|(place, record)| (*place, record.initiator, record.other))
     }
 
     /// How many transfers have a live initiator without an outcome.
@@ -118,34 +119,34 @@ impl Transfers {
 mod tests {
     use super::*;
 
-    const A: Run = Run { node: 0, run: 1 };
-    const PUT: Place = Place { node: 1, is_got: false, slot: 7 };
+    const A: NodeRun = NodeRun { node: 0, run: 1 };
+    const PUT: TransferTarget = TransferTarget { node: 1, is_get: false, slot: 7 };
 
     fn one() -> Transfers {
         let mut transfers = Transfers::default();
-        transfers.asked(PUT, A, 1, vec![3; 10]);
+        transfers.started(PUT, A, 1, vec![3; 10]);
         transfers
     }
 
     #[test]
-    fn once_at_either_side() {
+    fn each_side_ends_once() {
         let mut transfers = one();
         assert_eq!(transfers.unresolved(), 1);
-        assert_eq!(transfers.over(PUT, Side::Other, true), Ok(()));
-        assert_eq!(transfers.over(PUT, Side::Asker, true), Ok(()));
+        assert_eq!(transfers.ended(PUT, Side::Other, true), Ok(()));
+        assert_eq!(transfers.ended(PUT, Side::Initiator, true), Ok(()));
         assert_eq!(transfers.unresolved(), 0);
-        assert!(transfers.over(PUT, Side::Asker, true).is_err(), "twice");
-        assert!(transfers.over(PUT, Side::Other, false).is_err(), "twice");
-        assert!(transfers.over(Place { slot: 8, ..PUT }, Side::Asker, true).is_err(), "never asked for");
+        assert!(transfers.ended(PUT, Side::Initiator, true).is_err(), "twice");
+        assert!(transfers.ended(PUT, Side::Other, false).is_err(), "twice");
+        assert!(transfers.ended(TransferTarget { slot: 8, ..PUT }, Side::Initiator, true).is_err(), "never asked for");
     }
 
     #[test]
-    fn not_well_before_it_is_there() {
-        assert!(one().over(PUT, Side::Asker, true).is_err());
-        assert_eq!(one().over(PUT, Side::Asker, false), Ok(()));
+    fn no_success_before_the_bytes_are_there() {
+        assert!(one().ended(PUT, Side::Initiator, true).is_err());
+        assert_eq!(one().ended(PUT, Side::Initiator, false), Ok(()));
         let mut excused = one();
-        excused.died(Run { node: 1, run: 1 });
-        assert_eq!((excused.unresolved(), excused.over(PUT, Side::Asker, true)), (0, Ok(())));
+        excused.excuse(NodeRun { node: 1, run: 1 });
+        assert_eq!((excused.unresolved(), excused.ended(PUT, Side::Initiator, true)), (0, Ok(())));
         assert_eq!(excused.unresolved(), 0);
     }
 

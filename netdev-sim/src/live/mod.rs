@@ -3,7 +3,7 @@
 //! ```text
 //!   node, its thread           node, its thread
 //!  ┌──────────────┐           ┌──────────────┐
-//!  │ Live: a pool │           │ Live: a pool │      am_transport::Transport
+//!  │ LiveNic: pool│           │ LiveNic: pool│      am_transport::Transport
 //!  └──────┬───────┘           └──────┬───────┘
 //!         │  take the lock, run due events  │   
 //!   ╔═════╧══════════════════════════╧═════╗
@@ -20,16 +20,16 @@
 //! Faults are drawn from the seed in the order in which frames come onto a cable. The same frames in the same order have
 //! the same faults. The times at which nodes send depend on the machine, and do not repeat.
 
-mod bell;
-mod names;
 mod network;
+mod registry;
 mod settings;
 mod transport;
 mod units;
+mod waker;
 
-pub use names::OpenError;
-pub use settings::Settings;
-pub use transport::{Live, open};
+pub use registry::SimOpenError;
+pub use settings::SimSettings;
+pub use transport::{LiveNic, open};
 
 use nix::time::{ClockId, clock_gettime};
 

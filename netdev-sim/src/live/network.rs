@@ -9,42 +9,42 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use am_wire::Address;
 
-use super::bell::{Bell, Timer};
 use super::monotonic;
-use super::settings::Settings;
+use super::settings::SimSettings;
+use super::waker::{NodeWaker, Timer};
 use crate::card::Card;
 use crate::clock::{Nanos, US};
-use crate::net::{Happening, Net};
+use crate::net::{Net, NodeEvent};
 
 /// While some nodes sleep and others run, a running node probably runs the due events. A sleeping node is woken for an
 /// event only if no node has run it for this long.
-const OTHERS: Nanos = 200 * US;
+const TIMER_SLACK: Nanos = 200 * US;
 
 /// How often the lock is tried before the thread sleeps for it. The lock is held for a few events, which take less time.
-const SPINS: usize = 1000;
+const MAX_LOCK_SPINS: usize = 1000;
 
 /// A network that several threads use.
 #[derive(Debug)]
 pub(super) struct Network {
-    settings: Settings,
+    settings: SimSettings,
     /// The machine's clock when the network's was 0.
     start: Nanos,
     /// The time of the next event, readable without the lock.
-    due: AtomicU64,
+    next_event_at: AtomicU64,
     /// The time that the timer is set to.
-    alarm: AtomicU64,
+    timer_at: AtomicU64,
     /// For each node, whether frames wait.
-    waiting: Box<[AtomicBool]>,
+    has_arrivals: Box<[AtomicBool]>,
     /// How many nodes are on the network.
-    present: AtomicUsize,
-    inside: Mutex<Inside>,
+    node_count: AtomicUsize,
+    state: Mutex<NetworkState>,
 }
 
 #[derive(Debug)]
-struct Inside {
+struct NetworkState {
     net: Net<Card>,
     /// The waker of each node that is on the network.
-    bells: Vec<Option<Bell>>,
+    wakers: Vec<Option<NodeWaker>>,
     /// How many of them are armed.
     asleep: usize,
     timer: Timer,
@@ -52,25 +52,25 @@ struct Inside {
 
 impl Network {
     /// A network without nodes. `settings` leaves out none.
-    pub(super) fn new(settings: Settings) -> nix::Result<Network> {
+    pub(super) fn new(settings: SimSettings) -> nix::Result<Network> {
         let options = settings.options();
         let (nodes, under_way) = (options.nodes, options.tx);
-        let mut net = Net::with(options);
+        let mut net = Net::with_devices(options);
         net.reserve(under_way);
         (0..nodes).for_each(|node| net.unplug(node));
         let bells = (0..nodes).map(|_| None).collect();
         Ok(Network {
             settings,
             start: monotonic(),
-            due: AtomicU64::new(Nanos::MAX),
-            alarm: AtomicU64::new(Nanos::MAX),
-            waiting: (0..nodes).map(|_| AtomicBool::new(false)).collect(),
-            present: AtomicUsize::new(0),
-            inside: Mutex::new(Inside { net, bells, asleep: 0, timer: Timer::new()? }),
+            next_event_at: AtomicU64::new(Nanos::MAX),
+            timer_at: AtomicU64::new(Nanos::MAX),
+            has_arrivals: (0..nodes).map(|_| AtomicBool::new(false)).collect(),
+            node_count: AtomicUsize::new(0),
+            state: Mutex::new(NetworkState { net, wakers: bells, asleep: 0, timer: Timer::new()? }),
         })
     }
 
-    pub(super) fn settings(&self) -> &Settings {
+    pub(super) fn settings(&self) -> &SimSettings {
         &self.settings
     }
 
@@ -80,28 +80,28 @@ impl Network {
     }
 
     /// The addresses of all other nodes on the network.
-    pub(super) fn others(&self, node: usize) -> Vec<Address> {
+    pub(super) fn peer_addresses(&self, node: usize) -> Vec<Address> {
         let inside = self.lock();
-        let here = inside.bells.iter().enumerate().filter(|(other, bell)| *other != node && bell.is_some());
+        let here = inside.wakers.iter().enumerate().filter(|(other, bell)| *other != node && bell.is_some());
         here.map(|(other, _)| inside.net.address(other)).collect()
     }
 
     /// How many nodes are on the network.
-    pub(super) fn present(&self) -> usize {
-        self.present.load(Relaxed)
+    pub(super) fn node_count(&self) -> usize {
+        self.node_count.load(Relaxed)
     }
 
     /// Add a node. Returns its number and the descriptor that wakes it; `None` if the network is full.
     pub(super) fn join(&self) -> nix::Result<Option<(usize, Arc<OwnedFd>)>> {
         let mut inside = self.lock();
-        let Some(node) = inside.bells.iter().position(Option::is_none) else { return Ok(None) };
-        let bell = Bell::new()?;
-        let wake = bell.wake(&inside.timer)?;
+        let Some(node) = inside.wakers.iter().position(Option::is_none) else { return Ok(None) };
+        let bell = NodeWaker::new()?;
+        let wake = bell.poll_descriptor(&inside.timer)?;
         self.advance(&mut inside);
-        inside.bells[node] = Some(bell);
+        inside.wakers[node] = Some(bell);
         inside.net.plug(node);
-        self.present.fetch_add(1, Relaxed);
-        self.settle(&mut inside);
+        self.node_count.fetch_add(1, Relaxed);
+        self.schedule_wakeup(&mut inside);
         Ok(Some((node, wake)))
     }
 
@@ -110,11 +110,11 @@ impl Network {
         let mut inside = self.lock();
         self.advance(&mut inside);
         inside.net.unplug(node);
-        let bell = inside.bells[node].take();
+        let bell = inside.wakers[node].take();
         inside.asleep -= bell.is_some_and(|bell| bell.is_armed()) as usize;
-        self.waiting[node].store(false, Relaxed);
-        self.present.fetch_sub(1, Relaxed);
-        self.settle(&mut inside);
+        self.has_arrivals[node].store(false, Relaxed);
+        self.node_count.fetch_sub(1, Relaxed);
+        self.schedule_wakeup(&mut inside);
     }
 
     /// The network's time.
@@ -127,8 +127,8 @@ impl Network {
     /// timer may have woken takes the lock, because it must set the timer again.
     #[inline]
     pub(super) fn is_quiet(&self, node: usize, now: Nanos, is_armed: bool) -> bool {
-        let is_due = self.due.load(Relaxed) <= now || is_armed && self.alarm.load(Relaxed) <= now;
-        !is_due && !self.waiting[node].load(Relaxed)
+        let is_due = self.next_event_at.load(Relaxed) <= now || is_armed && self.timer_at.load(Relaxed) <= now;
+        !is_due && !self.has_arrivals[node].load(Relaxed)
     }
 
     /// Use a node's card, at the present time.
@@ -141,20 +141,25 @@ impl Network {
         self.try_lock().map(|inside| self.use_card(inside, node, use_it))
     }
 
-    fn use_card<T>(&self, mut inside: MutexGuard<'_, Inside>, node: usize, use_it: impl FnOnce(&mut Card) -> T) -> T {
+    fn use_card<T>(
+        &self,
+        mut inside: MutexGuard<'_, NetworkState>,
+        node: usize,
+        use_it: impl FnOnce(&mut Card) -> T,
+    ) -> T {
         self.advance(&mut inside);
         let net = &mut inside.net;
         let result = use_it(net.nic(node));
-        net.turned(node);
+        net.start_nic(node);
         let (now, has_arrivals) = (net.now(), net.nic(node).has_arrivals());
-        self.waiting[node].store(has_arrivals, Relaxed);
+        self.has_arrivals[node].store(has_arrivals, Relaxed);
         self.advance_to(now, &mut inside);
-        self.settle(&mut inside);
+        self.schedule_wakeup(&mut inside);
         result
     }
 
     /// Use a node's card without running due events.
-    pub(super) fn touch<T>(&self, node: usize, use_it: impl FnOnce(&mut Card) -> T) -> T {
+    pub(super) fn with_paused<T>(&self, node: usize, use_it: impl FnOnce(&mut Card) -> T) -> T {
         use_it(self.lock().net.nic(node))
     }
 
@@ -164,7 +169,7 @@ impl Network {
         let mut all = vec![];
         inside.net.nic(node).counters(&mut |name, value| all.push((name, value)));
         let links = inside.net.links(node).map(|link| link.count());
-        let both = |of: fn(&crate::LinkCount) -> u64| links.iter().map(of).sum();
+        let both = |of: fn(&crate::SimLinkCount) -> u64| links.iter().map(of).sum();
         all.extend([
             ("sim_lost_on_link", both(|link| link.lost)),
             ("sim_duplicated", both(|link| link.duplicated)),
@@ -176,30 +181,30 @@ impl Network {
     }
 
     /// The node may be about to sleep: arm its waker, unless frames wait for it. Whether it may sleep.
-    pub(super) fn doze(&self, node: usize) -> bool {
+    pub(super) fn try_sleep(&self, node: usize) -> bool {
         let mut inside = self.lock();
         self.advance(&mut inside);
         let may = !inside.net.nic(node).has_arrivals();
-        if let Some(bell) = inside.bells[node].as_mut().filter(|bell| may && !bell.is_armed()) {
+        if let Some(bell) = inside.wakers[node].as_mut().filter(|bell| may && !bell.is_armed()) {
             bell.arm();
             inside.asleep += 1;
         }
-        self.settle(&mut inside);
+        self.schedule_wakeup(&mut inside);
         may
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        for _ in 0..SPINS {
+    fn lock(&self) -> MutexGuard<'_, NetworkState> {
+        for _ in 0..MAX_LOCK_SPINS {
             match self.try_lock() {
                 Some(inside) => return inside,
                 None => std::hint::spin_loop(),
             }
         }
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn try_lock(&self) -> Option<MutexGuard<'_, Inside>> {
-        match self.inside.try_lock() {
+    fn try_lock(&self) -> Option<MutexGuard<'_, NetworkState>> {
+        match self.state.try_lock() {
             Ok(inside) => Some(inside),
             // A thread panicked under the lock. The state is still consistent, so the others continue.
             Err(TryLockError::Poisoned(inside)) => Some(inside.into_inner()),
@@ -207,26 +212,26 @@ impl Network {
         }
     }
 
-    fn advance(&self, inside: &mut Inside) {
+    fn advance(&self, inside: &mut NetworkState) {
         self.advance_to(self.now(), inside);
     }
 
-    fn advance_to(&self, to: Nanos, Inside { net, bells, asleep, .. }: &mut Inside) {
+    fn advance_to(&self, to: Nanos, NetworkState { net, wakers: bells, asleep, .. }: &mut NetworkState) {
         net.advance(to, &mut |happening| {
-            if let Happening::Wake(node) = happening {
-                self.waiting[node].store(true, Relaxed);
-                *asleep -= bells[node].as_mut().is_some_and(Bell::ring) as usize;
+            if let NodeEvent::Wake(node) = happening {
+                self.has_arrivals[node].store(true, Relaxed);
+                *asleep -= bells[node].as_mut().is_some_and(NodeWaker::wake) as usize;
             }
         });
     }
 
     /// Called before the lock is released: publish the time of the next event, and set the timer for sleeping nodes.
-    fn settle(&self, inside: &mut Inside) {
-        let next = inside.net.next();
-        self.due.store(next.unwrap_or(Nanos::MAX), Relaxed);
+    fn schedule_wakeup(&self, inside: &mut NetworkState) {
+        let next = inside.net.next_time();
+        self.next_event_at.store(next.unwrap_or(Nanos::MAX), Relaxed);
         let wanted = next.filter(|_| inside.asleep > 0).map(|next| {
-            let is_left_to_others = inside.asleep < self.present();
-            self.start + next + if is_left_to_others { OTHERS } else { 0 }
+            let is_left_to_others = inside.asleep < self.node_count();
+            self.start + next + if is_left_to_others { TIMER_SLACK } else { 0 }
         });
         let now = self.start + inside.net.now();
         let is_right = match (wanted, inside.timer.at()) {
@@ -238,7 +243,7 @@ impl Network {
         };
         if !is_right {
             inside.timer.set(wanted);
-            self.alarm.store(wanted.map_or(Nanos::MAX, |at| at - self.start), Relaxed);
+            self.timer_at.store(wanted.map_or(Nanos::MAX, |at| at - self.start), Relaxed);
         }
     }
 }

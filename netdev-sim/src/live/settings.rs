@@ -1,15 +1,15 @@
 //! The settings of a network in its name.
 
-use am_transport::{Name, NameError};
+use am_transport::{NameError, TransportName};
 
 use super::units;
 use crate::clock::{Nanos, US};
-use crate::options::Options;
+use crate::options::NetOptions;
 
 /// The settings in a network's name: `sim:7,loss=0.01,delay=10us`. A setting that is left out has the value of the
 /// existing network, or the default ([`completed`](Settings::completed)) if this node makes the network.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Settings {
+pub struct SimSettings {
     /// The network's seed: its name in this process, and the source of its random numbers.
     pub seed: u64,
     /// The probability that a frame is lost between two nodes.
@@ -32,36 +32,36 @@ pub struct Settings {
 
 const EXAMPLE: &str = "7,loss=0.01";
 /// A partition has one bit for each node.
-pub(super) const MOST_NODES: usize = 64;
-const NODES: usize = 16;
-const DELAY: Nanos = 2 * US;
-const LONGEST_DELAY: Nanos = 60_000_000_000;
-const RATE: u64 = 10_000_000_000;
-const RATES: std::ops::RangeInclusive<u64> = 1_000..=10_000_000_000_000;
-const FRAME: usize = 1514;
-const FRAMES: std::ops::RangeInclusive<usize> = FRAME..=65_536;
+pub(super) const MAX_NODES: usize = 64;
+const DEFAULT_NODES: usize = 16;
+const DEFAULT_DELAY: Nanos = 2 * US;
+const MAX_DELAY: Nanos = 60_000_000_000;
+const DEFAULT_RATE: u64 = 10_000_000_000;
+const VALID_RATES: std::ops::RangeInclusive<u64> = 1_000..=10_000_000_000_000;
+const DEFAULT_FRAME: usize = 1514;
+const VALID_FRAMES: std::ops::RangeInclusive<usize> = DEFAULT_FRAME..=65_536;
 /// Bytes of a node's pool, and the bounds of its number of frames.
-const MEMORY: usize = 64 << 20;
-const FRAMES_OF_A_POOL: (usize, usize) = (512, 4096);
+const POOL_BYTES: usize = 64 << 20;
+const POOL_FRAMES: (usize, usize) = (512, 4096);
 /// The most bytes that wait at a port of the switch.
-const BUFFER: usize = 4 << 20;
+const SWITCH_BUFFER_BYTES: usize = 4 << 20;
 
-impl Settings {
+impl SimSettings {
     /// Read the settings of a name.
     ///
     /// ```
-    /// let settings = am_netdev_sim::live::Settings::from_name(&"sim:7,loss=0.01,delay=10us".parse()?)?;
+    /// let settings = am_netdev_sim::live::SimSettings::from_name(&"sim:7,loss=0.01,delay=10us".parse()?)?;
     /// assert_eq!((settings.seed, settings.loss, settings.delay), (7, Some(0.01), Some(10_000)));
     /// # Ok::<(), am_transport::NameError>(())
     /// ```
     ///
     /// # Errors
     /// The name has no seed, an unknown setting, or a bad value.
-    pub fn from_name(name: &Name) -> Result<Settings, NameError> {
+    pub fn from_name(name: &TransportName) -> Result<SimSettings, NameError> {
         let (which, settings) = name.settings(EXAMPLE)?;
         let hint = "give a seed, a number, as in `sim:7`: nodes that give the same seed are on the same network";
         let seed = which.parse().map_err(|_| name.bad_setting(which, None, hint))?;
-        let mut read = Settings { seed, ..Settings::default() };
+        let mut read = SimSettings { seed, ..SimSettings::default() };
         for (key, value) in settings {
             read.set(key, value.unwrap_or_default()).map_err(|hint| name.bad_setting(key, value, hint))?;
         }
@@ -77,20 +77,20 @@ impl Settings {
             "reorder" => self.reorder = Some(chance()?),
             "corrupt" => self.corrupt = Some(chance()?),
             "delay" => {
-                let delay = units::time(value).filter(|delay| *delay <= LONGEST_DELAY);
+                let delay = units::time(value).filter(|delay| *delay <= MAX_DELAY);
                 self.delay = Some(delay.ok_or("give a time of at most a minute, as in `delay=10us`")?);
             }
             "rate" => {
-                let rate = units::rate(value).filter(|rate| RATES.contains(rate));
+                let rate = units::rate(value).filter(|rate| VALID_RATES.contains(rate));
                 self.rate = Some(rate.ok_or("give bits per second, from 1k to 10T, as in `rate=10G`")?);
             }
             "nodes" => {
                 let hint = "give the maximum number of nodes, 2 to 64, as in `nodes=4`";
-                self.nodes = Some(number(hint).and_then(|n| within(n, &(2..=MOST_NODES), hint))?);
+                self.nodes = Some(number(hint).and_then(|n| within(n, &(2..=MAX_NODES), hint))?);
             }
             "frame" => {
                 let hint = "give the longest frame, 1514 to 65536 bytes, as in `frame=9014`";
-                self.frame = Some(number(hint).and_then(|n| within(n, &FRAMES, hint))?);
+                self.frame = Some(number(hint).and_then(|n| within(n, &VALID_FRAMES, hint))?);
             }
             _ => {
                 return Err("the settings are loss=, duplicate=, reorder=, corrupt=, delay=, rate=, nodes= and frame=");
@@ -101,22 +101,22 @@ impl Settings {
 
     /// The same settings, with defaults for those that are left out.
     #[must_use]
-    pub fn completed(&self) -> Settings {
-        Settings {
+    pub fn with_defaults(&self) -> SimSettings {
+        SimSettings {
             seed: self.seed,
             loss: self.loss.or(Some(0.0)),
             duplicate: self.duplicate.or(Some(0.0)),
             reorder: self.reorder.or(Some(0.0)),
             corrupt: self.corrupt.or(Some(0.0)),
-            delay: self.delay.or(Some(DELAY)),
-            rate: self.rate.or(Some(RATE)),
-            nodes: self.nodes.or(Some(NODES)),
-            frame: self.frame.or(Some(FRAME)),
+            delay: self.delay.or(Some(DEFAULT_DELAY)),
+            rate: self.rate.or(Some(DEFAULT_RATE)),
+            nodes: self.nodes.or(Some(DEFAULT_NODES)),
+            frame: self.frame.or(Some(DEFAULT_FRAME)),
         }
     }
 
     /// Each setting by its key, and its value as text if it is given.
-    fn written(&self) -> [(&'static str, Option<String>); 8] {
+    fn to_texts(&self) -> [(&'static str, Option<String>); 8] {
         [
             ("rate", self.rate.map(units::show_rate)),
             ("delay", self.delay.map(units::show_time)),
@@ -130,8 +130,8 @@ impl Settings {
     }
 
     /// The first given setting that differs from the network's: its key, the network's value, the given value.
-    pub(super) fn conflict(&self, network: &Settings) -> Option<(&'static str, String, String)> {
-        let pairs = network.written().into_iter().zip(self.written());
+    pub(super) fn conflict(&self, network: &SimSettings) -> Option<(&'static str, String, String)> {
+        let pairs = network.to_texts().into_iter().zip(self.to_texts());
         pairs.into_iter().find_map(|((key, has), (_, asked))| {
             let (has, asked) = (has?, asked?);
             (has != asked).then_some((key, has, asked))
@@ -140,22 +140,22 @@ impl Settings {
 
     /// The mode that users see: that the network is simulated, its rate and delay, and its faults.
     pub(super) fn mode(&self) -> String {
-        let all = self.completed();
+        let all = self.with_defaults();
         let faults = [all.loss, all.duplicate, all.reorder, all.corrupt].map(|chance| chance > Some(0.0));
         let told = [true, true].into_iter().chain(faults);
-        let parts = all.written().into_iter().zip(told).filter(|(_, told)| *told);
+        let parts = all.to_texts().into_iter().zip(told).filter(|(_, told)| *told);
         parts.fold("simulated".to_owned(), |mode, ((key, value), _)| {
             mode + &format!(", {key}={}", value.unwrap_or_default())
         })
     }
 
     /// The options of the whole network.
-    pub(super) fn options(&self) -> Options {
-        let all = self.completed();
-        let nodes = all.nodes.unwrap_or(NODES);
-        let max_frame = all.frame.unwrap_or(FRAME);
-        let frames = (MEMORY / max_frame).clamp(FRAMES_OF_A_POOL.0, FRAMES_OF_A_POOL.1);
-        Options {
+    pub(super) fn options(&self) -> NetOptions {
+        let all = self.with_defaults();
+        let nodes = all.nodes.unwrap_or(DEFAULT_NODES);
+        let max_frame = all.frame.unwrap_or(DEFAULT_FRAME);
+        let frames = (POOL_BYTES / max_frame).clamp(POOL_FRAMES.0, POOL_FRAMES.1);
+        NetOptions {
             seed: self.seed,
             faults_until: Nanos::MAX,
             frames,
@@ -164,18 +164,18 @@ impl Settings {
             rx: frames / 4,
             tx: frames / 8,
             completion: frames / 8,
-            rate: all.rate.unwrap_or(RATE),
-            delay: all.delay.unwrap_or(DELAY).div_ceil(2),
-            loss: on_each_link(all.loss),
-            duplicate: on_each_link(all.duplicate),
-            reorder: on_each_link(all.reorder),
-            corrupt: on_each_link(all.corrupt),
+            rate: all.rate.unwrap_or(DEFAULT_RATE),
+            delay: all.delay.unwrap_or(DEFAULT_DELAY).div_ceil(2),
+            loss: per_link(all.loss),
+            duplicate: per_link(all.duplicate),
+            reorder: per_link(all.reorder),
+            corrupt: per_link(all.corrupt),
             // Our own nodes do not write a sent frame, and the checksum would cost as much as all other work.
-            sums: false,
-            switch_buffer: BUFFER,
+            detect_writes: false,
+            switch_buffer: SWITCH_BUFFER_BYTES,
             // The switch is told each node's address. The source address of a bare frame names no node.
             switch_addresses: 0,
-            ..Options::calm(nodes)
+            ..NetOptions::calm(nodes)
         }
     }
 }
@@ -185,7 +185,7 @@ fn within(number: usize, range: &std::ops::RangeInclusive<usize>, hint: &'static
 }
 
 /// The probability on each of the two links between two nodes, so that a fault strikes with `chance` in all.
-fn on_each_link(chance: Option<f64>) -> f64 {
+fn per_link(chance: Option<f64>) -> f64 {
     1.0 - (1.0 - chance.unwrap_or_default()).sqrt()
 }
 
@@ -194,16 +194,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_holds_from_node_to_node() {
-        let said = Settings { loss: Some(0.19), delay: Some(5_000), ..Settings::default() }.options();
+    fn settings_hold_between_nodes_over_two_links() {
+        let said = SimSettings { loss: Some(0.19), delay: Some(5_000), ..SimSettings::default() }.options();
         assert!((said.loss - 0.1).abs() < 1e-9, "on each of two links, {}", said.loss);
         assert_eq!(said.delay, 2_500);
     }
 
     #[test]
-    fn the_mode_tells_what_it_is() {
-        let said = Settings { corrupt: Some(0.25), ..Settings::default() };
-        assert_eq!(Settings::default().mode(), "simulated, rate=10G, delay=2us");
+    fn the_mode_lists_rate_delay_and_faults() {
+        let said = SimSettings { corrupt: Some(0.25), ..SimSettings::default() };
+        assert_eq!(SimSettings::default().mode(), "simulated, rate=10G, delay=2us");
         assert_eq!(said.mode(), "simulated, rate=10G, delay=2us, corrupt=0.25");
     }
 }

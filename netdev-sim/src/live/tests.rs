@@ -10,8 +10,8 @@ const MS: Duration = Duration::from_millis(1);
 
 /// A network with two nodes.
 fn network() -> Network {
-    let fast = Settings { delay: Some(0), ..Settings::default() };
-    let network = Network::new(fast.completed()).expect("descriptors");
+    let fast = SimSettings { delay: Some(0), ..SimSettings::default() };
+    let network = Network::new(fast.with_defaults()).expect("descriptors");
     for node in 0..2 {
         assert_eq!(network.join().expect("descriptors").map(|(node, _)| node), Some(node));
     }
@@ -32,25 +32,25 @@ fn send(network: &Network, pool: &Pool, to: Address) {
 }
 
 #[test]
-fn who_is_about_to_sleep_is_told_what_came_meanwhile() {
+fn a_frame_that_arrives_before_sleep_prevents_it() {
     let (network, pool) = (network(), pool());
     network.with(1, |card| card.refill(&pool));
     send(&network, &self::pool(), network.address(1));
     sleep(MS);
-    assert!(!network.doze(1), "there is a frame");
+    assert!(!network.try_sleep(1), "there is a frame");
     assert!(!network.is_quiet(1, network.now(), false));
     network.with(1, |card| assert_eq!(card.receive(64, &pool, &mut drop), 1));
-    assert!(network.doze(1) && network.is_quiet(1, network.now(), true));
+    assert!(network.try_sleep(1) && network.is_quiet(1, network.now(), true));
 }
 
 /// Otherwise the timer would stay readable, and no node would sleep again.
 #[test]
-fn a_timer_that_has_rung_is_set_anew_by_whom_it_woke() {
+fn an_expired_timer_is_set_again_by_the_node_it_woke() {
     let network = network();
-    assert!(network.doze(1) && network.is_quiet(1, network.now(), true));
+    assert!(network.try_sleep(1) && network.is_quiet(1, network.now(), true));
     // The state after other nodes have run the event that the timer was set to.
     network.lock().timer.set(Some(network.start + 1));
-    network.alarm.store(1, Relaxed);
+    network.timer_at.store(1, Relaxed);
     assert!(!network.is_quiet(1, network.now(), true), "it looks");
     network.with(1, |_| ());
     assert!(network.is_quiet(1, network.now(), true));

@@ -6,35 +6,35 @@ use am_ring::Frame;
 use am_transport::{Caps, Command, IntroduceError, Notice, Transport, memory};
 use am_wire::{Address, Buffer};
 
-use super::names::{OpenError, Seat};
-use super::settings::Settings;
+use super::registry::{JoinedNode, SimOpenError};
+use super::settings::SimSettings;
 use crate::clock::{Nanos, US};
 use crate::nic;
 
 /// After this time without frames the thread may be about to sleep, so the descriptor is armed. That costs system calls
 /// here, and one more for the sender of the next frame. A thread that spins for an answer is served sooner than that.
-const AWAKE: Nanos = 50 * US;
+const IDLE_BEFORE_SLEEP: Nanos = 50 * US;
 
 /// A node's NIC on a simulated network of this process.
 #[derive(Debug)]
-pub struct Live {
+pub struct LiveNic {
     caps: Caps,
-    seat: Seat,
+    joined: JoinedNode,
     /// Frames to send. The doorbell moves all of them to the NIC under one lock.
     outbox: VecDeque<Frame>,
     /// How many frames the TX ring had room for when it was last seen, and how often it was full.
-    room: usize,
-    full: u64,
+    tx_room: usize,
+    tx_full: u64,
     /// Frames that were taken from the NIC. They are handed over without the network's lock.
     inbox: VecDeque<Frame>,
     /// A flush has work to do: the NIC has frames to give back, or its fill ring is not full.
-    is_owed: bool,
+    needs_flush: bool,
     /// Since when no frame has arrived.
-    idle: Option<Nanos>,
+    idle_since: Option<Nanos>,
     /// The descriptor is armed, as far as this side knows.
     is_armed: bool,
     /// The link error while this node is alone on the network.
-    alone: String,
+    alone_error: String,
 }
 
 /// Join the network of this seed. The first node makes the network.
@@ -43,75 +43,86 @@ pub struct Live {
 /// use am_netdev_sim::live;
 /// use am_transport::Transport;
 ///
-/// let near = live::open(&live::Settings { seed: 7, loss: Some(0.01), ..Default::default() })?;
-/// let far = live::open(&live::Settings { seed: 7, ..Default::default() })?;
+/// let near = live::open(&live::SimSettings { seed: 7, loss: Some(0.01), ..Default::default() })?;
+/// let far = live::open(&live::SimSettings { seed: 7, ..Default::default() })?;
 /// assert_eq!((&near.caps().name[..], far.caps().mode.contains("loss=0.01")), ("sim:7", true));
 /// assert_ne!(near.caps().address, far.caps().address);
-/// # Ok::<(), live::OpenError>(())
+/// # Ok::<(), live::SimOpenError>(())
 /// ```
 ///
 /// # Errors
 /// See [`OpenError`].
-pub fn open(settings: &Settings) -> Result<Live, OpenError> {
-    let wanted = settings.completed().options();
+pub fn open(settings: &SimSettings) -> Result<LiveNic, SimOpenError> {
+    let wanted = settings.with_defaults().options();
     memory::check(wanted.frames, wanted.max_frame)?;
-    let seat = Seat::take(settings)?;
+    let seat = JoinedNode::join(settings)?;
     let (network, node) = (&seat.network, seat.node);
     let options = network.settings().options();
     let caps = nic::caps(&options, network.address(node))?;
     let caps = Caps { mode: network.settings().mode(), wake: Some(vec![seat.wake.clone()]), ..caps };
     let room = network.with(node, |card| {
         card.refill(&caps.pool);
-        card.room()
+        card.tx_room()
     });
     let alone =
         format!("no other node of this process is on `{}`, and another process has a network of its own", caps.name);
     let [outbox, inbox] = [options.tx, options.rx].map(VecDeque::with_capacity);
-    Ok(Live { caps, seat, outbox, room, full: 0, inbox, is_owed: false, idle: None, is_armed: false, alone })
+    Ok(LiveNic {
+        caps,
+        joined: seat,
+        outbox,
+        tx_room: room,
+        tx_full: 0,
+        inbox,
+        needs_flush: false,
+        idle_since: None,
+        is_armed: false,
+        alone_error: alone,
+    })
 }
 
-impl Live {
+impl LiveNic {
     /// The addresses of all other nodes on the network.
-    pub fn others(&self) -> Vec<Address> {
-        self.seat.network.others(self.seat.node)
+    pub fn peer_addresses(&self) -> Vec<Address> {
+        self.joined.network.peer_addresses(self.joined.node)
     }
 
     /// No frame has arrived. Arm the descriptor if that has lasted long enough.
-    fn rest(&mut self, now: Nanos) {
-        let since = *self.idle.get_or_insert(now);
-        if !self.is_armed && now.saturating_sub(since) >= AWAKE {
-            self.is_armed = self.seat.network.doze(self.seat.node);
+    fn prepare_to_sleep(&mut self, now: Nanos) {
+        let since = *self.idle_since.get_or_insert(now);
+        if !self.is_armed && now.saturating_sub(since) >= IDLE_BEFORE_SLEEP {
+            self.is_armed = self.joined.network.try_sleep(self.joined.node);
         }
     }
 
     /// Take up to `budget` frames into the inbox. While another thread has the lock, no frame is taken.
     fn fetch(&mut self, budget: usize) {
-        let Live { caps, seat, inbox, .. } = self;
+        let LiveNic { caps, joined: seat, inbox, .. } = self;
         let seen = seat.network.try_with(seat.node, |card| {
             card.receive(budget, &caps.pool, &mut |frame| inbox.push_back(frame));
-            (card.is_owing(), card.room())
+            (card.needs_flush(), card.tx_room())
         });
         if let Some(seen) = seen {
-            (self.is_owed, self.room) = seen;
+            (self.needs_flush, self.tx_room) = seen;
         }
     }
 }
 
-impl Transport for Live {
+impl Transport for LiveNic {
     fn caps(&self) -> &Caps {
         &self.caps
     }
 
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        let now = self.seat.network.now();
-        if !self.seat.network.is_quiet(self.seat.node, now, self.is_armed) {
+        let now = self.joined.network.now();
+        if !self.joined.network.is_quiet(self.joined.node, now, self.is_armed) {
             self.fetch(budget);
         }
         let taken = self.inbox.len();
         if taken == 0 {
-            self.rest(now);
+            self.prepare_to_sleep(now);
         } else {
-            (self.idle, self.is_armed) = (None, false);
+            (self.idle_since, self.is_armed) = (None, false);
         }
         self.inbox.drain(..).for_each(each);
         taken
@@ -119,43 +130,43 @@ impl Transport for Live {
 
     #[inline]
     fn send(&mut self, _to: Address, frame: &Frame) -> bool {
-        let has_room = self.outbox.len() < self.room;
+        let has_room = self.outbox.len() < self.tx_room;
         if has_room {
             self.outbox.push_back(frame.share());
         } else {
-            self.full += 1;
+            self.tx_full += 1;
         }
         has_room
     }
 
     #[inline]
     fn flush(&mut self) {
-        if !self.is_owed && self.outbox.is_empty() {
+        if !self.needs_flush && self.outbox.is_empty() {
             return;
         }
-        let Live { caps, seat, outbox, .. } = self;
-        (self.is_owed, self.room) = seat.network.with(seat.node, |card| {
+        let LiveNic { caps, joined: seat, outbox, .. } = self;
+        (self.needs_flush, self.tx_room) = seat.network.with(seat.node, |card| {
             // The ring has room: it was seen, and since then only the NIC has used the ring, and emptied it.
             outbox.drain(..).for_each(|frame| _ = card.send(&frame));
             card.flush(&caps.pool);
-            (card.is_owing(), card.room())
+            (card.needs_flush(), card.tx_room())
         });
     }
 
     fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
-        self.seat.network.with(self.seat.node, |card| card.control(command, &self.caps))
+        self.joined.network.with(self.joined.node, |card| card.control(command, &self.caps))
     }
 
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
-        self.seat.network.touch(self.seat.node, |card| card.notices(each));
-        if self.seat.network.present() < 2 {
-            each(Notice::LinkError(&self.alone));
+        self.joined.network.with_paused(self.joined.node, |card| card.notices(each));
+        if self.joined.network.node_count() < 2 {
+            each(Notice::LinkError(&self.alone_error));
         }
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        for (name, value) in self.seat.network.counters(self.seat.node) {
-            each(name, if name == "sim_tx_full" { value + self.full } else { value });
+        for (name, value) in self.joined.network.counters(self.joined.node) {
+            each(name, if name == "sim_tx_full" { value + self.tx_full } else { value });
         }
     }
 }

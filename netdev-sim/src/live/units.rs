@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn valid_values_are_parsed() {
         assert_eq!(
             [chance("0.01"), chance("1%"), chance("1"), chance("0")].map(Option::unwrap),
             [0.01, 0.01, 1.0, 0.0]
@@ -76,14 +76,14 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_not() {
+    fn bad_values_are_refused() {
         assert!(["", "x", "1.1", "101%", "-1", "NaN", "1e-3"].iter().all(|text| chance(text).is_none()));
         assert!(["", "1", "us", "1h", "-1us", "infs", "99999999999s"].iter().all(|text| time(text).is_none()));
         assert!(["", "G", "10g", "-1", "1e9"].iter().all(|text| rate(text).is_none()));
     }
 
     #[test]
-    fn what_is_shown_is_read_again() {
+    fn shown_values_parse_again() {
         for nanos in [0, 1, 999, 1_000, 1_500, 10_000, 2_000_000, 60_000_000_000] {
             assert_eq!(time(&show_time(nanos)), Some(nanos), "{}", show_time(nanos));
         }

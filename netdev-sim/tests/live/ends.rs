@@ -5,16 +5,16 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use am_netdev_sim::live::{self, Live, Settings};
+use am_netdev_sim::live::{self, LiveNic, SimSettings};
 use am_transport::{Transport, TransportExt};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind, frame};
 
 /// Nothing takes this long unless a test fails.
-pub(crate) const LONG: Duration = Duration::from_secs(20);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 const FLOW: u16 = 7;
 /// After this time without a frame no more are expected.
-const QUIET: Duration = Duration::from_millis(5);
+const QUIET_TIME: Duration = Duration::from_millis(5);
 
 /// A seed that no other test uses, because tests run at the same time.
 pub(crate) fn seed() -> u64 {
@@ -22,7 +22,7 @@ pub(crate) fn seed() -> u64 {
     NEXT.fetch_add(1, Relaxed)
 }
 
-pub(crate) fn open(settings: &Settings) -> Live {
+pub(crate) fn open(settings: &SimSettings) -> LiveNic {
     let mut end = live::open(settings).unwrap_or_else(|error| panic!("{error}"));
     end.steer(flow(), true);
     end
@@ -33,7 +33,7 @@ fn flow() -> Flow {
 }
 
 /// Send frames with these numbers, with one doorbell.
-pub(crate) fn send(from: &mut Live, to: Address, numbers: Range<u64>) {
+pub(crate) fn send(from: &mut LiveNic, to: Address, numbers: Range<u64>) {
     let link = frame::Link { to, from: from.caps().address, ethertype: EtherType::DEFAULT };
     let header = Header { kind: Kind::Request, flow: flow(), nonce: 0, handler: 0, words: 0, seq: 0 };
     for number in numbers {
@@ -48,7 +48,7 @@ pub(crate) fn send(from: &mut Live, to: Address, numbers: Range<u64>) {
 }
 
 /// Receive the frames that have arrived. Returns their numbers.
-pub(crate) fn taken(end: &mut Live) -> Vec<u64> {
+pub(crate) fn receive_numbers(end: &mut LiveNic) -> Vec<u64> {
     let mut numbers = vec![];
     end.receive(64, &mut |frame| {
         let parsed = frame::parse(frame.bytes(), EtherType::DEFAULT).expect("a frame of ours");
@@ -58,19 +58,19 @@ pub(crate) fn taken(end: &mut Live) -> Vec<u64> {
 }
 
 /// Receive until at least this many frames have arrived and no more come. Returns their numbers.
-pub(crate) fn arrived(end: &mut Live, least: usize) -> BTreeSet<u64> {
+pub(crate) fn receive_until_quiet(end: &mut LiveNic, least: usize) -> BTreeSet<u64> {
     let (mut all, start) = (BTreeSet::new(), Instant::now());
     let mut since = start;
     loop {
         // This thread may have been descheduled, so the time is read before the last look.
-        let is_late = since.elapsed() >= QUIET;
-        let some = taken(end);
+        let is_late = since.elapsed() >= QUIET_TIME;
+        let some = receive_numbers(end);
         if !some.is_empty() {
             since = Instant::now();
         } else if is_late && all.len() >= least {
             return all;
         }
         all.extend(some);
-        assert!(start.elapsed() < LONG, "{} of {least} arrived", all.len());
+        assert!(start.elapsed() < TEST_TIMEOUT, "{} of {least} arrived", all.len());
     }
 }

@@ -8,51 +8,51 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use am_netdev_sim::MS;
-use am_netdev_sim::live::{self, Live, OpenError, Settings};
-use am_transport::{Name, Transport, TransportExt};
+use am_netdev_sim::live::{self, LiveNic, SimOpenError, SimSettings};
+use am_transport::{Transport, TransportExt, TransportName};
 use am_wire::Address;
-use ends::{arrived, open, seed, send, taken};
+use ends::{open, receive_numbers, receive_until_quiet, seed, send};
 
 #[test]
-fn who_comes_later_may_leave_settings_out_and_not_say_others() {
-    let first = Settings { seed: seed(), loss: Some(0.5), nodes: Some(3), ..Settings::default() };
+fn a_later_node_takes_the_networks_settings_and_cannot_change_them() {
+    let first = SimSettings { seed: seed(), loss: Some(0.5), nodes: Some(3), ..SimSettings::default() };
     let _near = open(&first);
-    let far = open(&Settings { seed: first.seed, ..Settings::default() });
+    let far = open(&SimSettings { seed: first.seed, ..SimSettings::default() });
     assert!(far.caps().mode.contains("loss=0.5"), "{}", far.caps().mode);
-    let _same = open(&Settings { seed: first.seed, loss: Some(0.5), ..Settings::default() });
-    let error = live::open(&Settings { loss: Some(0.1), ..first.clone() }).unwrap_err();
-    assert!(matches!(error, OpenError::Conflict { setting: "loss", .. }), "{error}");
+    let _same = open(&SimSettings { seed: first.seed, loss: Some(0.5), ..SimSettings::default() });
+    let error = live::open(&SimSettings { loss: Some(0.1), ..first.clone() }).unwrap_err();
+    assert!(matches!(error, SimOpenError::Conflict { setting: "loss", .. }), "{error}");
     assert!(error.to_string().contains("loss=0.5, not 0.1"), "{error}");
     let error = live::open(&first).unwrap_err();
-    assert!(matches!(error, OpenError::Full { nodes: 3, .. }), "{error}");
+    assert!(matches!(error, SimOpenError::Full { nodes: 3, .. }), "{error}");
 }
 
 #[test]
-fn the_last_takes_the_network_along() {
-    let settings = Settings { seed: seed(), loss: Some(0.5), ..Settings::default() };
+fn the_network_ends_with_its_last_node() {
+    let settings = SimSettings { seed: seed(), loss: Some(0.5), ..SimSettings::default() };
     let (near, far) = (open(&settings), open(&settings));
     drop(near);
-    assert!(live::open(&Settings { loss: Some(0.0), ..settings.clone() }).is_err(), "one node is left");
+    assert!(live::open(&SimSettings { loss: Some(0.0), ..settings.clone() }).is_err(), "one node is left");
     drop(far);
-    open(&Settings { loss: Some(0.0), ..settings });
+    open(&SimSettings { loss: Some(0.0), ..settings });
 }
 
 #[test]
-fn nobody_else_is_trouble() {
-    let settings = Settings { seed: seed(), ..Settings::default() };
+fn a_node_alone_has_a_link_error() {
+    let settings = SimSettings { seed: seed(), ..SimSettings::default() };
     let mut near = open(&settings);
     assert!(near.link_error().is_some_and(|why| why.contains("another process")));
     let far = open(&settings);
     assert_eq!(near.link_error(), None);
-    assert_eq!(near.others(), [far.caps().address]);
+    assert_eq!(near.peer_addresses(), [far.caps().address]);
     drop(far);
-    assert_eq!(near.others(), []);
+    assert_eq!(near.peer_addresses(), []);
     assert!(near.link_error().is_some());
 }
 
 #[test]
-fn a_place_is_taken_again_and_counts_anew() {
-    let settings = Settings { seed: seed(), ..Settings::default() };
+fn a_freed_place_is_used_again() {
+    let settings = SimSettings { seed: seed(), ..SimSettings::default() };
     let (mut near, far) = (open(&settings), open(&settings));
     let address = far.caps().address;
     send(&mut near, address, 0..10);
@@ -60,19 +60,19 @@ fn a_place_is_taken_again_and_counts_anew() {
     let mut again = open(&settings);
     assert_eq!(again.caps().address, address);
     send(&mut near, address, 10..20);
-    assert!(arrived(&mut again, 1).contains(&19), "it is at the cable of its predecessor");
+    assert!(receive_until_quiet(&mut again, 1).contains(&19), "it is at the cable of its predecessor");
 }
 
 #[test]
-fn many_come_and_go_and_take_what_is_theirs_along() {
-    let settings = Settings { seed: seed(), nodes: Some(3), loss: Some(0.1), ..Settings::default() };
+fn nodes_that_leave_leave_no_frames_behind() {
+    let settings = SimSettings { seed: seed(), nodes: Some(3), loss: Some(0.1), ..SimSettings::default() };
     let (mut near, far) = (open(&settings), open(&settings));
     for visit in 0..300 {
         let mut guest = open(&settings);
         let pool = guest.caps().pool.clone();
         send(&mut near, guest.caps().address, 0..8);
         send(&mut guest, far.caps().address, 0..8);
-        let kept = taken(&mut guest).len();
+        let kept = receive_numbers(&mut guest).len();
         assert!(kept <= 8, "visit {visit}");
         drop(guest);
         assert_eq!(pool.available(), pool.layout().frames, "visit {visit}");
@@ -85,48 +85,48 @@ fn many_come_and_go_and_take_what_is_theirs_along() {
 }
 
 #[test]
-fn the_switch_knows_who_is_where_and_floods_the_rest() {
-    let settings = Settings { seed: seed(), ..Settings::default() };
+fn known_addresses_are_forwarded_and_others_flooded() {
+    let settings = SimSettings { seed: seed(), ..SimSettings::default() };
     let [mut one, mut two, mut three] = [(); 3].map(|()| open(&settings));
-    let passed_by = |end: &Live| {
+    let passed_by = |end: &LiveNic| {
         let mut count = 0;
         end.counters(&mut |name, value| count += if name == "steer_pass_other_host" { value } else { 0 });
         count
     };
     send(&mut one, two.caps().address, 0..10);
-    assert_eq!(arrived(&mut two, 10).len(), 10);
-    assert_eq!((arrived(&mut three, 0).len(), passed_by(&three)), (0, 0));
+    assert_eq!(receive_until_quiet(&mut two, 10).len(), 10);
+    assert_eq!((receive_until_quiet(&mut three, 0).len(), passed_by(&three)), (0, 0));
     send(&mut one, Address([2, 9, 9, 9, 9, 9]), 0..10);
-    assert_eq!((arrived(&mut two, 0).len(), arrived(&mut three, 0).len()), (0, 0));
+    assert_eq!((receive_until_quiet(&mut two, 0).len(), receive_until_quiet(&mut three, 0).len()), (0, 0));
     assert_eq!([&one, &two, &three].map(passed_by), [0, 10, 10]);
 }
 
 #[test]
-fn what_is_told_to_be_sent_is_sent_by_who_leaves_then() {
+fn queued_frames_are_sent_after_a_node_has_left() {
     // A frame takes a millisecond, so nearly all are still in the NIC when the node leaves.
-    let settings = Settings { seed: seed(), rate: Some(1_000_000), ..Settings::default() };
+    let settings = SimSettings { seed: seed(), rate: Some(1_000_000), ..SimSettings::default() };
     let (mut near, mut far) = (open(&settings), open(&settings));
     send(&mut near, far.caps().address, 0..20);
     let pool = near.caps().pool.clone();
     drop(near);
     assert_eq!(pool.available(), pool.layout().frames);
-    assert_eq!(arrived(&mut far, 20), (0..20).collect());
+    assert_eq!(receive_until_quiet(&mut far, 20), (0..20).collect());
 }
 
 #[test]
-fn nothing_comes_before_its_time() {
-    let settings = Settings { seed: seed(), delay: Some(30 * MS), ..Settings::default() };
+fn a_frame_takes_the_delay() {
+    let settings = SimSettings { seed: seed(), delay: Some(30 * MS), ..SimSettings::default() };
     let (mut near, mut far) = (open(&settings), open(&settings));
     let start = Instant::now();
     send(&mut near, far.caps().address, 0..1);
-    assert_eq!(arrived(&mut far, 1), BTreeSet::from([0]));
+    assert_eq!(receive_until_quiet(&mut far, 1), BTreeSet::from([0]));
     assert!(start.elapsed() >= Duration::from_millis(30), "{:?}", start.elapsed());
 }
 
 #[test]
 fn the_same_frames_in_the_same_order_have_the_same_fate() {
     let fates = |seed| {
-        let settings = Settings { seed, loss: Some(0.3), ..Settings::default() };
+        let settings = SimSettings { seed, loss: Some(0.3), ..SimSettings::default() };
         let (mut near, mut far) = (open(&settings), open(&settings));
         let to = far.caps().address;
         let mut all = BTreeSet::new();
@@ -134,7 +134,7 @@ fn the_same_frames_in_the_same_order_have_the_same_fate() {
             send(&mut near, to, burst * 30..burst * 30 + 30);
             // The faults do not depend on the time of sending.
             thread::sleep(Duration::from_micros(100 * burst));
-            all.extend(arrived(&mut far, 0));
+            all.extend(receive_until_quiet(&mut far, 0));
         }
         all
     };
@@ -147,9 +147,9 @@ fn the_same_frames_in_the_same_order_have_the_same_fate() {
 
 #[test]
 fn names_are_read() {
-    let read = |name: &str| Settings::from_name(&name.parse::<Name>().expect("a name"));
+    let read = |name: &str| SimSettings::from_name(&name.parse::<TransportName>().expect("a name"));
     let settings = read("sim:9,loss=1%,duplicate=0.02,reorder=0.5,corrupt=1,delay=1.5ms,rate=100M,nodes=2,frame=9014");
-    let all = Settings {
+    let all = SimSettings {
         seed: 9,
         loss: Some(0.01),
         duplicate: Some(0.02),

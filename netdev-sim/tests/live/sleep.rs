@@ -5,38 +5,38 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_netdev_sim::live::{Live, Settings};
+use am_netdev_sim::live::{LiveNic, SimSettings};
 use am_netdev_sim::{MS, US};
 use am_transport::Transport;
 use am_wire::Address;
 use nix::poll::{PollFd, PollFlags, poll};
 
-use super::ends::{LONG, open, seed, send, taken};
+use super::ends::{TEST_TIMEOUT, open, receive_numbers, seed, send};
 
 /// Milliseconds. A sleeper that the network does not wake fails the test after this time.
-const FOR_GOOD: u16 = 15_000;
+const SLEEP_TIMEOUT_MS: u16 = 15_000;
 
 /// Receive this many frames, and sleep whenever the transport allows it. Returns how often the thread slept.
-fn sleep_until(end: &mut Live, frames: usize) -> usize {
+fn sleep_until(end: &mut LiveNic, frames: usize) -> usize {
     let start = Instant::now();
     let (mut slept, mut come) = (0, 0);
     loop {
-        come += taken(end).len();
+        come += receive_numbers(end).len();
         if come >= frames {
             return slept;
         }
         let wake = end.caps().wake.clone().expect("it can be waited for");
         let before = Instant::now();
-        poll(&mut [PollFd::new(wake[0].as_fd(), PollFlags::POLLIN)], FOR_GOOD).expect("no signals");
+        poll(&mut [PollFd::new(wake[0].as_fd(), PollFlags::POLLIN)], SLEEP_TIMEOUT_MS).expect("no signals");
         slept += usize::from(before.elapsed() > Duration::from_micros(200));
-        assert!(start.elapsed() < LONG, "{come} of {frames} came");
-        assert!(before.elapsed() < Duration::from_millis(FOR_GOOD.into()), "it was not woken");
+        assert!(start.elapsed() < TEST_TIMEOUT, "{come} of {frames} came");
+        assert!(before.elapsed() < Duration::from_millis(SLEEP_TIMEOUT_MS.into()), "it was not woken");
     }
 }
 
 #[test]
-fn while_all_sleep_time_goes_on() {
-    let settings = Settings { seed: seed(), delay: Some(20 * MS), ..Settings::default() };
+fn due_events_run_while_all_nodes_sleep() {
+    let settings = SimSettings { seed: seed(), delay: Some(20 * MS), ..SimSettings::default() };
     let (mut near, mut far) = (open(&settings), open(&settings));
     // The sender does not look again, and does not sleep either. So the sleeper is left alone for some time, and then woken.
     // This is repeated, because a descheduled test may look only after the event is due.
@@ -48,8 +48,8 @@ fn while_all_sleep_time_goes_on() {
 }
 
 #[test]
-fn a_sleeper_is_woken_by_who_sends() {
-    let settings = Settings { seed: seed(), ..Settings::default() };
+fn a_sleeper_is_woken_by_a_sender() {
+    let settings = SimSettings { seed: seed(), ..SimSettings::default() };
     let (tell, told) = channel::<Address>();
     let of_far = settings.clone();
     let far = thread::spawn(move || {
@@ -71,16 +71,16 @@ fn a_sleeper_is_woken_by_who_sends() {
         thread::sleep(Duration::from_millis(5));
         send(&mut near, to, number..number + 1);
         // Poll, like a node that waits for an answer.
-        (0..2000).for_each(|_| drop(taken(&mut near)));
-        assert!(start.elapsed() < LONG, "it never slept");
+        (0..2000).for_each(|_| drop(receive_numbers(&mut near)));
+        assert!(start.elapsed() < TEST_TIMEOUT, "it never slept");
     }
     far.join().expect("no panic");
 }
 
 /// Each sleeps until the other answers, over a network with a delay.
 #[test]
-fn two_who_sleep_in_turn_keep_each_other_going() {
-    let settings = Settings { seed: seed(), delay: Some(300 * US), ..Settings::default() };
+fn two_sleeping_nodes_wake_each_other() {
+    let settings = SimSettings { seed: seed(), delay: Some(300 * US), ..SimSettings::default() };
     let (tell, told) = channel::<Address>();
     let of_far = settings.clone();
     let mut near = open(&settings);

@@ -8,7 +8,7 @@ use crate::nodes::Case;
 const SEEDS: u64 = 400;
 
 /// Each event happens in at least this many runs.
-const RUNS: u64 = 4;
+const MIN_RUNS: u64 = 4;
 
 const FAULTS: &[&str] = &[
     "link: lost",
@@ -79,7 +79,7 @@ const WORK: &[&str] = &[
 ];
 
 #[test]
-fn all_that_the_seeds_should_try_happens_in_several_of_them() {
+fn every_fault_and_event_happens_in_several_runs() {
     let mut runs: BTreeMap<&str, u64> = BTreeMap::new();
     for seed in 0..SEEDS {
         let case = Case::from(seed);
@@ -89,7 +89,7 @@ fn all_that_the_seeds_should_try_happens_in_several_of_them() {
         seen.iter().filter(|(_, count)| **count > 0).for_each(|(name, _)| *runs.entry(name).or_default() += 1);
     }
     println!("what happened, and in how many of {SEEDS} runs: {runs:#?}");
-    let missing = |name: &&&str| runs.get(**name).is_none_or(|count| *count < RUNS);
+    let missing = |name: &&&str| runs.get(**name).is_none_or(|count| *count < MIN_RUNS);
     let missing: Vec<_> = [FAULTS, PROTOCOL, WORK].into_iter().flatten().filter(missing).collect();
-    assert!(missing.is_empty(), "in fewer than {RUNS} of {SEEDS} runs: {missing:?}");
+    assert!(missing.is_empty(), "in fewer than {MIN_RUNS} of {SEEDS} runs: {missing:?}");
 }

@@ -3,15 +3,15 @@
 //! reason.
 
 use crate::nodes::{Work, World};
-use am_netdev_sim::Options;
+use am_netdev_sim::NetOptions;
 
 const SEEDS: u64 = 300;
 
 #[test]
-fn what_makes_no_sense_is_counted_and_harms_nobody() {
+fn malformed_frames_are_counted_and_do_no_harm() {
     let mut reasons = std::collections::BTreeMap::new();
     for seed in 0..SEEDS {
-        let options = Options { corrupt: 0.1, check: false, ..Options::from_seed(seed) };
+        let options = NetOptions { corrupt: 0.1, check: false, ..NetOptions::from_seed(seed) };
         let mut world = World::new(options, Work::from_seed(seed));
         let dropped = world.run_damaged();
         let dropped = dropped.unwrap_or_else(|violation| panic!("seed {seed}, damaged: {violation}"));

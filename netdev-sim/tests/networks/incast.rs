@@ -31,10 +31,10 @@ fn each<T: ToString + Copy>(of: &[T], run: impl Fn(T) -> Figures) -> impl Iterat
 fn sixty_four_to_one_neither_collapses_nor_starves_anybody() {
     let runs = each(&[128, 256, 512, 2048], |buffer| crowd(64, buffer * KIB).run(SETTLED));
     for figures in table("64 senders of full frames, by a port's buffer", "KiB", runs) {
-        assert!(figures.of_link >= 0.9, "{figures}");
+        assert!(figures.link_share >= 0.9, "{figures}");
         assert!(figures.jain >= 0.98, "{figures}");
         assert!(figures.p99_over_share < 4.0, "{figures}");
-        assert_eq!((figures.lost, figures.again), (0, 0), "in the settled state");
+        assert_eq!((figures.lost, figures.retransmitted), (0, 0), "in the settled state");
     }
 }
 
@@ -42,7 +42,7 @@ fn sixty_four_to_one_neither_collapses_nor_starves_anybody() {
 fn a_buffer_for_fewer_than_a_frame_of_each_does_not_stop_them() {
     let runs = each(&[64, 32], |buffer| crowd(64, buffer * KIB).run(SETTLED));
     for figures in table("The same, buffers of less than a frame of each", "KiB", runs) {
-        assert!(figures.of_link >= 0.9, "{figures}");
+        assert!(figures.link_share >= 0.9, "{figures}");
     }
 }
 
@@ -51,28 +51,28 @@ fn it_settles_within_milliseconds() {
     let mut run = crowd(64, BUFFER).start();
     let runs = (0..8).map(|at| (format!("{at}–{}", at + 1), run.figures_until((at + 1) * MS)));
     let all = table("64 senders, from the first millisecond on", "ms", runs);
-    assert!(all.iter().all(|figures| figures.of_link > 0.8), "{all:?}");
-    assert!(all[5..].iter().all(|figures| figures.of_link > 0.9 && figures.jain > 0.98), "{all:?}");
+    assert!(all.iter().all(|figures| figures.link_share > 0.8), "{all:?}");
+    assert!(all[5..].iter().all(|figures| figures.link_share > 0.9 && figures.jain > 0.98), "{all:?}");
 }
 
 #[test]
-fn however_many_send() {
+fn with_any_number_of_senders() {
     let runs = each(&[1, 2, 8, 32, 128, 256], |senders| crowd(senders, BUFFER).run(SETTLED));
     let all = table("Full frames, by the number of senders", "senders", runs);
-    assert!(all.iter().all(|figures| figures.of_link >= 0.9 && figures.jain >= 0.98), "{all:?}");
+    assert!(all.iter().all(|figures| figures.link_share >= 0.9 && figures.jain >= 0.98), "{all:?}");
 }
 
 #[test]
-fn whatever_the_window() {
+fn with_any_window() {
     let window = |window| Crowd { window: Some(window), ..crowd(64, BUFFER) }.run(SETTLED);
     let all = table("64 senders, other windows", "window", each(&[1, 8, 32, 256], window));
     for figures in all {
-        assert!(figures.of_link >= 0.9 && figures.jain >= 0.98 && figures.p99_over_share < 4.0, "{figures}");
+        assert!(figures.link_share >= 0.9 && figures.jain >= 0.98 && figures.p99_over_share < 4.0, "{figures}");
     }
 }
 
 #[test]
-fn what_a_cable_loses_is_not_taken_for_a_full_buffer() {
+fn losses_of_a_cable_are_not_taken_for_a_full_buffer() {
     let lossy = |of_thousand| {
         let mut crowd = crowd(64, BUFFER);
         crowd.options.loss = of_thousand as f64 / 1000.0;
@@ -80,37 +80,37 @@ fn what_a_cable_loses_is_not_taken_for_a_full_buffer() {
         crowd.run(SETTLED)
     };
     let all = table("64 senders, frames lost on each cable", "of 1000", each(&[0, 1, 10], lossy));
-    assert!(all.iter().all(|figures| figures.of_link >= 0.9 && figures.jain >= 0.98), "{all:?}");
+    assert!(all.iter().all(|figures| figures.link_share >= 0.9 && figures.jain >= 0.98), "{all:?}");
 }
 
 #[test]
 fn near_and_far() {
     let far = |farther: u64| {
         let mut crowd = crowd(64, BUFFER);
-        crowd.options.farther = (0..65).map(|at| (at % 2) * farther * US).collect();
+        crowd.options.extra_delay = (0..65).map(|at| (at % 2) * farther * US).collect();
         crowd.run(SETTLED)
     };
     let all = table("64 senders, every second one farther away", "µs", each(&[0, 10, 50], far));
-    assert!(all.iter().all(|figures| figures.of_link >= 0.9), "{all:?}");
+    assert!(all.iter().all(|figures| figures.link_share >= 0.9), "{all:?}");
     assert!(all[1].jain > 0.95, "{all:?}");
 }
 
 /// The senders are so far away that a window of full frames does not fill the receiver's link.
 #[test]
-fn a_long_way() {
+fn over_a_long_path() {
     let far = |senders: usize| {
         let mut crowd = crowd(senders, 4 * BUFFER);
-        crowd.options.farther = std::iter::once(0).chain((0..senders).map(|_| 200 * US)).collect();
+        crowd.options.extra_delay = std::iter::once(0).chain((0..senders).map(|_| 200 * US)).collect();
         let mut run = crowd.start();
         _ = run.figures_until(100 * MS);
         run.figures_until(150 * MS)
     };
     let all = table("200 µs away, after 100 ms, by the number of senders", "senders", each(&[1, 2, 8, 64], far));
-    assert!(all[2..].iter().all(|figures| figures.of_link >= 0.85 && figures.jain >= 0.98), "{all:?}");
+    assert!(all[2..].iter().all(|figures| figures.link_share >= 0.85 && figures.jain >= 0.98), "{all:?}");
 }
 
 #[test]
-fn who_stays_takes_what_others_leave() {
+fn remaining_senders_take_the_rate_of_those_that_stop() {
     let leave = |sender: usize, now: Nanos| sender <= 4 || !(20 * MS..=30 * MS).contains(&now);
     let mut run = Crowd { sends: leave, ..crowd(64, BUFFER) }.start();
     let mut most = vec![];
@@ -122,7 +122,7 @@ fn who_stays_takes_what_others_leave() {
     });
     let all = table("60 of 64 stop after 20 ms, and go on after 30 ms", "ms", runs.into_iter());
     println!("Credits of the four that stay, at most, at the end of each line: {most:?}.");
-    assert!(all.iter().all(|figures| figures.of_link >= 0.85), "{all:?}");
+    assert!(all.iter().all(|figures| figures.link_share >= 0.85), "{all:?}");
     assert!(most[0] <= 2 && most[1] >= 8 && most[4] <= 2, "{most:?}");
     assert!(all[4].jain > 0.98 && all[4].p99_over_share < 4.0, "{all:?}");
 }
@@ -134,7 +134,7 @@ fn a_slow_receiver_slows_its_own_senders() {
         (["alone", "beside a slow one"][slow as usize].to_string(), figures)
     });
     let all = table("16 senders to one receiver, and to a slow one too", "receiver", runs.into_iter());
-    assert!(all.iter().all(|figures| figures.of_link >= 0.9 && figures.jain >= 0.98), "{all:?}");
+    assert!(all.iter().all(|figures| figures.link_share >= 0.9 && figures.jain >= 0.98), "{all:?}");
 }
 
 #[test]

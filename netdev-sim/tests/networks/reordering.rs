@@ -45,7 +45,7 @@ fn one(load: Load, netem: [Netem; 2], loss: f64, seed: u64) -> Crowd {
 }
 
 /// A run with the delay alone, and one with reordering, at the sender only or at both ends.
-fn both(load: Load, at_both: bool, loss: f64, seed: u64) -> [Figures; 2] {
+fn delayed_and_reordered(load: Load, at_both: bool, loss: f64, seed: u64) -> [Figures; 2] {
     [DELAYS, REORDERS].map(|netem| {
         let receiver = if at_both { netem } else { NOTHING };
         one(load, [receiver, netem], loss, seed).run(SPAN)
@@ -53,10 +53,10 @@ fn both(load: Load, at_both: bool, loss: f64, seed: u64) -> [Figures; 2] {
 }
 
 /// The part of the rate that is left with reordering: the lowest of some seeds. Prints a line.
-fn kept(load: Load, at_both: bool, loss: f64) -> f64 {
-    let runs = [0, 1].map(|seed| both(load, at_both, loss, seed));
-    let kept = runs.iter().map(|[delays, reorders]| reorders.of_link / delays.of_link).fold(f64::MAX, f64::min);
-    let [again, spurious] = [|of: &Figures| of.again, |of: &Figures| of.spurious].map(|of| {
+fn rate_left(load: Load, at_both: bool, loss: f64) -> f64 {
+    let runs = [0, 1].map(|seed| delayed_and_reordered(load, at_both, loss, seed));
+    let kept = runs.iter().map(|[delays, reorders]| reorders.link_share / delays.link_share).fold(f64::MAX, f64::min);
+    let [again, spurious] = [|of: &Figures| of.retransmitted, |of: &Figures| of.spurious].map(|of| {
         let each = runs.iter().map(|[_, reorders]| of(reorders));
         each.max().unwrap_or_default()
     });
@@ -69,15 +69,15 @@ fn kept(load: Load, at_both: bool, loss: f64) -> f64 {
 fn reordering_costs_at_most_a_fifth() {
     for load in LOADS {
         for at_both in [false, true] {
-            assert!(kept(load, at_both, 0.0) >= 0.8, "{load:?}");
+            assert!(rate_left(load, at_both, 0.0) >= 0.8, "{load:?}");
         }
     }
 }
 
 #[test]
-fn what_is_lost_beside_that_is_repaired_as_it_is_without() {
+fn losses_are_repaired_despite_reordering() {
     for load in LOADS {
-        assert!(kept(load, false, 0.01) >= 0.7, "{load:?}");
+        assert!(rate_left(load, false, 0.01) >= 0.7, "{load:?}");
     }
 }
 
@@ -85,10 +85,14 @@ fn what_is_lost_beside_that_is_repaired_as_it_is_without() {
 #[test]
 fn next_to_nothing_is_sent_again() {
     for load in LOADS {
-        let [delays, reorders] = both(load, false, 0.0, 3);
-        assert_eq!(delays.again, 0);
+        let [delays, reorders] = delayed_and_reordered(load, false, 0.0, 3);
+        assert_eq!(delays.retransmitted, 0);
         let messages = reorders.messages as f64;
-        assert!((reorders.again as f64) < messages / 20.0, "{load:?}: {} of {messages}", reorders.again);
+        assert!(
+            (reorders.retransmitted as f64) < messages / 20.0,
+            "{load:?}: {} of {messages}",
+            reorders.retransmitted
+        );
     }
 }
 
@@ -96,9 +100,9 @@ fn next_to_nothing_is_sent_again() {
 #[test]
 fn a_sender_that_never_learns_is_caught() {
     plant(Some(Bug::LateIsLost));
-    let shared = kept(Load::Shared, false, 0.0);
-    let full = both(Load::Full, false, 0.0, 0)[1];
+    let shared = rate_left(Load::Shared, false, 0.0);
+    let full = delayed_and_reordered(Load::Full, false, 0.0, 0)[1];
     plant(None);
     assert!(shared < 0.5, "{shared}");
-    assert!(full.again > full.messages, "{full:?}");
+    assert!(full.retransmitted > full.messages, "{full:?}");
 }

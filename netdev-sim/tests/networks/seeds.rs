@@ -21,7 +21,7 @@ fn asked_for() -> Range<u64> {
 #[test]
 fn every_seed_keeps_all_promises() {
     let seeds = asked_for();
-    let tally = crate::nodes::many(seeds, &|_, _| ());
+    let tally = crate::nodes::run_many(seeds, &|_, _| ());
     println!("{} messages delivered, {} returned", tally.delivered, tally.returned);
     println!("{}", tally.line());
     let first: Vec<&str> = tally.failed.iter().take(10).map(|(_, why)| why.as_str()).collect();
@@ -31,7 +31,7 @@ fn every_seed_keeps_all_promises() {
 
 #[test]
 fn one_seed() {
-    let case = Case::of(|variable| env::var(variable).ok());
+    let case = Case::from_variables(|variable| env::var(variable).ok());
     let mut world = case.world();
     println!("{:#?}", case.draw());
     world.net.start_capture();

@@ -1,8 +1,8 @@
 //! A stranger on the segment forges beacons. The number of frames that a node sends because of them is bounded, however
 //! many there are.
 
-use am_engine::{Engine, Look};
-use am_netdev_sim::{Happening, MS, Nanos, Net, Options, US};
+use am_engine::{Engine, PollScope};
+use am_netdev_sim::{MS, Nanos, Net, NetOptions, NodeEvent, US};
 use am_proto::planted::{Bug, plant};
 use am_proto::{Config, Core, Time};
 use am_transport::Transport;
@@ -12,12 +12,12 @@ use am_wire::{Address, Buffer, EtherType, Flow, Framing, Framings, Header, Kind}
 
 const NODE: usize = 0;
 const STRANGER: usize = 1;
-const LASTS: Nanos = 200 * MS;
+const DURATION: Nanos = 200 * MS;
 /// The time between two forged beacons.
-const TURN: Nanos = 5 * US;
+const FORGE_INTERVAL: Nanos = 5 * US;
 /// The most frames that the node may send in that time: three for each of 256 + 100 claims, 1,024 + 1,000 answers, and a
 /// few beacons of its own.
-const MOST: u64 = 3 * 356 + 2024 + 10;
+const MAX_CONTROL_FRAMES: u64 = 3 * 356 + 2024 + 10;
 
 /// A forged beacon: the same node, with another incarnation and address for each number.
 fn forged(number: u64) -> Control {
@@ -48,30 +48,30 @@ fn forge(net: &mut Net, number: u64) {
         let _ = net.nic(STRANGER).send(link.to, &frame);
     }
     net.nic(STRANGER).flush();
-    net.turned(STRANGER);
+    net.start_nic(STRANGER);
 }
 
 /// How many claims the node received, and how many control frames it sent.
-fn drawn(seed: u64) -> (u64, u64) {
-    let mut net = Net::new(Options { seed, ..Options::calm(2) });
+fn run_flood(seed: u64) -> (u64, u64) {
+    let mut net = Net::new(NetOptions { seed, ..NetOptions::calm(2) });
     let name = Name::new("alpha").expect("short");
     let core = Core::new(Config::new(NodeId(1), Incarnation(1), name, net.address(NODE)), Time(0));
     let mut engine = Engine::new(core, net.nic(NODE).caps().pool.clone());
     net.alarm(0, STRANGER);
     let mut number = 0;
-    while net.now() < LASTS
+    while net.now() < DURATION
         && let Some(happening) = net.step()
     {
         let now = net.now();
-        if happening == Happening::Alarm(STRANGER) {
+        if happening == NodeEvent::Alarm(STRANGER) {
             forge(&mut net, number);
             number += 1;
-            net.alarm(now + TURN, STRANGER);
+            net.alarm(now + FORGE_INTERVAL, STRANGER);
         }
-        engine.inhale(Look::AtAll, || Time(now), net.nic(NODE));
+        engine.inhale(PollScope::Everything, || Time(now), net.nic(NODE));
         while engine.core_mut().poll_event().is_some() {}
         engine.exhale(|| Time(now), net.nic(NODE));
-        net.turned(NODE);
+        net.start_nic(NODE);
     }
     let counters = engine.core().counters();
     (counters.claims, counters.control_sent)
@@ -80,16 +80,16 @@ fn drawn(seed: u64) -> (u64, u64) {
 #[test]
 fn forged_beacons_draw_few_frames() {
     for seed in 0..3 {
-        let (claims, sent) = drawn(seed);
+        let (claims, sent) = run_flood(seed);
         assert!(claims > 10_000, "seed {seed}: the flood hardly arrived: {claims}");
-        assert!(sent <= MOST, "seed {seed}: {sent} frames, more than {MOST}");
+        assert!(sent <= MAX_CONTROL_FRAMES, "seed {seed}: {sent} frames, more than {MAX_CONTROL_FRAMES}");
     }
 }
 
 #[test]
 fn a_node_that_answers_all_of_them_is_caught() {
     plant(Some(Bug::NoRate));
-    let (_, sent) = drawn(0);
+    let (_, sent) = run_flood(0);
     plant(None);
-    assert!(sent > 10 * MOST, "{sent}");
+    assert!(sent > 10 * MAX_CONTROL_FRAMES, "{sent}");
 }

@@ -16,7 +16,7 @@ use am_api::{
 };
 use am_engine::Engine;
 use am_proto::{Config, Core, EndpointId, Event, FlowId, FramingChoice, Time};
-use am_transport::loopback::{Loopback, Options, wire_with};
+use am_transport::loopback::{Loopback, LoopbackOptions, wire_with};
 use am_wire::Kind;
 use am_wire::bulk::{Notice, Segment, What};
 use am_wire::control::{Name, NodeId};
@@ -106,7 +106,7 @@ impl Forger {
 
 impl Play {
     fn new() -> Play {
-        let options = Options { frames: 128, queue: 64, ..Options::default() };
+        let options = LoopbackOptions { frames: 128, queue: 64, ..LoopbackOptions::default() };
         let mut plugs = wire_with(2, options).into_iter().map(|plug| plug.open().expect("memory"));
         let (left, right) = (plugs.next().expect("one end"), plugs.next().expect("the other"));
         let (clock, hand) = Clock::manual();

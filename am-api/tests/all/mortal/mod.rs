@@ -7,7 +7,7 @@ mod transport;
 use std::time::Duration;
 
 use am_api::{Connection, HandlerId, Node, Request, Transport};
-use am_multipath::Paths;
+use am_multipath::Multipath;
 use am_wire::EtherType;
 use transport::{Hand, Mortal};
 
@@ -39,7 +39,7 @@ fn node(name: &str, [first, second]: [&str; 2]) -> (Side<Seen>, Hand) {
     let (way, hand) = Mortal::open(first);
     let second = am_api::transports::open(second).unwrap_or_else(|error| panic!("{second}: {error}"));
     let ways: Vec<Box<dyn Transport>> = vec![Box::new(way), second];
-    let both = Paths::new(ways, EtherType::DEFAULT).expect("two ways");
+    let both = Multipath::new(ways, EtherType::DEFAULT).expect("two ways");
     // A way that is whole again shows it by beacons.
     (Side::open(Node::builder(name).beacon(Duration::from_millis(50)), Box::new(both)), hand)
 }

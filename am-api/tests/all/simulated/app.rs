@@ -9,7 +9,7 @@ use am_api::{
     Returned, Token,
 };
 use am_netdev_sim::Nanos;
-use am_netdev_sim::check::content::{Id, Run, fill};
+use am_netdev_sim::check::content::{MessageId, NodeRun, fill};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -37,13 +37,13 @@ struct Later<T>(Nanos, T);
 /// A request that stands in its frame.
 struct Written {
     prepared: Prepared,
-    id: Id,
+    id: MessageId,
     to: u16,
     size: usize,
 }
 
 pub(crate) struct App {
-    pub(crate) run: Run,
+    pub(crate) run: NodeRun,
     pub(crate) common: Rc<Common>,
     pub(crate) now: Nanos,
     pub(crate) random: SmallRng,
@@ -69,7 +69,7 @@ pub(crate) fn name(node: u16) -> String {
 }
 
 /// Words and payload of a message.
-fn body(id: Id, note: u64, words: usize, size: usize) -> (Vec<u64>, Vec<u8>) {
+fn body(id: MessageId, note: u64, words: usize, size: usize) -> (Vec<u64>, Vec<u8>) {
     let mut bytes = vec![0; size];
     fill(&mut bytes, id, note);
     let (front, payload) = bytes.split_at(words * 8);
@@ -78,7 +78,7 @@ fn body(id: Id, note: u64, words: usize, size: usize) -> (Vec<u64>, Vec<u8>) {
 }
 
 impl App {
-    pub(crate) fn new(run: Run, common: &Rc<Common>, work: &Work, now: Nanos) -> App {
+    pub(crate) fn new(run: NodeRun, common: &Rc<Common>, work: &Work, now: Nanos) -> App {
         let seed = work.seed ^ (run.node as u64) << 32 ^ (run.run as u64) << 48;
         App {
             run,
@@ -146,7 +146,7 @@ impl App {
 
     fn on_request(&mut self, message: &Message<'_, App>, token: Token) {
         self.on_message(message);
-        let to = Id::from_word(message.word(0)).from.node;
+        let to = MessageId::from_word(message.word(0)).from.node;
         match self.random.random_range(0..10) {
             0 => drop(token),
             1..4 => self.tokens.push(Later(self.now + self.random.random_range(1..=self.work.keep), (token, to))),
@@ -168,13 +168,13 @@ impl App {
         checks.note(checked);
     }
 
-    fn next_id(&mut self) -> Id {
+    fn next_id(&mut self) -> MessageId {
         self.number += 1;
-        Id { from: self.run, number: self.number }
+        MessageId { from: self.run, number: self.number }
     }
 
     /// A new message: its identity, words and payload, and the bytes of both.
-    fn compose(&mut self, to: u16, most: usize) -> (Id, Vec<u64>, Vec<u8>, usize) {
+    fn compose(&mut self, to: u16, most: usize) -> (MessageId, Vec<u64>, Vec<u8>, usize) {
         let (id, words) = (self.next_id(), self.random.random_range(2..=4));
         let most = if self.random.random_bool(0.5) { most } else { most.min(100) };
         let size = self.random.random_range(words * 8..=most.max(words * 8));
@@ -182,7 +182,7 @@ impl App {
         (id, words, payload, size)
     }
 
-    fn sent(&self, id: Id, to: u16, size: usize) {
+    fn sent(&self, id: MessageId, to: u16, size: usize) {
         self.common.checks.borrow_mut().deliveries.sent(id, to, size, to as u64);
     }
 
@@ -213,7 +213,7 @@ impl App {
         while let Some(at) = self.kept.iter().position(|later| later.0 <= self.now) {
             let Later(_, kept) = self.kept.swap_remove(at);
             let mut checks = self.common.checks.borrow_mut();
-            let checked = checks.deliveries.still(kept.words(), &kept);
+            let checked = checks.deliveries.check_unchanged(kept.words(), &kept);
             checks.note(checked);
             busy = true;
         }

@@ -18,7 +18,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use am_netdev_sim::Options;
+use am_netdev_sim::NetOptions;
 use seen::Seen;
 use work::Work;
 use world::World;
@@ -50,7 +50,7 @@ const SEEN: &[&str] = &[
     "timeouts",
 ];
 
-fn run(seed: u64, options: Options) -> Result<Seen, String> {
+fn run(seed: u64, options: NetOptions) -> Result<Seen, String> {
     World::new(options, Work::from_seed(seed)).run().map_err(|violation| {
         let line = format!(
             "AM_SIM_SEED={seed} cargo test -p active-messages --test all simulated::one_seed -- --exact --nocapture"
@@ -61,7 +61,7 @@ fn run(seed: u64, options: Options) -> Result<Seen, String> {
 
 /// A run that panics has failed, and the others go on.
 fn survive(seed: u64) -> Result<Seen, String> {
-    let result = catch_unwind(AssertUnwindSafe(|| run(seed, Options::from_seed(seed))));
+    let result = catch_unwind(AssertUnwindSafe(|| run(seed, NetOptions::from_seed(seed))));
     result.unwrap_or_else(|_| Err(format!("seed {seed}: panic")))
 }
 
@@ -99,15 +99,15 @@ fn every_seed_keeps_all_promises() {
 #[test]
 fn one_seed() {
     let seed = env::var("AM_SIM_SEED").map_or(1, |seed| seed.parse().expect("AM_SIM_SEED=N, a number"));
-    println!("{:#?}\n{:#?}", Options::from_seed(seed), Work::from_seed(seed));
-    let seen = run(seed, Options::from_seed(seed)).unwrap_or_else(|why| panic!("{why}"));
+    println!("{:#?}\n{:#?}", NetOptions::from_seed(seed), Work::from_seed(seed));
+    let seen = run(seed, NetOptions::from_seed(seed)).unwrap_or_else(|why| panic!("{why}"));
     println!("{seen:#?}");
 }
 
 #[test]
 fn a_seed_is_one_run() {
     for seed in 0..10 {
-        assert_eq!(run(seed, Options::from_seed(seed)), run(seed, Options::from_seed(seed)), "seed {seed}");
+        assert_eq!(run(seed, NetOptions::from_seed(seed)), run(seed, NetOptions::from_seed(seed)), "seed {seed}");
     }
 }
 
@@ -115,7 +115,7 @@ fn a_seed_is_one_run() {
 /// the checkers look.
 #[test]
 fn damage_that_nobody_notices_is_seen() {
-    let damaged = |seed| Options { corrupt: 0.05, check: false, ..Options::from_seed(seed) };
+    let damaged = |seed| NetOptions { corrupt: 0.05, check: false, ..NetOptions::from_seed(seed) };
     for says in ["is not what was sent", "bytes are not what was sent"] {
         let found = (0..200).filter_map(|seed| run(seed, damaged(seed)).err()).any(|why| why.contains(says));
         assert!(found, "no run says: {says}");

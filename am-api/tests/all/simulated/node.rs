@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use am_api::{Clock, Endpoint, Incarnation, Node};
-use am_netdev_sim::check::content::Run;
+use am_netdev_sim::check::content::NodeRun;
 use am_netdev_sim::check::{Checked, Violation};
-use am_netdev_sim::{Cut, Nanos, Net, Plug, US};
+use am_netdev_sim::{Disconnector, Nanos, Net, NicHandle, US};
 use am_ring::Pool;
 use am_transport::Transport;
 
@@ -23,15 +23,15 @@ pub(crate) struct Side {
     node: Node,
     endpoint: Option<Endpoint<App>>,
     pub(crate) app: App,
-    cut: Cut,
+    cut: Disconnector,
     pool: Pool,
     idle: u32,
 }
 
 impl Side {
-    pub(crate) fn start(net: &Rc<RefCell<Net>>, clock: &Clock, common: &Rc<Common>, work: &Work, run: Run) -> Side {
-        let plug = Plug::new(net, run.node as usize);
-        let (cut, pool) = (plug.cut(), plug.caps().pool.clone());
+    pub(crate) fn start(net: &Rc<RefCell<Net>>, clock: &Clock, common: &Rc<Common>, work: &Work, run: NodeRun) -> Side {
+        let plug = NicHandle::new(net, run.node as usize);
+        let (cut, pool) = (plug.disconnector(), plug.caps().pool.clone());
         let now = net.borrow().now();
         let incarnation = Incarnation(work.seed << 16 | run.run as u64);
         let builder = work.builder(&name(run.node)).clock(clock.clone(), incarnation);
@@ -80,7 +80,7 @@ impl Side {
 
     /// It is gone without a word; so many of its frames are back.
     pub(crate) fn end(self) -> Pool {
-        self.cut.cut();
+        self.cut.disconnect();
         self.app.common.memory.borrow_mut().remove(&self.app.run.node);
         self.pool.clone()
     }

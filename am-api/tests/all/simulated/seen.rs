@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use am_api::{Endpoint, Region, Rights};
 use am_netdev_sim::Nanos;
-use am_netdev_sim::check::content::{Id, Run, fill};
+use am_netdev_sim::check::content::{MessageId, NodeRun, fill};
 use am_netdev_sim::check::delivery::Deliveries;
-use am_netdev_sim::check::transfers::{Place, Transfers};
+use am_netdev_sim::check::transfers::{TransferTarget, Transfers};
 use am_netdev_sim::check::{Checked, Violation};
 
 /// Bytes of a place that a transfer may fill: several segments.
@@ -50,18 +50,18 @@ impl Checks {
     }
 
     /// A place that has not been used, if there is one.
-    pub(crate) fn place(&mut self, node: u16, is_got: bool) -> Option<Place> {
+    pub(crate) fn place(&mut self, node: u16, is_got: bool) -> Option<TransferTarget> {
         let next = self.slots.entry((node, is_got)).or_default();
         let slot = *next;
         *next += 1;
-        (slot < SLOTS).then_some(Place { node, is_got, slot })
+        (slot < SLOTS).then_some(TransferTarget { node, is_get: is_got, slot })
     }
 }
 
 /// The regions of one endpoint.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    pub(crate) run: Run,
+    pub(crate) run: NodeRun,
     /// What peers put.
     pub(crate) put: Region,
     /// What this side gets.
@@ -71,10 +71,10 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn register<S>(endpoint: &Endpoint<S>, run: Run) -> Memory {
+    pub(crate) fn register<S>(endpoint: &Endpoint<S>, run: NodeRun) -> Memory {
         let empty = || vec![0; SLOT * SLOTS as usize];
         let mut content = vec![0; SLOT];
-        fill(&mut content, Id { from: run, number: u32::MAX }, 0);
+        fill(&mut content, MessageId { from: run, number: u32::MAX }, 0);
         Memory {
             run,
             put: endpoint.register(empty(), Rights::WRITE),
@@ -84,8 +84,8 @@ impl Memory {
     }
 
     /// What is in a place of this endpoint, of which so much is said to be there.
-    pub(crate) fn check(&self, transfers: &Transfers, place: Place, arrived: usize) -> Checked {
-        let region = if place.is_got { &self.got } else { &self.put };
+    pub(crate) fn check(&self, transfers: &Transfers, place: TransferTarget, arrived: usize) -> Checked {
+        let region = if place.is_get { &self.got } else { &self.put };
         let at = place.slot as usize * SLOT;
         transfers.content(place, &region.bytes()[at..at + SLOT], arrived)
     }
@@ -107,9 +107,9 @@ impl Common {
     }
 
     /// A node died, or closed its endpoint.
-    pub(crate) fn died(&self, run: Run) {
+    pub(crate) fn died(&self, run: NodeRun) {
         let mut checks = self.checks.borrow_mut();
-        checks.deliveries.died(run);
-        checks.transfers.died(run);
+        checks.deliveries.excuse(run);
+        checks.transfers.excuse(run);
     }
 }

@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 
 use am_api::{Connection, Endpoint, RegionId, Transfer, TransferError, TransferId, TransferKind};
-use am_netdev_sim::check::content::{Id, Run, fill};
-use am_netdev_sim::check::transfers::{Place, Side};
+use am_netdev_sim::check::content::{MessageId, NodeRun, fill};
+use am_netdev_sim::check::transfers::{Side, TransferTarget};
 use rand::Rng;
 
 use super::seen::SLOT;
 use crate::simulated::app::{App, Flow};
 
 /// Transfers that were asked for: where they go, and to which use of that memory.
-pub(crate) type Under = HashMap<(Connection, TransferId), (Place, RegionId, Run)>;
+pub(crate) type Under = HashMap<(Connection, TransferId), (TransferTarget, RegionId, NodeRun)>;
 
 impl App {
     /// With a request, perhaps.
@@ -33,11 +33,11 @@ impl App {
         let Some(there) = memory.get(&flow.to) else { return };
         let Some(place) = checks.place(flow.to, false) else { return };
         let mut data = vec![0; self.random.random_range(0..=SLOT)];
-        fill(&mut data, Id { from: self.run, number: place.slot }, 0);
+        fill(&mut data, MessageId { from: self.run, number: place.slot }, 0);
         let (region, offset) = (there.put.id(), (place.slot as usize * SLOT) as u64);
         // It may have ended just now.
         let Ok(id) = endpoint.put(flow.remote, region, offset, data.clone()) else { return };
-        checks.transfers.asked(place, self.run, flow.to, data);
+        checks.transfers.started(place, self.run, flow.to, data);
         self.under.insert((flow.remote, id), (place, region, there.run));
     }
 
@@ -60,13 +60,13 @@ impl App {
         let until = self.random.random_range(from..=SLOT);
         let (offset, length, into) = (from as u64, (until - from) as u64, (place.slot as usize * SLOT) as u64);
         let Ok(id) = endpoint.get(flow.remote, there.served.id(), offset, length, &here.got, into) else { return };
-        checks.transfers.asked(place, self.run, flow.to, there.served.bytes()[from..until].to_vec());
+        checks.transfers.started(place, self.run, flow.to, there.served.bytes()[from..until].to_vec());
         self.under.insert((flow.remote, id), (place, there.served.id(), there.run));
     }
 
     pub(crate) fn on_transfer(&mut self, over: &Transfer<'_, App>) {
         let side = match over.kind {
-            TransferKind::Put | TransferKind::Get => Side::Asker,
+            TransferKind::Put | TransferKind::Get => Side::Initiator,
             TransferKind::Deposited | TransferKind::Served => Side::Other,
         };
         let place = match over.kind {
@@ -90,7 +90,7 @@ impl App {
             (_, false) => "transfer lost",
         });
         let mut checks = self.common.checks.borrow_mut();
-        let checked = checks.transfers.over(place, side, over.result.is_ok());
+        let checked = checks.transfers.ended(place, side, over.result.is_ok());
         checks.note(checked);
         if let Err(error) = over.result
             && !matches!(error, TransferError::Lost { .. } | TransferError::Cancelled { .. })
@@ -102,7 +102,7 @@ impl App {
     }
 
     /// What is in the memory that the transfer went to, while it is there.
-    fn compare(&self, place: Place, over: &Transfer<'_, App>) {
+    fn compare(&self, place: TransferTarget, over: &Transfer<'_, App>) {
         let arrived = match over.result {
             Ok(()) => over.length as usize,
             Err(TransferError::Lost { from, .. } | TransferError::Cancelled { from }) => from as usize,
@@ -127,6 +127,6 @@ impl App {
     }
 }
 
-fn placed(node: u16, is_got: bool, over: &Transfer<'_, App>) -> Place {
-    Place { node, is_got, slot: (over.offset as usize / SLOT) as u32 }
+fn placed(node: u16, is_got: bool, over: &Transfer<'_, App>) -> TransferTarget {
+    TransferTarget { node, is_get: is_got, slot: (over.offset as usize / SLOT) as u32 }
 }

@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use am_api::{Clock, ManualClock};
-use am_netdev_sim::check::content::Run;
-use am_netdev_sim::check::frames::{self, Between};
+use am_netdev_sim::check::content::NodeRun;
+use am_netdev_sim::check::frames::{self, BetweenTurns};
 use am_netdev_sim::check::liveness::Liveness;
 use am_netdev_sim::check::{Checked, Violation, memory};
-use am_netdev_sim::{Happening, MS, Nanos, Net, Options, Step};
+use am_netdev_sim::{MS, Nanos, Net, NetOptions, NodeEvent, StepOutcome};
 use am_proto::Time;
 
 use super::seen::{Common, Seen};
@@ -35,14 +35,14 @@ struct Place {
     next: Nanos,
     stalled_until: Nanos,
     /// Its NIC's frames when its last turn was over.
-    between: Option<Between>,
+    between: Option<BetweenTurns>,
 }
 
 /// After everything is drained, for so long nothing must happen to it.
 const CALM: Nanos = 20 * MS;
 
 impl World {
-    pub(crate) fn new(options: Options, work: Work) -> World {
+    pub(crate) fn new(options: NetOptions, work: Work) -> World {
         let quiet_from = last_fault(&options);
         let (clock, hand) = Clock::manual();
         let common = Common { nodes: options.nodes as u16, quiet_from, ..Common::default() };
@@ -56,10 +56,10 @@ impl World {
 
     fn start(&mut self, at: usize) {
         let run = self.places[at].run + 1;
-        let who = Run { node: at as u16, run };
+        let who = NodeRun { node: at as u16, run };
         self.hand.set(Time(self.now()));
         let side = Side::start(&self.net, &self.clock, &self.common, &self.work, who);
-        self.net.borrow_mut().turned(at);
+        self.net.borrow_mut().start_nic(at);
         self.places[at] = Place { side: Some(side), run, next: Nanos::MAX, stalled_until: 0, between: None };
         self.schedule(at, self.now());
     }
@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    fn step(&mut self) -> Option<Step> {
+    fn step(&mut self) -> Option<StepOutcome> {
         self.net.borrow_mut().step_once()
     }
 
@@ -123,7 +123,7 @@ impl World {
             let Some(side) = self.places[at].side.take() else { continue };
             side.count(&mut seen);
             side.end();
-            frames::quiet(self.net.borrow_mut().nic(at))?;
+            frames::check_quiet(self.net.borrow_mut().nic(at))?;
         }
         let checks = self.common.checks.borrow();
         checks.seen.iter().for_each(|(name, count)| *seen.entry(name).or_default() += count);
@@ -148,36 +148,36 @@ impl World {
     }
 
     /// One event, and all checks that it may concern; whether it concerned a node.
-    fn on_step(&mut self, Step { happening, at }: Step) -> Result<bool, Violation> {
-        if happening != Some(Happening::Death(at))
+    fn on_step(&mut self, StepOutcome { node_event: happening, at }: StepOutcome) -> Result<bool, Violation> {
+        if happening != Some(NodeEvent::Death(at))
             && let Some(between) = self.places[at].between
         {
             between.check(self.net.borrow_mut().nic(at))?;
         }
-        memory::bounded(&mut self.net.borrow_mut(), at)?;
+        memory::check_bounds(&mut self.net.borrow_mut(), at)?;
         let Some(happening) = happening else { return Ok(false) };
         self.on(happening)?;
-        self.places[at].between = Some(Between::of(self.net.borrow_mut().nic(at)));
+        self.places[at].between = Some(BetweenTurns::record(self.net.borrow_mut().nic(at)));
         self.common.checks.borrow_mut().take()?;
         Ok(true)
     }
 
-    fn on(&mut self, happening: Happening) -> Checked {
+    fn on(&mut self, happening: NodeEvent) -> Checked {
         let now = self.now();
         match happening {
-            Happening::Alarm(at) if self.places[at].next == now => self.turn(at),
-            Happening::Alarm(_) => (),
-            Happening::Wake(at) => self.schedule(at, now),
-            Happening::Stall(at, until) => {
+            NodeEvent::Alarm(at) if self.places[at].next == now => self.turn(at),
+            NodeEvent::Alarm(_) => (),
+            NodeEvent::Wake(at) => self.schedule(at, now),
+            NodeEvent::Stall(at, until) => {
                 self.places[at].stalled_until = until;
                 self.places[at].next = Nanos::MAX;
                 self.schedule(at, until);
             }
-            Happening::Restart(at) => {
+            NodeEvent::Restart(at) => {
                 self.common.saw("restarted");
                 self.start(at);
             }
-            Happening::Death(at) => return self.death(at),
+            NodeEvent::Death(at) => return self.death(at),
         }
         Ok(())
     }
@@ -188,7 +188,7 @@ impl World {
         self.places[at].next = Nanos::MAX;
         let Some(side) = &mut self.places[at].side else { return };
         let due = side.turn(now);
-        self.net.borrow_mut().turned(at);
+        self.net.borrow_mut().start_nic(at);
         self.schedule(at, due);
     }
 
@@ -202,7 +202,7 @@ impl World {
     }
 }
 
-fn last_fault(options: &Options) -> Nanos {
+fn last_fault(options: &NetOptions) -> Nanos {
     let partitions = options.partitions.iter().map(|partition| partition.until);
     let stalls = options.stalls.iter().map(|stall| stall.until);
     let deaths = options.deaths.iter().map(|death| death.restart.unwrap_or(death.at));

@@ -26,8 +26,8 @@ use std::io;
 
 use xsk_rs::{CompQueue, FillQueue, FrameDesc, RxQueue, TxQueue, Umem};
 
+use crate::chunk_layout::HEADROOM;
 use crate::close::CloseOnDrop;
-use crate::cut::HEADROOM;
 use crate::mode::Mode;
 use crate::program::Attached;
 
@@ -35,17 +35,17 @@ use crate::program::Attached;
 pub const BATCH: usize = 64;
 
 /// Chunks to receive into: half as many as the fill ring has entries.
-const ARRIVALS: usize = 1024;
+const RX_CHUNKS: usize = 1024;
 /// Chunks to receive into where a frame takes several.
-const MANY_ARRIVALS: usize = 4096;
+const RX_CHUNKS_OF_LONG_FRAMES: usize = 4096;
 /// Chunks with the frame to send. Few, so that they stay in the cache.
-const OUTGOING: usize = 1024;
+const TX_CHUNKS: usize = 1024;
 /// Chunks for control frames.
-const NOTES: usize = 16;
+const CONTROL_CHUNKS: usize = 16;
 /// More pieces of the frame follow (`XDP_PKT_CONTD`).
 const CONTINUED: u32 = 1;
 /// Of the calls that receive nothing, one in this many looks after frames that are being sent.
-const TAIL: u32 = 1024;
+const TAIL_INTERVAL: u32 = 1024;
 
 /// One queue of an interface. The caller works its rings directly.
 pub struct Raw {
@@ -54,24 +54,24 @@ pub struct Raw {
     rx: RxQueue,
     tx: TxQueue,
     fill: FillQueue,
-    done: CompQueue,
+    completion: CompQueue,
     _socket: CloseOnDrop,
     umem: Umem,
     chunk: usize,
     /// Chunks to receive into.
-    arrivals: usize,
+    rx_chunks: usize,
     /// The most pieces of a frame.
-    most_pieces: usize,
+    max_pieces: usize,
     /// The pieces of the written frame.
     pieces: usize,
     /// The descriptor of each chunk, with the length that it is sent with.
     chunks: Vec<FrameDesc>,
     /// Pieces that are written and free to send. The last used is on top, because it is still in the cache.
     outgoing: Vec<FrameDesc>,
-    notes: Vec<FrameDesc>,
+    control_chunks: Vec<FrameDesc>,
     arrived: Vec<FrameDesc>,
     /// Set between the pieces of a received frame: whether the frame is to be echoed.
-    amid: Option<bool>,
+    echo_current: Option<bool>,
     echoes: Vec<FrameDesc>,
     /// Chunks given to the kernel and not yet completed.
     sending: usize,
@@ -93,7 +93,7 @@ impl Raw {
 
     /// The most frames that may be in flight to this end while it does not receive.
     pub fn depth(&self) -> usize {
-        self.arrivals / self.most_pieces
+        self.rx_chunks / self.max_pieces
     }
 
     /// Set the frame that [`send`](Raw::send) sends. Waits until earlier frames are sent.
@@ -103,9 +103,9 @@ impl Raw {
     /// frame that is too long.
     pub fn write(&mut self, frame: &[u8]) -> io::Result<()> {
         self.check(frame)?;
-        self.finish()?;
+        self.wait_until_sent()?;
         self.pieces = frame.len().div_ceil(self.chunk - HEADROOM).max(1);
-        let places = &mut self.chunks[self.arrivals..][..OUTGOING / self.pieces * self.pieces];
+        let places = &mut self.chunks[self.rx_chunks..][..TX_CHUNKS / self.pieces * self.pieces];
         for places in places.chunks_mut(self.pieces) {
             write(&self.umem, places, frame);
         }
@@ -118,7 +118,7 @@ impl Raw {
         if frame.len() <= self.max_frame { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 
-    fn finish(&mut self) -> io::Result<()> {
+    fn wait_until_sent(&mut self) -> io::Result<()> {
         const TURNS: usize = 1_000_000;
         for _ in 0..TURNS {
             if self.sending == 0 {
@@ -136,7 +136,7 @@ impl Raw {
     /// The socket's.
     #[inline]
     pub fn send(&mut self, count: usize) -> io::Result<usize> {
-        let from = self.ready(count);
+        let from = self.first_to_send(count);
         self.submit(from)
     }
 
@@ -147,7 +147,7 @@ impl Raw {
     /// The socket's.
     #[inline]
     pub fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
-        let from = self.ready(count);
+        let from = self.first_to_send(count);
         for place in self.outgoing[from..].iter_mut().step_by(self.pieces) {
             // SAFETY: a chunk of this UMEM that is on the stack, so in no ring; this is the only view of it.
             fill(unsafe { self.umem.data_mut(place) }.contents_mut());
@@ -157,7 +157,7 @@ impl Raw {
 
     /// The index on the stack of the first of up to `count` frames to send.
     #[inline]
-    fn ready(&mut self, count: usize) -> usize {
+    fn first_to_send(&mut self, count: usize) -> usize {
         let count = count.min(BATCH) * self.pieces;
         if self.outgoing.len() < count {
             self.reap();
@@ -181,17 +181,17 @@ impl Raw {
     ///
     /// # Errors
     /// The socket's; [`io::ErrorKind::InvalidInput`] for a frame that is longer than a chunk.
-    pub fn send_note(&mut self, frame: &[u8]) -> io::Result<bool> {
+    pub fn send_control(&mut self, frame: &[u8]) -> io::Result<bool> {
         self.check(frame)?;
         self.reap();
         if frame.len() > self.chunk - HEADROOM {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let Some(mut place) = self.notes.pop() else { return Ok(false) };
+        let Some(mut place) = self.control_chunks.pop() else { return Ok(false) };
         write(&self.umem, std::slice::from_mut(&mut place), frame);
         // SAFETY: a chunk of this UMEM that was on the stack, so in no ring.
         if unsafe { self.tx.produce_one(&place) } == 0 {
-            self.notes.push(place);
+            self.control_chunks.push(place);
             return Ok(false);
         }
         self.sending += 1;
@@ -210,7 +210,7 @@ impl Raw {
     #[inline]
     pub fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8], bool) -> bool) -> io::Result<usize> {
         // SAFETY: this ring returns chunks of this UMEM only.
-        let count = unsafe { self.rx.consume(&mut self.arrived[..budget.min(BATCH) * self.most_pieces]) };
+        let count = unsafe { self.rx.consume(&mut self.arrived[..budget.min(BATCH) * self.max_pieces]) };
         if count == 0 {
             return self.tail().map(|()| 0);
         }
@@ -219,9 +219,9 @@ impl Raw {
             let more = self.arrived[at].has_more_frames();
             // SAFETY: the chunk has just come out of the ring, so only we access it.
             let says = unsafe { each(self.umem.data_mut(&mut self.arrived[at]).contents_mut(), more) };
-            let echo = self.amid.unwrap_or(says);
-            frames += usize::from(self.amid.is_none());
-            self.amid = more.then_some(echo);
+            let echo = self.echo_current.unwrap_or(says);
+            frames += usize::from(self.echo_current.is_none());
+            self.echo_current = more.then_some(echo);
             if echo {
                 self.echoes.push(self.arrived[at]);
             } else {
@@ -230,7 +230,7 @@ impl Raw {
             }
         }
         // An echo waits until all of its pieces have arrived.
-        if !self.echoes.is_empty() && self.amid.is_none() {
+        if !self.echoes.is_empty() && self.echo_current.is_none() {
             self.send_echoes()?;
         }
         // SAFETY: ours, as above. The ring has room for all chunks.
@@ -257,7 +257,7 @@ impl Raw {
         loop {
             let mut done = [FrameDesc::default(); BATCH];
             // SAFETY: this ring returns chunks of this UMEM only.
-            let count = unsafe { self.done.consume(&mut done) };
+            let count = unsafe { self.completion.consume(&mut done) };
             for place in &done[..count] {
                 self.take_back(place);
             }
@@ -271,13 +271,13 @@ impl Raw {
     #[inline]
     fn take_back(&mut self, place: &FrameDesc) {
         let chunk = place.addr() / self.chunk;
-        if chunk < self.arrivals {
+        if chunk < self.rx_chunks {
             // SAFETY: sent, so ours again; the ring has room for all chunks.
             unsafe { self.fill.produce_one(&self.chunks[chunk]) };
-        } else if chunk < self.arrivals + OUTGOING {
+        } else if chunk < self.rx_chunks + TX_CHUNKS {
             self.outgoing.push(self.chunks[chunk]);
         } else {
-            self.notes.push(self.chunks[chunk]);
+            self.control_chunks.push(self.chunks[chunk]);
         }
     }
 
@@ -299,7 +299,7 @@ impl Raw {
     #[inline]
     fn tail(&mut self) -> io::Result<()> {
         self.idle = self.idle.wrapping_add(1);
-        if self.idle.is_multiple_of(TAIL) {
+        if self.idle.is_multiple_of(TAIL_INTERVAL) {
             if self.sending > 0 {
                 self.doorbell()?;
                 self.reap();

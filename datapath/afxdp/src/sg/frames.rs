@@ -5,50 +5,50 @@ use am_ring::{Frame, Layout, Pool};
 use am_wire::Buffer;
 use libc::xdp_desc;
 
-use crate::OpenError;
-use crate::cut::{Cut, HEADROOM};
-use crate::errors::{MOST_ENTRIES, OptionsError};
-use crate::frames::base;
-use crate::options::{Options, Rings};
+use crate::XdpOpenError;
+use crate::chunk_layout::{ChunkLayout, HEADROOM};
+use crate::errors::{MAX_RING_ENTRIES, XdpOptionsError};
+use crate::frames::memory_base;
+use crate::options::{Rings, XdpOptions};
 use crate::umem::Memory;
 
-use super::Landings;
+use super::RxChunks;
 
 /// More pieces of the frame follow (`XDP_PKT_CONTD`).
 const CONTINUED: u32 = 1;
 
 /// Chunks of a huge page. Memory that is no multiple of it cannot be in huge pages.
-const ROUND: usize = 512;
+const CHUNKS_PER_HUGE_PAGE: usize = 512;
 
 /// The number of chunks for this interface: those to receive into, one for each entry of the fill ring, and those of as
 /// many frames as are useful.
 ///
 /// # Errors
 /// [`OptionsError::Pieces`], if a ring has fewer entries than a frame has chunks.
-pub(crate) fn chunks(options: &Options, cut: &Cut) -> Result<u32, OptionsError> {
-    if cut.is_one_each() {
+pub(crate) fn chunks(options: &XdpOptions, cut: &ChunkLayout) -> Result<u32, XdpOptionsError> {
+    if cut.is_single_chunk() {
         return Ok(options.frames);
     }
     let Rings { rx, tx, fill, completion } = options.rings;
-    let pieces = cut.landings();
+    let pieces = cut.rx_chunks();
     if [rx, tx, fill, completion].iter().any(|&entries| (entries as usize) < pieces) {
-        return Err(OptionsError::Pieces { pieces });
+        return Err(XdpOptionsError::Pieces { pieces });
     }
-    let chunks = frames(options, cut) * cut.chunks() + options.rings.fill as usize;
-    Ok(chunks.next_multiple_of(ROUND).min(options.frames as usize) as u32)
+    let chunks = frame_count(options, cut) * cut.chunks() + options.rings.fill as usize;
+    Ok(chunks.next_multiple_of(CHUNKS_PER_HUGE_PAGE).min(options.frames as usize) as u32)
 }
 
 /// Half of a node's frames are for reception. More frames than the receive chunks can fill are useless.
-fn frames(options: &Options, cut: &Cut) -> usize {
+fn frame_count(options: &XdpOptions, cut: &ChunkLayout) -> usize {
     let landings = options.rings.fill as usize;
     let most = (options.frames as usize).saturating_sub(landings) / cut.chunks();
-    most.min(2 * landings / cut.landings()).max(1)
+    most.min(2 * landings / cut.rx_chunks()).max(1)
 }
 
 /// The shared memory, as frames.
 pub(crate) struct LongFrames {
     pool: Pool,
-    lent: Box<[Lent]>,
+    in_flight: Box<[InFlight]>,
     chunk: usize,
     /// Bytes from one frame to the next.
     stride: usize,
@@ -56,37 +56,37 @@ pub(crate) struct LongFrames {
 
 /// The kernel's share of a frame.
 #[derive(Clone, Copy, Default)]
-struct Lent {
+struct InFlight {
     /// Handles: one for each time that it is being sent.
     handles: u16,
     /// Pieces of it in ring entries.
     pieces: u16,
 }
 
-const _: () = assert!(MOST_ENTRIES <= u16::MAX as u32);
+const _: () = assert!(MAX_RING_ENTRIES <= u16::MAX as u32);
 
 impl LongFrames {
     /// Divide the memory into frames and, behind them, chunks to receive into.
     ///
     /// # Errors
     /// [`OpenError::Memory`].
-    pub(crate) fn new(mut memory: Memory, options: &Options) -> Result<(LongFrames, Landings), OpenError> {
-        let Cut { chunk, .. } = memory.cut;
-        let stride = memory.cut.chunks() * chunk;
-        let layout = Layout { frames: frames(options, &memory.cut), stride, headroom: HEADROOM };
-        let first = layout.frames * memory.cut.chunks();
+    pub(crate) fn new(mut memory: Memory, options: &XdpOptions) -> Result<(LongFrames, RxChunks), XdpOpenError> {
+        let ChunkLayout { chunk, .. } = memory.layout;
+        let stride = memory.layout.chunks() * chunk;
+        let layout = Layout { frames: frame_count(options, &memory.layout), stride, headroom: HEADROOM };
+        let first = layout.frames * memory.layout.chunks();
         if first + options.rings.fill as usize > memory.descriptors.len() {
-            return Err(OpenError::Memory { what: format!("frames of {stride} bytes in so few chunks") });
+            return Err(XdpOpenError::Memory { what: format!("frames of {stride} bytes in so few chunks") });
         }
-        let base = base(&mut memory);
+        let base = memory_base(&mut memory);
         // SAFETY: as in `Frames::new`. The frames are the first chunks of the memory; all others, to receive into,
         // begin behind them.
         let pool = unsafe { Pool::over(base, layout, Box::new(memory.umem.clone())) };
-        let pool = pool.map_err(|error| OpenError::Memory { what: error.to_string() })?;
-        let lent = vec![Lent::default(); layout.frames].into_boxed_slice();
+        let pool = pool.map_err(|error| XdpOpenError::Memory { what: error.to_string() })?;
+        let lent = vec![InFlight::default(); layout.frames].into_boxed_slice();
         let count = options.rings.fill as usize;
-        let landings = Landings::new(&memory, base, first, count);
-        Ok((LongFrames { pool, lent, chunk, stride }, landings))
+        let landings = RxChunks::new(&memory, base, first, count);
+        Ok((LongFrames { pool, in_flight: lent, chunk, stride }, landings))
     }
 
     /// The pool that all frames are from.
@@ -103,10 +103,10 @@ impl LongFrames {
     /// Give a frame to the kernel to send: `each` gets an entry for each piece, in order. Frames begin where
     /// [`Pool::take`] starts them.
     #[inline]
-    pub(crate) fn outgoing(&mut self, frame: Frame, mut each: impl FnMut(xdp_desc)) {
+    pub(crate) fn lend_to_send(&mut self, frame: Frame, mut each: impl FnMut(xdp_desc)) {
         let raw = frame.into_raw();
         debug_assert_eq!(raw.start as usize, HEADROOM);
-        let lent = &mut self.lent[raw.index as usize];
+        let lent = &mut self.in_flight[raw.index as usize];
         lent.handles += 1;
         let (mut at, end) = (raw.offset, raw.offset + raw.len as usize);
         while at < end {
@@ -122,9 +122,9 @@ impl LongFrames {
     /// Take a sent piece from the kernel. With the last piece, all handles return: their number is the result. `None`
     /// for a piece that the kernel did not hold.
     #[inline]
-    pub(crate) fn sent(&mut self, address: usize) -> Option<usize> {
+    pub(crate) fn take_sent(&mut self, address: usize) -> Option<usize> {
         let index = address / self.stride;
-        let lent = self.lent.get_mut(index).filter(|lent| lent.pieces > 0)?;
+        let lent = self.in_flight.get_mut(index).filter(|lent| lent.pieces > 0)?;
         lent.pieces -= 1;
         if lent.pieces > 0 {
             return Some(0);
@@ -153,7 +153,7 @@ impl LongFrames {
 /// The socket is closed by now, so the kernel neither returns nor accesses frames any more.
 impl Drop for LongFrames {
     fn drop(&mut self) {
-        for (index, lent) in self.lent.iter().enumerate() {
+        for (index, lent) in self.in_flight.iter().enumerate() {
             self.adopt(index, lent.handles);
         }
     }
@@ -163,28 +163,31 @@ impl Drop for LongFrames {
 mod tests {
     use super::*;
 
-    fn long(mtu: usize) -> Cut {
-        Cut { chunk: 4096, room: 3840, longest: mtu + 14 }
+    fn long(mtu: usize) -> ChunkLayout {
+        ChunkLayout { chunk: 4096, room: 3840, max_frame: mtu + 14 }
     }
 
     #[test]
     fn memory_is_no_more_than_asked_for_and_enough_for_what_lands() {
-        let options = Options::new("eth1");
+        let options = XdpOptions::new("eth1");
         for (mtu, expected, total) in [(9000, 1365, 6144), (65000, 240, 6144), (65535, 227, 6144)] {
-            assert_eq!(frames(&options, &long(mtu)), expected, "{mtu}");
+            assert_eq!(frame_count(&options, &long(mtu)), expected, "{mtu}");
             assert_eq!(chunks(&options, &long(mtu)).unwrap(), total, "{mtu}");
         }
-        assert_eq!(chunks(&options, &Cut { chunk: 2048, room: 1792, longest: 1514 }).unwrap(), options.frames);
-        let small = Options { rings: Rings { tx: 16, ..options.rings }, ..options };
-        assert_eq!(chunks(&small, &long(65000)), Err(OptionsError::Pieces { pieces: 17 }));
+        assert_eq!(
+            chunks(&options, &ChunkLayout { chunk: 2048, room: 1792, max_frame: 1514 }).unwrap(),
+            options.frames
+        );
+        let small = XdpOptions { rings: Rings { tx: 16, ..options.rings }, ..options };
+        assert_eq!(chunks(&small, &long(65000)), Err(XdpOptionsError::Pieces { pieces: 17 }));
     }
 
     #[test]
     fn a_frame_is_sent_piece_by_piece_and_comes_home_with_the_last() {
         let layout = Layout { frames: 2, stride: 3 * 4096, headroom: HEADROOM };
         let pool = Pool::heap(layout).unwrap();
-        let lent = vec![Lent::default(); 2].into_boxed_slice();
-        let mut frames = LongFrames { pool, lent, chunk: 4096, stride: layout.stride };
+        let lent = vec![InFlight::default(); 2].into_boxed_slice();
+        let mut frames = LongFrames { pool, in_flight: lent, chunk: 4096, stride: layout.stride };
         let _other = frames.pool().take().unwrap();
         let mut frame = frames.pool().take().unwrap();
         frame.set_len(9014);
@@ -192,13 +195,13 @@ mod tests {
         let mut pieces = vec![];
         // Twice, like a frame that is retransmitted while it is still in flight.
         for handle in [frame.share(), frame] {
-            frames.outgoing(handle, |entry| pieces.push((entry.addr as usize, entry.len, entry.options)));
+            frames.lend_to_send(handle, |entry| pieces.push((entry.addr as usize, entry.len, entry.options)));
         }
         let once = [(12288 + 256, 3840, 1), (16384, 4096, 1), (20480, 1078, 0)];
         assert_eq!(pieces, [once, once].concat());
-        let home: Vec<_> = pieces.iter().map(|piece| frames.sent(piece.0)).collect();
+        let home: Vec<_> = pieces.iter().map(|piece| frames.take_sent(piece.0)).collect();
         assert_eq!(home, [Some(0), Some(0), Some(0), Some(0), Some(0), Some(2)]);
         assert_eq!(frames.pool().available(), 1);
-        assert_eq!((frames.sent(12544), frames.sent(1 << 30)), (None, None), "it has nothing more");
+        assert_eq!((frames.take_sent(12544), frames.take_sent(1 << 30)), (None, None), "it has nothing more");
     }
 }

@@ -12,7 +12,7 @@ pub(crate) enum Gather {
     /// A frame, and how many of its bytes have arrived.
     Begun(Frame, usize),
     /// The frame is lost: its other pieces are discarded.
-    Spoilt,
+    Discarding,
 }
 
 /// The result of adding a piece.
@@ -29,7 +29,7 @@ pub(crate) enum Gathered {
 impl Gather {
     /// Whether the next piece belongs to a frame that has begun, and so takes none from the pool.
     #[inline]
-    pub(crate) fn is_begun(&self) -> bool {
+    pub(crate) fn has_begun(&self) -> bool {
         !matches!(self, Gather::Nothing)
     }
 
@@ -39,7 +39,7 @@ impl Gather {
         let begun = match std::mem::take(self) {
             Gather::Nothing => pool.take().map(|frame| (frame, 0)),
             Gather::Begun(frame, length) => Some((frame, length)),
-            Gather::Spoilt => None,
+            Gather::Discarding => None,
         };
         let grown = begun.zip(piece).and_then(|((mut frame, length), piece)| {
             let end = length + piece.len();
@@ -52,7 +52,7 @@ impl Gather {
                 frame.set_len(length);
                 return Gathered::Whole(frame);
             }
-            (None, true) => *self = Gather::Spoilt,
+            (None, true) => *self = Gather::Discarding,
             (None, false) => return Gathered::Lost,
         }
         Gathered::Part
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(whole(gather.add(&pool, Some(b"short"), false)), b"short");
         assert!(matches!(gather.add(&pool, Some(b"one "), true), Gathered::Part));
         assert!(matches!(gather.add(&pool, Some(b"after "), true), Gathered::Part));
-        assert!(gather.is_begun());
+        assert!(gather.has_begun());
         assert_eq!(whole(gather.add(&pool, Some(b"the other"), false)), b"one after the other");
         assert_eq!(pool.available(), 1);
     }

@@ -23,12 +23,12 @@
 
 mod frames;
 mod gather;
-mod landings;
 mod rx;
+mod rx_chunks;
 mod tx;
 mod tx_ring;
 
 pub(crate) use frames::{LongFrames, chunks};
-pub(crate) use landings::Landings;
 pub(crate) use rx::Rx;
+pub(crate) use rx_chunks::RxChunks;
 pub(crate) use tx::Tx;

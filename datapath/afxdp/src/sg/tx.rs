@@ -11,13 +11,13 @@ use xsk_rs::{CompQueue, FrameDesc, TxQueue};
 use crate::options::Rings;
 use crate::rx::BURST;
 use crate::stats::TxCounters;
-use crate::{OpenError, bind, doorbell};
+use crate::{XdpOpenError, bind, doorbell};
 
 use super::LongFrames;
 use super::tx_ring::TxRing;
 
 /// The most bytes that wait for the doorbell. The kernel copies them on this core, and should find them in the cache.
-const SOON: usize = 128 << 10;
+const MAX_UNSENT_BYTES: usize = 128 << 10;
 
 /// The rings of transmission.
 pub(crate) struct Tx {
@@ -27,17 +27,17 @@ pub(crate) struct Tx {
     outgoing: TxQueue,
     sent: CompQueue,
     /// Frames that are queued, in the ring, being sent, or in the completion ring.
-    frames: usize,
+    frames_in_flight: usize,
     /// The most of them: half of all frames, because reception needs some too.
-    most_frames: usize,
+    max_frames: usize,
     /// The ring entries of these frames.
-    pieces: usize,
+    pieces_in_flight: usize,
     /// The most entries that both rings can hold.
-    most_pieces: usize,
+    max_pieces: usize,
     /// Bytes since the last doorbell.
-    queued: usize,
+    unsent_bytes: usize,
     /// The longest frame.
-    longest: usize,
+    max_frame: usize,
     descriptors: Box<[FrameDesc; BURST]>,
     pub(crate) counters: TxCounters,
 }
@@ -50,18 +50,18 @@ impl Tx {
         rings: &Rings,
         longest: usize,
         frames: &LongFrames,
-    ) -> Result<Tx, OpenError> {
-        let ring = TxRing::map(bind::borrow_tx(&outgoing), rings.tx);
+    ) -> Result<Tx, XdpOpenError> {
+        let ring = TxRing::map(bind::tx_fd(&outgoing), rings.tx);
         Ok(Tx {
-            ring: ring.map_err(|error| OpenError::system("mapping the transmit ring", error))?,
+            ring: ring.map_err(|error| XdpOpenError::system("mapping the transmit ring", error))?,
             outgoing,
             sent,
-            frames: 0,
-            most_frames: (frames.pool().layout().frames / 2).max(1),
-            pieces: 0,
-            most_pieces: rings.tx.min(rings.completion) as usize,
-            queued: 0,
-            longest,
+            frames_in_flight: 0,
+            max_frames: (frames.pool().layout().frames / 2).max(1),
+            pieces_in_flight: 0,
+            max_pieces: rings.tx.min(rings.completion) as usize,
+            unsent_bytes: 0,
+            max_frame: longest,
             descriptors: Box::new([FrameDesc::default(); BURST]),
             counters: TxCounters::default(),
         })
@@ -75,7 +75,7 @@ impl Tx {
     #[inline]
     pub(crate) fn send(&mut self, frames: &mut LongFrames, frame: &Frame) -> bool {
         let length = frame.bytes().len();
-        if !(ETHERNET..=self.longest).contains(&length) {
+        if !(ETHERNET..=self.max_frame).contains(&length) {
             self.counters.invalid += 1;
             return true;
         }
@@ -91,7 +91,7 @@ impl Tx {
             return self.queue_copy(frames, frame).is_some();
         }
         self.queue(frames, frame.share(), pieces);
-        if self.queued >= SOON {
+        if self.unsent_bytes >= MAX_UNSENT_BYTES {
             self.flush(frames);
         }
         true
@@ -99,18 +99,18 @@ impl Tx {
 
     #[inline]
     fn has_room(&self, pieces: usize) -> bool {
-        self.frames < self.most_frames && self.pieces + pieces <= self.most_pieces
+        self.frames_in_flight < self.max_frames && self.pieces_in_flight + pieces <= self.max_pieces
     }
 
     #[inline]
     fn queue(&mut self, frames: &mut LongFrames, frame: Frame, pieces: usize) {
         self.counters.frames += 1;
         self.counters.bytes += frame.bytes().len() as u64;
-        self.queued += frame.bytes().len();
-        self.frames += 1;
-        self.pieces += pieces;
+        self.unsent_bytes += frame.bytes().len();
+        self.frames_in_flight += 1;
+        self.pieces_in_flight += pieces;
         // There is room, since no more pieces are in flight than the ring has entries.
-        frames.outgoing(frame, |entry| self.ring.write(entry));
+        frames.lend_to_send(frame, |entry| self.ring.write(entry));
     }
 
     /// Queue a copy of a frame of another pool.
@@ -126,11 +126,11 @@ impl Tx {
     /// Ring the doorbell if the kernel waits for it, and reap sent frames.
     #[inline]
     pub(crate) fn flush(&mut self, frames: &mut LongFrames) {
-        if self.pieces == 0 {
+        if self.pieces_in_flight == 0 {
             return;
         }
-        self.queued = 0;
-        if !self.ring.show() && self.ring.waiting() == 0 {
+        self.unsent_bytes = 0;
+        if !self.ring.publish() && self.ring.pending() == 0 {
             return self.reap(frames);
         }
         if self.ring.needs_wakeup() {
@@ -144,7 +144,7 @@ impl Tx {
         self.counters.kicks += 1;
         if let Err(error) = send(self.fd(), &[], MsgFlags::MSG_DONTWAIT) {
             let (socket, ring) = (self.fd(), &self.ring);
-            doorbell::again(socket, error, &mut self.counters, &mut || ring.waiting());
+            doorbell::retry(socket, error, &mut self.counters, &mut || ring.pending());
         }
     }
 
@@ -155,9 +155,9 @@ impl Tx {
             // SAFETY: all chunks in the ring are of the only UMEM.
             let count = unsafe { self.sent.consume(&mut *self.descriptors) };
             for descriptor in &self.descriptors[..count] {
-                if let Some(handles) = frames.sent(descriptor.addr()) {
-                    self.pieces -= 1;
-                    self.frames -= handles;
+                if let Some(handles) = frames.take_sent(descriptor.addr()) {
+                    self.pieces_in_flight -= 1;
+                    self.frames_in_flight -= handles;
                 }
             }
             if count < BURST {

@@ -21,7 +21,7 @@ pub(crate) struct TxRing {
     /// The producer index, including entries that are not published yet.
     written: u32,
     /// The producer index that the kernel sees.
-    shown: u32,
+    published: u32,
 }
 
 impl TxRing {
@@ -40,9 +40,9 @@ impl TxRing {
             unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, fd.as_raw_fd(), libc::XDP_PGOFF_TX_RING) };
         let memory =
             NonNull::new(memory).filter(|_| memory != libc::MAP_FAILED).ok_or_else(io::Error::last_os_error)?;
-        let mut ring = TxRing { memory, bytes, at, entries, written: 0, shown: 0 };
-        ring.shown = ring.index(ring.at.producer).load(Ordering::Relaxed);
-        ring.written = ring.shown;
+        let mut ring = TxRing { memory, bytes, at, entries, written: 0, published: 0 };
+        ring.published = ring.index(ring.at.producer).load(Ordering::Relaxed);
+        ring.written = ring.published;
         Ok(ring)
     }
 
@@ -74,20 +74,20 @@ impl TxRing {
 
     /// Publish the written entries to the kernel. False if there were none.
     #[inline]
-    pub(crate) fn show(&mut self) -> bool {
-        let is_new = self.shown != self.written;
+    pub(crate) fn publish(&mut self) -> bool {
+        let is_new = self.published != self.written;
         if is_new {
-            self.shown = self.written;
+            self.published = self.written;
             // Release: the kernel must see the entries before the index.
-            self.index(self.at.producer).store(self.shown, Ordering::Release);
+            self.index(self.at.producer).store(self.published, Ordering::Release);
         }
         is_new
     }
 
     /// Published entries that the kernel has not taken.
     #[inline]
-    pub(crate) fn waiting(&self) -> u32 {
-        self.shown.wrapping_sub(self.index(self.at.consumer).load(Ordering::Acquire))
+    pub(crate) fn pending(&self) -> u32 {
+        self.published.wrapping_sub(self.index(self.at.consumer).load(Ordering::Acquire))
     }
 
     /// Whether the kernel waits for a system call.

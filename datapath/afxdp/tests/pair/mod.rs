@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use am_afxdp::{OpenError, Options, Xdp};
+use am_afxdp::{Xdp, XdpOpenError, XdpOptions};
 use am_netns::{Host, Interface, VethOptions, veth};
 use am_ring::Frame;
 use am_transport::{Transport, TransportExt};
@@ -35,7 +35,7 @@ impl Cable {
     }
 
     /// Open an end on this thread, which is on that end's host from then on.
-    pub(crate) fn open(&self, end: usize, options: &Options) -> Result<Xdp, OpenError> {
+    pub(crate) fn open(&self, end: usize, options: &XdpOptions) -> Result<Xdp, XdpOpenError> {
         setns(&self.hosts[end], CloneFlags::CLONE_NEWNET).expect("root may enter a network namespace");
         am_afxdp::open(options)
     }
@@ -49,7 +49,7 @@ impl Cable {
     }
 
     /// Both ends, with the flow open.
-    pub(crate) fn pair(&self, options: &Options) -> Pair {
+    pub(crate) fn pair(&self, options: &XdpOptions) -> Pair {
         let mut ends = [0, 1].map(|end| self.open(end, options).unwrap_or_else(|error| panic!("{error}")));
         ends.iter_mut().for_each(|end| end.steer(flow(), true));
         let [near, far] = ends;
@@ -66,7 +66,7 @@ pub(crate) struct Pair {
 /// A cable of the default kind, with default transports.
 pub(crate) fn plain() -> (Cable, Pair) {
     let cable = Cable::new(&VethOptions::default());
-    let pair = cable.pair(&Options::new("am0"));
+    let pair = cable.pair(&XdpOptions::new("am0"));
     (cable, pair)
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn counter(xdp: &Xdp, name: &str) -> u64 {
 }
 
 /// Frames that are neither in the pool nor in the fill ring.
-pub(crate) fn frames_out(xdp: &Xdp, options: &Options) -> usize {
+pub(crate) fn frames_out(xdp: &Xdp, options: &XdpOptions) -> usize {
     options.frames as usize - counter(xdp, "rx_blanks") as usize - xdp.caps().pool.available()
 }
 

@@ -2,7 +2,7 @@
 
 use crate::pair::Cable;
 use allocation_counter::measure;
-use am_afxdp::{Options, Xdp};
+use am_afxdp::{Xdp, XdpOptions};
 use am_netns::VethOptions;
 use am_transport::Transport;
 use am_transport::conformance::{self, Pair};
@@ -11,7 +11,7 @@ use am_transport::faulty::{Faults, Faulty};
 fn passes<T: Transport + 'static>(options: &VethOptions<'_>, mut wrap: impl FnMut(Xdp) -> T) {
     let over_a_cable = || {
         let cable = Cable::new(options);
-        let [near, far] = [0, 1].map(|end| wrap(cable.open(end, &Options::new("am0")).unwrap()));
+        let [near, far] = [0, 1].map(|end| wrap(cable.open(end, &XdpOptions::new("am0")).unwrap()));
         Pair::new(near, far).keeping(cable)
     };
     let report = conformance::run(over_a_cable, |run| measure(run).count_total);

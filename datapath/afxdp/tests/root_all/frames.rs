@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::pair::{Cable, PATIENCE, counter, eventually, flow, frames_out, message, number, plain};
-use am_afxdp::{Options, Rings};
+use am_afxdp::{Rings, XdpOptions};
 use am_netns::VethOptions;
 use am_ring::{Layout, Pool};
 use am_transport::{Transport, TransportExt};
@@ -24,7 +24,7 @@ fn the_mode_is_the_kernels_word() {
 fn in_copy_mode_chunks_are_as_small_as_the_mtu_allows() {
     let room = |mtu| {
         let cable = Cable::new(&VethOptions { mtu, ..VethOptions::default() });
-        let end = cable.open(0, &Options::new("am0")).unwrap();
+        let end = cable.open(0, &XdpOptions::new("am0")).unwrap();
         let mut frame = end.caps().pool.take().unwrap();
         (frame.space().unwrap().len(), end.mode().multi_buffer)
     };
@@ -44,7 +44,7 @@ fn frames_keep_their_order() {
 #[test]
 fn rings_of_any_size_and_few_frames() {
     let cable = Cable::new(&VethOptions::default());
-    let mut options = Options::new("am0");
+    let mut options = XdpOptions::new("am0");
     options.rings = Rings { rx: 64, tx: 16, fill: 32, completion: 8 };
     options.frames = 64;
     let mut pair = cable.pair(&options);
@@ -56,7 +56,7 @@ fn rings_of_any_size_and_few_frames() {
 #[test]
 fn every_frame_comes_home() {
     let (_cable, mut pair) = plain();
-    let options = Options::new("am0");
+    let options = XdpOptions::new("am0");
     let mut kept = Vec::new();
     for round in 0..200 {
         pair.send((0..40).map(|at| round * 40 + at));
@@ -98,7 +98,7 @@ fn a_frame_can_be_on_its_way_twice() {
     assert_eq!(number(&held), 42, "and it is what it was");
     drop(held);
     pair.near.flush();
-    assert_eq!(frames_out(&pair.near, &Options::new("am0")), 0);
+    assert_eq!(frames_out(&pair.near, &XdpOptions::new("am0")), 0);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn what_no_ethernet_carries_is_counted_and_dropped() {
     }
     pair.near.flush();
     assert_eq!((counter(&pair.near, "tx_invalid"), counter(&pair.near, "tx_frames")), (3, 0));
-    assert_eq!(frames_out(&pair.near, &Options::new("am0")), 0);
+    assert_eq!(frames_out(&pair.near, &XdpOptions::new("am0")), 0);
     pair.assert_alive(2);
 }
 
@@ -171,7 +171,7 @@ fn a_sleeper_is_woken_by_a_frame() {
 #[test]
 fn closing_gives_queue_and_frames_back_while_frames_are_held() {
     let cable = Cable::new(&VethOptions::default());
-    let options = Options::new("am0");
+    let options = XdpOptions::new("am0");
     let (mut kept, mut waits) = (Vec::new(), Vec::new());
     for round in 0..5 {
         let mut pair = cable.pair(&options);

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::pair::{Cable, Pair, counter, eventually, flow};
-use am_afxdp::{Attach, MultiBuffer, Options, Program, Rings, Xdp};
+use am_afxdp::{Attach, MultiBuffer, Program, Rings, Xdp, XdpOptions};
 use am_netns::VethOptions;
 use am_ring::Frame;
 use am_transport::{Transport, TransportExt};
@@ -14,10 +14,10 @@ use am_wire::{Buffer, EtherType, Framing, Header, Kind};
 const MTUS: [u32; 3] = [9000, 65000, 65535];
 
 fn long(mtu: u32) -> (Cable, Pair) {
-    with(mtu, &Options::new("am0"))
+    with(mtu, &XdpOptions::new("am0"))
 }
 
-fn with(mtu: u32, options: &Options) -> (Cable, Pair) {
+fn with(mtu: u32, options: &XdpOptions) -> (Cable, Pair) {
     let cable = Cable::new(&VethOptions { mtu, ..VethOptions::default() });
     let pair = cable.pair(options);
     (cable, pair)
@@ -108,7 +108,7 @@ fn lengths(mtu: u32) -> Vec<usize> {
 fn frames_of_every_length_arrive_whole() {
     for mtu in MTUS {
         for attach in [Attach::Generic, Attach::Native] {
-            let (_cable, mut pair) = with(mtu, &Options { attach, ..Options::new("am0") });
+            let (_cable, mut pair) = with(mtu, &XdpOptions { attach, ..XdpOptions::new("am0") });
             let mode = pair.near.mode();
             assert!(mode.multi_buffer && mode.notes.iter().all(|note| !note.starts_with("frames of at most")));
             assert_eq!(pair.near.caps().max_frame, mtu as usize + ETHERNET);
@@ -230,12 +230,12 @@ fn ip(arguments: &[&str]) {
 #[test]
 fn what_is_longer_than_a_frame_is_counted() {
     let cable = Cable::new(&VethOptions { mtu: 9000, ..VethOptions::default() });
-    let mut far = cable.open(1, &Options::new("am0")).unwrap();
+    let mut far = cable.open(1, &XdpOptions::new("am0")).unwrap();
     far.steer(flow(), true);
     for host in &cable.hosts {
         host.enter(|| ip(&["link", "set", "dev", "am0", "mtu", "20000"])).unwrap();
     }
-    let near = cable.open(0, &Options::new("am0")).unwrap();
+    let near = cable.open(0, &XdpOptions::new("am0")).unwrap();
     let mut pair = Pair { near, far };
     for _ in 0..10 {
         assert!(send(&mut pair, 1, 15_000));
@@ -264,7 +264,7 @@ fn closing_brings_home_what_is_under_way() {
     drop(kept);
     assert_eq!(pools.each_ref().map(|pool| pool.available()), pools.each_ref().map(|pool| pool.layout().frames));
     cable.ends[0].up().unwrap();
-    cable.pair(&Options::new("am0"));
+    cable.pair(&XdpOptions::new("am0"));
 }
 
 /// The program of a full node returns what is in one piece; of what is in
@@ -272,7 +272,7 @@ fn closing_brings_home_what_is_under_way() {
 #[test]
 fn long_requests_are_the_hosts_to_return() {
     for attach in [Attach::Generic, Attach::Native] {
-        let (_cable, mut pair) = with(65000, &Options { attach, ..Options::new("am0") });
+        let (_cable, mut pair) = with(65000, &XdpOptions { attach, ..XdpOptions::new("am0") });
         let (to, from) = (pair.near.caps().address, pair.far.caps().address);
         let link = Link { to, from, ethertype: EtherType::DEFAULT };
         let back = Back::new(Framing::Bare, &link, flow(), 0);
@@ -301,7 +301,7 @@ fn long_requests_are_the_hosts_to_return() {
 /// As on a kernel that does not know them.
 #[test]
 fn without_multi_buffer_frames_are_shorter() {
-    let (_cable, mut pair) = with(9000, &Options { multi_buffer: MultiBuffer::Never, ..Options::new("am0") });
+    let (_cable, mut pair) = with(9000, &XdpOptions { multi_buffer: MultiBuffer::Never, ..XdpOptions::new("am0") });
     let mode = pair.near.mode();
     assert!(!mode.multi_buffer && mode.notes.iter().any(|note| note.contains("frames of at most 3840 bytes")));
     assert_eq!(pair.near.caps().max_frame, 3840);
@@ -313,7 +313,7 @@ fn without_multi_buffer_frames_are_shorter() {
 fn rings_that_are_too_small_are_refused() {
     let cable = Cable::new(&VethOptions { mtu: 65000, ..VethOptions::default() });
     let rings = Rings { completion: 16, ..Rings::default() };
-    let error = cable.open(0, &Options { rings, ..Options::new("am0") }).map(|_| ()).unwrap_err().to_string();
+    let error = cable.open(0, &XdpOptions { rings, ..XdpOptions::new("am0") }).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("17 entries"), "{error}");
-    let _works: Xdp = cable.open(0, &Options { program: Program::Raw, ..Options::new("am0") }).unwrap();
+    let _works: Xdp = cable.open(0, &XdpOptions { program: Program::Raw, ..XdpOptions::new("am0") }).unwrap();
 }

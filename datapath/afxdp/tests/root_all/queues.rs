@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::pair::{Cable, PATIENCE, counter, eventually, flow, message, number};
-use am_afxdp::{Options, Xdp};
+use am_afxdp::{Xdp, XdpOptions};
 use am_netns::VethOptions;
 use am_ring::Frame;
 use am_transport::{Transport, TransportExt};
@@ -17,7 +17,8 @@ fn cable() -> Cable {
 }
 
 fn on(cable: &Cable, end: usize, queue: u32) -> Xdp {
-    let mut open = cable.open(end, &Options { queue, ..Options::new("am0") }).unwrap_or_else(|error| panic!("{error}"));
+    let mut open =
+        cable.open(end, &XdpOptions { queue, ..XdpOptions::new("am0") }).unwrap_or_else(|error| panic!("{error}"));
     open.steer(flow(), true);
     open
 }
@@ -185,14 +186,14 @@ fn a_queue_that_nothing_is_steered_to_says_so() {
 #[test]
 fn a_driver_without_rules_is_a_note() {
     let cable = cable();
-    let steered = |queue| cable.open(0, &Options { queue, steer: true, ..Options::new("am0") }).unwrap();
+    let steered = |queue| cable.open(0, &XdpOptions { queue, steer: true, ..XdpOptions::new("am0") }).unwrap();
     let notes = steered(1).mode().notes.join("; ");
     assert!(notes.contains("no rule steers to queue 1 of am0: its driver veth says"), "{notes}");
     assert!(notes.contains("the sender's queue counts"), "{notes}");
     let usual = steered(0).mode().notes.join("; ");
     assert!(!usual.contains("rule"), "queue 0 is where frames come in: {usual}");
     let one = Cable::new(&VethOptions::default());
-    let notes = one.open(0, &Options { steer: true, ..Options::new("am0") }).unwrap().mode().notes.join("; ");
+    let notes = one.open(0, &XdpOptions { steer: true, ..XdpOptions::new("am0") }).unwrap().mode().notes.join("; ");
     assert!(!notes.contains("rule"), "{notes}");
 }
 

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use am_afxdp::raw::{BATCH, Raw};
-use am_afxdp::{Attach, Options, Program};
+use am_afxdp::{Attach, Program, XdpOptions};
 use am_netns::{Host, VethOptions, veth};
 use am_transport::Transport;
 use am_wire::frame::{ETHERNET, SMALLEST};
@@ -130,7 +130,7 @@ fn notes_do_not_disturb_the_written_frame() {
     let (frame, note) = (cable.frame(0, 1, 1514), cable.frame(0, 2, SMALLEST));
     cable.ends[0].write(&frame).unwrap();
     for _ in 0..100 {
-        assert!(cable.ends[0].send_note(&note).unwrap());
+        assert!(cable.ends[0].send_control(&note).unwrap());
         cable.expect(1, 1, &note);
         assert_eq!(cable.ends[0].send(1).unwrap(), 1);
         cable.expect(1, 1, &frame);
@@ -157,7 +157,7 @@ fn frames_of_several_chunks_are_whole() {
         let options = VethOptions { mtu, ..VethOptions::default() };
         let (a, b) = veth(&hosts[0], "am0", &hosts[1], "am0", &options).unwrap();
         let mut raw = hosts[0].enter(|| Raw::open("am0", Attach::default()).unwrap()).unwrap();
-        let options = Options { program: Program::Raw, ..Options::new("am0") };
+        let options = XdpOptions { program: Program::Raw, ..XdpOptions::new("am0") };
         nix::sched::setns(&hosts[1], nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
         let mut whole = am_afxdp::open(&options).unwrap();
         assert_eq!((raw.max_frame(), raw.mode().multi_buffer), (mtu as usize + ETHERNET, true));
@@ -200,7 +200,7 @@ fn a_frame_that_is_too_long_is_refused() {
     let frame = cable.frame(0, 0, 1515);
     assert_eq!(cable.ends[0].max_frame(), 1514);
     assert_eq!(cable.ends[0].write(&frame).unwrap_err().kind(), ErrorKind::InvalidInput);
-    assert_eq!(cable.ends[0].send_note(&frame).unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(cable.ends[0].send_control(&frame).unwrap_err().kind(), ErrorKind::InvalidInput);
     assert_eq!(cable.ends[0].mode().to_string(), "veth copy");
 }
 

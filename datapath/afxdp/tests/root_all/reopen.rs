@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::pair::{Cable, Pair, counter, eventually, flow, message, number, plain};
-use am_afxdp::Options;
+use am_afxdp::XdpOptions;
 use am_netns::{VethOptions, veth};
 use am_transport::{Command, Transport, TransportExt};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -19,7 +19,7 @@ fn reopen(pair: &mut Pair) {
 }
 
 #[test]
-fn flows_and_counters_and_what_is_promised_go_on() {
+fn flows_counters_and_credit_survive_a_reopen() {
     let (_cable, mut pair) = plain();
     pair.far.control(Command::RxCredit(1000)).unwrap();
     let before = pair.deliver(500, 50).len() as u64;
@@ -37,7 +37,7 @@ fn flows_and_counters_and_what_is_promised_go_on() {
 }
 
 #[test]
-fn who_waits_on_the_descriptor_is_woken_as_before() {
+fn the_wake_descriptor_works_after_a_reopen() {
     let (_cable, mut pair) = plain();
     let wake = pair.far.caps().wake.clone().unwrap();
     let wait = |milliseconds: u16| {
@@ -63,7 +63,7 @@ fn frames_of_the_old_pool_stay_valid_and_can_be_sent() {
     eventually("one arrives", || pair.far.receive(1, &mut |frame| held.push(frame)) > 0);
     let outgoing = message(&pair.far, pair.near.caps().address, 6).unwrap();
     reopen(&mut pair);
-    assert_eq!(old.available(), Options::new("am0").frames as usize - 2, "all but those that are held came home");
+    assert_eq!(old.available(), XdpOptions::new("am0").frames as usize - 2, "all but those that are held came home");
     assert!(!old.is(&pair.far.caps().pool));
     assert_eq!(number(&held[0]), 5);
     assert!(pair.far.send(pair.near.caps().address, &outgoing), "room");
@@ -76,7 +76,7 @@ fn frames_of_the_old_pool_stay_valid_and_can_be_sent() {
 }
 
 #[test]
-fn one_that_does_not_open_says_why_and_takes_nothing() {
+fn a_failed_reopen_says_why_and_carries_nothing() {
     let (cable, mut pair) = plain();
     // On the other host the interface of this name is in use.
     setns(&cable.hosts[0], CloneFlags::CLONE_NEWNET).unwrap();
@@ -101,7 +101,7 @@ fn trouble(cable: &Cable, pair: &mut Pair, end: usize) -> Option<String> {
 }
 
 #[test]
-fn an_interface_that_was_gone_is_gone_on_with() {
+fn a_replaced_interface_is_used_again() {
     let (mut cable, mut pair) = plain();
     let before = pair.deliver(100, 10).len() as u64;
     let addresses = [pair.near.caps().address, pair.far.caps().address];

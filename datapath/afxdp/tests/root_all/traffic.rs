@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::pair::{Cable, Pair, counter, eventually, frames_out, message, number, plain};
-use am_afxdp::{BusyPoll, Options};
+use am_afxdp::{BusyPoll, XdpOptions};
 use am_netns::VethOptions;
 use am_transport::{Command, Transport};
 use am_wire::Buffer;
@@ -37,7 +37,7 @@ fn messages_meanwhile<T: Send>(pair: &mut Pair, others: impl FnOnce() -> T + Sen
 #[test]
 fn tcp_flows_meanwhile() {
     let cable = Cable::new(&VethOptions { addresses: IPS, ..VethOptions::default() });
-    let mut pair = cable.pair(&Options::new("am0"));
+    let mut pair = cable.pair(&XdpOptions::new("am0"));
     let listener = cable.hosts[1].enter(|| TcpListener::bind("10.77.0.2:7").unwrap()).unwrap();
     let near = &cable.hosts[0];
     let (messages, bytes) = messages_meanwhile(&mut pair, || {
@@ -55,7 +55,7 @@ fn tcp_flows_meanwhile() {
 #[test]
 fn udp_and_icmp_flow_meanwhile() {
     let cable = Cable::new(&VethOptions { addresses: IPS, ..VethOptions::default() });
-    let mut pair = cable.pair(&Options::new("am0"));
+    let mut pair = cable.pair(&XdpOptions::new("am0"));
     let bind =
         |end: usize, address: &'static str| cable.hosts[end].enter(|| UdpSocket::bind(address).unwrap()).unwrap();
     let (near, far) = (bind(0, "10.77.0.1:0"), bind(1, "10.77.0.2:7"));
@@ -110,7 +110,7 @@ fn garbage_is_counted_and_loses_nothing_else() {
     });
     assert!(received.is_sorted_by(|a, b| a < b), "each once, in order, and nothing else");
     assert!(received.len() as u32 > sent / 2 && dropped(&pair) > garbage / 2, "most arrive");
-    assert_eq!(frames_out(&pair.far, &Options::new("am0")), 0);
+    assert_eq!(frames_out(&pair.far, &XdpOptions::new("am0")), 0);
 }
 
 /// Frames of our EtherType with a senseless header; returns how many.
@@ -136,9 +136,9 @@ fn send_garbage(pair: &mut Pair, seed: u64) -> u64 {
 /// Everything that arrives is kept: the NIC runs out of blanks, frames are lost
 /// and counted, and it all goes on when the frames come back.
 #[test]
-fn who_keeps_all_frames_starves_the_fill_ring() {
+fn keeping_all_frames_starves_the_fill_ring() {
     let cable = Cable::new(&VethOptions::default());
-    let mut options = Options::new("am0");
+    let mut options = XdpOptions::new("am0");
     (options.frames, options.rings.fill) = (256, 128);
     let mut pair = cable.pair(&options);
     let (mut kept, mut sent) = (Vec::new(), 0);
@@ -160,9 +160,9 @@ fn who_keeps_all_frames_starves_the_fill_ring() {
 }
 
 #[test]
-fn who_does_not_receive_fills_the_rx_ring() {
+fn not_receiving_fills_the_rx_ring() {
     let cable = Cable::new(&VethOptions::default());
-    let mut options = Options::new("am0");
+    let mut options = XdpOptions::new("am0");
     options.rings.fill = 4096; // blanks enough: it is the rx ring that is full
     let mut pair = cable.pair(&options);
     pair.far.control(Command::RxCredit(4096)).unwrap();
@@ -182,9 +182,9 @@ fn who_does_not_receive_fills_the_rx_ring() {
 }
 
 #[test]
-fn down_is_counted_and_up_goes_on() {
+fn traffic_goes_on_after_the_interface_was_down() {
     let (cable, mut pair) = plain();
-    let options = Options::new("am0");
+    let options = XdpOptions::new("am0");
     pair.assert_alive(1);
     for _ in 0..3 {
         cable.ends[0].down().unwrap();
@@ -216,7 +216,7 @@ fn the_other_end_goes_down() {
     cable.ends[1].wait_for_carrier().unwrap();
     pair.assert_alive(1);
     pair.near.flush();
-    assert_eq!(frames_out(&pair.near, &Options::new("am0")), 0);
+    assert_eq!(frames_out(&pair.near, &XdpOptions::new("am0")), 0);
 }
 
 #[test]
@@ -229,13 +229,13 @@ fn gone_for_good_is_counted_and_closes_well() {
     assert!(counter(&pair.near, "link_errors") > 0);
     let pool = pair.near.caps().pool.clone();
     drop(pair);
-    assert_eq!(pool.available(), Options::new("am0").frames as usize);
+    assert_eq!(pool.available(), XdpOptions::new("am0").frames as usize);
 }
 
 #[test]
 fn busy_polling_carries_frames_too() {
     let cable = Cable::new(&VethOptions::default());
-    let mut options = Options::new("am0");
+    let mut options = XdpOptions::new("am0");
     options.busy_poll = Some(BusyPoll::default());
     let mut pair = cable.pair(&options);
     let mode = pair.near.mode();

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::alone;
 use crate::pair::{Cable, eventually};
-use am_afxdp::Options;
+use am_afxdp::XdpOptions;
 use am_netns::VethOptions;
 
 /// The test below that is another's process, on the host of the calling thread.
@@ -24,7 +24,7 @@ fn start() -> Child {
 #[test]
 #[ignore = "started by kill_9_leaves_no_program_and_no_socket"]
 fn holds_the_queue() {
-    let _open = am_afxdp::open(&Options::new("am0")).unwrap_or_else(|error| panic!("{error}"));
+    let _open = am_afxdp::open(&XdpOptions::new("am0")).unwrap_or_else(|error| panic!("{error}"));
     println!("\nopen");
     std::io::stdin().read_line(&mut String::new()).unwrap();
 }
@@ -39,7 +39,7 @@ fn kill_9_leaves_no_program_and_no_socket() {
         child.kill().unwrap();
         child.wait().unwrap();
         eventually("the program is gone", || !cable.ends[0].has_xdp().unwrap());
-        drop(cable.open(0, &Options::new("am0")).unwrap_or_else(|error| panic!("{error}")));
+        drop(cable.open(0, &XdpOptions::new("am0")).unwrap_or_else(|error| panic!("{error}")));
     }
 }
 
@@ -48,7 +48,7 @@ fn the_process_that_has_the_queue_is_named() {
     let _alone = alone();
     let cable = Cable::new(&VethOptions::default());
     let mut child = cable.hosts[0].enter(start).unwrap();
-    let error = cable.open(0, &Options::new("am0")).map(|_| ()).unwrap_err().to_string();
+    let error = cable.open(0, &XdpOptions::new("am0")).map(|_| ()).unwrap_err().to_string();
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(error.contains(&format!("{} (root_alone", child.id())), "{error}");
@@ -60,7 +60,7 @@ fn the_process_that_has_another_queue_is_named() {
     let _alone = alone();
     let cable = Cable::new(&VethOptions { queues: 2, ..VethOptions::default() });
     let mut child = cable.hosts[0].enter(start).unwrap();
-    let second = Options { queue: 1, ..Options::new("am0") };
+    let second = XdpOptions { queue: 1, ..XdpOptions::new("am0") };
     let error = cable.open(0, &second).map(|_| ()).unwrap_err().to_string();
     child.kill().unwrap();
     child.wait().unwrap();
@@ -87,10 +87,10 @@ fn a_sibling_is_told_from_another_program_without_its_descriptors() {
 fn a_child_does_not_keep_the_queue() {
     let _alone = alone();
     let cable = Cable::new(&VethOptions::default());
-    let open = cable.open(0, &Options::new("am0")).unwrap();
+    let open = cable.open(0, &XdpOptions::new("am0")).unwrap();
     let mut child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
     drop(open);
-    let again = cable.open(0, &Options::new("am0"));
+    let again = cable.open(0, &XdpOptions::new("am0"));
     child.kill().unwrap();
     child.wait().unwrap();
     again.unwrap_or_else(|error| panic!("{error}"));

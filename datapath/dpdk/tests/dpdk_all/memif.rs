@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::ends::{alone, eventually, fresh, memif, open};
 use allocation_counter::measure;
 use am_dpdk::raw::{BATCH, Raw};
-use am_dpdk::{Options, Pages};
+use am_dpdk::{DpdkOptions, PageKind};
 use am_transport::conformance;
 
 #[test]
@@ -20,8 +20,8 @@ fn memif_passes() {
 fn bare() -> [Raw; 2] {
     let socket = fresh();
     let open = |role: &str, port: u8| {
-        let options = Options::new(format!("net_memif{port},role={role},socket=@am-{socket}"));
-        Raw::open(&Options { pages: Pages::Normal, ..options }).unwrap_or_else(|error| panic!("{error}"))
+        let options = DpdkOptions::new(format!("net_memif{port},role={role},socket=@am-{socket}"));
+        Raw::open(&DpdkOptions { pages: PageKind::Normal, ..options }).unwrap_or_else(|error| panic!("{error}"))
     };
     let (near, mut far) = (open("server", 0), open("client", 1));
     eventually("both are up", || {
@@ -51,7 +51,7 @@ fn a_bare_frame_is_written_anew_and_notes_go_between() {
     for length in [60, 1514, 64] {
         near.write(&vec![7; length]).unwrap();
         for _ in 0..600 {
-            assert!(near.send_note(&[9; 61]).unwrap());
+            assert!(near.send_control(&[9; 61]).unwrap());
             assert_eq!(near.send(2), 2);
             assert_eq!(lengths(&mut far, 1), [61]);
             assert_eq!(lengths(&mut far, 1), [length], "no more than the budget");

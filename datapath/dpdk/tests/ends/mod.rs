@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use am_dpdk::{Dpdk, OpenError, Options};
+use am_dpdk::{Dpdk, DpdkOpenError, DpdkOptions};
 use am_transport::conformance::Pair;
-use am_transport::{Name, Transport};
+use am_transport::{Transport, TransportName};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -19,9 +19,9 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// Open what a user names so.
-pub(crate) fn open(rest: &str) -> Result<Dpdk, OpenError> {
-    let name: Name = format!("dpdk:{rest}").parse().unwrap();
-    am_dpdk::open(&Options::of(&name).unwrap_or_else(|error| panic!("{error}")))
+pub(crate) fn open(rest: &str) -> Result<Dpdk, DpdkOpenError> {
+    let name: TransportName = format!("dpdk:{rest}").parse().unwrap();
+    am_dpdk::open(&DpdkOptions::of(&name).unwrap_or_else(|error| panic!("{error}")))
 }
 
 /// A number that no other pair of this machine has.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::host::{Host, MS, connected, connected_to, extracted};
-use am_engine::Look;
+use am_engine::PollScope;
 use am_proto::{Event, FlowId, FlowState, Time};
 use am_ring::Frame;
 use am_wire::Class;
@@ -16,7 +16,7 @@ fn accepted(host: &Host) -> FlowId {
 }
 
 fn inhale(host: &mut Host, now: Time) -> usize {
-    host.engine.inhale(Look::AtAll, || now, &mut host.notes)
+    host.engine.inhale(PollScope::Everything, || now, &mut host.notes)
 }
 
 fn exhale(host: &mut Host, now: Time) -> usize {
@@ -54,7 +54,7 @@ fn a_handler_that_takes_long_is_no_reason_to_send_again() {
 }
 
 #[test]
-fn what_is_sent_after_the_clock_was_read_is_waited_for() {
+fn a_message_sent_after_the_clock_was_read_arms_a_timeout() {
     let (mut alpha, _beta, flow, now) = connected();
     assert_eq!(inhale(&mut alpha, now), 0);
     alpha.request(flow, 1);
@@ -103,13 +103,13 @@ fn answer(host: &mut Host) {
 }
 
 #[test]
-fn a_long_way_is_learned_though_each_first_message_was_sent_again() {
+fn a_long_round_trip_is_learned_despite_retransmissions() {
     let early = rounds(16, 20).engine.core().counters().retransmitted;
     assert_eq!(rounds(16, 200).engine.core().counters().retransmitted, early);
 }
 
 #[test]
-fn credit_that_is_looked_at_early_does_not_shorten_the_way() {
+fn early_credit_does_not_shorten_the_estimate() {
     let early = rounds(1, 20).engine.core().counters().retransmitted;
     assert_eq!(rounds(1, 200).engine.core().counters().retransmitted, early);
 }
@@ -126,7 +126,7 @@ fn a_peer_that_only_repeats_itself_is_waited_for_as_one_that_is_silent() {
         let is_open = matches!(alpha.engine.core().state(flow), FlowState::Open { .. });
         assert!(is_open || step > 1500, "given up after {step} ms");
         alpha.turn(Time(now.0 + step * MS));
-        alpha.notes.left.clear();
+        alpha.notes.sent.clear();
         beta.turn(Time(now.0 + step * MS));
         alpha.notes.take_from(&mut beta.notes);
     }
@@ -140,7 +140,7 @@ fn time_outs_come_under_a_flood_and_with_a_full_transport() {
     let back = accepted(&beta);
     alpha.request(flow, 1);
     alpha.turn(now);
-    alpha.notes.left.clear();
+    alpha.notes.sent.clear();
     // A frame arrives in every turn. None is handled, and none is sent.
     for number in 1..100 {
         beta.request(back, number);

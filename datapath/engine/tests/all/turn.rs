@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::host::{Call, Host, MS, connected, exchange, extracted};
-use am_engine::{BURST, Look};
+use am_engine::{BURST, PollScope};
 use am_proto::{Event, FlowState, Time};
 use am_wire::control::Name;
 
@@ -26,13 +26,13 @@ fn an_idle_turn_rings_too() {
 }
 
 #[test]
-fn what_was_passed_on_leaves_with_the_next_doorbell() {
+fn a_frame_sent_early_leaves_with_the_next_doorbell() {
     let (mut alpha, _, flow, now) = connected();
     alpha.turn(now);
     alpha.notes.calls.clear();
     for n in 0..3 {
         alpha.request(flow, n);
-        alpha.engine.pass(&mut alpha.notes);
+        alpha.engine.send_early(&mut alpha.notes);
     }
     assert!(alpha.engine.sleep_until() <= now, "the doorbell is due");
     assert_eq!(alpha.notes.calls, [Call::Send; 3]);
@@ -42,13 +42,13 @@ fn what_was_passed_on_leaves_with_the_next_doorbell() {
 }
 
 #[test]
-fn what_is_passed_on_does_not_overtake_what_a_full_transport_gave_back() {
+fn a_frame_sent_early_does_not_overtake_a_refused_one() {
     let (mut alpha, mut beta, flow, now) = connected();
     alpha.turn(now);
     alpha.notes.room = 0;
     (0..3).for_each(|n| {
         alpha.request(flow, n);
-        alpha.engine.pass(&mut alpha.notes);
+        alpha.engine.send_early(&mut alpha.notes);
     });
     assert_eq!(alpha.turn(now).sent, 0);
     alpha.notes.room = usize::MAX;
@@ -88,7 +88,7 @@ fn bursts_are_bounded_in_both_directions() {
 /// A busy application releases a message in a turn that received none. No frame may ever cause another turn, and the
 /// sender waits for credit, so the credit must be due soon.
 #[test]
-fn what_is_released_in_an_idle_turn_is_told_soon() {
+fn credit_released_in_an_idle_turn_is_advertised_soon() {
     let (mut alpha, mut beta, flow, now) = connected();
     alpha.request(flow, 1);
     alpha.turn(now);
@@ -96,7 +96,7 @@ fn what_is_released_in_an_idle_turn_is_told_soon() {
     beta.turn(now);
     let later = now + Duration::from_millis(10);
     (0..10).for_each(|_| _ = beta.turn(later));
-    beta.engine.inhale(Look::AtAll, || later, &mut beta.notes);
+    beta.engine.inhale(PollScope::Everything, || later, &mut beta.notes);
     let request = beta.engine.core_mut().poll_deliver(beta.endpoint).unwrap();
     beta.engine.core_mut().forgo(request.flow);
     beta.engine.core_mut().release(request.flow, request.class);
@@ -118,7 +118,7 @@ fn a_flow_is_steered_before_the_peer_hears_of_it() {
 }
 
 #[test]
-fn what_is_due_happens_in_a_turn() {
+fn due_timers_run_in_a_turn() {
     let (mut alpha, ..) = connected();
     let due = alpha.engine.core().config().beacon;
     let before = alpha.engine.core().counters().control_sent;
@@ -128,7 +128,7 @@ fn what_is_due_happens_in_a_turn() {
 }
 
 #[test]
-fn who_shuts_down_is_heard_at_once() {
+fn a_shutdown_reaches_the_peer_at_once() {
     let (mut alpha, mut beta, flow, now) = connected();
     beta.engine.shut_down(|| now, &mut beta.notes);
     alpha.notes.take_from(&mut beta.notes);

@@ -8,7 +8,7 @@ use std::thread;
 
 use crate::link::{counters, join, options};
 use am_ring::Frame;
-use am_shm::{Options, Shm};
+use am_shm::{Shm, ShmOptions};
 use am_transport::Transport;
 use am_wire::{Address, Buffer};
 use tempfile::tempdir;
@@ -53,7 +53,7 @@ fn any(end: &Shm) -> Option<Frame> {
     end.caps().pool.copy(&[0x88; 100])
 }
 
-fn member(options: &Options, peers: &AtomicBool, stop: &AtomicBool) {
+fn member(options: &ShmOptions, peers: &AtomicBool, stop: &AtomicBool) {
     let mut end = join(options);
     peers.store(true, Relaxed);
     let home = end.caps().pool.clone();
@@ -85,7 +85,7 @@ fn segment(dir: &Path) -> File {
 #[test]
 fn two_members_outlive_a_liar() {
     let dir = tempdir().unwrap();
-    let options = Options { members: Some(2), ..options(dir.path()) };
+    let options = ShmOptions { members: Some(2), ..options(dir.path()) };
     for seed in 1..6 {
         let (stop, there) = (AtomicBool::new(false), [AtomicBool::new(false), AtomicBool::new(false)]);
         thread::scope(|threads| {
@@ -116,7 +116,7 @@ fn two_members_outlive_a_liar() {
 #[test]
 fn after_the_lies_they_talk_again() {
     let dir = tempdir().unwrap();
-    let options = Options { members: Some(2), ..options(dir.path()) };
+    let options = ShmOptions { members: Some(2), ..options(dir.path()) };
     let [mut near, mut far] = [0, 1].map(|_| join(&options));
     let file = segment(dir.path());
     let mut lost = 0;

@@ -60,7 +60,7 @@ fn a_place_that_is_taken_again_is_another_address() {
 }
 
 #[test]
-fn who_is_alone_loses_what_it_sends() {
+fn a_lone_member_loses_what_it_sends() {
     let dir = tempdir().unwrap();
     let mut alone = join(&options(dir.path()));
     assert!(send(&mut alone, Address::BROADCAST, 1, 100));

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::link::{counters, files, join, options, receive, send, until};
-use am_shm::{Options, Shm};
+use am_shm::{Shm, ShmOptions};
 use am_transport::{Notice, Transport};
 use am_wire::Address;
 use nix::sys::signal::{Signal, kill};
@@ -232,7 +232,7 @@ fn somebody_else(end: &mut Shm, known: &[Address]) -> Address {
 }
 
 #[test]
-fn of_the_killed_it_is_said_once_and_not_of_the_stopped() {
+fn a_killed_member_is_reported_once_and_a_stopped_one_is_not() {
     let dir = tempdir().unwrap();
     let mut end = join(&options(dir.path()));
     let stopped = Other::start("echo", dir.path());
@@ -263,7 +263,7 @@ fn of_the_killed_it_is_said_once_and_not_of_the_stopped() {
 }
 
 #[test]
-fn what_the_dead_left_is_cleaned_up_by_who_comes_next() {
+fn the_next_member_cleans_up_after_killed_ones() {
     let dir = tempdir().unwrap();
     let others: Vec<Other> = (0..3).map(|_| Other::start("sits", dir.path())).collect();
     until("all three are in", || files(dir.path()).len() == 4);
@@ -274,15 +274,15 @@ fn what_the_dead_left_is_cleaned_up_by_who_comes_next() {
 }
 
 #[test]
-fn what_the_dead_left_under_other_names_goes_too() {
+fn abandoned_segments_of_other_names_are_removed() {
     let dir = tempdir().unwrap();
     // A file of somebody else's whose name looks like one of ours, and a segment in use.
     std::fs::write(dir.path().join("am-notes.shm"), "precious, and longer than a header of ours").unwrap();
-    let used = join(&Options { name: "used".into(), ..options(dir.path()) });
+    let used = join(&ShmOptions { name: "used".into(), ..options(dir.path()) });
     let other = Other::start("sits", dir.path());
     until("it is in", || files(dir.path()).len() == 5);
     other.kill();
-    let _new = join(&Options { name: "new".into(), ..options(dir.path()) });
+    let _new = join(&ShmOptions { name: "new".into(), ..options(dir.path()) });
     assert_eq!(
         files(dir.path()),
         ["am-new.0.wake", "am-new.shm", "am-notes.shm", "am-used.0.wake", "am-used.shm"],
@@ -292,7 +292,7 @@ fn what_the_dead_left_under_other_names_goes_too() {
 }
 
 #[test]
-fn the_dead_are_no_members_for_who_comes_later() {
+fn killed_members_are_not_listed_for_later_ones() {
     let dir = tempdir().unwrap();
     let others: Vec<Other> = (0..3).map(|_| Other::start("sits", dir.path())).collect();
     until("all three are in", || files(dir.path()).len() == 4);
@@ -307,7 +307,7 @@ fn the_dead_are_no_members_for_who_comes_later() {
 }
 
 #[test]
-fn one_that_hangs_stops_nobody_and_may_go_on() {
+fn a_stalled_member_holds_up_no_other_and_may_go_on() {
     let dir = tempdir().unwrap();
     let [mut end, mut bystander] = [0, 1].map(|_| join(&options(dir.path())));
     let other = Other::start("echo", dir.path());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use am_shm::{Options, Shm};
+use am_shm::{Shm, ShmOptions};
 use am_transport::{Transport, TransportExt};
 use am_wire::frame::{self, Link};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
@@ -20,12 +20,12 @@ pub(crate) const FLOW: Flow = match Flow::new(7) {
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A link of tests in a directory.
-pub(crate) fn options(dir: &Path) -> Options {
-    Options { dir: dir.into(), frames: 1024, frame: Some(4096), ..Options::new("test") }
+pub(crate) fn options(dir: &Path) -> ShmOptions {
+    ShmOptions { dir: dir.into(), frames: 1024, frame: Some(4096), ..ShmOptions::new("test") }
 }
 
 /// A member that takes frames on [`FLOW`].
-pub(crate) fn join(options: &Options) -> Shm {
+pub(crate) fn join(options: &ShmOptions) -> Shm {
     let mut end = am_shm::open(options).unwrap_or_else(|why| panic!("{why}"));
     end.steer(FLOW, true);
     end

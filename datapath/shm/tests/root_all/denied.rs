@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::link::{join, options};
-use am_shm::{OpenError, Options};
+use am_shm::{ShmOpenError, ShmOptions};
 use tempfile::tempdir;
 
 const DIR: &str = "SHM_TEST_DIR";
@@ -43,7 +43,7 @@ fn another_user_is_refused_unless_the_file_lets_them_in() {
     let member = join(&options(dir.path()));
     assert!(as_other_user(dir.path(), "belongs to user 0"));
     drop(member);
-    let member = join(&Options { mode: 0o666, ..options(dir.path()) });
+    let member = join(&ShmOptions { mode: 0o666, ..options(dir.path()) });
     assert!(as_other_user(dir.path(), ""));
     drop(member);
 }
@@ -61,19 +61,19 @@ fn a_directory_where_no_file_can_be_made() {
 
 /// Its owner could cut it short, which ends whoever has it mapped.
 #[test]
-fn a_strangers_segment_is_joined_only_where_that_was_said() {
+fn another_users_segment_is_joined_only_with_owner() {
     assert!(nix::unistd::geteuid().is_root(), "run this as root: it gives a file away");
     let dir = tempdir().unwrap();
-    let member = join(&Options { mode: 0o666, ..options(dir.path()) });
+    let member = join(&ShmOptions { mode: 0o666, ..options(dir.path()) });
     let file = std::fs::read_dir(dir.path())
         .unwrap()
         .flatten()
         .find(|file| file.path().extension().is_some_and(|end| end == "shm"));
     std::os::unix::fs::chown(file.unwrap().path(), Some(OTHER), Some(OTHER)).unwrap();
     let error = am_shm::open(&options(dir.path())).unwrap_err();
-    assert!(matches!(error, OpenError::Stranger { owner: OTHER, .. }), "{error}");
+    assert!(matches!(error, ShmOpenError::Stranger { owner: OTHER, .. }), "{error}");
     assert!(error.to_string().contains("`owner=65534`"), "{error}");
-    let trusting = Options { owner: Some(OTHER), ..options(dir.path()) };
+    let trusting = ShmOptions { owner: Some(OTHER), ..options(dir.path()) };
     assert!(am_shm::open(&trusting).is_ok());
     drop(member);
 }

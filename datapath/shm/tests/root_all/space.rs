@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::link::{files, join, options, reaches};
-use am_shm::{OpenError, Options};
+use am_shm::{ShmOpenError, ShmOptions};
 use am_transport::Transport;
 use nix::sched::{CloneFlags, unshare};
 use tempfile::tempdir;
@@ -33,7 +33,7 @@ fn a_full_file_system_is_an_error() {
     mounted("tmpfs", "size=64k", |dir| {
         fs::write(dir.join("full"), [1; 64 << 10]).unwrap();
         let error = am_shm::open(&options(dir)).unwrap_err();
-        assert!(matches!(error, OpenError::Space { .. }) && error.to_string().contains("df "), "{error}");
+        assert!(matches!(error, ShmOpenError::Space { .. }) && error.to_string().contains("df "), "{error}");
         assert_eq!(files(dir), ["full"], "nothing of the attempt is left");
     });
 }
@@ -45,7 +45,7 @@ fn room_for_one_pair_is_none_for_a_third_member() {
         let before = files(dir);
         for _ in 0..3 {
             let error = am_shm::open(&options(dir)).unwrap_err();
-            assert!(matches!(error, OpenError::Space { .. }), "{error}");
+            assert!(matches!(error, ShmOpenError::Space { .. }), "{error}");
         }
         assert_eq!(files(dir), before);
         reaches(&mut one, &mut other);
@@ -63,7 +63,7 @@ fn on_hugetlbfs_the_segment_is_in_huge_pages() {
     fs::write(POOL, (many + 4).to_string()).unwrap();
     let result = std::panic::catch_unwind(|| {
         mounted("hugetlbfs", "pagesize=2M", |dir| {
-            let options = Options { members: Some(2), ..options(dir) };
+            let options = ShmOptions { members: Some(2), ..options(dir) };
             let [mut one, mut other] = [0, 1].map(|_| join(&options));
             assert_eq!(one.caps().mode, "shared memory, 2 MiB pages");
             reaches(&mut one, &mut other);

@@ -4,13 +4,13 @@ use am_ring::{Frame, Pool};
 use am_transport::Steering;
 use am_wire::Buffer;
 
-use super::cutter::{Cutter, Nonsense};
+use super::deframer::{Deframer, InvalidLength};
 
 pub(super) struct Inbox {
     pub(super) steering: Steering,
     pub(super) pool: Pool,
     /// A frame of the pool for the next received frame.
-    pub(super) blank: Option<Frame>,
+    pub(super) spare_frame: Option<Frame>,
     /// How often the pool had no frame for a received one.
     pub(super) no_frame: u64,
 }
@@ -18,18 +18,18 @@ pub(super) struct Inbox {
 impl Inbox {
     /// Pass whole frames to `each`, at most `budget`. Returns how many, and whether those are all.
     #[inline]
-    pub(super) fn cut(
+    pub(super) fn deliver_frames(
         &mut self,
-        cutter: &mut Cutter,
+        cutter: &mut Deframer,
         budget: usize,
         each: &mut dyn FnMut(Frame),
-    ) -> Result<(usize, bool), Nonsense> {
+    ) -> Result<(usize, bool), InvalidLength> {
         let mut taken = 0;
         while let Some(bytes) = cutter.peek()? {
             if taken == budget {
                 return Ok((taken, false));
             }
-            let Some(mut frame) = self.blank.take().or_else(|| self.pool.take()) else {
+            let Some(mut frame) = self.spare_frame.take().or_else(|| self.pool.take()) else {
                 // The frame stays here, and later ones stay with the kernel and the peer.
                 self.no_frame += 1;
                 return Ok((taken, false));
@@ -42,9 +42,9 @@ impl Inbox {
                     taken += 1;
                     each(frame);
                 }
-                None => self.blank = Some(frame),
+                None => self.spare_frame = Some(frame),
             }
-            cutter.next();
+            cutter.consume();
         }
         Ok((taken, true))
     }

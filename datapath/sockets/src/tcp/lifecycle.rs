@@ -10,34 +10,34 @@ use nix::errno::Errno;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
 
-use super::connection::{Connection, Look, Peer};
-use super::cutter::Cutter;
+use super::connection::{Connection, PeerState, ReadOutcome};
+use super::deframer::Deframer;
 use super::hello::Hello;
-use super::peers::Place;
+use super::peers::PeerTarget;
 use super::{Tcp, stream};
 
 /// The most connections, and the most accepted ones among them.
-pub(super) const MOST: usize = 512;
-const STRANGERS: usize = MOST / 2;
+pub(super) const MAX_CONNECTIONS: usize = 512;
+const MAX_ACCEPTED: usize = MAX_CONNECTIONS / 2;
 /// A connection that sends no hello for this long is closed.
-const GREETING: Duration = Duration::from_secs(3);
+const HELLO_TIMEOUT: Duration = Duration::from_secs(3);
 /// If two nodes dial each other within this time, one of the connections is redundant.
-const AT_ONCE: Duration = Duration::from_secs(1);
+const SIMULTANEOUS_DIAL: Duration = Duration::from_secs(1);
 /// The interval of the ticks.
-const TICK: Duration = Duration::from_millis(10);
+const TICK_INTERVAL: Duration = Duration::from_millis(10);
 /// The interval of the ticks of a sleeping node, in nanoseconds.
-const TICK_ASLEEP: i64 = 50_000_000;
+const ASLEEP_TICK_NANOSECONDS: i64 = 50_000_000;
 /// The pause before accept is tried again, after no descriptor was left.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// The most connections that are accepted at once.
-const ACCEPTS: usize = 16;
+const MAX_ACCEPTS: usize = 16;
 
 pub(super) const LISTENER: u64 = u64::MAX;
 pub(super) const TIMER: u64 = u64::MAX - 1;
 
 impl Tcp {
     /// Poll for events: new connections, writable and readable ones, the timer.
-    pub(super) fn look_around(&mut self) {
+    pub(super) fn poll_events(&mut self) {
         self.events.clear();
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
         // Errors can only be invalid descriptors and interruptions. After an interruption the next poll sees the same
@@ -50,27 +50,27 @@ impl Tcp {
                 TIMER => {
                     let _ = rustix::io::read(&self.timer, &mut [0; 8]);
                 }
-                slot => self.changed(slot as u32),
+                slot => self.on_event(slot as u32),
             }
         }
         let now = Instant::now();
-        if now.saturating_duration_since(self.ticked) >= TICK {
-            self.ticked = now;
+        if now.saturating_duration_since(self.last_tick) >= TICK_INTERVAL {
+            self.last_tick = now;
             self.tick(now);
         }
     }
 
-    fn changed(&mut self, slot: u32) {
+    fn on_event(&mut self, slot: u32) {
         let Some(connection) = self.connection(slot) else { return };
-        connection.ready = true;
-        if matches!(connection.peer, Peer::Connecting) {
+        connection.is_readable = true;
+        if matches!(connection.peer, PeerState::Connecting) {
             match connection.stream.take_error() {
                 Ok(None) if connection.stream.peer_addr().is_ok() => {
-                    connection.peer = Peer::Silent(Default::default(), 0)
+                    connection.peer = PeerState::Silent(Default::default(), 0)
                 }
                 Ok(None) => return,
                 _ => {
-                    self.end(slot, Look::Over, 0);
+                    self.mark_ended(slot, ReadOutcome::Closed, 0);
                     return;
                 }
             }
@@ -79,25 +79,26 @@ impl Tcp {
     }
 
     fn tick(&mut self, now: Instant) {
-        for at in 0..self.places.len() {
-            if self.places[at].is_due(now) && !self.is_connected(self.places[at].at) {
+        for at in 0..self.peer_targets.len() {
+            if self.peer_targets[at].is_due(now) && !self.is_connected(self.peer_targets[at].at) {
                 self.dial(at, now);
             }
         }
         for at in 0..self.live.len() {
             let slot = self.live[at];
             self.connection(slot)
-                .filter(|its| its.spoke)
+                .filter(|its| its.had_frame)
                 .into_iter()
-                .for_each(|its| (its.spoke, its.heard) = (false, Some(now)));
-            let late =
-                |its: &mut Connection| its.hello().is_none() && now.saturating_duration_since(its.since) > GREETING;
+                .for_each(|its| (its.had_frame, its.last_frame) = (false, Some(now)));
+            let late = |its: &mut Connection| {
+                its.hello().is_none() && now.saturating_duration_since(its.since) > HELLO_TIMEOUT
+            };
             if self.connection(slot).is_some_and(late) {
-                self.count.silent += 1;
-                self.end(slot, Look::Nothing, 0);
+                self.counters.silent += 1;
+                self.mark_ended(slot, ReadOutcome::Nothing, 0);
             }
         }
-        if self.crowded.is_some_and(|again| now >= again) {
+        if self.accept_retry.is_some_and(|again| now >= again) {
             self.accept();
         }
         self.set_timer();
@@ -106,67 +107,67 @@ impl Tcp {
     /// Run the timer that wakes a sleeping node, while anything may become due.
     fn set_timer(&mut self) {
         let is_known = |slot: &u32| self.connections[*slot as usize].as_ref().is_some_and(|its| its.hello().is_some());
-        let wanted = self.places.iter().any(|place| place.slot.is_none() && !self.is_connected(place.at))
-            || self.crowded.is_some()
+        let wanted = self.peer_targets.iter().any(|place| place.slot.is_none() && !self.is_connected(place.at))
+            || self.accept_retry.is_some()
             || !self.live.iter().all(is_known);
-        if wanted != self.is_timing {
-            let nanoseconds = if wanted { TICK_ASLEEP } else { 0 };
+        if wanted != self.is_timer_running {
+            let nanoseconds = if wanted { ASLEEP_TICK_NANOSECONDS } else { 0 };
             let time = Timespec { tv_sec: 0, tv_nsec: nanoseconds };
             let times = Itimerspec { it_interval: time, it_value: time };
-            self.is_timing = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &times).is_ok() && wanted;
+            self.is_timer_running = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &times).is_ok() && wanted;
         }
     }
 
     /// Whether the peer that listens at this address is connected, by either side's dial.
     fn is_connected(&self, place: SocketAddr) -> bool {
         let mut connections = self.live.iter().filter_map(|slot| self.connections[*slot as usize].as_ref());
-        connections.any(|connection| connection.place() == Some(place))
+        connections.any(|connection| connection.listen_address() == Some(place))
     }
 
-    pub(super) fn introduce_at(&mut self, at: SocketAddr) -> Result<(), IntroduceError> {
+    pub(super) fn add_peer(&mut self, at: SocketAddr) -> Result<(), IntroduceError> {
         // All nodes may share one list of addresses, which contains our own.
-        if at == self.local || self.places.iter().any(|place| place.at == at) {
+        if at == self.local || self.peer_targets.iter().any(|place| place.at == at) {
             return Ok(());
         }
-        if self.places.len() == MOST - STRANGERS {
-            return Err(IntroduceError::TooMany { known: self.places.len() });
+        if self.peer_targets.len() == MAX_CONNECTIONS - MAX_ACCEPTED {
+            return Err(IntroduceError::TooMany { known: self.peer_targets.len() });
         }
-        self.places.push(Place::new(at));
+        self.peer_targets.push(PeerTarget::new(at));
         self.tick(Instant::now());
         Ok(())
     }
 
-    pub(super) fn forget_at(&mut self, at: SocketAddr) {
-        self.places.retain(|place| place.at != at);
+    pub(super) fn remove_peer(&mut self, at: SocketAddr) {
+        self.peer_targets.retain(|place| place.at != at);
         for index in 0..self.live.len() {
             let slot = self.live[index];
-            if self.connection(slot).is_some_and(|its| its.remote == at || its.place() == Some(at)) {
-                self.end(slot, Look::Over, 0);
+            if self.connection(slot).is_some_and(|its| its.remote == at || its.listen_address() == Some(at)) {
+                self.mark_ended(slot, ReadOutcome::Closed, 0);
             }
         }
-        self.close_what_is_over();
+        self.close_ended();
         self.set_timer();
     }
 
     fn dial(&mut self, place: usize, now: Instant) {
-        self.count.dialed += 1;
-        let at = self.places[place].at;
+        self.counters.dialed += 1;
+        let at = self.peer_targets[place].at;
         let mut stream = stream::dial(&self.options, self.local, at);
-        if stream.as_ref().is_err_and(is_out_of_descriptors) && self.make_room() {
+        if stream.as_ref().is_err_and(is_out_of_descriptors) && self.evict_one() {
             stream = stream::dial(&self.options, self.local, at);
         }
         match stream {
-            Ok(stream) => self.places[place].slot = self.add(stream, at, true),
-            Err(_) => self.count.dial_failed += 1,
+            Ok(stream) => self.peer_targets[place].slot = self.add(stream, at, true),
+            Err(_) => self.counters.dial_failed += 1,
         }
-        if self.places[place].slot.is_none() {
-            self.places[place].failed(now);
+        if self.peer_targets[place].slot.is_none() {
+            self.peer_targets[place].on_failed(now);
         }
     }
 
     fn accept(&mut self) {
         let (mut is_crowded, mut again) = (false, None);
-        for _ in 0..ACCEPTS {
+        for _ in 0..MAX_ACCEPTS {
             match self.listener.accept() {
                 Ok((stream, remote)) => self.accepted(stream, remote),
                 Err(error) if is_out_of_descriptors(&error) => {
@@ -175,41 +176,41 @@ impl Tcp {
                     if is_crowded {
                         break;
                     }
-                    is_crowded = self.make_room();
+                    is_crowded = self.evict_one();
                     if !is_crowded {
-                        self.count.accept_failed += 1;
-                        again = Some(Instant::now() + PAUSE);
+                        self.counters.accept_failed += 1;
+                        again = Some(Instant::now() + ACCEPT_RETRY_INTERVAL);
                         break;
                     }
                 }
                 Err(error) => {
-                    self.count.accept_failed += (error.kind() != ErrorKind::WouldBlock) as u64;
+                    self.counters.accept_failed += (error.kind() != ErrorKind::WouldBlock) as u64;
                     break;
                 }
             }
         }
-        self.pause(again);
+        self.pause_accept(again);
     }
 
     /// Set when to try accept again. Until then, waiting connections must not wake the node: without a descriptor they
     /// would wake it all the time.
-    fn pause(&mut self, again: Option<Instant>) {
-        if again.is_some() != self.crowded.is_some() {
+    fn pause_accept(&mut self, again: Option<Instant>) {
+        if again.is_some() != self.accept_retry.is_some() {
             let flags = if again.is_some() { EventFlags::empty() } else { EventFlags::IN };
             // Errors can only be invalid descriptors.
             let _ = epoll::modify(&self.epoll, &self.listener, EventData::new_u64(LISTENER), flags);
         }
-        self.crowded = again;
+        self.accept_retry = again;
         self.set_timer();
     }
 
     fn accepted(&mut self, stream: TcpStream, remote: SocketAddr) {
-        let dialed = self.places.iter().filter(|place| place.slot.is_some()).count();
-        if self.live.len() - dialed >= STRANGERS && !self.make_room() {
+        let dialed = self.peer_targets.iter().filter(|place| place.slot.is_some()).count();
+        if self.live.len() - dialed >= MAX_ACCEPTED && !self.evict_one() {
             // Dropping the stream closes it.
-            self.count.refused_full += 1;
-        } else if stream::prepare(&stream, &self.options).is_ok() && self.add(stream, remote, false).is_some() {
-            self.count.accepted += 1;
+            self.counters.refused_full += 1;
+        } else if stream::configure(&stream, &self.options).is_ok() && self.add(stream, remote, false).is_some() {
+            self.counters.accepted += 1;
         }
         self.set_timer();
     }
@@ -217,22 +218,22 @@ impl Tcp {
     /// Close one accepted connection to make room: the lowest by [`Connection::spare`], and among equals the oldest. So
     /// silent connections, however many, do not keep others out.
     #[cold]
-    fn make_room(&mut self) -> bool {
-        self.close_what_is_over();
+    fn evict_one(&mut self) -> bool {
+        self.close_ended();
         let now = Instant::now();
         let silent = self.live.iter().copied().filter_map(|slot| {
-            let its = self.connections[slot as usize].as_ref()?.spare(now)?;
+            let its = self.connections[slot as usize].as_ref()?.eviction_rank(now)?;
             (!self.is_dialed(slot)).then_some((its, slot))
         });
         let Some((_, slot)) = silent.min() else { return false };
-        self.count.displaced += 1;
-        self.close(slot, Look::Nothing);
+        self.counters.displaced += 1;
+        self.close(slot, ReadOutcome::Nothing);
         true
     }
 
     /// Whether this side has dialed the connection.
     fn is_dialed(&self, slot: u32) -> bool {
-        self.places.iter().any(|place| place.slot == Some(slot))
+        self.peer_targets.iter().any(|place| place.slot == Some(slot))
     }
 
     fn add(&mut self, stream: TcpStream, remote: SocketAddr, is_dialed: bool) -> Option<u32> {
@@ -247,28 +248,28 @@ impl Tcp {
 
     /// If the hello is complete, check it and use the connection.
     #[cold]
-    pub(super) fn greet(&mut self, slot: u32) {
+    pub(super) fn on_hello(&mut self, slot: u32) {
         let longest = self.caps.max_frame;
         let Some(connection) = &mut self.connections[slot as usize] else { return };
-        let Some(hello) = connection.greeting() else { return };
+        let Some(hello) = connection.complete_hello() else { return };
         if hello.address == self.caps.address {
-            self.met_ourselves(slot);
+            self.on_self_connection(slot);
             return;
         }
-        if self.is_one_too_many(slot, &hello) {
-            self.count.redundant += 1;
-            self.end(slot, Look::Nothing, 0);
+        if self.is_redundant(slot, &hello) {
+            self.counters.redundant += 1;
+            self.mark_ended(slot, ReadOutcome::Nothing, 0);
             return;
         }
         let is_dialed = self.is_dialed(slot);
         let Some(connection) = self.connection(slot) else { return };
-        connection.peer = Peer::Known(hello, Cutter::new(longest));
+        connection.peer = PeerState::Known(hello, Deframer::new(longest));
         if !is_dialed {
-            connection.out.greet();
+            connection.outbox.queue_hello();
         }
         self.routes.add(hello.address, slot);
-        self.count.connected += 1;
-        self.places.iter_mut().filter(|place| place.slot == Some(slot)).for_each(Place::answered);
+        self.counters.connected += 1;
+        self.peer_targets.iter_mut().filter(|place| place.slot == Some(slot)).for_each(PeerTarget::on_answered);
         self.set_timer();
     }
 
@@ -276,60 +277,60 @@ impl Tcp {
     /// again. Only the dialing side knows it: an accepted connection may come from another address, and any host can
     /// claim our link address. So the accepting side answers, and the dialing side learns of it.
     #[cold]
-    fn met_ourselves(&mut self, slot: u32) {
-        let known = self.places.len();
-        self.places.retain(|place| place.slot != Some(slot));
-        if self.places.len() == known
+    fn on_self_connection(&mut self, slot: u32) {
+        let known = self.peer_targets.len();
+        self.peer_targets.retain(|place| place.slot != Some(slot));
+        if self.peer_targets.len() == known
             && let Some(accepted) = self.connection(slot)
         {
-            accepted.out.greet();
+            accepted.outbox.queue_hello();
             self.write(slot);
         }
-        self.end(slot, Look::Over, 0);
+        self.mark_ended(slot, ReadOutcome::Closed, 0);
     }
 
     /// Whether a connection is redundant. Two nodes that dial each other at once would have two connections, and each
     /// would send on one of them: then no frame carries TCP's acknowledgements. So the connection that the higher
     /// address dialed stays. The other one is not answered, and nothing was sent on it. That holds only for dials at
     /// the same time: a dial that hangs must not keep the peer out.
-    fn is_one_too_many(&self, slot: u32, hello: &Hello) -> bool {
+    fn is_redundant(&self, slot: u32, hello: &Hello) -> bool {
         let connection = |slot: u32| self.connections[slot as usize].as_ref();
-        let Some(at) = connection(slot).map(|accepted| accepted.place_of(hello)) else { return false };
-        let dialed = self.places.iter().find(|place| place.at == at).and_then(|place| place.slot);
+        let Some(at) = connection(slot).map(|accepted| accepted.listen_address_of(hello)) else { return false };
+        let dialed = self.peer_targets.iter().find(|place| place.at == at).and_then(|place| place.slot);
         let dialed = dialed.filter(|dialed| *dialed != slot).and_then(connection);
-        dialed.is_some_and(|dialed| dialed.since.elapsed() < AT_ONCE && self.caps.address > hello.address)
+        dialed.is_some_and(|dialed| dialed.since.elapsed() < SIMULTANEOUS_DIAL && self.caps.address > hello.address)
     }
 
     #[cold]
-    pub(super) fn close_what_is_over(&mut self) {
-        let mut over = mem::take(&mut self.over);
+    pub(super) fn close_ended(&mut self) {
+        let mut over = mem::take(&mut self.ended);
         over.drain(..).for_each(|(slot, why)| self.close(slot, why));
-        self.over = over;
+        self.ended = over;
         self.set_timer();
     }
 
     /// The peer receives nothing more. Its earlier bytes are still read, to the end; then the connection is closed.
     #[cold]
-    pub(super) fn fall_deaf(&mut self, slot: u32) {
+    pub(super) fn half_close(&mut self, slot: u32) {
         let Some(connection) = &mut self.connections[slot as usize] else { return };
-        connection.is_deaf = true;
-        self.count.disconnected += connection.out.clear() as u64;
+        connection.is_half_closed = true;
+        self.counters.disconnected += connection.outbox.clear() as u64;
         self.reroute(slot);
     }
 
-    fn close(&mut self, slot: u32, why: Look) {
+    fn close(&mut self, slot: u32, why: ReadOutcome) {
         let Some(mut connection) = self.connections[slot as usize].take() else { return };
         self.live.retain(|its| *its != slot);
-        self.count.disconnected += connection.out.clear() as u64;
+        self.counters.disconnected += connection.outbox.clear() as u64;
         match why {
-            Look::Garbage => self.count.garbage += 1,
-            Look::Over => self.count.ended += 1,
-            Look::Bytes | Look::Nothing => (),
+            ReadOutcome::Garbage => self.counters.garbage += 1,
+            ReadOutcome::Closed => self.counters.ended += 1,
+            ReadOutcome::Bytes | ReadOutcome::Nothing => (),
         }
-        let place = self.places.iter_mut().find(|place| place.slot == Some(slot));
+        let place = self.peer_targets.iter_mut().find(|place| place.slot == Some(slot));
         if let Some(place) = place {
-            self.count.dial_failed += connection.hello().is_none() as u64;
-            place.failed(Instant::now());
+            self.counters.dial_failed += connection.hello().is_none() as u64;
+            place.on_failed(Instant::now());
         }
         self.reroute(slot);
     }
@@ -338,7 +339,7 @@ impl Tcp {
     fn reroute(&mut self, slot: u32) {
         let Some(address) = self.routes.remove(slot) else { return };
         let is_theirs = |slot: &&u32| {
-            let other = self.connections[**slot as usize].as_ref().filter(|other| !other.is_deaf);
+            let other = self.connections[**slot as usize].as_ref().filter(|other| !other.is_half_closed);
             other.and_then(Connection::hello).is_some_and(|hello| hello.address == address)
         };
         if let Some(other) = self.live.iter().find(is_theirs) {

@@ -31,9 +31,8 @@
 //! whole frame for 15 s. Half of the connections are reserved for added peer addresses. As with Ethernet, use it on
 //! networks whose hosts trust each other.
 
-mod closing;
 mod connection;
-pub mod cutter;
+pub mod deframer;
 mod hello;
 mod inbox;
 mod lifecycle;
@@ -41,6 +40,7 @@ mod open;
 mod outbox;
 mod peers;
 mod stream;
+mod teardown;
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -49,20 +49,20 @@ use std::time::Instant;
 use am_ring::Frame;
 use am_transport::{Caps, Command, IntroduceError, Notice, PeerInfo, Transport};
 use am_wire::{Address, Buffer};
-use connection::{Connection, Look, Peer};
+use connection::{Connection, PeerState, ReadOutcome};
 use hello::Hello;
 use inbox::Inbox;
 pub use open::{open, open_with};
 use outbox::{Room, Written};
-use peers::{Place, Routes};
+use peers::{PeerTarget, Routes};
 use rustix::event::epoll::Event;
 
-use crate::{Options, place};
+use crate::{SocketOptions, peer_address};
 
 /// Up to this many connections are read without asking epoll. With more, epoll tells which are readable.
-const FEW: usize = 4;
+const MAX_READ_WITHOUT_EPOLL: usize = 4;
 /// With few connections, epoll is polled once in this many receives.
-const SELDOM: u32 = 32;
+const EPOLL_INTERVAL: u32 = 32;
 
 /// The link error when there is no connection and none can be accepted.
 const NO_DESCRIPTOR: &str =
@@ -71,34 +71,34 @@ const NO_DESCRIPTOR: &str =
 /// A listening socket and its connections as a transport.
 pub struct Tcp {
     caps: Caps,
-    options: Options,
+    options: SocketOptions,
     local: SocketAddr,
     hello: Hello,
     listener: TcpListener,
     epoll: OwnedFd,
     timer: OwnedFd,
-    is_timing: bool,
+    is_timer_running: bool,
     /// Set while no descriptor is left for a new connection: when accept is tried again. Until then the listener does
     /// not wake the node.
-    crowded: Option<Instant>,
+    accept_retry: Option<Instant>,
     events: Vec<Event>,
     inbox: Inbox,
     connections: Vec<Option<Connection>>,
     /// The slots in use.
     live: Vec<u32>,
     /// The slots whose connections have ended and must be closed.
-    over: Vec<(u32, Look)>,
+    ended: Vec<(u32, ReadOutcome)>,
     routes: Routes,
-    places: Vec<Place>,
-    looks: u32,
-    ticked: Instant,
-    count: Count,
+    peer_targets: Vec<PeerTarget>,
+    receives: u32,
+    last_tick: Instant,
+    counters: Counters,
     /// The link error when no peer is connected.
-    alone: String,
+    no_peer_error: String,
 }
 
 #[derive(Debug, Default)]
-struct Count {
+struct Counters {
     sent: u64,
     received: u64,
     send_calls: u64,
@@ -134,36 +134,36 @@ impl Tcp {
         let Tcp { connections, inbox, .. } = self;
         let Some(connection) = &mut connections[slot as usize] else { return 0 };
         let (mut taken, mut is_all) = (0, true);
-        if let Peer::Known(_, cutter) = &mut connection.peer {
-            match inbox.cut(cutter, budget, each) {
+        if let PeerState::Known(_, deframer) = &mut connection.peer {
+            match inbox.deliver_frames(deframer, budget, each) {
                 Ok(result) => (taken, is_all) = result,
-                Err(_) => return self.end(slot, Look::Garbage, 0),
+                Err(_) => return self.mark_ended(slot, ReadOutcome::Garbage, 0),
             }
         }
-        if taken == budget || !is_all || !(always || connection.ready) {
+        if taken == budget || !is_all || !(always || connection.is_readable) {
             return taken;
         }
-        self.count.receive_calls += 1;
-        match connection.look() {
-            Look::Bytes => (),
-            Look::Nothing => return taken,
-            over => return self.end(slot, over, taken),
+        self.counters.receive_calls += 1;
+        match connection.read() {
+            ReadOutcome::Bytes => (),
+            ReadOutcome::Nothing => return taken,
+            over => return self.mark_ended(slot, over, taken),
         }
-        if let Peer::Known(_, cutter) = &mut connection.peer {
-            return match inbox.cut(cutter, budget - taken, each) {
+        if let PeerState::Known(_, deframer) = &mut connection.peer {
+            return match inbox.deliver_frames(deframer, budget - taken, each) {
                 Ok((more, _)) => taken + more,
-                Err(_) => self.end(slot, Look::Garbage, taken),
+                Err(_) => self.mark_ended(slot, ReadOutcome::Garbage, taken),
             };
         }
-        self.greet(slot);
+        self.on_hello(slot);
         taken
     }
 
     /// Mark a connection to be closed at the end of the call. Returns `taken`.
     #[cold]
-    fn end(&mut self, slot: u32, why: Look, taken: usize) -> usize {
-        if self.over.iter().all(|(its, _)| *its != slot) {
-            self.over.push((slot, why));
+    fn mark_ended(&mut self, slot: u32, why: ReadOutcome, taken: usize) -> usize {
+        if self.ended.iter().all(|(its, _)| *its != slot) {
+            self.ended.push((slot, why));
         }
         taken
     }
@@ -173,14 +173,14 @@ impl Tcp {
     fn send_one(&mut self, slot: u32, frame: &Frame) -> bool {
         let Some(connection) = &mut self.connections[slot as usize] else { return true };
         if connection.hello().is_some_and(|hello| frame.bytes().len() > hello.max_frame as usize) {
-            self.count.too_long_for_peer += 1;
+            self.counters.too_long_for_peer += 1;
             return true;
         }
-        match connection.out.room() {
-            Room::Some => connection.out.push(frame.share()),
-            Room::Stalled => self.count.stalled += 1,
+        match connection.outbox.room() {
+            Room::Some => connection.outbox.push(frame.share()),
+            Room::Stalled => self.counters.stalled += 1,
             Room::Full => {
-                self.count.full += 1;
+                self.counters.full += 1;
                 return false;
             }
         }
@@ -190,8 +190,8 @@ impl Tcp {
     /// Send to all peers or, if one has no room, to none: then the frame can be sent again without a duplicate.
     #[cold]
     fn flood(&mut self, frame: &Frame) -> bool {
-        let Tcp { routes, connections, count, .. } = self;
-        let mut room = |slot: u32| connections[slot as usize].as_mut().map(|its| its.out.room());
+        let Tcp { routes, connections, counters: count, .. } = self;
+        let mut room = |slot: u32| connections[slot as usize].as_mut().map(|its| its.outbox.room());
         if routes.slots().any(|slot| room(slot) == Some(Room::Full)) {
             count.full += 1;
             return false;
@@ -200,8 +200,8 @@ impl Tcp {
         for slot in routes.slots() {
             if let Some(connection) = &mut connections[slot as usize] {
                 receivers += 1;
-                match connection.out.room() {
-                    Room::Some => connection.out.push(frame.share()),
+                match connection.outbox.room() {
+                    Room::Some => connection.outbox.push(frame.share()),
                     _ => count.stalled += 1,
                 }
             }
@@ -212,14 +212,14 @@ impl Tcp {
 
     #[inline]
     fn write(&mut self, slot: u32) {
-        let Tcp { connections, count, .. } = self;
+        let Tcp { connections, counters: count, .. } = self;
         let Some(connection) = &mut connections[slot as usize] else { return };
-        if connection.out.is_empty() || matches!(connection.peer, Peer::Connecting) {
+        if connection.outbox.is_empty() || matches!(connection.peer, PeerState::Connecting) {
             return;
         }
-        match connection.out.write(&connection.stream, &mut count.send_calls) {
+        match connection.outbox.write(&connection.stream, &mut count.send_calls) {
             Written::Frames(frames) => count.sent += frames as u64,
-            Written::Dead => self.fall_deaf(slot),
+            Written::Dead => self.half_close(slot),
         }
     }
 }
@@ -235,31 +235,31 @@ impl Transport for Tcp {
         if budget == 0 {
             return 0;
         }
-        let always = self.live.len() <= FEW;
-        self.looks = self.looks.wrapping_add(1);
-        if !always || self.looks.is_multiple_of(SELDOM) {
-            self.look_around();
+        let always = self.live.len() <= MAX_READ_WITHOUT_EPOLL;
+        self.receives = self.receives.wrapping_add(1);
+        if !always || self.receives.is_multiple_of(EPOLL_INTERVAL) {
+            self.poll_events();
         }
         let (live, mut taken) = (self.live.len(), 0);
         for step in 0..live {
             // Each call starts at another connection, so that a busy one does not starve the rest.
-            let slot = self.live[(self.looks as usize + step) % live];
+            let slot = self.live[(self.receives as usize + step) % live];
             taken += self.receive_from(slot, always, budget - taken, each);
             if taken == budget {
                 break;
             }
         }
-        if !self.over.is_empty() {
-            self.close_what_is_over();
+        if !self.ended.is_empty() {
+            self.close_ended();
         }
-        self.count.received += taken as u64;
+        self.counters.received += taken as u64;
         taken
     }
 
     #[inline]
     fn send(&mut self, to: Address, frame: &Frame) -> bool {
         if frame.bytes().len() > self.caps.max_frame {
-            self.count.too_long += 1;
+            self.counters.too_long += 1;
             return true;
         }
         match self.routes.find(to) {
@@ -274,16 +274,16 @@ impl Transport for Tcp {
         for at in 0..self.live.len() {
             self.write(self.live[at]);
         }
-        if !self.over.is_empty() {
-            self.close_what_is_over();
+        if !self.ended.is_empty() {
+            self.close_ended();
         }
     }
 
     fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
         match command {
-            Command::AddPeer(place) => self.introduce_at(place::read("tcp", place, self.local)?),
+            Command::AddPeer(place) => self.add_peer(peer_address::parse_peer("tcp", place, self.local)?),
             Command::RemovePeer(place) => {
-                self.forget_at(place::read("tcp", place, self.local)?);
+                self.remove_peer(peer_address::parse_peer("tcp", place, self.local)?);
                 Ok(())
             }
             _ => self.inbox.steering.control(command, &self.caps),
@@ -294,19 +294,19 @@ impl Transport for Tcp {
         self.inbox.steering.notices(each);
         // Existing connections go on, but a node with several transports would not use one with an error.
         if self.routes.slots().next().is_none() {
-            let alone = (!self.places.is_empty()).then_some(&self.alone[..]);
-            self.crowded.map(|_| NO_DESCRIPTOR).or(alone).into_iter().for_each(|why| each(Notice::LinkError(why)));
+            let alone = (!self.peer_targets.is_empty()).then_some(&self.no_peer_error[..]);
+            self.accept_retry.map(|_| NO_DESCRIPTOR).or(alone).into_iter().for_each(|why| each(Notice::LinkError(why)));
         }
     }
 
     fn peer(&self, at: Address) -> PeerInfo {
         let connection = self.routes.find(at).and_then(|slot| self.connections[slot as usize].as_ref());
-        let place = connection.and_then(Connection::place);
+        let place = connection.and_then(Connection::listen_address);
         PeerInfo { address: place.map(|place| format!("tcp:{place}")), path: None }
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        let count = &self.count;
+        let count = &self.counters;
         each("tcp_sent", count.sent);
         each("tcp_received", count.received);
         each("tcp_send_calls", count.send_calls);

@@ -14,18 +14,18 @@ use socket2::{Protocol, Type};
 
 use super::hello::Hello;
 use super::inbox::Inbox;
-use super::lifecycle::{LISTENER, MOST, TIMER};
+use super::lifecycle::{LISTENER, MAX_CONNECTIONS, TIMER};
 use super::peers::Routes;
-use super::{Count, Tcp};
+use super::{Counters, Tcp};
 use crate::errors::doing;
-use crate::{OpenError, Options, identity, tune};
+use crate::{SocketOpenError, SocketOptions, identity, setup};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 /// The largest value of the longest frame.
-const MOST_FRAME: usize = 1 << 20;
+const MAX_FRAME: usize = 1 << 20;
 /// Events of one epoll call.
-const EVENTS: usize = 64;
+const MAX_EVENTS: usize = 64;
 
 /// Open a listening TCP socket as a transport, with a pool of its own.
 ///
@@ -41,7 +41,7 @@ const EVENTS: usize = 64;
 ///
 /// # Errors
 /// See [`OpenError`].
-pub fn open(options: &Options) -> Result<Tcp, OpenError> {
+pub fn open(options: &SocketOptions) -> Result<Tcp, SocketOpenError> {
     open_with(options, None)
 }
 
@@ -49,40 +49,43 @@ pub fn open(options: &Options) -> Result<Tcp, OpenError> {
 ///
 /// # Errors
 /// See [`OpenError`].
-pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Tcp, OpenError> {
-    OpenError::check_place(options.local)?;
-    let max_frame = tune::check_frame(options.frame.unwrap_or(Options::TCP_FRAME), MOST_FRAME, false)?;
-    tune::check_buffer(options.buffer, tune::LEAST_BUFFER)?;
+pub fn open_with(options: &SocketOptions, pool: Option<Pool>) -> Result<Tcp, SocketOpenError> {
+    SocketOpenError::check_local(options.local)?;
+    let max_frame = setup::check_frame(options.frame.unwrap_or(SocketOptions::TCP_FRAME), MAX_FRAME, false)?;
+    setup::check_buffer(options.buffer, setup::MIN_BUFFER)?;
     let listener = listen(options)?;
     let local = listener.local_addr().map_err(doing("ask for a socket's place"))?;
     let (epoll, timer) = wakers(&listener).map_err(doing("set up an epoll descriptor"))?;
     let wake = epoll.try_clone().map_err(doing("duplicate a descriptor"))?;
-    let caps = caps(local, max_frame, tune::pool(pool, options, max_frame)?, wake);
+    let caps = caps(local, max_frame, setup::pool(pool, options, max_frame)?, wake);
     let address = caps.address;
     let steering = Steering::at_a_place(options.ethertype, address);
     let mut tcp = Tcp {
-        inbox: Inbox { steering, pool: caps.pool.clone(), blank: None, no_frame: 0 },
+        inbox: Inbox { steering, pool: caps.pool.clone(), spare_frame: None, no_frame: 0 },
         hello: Hello { address, port: local.port(), max_frame: max_frame as u32 },
         options: options.clone(),
-        is_timing: false,
-        crowded: None,
-        events: Vec::with_capacity(EVENTS),
-        connections: (0..MOST).map(|_| None).collect(),
-        live: Vec::with_capacity(MOST),
-        over: Vec::with_capacity(MOST),
-        routes: Routes::new(MOST),
-        places: vec![],
-        looks: 0,
-        alone: "nobody is connected: none of the peer addresses answers".into(),
-        ticked: Instant::now(),
-        count: Count::default(),
+        is_timer_running: false,
+        accept_retry: None,
+        events: Vec::with_capacity(MAX_EVENTS),
+        connections: (0..MAX_CONNECTIONS).map(|_| None).collect(),
+        live: Vec::with_capacity(MAX_CONNECTIONS),
+        ended: Vec::with_capacity(MAX_CONNECTIONS),
+        routes: Routes::new(MAX_CONNECTIONS),
+        peer_targets: vec![],
+        receives: 0,
+        no_peer_error: "nobody is connected: none of the peer addresses answers".into(),
+        last_tick: Instant::now(),
+        counters: Counters::default(),
         caps,
         local,
         listener,
         epoll,
         timer,
     };
-    options.peers.iter().try_for_each(|peer| tcp.introduce_at(crate::place::read("tcp", &peer.to_string(), local)?))?;
+    options
+        .peers
+        .iter()
+        .try_for_each(|peer| tcp.add_peer(crate::peer_address::parse_peer("tcp", &peer.to_string(), local)?))?;
     Ok(tcp)
 }
 
@@ -90,7 +93,7 @@ fn caps(local: SocketAddr, max_frame: usize, pool: Pool, wake: OwnedFd) -> Caps 
     Caps {
         name: format!("tcp:{local}"),
         mode: "tcp".into(),
-        address: identity::choose(local),
+        address: identity::choose_address(local),
         max_frame,
         reliable: true,
         ordered: true,
@@ -100,15 +103,15 @@ fn caps(local: SocketAddr, max_frame: usize, pool: Pool, wake: OwnedFd) -> Caps 
     }
 }
 
-fn listen(options: &Options) -> Result<TcpListener, OpenError> {
+fn listen(options: &SocketOptions) -> Result<TcpListener, SocketOpenError> {
     let local = options.local;
-    let refused = |error| OpenError::bind("tcp", local, error);
-    let socket = tune::socket(local, Type::STREAM, Protocol::TCP).map_err(refused)?;
+    let refused = |error| SocketOpenError::bind("tcp", local, error);
+    let socket = setup::socket(local, Type::STREAM, Protocol::TCP).map_err(refused)?;
     // Connections inherit the size, and must have it from the start.
     if let Some(bytes) = options.buffer {
-        tune::set_buffers(&socket, bytes)?;
+        setup::set_buffers(&socket, bytes)?;
     }
-    tune::busy_poll(&socket, options)?;
+    setup::busy_poll(&socket, options)?;
     // Connections of an earlier run that are still closing must not prevent the bind.
     socket.set_reuse_address(true).map_err(refused)?;
     socket.bind(&local.into()).map_err(refused)?;

@@ -13,29 +13,29 @@ use am_wire::Buffer;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
-use super::cutter::{PREFIX, prefix};
-use super::hello::HELLO;
+use super::deframer::{PREFIX, prefix};
+use super::hello::HELLO_BYTES;
 
 /// The most frames that wait at one connection.
-pub(super) const QUEUE: usize = 256;
+pub(super) const MAX_QUEUED: usize = 256;
 /// When a peer takes nothing from its full queue for this long, frames for it are dropped until it takes something. A
 /// node with several transports waits longer than this for a transport that takes no frames.
-pub(super) const STALLED: Duration = Duration::from_millis(20);
+pub(super) const STALL_TIMEOUT: Duration = Duration::from_millis(20);
 /// The most frames of one system call, and the most for a cheaper one.
-const MANY: usize = 64;
-const FEW: usize = 4;
+const FRAMES_PER_CALL: usize = 64;
+const FRAMES_PER_CHEAP_CALL: usize = 4;
 const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
 #[derive(Debug)]
 pub(super) struct Outbox {
     /// The hello, sent before all frames.
-    hello: [u8; HELLO],
+    hello: [u8; HELLO_BYTES],
     hello_left: usize,
     queue: VecDeque<([u8; PREFIX], Frame)>,
     /// Bytes of the first frame, its prefix included, that were sent.
-    gone: usize,
+    sent_bytes: usize,
     /// When frames were first refused, since bytes were last sent.
-    refused: Option<Instant>,
+    refused_since: Option<Instant>,
 }
 
 /// Whether there is room for another frame.
@@ -58,25 +58,25 @@ pub(super) enum Written {
 }
 
 impl Outbox {
-    pub(super) fn new(hello: [u8; HELLO]) -> Outbox {
-        Outbox { hello, hello_left: 0, queue: VecDeque::with_capacity(QUEUE), gone: 0, refused: None }
+    pub(super) fn new(hello: [u8; HELLO_BYTES]) -> Outbox {
+        Outbox { hello, hello_left: 0, queue: VecDeque::with_capacity(MAX_QUEUED), sent_bytes: 0, refused_since: None }
     }
 
     /// Queue the hello, before all frames.
-    pub(super) fn greet(&mut self) {
+    pub(super) fn queue_hello(&mut self) {
         debug_assert!(self.queue.is_empty(), "frames would follow half a hello");
-        self.hello_left = HELLO;
+        self.hello_left = HELLO_BYTES;
     }
 
     #[inline]
     pub(super) fn room(&mut self) -> Room {
-        if self.queue.len() < QUEUE { Room::Some } else { self.refuse(Instant::now()) }
+        if self.queue.len() < MAX_QUEUED { Room::Some } else { self.check_stalled(Instant::now()) }
     }
 
     #[cold]
-    fn refuse(&mut self, now: Instant) -> Room {
-        let since = *self.refused.get_or_insert(now);
-        if now.saturating_duration_since(since) < STALLED { Room::Full } else { Room::Stalled }
+    fn check_stalled(&mut self, now: Instant) -> Room {
+        let since = *self.refused_since.get_or_insert(now);
+        if now.saturating_duration_since(since) < STALL_TIMEOUT { Room::Full } else { Room::Stalled }
     }
 
     #[inline]
@@ -88,14 +88,14 @@ impl Outbox {
     pub(super) fn clear(&mut self) -> usize {
         let frames = self.queue.len();
         self.queue.clear();
-        (self.hello_left, self.gone) = (0, 0);
+        (self.hello_left, self.sent_bytes) = (0, 0);
         frames
     }
 
     /// Queue a frame. There must be room.
     #[inline]
     pub(super) fn push(&mut self, frame: Frame) {
-        debug_assert!(self.queue.len() < QUEUE, "it would have to allocate");
+        debug_assert!(self.queue.len() < MAX_QUEUED, "it would have to allocate");
         self.queue.push_back((prefix(frame.bytes().len()), frame));
     }
 
@@ -105,7 +105,11 @@ impl Outbox {
         let mut frames = 0;
         while !self.is_empty() {
             *calls += 1;
-            let wanted = if self.queue.len() <= FEW { send::<FEW>(self, stream) } else { send::<MANY>(self, stream) };
+            let wanted = if self.queue.len() <= FRAMES_PER_CHEAP_CALL {
+                send::<FRAMES_PER_CHEAP_CALL>(self, stream)
+            } else {
+                send::<FRAMES_PER_CALL>(self, stream)
+            };
             match wanted {
                 Ok((wanted, sent)) => {
                     frames += self.advance(sent);
@@ -122,15 +126,15 @@ impl Outbox {
 
     /// Record sent bytes. Returns the number of frames that they complete.
     fn advance(&mut self, bytes: usize) -> usize {
-        self.refused = None;
+        self.refused_since = None;
         let hello = self.hello_left.min(bytes);
         self.hello_left -= hello;
-        self.gone += bytes - hello;
+        self.sent_bytes += bytes - hello;
         let mut frames = 0;
         while let Some((_, frame)) = self.queue.front()
-            && self.gone >= PREFIX + frame.bytes().len()
+            && self.sent_bytes >= PREFIX + frame.bytes().len()
         {
-            self.gone -= PREFIX + frame.bytes().len();
+            self.sent_bytes -= PREFIX + frame.bytes().len();
             self.queue.pop_front();
             frames += 1;
         }
@@ -140,7 +144,7 @@ impl Outbox {
     /// The prefix and the bytes of a queued frame, less what was already sent.
     fn piece(&self, at: usize) -> [&[u8]; 2] {
         let Some((prefix, frame)) = self.queue.get(at) else { return [&[]; 2] };
-        let gone = if at == 0 { self.gone } else { 0 };
+        let gone = if at == 0 { self.sent_bytes } else { 0 };
         [&prefix[gone.min(PREFIX)..], &frame.bytes()[gone.saturating_sub(PREFIX)..]]
     }
 }
@@ -149,7 +153,7 @@ impl Outbox {
 fn send<const N: usize>(outbox: &Outbox, stream: &TcpStream) -> Result<(usize, usize), Errno> {
     let pieces: [[IoSlice<'_>; 2]; N] = array::from_fn(|at| outbox.piece(at).map(IoSlice::new));
     let (frames, control) = (outbox.queue.len().min(N), &mut SendAncillaryBuffer::default());
-    let hello = &outbox.hello[HELLO - outbox.hello_left..];
+    let hello = &outbox.hello[HELLO_BYTES - outbox.hello_left..];
     let (slices, wanted) = if hello.is_empty() {
         let wanted = pieces.as_flattened().iter().map(|piece| piece.len()).sum();
         (&pieces.as_flattened()[..2 * frames], wanted)

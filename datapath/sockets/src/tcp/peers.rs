@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use am_wire::Address;
 
 /// The first pause before an address that does not answer is dialed again. It doubles each time ...
-const BACK_OFF: Duration = Duration::from_millis(50);
+const MIN_BACKOFF: Duration = Duration::from_millis(50);
 /// ... up to this.
-const LONGEST_BACK_OFF: Duration = Duration::from_secs(3);
+const MAX_BACKOFF: Duration = Duration::from_secs(3);
 
 /// A peer address that the program has added.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct PeerTarget {
     pub(super) at: SocketAddr,
     /// The connection that was dialed to it.
     pub(super) slot: Option<u32>,
@@ -20,9 +20,9 @@ pub(super) struct Place {
     back_off: Duration,
 }
 
-impl Place {
-    pub(super) fn new(at: SocketAddr) -> Place {
-        Place { at, slot: None, next_try: Instant::now(), back_off: BACK_OFF }
+impl PeerTarget {
+    pub(super) fn new(at: SocketAddr) -> PeerTarget {
+        PeerTarget { at, slot: None, next_try: Instant::now(), back_off: MIN_BACKOFF }
     }
 
     /// Whether it is time to dial.
@@ -31,15 +31,15 @@ impl Place {
     }
 
     /// The connection has ended, or the dial has failed.
-    pub(super) fn failed(&mut self, now: Instant) {
+    pub(super) fn on_failed(&mut self, now: Instant) {
         self.slot = None;
         self.next_try = now + self.back_off;
-        self.back_off = (2 * self.back_off).min(LONGEST_BACK_OFF);
+        self.back_off = (2 * self.back_off).min(MAX_BACKOFF);
     }
 
     /// The peer has answered.
-    pub(super) fn answered(&mut self) {
-        self.back_off = BACK_OFF;
+    pub(super) fn on_answered(&mut self) {
+        self.back_off = MIN_BACKOFF;
     }
 }
 
@@ -98,18 +98,18 @@ mod tests {
 
     #[test]
     fn tries_become_rarer_until_somebody_answers() {
-        let (mut place, mut now) = (Place::new("127.0.0.1:1".parse().unwrap()), Instant::now());
+        let (mut place, mut now) = (PeerTarget::new("127.0.0.1:1".parse().unwrap()), Instant::now());
         let mut waits = vec![];
         for _ in 0..9 {
             assert!(place.is_due(now));
-            place.failed(now);
+            place.on_failed(now);
             assert!(!place.is_due(now));
             waits.push(place.next_try - now);
             now = place.next_try;
         }
-        assert!(waits.windows(2).all(|two| two[0] <= two[1]) && waits[8] == LONGEST_BACK_OFF, "{waits:?}");
-        place.answered();
-        place.failed(now);
-        assert_eq!(place.next_try - now, BACK_OFF);
+        assert!(waits.windows(2).all(|two| two[0] <= two[1]) && waits[8] == MAX_BACKOFF, "{waits:?}");
+        place.on_answered();
+        place.on_failed(now);
+        assert_eq!(place.next_try - now, MIN_BACKOFF);
     }
 }

@@ -32,12 +32,12 @@
 //!
 //! As with Ethernet, use it on networks whose hosts trust each other.
 
+mod flood_limiter;
 mod open;
-mod places;
+mod peer_table;
 mod plan;
 mod receive;
 mod send;
-mod unheard;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Instant;
@@ -45,13 +45,13 @@ use std::time::Instant;
 use am_ring::Frame;
 use am_transport::{Caps, Command, IntroduceError, Notice, PeerInfo, Steering, Transport};
 use am_wire::{Address, Buffer, EtherType, Kind, frame};
+use flood_limiter::FloodLimiter;
 pub use open::{open, open_with};
-use places::{Learned, Places};
-use receive::Stage;
+use peer_table::{Learned, PeerTable};
+use receive::ReceiveStage;
 use send::{Sender, To};
-use unheard::Unheard;
 
-use crate::place;
+use crate::peer_address;
 
 /// A UDP socket as a transport.
 pub struct Udp {
@@ -62,18 +62,18 @@ pub struct Udp {
     local: SocketAddr,
     ethertype: EtherType,
     steering: Steering,
-    places: Places,
-    unheard: Unheard,
+    peer_table: PeerTable,
+    flood_limiter: FloodLimiter,
     sender: Sender,
-    stage: Stage,
+    stage: ReceiveStage,
     /// A frame of the pool for the next datagram.
-    blank: Option<Frame>,
-    count: Count,
+    spare_frame: Option<Frame>,
+    counters: Counters,
     broken: Option<String>,
 }
 
 #[derive(Debug, Default)]
-struct Count {
+struct Counters {
     received: u64,
     learned: u64,
     moved: u64,
@@ -91,32 +91,32 @@ struct Count {
 impl Udp {
     /// Pass received datagrams to `each`, at most `budget`.
     #[inline]
-    fn hand_over(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+    fn deliver_frames(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         let mut taken = 0;
         while taken < budget && !self.stage.is_empty() {
-            let Some(blank) = self.blank.take().or_else(|| self.caps.pool.take()) else {
+            let Some(blank) = self.spare_frame.take().or_else(|| self.caps.pool.take()) else {
                 // The datagram stays here, and later ones stay with the kernel.
-                self.count.no_frame += 1;
+                self.counters.no_frame += 1;
                 break;
             };
-            match self.take_in(blank) {
+            match self.copy_next(blank) {
                 Ok(frame) => {
                     taken += 1;
                     each(frame);
                 }
-                Err(blank) => self.blank = Some(blank),
+                Err(blank) => self.spare_frame = Some(blank),
             }
-            self.stage.next();
+            self.stage.consume();
         }
         taken
     }
 
     /// Copy the next datagram into this frame. The error returns the frame, if the datagram is not for us.
     #[inline]
-    fn take_in(&mut self, mut frame: Frame) -> Result<Frame, Frame> {
+    fn copy_next(&mut self, mut frame: Frame) -> Result<Frame, Frame> {
         let Some((bytes, from)) = self.stage.peek() else { return Err(frame) };
         if bytes.len() > self.caps.max_frame {
-            self.count.received_too_long += 1;
+            self.counters.received_too_long += 1;
             return Err(frame);
         }
         let Some(space) = frame.space().and_then(|space| space.get_mut(..bytes.len())) else { return Err(frame) };
@@ -134,18 +134,18 @@ impl Udp {
         let Ok(parsed) = frame::parse(bytes, self.ethertype) else { return true };
         let source = parsed.source;
         if source == self.caps.address {
-            self.count.own += 1;
+            self.counters.own += 1;
             return false;
         }
-        let makes_sense = !source.is_group() && source.to_u64() != 0 && place::can_be_reached(from);
+        let makes_sense = !source.is_group() && source.to_u64() != 0 && peer_address::is_valid_peer(from);
         if parsed.header.kind == Kind::Control && makes_sense {
-            let count = match self.places.learn(source, from, Instant::now()) {
+            let count = match self.peer_table.learn(source, from, Instant::now()) {
                 Learned::Known => return true,
-                Learned::New => &mut self.count.learned,
-                Learned::Moved => &mut self.count.moved,
-                Learned::Full => &mut self.count.not_learned,
-                Learned::Taken => &mut self.count.taken,
-                Learned::Elsewhere => &mut self.count.elsewhere,
+                Learned::New => &mut self.counters.learned,
+                Learned::Moved => &mut self.counters.moved,
+                Learned::Full => &mut self.counters.not_learned,
+                Learned::TakenByAdded => &mut self.counters.taken,
+                Learned::Elsewhere => &mut self.counters.elsewhere,
             };
             *count += 1;
         }
@@ -154,30 +154,30 @@ impl Udp {
 
     /// Flood a broadcast, or a frame to an unknown address, to all peers, as a switch does.
     #[cold]
-    fn send_to_all(&mut self, to: Address, frame: &Frame) -> bool {
+    fn flood(&mut self, to: Address, frame: &Frame) -> bool {
         let now = Instant::now();
-        self.places.forget_silent(now);
-        if self.places.len() == 0 {
-            self.count.nobody += 1;
+        self.peer_table.remove_silent(now);
+        if self.peer_table.len() == 0 {
+            self.counters.nobody += 1;
             return true;
         }
-        if !to.is_group() && !self.unheard.may_go(now, self.places.len()) {
-            self.count.unheard += 1;
+        if !to.is_group() && !self.flood_limiter.may_flood(now, self.peer_table.len()) {
+            self.counters.unheard += 1;
             return true;
         }
         self.sender.push(To::All, frame)
     }
 
-    fn introduce_at(&mut self, place: SocketAddr) -> Result<(), IntroduceError> {
+    fn add_peer(&mut self, place: SocketAddr) -> Result<(), IntroduceError> {
         if let Some(peer) = self.connected.filter(|peer| *peer != place) {
             let why = format!("this socket is connected to {peer} alone; leave out `connect=` to reach others");
             return Err(IntroduceError::NoPeer { place: place.to_string(), why });
         }
         // All nodes may share one list of addresses, which contains our own.
-        if place == self.local || self.places.introduce(place) {
+        if place == self.local || self.peer_table.add(place) {
             return Ok(());
         }
-        Err(IntroduceError::TooMany { known: self.places.len() })
+        Err(IntroduceError::TooMany { known: self.peer_table.len() })
     }
 }
 
@@ -196,37 +196,37 @@ impl Transport for Udp {
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         if self.stage.is_empty()
             && budget > 0
-            && let Err(error) = self.stage.look(&self.socket)
+            && let Err(error) = self.stage.poll(&self.socket)
         {
             self.broken = Some(error.to_string());
         }
-        let taken = self.hand_over(budget, each);
-        self.count.received += taken as u64;
+        let taken = self.deliver_frames(budget, each);
+        self.counters.received += taken as u64;
         taken
     }
 
     #[inline]
     fn send(&mut self, to: Address, frame: &Frame) -> bool {
         if frame.bytes().len() > self.caps.max_frame {
-            self.count.too_long += 1;
+            self.counters.too_long += 1;
             return true;
         }
-        match self.places.find(to) {
+        match self.peer_table.find(to) {
             Some(ticket) => self.sender.push(To::One(ticket), frame),
-            None => self.send_to_all(to, frame),
+            None => self.flood(to, frame),
         }
     }
 
     #[inline]
     fn flush(&mut self) {
-        self.sender.flush(&self.socket, &self.places);
+        self.sender.flush(&self.socket, &self.peer_table);
     }
 
     fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
         match command {
-            Command::AddPeer(place) => self.introduce_at(place::read("udp", place, self.local)?),
+            Command::AddPeer(place) => self.add_peer(peer_address::parse_peer("udp", place, self.local)?),
             Command::RemovePeer(place) => {
-                self.places.forget(place::read("udp", place, self.local)?);
+                self.peer_table.remove(peer_address::parse_peer("udp", place, self.local)?);
                 Ok(())
             }
             _ => self.steering.control(command, &self.caps),
@@ -239,12 +239,13 @@ impl Transport for Udp {
     }
 
     fn peer(&self, at: Address) -> PeerInfo {
-        let place = self.places.find(at).and_then(|ticket| SocketAddr::try_from(self.places.get(ticket)?.clone()).ok());
+        let place =
+            self.peer_table.find(at).and_then(|ticket| SocketAddr::try_from(self.peer_table.get(ticket)?.clone()).ok());
         PeerInfo { address: place.map(|place| format!("udp:{place}")), path: None }
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        let (sent, stage, count) = (&self.sender.count, &self.stage.count, &self.count);
+        let (sent, stage, count) = (&self.sender.counters, &self.stage.counters, &self.counters);
         each("udp_sent", sent.sent);
         each("udp_received", count.received);
         each("udp_send_calls", sent.calls);
@@ -252,7 +253,7 @@ impl Transport for Udp {
         each("udp_gso_messages", sent.gso);
         each("udp_gso_refused", sent.gso_refused);
         each("udp_gro_messages", stage.merged);
-        each("udp_places", self.places.len() as u64);
+        each("udp_places", self.peer_table.len() as u64);
         each("udp_learned", count.learned);
         each("udp_learned_moved", count.moved);
         each("udp_not_learned_full", count.not_learned);

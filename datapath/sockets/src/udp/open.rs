@@ -12,22 +12,22 @@ use quinn_udp::UdpSocketState;
 use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover};
 use socket2::{Protocol, Socket, Type};
 
-use super::places::Places;
-use super::receive::Stage;
+use super::flood_limiter::FloodLimiter;
+use super::peer_table::PeerTable;
+use super::receive::ReceiveStage;
 use super::send::Sender;
-use super::unheard::Unheard;
-use super::{Count, Udp};
+use super::{Counters, Udp};
 use crate::errors::doing;
-use crate::{OpenError, Options, identity, path, tune};
+use crate::{SocketOpenError, SocketOptions, identity, path_mtu, setup};
 
 /// The most peer addresses, added or learned: as many as the peers that a node with several transports knows.
-pub(super) const PLACES: usize = 16_384;
+pub(super) const MAX_PEERS: usize = 16_384;
 
 /// A jumbo frame. Longer ones, which loopback would carry, take more memory than they save time.
 const JUMBO: usize = 9014;
 
 /// Room for a few thousand short datagrams, because nothing else holds back a sender.
-const BUFFER: usize = 4 << 20;
+const DEFAULT_BUFFER: usize = 4 << 20;
 
 /// Open a UDP socket as a transport, with a pool of its own.
 ///
@@ -42,7 +42,7 @@ const BUFFER: usize = 4 << 20;
 ///
 /// # Errors
 /// See [`OpenError`].
-pub fn open(options: &Options) -> Result<Udp, OpenError> {
+pub fn open(options: &SocketOptions) -> Result<Udp, SocketOpenError> {
     open_with(options, None)
 }
 
@@ -50,40 +50,44 @@ pub fn open(options: &Options) -> Result<Udp, OpenError> {
 ///
 /// # Errors
 /// See [`OpenError`].
-pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Udp, OpenError> {
-    OpenError::check_place(options.local)?;
-    let max_frame = longest(options)?;
+pub fn open_with(options: &SocketOptions, pool: Option<Pool>) -> Result<Udp, SocketOpenError> {
+    SocketOpenError::check_local(options.local)?;
+    let max_frame = choose_max_frame(options)?;
     // The buffer must hold a whole datagram.
-    tune::check_buffer(options.buffer, max_frame.max(tune::LEAST_BUFFER))?;
+    setup::check_buffer(options.buffer, max_frame.max(setup::MIN_BUFFER))?;
     let socket = bind(options)?;
     let state = UdpSocketState::new((&socket).into()).map_err(doing("set up a UDP socket"))?;
-    simplify(&socket, options, options.gro)?;
+    disable_unused(&socket, options, options.gro)?;
     let (gso, gro) = offloads(options, &state);
     let socket: std::net::UdpSocket = socket.into();
     let local = socket.local_addr().map_err(doing("ask for a socket's place"))?;
     let wake: OwnedFd = socket.try_clone().map_err(doing("duplicate a descriptor"))?.into();
-    let connected = options.connect.map(|peer| crate::place::read("udp", &peer.to_string(), local)).transpose()?;
+    let connected =
+        options.connect.map(|peer| crate::peer_address::parse_peer("udp", &peer.to_string(), local)).transpose()?;
     if let Some(peer) = connected {
         socket.connect(peer).map_err(doing("connect a UDP socket"))?;
     }
-    let caps = caps(local, mode(gso, gro), max_frame, tune::pool(pool, options, max_frame)?, vec![Arc::new(wake)]);
+    let caps = caps(local, mode(gso, gro), max_frame, setup::pool(pool, options, max_frame)?, vec![Arc::new(wake)]);
     let mut udp = Udp {
         steering: Steering::at_a_place(options.ethertype, caps.address),
         ethertype: options.ethertype,
-        places: Places::new(PLACES, Instant::now()),
-        unheard: Unheard::new(Instant::now()),
+        peer_table: PeerTable::new(MAX_PEERS, Instant::now()),
+        flood_limiter: FloodLimiter::new(Instant::now()),
         sender: Sender::new(gso, connected.is_some()),
-        stage: Stage::new(state, gro, max_frame),
-        blank: None,
-        count: Count::default(),
+        stage: ReceiveStage::new(state, gro, max_frame),
+        spare_frame: None,
+        counters: Counters::default(),
         broken: None,
         caps,
         socket,
         connected,
         local,
     };
-    connected.map_or(Ok(()), |peer| udp.introduce_at(peer))?;
-    options.peers.iter().try_for_each(|peer| udp.introduce_at(crate::place::read("udp", &peer.to_string(), local)?))?;
+    connected.map_or(Ok(()), |peer| udp.add_peer(peer))?;
+    options
+        .peers
+        .iter()
+        .try_for_each(|peer| udp.add_peer(crate::peer_address::parse_peer("udp", &peer.to_string(), local)?))?;
     Ok(udp)
 }
 
@@ -91,7 +95,7 @@ fn caps(local: SocketAddr, mode: String, max_frame: usize, pool: Pool, wake: Vec
     Caps {
         name: format!("udp:{local}"),
         mode,
-        address: identity::choose(local),
+        address: identity::choose_address(local),
         max_frame,
         reliable: false,
         ordered: false,
@@ -102,7 +106,7 @@ fn caps(local: SocketAddr, mode: String, max_frame: usize, pool: Pool, wake: Vec
 }
 
 /// Whether GSO and GRO are wanted, and supported by the kernel.
-fn offloads(options: &Options, state: &UdpSocketState) -> (bool, bool) {
+fn offloads(options: &SocketOptions, state: &UdpSocketState) -> (bool, bool) {
     (options.gso && state.max_gso_segments() > 1, options.gro && state.gro_segments() > 1)
 }
 
@@ -112,35 +116,35 @@ fn mode(gso: bool, gro: bool) -> String {
 }
 
 /// The longest frame: the wanted one, if it is possible.
-fn longest(options: &Options) -> Result<usize, OpenError> {
-    let by_mtu = path::longest_datagram(options.local);
-    let by_ip = u16::MAX as usize - path::headers(options.local);
+fn choose_max_frame(options: &SocketOptions) -> Result<usize, SocketOpenError> {
+    let by_mtu = path_mtu::longest_datagram(options.local);
+    let by_ip = u16::MAX as usize - path_mtu::headers(options.local);
     match options.frame {
         None => Ok(by_mtu.min(JUMBO)),
-        Some(asked) if options.fragment => tune::check_frame(asked, by_ip, false),
-        Some(asked) => tune::check_frame(asked, by_mtu, by_mtu < by_ip),
+        Some(asked) if options.fragment => setup::check_frame(asked, by_ip, false),
+        Some(asked) => setup::check_frame(asked, by_mtu, by_mtu < by_ip),
     }
 }
 
-pub(super) fn bind(options: &Options) -> Result<Socket, OpenError> {
-    let refused = |error| OpenError::bind("udp", options.local, error);
-    let socket = tune::socket(options.local, Type::DGRAM, Protocol::UDP).map_err(refused)?;
+pub(super) fn bind(options: &SocketOptions) -> Result<Socket, SocketOpenError> {
+    let refused = |error| SocketOpenError::bind("udp", options.local, error);
+    let socket = setup::socket(options.local, Type::DGRAM, Protocol::UDP).map_err(refused)?;
     prepare(&socket, options)?;
     socket.bind(&options.local.into()).map_err(refused)?;
     Ok(socket)
 }
 
-fn prepare(socket: &Socket, options: &Options) -> Result<(), OpenError> {
+fn prepare(socket: &Socket, options: &SocketOptions) -> Result<(), SocketOpenError> {
     match options.buffer {
-        Some(bytes) => tune::set_buffers(socket, bytes)?,
-        None => tune::enlarge(socket, BUFFER),
+        Some(bytes) => setup::set_buffers(socket, bytes)?,
+        None => setup::enlarge(socket, DEFAULT_BUFFER),
     }
-    tune::busy_poll(socket, options)
+    setup::busy_poll(socket, options)
 }
 
 /// Switch off what [`UdpSocketState`] has set up, except GRO and the ban on IP fragments. The rest costs time for each
 /// datagram: its destination address, its time stamp, and congestion marks.
-pub(super) fn simplify(socket: &Socket, options: &Options, gro: bool) -> Result<(), OpenError> {
+pub(super) fn disable_unused(socket: &Socket, options: &SocketOptions, gro: bool) -> Result<(), SocketOpenError> {
     let failed = doing("set up a UDP socket");
     let set = |result: nix::Result<()>| result.map_err(|errno| failed(errno.into()));
     // A kernel without one of these has nothing to switch off.

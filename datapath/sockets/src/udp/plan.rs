@@ -14,8 +14,8 @@
 pub(super) const BATCH: usize = 64;
 
 /// The kernel's limits of one message: segments, and bytes.
-const MOST_SEGMENTS: usize = 64;
-const MOST_BYTES: usize = 65_000;
+const MAX_SEGMENTS: usize = 64;
+const MAX_MESSAGE_BYTES: usize = 65_000;
 
 /// One system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(super) struct Call {
 impl Call {
     /// Plan a call with as many of the first frames as possible. `frame` returns the destination and the length of
     /// each. Without `gso` each frame is a message.
-    pub(super) fn of<To: PartialEq>(frames: usize, frame: impl Fn(usize) -> (To, usize), gso: bool) -> Call {
+    pub(super) fn plan<To: PartialEq>(frames: usize, frame: impl Fn(usize) -> (To, usize), gso: bool) -> Call {
         let mut call = Call { runs: [0; BATCH], messages: 0, frames: 0, segment: 0, longest_single: 0 };
         while call.frames < frames.min(BATCH) {
             let (_, len) = frame(call.frames);
@@ -73,9 +73,9 @@ fn run<To: PartialEq>(frames: usize, frame: &impl Fn(usize) -> (To, usize), star
     let (to, segment) = frame(start);
     let mut bytes = segment;
     let mut run = 1;
-    while run < MOST_SEGMENTS && start + run < frames {
+    while run < MAX_SEGMENTS && start + run < frames {
         let (next, len) = frame(start + run);
-        if next != to || len > segment || bytes + len > MOST_BYTES {
+        if next != to || len > segment || bytes + len > MAX_MESSAGE_BYTES {
             break;
         }
         bytes += len;
@@ -95,7 +95,7 @@ mod tests {
         let mut calls = vec![];
         let mut at = 0;
         while at < frames.len() {
-            let call = Call::of(frames.len() - at, |index| frames[at + index], gso);
+            let call = Call::plan(frames.len() - at, |index| frames[at + index], gso);
             assert!(call.frames > 0, "no call is empty");
             at += call.frames;
             calls.push((call.runs[..call.messages].to_vec(), call.segment));
@@ -129,7 +129,9 @@ mod tests {
         for len in [1000, 8972, 30_000, 65_000] {
             let frames = [('a', len); 100];
             for (runs, _) in calls(&frames, true) {
-                assert!(runs.iter().all(|run| *run as usize * len <= MOST_BYTES && *run as usize <= MOST_SEGMENTS));
+                assert!(
+                    runs.iter().all(|run| *run as usize * len <= MAX_MESSAGE_BYTES && *run as usize <= MAX_SEGMENTS)
+                );
             }
         }
     }

@@ -11,10 +11,10 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
 use quinn_udp::{RecvMeta, UdpSocketState};
 
 /// The most messages of one call.
-const MOST: usize = 16;
+const MAX_MESSAGES: usize = 16;
 
 /// Bytes of the longest message that GRO makes.
-const MERGED: usize = 1 << 16;
+const MAX_GRO_BYTES: usize = 1 << 16;
 
 /// Room for the kernel's control data of a message: the length of the datagrams that it merged, one number.
 #[repr(align(8))]
@@ -24,39 +24,50 @@ struct Control([u8; 64]);
 ///
 /// Each poll is one system call. It asks for few messages as long as few arrive, so the empty poll of a waiting node is
 /// as cheap as possible. A poll that got all it asked for doubles what the next one asks for.
-pub(super) struct Stage {
+pub(super) struct ReceiveStage {
     state: UdpSocketState,
     memory: Vec<u8>,
     /// Bytes for each message.
     room: usize,
-    metas: [RecvMeta; MOST],
+    metas: [RecvMeta; MAX_MESSAGES],
     control: Control,
     /// The messages here, and how far they have been delivered.
     filled: usize,
     message: usize,
     offset: usize,
     /// The number of messages to ask for next.
-    ask: usize,
-    pub(super) count: Count,
+    next_count: usize,
+    pub(super) counters: ReceiveCounters,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Count {
+pub(super) struct ReceiveCounters {
     pub(super) calls: u64,
     /// Messages of several datagrams.
     pub(super) merged: u64,
     pub(super) errors: u64,
 }
 
-impl Stage {
+impl ReceiveStage {
     /// For datagrams up to this length.
-    pub(super) fn new(state: UdpSocketState, gro: bool, longest: usize) -> Stage {
+    pub(super) fn new(state: UdpSocketState, gro: bool, longest: usize) -> ReceiveStage {
         // One more byte shows a datagram that is too long.
-        let room = if gro { MERGED } else { longest + 1 };
-        let memory = vec![0; room * MOST];
+        let room = if gro { MAX_GRO_BYTES } else { longest + 1 };
+        let memory = vec![0; room * MAX_MESSAGES];
         let metas = array::from_fn(|_| RecvMeta::default());
-        let (control, count) = (Control([0; 64]), Count::default());
-        Stage { state, memory, room, metas, control, filled: 0, message: 0, offset: 0, ask: 1, count }
+        let (control, count) = (Control([0; 64]), ReceiveCounters::default());
+        ReceiveStage {
+            state,
+            memory,
+            room,
+            metas,
+            control,
+            filled: 0,
+            message: 0,
+            offset: 0,
+            next_count: 1,
+            counters: count,
+        }
     }
 
     /// Whether all received datagrams are delivered.
@@ -70,30 +81,31 @@ impl Stage {
     /// # Errors
     /// The socket is no longer valid.
     #[inline]
-    pub(super) fn look(&mut self, socket: &UdpSocket) -> Result<(), io::Error> {
+    pub(super) fn poll(&mut self, socket: &UdpSocket) -> Result<(), io::Error> {
         (self.filled, self.message, self.offset) = (0, 0, 0);
-        self.count.calls += 1;
+        self.counters.calls += 1;
         // After a single datagram usually none follows, so the next poll asks in the cheapest way again.
-        let asked = if self.ask > 2 { self.ask } else { 1 };
-        let looked = if asked == 1 { self.one(socket) } else { self.several(socket) };
+        let asked = if self.next_count > 2 { self.next_count } else { 1 };
+        let looked = if asked == 1 { self.receive_one(socket) } else { self.receive_many(socket) };
         match looked {
             Ok(filled) => self.filled = filled,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => self.failed(error)?,
         }
-        self.ask = if self.filled == asked { (2 * self.ask).min(MOST) } else { self.filled.max(1) };
+        self.next_count =
+            if self.filled == asked { (2 * self.next_count).min(MAX_MESSAGES) } else { self.filled.max(1) };
         Ok(())
     }
 
-    fn several(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+    fn receive_many(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         let mut rooms = self.memory.chunks_exact_mut(self.room);
-        let mut buffers: [_; MOST] = array::from_fn(|_| IoSliceMut::new(rooms.next().unwrap_or_default()));
-        self.state.recv(socket.into(), &mut buffers[..self.ask], &mut self.metas)
+        let mut buffers: [_; MAX_MESSAGES] = array::from_fn(|_| IoSliceMut::new(rooms.next().unwrap_or_default()));
+        self.state.recv(socket.into(), &mut buffers[..self.next_count], &mut self.metas)
     }
 
     /// Ask for one message. That needs less set-up, here and in the kernel, than several.
     #[inline]
-    fn one(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+    fn receive_one(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         let mut buffer = [IoSliceMut::new(&mut self.memory[..self.room])];
         let (fd, flags) = (socket.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
         let message = recvmsg::<SockaddrStorage>(fd, &mut buffer, Some(&mut self.control.0), flags)?;
@@ -111,7 +123,7 @@ impl Stage {
     #[cold]
     fn failed(&mut self, error: io::Error) -> Result<(), io::Error> {
         use nix::errno::Errno;
-        self.count.errors += 1;
+        self.counters.errors += 1;
         match error.raw_os_error().map(Errno::from_raw) {
             Some(Errno::EBADF | Errno::ENOTSOCK | Errno::EOPNOTSUPP) => Err(error),
             _ => Ok(()),
@@ -129,11 +141,11 @@ impl Stage {
 
     /// Remove the datagram that [`Stage::peek`] returned.
     #[inline]
-    pub(super) fn next(&mut self) {
+    pub(super) fn consume(&mut self) {
         let meta = &self.metas[self.message];
         self.offset += meta.stride;
         if self.offset >= meta.len {
-            self.count.merged += (meta.stride < meta.len) as u64;
+            self.counters.merged += (meta.stride < meta.len) as u64;
             (self.message, self.offset) = (self.message + 1, 0);
         }
     }

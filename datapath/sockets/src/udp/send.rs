@@ -11,20 +11,20 @@ use nix::sys::socket::{setsockopt, sockopt};
 use rustix::io::Errno;
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, send, sendmmsg, sendto};
 
-use super::places::{Places, Ticket};
+use super::peer_table::{PeerKey, PeerTable};
 use super::plan::{BATCH, Call};
 
 /// The most frames that wait for a flush.
-const QUEUE: usize = 256;
+const MAX_QUEUED: usize = 256;
 /// The most messages of a cheaper call.
-const FEW: usize = 8;
+const MESSAGES_PER_CHEAP_CALL: usize = 8;
 const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
 /// The destination of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum To {
     /// One peer. If its entry is removed before the frame is sent, the frame is dropped.
-    One(Ticket),
+    One(PeerKey),
     /// All peers that are known when it is sent.
     All,
 }
@@ -38,11 +38,11 @@ pub(super) struct Sender {
     gso: bool,
     /// The segment length that is set on the socket; 0 if none.
     segment: usize,
-    pub(super) count: Count,
+    pub(super) counters: SendCounters,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Count {
+pub(super) struct SendCounters {
     pub(super) sent: u64,
     pub(super) calls: u64,
     /// Messages that the kernel has split.
@@ -67,24 +67,30 @@ enum Step {
 
 impl Sender {
     pub(super) fn new(gso: bool, is_connected: bool) -> Sender {
-        Sender { queue: Vec::with_capacity(QUEUE), is_connected, gso, segment: 0, count: Count::default() }
+        Sender {
+            queue: Vec::with_capacity(MAX_QUEUED),
+            is_connected,
+            gso,
+            segment: 0,
+            counters: SendCounters::default(),
+        }
     }
 
     /// Queue a frame, if there is room.
     #[inline]
     pub(super) fn push(&mut self, to: To, frame: &Frame) -> bool {
-        let has_room = self.queue.len() < QUEUE;
+        let has_room = self.queue.len() < MAX_QUEUED;
         if has_room {
             self.queue.push((to, frame.share()));
         } else {
-            self.count.full += 1;
+            self.counters.full += 1;
         }
         has_room
     }
 
     /// Send the queued frames, as far as the socket has room.
     #[inline]
-    pub(super) fn flush(&mut self, socket: &UdpSocket, places: &Places) {
+    pub(super) fn flush(&mut self, socket: &UdpSocket, places: &PeerTable) {
         if self.queue.is_empty() {
             return;
         }
@@ -103,36 +109,36 @@ impl Sender {
     }
 
     /// Send frames for single peers, from `start` on.
-    fn batch(&mut self, socket: &UdpSocket, places: &Places, start: usize) -> Step {
+    fn batch(&mut self, socket: &UdpSocket, places: &PeerTable, start: usize) -> Step {
         let queue = &self.queue[start..];
         let frames = queue.iter().take(BATCH).take_while(|(to, _)| place(places, *to).is_some()).count();
         match frames {
             0 => {
-                self.count.forgotten += 1;
+                self.counters.forgotten += 1;
                 Step::Done(1)
             }
-            1 => self.one(socket, places, start),
+            1 => self.send_one(socket, places, start),
             _ => {
-                let call = Call::of(frames, |at| (queue[at].0, queue[at].1.bytes().len()), self.gso);
+                let call = Call::plan(frames, |at| (queue[at].0, queue[at].1.bytes().len()), self.gso);
                 if call.frames == 1 {
-                    self.one(socket, places, start)
+                    self.send_one(socket, places, start)
                 } else {
-                    self.several(socket, places, start, &call)
+                    self.send_planned(socket, places, start, &call)
                 }
             }
         }
     }
 
-    fn one(&mut self, socket: &UdpSocket, places: &Places, at: usize) -> Step {
+    fn send_one(&mut self, socket: &UdpSocket, places: &PeerTable, at: usize) -> Step {
         let Some(raw) = place(places, self.queue[at].0) else { return Step::Done(1) };
-        self.count.calls += 1;
-        self.fit(socket, self.queue[at].1.bytes().len());
+        self.counters.calls += 1;
+        self.ensure_unsplit(socket, self.queue[at].1.bytes().len());
         match self.call(socket, at, raw) {
             Ok(_) => {
-                self.count.sent += 1;
+                self.counters.sent += 1;
                 Step::Done(1)
             }
-            Err(error) => self.failed(error, 1),
+            Err(error) => self.count_failed(error, 1),
         }
     }
 
@@ -142,17 +148,17 @@ impl Sender {
         if self.is_connected { send(socket, bytes, FLAGS) } else { sendto(socket, bytes, FLAGS, to) }
     }
 
-    fn several(&mut self, socket: &UdpSocket, places: &Places, start: usize, call: &Call) -> Step {
+    fn send_planned(&mut self, socket: &UdpSocket, places: &PeerTable, start: usize, call: &Call) -> Step {
         if call.segment > 0 && call.segment != self.segment {
-            self.cut_at(socket, call.segment);
+            self.set_segment(socket, call.segment);
         }
         if call.segment == 0 {
-            self.fit(socket, call.longest_single);
+            self.ensure_unsplit(socket, call.longest_single);
         }
-        self.count.calls += 1;
+        self.counters.calls += 1;
         let queue = &self.queue[start..start + call.frames];
-        let result = if call.messages <= FEW && call.frames <= FEW {
-            send_many::<FEW>(socket, places, queue, call, self.is_connected)
+        let result = if call.messages <= MESSAGES_PER_CHEAP_CALL && call.frames <= MESSAGES_PER_CHEAP_CALL {
+            send_many::<MESSAGES_PER_CHEAP_CALL>(socket, places, queue, call, self.is_connected)
         } else {
             send_many::<BATCH>(socket, places, queue, call, self.is_connected)
         };
@@ -161,26 +167,33 @@ impl Sender {
             Ok(messages) => {
                 let runs = &call.runs[..messages];
                 let frames = runs.iter().map(|run| *run as usize).sum();
-                self.count.gso += runs.iter().filter(|run| **run > 1).count() as u64;
-                self.count.sent += frames as u64;
+                self.counters.gso += runs.iter().filter(|run| **run > 1).count() as u64;
+                self.counters.sent += frames as u64;
                 Step::Done(frames)
             }
             Err(Errno::INVAL | Errno::IO | Errno::MSGSIZE) if self.segment > 0 => {
-                self.uncut(socket, places, start, first, result == Err(Errno::IO))
+                self.send_singly(socket, places, start, first, result == Err(Errno::IO))
             }
-            Err(error) => self.failed(error, first),
+            Err(error) => self.count_failed(error, first),
         }
     }
 
     /// The path of these frames does not support GSO: send each alone. If the device does not support it, never use it
     /// again.
     #[cold]
-    fn uncut(&mut self, socket: &UdpSocket, places: &Places, start: usize, frames: usize, never: bool) -> Step {
-        self.count.gso_refused += 1;
+    fn send_singly(
+        &mut self,
+        socket: &UdpSocket,
+        places: &PeerTable,
+        start: usize,
+        frames: usize,
+        never: bool,
+    ) -> Step {
+        self.counters.gso_refused += 1;
         self.gso &= !never;
-        self.cut_at(socket, 0);
+        self.set_segment(socket, 0);
         for at in 0..frames {
-            if let Step::Full = self.one(socket, places, start + at) {
+            if let Step::Full = self.send_one(socket, places, start + at) {
                 return if at == 0 { Step::Full } else { Step::Done(at) };
             }
         }
@@ -189,15 +202,15 @@ impl Sender {
 
     /// Send a frame to all peers. It is rare, so each is a call of its own.
     #[cold]
-    fn flood(&mut self, socket: &UdpSocket, places: &Places, at: usize) -> Step {
-        self.fit(socket, self.queue[at].1.bytes().len());
+    fn flood(&mut self, socket: &UdpSocket, places: &PeerTable, at: usize) -> Step {
+        self.ensure_unsplit(socket, self.queue[at].1.bytes().len());
         for raw in places.all() {
-            self.count.calls += 1;
+            self.counters.calls += 1;
             match self.call(socket, at, raw) {
-                Ok(_) => self.count.sent += 1,
+                Ok(_) => self.counters.sent += 1,
                 // Some peers already have it and must not get it again, so it cannot wait for room.
-                Err(Errno::AGAIN) => self.count.no_room += 1,
-                Err(error) => drop(self.failed(error, 1)),
+                Err(Errno::AGAIN) => self.counters.no_room += 1,
+                Err(error) => drop(self.count_failed(error, 1)),
             }
         }
         Step::Done(1)
@@ -205,17 +218,17 @@ impl Sender {
 
     /// Count frames that could not be sent as lost, unless the socket will have room. The socket stays usable.
     #[cold]
-    fn failed(&mut self, error: Errno, frames: usize) -> Step {
+    fn count_failed(&mut self, error: Errno, frames: usize) -> Step {
         let lost = match error {
             Errno::AGAIN => return Step::Full,
             // The network's answer to an earlier frame. This frame was not sent.
-            Errno::CONNREFUSED => &mut self.count.refused,
-            Errno::MSGSIZE => &mut self.count.path,
+            Errno::CONNREFUSED => &mut self.counters.refused,
+            Errno::MSGSIZE => &mut self.counters.path,
             Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::NETDOWN | Errno::HOSTDOWN | Errno::ADDRNOTAVAIL => {
-                &mut self.count.unreachable
+                &mut self.counters.unreachable
             }
-            Errno::NOBUFS | Errno::NOMEM => &mut self.count.no_buffers,
-            _ => &mut self.count.other,
+            Errno::NOBUFS | Errno::NOMEM => &mut self.counters.no_buffers,
+            _ => &mut self.counters.other,
         };
         *lost += frames as u64;
         Step::Done(frames)
@@ -223,13 +236,13 @@ impl Sender {
 
     /// Make sure that a message of this length is not split.
     #[inline]
-    fn fit(&mut self, socket: &UdpSocket, len: usize) {
+    fn ensure_unsplit(&mut self, socket: &UdpSocket, len: usize) {
         if self.segment != 0 && len > self.segment {
-            self.cut_at(socket, 0);
+            self.set_segment(socket, 0);
         }
     }
 
-    fn cut_at(&mut self, socket: &UdpSocket, segment: usize) {
+    fn set_segment(&mut self, socket: &UdpSocket, segment: usize) {
         // It cannot fail: GSO was tested when the socket was opened, and the length fits two bytes.
         if setsockopt(socket, sockopt::UdpGsoSegment, &(segment as i32)).is_ok() {
             self.segment = segment;
@@ -240,7 +253,7 @@ impl Sender {
 /// Make one system call. Returns the number of messages sent.
 fn send_many<const N: usize>(
     socket: &UdpSocket,
-    places: &Places,
+    places: &PeerTable,
     queue: &[(To, Frame)],
     call: &Call,
     is_connected: bool,
@@ -262,7 +275,7 @@ fn send_many<const N: usize>(
     sendmmsg(socket, &mut messages[..call.messages], FLAGS)
 }
 
-fn place(places: &Places, to: To) -> Option<&SocketAddrAny> {
+fn place(places: &PeerTable, to: To) -> Option<&SocketAddrAny> {
     match to {
         To::One(ticket) => places.get(ticket),
         To::All => None,

@@ -8,7 +8,7 @@ use am_transport::{Transport, TransportExt};
 
 /// The system dials from 127.0.0.1, so that where the dial comes from does not say where it went.
 #[test]
-fn who_dials_itself_by_another_of_its_addresses_gives_up() {
+fn a_node_that_dials_itself_gives_up() {
     let mut end = tcp("tcp:0.0.0.0:0");
     let port = place(&end).rsplit(':').next().unwrap().to_owned();
     end.add_peer(&format!("127.0.0.2:{port}")).unwrap();
@@ -20,7 +20,7 @@ fn who_dials_itself_by_another_of_its_addresses_gives_up() {
 }
 
 #[test]
-fn who_says_that_he_is_we_takes_no_place_from_anybody() {
+fn a_peer_that_claims_our_address_displaces_no_other() {
     let mut end = tcp("tcp:127.0.0.1:0");
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let there = silent.local_addr().unwrap();

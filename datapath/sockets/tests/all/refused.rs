@@ -3,11 +3,11 @@
 use std::process::Command;
 
 use crate::ends::{tcp, udp};
-use am_sockets::{OpenError, Options};
+use am_sockets::{SocketOpenError, SocketOptions};
 use am_transport::{IntroduceError, Transport, TransportExt};
 
-fn error(name: &str) -> OpenError {
-    let options = Options::from_name(&name.parse().unwrap()).unwrap();
+fn error(name: &str) -> SocketOpenError {
+    let options = SocketOptions::from_name(&name.parse().unwrap()).unwrap();
     let error = if name.starts_with("udp") {
         am_sockets::udp::open(&options).err()
     } else {
@@ -38,7 +38,9 @@ fn buffers_that_carry_nothing() {
         ("tcp:127.0.0.1:0,buffer=0", Some(2304)),
     ] {
         match error(name) {
-            OpenError::SmallBuffer { least: is, .. } => assert!(least.is_none_or(|least| least == is), "{name}: {is}"),
+            SocketOpenError::SmallBuffer { least: is, .. } => {
+                assert!(least.is_none_or(|least| least == is), "{name}: {is}")
+            }
             other => panic!("{name}: {other}"),
         }
     }
@@ -51,7 +53,10 @@ const NAME: &str = "SOCKETS_TEST_NAME";
 #[ignore = "started by more_descriptors_than_a_process_may_have"]
 fn limited() {
     let error = error(&std::env::var(NAME).unwrap());
-    assert!(matches!(error, OpenError::Descriptors { .. }) && error.to_string().contains("`ulimit -n`"), "{error}");
+    assert!(
+        matches!(error, SocketOpenError::Descriptors { .. }) && error.to_string().contains("`ulimit -n`"),
+        "{error}"
+    );
 }
 
 #[test]

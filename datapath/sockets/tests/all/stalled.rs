@@ -46,7 +46,7 @@ fn arrivals(near: &mut Tcp, far: &mut Tcp, many: usize) -> Vec<u32> {
 }
 
 #[test]
-fn who_takes_nothing_is_waited_for_a_little_and_then_misses_frames() {
+fn a_stalled_peer_loses_frames_after_a_short_wait() {
     let [mut near, mut stalled, mut busy] = three();
     let to = [stalled.caps().address, busy.caps().address];
     let mut start = Instant::now();

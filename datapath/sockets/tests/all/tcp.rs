@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::ends::{
     FLOW, connect, counter, is_quiet, number, numbered, options, place, receive, receive_so_many, tcp, tcp_pair, until,
 };
-use am_sockets::tcp::cutter::prefix;
+use am_sockets::tcp::deframer::prefix;
 use am_sockets::{Tcp, tcp};
 use am_transport::{IntroduceError, Transport, TransportExt};
 use am_wire::{Address, Buffer};
@@ -97,7 +97,7 @@ fn both_may_introduce_each_other_at_once() {
 }
 
 #[test]
-fn who_is_connected_already_is_not_dialed() {
+fn a_connected_peer_is_not_dialed() {
     let mut ends = tcp_pair(ANY, 1);
     let there = place(&ends[0]);
     ends[1].add_peer(&there).unwrap();
@@ -139,7 +139,7 @@ fn a_peer_that_restarts_is_connected_again() {
 }
 
 #[test]
-fn what_a_peer_said_before_it_went_is_heard() {
+fn frames_sent_before_a_close_are_received() {
     let mut ends = tcp_pair(ANY, 1);
     let [to, back] = [1, 0].map(|end: usize| ends[end].caps().address);
     // It goes with frames unread, and what is said to it then finds nobody.
@@ -166,7 +166,7 @@ fn what_a_peer_said_before_it_went_is_heard() {
 }
 
 #[test]
-fn the_forgotten_are_left_alone() {
+fn removed_peers_are_not_dialed_again() {
     let mut ends = tcp_pair(ANY, 1);
     let there = place(&ends[1]);
     ends[0].remove_peer(&there).unwrap();
@@ -181,7 +181,7 @@ fn the_forgotten_are_left_alone() {
 }
 
 #[test]
-fn strangers_who_make_no_sense_are_closed_and_the_rest_goes_on() {
+fn invalid_streams_are_closed_and_others_go_on() {
     let mut ends = tcp_pair(ANY, 1);
     let there = place(&ends[1]);
     let absurd = |len: u32| [hello([2, 0, 0, 0, 0, 9], 9, 1500), len.to_be_bytes().to_vec()].concat();
@@ -214,7 +214,7 @@ fn strangers_who_make_no_sense_are_closed_and_the_rest_goes_on() {
 }
 
 #[test]
-fn who_says_nothing_is_closed_in_time_also_by_a_sleeper() {
+fn a_silent_connection_is_closed_in_time_even_by_a_sleeping_node() {
     let mut end = tcp(ANY);
     let _silent = TcpStream::connect(place(&end)).unwrap();
     let mut halfway = TcpStream::connect(place(&end)).unwrap();
@@ -294,7 +294,7 @@ fn strangers_do_not_take_all_connections() {
 
 /// More of them than there is room for, each for as long as it may.
 #[test]
-fn those_who_say_nothing_keep_nobody_out() {
+fn silent_connections_keep_no_peer_out() {
     let mut end = tcp(ANY);
     let there = place(&end);
     let connect = |end: &mut Tcp| {
@@ -333,7 +333,7 @@ fn a_frame_longer_than_the_other_side_takes_is_not_sent() {
 }
 
 #[test]
-fn one_list_of_all_nodes_will_do() {
+fn a_shared_peer_list_may_contain_the_node_itself() {
     let mut end = tcp("tcp:0.0.0.0:0");
     let port = place(&end).rsplit(':').next().unwrap().to_owned();
     end.add_peer(&format!("127.0.0.1:{port}")).unwrap();

@@ -7,7 +7,7 @@ use crate::ends::{
     udp_pair, until,
 };
 use am_ring::{Layout, Pool};
-use am_sockets::{OpenError, Udp, udp};
+use am_sockets::{SocketOpenError, Udp, udp};
 use am_transport::{IntroduceError, Transport, TransportExt};
 use am_wire::Address;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -116,7 +116,7 @@ fn a_flood_reaches_the_introduced_and_the_learned() {
 
 /// Whose address it is may be made up by who wants us to answer.
 #[test]
-fn frames_for_one_who_was_not_heard_do_not_go_to_very_many() {
+fn floods_to_unknown_addresses_are_limited() {
     let (mut end, made_up) = (udp(ANY), Address([2, 0, 0, 0, 0, 9]));
     let mut lost = |places: usize| {
         (1..places).for_each(|port| end.add_peer(&format!("127.0.0.2:{port}")).unwrap());
@@ -132,7 +132,7 @@ fn frames_for_one_who_was_not_heard_do_not_go_to_very_many() {
 }
 
 #[test]
-fn only_control_frames_say_where_somebody_is() {
+fn only_control_frames_teach_addresses() {
     let (mut near, mut far) = (udp(ANY), udp(ANY));
     far.add_peer(&place(&near)).unwrap();
     let to = near.caps().address;
@@ -231,7 +231,7 @@ fn a_peer_that_restarts_at_its_place_is_found_again() {
 }
 
 #[test]
-fn the_forgotten_hear_nothing_more() {
+fn removed_peers_receive_nothing_more() {
     let mut ends = udp_pair(ANY);
     acquaint(&mut ends);
     let to = ends[1].caps().address;
@@ -269,7 +269,7 @@ fn there_is_room_for_so_many_places_and_no_more() {
 }
 
 #[test]
-fn peers_in_the_name_are_introduced_and_oneself_is_no_peer() {
+fn peers_in_the_name_are_added_except_the_node_itself() {
     let mut far = udp(ANY);
     let mut near = udp(&format!("{ANY},peer={}", place(&far)));
     let own = place(&near);
@@ -304,7 +304,7 @@ fn what_cannot_be_opened_says_what_to_do() {
 fn frames_of_other_pools_can_be_sent_and_a_pool_can_be_given() {
     let pool = Pool::heap(Layout { frames: 64, stride: 2048, headroom: 48 }).unwrap();
     let refused = udp::open_with(&options(ANY), Some(pool.clone())).err();
-    assert!(matches!(refused, Some(OpenError::PoolRoom { room: 2000, frame: 9014 })), "{refused:?}");
+    assert!(matches!(refused, Some(SocketOpenError::PoolRoom { room: 2000, frame: 9014 })), "{refused:?}");
     let short = options("udp:127.0.0.1:0,frame=2000");
     let mut ends = [udp::open_with(&short, Some(pool.clone())).unwrap(), udp(ANY)];
     ends[0].steer(FLOW, true);

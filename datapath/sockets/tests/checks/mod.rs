@@ -1,6 +1,6 @@
 //! What the cutter of streams promises, for any bytes: for the tests and the fuzzer.
 
-use am_sockets::tcp::cutter::{Cutter, Nonsense};
+use am_sockets::tcp::deframer::{Deframer, InvalidLength};
 
 /// Frames up to this length: short enough that what is tried has many.
 const LONGEST: usize = 300;
@@ -19,7 +19,7 @@ pub(crate) fn stream(bytes: &[u8]) {
     assert_eq!(cut(stream, std::iter::repeat(1)), expected);
 }
 
-type Cut = (Vec<Vec<u8>>, Option<Nonsense>);
+type Cut = (Vec<Vec<u8>>, Option<InvalidLength>);
 
 /// The frames of a stream that is all here, without a cutter.
 fn read(mut stream: &[u8]) -> Cut {
@@ -27,7 +27,7 @@ fn read(mut stream: &[u8]) -> Cut {
     while let Some((prefix, rest)) = stream.split_first_chunk::<4>() {
         let len = u32::from_be_bytes(*prefix);
         if !(14..=LONGEST as u32).contains(&len) {
-            return (frames, Some(Nonsense(len)));
+            return (frames, Some(InvalidLength(len)));
         }
         let Some((frame, rest)) = rest.split_at_checked(len as usize) else { break };
         frames.push(frame.to_vec());
@@ -37,14 +37,14 @@ fn read(mut stream: &[u8]) -> Cut {
 }
 
 fn cut(mut stream: &[u8], mut pieces: impl Iterator<Item = usize>) -> Cut {
-    let mut cutter = Cutter::new(LONGEST);
+    let mut cutter = Deframer::new(LONGEST);
     let mut frames = vec![];
     while !stream.is_empty() {
         let space = cutter.space();
         assert!(!space.is_empty(), "there is always room when all whole frames are taken");
         let (piece, rest) = stream.split_at(pieces.next().unwrap_or(1).min(space.len()).min(stream.len()));
         space[..piece.len()].copy_from_slice(piece);
-        cutter.filled(piece.len());
+        cutter.advance(piece.len());
         stream = rest;
         loop {
             match cutter.peek() {
@@ -52,7 +52,7 @@ fn cut(mut stream: &[u8], mut pieces: impl Iterator<Item = usize>) -> Cut {
                 Ok(None) => break,
                 Err(nonsense) => return (frames, Some(nonsense)),
             }
-            cutter.next();
+            cutter.consume();
         }
     }
     (frames, None)

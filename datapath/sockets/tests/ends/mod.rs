@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use am_ring::Frame;
-use am_sockets::{Options, Tcp, Udp, tcp, udp};
+use am_sockets::{SocketOptions, Tcp, Udp, tcp, udp};
 use am_transport::{Transport, TransportExt};
 use am_wire::frame::{self, Link};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
@@ -17,8 +17,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) const FLOW: Flow = Flow::new(7).unwrap();
 
 /// What the name says.
-pub(crate) fn options(name: &str) -> Options {
-    Options::from_name(&name.parse().unwrap()).unwrap()
+pub(crate) fn options(name: &str) -> SocketOptions {
+    SocketOptions::from_name(&name.parse().unwrap()).unwrap()
 }
 
 /// A UDP socket, with the flow open.

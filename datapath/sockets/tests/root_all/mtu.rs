@@ -2,7 +2,7 @@
 
 use crate::ends::{FLOW, acquaint, counter, is_quiet, numbered, options, place, receive_so_many, until};
 use am_netns::{Host, VethOptions, veth};
-use am_sockets::{OpenError, Udp, udp};
+use am_sockets::{SocketOpenError, Udp, udp};
 use am_transport::{Transport, TransportExt};
 use am_wire::Address;
 use nix::sched::{CloneFlags, setns};
@@ -18,7 +18,7 @@ fn cable() -> [Host; 2] {
 }
 
 /// Opened on this thread, which is on that host from then on.
-fn open(host: &Host, name: &str) -> Result<Udp, OpenError> {
+fn open(host: &Host, name: &str) -> Result<Udp, SocketOpenError> {
     setns(host, CloneFlags::CLONE_NEWNET).expect("root may enter a network namespace");
     udp::open(&options(name)).map(|mut end| {
         end.steer(FLOW, true);

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::Pair;
-use super::report::{Failure, Verdict, ensure};
+use super::report::{CheckFailure, CheckResult, ensure};
 use crate::Transport;
 
 /// Every link carries an Ethernet frame of the smallest size.
 const SMALLEST: usize = am_wire::frame::SMALLEST;
 
-pub(super) fn caps_are_sane(pair: Pair) -> Result<Verdict, Failure> {
+pub(super) fn caps_are_sane(pair: Pair) -> Result<CheckResult, CheckFailure> {
     for end in [&pair.near, &pair.far] {
         let caps = end.caps();
         ensure!(!caps.name.is_empty() && !caps.mode.is_empty(), "name `{}`, mode `{}`", caps.name, caps.mode);
@@ -22,10 +22,10 @@ pub(super) fn caps_are_sane(pair: Pair) -> Result<Verdict, Failure> {
     }
     let (near, far) = (pair.near.caps().address, pair.far.caps().address);
     ensure!(near != far, "both ends have the address {near}");
-    Ok(Verdict::Passed)
+    Ok(CheckResult::Passed)
 }
 
-fn counters(end: &dyn Transport) -> Result<BTreeMap<&'static str, u64>, Failure> {
+fn counters(end: &dyn Transport) -> Result<BTreeMap<&'static str, u64>, CheckFailure> {
     let mut all = BTreeMap::new();
     let mut twice = None;
     end.counters(&mut |name, value| {
@@ -37,7 +37,7 @@ fn counters(end: &dyn Transport) -> Result<BTreeMap<&'static str, u64>, Failure>
     Ok(all)
 }
 
-pub(super) fn counters_have_names_and_grow(mut pair: Pair) -> Result<Verdict, Failure> {
+pub(super) fn counters_have_names_and_grow(mut pair: Pair) -> Result<CheckResult, CheckFailure> {
     pair.open_flow();
     let before = [counters(&*pair.near)?, counters(&*pair.far)?];
     let specs: Vec<_> = (0..10).map(|number| pair.spec(number, 100)).collect();
@@ -48,5 +48,5 @@ pub(super) fn counters_have_names_and_grow(mut pair: Pair) -> Result<Verdict, Fa
         let grown = after.iter().filter(|(name, value)| **value >= before[*name] + 10).count();
         ensure!(grown > 0, "ten frames, and no counter of the end that {side} has grown by ten: {after:?}");
     }
-    Ok(Verdict::Passed)
+    Ok(CheckResult::Passed)
 }

@@ -3,64 +3,64 @@
 use std::collections::BTreeSet;
 
 use super::frames::Spec;
-use super::report::{Failure, Verdict, ensure};
+use super::report::{CheckFailure, CheckResult, ensure};
 use super::{Pair, frames};
 
 /// Enough frames to wrap every queue.
-const MANY: u64 = 2000;
+const FRAMES: u64 = 2000;
 /// The most frames under way at once.
-const BATCH: usize = 32;
+const MAX_UNDER_WAY: usize = 32;
 /// Beyond a page only every `STEP`th size is tried, and the largest ones.
 const PAGE: usize = 4096;
-const STEP: usize = 61;
+const SIZE_STEP: usize = 61;
 
-pub(super) fn frames_of_every_size_arrive_intact(mut pair: Pair) -> Result<Verdict, Failure> {
+pub(super) fn frames_of_every_size_arrive_intact(mut pair: Pair) -> Result<CheckResult, CheckFailure> {
     pair.open_flow();
     let most = pair.max_frame();
-    let tried = |len: &usize| *len <= PAGE || len.is_multiple_of(STEP) || len + BATCH > most;
+    let tried = |len: &usize| *len <= PAGE || len.is_multiple_of(SIZE_STEP) || len + MAX_UNDER_WAY > most;
     let sizes = (am_wire::frame::SMALLEST..=most).filter(tried);
     let sizes: Vec<Spec> = sizes.map(|len| pair.spec(len as u64, len)).collect();
-    for specs in sizes.chunks(BATCH) {
+    for specs in sizes.chunks(MAX_UNDER_WAY) {
         pair.deliver(specs)?;
     }
-    Ok(Verdict::Passed)
+    Ok(CheckResult::Passed)
 }
 
 /// Send many frames, each once. Returns the numbers of those that arrive.
-fn send_many(mut pair: Pair) -> Result<Vec<u64>, Failure> {
+fn send_many(mut pair: Pair) -> Result<Vec<u64>, CheckFailure> {
     pair.open_flow();
     let mut arrived = vec![];
-    for number in 0..MANY {
+    for number in 0..FRAMES {
         let spec = pair.spec(number, 60 + number as usize % 100);
-        pair.send_and_collect(&spec, number % BATCH as u64 == 0, &mut arrived)?;
+        pair.send_and_collect(&spec, number % MAX_UNDER_WAY as u64 == 0, &mut arrived)?;
     }
     arrived.extend(pair.drain()?);
     Ok(arrived)
 }
 
-pub(super) fn frames_arrive_in_order(pair: Pair) -> Result<Verdict, Failure> {
+pub(super) fn frames_arrive_in_order(pair: Pair) -> Result<CheckResult, CheckFailure> {
     if !pair.near.caps().ordered {
-        return Ok(Verdict::NotPromised);
+        return Ok(CheckResult::NotPromised);
     }
     let arrived = send_many(pair)?;
-    ensure!(!arrived.is_empty(), "none of {MANY} frames arrived");
+    ensure!(!arrived.is_empty(), "none of {FRAMES} frames arrived");
     let wrong = arrived.windows(2).find(|two| two[0] > two[1]);
     ensure!(wrong.is_none(), "frames arrived in this order: {wrong:?}");
-    Ok(Verdict::Passed)
+    Ok(CheckResult::Passed)
 }
 
-pub(super) fn nothing_is_lost_or_doubled(pair: Pair) -> Result<Verdict, Failure> {
+pub(super) fn nothing_is_lost_or_doubled(pair: Pair) -> Result<CheckResult, CheckFailure> {
     if !pair.is_reliable() {
-        return Ok(Verdict::NotPromised);
+        return Ok(CheckResult::NotPromised);
     }
     let arrived = send_many(pair)?;
     let different: BTreeSet<u64> = arrived.iter().copied().collect();
     ensure!(arrived.len() == different.len(), "{} frames arrived more than once", arrived.len() - different.len());
-    ensure!(different.len() as u64 == MANY, "{} of {MANY} frames arrived", different.len());
-    Ok(Verdict::Passed)
+    ensure!(different.len() as u64 == FRAMES, "{} of {FRAMES} frames arrived", different.len());
+    Ok(CheckResult::Passed)
 }
 
-pub(super) fn both_ends_send_at_once(mut pair: Pair) -> Result<Verdict, Failure> {
+pub(super) fn both_ends_send_at_once(mut pair: Pair) -> Result<CheckResult, CheckFailure> {
     pair.open_flow();
     for round in 0..20 {
         let specs: Vec<Spec> = (0..8).map(|number| pair.spec(round * 8 + number, 200)).collect();
@@ -76,19 +76,19 @@ pub(super) fn both_ends_send_at_once(mut pair: Pair) -> Result<Verdict, Failure>
         let missing: Vec<u64> = numbers_not_in(&specs, &pair.drain()?);
         ensure!(!pair.is_reliable() || missing.is_empty(), "frames {missing:?} did not arrive");
     }
-    Ok(Verdict::Passed)
+    Ok(CheckResult::Passed)
 }
 
 fn numbers_not_in(specs: &[Spec], arrived: &[u64]) -> Vec<u64> {
     specs.iter().map(|spec| spec.number).filter(|number| !arrived.contains(number)).collect()
 }
 
-pub(super) fn broadcast_reaches_the_other_end_only(mut pair: Pair) -> Result<Verdict, Failure> {
-    let specs: Vec<Spec> = (0..BATCH as u64).map(Spec::broadcast).collect();
+pub(super) fn broadcast_reaches_the_other_end_only(mut pair: Pair) -> Result<CheckResult, CheckFailure> {
+    let specs: Vec<Spec> = (0..MAX_UNDER_WAY as u64).map(Spec::broadcast).collect();
     pair.deliver(&specs)?;
     let mut own = vec![];
     let ethertype = pair.ethertype;
-    pair.near.receive(BATCH, &mut |frame| own.push(frames::read(&frame, ethertype)));
+    pair.near.receive(MAX_UNDER_WAY, &mut |frame| own.push(frames::read_number(&frame, ethertype)));
     ensure!(own.is_empty(), "the sender heard its own broadcast: {own:?}");
-    Ok(Verdict::Passed)
+    Ok(CheckResult::Passed)
 }

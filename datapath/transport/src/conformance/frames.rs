@@ -4,7 +4,7 @@ use am_ring::{Frame, Pool};
 use am_wire::frame::{self, Link};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
-use super::report::{Failure, ensure};
+use super::report::{CheckFailure, ensure};
 
 /// The flow of the checks.
 pub(super) const FLOW: Flow = match Flow::new(7) {
@@ -24,13 +24,13 @@ pub(super) struct Spec {
     pub(super) number: u64,
     pub(super) len: usize,
     /// Applied to the complete frame, to make it a bad one.
-    pub(super) spoil: fn(&mut [u8]),
+    pub(super) damage: fn(&mut [u8]),
 }
 
 impl Spec {
     /// A request on [`FLOW`].
     pub(super) fn new(to: Address, number: u64, len: usize) -> Spec {
-        Spec { to, kind: Kind::Request, flow: FLOW, number, len, spoil: |_| () }
+        Spec { to, kind: Kind::Request, flow: FLOW, number, len, damage: |_| () }
     }
 
     /// A broadcast, as discovery sends it.
@@ -52,7 +52,7 @@ impl Spec {
             Header { kind: self.kind, flow: self.flow, nonce: 0, handler: 0, words: 0, seq: self.number as u32 };
         let link = Link { to: self.to, from, ethertype };
         let len = frame::emit(space, Framing::Plain, &link, &header, body, None).ok()?;
-        (self.spoil)(space);
+        (self.damage)(space);
         frame.set_len(len);
         Some(frame)
     }
@@ -72,12 +72,12 @@ fn pattern(number: u64, at: usize) -> u8 {
 }
 
 /// Check every bit of a frame that has arrived. Returns its number.
-pub(super) fn read(frame: &Frame, ethertype: EtherType) -> Result<u64, Failure> {
+pub(super) fn read_number(frame: &Frame, ethertype: EtherType) -> Result<u64, CheckFailure> {
     let parsed = frame::parse(frame.bytes(), ethertype).map_err(|why| {
-        Failure(format!("a frame of {} bytes arrived that does not parse: {why}", frame.bytes().len()))
+        CheckFailure(format!("a frame of {} bytes arrived that does not parse: {why}", frame.bytes().len()))
     })?;
     let Some((head, _)) = parsed.payload.split_first_chunk::<12>() else {
-        return Err(Failure(format!(
+        return Err(CheckFailure(format!(
             "a frame arrived with {} bytes of payload, fewer than were sent",
             parsed.payload.len()
         )));

@@ -4,11 +4,11 @@ use am_ring::Frame;
 use am_wire::Buffer;
 
 use super::Pair;
-use super::pair::Step;
-use super::report::{Failure, Verdict, ensure};
+use super::pair::StepResult;
+use super::report::{CheckFailure, CheckResult, ensure};
 
 /// Receive with a budget. Checks that the returned count is the number of calls.
-fn receive(pair: &mut Pair, budget: usize) -> Result<usize, Failure> {
+fn receive(pair: &mut Pair, budget: usize) -> Result<usize, CheckFailure> {
     let mut calls = 0;
     let taken = pair.far.receive(budget, &mut |_| calls += 1);
     ensure!(taken == calls, "`receive` says {taken} and has handed over {calls} frames");
@@ -16,7 +16,7 @@ fn receive(pair: &mut Pair, budget: usize) -> Result<usize, Failure> {
     Ok(taken)
 }
 
-pub(super) fn receive_honours_its_budget(mut pair: Pair) -> Result<Verdict, Failure> {
+pub(super) fn receive_honours_its_budget(mut pair: Pair) -> Result<CheckResult, CheckFailure> {
     pair.open_flow();
     for budget in [1, 3, 7] {
         for number in 0..40 {
@@ -25,23 +25,23 @@ pub(super) fn receive_honours_its_budget(mut pair: Pair) -> Result<Verdict, Fail
         }
         // On a lossy link only some of the forty frames arrive.
         let mut wanted = 10;
-        pair.patiently("frames did not arrive", &mut |pair| {
+        pair.repeat_until_done("frames did not arrive", &mut |pair| {
             pair.near.flush();
             receive(pair, 0)?;
             let taken = receive(pair, budget)?;
             pair.far.flush();
             wanted = usize::saturating_sub(wanted, taken);
             Ok(match (wanted, taken) {
-                (0, _) => Step::Done,
-                (_, 0) => Step::Nothing,
-                _ => Step::Progress,
+                (0, _) => StepResult::Done,
+                (_, 0) => StepResult::Nothing,
+                _ => StepResult::Progress,
             })
         })?;
     }
-    Ok(Verdict::Passed)
+    Ok(CheckResult::Passed)
 }
 
-pub(super) fn an_idle_link_gives_nothing(mut pair: Pair) -> Result<Verdict, Failure> {
+pub(super) fn an_idle_link_gives_nothing(mut pair: Pair) -> Result<CheckResult, CheckFailure> {
     pair.open_flow();
     pair.drain()?;
     for _ in 0..100 {
@@ -50,24 +50,24 @@ pub(super) fn an_idle_link_gives_nothing(mut pair: Pair) -> Result<Verdict, Fail
         let taken = pair.far.receive(usize::MAX, &mut |_| calls += 1);
         ensure!(taken == 0 && calls == 0, "no frame was sent, but {taken} frames (in {calls} calls) arrived");
     }
-    Ok(Verdict::Passed)
+    Ok(CheckResult::Passed)
 }
 
 /// Send without a doorbell until the transport is full. Returns the frame for which there was no room, and how many went.
-fn fill(pair: &mut Pair) -> Result<(Frame, u64), Failure> {
+fn fill(pair: &mut Pair) -> Result<(Frame, u64), CheckFailure> {
     for number in 0..=pair.near.caps().pool.layout().frames as u64 {
         let spec = pair.spec(number, 100);
         let Some(frame) = pair.build(&spec) else {
-            return Err(Failure(format!("the pool ran out after {number} frames, before the transport was full")));
+            return Err(CheckFailure(format!("the pool ran out after {number} frames, before the transport was full")));
         };
         if !pair.near.send(spec.to, &frame) {
             return Ok((frame, number));
         }
     }
-    Err(Failure("it took more frames than its pool has, and was not full".into()))
+    Err(CheckFailure("it took more frames than its pool has, and was not full".into()))
 }
 
-pub(super) fn a_full_transport_leaves_the_frame_alone(mut pair: Pair) -> Result<Verdict, Failure> {
+pub(super) fn a_full_transport_leaves_the_frame_alone(mut pair: Pair) -> Result<CheckResult, CheckFailure> {
     pair.open_flow();
     for _ in 0..3 {
         let (frame, number) = fill(&mut pair)?;
@@ -82,5 +82,5 @@ pub(super) fn a_full_transport_leaves_the_frame_alone(mut pair: Pair) -> Result<
         pair.deliver(&again)?;
         pair.drain()?;
     }
-    Ok(Verdict::Passed)
+    Ok(CheckResult::Passed)
 }

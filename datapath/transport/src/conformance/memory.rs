@@ -4,14 +4,14 @@ use am_ring::{Frame, Pool};
 use am_wire::Buffer;
 
 use super::pair::steer;
-use super::report::{Failure, Verdict, ensure};
+use super::report::{CheckFailure, CheckResult, ensure};
 use super::{Pair, frames};
 
-pub(super) fn a_shared_frame_can_be_sent_and_comes_back(mut pair: Pair) -> Result<Verdict, Failure> {
+pub(super) fn a_shared_frame_can_be_sent_and_comes_back(mut pair: Pair) -> Result<CheckResult, CheckFailure> {
     pair.open_flow();
     let spec = pair.spec(1, 300);
     for _ in 0..10 {
-        let Some(mut kept) = pair.build(&spec) else { return Err(Failure("the pool is empty".into())) };
+        let Some(mut kept) = pair.build(&spec) else { return Err(CheckFailure("the pool is empty".into())) };
         let before = kept.bytes().to_vec();
         // A retransmit queue sends a frame, keeps it, and sends it again.
         for _ in 0..3 {
@@ -21,11 +21,11 @@ pub(super) fn a_shared_frame_can_be_sent_and_comes_back(mut pair: Pair) -> Resul
         ensure!(kept.bytes() == before, "a frame that was sent has changed");
         ensure!(kept.space().is_some(), "a frame that was given back cannot be written");
     }
-    Ok(Verdict::Passed)
+    Ok(CheckResult::Passed)
 }
 
 /// Receive this many frames, and keep them.
-fn keep(pair: &mut Pair, wanted: usize) -> Result<Vec<Frame>, Failure> {
+fn keep(pair: &mut Pair, wanted: usize) -> Result<Vec<Frame>, CheckFailure> {
     let mut kept = Vec::with_capacity(wanted);
     for number in 0.. {
         if kept.len() >= wanted {
@@ -38,11 +38,11 @@ fn keep(pair: &mut Pair, wanted: usize) -> Result<Vec<Frame>, Failure> {
     Ok(kept)
 }
 
-fn check(kept: &[Frame], pair: &Pair) -> Result<(), Failure> {
-    kept.iter().try_for_each(|frame| frames::read(frame, pair.ethertype).map(drop))
+fn check(kept: &[Frame], pair: &Pair) -> Result<(), CheckFailure> {
+    kept.iter().try_for_each(|frame| frames::read_number(frame, pair.ethertype).map(drop))
 }
 
-pub(super) fn frames_that_are_kept_do_not_stop_it(mut pair: Pair) -> Result<Verdict, Failure> {
+pub(super) fn frames_that_are_kept_do_not_stop_it(mut pair: Pair) -> Result<CheckResult, CheckFailure> {
     pair.open_flow();
     let smallest = pair.near.caps().pool.layout().frames.min(pair.far.caps().pool.layout().frames);
     let kept = keep(&mut pair, smallest / 4)?;
@@ -51,25 +51,25 @@ pub(super) fn frames_that_are_kept_do_not_stop_it(mut pair: Pair) -> Result<Verd
         pair.deliver(&specs)?;
     }
     check(&kept, &pair)?;
-    Ok(Verdict::Passed)
+    Ok(CheckResult::Passed)
 }
 
-pub(super) fn frames_outlive_their_transport(mut pair: Pair) -> Result<Verdict, Failure> {
+pub(super) fn frames_outlive_their_transport(mut pair: Pair) -> Result<CheckResult, CheckFailure> {
     pair.open_flow();
     let kept = keep(&mut pair, 16)?;
     let ethertype = pair.ethertype;
     drop(pair);
-    kept.iter().try_for_each(|frame| frames::read(frame, ethertype).map(drop))?;
-    Ok(Verdict::Passed)
+    kept.iter().try_for_each(|frame| frames::read_number(frame, ethertype).map(drop))?;
+    Ok(CheckResult::Passed)
 }
 
-fn all_home(pool: &Pool, whose: &str) -> Result<(), Failure> {
+fn check_all_free(pool: &Pool, whose: &str) -> Result<(), CheckFailure> {
     let (available, frames) = (pool.available(), pool.layout().frames);
     ensure!(available == frames, "{} of the {frames} frames of the {whose} end did not come home", frames - available);
     Ok(())
 }
 
-pub(super) fn every_frame_comes_home(mut pair: Pair) -> Result<Verdict, Failure> {
+pub(super) fn every_frame_comes_home(mut pair: Pair) -> Result<CheckResult, CheckFailure> {
     pair.open_flow();
     let pools = [pair.near.caps().pool.clone(), pair.far.caps().pool.clone()];
     let kept = keep(&mut pair, 40)?;
@@ -85,9 +85,9 @@ pub(super) fn every_frame_comes_home(mut pair: Pair) -> Result<Verdict, Failure>
     }
     drop(pair);
     drop((kept, kept_there));
-    all_home(&pools[0], "near")?;
-    all_home(&pools[1], "far")?;
-    Ok(Verdict::Passed)
+    check_all_free(&pools[0], "near")?;
+    check_all_free(&pools[1], "far")?;
+    Ok(CheckResult::Passed)
 }
 
 /// Some turns of traffic. The check itself allocates nothing here.
@@ -109,7 +109,7 @@ fn traffic(pair: &mut Pair, rounds: u64) -> u64 {
 pub(super) fn nothing_is_allocated_after_open(
     mut pair: Pair,
     allocations: &dyn Fn(&mut dyn FnMut()) -> u64,
-) -> Result<Verdict, Failure> {
+) -> Result<CheckResult, CheckFailure> {
     pair.open_flow();
     // A transport may allocate at its first frames.
     traffic(&mut pair, 64);
@@ -117,5 +117,5 @@ pub(super) fn nothing_is_allocated_after_open(
     let count = allocations(&mut || arrived += traffic(&mut pair, 5000));
     ensure!(arrived > 0, "nothing arrived, so nothing was measured");
     ensure!(count == 0, "{count} allocations while {arrived} frames arrived");
-    Ok(Verdict::Passed)
+    Ok(CheckResult::Passed)
 }

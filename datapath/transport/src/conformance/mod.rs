@@ -34,10 +34,10 @@ mod report;
 mod steering;
 
 pub use pair::Pair;
-pub use report::{Failure, Report, Verdict};
+pub use report::{CheckFailure, CheckResult, Report};
 
 /// A check of one promise, on a pair.
-type Check = fn(Pair) -> Result<Verdict, Failure>;
+type Check = fn(Pair) -> Result<CheckResult, CheckFailure>;
 
 macro_rules! checks {
     ($($module:ident :: $name:ident,)*) => {
@@ -88,12 +88,16 @@ pub fn run(mut make: impl FnMut() -> Pair, allocations: impl Fn(&mut dyn FnMut()
 ///
 /// # Errors
 /// The check failed, or there is no check of this name.
-pub fn check(name: &str, pair: Pair, allocations: impl Fn(&mut dyn FnMut()) -> u64) -> Result<Verdict, Failure> {
+pub fn check(
+    name: &str,
+    pair: Pair,
+    allocations: impl Fn(&mut dyn FnMut()) -> u64,
+) -> Result<CheckResult, CheckFailure> {
     if name == ALLOCATIONS {
         return memory::nothing_is_allocated_after_open(pair, &allocations);
     }
     match CHECKS.iter().find(|(its, _)| *its == name) {
         Some((_, check)) => check(pair),
-        None => Err(Failure(format!("there is no check `{name}`"))),
+        None => Err(CheckFailure(format!("there is no check `{name}`"))),
     }
 }

@@ -7,18 +7,18 @@ use am_ring::Frame;
 use am_wire::{Address, EtherType};
 
 use super::frames::{self, FLOW, Spec};
-use super::report::{Failure, ensure};
+use super::report::{CheckFailure, ensure};
 use crate::{Command, Transport};
 
 /// A check fails after this time without progress.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
 /// After this time without an arrival on a lossy link, missing frames are sent again.
-const QUIET: Duration = Duration::from_millis(20);
+const QUIET_TIME: Duration = Duration::from_millis(20);
 /// The most frames that are received at once.
 const BURST: usize = 64;
 
 /// The result of a step.
-pub(super) enum Step {
+pub(super) enum StepResult {
     Done,
     Progress,
     Nothing,
@@ -43,7 +43,7 @@ impl Pair {
 
     /// Use other EtherTypes.
     #[must_use]
-    pub fn on(self, ethertype: EtherType) -> Pair {
+    pub fn with_ethertype(self, ethertype: EtherType) -> Pair {
         Pair { ethertype, ..self }
     }
 
@@ -94,7 +94,7 @@ impl Pair {
     }
 
     /// Build and send a frame. Turns until there is a frame and room.
-    pub(super) fn send(&mut self, spec: &Spec, each: &mut dyn FnMut(Frame)) -> Result<(), Failure> {
+    pub(super) fn send(&mut self, spec: &Spec, each: &mut dyn FnMut(Frame)) -> Result<(), CheckFailure> {
         let mut frame = None;
         self.until("the pool stayed empty", each, &mut |pair| {
             frame = pair.build(spec);
@@ -109,24 +109,24 @@ impl Pair {
         to: Address,
         frame: &Frame,
         each: &mut dyn FnMut(Frame),
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CheckFailure> {
         self.until("a frame could not be sent", each, &mut |pair| pair.near.send(to, frame))
     }
 
     /// Run steps until one is [`Step::Done`].
-    pub(super) fn patiently(
+    pub(super) fn repeat_until_done(
         &mut self,
         hope: &str,
-        step: &mut dyn FnMut(&mut Pair) -> Result<Step, Failure>,
-    ) -> Result<(), Failure> {
+        step: &mut dyn FnMut(&mut Pair) -> Result<StepResult, CheckFailure>,
+    ) -> Result<(), CheckFailure> {
         let mut since = Instant::now();
         loop {
             match step(self)? {
-                Step::Done => return Ok(()),
-                Step::Progress => since = Instant::now(),
-                Step::Nothing => std::thread::yield_now(),
+                StepResult::Done => return Ok(()),
+                StepResult::Progress => since = Instant::now(),
+                StepResult::Nothing => std::thread::yield_now(),
             }
-            ensure!(since.elapsed() < PATIENCE, "{hope}: nothing happened for {PATIENCE:?}");
+            ensure!(since.elapsed() < PROGRESS_TIMEOUT, "{hope}: nothing happened for {PROGRESS_TIMEOUT:?}");
         }
     }
 
@@ -136,43 +136,43 @@ impl Pair {
         hope: &str,
         each: &mut dyn FnMut(Frame),
         done: &mut dyn FnMut(&mut Pair) -> bool,
-    ) -> Result<(), Failure> {
-        self.patiently(hope, &mut |pair| {
+    ) -> Result<(), CheckFailure> {
+        self.repeat_until_done(hope, &mut |pair| {
             Ok(match done(pair) {
-                true => Step::Done,
-                false if pair.turn(each) > 0 => Step::Progress,
-                false => Step::Nothing,
+                true => StepResult::Done,
+                false if pair.turn(each) > 0 => StepResult::Progress,
+                false => StepResult::Nothing,
             })
         })
     }
 
     /// Send these frames and receive them at the far end. On a lossy link, missing frames are sent again. Every bit is
     /// checked. Returns the numbers in the order of arrival.
-    pub(super) fn deliver(&mut self, specs: &[Spec]) -> Result<Vec<u64>, Failure> {
+    pub(super) fn deliver(&mut self, specs: &[Spec]) -> Result<Vec<u64>, CheckFailure> {
         let mut arrivals = Arrivals::new(self.ethertype, specs);
         for spec in specs {
             self.send(spec, &mut |frame| arrivals.add(frame))?;
         }
         let hope = format!("not all frames of {:?} arrived", numbers(specs));
         let mut since = Instant::now();
-        self.patiently(&hope, &mut |pair| {
+        self.repeat_until_done(&hope, &mut |pair| {
             if arrivals.missing.is_empty() || arrivals.damaged.is_some() {
-                return Ok(Step::Done);
+                return Ok(StepResult::Done);
             }
             if pair.turn(&mut |frame| arrivals.add(frame)) > 0 {
                 since = Instant::now();
-                return Ok(Step::Progress);
+                return Ok(StepResult::Progress);
             }
-            if !pair.is_reliable() && since.elapsed() > QUIET {
+            if !pair.is_reliable() && since.elapsed() > QUIET_TIME {
                 since = Instant::now();
                 pair.send_again(&mut arrivals)?;
             }
-            Ok(Step::Nothing)
+            Ok(StepResult::Nothing)
         })?;
         arrivals.done()
     }
 
-    fn send_again(&mut self, arrivals: &mut Arrivals) -> Result<(), Failure> {
+    fn send_again(&mut self, arrivals: &mut Arrivals) -> Result<(), CheckFailure> {
         for spec in arrivals.missing.clone() {
             self.send(&spec, &mut |frame| arrivals.add(frame))?;
         }
@@ -180,7 +180,12 @@ impl Pair {
     }
 
     /// Send a frame, and turn if `turn` is true. The numbers of the frames that arrive meanwhile go into `arrived`.
-    pub(super) fn send_and_collect(&mut self, spec: &Spec, turn: bool, arrived: &mut Vec<u64>) -> Result<(), Failure> {
+    pub(super) fn send_and_collect(
+        &mut self,
+        spec: &Spec,
+        turn: bool,
+        arrived: &mut Vec<u64>,
+    ) -> Result<(), CheckFailure> {
         let mut arrivals = Arrivals::new(self.ethertype, &[]);
         self.send(spec, &mut |frame| arrivals.add(frame))?;
         if turn {
@@ -191,10 +196,10 @@ impl Pair {
     }
 
     /// Turn until no frame has arrived for a while. Returns the numbers that arrived.
-    pub(super) fn drain(&mut self) -> Result<Vec<u64>, Failure> {
+    pub(super) fn drain(&mut self) -> Result<Vec<u64>, CheckFailure> {
         let mut arrivals = Arrivals::new(self.ethertype, &[]);
         let mut since = Instant::now();
-        while since.elapsed() < QUIET {
+        while since.elapsed() < QUIET_TIME {
             if self.turn(&mut |frame| arrivals.add(frame)) > 0 {
                 since = Instant::now();
             }
@@ -212,7 +217,7 @@ struct Arrivals {
     ethertype: EtherType,
     missing: Vec<Spec>,
     numbers: Vec<u64>,
-    damaged: Option<Failure>,
+    damaged: Option<CheckFailure>,
 }
 
 impl Arrivals {
@@ -221,7 +226,7 @@ impl Arrivals {
     }
 
     fn add(&mut self, frame: Frame) {
-        match frames::read(&frame, self.ethertype) {
+        match frames::read_number(&frame, self.ethertype) {
             Ok(number) => {
                 self.missing.retain(|spec| spec.number != number);
                 self.numbers.push(number);
@@ -230,7 +235,7 @@ impl Arrivals {
         }
     }
 
-    fn done(self) -> Result<Vec<u64>, Failure> {
+    fn done(self) -> Result<Vec<u64>, CheckFailure> {
         self.damaged.map_or(Ok(self.numbers), Err)
     }
 }

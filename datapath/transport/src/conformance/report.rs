@@ -6,7 +6,7 @@ use crate::Caps;
 
 /// A check that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CheckResult {
     /// The check passed.
     Passed,
     /// The transport's caps do not promise it.
@@ -16,13 +16,13 @@ pub enum Verdict {
 /// Why a check failed: the expected and the actual behaviour.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Failure(pub String);
+pub struct CheckFailure(pub String);
 
-/// Return a [`Failure`] unless a condition holds.
+/// Return a [`CheckFailure`] unless a condition holds.
 macro_rules! ensure {
     ($holds:expr, $($why:tt)+) => {
         if !$holds {
-            return Err($crate::conformance::Failure(format!($($why)+)));
+            return Err($crate::conformance::CheckFailure(format!($($why)+)));
         }
     };
 }
@@ -35,7 +35,7 @@ pub struct Report {
     /// Name and mode of the transport.
     pub transport: String,
     /// Name and result of each check, in the order in which they ran.
-    pub checks: Vec<(&'static str, Result<Verdict, Failure>)>,
+    pub checks: Vec<(&'static str, Result<CheckResult, CheckFailure>)>,
 }
 
 impl Report {
@@ -43,7 +43,7 @@ impl Report {
         Report { transport: format!("{} ({})", caps.name, caps.mode), checks: vec![] }
     }
 
-    pub(super) fn add(&mut self, name: &'static str, result: Result<Verdict, Failure>) {
+    pub(super) fn add(&mut self, name: &'static str, result: Result<CheckResult, CheckFailure>) {
         self.checks.push((name, result));
     }
 
@@ -66,8 +66,8 @@ impl fmt::Display for Report {
         writeln!(f, "conformance of {}", self.transport)?;
         for (name, result) in &self.checks {
             match result {
-                Ok(Verdict::Passed) => writeln!(f, "  ok            {name}")?,
-                Ok(Verdict::NotPromised) => writeln!(f, "  not promised  {name}")?,
+                Ok(CheckResult::Passed) => writeln!(f, "  ok            {name}")?,
+                Ok(CheckResult::NotPromised) => writeln!(f, "  not promised  {name}")?,
                 Err(why) => writeln!(f, "  FAILED        {name}: {why}")?,
             }
         }

@@ -7,7 +7,7 @@ use am_wire::{Address, Flow, Reason};
 use super::Pair;
 use super::frames::Spec;
 use super::pair::{counter, steer};
-use super::report::{Failure, Verdict, ensure};
+use super::report::{CheckFailure, CheckResult, ensure};
 
 /// A flow that is never opened.
 const STRANGE: Flow = match Flow::new(99) {
@@ -16,9 +16,9 @@ const STRANGE: Flow = match Flow::new(99) {
 };
 
 /// Send a frame until the far end's counter for `reason` grows. The frame must not be handed over.
-fn expect_dropped(pair: &mut Pair, reason: Reason, spec: &Spec) -> Result<(), Failure> {
+fn expect_dropped(pair: &mut Pair, reason: Reason, spec: &Spec) -> Result<(), CheckFailure> {
     let Some(before) = counter(&*pair.far, reason.name()) else {
-        return Err(Failure(format!("no counter has a name that ends in `{}`", reason.name())));
+        return Err(CheckFailure(format!("no counter has a name that ends in `{}`", reason.name())));
     };
     let seen = Cell::new(0);
     let hope = format!("`{}` did not grow", reason.name());
@@ -34,14 +34,14 @@ fn expect_dropped(pair: &mut Pair, reason: Reason, spec: &Spec) -> Result<(), Fa
     Ok(())
 }
 
-pub(super) fn unknown_flows_are_dropped_and_counted(mut pair: Pair) -> Result<Verdict, Failure> {
+pub(super) fn unknown_flows_are_dropped_and_counted(mut pair: Pair) -> Result<CheckResult, CheckFailure> {
     pair.open_flow();
     let strange = Spec { flow: STRANGE, ..pair.spec(0, 100) };
     expect_dropped(&mut pair, Reason::NoFlow, &strange)?;
-    Ok(Verdict::Passed)
+    Ok(CheckResult::Passed)
 }
 
-pub(super) fn steering_follows_the_flows(mut pair: Pair) -> Result<Verdict, Failure> {
+pub(super) fn steering_follows_the_flows(mut pair: Pair) -> Result<CheckResult, CheckFailure> {
     let spec = pair.spec(1, 100);
     expect_dropped(&mut pair, Reason::NoFlow, &spec)?;
     for _ in 0..3 {
@@ -52,13 +52,13 @@ pub(super) fn steering_follows_the_flows(mut pair: Pair) -> Result<Verdict, Fail
         steer(&mut *pair.far, false);
         expect_dropped(&mut pair, Reason::NoFlow, &spec)?;
     }
-    Ok(Verdict::Passed)
+    Ok(CheckResult::Passed)
 }
 
-pub(super) fn frames_for_others_are_not_seen(mut pair: Pair) -> Result<Verdict, Failure> {
+pub(super) fn frames_for_others_are_not_seen(mut pair: Pair) -> Result<CheckResult, CheckFailure> {
     pair.open_flow();
     let elsewhere = Spec { to: Address([0x02, 0, 0, 0xfe, 0xfe, 0xfe]), ..pair.spec(1, 100) };
-    let foreign = Spec { spoil: |bytes| bytes[12..14].copy_from_slice(&[0x08, 0x00]), ..pair.spec(2, 100) };
+    let foreign = Spec { damage: |bytes| bytes[12..14].copy_from_slice(&[0x08, 0x00]), ..pair.spec(2, 100) };
     let marker = pair.spec(3, 100);
     let mut seen = vec![];
     for _ in 0..10 {
@@ -69,24 +69,24 @@ pub(super) fn frames_for_others_are_not_seen(mut pair: Pair) -> Result<Verdict, 
     seen.extend(pair.drain()?);
     seen.retain(|number| *number != marker.number);
     ensure!(seen.is_empty(), "frames {seen:?} were seen: 1 is for another host, 2 of another EtherType");
-    Ok(Verdict::Passed)
+    Ok(CheckResult::Passed)
 }
 
-pub(super) fn garbage_is_dropped_and_counted_by_reason(mut pair: Pair) -> Result<Verdict, Failure> {
+pub(super) fn garbage_is_dropped_and_counted_by_reason(mut pair: Pair) -> Result<CheckResult, CheckFailure> {
     pair.open_flow();
     let good = pair.spec(4, 100);
     // A header in the source address has group bit 0 and local bit 1.
-    expect_dropped(&mut pair, Reason::Source, &Spec { spoil: |bytes| forge(bytes, 0x00), ..good })?;
+    expect_dropped(&mut pair, Reason::Source, &Spec { damage: |bytes| forge(bytes, 0x00), ..good })?;
     // Its two top bits are the version. There is no version 2.
-    expect_dropped(&mut pair, Reason::Version, &Spec { spoil: |bytes| forge(bytes, 0x82), ..good })?;
+    expect_dropped(&mut pair, Reason::Version, &Spec { damage: |bytes| forge(bytes, 0x82), ..good })?;
     // In `bare` the next four bits are the form. There is no form 13.
-    expect_dropped(&mut pair, Reason::Kind, &Spec { spoil: |bytes| forge(bytes, 0x6a), ..good })?;
+    expect_dropped(&mut pair, Reason::Kind, &Spec { damage: |bytes| forge(bytes, 0x6a), ..good })?;
     // The length code does not fit the frame.
-    expect_dropped(&mut pair, Reason::Length, &Spec { spoil: |bytes| bytes[19] ^= 1, ..good })?;
+    expect_dropped(&mut pair, Reason::Length, &Spec { damage: |bytes| bytes[19] ^= 1, ..good })?;
     expect_dropped(&mut pair, Reason::NodeFlow, &Spec { flow: Flow::NODE, ..good })?;
     // Afterwards a good frame still arrives.
     pair.deliver(&[good])?;
-    Ok(Verdict::Passed)
+    Ok(CheckResult::Passed)
 }
 
 /// Turn a frame into one with a header in its source address that starts with this byte.

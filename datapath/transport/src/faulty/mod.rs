@@ -23,15 +23,15 @@
 //! assert!(!left.caps().reliable && left.caps().ordered);
 //! ```
 
-mod fate;
 mod faults;
+mod frame_faults;
 mod waiting;
 
 use am_ring::Frame;
 use am_wire::{Address, Buffer};
-use fate::{Fate, Wait};
 pub use faults::Faults;
-use waiting::Waiting;
+use frame_faults::{FrameFaults, SendDelay};
+use waiting::WaitingFrames;
 
 use crate::{Caps, Command, IntroduceError, Notice, PeerInfo, Transport};
 
@@ -42,10 +42,10 @@ pub struct Faulty<T> {
     caps: Caps,
     faults: Faults,
     /// The faults of the next frame.
-    fate: Fate,
+    fate: FrameFaults,
     /// How many frames were sent.
     number: u64,
-    waiting: Waiting,
+    waiting: WaitingFrames,
     count: Count,
 }
 
@@ -70,8 +70,8 @@ impl<T: Transport> Faulty<T> {
             ordered: caps.ordered && faults.are_ordered(),
             ..caps
         };
-        let waiting = Waiting::new(faults.waiting, faults.delay_by);
-        Faulty { inner, caps, faults, fate: Fate::draw(&faults, 0), number: 0, waiting, count: Count::default() }
+        let waiting = WaitingFrames::new(faults.waiting, faults.delay_by);
+        Faulty { inner, caps, faults, fate: FrameFaults::draw(&faults, 0), number: 0, waiting, count: Count::default() }
     }
 
     /// The transport inside.
@@ -83,21 +83,24 @@ impl<T: Transport> Faulty<T> {
     /// frames and the [`Caps`] stay as they were.
     pub fn set(&mut self, faults: Faults) {
         self.faults = faults;
-        self.fate = Fate::draw(&faults, self.number);
+        self.fate = FrameFaults::draw(&faults, self.number);
     }
 
     /// Send the frame, or let it wait.
     fn pass(&mut self, to: Address, frame: &Frame) -> bool {
         match self.fate.wait {
-            Wait::No => self.inner.send(to, frame),
+            SendDelay::No => self.inner.send(to, frame),
             _ if self.waiting.is_full() => {
                 let sent = self.inner.send(to, frame);
                 self.count.spared += sent as u64;
                 sent
             }
             wait => {
-                let count =
-                    if matches!(wait, Wait::Frames(_)) { &mut self.count.reordered } else { &mut self.count.delayed };
+                let count = if matches!(wait, SendDelay::Frames(_)) {
+                    &mut self.count.reordered
+                } else {
+                    &mut self.count.delayed
+                };
                 *count += 1;
                 self.waiting.hold(to, frame.share(), wait);
                 true
@@ -137,7 +140,7 @@ impl<T: Transport> Faulty<T> {
         true
     }
 
-    fn meet_fate(&mut self, to: Address, frame: &Frame) -> bool {
+    fn apply_faults(&mut self, to: Address, frame: &Frame) -> bool {
         if self.fate.drop {
             self.count.dropped += 1;
             true
@@ -162,20 +165,20 @@ impl<T: Transport> Transport for Faulty<T> {
 
     fn send(&mut self, to: Address, frame: &Frame) -> bool {
         let before = self.waiting.len();
-        if !self.meet_fate(to, frame) {
+        if !self.apply_faults(to, frame) {
             return false;
         }
         self.number += 1;
-        self.fate = Fate::draw(&self.faults, self.number);
+        self.fate = FrameFaults::draw(&self.faults, self.number);
         if self.waiting.len() == before {
-            self.waiting.overtaken();
+            self.waiting.count_overtaking();
             self.waiting.send_due(|to, frame| self.inner.send(to, frame));
         }
         true
     }
 
     fn flush(&mut self) {
-        self.waiting.turn();
+        self.waiting.count_turn();
         self.waiting.send_due(|to, frame| self.inner.send(to, frame));
         self.inner.flush();
     }

@@ -3,11 +3,11 @@
 use am_ring::Frame;
 use am_wire::Address;
 
-use super::fate::Wait;
+use super::frame_faults::SendDelay;
 
 /// A frame that waits until one of its two counts is zero.
 #[derive(Debug)]
-struct Held {
+struct WaitingFrame {
     to: Address,
     frame: Frame,
     frames: u32,
@@ -16,16 +16,16 @@ struct Held {
 
 /// The waiting frames, oldest first. Their number is bounded.
 #[derive(Debug)]
-pub(super) struct Waiting {
-    held: Vec<Held>,
-    most: usize,
-    longest: u32,
+pub(super) struct WaitingFrames {
+    held: Vec<WaitingFrame>,
+    max_frames: usize,
+    max_turns: u32,
 }
 
-impl Waiting {
+impl WaitingFrames {
     /// Room for `most` frames, each of which waits for at most `longest` turns.
-    pub(super) fn new(most: usize, longest: u32) -> Waiting {
-        Waiting { held: Vec::with_capacity(most), most, longest: longest.max(1) }
+    pub(super) fn new(most: usize, longest: u32) -> WaitingFrames {
+        WaitingFrames { held: Vec::with_capacity(most), max_frames: most, max_turns: longest.max(1) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -33,26 +33,26 @@ impl Waiting {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.held.len() == self.most
+        self.held.len() == self.max_frames
     }
 
     /// Add a frame. There must be room.
-    pub(super) fn hold(&mut self, to: Address, frame: Frame, wait: Wait) {
+    pub(super) fn hold(&mut self, to: Address, frame: Frame, wait: SendDelay) {
         let (frames, turns) = match wait {
-            Wait::No => (0, 0),
-            Wait::Frames(frames) => (frames, self.longest),
-            Wait::Turns(turns) => (u32::MAX, turns),
+            SendDelay::No => (0, 0),
+            SendDelay::Frames(frames) => (frames, self.max_turns),
+            SendDelay::Turns(turns) => (u32::MAX, turns),
         };
-        self.held.push(Held { to, frame, frames, turns });
+        self.held.push(WaitingFrame { to, frame, frames, turns });
     }
 
     /// A later frame was sent: it has overtaken all of these.
-    pub(super) fn overtaken(&mut self) {
+    pub(super) fn count_overtaking(&mut self) {
         overtake(&mut self.held);
     }
 
     /// A turn has ended.
-    pub(super) fn turn(&mut self) {
+    pub(super) fn count_turn(&mut self) {
         self.held.iter_mut().for_each(|held| held.turns = held.turns.saturating_sub(1));
     }
 
@@ -68,6 +68,6 @@ impl Waiting {
     }
 }
 
-fn overtake(older: &mut [Held]) {
+fn overtake(older: &mut [WaitingFrame]) {
     older.iter_mut().for_each(|held| held.frames = held.frames.saturating_sub(1));
 }

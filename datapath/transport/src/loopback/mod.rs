@@ -31,7 +31,7 @@ mod plug;
 use am_ring::Frame;
 use am_ring::spsc::{Consumer, Producer};
 use am_wire::{Address, Buffer};
-pub use plug::{Options, Plug, pair, wire, wire_with};
+pub use plug::{LoopbackOptions, Plug, pair, wire, wire_with};
 
 use crate::{Caps, Command, IntroduceError, Notice, Steering, Transport};
 

@@ -12,7 +12,7 @@ const ALIGN: usize = 128;
 
 /// The settings of a wire and all its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct LoopbackOptions {
     /// Frames in the pool of each end.
     pub frames: usize,
     /// The longest frame, in bytes from the destination address on.
@@ -23,10 +23,10 @@ pub struct Options {
     pub ethertype: EtherType,
 }
 
-impl Default for Options {
+impl Default for LoopbackOptions {
     /// Ethernet with an MTU of 1500.
     fn default() -> Self {
-        Options { frames: 4096, max_frame: 1514, queue: 512, ethertype: EtherType::DEFAULT }
+        LoopbackOptions { frames: 4096, max_frame: 1514, queue: 512, ethertype: EtherType::DEFAULT }
     }
 }
 
@@ -34,7 +34,7 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Plug {
     address: Address,
-    options: Options,
+    options: LoopbackOptions,
     to: Vec<(Address, Producer<Frame>)>,
     from: Vec<Consumer<Frame>>,
 }
@@ -47,11 +47,11 @@ pub fn pair() -> [Plug; 2] {
 
 /// A wire with this many ends, at least two, with the default [`Options`].
 pub fn wire(ends: usize) -> Vec<Plug> {
-    wire_with(ends, Options::default())
+    wire_with(ends, LoopbackOptions::default())
 }
 
 /// A wire with this many ends, at least two. Their addresses count from 02:00:00:00:00:01.
-pub fn wire_with(ends: usize, options: Options) -> Vec<Plug> {
+pub fn wire_with(ends: usize, options: LoopbackOptions) -> Vec<Plug> {
     let ends = ends.max(2);
     let address = |end: usize| Address::from_u64((2 << 40) + 1 + end as u64);
     let plug = |end| Plug { address: address(end), options, to: vec![], from: vec![] };
@@ -77,7 +77,7 @@ impl Plug {
     /// # Errors
     /// The options ask for an impossible pool.
     pub fn open(self) -> Result<Loopback, LayoutError> {
-        let Options { frames, max_frame, ethertype, .. } = self.options;
+        let LoopbackOptions { frames, max_frame, ethertype, .. } = self.options;
         let stride = max_frame.next_multiple_of(ALIGN);
         let caps = Caps {
             name: "loopback".into(),

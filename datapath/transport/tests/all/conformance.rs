@@ -1,7 +1,7 @@
 //! Every transport of this crate passes the conformance suite.
 
 use allocation_counter::measure;
-use am_transport::conformance::{self, Pair, Report, Verdict};
+use am_transport::conformance::{self, CheckResult, Pair, Report};
 use am_transport::faulty::{Faults, Faulty};
 use am_transport::loopback::{self, Loopback};
 use am_transport::trace::Trace;
@@ -24,7 +24,7 @@ fn faulty(faults: Faults) -> Pair {
 }
 
 fn not_promised(report: &Report) -> Vec<&str> {
-    report.checks.iter().filter(|(_, result)| *result == Ok(Verdict::NotPromised)).map(|(name, _)| *name).collect()
+    report.checks.iter().filter(|(_, result)| *result == Ok(CheckResult::NotPromised)).map(|(name, _)| *name).collect()
 }
 
 #[test]

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use crate::ends::{counter, ends, is_all_home, number, numbered, receive, send};
+use crate::ends::{are_all_frames_free, counter, ends, number, numbered, receive, send};
 use am_ring::Frame;
 use am_transport::Transport;
 use am_transport::faulty::{Faults, Faulty};
-use am_transport::loopback::{Loopback, Options};
+use am_transport::loopback::{Loopback, LoopbackOptions};
 use am_wire::{Address, Buffer};
 use proptest::prelude::*;
 
 const NONE: Faults = Faults::NONE;
 
 /// A faulty end, and the end that receives.
-fn link(faults: Faults, options: Options) -> (Faulty<Loopback>, Loopback, Address) {
+fn link(faults: Faults, options: LoopbackOptions) -> (Faulty<Loopback>, Loopback, Address) {
     let [near, far] = ends(options);
     let to = far.caps().address;
     (Faulty::new(near, faults), far, to)
@@ -21,14 +21,14 @@ fn link(faults: Faults, options: Options) -> (Faulty<Loopback>, Loopback, Addres
 
 /// Send this many frames, a turn for each, and turn a few more times. Returns the numbers that arrive.
 fn arrivals(faults: Faults, frames: u32) -> Vec<u32> {
-    let (mut near, mut far, to) = link(faults, Options::default());
+    let (mut near, mut far, to) = link(faults, LoopbackOptions::default());
     let mut arrived = vec![];
     for n in 0..frames {
         send(&mut near, to, [n]);
         arrived.extend(receive(&mut far));
     }
     arrived.extend(settle(&mut near, &mut far));
-    assert!(is_all_home(&near));
+    assert!(are_all_frames_free(&near));
     arrived
 }
 
@@ -60,7 +60,7 @@ fn the_same_seed_does_the_same_again() {
 }
 
 #[test]
-fn a_probability_is_one() {
+fn faults_strike_with_their_probability() {
     let arrived = arrivals(Faults { seed: 3, drop: 0.05, ..NONE }, 100_000);
     assert!((94_500..=95_500).contains(&arrived.len()), "{} of 95,000", arrived.len());
     let arrived = arrivals(Faults { seed: 3, duplicate: 0.05, ..NONE }, 100_000);
@@ -76,16 +76,16 @@ fn one_fault_does_not_move_another() {
 
 #[test]
 fn everything_can_be_dropped() {
-    let (mut near, mut far, to) = link(Faults { drop: 1.0, ..NONE }, Options::default());
+    let (mut near, mut far, to) = link(Faults { drop: 1.0, ..NONE }, LoopbackOptions::default());
     send(&mut near, to, 0..100);
     assert_eq!(settle(&mut near, &mut far), [0; 0]);
     assert_eq!((counter(&near, "faulty_dropped"), counter(&near, "loopback_sent")), (100, 0));
-    assert!(is_all_home(&near));
+    assert!(are_all_frames_free(&near));
 }
 
 #[test]
 fn a_duplicate_is_a_frame_of_its_own_behind_the_first() {
-    let (mut near, mut far, to) = link(Faults { duplicate: 1.0, ..NONE }, Options::default());
+    let (mut near, mut far, to) = link(Faults { duplicate: 1.0, ..NONE }, LoopbackOptions::default());
     send(&mut near, to, [1, 2]);
     let mut arrived: Vec<Frame> = vec![];
     far.receive(10, &mut |frame| arrived.push(frame));
@@ -98,7 +98,7 @@ fn a_duplicate_is_a_frame_of_its_own_behind_the_first() {
 #[test]
 fn reordered_frames_are_overtaken_by_as_many_as_was_asked() {
     let faults = Faults { seed: 9, reorder: 0.3, reorder_by: 3, delay_by: 1000, ..NONE };
-    let (mut near, mut far, to) = link(faults, Options::default());
+    let (mut near, mut far, to) = link(faults, LoopbackOptions::default());
     send(&mut near, to, 0..500);
     let arrived = receive(&mut far);
     assert!(!arrived.is_sorted());
@@ -112,7 +112,7 @@ fn reordered_frames_are_overtaken_by_as_many_as_was_asked() {
 
 #[test]
 fn a_reordered_frame_is_not_lost_when_nothing_follows() {
-    let (mut near, mut far, to) = link(Faults { reorder: 1.0, delay_by: 3, ..NONE }, Options::default());
+    let (mut near, mut far, to) = link(Faults { reorder: 1.0, delay_by: 3, ..NONE }, LoopbackOptions::default());
     send(&mut near, to, [7]);
     assert_eq!(receive(&mut far), [0; 0]);
     assert_eq!(settle(&mut near, &mut far), [7]);
@@ -121,7 +121,7 @@ fn a_reordered_frame_is_not_lost_when_nothing_follows() {
 
 #[test]
 fn delayed_frames_wait_for_turns() {
-    let (mut near, mut far, to) = link(Faults { seed: 1, delay: 1.0, delay_by: 5, ..NONE }, Options::default());
+    let (mut near, mut far, to) = link(Faults { seed: 1, delay: 1.0, delay_by: 5, ..NONE }, LoopbackOptions::default());
     send(&mut near, to, 0..20);
     let mut by_turn = vec![receive(&mut far).len()];
     for _ in 1..5 {
@@ -135,16 +135,16 @@ fn delayed_frames_wait_for_turns() {
 
 #[test]
 fn a_link_with_check_sequence_loses_damaged_frames() {
-    let (mut near, mut far, to) = link(Faults { corrupt: 1.0, ..NONE }, Options::default());
+    let (mut near, mut far, to) = link(Faults { corrupt: 1.0, ..NONE }, LoopbackOptions::default());
     send(&mut near, to, 0..10);
     assert_eq!(settle(&mut near, &mut far), [0; 0]);
     assert_eq!(counter(&near, "faulty_corrupted"), 10);
-    assert!(is_all_home(&near));
+    assert!(are_all_frames_free(&near));
 }
 
 #[test]
 fn a_link_without_delivers_them_and_the_senders_frame_stays_whole() {
-    let (mut near, mut far, to) = link(Faults { corrupt: 1.0, check: false, ..NONE }, Options::default());
+    let (mut near, mut far, to) = link(Faults { corrupt: 1.0, check: false, ..NONE }, LoopbackOptions::default());
     let kept = numbered(&near, to, 1);
     let whole = kept.bytes().to_vec();
     let mut differences = BTreeSet::new();
@@ -164,7 +164,7 @@ fn a_link_without_delivers_them_and_the_senders_frame_stays_whole() {
 
 #[test]
 fn without_memory_there_is_no_copy_and_no_damage() {
-    let options = Options { frames: 1, ..Options::default() };
+    let options = LoopbackOptions { frames: 1, ..LoopbackOptions::default() };
     let (mut near, mut far, to) = link(Faults { duplicate: 1.0, ..NONE }, options);
     send(&mut near, to, [1]);
     assert_eq!(receive(&mut far), [1]);
@@ -174,13 +174,13 @@ fn without_memory_there_is_no_copy_and_no_damage() {
     send(&mut near, to, [1]);
     assert_eq!(settle(&mut near, &mut far), [0; 0]);
     assert_eq!((counter(&near, "faulty_corrupted"), counter(&near, "faulty_no_memory")), (1, 1));
-    assert!(is_all_home(&near));
+    assert!(are_all_frames_free(&near));
 }
 
 #[test]
 fn when_too_many_wait_the_next_one_is_spared() {
     let faults = Faults { delay: 1.0, delay_by: 1, waiting: 3, ..NONE };
-    let (mut near, mut far, to) = link(faults, Options::default());
+    let (mut near, mut far, to) = link(faults, LoopbackOptions::default());
     for n in 0..5 {
         let frame = numbered(&near, to, n);
         assert!(near.send(to, &frame), "room");
@@ -191,8 +191,8 @@ fn when_too_many_wait_the_next_one_is_spared() {
 }
 
 #[test]
-fn what_waits_comes_home_when_the_end_is_closed() {
-    let (mut near, far, to) = link(Faults { delay: 1.0, delay_by: 100, ..NONE }, Options::default());
+fn waiting_frames_are_freed_when_the_end_is_closed() {
+    let (mut near, far, to) = link(Faults { delay: 1.0, delay_by: 100, ..NONE }, LoopbackOptions::default());
     send(&mut near, to, 0..10);
     let pool = near.caps().pool.clone();
     assert_eq!(pool.available(), pool.layout().frames - 10);
@@ -202,7 +202,7 @@ fn what_waits_comes_home_when_the_end_is_closed() {
 
 /// Send all frames, each until there is room. Returns the bytes of those that arrive.
 fn persist(faults: Faults, queue: usize, frames: u32) -> Vec<Vec<u8>> {
-    let (mut near, mut far, to) = link(faults, Options { queue, ..Options::default() });
+    let (mut near, mut far, to) = link(faults, LoopbackOptions { queue, ..LoopbackOptions::default() });
     let mut arrived = vec![];
     for n in 0..frames {
         let frame = numbered(&near, to, n);
@@ -217,7 +217,7 @@ fn persist(faults: Faults, queue: usize, frames: u32) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_frame_that_came_back_meets_the_same_fate() {
+fn a_refused_frame_has_the_same_faults_again() {
     let drop = Faults { seed: 11, drop: 0.3, ..NONE };
     let damage = Faults { seed: 11, corrupt: 0.3, check: false, ..NONE };
     for faults in [drop, damage] {
@@ -229,7 +229,7 @@ fn a_frame_that_came_back_meets_the_same_fate() {
 
 #[test]
 fn a_cable_can_be_pulled_and_put_back() {
-    let (mut near, mut far, to) = link(NONE, Options::default());
+    let (mut near, mut far, to) = link(NONE, LoopbackOptions::default());
     send(&mut near, to, [1]);
     near.set(Faults { drop: 1.0, ..NONE });
     send(&mut near, to, [2, 3]);
@@ -241,7 +241,7 @@ fn a_cable_can_be_pulled_and_put_back() {
 #[test]
 fn caps_promise_no_more_than_the_faults_allow() {
     let promise = |faults| {
-        let (near, ..) = link(faults, Options::default());
+        let (near, ..) = link(faults, LoopbackOptions::default());
         (near.caps().reliable, near.caps().ordered)
     };
     assert_eq!(promise(NONE), (true, true));
@@ -274,7 +274,7 @@ proptest! {
     /// With any faults, every frame is counted and returns to its pool.
     #[test]
     fn every_frame_is_accounted_for(faults in any_faults(), queue in 1usize..64, frames in 1u32..200) {
-        let (mut near, mut far, to) = link(faults, Options { queue, frames: 512, ..Options::default() });
+        let (mut near, mut far, to) = link(faults, LoopbackOptions { queue, frames: 512, ..LoopbackOptions::default() });
         let (mut accepted, mut arrived) = (0, vec![]);
         for n in 0..frames {
             let frame = numbered(&near, to, n);
@@ -291,6 +291,6 @@ proptest! {
         let count = |name| counter(&near, name);
         let lost = count("faulty_dropped") + count("faulty_corrupted");
         prop_assert_eq!(arrived.len() as u64, accepted - lost + count("faulty_duplicated"));
-        prop_assert!(is_all_home(&near));
+        prop_assert!(are_all_frames_free(&near));
     }
 }

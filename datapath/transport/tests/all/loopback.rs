@@ -3,13 +3,14 @@
 use std::sync::mpsc;
 use std::thread;
 
-use crate::ends::{counter, ends, flow, is_all_home, number, numbered, receive, send, stray};
-use am_transport::loopback::{Loopback, Options, Plug, wire};
+use crate::ends::{are_all_frames_free, counter, ends, flow, number, numbered, receive, send, unknown_flow_frame};
+use am_transport::loopback::{Loopback, LoopbackOptions, Plug, wire};
 use am_transport::{Transport, TransportExt};
 use am_wire::{Address, Buffer};
 
-const SMALL: Options = Options { queue: 4, frames: 64, ..DEFAULT };
-const DEFAULT: Options = Options { frames: 4096, max_frame: 1514, queue: 512, ethertype: am_wire::EtherType::DEFAULT };
+const SMALL: LoopbackOptions = LoopbackOptions { queue: 4, frames: 64, ..DEFAULT };
+const DEFAULT: LoopbackOptions =
+    LoopbackOptions { frames: 4096, max_frame: 1514, queue: 512, ethertype: am_wire::EtherType::DEFAULT };
 
 fn address(end: &Loopback) -> Address {
     end.caps().address
@@ -30,7 +31,7 @@ fn the_frame_that_arrives_is_the_frame_that_was_sent() {
     drop(kept);
     assert!(arrived.is_unique());
     drop(arrived);
-    assert!(is_all_home(&left) && is_all_home(&right));
+    assert!(are_all_frames_free(&left) && are_all_frames_free(&right));
 }
 
 #[test]
@@ -71,7 +72,7 @@ fn three_ends_are_a_hub_that_knows_its_addresses() {
 }
 
 #[test]
-fn what_is_for_nobody_known_goes_to_all() {
+fn unknown_addresses_are_flooded() {
     let [mut a, mut b, mut c] = ends(DEFAULT);
     let nobody = Address([2, 0, 0, 0, 0xff, 0xff]);
     send(&mut a, Address::BROADCAST, [1, 2]);
@@ -81,7 +82,7 @@ fn what_is_for_nobody_known_goes_to_all() {
         assert_eq!(counter(end, "steer_pass_other_host"), 1, "the frame was flooded, and steering passed it");
     }
     assert_eq!(receive(&mut a), [0; 0]);
-    assert!(is_all_home(&a));
+    assert!(are_all_frames_free(&a));
 }
 
 #[test]
@@ -104,26 +105,26 @@ fn a_broadcast_goes_to_all_or_to_none() {
 }
 
 #[test]
-fn an_end_that_is_closed_takes_what_is_sent_to_it_along() {
+fn frames_to_a_closed_end_are_lost_and_freed() {
     let [mut a, b, mut c] = ends(SMALL);
     let to_b = address(&b);
     send(&mut a, to_b, 0..4);
-    assert!(!is_all_home(&a));
+    assert!(!are_all_frames_free(&a));
     drop(b);
-    assert!(is_all_home(&a), "what was in its queue is home");
+    assert!(are_all_frames_free(&a), "what was in its queue is home");
     send(&mut a, to_b, 0..10);
     assert_eq!(counter(&a, "loopback_lost_unplugged"), 10);
     send(&mut a, Address::BROADCAST, [5]);
     assert_eq!(receive(&mut c), [5], "the others get it");
-    assert!(is_all_home(&a));
+    assert!(are_all_frames_free(&a));
 }
 
 #[test]
-fn strays_do_not_count_against_the_budget_nor_keep_us() {
+fn dropped_frames_do_not_count_against_the_budget() {
     let [mut left, mut right] = ends(DEFAULT);
     let to = address(&right);
     for _ in 0..100 {
-        let frame = stray(&left, to);
+        let frame = unknown_flow_frame(&left, to);
         assert!(left.send(to, &frame), "room");
     }
     send(&mut left, to, [1]);
@@ -150,7 +151,7 @@ fn a_busy_end_does_not_starve_another() {
 
 #[test]
 fn jumbo_frames_pass_and_longer_ones_are_lost_and_counted() {
-    let [mut left, mut right] = ends(Options { max_frame: 9014, frames: 16, ..DEFAULT });
+    let [mut left, mut right] = ends(LoopbackOptions { max_frame: 9014, frames: 16, ..DEFAULT });
     let to = address(&right);
     for length in [9014, 9015] {
         let mut frame = numbered(&left, to, 1);
@@ -195,7 +196,7 @@ fn chat(plug: Plug, to: Address, frames: u32) {
         thread::yield_now();
     }
     // Sent frames may still be on their way, so wait for them before closing.
-    while !is_all_home(&end) {
+    while !are_all_frames_free(&end) {
         thread::yield_now();
     }
 }

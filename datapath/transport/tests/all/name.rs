@@ -1,8 +1,8 @@
 //! Names of transports.
 
-use am_transport::{Name, NameError};
+use am_transport::{NameError, TransportName};
 
-fn name(text: &str) -> Name {
+fn name(text: &str) -> TransportName {
     text.parse().unwrap()
 }
 
@@ -10,7 +10,7 @@ fn name(text: &str) -> Name {
 fn a_name_is_a_scheme_and_perhaps_more() {
     assert_eq!((name("xdp:eth1").scheme(), name("xdp:eth1").rest("eth0")), ("xdp", Ok("eth1")));
     assert_eq!(name("udp:[::1]:9000").rest(""), Ok("[::1]:9000"), "the transport defines the rest");
-    assert_eq!((name("loopback").scheme(), name("loopback").alone()), ("loopback", Ok(())));
+    assert_eq!((name("loopback").scheme(), name("loopback").expect_no_rest()), ("loopback", Ok(())));
     for text in ["xdp:eth1", "loopback", "dpdk:net_memif0,role=server", "udp:[::1]:9000"] {
         assert_eq!(name(text).to_string(), text);
     }
@@ -19,7 +19,7 @@ fn a_name_is_a_scheme_and_perhaps_more() {
 #[test]
 fn what_is_no_name_is_refused() {
     for text in ["", ":", ":eth1", "XDP:eth1", "x dp:eth1", "/dev/eth1", "2:eth1"] {
-        let error = text.parse::<Name>().unwrap_err();
+        let error = text.parse::<TransportName>().unwrap_err();
         assert_eq!(error, NameError::Scheme(text.into()));
         assert!(error.to_string().contains("xdp:eth1"), "says how to write it");
     }
@@ -33,11 +33,11 @@ fn errors_say_what_to_write() {
     );
     assert_eq!(name("xdp:").rest("eth1"), name("xdp").rest("eth1"));
     assert_eq!(
-        name("loopback:3").alone().unwrap_err().to_string(),
+        name("loopback:3").expect_no_rest().unwrap_err().to_string(),
         "`loopback` takes nothing behind it: leave out `:3`"
     );
     assert_eq!(
-        name("carrier:pigeon").unknown(&["xdp:INTERFACE", "loopback"]).to_string(),
+        name("carrier:pigeon").unknown_error(&["xdp:INTERFACE", "loopback"]).to_string(),
         "there is no transport `carrier` here; there are: xdp:INTERFACE, loopback"
     );
 }
@@ -57,7 +57,7 @@ fn settings_stand_between_commas() {
 }
 
 #[test]
-fn a_setting_is_there_once_but_for_those_of_which_there_are_many() {
+fn only_some_settings_may_be_given_twice() {
     for text in ["udp:x,frame=1,peer=y,frame=1", "udp:x,frame=1,frame=2", "udp:x,frame,frame=2"] {
         let says = format!("`{text}` has the setting `frame` twice: leave one of them out");
         assert_eq!(name(text).settings("x").err().expect(text).to_string(), says);

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::ends::{counter, ends, numbered, receive, send};
 use am_transport::Transport;
-use am_transport::loopback::Options;
+use am_transport::loopback::LoopbackOptions;
 use am_transport::trace::Trace;
 use am_wire::Buffer;
 
@@ -55,7 +55,7 @@ fn frames(file: &[u8]) -> Vec<(Duration, Vec<u8>)> {
 
 #[test]
 fn every_frame_is_written_both_ways() {
-    let [left, mut right] = ends(Options::default());
+    let [left, mut right] = ends(LoopbackOptions::default());
     let disk = Disk::new(usize::MAX);
     let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let mut left = Trace::new(left, disk.clone()).unwrap();
@@ -77,7 +77,7 @@ fn every_frame_is_written_both_ways() {
 
 #[test]
 fn what_the_transport_gave_back_is_not_written() {
-    let [left, right] = ends(Options { queue: 2, ..Options::default() });
+    let [left, right] = ends(LoopbackOptions { queue: 2, ..LoopbackOptions::default() });
     let disk = Disk::new(usize::MAX);
     let mut left = Trace::new(left, disk.clone()).unwrap();
     let to = right.caps().address;
@@ -89,7 +89,7 @@ fn what_the_transport_gave_back_is_not_written() {
 
 #[test]
 fn a_full_disk_ends_the_trace_and_nothing_else() {
-    let [left, mut right] = ends(Options::default());
+    let [left, mut right] = ends(LoopbackOptions::default());
     let disk = Disk::new(24 + 16 + 60 + 20);
     let mut left = Trace::new(left, disk.clone()).unwrap();
     let to = right.caps().address;
@@ -104,7 +104,7 @@ fn a_full_disk_ends_the_trace_and_nothing_else() {
 fn a_file_is_complete_after_a_flush() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("left.pcap");
-    let [left, right] = ends(Options::default());
+    let [left, right] = ends(LoopbackOptions::default());
     let mut left = Trace::create(left, &path).unwrap();
     let to = right.caps().address;
     send(&mut left, to, 0..5);

@@ -1,6 +1,6 @@
 //! A node of a crowd. A sender sends as much as it has credit for; a receiver takes what arrives.
 
-use am_engine::{Engine, Look};
+use am_engine::{Engine, PollScope};
 use am_netdev_sim::{Nanos, Net, US};
 use am_proto::{Config, Core, EndpointId, Event, FlowId, FlowState, FramingChoice, Time};
 use am_ring::Frame;
@@ -10,8 +10,8 @@ use am_wire::{Class, Framing, Kind};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::figures::Seen;
-use super::{Crowd, TURN};
+use super::figures::Samples;
+use super::{Crowd, TURN_TIME};
 
 pub struct Host {
     at: usize,
@@ -51,9 +51,9 @@ impl Host {
     }
 
     /// Run a turn. Returns the time by which the next is due.
-    pub fn turn(&mut self, crowd: &Crowd, net: &mut Net, seen: &mut Seen) -> Nanos {
+    pub fn turn(&mut self, crowd: &Crowd, net: &mut Net, seen: &mut Samples) -> Nanos {
         let (at, now) = (self.at, net.now());
-        let received = self.engine.inhale(Look::AtAll, || Time(now), net.nic(at));
+        let received = self.engine.inhale(PollScope::Everything, || Time(now), net.nic(at));
         self.take(crowd, now, seen);
         let mut waits = false;
         for flow in 0..self.flows.len() {
@@ -67,14 +67,14 @@ impl Host {
                 self.accepted.push(flow);
             }
         }
-        net.turned(at);
+        net.start_nic(at);
         let busy = waits || received + sent > 0 || net.nic(at).has_arrivals();
-        let turn = TURN + self.random.random_range(0..TURN / 2);
+        let turn = TURN_TIME + self.random.random_range(0..TURN_TIME / 2);
         let due = if busy { 0 } else { self.engine.sleep_until().0.min(now + 50 * US) };
         due.max(now + turn)
     }
 
-    fn take(&mut self, crowd: &Crowd, now: Nanos, seen: &mut Seen) {
+    fn take(&mut self, crowd: &Crowd, now: Nanos, seen: &mut Samples) {
         let is_slow = self.at > crowd.senders;
         let most = if is_slow { 1 } else { usize::MAX };
         for _ in 0..most {
@@ -83,7 +83,7 @@ impl Host {
             let Some(message) = message else { break };
             let (flow, class) = (message.flow, message.class);
             if !is_slow && class == Class::Request {
-                seen.note(now, message.payload());
+                seen.record(now, message.payload());
             }
             if class == Class::Request && !crowd.bulk {
                 drop(message);

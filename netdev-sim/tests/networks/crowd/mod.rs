@@ -4,16 +4,16 @@
 mod figures;
 mod host;
 
-use am_netdev_sim::{Happening, MS, Nanos, Net, Options, US};
+use am_netdev_sim::{MS, Nanos, Net, NetOptions, NodeEvent, US};
 use am_proto::Counters;
 pub use figures::Figures;
-use figures::Seen;
+use figures::Samples;
 use host::Host;
 
 /// The setting of a run. Node 0 receives. The others send to it as much as credit allows.
 #[derive(Clone, Debug)]
 pub struct Crowd {
-    pub options: Options,
+    pub options: NetOptions,
     /// How many nodes send: nodes 1 to this one.
     pub senders: usize,
     /// The most credits of a flow, for all nodes. `None`: the default.
@@ -42,8 +42,9 @@ pub const SETTLED: Span = Span { from: 20 * MS, until: 40 * MS };
 
 /// 10 Gb/s, a microsecond of cable in each direction, and a switch with this much memory at a port.
 pub fn crowd(senders: usize, buffer: usize) -> Crowd {
-    let calm = Options::calm(senders + 2);
-    let options = Options { rx: 1024, fill: 1024, frames: 4096, switch_buffer: buffer, switch_addresses: 8192, ..calm };
+    let calm = NetOptions::calm(senders + 2);
+    let options =
+        NetOptions { rx: 1024, fill: 1024, frames: 4096, switch_buffer: buffer, switch_addresses: 8192, ..calm };
     Crowd { options, senders, window: None, body: None, answers: false, bulk: false, slow: false, sends: |_, _| true }
 }
 
@@ -58,7 +59,7 @@ impl Crowd {
     /// Run from the start to the end of the span. Returns the figures of the span.
     pub fn run(self, span: Span) -> Figures {
         let mut run = self.start();
-        run.until(span.from);
+        run.run_until(span.from);
         run.figures_until(span.until)
     }
 
@@ -72,36 +73,36 @@ impl Crowd {
 }
 
 impl Run {
-    pub fn until(&mut self, until: Nanos) {
+    pub fn run_until(&mut self, until: Nanos) {
         self.figures_until(until);
     }
 
     /// Run until this time. Returns the figures from now on.
     pub fn figures_until(&mut self, until: Nanos) -> Figures {
         let from = self.net.now();
-        let mut seen = Seen::new(self.crowd.senders);
-        let before = self.repairs();
+        let mut seen = Samples::new(self.crowd.senders);
+        let before = self.loss_counts();
         while self.net.now() < until
             && let Some(happening) = self.net.step()
         {
             let now = self.net.now();
             match happening {
-                Happening::Alarm(at) if self.hosts[at].next == now => {
+                NodeEvent::Alarm(at) if self.hosts[at].next == now => {
                     self.hosts[at].next = Nanos::MAX;
                     let due = self.hosts[at].turn(&self.crowd, &mut self.net, &mut seen);
                     self.schedule(at, due);
                 }
-                Happening::Wake(at) => self.schedule(at, now),
+                NodeEvent::Wake(at) => self.schedule(at, now),
                 _ => (),
             }
         }
-        let (after, rate) = (self.repairs(), self.crowd.options.rate as f64);
+        let (after, rate) = (self.loss_counts(), self.crowd.options.rate as f64);
         let repairs = [0, 1, 2].map(|at| after[at] - before[at]);
         Figures::new(seen, rate, (self.net.now() - from) as f64 / 1e9, repairs)
     }
 
     /// Frames that the switch dropped, messages that were sent again, and how many of these were not lost.
-    fn repairs(&self) -> [u64; 3] {
+    fn loss_counts(&self) -> [u64; 3] {
         let sum = |of: fn(&Counters) -> u64| self.hosts.iter().map(|host| of(host.engine.core().counters())).sum();
         [self.net.switch().count().full, sum(|all| all.retransmitted), sum(|all| all.spurious_retransmits)]
     }
@@ -122,4 +123,4 @@ impl Run {
 }
 
 /// The time of a turn.
-pub const TURN: Nanos = 2 * US;
+pub const TURN_TIME: Nanos = 2 * US;

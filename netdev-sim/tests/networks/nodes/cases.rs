@@ -3,7 +3,7 @@
 use std::fmt;
 
 use am_netdev_sim::check::Violation;
-use am_netdev_sim::{Death, MS, Options, US};
+use am_netdev_sim::{Death, MS, NetOptions, US};
 use am_proto::FramingChoice;
 use am_proto::planted::{Bug, plant};
 use am_wire::Framing;
@@ -37,7 +37,7 @@ pub enum Setting {
 
 /// A mutant: a bug built in on purpose, in the protocol or below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Planted {
+pub enum RunMutant {
     /// None.
     Nothing,
     /// A mutant of the core.
@@ -49,19 +49,19 @@ pub enum Planted {
 }
 
 /// Each mutant, by its name in the environment.
-pub const PLANTED: [(&str, Planted); 12] = [
-    ("CreditLeak", Planted::Core(Bug::CreditLeak)),
-    ("CreditMadeUp", Planted::Core(Bug::CreditMadeUp)),
-    ("DuplicateAfterWrap", Planted::Core(Bug::DuplicateAfterWrap)),
-    ("LostReject", Planted::Core(Bug::LostReject)),
-    ("WaitsForCompany", Planted::Core(Bug::WaitsForCompany)),
-    ("OtherIncarnation", Planted::Core(Bug::OtherIncarnation)),
-    ("LengthIgnored", Planted::Core(Bug::LengthIgnored)),
-    ("OutOfOrder", Planted::Core(Bug::OutOfOrder)),
-    ("CloseForgets", Planted::Core(Bug::CloseForgets)),
-    ("DeadStay", Planted::Core(Bug::DeadStay)),
-    ("FreedEarly", Planted::FreedEarly),
-    ("Overfilled", Planted::Overfilled),
+pub const MUTANT_NAMES: [(&str, RunMutant); 12] = [
+    ("CreditLeak", RunMutant::Core(Bug::CreditLeak)),
+    ("CreditMadeUp", RunMutant::Core(Bug::CreditMadeUp)),
+    ("DuplicateAfterWrap", RunMutant::Core(Bug::DuplicateAfterWrap)),
+    ("LostReject", RunMutant::Core(Bug::LostReject)),
+    ("WaitsForCompany", RunMutant::Core(Bug::WaitsForCompany)),
+    ("OtherIncarnation", RunMutant::Core(Bug::OtherIncarnation)),
+    ("LengthIgnored", RunMutant::Core(Bug::LengthIgnored)),
+    ("OutOfOrder", RunMutant::Core(Bug::OutOfOrder)),
+    ("CloseForgets", RunMutant::Core(Bug::CloseForgets)),
+    ("DeadStay", RunMutant::Core(Bug::DeadStay)),
+    ("FreedEarly", RunMutant::FreedEarly),
+    ("Overfilled", RunMutant::Overfilled),
 ];
 
 impl Setting {
@@ -79,8 +79,8 @@ impl Setting {
         ("drivers", Setting::Drivers),
     ];
 
-    fn draw(self, seed: u64) -> (Options, Work) {
-        let (mut options, mut work) = (Options::from_seed(seed), Work::from_seed(seed));
+    fn draw(self, seed: u64) -> (NetOptions, Work) {
+        let (mut options, mut work) = (NetOptions::from_seed(seed), Work::from_seed(seed));
         match self {
             Setting::Mixed => (),
             Setting::Restarts => {
@@ -96,10 +96,10 @@ impl Setting {
             }
             Setting::SmallWindows => {
                 options.loss = 0.1;
-                (work.window, work.extract, work.rest) = (1 + seed as u16 % 4, 2, 300 * US);
+                (work.window, work.extract, work.busy) = (1 + seed as u16 % 4, 2, 300 * US);
             }
             Setting::NoRoom => {
-                (work.receive_frames, work.flows, work.extract, work.rest) = (8, 4, 1, 300 * US);
+                (work.receive_frames, work.flows, work.extract, work.busy) = (8, 4, 1, 300 * US);
             }
             Setting::Wraps => {
                 options.duplicate = 0.1;
@@ -114,7 +114,7 @@ impl Setting {
     }
 }
 
-fn restarts(options: &mut Options, work: &mut Work) {
+fn restarts(options: &mut NetOptions, work: &mut Work) {
     (options.loss, options.reorder, options.reorder_by) = (0.05, 0.3, 10 * MS);
     options.stalls.clear();
     options.partitions.clear();
@@ -131,13 +131,13 @@ fn restarts(options: &mut Options, work: &mut Work) {
 pub struct Case {
     pub seed: u64,
     pub setting: Setting,
-    pub planted: Planted,
+    pub planted: RunMutant,
 }
 
 impl From<u64> for Case {
     /// The seed as `scripts/test` and `scripts/soak` run it.
     fn from(seed: u64) -> Case {
-        Case { seed, setting: Setting::Mixed, planted: Planted::Nothing }
+        Case { seed, setting: Setting::Mixed, planted: RunMutant::Nothing }
     }
 }
 
@@ -146,25 +146,25 @@ impl Case {
     ///
     /// # Panics
     /// A variable has a bad value.
-    pub fn of(variable: impl Fn(&str) -> Option<String>) -> Case {
+    pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Case {
         let seed = variable("NETDEV_SIM_SEED").map_or(1, |seed| seed.parse().expect("NETDEV_SIM_SEED=N, a number"));
         let setting = variable("NETDEV_SIM_SETTING").map_or(Setting::Mixed, |name| named(&Setting::ALL, &name));
-        let planted = variable("NETDEV_SIM_PLANT").map_or(Planted::Nothing, |name| named(&PLANTED, &name));
+        let planted = variable("NETDEV_SIM_PLANT").map_or(RunMutant::Nothing, |name| named(&MUTANT_NAMES, &name));
         Case { seed, setting, planted }
     }
 
     /// Draw the network and the work.
-    pub fn draw(&self) -> (Options, Work) {
+    pub fn draw(&self) -> (NetOptions, Work) {
         let (mut options, work) = self.setting.draw(self.seed);
-        options.frees_early = self.planted == Planted::FreedEarly;
-        options.overfills = self.planted == Planted::Overfilled;
+        options.frees_early = self.planted == RunMutant::FreedEarly;
+        options.overfills = self.planted == RunMutant::Overfilled;
         (options, work)
     }
 
     /// The world of this case. Its mutant stays active on this thread until another case replaces it.
     pub fn world(&self) -> World {
         plant(match self.planted {
-            Planted::Core(bug) => Some(bug),
+            RunMutant::Core(bug) => Some(bug),
             _ => None,
         });
         let (options, work) = self.draw();
@@ -181,11 +181,11 @@ impl Case {
 
     /// The violation, and the command that repeats it.
     pub fn failed(&self, violation: &Violation) -> String {
-        format!("seed {}: {violation}\n    {}", self.seed, self.repeat())
+        format!("seed {}: {violation}\n    {}", self.seed, self.repeat_command())
     }
 
     /// The command that repeats the run.
-    pub fn repeat(&self) -> String {
+    pub fn repeat_command(&self) -> String {
         format!("{self} cargo test -p am-netdev-sim --test networks seeds::one_seed -- --exact --nocapture")
     }
 }
@@ -196,8 +196,8 @@ impl fmt::Display for Case {
         if self.setting != Setting::Mixed {
             write!(f, " NETDEV_SIM_SETTING={}", name_of(&Setting::ALL, self.setting))?;
         }
-        if self.planted != Planted::Nothing {
-            write!(f, " NETDEV_SIM_PLANT={}", name_of(&PLANTED, self.planted))?;
+        if self.planted != RunMutant::Nothing {
+            write!(f, " NETDEV_SIM_PLANT={}", name_of(&MUTANT_NAMES, self.planted))?;
         }
         Ok(())
     }
@@ -214,20 +214,20 @@ fn name_of<'a, T: PartialEq>(all: &[(&'a str, T)], it: T) -> &'a str {
 
 /// A mutant, the setting that shows it, and a part of the violation that its checker reports.
 #[derive(Clone, Copy, Debug)]
-pub struct Caught {
+pub struct MutantCase {
     pub what: &'static str,
-    pub planted: Planted,
+    pub planted: RunMutant,
     pub setting: Setting,
-    pub says: &'static str,
+    pub expected: &'static str,
 }
 
 /// One mutant for each checker, or more.
-pub const CAUGHT: [Caught; 13] = {
-    const fn bug(what: &'static str, planted: Planted, setting: Setting, says: &'static str) -> Caught {
-        Caught { what, planted, setting, says }
+pub const MUTANT_CASES: [MutantCase; 13] = {
+    const fn bug(what: &'static str, planted: RunMutant, setting: Setting, says: &'static str) -> MutantCase {
+        MutantCase { what, planted, setting, expected: says }
     }
-    const fn core(what: &'static str, planted: Bug, setting: Setting, says: &'static str) -> Caught {
-        bug(what, Planted::Core(planted), setting, says)
+    const fn core(what: &'static str, planted: Bug, setting: Setting, says: &'static str) -> MutantCase {
+        bug(what, RunMutant::Core(planted), setting, says)
     }
     [
         core("a credit leak", Bug::CreditLeak, Setting::Mixed, "credits: "),
@@ -235,14 +235,14 @@ pub const CAUGHT: [Caught; 13] = {
         core("a duplicate delivered after wrap-around", Bug::DuplicateAfterWrap, Setting::Wraps, "delivered twice"),
         core("a lost reject", Bug::LostReject, Setting::NoRoom, "liveness: "),
         core("a sender that waits for ever to coalesce", Bug::WaitsForCompany, Setting::Mixed, "liveness: "),
-        bug("a frame freed while the NIC has it", Planted::FreedEarly, Setting::LateCompletions, "frames: "),
+        bug("a frame freed while the NIC has it", RunMutant::FreedEarly, Setting::LateCompletions, "frames: "),
         core("an acknowledgement for the wrong incarnation", Bug::OtherIncarnation, Setting::Restarts, "kept: "),
-        bug("a switch that stores too much", Planted::Overfilled, Setting::SmallSwitch, "memory: "),
+        bug("a switch that stores too much", RunMutant::Overfilled, Setting::SmallSwitch, "memory: "),
         core("a message handled before an earlier one", Bug::OutOfOrder, Setting::Mixed, "order: "),
         core("an incomplete close", Bug::CloseForgets, Setting::Mixed, "as not delivered"),
         core("flows of a dead peer that stay", Bug::DeadStay, Setting::Mixed, "endings: "),
         core("a cut frame that is delivered", Bug::LengthIgnored, Setting::Drivers, "is not what was sent"),
-        bug("undetected damage", Planted::Nothing, Setting::Damaged, "is not what was sent"),
+        bug("undetected damage", RunMutant::Nothing, Setting::Damaged, "is not what was sent"),
     ]
 };
 
@@ -250,7 +250,7 @@ pub const CAUGHT: [Caught; 13] = {
 const SEEDS: u64 = 2000;
 
 /// The first run in which a checker reports `says`, and all that the run prints.
-pub fn caught(planted: Planted, setting: Setting, says: &str) -> Option<(Case, String)> {
+pub fn first_caught(planted: RunMutant, setting: Setting, says: &str) -> Option<(Case, String)> {
     let cases = (0..SEEDS).map(|seed| Case { seed, setting, planted });
     let found = cases.filter_map(|case| Some((case, case.run().err()?))).find(|(_, why)| why.contains(says));
     plant(None);

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use am_engine::Engine;
-use am_netdev_sim::check::content::Id;
+use am_netdev_sim::check::content::MessageId;
 use am_netdev_sim::check::credits::Credits;
 use am_netdev_sim::check::delivery::Deliveries;
 use am_netdev_sim::check::endings::Endings;
-use am_netdev_sim::check::order::Order;
+use am_netdev_sim::check::order::DeliveryOrder;
 use am_netdev_sim::check::{Checked, frames, memory};
 use am_netdev_sim::{Nanos, Net};
 use am_proto::ReturnReason;
@@ -18,11 +18,11 @@ use super::app::App;
 #[derive(Debug, Default)]
 pub struct Checks {
     pub deliveries: Deliveries,
-    pub order: Order,
+    pub order: DeliveryOrder,
     pub credits: Credits,
     pub endings: Endings,
     /// The last requests are sent. Their answers bring the credit whose notice was lost, so every request is answered.
-    pub is_encore: bool,
+    pub is_last_round: bool,
     /// After this time the applications start nothing new.
     pub quiet_from: Nanos,
     /// A digest of all deliveries in their order. Two runs of a seed have the same.
@@ -49,17 +49,17 @@ impl Checks {
         now >= self.quiet_from
     }
 
-    pub fn note(&mut self, now: Nanos, what: u64) {
+    pub fn add_to_digest(&mut self, now: Nanos, what: u64) {
         self.digest = (self.digest ^ now ^ what.rotate_left(32)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(17);
     }
 
     /// Count an event.
-    pub fn saw(&mut self, what: &'static str) {
+    pub fn count_event(&mut self, what: &'static str) {
         *self.seen.entry(what).or_default() += 1;
     }
 
     /// A message was admitted.
-    pub fn sent(&mut self, id: Id, to: u16, size: usize, serial: u64, class: Class, first_number: Option<u32>) {
+    pub fn sent(&mut self, id: MessageId, to: u16, size: usize, serial: u64, class: Class, first_number: Option<u32>) {
         self.deliveries.sent(id, to, size, serial);
         if is_ordered(serial) {
             self.order.sent(id, (serial, class.index()));
@@ -67,14 +67,14 @@ impl Checks {
         self.credits.sent(serial, class);
         let (sent, _) = self.credits.counts(serial, class);
         if first_number.is_some_and(|first| sent as u64 == u32::MAX as u64 - first as u64 + 2) {
-            self.saw("numbers wrapped");
+            self.count_event("numbers wrapped");
         }
     }
 
     /// One half of a flow reports its end. Unless the peer closed the flow, this side closes it too.
     pub fn ended(&mut self, serial: u64, reason: ReturnReason) {
         if reason != ReturnReason::Closed {
-            self.endings.closes(serial);
+            self.endings.record_close(serial);
         }
     }
 
@@ -90,16 +90,16 @@ impl Checks {
     }
 
     /// Check the credit that a node's flows have left.
-    pub fn credits_of(&self, engine: &Engine, app: &App) -> Checked {
+    pub fn check_credits(&self, engine: &Engine, app: &App) -> Checked {
         app.credits(engine).try_for_each(|(serial, class, left)| self.credits.check(serial, class, left))
     }
 
     /// Check a node's NIC, and the frames that the node holds.
-    pub fn nic(&mut self, net: &mut Net, node: usize, engine: &Engine, app: &App) -> Checked {
+    pub fn check_nic(&mut self, net: &mut Net, node: usize, engine: &Engine, app: &App) -> Checked {
         self.frames.clear();
         engine.core().frames(&mut |frame| self.frames.push(frame.index()));
         app.frames(&mut |frame| self.frames.push(frame.index()));
-        frames::running(net.nic(node), &self.frames)?;
-        memory::bounded(net, node)
+        frames::check_running(net.nic(node), &self.frames)?;
+        memory::check_bounds(net, node)
     }
 }

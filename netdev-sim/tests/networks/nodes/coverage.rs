@@ -23,8 +23,8 @@ pub fn net(seen: &mut Seen, net: &mut Net) {
     add("switch: flooded", switch.flooded);
     add("switch: full", switch.full);
     add("switch: damaged", switch.damaged);
-    add("switch: parted", switch.parted);
-    add("switch: forgotten", switch.forgotten);
+    add("switch: parted", switch.partitioned);
+    add("switch: forgotten", switch.evicted);
     for node in 0..net.options().nodes {
         for link in net.links(node) {
             let count = link.count();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use super::{Report, asked_for, run};
+use super::{Report, case_of, run};
 
 /// The results of many runs.
 #[derive(Debug)]
@@ -30,14 +30,14 @@ impl Tally {
 }
 
 /// Run every seed. After each one `progress` gets how many are done, and the violation if there is one.
-pub fn many(seeds: Range<u64>, progress: &(dyn Fn(u64, Option<&str>) + Sync)) -> Tally {
+pub fn run_many(seeds: Range<u64>, progress: &(dyn Fn(u64, Option<&str>) + Sync)) -> Tally {
     let begin = Instant::now();
     let (next, done) = (AtomicU64::new(seeds.start), AtomicU64::new(0));
     let tally = Tally { seeds: seeds.end - seeds.start, failed: vec![], delivered: 0, returned: 0, seconds: 0.0 };
     let tally = Mutex::new(tally);
     let work = || {
         while let Some(seed) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < seeds.end) {
-            let result = survive(seed);
+            let result = run_caught(seed);
             progress(done.fetch_add(1, Ordering::Relaxed) + 1, result.as_ref().err().map(String::as_str));
             let mut tally = tally.lock().expect("nobody panics with it");
             match result {
@@ -58,10 +58,10 @@ pub fn many(seeds: Range<u64>, progress: &(dyn Fn(u64, Option<&str>) + Sync)) ->
 }
 
 /// Run a seed. A panic is a failure, and the other runs go on.
-fn survive(seed: u64) -> Result<Report, String> {
+fn run_caught(seed: u64) -> Result<Report, String> {
     let panicked = |why: Box<dyn Any + Send>| {
         let text = why.downcast_ref::<String>().map(String::as_str).or(why.downcast_ref::<&str>().copied());
-        Err(format!("seed {seed}: panic: {}\n    {}", text.unwrap_or("?"), asked_for(seed).repeat()))
+        Err(format!("seed {seed}: panic: {}\n    {}", text.unwrap_or("?"), case_of(seed).repeat_command()))
     };
     catch_unwind(AssertUnwindSafe(|| run(seed))).unwrap_or_else(panicked)
 }

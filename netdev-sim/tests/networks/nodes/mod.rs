@@ -15,8 +15,8 @@ mod node;
 mod work;
 mod world;
 
-pub use cases::{CAUGHT, Case, Caught, Planted, Setting, caught};
-pub use many::many;
+pub use cases::{Case, MUTANT_CASES, MutantCase, RunMutant, Setting, first_caught};
+pub use many::run_many;
 pub use work::Work;
 pub use world::{Report, World};
 
@@ -25,9 +25,9 @@ pub use world::{Report, World};
 /// # Errors
 /// The violation, and the command that repeats it.
 pub fn run(seed: u64) -> Result<Report, String> {
-    asked_for(seed).run()
+    case_of(seed).run()
 }
 
-fn asked_for(seed: u64) -> Case {
-    Case { seed, ..Case::of(|variable| std::env::var(variable).ok()) }
+fn case_of(seed: u64) -> Case {
+    Case { seed, ..Case::from_variables(|variable| std::env::var(variable).ok()) }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use am_engine::{Engine, Look};
-use am_netdev_sim::check::content::Run;
+use am_engine::{Engine, PollScope};
+use am_netdev_sim::check::content::NodeRun;
 use am_netdev_sim::check::{Checked, Violation};
 use am_netdev_sim::{Nanos, Net, US};
 use am_proto::{Config, Core, Event, Time};
@@ -15,7 +15,7 @@ use super::checks::Checks;
 use super::work::Work;
 
 /// The time of a turn.
-const TURN: Nanos = 2 * US;
+const TURN_TIME: Nanos = 2 * US;
 
 /// The tag of every endpoint.
 pub const TAG: u64 = 7;
@@ -34,7 +34,7 @@ pub fn app_name() -> Name {
 }
 
 impl Node {
-    pub fn start(net: &mut Net, work: &Work, run: Run) -> Node {
+    pub fn start(net: &mut Net, work: &Work, run: NodeRun) -> Node {
         let at = run.node as usize;
         let (now, address) = (Time(net.now()), net.address(at));
         // The time of the run's start, as in a real node.
@@ -60,20 +60,20 @@ impl Node {
     pub fn turn(&mut self, net: &mut Net, checks: &mut Checks) -> Result<Nanos, Violation> {
         let (at, now) = (self.app.run.node as usize, net.now());
         let Node { engine, app } = self;
-        let received = engine.inhale(Look::AtAll, || Time(now), net.nic(at));
-        checks.credits_of(engine, app)?;
+        let received = engine.inhale(PollScope::Everything, || Time(now), net.nic(at));
+        checks.check_credits(engine, app)?;
         app.turn(now, engine, checks)?;
         let mut events = vec![];
         events.extend(std::iter::from_fn(|| engine.core_mut().poll_event()));
         let sent = engine.exhale(|| Time(now), net.nic(at));
-        net.turned(at);
+        net.start_nic(at);
         // The checkers learn of the end of a flow before its Close can arrive.
         let had_news = !events.is_empty();
         events.into_iter().for_each(|event: Event| app.on_event(event, engine, checks));
-        checks.nic(net, at, engine, app)?;
+        checks.check_nic(net, at, engine, app)?;
         let more = received + sent > 0 || had_news || net.nic(at).has_arrivals();
         let due = if more { 0 } else { engine.sleep_until().0.min(app.due(engine, checks, now)) };
-        Ok(due.max(now + TURN))
+        Ok(due.max(now + TURN_TIME))
     }
 
     /// The run has ended, and its NIC is gone. Check that all frames are back.

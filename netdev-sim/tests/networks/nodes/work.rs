@@ -1,6 +1,6 @@
 //! The work of the nodes, and their configuration.
 
-use am_netdev_sim::{MS, Nanos, Options, US};
+use am_netdev_sim::{MS, Nanos, NetOptions, US};
 use am_proto::FramingChoice;
 use am_wire::Framing;
 use rand::rngs::SmallRng;
@@ -17,7 +17,7 @@ pub struct Work {
     /// The longest pause between two bursts of requests.
     pub pause: Nanos,
     /// The longest time that a token is kept.
-    pub keep: Nanos,
+    pub max_hold: Nanos,
     /// The probability that a message outlives its handler, by up to `keep`.
     pub hold: f64,
     /// The probability that a request is prepared, and committed up to `keep` later.
@@ -28,7 +28,7 @@ pub struct Work {
     pub reopen: f64,
     /// How many messages are extracted at once, and how long the application is busy afterwards.
     pub extract: usize,
-    pub rest: Nanos,
+    pub busy: Nanos,
     pub receive_frames: usize,
     pub send_frames: usize,
     pub window: u16,
@@ -51,7 +51,7 @@ impl Work {
             requests: random.random_range(1..60),
             flows: random.random_range(1..4),
             pause: random.random_range(US..2 * MS),
-            keep: random.random_range(US..5 * MS),
+            max_hold: random.random_range(US..5 * MS),
             receive_frames: random.random_range(2..64),
             send_frames: random.random_range(8..128),
             window: random.random_range(1..64),
@@ -67,11 +67,11 @@ impl Work {
         }
         if random.random_bool(0.5) {
             work.extract = random.random_range(1..8);
-            work.rest = random.random_range(0..500 * US);
+            work.busy = random.random_range(0..500 * US);
         }
         // Only random first numbers tell bare frames from those of an earlier run.
         let bare = work.framing == FramingChoice::Fixed(Framing::Bare);
-        if random.random_bool(0.5) && (!bare || Options::from_seed(seed).deaths.is_empty()) {
+        if random.random_bool(0.5) && (!bare || NetOptions::from_seed(seed).deaths.is_empty()) {
             work.first_number = Some(u32::MAX - random.random_range(0..40));
         }
         work.draw_habits(&mut random);

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use am_netdev_sim::check::content::{Id, Run};
-use am_netdev_sim::check::endings::{End, Endings, Other};
-use am_netdev_sim::check::frames::{self, Between};
-use am_netdev_sim::check::kept::Kept;
+use am_netdev_sim::check::content::{MessageId, NodeRun};
+use am_netdev_sim::check::endings::{EndReason, Endings, PeerState};
+use am_netdev_sim::check::frames::{self, BetweenTurns};
+use am_netdev_sim::check::kept::KeptCount;
 use am_netdev_sim::check::liveness::Liveness;
 use am_netdev_sim::check::{Checked, Violation, memory};
-use am_netdev_sim::{Happening, MS, Nanos, Net, Options, Step};
+use am_netdev_sim::{MS, Nanos, Net, NetOptions, NodeEvent, StepOutcome};
 use am_proto::{FlowState, ReturnReason};
 use am_wire::{Class, Reason};
 
-use super::app::Ended;
+use super::app::EndedFlow;
 use super::checks::{Checks, Seen};
 use super::coverage;
 use super::node::Node;
@@ -21,17 +21,17 @@ use super::work::Work;
 pub struct World {
     pub net: Net,
     work: Work,
-    places: Vec<Place>,
+    places: Vec<NodeSlot>,
     checks: Checks,
     liveness: Liveness,
     /// How many rounds of last requests were sent.
-    encores: u8,
+    last_rounds: u8,
     /// Counters of the nodes that died.
     counted: Seen,
 }
 
 /// The place of a node, whether it lives or not.
-struct Place {
+struct NodeSlot {
     node: Option<Node>,
     run: u16,
     since: Nanos,
@@ -39,7 +39,7 @@ struct Place {
     next: Nanos,
     stalled_until: Nanos,
     /// The frames of its NIC at the end of its last turn.
-    between: Option<Between>,
+    between: Option<BetweenTurns>,
 }
 
 /// The results of a run without a violation.
@@ -54,17 +54,17 @@ pub struct Report {
 }
 
 impl World {
-    pub fn new(options: Options, work: Work) -> World {
+    pub fn new(options: NetOptions, work: Work) -> World {
         let quiet_from = last_fault(&options);
         let net = Net::new(options);
         let places = (0..net.options().nodes)
-            .map(|_| Place { node: None, run: 0, since: 0, next: Nanos::MAX, stalled_until: 0, between: None })
+            .map(|_| NodeSlot { node: None, run: 0, since: 0, next: Nanos::MAX, stalled_until: 0, between: None })
             .collect();
         let endings = Endings::new(quiet_from, work.max_timeout.max(work.beacon));
         let checks = Checks { quiet_from, endings, ..Checks::default() };
         // A set-up with a dead peer ends after the configured patience, and so does a message to it.
         let liveness = Liveness { from: quiet_from, within: 3 * work.patience + 500 * MS };
-        let mut world = World { net, work, places, checks, liveness, encores: 0, counted: Seen::new() };
+        let mut world = World { net, work, places, checks, liveness, last_rounds: 0, counted: Seen::new() };
         (0..world.places.len()).for_each(|at| world.start(at));
         world
     }
@@ -75,7 +75,7 @@ impl World {
         place.since = self.net.now();
         place.stalled_until = 0;
         place.next = Nanos::MAX;
-        place.node = Some(Node::start(&mut self.net, &self.work, Run { node: at as u16, run: place.run }));
+        place.node = Some(Node::start(&mut self.net, &self.work, NodeRun { node: at as u16, run: place.run }));
         self.schedule(at, self.net.now());
     }
 
@@ -106,13 +106,13 @@ impl World {
             if undecided > 0 {
                 drained = None;
                 self.liveness.check(now, undecided).map_err(|violation| self.explain(violation))?;
-            } else if now > since + self.calm() {
+            } else if now > since + self.quiet_time() {
                 let first = *first.get_or_insert(since);
                 let missing = self.unsettled()?;
-                if self.encores > 0 && missing.is_empty() {
+                if self.last_rounds > 0 && missing.is_empty() {
                     return Ok(self.report(first));
                 }
-                self.encore(&missing);
+                self.send_last_requests(&missing);
                 drained = None;
             }
         }
@@ -141,21 +141,21 @@ impl World {
 
     /// How long the network has to stay resolved. The first time is long enough to give up dead peers; later ones wait
     /// only for lost notices.
-    fn calm(&self) -> Nanos {
+    fn quiet_time(&self) -> Nanos {
         let heard = self.work.max_timeout.max(self.work.beacon) + 20 * MS;
-        if self.encores == 0 { 2 * self.work.patience + 200 * MS } else { heard }
+        if self.last_rounds == 0 { 2 * self.work.patience + 200 * MS } else { heard }
     }
 
     /// Every flow sends one more request, and is answered. In later rounds only the flows that miss credit do: a full
     /// buffer may have dropped the notice of it again.
-    fn encore(&mut self, missing: &BTreeSet<u64>) {
-        let all = self.encores == 0;
-        self.encores += 1;
-        self.checks.is_encore = true;
+    fn send_last_requests(&mut self, missing: &BTreeSet<u64>) {
+        let all = self.last_rounds == 0;
+        self.last_rounds += 1;
+        self.checks.is_last_round = true;
         self.liveness.from = self.net.now();
         for at in 0..self.places.len() {
             if let Some(node) = &mut self.places[at].node {
-                node.app.encore(|serial| all || missing.contains(&serial));
+                node.app.queue_last_requests(|serial| all || missing.contains(&serial));
                 self.schedule(at, self.net.now());
             }
         }
@@ -164,29 +164,29 @@ impl World {
     /// The flows that miss credit or their initiator. After the last round there must be none. Checks that all frames are
     /// free.
     fn unsettled(&mut self) -> Result<BTreeSet<u64>, Violation> {
-        const ENCORES: u8 = 12;
+        const MAX_LAST_ROUNDS: u8 = 12;
         for (at, place) in self.places.iter().enumerate() {
             let Some(node) = &place.node else { continue };
             // A probe or a beacon may wait for room in the TX ring. Messages of a dead node may wait behind its lost ones.
             let mut held = vec![];
             node.engine.core().frames(&mut |frame| held.push(frame.index()));
-            frames::running(
+            frames::check_running(
                 self.net.nic(at),
                 if held.len() > 1 && !node.engine.core().has_held() { &[] } else { &held },
             )?;
         }
-        let mut missing = self.kept_for_nobody();
-        if self.encores >= ENCORES
+        let mut missing = self.orphaned_flows();
+        if self.last_rounds >= MAX_LAST_ROUNDS
             && let Some(flow) = missing.first()
         {
             let what = format!("flow {flow:#x} is kept for a peer that is dead, or does not know it");
             return Err(Violation { checker: "endings", what });
         }
         let left = self.nodes().flat_map(|node| node.app.credits(&node.engine));
-        let left = left.filter(|&(serial, class, _)| class == Class::Request || self.asker_lives(serial));
+        let left = left.filter(|&(serial, class, _)| class == Class::Request || self.initiator_lives(serial));
         for (serial, class, left) in left {
-            match self.checks.credits.settled(serial, class, left) {
-                Err(violation) if self.encores >= ENCORES => return Err(violation),
+            match self.checks.credits.check_settled(serial, class, left) {
+                Err(violation) if self.last_rounds >= MAX_LAST_ROUNDS => return Err(violation),
                 settled => _ = settled.is_err() && missing.insert(serial),
             }
         }
@@ -194,39 +194,39 @@ impl World {
     }
 
     /// Handle one event, and run its checks. Whether it concerned a node.
-    fn on_step(&mut self, Step { happening, at }: Step) -> Result<bool, Violation> {
-        if happening != Some(Happening::Death(at))
+    fn on_step(&mut self, StepOutcome { node_event: happening, at }: StepOutcome) -> Result<bool, Violation> {
+        if happening != Some(NodeEvent::Death(at))
             && let Some(between) = self.places[at].between
         {
             between.check(self.net.nic(at))?;
         }
-        memory::bounded(&mut self.net, at)?;
+        memory::check_bounds(&mut self.net, at)?;
         let Some(happening) = happening else { return Ok(false) };
-        let checked = self.on(happening);
-        self.places[at].between = Some(Between::of(self.net.nic(at)));
+        let checked = self.handle(happening);
+        self.places[at].between = Some(BetweenTurns::record(self.net.nic(at)));
         checked.map(|()| true)
     }
 
-    fn on(&mut self, happening: Happening) -> Checked {
+    fn handle(&mut self, happening: NodeEvent) -> Checked {
         let now = self.net.now();
         match happening {
-            Happening::Alarm(at) if self.places[at].next == now => self.turn(at),
-            Happening::Alarm(_) => Ok(()),
-            Happening::Wake(at) => {
+            NodeEvent::Alarm(at) if self.places[at].next == now => self.turn(at),
+            NodeEvent::Alarm(_) => Ok(()),
+            NodeEvent::Wake(at) => {
                 self.schedule(at, now);
                 Ok(())
             }
-            Happening::Stall(at, until) => {
-                self.checks.saw("stalled");
+            NodeEvent::Stall(at, until) => {
+                self.checks.count_event("stalled");
                 self.stall(at, until);
                 Ok(())
             }
-            Happening::Death(at) => {
-                self.checks.saw("died");
+            NodeEvent::Death(at) => {
+                self.checks.count_event("died");
                 self.death(at)
             }
-            Happening::Restart(at) => {
-                self.checks.saw("restarted");
+            NodeEvent::Restart(at) => {
+                self.checks.count_event("restarted");
                 self.start(at);
                 Ok(())
             }
@@ -239,27 +239,27 @@ impl World {
         let due = node.turn(&mut self.net, &mut self.checks)?;
         let ended = std::mem::take(&mut node.app.ended);
         ended.iter().try_for_each(|ended| self.ended(ended))?;
-        self.grants(at)?;
-        self.kept(at)?;
+        self.update_grants(at)?;
+        self.check_kept(at)?;
         self.schedule(at, due);
         let Some(node) = &self.places[at].node else { return Ok(()) };
-        self.checks.credits_of(&node.engine, &node.app)
+        self.checks.check_credits(&node.engine, &node.app)
     }
 
     /// Tell the checker the credits that the node grants its peers.
-    fn grants(&mut self, at: usize) -> Checked {
+    fn update_grants(&mut self, at: usize) -> Checked {
         let World { places, checks, .. } = self;
         let Some(node) = &places[at].node else { return Ok(()) };
         let mut grants = node.app.grants(&node.engine);
-        grants.try_for_each(|(serial, class, credits)| checks.credits.grants(serial, class, credits))
+        grants.try_for_each(|(serial, class, credits)| checks.credits.change_grant(serial, class, credits))
     }
 
     /// Compare the messages that count as acknowledged with those that the peers have accepted.
-    fn kept(&self, at: usize) -> Checked {
+    fn check_kept(&self, at: usize) -> Checked {
         let Some(node) = &self.places[at].node else { return Ok(()) };
         let here = &self.places[at];
         let valid = |there: u16, serial: u64, since: Nanos| {
-            let (place, asked) = (&self.places[there as usize], Id::from_word(serial).from);
+            let (place, asked) = (&self.places[there as usize], MessageId::from_word(serial).from);
             let waits = place.node.as_ref().is_none_or(|node| node.engine.core().has_deliveries());
             // Both nodes are in the run in which they set up the flow.
             !waits
@@ -274,7 +274,7 @@ impl World {
             let Some(held) = self.held(to, flow, class) else { return Ok(()) };
             let (sent, delivered) = self.checks.counts(flow, class);
             let delivered = delivered + held;
-            Kept { flow, sent, delivered, kept: node.engine.core().outstanding(id, class) }.check()
+            KeptCount { flow, sent, delivered, kept: node.engine.core().outstanding(id, class) }.check()
         })
     }
 
@@ -298,7 +298,7 @@ impl World {
         let Some(node) = self.places[at].node.take() else { return Ok(()) };
         coverage::node(&mut self.counted, &node);
         self.places[at].next = Nanos::MAX;
-        self.checks.deliveries.died(Run { node: at as u16, run: self.places[at].run });
+        self.checks.deliveries.excuse(NodeRun { node: at as u16, run: self.places[at].run });
         node.end(self.net.options().frames)
     }
 
@@ -327,30 +327,30 @@ impl World {
     }
 
     /// Accepted flows whose initiator is dead or has closed them.
-    fn kept_for_nobody(&self) -> BTreeSet<u64> {
+    fn orphaned_flows(&self) -> BTreeSet<u64> {
         let open = self.nodes().flat_map(|node| node.app.open_flows(&node.engine));
         let accepted = open.filter(|(_, class, ..)| *class == Class::Reply).map(|(serial, ..)| serial);
-        accepted.filter(|&serial| !self.asker_lives(serial)).collect()
+        accepted.filter(|&serial| !self.initiator_lives(serial)).collect()
     }
 
     /// Whether the initiator of a flow still has it. The other side only replies, and may not have noticed the end.
-    fn asker_lives(&self, serial: u64) -> bool {
-        let node = self.places[Id::from_word(serial).from.node as usize].node.as_ref();
+    fn initiator_lives(&self, serial: u64) -> bool {
+        let node = self.places[MessageId::from_word(serial).from.node as usize].node.as_ref();
         node.is_some_and(|node| node.app.half(serial, true).is_some())
     }
 
-    fn ended(&self, ended: &Ended) -> Checked {
+    fn ended(&self, ended: &EndedFlow) -> Checked {
         let place = &self.places[ended.to as usize];
         let id = place.node.as_ref().and_then(|node| Some((node, node.app.half(ended.serial, !ended.ours)?)));
         let open = id.is_some_and(|(node, id)| matches!(node.engine.core().state(id), FlowState::Open { .. }));
         let how = match ended.reason {
-            ReturnReason::Unreachable => End::GivenUp,
-            ReturnReason::Closed => End::Closed,
-            ReturnReason::Restarted => End::Restarted,
+            ReturnReason::Unreachable => EndReason::GivenUp,
+            ReturnReason::Closed => EndReason::Closed,
+            ReturnReason::Restarted => EndReason::Restarted,
         };
         // A later run may have answered a question to an earlier one.
         let restarted = place.run > 1;
-        self.checks.endings.ended(self.net.now(), ended.serial, how, Other { open, restarted })
+        self.checks.endings.check_end(self.net.now(), ended.serial, how, PeerState { open, restarted })
     }
 
     fn report(&self, drained: Nanos) -> Report {
@@ -360,7 +360,7 @@ impl World {
     }
 }
 
-fn last_fault(options: &Options) -> Nanos {
+fn last_fault(options: &NetOptions) -> Nanos {
     let partitions = options.partitions.iter().map(|partition| partition.until);
     let stalls = options.stalls.iter().map(|stall| stall.until);
     let deaths = options.deaths.iter().map(|death| death.restart.unwrap_or(death.at));

@@ -11,10 +11,10 @@ use am_wire::control::{Incarnation, Name, NodeId};
 use am_wire::{Address, Buffer, Class, Flow, Framing};
 
 /// A transport that records its calls, and takes as many frames as it has room for.
-pub struct Notes {
+pub struct RecordingTransport {
     pub caps: Caps,
     pub arriving: VecDeque<Frame>,
-    pub left: Vec<Frame>,
+    pub sent: Vec<Frame>,
     pub room: usize,
     pub calls: Vec<Call>,
 }
@@ -28,8 +28,8 @@ pub enum Call {
     Flush,
 }
 
-impl Notes {
-    pub fn new(address: Address) -> Notes {
+impl RecordingTransport {
+    pub fn new(address: Address) -> RecordingTransport {
         let pool = Pool::heap(Layout { frames: 512, stride: 2048, headroom: 64 }).unwrap();
         let caps = Caps {
             name: "notes".into(),
@@ -42,18 +42,18 @@ impl Notes {
             pool,
             wake: None,
         };
-        Notes { caps, arriving: VecDeque::new(), left: Vec::new(), room: usize::MAX, calls: Vec::new() }
+        RecordingTransport { caps, arriving: VecDeque::new(), sent: Vec::new(), room: usize::MAX, calls: Vec::new() }
     }
 
     /// Receive the frames that the peer has sent.
-    pub fn take_from(&mut self, peer: &mut Notes) {
-        for frame in peer.left.drain(..) {
+    pub fn take_from(&mut self, peer: &mut RecordingTransport) {
+        for frame in peer.sent.drain(..) {
             self.arriving.push_back(self.caps.pool.copy(frame.bytes()).expect("a frame"));
         }
     }
 }
 
-impl Transport for Notes {
+impl Transport for RecordingTransport {
     fn caps(&self) -> &Caps {
         &self.caps
     }
@@ -72,7 +72,7 @@ impl Transport for Notes {
         }
         self.room -= 1;
         self.calls.push(Call::Send);
-        self.left.push(frame.share());
+        self.sent.push(frame.share());
         true
     }
 
@@ -92,7 +92,7 @@ impl Transport for Notes {
 
 pub struct Host {
     pub engine: Engine,
-    pub notes: Notes,
+    pub notes: RecordingTransport,
     pub endpoint: EndpointId,
     pub events: Vec<Event>,
 }
@@ -111,7 +111,7 @@ impl Host {
         adjust(&mut config);
         let mut core = Core::new(config, Time(0));
         let endpoint = core.endpoint(Name::new("main").unwrap(), 0).unwrap();
-        let notes = Notes::new(address);
+        let notes = RecordingTransport::new(address);
         let engine = Engine::new(core, notes.caps.pool.clone());
         Host { engine, notes, endpoint, events: Vec::new() }
     }

@@ -2,13 +2,13 @@
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 use am_ring::Frame;
-use am_transport::loopback::{self, Loopback, Options};
+use am_transport::loopback::{self, Loopback, LoopbackOptions};
 use am_transport::{Transport, TransportExt};
 use am_wire::frame::{self, Link};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 /// The ends of one wire, on this thread, with [`flow`] open at each.
-pub(crate) fn ends<const N: usize>(options: Options) -> [Loopback; N] {
+pub(crate) fn ends<const N: usize>(options: LoopbackOptions) -> [Loopback; N] {
     let mut ends = loopback::wire_with(N, options).into_iter().map(|plug| plug.open().unwrap());
     std::array::from_fn(|_| {
         let mut end = ends.next().unwrap();
@@ -35,7 +35,7 @@ pub(crate) fn numbered(from: &dyn Transport, to: Address, number: u32) -> Frame 
 }
 
 /// A frame that steering drops, because its flow is not open.
-pub(crate) fn stray(from: &dyn Transport, to: Address) -> Frame {
+pub(crate) fn unknown_flow_frame(from: &dyn Transport, to: Address) -> Frame {
     let mut frame = numbered(from, to, 0);
     let source = frame::split_source(Flow::new(99).unwrap(), from.caps().address);
     frame.space().unwrap()[6..12].copy_from_slice(&source.0);
@@ -75,7 +75,7 @@ pub(crate) fn counter(of: &dyn Transport, name: &str) -> u64 {
 }
 
 /// Whether every frame of the end's pool is free.
-pub(crate) fn is_all_home(end: &dyn Transport) -> bool {
+pub(crate) fn are_all_frames_free(end: &dyn Transport) -> bool {
     let pool = &end.caps().pool;
     pool.available() == pool.layout().frames
 }

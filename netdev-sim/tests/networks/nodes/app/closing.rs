@@ -35,16 +35,16 @@ impl App {
         let at = self.random.random_range(0..self.flows.len());
         let flow = self.flows.swap_remove(at);
         let is_open = matches!(engine.core().state(flow.id), FlowState::Open { .. });
-        checks.saw(if is_open { "closed" } else { "closed while connecting" });
-        checks.endings.closes(flow.serial);
+        checks.count_event(if is_open { "closed" } else { "closed while connecting" });
+        checks.endings.record_close(flow.serial);
         engine.core_mut().close(flow.id);
     }
 
     /// Close a flow that a peer asked for.
     fn close_theirs(&mut self, engine: &mut Engine, checks: &mut Checks) {
         let Some((&serial, &id)) = self.accepted.iter().nth(self.random.random_range(0..4)) else { return };
-        checks.saw("closed by who had accepted");
-        checks.endings.closes(serial);
+        checks.count_event("closed by who had accepted");
+        checks.endings.record_close(serial);
         engine.core_mut().close(id);
         self.accepted.remove(&serial);
     }
@@ -52,14 +52,14 @@ impl App {
     /// Close the endpoint with all its flows, its messages that were not extracted and those that were not acknowledged.
     /// Open another of the same name.
     fn reopen(&mut self, engine: &mut Engine, checks: &mut Checks) {
-        checks.saw("endpoint closed and opened again");
+        checks.count_event("endpoint closed and opened again");
         let node = self.run.node;
         for &(serial, from, to) in &checks.asked {
             if from == node || to == node {
-                checks.endings.closes(serial);
+                checks.endings.record_close(serial);
             }
         }
-        checks.deliveries.died(self.run);
+        checks.deliveries.excuse(self.run);
         engine.core_mut().close_endpoint(self.endpoint);
         self.endpoint = engine.core_mut().endpoint(app_name(), TAG).expect("its name is free again");
         self.flows.clear();

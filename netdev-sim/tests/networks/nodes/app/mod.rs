@@ -7,7 +7,7 @@ mod held;
 use std::collections::BTreeMap;
 
 use am_engine::Engine;
-use am_netdev_sim::check::content::{Id, Run, fill};
+use am_netdev_sim::check::content::{MessageId, NodeRun, fill};
 use am_netdev_sim::check::{Checked, Violation};
 use am_netdev_sim::{MS, Nanos, Net, US};
 use am_proto::{Delivery, EndpointId, Event, Fate, FlowId, FlowState, ReturnReason, SendError, Time};
@@ -19,10 +19,10 @@ use rand::{Rng, SeedableRng};
 use super::checks::{Checks, is_ordered};
 use super::node::{TAG, app_name, name};
 use super::work::Work;
-use held::{Held, Kept, Prepared};
+use held::{HeldMessage, PendingReply, Prepared};
 
 pub struct App {
-    pub run: Run,
+    pub run: NodeRun,
     endpoint: EndpointId,
     work: Work,
     peers: u16,
@@ -40,12 +40,12 @@ pub struct App {
     /// Flows that peers asked for, and their initial credit for replies.
     granted: Vec<(FlowId, usize)>,
     /// Flows that ended without a close of this application.
-    pub ended: Vec<Ended>,
+    pub ended: Vec<EndedFlow>,
     /// Flows that still have to send a last request.
-    encores: Vec<u64>,
-    kept: Vec<Kept>,
+    last_requests: Vec<u64>,
+    kept: Vec<PendingReply>,
     /// Messages that outlive their handler.
-    held: Vec<Held>,
+    held: Vec<HeldMessage>,
     prepared: Vec<Prepared>,
 }
 
@@ -62,7 +62,7 @@ pub struct Flow {
 
 /// A node's report of the end of a flow.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended {
+pub struct EndedFlow {
     pub serial: u64,
     pub reason: ReturnReason,
     pub to: u16,
@@ -70,7 +70,7 @@ pub struct Ended {
 }
 
 impl App {
-    pub fn new(run: Run, endpoint: EndpointId, work: &Work, net: &Net) -> App {
+    pub fn new(run: NodeRun, endpoint: EndpointId, work: &Work, net: &Net) -> App {
         let seed = work.seed ^ (run.node as u64) << 32 ^ (run.run as u64) << 48;
         App {
             run,
@@ -87,7 +87,7 @@ impl App {
             accepted: BTreeMap::new(),
             granted: vec![],
             ended: vec![],
-            encores: vec![],
+            last_requests: vec![],
             kept: vec![],
             held: vec![],
             prepared: vec![],
@@ -101,14 +101,14 @@ impl App {
         let reply = self.kept.iter().map(|kept| kept.at).min().unwrap_or(Nanos::MAX);
         let request = if self.requests_left > 0 && !checks.is_quiet(now) { self.next } else { Nanos::MAX };
         let quiet = if now < checks.quiet_from { checks.quiet_from } else { Nanos::MAX };
-        let encore = if self.encores.is_empty() { Nanos::MAX } else { now + MS };
+        let encore = if self.last_requests.is_empty() { Nanos::MAX } else { now + MS };
         reply.min(request).min(quiet).min(encore).min(message).min(self.held_until())
     }
 
     /// How many replies, set-ups and held messages are unresolved.
     pub fn undecided(&self, engine: &Engine) -> usize {
         let asking = self.flows.iter().filter(|flow| engine.core().state(flow.id) == FlowState::Connecting);
-        let here = self.kept.len() + self.held.len() + self.prepared.len() + self.encores.len();
+        let here = self.kept.len() + self.held.len() + self.prepared.len() + self.last_requests.len();
         here + asking.count() + engine.core().replies_owed()
     }
 
@@ -125,9 +125,9 @@ impl App {
     }
 
     /// Send a last request on each of these flows that is open.
-    pub fn encore(&mut self, which: impl Fn(u64) -> bool) {
+    pub fn queue_last_requests(&mut self, which: impl Fn(u64) -> bool) {
         let open = self.flows.iter().filter(|flow| flow.open).map(|flow| flow.serial);
-        self.encores = open.filter(|&serial| which(serial)).collect();
+        self.last_requests = open.filter(|&serial| which(serial)).collect();
     }
 
     pub fn turn(&mut self, now: Nanos, engine: &mut Engine, checks: &mut Checks) -> Checked {
@@ -135,20 +135,20 @@ impl App {
         while let Some(back) = engine.core_mut().poll_returned(self.endpoint) {
             let message = back.message;
             let over = !matches!(engine.core().state(message.flow), FlowState::Open { .. } | FlowState::Connecting);
-            checks.note(now, message.words().at(0));
+            checks.add_to_digest(now, message.words().at(0));
             let certain = back.fate == Fate::NotDelivered;
             checks.deliveries.returned(self.run, over, certain, message.words().as_slice(), message.payload())?;
-            checks.order.returned(Id::from_word(message.words().at(0)))?;
+            checks.order.returned(MessageId::from_word(message.words().at(0)))?;
         }
-        self.reply_what_was_kept(now, engine, checks)?;
-        self.release_what_was_held(now, engine, checks)?;
-        self.commit_what_was_prepared(now, engine, checks)?;
+        self.send_due_replies(now, engine, checks)?;
+        self.release_due_messages(now, engine, checks)?;
+        self.commit_due_requests(now, engine, checks)?;
         if !checks.is_quiet(now) {
             self.close_some(now, engine, checks);
             self.connect(now, engine, checks);
             self.request(now, engine, checks)?;
         }
-        self.send_encores(engine, checks);
+        self.send_last_requests(engine, checks);
         Ok(())
     }
 
@@ -158,7 +158,7 @@ impl App {
         }
         for _ in 0..self.work.extract {
             let Some(message) = engine.core_mut().poll_deliver(self.endpoint) else { break };
-            self.busy_until = now + self.work.rest;
+            self.busy_until = now + self.work.busy;
             self.on_message(now, message, engine, checks)?;
         }
         Ok(())
@@ -171,7 +171,7 @@ impl App {
         let ours = ours.map(|flow| (flow.serial, Class::Request, flow.id, flow.to, flow.since));
         let theirs = self.accepted.iter();
         let theirs =
-            theirs.map(|(&serial, &id)| (serial, Class::Reply, id, Id::from_word(serial).from.node, Nanos::MAX));
+            theirs.map(|(&serial, &id)| (serial, Class::Reply, id, MessageId::from_word(serial).from.node, Nanos::MAX));
         ours.chain(theirs).filter(|(_, _, id, ..)| is_open(engine, *id))
     }
 
@@ -188,12 +188,12 @@ impl App {
     }
 
     /// Send the last requests. One without credit waits; if it waits for ever, a checker reports it.
-    fn send_encores(&mut self, engine: &mut Engine, checks: &mut Checks) {
-        for serial in std::mem::take(&mut self.encores) {
+    fn send_last_requests(&mut self, engine: &mut Engine, checks: &mut Checks) {
+        for serial in std::mem::take(&mut self.last_requests) {
             let Some(&Flow { id, to, .. }) = self.flows.iter().find(|flow| flow.serial == serial) else { continue };
             match self.send(id, serial, to, Class::Request, engine, checks) {
                 Some(Ok(())) | Some(Err(SendError::Dead(_))) => (),
-                _ => self.encores.push(serial),
+                _ => self.last_requests.push(serial),
             }
         }
     }
@@ -212,16 +212,16 @@ impl App {
         if is_open(engine, id) {
             self.flows[at].open = true;
             let credit = engine.core().credit(id, Class::Request);
-            checks.credits.granted(self.flows[at].serial, Class::Request, credit);
+            checks.credits.open_flow(self.flows[at].serial, Class::Request, credit);
         } else {
-            checks.saw("refused or not found");
+            checks.count_event("refused or not found");
             engine.core_mut().close(id);
             self.flows.remove(at);
         }
     }
 
     fn on_ended(&mut self, id: FlowId, reason: ReturnReason, engine: &mut Engine, checks: &mut Checks) {
-        checks.saw(match reason {
+        checks.count_event(match reason {
             ReturnReason::Unreachable => "given up by a sender",
             ReturnReason::Closed => "closed by the peer",
             ReturnReason::Restarted => "peer restarted",
@@ -230,13 +230,13 @@ impl App {
         if let Some(at) = self.flows.iter().position(|flow| flow.id == id) {
             let Flow { serial, to, .. } = self.flows.remove(at);
             checks.ended(serial, reason);
-            self.ended.push(Ended { serial, reason, to, ours: true });
+            self.ended.push(EndedFlow { serial, reason, to, ours: true });
             engine.core_mut().close(id);
         } else if let Some((&serial, _)) = self.accepted.iter().find(|(_, accepted)| **accepted == id) {
             self.accepted.remove(&serial);
             checks.ended(serial, reason);
-            let to = Id::from_word(serial).from.node;
-            self.ended.push(Ended { serial, reason, to, ours: false });
+            let to = MessageId::from_word(serial).from.node;
+            self.ended.push(EndedFlow { serial, reason, to, ours: false });
         }
     }
 
@@ -248,19 +248,24 @@ impl App {
         checks: &mut Checks,
     ) -> Checked {
         let words = message.words();
-        checks.note(now, words.at(0));
+        checks.add_to_digest(now, words.at(0));
         checks.deliveries.delivered(self.run, words.as_slice(), message.payload())?;
-        checks.order.delivered(Id::from_word(words.at(0)))?;
+        checks.order.delivered(MessageId::from_word(words.at(0)))?;
         let (flow, class, serial) = (message.flow, message.class, words.at(1));
         checks.delivered(serial, class);
         if class == Class::Request {
             if self.accepted.insert(serial, flow).is_none()
                 && let Some(at) = self.granted.iter().position(|(id, _)| *id == flow)
             {
-                checks.credits.granted(serial, Class::Reply, self.granted.swap_remove(at).1);
+                checks.credits.open_flow(serial, Class::Reply, self.granted.swap_remove(at).1);
             }
-            let late = if self.random.random_bool(0.2) { self.random.random_range(0..self.work.keep) } else { 0 };
-            self.kept.push(Kept { flow, serial, to: Id::from_word(words.at(0)).from.node, at: now + late });
+            let late = if self.random.random_bool(0.2) { self.random.random_range(0..self.work.max_hold) } else { 0 };
+            self.kept.push(PendingReply {
+                flow,
+                serial,
+                to: MessageId::from_word(words.at(0)).from.node,
+                at: now + late,
+            });
         }
         if self.hold(now, &message, checks) {
             return Ok(());
@@ -271,18 +276,18 @@ impl App {
         Ok(())
     }
 
-    fn reply_what_was_kept(&mut self, now: Nanos, engine: &mut Engine, checks: &mut Checks) -> Checked {
+    fn send_due_replies(&mut self, now: Nanos, engine: &mut Engine, checks: &mut Checks) -> Checked {
         let (due, kept) = std::mem::take(&mut self.kept).into_iter().partition(|kept| kept.at <= now);
         self.kept = kept;
-        let due: Vec<Kept> = due;
+        let due: Vec<PendingReply> = due;
         for kept in due {
-            if !checks.is_encore && self.random.random_bool(0.1) {
+            if !checks.is_last_round && self.random.random_bool(0.1) {
                 engine.core_mut().forgo(kept.flow);
                 continue;
             }
             match self.send(kept.flow, kept.serial, kept.to, Class::Reply, engine, checks) {
-                None => self.kept.push(Kept { at: now + 1, ..kept }),
-                Some(Ok(())) => self.credit_of(kept.serial, Class::Reply, engine, checks)?,
+                None => self.kept.push(PendingReply { at: now + 1, ..kept }),
+                Some(Ok(())) => self.check_credit(kept.serial, Class::Reply, engine, checks)?,
                 Some(Err(SendError::Dead(_) | SendError::Unknown)) => engine.core_mut().forgo(kept.flow),
                 Some(Err(error)) => {
                     return Err(Violation { checker: "replies", what: format!("a reply was refused: {error}") });
@@ -326,18 +331,18 @@ impl App {
             }
             match self.send(flow.id, flow.serial, flow.to, Class::Request, engine, checks) {
                 Some(Ok(())) => self.requests_left -= 1,
-                Some(Err(SendError::NoCredit)) => checks.saw("no credit"),
-                Some(Err(SendError::Full(_))) => checks.saw("no slot"),
+                Some(Err(SendError::NoCredit)) => checks.count_event("no credit"),
+                Some(Err(SendError::Full(_))) => checks.count_event("no slot"),
                 Some(Err(_)) => (),
-                None => checks.saw("no frame"),
+                None => checks.count_event("no frame"),
             }
-            self.credit_of(flow.serial, Class::Request, engine, checks)?;
+            self.check_credit(flow.serial, Class::Request, engine, checks)?;
         }
         Ok(())
     }
 
     /// Check that credit is conserved, after each event that changes it.
-    fn credit_of(&self, serial: u64, class: Class, engine: &Engine, checks: &Checks) -> Checked {
+    fn check_credit(&self, serial: u64, class: Class, engine: &Engine, checks: &Checks) -> Checked {
         let half = self.half(serial, class == Class::Request).filter(|id| is_open(engine, *id));
         half.map_or(Ok(()), |id| checks.credits.check(serial, class, engine.core().credit(id, class)))
     }
@@ -360,7 +365,7 @@ impl App {
         let words = self.random.random_range(2..=MAX_WORDS);
         let size = if self.random.random_bool(0.5) { most } else { most.min(100) };
         let size = self.random.random_range(words * 8..=size.max(words * 8));
-        let id = Id { from: self.run, number: self.number };
+        let id = MessageId { from: self.run, number: self.number };
         let write = |place: &mut [u8]| fill(place, id, serial);
         let sent = engine.core_mut().send(flow, class, self.number as u8, words as u8, frame, size, write);
         if sent.is_ok() {

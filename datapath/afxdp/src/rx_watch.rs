@@ -1,0 +1,184 @@
+//! Detects that a node's frames arrive on other queues, or damaged. A NIC may steer them to another queue, from which
+//! the kernel cannot redirect them to the node's socket. It may also truncate frames or add bytes. The XDP program
+//! drops and counts such frames, and this module reports it.
+
+use std::time::{Duration, Instant};
+
+use am_bpf::Counters;
+use am_wire::Reason;
+
+/// The interval of the checks. Where little was received, a check costs one system call, which reads a counter of each
+/// CPU.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A node that receives more frames than this in one interval is fine.
+const MIN_HEALTHY_FRAMES: u64 = 1000;
+
+/// This many frames lost in one way, since the last good check, are no accident.
+const MIN_LOST: u64 = 3;
+
+pub(crate) struct RxWatch {
+    queue: u32,
+    interface: String,
+    /// Advice for frames that arrive on other queues.
+    advice: String,
+    next_check: Instant,
+    /// Frames received until the last check.
+    received: u64,
+    wrong_queue: Loss,
+    wrong_length: Loss,
+}
+
+/// Frames for the node that the program dropped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dropped {
+    /// Frames on other queues.
+    elsewhere: u64,
+    /// Frames of another length than their headers say.
+    altered: u64,
+}
+
+impl Dropped {
+    pub(crate) fn of(counters: &Counters) -> Dropped {
+        Dropped { elsewhere: counters.wrong_queue(), altered: counters.dropped(Reason::Length) }
+    }
+}
+
+/// One way to lose frames, and its report.
+#[derive(Default)]
+struct Loss {
+    /// Frames received, and lost, at the last good check.
+    baseline: (u64, u64),
+    error: Option<String>,
+}
+
+impl Loss {
+    /// Compare frames lost with frames received since the last good check. `say` makes the report of the two numbers.
+    fn compare(&mut self, received: u64, lost: u64, say: impl FnOnce(u64, u64) -> String) {
+        let (here, less) = (received.saturating_sub(self.baseline.0), lost.saturating_sub(self.baseline.1));
+        if here >= less {
+            *self = Loss { baseline: (received, lost), error: None };
+        } else if less >= MIN_LOST && self.error.is_none() {
+            let trouble = say(less, here);
+            tracing::warn!("{trouble}");
+            self.error = Some(trouble);
+        }
+    }
+}
+
+impl RxWatch {
+    pub(crate) fn new(interface: &str, queue: u32, advice: String) -> RxWatch {
+        let (interface, next) = (interface.to_owned(), Instant::now() + CHECK_INTERVAL);
+        let (elsewhere, altered) = Default::default();
+        RxWatch {
+            queue,
+            interface,
+            advice,
+            next_check: next,
+            received: 0,
+            wrong_queue: elsewhere,
+            wrong_length: altered,
+        }
+    }
+
+    /// Check, if it is time. Returns why the node receives little or nothing.
+    pub(crate) fn check(&mut self, received: u64, dropped: impl FnOnce() -> Option<Dropped>) -> Option<&str> {
+        let now = Instant::now();
+        if now >= self.next_check {
+            self.next_check = now + CHECK_INTERVAL;
+            if received.saturating_sub(self.received) > MIN_HEALTHY_FRAMES {
+                (self.wrong_queue.error, self.wrong_length.error) = (None, None);
+            } else if let Some(dropped) = dropped() {
+                self.compare(received, dropped);
+            }
+            self.received = received;
+        }
+        self.wrong_queue.error.as_deref().or(self.wrong_length.error.as_deref())
+    }
+
+    fn compare(&mut self, received: u64, dropped: Dropped) {
+        let RxWatch { interface, queue, advice, wrong_queue: elsewhere, wrong_length: altered, .. } = self;
+        elsewhere.compare(received, dropped.elsewhere, |lost, here| {
+            format!(
+                "{lost} frames for this node came in on other queues of {interface} and were lost, \
+                 and {here} on its own queue {queue}: {advice}"
+            )
+        });
+        altered.compare(received, dropped.altered, |lost, here| {
+            format!(
+                "{lost} frames came to {interface} longer or shorter than they were sent, and {here} as they were sent: a \
+                 NIC truncates them, pads them, or adds bytes. If it adds the check sequence: `ethtool -K {interface} \
+                 rx-fcs off`. If it truncates: a smaller MTU at all ends. docs/nics.md describes each driver"
+            )
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watch() -> RxWatch {
+        let advice = "`ethtool -L eth1 combined 1`".to_owned();
+        RxWatch { next_check: Instant::now(), ..RxWatch::new("eth1", 1, advice) }
+    }
+
+    fn look(watch: &mut RxWatch, received: u64, wrong: u64) -> Option<&str> {
+        watch.next_check = Instant::now();
+        watch.check(received, || Some(Dropped { elsewhere: wrong, altered: 0 }))
+    }
+
+    #[test]
+    fn a_queue_that_nothing_is_steered_to_is_named_with_what_helps() {
+        let mut watch = watch();
+        assert_eq!(look(&mut watch, 0, 2), None, "an accident");
+        let said = look(&mut watch, 0, 5).unwrap().to_owned();
+        assert!(
+            said.contains("5 frames") && said.contains("of eth1") && said.contains("0 on its own queue 1"),
+            "{said}"
+        );
+        assert!(said.ends_with("`ethtool -L eth1 combined 1`"), "{said}");
+        assert_eq!(look(&mut watch, 0, 99), Some(&*said), "it is said once");
+        assert_eq!(look(&mut watch, 0, 99), Some(&*said), "a silence says nothing new");
+        assert_eq!(look(&mut watch, 200, 99), None, "it is steered here now");
+        assert_eq!(look(&mut watch, 200, 101), None);
+        assert!(look(&mut watch, 200, 104).is_some(), "and no longer");
+    }
+
+    #[test]
+    fn a_node_that_receives_well_is_not_asked() {
+        let mut watch = watch();
+        assert_eq!(watch.check(MIN_HEALTHY_FRAMES + 1, || panic!("a system call")), None);
+        watch.next_check = Instant::now();
+        assert_eq!(
+            watch.check(MIN_HEALTHY_FRAMES + 1, || Some(Dropped { elsewhere: 7, altered: 7 })),
+            None,
+            "lost before, while more came"
+        );
+        assert!(watch.next_check > Instant::now());
+        assert_eq!(watch.check(MIN_HEALTHY_FRAMES + 1, || panic!("too often")), None);
+    }
+
+    #[test]
+    fn the_larger_share_of_a_few_frames_elsewhere_is_said() {
+        let mut watch = watch();
+        assert_eq!(look(&mut watch, 10, 9), None);
+        assert!(look(&mut watch, 20, 40).is_some());
+        assert_eq!(look(&mut watch, 60, 45), None);
+    }
+
+    #[test]
+    fn frames_that_a_nic_adds_to_are_named_with_what_helps() {
+        let mut watch = watch();
+        let mut look = |received, altered| {
+            watch.next_check = Instant::now();
+            watch.check(received, || Some(Dropped { elsewhere: 0, altered })).map(str::to_owned)
+        };
+        assert_eq!(look(0, 2), None, "an accident");
+        let said = look(1, 20).unwrap();
+        assert!(said.starts_with("20 frames came to eth1 longer or shorter") && said.contains("and 1 as"), "{said}");
+        assert!(said.contains("`ethtool -K eth1 rx-fcs off`") && said.contains("docs/nics.md"), "{said}");
+        assert_eq!(look(30, 25), None, "most are whole");
+        assert_eq!(look(60, 45), None);
+    }
+}

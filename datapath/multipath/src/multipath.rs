@@ -1,0 +1,265 @@
+//! Several transports as one.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use am_ring::Frame;
+use am_transport::{Caps, Command, IntroduceError, Notice, PeerInfo, Transport, TransportName};
+use am_wire::{Address, Buffer, EtherType};
+
+use crate::arrivals::FrameReceiver;
+use crate::path::{OutgoingFrame, TransportPath};
+use crate::peers::{Peer, Peers, UsablePaths};
+use crate::rewrite::{FrameClass, classify};
+use crate::wake::JointWaker;
+
+/// Several transports as one. See [the crate](crate).
+pub struct Multipath {
+    paths: Vec<TransportPath>,
+    /// Their descriptors as one, if all have one.
+    waker: Option<JointWaker>,
+    arrivals: FrameReceiver,
+    /// The path that is read first. It changes each time, so that a busy path does not starve another.
+    first: usize,
+    count: Count,
+    /// The link errors, if all paths have one.
+    broken: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    changed: u64,
+    losses_reported: u64,
+    flooded: u64,
+    lost_no_way: u64,
+    lost_full: u64,
+    lost_probes: u64,
+}
+
+impl Multipath {
+    pub(crate) fn over(
+        caps: Caps,
+        joint: Option<JointWaker>,
+        ethertype: EtherType,
+        ways: Vec<TransportPath>,
+    ) -> Multipath {
+        let arrivals = FrameReceiver {
+            caps,
+            ethertype,
+            peers: Peers::default(),
+            turn: 0,
+            usable: usable(&ways),
+            rewritten: 0,
+            lost_no_memory: 0,
+        };
+        Multipath { paths: ways, waker: joint, arrivals, first: 0, count: Count::default(), broken: None }
+    }
+
+    fn outgoing<'a>(&self, to: Address, link: Address, sort: &'a FrameClass) -> OutgoingFrame<'a> {
+        let FrameReceiver { caps, ethertype, .. } = &self.arrivals;
+        let is_plain = matches!(sort, FrameClass::Plain | FrameClass::Setup | FrameClass::Beacon(_));
+        OutgoingFrame { to, link, from: caps.address, is_plain, beacon: sort.beacon(), ethertype: *ethertype }
+    }
+
+    /// Send a frame on every path that has room. False if no path has room.
+    #[cold]
+    fn flood(&mut self, to: Address, sort: &FrameClass, frame: &Frame) -> bool {
+        let (mut carried, mut full) = (0, 0);
+        let peer = self.arrivals.peers.index(to);
+        for way in 0..self.paths.len() {
+            if !self.paths[way].is_usable() {
+                continue;
+            }
+            // A peer that is known only on other paths may be on this one too.
+            let link = |index| self.arrivals.peers.get(index).paths[way].address.unwrap_or(Address::BROADCAST);
+            let outgoing = self.outgoing(to, peer.map_or(to, link), sort);
+            match self.paths[way].send(&outgoing, frame) {
+                true => carried += 1,
+                false => full += 1,
+            }
+        }
+        if carried == 0 && full > 0 {
+            return false;
+        }
+        self.count.flooded += 1;
+        self.count.lost_full += full;
+        true
+    }
+
+    /// Send a frame to a known peer, on the best usable path.
+    #[inline]
+    fn send_to(&mut self, peer: usize, to: Address, sort: &FrameClass, frame: &Frame) -> bool {
+        let (known, usable) = (self.arrivals.peers.get(peer), usable(&self.paths));
+        let is_setup = *sort == FrameClass::Setup;
+        let way = if is_setup { known.reply_path(self.arrivals.turn, usable) } else { known.best_path(usable) };
+        let Some((way, link)) = way else {
+            self.count.lost_no_way += 1;
+            return true;
+        };
+        if !is_setup && let Some(before) = self.arrivals.peers.get_mut(peer).set_active(way) {
+            self.count.changed += 1;
+            tracing::info!(%to, from = self.paths[before].name(), to = self.paths[way].name(), "another path");
+        }
+        let outgoing = self.outgoing(to, link, sort);
+        self.paths[way].send(&outgoing, frame)
+    }
+
+    /// The path that frames to a peer take, and why.
+    fn path_to(&self, peer: &Peer) -> Option<String> {
+        let (taken, _) = peer.best_path(usable(&self.paths))?;
+        let name = self.paths[taken].name();
+        let passed = (0..taken).filter(|&way| peer.paths[way].address.is_some());
+        let why = passed.map(|way| match self.paths[way].unusable_reason() {
+            Some(trouble) => format!("{}: {trouble}", self.paths[way].name()),
+            None => format!("{}: nothing arrived by it", self.paths[way].name()),
+        });
+        let why = why.collect::<Vec<_>>().join("; ");
+        Some(match (why.is_empty(), peer.known_paths()) {
+            (true, 1) => format!("{name} (the only one that both have)"),
+            (true, known) => format!("{name} (the best of {known} that both have)"),
+            (false, _) => format!("{name} (not {why})"),
+        })
+    }
+
+    /// The paths of an address's kind.
+    fn of_kind(&mut self, place: &str) -> Result<impl Iterator<Item = &mut TransportPath>, IntroduceError> {
+        let none = || IntroduceError::NoPlace { place: place.to_owned(), example: "udp:127.0.0.1:7000" };
+        let name = place.parse::<TransportName>().map_err(|_| none())?;
+        let is_it = move |way: &&mut TransportPath| way.name().split(':').next() == Some(name.scheme());
+        let mut found = self.paths.iter_mut().filter(is_it).peekable();
+        if found.peek().is_none() { Err(none()) } else { Ok(found) }
+    }
+}
+
+/// The paths that can be used now.
+#[inline]
+fn usable(ways: &[TransportPath]) -> UsablePaths {
+    UsablePaths(ways.iter().enumerate().fold(0, |bits, (at, way)| bits | u8::from(way.is_usable()) << at))
+}
+
+impl Transport for Multipath {
+    fn caps(&self) -> &Caps {
+        &self.arrivals.caps
+    }
+
+    #[inline]
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let Multipath { paths: ways, arrivals, first, .. } = self;
+        let mut taken = 0;
+        (arrivals.turn, arrivals.usable) = (arrivals.turn + 1, usable(ways));
+        for number in (*first..ways.len()).chain(0..*first) {
+            let mut lost = 0;
+            let came =
+                ways[number].inner.receive(budget - taken, &mut |frame| match arrivals.on_frame(number, frame) {
+                    Some(frame) => each(frame),
+                    None => lost += 1,
+                });
+            taken += came - lost;
+        }
+        *first = (*first + 1) % ways.len();
+        taken
+    }
+
+    #[inline]
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
+        let sort = classify(frame.bytes(), self.arrivals.ethertype);
+        match (&sort, self.arrivals.peers.index(to)) {
+            // A probe's result would hold for one path only.
+            (FrameClass::Probe, _) => {
+                self.count.lost_probes += 1;
+                true
+            }
+            (FrameClass::Beacon(_), _) | (_, None) => self.flood(to, &sort, frame),
+            (_, Some(peer)) => self.send_to(peer, to, &sort, frame),
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        self.paths.iter_mut().for_each(|way| way.inner.flush());
+    }
+
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        match command {
+            // Every path of the address's kind gets the command.
+            Command::AddPeer(place) | Command::RemovePeer(place) => {
+                self.of_kind(place)?.try_for_each(|way| way.inner.control(command))
+            }
+            Command::ReportLoss(to) => {
+                let usable = usable(&self.paths);
+                let peers = &mut self.arrivals.peers;
+                if peers.index(to).is_some_and(|peer| peers.report_loss(peer, usable)) {
+                    self.count.losses_reported += 1;
+                }
+                Ok(())
+            }
+            // Each path gets the template with its own addresses. A peer that is found on another path later is a `NewPath`.
+            Command::RejectTemplate { flow, template } => {
+                let Some(peer) = self.arrivals.peers.index(template.to()) else { return Ok(()) };
+                let links = self.paths.iter_mut().zip(&self.arrivals.peers.get(peer).paths);
+                links.filter_map(|(way, link)| Some((way, link.address?))).try_for_each(|(way, link)| {
+                    let template = &template.readdressed(link, way.inner.caps().address);
+                    way.inner.control(Command::RejectTemplate { flow, template })
+                })
+            }
+            Command::Steer { .. } | Command::RxFull(_) | Command::RxCredit(_) => {
+                self.paths.iter_mut().try_for_each(|way| way.inner.control(command))
+            }
+        }
+    }
+
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        let (mut changed, peers) = (false, &mut self.arrivals.peers);
+        for (number, way) in self.paths.iter_mut().enumerate() {
+            changed |= way.poll_notices(&mut |notice| match notice {
+                // The peer may have left this path only.
+                Notice::PeerGone(link) => {
+                    peers.on_gone(number, link).into_iter().for_each(|to| each(Notice::PeerGone(to)))
+                }
+                other => each(other),
+            });
+        }
+        peers.found.drain(..).for_each(|peer| each(Notice::NewPath(peer)));
+        if changed {
+            let why = self.paths.iter().map(|way| Some(format!("{}: {}", way.name(), way.link_error()?)));
+            self.broken = why.collect::<Option<Vec<_>>>().map(|all| all.join("; "));
+            if let Some(Err(error)) = self.waker.as_ref().map(JointWaker::watch) {
+                tracing::error!(%error, "cannot wait for a path that has reopened");
+            }
+        }
+        self.broken.iter().for_each(|why| each(Notice::LinkError(why)));
+    }
+
+    fn peer(&self, at: Address) -> PeerInfo {
+        let Some(peer) = self.arrivals.peers.index(at).map(|index| self.arrivals.peers.get(index)) else {
+            return PeerInfo::default();
+        };
+        let links = self.paths.iter().zip(&peer.paths);
+        let places = links.filter_map(|(way, link)| way.inner.peer(link.address?).address);
+        let address = Some(places.collect::<Vec<_>>().join("+")).filter(|places| !places.is_empty());
+        PeerInfo { address, path: self.path_to(peer) }
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("paths_changed", self.count.changed);
+        each("paths_suspected", self.count.losses_reported);
+        each("paths_flooded", self.count.flooded);
+        each("paths_readdressed", self.arrivals.rewritten + self.paths.iter().map(|way| way.rewritten).sum::<u64>());
+        each("paths_lost_no_way", self.count.lost_no_way);
+        each("paths_lost_full", self.count.lost_full);
+        each("paths_lost_no_memory", self.arrivals.lost_no_memory);
+        each("paths_lost_probes", self.count.lost_probes);
+        // Two paths of a kind have counters of the same names.
+        let mut sums = BTreeMap::new();
+        self.paths
+            .iter()
+            .for_each(|way| way.inner.counters(&mut |name, value| *sums.entry(name).or_insert(0) += value));
+        sums.into_iter().for_each(|(name, value)| each(name, value));
+    }
+}
+
+impl fmt::Debug for Multipath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Paths").field("caps", &self.arrivals.caps).field("count", &self.count).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,118 @@
+//! One path: a transport, and its state.
+
+use std::time::{Duration, Instant};
+
+use am_ring::Frame;
+use am_transport::{Notice, Transport};
+use am_wire::control::Beacon;
+use am_wire::{Address, EtherType};
+
+use crate::rewrite::{self, AddressChange};
+
+/// A path that has taken no frame for this long counts as dead, until it takes one again.
+pub const STUCK_AFTER: Duration = Duration::from_millis(50);
+
+/// A path: a transport, and its state.
+pub(crate) struct TransportPath {
+    pub(crate) inner: Box<dyn Transport>,
+    /// Its link error, if it has one.
+    link_error: Option<String>,
+    /// Its mode. A transport that reopens itself may change it.
+    mode: String,
+    /// Since when it has been full.
+    full_since: Option<Instant>,
+    /// Frames that left with rewritten addresses.
+    pub(crate) rewritten: u64,
+}
+
+impl TransportPath {
+    pub(crate) fn new(inner: Box<dyn Transport>) -> TransportPath {
+        TransportPath { mode: inner.caps().mode.clone(), inner, link_error: None, full_since: None, rewritten: 0 }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.inner.caps().name
+    }
+
+    /// Its link error, if it has one.
+    pub(crate) fn link_error(&self) -> Option<&str> {
+        self.link_error.as_deref()
+    }
+
+    /// Why it is not usable now, if it is not.
+    pub(crate) fn unusable_reason(&self) -> Option<&str> {
+        self.link_error.as_deref().or_else(|| self.is_stuck().then_some("it takes no frames"))
+    }
+
+    #[inline]
+    pub(crate) fn is_usable(&self) -> bool {
+        self.link_error.is_none() && !self.is_stuck()
+    }
+
+    #[inline]
+    fn is_stuck(&self) -> bool {
+        self.full_since.is_some_and(|since| since.elapsed() >= STUCK_AFTER)
+    }
+
+    /// Poll its notices. Whether its own state has changed.
+    pub(crate) fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) -> bool {
+        let (before, mut now) = (self.link_error.is_some(), false);
+        let TransportPath { inner, link_error: broken, .. } = self;
+        inner.poll_notices(&mut |notice| match notice {
+            // The first text stays.
+            Notice::LinkError(why) => {
+                now = true;
+                broken.get_or_insert_with(|| why.to_owned());
+            }
+            other => each(other),
+        });
+        let changed = now != before;
+        if !now {
+            self.link_error = None;
+        }
+        if changed {
+            match &self.link_error {
+                Some(why) => tracing::warn!(way = %self.inner.caps().name, %why, "a path has a link error"),
+                None => tracing::info!(way = %self.inner.caps().name, "a path works again"),
+            }
+        }
+        let is_anew = self.inner.caps().mode != self.mode;
+        if is_anew {
+            self.mode.clone_from(&self.inner.caps().mode);
+        }
+        changed || is_anew
+    }
+
+    /// Send a frame on this path. Its address for the protocol is `to`, and `link` is the same peer's address here. False if there
+    /// is no room.
+    #[inline]
+    pub(crate) fn send(&mut self, outgoing: &OutgoingFrame<'_>, frame: &Frame) -> bool {
+        let OutgoingFrame { to, link, from, is_plain, .. } = *outgoing;
+        let own = self.inner.caps().address;
+        let change = AddressChange { to: (link != to).then_some(link), from: (is_plain && own != from).then_some(own) };
+        let sent =
+            if change.is_none() { self.inner.send(link, frame) } else { self.carry_copy(outgoing, change, frame) };
+        match sent {
+            true => self.full_since = None,
+            false => _ = self.full_since.get_or_insert_with(Instant::now),
+        }
+        sent
+    }
+
+    fn carry_copy(&mut self, outgoing: &OutgoingFrame<'_>, change: AddressChange, frame: &Frame) -> bool {
+        self.rewritten += 1;
+        let pool = &self.inner.caps().pool;
+        let copy = rewrite::copy(pool, frame, change, outgoing.beacon, outgoing.ethertype);
+        copy.is_some_and(|copy| self.inner.send(outgoing.link, &copy))
+    }
+}
+
+/// A frame that leaves, as far as paths need to know.
+pub(crate) struct OutgoingFrame<'a> {
+    pub(crate) to: Address,
+    pub(crate) link: Address,
+    pub(crate) from: Address,
+    pub(crate) is_plain: bool,
+    pub(crate) beacon: Option<&'a Beacon>,
+    pub(crate) ethertype: EtherType,
+}

@@ -1,0 +1,117 @@
+//! Wakes a sleeping member, by a FIFO for each.
+//!
+//! A transport is not told that its thread is about to sleep. So the FIFO is readable all the time, and a thread that
+//! polls it does not sleep, until [`arm`](Bell::arm). After many receives that found nothing, the member empties the
+//! FIFO and sets a word in the segment: it may be asleep. A sender reads that word. The first sender that finds it set
+//! clears it and writes to the FIFO.
+//!
+//! ```text
+//!   sender                        member
+//!
+//!   publish                       empty the FIFO
+//!   fence SeqCst                  store asleep = 1
+//!   load asleep, swap 0           fence SeqCst
+//!   if it was 1: write            look for frames once more: if there are none, it may sleep
+//! ```
+//!
+//! One of the two fences comes first. So either the sender sees the word, or the member sees the frame. If a sender
+//! dies between the swap and the write, or lies, the member sleeps for the longest time that it allows itself.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::Mode;
+use nix::unistd::{UnlinkatFlags, mkfifoat, unlinkat};
+
+/// The FIFO of this member: readable, unless armed.
+#[derive(Debug)]
+pub(crate) struct Waker {
+    fifo: File,
+    wake: Arc<OwnedFd>,
+    is_armed: bool,
+    /// Whether the FIFO is not armed and may be empty, so that a byte must be written.
+    needs_write: bool,
+}
+
+/// This many reads empty any FIFO.
+const MAX_READS: usize = 17;
+
+impl Waker {
+    /// Make the FIFO of this name.
+    pub(crate) fn new(dir: &OwnedFd, name: &CStr, mode: u32) -> io::Result<Waker> {
+        let made = match unlinkat(dir, name, UnlinkatFlags::NoRemoveDir) {
+            Ok(()) | Err(Errno::ENOENT) => mkfifoat(dir, name, Mode::S_IRUSR | Mode::S_IWUSR).map(|()| true)?,
+            // A killed process of another user has left it. It serves as well as a new one.
+            Err(Errno::EPERM | Errno::EACCES) => false,
+            Err(why) => return Err(why.into()),
+        };
+        let fifo = open(dir, name)?;
+        if made {
+            // Set explicitly, because the umask would change the mode.
+            fifo.set_permissions(std::fs::Permissions::from_mode(mode & 0o666))?;
+        }
+        let wake = Arc::new(fifo.try_clone()?.into());
+        let mut bell = Waker { fifo, wake, is_armed: false, needs_write: true };
+        bell.make_readable();
+        Ok(bell)
+    }
+
+    /// The descriptor to poll.
+    pub(crate) fn wake_fd(&self) -> Arc<OwnedFd> {
+        self.wake.clone()
+    }
+
+    #[inline]
+    pub(crate) fn is_armed(&self) -> bool {
+        self.is_armed
+    }
+
+    /// Empty the FIFO: from now on a thread that polls it sleeps.
+    pub(crate) fn arm(&mut self) {
+        let mut sink = [0; 4096];
+        for _ in 0..MAX_READS {
+            if !matches!(self.fifo.read(&mut sink), Ok(1..)) {
+                break;
+            }
+        }
+        (self.is_armed, self.needs_write) = (true, false);
+    }
+
+    /// There are frames: a thread that polls must not sleep. The FIFO becomes readable with the next
+    /// [`settle`](Self::settle).
+    #[inline]
+    pub(crate) fn disarm(&mut self) {
+        (self.is_armed, self.needs_write) = (false, true);
+    }
+
+    /// Make the FIFO readable unless armed. Called before the thread can poll it.
+    #[inline]
+    pub(crate) fn make_readable(&mut self) {
+        if self.needs_write {
+            self.needs_write = false;
+            write_byte(&self.fifo);
+        }
+    }
+}
+
+/// Open the FIFO of a member for reading and writing: then a write raises no signal, and a reader need not exist.
+pub(crate) fn open(dir: &OwnedFd, name: &CStr) -> io::Result<File> {
+    let flags = OFlag::O_RDWR | OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let file = File::from(openat(dir, name, flags, Mode::empty())?);
+    if !file.metadata()?.file_type().is_fifo() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    Ok(file)
+}
+
+/// Make a FIFO readable. A full one is readable already.
+#[inline]
+pub(crate) fn write_byte(mut fifo: &File) {
+    let _ = fifo.write(&[1]);
+}

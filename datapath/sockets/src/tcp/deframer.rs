@@ -1,0 +1,136 @@
+//! Splits a stream of bytes into frames. No I/O: bytes in, frames out.
+//!
+//! ```text
+//!   ┌────────┬─────────┬────────┬───────────────┬────────┬──── ╌╌
+//!   │ length │  frame  │ length │     frame     │ length │ fra       four bytes of length, big endian
+//!   └────────┴─────────┴────────┴───────────────┴────────┴──── ╌╌
+//!            start ▲                                  end ▲
+//! ```
+//!
+//! ```
+//! use am_sockets::tcp::cutter::{Cutter, prefix};
+//!
+//! let mut cutter = Cutter::new(1500);
+//! let stream = [&prefix(60)[..], &[7; 60], &prefix(80), &[8; 30]].concat();
+//! cutter.space()[..stream.len()].copy_from_slice(&stream);
+//! cutter.filled(stream.len());
+//! assert_eq!(cutter.peek(), Ok(Some(&[7; 60][..])));
+//! cutter.next();
+//! assert_eq!(cutter.peek(), Ok(None)); // until the rest has come
+//! ```
+
+use am_wire::frame::ETHERNET;
+
+/// Bytes of the length in front of each frame.
+pub const PREFIX: usize = 4;
+
+/// Room for the bytes of one system call.
+const READ: usize = 256 << 10;
+
+/// The prefix of a frame of this length.
+#[inline]
+pub fn prefix(len: usize) -> [u8; PREFIX] {
+    (len as u32).to_be_bytes()
+}
+
+/// An invalid length. The rest of the stream cannot be read either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the stream announces a frame of {0} bytes, which is no valid length: close the connection")]
+pub struct InvalidLength(pub u32);
+
+/// Received bytes that are not yet frames. Its memory is allocated once.
+#[derive(Debug)]
+pub struct Deframer {
+    memory: Box<[u8]>,
+    start: usize,
+    end: usize,
+    max_frame: usize,
+}
+
+impl Deframer {
+    /// For frames up to this length.
+    pub fn new(longest: usize) -> Deframer {
+        // A partial frame is moved to the front when the end is near. More memory makes that rarer.
+        let memory = vec![0; READ.max(4 * (PREFIX + longest))].into_boxed_slice();
+        Deframer { memory, start: 0, end: 0, max_frame: longest }
+    }
+
+    /// Room for the next bytes of the stream. It is never empty once all whole frames are taken.
+    #[inline]
+    pub fn space(&mut self) -> &mut [u8] {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        } else if self.start > 0 && self.memory.len() - self.end < self.memory.len() / 2 {
+            self.memory.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        &mut self.memory[self.end..]
+    }
+
+    /// Record that this many bytes were written to [`space`](Self::space).
+    #[inline]
+    pub fn advance(&mut self, bytes: usize) {
+        self.end = (self.end + bytes).min(self.memory.len());
+    }
+
+    /// The next frame, if all of it is here.
+    ///
+    /// # Errors
+    /// [`Nonsense`]: the length is invalid, so the stream cannot be read any further.
+    #[inline]
+    pub fn peek(&self) -> Result<Option<&[u8]>, InvalidLength> {
+        let here = &self.memory[self.start..self.end];
+        let Some((prefix, rest)) = here.split_first_chunk::<PREFIX>() else { return Ok(None) };
+        let len = u32::from_be_bytes(*prefix);
+        if !(ETHERNET..=self.max_frame).contains(&(len as usize)) {
+            return Err(InvalidLength(len));
+        }
+        Ok(rest.get(..len as usize))
+    }
+
+    /// Remove the frame that [`peek`](Self::peek) returned.
+    #[inline]
+    pub fn consume(&mut self) {
+        if let Ok(Some(frame)) = self.peek() {
+            self.start += PREFIX + frame.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absurd_lengths_are_nonsense_before_anything_else_has_come() {
+        for len in [0, 13, 1501, 1 << 31, u32::MAX] {
+            let mut cutter = Deframer::new(1500);
+            cutter.space()[..PREFIX].copy_from_slice(&len.to_be_bytes());
+            cutter.advance(PREFIX - 1);
+            assert_eq!(cutter.peek(), Ok(None));
+            cutter.advance(1);
+            assert_eq!(cutter.peek(), Err(InvalidLength(len)));
+        }
+    }
+
+    #[test]
+    fn the_longest_frames_have_room_wherever_they_start() {
+        let (len, mut number) = (1 << 20, 0u8);
+        let mut cutter = Deframer::new(len);
+        let stream: Vec<u8> = (0..5).flat_map(|n: u8| [&prefix(len)[..], &vec![n; len]].concat()).collect();
+        let mut rest = &stream[..];
+        while !rest.is_empty() {
+            let space = cutter.space();
+            let piece = space.len().min(rest.len()).min(700_001);
+            space[..piece].copy_from_slice(&rest[..piece]);
+            cutter.advance(piece);
+            rest = &rest[piece..];
+            while let Ok(Some(frame)) = cutter.peek() {
+                assert!(frame.len() == len && frame.iter().all(|byte| *byte == number));
+                number += 1;
+                cutter.consume();
+            }
+        }
+        assert_eq!(number, 5);
+    }
+}
