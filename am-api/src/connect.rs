@@ -33,7 +33,7 @@ impl From<am_proto::ConnectError> for ConnectError {
         match error {
             am_proto::ConnectError::NoFlow => ConnectError::NoFlow,
             am_proto::ConnectError::NoEndpoint => ConnectError::Closed,
-            am_proto::ConnectError::Oneself(name) => ConnectError::OwnNode(name),
+            am_proto::ConnectError::OwnName(name) => ConnectError::OwnNode(name),
         }
     }
 }
@@ -74,7 +74,7 @@ impl<S> Endpoint<S> {
         let to = (names::parse(node)?, names::parse(endpoint)?, tag);
         let mut node = self.node.borrow_mut();
         let now = node.clock.now();
-        Ok(Connection(node.core().connect_as(now, self.id, to, is_ordered)?))
+        Ok(Connection(node.core().connect_with(now, self.id, to, is_ordered)?))
     }
 
     /// Whether requests can be sent there.
@@ -112,7 +112,7 @@ impl<S> Endpoint<S> {
 
     /// The endpoint at the other side; `None` for a connection that is closed.
     pub fn peer(&self, of: Connection) -> Option<EndpointName> {
-        self.node.borrow().engine.core().remote(of.0).map(EndpointName::of)
+        self.node.borrow().engine.core().peer_names(of.0).map(EndpointName::of)
     }
 
     /// How the connection travels: framing and why, sizes, transport.

@@ -33,7 +33,7 @@ impl Description {
         let FlowState::Open { framing, why, max_body } = core.state(connection.0) else { return None };
         let caps = node.transport.caps();
         Some(Description {
-            peer: EndpointName::of(core.remote(connection.0)?),
+            peer: EndpointName::of(core.peer_names(connection.0)?),
             framing,
             why,
             max_body,

@@ -62,10 +62,10 @@ impl From<SendError> for RequestError {
             SendError::NoCredit => RequestError::NoCredit,
             SendError::Full(_) => RequestError::QueueFull,
             SendError::Connecting => RequestError::Connecting,
-            SendError::Dead(reason) => RequestError::Dead(reason),
+            SendError::Ended(reason) => RequestError::Dead(reason),
             SendError::Refused(why) => RequestError::Refused(why),
             SendError::Unknown => RequestError::Closed,
-            SendError::TooLarge { needs, most } => RequestError::TooLarge { needs, most },
+            SendError::TooLarge { needs, max: most } => RequestError::TooLarge { needs, most },
         }
     }
 }
@@ -117,7 +117,7 @@ impl NotOpen {
             FlowState::Open { .. } => Ok(()),
             FlowState::Connecting => Err(NotOpen::Connecting),
             FlowState::Refused(why) => Err(NotOpen::Refused(why)),
-            FlowState::Dead(reason) => Err(NotOpen::Dead(reason)),
+            FlowState::Ended(reason) => Err(NotOpen::Dead(reason)),
             FlowState::Unknown => Err(NotOpen::Closed),
         }
     }

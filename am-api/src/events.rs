@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use am_proto::{Core, Ending, EndpointId, Event, FlowId, ReturnReason};
+use am_proto::{Core, EndpointId, Event, FlowEnd, FlowId, ReturnReason};
 use am_ring::Frame;
 
 use crate::{Connection, EndpointName, NotOpen};
@@ -44,7 +44,7 @@ enum QueuedChange {
     /// A connection that was asked for opened or failed.
     Settled,
     Accepted(EndpointName),
-    Ended(Ending),
+    Ended(FlowEnd),
 }
 
 /// A change, and where it names them the peer and the unhandled messages.
@@ -63,7 +63,7 @@ impl EventQueues {
 
     pub(crate) fn push(&mut self, event: &Event) {
         let (endpoint, flow, change) = match *event {
-            Event::Settled(endpoint, flow) => (endpoint, flow, QueuedChange::Settled),
+            Event::SetupFinished(endpoint, flow) => (endpoint, flow, QueuedChange::Settled),
             Event::Accepted(endpoint, flow, names) => (endpoint, flow, QueuedChange::Accepted(EndpointName::of(names))),
             Event::Ended(endpoint, flow, ending) => (endpoint, flow, QueuedChange::Ended(ending)),
             _ => return,
@@ -104,7 +104,7 @@ impl EventQueues {
             self.count -= 1;
             let change = match change {
                 QueuedChange::Accepted(peer) => (ConnectionChange::Accepted, peer, [0; 2]),
-                QueuedChange::Ended(Ending { node, endpoint, reason, unhandled }) => {
+                QueuedChange::Ended(FlowEnd { node, endpoint, reason, unhandled }) => {
                     (ConnectionChange::Ended(reason), EndpointName { node, endpoint }, unhandled)
                 }
                 QueuedChange::Settled => {
@@ -115,7 +115,7 @@ impl EventQueues {
                         _ => ConnectionChange::Opened,
                     };
                     // This side closed it since, if the core does not know it.
-                    let Some(names) = core.remote(flow) else { continue };
+                    let Some(names) = core.peer_names(flow) else { continue };
                     (change, EndpointName::of(names), [0; 2])
                 }
             };

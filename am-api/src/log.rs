@@ -31,7 +31,7 @@ use std::collections::HashMap;
 use std::mem;
 use std::time::Duration;
 
-use am_proto::{Contest, Core, Ending, EndpointId, Event, Fate, FlowId, FlowState, ReturnReason, Returned, Time};
+use am_proto::{Core, EndpointId, Event, Fate, FlowEnd, FlowId, FlowState, NameConflict, ReturnReason, Returned, Time};
 use am_ring::Frame;
 use am_wire::Class;
 use am_wire::control::Name;
@@ -56,14 +56,14 @@ pub(crate) struct Log {
     /// Messages that came back, by those that belong together.
     returned: Vec<Batch>,
     is_contested: bool,
-    contest: Option<(Contest, Time)>,
+    contest: Option<(NameConflict, Time)>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Settled,
     Accepted,
-    Ended(Ending),
+    Ended(FlowEnd),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -83,10 +83,10 @@ impl Log {
 
     pub(crate) fn note(&mut self, event: &Event) {
         match *event {
-            Event::Settled(endpoint, flow) => self.changes.push((endpoint, flow, Change::Settled)),
+            Event::SetupFinished(endpoint, flow) => self.changes.push((endpoint, flow, Change::Settled)),
             Event::Accepted(endpoint, flow, _) => self.changes.push((endpoint, flow, Change::Accepted)),
             Event::Ended(endpoint, flow, ending) => self.changes.push((endpoint, flow, Change::Ended(ending))),
-            Event::Contested => self.is_contested = true,
+            Event::NameConflict => self.is_contested = true,
         }
     }
 
@@ -102,29 +102,29 @@ impl Log {
     }
 
     fn tell_changes(&mut self, core: &mut Core<Frame>) {
-        self.names.retain(|flow, _| core.has_returned() || core.remote(*flow).is_some());
+        self.names.retain(|flow, _| core.has_returned() || core.peer_names(*flow).is_some());
         for (endpoint, flow, change) in self.changes.drain(..) {
-            if let Change::Ended(Ending { node, endpoint, .. }) = change {
+            if let Change::Ended(FlowEnd { node, endpoint, .. }) = change {
                 self.names.insert(flow, (node, endpoint));
             }
-            let Some(names) = core.remote(flow).or_else(|| self.names.get(&flow).copied()) else { continue };
+            let Some(names) = core.peer_names(flow).or_else(|| self.names.get(&flow).copied()) else { continue };
             tell_change(core, endpoint, flow, names, change);
         }
     }
 
     fn tell_contest(&mut self, core: &Core<Frame>) {
-        let Some(contest) = core.contested() else { return };
+        let Some(contest) = core.name_conflict() else { return };
         if self.contest.is_some_and(|(told, at)| told == contest && core.now() - at < PAUSE) {
             return;
         }
         self.contest = Some((contest, core.now()));
-        let Contest { name, addresses: [first, second] } = contest;
+        let NameConflict { name, addresses: [first, second] } = contest;
         warn!(target: TARGET, node = %core.config().name, %name, %first, %second, "contested");
     }
 
     /// This side closes a connection: what was on its way comes back later.
     pub(crate) fn note_closed(&mut self, flow: FlowId, core: &Core<Frame>) {
-        let names = core.remote(flow);
+        let names = core.peer_names(flow);
         self.names.extend(names.map(|names| (flow, names)));
     }
 
@@ -148,7 +148,7 @@ impl Log {
             if core.has_returned_to(endpoint) {
                 return true;
             }
-            let names = core.remote(flow).or_else(|| self.names.get(&flow).copied());
+            let names = core.peer_names(flow).or_else(|| self.names.get(&flow).copied());
             let (peer_node, peer_endpoint) = names.map(|(node, endpoint)| (display(node), display(endpoint))).unzip();
             let (node, endpoint) = (core.config().name, core.endpoint_name(endpoint).map(display));
             warn!(
@@ -174,10 +174,10 @@ fn tell_change(core: &mut Core<Frame>, endpoint: EndpointId, flow: FlowId, names
             let reason = refusal(why);
             warn!(target: TARGET, %node, endpoint, %peer_node, %peer_endpoint, reason, "refused");
         }
-        (Change::Settled, FlowState::Dead(reason @ ReturnReason::Unreachable)) => {
+        (Change::Settled, FlowState::Ended(reason @ ReturnReason::Unreachable)) => {
             warn!(target: TARGET, %node, endpoint, %peer_node, %peer_endpoint, %reason, "unreachable");
         }
-        (Change::Ended(Ending { reason, unhandled: [unhandled_requests, unhandled_replies], .. }), _) => {
+        (Change::Ended(FlowEnd { reason, unhandled: [unhandled_requests, unhandled_replies], .. }), _) => {
             if reason == ReturnReason::Unreachable {
                 warn!(target: TARGET, %node, endpoint, %peer_node, %peer_endpoint, %reason, "unreachable");
             }

@@ -40,7 +40,7 @@ pub enum EndpointError {
 impl From<am_proto::EndpointError> for EndpointError {
     fn from(error: am_proto::EndpointError) -> Self {
         match error {
-            am_proto::EndpointError::Taken(name) => EndpointError::Taken(name),
+            am_proto::EndpointError::NameTaken(name) => EndpointError::Taken(name),
             am_proto::EndpointError::TooMany => EndpointError::TooMany,
         }
     }
@@ -62,7 +62,7 @@ impl Node {
     /// See [`EndpointError`].
     pub fn endpoint_with_tag<S>(&self, name: &str, tag: u64) -> Result<Endpoint<S>, EndpointError> {
         let name = names::parse(name)?;
-        let id = self.state.borrow_mut().core().endpoint(name, tag)?;
+        let id = self.state.borrow_mut().core().add_endpoint(name, tag)?;
         Ok(Endpoint::new(self.state.clone(), id, name, self.idle.clone()))
     }
 
@@ -99,7 +99,7 @@ impl Node {
     pub fn add_peer_address(&self, address: &str) -> Result<(), PeerAddressError> {
         let mut node = self.state.borrow_mut();
         node.transport.control(Command::AddPeer(address))?;
-        node.core().seek();
+        node.core().request_beacons();
         Ok(())
     }
 

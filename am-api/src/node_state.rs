@@ -6,7 +6,7 @@ use std::rc::{Rc, Weak};
 use std::thread;
 
 use am_engine::{Clock, Engine, PollScope};
-use am_proto::{Contest, Core, Delivery, Ending, EndpointId, Event, FlowId, Time};
+use am_proto::{Core, Delivery, EndpointId, Event, FlowEnd, FlowId, NameConflict, Time};
 use am_ring::Frame;
 use am_transport::Transport;
 
@@ -98,7 +98,7 @@ impl NodeState {
     /// Two nodes that have one name, and where they are.
     #[cold]
     pub(crate) fn duplicate_name(&self) -> Option<Problem> {
-        let Contest { name, addresses } = self.engine.core().contested()?;
+        let NameConflict { name, addresses } = self.engine.core().name_conflict()?;
         let caps = self.transport.caps();
         let [first, second] = addresses.map(|address| {
             let known =
@@ -110,7 +110,7 @@ impl NodeState {
 
     /// A peer that frames of the full length do not reach.
     pub(crate) fn short_frames(&self) -> Option<Problem> {
-        let (peer, max_frame) = self.engine.core().shortened().next()?;
+        let (peer, max_frame) = self.engine.core().shortened_peers().next()?;
         Some(Problem::ShortFrames { peer: peer.name, max_frame })
     }
 
@@ -166,7 +166,7 @@ impl NodeState {
     fn take_events(&mut self) {
         let NodeState { engine, events, bulk, log, .. } = self;
         while let Some(event) = engine.core_mut().poll_event() {
-            if let Event::Ended(endpoint, flow, Ending { reason, .. }) = event {
+            if let Event::Ended(endpoint, flow, FlowEnd { reason, .. }) = event {
                 bulk.on_ended(endpoint, flow, reason);
             }
             log.note(&event);
@@ -188,7 +188,7 @@ impl NodeState {
     /// A right to reply lapses, and with it the frame set aside: it may be wanted elsewhere.
     #[inline]
     pub(crate) fn forgo(&mut self, flow: FlowId) {
-        self.core().forgo(flow);
+        self.core().decline_reply(flow);
         if self.for_replies.len() > self.engine.core().replies_owed() + 1 {
             self.for_replies.pop();
         }

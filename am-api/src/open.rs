@@ -253,7 +253,7 @@ impl Adjust {
         config.max_frame = caps.max_frame;
         config.window = self.window.unwrap_or(config.window);
         if self.no_bundles {
-            config.bundle_below = 0;
+            config.coalesce_below = 0;
         }
         config.patience = self.patience.unwrap_or(config.patience);
         config.beacon = self.beacon.unwrap_or(config.beacon);

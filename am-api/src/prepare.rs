@@ -67,7 +67,7 @@ impl<S> Endpoint<S> {
     ) -> Result<Prepared, RequestError> {
         let mut node = self.node.borrow_mut();
         let size = node.size(to.0, words, least, most)?;
-        if node.engine.core().room() <= node.prepared {
+        if node.engine.core().free_slots() <= node.prepared {
             return Err(RequestError::QueueFull);
         }
         let frame = node.engine.pool().take().ok_or(RequestError::NoFrame)?;

@@ -45,7 +45,7 @@ impl Payload for [IoSlice<'_>] {
 
 /// The default of [`Builder::large`](crate::Builder::large): what may still find company waits for it until the doorbell.
 /// A turn's burst of longer ones would fill the nearest cache.
-pub(crate) const LARGE: usize = am_proto::Config::BUNDLE_BELOW;
+pub(crate) const LARGE: usize = am_proto::Config::COALESCE_BELOW;
 
 impl NodeState {
     /// Admit the message, and write it into the frame. On an error the frame comes back.

@@ -73,7 +73,7 @@ impl Bulk {
     fn reason(&self, core: &Core<Frame>, flow: FlowId) -> Option<ReturnReason> {
         match core.state(flow) {
             FlowState::Open { .. } | FlowState::Connecting => None,
-            FlowState::Dead(reason) => Some(reason),
+            FlowState::Ended(reason) => Some(reason),
             FlowState::Refused(_) | FlowState::Unknown => {
                 Some(self.ended.get(&flow).map_or(ReturnReason::Closed, |&(_, reason)| reason))
             }

@@ -182,7 +182,7 @@ impl TransferIo<'_> {
         let credit = core.credit(flow, Class::Request);
         outgoing.most_credit = outgoing.most_credit.max(credit);
         let credit = credit.saturating_sub(outgoing.most_credit / LEFT_TO_OTHERS);
-        let room = core.room().saturating_sub(self.prepared + core.config().send_frames / LEFT_TO_OTHERS);
+        let room = core.free_slots().saturating_sub(self.prepared + core.config().send_frames / LEFT_TO_OTHERS);
         let most = most.min(credit).min(room);
         let full = max_body.saturating_sub(Segment::BYTES);
         (0..most).take_while(|_| !outgoing.is_sent && self.send_segment(outgoing, full)).count()

@@ -213,7 +213,7 @@ impl<S> Endpoint<S> {
         let until = if node.kept.is_empty() { until } else { until.min(now + MAX_SLEEP_WITH_KEPT) };
         if self.idle.wait(now, due.min(until), node.transport.caps().wake.as_deref()) {
             let now = node.clock.now();
-            node.core().settle(now);
+            node.core().run_deferred(now);
         }
     }
 

@@ -167,12 +167,12 @@ impl Engine {
         self.is_full = false;
         let sent = mem::take(&mut self.sent);
         let received = mem::take(&mut self.received);
-        let postpone = sent == 0 && received > 0 && !self.postponed && !self.core.has_acks();
+        let postpone = sent == 0 && received > 0 && !self.postponed && !self.core.has_received_acks();
         // Sent frames have to be noted, and so have messages of earlier turns that handlers have released.
-        let settled = mem::take(&mut self.deferred_done) && sent == 0 && !self.core.has_touched();
+        let settled = mem::take(&mut self.deferred_done) && sent == 0 && !self.core.has_deferred();
         if !settled && !postpone {
             let now = now();
-            self.core.settle(now);
+            self.core.run_deferred(now);
             self.timer_due = self.core.sleep_until() <= now;
             if now >= self.notices_at {
                 self.take_notices(now, transport);
@@ -211,7 +211,7 @@ impl Engine {
     #[inline]
     fn check_timers<T: Transport + ?Sized>(&mut self, now: Time, transport: &mut T) {
         self.timer_due = false;
-        self.core.settle(now);
+        self.core.run_deferred(now);
         if self.core.sleep_until() <= now {
             self.core.on_timeout(now);
         }
@@ -267,9 +267,9 @@ impl Engine {
     /// the configured patience.
     pub fn shut_down<T: Transport + ?Sized>(&mut self, now: impl Fn() -> Time, transport: &mut T) {
         let until = now() + self.core.config().patience;
-        self.turn_while(&now, until, transport, |core| core.kept());
+        self.turn_while(&now, until, transport, |core| core.kept_messages());
         self.core.shut_down();
-        self.turn_while(&now, until, transport, Core::leaving);
+        self.turn_while(&now, until, transport, Core::closing_flows);
         self.turn_while(&now, until, transport, |core| core.has_output() as usize);
     }
 

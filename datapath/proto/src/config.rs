@@ -46,7 +46,7 @@ pub struct Config {
     pub window: u16,
     /// A message with fewer bytes of words and payload than this may share a frame with others of its flow. 0 turns
     /// coalescing off.
-    pub bundle_below: usize,
+    pub coalesce_below: usize,
     /// How long an acknowledgement waits for a message to travel with.
     pub ack_delay: Duration,
     /// The most messages that one acknowledgement covers before it must be sent (FM 1.0 aggregates them: §4.5).
@@ -67,12 +67,12 @@ pub struct Config {
     pub seed: u64,
     /// The first sequence number of every flow, instead of a random one: for tests where numbers wrap.
     #[doc(hidden)]
-    pub first_number: Option<u32>,
+    pub first_seq: Option<u32>,
 }
 
 impl Config {
     /// Two messages below this size fit one frame at an MTU of 1500, in each framing.
-    pub const BUNDLE_BELOW: usize = 741;
+    pub const COALESCE_BELOW: usize = 741;
 
     /// Default settings for a node.
     pub fn new(node: NodeId, incarnation: Incarnation, name: Name, address: Address) -> Self {
@@ -89,7 +89,7 @@ impl Config {
             receive_frames: 2048,
             send_frames: 2048,
             window: 128,
-            bundle_below: Config::BUNDLE_BELOW,
+            coalesce_below: Config::COALESCE_BELOW,
             ack_delay: Duration::from_micros(50),
             ack_every: 32,
             min_timeout: Duration::from_micros(250),
@@ -98,12 +98,12 @@ impl Config {
             keepalive: Duration::from_secs(20),
             beacon: Duration::from_secs(5),
             seed: incarnation.0 ^ node.0,
-            first_number: None,
+            first_seq: None,
         }
     }
 
     /// How often this node asks a quiet peer.
-    pub(crate) fn quiet_round(&self) -> Duration {
+    pub(crate) fn keepalive_round(&self) -> Duration {
         self.keepalive / 4
     }
 

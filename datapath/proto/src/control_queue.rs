@@ -11,34 +11,34 @@ use am_wire::{Address, Flow, Framing};
 
 use crate::output::Transmit;
 
-const MOST: usize = 1024;
+const MAX_CONTROL_FRAMES: usize = 1024;
 
 /// A control frame to send.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingControl {
     pub(crate) to: Address,
     /// `Plain`, except for the probe with a forged source address.
     pub(crate) framing: Framing,
     pub(crate) body: Control,
     /// The frame is padded to this length.
-    pub(crate) padded: usize,
+    pub(crate) min_length: usize,
 }
 
 /// A control frame that leaves after messages and acknowledgements. There may be as many as there are flows, so its
 /// content is looked up when it leaves.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Later {
+pub(crate) enum DeferredControl {
     /// Close a flow that was closed here.
     Close(Flow),
     /// Tell the peer that a flow has ended.
     Closed(Flow),
     /// Ask the peer whether a flow is still open.
-    Question(Flow),
+    Keepalive(Flow),
 }
 
 #[derive(Debug)]
 pub(crate) struct ControlQueue<B> {
-    waiting: VecDeque<Outgoing>,
+    waiting: VecDeque<OutgoingControl>,
     /// A finished frame that the transport did not take. It leaves first. It may be any frame except one with a single
     /// message.
     refused: Option<Transmit<B>>,
@@ -56,21 +56,21 @@ impl<B> ControlQueue<B> {
     }
 
     pub(crate) fn push_padded(&mut self, to: Address, framing: Framing, body: Control, padded: usize) {
-        if self.waiting.len() < MOST {
-            self.waiting.push_back(Outgoing { to, framing, body, padded });
+        if self.waiting.len() < MAX_CONTROL_FRAMES {
+            self.waiting.push_back(OutgoingControl { to, framing, body, min_length: padded });
             self.is_empty = false;
         }
     }
 
     /// Whether a beacon for this address is queued. Many flows with one silent peer ask for one at the same time.
-    pub(crate) fn introduces_to(&self, to: Address) -> bool {
+    pub(crate) fn has_beacon_to(&self, to: Address) -> bool {
         self.waiting.iter().any(|outgoing| outgoing.to == to && matches!(outgoing.body, Control::Beacon(_)))
     }
 
     /// Whether enough broadcast beacons are queued: two, since one may be lost. Many flows ask for their peers at the
     /// same time, and where nothing carries broadcasts, each beacon is one frame to each known address.
-    pub(crate) fn announces(&self) -> bool {
-        let does = |outgoing: &&Outgoing| {
+    pub(crate) fn has_enough_broadcasts(&self) -> bool {
+        let does = |outgoing: &&OutgoingControl| {
             outgoing.to == Address::BROADCAST && matches!(outgoing.body, Control::Beacon(beacon) if beacon.answer)
         };
         self.waiting.iter().filter(does).nth(1).is_some()
@@ -81,13 +81,13 @@ impl<B> ControlQueue<B> {
         self.is_empty
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Outgoing> {
+    pub(crate) fn pop(&mut self) -> Option<OutgoingControl> {
         let next = self.waiting.pop_front();
         self.is_empty = self.waiting.is_empty();
         next
     }
 
-    pub(crate) fn unpop(&mut self, outgoing: Outgoing) {
+    pub(crate) fn push_front(&mut self, outgoing: OutgoingControl) {
         self.waiting.push_front(outgoing);
         self.is_empty = false;
     }

@@ -62,13 +62,13 @@ counters! {
 }
 
 impl Counters {
-    pub(crate) fn drop(&mut self, reason: Reason) {
+    pub(crate) fn count_dropped(&mut self, reason: Reason) {
         self.dropped[reason as usize] += 1;
     }
 
     /// Count accepted messages.
     #[inline]
-    pub(crate) fn received(&mut self, class: Class, accepted: u64) {
+    pub(crate) fn count_received(&mut self, class: Class, accepted: u64) {
         match class {
             Class::Request => self.requests_received += accepted,
             Class::Reply => self.replies_received += accepted,
@@ -76,7 +76,7 @@ impl Counters {
     }
 
     /// Count a message that is a duplicate, or beyond the window.
-    pub(crate) fn not_new(&mut self, verdict: Verdict) {
+    pub(crate) fn count_not_new(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Beyond => self.beyond_window += 1,
             _ => self.duplicates += 1,

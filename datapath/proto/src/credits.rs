@@ -5,36 +5,36 @@ use std::mem;
 
 /// The frames that a node grants to its senders.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct CreditBudget {
     total: usize,
     granted: usize,
     /// Peers that hold credits.
     peers: usize,
     /// The largest sum ever granted, rounded up.
-    promised: usize,
+    peak: usize,
     /// The peak rose since this was last asked.
-    risen: bool,
+    peak_rose: bool,
 }
 
 /// The peak is rounded up to a multiple of this.
-const STEP: usize = 64;
+const PEAK_STEP: usize = 64;
 
 /// Each flow and class gets at least this many, even from an empty budget. A node with very many peers
 /// therefore grants a little more than it has, and rejects what finds no room.
-const LEAST: usize = 4;
+const MIN_CREDITS: usize = 4;
 
-impl Budget {
+impl CreditBudget {
     pub(crate) fn new(frames: usize) -> Self {
-        Budget { total: frames, granted: 0, peers: 0, promised: 0, risen: false }
+        CreditBudget { total: frames, granted: 0, peers: 0, peak: 0, peak_rose: false }
     }
 
     /// One more peer holds credits.
-    pub(crate) fn come(&mut self) {
+    pub(crate) fn add_peer(&mut self) {
         self.peers += 1;
     }
 
     /// One peer fewer holds credits.
-    pub(crate) fn go(&mut self) {
+    pub(crate) fn remove_peer(&mut self) {
         self.peers -= 1;
     }
 
@@ -42,7 +42,7 @@ impl Budget {
     /// or the fair share if that is smaller. A sender that uses them gets more. Further flows of one peer do not count
     /// as further peers: they share the peer's link, which brings no more than this node's link takes.
     pub(crate) fn grant(&mut self, window: u16, share: u16) -> u16 {
-        let part = (window as usize / self.peers.max(1)).min(share as usize).max(LEAST);
+        let part = (window as usize / self.peers.max(1)).min(share as usize).max(MIN_CREDITS);
         self.grow(0, window.min(part as u16))
     }
 
@@ -50,11 +50,11 @@ impl Budget {
     /// that the next flow finds some too.
     pub(crate) fn grow(&mut self, has: u16, wanted: u16) -> u16 {
         let free = self.total.saturating_sub(self.granted) / 4;
-        let credits = free.max(LEAST.saturating_sub(has as usize)).min(wanted as usize) as u16;
+        let credits = free.max(MIN_CREDITS.saturating_sub(has as usize)).min(wanted as usize) as u16;
         self.granted += credits as usize;
-        if self.granted > self.promised {
-            self.promised = self.granted.next_multiple_of(STEP);
-            self.risen = true;
+        if self.granted > self.peak {
+            self.peak = self.granted.next_multiple_of(PEAK_STEP);
+            self.peak_rose = true;
         }
         credits
     }
@@ -65,14 +65,14 @@ impl Budget {
     }
 
     /// The largest value of [`Budget::granted`] so far, rounded up.
-    pub(crate) fn promised(&self) -> usize {
-        self.promised
+    pub(crate) fn peak(&self) -> usize {
+        self.peak
     }
 
     /// Whether the peak rose since this was last asked.
     #[inline]
-    pub(crate) fn take_risen(&mut self) -> bool {
-        mem::take(&mut self.risen)
+    pub(crate) fn take_peak_rose(&mut self) -> bool {
+        mem::take(&mut self.peak_rose)
     }
 
     /// A flow ended, or a sender returned part of its credits.
@@ -86,29 +86,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_flows_all_get_some() {
-        let mut budget = Budget::new(2048);
+    fn each_of_many_flows_gets_the_minimum() {
+        let mut budget = CreditBudget::new(2048);
         assert_eq!(budget.grant(256, 256), 256);
         let least = (0..10_000).map(|_| budget.grant(256, 256)).min();
-        assert_eq!(least, Some(LEAST as u16));
+        assert_eq!(least, Some(MIN_CREDITS as u16));
     }
 
     #[test]
-    fn what_ends_is_granted_again() {
-        let mut budget = Budget::new(100);
+    fn returned_credits_are_granted_again() {
+        let mut budget = CreditBudget::new(100);
         let first = budget.grant(256, 256);
         budget.give_back(first);
         assert_eq!(budget.grant(256, 256), first);
     }
 
     #[test]
-    fn an_overdrawn_budget_has_nothing_until_that_is_back() {
-        let mut budget = Budget::new(8);
+    fn an_overdrawn_budget_grants_only_the_minimum() {
+        let mut budget = CreditBudget::new(8);
         let credits: Vec<u16> = (0..4).map(|_| budget.grant(4, 4)).collect();
         assert_eq!((credits, budget.granted()), (vec![4; 4], 16));
         budget.give_back(4);
         budget.give_back(3);
         assert_eq!((budget.grow(4, 10), budget.grow(1, 10)), (0, 3), "the least, and no more");
-        assert_eq!((budget.granted(), budget.promised()), (12, 64));
+        assert_eq!((budget.granted(), budget.peak()), (12, 64));
     }
 }

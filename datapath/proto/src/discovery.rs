@@ -4,13 +4,13 @@
 use am_wire::control::{Beacon, Control, NodeId};
 use am_wire::{Address, Buffer, Framings};
 
-use crate::control_queue::Later;
+use crate::control_queue::DeferredControl;
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
 use crate::output::{Peer, ReturnReason};
-use crate::peers::News;
+use crate::peers::BeaconNews;
 use crate::time::Time;
-use crate::timers::Wait;
+use crate::timers::TimerKind;
 
 impl<B: Buffer> Core<B> {
     /// From above: add a peer from a static table. Incarnation 0 means unknown.
@@ -22,39 +22,39 @@ impl<B: Buffer> Core<B> {
             .by_node(peer.node)
             .and_then(|at| Some((at, self.discovery.peers.get(at)?.peer.incarnation)));
         match known {
-            None => self.learned(now, peer),
-            Some((at, incarnation)) if incarnation <= peer.incarnation => self.believe(now, at, peer),
+            None => self.learn_peer(now, peer),
+            Some((at, incarnation)) if incarnation <= peer.incarnation => self.accept_peer(now, at, peer),
             // The peer's own beacon named a later run.
             Some(_) => {}
         }
-        self.discovery.peers.keep(peer.node);
+        self.discovery.peers.make_static(peer.node);
     }
 
     /// From above: ask all nodes to introduce themselves, with the next outputs. Nodes may have come within reach.
-    pub fn seek(&mut self) {
-        self.announce(true);
+    pub fn request_beacons(&mut self) {
+        self.broadcast_beacon(true);
     }
 
     /// From above: forget this peer. Its flows end as if it had closed them, and it is notified. It becomes known again
     /// with its next beacon.
     pub fn remove_peer(&mut self, node: NodeId) {
-        let its = |record: &FlowRecord| matches!(record.remote.node, Some((id, _)) if id == node);
-        for id in self.flows.those(its) {
-            self.end(id, ReturnReason::Closed, None);
-            self.sending.later.push_back(Later::Closed(id.flow));
+        let its = |record: &FlowRecord| matches!(record.peer.node, Some((id, _)) if id == node);
+        for id in self.flows.filter(its) {
+            self.end_flow(id, ReturnReason::Closed, None);
+            self.sending.deferred_control.push_back(DeferredControl::Closed(id.flow));
         }
         self.discovery.peers.remove(node);
-        self.discovery.claims.forget(node);
+        self.discovery.address_conflicts.forget(node);
     }
 
     /// Broadcast a beacon. With `answer` it asks every receiver for its own beacon.
-    pub(crate) fn announce(&mut self, answer: bool) {
-        if !self.sending.control.announces() {
-            self.introduce(Address::BROADCAST, answer);
+    pub(crate) fn broadcast_beacon(&mut self, answer: bool) {
+        if !self.sending.control.has_enough_broadcasts() {
+            self.send_beacon(Address::BROADCAST, answer);
         }
     }
 
-    pub(crate) fn introduce(&mut self, to: Address, answer: bool) {
+    pub(crate) fn send_beacon(&mut self, to: Address, answer: bool) {
         let beacon = Beacon {
             node: self.config.node,
             incarnation: self.config.incarnation,
@@ -68,10 +68,10 @@ impl<B: Buffer> Core<B> {
     }
 
     pub(crate) fn beacon_timeout(&mut self, now: Time, at: Time) {
-        if self.time.beacon_armed.fired(at) {
-            self.announce(false);
+        if self.time.beacon_timer.take_if_due(at) {
+            self.broadcast_beacon(false);
             let next = now + self.config.beacon;
-            self.time.timers.arm(&mut self.time.beacon_armed, Wait::Beacon, 0, next);
+            self.time.timers.arm(&mut self.time.beacon_timer, TimerKind::Beacon, 0, next);
         }
     }
 
@@ -79,44 +79,44 @@ impl<B: Buffer> Core<B> {
         let Beacon { node, incarnation, name, address, .. } = *beacon;
         let peer = Peer { node, incarnation, name, address };
         if node == self.config.node {
-            return self.namesake(now, peer);
+            return self.on_duplicate_name(now, peer);
         }
-        self.learned(now, peer);
+        self.learn_peer(now, peer);
         if let Some(record) = self.discovery.peers.by_node(node).and_then(|at| self.discovery.peers.get(at))
             && record.peer == peer
         {
             record.max_frame = beacon.max_frame.max(Control::LONGEST_FRAME as u32);
         }
-        if beacon.answer && self.discovery.answers.is_time(now) {
-            self.introduce(address, false);
+        if beacon.answer && self.discovery.beacon_answers.try_take(now) {
+            self.send_beacon(address, false);
         }
     }
 
-    fn learned(&mut self, now: Time, peer: Peer) {
+    fn learn_peer(&mut self, now: Time, peer: Peer) {
         match self.discovery.peers.learn(peer) {
-            News::Same(at) => self.confirmed(now, at, peer.node),
-            News::New => self.advance_asking(now, peer.name),
-            News::Instead => {
+            BeaconNews::Same(at) => self.on_confirming_beacon(now, at, peer.node),
+            BeaconNews::New => self.advance_setups(now, peer.name),
+            BeaconNews::Replaced => {
                 self.counters.peers_forgotten += 1;
-                self.advance_asking(now, peer.name);
+                self.advance_setups(now, peer.name);
             }
-            News::Claimed(at) => self.claimed(now, at, peer),
-            News::TooMany => self.counters.peers_ignored += 1,
+            BeaconNews::Conflict(at) => self.on_address_conflict(now, at, peer),
+            BeaconNews::TooMany => self.counters.peers_ignored += 1,
         }
     }
 
     /// Accept this address and run of a peer. A restarted peer knows nothing of its earlier run's flows, so those end.
     /// Set-ups under way now ask the new run.
-    pub(crate) fn believe(&mut self, now: Time, at: usize, peer: Peer) {
+    pub(crate) fn accept_peer(&mut self, now: Time, at: usize, peer: Peer) {
         self.discovery.peers.replace(at, peer);
-        self.discovery.claims.forget(peer.node);
+        self.discovery.address_conflicts.forget(peer.node);
         let is_other = |record: &FlowRecord| {
-            record.phase != Phase::Asking
-                && matches!(record.remote.node, Some((id, run)) if id == peer.node && run != peer.incarnation)
+            record.phase != Phase::Connecting
+                && matches!(record.peer.node, Some((id, run)) if id == peer.node && run != peer.incarnation)
         };
-        for id in self.flows.those(is_other) {
-            self.end(id, ReturnReason::Restarted, None);
+        for id in self.flows.filter(is_other) {
+            self.end_flow(id, ReturnReason::Restarted, None);
         }
-        self.advance_asking(now, peer.name);
+        self.advance_setups(now, peer.name);
     }
 }

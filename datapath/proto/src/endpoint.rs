@@ -9,13 +9,13 @@ use am_wire::control::Name;
 use am_wire::{Class, Flow, Kind, Seq};
 
 use crate::flow::{FlowRecord, PerClass};
-use crate::held::Held;
 use crate::output::{Delivery, Returned};
 use crate::receive_queue::Verdict;
+use crate::reorder_buffer::ReorderBuffer;
 use crate::{EndpointId, FlowId};
 
 /// By flow and class, the low 16 bits of the sequence numbers of accepted messages that no handler will get.
-pub(crate) type Unhandled = HashMap<(Flow, Class), Vec<u16>>;
+pub(crate) type UnhandledSeqs = HashMap<(Flow, Class), Vec<u16>>;
 
 #[derive(Debug)]
 pub(crate) struct Endpoint<B> {
@@ -23,17 +23,17 @@ pub(crate) struct Endpoint<B> {
     pub(crate) tag: u64,
     pub(crate) received: PerClass<VecDeque<Delivery<B>>>,
     /// Segments of bulk transfers. They use the credit of requests.
-    bulk: VecDeque<Delivery<B>>,
-    returned: VecDeque<Returned<B>>,
+    bulk_count: VecDeque<Delivery<B>>,
+    returned_count: VecDeque<Returned<B>>,
 }
 
 impl<B> Endpoint<B> {
     pub(crate) fn has_returned(&self) -> bool {
-        !self.returned.is_empty()
+        !self.returned_count.is_empty()
     }
 
     pub(crate) fn has_bulk_of(&self, flow: FlowId) -> bool {
-        self.bulk.iter().any(|delivery| delivery.flow == flow)
+        self.bulk_count.iter().any(|delivery| delivery.flow == flow)
     }
 }
 
@@ -41,11 +41,11 @@ impl<B> Endpoint<B> {
 pub(crate) struct Endpoints<B> {
     endpoints: Vec<Option<Endpoint<B>>>,
     /// Messages in all receive queues together.
-    waiting: usize,
+    waiting_count: usize,
     /// How many of them there may be. Held messages lower this bound.
     room: PerClass<usize>,
     /// Messages that arrived behind a gap.
-    held: Held<B>,
+    reorder_buffer: ReorderBuffer<B>,
     /// Segments of bulk transfers in all queues together.
     bulk: usize,
     /// Returned messages in all queues together.
@@ -60,9 +60,9 @@ pub(crate) fn room_for_requests(room: usize) -> usize {
 
 impl<B> Endpoints<B> {
     pub(crate) fn new(room: usize) -> Self {
-        let held = Held::new(room / 4);
+        let held = ReorderBuffer::new(room / 4);
         let room = PerClass([room_for_requests(room), room]);
-        Endpoints { endpoints: Vec::new(), waiting: 0, bulk: 0, room, held, returned: 0 }
+        Endpoints { endpoints: Vec::new(), waiting_count: 0, bulk: 0, room, reorder_buffer: held, returned: 0 }
     }
 
     /// Create an endpoint. Its queues have room for one flow's window at once, or for two where the network reorders.
@@ -75,7 +75,7 @@ impl<B> Endpoints<B> {
         }
         let received = PerClass([0, 1].map(|_| VecDeque::with_capacity(2 * window)));
         let bulk = VecDeque::with_capacity(window);
-        let endpoint = Endpoint { name, tag, received, bulk, returned: VecDeque::new() };
+        let endpoint = Endpoint { name, tag, received, bulk_count: bulk, returned_count: VecDeque::new() };
         if at == self.endpoints.len() {
             self.endpoints.push(None);
         }
@@ -84,14 +84,14 @@ impl<B> Endpoints<B> {
     }
 
     /// Remove an endpoint and the messages that wait at it. No handler gets these.
-    pub(crate) fn remove(&mut self, id: EndpointId) -> Unhandled {
-        let mut unhandled = Unhandled::new();
+    pub(crate) fn remove(&mut self, id: EndpointId) -> UnhandledSeqs {
+        let mut unhandled = UnhandledSeqs::new();
         let Some(endpoint) = self.endpoints.get_mut(id.0 as usize).and_then(Option::take) else { return unhandled };
-        self.returned -= endpoint.returned.len();
-        self.bulk -= endpoint.bulk.len();
-        for message in endpoint.received.0.iter().flatten().chain(&endpoint.bulk) {
+        self.returned -= endpoint.returned_count.len();
+        self.bulk -= endpoint.bulk_count.len();
+        for message in endpoint.received.0.iter().flatten().chain(&endpoint.bulk_count) {
             unhandled.entry((message.flow.flow, message.class)).or_default().push(message.seq);
-            self.waiting -= 1;
+            self.waiting_count -= 1;
         }
         unhandled
     }
@@ -117,68 +117,71 @@ impl<B> Endpoints<B> {
     /// The frames of all messages that wait here.
     pub(crate) fn frames(&self) -> impl Iterator<Item = &B> {
         let waiting = self.endpoints.iter().flatten().flat_map(|endpoint| {
-            let received = endpoint.received.0.iter().flatten().chain(&endpoint.bulk);
-            received.map(|message| &message.frame).chain(endpoint.returned.iter().map(|back| &back.message.frame))
+            let received = endpoint.received.0.iter().flatten().chain(&endpoint.bulk_count);
+            received.map(|message| &message.frame).chain(endpoint.returned_count.iter().map(|back| &back.message.frame))
         });
-        waiting.chain(self.held.frames())
+        waiting.chain(self.reorder_buffer.frames())
     }
 
     #[inline]
     pub(crate) fn has_room(&self, class: Class) -> bool {
-        self.waiting < self.room[class]
+        self.waiting_count < self.room[class]
     }
 
     /// Whether half of the room for requests is free.
-    pub(crate) fn has_plenty(&self) -> bool {
-        self.waiting <= self.room[Class::Request] / 2
+    pub(crate) fn is_half_free(&self) -> bool {
+        self.waiting_count <= self.room[Class::Request] / 2
     }
 
     #[inline]
     pub(crate) fn has_waiting(&self) -> bool {
-        self.waiting > 0
+        self.waiting_count > 0
     }
 
-    pub(crate) fn held(&self, flow: Flow, class: Class) -> usize {
-        self.held.of(flow, class, Seq(0)).len()
+    pub(crate) fn held_count(&self, flow: Flow, class: Class) -> usize {
+        self.reorder_buffer.held_seqs(flow, class, Seq(0)).len()
     }
 
     pub(crate) fn has_held(&self) -> bool {
-        !self.held.is_empty()
+        !self.reorder_buffer.is_empty()
     }
 
     /// Whether a message behind a gap may be held.
     pub(crate) fn can_hold(&self) -> bool {
-        !self.held.is_full()
+        !self.reorder_buffer.is_full()
     }
 
     /// Put an accepted message into its endpoint's queue, together with held messages that waited only for it. Or hold
     /// it, if earlier messages are missing.
     #[inline(always)]
-    pub(crate) fn arrive(&mut self, record: &FlowRecord, verdict: Verdict, seq: Seq, delivery: Delivery<B>) {
+    pub(crate) fn accept(&mut self, record: &FlowRecord, verdict: Verdict, seq: Seq, delivery: Delivery<B>) {
         let (class, next) = (delivery.class, seq.plus(1));
         // The first condition matters with a mutant that takes a duplicate for a new message. It is delivered then, and
         // a checker must notice.
-        if verdict == Verdict::Ahead && record.receive[class].near().before(next) && record.holds(delivery.kind) {
+        if verdict == Verdict::Ahead
+            && record.receive[class].next_expected().before(next)
+            && record.must_wait_for_earlier(delivery.kind)
+        {
             return self.hold(seq, delivery);
         }
         self.push(record.endpoint, delivery);
-        if !self.held.is_empty() {
+        if !self.reorder_buffer.is_empty() {
             // Up to the next missing message.
-            self.let_go(record, class, next, record.receive[class].near());
+            self.deliver_held(record, class, next, record.receive[class].next_expected());
         }
     }
 
     #[cold]
     fn hold(&mut self, seq: Seq, delivery: Delivery<B>) {
         self.room.0.iter_mut().for_each(|room| *room -= 1);
-        self.held.push(seq, delivery);
+        self.reorder_buffer.push(seq, delivery);
     }
 
     #[cold]
-    fn let_go(&mut self, record: &FlowRecord, class: Class, from: Seq, until: Seq) {
+    fn deliver_held(&mut self, record: &FlowRecord, class: Class, from: Seq, until: Seq) {
         let mut seq = from;
         while seq.before(until) {
-            if let Some(delivery) = self.unhold(record.id.flow, class, seq) {
+            if let Some(delivery) = self.take_held(record.id.flow, class, seq) {
                 self.push(record.endpoint, delivery);
             }
             seq = seq.plus(1);
@@ -187,37 +190,37 @@ impl<B> Endpoints<B> {
 
     /// The flow ended, so the missing messages will not come. Deliver the held ones. Drop those that no acknowledgement
     /// covered: their sender gets them back.
-    pub(crate) fn let_all_go(&mut self, record: &FlowRecord) {
-        if self.held.is_empty() {
+    pub(crate) fn deliver_all_held(&mut self, record: &FlowRecord) {
+        if self.reorder_buffer.is_empty() {
             return;
         }
         for class in Class::ALL {
-            let near = record.receive[class].near();
-            for seq in self.held.of(record.id.flow, class, near) {
+            let near = record.receive[class].next_expected();
+            for seq in self.reorder_buffer.held_seqs(record.id.flow, class, near) {
                 if seq.since(near) <= u64::BITS as i32 {
-                    self.let_go(record, class, seq, seq.plus(1));
+                    self.deliver_held(record, class, seq, seq.plus(1));
                 } else {
-                    self.unhold(record.id.flow, class, seq);
+                    self.take_held(record.id.flow, class, seq);
                 }
             }
         }
     }
 
     /// The flow's endpoint is closed: no handler gets the held messages.
-    pub(crate) fn drop_all_held(&mut self, flow: Flow, unhandled: &mut Unhandled) {
-        if self.held.is_empty() {
+    pub(crate) fn drop_all_held(&mut self, flow: Flow, unhandled: &mut UnhandledSeqs) {
+        if self.reorder_buffer.is_empty() {
             return;
         }
         for class in Class::ALL {
-            for seq in self.held.of(flow, class, Seq(0)) {
+            for seq in self.reorder_buffer.held_seqs(flow, class, Seq(0)) {
                 unhandled.entry((flow, class)).or_default().push(seq.0 as u16);
-                self.unhold(flow, class, seq);
+                self.take_held(flow, class, seq);
             }
         }
     }
 
-    fn unhold(&mut self, flow: Flow, class: Class, seq: Seq) -> Option<Delivery<B>> {
-        let delivery = self.held.pop(flow, class, seq)?;
+    fn take_held(&mut self, flow: Flow, class: Class, seq: Seq) -> Option<Delivery<B>> {
+        let delivery = self.reorder_buffer.pop(flow, class, seq)?;
         self.room.0.iter_mut().for_each(|room| *room += 1);
         Some(delivery)
     }
@@ -226,12 +229,12 @@ impl<B> Endpoints<B> {
     fn push(&mut self, id: EndpointId, delivery: Delivery<B>) {
         let Some(endpoint) = self.get(id) else { return };
         if matches!(delivery.kind, Kind::Put | Kind::Get) {
-            endpoint.bulk.push_back(delivery);
+            endpoint.bulk_count.push_back(delivery);
             self.bulk += 1;
         } else {
             endpoint.received[delivery.class].push_back(delivery);
         }
-        self.waiting += 1;
+        self.waiting_count += 1;
     }
 
     /// Whether any endpoint has segments of bulk transfers.
@@ -241,9 +244,9 @@ impl<B> Endpoints<B> {
     }
 
     pub(crate) fn pop_bulk(&mut self, id: EndpointId) -> Option<Delivery<B>> {
-        let delivery = self.get(id)?.bulk.pop_front()?;
+        let delivery = self.get(id)?.bulk_count.pop_front()?;
         self.bulk -= 1;
-        self.waiting -= 1;
+        self.waiting_count -= 1;
         Some(delivery)
     }
 
@@ -254,20 +257,20 @@ impl<B> Endpoints<B> {
             return None;
         }
         let delivery = queue.pop_front();
-        self.waiting -= 1;
+        self.waiting_count -= 1;
         delivery
     }
 
     /// Return a message to the endpoint that sent it.
     pub(crate) fn push_returned(&mut self, id: EndpointId, message: Returned<B>) {
         if let Some(endpoint) = self.get(id) {
-            endpoint.returned.push_back(message);
+            endpoint.returned_count.push_back(message);
             self.returned += 1;
         }
     }
 
     pub(crate) fn pop_returned(&mut self, id: EndpointId) -> Option<Returned<B>> {
-        let message = self.get(id)?.returned.pop_front()?;
+        let message = self.get(id)?.returned_count.pop_front()?;
         self.returned -= 1;
         Some(message)
     }

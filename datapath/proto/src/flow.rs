@@ -6,15 +6,15 @@ use core::time::Duration;
 use am_wire::control::{Incarnation, Name, NodeId, Offer, Refusal};
 use am_wire::{Acks, Address, Class, Flow, Framing, Piggyback, Seq};
 
-use crate::order::Order;
 use crate::output::{FlowState, FramingWhy, ReturnReason};
-use crate::path::Known;
+use crate::path::KnownPath;
 use crate::receive_queue::ReceiveQueue;
 use crate::reject_queue::RejectQueue;
+use crate::reordering::Reordering;
 use crate::rtt::Rtt;
 use crate::send_queue::SendQueue;
 use crate::time::Time;
-use crate::timers::Armed;
+use crate::timers::TimerState;
 use crate::{EndpointId, FlowId, WINDOW};
 
 /// One value for each class.
@@ -41,15 +41,15 @@ impl<T> IndexMut<Class> for PerClass<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// This node asked for the flow, or will ask as soon as it knows the peer and the path.
-    Asking,
+    Connecting,
     /// Messages can be sent.
     Open,
     /// This side closed the flow. The peer has not answered yet.
-    Leaving,
+    Closing,
     /// The peer refused.
     Refused(Refusal),
     /// The flow ended.
-    Dead(ReturnReason),
+    Ended(ReturnReason),
 }
 
 /// How to reach the peer. Known once the flow is open.
@@ -84,7 +84,7 @@ impl Route {
 
 /// The peer's names, and which run of it the flow belongs to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Remote {
+pub(crate) struct FlowPeer {
     pub(crate) node_name: Name,
     pub(crate) endpoint: Name,
     /// `None` until the peer is found.
@@ -97,25 +97,25 @@ pub(crate) struct Setup {
     /// Number of the attempt.
     pub(crate) id: u32,
     /// This node asked for the flow. Otherwise the peer did.
-    pub(crate) ours: bool,
+    pub(crate) is_ours: bool,
     /// Handlers get the messages of a class in the order in which they were sent.
     pub(crate) is_ordered: bool,
     pub(crate) tag: u64,
     /// When to give up.
-    pub(crate) until: Time,
+    pub(crate) deadline: Time,
     /// Questions since something was learned. The wait doubles with each.
     pub(crate) tries: u8,
     /// Questions in all.
-    pub(crate) asked: u8,
+    pub(crate) total_tries: u8,
 }
 
 /// This node may have been descheduled, so it gives nothing up before it has asked this often.
-const TIMES: u8 = 4;
+const MIN_TRIES: u8 = 4;
 
 impl Setup {
     /// Whether to give up. News of the peer extends the set-up, but not without limit: the news may be forged.
-    pub(crate) fn is_over(&self, now: Time) -> bool {
-        now >= self.until && (self.tries >= TIMES || self.asked >= 4 * TIMES)
+    pub(crate) fn is_expired(&self, now: Time) -> bool {
+        now >= self.deadline && (self.tries >= MIN_TRIES || self.total_tries >= 4 * MIN_TRIES)
     }
 }
 
@@ -123,13 +123,13 @@ impl Setup {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Silence {
     since: Time,
-    asked: u8,
+    probes: u8,
 }
 
 impl Silence {
     #[inline]
     pub(crate) fn from(now: Time) -> Self {
-        Silence { since: now, asked: 0 }
+        Silence { since: now, probes: 0 }
     }
 
     /// When the last frame of the peer arrived.
@@ -144,14 +144,14 @@ impl Silence {
 
     /// A time-out: messages are sent again. Returns whether it is not the first time-out. A single one may be one lost
     /// frame, which says nothing about the path.
-    pub(crate) fn ask(&mut self) -> bool {
-        self.asked = self.asked.saturating_add(1);
-        self.asked > 1
+    pub(crate) fn count_probe(&mut self) -> bool {
+        self.probes = self.probes.saturating_add(1);
+        self.probes > 1
     }
 
     /// Whether the silence has lasted longer than `patience`.
-    pub(crate) fn is_over(&self, now: Time, patience: Duration) -> bool {
-        now - self.since >= patience && self.asked >= TIMES
+    pub(crate) fn exceeds(&self, now: Time, patience: Duration) -> bool {
+        now - self.since >= patience && self.probes >= MIN_TRIES
     }
 }
 
@@ -160,10 +160,10 @@ pub(crate) struct FlowRecord {
     pub(crate) id: FlowId,
     pub(crate) endpoint: EndpointId,
     pub(crate) phase: Phase,
-    pub(crate) remote: Remote,
+    pub(crate) peer: FlowPeer,
     pub(crate) setup: Setup,
     /// The number of this node's first request, less the number of the peer's first reply.
-    answers: u32,
+    reply_offset: u32,
     pub(crate) route: Route,
     pub(crate) send: PerClass<SendQueue>,
     pub(crate) receive: PerClass<ReceiveQueue>,
@@ -180,26 +180,26 @@ pub(crate) struct FlowRecord {
     /// When the acknowledgement must leave at the latest.
     pub(crate) ack_at: Time,
     /// The flow is in the list of dirty flows.
-    pub(crate) touched: bool,
+    pub(crate) is_dirty: bool,
     /// The first flow of a series with one peer. Only this one counts its peer as a holder of credits.
-    pub(crate) is_first: bool,
+    pub(crate) counts_its_peer: bool,
     /// The last piggybacked acknowledgement, not processed yet.
-    pub(crate) told: Option<Piggyback>,
+    pub(crate) pending_piggyback: Option<Piggyback>,
     /// When the newly acknowledged message was sent: the start of a round-trip sample. [`Time::NEVER`] if there is
     /// none.
-    pub(crate) sampled: Time,
-    pub(crate) ack_armed: Armed,
+    pub(crate) sample_sent_at: Time,
+    pub(crate) ack_timer: TimerState,
     /// The next retransmission time-out. During set-up and close: the next repetition of the question.
-    pub(crate) resend_armed: Armed,
+    pub(crate) resend_timer: TimerState,
     /// The loss-detection state. It exists from the first loss or duplicate on.
-    pub(crate) order: Option<Box<Order>>,
+    pub(crate) reordering: Option<Box<Reordering>>,
 }
 
 impl FlowRecord {
     pub(crate) fn new(
         id: FlowId,
         endpoint: EndpointId,
-        remote: Remote,
+        remote: FlowPeer,
         setup: Setup,
         first: [Seq; 2],
         peer_first: [Seq; 2],
@@ -208,10 +208,10 @@ impl FlowRecord {
         FlowRecord {
             id,
             endpoint,
-            phase: Phase::Asking,
-            remote,
+            phase: Phase::Connecting,
+            peer: remote,
             setup,
-            answers: 0,
+            reply_offset: 0,
             route: Route::NONE,
             send: PerClass(first.map(SendQueue::new)),
             receive: PerClass([0, 1].map(|class| ReceiveQueue::new(peer_first[class], credits[class]))),
@@ -222,27 +222,27 @@ impl FlowRecord {
             ack_queued: false,
             ack_forced: false,
             ack_at: Time::NEVER,
-            touched: false,
-            is_first: false,
-            told: None,
-            sampled: Time::NEVER,
-            ack_armed: Armed::default(),
-            resend_armed: Armed::default(),
-            order: None,
+            is_dirty: false,
+            counts_its_peer: false,
+            pending_piggyback: None,
+            sample_sent_at: Time::NEVER,
+            ack_timer: TimerState::default(),
+            resend_timer: TimerState::default(),
+            reordering: None,
         }
     }
 
     pub(crate) fn state(&self) -> FlowState {
         match self.phase {
-            Phase::Asking => FlowState::Connecting,
+            Phase::Connecting => FlowState::Connecting,
             Phase::Open => FlowState::Open {
                 framing: self.route.framing,
                 why: self.route.why,
                 max_body: self.route.max_body as usize,
             },
             Phase::Refused(why) => FlowState::Refused(why),
-            Phase::Dead(reason) => FlowState::Dead(reason),
-            Phase::Leaving => FlowState::Unknown,
+            Phase::Ended(reason) => FlowState::Ended(reason),
+            Phase::Closing => FlowState::Unknown,
         }
     }
 
@@ -259,8 +259,8 @@ impl FlowRecord {
     }
 
     /// The peer's offer arrived: messages can be sent.
-    pub(crate) fn open(&mut self, offer: &Offer, to: Address, path: &Known) {
-        let &Known { framing, why, max_frame } = path;
+    pub(crate) fn open(&mut self, offer: &Offer, to: Address, path: &KnownPath) {
+        let &KnownPath { framing, why, max_frame } = path;
         let max_frame = max_frame.min(offer.max_frame) as usize;
         self.route = Route {
             to,
@@ -270,7 +270,7 @@ impl FlowRecord {
             why,
             max_body: max_frame.saturating_sub(framing.body_at()) as u32,
         };
-        self.answers = self.send[Class::Request].first().0.wrapping_sub(offer.first[Class::Reply.index()].0);
+        self.reply_offset = self.send[Class::Request].first().0.wrapping_sub(offer.first[Class::Reply.index()].0);
         for class in Class::ALL {
             let credits = offer.credits[class.index()];
             let queue = &mut self.send[class];
@@ -279,7 +279,7 @@ impl FlowRecord {
             self.receive[class] = ReceiveQueue::new(offer.first[class.index()], granted);
         }
         // The set-up's timer.
-        self.resend_armed.disarm();
+        self.resend_timer.disarm();
         self.phase = Phase::Open;
     }
 
@@ -287,18 +287,18 @@ impl FlowRecord {
     /// another request, and handlers get the requests in order. So at least as many requests were handled as there are
     /// replies, acknowledged or not.
     pub(crate) fn is_answered(&self, request: Seq) -> bool {
-        let before = self.receive[Class::Reply].near().plus(self.answers);
+        let before = self.receive[Class::Reply].next_expected().plus(self.reply_offset);
         // An unacknowledged request is within one window of the handled ones. Numbers wrap.
         (1..=WINDOW as i32).contains(&before.since(request))
     }
 
     /// When the last frame of the peer arrived; before the first one, the set-up's deadline.
-    pub(crate) fn heard(&self) -> Time {
-        if self.silence.has_begun() { self.silence.since } else { self.setup.until }
+    pub(crate) fn last_received(&self) -> Time {
+        if self.silence.has_begun() { self.silence.since } else { self.setup.deadline }
     }
 
     /// Whether a frame of the peer arrived within this time, or messages are in flight.
-    pub(crate) fn is_heard(&self, now: Time, within: Duration) -> bool {
+    pub(crate) fn was_active(&self, now: Time, within: Duration) -> bool {
         now - self.silence.since < within || self.in_flight()
     }
 
@@ -309,33 +309,33 @@ impl FlowRecord {
 
     /// Mark this flow for [`Core::settle`](crate::Core::settle).
     #[inline]
-    pub(crate) fn touch(&mut self, touched: &mut Vec<Flow>) {
-        if !self.touched {
-            self.touched = true;
-            touched.push(self.id.flow);
+    pub(crate) fn mark_dirty(&mut self, dirty: &mut Vec<Flow>) {
+        if !self.is_dirty {
+            self.is_dirty = true;
+            dirty.push(self.id.flow);
         }
     }
 
     /// Whether an acknowledgement would tell the peer anything new.
-    pub(crate) fn has_to_tell(&self) -> bool {
-        self.ack_forced || self.unacked > 0 || self.receive.0.iter().any(|queue| queue.untold() > 0)
+    pub(crate) fn has_ack_to_send(&self) -> bool {
+        self.ack_forced || self.unacked > 0 || self.receive.0.iter().any(|queue| queue.unadvertised() > 0)
     }
 
     /// The acknowledgement for a frame of its own. It carries everything that there is to report.
-    pub(crate) fn acks(&mut self) -> Acks {
+    pub(crate) fn take_acks(&mut self) -> Acks {
         self.ack_forced = false;
         self.unacked = 0;
         self.ack_at = Time::NEVER;
         let [requests, replies] = &mut self.receive.0;
-        Acks { classes: [requests.tell(), replies.tell()] }
+        Acks { classes: [requests.take_ack(), replies.take_ack()] }
     }
 
     /// The acknowledgement for the padding of a message. It carries everything that there is to report, except gaps.
     #[inline]
-    pub(crate) fn piggyback(&mut self) -> Piggyback {
+    pub(crate) fn take_piggyback(&mut self) -> Piggyback {
         let mut piggyback = Piggyback::default();
-        for (told, queue) in piggyback.classes.iter_mut().zip(&mut self.receive.0) {
-            (told.accepted, told.limit) = queue.tell_short();
+        for (numbers, queue) in piggyback.classes.iter_mut().zip(&mut self.receive.0) {
+            (numbers.accepted, numbers.limit) = queue.take_short_ack();
         }
         self.unacked = 0;
         self.ack_at = Time::NEVER;

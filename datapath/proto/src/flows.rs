@@ -12,16 +12,16 @@ use crate::flow::{FlowRecord, Phase};
 #[derive(Debug)]
 pub(crate) struct Flows {
     records: Vec<Option<Box<FlowRecord>>>,
-    unused: VecDeque<u16>,
+    free_ids: VecDeque<u16>,
     /// Set-up numbers, each with the flow that resulted. For set-ups of this node it also lists ended flows, for a
     /// while.
     attempts: BTreeSet<(u32, u16)>,
     /// Flows in set-up, and some whose set-up is finished.
-    asking: Vec<Flow>,
+    in_setup: Vec<Flow>,
     /// The number of flows.
     count: usize,
     /// Where a walk over the flows starts. Ids are given out from here on.
-    from: u16,
+    cursor: u16,
 }
 
 impl Flows {
@@ -32,12 +32,12 @@ impl Flows {
         let mut records = Vec::new();
         records.resize_with(Flow::COUNT, || None);
         let unused = (0..count).map(nth).collect();
-        Flows { records, unused, attempts: BTreeSet::new(), asking: Vec::new(), count: 0, from: nth(0) }
+        Flows { records, free_ids: unused, attempts: BTreeSet::new(), in_setup: Vec::new(), count: 0, cursor: nth(0) }
     }
 
     /// A free id for a new flow.
     pub(crate) fn reserve(&mut self) -> Option<Flow> {
-        Flow::new(self.unused.pop_front()?)
+        Flow::new(self.free_ids.pop_front()?)
     }
 
     pub(crate) fn insert(&mut self, record: FlowRecord) {
@@ -55,10 +55,10 @@ impl Flows {
 
     pub(crate) fn remove(&mut self, flow: Flow) {
         if let Some(record) = self.records[flow.index()].take() {
-            if !record.setup.ours {
+            if !record.setup.is_ours {
                 self.attempts.remove(&(record.setup.id, flow.id()));
             }
-            self.unused.push_back(flow.id());
+            self.free_ids.push_back(flow.id());
             self.count -= 1;
         }
     }
@@ -69,34 +69,34 @@ impl Flows {
     }
 
     /// The flow that resulted from this attempt. `run` is the node that asked, `None` for this node.
-    pub(crate) fn of_attempt(&self, run: Option<(NodeId, Incarnation)>, attempt: u32) -> Option<FlowId> {
+    pub(crate) fn find_attempt(&self, run: Option<(NodeId, Incarnation)>, attempt: u32) -> Option<FlowId> {
         let record = |flow: Flow| self.records[flow.index()].as_deref();
         let is_it = |record: &&FlowRecord| {
-            record.setup.id == attempt && if record.setup.ours { run.is_none() } else { record.remote.node == run }
+            record.setup.id == attempt && if record.setup.is_ours { run.is_none() } else { record.peer.node == run }
         };
         self.by_attempt(attempt).filter_map(record).find(is_it).map(|record| record.id)
     }
 
     /// This flow's set-up begins.
-    pub(crate) fn asks(&mut self, flow: Flow) {
-        if self.asking.len() == self.asking.capacity() {
-            self.forget_settled();
+    pub(crate) fn begin_setup(&mut self, flow: Flow) {
+        if self.in_setup.len() == self.in_setup.capacity() {
+            self.forget_finished_setups();
         }
-        self.asking.push(flow);
+        self.in_setup.push(flow);
     }
 
     /// The flows in set-up with this node.
-    pub(crate) fn asking(&mut self, node: Name) -> Vec<Flow> {
-        self.forget_settled();
-        let asks = |flow: &&Flow| self.records[flow.index()].as_ref().is_some_and(|it| it.remote.node_name == node);
-        self.asking.iter().filter(asks).copied().collect()
+    pub(crate) fn in_setup_with(&mut self, node: Name) -> Vec<Flow> {
+        self.forget_finished_setups();
+        let asks = |flow: &&Flow| self.records[flow.index()].as_ref().is_some_and(|it| it.peer.node_name == node);
+        self.in_setup.iter().filter(asks).copied().collect()
     }
 
-    fn forget_settled(&mut self) {
+    fn forget_finished_setups(&mut self) {
         let records = &self.records;
         let is_asking =
-            |flow: &Flow| records[flow.index()].as_ref().is_some_and(|record| record.phase == Phase::Asking);
-        self.asking.retain(is_asking);
+            |flow: &Flow| records[flow.index()].as_ref().is_some_and(|record| record.phase == Phase::Connecting);
+        self.in_setup.retain(is_asking);
     }
 
     /// The flow by the id in a frame.
@@ -117,18 +117,18 @@ impl Flows {
     }
 
     /// All flows, starting where the last round ended.
-    pub(crate) fn around(&self) -> impl Iterator<Item = &FlowRecord> {
-        let (before, after) = self.records.split_at(self.from as usize);
+    pub(crate) fn iter_from_cursor(&self) -> impl Iterator<Item = &FlowRecord> {
+        let (before, after) = self.records.split_at(self.cursor as usize);
         after.iter().chain(before).flatten().take(self.count).map(|record| &**record)
     }
 
     /// The next round starts with this flow.
-    pub(crate) fn turn_to(&mut self, flow: Option<Flow>) {
-        self.from = flow.map_or(self.from, Flow::id);
+    pub(crate) fn set_cursor(&mut self, flow: Option<Flow>) {
+        self.cursor = flow.map_or(self.cursor, Flow::id);
     }
 
     /// The flows for which `which` holds.
-    pub(crate) fn those(&self, which: impl Fn(&FlowRecord) -> bool) -> Vec<FlowId> {
+    pub(crate) fn filter(&self, which: impl Fn(&FlowRecord) -> bool) -> Vec<FlowId> {
         self.iter().filter(|record| which(record)).map(|record| record.id).collect()
     }
 

@@ -11,35 +11,35 @@ use std::mem;
 use am_wire::Seq;
 
 use crate::WINDOW;
-use crate::order::Order;
+use crate::reordering::Reordering;
 
 /// How many of each are allocated at the start.
-const READY: usize = 16;
+const INITIAL_SPARES: usize = 16;
 
 /// Bit `n % WINDOW` for number `n`.
 #[derive(Debug)]
-pub(crate) struct Ahead([u64; WINDOW / 64]);
+pub(crate) struct AheadBitmap([u64; WINDOW / 64]);
 
 /// The spare bitmaps, all clear, and the spare states.
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "a bitmap goes to a queue and back as it is, without a copy")]
 pub(crate) struct Gaps {
-    spare: Vec<Box<Ahead>>,
-    orders: Vec<Box<Order>>,
+    spare: Vec<Box<AheadBitmap>>,
+    spare_reorderings: Vec<Box<Reordering>>,
     /// Messages lost, or without room, since this was last asked.
     lost: u32,
 }
 
 impl Gaps {
     pub(crate) fn new() -> Self {
-        let spare = (0..READY).map(|_| Ahead::clear()).collect();
-        let orders = (0..READY).map(|_| Box::default()).collect();
-        Gaps { spare, orders, lost: 0 }
+        let spare = (0..INITIAL_SPARES).map(|_| AheadBitmap::clear()).collect();
+        let orders = (0..INITIAL_SPARES).map(|_| Box::default()).collect();
+        Gaps { spare, spare_reorderings: orders, lost: 0 }
     }
 
     /// Count messages that were lost or found no room.
     #[cold]
-    pub(crate) fn lost(&mut self, messages: u32) {
+    pub(crate) fn count_lost(&mut self, messages: u32) {
         self.lost = self.lost.saturating_add(messages);
     }
 
@@ -49,32 +49,32 @@ impl Gaps {
     }
 
     #[cold]
-    pub(crate) fn take(&mut self) -> Box<Ahead> {
-        self.spare.pop().unwrap_or_else(Ahead::clear)
+    pub(crate) fn take_bitmap(&mut self) -> Box<AheadBitmap> {
+        self.spare.pop().unwrap_or_else(AheadBitmap::clear)
     }
 
     /// `ahead` must be clear.
     #[cold]
-    pub(crate) fn give_back(&mut self, ahead: Box<Ahead>) {
+    pub(crate) fn return_bitmap(&mut self, ahead: Box<AheadBitmap>) {
         debug_assert!(ahead.0.iter().all(|&limb| limb == 0));
         self.spare.push(ahead);
     }
 
     #[cold]
-    pub(crate) fn take_order(&mut self) -> Box<Order> {
-        self.orders.pop().unwrap_or_default()
+    pub(crate) fn take_reordering(&mut self) -> Box<Reordering> {
+        self.spare_reorderings.pop().unwrap_or_default()
     }
 
     #[cold]
-    pub(crate) fn give_back_order(&mut self, mut order: Box<Order>) {
-        *order = Order::default();
-        self.orders.push(order);
+    pub(crate) fn return_reordering(&mut self, mut order: Box<Reordering>) {
+        *order = Reordering::default();
+        self.spare_reorderings.push(order);
     }
 }
 
-impl Ahead {
+impl AheadBitmap {
     fn clear() -> Box<Self> {
-        Box::new(Ahead([0; WINDOW / 64]))
+        Box::new(AheadBitmap([0; WINDOW / 64]))
     }
 
     #[inline]

@@ -10,16 +10,16 @@ use am_wire::{Acks, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reaso
 use crate::endpoint::Endpoints;
 use crate::flow::{FlowRecord, Phase};
 use crate::gaps::Gaps;
+use crate::mutants::{self, Mutant};
 use crate::node::Core;
 use crate::output::Delivery;
-use crate::planted::{self, Bug};
 use crate::receive_queue::Verdict;
 
 /// The shortest time between two answers to unknown flows, whoever sent the frames.
-const PAUSE: Duration = Duration::from_millis(5);
+const UNKNOWN_FLOW_PAUSE: Duration = Duration::from_millis(5);
 
 /// A message's header fields, after its frame has moved on.
-struct Message {
+struct MessageHead {
     header: Header,
     framing: Framing,
     class: Class,
@@ -38,9 +38,9 @@ impl<B: Buffer> Core<B> {
         if let Some(parsed) = frame::parse_usual(frame.bytes(), self.config.ethertype)
             && let Some(class) = parsed.header.kind.class()
         {
-            let (header, message) = (parsed.header, Message::new(&parsed, class));
-            if let Err(reason) = self.message(message, frame) {
-                self.refused(reason, &header, Framing::Bare);
+            let (header, message) = (parsed.header, MessageHead::new(&parsed, class));
+            if let Err(reason) = self.on_message(message, frame) {
+                self.drop_frame(reason, &header, Framing::Bare);
             }
         } else {
             self.on_any_frame(frame);
@@ -51,19 +51,19 @@ impl<B: Buffer> Core<B> {
     fn on_any_frame(&mut self, frame: B) {
         let parsed = match frame::parse(frame.bytes(), self.config.ethertype) {
             Ok(parsed) => parsed,
-            Err(reason) => return self.counters.drop(reason),
+            Err(reason) => return self.counters.count_dropped(reason),
         };
         let (header, framing) = (parsed.header, parsed.framing);
         let outcome = match header.kind {
-            Kind::Request | Kind::Put | Kind::Get => self.message(Message::new(&parsed, Class::Request), frame),
-            Kind::Reply => self.message(Message::new(&parsed, Class::Reply), frame),
+            Kind::Request | Kind::Put | Kind::Get => self.on_message(MessageHead::new(&parsed, Class::Request), frame),
+            Kind::Reply => self.on_message(MessageHead::new(&parsed, Class::Reply), frame),
             Kind::Ack => self.on_ack(&parsed),
             Kind::Control => self.on_control(&parsed),
             Kind::Reject => self.on_reject(&parsed.header, parsed.framing),
-            Kind::Bundle(class) => self.on_bundle(&parsed, class, &frame),
+            Kind::Bundle(class) => self.on_coalesced(&parsed, class, &frame),
         };
         if let Err(reason) = outcome {
-            self.refused(reason, &header, framing);
+            self.drop_frame(reason, &header, framing);
         }
     }
 
@@ -71,38 +71,38 @@ impl<B: Buffer> Core<B> {
     /// several frames. [`Flow::NODE`] means that the frame was for an earlier run of this node.
     #[cold]
     pub fn on_unknown_flow(&mut self, flow: Flow) {
-        self.unknown_flow(flow, None);
+        self.answer_unknown_flow(flow, None);
     }
 
     /// Count a dropped frame. If its flow is unknown, its sender is notified.
     #[cold]
-    pub(crate) fn refused(&mut self, reason: Reason, header: &Header, framing: Framing) {
-        self.counters.drop(reason);
+    pub(crate) fn drop_frame(&mut self, reason: Reason, header: &Header, framing: Framing) {
+        self.counters.count_dropped(reason);
         if matches!(reason, Reason::NoFlow | Reason::Nonce) {
-            self.unknown_flow(header.flow, (framing != Framing::Bare).then_some(header.nonce));
+            self.answer_unknown_flow(header.flow, (framing != Framing::Bare).then_some(header.nonce));
         }
     }
 
-    fn unknown_flow(&mut self, flow: Flow, nonce: Option<u16>) {
+    fn answer_unknown_flow(&mut self, flow: Flow, nonce: Option<u16>) {
         let is_known = |record: &&mut FlowRecord| match record.phase {
-            Phase::Asking | Phase::Open => true,
+            Phase::Connecting | Phase::Open => true,
             // The first Close is still queued behind earlier messages. An answer would overtake those.
-            Phase::Leaving => record.setup.asked == 0,
+            Phase::Closing => record.setup.total_tries == 0,
             _ => false,
         };
         let record = self.flows.by_flow(flow).filter(is_known);
         let is_none = record.is_none_or(|record| nonce.is_some_and(|nonce| nonce != record.id.nonce));
-        if !is_none || self.now < self.discovery.unknown_flows.next {
+        if !is_none || self.now < self.discovery.unknown_flows.next_answer_at {
             return;
         }
-        match self.discovery.unknown_flows.farewell(flow, nonce) {
-            Some(said) => self.sending.control.push(said.to, Control::Closed(said.closed)),
-            None if self.discovery.unknown_flows.everybody.is_time(self.now, self.discovery.peers.count()) => {
-                self.announce(false)
+        match self.discovery.unknown_flows.closed_flow(flow, nonce) {
+            Some(closed_flow) => self.sending.control.push(closed_flow.to, Control::Closed(closed_flow.closed)),
+            None if self.discovery.unknown_flows.broadcasts.try_take(self.now, self.discovery.peers.count()) => {
+                self.broadcast_beacon(false)
             }
             None => return,
         }
-        self.discovery.unknown_flows.next = self.now + PAUSE;
+        self.discovery.unknown_flows.next_answer_at = self.now + UNKNOWN_FLOW_PAUSE;
         self.counters.unknown_flows_answered += 1;
     }
 
@@ -121,36 +121,36 @@ impl<B: Buffer> Core<B> {
             Control::Closed(closed) => self.on_closed(source, &closed),
             Control::Probe(probe) => self.on_probe(&probe),
             Control::ProbeSeen(seen) => self.on_probe_seen(now, source, &seen),
-            Control::Still(still) => self.on_still(source, &still),
+            Control::Still(still) => self.on_keepalive(source, &still),
         }
         Ok(())
     }
 
     #[inline(always)]
-    fn message(&mut self, message: Message, frame: B) -> Result<(), Reason> {
-        let Message { header, class, .. } = message;
+    fn on_message(&mut self, message: MessageHead, frame: B) -> Result<(), Reason> {
+        let MessageHead { header, class, .. } = message;
         let record = self.flows.by_flow(header.flow).ok_or(Reason::NoFlow)?;
         record.check(message.framing, &header)?;
         // Any frame of the peer shows that it is alive.
-        record.touch(&mut self.deferred.touched);
-        let seq = expand(header.seq, message.framing.seq_bits(), record.receive[class].near());
+        record.mark_dirty(&mut self.deferred.dirty);
+        let seq = expand(header.seq, message.framing.seq_bits(), record.receive[class].next_expected());
         let verdict = record.receive[class].verdict(seq);
-        if verdict != Verdict::Next && !record.takes(verdict, header.kind, &self.endpoints) {
-            self.not_taken(verdict, header.flow, class, seq);
+        if verdict != Verdict::Next && !record.accepts_out_of_order(verdict, header.kind, &self.endpoints) {
+            self.on_not_accepted(verdict, header.flow, class, seq);
             return Ok(());
         }
         if !self.endpoints.has_room(class) {
             let id = record.id;
-            self.turn_away(id, class, seq, message.piggyback);
+            self.reject_message(id, class, seq, message.piggyback);
             return Ok(());
         }
-        if record.accept(class, seq, verdict, self.time.waits.ack_every, &mut self.receiving.gaps) {
+        if record.accept(class, seq, verdict, self.time.timing.ack_every, &mut self.receiving.gaps) {
             record.queue_ack(&mut self.sending.acks_due);
         }
-        if let Some(told) = message.piggyback {
-            record.put_told(told);
+        if let Some(piggyback) = message.piggyback {
+            record.keep_piggyback(piggyback);
         }
-        self.counters.received(class, 1);
+        self.counters.count_received(class, 1);
         let Header { kind, handler, words, .. } = header;
         let body_at = message.framing.body_at() as u16;
         let delivery = Delivery {
@@ -164,19 +164,19 @@ impl<B: Buffer> Core<B> {
             seq: seq.0 as u16,
             frame,
         };
-        self.endpoints.arrive(record, verdict, seq, delivery);
+        self.endpoints.accept(record, verdict, seq, delivery);
         Ok(())
     }
 
     #[cold]
-    fn not_taken(&mut self, verdict: Verdict, flow: Flow, class: Class, seq: Seq) {
+    fn on_not_accepted(&mut self, verdict: Verdict, flow: Flow, class: Class, seq: Seq) {
         let Some(record) = self.flows.by_flow(flow) else { return };
         if verdict == Verdict::Ahead {
             // The reorder buffer is full. With a reject the sender need not wait for a time-out.
-            self.sending.bounces.turn_away(record, class, seq, &mut self.counters);
+            self.sending.pending_rejects.reject(record, class, seq, &mut self.counters);
         } else {
-            self.counters.not_new(verdict);
-            record.not_new(verdict, class, seq, &mut self.receiving.gaps);
+            self.counters.count_not_new(verdict);
+            record.on_not_new(verdict, class, seq, &mut self.receiving.gaps);
         }
         record.queue_ack(&mut self.sending.acks_due);
     }
@@ -185,10 +185,10 @@ impl<B: Buffer> Core<B> {
     fn on_ack(&mut self, parsed: &Parsed<'_>) -> Result<(), Reason> {
         let flow = parsed.header.flow;
         let record = self.flows.by_flow(flow).ok_or(Reason::NoFlow)?;
-        if !planted::is(Bug::OtherIncarnation) {
+        if !mutants::is_active(Mutant::OtherIncarnation) {
             record.check(parsed.framing, &parsed.header)?;
         }
-        self.put_acks(flow, Acks::parse(parsed.payload)?);
+        self.queue_received_acks(flow, Acks::parse(parsed.payload)?);
         if parsed.header.seq != 0 {
             self.on_remark(flow, Remark::from_bits(parsed.header.seq));
         }
@@ -223,27 +223,27 @@ impl FlowRecord {
     }
 
     /// Whether a message that is not the next one is accepted. One behind a gap is, if it can be held or need not be.
-    pub(crate) fn takes<B>(&self, verdict: Verdict, kind: Kind, endpoints: &Endpoints<B>) -> bool {
-        verdict == Verdict::Ahead && (endpoints.can_hold() || !self.holds(kind))
+    pub(crate) fn accepts_out_of_order<B>(&self, verdict: Verdict, kind: Kind, endpoints: &Endpoints<B>) -> bool {
+        verdict == Verdict::Ahead && (endpoints.can_hold() || !self.must_wait_for_earlier(kind))
     }
 
     /// Whether a message waits for earlier ones. A bulk segment does not: it says itself where it belongs.
-    pub(crate) fn holds(&self, kind: Kind) -> bool {
-        self.setup.is_ordered && !matches!(kind, Kind::Put | Kind::Get) && !planted::is(Bug::OutOfOrder)
+    pub(crate) fn must_wait_for_earlier(&self, kind: Kind) -> bool {
+        self.setup.is_ordered && !matches!(kind, Kind::Put | Kind::Get) && !mutants::is_active(Mutant::OutOfOrder)
     }
 
     /// A duplicate, or a message beyond the window. The acknowledgement corrects the sender, and names a duplicate.
-    pub(crate) fn not_new(&mut self, verdict: Verdict, class: Class, seq: Seq, gaps: &mut Gaps) {
+    pub(crate) fn on_not_new(&mut self, verdict: Verdict, class: Class, seq: Seq, gaps: &mut Gaps) {
         self.ack_forced = true;
         if verdict == Verdict::Duplicate {
-            self.order(gaps).came_again(class, seq);
+            self.reordering(gaps).note_duplicate(class, seq);
         }
     }
 
     /// A reply leaves without room for an acknowledgement. The peer must learn that its request arrived. Otherwise the
     /// request could come back as undelivered, although it was answered.
     #[inline]
-    pub(crate) fn tell_soon(&mut self, acks_due: &mut VecDeque<Flow>) {
+    pub(crate) fn queue_ack_after_reply(&mut self, acks_due: &mut VecDeque<Flow>) {
         if self.unacked > 0 {
             self.queue_ack(acks_due);
         }
@@ -259,10 +259,10 @@ impl FlowRecord {
     }
 }
 
-impl Message {
+impl MessageHead {
     #[inline]
     fn new(parsed: &Parsed<'_>, class: Class) -> Self {
         let body = (parsed.words.len() + parsed.payload.len()) as u32;
-        Message { header: parsed.header, framing: parsed.framing, class, body, piggyback: parsed.piggyback }
+        MessageHead { header: parsed.header, framing: parsed.framing, class, body, piggyback: parsed.piggyback }
     }
 }

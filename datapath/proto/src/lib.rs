@@ -24,63 +24,63 @@
 //! frames are written. FM 1.0 is Pakin, Lauria, Chien, SC'95; AM-II is Chun, Mainwaring, Culler, 1998.
 #![forbid(unsafe_code)]
 
-mod bounce;
-mod bundle;
-mod claims;
-mod climb;
+mod address_conflict;
+mod close;
+mod coalesce;
 mod config;
-mod contest;
 mod control_queue;
 mod counters;
 mod credits;
+mod deferred;
 mod discovery;
-mod ending;
 mod endpoint;
+mod fair_share;
 mod flow;
 mod flows;
 mod gaps;
-mod held;
 mod input;
-mod leaving;
+mod keepalive;
+mod loss_detection;
+#[doc(hidden)]
+pub mod mutants;
+mod name_conflict;
 mod node;
-mod order;
 mod output;
 mod path;
 mod peers;
-#[doc(hidden)]
-pub mod planted;
+mod pending_rejects;
 mod probe;
-mod quiet;
+mod quiet_peers;
+mod rate_limit;
+mod receive_coalesced;
 mod receive_queue;
 mod reject_queue;
 mod rejects;
-mod reorder;
+mod reorder_buffer;
+mod reordering;
 mod rtt;
 mod send;
 mod send_queue;
-mod settle;
 mod setup;
-mod share;
 mod slots;
-mod sparing;
+mod teardown;
 mod time;
 mod timeout;
 mod timers;
 mod transmit;
-mod unbundle;
 mod unknown_flows;
-mod vigil;
+mod window_probe;
 
 pub use config::{Config, FramingChoice};
 pub use counters::Counters;
-pub use ending::EndpointError;
 pub use node::Core;
 pub use output::{
-    Command, Contest, Delivery, Ending, Event, Fate, FlowState, FramingWhy, Peer, ReturnReason, Returned, Transmit,
-    Words,
+    Command, Delivery, Event, Fate, FlowEnd, FlowState, FramingWhy, NameConflict, Peer, ReturnReason, Returned,
+    Transmit, Words,
 };
 pub use send::SendError;
 pub use setup::ConnectError;
+pub use teardown::EndpointError;
 pub use time::Time;
 
 use am_wire::Flow;

@@ -6,32 +6,32 @@ use std::time::Duration;
 use am_wire::control::Name;
 use am_wire::{Acks, Address, Buffer, Class, Flow};
 
-use crate::bounce::Bounces;
-use crate::claims::Claims;
+use crate::address_conflict::AddressConflicts;
 use crate::config::Config;
-use crate::control_queue::{ControlQueue, Later};
+use crate::control_queue::{ControlQueue, DeferredControl};
 use crate::counters::Counters;
-use crate::credits::Budget;
+use crate::credits::CreditBudget;
 use crate::endpoint::{Endpoints, room_for_requests};
+use crate::fair_share::FairShare;
 use crate::flow::{PerClass, Phase};
 use crate::flows::Flows;
 use crate::gaps::Gaps;
-use crate::output::{Command, Contest, Event, FlowState, Peer};
+use crate::mutants::{self, Mutant};
+use crate::output::{Command, Event, FlowState, NameConflict, Peer};
 use crate::peers::Peers;
-use crate::planted::{self, Bug};
-use crate::quiet::Vigil;
-use crate::rtt::Waits;
-use crate::share::Share;
-use crate::slots::{Link, Slots};
-use crate::sparing::{Rate, Sparing};
+use crate::pending_rejects::PendingRejects;
+use crate::quiet_peers::QuietPeers;
+use crate::rate_limit::{BroadcastLimit, RateLimit};
+use crate::rtt::Timing;
+use crate::slots::{SlotIndex, Slots};
 use crate::time::Time;
-use crate::timers::{Armed, Timers, Wait};
+use crate::timers::{TimerKind, TimerState, Timers};
 use crate::unknown_flows::UnknownFlows;
 use crate::{EndpointId, FlowId, WINDOW};
 
 /// The rate of beacons in answer to beacons. A beacon can be forged in any node's name, so answers need a limit. A node
 /// without an answer asks again, and receives the next beacon.
-const ANSWERS: Rate = Rate::new(Duration::from_micros(200), 1024);
+const BEACON_ANSWER_RATE: RateLimit = RateLimit::new(Duration::from_micros(200), 1024);
 
 /// The sans-IO core of one node. `B` is the memory of a frame.
 ///
@@ -64,13 +64,13 @@ pub struct Core<B> {
 #[derive(Debug)]
 pub(crate) struct Sending<B> {
     /// Messages to send now, from any flow.
-    pub(crate) ready: VecDeque<Link>,
+    pub(crate) ready: VecDeque<SlotIndex>,
     /// Flows with an acknowledgement to send now.
     pub(crate) acks_due: VecDeque<Flow>,
     /// Requests to return to their senders.
-    pub(crate) bounces: Bounces,
+    pub(crate) pending_rejects: PendingRejects,
     /// Of flows that end, and quiet ones.
-    pub(crate) later: VecDeque<Later>,
+    pub(crate) deferred_control: VecDeque<DeferredControl>,
     pub(crate) control: ControlQueue<B>,
 }
 
@@ -78,13 +78,13 @@ pub(crate) struct Sending<B> {
 #[derive(Debug)]
 pub(crate) struct Receiving {
     /// The transport was told that there is no room.
-    pub(crate) full: bool,
+    pub(crate) is_full: bool,
     pub(crate) gaps: Gaps,
-    pub(crate) budget: Budget,
+    pub(crate) budget: CreditBudget,
     /// The peer of the flow that was set up last.
-    pub(crate) newest: Option<Name>,
+    pub(crate) newest_peer: Option<Name>,
     /// What of the budget each sender may have.
-    pub(crate) shares: PerClass<Share>,
+    pub(crate) fair_shares: PerClass<FairShare>,
     /// Requests delivered and not yet answered: a slot is set aside for each.
     pub(crate) replies_owed: usize,
 }
@@ -93,38 +93,38 @@ pub(crate) struct Receiving {
 #[derive(Debug)]
 pub(crate) struct Discovery {
     pub(crate) peers: Peers,
-    pub(crate) claims: Claims,
+    pub(crate) address_conflicts: AddressConflicts,
     /// Who says last that it is this node, and since when.
-    pub(crate) namesake: Option<(Peer, Time)>,
+    pub(crate) duplicate_name: Option<(Peer, Time)>,
     /// The last two that were found to claim one name, and when.
-    pub(crate) contest: Option<(Contest, Time)>,
+    pub(crate) name_conflict: Option<(NameConflict, Time)>,
     pub(crate) unknown_flows: UnknownFlows,
     /// Answers to probes of nodes that are not known.
-    pub(crate) probes: Sparing,
+    pub(crate) unknown_prober_broadcasts: BroadcastLimit,
     /// A probe was answered that another was asked.
-    pub(crate) overheard: bool,
+    pub(crate) was_probe_overheard: bool,
     /// Beacons in answer to beacons.
-    pub(crate) answers: Rate,
+    pub(crate) beacon_answers: RateLimit,
 }
 
 /// What is due when.
 #[derive(Debug)]
 pub(crate) struct Times {
-    pub(crate) waits: Waits,
+    pub(crate) timing: Timing,
     pub(crate) timers: Timers,
-    pub(crate) beacon_armed: Armed,
-    pub(crate) vigil: Vigil,
+    pub(crate) beacon_timer: TimerState,
+    pub(crate) quiet_peers: QuietPeers,
 }
 
 /// Work for [`Core::settle`], when the outputs are on their way.
 #[derive(Debug)]
 pub(crate) struct Deferred {
     /// Messages that left since they were last settled.
-    pub(crate) left: Vec<Link>,
+    pub(crate) just_sent: Vec<SlotIndex>,
     /// Flows to settle.
-    pub(crate) touched: Vec<Flow>,
+    pub(crate) dirty: Vec<Flow>,
     /// Acknowledgements in frames of their own, to settle.
-    pub(crate) acks_in: VecDeque<(Flow, Acks)>,
+    pub(crate) received_acks: VecDeque<(Flow, Acks)>,
 }
 
 /// What is neither a frame nor a message.
@@ -139,8 +139,8 @@ impl<B> Sending<B> {
         Sending {
             ready: VecDeque::with_capacity(frames),
             acks_due: VecDeque::with_capacity(64),
-            bounces: Bounces::new(),
-            later: VecDeque::new(),
+            pending_rejects: PendingRejects::new(),
+            deferred_control: VecDeque::new(),
             control: ControlQueue::new(),
         }
     }
@@ -148,9 +148,9 @@ impl<B> Sending<B> {
 
 impl Receiving {
     fn new(config: &Config) -> Self {
-        let budget = Budget::new(room_for_requests(config.receive_frames));
-        let shares = PerClass([0, 1].map(|_| Share::new(config.window)));
-        Receiving { full: false, gaps: Gaps::new(), budget, newest: None, shares, replies_owed: 0 }
+        let budget = CreditBudget::new(room_for_requests(config.receive_frames));
+        let shares = PerClass([0, 1].map(|_| FairShare::new(config.window)));
+        Receiving { is_full: false, gaps: Gaps::new(), budget, newest_peer: None, fair_shares: shares, replies_owed: 0 }
     }
 }
 
@@ -158,28 +158,28 @@ impl Discovery {
     fn new() -> Self {
         Discovery {
             peers: Peers::default(),
-            claims: Claims::default(),
-            namesake: None,
-            contest: None,
+            address_conflicts: AddressConflicts::default(),
+            duplicate_name: None,
+            name_conflict: None,
             unknown_flows: UnknownFlows::default(),
-            probes: Sparing::default(),
-            overheard: false,
-            answers: ANSWERS,
+            unknown_prober_broadcasts: BroadcastLimit::default(),
+            was_probe_overheard: false,
+            beacon_answers: BEACON_ANSWER_RATE,
         }
     }
 }
 
 impl Times {
     fn new(config: &Config) -> Self {
-        let (beacon_armed, vigil) = (Armed::default(), Vigil::default());
-        Times { waits: Waits::new(config), timers: Timers::new(256), beacon_armed, vigil }
+        let (beacon_armed, vigil) = (TimerState::default(), QuietPeers::default());
+        Times { timing: Timing::new(config), timers: Timers::new(256), beacon_timer: beacon_armed, quiet_peers: vigil }
     }
 }
 
 impl Deferred {
     fn new(frames: usize) -> Self {
         let (left, touched) = (Vec::with_capacity(frames), Vec::with_capacity(64));
-        Deferred { left, touched, acks_in: VecDeque::with_capacity(64) }
+        Deferred { just_sent: left, dirty: touched, received_acks: VecDeque::with_capacity(64) }
     }
 }
 
@@ -195,7 +195,7 @@ impl<B: Buffer> Core<B> {
     pub fn new(mut config: Config, now: Time) -> Self {
         config.window = config.window.clamp(1, WINDOW as u16);
         Core {
-            flows: Flows::new(if planted::is(Bug::OtherIncarnation) { 0 } else { first_flow(&config) }),
+            flows: Flows::new(if mutants::is_active(Mutant::OtherIncarnation) { 0 } else { first_flow(&config) }),
             slots: Slots::new(config.send_frames),
             endpoints: Endpoints::new(config.receive_frames),
             sending: Sending::new(config.send_frames),
@@ -213,11 +213,11 @@ impl<B: Buffer> Core<B> {
     }
 
     fn start(mut self) -> Self {
-        self.announce(true);
+        self.broadcast_beacon(true);
         let beacon = self.now + self.config.beacon;
-        self.time.timers.arm(&mut self.time.beacon_armed, Wait::Beacon, 0, beacon);
-        let question = self.now + self.config.quiet_round();
-        self.time.timers.arm(&mut self.time.vigil.armed, Wait::Quiet, 0, question);
+        self.time.timers.arm(&mut self.time.beacon_timer, TimerKind::Beacon, 0, beacon);
+        let question = self.now + self.config.keepalive_round();
+        self.time.timers.arm(&mut self.time.quiet_peers.timer, TimerKind::Keepalive, 0, question);
         self
     }
 
@@ -232,8 +232,8 @@ impl<B: Buffer> Core<B> {
     }
 
     /// Getter: the names of the peer's node and endpoint.
-    pub fn remote(&self, flow: FlowId) -> Option<(Name, Name)> {
-        self.flows.get(flow).map(|record| (record.remote.node_name, record.remote.endpoint))
+    pub fn peer_names(&self, flow: FlowId) -> Option<(Name, Name)> {
+        self.flows.get(flow).map(|record| (record.peer.node_name, record.peer.endpoint))
     }
 
     /// Getter: the name of an endpoint.
@@ -292,7 +292,7 @@ impl<B: Buffer> Core<B> {
     /// Getter: the latest time for the next call of [`Core::on_timeout`].
     #[inline]
     pub fn sleep_until(&self) -> Time {
-        self.time.timers.next()
+        self.time.timers.next_due()
     }
 
     /// Getter: whether [`Core::poll_event`] has an event.
@@ -306,9 +306,9 @@ impl<B: Buffer> Core<B> {
     pub fn has_output(&self) -> bool {
         !(self.sending.ready.is_empty()
             && self.sending.acks_due.is_empty()
-            && self.sending.bounces.is_empty()
+            && self.sending.pending_rejects.is_empty()
             && self.sending.control.is_empty()
-            && self.sending.later.is_empty())
+            && self.sending.deferred_control.is_empty())
     }
 
     /// Getter: the core's current time: the last one passed in.

@@ -146,7 +146,7 @@ pub struct Peer {
 
 /// Two live nodes that use the same identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Contest {
+pub struct NameConflict {
     /// Their name.
     pub name: Name,
     /// Their addresses.
@@ -186,14 +186,14 @@ pub enum FlowState {
     /// The peer refused the flow.
     Refused(Refusal),
     /// The flow ended, or its set-up failed.
-    Dead(ReturnReason),
+    Ended(ReturnReason),
     /// No such flow, or no longer.
     Unknown,
 }
 
 /// Whose flow ended, and why. A flow that the peer had asked for no longer exists when this event is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ending {
+pub struct FlowEnd {
     /// Name of the peer's node.
     pub node: Name,
     /// Name of its endpoint.
@@ -209,15 +209,15 @@ pub struct Ending {
 #[derive(Debug)]
 pub enum Event {
     /// The set-up of a flow that this node asked for is finished. The flow's state has the result.
-    Settled(EndpointId, FlowId),
+    SetupFinished(EndpointId, FlowId),
     /// A peer opened a flow to a local endpoint. The names are those of its node and endpoint, because the flow may
     /// have ended when the event is read.
     Accepted(EndpointId, FlowId, (Name, Name)),
     /// An open flow ended. Its messages come back as [`Returned`].
-    Ended(EndpointId, FlowId, Ending),
+    Ended(EndpointId, FlowId, FlowEnd),
     /// Two live nodes use the same identity: see [`Core::contested`](crate::Core::contested). Reported each time this
     /// is found.
-    Contested,
+    NameConflict,
 }
 
 /// What the transport must do.

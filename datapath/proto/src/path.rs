@@ -14,12 +14,12 @@ pub(crate) enum Path {
     /// A probe is under way.
     Probing(Probing),
     /// The probes are finished.
-    Known(Known),
+    Known(KnownPath),
 }
 
 /// How to send to a peer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownPath {
     pub(crate) framing: Framing,
     pub(crate) why: FramingWhy,
     /// The longest frame that arrives.

@@ -24,60 +24,60 @@ use am_wire::{Address, Buffer, Flow, Framing};
 use crate::config::FramingChoice;
 use crate::node::Core;
 use crate::output::{Command, FramingWhy, Peer};
-use crate::path::{Known, Path, Probing};
+use crate::path::{KnownPath, Path, Probing};
 use crate::time::Time;
-use crate::timers::Wait;
+use crate::timers::TimerKind;
 
 /// Answered control probes that make silence a "no". At 30 % loss, one question in 50,000 is misjudged.
-const ENOUGH: u8 = 8;
+const ENOUGH_ANSWERS: u8 = 8;
 /// Time between two rounds.
-const INTERVAL: Duration = Duration::from_millis(2);
+const ROUND_INTERVAL: Duration = Duration::from_millis(2);
 /// The largest factor on that time while the peer does not answer.
-const SLOWEST: u32 = 32;
+const MAX_INTERVAL_FACTOR: u32 = 32;
 /// Time for a switch to learn an address: it does so in the background.
-const LEARNING: Duration = Duration::from_millis(12);
+const SWITCH_LEARNING_TIME: Duration = Duration::from_millis(12);
 /// Time for a peer that receives cut frames to reopen its NIC in another way.
-const REPAIR: Duration = Duration::from_millis(250);
+const NIC_REOPEN_TIME: Duration = Duration::from_millis(250);
 /// Time between two rounds while the peer may be reopening its NIC.
-const REPAIRING: Duration = Duration::from_millis(16);
+const NIC_REOPEN_INTERVAL: Duration = Duration::from_millis(16);
 /// A peer that answered within this many rounds is answering now.
-const RECENT: u16 = 2;
+const RECENT_ROUNDS: u16 = 2;
 /// After this many unanswered rounds a peer is silent. It may be reopening its NIC. Its earlier answers do not show
 /// what arrives afterwards.
-const SILENT: u16 = 8;
+const SILENT_ROUNDS: u16 = 8;
 /// After this many unanswered rounds, 48 ms at first, the transport is told to try another path, if there is one.
-const SUSPICIOUS: u16 = 2 * SILENT;
+const SUSPECT_ROUNDS: u16 = 2 * SILENT_ROUNDS;
 /// Unanswered rounds, two seconds of them, after which the peer counts as absent.
-const GIVEN_UP: u16 = 64;
+const ABSENT_ROUNDS: u16 = 64;
 /// The shortest frame length to try: every NIC takes this much.
-const SHORTEST: u32 = 256;
+const MIN_PROBED_LENGTH: u32 = 256;
 
 impl Probing {
     /// The time to the next round.
     fn interval(&self) -> Duration {
         match self.answered {
-            ENOUGH.. if self.unanswered < SILENT => REPAIRING,
-            _ => INTERVAL * (1 << (self.unanswered / u16::from(ENOUGH)).min(15)).min(SLOWEST),
+            ENOUGH_ANSWERS.. if self.unanswered < SILENT_ROUNDS => NIC_REOPEN_INTERVAL,
+            _ => ROUND_INTERVAL * (1 << (self.unanswered / u16::from(ENOUGH_ANSWERS)).min(15)).min(MAX_INTERVAL_FACTOR),
         }
     }
 
     /// Whether silence means "no" by now.
-    fn is_no(&self, now: Time, longest: u32) -> bool {
+    fn is_silence_an_answer(&self, now: Time, longest: u32) -> bool {
         let is_first_long = self.question == Step::Long && self.length == longest;
-        let is_repaired = !is_first_long || now - self.since >= REPAIR;
-        self.answered >= ENOUGH && self.unanswered < RECENT && is_repaired
+        let is_repaired = !is_first_long || now - self.since >= NIC_REOPEN_TIME;
+        self.answered >= ENOUGH_ANSWERS && self.unanswered < RECENT_ROUNDS && is_repaired
     }
 }
 
 impl<B: Buffer> Core<B> {
     /// How to send to a peer. `None` while that is being probed; this call starts the probe.
-    pub(crate) fn path_to(&mut self, now: Time, at: usize) -> Option<Known> {
+    pub(crate) fn path_to(&mut self, now: Time, at: usize) -> Option<KnownPath> {
         match self.discovery.peers.get(at)?.path {
-            Path::Known(known) => return Some(self.on_a_cable(at, known)),
+            Path::Known(known) => return Some(self.checked_for_third_node(at, known)),
             Path::Probing(_) => return None,
             Path::Unknown => match self.config.framing {
                 FramingChoice::Fixed(framing) => self.probe_length(now, at, (framing, FramingWhy::Configured)),
-                FramingChoice::Auto => self.question(now, at, Probing::new(Step::Forged)),
+                FramingChoice::Auto => self.ask_question(now, at, Probing::new(Step::Forged)),
             },
         }
         // With nothing to probe, the answer is there at once.
@@ -86,11 +86,11 @@ impl<B: Buffer> Core<B> {
 
     /// The path as found, but `split` instead of `bare` once a third node can send. Without a nonce, a forged or late
     /// frame would soon pass as genuine. Open flows stay as they are.
-    fn on_a_cable(&mut self, at: usize, known: Known) -> Known {
+    fn checked_for_third_node(&mut self, at: usize, known: KnownPath) -> KnownPath {
         if known.why != FramingWhy::NothingLearns || !self.is_shared_with(at) {
             return known;
         }
-        let shared = Known { framing: Framing::Split, why: FramingWhy::Shared, ..known };
+        let shared = KnownPath { framing: Framing::Split, why: FramingWhy::Shared, ..known };
         self.discovery.peers.get(at).into_iter().for_each(|record| record.path = Path::Known(shared));
         shared
     }
@@ -99,7 +99,7 @@ impl<B: Buffer> Core<B> {
     fn is_shared_with(&mut self, at: usize) -> bool {
         let Some(peer) = self.discovery.peers.get(at).map(|record| record.peer.address) else { return false };
         let known = [peer, self.config.address];
-        self.discovery.overheard || self.discovery.peers.iter().any(|other| !known.contains(&other.address))
+        self.discovery.was_probe_overheard || self.discovery.peers.iter().any(|other| !known.contains(&other.address))
     }
 
     /// The peer is alive, but some frames do not reach it. The next flow to it probes the path again.
@@ -111,31 +111,31 @@ impl<B: Buffer> Core<B> {
     }
 
     /// Ask a question. One about a switch is asked only after the switch had time to learn.
-    fn question(&mut self, now: Time, at: usize, probing: Probing) {
+    fn ask_question(&mut self, now: Time, at: usize, probing: Probing) {
         let id = self.random.next() as u32;
-        self.discovery.peers.probe(at, id);
+        self.discovery.peers.set_probe(at, id);
         let Some(record) = self.discovery.peers.get(at) else { return };
         let is_of_a_switch = probing.question == Step::Learned;
         record.path = Path::Probing(Probing { id, since: now, ..probing });
-        record.armed.disarm();
+        record.probe_timer.disarm();
         if is_of_a_switch {
-            self.time.timers.arm(&mut record.armed, Wait::Probe, at as u16, now + LEARNING);
+            self.time.timers.arm(&mut record.probe_timer, TimerKind::Probe, at as u16, now + SWITCH_LEARNING_TIME);
         } else {
-            self.probe(now, at);
+            self.probe_round(now, at);
         }
     }
 
     /// The next round, or the conclusion.
-    fn probe(&mut self, now: Time, at: usize) {
-        let longest = self.longest_to(at);
+    fn probe_round(&mut self, now: Time, at: usize) {
+        let longest = self.max_frame_to(at);
         let (node, forged) = (self.config.node, split_source(Flow::NODE, self.config.address));
         let Some(record) = self.discovery.peers.get(at) else { return };
         let Path::Probing(probing) = &mut record.path else { return };
         probing.length = probing.length.min(longest);
-        if probing.is_no(now, longest) {
+        if probing.is_silence_an_answer(now, longest) {
             return self.conclude(now, at, false);
         }
-        if probing.unanswered == GIVEN_UP {
+        if probing.unanswered == ABSENT_ROUNDS {
             // Probed again at the next request for it.
             record.path = Path::Unknown;
             return;
@@ -144,10 +144,10 @@ impl<B: Buffer> Core<B> {
         let Probing { id, question, length, .. } = *probing;
         let next = now + probing.interval();
         let peer = record.peer.address;
-        if probing.unanswered.is_multiple_of(SUSPICIOUS) {
+        if probing.unanswered.is_multiple_of(SUSPECT_ROUNDS) {
             self.outputs.commands.push_back(Command::ReportLoss(peer));
         }
-        self.time.timers.arm(&mut record.armed, Wait::Probe, at as u16, next);
+        self.time.timers.arm(&mut record.probe_timer, TimerKind::Probe, at as u16, next);
         let (to, framing) = match question {
             Step::Forged => (peer, Framing::Split),
             Step::Learned => (forged, Framing::Plain),
@@ -163,9 +163,9 @@ impl<B: Buffer> Core<B> {
     }
 
     pub(crate) fn probe_timeout(&mut self, now: Time, at: Time, owner: u16) {
-        let fired = self.discovery.peers.get(owner as usize).is_some_and(|record| record.armed.fired(at));
+        let fired = self.discovery.peers.get(owner as usize).is_some_and(|record| record.probe_timer.take_if_due(at));
         if fired {
-            self.probe(now, owner as usize);
+            self.probe_round(now, owner as usize);
         }
     }
 
@@ -173,8 +173,8 @@ impl<B: Buffer> Core<B> {
     /// all nodes, at a limited rate, because the probe may be forged.
     pub(crate) fn on_probe(&mut self, probe: &Probe) {
         let Some(at) = self.discovery.peers.by_node(probe.node) else {
-            if self.discovery.probes.is_time(self.now, self.discovery.peers.count()) {
-                self.announce(true);
+            if self.discovery.unknown_prober_broadcasts.try_take(self.now, self.discovery.peers.count()) {
+                self.broadcast_beacon(true);
             }
             return;
         };
@@ -187,22 +187,22 @@ impl<B: Buffer> Core<B> {
     /// An answer to a probe of this node. Hosts that overheard the probe answer too, but only the peer's own answer
     /// counts.
     pub(crate) fn on_probe_seen(&mut self, now: Time, source: Address, seen: &ProbeSeen) {
-        if self.claimant_answers(now, source, seen) {
+        if self.on_claimant_answer(now, source, seen) {
             return;
         }
         let Some(at) = self.discovery.peers.by_probe(seen.id) else { return };
         let Some(record) = self.discovery.peers.get(at) else { return };
         if record.peer.address != source {
             // This probe went to a forged address, so any host on the segment may have received it.
-            self.discovery.overheard |= seen.step == Step::Learned;
+            self.discovery.was_probe_overheard |= seen.step == Step::Learned;
             return;
         }
-        record.mute = false;
+        record.is_unresponsive = false;
         let Path::Probing(probing) = &mut record.path else { return };
         if seen.step == probing.question {
             self.conclude(now, at, true);
         } else if seen.step == Step::True {
-            let before = if probing.unanswered < SILENT { probing.answered } else { 0 };
+            let before = if probing.unanswered < SILENT_ROUNDS { probing.answered } else { 0 };
             probing.answered = before.saturating_add(1);
             probing.unanswered = 0;
         }
@@ -212,48 +212,54 @@ impl<B: Buffer> Core<B> {
     fn conclude(&mut self, now: Time, at: usize, yes: bool) {
         let Some(Path::Probing(probing)) = self.discovery.peers.get(at).map(|record| record.path) else { return };
         match (probing.question, yes) {
-            (Step::Forged, true) if self.config.hears_all => self.question(now, at, Probing::new(Step::Learned)),
+            (Step::Forged, true) if self.config.hears_all => self.ask_question(now, at, Probing::new(Step::Learned)),
             (Step::Forged, true) => self.probe_length(now, at, (Framing::Split, FramingWhy::Shared)),
             (Step::Forged, false) => self.probe_length(now, at, (Framing::Plain, FramingWhy::ForgedDropped)),
             (Step::Learned, true) => self.probe_length(now, at, (Framing::Bare, FramingWhy::NothingLearns)),
             (Step::Learned, false) => self.probe_length(now, at, (Framing::Split, FramingWhy::SwitchLearns)),
-            (Step::True | Step::Long, true) => self.found(at, &probing),
-            (Step::True | Step::Long, false) if probing.length <= SHORTEST => self.found(at, &probing),
+            (Step::True | Step::Long, true) => self.finish_probing(at, &probing),
+            (Step::True | Step::Long, false) if probing.length <= MIN_PROBED_LENGTH => {
+                self.finish_probing(at, &probing)
+            }
             (Step::True | Step::Long, false) => {
-                let length = (probing.length / 2).max(SHORTEST);
-                self.question(now, at, Probing { length, framing: probing.framing, ..Probing::new(probing.question) });
+                let length = (probing.length / 2).max(MIN_PROBED_LENGTH);
+                self.ask_question(
+                    now,
+                    at,
+                    Probing { length, framing: probing.framing, ..Probing::new(probing.question) },
+                );
             }
         }
     }
 
     /// The framing is known: probe the length, unless the configuration says not to.
     fn probe_length(&mut self, now: Time, at: usize, framing: (Framing, FramingWhy)) {
-        let length = self.longest_to(at);
+        let length = self.max_frame_to(at);
         let probing = Probing { length, framing, ..Probing::new(Step::Long) };
-        if self.config.probe_length { self.question(now, at, probing) } else { self.found(at, &probing) }
+        if self.config.probe_length { self.ask_question(now, at, probing) } else { self.finish_probing(at, &probing) }
     }
 
     /// The probes are finished.
-    fn found(&mut self, at: usize, probing: &Probing) {
+    fn finish_probing(&mut self, at: usize, probing: &Probing) {
         let (framing, why) = probing.framing;
         // If the peer's own limit is smaller, its offer says so.
-        let is_full = probing.length == self.longest_to(at);
+        let is_full = probing.length == self.max_frame_to(at);
         let max_frame = if is_full { self.config.max_frame as u32 } else { probing.length };
         let Some(record) = self.discovery.peers.get(at) else { return };
-        record.path = Path::Known(Known { framing, why, max_frame });
+        record.path = Path::Known(KnownPath { framing, why, max_frame });
         let name = record.peer.name;
         let now = self.now;
-        self.advance_asking(now, name);
+        self.advance_setups(now, name);
     }
 
     /// Getter: the peers that frames of full length do not reach, and the longest frame that does.
-    pub fn shortened(&self) -> impl Iterator<Item = (&Peer, usize)> {
-        let all = self.discovery.peers.known().map(|(peer, known)| (peer, known.max_frame as usize));
+    pub fn shortened_peers(&self) -> impl Iterator<Item = (&Peer, usize)> {
+        let all = self.discovery.peers.with_known_path().map(|(peer, known)| (peer, known.max_frame as usize));
         all.filter(|(_, most)| *most < self.config.max_frame)
     }
 
     /// The longest frame that both sides support.
-    fn longest_to(&mut self, at: usize) -> u32 {
+    fn max_frame_to(&mut self, at: usize) -> u32 {
         let longest = self.config.max_frame as u32;
         self.discovery.peers.get(at).map_or(longest, |record| longest.min(record.max_frame))
     }

@@ -11,10 +11,10 @@ use am_wire::control::FinalAck;
 use am_wire::{Ack, Seq};
 
 use crate::WINDOW;
-use crate::gaps::{Ahead, Gaps};
-use crate::order::REORDERING;
-use crate::planted::{self, Bug};
-use crate::share::Use;
+use crate::fair_share::SenderUsage;
+use crate::gaps::{AheadBitmap, Gaps};
+use crate::mutants::{self, Mutant};
+use crate::reordering::LOSS_THRESHOLD;
 
 /// Whether a message is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +34,9 @@ pub(crate) struct ReceiveQueue {
     /// The first number that has not arrived.
     accepted: Seq,
     /// The messages that arrived beyond `accepted`, if any.
-    ahead: Option<Box<Ahead>>,
+    ahead: Option<Box<AheadBitmap>>,
     /// How many they are.
-    beyond: u16,
+    ahead_count: u16,
     /// Credits granted: those the sender still has, and its messages that are not released yet.
     granted: u16,
     /// How many of them are withdrawn as they are released.
@@ -44,31 +44,41 @@ pub(crate) struct ReceiveQueue {
     /// Messages handled since they were last counted.
     handled: u16,
     /// How much this sender uses, for the fair share.
-    used: Use,
+    usage: SenderUsage,
     /// The first number that the sender may not use yet.
     limit: Seq,
     /// The last limit that the sender was told.
-    told: Seq,
+    advertised: Seq,
 }
 
 impl ReceiveQueue {
     pub(crate) fn new(first: Seq, credits: u16) -> Self {
         let limit = first.plus(credits as u32);
-        let (surplus, handled, used) = (0, 0, Use::default());
+        let (surplus, handled, used) = (0, 0, SenderUsage::default());
         let (accepted, told, granted) = (first, limit, credits);
-        ReceiveQueue { accepted, ahead: None, beyond: 0, granted, surplus, handled, used, limit, told }
+        ReceiveQueue {
+            accepted,
+            ahead: None,
+            ahead_count: 0,
+            granted,
+            surplus,
+            handled,
+            usage: used,
+            limit,
+            advertised: told,
+        }
     }
 
     /// The number near which other numbers are expanded.
     #[inline]
-    pub(crate) fn near(&self) -> Seq {
+    pub(crate) fn next_expected(&self) -> Seq {
         self.accepted
     }
 
     /// How many messages arrived behind a gap.
     #[inline]
-    pub(crate) fn beyond(&self) -> u16 {
-        self.beyond
+    pub(crate) fn ahead_count(&self) -> u16 {
+        self.ahead_count
     }
 
     /// The credits that this side has set aside.
@@ -80,7 +90,7 @@ impl ReceiveQueue {
     /// What to do with this number.
     #[inline]
     pub(crate) fn verdict(&self, seq: Seq) -> Verdict {
-        if planted::is(Bug::DuplicateAfterWrap) && seq.0 > self.accepted.0 {
+        if mutants::is_active(Mutant::DuplicateAfterWrap) && seq.0 > self.accepted.0 {
             return Verdict::Ahead;
         }
         match seq.since(self.accepted) {
@@ -97,11 +107,11 @@ impl ReceiveQueue {
     #[inline]
     pub(crate) fn accept(&mut self, seq: Seq, gaps: &mut Gaps) -> u32 {
         if seq != self.accepted {
-            self.ahead.get_or_insert_with(|| gaps.take()).set(seq);
-            self.beyond += 1;
+            self.ahead.get_or_insert_with(|| gaps.take_bitmap()).set(seq);
+            self.ahead_count += 1;
             let numbers = seq.since(self.accepted) as u32 + 1;
-            let missing = numbers.saturating_sub(self.beyond as u32).max(1);
-            return if self.beyond == self.passed() { missing } else { 0 };
+            let missing = numbers.saturating_sub(self.ahead_count as u32).max(1);
+            return if self.ahead_count == self.loss_threshold() { missing } else { 0 };
         }
         self.accepted = self.accepted.plus(1);
         if self.ahead.is_some() {
@@ -112,8 +122,8 @@ impl ReceiveQueue {
 
     /// How many messages beyond a gap make the missing ones count as lost. Fewer only if the sender's credit allows no
     /// more.
-    fn passed(&self) -> u16 {
-        (REORDERING as u16).min(self.granted.saturating_sub(1)).max(1)
+    fn loss_threshold(&self) -> u16 {
+        (LOSS_THRESHOLD as u16).min(self.granted.saturating_sub(1)).max(1)
     }
 
     /// Advance over what arrived beyond the closed gap.
@@ -121,11 +131,11 @@ impl ReceiveQueue {
         let Some(mut ahead) = self.ahead.take() else { return };
         while ahead.has(self.accepted) {
             ahead.unset(self.accepted);
-            self.beyond -= 1;
+            self.ahead_count -= 1;
             self.accepted = self.accepted.plus(1);
         }
-        if self.beyond == 0 {
-            gaps.give_back(ahead);
+        if self.ahead_count == 0 {
+            gaps.return_bitmap(ahead);
         } else {
             self.ahead = Some(ahead);
         }
@@ -141,7 +151,7 @@ impl ReceiveQueue {
     #[inline]
     #[must_use]
     pub(crate) fn release(&mut self) -> bool {
-        if planted::is(Bug::CreditLeak) && self.accepted.0.is_multiple_of(32) {
+        if mutants::is_active(Mutant::CreditLeak) && self.accepted.0.is_multiple_of(32) {
             return true;
         }
         self.handled += 1;
@@ -161,12 +171,12 @@ impl ReceiveQueue {
     }
 
     /// How much this sender uses, for the fair share.
-    pub(crate) fn used(&mut self) -> &mut Use {
-        &mut self.used
+    pub(crate) fn usage(&mut self) -> &mut SenderUsage {
+        &mut self.usage
     }
 
     /// Set this sender's share. Credits beyond it are withdrawn as they are used. Returns how many are lacking.
-    pub(crate) fn fit(&mut self, share: u16) -> u16 {
+    pub(crate) fn fit_to_share(&mut self, share: u16) -> u16 {
         self.surplus = self.granted.saturating_sub(share);
         share.saturating_sub(self.granted)
     }
@@ -178,48 +188,48 @@ impl ReceiveQueue {
     }
 
     /// Grant more credits.
-    pub(crate) fn grow(&mut self, credits: u16) {
+    pub(crate) fn grant(&mut self, credits: u16) {
         self.granted += credits;
-        let made_up = planted::is(Bug::CreditMadeUp) as u32;
+        let made_up = mutants::is_active(Mutant::CreditMadeUp) as u32;
         self.limit = self.limit.plus(credits as u32 + made_up);
     }
 
     /// Credit that the sender does not know of yet.
     #[inline]
-    pub(crate) fn untold(&self) -> u32 {
-        self.limit.since(self.told) as u32
+    pub(crate) fn unadvertised(&self) -> u32 {
+        self.limit.since(self.advertised) as u32
     }
 
     /// Whether that is so much that the sender should learn of it soon.
     #[inline]
     pub(crate) fn is_urgent(&self) -> bool {
-        self.untold() * 2 >= self.granted as u32
+        self.unadvertised() * 2 >= self.granted as u32
     }
 
     /// The low 16 bits of an acknowledgement, for a piggyback. The sender knows the limit then.
     #[inline]
-    pub(crate) fn tell_short(&mut self) -> (u16, u16) {
-        self.told = self.limit;
+    pub(crate) fn take_short_ack(&mut self) -> (u16, u16) {
+        self.advertised = self.limit;
         (self.accepted.0 as u16, self.limit.0 as u16)
     }
 
     /// The whole acknowledgement. The sender knows the limit then.
-    pub(crate) fn tell(&mut self) -> Ack {
-        self.told = self.limit;
+    pub(crate) fn take_ack(&mut self) -> Ack {
+        self.advertised = self.limit;
         Ack { accepted: self.accepted, limit: self.limit, sack: self.sack() }
     }
 
     /// Whether this message arrived.
-    pub(crate) fn has(&self, seq: Seq) -> bool {
+    pub(crate) fn has_arrived(&self, seq: Seq) -> bool {
         seq.before(self.accepted) || self.is_ahead(seq)
     }
 
     /// The last acknowledgement of a flow, without the messages in `without`.
     pub(crate) fn final_ack(&self, without: &[Seq]) -> FinalAck {
-        let has = |seq: &Seq| self.has(*seq) && !without.contains(seq);
+        let has = |seq: &Seq| self.has_arrived(*seq) && !without.contains(seq);
         let first = without.iter().copied().min_by_key(|seq| seq.since(self.accepted));
         let before = first.filter(|seq| seq.before(self.accepted)).unwrap_or(self.accepted);
-        let before = if planted::is(Bug::CloseForgets) { before.plus(u32::MAX) } else { before };
+        let before = if mutants::is_active(Mutant::CloseForgets) { before.plus(u32::MAX) } else { before };
         let bits = (0..u64::BITS).filter(|&i| has(&before.plus(1 + i)));
         FinalAck { before, sack: bits.fold(0, |sack, i| sack | 1 << i) }
     }
@@ -243,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn past_in_order_and_future() {
+    fn a_verdict_for_each_number() {
         let (mut queue, mut gaps) = (queue(10), Gaps::default());
         assert_eq!(queue.verdict(Seq(9)), Verdict::Duplicate);
         assert_eq!(queue.verdict(Seq(10)), Verdict::Next);
@@ -251,38 +261,38 @@ mod tests {
         assert_eq!(queue.verdict(Seq(10 + WINDOW as u32)), Verdict::Beyond);
         queue.accept(Seq(12), &mut gaps);
         assert_eq!(queue.verdict(Seq(12)), Verdict::Duplicate);
-        assert_eq!(queue.tell().sack, 0b10, "10 is missing, 11 too, 12 is here");
+        assert_eq!(queue.take_ack().sack, 0b10, "10 is missing, 11 too, 12 is here");
         queue.accept(Seq(10), &mut gaps);
         queue.accept(Seq(11), &mut gaps);
-        assert_eq!((queue.tell().accepted, queue.tell().sack), (Seq(13), 0));
+        assert_eq!((queue.take_ack().accepted, queue.take_ack().sack), (Seq(13), 0));
     }
 
     #[test]
-    fn credit_is_told_once() {
+    fn credit_is_advertised_once() {
         let mut queue = queue(u32::MAX - 3);
         for _ in 0..129 {
             assert!(queue.release());
         }
         assert!(queue.is_urgent());
-        assert_eq!(queue.tell().limit, Seq(u32::MAX - 3).plus(256 + 129));
-        assert_eq!((queue.untold(), queue.is_urgent()), (0, false));
+        assert_eq!(queue.take_ack().limit, Seq(u32::MAX - 3).plus(256 + 129));
+        assert_eq!((queue.unadvertised(), queue.is_urgent()), (0, false));
     }
 
     #[test]
-    fn more_than_a_share_is_given_back_and_less_grows_to_it() {
+    fn credit_is_fitted_to_the_share() {
         let (mut queue, mut gaps) = (ReceiveQueue::new(Seq(0), 8), Gaps::default());
         (0..8).for_each(|seq| _ = queue.accept(Seq(seq), &mut gaps));
-        assert_eq!(queue.fit(3), 0);
+        assert_eq!(queue.fit_to_share(3), 0);
         assert_eq!((0..8).filter(|_| queue.release()).count(), 3, "five are not granted again");
-        assert_eq!((queue.granted(), queue.tell().limit), (3, Seq(11)));
+        assert_eq!((queue.granted(), queue.take_ack().limit), (3, Seq(11)));
         assert_eq!((queue.take_handled(), queue.take_handled()), (8, 0));
-        assert_eq!(queue.fit(5), 2);
-        queue.grow(2);
-        assert_eq!((queue.granted(), queue.tell().limit), (5, Seq(13)));
+        assert_eq!(queue.fit_to_share(5), 2);
+        queue.grant(2);
+        assert_eq!((queue.granted(), queue.take_ack().limit), (5, Seq(13)));
     }
 
     #[test]
-    fn a_gap_that_others_have_passed_is_a_loss() {
+    fn an_overtaken_gap_is_a_loss() {
         let (mut queue, mut gaps) = (queue(0), Gaps::default());
         let missing = [0, 2, 3, 6, 7].map(|seq| queue.accept(Seq(seq), &mut gaps));
         assert_eq!(missing, [0, 0, 0, 3, 0], "at first it may only be late; then 1, 4 and 5, once");
@@ -296,7 +306,7 @@ mod tests {
             let (mut queue, mut gaps) = (ReceiveQueue::new(first, 256), Gaps::default());
             let (mut seen, mut accepted) = (BTreeSet::new(), 0);
             for step in steps {
-                let near = queue.near().since(first);
+                let near = queue.next_expected().since(first);
                 let at = (near + step).max(0);
                 let seq = first.plus(at as u32);
                 let verdict = queue.verdict(seq);
@@ -306,11 +316,11 @@ mod tests {
                     seen.insert(at);
                 }
                 accepted = (accepted..).find(|n| !seen.contains(n)).unwrap_or_default();
-                prop_assert_eq!(queue.near(), first.plus(accepted as u32));
+                prop_assert_eq!(queue.next_expected(), first.plus(accepted as u32));
             }
-            let sack = queue.tell().sack;
+            let sack = queue.take_ack().sack;
             for bit in 0..64 {
-                let number = queue.near().since(first) + 1 + bit;
+                let number = queue.next_expected().since(first) + 1 + bit;
                 prop_assert_eq!(sack >> bit & 1 == 1, seen.contains(&number));
             }
         }

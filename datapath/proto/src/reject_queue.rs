@@ -16,59 +16,59 @@
 //! many messages go. A reject is not loss: it moves no time-out. Nor is it silence: a busy peer is alive (Chun et al.:
 //! "notes that the receiving interface is still reachable").
 
-use crate::timers::Armed;
+use crate::timers::TimerState;
 
 /// The most messages sent again at the end of a pause. Fresh messages, of this flow and of others, wait behind no more
 /// than these.
-const BURST: u8 = 32;
+const MAX_BATCH: u8 = 32;
 
 /// The pace. The messages themselves are the marked ones of the send queue.
 #[derive(Debug)]
 pub(crate) struct RejectQueue {
     /// The end of the pause; armed while any message is marked.
-    pub(crate) armed: Armed,
+    pub(crate) timer: TimerState,
     /// How often the pause doubled.
     pub(crate) backoff: u8,
     /// How many messages go at the end of the pause.
     pub(crate) batch: u8,
     /// Messages were sent again, and are neither rejected nor accepted yet.
-    pub(crate) tried: bool,
+    pub(crate) is_retrying: bool,
     /// The receiver accepted a message, so the pause is too long.
-    pub(crate) hurry: bool,
+    pub(crate) is_pause_too_long: bool,
 }
 
 impl Default for RejectQueue {
     fn default() -> Self {
-        RejectQueue { armed: Armed::default(), backoff: 0, batch: 1, tried: false, hurry: false }
+        RejectQueue { timer: TimerState::default(), backoff: 0, batch: 1, is_retrying: false, is_pause_too_long: false }
     }
 }
 
 impl RejectQueue {
-    pub(crate) fn rejected(&mut self) {
+    pub(crate) fn on_rejected(&mut self) {
         self.batch = 1;
-        self.hurry = false;
-        if self.tried {
-            self.tried = false;
+        self.is_pause_too_long = false;
+        if self.is_retrying {
+            self.is_retrying = false;
             self.backoff = self.backoff.saturating_add(1);
         }
     }
 
     /// The receiver accepted a message: it has room.
     #[inline]
-    pub(crate) fn accepted(&mut self) {
-        if self.armed.is_armed() || self.backoff > 0 {
-            self.recover();
+    pub(crate) fn on_accepted(&mut self) {
+        if self.timer.is_armed() || self.backoff > 0 {
+            self.reset_pace();
         }
     }
 
     #[cold]
-    fn recover(&mut self) {
+    fn reset_pace(&mut self) {
         *self = RejectQueue {
-            armed: self.armed,
+            timer: self.timer,
             backoff: 0,
-            batch: (self.batch * 2).min(BURST),
-            tried: false,
-            hurry: self.armed.is_armed(),
+            batch: (self.batch * 2).min(MAX_BATCH),
+            is_retrying: false,
+            is_pause_too_long: self.timer.is_armed(),
         };
     }
 }

@@ -6,25 +6,25 @@ use am_wire::{Address, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Re
 
 use crate::FlowId;
 use crate::flow::{FlowRecord, Phase};
+use crate::mutants::{self, Mutant};
 use crate::node::Core;
 use crate::output::{Command, Transmit};
-use crate::planted::{self, Bug};
 use crate::receive_queue::Verdict;
-use crate::rtt::Waits;
+use crate::rtt::Timing;
 use crate::time::Time;
-use crate::timers::{Timers, Wait};
+use crate::timers::{TimerKind, Timers};
 
 impl<B: Buffer> Core<B> {
     /// No room for a message that came alone. Its piggybacked acknowledgement counts.
     #[cold]
-    pub(crate) fn turn_away(&mut self, id: FlowId, class: Class, seq: Seq, told: Option<Piggyback>) {
-        self.receiving.gaps.lost(1);
+    pub(crate) fn reject_message(&mut self, id: FlowId, class: Class, seq: Seq, piggyback: Option<Piggyback>) {
+        self.receiving.gaps.count_lost(1);
         self.set_full(true);
         let Some(record) = self.flows.get_mut(id) else { return };
-        if let Some(told) = told {
-            record.put_told(told);
+        if let Some(piggyback) = piggyback {
+            record.keep_piggyback(piggyback);
         }
-        self.sending.bounces.turn_away(record, class, seq, &mut self.counters);
+        self.sending.pending_rejects.reject(record, class, seq, &mut self.counters);
         if record.ack_forced {
             record.queue_ack(&mut self.sending.acks_due);
         }
@@ -33,16 +33,16 @@ impl<B: Buffer> Core<B> {
     /// Tell the transport whether there is room. A transport that can reject requests by itself does so until half of
     /// the room is free again.
     pub(crate) fn set_full(&mut self, is_full: bool) {
-        if self.receiving.full != is_full {
-            self.receiving.full = is_full;
+        if self.receiving.is_full != is_full {
+            self.receiving.is_full = is_full;
             self.outputs.commands.push_back(Command::RxFull(is_full));
         }
     }
 
     /// The receiver was full: does it have room again?
     #[cold]
-    pub(crate) fn look_at_room(&mut self) {
-        if self.endpoints.has_plenty() {
+    pub(crate) fn check_room(&mut self) {
+        if self.endpoints.is_half_free() {
             self.set_full(false);
         }
     }
@@ -58,7 +58,7 @@ impl<B: Buffer> Core<B> {
     /// From below: a new path leads to this address. Give the transport the reject templates of its flows again.
     #[cold]
     pub fn on_new_path(&mut self, to: Address) {
-        for id in self.flows.those(|record| record.phase == Phase::Open && record.route.to == to) {
+        for id in self.flows.filter(|record| record.phase == Phase::Open && record.route.to == to) {
             self.set_reject_template(id);
         }
     }
@@ -66,21 +66,21 @@ impl<B: Buffer> Core<B> {
     /// The next reject. Requests that were accepted meanwhile, or whose flow ended, need none.
     #[cold]
     pub(crate) fn transmit_reject(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
-        while let Some((id, seq)) = self.sending.bounces.0.pop_front() {
+        while let Some((id, seq)) = self.sending.pending_rejects.0.pop_front() {
             let Some(record) = self.flows.get(id).filter(|record| record.phase == Phase::Open) else { continue };
             if record.receive[Class::Request].verdict(seq) == Verdict::Duplicate {
                 continue;
             }
             let Some(frame) = fresh() else {
                 self.counters.no_frame += 1;
-                self.sending.bounces.0.push_front((id, seq));
+                self.sending.pending_rejects.0.push_front((id, seq));
                 return None;
             };
             let route = record.route;
             let header =
                 Header { kind: Kind::Reject, flow: route.flow, nonce: route.nonce, handler: 0, words: 0, seq: seq.0 };
             self.counters.rejects_sent += 1;
-            return self.build(frame, route.to, route.framing, &header, &[]);
+            return self.build_frame(frame, route.to, route.framing, &header, &[]);
         }
         None
     }
@@ -91,21 +91,21 @@ impl<B: Buffer> Core<B> {
     pub(crate) fn on_reject(&mut self, header: &Header, framing: Framing) -> Result<(), Reason> {
         let record = self.flows.by_flow(header.flow).ok_or(Reason::NoFlow)?;
         record.check(framing, header)?;
-        record.touch(&mut self.deferred.touched);
+        record.mark_dirty(&mut self.deferred.dirty);
         let queue = &mut record.send[Class::Request];
-        let seq = expand(header.seq, framing.seq_bits(), queue.near().0);
+        let seq = expand(header.seq, framing.seq_bits(), queue.expansion_base().0);
         let rejected = queue.reject(&mut self.slots, seq);
         if rejected == 0 {
             self.counters.rejects_stale += 1;
             return Ok(());
         }
         self.counters.rejects_received += rejected as u64;
-        record.rejects.rejected();
-        if !record.rejects.armed.is_armed() && !planted::is(Bug::LostReject) {
-            let pause = record.rtt.pause(&self.time.waits, record.rejects.backoff);
+        record.rejects.on_rejected();
+        if !record.rejects.timer.is_armed() && !mutants::is_active(Mutant::LostReject) {
+            let pause = record.rtt.reject_pause(&self.time.timing, record.rejects.backoff);
             // A random part keeps senders that were rejected together from coming back together.
             let pause = pause + self.random.next() % (pause / 2 + 1);
-            self.time.timers.arm(&mut record.rejects.armed, Wait::Reject, header.flow.id(), self.now.later(pause));
+            self.time.timers.arm(&mut record.rejects.timer, TimerKind::Reject, header.flow.id(), self.now.later(pause));
         }
         Ok(())
     }
@@ -114,20 +114,20 @@ impl<B: Buffer> Core<B> {
     pub(crate) fn reject_timeout(&mut self, now: Time, at: Time, flow: Option<Flow>) {
         let Some(record) = flow.and_then(|flow| self.flows.by_flow(flow)) else { return };
         let rejects = &mut record.rejects;
-        if !rejects.armed.fired(at) || record.phase != Phase::Open {
+        if !rejects.timer.take_if_due(at) || record.phase != Phase::Open {
             return;
         }
-        rejects.hurry = false;
+        rejects.is_pause_too_long = false;
         let batch = rejects.batch as u32;
         let resent =
             record.send[Class::Request].resend_rejected(&mut self.slots, &mut self.sending.ready, batch as usize);
         self.counters.rejected_resent += resent as u64;
-        rejects.tried |= resent > 0;
+        rejects.is_retrying |= resent > 0;
         if resent == batch {
             // There may be more.
-            let pause = record.rtt.pause(&self.time.waits, rejects.backoff);
+            let pause = record.rtt.reject_pause(&self.time.timing, rejects.backoff);
             let pause = pause + self.random.next() % (pause / 2 + 1);
-            self.time.timers.arm(&mut rejects.armed, Wait::Reject, record.id.flow.id(), now.later(pause));
+            self.time.timers.arm(&mut rejects.timer, TimerKind::Reject, record.id.flow.id(), now.later(pause));
         }
     }
 }
@@ -135,11 +135,11 @@ impl<B: Buffer> Core<B> {
 impl FlowRecord {
     /// The receiver has room again: shorten the pause.
     #[inline]
-    pub(crate) fn hurry(&mut self, now: Time, timers: &mut Timers, waits: &Waits) {
-        if self.rejects.hurry {
-            self.rejects.hurry = false;
-            let due = now.later(self.rtt.pause(waits, 0));
-            timers.arm(&mut self.rejects.armed, Wait::Reject, self.id.flow.id(), due);
+    pub(crate) fn shorten_pause(&mut self, now: Time, timers: &mut Timers, waits: &Timing) {
+        if self.rejects.is_pause_too_long {
+            self.rejects.is_pause_too_long = false;
+            let due = now.later(self.rtt.reject_pause(waits, 0));
+            timers.arm(&mut self.rejects.timer, TimerKind::Reject, self.id.flow.id(), due);
         }
     }
 }

@@ -4,27 +4,27 @@ use crate::config::Config;
 
 /// The round trip before the first sample, and the longest pause of the reject queue, in nanoseconds. Retransmission
 /// time-outs may be much longer on a transport that loses nothing.
-const GUESS: u64 = 250_000;
-const LONGEST_PAUSE: u64 = 50_000_000;
+const INITIAL_RTT: u64 = 250_000;
+const MAX_REJECT_PAUSE: u64 = 50_000_000;
 
 /// The configured times, in nanoseconds: every message needs one of them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waits {
+pub(crate) struct Timing {
     pub(crate) ack_delay: u64,
     /// Messages, not nanoseconds.
     pub(crate) ack_every: u16,
-    pub(crate) least: u64,
-    pub(crate) most: u64,
+    pub(crate) min_timeout: u64,
+    pub(crate) max_timeout: u64,
 }
 
-impl Waits {
+impl Timing {
     pub(crate) fn new(config: &Config) -> Self {
         let nanoseconds = |duration: core::time::Duration| duration.as_nanos() as u64;
-        Waits {
+        Timing {
             ack_delay: nanoseconds(config.ack_delay),
             ack_every: config.ack_every,
-            least: nanoseconds(config.min_timeout),
-            most: nanoseconds(config.max_timeout),
+            min_timeout: nanoseconds(config.min_timeout),
+            max_timeout: nanoseconds(config.max_timeout),
         }
     }
 }
@@ -37,7 +37,7 @@ pub(crate) struct Rtt {
     /// Time-outs in a row without an acknowledgement in between.
     pub(crate) backoff: u8,
     /// Requests for credit since there was any.
-    pub(crate) starved: u8,
+    pub(crate) credit_requests: u8,
 }
 
 impl Rtt {
@@ -60,22 +60,22 @@ impl Rtt {
     }
 
     /// The retransmission time-out. It includes the time that an acknowledgement may wait for a message to travel with.
-    pub(crate) fn timeout(&self, waits: &Waits) -> u64 {
+    pub(crate) fn timeout(&self, waits: &Timing) -> u64 {
         let estimate = self.smoothed as u64 + 4 * self.deviation as u64 + waits.ack_delay;
-        (estimate.max(waits.least) << self.backoff.min(20)).min(waits.most)
+        (estimate.max(waits.min_timeout) << self.backoff.min(20)).min(waits.max_timeout)
     }
 
     /// How long a rejected message waits before it is sent again: one round trip, doubled `backoff` times.
-    pub(crate) fn pause(&self, waits: &Waits, backoff: u8) -> u64 {
-        let way = if self.is_measured() { self.smoothed as u64 } else { waits.least.min(GUESS) };
-        (way << backoff.min(20)).min(waits.most).min(LONGEST_PAUSE)
+    pub(crate) fn reject_pause(&self, waits: &Timing, backoff: u8) -> u64 {
+        let rtt = if self.is_measured() { self.smoothed as u64 } else { waits.min_timeout.min(INITIAL_RTT) };
+        (rtt << backoff.min(20)).min(waits.max_timeout).min(MAX_REJECT_PAUSE)
     }
 
     /// How long after its last transmission a message may be sent again before its time-out: one and a half round
     /// trips.
-    pub(crate) fn patience(&self) -> u64 {
-        let way = if self.is_measured() { self.smoothed as u64 } else { GUESS };
-        way * 3 / 2
+    pub(crate) fn min_resend_age(&self) -> u64 {
+        let rtt = if self.is_measured() { self.smoothed as u64 } else { INITIAL_RTT };
+        rtt * 3 / 2
     }
 }
 
@@ -83,7 +83,7 @@ impl Rtt {
 mod tests {
     use super::*;
 
-    const WAITS: Waits = Waits { ack_delay: 0, ack_every: 32, least: 100_000, most: 50_000_000 };
+    const TIMING: Timing = Timing { ack_delay: 0, ack_every: 32, min_timeout: 100_000, max_timeout: 50_000_000 };
 
     #[test]
     fn follows_the_samples_and_backs_off() {
@@ -91,19 +91,19 @@ mod tests {
         for _ in 0..100 {
             rtt.sample(1_000_000);
         }
-        assert_eq!(rtt.patience(), 1_500_000);
-        let settled = rtt.timeout(&WAITS);
+        assert_eq!(rtt.min_resend_age(), 1_500_000);
+        let settled = rtt.timeout(&TIMING);
         assert!((1_000_000..1_100_000).contains(&settled), "{settled:?}");
         rtt.backoff = 3;
-        assert_eq!(rtt.timeout(&WAITS), settled * 8);
+        assert_eq!(rtt.timeout(&TIMING), settled * 8);
         rtt.backoff = 200;
-        assert_eq!(rtt.timeout(&WAITS), WAITS.most);
+        assert_eq!(rtt.timeout(&TIMING), TIMING.max_timeout);
     }
 
     #[test]
-    fn never_below_the_least() {
+    fn never_below_the_minimum() {
         let mut rtt = Rtt::default();
         rtt.sample(5_000);
-        assert_eq!(rtt.timeout(&WAITS), WAITS.least);
+        assert_eq!(rtt.timeout(&TIMING), TIMING.min_timeout);
     }
 }

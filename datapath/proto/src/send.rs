@@ -7,7 +7,7 @@ use am_wire::{Buffer, Class, Kind, frame};
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
 use crate::output::{Delivery, ReturnReason};
-use crate::slots::{Link, Slots};
+use crate::slots::{SlotIndex, Slots};
 use crate::{EndpointId, FlowId};
 
 /// Why a message was not admitted. Nothing was sent or kept.
@@ -24,7 +24,7 @@ pub enum SendError {
     Connecting,
     /// The flow ended.
     #[error("the flow has ended: {0}; connect again")]
-    Dead(ReturnReason),
+    Ended(ReturnReason),
     /// The peer refused the flow.
     #[error("the peer refused the flow: {0:?}")]
     Refused(am_wire::control::Refusal),
@@ -32,12 +32,12 @@ pub enum SendError {
     #[error("this flow was closed on this node; connect again")]
     Unknown,
     /// The message does not fit a frame.
-    #[error("{needs} bytes of words and payload, but this flow carries at most {most} in one message")]
+    #[error("{needs} bytes of words and payload, but this flow carries at most {max} in one message")]
     TooLarge {
         /// Bytes of words (8 each) and payload.
         needs: usize,
         /// The most that a frame of the flow holds.
-        most: usize,
+        max: usize,
     },
 }
 
@@ -94,13 +94,13 @@ impl<B: Buffer> Core<B> {
     ) -> Result<(), (SendError, B)> {
         let Some(record) = self.flows.get_mut(flow) else { return Err((SendError::Unknown, frame)) };
         if let Err(error) =
-            record.admits(class, body, &mut self.slots, &mut self.sending.ready, self.receiving.replies_owed)
+            record.admit(class, body, &mut self.slots, &mut self.sending.ready, self.receiving.replies_owed)
         {
             return Err((error, frame));
         }
         let framing = record.route.framing;
         let Some(place) = frame.space().and_then(|space| frame::body(space, framing, body).ok()) else {
-            return Err((SendError::TooLarge { needs: body, most: 0 }, frame));
+            return Err((SendError::TooLarge { needs: body, max: 0 }, frame));
         };
         let Some(link) = self.slots.take() else { return Err((SendError::Full(self.slots.total()), frame)) };
         // The header is written when the frame leaves: the message may leave in another frame.
@@ -108,10 +108,10 @@ impl<B: Buffer> Core<B> {
         frame.set_len(frame::length(framing, body));
         let slot = &mut self.slots[link];
         (slot.frame, slot.flow, slot.class, slot.kind) = (Some(frame), flow.flow, class, kind);
-        (slot.handler, slot.words, slot.body, slot.sent, slot.found) = (handler, words, body as u32, 0, 0);
+        (slot.handler, slot.words, slot.body, slot.times_sent, slot.timeouts) = (handler, words, body as u32, 0, 0);
         let queue = &mut record.send[class];
         queue.push(&mut self.slots, link);
-        queue.give_out(&mut self.slots, &mut self.sending.ready);
+        queue.queue_allowed(&mut self.slots, &mut self.sending.ready);
         self.count_sent(class);
         Ok(())
     }
@@ -129,7 +129,7 @@ impl<B: Buffer> Core<B> {
 
     /// From above: give up the right to reply to a request of this flow.
     #[inline]
-    pub fn forgo(&mut self, _flow: FlowId) {
+    pub fn decline_reply(&mut self, _flow: FlowId) {
         self.receiving.replies_owed = self.receiving.replies_owed.saturating_sub(1);
     }
 
@@ -145,7 +145,7 @@ impl<B: Buffer> Core<B> {
         if queue.is_urgent() {
             record.queue_ack(&mut self.sending.acks_due);
         }
-        record.touch(&mut self.deferred.touched);
+        record.mark_dirty(&mut self.deferred.dirty);
     }
 
     /// Output: the next message for an endpoint, replies first. Requests wait until a slot can be set aside for their
@@ -195,13 +195,13 @@ impl<B: Buffer> Core<B> {
     }
 
     /// Getter: how many more requests could be sent, if credit allows.
-    pub fn room(&self) -> usize {
+    pub fn free_slots(&self) -> usize {
         self.slots.free().saturating_sub(self.receiving.replies_owed)
     }
 
     /// Getter: how many messages of a flow and class are held for an earlier one.
-    pub fn held(&self, flow: FlowId, class: Class) -> usize {
-        self.endpoints.held(flow.flow, class)
+    pub fn held_messages(&self, flow: FlowId, class: Class) -> usize {
+        self.endpoints.held_count(flow.flow, class)
     }
 
     /// Getter: whether any message is held for an earlier one.
@@ -219,32 +219,32 @@ impl<B: Buffer> Core<B> {
 impl FlowRecord {
     /// Whether a message with a body of this length is admitted now.
     #[inline]
-    fn admits<B: Buffer>(
+    fn admit<B: Buffer>(
         &mut self,
         class: Class,
         body: usize,
         slots: &mut Slots<B>,
-        ready: &mut VecDeque<Link>,
+        ready: &mut VecDeque<SlotIndex>,
         replies_owed: usize,
     ) -> Result<(), SendError> {
         match self.phase {
             Phase::Open => {}
-            Phase::Asking => return Err(SendError::Connecting),
+            Phase::Connecting => return Err(SendError::Connecting),
             Phase::Refused(why) => return Err(SendError::Refused(why)),
-            Phase::Dead(reason) => return Err(SendError::Dead(reason)),
-            Phase::Leaving => return Err(SendError::Unknown),
+            Phase::Ended(reason) => return Err(SendError::Ended(reason)),
+            Phase::Closing => return Err(SendError::Unknown),
         }
-        let most = self.route.max_body as usize;
-        if body > most {
-            return Err(SendError::TooLarge { needs: body, most });
+        let max_body = self.route.max_body as usize;
+        if body > max_body {
+            return Err(SendError::TooLarge { needs: body, max: max_body });
         }
         if class == Class::Reply {
             return Ok(());
         }
         if self.send[class].credit() == 0 {
             // The last piggybacked acknowledgement may carry credit, and is not processed yet.
-            let told = self.told.take().ok_or(SendError::NoCredit)?;
-            self.on_piggyback(&told, slots, ready);
+            let piggyback = self.pending_piggyback.take().ok_or(SendError::NoCredit)?;
+            self.on_piggyback(&piggyback, slots, ready);
             if self.send[class].credit() == 0 {
                 return Err(SendError::NoCredit);
             }

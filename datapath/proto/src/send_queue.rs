@@ -17,8 +17,8 @@ use am_wire::control::FinalAck;
 use am_wire::{Buffer, Seq};
 
 use crate::WINDOW;
-use crate::order::Rule;
-use crate::slots::{Link, NONE, Skip, Slot, Slots};
+use crate::reordering::LossRule;
+use crate::slots::{NO_SLOT, Skip, Slot, SlotIndex, Slots};
 use crate::time::Time;
 
 #[derive(Debug)]
@@ -28,30 +28,30 @@ pub(crate) struct SendQueue {
     next: Seq,
     /// The first number that the receiver does not allow yet.
     limit: Seq,
-    head: Link,
-    tail: Link,
+    head: SlotIndex,
+    tail: SlotIndex,
     /// The first message that was not queued for sending.
-    unsent: Link,
+    unsent: SlotIndex,
 }
 
 /// A message is given up only after this many time-outs have found it in flight. By the clock alone, a process that was
 /// stopped would give up everything it had just sent.
-const FOUND: u8 = 16;
+const MIN_STUCK_TIMEOUTS: u8 = 16;
 
 /// What an acknowledgement changed.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Progress {
+pub(crate) struct AckProgress {
     /// Messages newly acknowledged.
     pub(crate) acked: u32,
     /// Whether it closed a gap that later messages had overtaken.
-    pub(crate) closed: Closed,
+    pub(crate) closed_gap: ClosedGap,
     /// When the last of them was sent, if none of them was sent again.
     pub(crate) sample: Option<Time>,
 }
 
 /// Whether an acknowledgement closed a gap that later messages had overtaken.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) enum Closed {
+pub(crate) enum ClosedGap {
     /// No.
     #[default]
     No,
@@ -63,20 +63,28 @@ pub(crate) enum Closed {
 
 /// The result of [`SendQueue::resend_lost`].
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Lost {
+pub(crate) struct LostMessages {
     /// Messages queued to be sent again.
     pub(crate) count: u32,
     /// The first of them that had been sent only once, and when.
     pub(crate) first_time: Option<(Seq, Time)>,
     /// The message in doubt is among them.
-    pub(crate) doubted: bool,
+    pub(crate) has_doubted: bool,
     /// When the next message counts as lost.
     pub(crate) next: Time,
 }
 
 impl SendQueue {
     pub(crate) fn new(first: Seq) -> Self {
-        SendQueue { unacked: first, sent: first, next: first, limit: first, head: NONE, tail: NONE, unsent: NONE }
+        SendQueue {
+            unacked: first,
+            sent: first,
+            next: first,
+            limit: first,
+            head: NO_SLOT,
+            tail: NO_SLOT,
+            unsent: NO_SLOT,
+        }
     }
 
     /// The number of the first message, as offered at set-up.
@@ -99,7 +107,7 @@ impl SendQueue {
     }
 
     /// Whether all credit is used and acknowledged: nothing in flight will bring more.
-    pub(crate) fn is_starved(&self) -> bool {
+    pub(crate) fn is_out_of_credit(&self) -> bool {
         !self.in_flight() && !self.sent.before(self.limit)
     }
 
@@ -111,7 +119,7 @@ impl SendQueue {
     /// Messages kept, sent or not.
     pub(crate) fn outstanding<B: Buffer>(&self, slots: &Slots<B>) -> usize {
         let (mut link, mut kept) = (self.head, 0);
-        while link != NONE {
+        while link != NO_SLOT {
             kept += slots[link].frame.is_some() as usize;
             link = slots[link].next;
         }
@@ -120,14 +128,14 @@ impl SendQueue {
 
     /// The numbers near which an acknowledgement and a limit are expanded.
     #[inline]
-    pub(crate) fn near(&self) -> (Seq, Seq) {
+    pub(crate) fn expansion_base(&self) -> (Seq, Seq) {
         (self.unacked, self.limit)
     }
 
     /// The oldest message in flight that is not in the reject queue.
-    pub(crate) fn oldest<B: Buffer>(&self, slots: &Slots<B>) -> Option<Link> {
+    pub(crate) fn oldest_in_flight<B: Buffer>(&self, slots: &Slots<B>) -> Option<SlotIndex> {
         let mut link = self.head;
-        while link != NONE && link != self.unsent && slots[link].rejected {
+        while link != NO_SLOT && link != self.unsent && slots[link].rejected {
             link = slots[link].next;
         }
         (link != self.unsent).then_some(link)
@@ -136,14 +144,15 @@ impl SendQueue {
     /// A time-out: whether the oldest message never arrives, although it has been sent again and again for longer than
     /// `patience`. A rejected message did arrive.
     pub(crate) fn is_stuck<B: Buffer>(&self, slots: &mut Slots<B>, now: Time, patience: Duration) -> bool {
-        let Some(slot) = self.oldest(slots).map(|link| &mut slots[link]).filter(|slot| slot.sent > 0) else {
+        let Some(slot) = self.oldest_in_flight(slots).map(|link| &mut slots[link]).filter(|slot| slot.times_sent > 0)
+        else {
             return false;
         };
-        if slot.found == 0 {
-            slot.found_at = now;
+        if slot.timeouts == 0 {
+            slot.first_timeout_at = now;
         }
-        slot.found = slot.found.saturating_add(1);
-        slot.found > FOUND && now - slot.found_at >= patience
+        slot.timeouts = slot.timeouts.saturating_add(1);
+        slot.timeouts > MIN_STUCK_TIMEOUTS && now - slot.first_timeout_at >= patience
     }
 
     /// Mark this message as rejected, with those behind it that shared its last frame. Returns how many; 0 if they are
@@ -157,11 +166,11 @@ impl SendQueue {
             link = slots[link].next;
         }
         let mut rejected = 0;
-        for _ in 0..=slots[link].company {
+        for _ in 0..=slots[link].sharing {
             let slot = &mut slots[link];
-            let is_news = slot.frame.is_some() && slot.sent > 0 && !slot.is_waiting() && !slot.rejected;
+            let is_news = slot.frame.is_some() && slot.times_sent > 0 && !slot.is_to_be_sent() && !slot.rejected;
             slot.rejected |= is_news;
-            slot.found = 0;
+            slot.timeouts = 0;
             rejected += is_news as u32;
             link = slot.next;
             if link == self.unsent {
@@ -173,26 +182,26 @@ impl SendQueue {
 
     /// Append a filled slot, and give it its number.
     #[inline]
-    pub(crate) fn push<B: Buffer>(&mut self, slots: &mut Slots<B>, link: Link) {
+    pub(crate) fn push<B: Buffer>(&mut self, slots: &mut Slots<B>, link: SlotIndex) {
         let (slot, seq) = (&mut slots[link], self.next);
         slot.seq = seq;
-        slot.next = NONE;
+        slot.next = NO_SLOT;
         self.next = self.next.plus(1);
-        if self.tail == NONE {
+        if self.tail == NO_SLOT {
             self.head = link;
         } else {
             slots[self.tail].next = link;
         }
         self.tail = link;
-        if self.unsent == NONE {
+        if self.unsent == NO_SLOT {
             self.unsent = link;
         }
     }
 
     /// Queue for sending what credit and window allow.
     #[inline]
-    pub(crate) fn give_out<B: Buffer>(&mut self, slots: &mut Slots<B>, ready: &mut VecDeque<Link>) {
-        while self.unsent != NONE && self.sent.before(self.limit) && self.sent.since(self.unacked) < WINDOW as i32 {
+    pub(crate) fn queue_allowed<B: Buffer>(&mut self, slots: &mut Slots<B>, ready: &mut VecDeque<SlotIndex>) {
+        while self.unsent != NO_SLOT && self.sent.before(self.limit) && self.sent.since(self.unacked) < WINDOW as i32 {
             let slot = &mut slots[self.unsent];
             slot.queued = true;
             ready.push_back(self.unsent);
@@ -210,8 +219,8 @@ impl SendQueue {
     }
 
     /// Everything before `accepted` arrived. A number that was never sent changes nothing.
-    pub(crate) fn acknowledge<B: Buffer>(&mut self, slots: &mut Slots<B>, accepted: Seq) -> Progress {
-        let mut progress = Progress::default();
+    pub(crate) fn acknowledge<B: Buffer>(&mut self, slots: &mut Slots<B>, accepted: Seq) -> AckProgress {
+        let mut progress = AckProgress::default();
         // Relative to the oldest message: a number half the circle away is both before and after.
         let news = accepted.since(self.unacked);
         if news <= 0 || news > self.sent.since(self.unacked) {
@@ -221,21 +230,21 @@ impl SendQueue {
         while self.unacked.before(accepted) {
             let link = self.head;
             let slot = &slots[link];
-            resent |= slot.sent > 1;
+            resent |= slot.times_sent > 1;
             if slot.frame.is_some() {
                 progress.acked += 1;
                 // A message behind a gap was acknowledged when the gap was closed. That measures the repair, not the
                 // path.
                 progress.sample = (!resent).then_some(slot.sent_at);
-            } else if progress.closed == Closed::No {
-                progress.closed = progress.sample.map_or(Closed::Repaired, Closed::Late);
+            } else if progress.closed_gap == ClosedGap::No {
+                progress.closed_gap = progress.sample.map_or(ClosedGap::Repaired, ClosedGap::Late);
             }
             self.head = slot.next;
             self.unacked = self.unacked.plus(1);
-            slots.put(link);
+            slots.give_back(link);
         }
-        if self.head == NONE {
-            self.tail = NONE;
+        if self.head == NO_SLOT {
+            self.tail = NO_SLOT;
         }
         progress
     }
@@ -251,7 +260,7 @@ impl SendQueue {
     ) -> (u32, Option<Time>) {
         let (mut acked, mut oldest, mut late) = (0, None, None);
         let mut link = self.head;
-        while link != NONE && link != self.unsent {
+        while link != NO_SLOT && link != self.unsent {
             let slot = &mut slots[link];
             let bit = slot.seq.since(accepted).wrapping_sub(1);
             if bit >= u64::BITS as i32 {
@@ -262,7 +271,7 @@ impl SendQueue {
             } else if bit >= 0 && sack >> bit & 1 == 1 {
                 (slot.frame, slot.rejected) = (None, false);
                 acked += 1;
-                oldest = oldest.or((slot.sent == 1).then_some(slot.sent_at));
+                oldest = oldest.or((slot.times_sent == 1).then_some(slot.sent_at));
             }
             link = slot.next;
         }
@@ -273,7 +282,7 @@ impl SendQueue {
     pub(crate) fn last_selected<B: Buffer>(&self, slots: &Slots<B>) -> Option<Seq> {
         let (mut link, mut last) = (self.head, None);
         for _ in 0..=u64::BITS {
-            if link == NONE || link == self.unsent {
+            if link == NO_SLOT || link == self.unsent {
                 break;
             }
             let slot = &slots[link];
@@ -287,16 +296,16 @@ impl SendQueue {
     pub(crate) fn resend_lost<B: Buffer>(
         &mut self,
         slots: &mut Slots<B>,
-        ready: &mut VecDeque<Link>,
+        ready: &mut VecDeque<SlotIndex>,
         last: Seq,
-        rule: &Rule,
-    ) -> Lost {
+        rule: &LossRule,
+    ) -> LostMessages {
         let (mut next, mut first_time, mut doubted) = (Time::NEVER, None, false);
         let count = self.resend(slots, ready, usize::MAX, |slot| {
-            if last.since(slot.seq) < rule.passed() {
+            if last.since(slot.seq) < rule.threshold() {
                 return None;
             }
-            if slot.rejected || slot.frame.is_none() || slot.is_waiting() {
+            if slot.rejected || slot.frame.is_none() || slot.is_to_be_sent() {
                 return Some(false);
             }
             let lost_at = rule.lost_at(slot);
@@ -304,20 +313,20 @@ impl SendQueue {
                 next = next.min(lost_at);
                 return Some(false);
             }
-            if slot.sent == 1 {
+            if slot.times_sent == 1 {
                 first_time = first_time.or(Some((slot.seq, slot.sent_at)));
             }
             doubted |= rule.doubted == Some(slot.seq);
             Some(true)
         });
-        Lost { count, first_time, doubted, next }
+        LostMessages { count, first_time, has_doubted: doubted, next }
     }
 
     /// A time-out: send the oldest `most` messages again. Returns whether the message in doubt is among them.
     pub(crate) fn resend_oldest<B: Buffer>(
         &mut self,
         slots: &mut Slots<B>,
-        ready: &mut VecDeque<Link>,
+        ready: &mut VecDeque<SlotIndex>,
         most: usize,
         doubted: Option<Seq>,
     ) -> bool {
@@ -333,7 +342,7 @@ impl SendQueue {
     pub(crate) fn resend_rejected<B: Buffer>(
         &mut self,
         slots: &mut Slots<B>,
-        ready: &mut VecDeque<Link>,
+        ready: &mut VecDeque<SlotIndex>,
         most: usize,
     ) -> u32 {
         self.resend(slots, ready, most, |slot| Some(slot.rejected))
@@ -343,16 +352,16 @@ impl SendQueue {
     fn resend<B: Buffer>(
         &mut self,
         slots: &mut Slots<B>,
-        ready: &mut VecDeque<Link>,
+        ready: &mut VecDeque<SlotIndex>,
         most: usize,
         mut due: impl FnMut(&Slot<B>) -> Option<bool>,
     ) -> u32 {
         let mut count = 0;
         let mut link = self.head;
-        while link != NONE && link != self.unsent && (count as usize) < most {
+        while link != NO_SLOT && link != self.unsent && (count as usize) < most {
             let slot = &mut slots[link];
             let Some(due) = due(slot) else { break };
-            if due && slot.frame.is_some() && !slot.is_waiting() {
+            if due && slot.frame.is_some() && !slot.is_to_be_sent() {
                 if !slot.queued {
                     ready.push_back(link);
                 }
@@ -365,12 +374,12 @@ impl SendQueue {
     }
 
     /// Whether a receiver can claim that everything before this number arrived.
-    pub(crate) fn may_be(&self, before: Seq) -> bool {
+    pub(crate) fn is_plausible(&self, before: Seq) -> bool {
         (-(WINDOW as i32)..=self.sent.since(self.unacked)).contains(&before.since(self.unacked))
     }
 
     /// How many acknowledged messages this final acknowledgement does not count as received.
-    pub(crate) fn unhandled(&self, ack: &FinalAck) -> u32 {
+    pub(crate) fn count_unhandled(&self, ack: &FinalAck) -> u32 {
         let acked = self.unacked.since(ack.before).max(0) as u32;
         // The bits of acknowledged messages beyond `before`.
         let earlier = u64::MAX.checked_shr(u64::BITS + 1 - acked.clamp(1, u64::BITS + 1)).unwrap_or(0);
@@ -378,7 +387,7 @@ impl SendQueue {
     }
 
     /// The flow ended: take out all slots, oldest first.
-    pub(crate) fn drain(&mut self) -> Link {
+    pub(crate) fn drain(&mut self) -> SlotIndex {
         let head = self.head;
         *self = SendQueue::new(self.next);
         head

@@ -6,25 +6,25 @@ use core::time::Duration;
 use am_wire::control::{Accept, Closed, Connect, Control, FinalAck, FinalAcks, Name, Offer, Refusal, Refuse};
 use am_wire::{Address, Buffer, Class, Flow, Seq};
 
-use crate::flow::{FlowRecord, Phase, Remote, Setup};
+use crate::flow::{FlowPeer, FlowRecord, Phase, Setup};
 use crate::node::Core;
 use crate::output::{Command, Event, ReturnReason};
 use crate::path::Path;
 use crate::time::Time;
-use crate::timers::Wait;
+use crate::timers::TimerKind;
 use crate::{EndpointId, FlowId};
 
 /// The first wait for an answer. It doubles each time.
 const FIRST_WAIT: Duration = Duration::from_millis(4);
 /// The longest wait for an answer.
-const LONGEST_WAIT: Duration = Duration::from_millis(64);
+const MAX_WAIT: Duration = Duration::from_millis(64);
 
 /// After more tries than this, the transport is told that the path may be broken. The first try may have been too soon,
 /// and the second was not answered either.
-const SUSPICIOUS: u8 = 2;
+const SUSPECT_TRIES: u8 = 2;
 /// After more tries than this, the peer may be at another address. A peer that is there needs less time to probe its
 /// path to this node.
-const ELSEWHERE: u8 = 4;
+const MOVED_TRIES: u8 = 4;
 
 /// Why this node could not ask for a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,16 +37,16 @@ pub enum ConnectError {
     NoEndpoint,
     /// The name is this node's own.
     #[error("`{0}` is this node's own name: name another node")]
-    Oneself(Name),
+    OwnName(Name),
 }
 
 impl Setup {
     /// Count a question. Returns when to ask again, or to give up.
-    pub(crate) fn next(&mut self, now: Time) -> Time {
-        let wait = (FIRST_WAIT * (1 << self.tries.min(8))).min(LONGEST_WAIT);
+    pub(crate) fn next_try(&mut self, now: Time) -> Time {
+        let wait = (FIRST_WAIT * (1 << self.tries.min(8))).min(MAX_WAIT);
         self.tries = self.tries.saturating_add(1);
-        self.asked = self.asked.saturating_add(1);
-        if now < self.until { (now + wait).min(self.until) } else { now + wait }
+        self.total_tries = self.total_tries.saturating_add(1);
+        if now < self.deadline { (now + wait).min(self.deadline) } else { now + wait }
     }
 }
 
@@ -65,14 +65,14 @@ impl<B: Buffer> Core<B> {
         endpoint: Name,
         tag: u64,
     ) -> Result<FlowId, ConnectError> {
-        self.connect_as(now, from, (node, endpoint, tag), true)
+        self.connect_with(now, from, (node, endpoint, tag), true)
     }
 
     /// From above: the same for a flow that need not keep the order: a lost message then delays no later one.
     ///
     /// # Errors
     /// As [`Core::connect`].
-    pub fn connect_as(
+    pub fn connect_with(
         &mut self,
         now: Time,
         from: EndpointId,
@@ -81,34 +81,34 @@ impl<B: Buffer> Core<B> {
     ) -> Result<FlowId, ConnectError> {
         self.endpoints.get(from).ok_or(ConnectError::NoEndpoint)?;
         if node == self.config.name {
-            return Err(ConnectError::Oneself(node));
+            return Err(ConnectError::OwnName(node));
         }
         let flow = self.flows.reserve().ok_or(ConnectError::NoFlow)?;
         let (id, until) = (self.random.next() as u32, now + self.config.patience);
-        let setup = Setup { id, ours: true, is_ordered, tag, until, tries: 0, asked: 0 };
-        let remote = Remote { node_name: node, endpoint, node: None };
-        let id = self.insert(flow, from, remote, setup);
-        self.flows.asks(flow);
-        self.advance(now, flow);
+        let setup = Setup { id, is_ours: true, is_ordered, tag, deadline: until, tries: 0, total_tries: 0 };
+        let remote = FlowPeer { node_name: node, endpoint, node: None };
+        let id = self.insert_flow(flow, from, remote, setup);
+        self.flows.begin_setup(flow);
+        self.advance_setup(now, flow);
         Ok(id)
     }
 
-    fn insert(&mut self, flow: Flow, endpoint: EndpointId, remote: Remote, setup: Setup) -> FlowId {
+    fn insert_flow(&mut self, flow: Flow, endpoint: EndpointId, remote: FlowPeer, setup: Setup) -> FlowId {
         let id = FlowId { flow, nonce: self.random.next() as u16 };
-        let first = [0, 1].map(|_| Seq(self.config.first_number.unwrap_or(self.random.next() as u32)));
-        let is_first = self.receiving.newest != Some(remote.node_name);
+        let first = [0, 1].map(|_| Seq(self.config.first_seq.unwrap_or(self.random.next() as u32)));
+        let is_first = self.receiving.newest_peer != Some(remote.node_name);
         if is_first {
-            self.receiving.newest = Some(remote.node_name);
-            self.receiving.budget.come();
+            self.receiving.newest_peer = Some(remote.node_name);
+            self.receiving.budget.add_peer();
         }
         let credits = self
             .receiving
-            .shares
+            .fair_shares
             .0
             .each_ref()
-            .map(|share| self.receiving.budget.grant(self.config.window, share.each_of_present()));
+            .map(|share| self.receiving.budget.grant(self.config.window, share.per_present_sender()));
         let mut record = FlowRecord::new(id, endpoint, remote, setup, first, [Seq(0); 2], credits);
-        record.is_first = is_first;
+        record.counts_its_peer = is_first;
         self.flows.insert(record);
         self.outputs.commands.push_back(Command::Steer(flow, true));
         id
@@ -116,43 +116,43 @@ impl<B: Buffer> Core<B> {
 
     pub(crate) fn setup_timeout(&mut self, now: Time, at: Time, flow: Option<Flow>) {
         let Some(record) = flow.and_then(|flow| self.flows.by_flow(flow)) else { return };
-        if record.phase == Phase::Open || !record.resend_armed.fired(at) {
+        if record.phase == Phase::Open || !record.resend_timer.take_if_due(at) {
             return;
         }
         match (record.phase, record.id) {
-            (Phase::Leaving, id) => self.leave_again(id),
-            (_, id) => self.advance(now, id.flow),
+            (Phase::Closing, id) => self.repeat_close(id),
+            (_, id) => self.advance_setup(now, id.flow),
         }
     }
 
     /// Something was learned about this peer. Flows in set-up may be waiting for it.
-    pub(crate) fn advance_asking(&mut self, now: Time, peer: Name) {
-        for flow in self.flows.asking(peer) {
+    pub(crate) fn advance_setups(&mut self, now: Time, peer: Name) {
+        for flow in self.flows.in_setup_with(peer) {
             if let Some(record) = self.flows.by_flow(flow) {
                 record.setup.tries = 0;
             }
-            self.advance(now, flow);
+            self.advance_setup(now, flow);
         }
     }
 
     /// Ask for the next thing that a flow needs, now and again later.
-    fn advance(&mut self, now: Time, flow: Flow) {
-        let Some(record) = self.flows.by_flow(flow).filter(|record| record.phase == Phase::Asking) else { return };
-        if record.setup.is_over(now) {
+    fn advance_setup(&mut self, now: Time, flow: Flow) {
+        let Some(record) = self.flows.by_flow(flow).filter(|record| record.phase == Phase::Connecting) else { return };
+        if record.setup.is_expired(now) {
             let id = record.id;
-            return self.end(id, ReturnReason::Unreachable, None);
+            return self.end_flow(id, ReturnReason::Unreachable, None);
         }
-        let next = record.setup.next(now);
-        self.time.timers.arm(&mut record.resend_armed, Wait::Setup, flow.id(), next);
-        let (name, is_unanswered) = (record.remote.node_name, record.setup.tries > ELSEWHERE);
+        let next = record.setup.next_try(now);
+        self.time.timers.arm(&mut record.resend_timer, TimerKind::Setup, flow.id(), next);
+        let (name, is_unanswered) = (record.peer.node_name, record.setup.tries > MOVED_TRIES);
         match self.discovery.peers.by_name(name) {
-            None => self.announce(true),
-            Some(peer) => match self.discovery.peers.unheard(peer) {
-                Some(address) => self.introduce(address, true),
+            None => self.broadcast_beacon(true),
+            Some(peer) => match self.discovery.peers.address_without_beacon(peer) {
+                Some(address) => self.send_beacon(address, true),
                 None => {
-                    self.ask(now, flow, peer);
+                    self.ask_for_flow(now, flow, peer);
                     if is_unanswered {
-                        self.unanswered(flow, peer, name);
+                        self.on_unanswered_setup(flow, peer, name);
                     }
                 }
             },
@@ -162,32 +162,32 @@ impl<B: Buffer> Core<B> {
     /// The peer does not answer. It may have restarted elsewhere without a beacon arriving here. Or another node with
     /// this name is meant.
     #[cold]
-    fn unanswered(&mut self, flow: Flow, peer: usize, name: Name) {
-        self.announce(true);
-        self.discovery.peers.get(peer).into_iter().for_each(|record| record.mute = true);
+    fn on_unanswered_setup(&mut self, flow: Flow, peer: usize, name: Name) {
+        self.broadcast_beacon(true);
+        self.discovery.peers.get(peer).into_iter().for_each(|record| record.is_unresponsive = true);
         if self.discovery.peers.by_name(name) != Some(peer) {
             self.flows.by_flow(flow).into_iter().for_each(|record| record.setup.tries = 0);
         }
     }
 
-    fn ask(&mut self, now: Time, flow: Flow, peer: usize) {
+    fn ask_for_flow(&mut self, now: Time, flow: Flow, peer: usize) {
         let known = self.path_to(now, peer);
         let (Some(peer), Some(record)) = (self.discovery.peers.get(peer), self.flows.by_flow(flow)) else { return };
         let Some(endpoint) = self.endpoints.get(record.endpoint) else { return };
         // While the path is probed, the probes report this.
         let is_probed = matches!(peer.path, Path::Probing(_));
-        if record.setup.tries > SUSPICIOUS && !is_probed {
+        if record.setup.tries > SUSPECT_TRIES && !is_probed {
             self.outputs.commands.push_back(Command::ReportLoss(peer.peer.address));
         }
         let Some(known) = known else { return };
-        record.remote.node = Some((peer.peer.node, peer.peer.incarnation));
+        record.peer.node = Some((peer.peer.node, peer.peer.incarnation));
         record.route.to = peer.peer.address;
         let question = Connect {
             id: record.setup.id,
             node: self.config.node,
             incarnation: self.config.incarnation,
             from: endpoint.name,
-            to: record.remote.endpoint,
+            to: record.peer.endpoint,
             tag: record.setup.tag,
             is_ordered: record.setup.is_ordered,
             offer: record.offer(known.max_frame),
@@ -199,20 +199,20 @@ impl<B: Buffer> Core<B> {
     pub(crate) fn on_connect(&mut self, now: Time, source: Address, question: &Connect) {
         let known = self.discovery.peers.by_node(question.node);
         let Some((at, peer)) = known.and_then(|at| Some((at, self.discovery.peers.get(at)?.peer))) else {
-            return self.introduce(source, true);
+            return self.send_beacon(source, true);
         };
         if question.incarnation != peer.incarnation {
             self.counters.stale_control += u64::from(question.incarnation < peer.incarnation);
-            return self.introduce(source, true);
+            return self.send_beacon(source, true);
         }
-        if let Some(id) = self.flows.of_attempt(Some((question.node, question.incarnation)), question.id) {
-            return self.accept(id, question.id);
+        if let Some(id) = self.flows.find_attempt(Some((question.node, question.incarnation)), question.id) {
+            return self.send_accept(id, question.id);
         }
         if self.path_to(now, at).is_none() {
             return;
         }
         match self.admit(now, at, question) {
-            Ok(id) => self.accept(id, question.id),
+            Ok(id) => self.send_accept(id, question.id),
             Err(why) => self.sending.control.push(source, Control::Refuse(Refuse { id: question.id, why })),
         }
     }
@@ -226,22 +226,25 @@ impl<B: Buffer> Core<B> {
         let path = self.path_to(now, at).ok_or(Refusal::Full)?;
         let peer = self.discovery.peers.get(at).ok_or(Refusal::Full)?.peer;
         let flow = self.flows.reserve().ok_or(Refusal::Full)?;
-        let remote =
-            Remote { node_name: peer.name, endpoint: question.from, node: Some((question.node, question.incarnation)) };
+        let remote = FlowPeer {
+            node_name: peer.name,
+            endpoint: question.from,
+            node: Some((question.node, question.incarnation)),
+        };
         let (id, tag, is_ordered) = (question.id, question.tag, question.is_ordered);
-        let setup = Setup { id, ours: false, is_ordered, tag, until: now, tries: 0, asked: 0 };
-        let id = self.insert(flow, endpoint, remote, setup);
-        self.receiving.shares[Class::Request].expect(now);
+        let setup = Setup { id, is_ours: false, is_ordered, tag, deadline: now, tries: 0, total_tries: 0 };
+        let id = self.insert_flow(flow, endpoint, remote, setup);
+        self.receiving.fair_shares[Class::Request].add_sender(now);
         if let Some(record) = self.flows.get_mut(id) {
             record.open(&question.offer, peer.address, &path);
         }
-        self.discovery.peers.begin(at);
+        self.discovery.peers.add_flow(at);
         self.set_reject_template(id);
         self.outputs.events.push_back(Event::Accepted(endpoint, id, (peer.name, question.from)));
         Ok(id)
     }
 
-    fn accept(&mut self, id: FlowId, attempt: u32) {
+    fn send_accept(&mut self, id: FlowId, attempt: u32) {
         if let Some(record) = self.flows.get(id) {
             let offer = record.offer(record.route.max_frame());
             self.sending.control.push(record.route.to, Control::Accept(Accept { id: attempt, offer }));
@@ -249,29 +252,31 @@ impl<B: Buffer> Core<B> {
     }
 
     /// The flow of this attempt, if it still waits for an answer from `source`.
-    fn asked(&mut self, source: Address, attempt: u32) -> Option<FlowId> {
-        let id = self.flows.of_attempt(None, attempt)?;
+    fn awaiting_answer(&mut self, source: Address, attempt: u32) -> Option<FlowId> {
+        let id = self.flows.find_attempt(None, attempt)?;
         let record = self.flows.get(id)?;
-        (record.phase == Phase::Asking && record.route.to == source).then_some(id)
+        (record.phase == Phase::Connecting && record.route.to == source).then_some(id)
     }
 
     pub(crate) fn on_accept(&mut self, source: Address, answer: &Accept) {
-        let Some(id) = self.asked(source, answer.id) else { return self.decline(source, answer) };
-        let Some(peer) = self.heard_out(id) else { return };
+        let Some(id) = self.awaiting_answer(source, answer.id) else {
+            return self.on_unexpected_accept(source, answer);
+        };
+        let Some(peer) = self.mark_answered(id) else { return };
         let Some(path) = self.path_to(self.now, peer) else { return };
         if let Some(record) = self.flows.get_mut(id) {
             record.open(&answer.offer, source, &path);
-            self.outputs.events.push_back(Event::Settled(record.endpoint, id));
+            self.outputs.events.push_back(Event::SetupFinished(record.endpoint, id));
         }
-        self.discovery.peers.begin(peer);
+        self.discovery.peers.add_flow(peer);
         self.set_reject_template(id);
     }
 
     /// The peer of this flow has answered.
-    fn heard_out(&mut self, id: FlowId) -> Option<usize> {
-        let (node, _) = self.flows.get(id)?.remote.node?;
+    fn mark_answered(&mut self, id: FlowId) -> Option<usize> {
+        let (node, _) = self.flows.get(id)?.peer.node?;
         let peer = self.discovery.peers.by_node(node)?;
-        self.discovery.peers.get(peer)?.mute = false;
+        self.discovery.peers.get(peer)?.is_unresponsive = false;
         Some(peer)
     }
 
@@ -279,10 +284,10 @@ impl<B: Buffer> Core<B> {
     /// for ever. If the answer repeats the one that opened a flow, an acknowledgement tells the peer that the flow is
     /// open.
     #[cold]
-    fn decline(&mut self, source: Address, answer: &Accept) {
+    fn on_unexpected_accept(&mut self, source: Address, answer: &Accept) {
         let Offer { flow, nonce, first, .. } = answer.offer;
         let mut is_other = false;
-        if let Some(record) = self.flows.of_attempt(None, answer.id).and_then(|id| self.flows.get_mut(id)) {
+        if let Some(record) = self.flows.find_attempt(None, answer.id).and_then(|id| self.flows.get_mut(id)) {
             is_other = (record.route.to, record.route.flow, record.route.nonce) != (source, flow, nonce);
             if record.phase == Phase::Open && !is_other {
                 record.ack_forced = true;
@@ -290,26 +295,26 @@ impl<B: Buffer> Core<B> {
             }
         }
         self.counters.stale_control += 1;
-        let said = self
+        let notice = self
             .flows
             .by_attempt(answer.id)
-            .find_map(|ours| self.discovery.unknown_flows.to_peer(ours, source, (flow, nonce)));
+            .find_map(|ours| self.discovery.unknown_flows.notice_to_peer(ours, source, (flow, nonce)));
         // The peer took one question, received twice, for two flows; or its answer came too late.
         let is_unused = is_other || self.discovery.unknown_flows.is_unanswered(answer.id);
         let none = FinalAcks { classes: first.map(|before| FinalAck { before, sack: 0 }) };
-        let closed = said.unwrap_or(Closed { flow, nonce, own: None, acks: is_unused.then_some(none) });
+        let closed = notice.unwrap_or(Closed { flow, nonce, own: None, acks: is_unused.then_some(none) });
         self.sending.control.push(source, Control::Closed(closed));
     }
 
     pub(crate) fn on_refuse(&mut self, source: Address, answer: &Refuse) {
-        let Some(id) = self.asked(source, answer.id) else {
+        let Some(id) = self.awaiting_answer(source, answer.id) else {
             self.counters.stale_control += 1;
             return;
         };
-        self.heard_out(id);
+        self.mark_answered(id);
         if let Some(record) = self.flows.get_mut(id) {
             record.phase = Phase::Refused(answer.why);
-            self.outputs.events.push_back(Event::Settled(record.endpoint, id));
+            self.outputs.events.push_back(Event::SetupFinished(record.endpoint, id));
         }
     }
 }

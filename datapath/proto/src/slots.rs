@@ -12,10 +12,10 @@ use am_wire::{Buffer, Class, Flow, Header, Kind, Seq};
 use crate::time::Time;
 
 /// Index of a slot.
-pub(crate) type Link = u32;
+pub(crate) type SlotIndex = u32;
 
 /// No slot.
-pub(crate) const NONE: Link = Link::MAX;
+pub(crate) const NO_SLOT: SlotIndex = SlotIndex::MAX;
 
 /// Whether a slot in the ready queue is skipped, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +23,9 @@ pub(crate) enum Skip {
     /// It is not skipped.
     No,
     /// Its message left in a coalesced frame.
-    Bundled,
+    Coalesced,
     /// Its message was acknowledged: the slot is to be freed.
-    Done,
+    Acknowledged,
 }
 
 /// A message in flight. It fills one cache line, which is mostly cold when the acknowledgement comes.
@@ -46,26 +46,26 @@ pub(crate) struct Slot<B> {
     /// Whether to skip it when it is popped.
     pub(crate) skip: Skip,
     /// How often it was sent; it stops at 255.
-    pub(crate) sent: u8,
+    pub(crate) times_sent: u8,
     /// How often a time-out found it to be the oldest message in flight, since it was last rejected; and when the first
     /// of them did.
-    pub(crate) found: u8,
-    pub(crate) found_at: Time,
+    pub(crate) timeouts: u8,
+    pub(crate) first_timeout_at: Time,
     /// How many messages behind it shared its last frame. A reject is for all of them.
-    pub(crate) company: u8,
+    pub(crate) sharing: u8,
     /// Bytes of words and payload.
     pub(crate) body: u32,
     pub(crate) seq: Seq,
     /// When it was last sent.
     pub(crate) sent_at: Time,
     /// The next slot of the same flow and class, in sequence.
-    pub(crate) next: Link,
+    pub(crate) next: SlotIndex,
 }
 
 impl<B> Slot<B> {
     /// Whether its message leaves with the next outputs.
     #[inline]
-    pub(crate) fn is_waiting(&self) -> bool {
+    pub(crate) fn is_to_be_sent(&self) -> bool {
         self.queued && self.skip == Skip::No
     }
 
@@ -79,15 +79,15 @@ impl<B> Slot<B> {
     /// The message leaves, alone unless the caller changes that. Returns whether it left before.
     #[inline]
     pub(crate) fn note_sent(&mut self) -> bool {
-        let before = self.sent;
-        self.sent = before.saturating_add(1);
-        self.company = 0;
+        let before = self.times_sent;
+        self.times_sent = before.saturating_add(1);
+        self.sharing = 0;
         before > 0
     }
 
     /// A segment of a bulk transfer never shares a frame.
     #[inline]
-    pub(crate) fn is_alone(&self) -> bool {
+    pub(crate) fn is_bulk(&self) -> bool {
         matches!(self.kind, Kind::Put | Kind::Get)
     }
 }
@@ -96,7 +96,7 @@ impl<B> Slot<B> {
 #[derive(Debug)]
 pub(crate) struct Slots<B> {
     slots: Vec<Slot<B>>,
-    free: Vec<Link>,
+    free: Vec<SlotIndex>,
 }
 
 impl<B: Buffer> Slots<B> {
@@ -111,16 +111,16 @@ impl<B: Buffer> Slots<B> {
             queued: false,
             rejected: false,
             skip: Skip::No,
-            sent: 0,
-            found: 0,
-            found_at: Time(0),
-            company: 0,
+            times_sent: 0,
+            timeouts: 0,
+            first_timeout_at: Time(0),
+            sharing: 0,
             body: 0,
             seq: Seq(0),
             sent_at: Time(0),
-            next: NONE,
+            next: NO_SLOT,
         };
-        Slots { slots: (0..count).map(|_| empty()).collect(), free: (0..count as Link).rev().collect() }
+        Slots { slots: (0..count).map(|_| empty()).collect(), free: (0..count as SlotIndex).rev().collect() }
     }
 
     /// The frames in all slots.
@@ -138,18 +138,18 @@ impl<B: Buffer> Slots<B> {
     }
 
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<Link> {
+    pub(crate) fn take(&mut self) -> Option<SlotIndex> {
         self.free.pop()
     }
 
     /// Give back a slot that is in no flow's list. A queued one is freed when it is popped.
     #[inline]
-    pub(crate) fn put(&mut self, link: Link) {
+    pub(crate) fn give_back(&mut self, link: SlotIndex) {
         let slot = &mut self[link];
         slot.frame = None;
         slot.rejected = false;
         if slot.queued {
-            slot.skip = Skip::Done;
+            slot.skip = Skip::Acknowledged;
         } else {
             self.free.push(link);
         }
@@ -157,13 +157,13 @@ impl<B: Buffer> Slots<B> {
 
     /// Record that this slot was popped from the ready queue. Returns whether its message is still to be sent.
     #[inline]
-    pub(crate) fn popped(&mut self, link: Link) -> bool {
+    pub(crate) fn take_popped(&mut self, link: SlotIndex) -> bool {
         let slot = &mut self[link];
         slot.queued = false;
         if slot.skip == Skip::No {
             return slot.frame.is_some();
         }
-        if mem::replace(&mut slot.skip, Skip::No) == Skip::Done {
+        if mem::replace(&mut slot.skip, Skip::No) == Skip::Acknowledged {
             self.free.push(link);
         }
         false
@@ -172,24 +172,25 @@ impl<B: Buffer> Slots<B> {
     /// The message in this slot, if it may share a frame with the one before it: it waits to be sent, and its body is
     /// shorter than `below`.
     #[inline]
-    pub(crate) fn waiting(&mut self, link: Link, below: usize) -> Option<&mut Slot<B>> {
+    pub(crate) fn coalescable(&mut self, link: SlotIndex, below: usize) -> Option<&mut Slot<B>> {
         let slot = self.slots.get_mut(link as usize)?;
-        (slot.is_waiting() && !slot.is_alone() && (slot.body as usize) < below && slot.frame.is_some()).then_some(slot)
+        (slot.is_to_be_sent() && !slot.is_bulk() && (slot.body as usize) < below && slot.frame.is_some())
+            .then_some(slot)
     }
 }
 
-impl<B> std::ops::Index<Link> for Slots<B> {
+impl<B> std::ops::Index<SlotIndex> for Slots<B> {
     type Output = Slot<B>;
 
     #[inline]
-    fn index(&self, link: Link) -> &Slot<B> {
+    fn index(&self, link: SlotIndex) -> &Slot<B> {
         &self.slots[link as usize]
     }
 }
 
-impl<B> std::ops::IndexMut<Link> for Slots<B> {
+impl<B> std::ops::IndexMut<SlotIndex> for Slots<B> {
     #[inline]
-    fn index_mut(&mut self, link: Link) -> &mut Slot<B> {
+    fn index_mut(&mut self, link: SlotIndex) -> &mut Slot<B> {
         &mut self.slots[link as usize]
     }
 }

@@ -11,7 +11,7 @@ use crate::time::Time;
 
 /// What a timer waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Wait {
+pub(crate) enum TimerKind {
     /// A flow's acknowledgement waits for a message to travel with.
     Ack,
     /// A flow's oldest message waits for its acknowledgement.
@@ -25,23 +25,23 @@ pub(crate) enum Wait {
     /// The next beacon of this node.
     Beacon,
     /// The next keepalive round.
-    Quiet,
+    Keepalive,
 }
 
 /// When this timer comes up; [`Time::NEVER`] if it is not armed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Armed(Time);
+pub(crate) struct TimerState(Time);
 
-impl Default for Armed {
+impl Default for TimerState {
     fn default() -> Self {
-        Armed(Time::NEVER)
+        TimerState(Time::NEVER)
     }
 }
 
 /// All timers of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    heap: BinaryHeap<Reverse<(Time, Wait, u16)>>,
+    heap: BinaryHeap<Reverse<(Time, TimerKind, u16)>>,
 }
 
 impl Timers {
@@ -51,7 +51,7 @@ impl Timers {
 
     /// Make the timer of `owner` come up at `at`, or earlier if it is armed for earlier.
     #[inline]
-    pub(crate) fn arm(&mut self, armed: &mut Armed, wait: Wait, owner: u16, at: Time) {
+    pub(crate) fn arm(&mut self, armed: &mut TimerState, wait: TimerKind, owner: u16, at: Time) {
         if at < armed.0 {
             armed.0 = at;
             self.heap.push(Reverse((at, wait, owner)));
@@ -60,20 +60,20 @@ impl Timers {
 
     /// When the next one comes up.
     #[inline]
-    pub(crate) fn next(&self) -> Time {
+    pub(crate) fn next_due(&self) -> Time {
         self.heap.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at)
     }
 
     /// The next entry that is due.
-    pub(crate) fn pop(&mut self, now: Time) -> Option<(Time, Wait, u16)> {
-        if self.next() > now {
+    pub(crate) fn pop(&mut self, now: Time) -> Option<(Time, TimerKind, u16)> {
+        if self.next_due() > now {
             return None;
         }
         self.heap.pop().map(|Reverse(entry)| entry)
     }
 }
 
-impl Armed {
+impl TimerState {
     #[inline]
     pub(crate) fn is_armed(&self) -> bool {
         self.0 != Time::NEVER
@@ -85,7 +85,7 @@ impl Armed {
     }
 
     /// Whether the entry of this time is the armed one. If so, the timer is disarmed.
-    pub(crate) fn fired(&mut self, at: Time) -> bool {
+    pub(crate) fn take_if_due(&mut self, at: Time) -> bool {
         let is_armed = self.0 == at;
         if is_armed {
             self.0 = Time::NEVER;
@@ -98,25 +98,25 @@ impl Armed {
 mod tests {
     use super::*;
 
-    fn due(timers: &mut Timers, armed: &mut Armed, now: u64) -> usize {
-        std::iter::from_fn(|| timers.pop(Time(now))).filter(|&(at, ..)| armed.fired(at)).count()
+    fn due(timers: &mut Timers, armed: &mut TimerState, now: u64) -> usize {
+        std::iter::from_fn(|| timers.pop(Time(now))).filter(|&(at, ..)| armed.take_if_due(at)).count()
     }
 
     #[test]
     fn one_that_moves_later_keeps_its_entry() {
-        let (mut timers, mut armed) = (Timers::default(), Armed::default());
+        let (mut timers, mut armed) = (Timers::default(), TimerState::default());
         for at in 10..1000 {
-            timers.arm(&mut armed, Wait::Ack, 1, Time(at));
+            timers.arm(&mut armed, TimerKind::Ack, 1, Time(at));
         }
         assert_eq!(timers.heap.len(), 1);
-        assert_eq!(timers.next(), Time(10), "it comes up early and is put right");
+        assert_eq!(timers.next_due(), Time(10), "it comes up early and is put right");
     }
 
     #[test]
     fn one_that_moves_earlier_fires_once() {
-        let (mut timers, mut armed) = (Timers::default(), Armed::default());
-        timers.arm(&mut armed, Wait::Resend, 1, Time(50));
-        timers.arm(&mut armed, Wait::Resend, 1, Time(20));
+        let (mut timers, mut armed) = (Timers::default(), TimerState::default());
+        timers.arm(&mut armed, TimerKind::Resend, 1, Time(50));
+        timers.arm(&mut armed, TimerKind::Resend, 1, Time(20));
         assert_eq!(due(&mut timers, &mut armed, 19), 0);
         assert_eq!(due(&mut timers, &mut armed, 20), 1);
         assert_eq!(due(&mut timers, &mut armed, 100), 0, "the entry for 50 is stale");

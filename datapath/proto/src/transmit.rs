@@ -5,12 +5,12 @@ use am_wire::control::Control;
 use am_wire::frame::{self, Link as Wire};
 use am_wire::{Acks, Address, Buffer, Class, Flow, Framing, Header, Kind};
 
-use crate::control_queue::{Later, Outgoing};
+use crate::control_queue::{DeferredControl, OutgoingControl};
 use crate::flow::{Phase, Route};
+use crate::mutants::{self, Mutant};
 use crate::node::Core;
 use crate::output::Transmit;
-use crate::planted::{self, Bug};
-use crate::slots::{Link, NONE};
+use crate::slots::{NO_SLOT, SlotIndex};
 
 impl<B: Buffer> Core<B> {
     /// Output: hand the next frame to `send`, which returns whether the transport took it. Returns the same, or `None`
@@ -28,13 +28,16 @@ impl<B: Buffer> Core<B> {
             return Some(self.offer(transmit, send));
         }
         while let Some(link) = self.sending.ready.pop_front() {
-            if self.slots.popped(link)
+            if self.slots.take_popped(link)
                 && let Some(sent) = self.transmit_message(link, fresh, &mut send)
             {
                 return Some(sent);
             }
         }
-        if self.sending.acks_due.is_empty() && self.sending.bounces.is_empty() && self.sending.later.is_empty() {
+        if self.sending.acks_due.is_empty()
+            && self.sending.pending_rejects.is_empty()
+            && self.sending.deferred_control.is_empty()
+        {
             return None;
         }
         self.transmit_answer(fresh).map(|transmit| self.offer(transmit, send))
@@ -63,21 +66,21 @@ impl<B: Buffer> Core<B> {
     #[inline(always)]
     fn transmit_message(
         &mut self,
-        link: Link,
+        link: SlotIndex,
         fresh: &mut dyn FnMut() -> Option<B>,
         mut send: impl FnMut(Address, &B) -> bool,
     ) -> Option<bool> {
-        let (slot, below) = (&mut self.slots[link], self.config.bundle_below);
+        let (slot, below) = (&mut self.slots[link], self.config.coalesce_below);
         // A message with no other behind it skips this, and leaves at once.
-        if slot.next != NONE
+        if slot.next != NO_SLOT
             && (slot.body as usize) < below
-            && !slot.is_alone()
-            && let Some(transmit) = self.transmit_bundle(link, fresh)
+            && !slot.is_bulk()
+            && let Some(transmit) = self.transmit_coalesced(link, fresh)
         {
             return Some(self.offer(transmit, send));
         }
         let slot = &mut self.slots[link];
-        if planted::is(Bug::WaitsForCompany) && (slot.body as usize) < below {
+        if mutants::is_active(Mutant::WaitsForCompany) && (slot.body as usize) < below {
             return None;
         }
         let record = self.flows.by_flow(slot.flow)?;
@@ -86,10 +89,10 @@ impl<B: Buffer> Core<B> {
         let frame = slot.frame.as_mut()?;
         // While the NIC still holds the frame, it must stay as it was written.
         if let Some(space) = frame.space() {
-            let piggyback = frame::has_room(framing, body).then(|| record.piggyback());
+            let piggyback = frame::has_room(framing, body).then(|| record.take_piggyback());
             self.counters.piggybacks_sent += piggyback.is_some() as u64;
             if piggyback.is_none() && slot.class == Class::Reply {
-                record.tell_soon(&mut self.sending.acks_due);
+                record.queue_ack_after_reply(&mut self.sending.acks_due);
             }
             let wire = Wire { to, from: self.config.address, ethertype: self.config.ethertype };
             frame::emit(space, framing, &wire, &header, body, piggyback.as_ref()).ok()?;
@@ -98,13 +101,13 @@ impl<B: Buffer> Core<B> {
             return self.put_back(link);
         }
         self.counters.retransmitted += slot.note_sent() as u64;
-        self.deferred.left.push(link);
+        self.deferred.just_sent.push(link);
         Some(true)
     }
 
     /// The transport did not take this message: it is the next one again.
     #[cold]
-    fn put_back(&mut self, link: Link) -> Option<bool> {
+    fn put_back(&mut self, link: SlotIndex) -> Option<bool> {
         let slot = &mut self.slots[link];
         slot.queued = true;
         self.sending.ready.push_front(link);
@@ -123,27 +126,27 @@ impl<B: Buffer> Core<B> {
     /// Rejects leave before acknowledgements. An acknowledgement with a gap would make the sender take the rejected
     /// message for lost.
     fn transmit_answer(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
-        if !self.sending.bounces.is_empty()
+        if !self.sending.pending_rejects.is_empty()
             && let Some(transmit) = self.transmit_reject(fresh)
         {
             return Some(transmit);
         }
-        self.transmit_ack(fresh).or_else(|| self.transmit_later(fresh))
+        self.transmit_ack(fresh).or_else(|| self.transmit_deferred(fresh))
     }
 
     #[cold]
-    fn transmit_later(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
-        while let Some(later) = self.sending.later.pop_front() {
+    fn transmit_deferred(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
+        while let Some(later) = self.sending.deferred_control.pop_front() {
             let next = match later {
-                Later::Close(flow) => self.next_close(flow),
-                Later::Closed(flow) => self.discovery.unknown_flows.closed(flow),
-                Later::Question(flow) => self.next_question(flow),
+                DeferredControl::Close(flow) => self.next_close(flow),
+                DeferredControl::Closed(flow) => self.discovery.unknown_flows.notice(flow),
+                DeferredControl::Keepalive(flow) => self.next_keepalive(flow),
             };
             let Some((to, body)) = next else { continue };
-            let outgoing = Outgoing { to, framing: Framing::Plain, body, padded: 0 };
+            let outgoing = OutgoingControl { to, framing: Framing::Plain, body, min_length: 0 };
             let transmit = self.write_control(&outgoing, fresh);
             if transmit.is_none() {
-                self.sending.later.push_front(later);
+                self.sending.deferred_control.push_front(later);
             }
             return transmit;
         }
@@ -154,7 +157,7 @@ impl<B: Buffer> Core<B> {
         while let Some(flow) = self.sending.acks_due.pop_front() {
             let Some(record) = self.flows.by_flow(flow) else { continue };
             // The last acknowledgement of a closed flow travels in its Close.
-            if record.phase != Phase::Open || !record.has_to_tell() {
+            if record.phase != Phase::Open || !record.has_ack_to_send() {
                 record.ack_queued = false;
                 continue;
             }
@@ -164,11 +167,11 @@ impl<B: Buffer> Core<B> {
                 return None;
             };
             record.ack_queued = false;
-            let (route, acks) = (record.route, record.acks());
+            let (route, acks) = (record.route, record.take_acks());
             let seq = record.take_remark().to_bits();
             let header = Header { kind: Kind::Ack, flow: route.flow, nonce: route.nonce, handler: 0, words: 0, seq };
             self.counters.acks_sent += 1;
-            return self.build(frame, route.to, route.framing, &header, &acks.to_bytes());
+            return self.build_frame(frame, route.to, route.framing, &header, &acks.to_bytes());
         }
         None
     }
@@ -180,14 +183,14 @@ impl<B: Buffer> Core<B> {
         let outgoing = self.sending.control.pop()?;
         let transmit = self.write_control(&outgoing, fresh);
         if transmit.is_none() {
-            self.sending.control.unpop(outgoing);
+            self.sending.control.push_front(outgoing);
         }
         transmit
     }
 
     pub(crate) fn write_control(
         &mut self,
-        outgoing: &Outgoing,
+        outgoing: &OutgoingControl,
         fresh: &mut dyn FnMut() -> Option<B>,
     ) -> Option<Transmit<B>> {
         let Some(mut frame) = fresh() else {
@@ -198,17 +201,17 @@ impl<B: Buffer> Core<B> {
         let length = outgoing.body.emit(&mut body);
         let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
         self.counters.control_sent += 1;
-        let padded = outgoing.padded.saturating_sub(outgoing.framing.body_at());
+        let padded = outgoing.min_length.saturating_sub(outgoing.framing.body_at());
         if padded <= length {
-            return self.build(frame, outgoing.to, outgoing.framing, &header, &body[..length]);
+            return self.build_frame(frame, outgoing.to, outgoing.framing, &header, &body[..length]);
         }
         let place = frame::body(frame.space()?, outgoing.framing, padded).ok()?;
         place.fill(0);
         place[..length].copy_from_slice(&body[..length]);
-        self.seal(frame, outgoing.to, outgoing.framing, &header, padded)
+        self.finish_frame(frame, outgoing.to, outgoing.framing, &header, padded)
     }
 
-    pub(crate) fn build(
+    pub(crate) fn build_frame(
         &mut self,
         mut frame: B,
         to: Address,
@@ -217,11 +220,11 @@ impl<B: Buffer> Core<B> {
         body: &[u8],
     ) -> Option<Transmit<B>> {
         frame::body(frame.space()?, framing, body.len()).ok()?.copy_from_slice(body);
-        self.seal(frame, to, framing, header, body.len())
+        self.finish_frame(frame, to, framing, header, body.len())
     }
 
     /// Finish a frame whose body of this length is written.
-    fn seal(
+    fn finish_frame(
         &mut self,
         mut frame: B,
         to: Address,

@@ -18,15 +18,15 @@ use am_wire::{Address, Flow};
 
 use crate::FlowId;
 use crate::flow::{FlowRecord, Route};
-use crate::sparing::Sparing;
+use crate::rate_limit::BroadcastLimit;
 use crate::time::Time;
 
 /// The most unanswered set-ups to remember.
-const UNANSWERED: usize = 1024;
+const MAX_UNANSWERED: usize = 1024;
 
 /// A closed flow, and the notice for its peer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Farewell {
+pub(crate) struct ClosedFlow {
     nonce: u16,
     pub(crate) to: Address,
     pub(crate) closed: Closed,
@@ -35,12 +35,12 @@ pub(crate) struct Farewell {
 #[derive(Debug, Default)]
 pub(crate) struct UnknownFlows {
     /// By flow id: the last use that ended.
-    farewells: HashMap<Flow, Farewell>,
+    closed_flows: HashMap<Flow, ClosedFlow>,
     /// The latest set-ups of this node that ended before they were answered.
     unanswered: VecDeque<u32>,
     /// No answer before this time.
-    pub(crate) next: Time,
-    pub(crate) everybody: Sparing,
+    pub(crate) next_answer_at: Time,
+    pub(crate) broadcasts: BroadcastLimit,
 }
 
 impl UnknownFlows {
@@ -49,12 +49,12 @@ impl UnknownFlows {
         let Route { to, flow, nonce, .. } = record.route;
         let FlowId { flow: own, nonce: own_nonce } = record.id;
         let closed = Closed { flow, nonce, own: Some((own, own_nonce)), acks: Some(acks) };
-        self.farewells.insert(own, Farewell { nonce: own_nonce, to, closed });
+        self.closed_flows.insert(own, ClosedFlow { nonce: own_nonce, to, closed });
     }
 
     /// Remember that this set-up ended before it was answered.
     pub(crate) fn remember_unanswered(&mut self, attempt: u32) {
-        if self.unanswered.len() == UNANSWERED {
+        if self.unanswered.len() == MAX_UNANSWERED {
             self.unanswered.pop_front();
         }
         self.unanswered.push_back(attempt);
@@ -66,24 +66,24 @@ impl UnknownFlows {
     }
 
     /// What had arrived on a closed flow.
-    pub(crate) fn acks(&self, id: FlowId) -> Option<FinalAcks> {
-        self.farewell(id.flow, Some(id.nonce))?.closed.acks
+    pub(crate) fn final_acks(&self, id: FlowId) -> Option<FinalAcks> {
+        self.closed_flow(id.flow, Some(id.nonce))?.closed.acks
     }
 
     /// The notice for the last closed flow with this id, if its peer is at this address and its half has this id and
     /// nonce.
-    pub(crate) fn to_peer(&self, ours: Flow, to: Address, half: (Flow, u16)) -> Option<Closed> {
-        let said = self.farewell(ours, None)?;
+    pub(crate) fn notice_to_peer(&self, ours: Flow, to: Address, half: (Flow, u16)) -> Option<Closed> {
+        let said = self.closed_flow(ours, None)?;
         (said.to == to && (said.closed.flow, said.closed.nonce) == half).then_some(said.closed)
     }
 
     /// The notice for the last closed flow with this id, and its destination.
-    pub(crate) fn closed(&self, flow: Flow) -> Option<(Address, Control)> {
-        self.farewell(flow, None).map(|said| (said.to, Control::Closed(said.closed)))
+    pub(crate) fn notice(&self, flow: Flow) -> Option<(Address, Control)> {
+        self.closed_flow(flow, None).map(|said| (said.to, Control::Closed(said.closed)))
     }
 
     /// The last closed flow with this id and, if given, this nonce.
-    pub(crate) fn farewell(&self, flow: Flow, nonce: Option<u16>) -> Option<Farewell> {
-        self.farewells.get(&flow).copied().filter(|said| nonce.is_none_or(|nonce| said.nonce == nonce))
+    pub(crate) fn closed_flow(&self, flow: Flow, nonce: Option<u16>) -> Option<ClosedFlow> {
+        self.closed_flows.get(&flow).copied().filter(|said| nonce.is_none_or(|nonce| said.nonce == nonce))
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::crowd::{Crowd, Figures, Span, crowd};
 use am_netdev_sim::{MS, Nanos, Netem, US};
-use am_proto::planted::{Bug, plant};
+use am_proto::mutants::{Mutant, activate};
 
 /// `netem delay 2ms 1ms reorder 10%`, and the same mean delay without reordering.
 const REORDERS: Netem = Netem { delay: 2 * MS, jitter: MS, reorder: 0.1 };
@@ -99,10 +99,10 @@ fn next_to_nothing_is_sent_again() {
 /// The mutant takes every late frame for a lost one.
 #[test]
 fn a_sender_that_never_learns_is_caught() {
-    plant(Some(Bug::LateIsLost));
+    activate(Some(Mutant::LateIsLost));
     let shared = rate_left(Load::Shared, false, 0.0);
     let full = delayed_and_reordered(Load::Full, false, 0.0, 0)[1];
-    plant(None);
+    activate(None);
     assert!(shared < 0.5, "{shared}");
     assert!(full.retransmitted > full.messages, "{full:?}");
 }

@@ -3,7 +3,7 @@
 
 use am_engine::{Engine, PollScope};
 use am_netdev_sim::{MS, Nanos, Net, NetOptions, NodeEvent, US};
-use am_proto::planted::{Bug, plant};
+use am_proto::mutants::{Mutant, activate};
 use am_proto::{Config, Core, Time};
 use am_transport::Transport;
 use am_wire::control::{Beacon, Control, Incarnation, Name, NodeId};
@@ -88,8 +88,8 @@ fn forged_beacons_draw_few_frames() {
 
 #[test]
 fn a_node_that_answers_all_of_them_is_caught() {
-    plant(Some(Bug::NoRate));
+    activate(Some(Mutant::NoRate));
     let (_, sent) = run_flood(0);
-    plant(None);
+    activate(None);
     assert!(sent > 10 * MAX_CONTROL_FRAMES, "{sent}");
 }

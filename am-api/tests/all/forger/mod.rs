@@ -77,7 +77,7 @@ impl Forger {
         config.framing = FramingChoice::Fixed(Framing::Plain);
         (config.receive_frames, config.send_frames, config.max_frame) = (32, 32, caps.max_frame);
         let mut core = Core::new(config, Time(0));
-        let end = core.endpoint(name("main"), 0).expect("the first");
+        let end = core.add_endpoint(name("main"), 0).expect("the first");
         let engine = Engine::new(core, caps.pool.clone());
         Forger { engine, transport, end, flow: None, gets: Vec::new() }
     }

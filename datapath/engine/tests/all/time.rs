@@ -131,7 +131,7 @@ fn a_peer_that_only_repeats_itself_is_waited_for_as_one_that_is_silent() {
         alpha.notes.take_from(&mut beta.notes);
     }
     assert!(alpha.engine.core().counters().duplicates > 10);
-    assert!(matches!(alpha.engine.core().state(flow), FlowState::Dead(_)));
+    assert!(matches!(alpha.engine.core().state(flow), FlowState::Ended(_)));
 }
 
 #[test]

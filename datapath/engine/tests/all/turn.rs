@@ -98,7 +98,7 @@ fn credit_released_in_an_idle_turn_is_advertised_soon() {
     (0..10).for_each(|_| _ = beta.turn(later));
     beta.engine.inhale(PollScope::Everything, || later, &mut beta.notes);
     let request = beta.engine.core_mut().poll_deliver(beta.endpoint).unwrap();
-    beta.engine.core_mut().forgo(request.flow);
+    beta.engine.core_mut().decline_reply(request.flow);
     beta.engine.core_mut().release(request.flow, request.class);
     beta.engine.exhale(|| later, &mut beta.notes);
     assert!(beta.engine.sleep_until() < later + Duration::from_millis(1), "the advertisement of credit is due");
@@ -133,6 +133,6 @@ fn a_shutdown_reaches_the_peer_at_once() {
     beta.engine.shut_down(|| now, &mut beta.notes);
     alpha.notes.take_from(&mut beta.notes);
     alpha.turn(now);
-    assert_eq!(alpha.engine.core().state(flow), FlowState::Dead(am_proto::ReturnReason::Closed));
+    assert_eq!(alpha.engine.core().state(flow), FlowState::Ended(am_proto::ReturnReason::Closed));
     assert!(matches!(alpha.events.last(), Some(Event::Ended(_, ended, _)) if *ended == flow), "{:?}", alpha.events);
 }

@@ -14,7 +14,7 @@ fn an_answered_request_never_comes_back() {
 
 /// The peer dies after its replies have left and before its acknowledgement, or only the acknowledgement is lost.
 #[test]
-fn not_even_where_it_was_not_acknowledged() {
+fn an_answered_request_without_acknowledgement_never_comes_back() {
     never_comes_back(Loss::Acks);
 }
 

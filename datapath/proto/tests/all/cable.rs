@@ -18,7 +18,7 @@ fn pair(seed: u64) -> (Net, EndpointId) {
     (net, here)
 }
 
-fn how(net: &mut Net, flow: FlowId) -> (Framing, FramingWhy) {
+fn framing_of(net: &mut Net, flow: FlowId) -> (Framing, FramingWhy) {
     match net.core(ALPHA).state(flow) {
         FlowState::Open { framing, why, .. } => (framing, why),
         other => panic!("{other:?}"),
@@ -29,21 +29,21 @@ const BARE: (Framing, FramingWhy) = (Framing::Bare, FramingWhy::NothingLearns);
 const SHARED: (Framing, FramingWhy) = (Framing::Split, FramingWhy::Shared);
 
 #[test]
-fn a_third_that_comes_later_ends_it_for_new_flows() {
+fn a_third_node_ends_bare_for_new_flows() {
     let (mut net, here) = pair(1);
     let before = net.connect(ALPHA, here, "beta");
-    assert_eq!(how(&mut net, before), BARE);
+    assert_eq!(framing_of(&mut net, before), BARE);
     net.restart(1, "beta");
     let restarted = net.connect(ALPHA, here, "beta");
-    assert_eq!(how(&mut net, restarted), BARE, "another run of the same node is no third");
+    assert_eq!(framing_of(&mut net, restarted), BARE, "another run of the same node is no third");
     net.node("gamma");
     net.idle(Duration::from_millis(10));
     let after = net.connect(ALPHA, here, "beta");
-    assert_eq!([how(&mut net, restarted), how(&mut net, after)], [BARE, SHARED]);
+    assert_eq!([framing_of(&mut net, restarted), framing_of(&mut net, after)], [BARE, SHARED]);
 }
 
 /// The number of alpha's probe to its own forged address, as beta receives it.
-fn learned(net: &Net) -> Option<u32> {
+fn learned_probe_id(net: &Net) -> Option<u32> {
     net.log.iter().flatten().find_map(|(_, bytes)| {
         match Control::parse(frame::parse(bytes, EtherType::DEFAULT).ok()?.payload) {
             Ok(Control::Probe(probe)) if probe.step == Step::Learned => Some(probe.id),
@@ -52,7 +52,7 @@ fn learned(net: &Net) -> Option<u32> {
     })
 }
 
-fn say(net: &mut Net, from: Address, control: &Control) {
+fn receive_control(net: &mut Net, from: Address, control: &Control) {
     let (mut body, mut bytes) = ([0; Control::LONGEST], [0; 256]);
     let length = control.emit(&mut body);
     let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
@@ -65,14 +65,14 @@ fn say(net: &mut Net, from: Address, control: &Control) {
 
 /// The third node has not sent a beacon yet, or its beacon was lost.
 #[test]
-fn a_third_that_answers_a_probe_ends_it_too() {
+fn a_third_node_that_answers_a_probe_ends_bare() {
     let (mut net, here) = pair(2);
     net.log = Some(vec![]);
     let now = net.now;
     let flow = net.core(ALPHA).connect(now, here, name("beta"), name("app"), 7).unwrap();
-    net.run(Duration::from_secs(1), |net| learned(net).is_some());
-    let id = learned(&net).unwrap();
-    say(&mut net, THIRD, &Control::ProbeSeen(ProbeSeen { id, step: Step::Learned }));
+    net.run(Duration::from_secs(1), |net| learned_probe_id(net).is_some());
+    let id = learned_probe_id(&net).unwrap();
+    receive_control(&mut net, THIRD, &Control::ProbeSeen(ProbeSeen { id, step: Step::Learned }));
     net.run(Duration::from_secs(1), |net| net.is_open(ALPHA, flow));
-    assert_eq!(how(&mut net, flow), SHARED);
+    assert_eq!(framing_of(&mut net, flow), SHARED);
 }

@@ -6,7 +6,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn whoever_is_honest_gets_through(script in prop::collection::vec(any::<u8>(), 1..600)) {
+    fn honest_messages_get_through(script in prop::collection::vec(any::<u8>(), 1..600)) {
         crate::forger::play(&script);
     }
 }

@@ -72,7 +72,7 @@ fn garbage_never_panics_and_is_counted() {
 }
 
 #[test]
-fn made_up_beacons_fill_no_memory_and_cut_nobody_off() {
+fn forged_beacons_fill_no_memory_and_cut_no_node_off() {
     let mut net = Net::new(4);
     let (alpha, here) = net.node("alpha");
     let (_beta, _) = net.node("beta");

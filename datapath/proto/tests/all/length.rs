@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::harness::{Between, Faults, Loss, MAX_FRAME, Net, name};
+use crate::harness::{Faults, Loss, MAX_FRAME, Net, Wiring, name};
 use am_proto::{FlowState, FramingChoice, FramingWhy};
 use am_wire::{Class, Framing};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The framing and the longest body of a flow from alpha to beta.
-fn found(net: &mut Net) -> (Framing, FramingWhy, usize) {
+fn found_path(net: &mut Net) -> (Framing, FramingWhy, usize) {
     let (alpha, here) = net.node("alpha");
     let (beta, there) = net.node("beta");
     let flow = net.connect(alpha, here, "beta");
@@ -31,24 +31,24 @@ fn found(net: &mut Net) -> (Framing, FramingWhy, usize) {
 }
 
 #[test]
-fn where_long_frames_are_cut_ours_are_shorter() {
+fn frames_are_shorter_where_long_ones_are_cut() {
     for (between, framing) in
-        [(Between::Cable, Framing::Bare), (Between::Switch, Framing::Split), (Between::SpoofFilter, Framing::Plain)]
+        [(Wiring::Cable, Framing::Bare), (Wiring::Switch, Framing::Split), (Wiring::SpoofFilter, Framing::Plain)]
     {
         let mut net = Net::new(11);
-        net.between = between;
+        net.wiring = between;
         // The room that a NIC leaves in a chunk of 2048 bytes.
         net.loss = Loss::LongerThan { node: 1, bytes: 1024 };
-        let (found, _, max_body) = found(&mut net);
+        let (found, _, max_body) = found_path(&mut net);
         assert_eq!((found, max_body), (framing, MAX_FRAME / 2 - framing.body_at()), "the next length that passes");
-        let shortened: Vec<_> = net.core(0).shortened().map(|(peer, most)| (peer.name, most)).collect();
+        let shortened: Vec<_> = net.core(0).shortened_peers().map(|(peer, most)| (peer.name, most)).collect();
         assert_eq!(shortened, [(name("beta"), MAX_FRAME / 2)]);
-        assert_eq!(net.core(1).shortened().count(), 0, "the other direction carries full length");
+        assert_eq!(net.core(1).shortened_peers().count(), 0, "the other direction carries full length");
     }
 }
 
 #[test]
-fn a_receiver_that_repairs_itself_in_time_gets_long_frames() {
+fn a_receiver_that_reopens_its_nic_in_time_gets_long_frames() {
     let mut net = Net::new(12);
     net.loss = Loss::LongerThan { node: 1, bytes: 1024 };
     let (alpha, here) = net.node("alpha");
@@ -61,12 +61,12 @@ fn a_receiver_that_repairs_itself_in_time_gets_long_frames() {
     net.run(SECOND, |net| net.core(alpha).state(flow) != FlowState::Connecting);
     let FlowState::Open { framing, max_body, .. } = net.core(alpha).state(flow) else { panic!("it is open") };
     assert_eq!(max_body, MAX_FRAME - framing.body_at());
-    assert_eq!(net.core(alpha).shortened().count(), 0);
+    assert_eq!(net.core(alpha).shortened_peers().count(), 0);
 }
 
 /// A NIC that is reopened takes its link down for seconds.
 #[test]
-fn a_receiver_that_is_silent_while_it_repairs_itself_is_waited_for() {
+fn a_receiver_that_is_silent_while_it_reopens_its_nic_is_waited_for() {
     let mut net = Net::new(12);
     net.loss = Loss::LongerThan { node: 1, bytes: 1024 };
     let (alpha, here) = net.node("alpha");
@@ -83,7 +83,7 @@ fn a_receiver_that_is_silent_while_it_repairs_itself_is_waited_for() {
 }
 
 #[test]
-fn a_framing_that_is_configured_is_tried_for_its_length() {
+fn the_length_is_probed_with_a_configured_framing() {
     let mut net = Net::new(13);
     net.loss = Loss::LongerThan { node: 1, bytes: 1024 };
     let ends = ["alpha", "beta"].map(|named| {
@@ -108,30 +108,34 @@ fn a_peer_with_a_smaller_mtu_is_no_fault() {
     let flow = net.connect(alpha, here, "beta");
     let FlowState::Open { framing, max_body, .. } = net.core(alpha).state(flow) else { panic!("it is open") };
     assert_eq!(max_body, 914 - framing.body_at());
-    assert_eq!(net.core(alpha).shortened().count(), 0);
+    assert_eq!(net.core(alpha).shortened_peers().count(), 0);
 }
 
 /// In the lab, some runs chose `plain`, because the peer was too slow for four tries.
 #[test]
 fn the_same_network_gives_the_same_framing_each_time() {
     let expected = [
-        (Between::Cable, Framing::Bare, FramingWhy::NothingLearns),
-        (Between::Switch, Framing::Split, FramingWhy::SwitchLearns),
-        (Between::SpoofFilter, Framing::Plain, FramingWhy::ForgedDropped),
+        (Wiring::Cable, Framing::Bare, FramingWhy::NothingLearns),
+        (Wiring::Switch, Framing::Split, FramingWhy::SwitchLearns),
+        (Wiring::SpoofFilter, Framing::Plain, FramingWhy::ForgedDropped),
     ];
     for (between, framing, why) in expected {
         for seed in 0..300 {
             let mut net = Net::new(seed);
-            net.between = between;
+            net.wiring = between;
             net.faults = Faults { drop: 0.2, duplicate: 0.05, delay: 0.2 };
-            let found = found(&mut net);
+            let found = found_path(&mut net);
             assert_eq!(found, (framing, why, MAX_FRAME - framing.body_at()), "{between:?}, seed {seed}");
         }
         let mut slow = Net::new(1);
-        (slow.between, slow.latency) = (between, Duration::from_millis(40));
-        assert_eq!(found(&mut slow), (framing, why, MAX_FRAME - framing.body_at()), "{between:?}, slow");
+        (slow.wiring, slow.latency) = (between, Duration::from_millis(40));
+        assert_eq!(found_path(&mut slow), (framing, why, MAX_FRAME - framing.body_at()), "{between:?}, slow");
         let mut first = Net::new(2);
-        (first.between, first.loss) = (between, Loss::FirstProbes(12));
-        assert_eq!(found(&mut first), (framing, why, MAX_FRAME - framing.body_at()), "{between:?}, first ones lost");
+        (first.wiring, first.loss) = (between, Loss::FirstProbes(12));
+        assert_eq!(
+            found_path(&mut first),
+            (framing, why, MAX_FRAME - framing.body_at()),
+            "{between:?}, first ones lost"
+        );
     }
 }

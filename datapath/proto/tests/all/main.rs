@@ -1,24 +1,24 @@
 //! The core against itself and against forged frames, on a simulated wire, with a clock that the tests move.
 
+mod address_conflicts;
 mod answered;
-mod away;
-mod blind;
-mod bundles;
 mod cable;
-mod claims;
-mod farewell;
+mod close;
+mod coalesced;
+mod descheduled;
 mod forged;
 mod forger;
 mod garbage;
 mod harness;
-mod leaving;
 mod length;
 mod many_peers;
+mod notices;
 mod order;
+mod path_latency;
+mod random_stranger;
+mod rate_limits;
 mod refused;
 mod returns;
-mod sparing;
-mod story;
-mod stuck;
+mod scenarios;
 mod unknown_flows;
-mod way;
+mod unreached;

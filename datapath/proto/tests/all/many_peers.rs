@@ -10,34 +10,34 @@ use am_wire::frame::{self, Link, Parsed};
 use am_wire::{Ack, Acks, Address, Buffer, Class, EtherType, Flow, Framing, Framings, Header, Kind, Seq};
 
 const PEERS: u64 = 10_000;
-const OURS: Address = Address([2, 0, 0, 0, 0, 1]);
+const OWN_ADDRESS: Address = Address([2, 0, 0, 0, 0, 1]);
 
 fn address(peer: u64) -> Address {
     Address::from_u64(0x0200_0100_0000 + peer)
 }
 
 fn node() -> (Core<Buf>, EndpointId) {
-    let mut config = Config::new(NodeId(u64::MAX), Incarnation(1), name("hub"), OURS);
+    let mut config = Config::new(NodeId(u64::MAX), Incarnation(1), name("hub"), OWN_ADDRESS);
     config.framing = FramingChoice::Fixed(Framing::Plain);
     config.keepalive = Duration::from_secs(3600);
     let mut core = Core::new(config, Time(0));
-    let endpoint = core.endpoint(name("app"), 7).unwrap();
+    let endpoint = core.add_endpoint(name("app"), 7).unwrap();
     (core, endpoint)
 }
 
-fn put(core: &mut Core<Buf>, peer: u64, header: &Header, body: &[u8]) {
-    let link = Link { to: OURS, from: address(peer), ethertype: EtherType::DEFAULT };
+fn receive(core: &mut Core<Buf>, peer: u64, header: &Header, body: &[u8]) {
+    let link = Link { to: OWN_ADDRESS, from: address(peer), ethertype: EtherType::DEFAULT };
     let mut bytes = [0; 256];
     frame::body(&mut bytes, Framing::Plain, body.len()).unwrap().copy_from_slice(body);
     let length = frame::emit(&mut bytes, Framing::Plain, &link, header, body.len(), None).unwrap();
     core.on_frame(Buf::of(&bytes[..length]));
 }
 
-fn tell(core: &mut Core<Buf>, peer: u64, control: Control) {
+fn receive_control(core: &mut Core<Buf>, peer: u64, control: Control) {
     let mut body = [0; Control::LONGEST];
     let length = control.emit(&mut body);
     let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-    put(core, peer, &header, &body[..length]);
+    receive(core, peer, &header, &body[..length]);
 }
 
 /// Hand each frame that the node sends to `each`.
@@ -45,10 +45,10 @@ fn drain(core: &mut Core<Buf>, mut each: impl FnMut(&Parsed<'_>)) {
     while let Some(transmit) = core.poll_transmit(&mut || Some(Buf::fresh(2048))) {
         each(&frame::parse(transmit.frame.bytes(), EtherType::DEFAULT).unwrap());
     }
-    core.settle(core.now());
+    core.run_deferred(core.now());
 }
 
-fn said(control: &Parsed<'_>) -> Option<Control> {
+fn control_of(control: &Parsed<'_>) -> Option<Control> {
     Control::parse(control.payload).ok()
 }
 
@@ -64,23 +64,23 @@ fn connect(core: &mut Core<Buf>, peer: u64) -> (FlowId, Offer) {
         max_frame: 1514,
         answer: false,
     };
-    tell(core, peer, Control::Beacon(beacon));
+    receive_control(core, peer, Control::Beacon(beacon));
     let flow = Flow::new(1).unwrap();
     let offer = Offer { flow, nonce: 5, first: [Seq(0), Seq(0)], credits: [4, 4], max_frame: 1514 };
     let question =
         Control::Connect(Connect { id: 1, node, incarnation, from, to: name("app"), tag: 7, is_ordered: true, offer });
-    tell(core, peer, question);
+    receive_control(core, peer, question);
     let mut long = None;
-    drain(core, |parsed| match said(parsed) {
+    drain(core, |parsed| match control_of(parsed) {
         Some(Control::Probe(probe)) if probe.step == Step::Long => long = Some(probe),
         _ => (),
     });
     let Probe { id, step, .. } = long.expect("the length of the path is asked for");
-    tell(core, peer, Control::ProbeSeen(ProbeSeen { id, step }));
-    tell(core, peer, question);
+    receive_control(core, peer, Control::ProbeSeen(ProbeSeen { id, step }));
+    receive_control(core, peer, question);
     let mut accepted = None;
     drain(core, |parsed| {
-        if let Some(Control::Accept(accept)) = said(parsed) {
+        if let Some(Control::Accept(accept)) = control_of(parsed) {
             accepted = Some(accept.offer);
         }
     });
@@ -97,7 +97,7 @@ fn connect(core: &mut Core<Buf>, peer: u64) -> (FlowId, Offer) {
 /// A peer sends a request, gets a reply and acknowledges it.
 fn talk(core: &mut Core<Buf>, endpoint: EndpointId, peer: u64, (flow, offer): &(FlowId, Offer)) {
     let header = |kind, seq| Header { kind, flow: offer.flow, nonce: offer.nonce, handler: 0, words: 0, seq };
-    put(core, peer, &header(Kind::Request, 0), b"question");
+    receive(core, peer, &header(Kind::Request, 0), b"question");
     let asked = core.poll_deliver(endpoint).expect("the question");
     assert_eq!(asked.payload(), b"question");
     let answer = |place: &mut [u8]| place.copy_from_slice(b"answer");
@@ -109,8 +109,8 @@ fn talk(core: &mut Core<Buf>, endpoint: EndpointId, peer: u64, (flow, offer): &(
     let [requests, replies] = offer.first;
     let heard = |accepted: Seq| Ack { accepted, limit: accepted.plus(4), sack: 0 };
     let acks = Acks { classes: [heard(requests), heard(replies.plus(1))] };
-    put(core, peer, &header(Kind::Ack, 0), &acks.to_bytes());
-    core.settle(core.now());
+    receive(core, peer, &header(Kind::Ack, 0), &acks.to_bytes());
+    core.run_deferred(core.now());
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn send_but_the_first(net: &mut Net, flow: FlowId, count: u64) {
 }
 
 #[test]
-fn a_network_that_loses_doubles_and_delays_changes_no_order() {
+fn loss_duplicates_and_delays_change_no_order() {
     const COUNT: u64 = 3000;
     for seed in 0..4 {
         let mut net = Net::new(seed);
@@ -59,7 +59,7 @@ fn a_network_that_loses_doubles_and_delays_changes_no_order() {
 }
 
 #[test]
-fn what_finds_no_room_changes_no_order() {
+fn rejects_change_no_order() {
     let mut net = Net::new(5);
     let (flow, here, there) = pair(&mut net, 8);
     let other = net.connect(0, here, "beta");
@@ -88,7 +88,7 @@ fn a_message_waits_for_those_before_it_unless_the_flow_has_no_order() {
     net.idle(100 * MS);
     assert_eq!(words(&mut net, 1, there), [0, 1, 2]);
     let now = net.now;
-    let loose = net.core(0).connect_as(now, here, (name("beta"), name("app"), 7), false).unwrap();
+    let loose = net.core(0).connect_with(now, here, (name("beta"), name("app"), 7), false).unwrap();
     net.run(100 * MS, |net| net.core(0).state(loose) != FlowState::Connecting);
     send_but_the_first(&mut net, loose, 3);
     assert_eq!(words(&mut net, 1, there), [1, 2]);
@@ -98,7 +98,7 @@ fn a_message_waits_for_those_before_it_unless_the_flow_has_no_order() {
 
 /// Their sender may know that they arrived: they do not come back to it.
 #[test]
-fn what_waited_when_the_flow_ended_is_handled_in_order() {
+fn held_messages_are_handled_in_order_when_the_flow_ends() {
     let mut net = Net::new(7);
     let (flow, _, there) = pair(&mut net, 1024);
     send_but_the_first(&mut net, flow, 5);
@@ -110,7 +110,7 @@ fn what_waited_when_the_flow_ended_is_handled_in_order() {
 
 /// Held messages use at most a quarter of the room. So the missing message finds room.
 #[test]
-fn flows_that_lack_a_message_do_not_fill_the_room() {
+fn held_messages_do_not_fill_the_room() {
     let mut net = Net::new(8);
     let (flow, here, there) = pair(&mut net, 16);
     let others: Vec<FlowId> = (0..8).map(|_| net.connect(0, here, "beta")).collect();

@@ -12,7 +12,7 @@ const MS: Duration = Duration::from_millis(1);
 
 /// Fewer messages than any flow has credit for. A sender that has used all its credit asks for more now and then, which
 /// is no repair.
-const LEAST: u64 = 3;
+const MIN_MESSAGES: u64 = 3;
 
 /// Many nodes that send to one with little room.
 struct Crowd {
@@ -113,7 +113,7 @@ fn fixed(net: &mut Net, named: &str, framing: Framing) -> am_proto::Config {
 #[test]
 fn a_crowd_without_room_is_served_without_a_time_out() {
     for framing in Framing::ALL {
-        let mut crowd = Crowd::new(1, framing, 6, 600, 64, LEAST);
+        let mut crowd = Crowd::new(1, framing, 6, 600, 64, MIN_MESSAGES);
         assert!(crowd.net.core(0).granted() > 64, "more credit is granted than there is room");
         crowd.send_in_bursts();
         crowd.net.idle(20 * MS);
@@ -135,7 +135,7 @@ fn fresh_messages_to_others_flow_while_a_receiver_has_no_room() {
     let sender = crowd.flows[0].0;
     let config = fixed(&mut crowd.net, "gamma", Framing::Plain);
     let (gamma, elsewhere) = crowd.net.start(config);
-    let from = crowd.net.core(sender).endpoint(name("other"), 0).unwrap();
+    let from = crowd.net.core(sender).add_endpoint(name("other"), 0).unwrap();
     let flow = crowd.net.connect(sender, from, "gamma");
     crowd.send();
     crowd.net.idle(MS);
@@ -149,8 +149,8 @@ fn fresh_messages_to_others_flow_while_a_receiver_has_no_room() {
 }
 
 #[test]
-fn who_is_busy_for_longer_than_patience_is_not_gone_and_not_pestered() {
-    let mut crowd = Crowd::new(3, Framing::Bare, 2, 40, 16, LEAST);
+fn a_busy_receiver_is_neither_given_up_nor_flooded() {
+    let mut crowd = Crowd::new(3, Framing::Bare, 2, 40, 16, MIN_MESSAGES);
     crowd.send();
     crowd.net.idle(5 * SECOND);
     let resent = crowd.count(|c| c.rejected_resent);
@@ -213,8 +213,8 @@ fn a_reject_that_is_lost_is_repaired_by_the_time_out() {
 }
 
 #[test]
-fn more_than_can_be_returned_at_once_is_repaired_by_the_time_out() {
-    let mut crowd = Crowd::new(8, Framing::Plain, 6, 1200, 64, LEAST);
+fn a_dropped_reject_is_repaired_by_the_time_out() {
+    let mut crowd = Crowd::new(8, Framing::Plain, 6, 1200, 64, MIN_MESSAGES);
     crowd.send();
     let latency = crowd.net.latency;
     crowd.net.idle(latency * 2);
@@ -234,7 +234,7 @@ fn forge(crowd: &mut Crowd, at: usize, flow: FlowId, seq: u32) {
 }
 
 #[test]
-fn rejects_of_what_was_not_sent_or_is_acknowledged_change_nothing() {
+fn rejects_of_unsent_or_acknowledged_messages_change_nothing() {
     let mut crowd = Crowd::new(6, Framing::Bare, 1, 1, 64, 1);
     let (at, flow, _) = crowd.flows[0];
     for number in 0..100 {
@@ -290,7 +290,7 @@ fn a_reject_is_a_sign_of_life_and_moves_no_time_out() {
             }
         }
         let now = start + 10 * MS * round;
-        core.settle(now);
+        core.run_deferred(now);
         forge(&mut crowd, at, flow, seqs[0]);
         if round % 100 == 99 {
             forge(&mut crowd, at, flow, seqs[1]);

@@ -11,7 +11,7 @@ use am_wire::{Address, Class, EtherType, Flow, Framing, Header, Kind};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Far shorter than the patience.
-const SOON: Duration = Duration::from_millis(50);
+const WELL_BELOW_PATIENCE: Duration = Duration::from_millis(50);
 
 /// The flow that this node accepted.
 fn accepted(net: &mut Net, at: usize) -> FlowId {
@@ -23,7 +23,7 @@ fn accepted(net: &mut Net, at: usize) -> FlowId {
 }
 
 /// Frames that the nodes send now are lost.
-fn lose(net: &mut Net, what: impl FnOnce(&mut Net)) {
+fn with_outputs_lost(net: &mut Net, what: impl FnOnce(&mut Net)) {
     net.faults.drop = 1.0;
     what(net);
     net.drain();
@@ -35,7 +35,7 @@ fn answers(net: &mut Net, at: usize) -> u64 {
 }
 
 #[test]
-fn a_farewell_that_was_lost_is_said_again() {
+fn a_lost_closed_notice_is_repeated() {
     for framing in Framing::ALL {
         let mut net = Net::new(1);
         let mut node = |name| {
@@ -47,9 +47,9 @@ fn a_farewell_that_was_lost_is_said_again() {
         let flow = net.connect(alpha, here, "beta");
         net.idle(SECOND);
         let theirs = accepted(&mut net, beta);
-        lose(&mut net, |net| net.core(beta).close(theirs));
+        with_outputs_lost(&mut net, |net| net.core(beta).close(theirs));
         net.send(alpha, flow, Class::Request, 1, b"for nobody").unwrap();
-        net.run(SOON, |net| net.core(alpha).state(flow) == FlowState::Dead(ReturnReason::Closed));
+        net.run(WELL_BELOW_PATIENCE, |net| net.core(alpha).state(flow) == FlowState::Ended(ReturnReason::Closed));
         let back = net.core(alpha).poll_returned(here).expect("it came back");
         assert_eq!((back.reason, back.message.payload()), (ReturnReason::Closed, &b"for nobody"[..]));
         net.idle(SECOND);
@@ -59,16 +59,16 @@ fn a_farewell_that_was_lost_is_said_again() {
 }
 
 #[test]
-fn an_introduction_that_was_lost_is_made_again() {
+fn a_lost_beacon_is_repeated() {
     for seed in 0..20 {
         let mut net = Net::new(seed);
         let (alpha, here) = net.node("alpha");
         let (beta, _) = net.node("beta");
         let flow = net.connect(alpha, here, "beta");
         net.idle(SECOND);
-        lose(&mut net, |net| _ = net.restart(beta, "beta"));
+        with_outputs_lost(&mut net, |net| _ = net.restart(beta, "beta"));
         net.send(alpha, flow, Class::Request, 1, b"for the first beta").unwrap();
-        net.run(SOON, |net| net.core(alpha).state(flow) == FlowState::Dead(ReturnReason::Restarted));
+        net.run(WELL_BELOW_PATIENCE, |net| net.core(alpha).state(flow) == FlowState::Ended(ReturnReason::Restarted));
         assert!(net.core(alpha).poll_returned(here).is_some(), "seed {seed}");
         net.connect(alpha, here, "beta");
     }
@@ -88,13 +88,13 @@ fn flow(id: u16) -> Flow {
 }
 
 /// The number of frames that this node sends now.
-fn said(net: &mut Net, at: usize) -> usize {
+fn count_sent(net: &mut Net, at: usize) -> usize {
     let mut fresh = || Some(Buf::fresh(MAX_FRAME));
     std::iter::from_fn(|| net.core(at).poll_transmit(&mut fresh)).count()
 }
 
 #[test]
-fn a_flood_of_strays_is_hardly_answered() {
+fn a_flood_on_unknown_flows_gets_few_answers() {
     let mut net = Net::new(3);
     let (beta, _) = net.node("beta");
     net.idle(SECOND);
@@ -106,15 +106,15 @@ fn a_flood_of_strays_is_hardly_answered() {
             net.core(beta).on_frame(forged(address, flow(id), Framing::Split));
             net.core(beta).on_unknown_flow(flow(id));
         }
-        frames += said(&mut net, beta);
-        net.core(beta).settle(now);
+        frames += count_sent(&mut net, beta);
+        net.core(beta).run_deferred(now);
     }
     assert!((190..=201).contains(&frames), "{frames} answers in a second");
     assert_eq!(answers(&mut net, beta), frames as u64);
 }
 
 #[test]
-fn forged_strays_end_nothing() {
+fn forged_frames_on_unknown_flows_end_nothing() {
     let mut net = Net::new(4);
     let (alpha, here) = net.node("alpha");
     let (beta, there) = net.node("beta");
@@ -139,7 +139,7 @@ fn forged_strays_end_nothing() {
 
 /// Without the nonce of the half that it names, or from another address.
 #[test]
-fn forged_farewells_end_nothing() {
+fn forged_closed_notices_end_nothing() {
     let mut net = Net::new(6);
     let (alpha, here) = net.node("alpha");
     let (beta, _) = net.node("beta");
@@ -167,12 +167,12 @@ fn forged_farewells_end_nothing() {
 }
 
 #[test]
-fn a_frame_on_an_open_flow_is_no_stray() {
+fn a_frame_on_an_open_flow_gets_no_notice() {
     let mut net = Net::new(5);
     let (alpha, here) = net.node("alpha");
     net.node("beta");
     let open = net.connect(alpha, here, "beta");
     net.idle(SECOND);
     net.core(alpha).on_unknown_flow(open.flow());
-    assert_eq!((said(&mut net, alpha), answers(&mut net, alpha)), (0, 0));
+    assert_eq!((count_sent(&mut net, alpha), answers(&mut net, alpha)), (0, 0));
 }

@@ -41,7 +41,7 @@ impl Host {
         config.window = crowd.window.unwrap_or(config.window);
         config.seed = at as u64 * 7919;
         let mut core = Core::new(config, Time(0));
-        let endpoint = core.endpoint(name(0), 0).expect("the first");
+        let endpoint = core.add_endpoint(name(0), 0).expect("the first");
         let receivers = [(0, true), (crowd.senders + 1, crowd.slow)];
         let to = receivers.iter().filter(|(_, is_there)| *is_there && (1..=crowd.senders).contains(&at));
         let flows = to.map(|&(to, _)| core.connect(Time(0), endpoint, name(to), name(0), 0).expect("room")).collect();
@@ -91,7 +91,7 @@ impl Host {
                 let core = self.engine.core_mut();
                 match frame {
                     Some(frame) => _ = core.send(flow, Class::Reply, 0, 0, frame, 0, |_| ()),
-                    None => core.forgo(flow),
+                    None => core.decline_reply(flow),
                 }
             }
             self.engine.core_mut().release(flow, class);

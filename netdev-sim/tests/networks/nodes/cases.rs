@@ -5,7 +5,7 @@ use std::fmt;
 use am_netdev_sim::check::Violation;
 use am_netdev_sim::{Death, MS, NetOptions, US};
 use am_proto::FramingChoice;
-use am_proto::planted::{Bug, plant};
+use am_proto::mutants::{Mutant, activate};
 use am_wire::Framing;
 
 use super::{Report, Work, World};
@@ -41,7 +41,7 @@ pub enum RunMutant {
     /// None.
     Nothing,
     /// A mutant of the core.
-    Core(Bug),
+    Core(Mutant),
     /// A frame is free as soon as the NIC begins to read it.
     FreedEarly,
     /// The switch stores more than it has room for.
@@ -50,16 +50,16 @@ pub enum RunMutant {
 
 /// Each mutant, by its name in the environment.
 pub const MUTANT_NAMES: [(&str, RunMutant); 12] = [
-    ("CreditLeak", RunMutant::Core(Bug::CreditLeak)),
-    ("CreditMadeUp", RunMutant::Core(Bug::CreditMadeUp)),
-    ("DuplicateAfterWrap", RunMutant::Core(Bug::DuplicateAfterWrap)),
-    ("LostReject", RunMutant::Core(Bug::LostReject)),
-    ("WaitsForCompany", RunMutant::Core(Bug::WaitsForCompany)),
-    ("OtherIncarnation", RunMutant::Core(Bug::OtherIncarnation)),
-    ("LengthIgnored", RunMutant::Core(Bug::LengthIgnored)),
-    ("OutOfOrder", RunMutant::Core(Bug::OutOfOrder)),
-    ("CloseForgets", RunMutant::Core(Bug::CloseForgets)),
-    ("DeadStay", RunMutant::Core(Bug::DeadStay)),
+    ("CreditLeak", RunMutant::Core(Mutant::CreditLeak)),
+    ("CreditMadeUp", RunMutant::Core(Mutant::CreditMadeUp)),
+    ("DuplicateAfterWrap", RunMutant::Core(Mutant::DuplicateAfterWrap)),
+    ("LostReject", RunMutant::Core(Mutant::LostReject)),
+    ("WaitsForCompany", RunMutant::Core(Mutant::WaitsForCompany)),
+    ("OtherIncarnation", RunMutant::Core(Mutant::OtherIncarnation)),
+    ("LengthIgnored", RunMutant::Core(Mutant::LengthIgnored)),
+    ("OutOfOrder", RunMutant::Core(Mutant::OutOfOrder)),
+    ("CloseForgets", RunMutant::Core(Mutant::CloseForgets)),
+    ("DeadStay", RunMutant::Core(Mutant::DeadStay)),
     ("FreedEarly", RunMutant::FreedEarly),
     ("Overfilled", RunMutant::Overfilled),
 ];
@@ -163,7 +163,7 @@ impl Case {
 
     /// The world of this case. Its mutant stays active on this thread until another case replaces it.
     pub fn world(&self) -> World {
-        plant(match self.planted {
+        activate(match self.planted {
             RunMutant::Core(bug) => Some(bug),
             _ => None,
         });
@@ -226,22 +226,22 @@ pub const MUTANT_CASES: [MutantCase; 13] = {
     const fn bug(what: &'static str, planted: RunMutant, setting: Setting, says: &'static str) -> MutantCase {
         MutantCase { what, planted, setting, expected: says }
     }
-    const fn core(what: &'static str, planted: Bug, setting: Setting, says: &'static str) -> MutantCase {
+    const fn core(what: &'static str, planted: Mutant, setting: Setting, says: &'static str) -> MutantCase {
         bug(what, RunMutant::Core(planted), setting, says)
     }
     [
-        core("a credit leak", Bug::CreditLeak, Setting::Mixed, "credits: "),
-        core("an invented credit", Bug::CreditMadeUp, Setting::Mixed, "credits: "),
-        core("a duplicate delivered after wrap-around", Bug::DuplicateAfterWrap, Setting::Wraps, "delivered twice"),
-        core("a lost reject", Bug::LostReject, Setting::NoRoom, "liveness: "),
-        core("a sender that waits for ever to coalesce", Bug::WaitsForCompany, Setting::Mixed, "liveness: "),
+        core("a credit leak", Mutant::CreditLeak, Setting::Mixed, "credits: "),
+        core("an invented credit", Mutant::CreditMadeUp, Setting::Mixed, "credits: "),
+        core("a duplicate delivered after wrap-around", Mutant::DuplicateAfterWrap, Setting::Wraps, "delivered twice"),
+        core("a lost reject", Mutant::LostReject, Setting::NoRoom, "liveness: "),
+        core("a sender that waits for ever to coalesce", Mutant::WaitsForCompany, Setting::Mixed, "liveness: "),
         bug("a frame freed while the NIC has it", RunMutant::FreedEarly, Setting::LateCompletions, "frames: "),
-        core("an acknowledgement for the wrong incarnation", Bug::OtherIncarnation, Setting::Restarts, "kept: "),
+        core("an acknowledgement for the wrong incarnation", Mutant::OtherIncarnation, Setting::Restarts, "kept: "),
         bug("a switch that stores too much", RunMutant::Overfilled, Setting::SmallSwitch, "memory: "),
-        core("a message handled before an earlier one", Bug::OutOfOrder, Setting::Mixed, "order: "),
-        core("an incomplete close", Bug::CloseForgets, Setting::Mixed, "as not delivered"),
-        core("flows of a dead peer that stay", Bug::DeadStay, Setting::Mixed, "endings: "),
-        core("a cut frame that is delivered", Bug::LengthIgnored, Setting::Drivers, "is not what was sent"),
+        core("a message handled before an earlier one", Mutant::OutOfOrder, Setting::Mixed, "order: "),
+        core("an incomplete close", Mutant::CloseForgets, Setting::Mixed, "as not delivered"),
+        core("flows of a dead peer that stay", Mutant::DeadStay, Setting::Mixed, "endings: "),
+        core("a cut frame that is delivered", Mutant::LengthIgnored, Setting::Drivers, "is not what was sent"),
         bug("undetected damage", RunMutant::Nothing, Setting::Damaged, "is not what was sent"),
     ]
 };
@@ -253,6 +253,6 @@ const SEEDS: u64 = 2000;
 pub fn first_caught(planted: RunMutant, setting: Setting, says: &str) -> Option<(Case, String)> {
     let cases = (0..SEEDS).map(|seed| Case { seed, setting, planted });
     let found = cases.filter_map(|case| Some((case, case.run().err()?))).find(|(_, why)| why.contains(says));
-    plant(None);
+    activate(None);
     found
 }

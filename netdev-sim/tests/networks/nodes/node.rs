@@ -45,13 +45,13 @@ impl Node {
         config.receive_frames = work.receive_frames;
         config.send_frames = work.send_frames;
         config.window = work.window;
-        config.first_number = work.first_number;
+        config.first_seq = work.first_number;
         config.max_timeout = Duration::from_nanos(work.max_timeout);
         config.beacon = Duration::from_nanos(work.beacon);
         config.keepalive = 4 * config.beacon;
         config.patience = Duration::from_nanos(work.patience);
         let mut core = Core::new(config, now);
-        let endpoint = core.endpoint(app_name(), TAG).expect("the first");
+        let endpoint = core.add_endpoint(app_name(), TAG).expect("the first");
         let pool = net.nic(at).caps().pool.clone();
         Node { engine: Engine::new(core, pool), app: App::new(run, endpoint, work, net) }
     }

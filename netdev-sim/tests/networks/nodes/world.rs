@@ -283,7 +283,7 @@ impl World {
         let node = self.places[at as usize].node.as_ref()?;
         let core = node.engine.core();
         match node.app.half(serial, class == Class::Reply) {
-            Some(half) => Some(core.held(half, class)),
+            Some(half) => Some(core.held_messages(half, class)),
             None => (!core.has_held()).then_some(0),
         }
     }

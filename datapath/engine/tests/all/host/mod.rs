@@ -107,10 +107,10 @@ impl Host {
         let mut config = Config::new(NodeId(number as u64), Incarnation(1), Name::new(name).unwrap(), address);
         config.framing = FramingChoice::Fixed(Framing::Plain);
         // The tests count frames, so each message has a frame of its own.
-        config.bundle_below = 0;
+        config.coalesce_below = 0;
         adjust(&mut config);
         let mut core = Core::new(config, Time(0));
-        let endpoint = core.endpoint(Name::new("main").unwrap(), 0).unwrap();
+        let endpoint = core.add_endpoint(Name::new("main").unwrap(), 0).unwrap();
         let notes = RecordingTransport::new(address);
         let engine = Engine::new(core, notes.caps.pool.clone());
         Host { engine, notes, endpoint, events: Vec::new() }

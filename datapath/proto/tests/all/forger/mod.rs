@@ -220,7 +220,7 @@ impl Play {
             if got.class == Class::Request
                 && !(answers && self.net.send(at, got.flow, Class::Reply, word, &payload).is_ok())
             {
-                self.net.core(at).forgo(got.flow);
+                self.net.core(at).decline_reply(got.flow);
             }
             self.net.core(at).release(got.flow, got.class);
         }

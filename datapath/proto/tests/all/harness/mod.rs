@@ -64,7 +64,7 @@ pub struct Faults {
 
 /// The network between the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Between {
+pub enum Wiring {
     /// Every frame reaches all other nodes.
     Cable,
     /// A switch that learns source addresses.
@@ -97,7 +97,7 @@ type Flight = (Time, usize, usize, Vec<u8>);
 pub struct Net {
     pub now: Time,
     pub nodes: Vec<Option<Core<Buf>>>,
-    pub between: Between,
+    pub wiring: Wiring,
     pub faults: Faults,
     pub loss: Loss,
     pub latency: Duration,
@@ -116,7 +116,7 @@ impl Net {
         Net {
             now: Time(1),
             nodes: Vec::new(),
-            between: Between::Cable,
+            wiring: Wiring::Cable,
             faults: Faults::default(),
             loss: Loss::None,
             latency: Duration::from_micros(3),
@@ -146,7 +146,7 @@ impl Net {
 
     pub fn start(&mut self, config: Config) -> (usize, EndpointId) {
         let mut core = Core::new(config, self.now);
-        let endpoint = core.endpoint(name("app"), 7).unwrap();
+        let endpoint = core.add_endpoint(name("app"), 7).unwrap();
         self.nodes.push(Some(core));
         (self.nodes.len() - 1, endpoint)
     }
@@ -155,7 +155,7 @@ impl Net {
     pub fn restart(&mut self, at: usize, named: &str) -> EndpointId {
         let config = self.config(at, named);
         let mut core = Core::new(config, self.now);
-        let endpoint = core.endpoint(name("app"), 7).unwrap();
+        let endpoint = core.add_endpoint(name("app"), 7).unwrap();
         self.nodes[at] = Some(core);
         endpoint
     }
@@ -177,35 +177,35 @@ impl Net {
                 self.sent += 1;
                 let bytes = transmit.frame.bytes().to_vec();
                 assert_eq!(bytes[..6], transmit.to.0, "the frame and the transport agree on the destination");
-                self.carry(at, bytes);
+                self.send_frame(at, bytes);
             }
-            self.nodes[at].iter_mut().for_each(|core| core.settle(self.now));
+            self.nodes[at].iter_mut().for_each(|core| core.run_deferred(self.now));
         }
     }
 
-    fn carry(&mut self, from: usize, bytes: Vec<u8>) {
+    fn send_frame(&mut self, from: usize, bytes: Vec<u8>) {
         let source: [u8; 6] = bytes[6..12].try_into().unwrap();
-        if self.between == Between::SpoofFilter && source != [0x02, 0, 0, 0, 1, from as u8] {
+        if self.wiring == Wiring::SpoofFilter && source != [0x02, 0, 0, 0, 1, from as u8] {
             return;
         }
         let to: [u8; 6] = bytes[..6].try_into().unwrap();
         let mut port = None;
-        if self.between == Between::Switch {
+        if self.wiring == Wiring::Switch {
             self.learned.insert(source, from);
             port = self.learned.get(&to).copied();
         }
         for receiver in (0..self.nodes.len()).filter(|&n| n != from && port.is_none_or(|port| port == n)) {
-            if self.random.random_bool(self.faults.drop) || self.loses(receiver, &bytes) {
+            if self.random.random_bool(self.faults.drop) || self.is_lost(receiver, &bytes) {
                 continue;
             }
-            self.put(receiver, bytes.clone());
+            self.schedule(receiver, bytes.clone());
             if self.random.random_bool(self.faults.duplicate) {
-                self.put(receiver, bytes.clone());
+                self.schedule(receiver, bytes.clone());
             }
         }
     }
 
-    fn loses(&mut self, receiver: usize, bytes: &[u8]) -> bool {
+    fn is_lost(&mut self, receiver: usize, bytes: &[u8]) -> bool {
         match &mut self.loss {
             Loss::LongerThan { node, bytes: most } => receiver == *node && bytes.len() > *most,
             Loss::FirstProbes(count) if *count > 0 => {
@@ -224,7 +224,7 @@ impl Net {
         }
     }
 
-    fn put(&mut self, receiver: usize, bytes: Vec<u8>) {
+    fn schedule(&mut self, receiver: usize, bytes: Vec<u8>) {
         let extra = if self.random.random_bool(self.faults.delay) { self.random.random_range(1..10) } else { 0 };
         self.starts += 1;
         let at = self.now + self.latency * (1 + extra);
@@ -264,7 +264,7 @@ impl Net {
         use am_wire::steer::Decision;
         if let Decision::Socket(_) | Decision::Control(_) = am_wire::steer::steer(bytes, &table) {
             self.log.iter_mut().for_each(|log| log.push((receiver, bytes.to_vec())));
-            core.settle(self.now);
+            core.run_deferred(self.now);
             core.on_frame(Buf::of(bytes));
         }
     }
@@ -319,7 +319,7 @@ impl Net {
     pub fn extract(&mut self, at: usize, endpoint: EndpointId) -> Option<Delivery<Buf>> {
         let delivery = self.core(at).poll_deliver(endpoint)?;
         if delivery.class == Class::Request {
-            self.core(at).forgo(delivery.flow);
+            self.core(at).decline_reply(delivery.flow);
         }
         self.core(at).release(delivery.flow, delivery.class);
         Some(delivery)

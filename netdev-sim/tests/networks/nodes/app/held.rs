@@ -110,7 +110,7 @@ impl App {
                     let at = now + self.work.pause;
                     self.prepared.push(Prepared { frame, flow, id, words, size, at });
                 }
-                Err((SendError::Dead(_) | SendError::Unknown, _)) => {
+                Err((SendError::Ended(_) | SendError::Unknown, _)) => {
                     checks.count_event("prepared for a flow that ended")
                 }
                 Err((error, _)) => {

@@ -192,7 +192,7 @@ impl App {
         for serial in std::mem::take(&mut self.last_requests) {
             let Some(&Flow { id, to, .. }) = self.flows.iter().find(|flow| flow.serial == serial) else { continue };
             match self.send(id, serial, to, Class::Request, engine, checks) {
-                Some(Ok(())) | Some(Err(SendError::Dead(_))) => (),
+                Some(Ok(())) | Some(Err(SendError::Ended(_))) => (),
                 _ => self.last_requests.push(serial),
             }
         }
@@ -201,7 +201,7 @@ impl App {
     pub fn on_event(&mut self, event: Event, engine: &mut Engine, checks: &mut Checks) {
         match event {
             Event::Accepted(_, id, _) => self.granted.push((id, engine.core().credit(id, Class::Reply))),
-            Event::Settled(_, id) => self.on_settled(id, engine, checks),
+            Event::SetupFinished(_, id) => self.on_settled(id, engine, checks),
             Event::Ended(_, id, ending) => self.on_ended(id, ending.reason, engine, checks),
             _ => (),
         }
@@ -282,13 +282,13 @@ impl App {
         let due: Vec<PendingReply> = due;
         for kept in due {
             if !checks.is_last_round && self.random.random_bool(0.1) {
-                engine.core_mut().forgo(kept.flow);
+                engine.core_mut().decline_reply(kept.flow);
                 continue;
             }
             match self.send(kept.flow, kept.serial, kept.to, Class::Reply, engine, checks) {
                 None => self.kept.push(PendingReply { at: now + 1, ..kept }),
                 Some(Ok(())) => self.check_credit(kept.serial, Class::Reply, engine, checks)?,
-                Some(Err(SendError::Dead(_) | SendError::Unknown)) => engine.core_mut().forgo(kept.flow),
+                Some(Err(SendError::Ended(_) | SendError::Unknown)) => engine.core_mut().decline_reply(kept.flow),
                 Some(Err(error)) => {
                     return Err(Violation { checker: "replies", what: format!("a reply was refused: {error}") });
                 }
@@ -305,7 +305,7 @@ impl App {
         self.serial += 1;
         let (at, core) = (Time(now), engine.core_mut());
         let asked = (name(to), app_name(), TAG);
-        if let Ok(id) = core.connect_as(at, self.endpoint, asked, is_ordered(self.serial)) {
+        if let Ok(id) = core.connect_with(at, self.endpoint, asked, is_ordered(self.serial)) {
             checks.asked.push((self.serial, self.run.node, to));
             self.flows.push(Flow { id, serial: self.serial, to, since: now, open: false });
         }

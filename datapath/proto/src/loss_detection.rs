@@ -9,11 +9,11 @@ use am_wire::{Ack, Acks, Class, Flow, Remark, Seq};
 use crate::flow::FlowRecord;
 use crate::gaps::Gaps;
 use crate::node::Core;
-use crate::order::{Order, Rule};
-use crate::rtt::Waits;
-use crate::slots::{Link, Slots};
+use crate::reordering::{LossRule, Reordering};
+use crate::rtt::Timing;
+use crate::slots::{SlotIndex, Slots};
 use crate::time::Time;
-use crate::timers::Wait;
+use crate::timers::TimerKind;
 
 impl<B: am_wire::Buffer> Core<B> {
     /// An acknowledgement carried a remark.
@@ -23,18 +23,18 @@ impl<B: am_wire::Buffer> Core<B> {
         match remark {
             Remark::None => {}
             Remark::Repeated(class, number) => {
-                let Some(order) = &mut record.order else { return };
-                let in_vain = order.repeated(self.now, class, number, &mut record.rtt, &self.time.waits);
+                let Some(order) = &mut record.reordering else { return };
+                let in_vain = order.on_duplicate_report(self.now, class, number, &mut record.rtt, &self.time.timing);
                 self.counters.spurious_retransmits += in_vain as u64;
                 if in_vain {
-                    record.tell_lost(class, 0, &mut self.sending.acks_due);
+                    record.report_lost(class, 0, &mut self.sending.acks_due);
                 }
             }
             Remark::Lost(class, count) | Remark::Late(class, count) => {
-                let lost = record.order(&mut self.receiving.gaps).peer[class.index()].told(count);
-                self.receiving.gaps.lost(lost);
+                let lost = record.reordering(&mut self.receiving.gaps).peer_losses[class.index()].on_loss_report(count);
+                self.receiving.gaps.count_lost(lost);
                 if matches!(remark, Remark::Late(..)) {
-                    self.receiving.shares[class].undo();
+                    self.receiving.fair_shares[class].forget_losses();
                 }
             }
         }
@@ -42,52 +42,52 @@ impl<B: am_wire::Buffer> Core<B> {
 
     /// Messages beyond gaps were acknowledged.
     #[cold]
-    pub(crate) fn look_at_selected(&mut self, now: Time, flow: Flow, acks: &Acks) {
+    pub(crate) fn process_selective_acks(&mut self, now: Time, flow: Flow, acks: &Acks) {
         for class in Class::ALL {
             let ack = &acks.classes[class.index()];
             if ack.sack != 0 {
-                self.on_selected(now, flow, class, ack);
+                self.process_selective_ack(now, flow, class, ack);
             }
         }
         if let Some(record) = self.flows.by_flow(flow) {
-            record.hurry(now, &mut self.time.timers, &self.time.waits);
+            record.shorten_pause(now, &mut self.time.timers, &self.time.timing);
         }
     }
 
-    fn on_selected(&mut self, now: Time, flow: Flow, class: Class, ack: &Ack) {
+    fn process_selective_ack(&mut self, now: Time, flow: Flow, class: Class, ack: &Ack) {
         let Some(record) = self.flows.by_flow(flow) else { return };
         let queue = &mut record.send[class];
         let (acked, late) = queue.acknowledge_selected(&mut self.slots, ack.accepted, ack.sack);
         if acked > 0 {
             record.rtt.backoff = 0;
-            record.rejects.accepted();
+            record.rejects.on_accepted();
         }
-        _ = record.order(&mut self.receiving.gaps);
-        if let Some(order) = &mut record.order {
-            order.came_late(late.map_or(0, |sent_at| now.since(sent_at)));
-            order.shrink(now, &record.rtt, &self.time.waits);
+        _ = record.reordering(&mut self.receiving.gaps);
+        if let Some(order) = &mut record.reordering {
+            order.note_late(late.map_or(0, |sent_at| now.since(sent_at)));
+            order.shrink(now, &record.rtt, &self.time.timing);
         }
         let last = ack.accepted.plus(u64::BITS - ack.sack.leading_zeros());
         let (lost, next) =
-            record.resend_lost(now, class, last, &mut self.slots, &mut self.sending.ready, &self.time.waits);
+            record.resend_lost(now, class, last, &mut self.slots, &mut self.sending.ready, &self.time.timing);
         self.counters.fast_retransmits += lost as u64;
         if record.tolerance() > 0 {
-            self.time.timers.arm(&mut record.resend_armed, Wait::Resend, flow.id(), next);
-            record.tell_lost(class, lost, &mut self.sending.acks_due);
+            self.time.timers.arm(&mut record.resend_timer, TimerKind::Resend, flow.id(), next);
+            record.report_lost(class, lost, &mut self.sending.acks_due);
         }
     }
 
     /// Overtaken messages have grown older. Send the lost ones again. Returns when the next one counts as lost.
     #[cold]
-    pub(crate) fn resend_late(&mut self, now: Time, flow: Flow) -> Time {
+    pub(crate) fn resend_overdue(&mut self, now: Time, flow: Flow) -> Time {
         let mut next = Time::NEVER;
         let Some(record) = self.flows.by_flow(flow) else { return next };
         for class in Class::ALL {
             let Some(last) = record.send[class].last_selected(&self.slots) else { continue };
             let (lost, due) =
-                record.resend_lost(now, class, last, &mut self.slots, &mut self.sending.ready, &self.time.waits);
+                record.resend_lost(now, class, last, &mut self.slots, &mut self.sending.ready, &self.time.timing);
             self.counters.fast_retransmits += lost as u64;
-            record.tell_lost(class, lost, &mut self.sending.acks_due);
+            record.report_lost(class, lost, &mut self.sending.acks_due);
             next = next.min(due);
         }
         next
@@ -98,38 +98,38 @@ impl FlowRecord {
     /// A younger message does not count as lost; 0 if no message came late.
     #[inline]
     pub(crate) fn tolerance(&self) -> u64 {
-        self.order.as_ref().map_or(0, |order| order.tolerance)
+        self.reordering.as_ref().map_or(0, |order| order.tolerance)
     }
 
     /// The message of this class that is in doubt.
-    pub(crate) fn doubted(&self, class: Class) -> Option<Seq> {
-        let doubt = self.order.as_ref()?.doubt?;
+    pub(crate) fn seq_in_doubt(&self, class: Class) -> Option<Seq> {
+        let doubt = self.reordering.as_ref()?.doubt?;
         (doubt.class == class).then_some(doubt.seq)
     }
 
     /// The loss-detection state; created at the first need.
     #[cold]
-    pub(crate) fn order(&mut self, gaps: &mut Gaps) -> &mut Order {
-        self.order.get_or_insert_with(|| gaps.take_order())
+    pub(crate) fn reordering(&mut self, gaps: &mut Gaps) -> &mut Reordering {
+        self.reordering.get_or_insert_with(|| gaps.take_reordering())
     }
 
     /// The remark for an acknowledgement that leaves now.
     #[inline]
     pub(crate) fn take_remark(&mut self) -> Remark {
-        self.order.as_mut().map_or(Remark::None, |order| mem::take(&mut order.remark))
+        self.reordering.as_mut().map_or(Remark::None, |order| mem::take(&mut order.remark))
     }
 
     /// Later messages have overtaken `missing` ones. They count as lost, unless the sender reports its losses itself.
     #[cold]
     pub(crate) fn on_missing(&mut self, class: Class, missing: u32, gaps: &mut Gaps) {
-        if self.order.as_mut().is_none_or(|order| order.peer[class.index()].is_loss()) {
-            gaps.lost(missing);
+        if self.reordering.as_mut().is_none_or(|order| order.peer_losses[class.index()].counts_gap_as_loss()) {
+            gaps.count_lost(missing);
         }
     }
 
     /// Count `lost` messages, and report them to the peer when a report is due.
-    fn tell_lost(&mut self, class: Class, lost: u32, acks_due: &mut VecDeque<Flow>) {
-        if self.order.as_mut().is_some_and(|order| order.tell(class, lost)) {
+    fn report_lost(&mut self, class: Class, lost: u32, acks_due: &mut VecDeque<Flow>) {
+        if self.reordering.as_mut().is_some_and(|order| order.count_lost(class, lost)) {
             self.ack_forced = true;
             self.queue_ack(acks_due);
         }
@@ -142,19 +142,24 @@ impl FlowRecord {
         class: Class,
         last: Seq,
         slots: &mut Slots<B>,
-        ready: &mut VecDeque<Link>,
-        waits: &Waits,
+        ready: &mut VecDeque<SlotIndex>,
+        waits: &Timing,
     ) -> (u32, Time) {
-        let (tolerance, patience, doubted) = (self.tolerance(), self.rtt.patience(), self.doubted(class));
-        let lost = self.send[class].resend_lost(slots, ready, last, &Rule { now, tolerance, patience, doubted });
+        let (tolerance, patience, doubted) = (self.tolerance(), self.rtt.min_resend_age(), self.seq_in_doubt(class));
+        let lost = self.send[class].resend_lost(
+            slots,
+            ready,
+            last,
+            &LossRule { now, tolerance, min_resend_age: patience, doubted },
+        );
         if lost.count > 0
-            && let Some(order) = &mut self.order
+            && let Some(order) = &mut self.reordering
         {
-            if lost.doubted {
+            if lost.has_doubted {
                 order.drop_doubt();
             }
             if let Some(message) = lost.first_time {
-                order.doubts(now, class, message, &self.rtt, waits);
+                order.begin_doubt(now, class, message, &self.rtt, waits);
             }
         }
         (lost.count, lost.next)

@@ -16,31 +16,31 @@ use core::time::Duration;
 use am_wire::control::{Close, Closed, Control, FinalAcks};
 use am_wire::{Address, Buffer, Class, Flow, Seq, expand};
 
-use crate::control_queue::Later;
-use crate::endpoint::Unhandled;
+use crate::control_queue::DeferredControl;
+use crate::endpoint::UnhandledSeqs;
 use crate::flow::{FlowRecord, Phase, Setup};
 use crate::node::Core;
 use crate::output::ReturnReason;
-use crate::timers::Wait;
+use crate::timers::TimerKind;
 use crate::{EndpointId, FlowId};
 
 /// How long a Close is repeated at least. A peer that answers none of them counts as gone.
-const LEAVING: Duration = Duration::from_millis(100);
+const MIN_CLOSING_TIME: Duration = Duration::from_millis(100);
 
 impl<B: Buffer> Core<B> {
     /// From above: close a flow and notify the peer. From now on the flow is unknown here. Messages that the peer did
     /// not receive come back as soon as the peer has said so.
     pub fn close(&mut self, id: FlowId) {
-        self.leave(id, &Unhandled::new());
+        self.begin_close(id, &UnhandledSeqs::new());
     }
 
     /// From above: close an endpoint and all its flows. Messages that wait to be extracted are dropped, and their
     /// senders learn that no handler got them. What the endpoint had sent does not come back to it.
     pub fn close_endpoint(&mut self, endpoint: EndpointId) {
         let mut unhandled = self.endpoints.remove(endpoint);
-        for id in self.flows.those(|record| record.endpoint == endpoint) {
+        for id in self.flows.filter(|record| record.endpoint == endpoint) {
             self.endpoints.drop_all_held(id.flow, &mut unhandled);
-            self.leave(id, &unhandled);
+            self.begin_close(id, &unhandled);
             self.flows.get_mut(id).into_iter().for_each(|record| record.endpoint = EndpointId::NONE);
         }
     }
@@ -53,100 +53,100 @@ impl<B: Buffer> Core<B> {
     }
 
     /// Getter: how many messages are kept until they are acknowledged, all flows together.
-    pub fn kept(&self) -> usize {
+    pub fn kept_messages(&self) -> usize {
         self.slots.total() - self.slots.free()
     }
 
     /// Getter: how many closed flows wait for their peer's answer.
-    pub fn leaving(&self) -> usize {
-        self.flows.iter().filter(|record| record.phase == Phase::Leaving).count()
+    pub fn closing_flows(&self) -> usize {
+        self.flows.iter().filter(|record| record.phase == Phase::Closing).count()
     }
 
-    fn leave(&mut self, id: FlowId, unhandled: &Unhandled) {
-        self.settle(self.now);
+    fn begin_close(&mut self, id: FlowId, unhandled: &UnhandledSeqs) {
+        self.run_deferred(self.now);
         let Some(record) = self.flows.get_mut(id) else { return };
         match record.phase {
-            Phase::Leaving if unhandled.is_empty() => return,
+            Phase::Closing if unhandled.is_empty() => return,
             // The next Close carries the new numbers. A Close that has arrived already cannot be taken back.
-            Phase::Leaving => {
+            Phase::Closing => {
                 let acks = record.final_acks(unhandled);
                 return self.discovery.unknown_flows.remember(record, acks);
             }
             Phase::Open => {}
             _ => {
-                self.retire(id, Phase::Dead(ReturnReason::Closed));
+                self.retire_flow(id, Phase::Ended(ReturnReason::Closed));
                 self.return_all(id, ReturnReason::Closed, None);
                 return self.flows.remove(id.flow);
             }
         }
-        let (until, acks) = (self.now + LEAVING, record.final_acks(unhandled));
-        record.setup = Setup { until, tries: 0, asked: 0, ..record.setup };
+        let (until, acks) = (self.now + MIN_CLOSING_TIME, record.final_acks(unhandled));
+        record.setup = Setup { deadline: until, tries: 0, total_tries: 0, ..record.setup };
         self.discovery.unknown_flows.remember(record, acks);
-        self.retire(id, Phase::Leaving);
-        self.sending.later.push_back(Later::Close(id.flow));
+        self.retire_flow(id, Phase::Closing);
+        self.sending.deferred_control.push_back(DeferredControl::Close(id.flow));
     }
 
     /// The Close to send for a flow.
     pub(crate) fn next_close(&mut self, flow: Flow) -> Option<(Address, Control)> {
-        let record = self.flows.by_flow(flow).filter(|record| record.phase == Phase::Leaving)?;
-        let (route, own, next) = (record.route, record.id, record.setup.next(self.now));
-        record.resend_armed.disarm();
-        self.time.timers.arm(&mut record.resend_armed, Wait::Setup, flow.id(), next);
-        let acks = self.discovery.unknown_flows.acks(own)?;
+        let record = self.flows.by_flow(flow).filter(|record| record.phase == Phase::Closing)?;
+        let (route, own, next) = (record.route, record.id, record.setup.next_try(self.now));
+        record.resend_timer.disarm();
+        self.time.timers.arm(&mut record.resend_timer, TimerKind::Setup, flow.id(), next);
+        let acks = self.discovery.unknown_flows.final_acks(own)?;
         let close = Close { flow: route.flow, nonce: route.nonce, own: own.flow, own_nonce: own.nonce, acks };
         Some((route.to, Control::Close(close)))
     }
 
     /// The peer has not answered: repeat the Close, or give up.
-    pub(crate) fn leave_again(&mut self, id: FlowId) {
+    pub(crate) fn repeat_close(&mut self, id: FlowId) {
         let Some(record) = self.flows.get(id) else { return };
-        if record.setup.is_over(self.now) {
-            return self.left(id, None);
+        if record.setup.is_expired(self.now) {
+            return self.finish_close(id, None);
         }
-        self.sending.later.push_back(Later::Close(id.flow));
+        self.sending.deferred_control.push_back(DeferredControl::Close(id.flow));
     }
 
     pub(crate) fn on_close(&mut self, source: Address, close: &Close) {
         let id = FlowId { flow: close.flow, nonce: close.nonce };
-        self.over(source, id, Some((close.own, close.own_nonce)), Some(&close.acks));
-        self.say_closed(source, id, (close.own, close.own_nonce));
+        self.on_peer_half_ended(source, id, Some((close.own, close.own_nonce)), Some(&close.acks));
+        self.send_closed(source, id, (close.own, close.own_nonce));
     }
 
     /// Answer a peer that named a flow which ended or never was. `id` is this side's half.
-    pub(crate) fn say_closed(&mut self, to: Address, id: FlowId, (flow, nonce): (Flow, u16)) {
-        let said = self
+    pub(crate) fn send_closed(&mut self, to: Address, id: FlowId, (flow, nonce): (Flow, u16)) {
+        let notice = self
             .discovery
             .unknown_flows
-            .to_peer(id.flow, to, (flow, nonce))
+            .notice_to_peer(id.flow, to, (flow, nonce))
             .filter(|said| said.own == Some((id.flow, id.nonce)));
-        let closed = said.unwrap_or(Closed { flow, nonce, own: Some((id.flow, id.nonce)), acks: None });
+        let closed = notice.unwrap_or(Closed { flow, nonce, own: Some((id.flow, id.nonce)), acks: None });
         self.sending.control.push(to, Control::Closed(closed));
     }
 
     pub(crate) fn on_closed(&mut self, source: Address, closed: &Closed) {
         let id = FlowId { flow: closed.flow, nonce: closed.nonce };
-        self.over(source, id, closed.own, closed.acks.as_ref());
+        self.on_peer_half_ended(source, id, closed.own, closed.acks.as_ref());
     }
 
     /// The peer's half of this flow ended. A peer that does not name its half never had one: it asked for the flow, and
     /// gave up waiting for the answer.
-    fn over(&mut self, source: Address, id: FlowId, half: Option<(Flow, u16)>, acks: Option<&FinalAcks>) {
+    fn on_peer_half_ended(&mut self, source: Address, id: FlowId, half: Option<(Flow, u16)>, acks: Option<&FinalAcks>) {
         let Some(record) = self.flows.get(id) else { return };
         let route = record.route;
-        if route.to != source || !half.map_or(!record.setup.ours, |half| half == (route.flow, route.nonce)) {
+        if route.to != source || !half.map_or(!record.setup.is_ours, |half| half == (route.flow, route.nonce)) {
             return;
         }
         match record.phase {
             // A running node remembers its flows. A Closed without acknowledgements comes from a new run.
-            Phase::Open if acks.is_none() => self.end(id, ReturnReason::Restarted, None),
-            Phase::Open => self.end(id, ReturnReason::Closed, acks),
-            Phase::Leaving => self.left(id, acks),
+            Phase::Open if acks.is_none() => self.end_flow(id, ReturnReason::Restarted, None),
+            Phase::Open => self.end_flow(id, ReturnReason::Closed, acks),
+            Phase::Closing => self.finish_close(id, acks),
             _ => (),
         }
     }
 
     /// The peer ended its half of a flow that was closed here, or the peer is gone.
-    pub(crate) fn left(&mut self, id: FlowId, acks: Option<&FinalAcks>) {
+    pub(crate) fn finish_close(&mut self, id: FlowId, acks: Option<&FinalAcks>) {
         self.return_all(id, ReturnReason::Closed, acks);
         self.flows.remove(id.flow);
     }
@@ -154,13 +154,13 @@ impl<B: Buffer> Core<B> {
 
 impl FlowRecord {
     /// What arrived on this flow, except the messages that no handler will get.
-    pub(crate) fn final_acks(&self, unhandled: &Unhandled) -> FinalAcks {
+    pub(crate) fn final_acks(&self, unhandled: &UnhandledSeqs) -> FinalAcks {
         let classes = Class::ALL.map(|class| {
             let queue = &self.receive[class];
             let without = unhandled.get(&(self.id.flow, class)).map(Vec::as_slice).unwrap_or_default();
             // Some numbers may be of an earlier use of the flow id.
-            let near = |&low: &u16| expand(low as u32, 16, queue.near());
-            let without: Vec<Seq> = without.iter().map(near).filter(|&seq| queue.has(seq)).collect();
+            let near = |&low: &u16| expand(low as u32, 16, queue.next_expected());
+            let without: Vec<Seq> = without.iter().map(near).filter(|&seq| queue.has_arrived(seq)).collect();
             queue.final_ack(&without)
         });
         FinalAcks { classes }

@@ -13,15 +13,15 @@ use crate::counters::Counters;
 use crate::flow::FlowRecord;
 
 /// Room for the frames of a few turns.
-const MOST: usize = 512;
+const MAX_PENDING_REJECTS: usize = 512;
 
 /// The requests to reject, by flow and sequence number.
 #[derive(Debug)]
-pub(crate) struct Bounces(pub(crate) VecDeque<(FlowId, Seq)>);
+pub(crate) struct PendingRejects(pub(crate) VecDeque<(FlowId, Seq)>);
 
-impl Bounces {
+impl PendingRejects {
     pub(crate) fn new() -> Self {
-        Bounces(VecDeque::with_capacity(MOST))
+        PendingRejects(VecDeque::with_capacity(MAX_PENDING_REJECTS))
     }
 
     #[inline]
@@ -30,7 +30,7 @@ impl Bounces {
     }
 
     fn push(&mut self, flow: FlowId, seq: Seq) -> bool {
-        let fits = self.0.len() < MOST;
+        let fits = self.0.len() < MAX_PENDING_REJECTS;
         if fits {
             self.0.push_back((flow, seq));
         }
@@ -41,7 +41,7 @@ impl Bounces {
     /// receiver set room aside for it, so only the receiver itself can have used that room. The sender of a reply gets
     /// an acknowledgement instead, which shows that this node is alive.
     #[cold]
-    pub(crate) fn turn_away(&mut self, record: &mut FlowRecord, class: Class, seq: Seq, counters: &mut Counters) {
+    pub(crate) fn reject(&mut self, record: &mut FlowRecord, class: Class, seq: Seq, counters: &mut Counters) {
         counters.no_room += 1;
         if class == Class::Request {
             counters.rejects_dropped += !self.push(record.id, seq) as u64;

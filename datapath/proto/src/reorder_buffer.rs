@@ -14,18 +14,18 @@ use crate::WINDOW;
 use crate::output::Delivery;
 
 #[derive(Debug)]
-pub(crate) struct Held<B> {
+pub(crate) struct ReorderBuffer<B> {
     messages: HashMap<(Flow, Class, Seq), Delivery<B>>,
-    most: usize,
+    capacity: usize,
 }
 
-impl<B> Held<B> {
+impl<B> ReorderBuffer<B> {
     pub(crate) fn new(most: usize) -> Self {
-        Held { messages: HashMap::with_capacity(2 * most.min(WINDOW)), most }
+        ReorderBuffer { messages: HashMap::with_capacity(2 * most.min(WINDOW)), capacity: most }
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.messages.len() >= self.most
+        self.messages.len() >= self.capacity
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -41,7 +41,7 @@ impl<B> Held<B> {
     }
 
     /// The sequence numbers of all held messages of a flow and class, in order, starting from `near`.
-    pub(crate) fn of(&self, flow: Flow, class: Class, near: Seq) -> Vec<Seq> {
+    pub(crate) fn held_seqs(&self, flow: Flow, class: Class, near: Seq) -> Vec<Seq> {
         let of_it = self.messages.keys().filter(|&&(of, kind, _)| (of, kind) == (flow, class));
         let mut numbers: Vec<Seq> = of_it.map(|&(.., seq)| seq).collect();
         numbers.sort_unstable_by_key(|seq| seq.since(near));

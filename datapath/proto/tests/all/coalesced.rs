@@ -48,7 +48,7 @@ fn counters(net: &mut Net, at: usize) -> Counters {
 }
 
 #[test]
-fn what_waits_together_leaves_together_in_order() {
+fn messages_that_wait_together_leave_together_in_order() {
     let mut net = Net::new(1);
     let (flow, there) = connected(&mut net);
     let before = net.sent;
@@ -64,7 +64,7 @@ fn what_waits_together_leaves_together_in_order() {
 }
 
 #[test]
-fn who_is_alone_goes_alone_and_at_once() {
+fn a_single_message_leaves_alone_and_at_once() {
     let mut net = Net::new(2);
     let (flow, there) = connected(&mut net);
     for n in 0..200 {
@@ -80,7 +80,7 @@ fn who_is_alone_goes_alone_and_at_once() {
 
 /// Large messages go alone, in their place, and no frame is too long.
 #[test]
-fn of_all_sizes_in_one_stream() {
+fn messages_of_all_sizes_in_one_stream() {
     let mixed = |n: u64| vec![n as u8; (n * n * 37 % 700) as usize];
     for framing in Framing::ALL {
         let mut net = Net::new(3);
@@ -102,7 +102,7 @@ fn of_all_sizes_in_one_stream() {
 }
 
 #[test]
-fn a_bundle_is_no_longer_than_the_peer_takes() {
+fn a_coalesced_frame_is_no_longer_than_the_peer_takes() {
     let mut net = Net::new(4);
     let (_, here) = net.node("alpha");
     let mut config = net.config(1, "beta");
@@ -119,10 +119,10 @@ fn a_bundle_is_no_longer_than_the_peer_takes() {
 }
 
 #[test]
-fn switched_off_each_has_a_frame_of_its_own() {
+fn without_coalescing_each_message_has_its_own_frame() {
     let mut net = Net::new(5);
     let mut config = net.config(0, "alpha");
-    config.bundle_below = 0;
+    config.coalesce_below = 0;
     let (_, here) = net.start(config);
     net.node("beta");
     let flow = net.connect(0, here, "beta");
@@ -131,7 +131,7 @@ fn switched_off_each_has_a_frame_of_its_own() {
 }
 
 #[test]
-fn without_a_fresh_frame_they_go_alone() {
+fn without_a_fresh_frame_messages_leave_alone() {
     let mut net = Net::new(6);
     let (flow, _) = connected(&mut net);
     send(&mut net, flow, 0..10, small);
@@ -141,7 +141,7 @@ fn without_a_fresh_frame_they_go_alone() {
 
 /// Messages of two flows in turn: those of one flow leave together.
 #[test]
-fn other_flows_between_do_not_part_them() {
+fn messages_of_two_flows_in_turn_are_coalesced() {
     let mut net = Net::new(7);
     let (_, here) = net.node("alpha");
     let (_, there) = net.node("beta");
@@ -166,7 +166,7 @@ fn other_flows_between_do_not_part_them() {
 
 /// A whole coalesced frame is lost. Later messages reveal it, without a time-out.
 #[test]
-fn a_lost_bundle_is_missed_by_those_behind_it() {
+fn later_messages_reveal_a_lost_coalesced_frame() {
     let mut net = Net::new(8);
     let (flow, there) = connected(&mut net);
     // The first round trips give a round-trip estimate.
@@ -181,11 +181,11 @@ fn a_lost_bundle_is_missed_by_those_behind_it() {
     let mut frames = frames(&mut net);
     assert_eq!(frames.len(), 2, "and the first of them is lost");
     for now in [net.now, net.now + Duration::from_micros(100)] {
-        net.core(0).settle(now);
+        net.core(0).run_deferred(now);
         net.now = now;
     }
     let now = net.now;
-    net.core(1).settle(now);
+    net.core(1).run_deferred(now);
     net.core(1).on_frame(Buf::of(&frames.remove(1)));
     net.idle(Duration::from_micros(60));
     let mut got = extracted(&mut net, there, small);
@@ -197,7 +197,7 @@ fn a_lost_bundle_is_missed_by_those_behind_it() {
 
 /// Messages that are acknowledged, or to be sent again, while their place in the ready queue is still to be skipped.
 #[test]
-fn what_is_acknowledged_before_its_turn_is_not_sent_again() {
+fn a_message_acknowledged_before_its_turn_is_not_sent_again() {
     let mut net = Net::new(9);
     let (flow, there) = connected(&mut net);
     send(&mut net, flow, 0..60, small);
@@ -208,7 +208,7 @@ fn what_is_acknowledged_before_its_turn_is_not_sent_again() {
     let reply = net.core(1).poll_transmit(&mut || Some(Buf::fresh(2048))).unwrap();
     net.core(0).on_frame(Buf::of(reply.frame.bytes()));
     let now = net.now;
-    net.core(0).settle(now);
+    net.core(0).run_deferred(now);
     assert_eq!(net.core(0).credit(flow, Class::Request), 128);
     assert!(frames(&mut net).is_empty());
     for round in 1..50 {
@@ -221,7 +221,7 @@ fn what_is_acknowledged_before_its_turn_is_not_sent_again() {
 }
 
 #[test]
-fn what_is_lost_before_its_turn_is_sent_again() {
+fn a_message_lost_before_its_turn_is_sent_again() {
     let mut net = Net::new(10);
     let (flow, there) = connected(&mut net);
     send(&mut net, flow, 0..60, small);
@@ -229,7 +229,7 @@ fn what_is_lost_before_its_turn_is_sent_again() {
     assert!(lost.is_some());
     // Time passes before the queue is drained further.
     let now = net.now;
-    net.core(0).settle(now);
+    net.core(0).run_deferred(now);
     let later = net.now + 100 * MS;
     net.now = later;
     net.core(0).on_timeout(later);
@@ -242,13 +242,13 @@ fn what_is_lost_before_its_turn_is_sent_again() {
 
 /// Numbers wrap in the middle of a coalesced frame: in 32 bits, and in the 16 bits that `bare` carries.
 #[test]
-fn numbers_wrap_inside_a_bundle() {
+fn numbers_wrap_inside_a_coalesced_frame() {
     let cases = Framing::ALL.map(|framing| [(framing, u32::MAX - 20), (framing, 0xffff - 20)]);
     for (framing, first) in cases.into_iter().flatten() {
         for is_lost in [false, true] {
             let mut net = Net::new(14);
             let mut config = net.config(0, "alpha");
-            (config.framing, config.first_number) = (FramingChoice::Fixed(framing), Some(first));
+            (config.framing, config.first_seq) = (FramingChoice::Fixed(framing), Some(first));
             let (_, here) = net.start(config);
             let (_, there) = net.node("beta");
             let flow = net.connect(0, here, "beta");
@@ -274,7 +274,7 @@ fn numbers_wrap_inside_a_bundle() {
 }
 
 /// A coalesced frame of messages without words and payload, as any host could forge it.
-fn made_up(flow: Flow, to: Address, seq: u32, count: usize) -> Buf {
+fn forged(flow: Flow, to: Address, seq: u32, count: usize) -> Buf {
     let mut space = vec![0; 14 + 12 + ITEM * count.max(20)];
     let mut writer = Writer::new(&mut space[Framing::Bare.body_at()..]);
     (0..count).for_each(|n| assert!(writer.push(n as u8, 0, &[])));
@@ -287,7 +287,7 @@ fn made_up(flow: Flow, to: Address, seq: u32, count: usize) -> Buf {
 
 /// A frame with some old messages, some new ones and some beyond the window, wherever it starts.
 #[test]
-fn each_message_of_a_bundle_is_judged_for_itself() {
+fn each_message_of_a_coalesced_frame_is_judged_by_itself() {
     let mut net = Net::new(11);
     let (flow, there) = connected(&mut net);
     send(&mut net, flow, 0..1, small);
@@ -298,7 +298,7 @@ fn each_message_of_a_bundle_is_judged_for_itself() {
     assert_eq!(extracted(&mut net, there, small), [0]);
     let mut deliver = |from: i32, count| {
         let seq = start.plus(from as u32).0 & 0xffff;
-        net.core(1).on_frame(made_up(theirs, to, seq, count));
+        net.core(1).on_frame(forged(theirs, to, seq, count));
         std::iter::from_fn(|| net.extract(1, there)).map(|got| got.handler).collect::<Vec<_>>()
     };
     assert_eq!(deliver(-3, 6), [4, 5], "three before the first, the first, two new ones");
@@ -311,7 +311,7 @@ fn each_message_of_a_bundle_is_judged_for_itself() {
 
 /// The transport may reject the next frames by itself, whether the frame without room was coalesced or not.
 #[test]
-fn a_bundle_that_finds_no_room_tells_the_transport() {
+fn a_coalesced_frame_without_room_tells_the_transport() {
     let mut net = Net::new(13);
     let (_, here) = net.node("alpha");
     let mut config = net.config(1, "beta");
@@ -325,9 +325,9 @@ fn a_bundle_that_finds_no_room_tells_the_transport() {
         let full = |command| if let Command::RxFull(is_full) = command { Some(is_full) } else { None };
         std::iter::from_fn(|| net.core(1).poll_command()).filter_map(full).collect()
     };
-    net.core(1).on_frame(made_up(first.flow, to, first.seq, 6));
+    net.core(1).on_frame(forged(first.flow, to, first.seq, 6));
     assert_eq!(fulls(&mut net), [], "there was room for six");
-    net.core(1).on_frame(made_up(first.flow, to, (first.seq + 6) & 0xffff, 2));
+    net.core(1).on_frame(forged(first.flow, to, (first.seq + 6) & 0xffff, 2));
     assert_eq!((fulls(&mut net), counters(&mut net, 1).no_room), (vec![true], 2));
     assert_eq!(std::iter::from_fn(|| net.extract(1, there)).count(), 6);
     net.idle(MS);
@@ -335,7 +335,7 @@ fn a_bundle_that_finds_no_room_tells_the_transport() {
 }
 
 #[test]
-fn what_finds_no_room_comes_again() {
+fn messages_without_room_are_sent_again() {
     let mut net = Net::new(12);
     let (_, here) = net.node("alpha");
     let mut config = net.config(1, "beta");
@@ -363,7 +363,7 @@ fn what_finds_no_room_comes_again() {
 
 /// The XDP program rejects it by its first number, the only one that it reads.
 #[test]
-fn a_returned_bundle_comes_back_as_a_whole() {
+fn a_coalesced_frame_is_rejected_as_a_whole() {
     let mut net = Net::new(15);
     let (flow, there) = connected(&mut net);
     send(&mut net, flow, 0..10, small);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::harness::{Buf, Net, name};
-use am_proto::{Contest, EndpointId, FlowState, ReturnReason};
+use am_proto::{EndpointId, FlowState, NameConflict, ReturnReason};
 use am_wire::control::{Beacon, Control, Incarnation, NodeId, ProbeSeen, Step};
 use am_wire::frame::{self, Link};
 use am_wire::{Address, Buffer, Class, EtherType, Flow, Framing, Framings, Header, Kind};
@@ -22,7 +22,7 @@ fn address(at: usize) -> Address {
 const NOWHERE: Address = Address([0x02, 0, 0, 0, 9, 9]);
 
 /// Beta's beacon, as of this run.
-fn betas(run: u64) -> Beacon {
+fn beacon_of_beta(run: u64) -> Beacon {
     Beacon {
         node: NodeId(BETA as u64 + 1),
         incarnation: Incarnation(run),
@@ -35,7 +35,7 @@ fn betas(run: u64) -> Beacon {
 }
 
 /// Alpha receives this control frame from `from`.
-fn say(net: &mut Net, from: Address, control: &Control) {
+fn receive_control(net: &mut Net, from: Address, control: &Control) {
     let mut body = [0; Control::LONGEST];
     let length = control.emit(&mut body);
     let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
@@ -46,12 +46,12 @@ fn say(net: &mut Net, from: Address, control: &Control) {
     net.core(ALPHA).on_frame(Buf::of(&bytes[..length]));
 }
 
-fn tell(net: &mut Net, beacon: Beacon) {
-    say(net, beacon.address, &Control::Beacon(beacon));
+fn receive_beacon(net: &mut Net, beacon: Beacon) {
+    receive_control(net, beacon.address, &Control::Beacon(beacon));
 }
 
 /// The nonces that alpha wants echoed, and the addresses it sent them to.
-fn asked(net: &mut Net) -> Vec<(Address, u32)> {
+fn asked_nonces(net: &mut Net) -> Vec<(Address, u32)> {
     let mut asked = vec![];
     while let Some(transmit) = net.core(ALPHA).poll_transmit(&mut || Some(Buf::fresh(512))) {
         let parsed = frame::parse(transmit.frame.bytes(), EtherType::DEFAULT).unwrap();
@@ -63,7 +63,7 @@ fn asked(net: &mut Net) -> Vec<(Address, u32)> {
 }
 
 /// Alpha and beta, after their discovery.
-fn met(seed: u64) -> (Net, EndpointId) {
+fn discovered_pair(seed: u64) -> (Net, EndpointId) {
     let mut net = Net::new(seed);
     let (_, here) = net.node("alpha");
     net.node("beta");
@@ -77,74 +77,75 @@ fn run_of(net: &mut Net, node: usize) -> Incarnation {
 
 /// Two answers, in case one is lost: the nonce shows who receives at the address, the beacon what it claims.
 #[test]
-fn a_claim_is_believed_when_both_answers_are_there() {
+fn a_claim_is_believed_after_both_answers() {
     let mut net = Net::new(9);
     net.node("alpha");
-    tell(&mut net, betas(5));
+    receive_beacon(&mut net, beacon_of_beta(5));
     let run = |net: &mut Net| net.core(ALPHA).peers().next().unwrap().incarnation;
-    tell(&mut net, betas(9));
-    let number = asked(&mut net)[..].try_into().map(|[(to, number)]: [_; 1]| (to == address(BETA)).then_some(number));
+    receive_beacon(&mut net, beacon_of_beta(9));
+    let number =
+        asked_nonces(&mut net)[..].try_into().map(|[(to, number)]: [_; 1]| (to == address(BETA)).then_some(number));
     let id = number.expect("one probe").expect("to the claimant");
     let seen = |id| Control::ProbeSeen(ProbeSeen { id, step: Step::Forged });
-    say(&mut net, address(BETA), &seen(id));
+    receive_control(&mut net, address(BETA), &seen(id));
     assert_eq!(run(&mut net), Incarnation(5), "the answer may come from another node");
-    tell(&mut net, betas(9));
+    receive_beacon(&mut net, beacon_of_beta(9));
     assert_eq!(run(&mut net), Incarnation(9));
     // Nor without the nonce.
-    tell(&mut net, betas(11));
-    say(&mut net, address(BETA), &seen(id));
-    tell(&mut net, betas(11));
+    receive_beacon(&mut net, beacon_of_beta(11));
+    receive_control(&mut net, address(BETA), &seen(id));
+    receive_beacon(&mut net, beacon_of_beta(11));
     assert_eq!(run(&mut net), Incarnation(9));
 }
 
 /// Each forged beacon contradicts what is known, as the genuine one does.
 #[test]
-fn a_flood_of_made_up_claims_hides_no_true_one() {
+fn a_flood_of_forged_claims_hides_no_genuine_one() {
     let mut net = Net::new(10);
     net.node("alpha");
-    tell(&mut net, betas(5));
-    tell(&mut net, betas(9));
-    let (_, id) = asked(&mut net)[0];
+    receive_beacon(&mut net, beacon_of_beta(5));
+    receive_beacon(&mut net, beacon_of_beta(9));
+    let (_, id) = asked_nonces(&mut net)[0];
     let flood = |net: &mut Net, runs: std::ops::Range<u64>| {
         for run in runs {
-            tell(net, Beacon { address: Address::from_u64(2 << 40 | run), ..betas(run) });
-            asked(net);
+            receive_beacon(net, Beacon { address: Address::from_u64(2 << 40 | run), ..beacon_of_beta(run) });
+            asked_nonces(net);
         }
     };
     flood(&mut net, 100..200);
-    say(&mut net, address(BETA), &Control::ProbeSeen(ProbeSeen { id, step: Step::Forged }));
+    receive_control(&mut net, address(BETA), &Control::ProbeSeen(ProbeSeen { id, step: Step::Forged }));
     // It echoed the nonce, so it is kept before those that echoed nothing.
     flood(&mut net, 200..2000);
-    tell(&mut net, betas(9));
+    receive_beacon(&mut net, beacon_of_beta(9));
     assert_eq!(net.core(ALPHA).peers().next().unwrap().incarnation, Incarnation(9));
 }
 
 /// The number of frames that alpha sends now.
-fn said(net: &mut Net) -> usize {
+fn count_sent(net: &mut Net) -> usize {
     std::iter::from_fn(|| net.core(ALPHA).poll_transmit(&mut || Some(Buf::fresh(512)))).count()
 }
 
 /// Beacons that ask for an answer, each with a different claim: at beta's address, elsewhere, or of unknown nodes.
 const FORGED: [fn(u64) -> Beacon; 3] = [
-    |run| Beacon { answer: true, ..betas(run) },
-    |run| Beacon { answer: true, address: Address::from_u64(2 << 40 | run), ..betas(run) },
-    |run| Beacon { answer: true, node: NodeId(run), address: Address::from_u64(2 << 40 | run), ..betas(run) },
+    |run| Beacon { answer: true, ..beacon_of_beta(run) },
+    |run| Beacon { answer: true, address: Address::from_u64(2 << 40 | run), ..beacon_of_beta(run) },
+    |run| Beacon { answer: true, node: NodeId(run), address: Address::from_u64(2 << 40 | run), ..beacon_of_beta(run) },
 ];
 
 /// A hundred thousand in a second. Alpha still answers at the end.
 #[test]
-fn a_flood_of_made_up_claims_draws_few_frames() {
+fn a_flood_of_forged_claims_draws_few_frames() {
     for forged in FORGED {
         let mut net = Net::new(11);
         net.node("alpha");
-        tell(&mut net, betas(5));
-        said(&mut net);
+        receive_beacon(&mut net, beacon_of_beta(5));
+        count_sent(&mut net);
         let (start, mut drawn) = (net.now, 0);
         for round in 0..1000 {
             let now = start + Duration::from_millis(round);
-            net.core(ALPHA).settle(now);
-            (0..100).for_each(|n| tell(&mut net, forged(1000 + 100 * round + n)));
-            drawn += said(&mut net);
+            net.core(ALPHA).run_deferred(now);
+            (0..100).for_each(|n| receive_beacon(&mut net, forged(1000 + 100 * round + n)));
+            drawn += count_sent(&mut net);
         }
         // Three for a conflict, and one answer to a beacon: 256 and 1,024 at once, 500 and 5,000 in a second.
         assert!((500..3 * 756 + 6024).contains(&drawn), "{drawn} frames");
@@ -153,42 +154,44 @@ fn a_flood_of_made_up_claims_draws_few_frames() {
 
 /// Claims of another address are no restarts: they do not use up the limit for restarts.
 #[test]
-fn a_flood_of_claims_from_elsewhere_hides_no_restart() {
-    let (mut net, here) = met(12);
+fn a_flood_of_claims_of_other_addresses_hides_no_restart() {
+    let (mut net, here) = discovered_pair(12);
     let flow = net.connect(ALPHA, here, "beta");
-    let flood = |net: &mut Net, runs: std::ops::Range<u64>| runs.for_each(|run| tell(net, FORGED[1](1000 + run)));
+    let flood =
+        |net: &mut Net, runs: std::ops::Range<u64>| runs.for_each(|run| receive_beacon(net, FORGED[1](1000 + run)));
     flood(&mut net, 0..1000);
     net.restart(BETA, "beta");
     for round in 0..300 {
         net.idle(Duration::from_millis(1));
         flood(&mut net, 1000 + 10 * round..1010 + 10 * round);
     }
-    assert_eq!(net.core(ALPHA).state(flow), FlowState::Dead(ReturnReason::Restarted));
+    assert_eq!(net.core(ALPHA).state(flow), FlowState::Ended(ReturnReason::Restarted));
 }
 
 /// A forged later run, at whatever address.
 #[test]
-fn one_forged_beacon_bars_nobody() {
-    for forged in [betas(u64::MAX), Beacon { address: NOWHERE, ..betas(u64::MAX) }, betas(0)] {
-        let (mut net, here) = met(1);
+fn one_forged_beacon_cuts_no_node_off() {
+    for forged in [beacon_of_beta(u64::MAX), Beacon { address: NOWHERE, ..beacon_of_beta(u64::MAX) }, beacon_of_beta(0)]
+    {
+        let (mut net, here) = discovered_pair(1);
         let flow = net.connect(ALPHA, here, "beta");
-        tell(&mut net, forged);
-        tell(&mut net, forged);
+        receive_beacon(&mut net, forged);
+        receive_beacon(&mut net, forged);
         net.idle(SECOND);
         assert!(net.is_open(ALPHA, flow), "{forged:?} ends an open flow");
         net.connect(ALPHA, here, "beta");
-        assert_eq!(net.core(ALPHA).contested(), None, "there is one beta");
+        assert_eq!(net.core(ALPHA).name_conflict(), None, "there is one beta");
         assert!(net.core(ALPHA).counters().claims > 0);
     }
 }
 
 /// Then nothing contradicts it at first.
 #[test]
-fn nor_one_that_comes_before_the_true_one() {
-    for forged in [betas(u64::MAX), Beacon { address: NOWHERE, ..betas(u64::MAX) }] {
+fn a_forged_beacon_before_the_genuine_one_cuts_no_node_off() {
+    for forged in [beacon_of_beta(u64::MAX), Beacon { address: NOWHERE, ..beacon_of_beta(u64::MAX) }] {
         let mut net = Net::new(2);
         let (_, here) = net.node("alpha");
-        tell(&mut net, forged);
+        receive_beacon(&mut net, forged);
         net.node("beta");
         net.connect(ALPHA, here, "beta");
     }
@@ -196,9 +199,9 @@ fn nor_one_that_comes_before_the_true_one() {
 
 /// Peers are found by name, and the table is by node.
 #[test]
-fn nor_one_of_another_node_with_that_name() {
-    let (mut net, here) = met(3);
-    tell(&mut net, Beacon { node: NodeId(99), address: NOWHERE, ..betas(u64::MAX) });
+fn a_forged_node_of_the_same_name_cuts_no_node_off() {
+    let (mut net, here) = discovered_pair(3);
+    receive_beacon(&mut net, Beacon { node: NodeId(99), address: NOWHERE, ..beacon_of_beta(u64::MAX) });
     net.connect(ALPHA, here, "beta");
     // Alpha remembers which node does not answer.
     let (now, start) = (net.now, net.sent);
@@ -207,76 +210,76 @@ fn nor_one_of_another_node_with_that_name() {
 }
 
 #[test]
-fn late_news_of_an_earlier_run_changes_nothing() {
-    let (mut net, here) = met(4);
-    let before = betas(run_of(&mut net, BETA).0);
+fn a_late_beacon_of_an_earlier_run_changes_nothing() {
+    let (mut net, here) = discovered_pair(4);
+    let before = beacon_of_beta(run_of(&mut net, BETA).0);
     net.restart(BETA, "beta");
     let flow = net.connect(ALPHA, here, "beta");
     for _ in 0..10 {
-        tell(&mut net, before);
+        receive_beacon(&mut net, before);
         net.idle(Duration::from_millis(100));
     }
     assert!(net.is_open(ALPHA, flow));
 }
 
 #[test]
-fn a_clock_that_was_set_back_hides_nobody() {
-    let (mut net, here) = met(5);
+fn a_node_whose_clock_was_set_back_is_found() {
+    let (mut net, here) = discovered_pair(5);
     let flow = net.connect(ALPHA, here, "beta");
     let mut config = net.config(BETA, "beta");
     config.incarnation = Incarnation(0x1);
     let mut core = am_proto::Core::new(config, net.now);
-    core.endpoint(name("app"), 7).unwrap();
+    core.add_endpoint(name("app"), 7).unwrap();
     net.nodes[BETA] = Some(core);
-    net.run(10 * SECOND, |net| matches!(net.core(ALPHA).state(flow), FlowState::Dead(_)));
+    net.run(10 * SECOND, |net| matches!(net.core(ALPHA).state(flow), FlowState::Ended(_)));
     net.connect(ALPHA, here, "beta");
 }
 
 /// Another node named "beta", with the same id.
-fn twin(net: &mut Net) -> (usize, EndpointId) {
+fn second_beta(net: &mut Net) -> (usize, EndpointId) {
     let mut config = net.config(net.nodes.len(), "beta");
     config.node = NodeId(BETA as u64 + 1);
     net.start(config)
 }
 
 #[test]
-fn two_nodes_of_one_name_are_told_of() {
-    let (mut net, here) = met(6);
+fn two_nodes_of_one_name_are_reported() {
+    let (mut net, here) = discovered_pair(6);
     let flow = net.connect(ALPHA, here, "beta");
-    let (second, _) = twin(&mut net);
-    net.run(10 * SECOND, |net| net.core(ALPHA).contested().is_some());
-    let Contest { name: of, mut addresses } = net.core(ALPHA).contested().unwrap();
+    let (second, _) = second_beta(&mut net);
+    net.run(10 * SECOND, |net| net.core(ALPHA).name_conflict().is_some());
+    let NameConflict { name: of, mut addresses } = net.core(ALPHA).name_conflict().unwrap();
     addresses.sort();
     assert_eq!((of, addresses), (name("beta"), [address(BETA), address(second)]));
     // The flow ends with a reason: its peer is no longer the node of this name.
-    assert_eq!(net.core(ALPHA).state(flow), FlowState::Dead(ReturnReason::Restarted));
+    assert_eq!(net.core(ALPHA).state(flow), FlowState::Ended(ReturnReason::Restarted));
     let flow = net.connect(ALPHA, here, "beta");
     assert_eq!(net.core(ALPHA).address(flow), Some(address(second)));
     // Both betas notice the conflict, too.
     net.idle(10 * SECOND);
-    assert!([BETA, second].into_iter().all(|node| net.core(node).contested().is_some()));
+    assert!([BETA, second].into_iter().all(|node| net.core(node).name_conflict().is_some()));
     assert!(net.is_open(ALPHA, flow), "the later start counts, for as long as it lives");
 }
 
 #[test]
-fn of_two_the_one_that_is_left_has_the_name() {
-    let (mut net, here) = met(7);
-    let (second, _) = twin(&mut net);
+fn the_remaining_node_of_two_has_the_name() {
+    let (mut net, here) = discovered_pair(7);
+    let (second, _) = second_beta(&mut net);
     net.idle(SECOND);
     net.nodes[second] = None;
     let flow = net.connect(ALPHA, here, "beta");
     assert_eq!(net.core(ALPHA).address(flow), Some(address(BETA)));
     net.send(ALPHA, flow, Class::Request, 1, b"").unwrap();
     net.idle(30 * SECOND);
-    assert!([ALPHA, BETA].into_iter().all(|node| net.core(node).contested().is_none()), "the conflict is over");
+    assert!([ALPHA, BETA].into_iter().all(|node| net.core(node).name_conflict().is_none()), "the conflict is over");
 }
 
 /// Two live nodes far away: asking them does not make them ask again and again.
 #[test]
-fn a_contest_is_no_flood() {
-    let (mut net, _) = met(8);
+fn a_name_conflict_causes_no_flood() {
+    let (mut net, _) = discovered_pair(8);
     net.latency = Duration::from_millis(30);
-    twin(&mut net);
+    second_beta(&mut net);
     net.idle(30 * SECOND);
     let start = net.sent;
     net.idle(30 * SECOND);

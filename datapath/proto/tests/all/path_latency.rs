@@ -28,7 +28,7 @@ fn requests(
 }
 
 /// How many messages are sent again over a path of latency `after`, when the latency was `before`.
-fn sent_again(before: Duration, after: Duration) -> u64 {
+fn retransmitted_after_change(before: Duration, after: Duration) -> u64 {
     let mut net = Net::new(21);
     let (alpha, here) = net.node("alpha");
     let (beta, there) = net.node("beta");
@@ -45,21 +45,21 @@ fn sent_again(before: Duration, after: Duration) -> u64 {
 /// Six time-outs, each twice as long, of four messages, and some that were in flight. Karn's algorithm: a time-out that
 /// was too short stays long until a message that was sent only once gives a sample of the new path.
 #[test]
-fn a_way_that_gets_longer_is_learned() {
+fn a_path_that_gets_longer_is_learned() {
     for after in [500 * US, 2_000 * US, 5_000 * US] {
-        let again = sent_again(5 * US, after);
+        let again = retransmitted_after_change(5 * US, after);
         assert!(again <= 60, "{again} of 1000 sent again at {after:?}");
     }
 }
 
 #[test]
-fn a_way_that_gets_shorter_costs_nothing() {
-    assert_eq!(sent_again(2_000 * US, 5 * US), 0);
+fn a_path_that_gets_shorter_costs_nothing() {
+    assert_eq!(retransmitted_after_change(2_000 * US, 5 * US), 0);
 }
 
 /// A time-out that stays long must not make losses expensive.
 #[test]
-fn losses_on_a_long_way_are_found_by_those_behind() {
+fn later_messages_reveal_losses_on_a_long_path() {
     let mut net = Net::new(22);
     let (alpha, here) = net.node("alpha");
     let (beta, there) = net.node("beta");

@@ -23,159 +23,160 @@
 
 use core::time::Duration;
 
-use crate::climb::{Climb, Round};
 use crate::time::Time;
+use crate::window_probe::{Round, WindowProbe};
 
 /// The fair share of one class.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct FairShare {
     /// The most that one sender may have.
     window: u16,
     /// The most that all may have together. More than a window if that pays.
     total: u16,
     /// The most that each may have.
-    each: u16,
+    per_sender: u16,
     /// Senders in the last round.
     senders: u16,
     /// New senders that have not sent anything.
-    expected: u16,
+    new_senders: u16,
     /// How long they count.
-    expected_until: Time,
+    new_senders_until: Time,
     round: u16,
     /// Rounds since the total last grew.
-    rounds: u16,
+    rounds_since_growth: u16,
     /// The most messages of one sender that count in this round. A sender above its share first sends all it has at
     /// once, which is an exception.
-    most: u16,
+    max_counted: u16,
     /// Messages in this round.
     messages: u32,
     /// Σu and Σu².
-    counted: u64,
-    squares: u64,
+    sum: u64,
+    sum_of_squares: u64,
     lost: u32,
     /// The search for a total beyond one window.
-    climb: Climb,
+    window_probe: WindowProbe,
 }
 
 /// How much one sender sent in this round.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Use {
+pub(crate) struct SenderUsage {
     round: u16,
     messages: u16,
 }
 
 /// The total never falls below this because of loss: it keeps a short path busy.
-const LEAST_TOTAL: u16 = 16;
+const MIN_TOTAL: u16 = 16;
 
 /// How long a new sender counts that sends nothing: a few time-outs, in case its messages are lost.
-const WHILE: Duration = Duration::from_millis(10);
+const NEW_SENDER_TIME: Duration = Duration::from_millis(10);
 
 /// A round ends once a sender has used its share this many times: no other sender is active.
-const LOOPS: u16 = 8;
+const MAX_SHARES_A_ROUND: u16 = 8;
 
 /// Up to one lost message in this many says nothing about the window.
-const FEW: u64 = 50;
+const TOLERATED_LOSS_INTERVAL: u64 = 50;
 
 /// The total grows by one at least every so many rounds.
-const SLOWEST: u16 = 64;
+const MAX_ROUNDS_PER_STEP: u16 = 64;
 
-impl Share {
+impl FairShare {
     pub(crate) fn new(window: u16) -> Self {
-        Share {
+        FairShare {
             window,
             total: window,
-            each: window,
+            per_sender: window,
             senders: 0,
-            expected: 0,
-            expected_until: Time(0),
+            new_senders: 0,
+            new_senders_until: Time(0),
             round: 1,
-            rounds: 0,
-            most: 2 * window,
+            rounds_since_growth: 0,
+            max_counted: 2 * window,
             messages: 0,
-            counted: 0,
-            squares: 0,
+            sum: 0,
+            sum_of_squares: 0,
             lost: 0,
-            climb: Climb::default(),
+            window_probe: WindowProbe::default(),
         }
     }
 
     /// The credits that each sender may have now.
     #[inline]
-    pub(crate) fn each(&self) -> u16 {
-        self.each
+    pub(crate) fn per_sender(&self) -> u16 {
+        self.per_sender
     }
 
     /// The same, without the new senders.
-    pub(crate) fn each_of_present(&self) -> u16 {
+    pub(crate) fn per_present_sender(&self) -> u16 {
         (self.total / self.senders.max(1)).clamp(1, self.window)
     }
 
     /// A new sender connected. It counts for a while, until it has sent something: the others may have left it no room
     /// to.
-    pub(crate) fn expect(&mut self, now: Time) {
-        self.expected = self.expected.saturating_add(1);
-        self.expected_until = now + WHILE;
-        self.share_out(1, self.senders as u64);
+    pub(crate) fn add_sender(&mut self, now: Time) {
+        self.new_senders = self.new_senders.saturating_add(1);
+        self.new_senders_until = now + NEW_SENDER_TIME;
+        self.divide(1, self.senders as u64);
     }
 
     /// Count messages of one sender, and lost messages of any sender.
-    pub(crate) fn note(&mut self, now: Time, sender: &mut Use, messages: u16, lost: u32) {
-        if self.expected > 0 && now >= self.expected_until {
-            self.expected = 0;
-            self.share_out(1, self.senders as u64);
+    pub(crate) fn count_messages(&mut self, now: Time, sender: &mut SenderUsage, messages: u16, lost: u32) {
+        if self.new_senders > 0 && now >= self.new_senders_until {
+            self.new_senders = 0;
+            self.divide(1, self.senders as u64);
         }
         if sender.round != self.round {
-            self.expected = self.expected.saturating_sub((sender.round == 0) as u16);
-            *sender = Use { round: self.round, messages: 0 };
+            self.new_senders = self.new_senders.saturating_sub((sender.round == 0) as u16);
+            *sender = SenderUsage { round: self.round, messages: 0 };
         }
-        let before = sender.messages.min(self.most) as u64;
+        let before = sender.messages.min(self.max_counted) as u64;
         sender.messages = sender.messages.saturating_add(messages);
-        let after = sender.messages.min(self.most) as u64;
-        self.squares += after.pow(2) - before.pow(2);
-        self.counted += after - before;
+        let after = sender.messages.min(self.max_counted) as u64;
+        self.sum_of_squares += after.pow(2) - before.pow(2);
+        self.sum += after - before;
         self.messages += messages as u32;
         self.lost += lost;
-        let most = 2 * self.total.max(self.window) as u32;
-        if self.messages >= most || sender.messages >= LOOPS.saturating_mul(self.each) {
+        let round_messages = 2 * self.total.max(self.window) as u32;
+        if self.messages >= round_messages || sender.messages >= MAX_SHARES_A_ROUND.saturating_mul(self.per_sender) {
             self.next_round(now);
         }
     }
 
     /// The messages that counted as lost only came late.
-    pub(crate) fn undo(&mut self) {
+    pub(crate) fn forget_losses(&mut self) {
         self.lost = 0;
         self.total = self.total.max(self.window);
     }
 
     fn next_round(&mut self, now: Time) {
-        let (counted, squares) = (self.counted.pow(2).max(1), self.squares.max(1));
+        let (counted, squares) = (self.sum.pow(2).max(1), self.sum_of_squares.max(1));
         self.senders = ((counted + squares / 2) / squares) as u16;
-        self.adapt(now);
-        self.share_out(squares, counted);
+        self.adapt_total(now);
+        self.divide(squares, counted);
         self.round = self.round.wrapping_add(1).max(1);
-        self.most = 2 * self.each;
-        (self.messages, self.counted, self.squares, self.lost) = (0, 0, 0, 0);
+        self.max_counted = 2 * self.per_sender;
+        (self.messages, self.sum, self.sum_of_squares, self.lost) = (0, 0, 0, 0);
     }
 
     /// Divide the total by `counted / squares` senders and the new ones.
-    fn share_out(&mut self, squares: u64, counted: u64) {
-        let senders = (counted + self.expected as u64 * squares).max(squares);
-        self.each = (self.total as u64 * squares / senders).clamp(1, self.window as u64) as u16;
+    fn divide(&mut self, squares: u64, counted: u64) {
+        let senders = (counted + self.new_senders as u64 * squares).max(squares);
+        self.per_sender = (self.total as u64 * squares / senders).clamp(1, self.window as u64) as u16;
     }
 
-    fn adapt(&mut self, now: Time) {
+    fn adapt_total(&mut self, now: Time) {
         let lost = self.lost.min(self.messages) as u64;
         let less = self.total as u64 * lost / (2 * self.messages.max(1) as u64);
-        self.rounds = self.rounds.saturating_add(1);
-        let more = (self.total < self.window && self.rounds >= self.senders.min(SLOWEST)) as u16;
+        self.rounds_since_growth = self.rounds_since_growth.saturating_add(1);
+        let more =
+            (self.total < self.window && self.rounds_since_growth >= self.senders.min(MAX_ROUNDS_PER_STEP)) as u16;
         if more > 0 {
-            self.rounds = 0;
+            self.rounds_since_growth = 0;
         }
-        self.total = (self.total + more - less as u16).max(LEAST_TOTAL.min(self.window));
+        self.total = (self.total + more - less as u16).max(MIN_TOTAL.min(self.window));
         if self.total >= self.window {
-            let clean = lost * FEW < self.messages as u64;
-            let round = Round { messages: self.messages, senders: self.senders, clean };
-            self.total = self.climb.next(now, &round, self.total, self.window);
+            let clean = lost * TOLERATED_LOSS_INTERVAL < self.messages as u64;
+            let round = Round { messages: self.messages, senders: self.senders, has_little_loss: clean };
+            self.total = self.window_probe.next_total(now, &round, self.total, self.window);
         }
     }
 }
@@ -188,80 +189,80 @@ mod tests {
 
     /// Rounds in which the senders send `each` messages in turn, one a microsecond. Returns the smallest share in the
     /// second half, since the window probe raises it at times.
-    fn send(share: &mut Share, senders: &mut [Use], each: &[u16], rounds: usize) -> u16 {
+    fn send(share: &mut FairShare, senders: &mut [SenderUsage], each: &[u16], rounds: usize) -> u16 {
         let (mut now, mut least) = (Time(1), u16::MAX);
         for round in 0..rounds {
             for (sender, &messages) in senders.iter_mut().zip(each) {
                 now = now.later(u64::from(messages) * 1000);
-                share.note(now, sender, messages, 0);
+                share.count_messages(now, sender, messages, 0);
             }
-            least = if round < rounds / 2 { u16::MAX } else { least.min(share.each()) };
+            least = if round < rounds / 2 { u16::MAX } else { least.min(share.per_sender()) };
         }
         least
     }
 
     #[test]
-    fn one_alone_has_the_window() {
-        let mut share = Share::new(128);
-        send(&mut share, &mut [Use::default()], &[7], 1000);
-        assert_eq!(share.each(), 128);
+    fn a_single_sender_has_the_window() {
+        let mut share = FairShare::new(128);
+        send(&mut share, &mut [SenderUsage::default()], &[7], 1000);
+        assert_eq!(share.per_sender(), 128);
     }
 
     /// Rounds are counted only while the total is below the window.
     #[test]
-    fn one_alone_may_send_for_ever() {
-        let (mut share, mut sender) = (Share::new(1), Use::default());
-        (0..100_000).for_each(|_| share.note(NOW, &mut sender, 8, 0));
-        assert_eq!(share.each(), 1);
+    fn a_single_sender_overflows_no_counter() {
+        let (mut share, mut sender) = (FairShare::new(1), SenderUsage::default());
+        (0..100_000).for_each(|_| share.count_messages(NOW, &mut sender, 8, 0));
+        assert_eq!(share.per_sender(), 1);
     }
 
     #[test]
-    fn many_have_their_part_and_those_who_stay_get_what_others_leave() {
-        let mut share = Share::new(128);
-        let mut senders = [Use::default(); 64];
+    fn the_window_is_divided_among_active_senders() {
+        let mut share = FairShare::new(128);
+        let mut senders = [SenderUsage::default(); 64];
         assert_eq!(send(&mut share, &mut senders, &[1; 64], 100), 2);
         assert_eq!(send(&mut share, &mut senders[..32], &[2; 32], 16), 4, "after two windows of messages");
         send(&mut share, &mut senders[..1], &[4], 128);
-        assert_eq!(share.each(), 128);
+        assert_eq!(share.per_sender(), 128);
     }
 
     #[test]
-    fn who_says_little_counts_little() {
-        let mut share = Share::new(128);
-        let mut senders = [Use::default(); 9];
+    fn a_sender_of_few_messages_counts_little() {
+        let mut share = FairShare::new(128);
+        let mut senders = [SenderUsage::default(); 9];
         send(&mut share, &mut senders, &[60, 1, 1, 1, 1, 1, 1, 1, 1], 50);
-        assert!(share.each() > 90, "{}", share.each());
+        assert!(share.per_sender() > 90, "{}", share.per_sender());
     }
 
     #[test]
-    fn who_is_new_has_a_share_for_a_while() {
-        let mut share = Share::new(128);
-        let mut first = Use::default();
-        share.expect(NOW);
-        assert_eq!(share.each(), 128, "there is no other sender");
-        share.note(NOW, &mut first, 256, 0);
-        share.expect(NOW);
-        share.note(NOW, &mut first, 256, 0);
-        assert_eq!(share.each(), 64);
-        share.note(NOW + WHILE, &mut first, 1, 0);
-        assert_eq!(share.each(), 128, "it does not send");
-        (0..7).for_each(|_| share.expect(NOW));
-        share.note(NOW, &mut Use::default(), 1, 0);
-        assert_eq!(share.expected, 6, "one has sent something");
+    fn a_new_sender_has_a_share_for_a_while() {
+        let mut share = FairShare::new(128);
+        let mut first = SenderUsage::default();
+        share.add_sender(NOW);
+        assert_eq!(share.per_sender(), 128, "there is no other sender");
+        share.count_messages(NOW, &mut first, 256, 0);
+        share.add_sender(NOW);
+        share.count_messages(NOW, &mut first, 256, 0);
+        assert_eq!(share.per_sender(), 64);
+        share.count_messages(NOW + NEW_SENDER_TIME, &mut first, 1, 0);
+        assert_eq!(share.per_sender(), 128, "it does not send");
+        (0..7).for_each(|_| share.add_sender(NOW));
+        share.count_messages(NOW, &mut SenderUsage::default(), 1, 0);
+        assert_eq!(share.new_senders, 6, "one has sent something");
     }
 
     #[test]
-    fn very_many_have_one_each() {
-        let mut share = Share::new(128);
-        assert_eq!(send(&mut share, &mut [Use::default(); 2000], &[1; 2000], 20), 1);
+    fn very_many_senders_have_one_credit_each() {
+        let mut share = FairShare::new(128);
+        assert_eq!(send(&mut share, &mut [SenderUsage::default(); 2000], &[1; 2000], 20), 1);
     }
 
     #[test]
     fn little_loss_changes_little_and_much_loss_much() {
         let total = |lost_in: u32| {
-            let (mut share, mut sender) = (Share::new(128), Use::default());
+            let (mut share, mut sender) = (FairShare::new(128), SenderUsage::default());
             for n in 0..100_000 {
-                share.note(NOW, &mut sender, 1, (n % lost_in == 0) as u32);
+                share.count_messages(NOW, &mut sender, 1, (n % lost_in == 0) as u32);
             }
             share.total
         };
@@ -270,11 +271,11 @@ mod tests {
     }
 
     #[test]
-    fn what_loss_took_comes_back() {
-        let (mut share, mut sender) = (Share::new(128), Use::default());
-        (0..10_000).for_each(|_| share.note(NOW, &mut sender, 1, 1));
-        assert_eq!(share.total, LEAST_TOTAL);
-        (0..40_000).for_each(|_| share.note(NOW, &mut sender, 1, 0));
+    fn the_total_recovers_after_loss() {
+        let (mut share, mut sender) = (FairShare::new(128), SenderUsage::default());
+        (0..10_000).for_each(|_| share.count_messages(NOW, &mut sender, 1, 1));
+        assert_eq!(share.total, MIN_TOTAL);
+        (0..40_000).for_each(|_| share.count_messages(NOW, &mut sender, 1, 0));
         assert_eq!(share.total, 128);
     }
 }

@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use crate::harness::{Buf, MAX_FRAME, Net, name};
-use am_proto::{Config, Ending, Event, FlowId, FlowState, Peer, ReturnReason};
+use am_proto::{Config, Event, FlowEnd, FlowId, FlowState, Peer, ReturnReason};
 use am_wire::{Buffer, Class};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The flows that the node accepted; and those that ended, and why.
-fn news(net: &mut Net, at: usize) -> (Vec<FlowId>, Vec<(FlowId, ReturnReason)>) {
+fn accepted_and_ended(net: &mut Net, at: usize) -> (Vec<FlowId>, Vec<(FlowId, ReturnReason)>) {
     let (mut accepted, mut ended) = (vec![], vec![]);
     for event in net.events(at) {
         match event {
             Event::Accepted(_, flow, _) => accepted.push(flow),
-            Event::Ended(_, flow, Ending { reason, .. }) => ended.push((flow, reason)),
+            Event::Ended(_, flow, FlowEnd { reason, .. }) => ended.push((flow, reason)),
             _ => (),
         }
     }
@@ -22,7 +22,7 @@ fn news(net: &mut Net, at: usize) -> (Vec<FlowId>, Vec<(FlowId, ReturnReason)>) 
 }
 
 #[test]
-fn who_accepts_what_nobody_waits_for_any_more_is_told() {
+fn a_late_accept_is_answered_with_closed() {
     let mut net = Net::new(1);
     let (alpha, here) = net.node("alpha");
     let (beta, _) = net.node("beta");
@@ -35,27 +35,27 @@ fn who_accepts_what_nobody_waits_for_any_more_is_told() {
     net.core(alpha).close(flow);
     assert_eq!(net.core(alpha).state(flow), FlowState::Unknown);
     net.idle(SECOND);
-    let (accepted, ended) = news(&mut net, beta);
+    let (accepted, ended) = accepted_and_ended(&mut net, beta);
     assert_eq!(accepted.len(), 1, "the question was in flight");
     assert_eq!(ended, [(accepted[0], ReturnReason::Closed)]);
     assert_eq!(net.core(beta).granted(), before, "its credits are free again");
 }
 
 #[test]
-fn an_answer_that_comes_twice_closes_nothing() {
+fn a_duplicate_accept_closes_nothing() {
     let mut net = Net::new(2);
     net.faults.duplicate = 1.0;
     let (alpha, here) = net.node("alpha");
     let (beta, there) = net.node("beta");
     let flow = net.connect(alpha, here, "beta");
     net.idle(SECOND);
-    assert_eq!(news(&mut net, beta).1, []);
+    assert_eq!(accepted_and_ended(&mut net, beta).1, []);
     net.send(alpha, flow, Class::Request, 1, b"").unwrap();
     net.run(SECOND, |net| net.extract(beta, there).is_some());
 }
 
 #[test]
-fn who_is_given_up_hears_it_if_it_can() {
+fn an_unreachable_peer_is_notified_when_it_returns() {
     let mut net = Net::new(3);
     let (alpha, here) = net.node("alpha");
     let (beta, _) = net.node("beta");
@@ -67,7 +67,7 @@ fn who_is_given_up_hears_it_if_it_can() {
     net.send(alpha, flow, Class::Request, 1, b"").unwrap();
     let core = net.core(alpha);
     let mut last = vec![];
-    while core.state(flow) != FlowState::Dead(ReturnReason::Unreachable) {
+    while core.state(flow) != FlowState::Ended(ReturnReason::Unreachable) {
         let now = core.sleep_until();
         core.on_timeout(now);
         last.clear();
@@ -75,17 +75,17 @@ fn who_is_given_up_hears_it_if_it_can() {
         while let Some(transmit) = core.poll_transmit(&mut fresh) {
             last.push(transmit.frame);
         }
-        core.settle(now);
+        core.run_deferred(now);
     }
     assert!(core.poll_returned(here).is_some(), "what it sent came back");
     net.nodes[beta] = away;
     last.iter().for_each(|frame| net.core(beta).on_frame(Buf::of(frame.bytes())));
-    assert!(matches!(news(&mut net, beta).1[..], [(_, ReturnReason::Closed)]));
+    assert!(matches!(accepted_and_ended(&mut net, beta).1[..], [(_, ReturnReason::Closed)]));
 }
 
 /// The last notice was lost, and neither side has anything to send.
 #[test]
-fn who_has_missed_the_farewell_asks() {
+fn a_node_that_missed_the_notice_asks() {
     for closer in [0, 1] {
         let mut net = Net::new(4);
         let (alpha, here) = net.node("alpha");
@@ -104,14 +104,14 @@ fn who_has_missed_the_farewell_asks() {
         net.idle(SECOND);
         net.faults.drop = 0.0;
         net.idle(SECOND);
-        assert_eq!(news(&mut net, 1 - closer).1, []);
+        assert_eq!(accepted_and_ended(&mut net, 1 - closer).1, []);
         net.idle(15 * SECOND);
-        assert!(matches!(news(&mut net, 1 - closer).1[..], [(_, ReturnReason::Closed)]));
+        assert!(matches!(accepted_and_ended(&mut net, 1 - closer).1[..], [(_, ReturnReason::Closed)]));
     }
 }
 
 #[test]
-fn a_quiet_flow_costs_next_to_nothing_and_stays() {
+fn a_quiet_flow_costs_few_frames_and_stays_open() {
     let mut net = Net::new(5);
     let (alpha, here) = net.node("alpha");
     let (beta, there) = net.node("beta");
@@ -126,14 +126,14 @@ fn a_quiet_flow_costs_next_to_nothing_and_stays() {
     }
     // Each node sends a beacon and a question in five seconds.
     assert!(net.sent - before < 2 * 2 * 200 / 5 + 10, "{}", net.sent - before);
-    assert_eq!((news(&mut net, alpha).1, news(&mut net, beta).1), (vec![], vec![]));
+    assert_eq!((accepted_and_ended(&mut net, alpha).1, accepted_and_ended(&mut net, beta).1), (vec![], vec![]));
     net.send(alpha, flow, Class::Request, 1, b"").unwrap();
     net.run(SECOND, |net| net.extract(beta, there).is_some());
 }
 
 /// The asking node has not received the answer yet. That is no reason to end the flow.
 #[test]
-fn who_was_not_answered_yet_is_answered_again() {
+fn a_lost_accept_is_repeated() {
     let mut net = Net::new(6);
     let (alpha, here) = net.node("alpha");
     let mut config = net.config(1, "beta");
@@ -148,17 +148,17 @@ fn who_was_not_answered_yet_is_answered_again() {
     net.faults.drop = 1.0;
     net.idle(Duration::from_millis(1));
     net.faults.drop = 0.0;
-    let (accepted, _) = news(&mut net, beta);
+    let (accepted, _) = accepted_and_ended(&mut net, beta);
     assert_eq!((accepted.len(), net.core(alpha).state(flow)), (1, FlowState::Connecting), "the answer is lost");
     net.idle(Duration::from_millis(2));
     assert!(net.is_open(alpha, flow), "answered again before it was asked again");
     net.idle(SECOND);
-    assert_eq!(news(&mut net, beta), (vec![], vec![]));
+    assert_eq!(accepted_and_ended(&mut net, beta), (vec![], vec![]));
 }
 
 /// The peer was asked as its earlier run, and accepted as its new one.
 #[test]
-fn who_is_taken_for_an_earlier_run_hears_it() {
+fn a_flow_accepted_by_a_later_run_ends_on_both_sides() {
     let mut net = Net::new(7);
     let (alpha, here) = net.node("alpha");
     let (beta, _) = net.node("beta");
@@ -173,14 +173,14 @@ fn who_is_taken_for_an_earlier_run_hears_it() {
     let flow = net.connect(alpha, here, "beta");
     net.events(beta);
     // Its next beacon names the run.
-    net.run(10 * SECOND, |net| net.core(alpha).state(flow) == FlowState::Dead(ReturnReason::Restarted));
+    net.run(10 * SECOND, |net| net.core(alpha).state(flow) == FlowState::Ended(ReturnReason::Restarted));
     net.idle(Duration::from_millis(1));
-    assert!(matches!(news(&mut net, beta).1[..], [(_, ReturnReason::Closed)]));
+    assert!(matches!(accepted_and_ended(&mut net, beta).1[..], [(_, ReturnReason::Closed)]));
 }
 
 /// More flows than one round asks about.
 #[test]
-fn of_many_quiet_flows_none_is_forgotten() {
+fn each_of_many_quiet_flows_is_asked_about() {
     const FLOWS: usize = 1300;
     let mut net = Net::new(8);
     let (alpha, here) = net.node("alpha");
@@ -192,7 +192,7 @@ fn of_many_quiet_flows_none_is_forgotten() {
     net.faults.drop = 0.0;
     net.events(beta);
     net.idle(20 * SECOND);
-    assert_eq!(news(&mut net, beta).1.len(), FLOWS);
+    assert_eq!(accepted_and_ended(&mut net, beta).1.len(), FLOWS);
 }
 
 /// At whatever moment it is killed, and however the keepalive rounds fall.
@@ -207,10 +207,10 @@ fn a_killed_peer_is_given_up_within_five_quarters_of_the_keepalive() {
         net.nodes[beta] = None;
         // Its last frame arrived a quarter earlier, at the earliest.
         net.idle(15 * SECOND);
-        assert_eq!(news(&mut net, alpha).1, [], "seed {seed}");
+        assert_eq!(accepted_and_ended(&mut net, alpha).1, [], "seed {seed}");
         // A flow that was never used counts as heard until the deadline of its set-up.
         let patience = net.core(alpha).config().patience;
         net.idle(10 * SECOND + patience);
-        assert!(matches!(news(&mut net, alpha).1[..], [(_, ReturnReason::Unreachable)]), "seed {seed}");
+        assert!(matches!(accepted_and_ended(&mut net, alpha).1[..], [(_, ReturnReason::Unreachable)]), "seed {seed}");
     }
 }

@@ -24,7 +24,7 @@ fn pair(seed: u64) -> (Net, [(usize, EndpointId); 2], FlowId, FlowId) {
 }
 
 /// The returned messages: word and fate.
-fn back(net: &mut Net, (at, endpoint): (usize, EndpointId)) -> Vec<(u64, Fate)> {
+fn returned(net: &mut Net, (at, endpoint): (usize, EndpointId)) -> Vec<(u64, Fate)> {
     let mut all = vec![];
     while let Some(back) = net.core(at).poll_returned(endpoint) {
         all.push((back.message.words().at(0), back.fate));
@@ -42,7 +42,7 @@ fn ended(net: &mut Net, at: usize) -> Option<(ReturnReason, [u32; 2])> {
 /// All slots and all room of the node are free again.
 fn nothing_is_left(net: &mut Net, at: usize) {
     let core = net.core(at);
-    assert_eq!((core.kept(), core.leaving(), core.granted()), (0, 0, 0), "at node {at}");
+    assert_eq!((core.kept_messages(), core.closing_flows(), core.granted()), (0, 0, 0), "at node {at}");
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_close_says_what_was_handled() {
     net.core(alpha.0).close(flow);
     net.idle(SECOND);
     assert_eq!(ended(&mut net, beta.0), Some((ReturnReason::Closed, [0, 0])));
-    assert_eq!(back(&mut net, beta), []);
+    assert_eq!(returned(&mut net, beta), []);
     nothing_is_left(&mut net, alpha.0);
     nothing_is_left(&mut net, beta.0);
 }
@@ -72,10 +72,10 @@ fn a_close_that_is_lost_is_repeated_and_so_is_its_answer() {
         net.faults.drop = 0.0;
         net.idle(SECOND);
         // The request was handled. It does not come back, although its acknowledgement may have been lost.
-        let is_told = net.core(alpha.0).state(flow) == FlowState::Dead(ReturnReason::Closed);
+        let is_told = net.core(alpha.0).state(flow) == FlowState::Ended(ReturnReason::Closed);
         assert!(is_told || seed % 7 != 0, "seed {seed}: five are hardly ever lost");
-        assert!(back(&mut net, alpha).iter().all(|&(_, fate)| fate == Fate::Unknown && !is_told), "seed {seed}");
-        assert_eq!(net.core(beta.0).leaving(), 0);
+        assert!(returned(&mut net, alpha).iter().all(|&(_, fate)| fate == Fate::Unknown && !is_told), "seed {seed}");
+        assert_eq!(net.core(beta.0).closing_flows(), 0);
     }
 }
 
@@ -92,7 +92,7 @@ fn three_of_eight(seed: u64) -> (Net, [(usize, EndpointId); 2], FlowId, FlowId) 
 }
 
 #[test]
-fn what_no_handler_gets_any_more_is_told() {
+fn closing_an_endpoint_reports_its_unhandled_messages() {
     let (mut net, [alpha, beta], flow, _) = three_of_eight(3);
     for word in 8..10 {
         net.send(alpha.0, flow, Class::Request, word, b"").unwrap();
@@ -104,7 +104,7 @@ fn what_no_handler_gets_any_more_is_told() {
     net.core(beta.0).close_endpoint(beta.1);
     net.idle(SECOND);
     assert_eq!(ended(&mut net, alpha.0), Some((ReturnReason::Closed, [5, 0])), "3 to 7 were acknowledged");
-    assert_eq!(back(&mut net, alpha), [(8, Fate::NotDelivered), (9, Fate::NotDelivered)]);
+    assert_eq!(returned(&mut net, alpha), [(8, Fate::NotDelivered), (9, Fate::NotDelivered)]);
     nothing_is_left(&mut net, beta.0);
     net.core(alpha.0).close(flow);
     nothing_is_left(&mut net, alpha.0);
@@ -112,7 +112,7 @@ fn what_no_handler_gets_any_more_is_told() {
 
 /// A program that closes a connection and then drops its node.
 #[test]
-fn what_waits_when_a_flow_and_then_its_endpoint_is_closed_is_told() {
+fn closing_a_flow_and_then_its_endpoint_reports_unhandled_messages() {
     let (mut net, [alpha, beta], _, theirs) = three_of_eight(9);
     net.core(beta.0).close(theirs);
     net.core(beta.0).close_endpoint(beta.1);
@@ -122,7 +122,7 @@ fn what_waits_when_a_flow_and_then_its_endpoint_is_closed_is_told() {
 }
 
 #[test]
-fn of_a_peer_that_crashed_only_what_had_not_left_is_certain() {
+fn after_a_crash_only_unsent_messages_are_known_to_be_undelivered() {
     let (mut net, [alpha, beta], flow, _) = pair(4);
     let window = net.core(alpha.0).credit(flow, Class::Request) as u64;
     for word in 0..window {
@@ -132,7 +132,7 @@ fn of_a_peer_that_crashed_only_what_had_not_left_is_certain() {
     net.nodes[beta.0] = None;
     net.idle(5 * SECOND);
     assert_eq!(ended(&mut net, alpha.0).map(|(reason, _)| reason), Some(ReturnReason::Unreachable));
-    let back = back(&mut net, alpha);
+    let back = returned(&mut net, alpha);
     assert!(back.iter().map(|(word, _)| *word).eq(0..window), "in order");
     assert!(back.iter().all(|(_, fate)| *fate == Fate::Unknown));
     net.core(alpha.0).close(flow);
@@ -140,7 +140,7 @@ fn of_a_peer_that_crashed_only_what_had_not_left_is_certain() {
 }
 
 #[test]
-fn a_flow_is_left_though_nobody_answers() {
+fn a_close_without_an_answer_ends() {
     let (mut net, [alpha, beta], flow, _) = pair(5);
     net.nodes[beta.0] = None;
     net.send(alpha.0, flow, Class::Request, 7, b"").unwrap();
@@ -148,19 +148,19 @@ fn a_flow_is_left_though_nobody_answers() {
     net.core(alpha.0).close(flow);
     assert_eq!(net.core(alpha.0).state(flow), FlowState::Unknown);
     net.idle(SECOND);
-    assert_eq!(back(&mut net, alpha), [(7, Fate::Unknown)]);
+    assert_eq!(returned(&mut net, alpha), [(7, Fate::Unknown)]);
     nothing_is_left(&mut net, alpha.0);
 }
 
 #[test]
-fn both_may_leave_at_once() {
+fn both_sides_may_close_at_once() {
     let (mut net, [alpha, beta], flow, theirs) = pair(6);
     net.send(alpha.0, flow, Class::Request, 1, b"").unwrap();
     net.run(SECOND, |net| net.extract(beta.0, beta.1).is_some());
     net.core(alpha.0).close(flow);
     net.core(beta.0).close(theirs);
     net.idle(SECOND);
-    assert_eq!((back(&mut net, alpha), back(&mut net, beta)), (vec![], vec![]));
+    assert_eq!((returned(&mut net, alpha), returned(&mut net, beta)), (vec![], vec![]));
     nothing_is_left(&mut net, alpha.0);
     nothing_is_left(&mut net, beta.0);
 }
@@ -184,7 +184,7 @@ fn ten_thousand_flows_closed_at_once_are_closed() {
 
 /// The transport reports that a process has ended.
 #[test]
-fn who_is_gone_is_given_up_at_once_and_alone() {
+fn a_peer_that_has_gone_is_given_up_at_once_and_no_other() {
     let (mut net, [alpha, beta], flow, _) = pair(9);
     let (gamma, there) = net.node("gamma");
     let kept = net.connect(gamma, there, "alpha");
@@ -197,9 +197,9 @@ fn who_is_gone_is_given_up_at_once_and_alone() {
     let place = net.core(alpha.0).address(flow).expect("open");
     net.core(alpha.0).on_peer_gone(place);
     let core = net.core(alpha.0);
-    assert_eq!((core.state(flow), core.leaving()), (FlowState::Dead(ReturnReason::Unreachable), 0));
+    assert_eq!((core.state(flow), core.closing_flows()), (FlowState::Ended(ReturnReason::Unreachable), 0));
     assert!(core.peers().all(|peer| peer.address != place), "the next node with its name is a new one");
-    assert_eq!(back(&mut net, alpha), [(5, Fate::Unknown)]);
+    assert_eq!(returned(&mut net, alpha), [(5, Fate::Unknown)]);
     assert_eq!(ended(&mut net, alpha.0), Some((ReturnReason::Unreachable, [0, 0])));
     let sent = net.sent;
     net.drain();
@@ -213,7 +213,7 @@ fn who_is_gone_is_given_up_at_once_and_alone() {
 
 /// Clients are killed while nothing is in flight.
 #[test]
-fn the_killed_are_given_up_and_leave_nothing() {
+fn killed_peers_are_given_up_and_leave_nothing() {
     const CLIENTS: usize = 20;
     const FLOWS: usize = 100;
     let mut net = Net::new(8);

@@ -5,28 +5,28 @@
 
 use core::time::Duration;
 
-use crate::planted::{self, Bug};
+use crate::mutants::{self, Mutant};
 use crate::time::Time;
 
 /// The pause for each receiver: at most 5000 frames a second.
-const FOR_EACH: Duration = Duration::from_micros(200);
+const PAUSE_PER_RECEIVER: Duration = Duration::from_micros(200);
 /// The shortest pause, with few receivers.
-const LEAST: Duration = Duration::from_millis(5);
+const MIN_PAUSE: Duration = Duration::from_millis(5);
 /// The longest pause: forged nodes must not silence this one.
-const MOST: Duration = Duration::from_millis(200);
+const MAX_PAUSE: Duration = Duration::from_millis(200);
 
 /// The limit on broadcasts.
 #[derive(Debug, Default)]
-pub(crate) struct Sparing {
+pub(crate) struct BroadcastLimit {
     next: Time,
 }
 
-impl Sparing {
+impl BroadcastLimit {
     /// Whether a broadcast is allowed now. If so, it starts the pause.
-    pub(crate) fn is_time(&mut self, now: Time, hearers: usize) -> bool {
+    pub(crate) fn try_take(&mut self, now: Time, receivers: usize) -> bool {
         let is_time = now >= self.next;
         if is_time {
-            self.next = now + (FOR_EACH * hearers as u32).clamp(LEAST, MOST);
+            self.next = now + (PAUSE_PER_RECEIVER * receivers as u32).clamp(MIN_PAUSE, MAX_PAUSE);
         }
         is_time
     }
@@ -34,22 +34,22 @@ impl Sparing {
 
 /// A leaky bucket: `burst` at once, then one in each interval.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rate {
+pub(crate) struct RateLimit {
     interval: Duration,
     burst: u32,
     /// When the bucket is empty.
     empty: Time,
 }
 
-impl Rate {
-    pub(crate) const fn new(interval: Duration, burst: u32) -> Rate {
-        Rate { interval, burst, empty: Time(0) }
+impl RateLimit {
+    pub(crate) const fn new(interval: Duration, burst: u32) -> RateLimit {
+        RateLimit { interval, burst, empty: Time(0) }
     }
 
     /// Whether one more is allowed now. If so, it is counted.
-    pub(crate) fn is_time(&mut self, now: Time) -> bool {
+    pub(crate) fn try_take(&mut self, now: Time) -> bool {
         let empty = self.empty.max(now) + self.interval;
-        let is_time = empty - now <= self.interval * self.burst || planted::is(Bug::NoRate);
+        let is_time = empty - now <= self.interval * self.burst || mutants::is_active(Mutant::NoRate);
         if is_time {
             self.empty = empty;
         }
@@ -62,21 +62,21 @@ mod tests {
     use super::*;
 
     fn in_a_second(hearers: usize) -> usize {
-        let mut sparing = Sparing::default();
-        (0..1_000_000).step_by(100).filter(|&at| sparing.is_time(Time(1) + Duration::from_micros(at), hearers)).count()
+        let mut sparing = BroadcastLimit::default();
+        (0..1_000_000).step_by(100).filter(|&at| sparing.try_take(Time(1) + Duration::from_micros(at), hearers)).count()
     }
 
     #[test]
     fn a_rate_allows_a_burst_and_one_in_each_interval() {
-        let mut rate = Rate::new(Duration::from_millis(2), 10);
+        let mut rate = RateLimit::new(Duration::from_millis(2), 10);
         let at = |ms: u64| Time(1) + Duration::from_millis(ms);
-        assert_eq!((0..100).filter(|_| rate.is_time(at(0))).count(), 10);
-        assert_eq!((1..=100).filter(|ms| rate.is_time(at(*ms))).count(), 50);
-        assert_eq!((0..100).filter(|_| rate.is_time(at(1000))).count(), 10, "there is no more room after a pause");
+        assert_eq!((0..100).filter(|_| rate.try_take(at(0))).count(), 10);
+        assert_eq!((1..=100).filter(|ms| rate.try_take(at(*ms))).count(), 50);
+        assert_eq!((0..100).filter(|_| rate.try_take(at(1000))).count(), 10, "there is no more room after a pause");
     }
 
     #[test]
-    fn the_more_hear_it_the_rarer_it_is() {
+    fn more_receivers_mean_fewer_broadcasts() {
         assert_eq!([0, 1, 25, 100, 500, 1000, 1 << 14].map(in_a_second), [200, 200, 200, 50, 10, 5, 5]);
     }
 }

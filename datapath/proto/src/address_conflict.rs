@@ -23,74 +23,74 @@ use std::collections::VecDeque;
 use am_wire::control::NodeId;
 
 use crate::output::Peer;
-use crate::sparing::Rate;
+use crate::rate_limit::RateLimit;
 use crate::time::Time;
 
 /// How long the known run of a node has time to answer. After that, a repeated beacon starts the conflict anew.
-pub(crate) const GRACE: Duration = Duration::from_millis(250);
+pub(crate) const ANSWER_TIME: Duration = Duration::from_millis(250);
 /// Wait between the first and the second time that both sides are asked. It doubles each time.
-const PAUSE: Duration = Duration::from_millis(8);
+const FIRST_ASK_PAUSE: Duration = Duration::from_millis(8);
 
 /// The most open conflicts, of all nodes together. A new one replaces the oldest conflict without an echoed nonce, or
 /// the oldest of all. If new ones were ignored instead, a flood of forged beacons would hide the genuine ones. If a new
 /// one replaced the open one of the same node, a genuine claim would be dropped before its answer arrives.
-const MOST: usize = 256;
+const MAX_OPEN_CONFLICTS: usize = 256;
 
 /// Asking both sides of a conflict takes at most three frames. This limits how often that happens in the long run. The
 /// burst allows one round for each open conflict.
-const ASKED: Rate = Rate::new(Duration::from_millis(2), MOST as u32);
+const ASK_RATE: RateLimit = RateLimit::new(Duration::from_millis(2), MAX_OPEN_CONFLICTS as u32);
 
 /// What a beacon claims about a node, against what is known.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Claim {
+pub(crate) struct AddressConflict {
     pub(crate) peer: Peer,
     /// Echoing it proves that the claimant receives at the claimed address.
     pub(crate) nonce: u32,
     since: Time,
     /// When both sides may be asked next, and how long the wait after that is.
-    pub(crate) next: Time,
-    pub(crate) pause: Duration,
+    pub(crate) ask_again_at: Time,
+    pub(crate) ask_pause: Duration,
     /// The claimant echoed the nonce.
-    pub(crate) answered: bool,
+    pub(crate) has_echoed_nonce: bool,
     /// The beacon came again.
-    pub(crate) repeated: bool,
+    pub(crate) was_repeated: bool,
     /// The known run has been received since.
-    opposed: bool,
+    is_contradicted: bool,
 }
 
 #[derive(Debug)]
-pub(crate) struct Claims {
+pub(crate) struct AddressConflicts {
     /// Oldest first. A node may have several.
-    pub(crate) open: VecDeque<Claim>,
+    pub(crate) open: VecDeque<AddressConflict>,
     /// Two limits on asking: for claims of the known address, as after a restart, and for claims of another address.
     /// Forged claims of other addresses are unlimited in number, so they must not use up the limit of the first kind.
-    pub(crate) asked: [Rate; 2],
+    pub(crate) ask_rates: [RateLimit; 2],
 }
 
-impl Default for Claims {
-    fn default() -> Claims {
-        Claims { open: VecDeque::new(), asked: [ASKED; 2] }
+impl Default for AddressConflicts {
+    fn default() -> AddressConflicts {
+        AddressConflicts { open: VecDeque::new(), ask_rates: [ASK_RATE; 2] }
     }
 }
 
-impl Claims {
-    pub(crate) fn find(&mut self, peer: &Peer) -> Option<&mut Claim> {
+impl AddressConflicts {
+    pub(crate) fn find(&mut self, peer: &Peer) -> Option<&mut AddressConflict> {
         self.open.iter_mut().find(|claim| claim.peer == *peer)
     }
 
-    pub(crate) fn put(&mut self, new: Claim) {
+    pub(crate) fn insert(&mut self, new: AddressConflict) {
         self.open.retain(|claim| claim.peer != new.peer);
-        if self.open.len() == MOST {
-            self.open.remove(self.open.iter().position(|claim| !claim.answered).unwrap_or(0));
+        if self.open.len() == MAX_OPEN_CONFLICTS {
+            self.open.remove(self.open.iter().position(|claim| !claim.has_echoed_nonce).unwrap_or(0));
         }
         self.open.push_back(new);
     }
 
     /// A frame of the known run arrived. Returns the claims that this contradicts.
-    pub(crate) fn oppose(&mut self, node: NodeId) -> Vec<Peer> {
+    pub(crate) fn contradict(&mut self, node: NodeId) -> Vec<Peer> {
         let claims = self.open.iter_mut().filter(|claim| claim.peer.node == node);
-        let opposed = |claim: &mut Claim| {
-            claim.opposed = true;
+        let opposed = |claim: &mut AddressConflict| {
+            claim.is_contradicted = true;
             claim.peer
         };
         claims.map(opposed).collect()
@@ -104,32 +104,41 @@ impl Claims {
 
 /// What to do about a conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ConflictVerdict {
     Open,
     Believed,
     /// Two nodes are alive. The claim is refused, or stays open.
-    Contested,
+    BothAlive,
 }
 
-impl Claim {
-    pub(crate) fn new(peer: Peer, nonce: u32, now: Time) -> Claim {
-        Claim { peer, nonce, since: now, next: now, pause: PAUSE, answered: false, repeated: false, opposed: false }
+impl AddressConflict {
+    pub(crate) fn new(peer: Peer, nonce: u32, now: Time) -> AddressConflict {
+        AddressConflict {
+            peer,
+            nonce,
+            since: now,
+            ask_again_at: now,
+            ask_pause: FIRST_ASK_PAUSE,
+            has_echoed_nonce: false,
+            was_repeated: false,
+            is_contradicted: false,
+        }
     }
 
     /// The known run is alive and the claim had its time: the next beacon starts the conflict anew.
-    pub(crate) fn is_over(&self, now: Time) -> bool {
-        self.opposed && now - self.since >= GRACE
+    pub(crate) fn is_expired(&self, now: Time) -> bool {
+        self.is_contradicted && now - self.since >= ANSWER_TIME
     }
 
-    pub(crate) fn verdict(&self, known: &Peer, now: Time) -> Verdict {
+    pub(crate) fn verdict(&self, known: &Peer, now: Time) -> ConflictVerdict {
         let is_later = self.peer.incarnation > known.incarnation;
         let is_elsewhere = self.peer.address != known.address;
-        let is_proven = self.answered && self.repeated;
-        match self.opposed {
-            false if is_proven && (is_later || now - self.since >= GRACE) => Verdict::Believed,
-            true if is_proven && is_later && is_elsewhere => Verdict::Believed,
-            true if self.answered && is_elsewhere => Verdict::Contested,
-            _ => Verdict::Open,
+        let is_proven = self.has_echoed_nonce && self.was_repeated;
+        match self.is_contradicted {
+            false if is_proven && (is_later || now - self.since >= ANSWER_TIME) => ConflictVerdict::Believed,
+            true if is_proven && is_later && is_elsewhere => ConflictVerdict::Believed,
+            true if self.has_echoed_nonce && is_elsewhere => ConflictVerdict::BothAlive,
+            _ => ConflictVerdict::Open,
         }
     }
 }

@@ -52,13 +52,13 @@ fn delivered(framing: Framing, flow: fn(&mut SmallRng, Flow) -> Flow) -> u64 {
 /// The stranger knows the flow id already. Its nonce is right once in 65,536 times, and then the number must be right,
 /// too.
 #[test]
-fn where_there_is_a_nonce_hardly_any_gets_through() {
+fn with_a_nonce_hardly_any_forged_request_gets_through() {
     let known = |_: &mut SmallRng, taken| taken;
     assert_eq!([Framing::Split, Framing::Plain].map(|framing| delivered(framing, known)), [0, 0]);
 }
 
 #[test]
-fn in_bare_a_few_do() {
+fn in_bare_a_few_forged_requests_get_through() {
     let any = |random: &mut SmallRng, _| Flow::new(random.random_range(1..Flow::COUNT as u16)).unwrap();
     let delivered = delivered(Framing::Bare, any);
     println!("{delivered} of {FORGED}");

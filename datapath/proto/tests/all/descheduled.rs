@@ -9,7 +9,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Its patience ends before any answer could arrive.
 #[test]
-fn who_asks_for_a_flow_and_is_away_asks_again() {
+fn a_descheduled_node_asks_again_for_its_flow() {
     for away in [PATIENCE, 100 * PATIENCE] {
         let mut net = Net::new(1);
         let mut config = net.config(0, "alpha");
@@ -27,7 +27,7 @@ fn who_asks_for_a_flow_and_is_away_asks_again() {
 
 /// It still gives up if there is no peer.
 #[test]
-fn who_was_away_does_not_ask_for_ever() {
+fn a_descheduled_node_does_not_ask_for_ever() {
     let mut net = Net::new(2);
     let mut config = net.config(0, "alpha");
     config.patience = PATIENCE;
@@ -36,5 +36,5 @@ fn who_was_away_does_not_ask_for_ever() {
     let flow = net.core(alpha).connect(now, here, name("nobody"), name("app"), 7).unwrap();
     net.now = net.now + 100 * PATIENCE;
     net.run(Duration::from_secs(1), |net| net.core(alpha).state(flow) != FlowState::Connecting);
-    assert_eq!(net.core(alpha).state(flow), FlowState::Dead(ReturnReason::Unreachable));
+    assert_eq!(net.core(alpha).state(flow), FlowState::Ended(ReturnReason::Unreachable));
 }

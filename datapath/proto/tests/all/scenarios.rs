@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::harness::{Between, Faults, MAX_FRAME, Net, name};
+use crate::harness::{Faults, MAX_FRAME, Net, Wiring, name};
 use am_proto::{FlowState, FramingChoice, FramingWhy, ReturnReason, SendError};
 use am_wire::control::Refusal;
 use am_wire::{Class, Framing};
@@ -46,9 +46,9 @@ fn a_round_trip_is_two_frames_and_no_more() {
     assert_eq!(net.sent - before, 2000, "acknowledgements and credits ride in the padding");
 }
 
-fn framing_found(between: Between, nodes: &[&str]) -> (Framing, FramingWhy) {
+fn framing_found(between: Wiring, nodes: &[&str]) -> (Framing, FramingWhy) {
     let mut net = Net::new(3);
-    net.between = between;
+    net.wiring = between;
     let (alpha, here) = net.node("alpha");
     for name in nodes {
         net.node(name);
@@ -66,10 +66,10 @@ fn framing_found(between: Between, nodes: &[&str]) -> (Framing, FramingWhy) {
 #[test]
 fn auto_takes_what_the_network_lets_through() {
     let three = ["beta", "gamma"];
-    assert_eq!(framing_found(Between::Cable, &["beta"]), (Framing::Bare, FramingWhy::NothingLearns));
-    assert_eq!(framing_found(Between::Cable, &three), (Framing::Split, FramingWhy::Shared), "a hub");
-    assert_eq!(framing_found(Between::Switch, &three), (Framing::Split, FramingWhy::SwitchLearns));
-    assert_eq!(framing_found(Between::SpoofFilter, &three), (Framing::Plain, FramingWhy::ForgedDropped));
+    assert_eq!(framing_found(Wiring::Cable, &["beta"]), (Framing::Bare, FramingWhy::NothingLearns));
+    assert_eq!(framing_found(Wiring::Cable, &three), (Framing::Split, FramingWhy::Shared), "a hub");
+    assert_eq!(framing_found(Wiring::Switch, &three), (Framing::Split, FramingWhy::SwitchLearns));
+    assert_eq!(framing_found(Wiring::SpoofFilter, &three), (Framing::Plain, FramingWhy::ForgedDropped));
 }
 
 /// Alpha and beta, both sending with the given framing.
@@ -101,7 +101,7 @@ fn every_framing_carries_every_length() {
             assert_eq!(got.payload(), payload);
         }
         let refused = net.send(alpha, flow, Class::Request, 0, &vec![0; most + 1]);
-        assert_eq!(refused, Err(SendError::TooLarge { needs: most + 9, most: most + 8 }));
+        assert_eq!(refused, Err(SendError::TooLarge { needs: most + 9, max: most + 8 }));
     }
 }
 
@@ -133,7 +133,7 @@ fn credit_runs_out_and_returns_when_the_receiver_extracts() {
 
 /// Found by `netdev-sim`, seed 54: nothing was in flight any more, and neither side had a reason to repeat the grant.
 #[test]
-fn news_of_credit_that_is_lost_is_told_again() {
+fn a_lost_grant_of_credit_is_repeated() {
     let mut net = Net::new(14);
     let (alpha, here) = net.node("alpha");
     let (beta, there) = net.node("beta");
@@ -150,7 +150,7 @@ fn news_of_credit_that_is_lost_is_told_again() {
 }
 
 #[test]
-fn replies_go_out_when_no_request_can() {
+fn replies_leave_when_no_request_can() {
     let mut net = Net::new(6);
     let mut config = net.config(0, "alpha");
     config.send_frames = 8;
@@ -252,7 +252,7 @@ impl Storm {
                     Class::Request if word % 2 == 1 => {
                         net.send(at, got.flow, Class::Reply, word, &word.to_le_bytes()).unwrap();
                     }
-                    Class::Request => net.core(at).forgo(got.flow),
+                    Class::Request => net.core(at).decline_reply(got.flow),
                     Class::Reply => {}
                 }
                 net.core(at).release(got.flow, got.class);
@@ -299,7 +299,7 @@ fn a_peer_that_dies_gives_its_messages_back() {
         net.send(alpha, flow, Class::Request, n, &n.to_le_bytes()).unwrap();
     }
     let start = net.now;
-    net.run(3 * SECOND, |net| matches!(net.core(alpha).state(flow), FlowState::Dead(_)));
+    net.run(3 * SECOND, |net| matches!(net.core(alpha).state(flow), FlowState::Ended(_)));
     assert!(net.now - start < 2 * SECOND);
     for n in 0..100u64 {
         let back = net.core(alpha).poll_returned(here).unwrap();
@@ -308,7 +308,7 @@ fn a_peer_that_dies_gives_its_messages_back() {
         assert_eq!(back.message.payload(), &n.to_le_bytes());
     }
     assert!(net.core(alpha).poll_returned(here).is_none());
-    assert_eq!(net.send(alpha, flow, Class::Request, 0, b""), Err(SendError::Dead(ReturnReason::Unreachable)));
+    assert_eq!(net.send(alpha, flow, Class::Request, 0, b""), Err(SendError::Ended(ReturnReason::Unreachable)));
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn a_peer_that_restarts_is_a_new_one() {
     let flow = net.connect(alpha, here, "beta");
     let there = net.restart(beta, "beta");
     net.send(alpha, flow, Class::Request, 1, b"for the first beta").unwrap();
-    net.run(SECOND, |net| matches!(net.core(alpha).state(flow), FlowState::Dead(_)));
+    net.run(SECOND, |net| matches!(net.core(alpha).state(flow), FlowState::Ended(_)));
     assert_eq!(net.core(alpha).poll_returned(here).unwrap().reason, ReturnReason::Restarted);
     let again = net.connect(alpha, here, "beta");
     net.send(alpha, again, Class::Request, 2, b"for the second").unwrap();
@@ -338,7 +338,7 @@ fn refusals_say_why() {
     net.idle(3 * SECOND);
     assert_eq!(net.core(alpha).state(none), FlowState::Refused(Refusal::NoEndpoint));
     assert_eq!(net.core(alpha).state(wrong), FlowState::Refused(Refusal::Tag));
-    assert_eq!(net.core(alpha).state(absent), FlowState::Dead(ReturnReason::Unreachable));
+    assert_eq!(net.core(alpha).state(absent), FlowState::Ended(ReturnReason::Unreachable));
 }
 
 #[test]
@@ -366,5 +366,5 @@ fn a_new_tag_ends_the_flows_made_with_the_old() {
     let flow = net.connect(alpha, here, "beta");
     net.core(beta).set_tag(there, 99);
     net.idle(Duration::from_millis(1));
-    assert_eq!(net.core(alpha).state(flow), FlowState::Dead(ReturnReason::Closed));
+    assert_eq!(net.core(alpha).state(flow), FlowState::Ended(ReturnReason::Closed));
 }

@@ -9,7 +9,7 @@ use am_wire::Class;
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn what_does_not_arrive_comes_back_and_the_next_flow_has_shorter_frames() {
+fn messages_that_never_arrive_come_back_and_the_next_flow_has_shorter_frames() {
     let mut net = Net::new(21);
     let (alpha, here) = net.node("alpha");
     let (beta, there) = net.node("beta");
@@ -37,7 +37,7 @@ fn what_does_not_arrive_comes_back_and_the_next_flow_has_shorter_frames() {
 
 /// A rejected message did arrive, so it is not given up.
 #[test]
-fn who_is_busy_for_long_keeps_its_flows() {
+fn a_busy_receiver_keeps_its_flows() {
     let mut net = Net::new(22);
     let (alpha, here) = net.node("alpha");
     let mut config = net.config(1, "beta");
@@ -64,7 +64,7 @@ fn who_is_busy_for_long_keeps_its_flows() {
 
 /// The server's half ends, too, and with it the client's.
 #[test]
-fn replies_that_do_not_arrive_end_it_as_well() {
+fn replies_that_never_arrive_end_the_flow() {
     let mut net = Net::new(23);
     let (alpha, here) = net.node("alpha");
     let (beta, there) = net.node("beta");

@@ -11,74 +11,78 @@ use am_wire::control::{Accept, Control, Still};
 use am_wire::{Address, Buffer, Flow};
 
 use crate::FlowId;
-use crate::control_queue::Later;
+use crate::control_queue::DeferredControl;
 use crate::flow::{FlowRecord, Phase};
+use crate::mutants::{self, Mutant};
 use crate::node::{Core, Sending, Times};
 use crate::output::ReturnReason;
-use crate::planted::{self, Bug};
-use crate::quiet::{Quiet, Run};
+use crate::quiet_peers::{PeerRun, QuietPeer};
 use crate::time::Time;
-use crate::timers::Wait;
+use crate::timers::TimerKind;
 
 /// The most flows to ask about in one round. A node with more quiet ones needs several rounds.
-const FLOWS_AT_ONCE: usize = 512;
+const MAX_FLOWS_A_ROUND: usize = 512;
 
 /// This node may have been descheduled, so a peer is unreachable only after this many rounds without an answer.
-const ROUNDS: u32 = 3;
+const MIN_UNANSWERED_ROUNDS: u32 = 3;
 
 impl<B: Buffer> Core<B> {
     /// Ask each peer that was quiet since the last round. End the flows of those that have not answered for too long.
-    pub(crate) fn look_after_quiet(&mut self, now: Time) {
-        let round = self.config.quiet_round();
-        let mut quiet = self.last_heard();
-        quiet.retain(|_, peer| now - peer.heard >= round);
+    pub(crate) fn ask_quiet_peers(&mut self, now: Time) {
+        let round = self.config.keepalive_round();
+        let mut quiet = self.last_received();
+        quiet.retain(|_, peer| now - peer.last_received >= round);
         for (run, peer) in &mut quiet {
-            let before = self.time.vigil.quiet.get(run).filter(|before| before.heard == peer.heard);
-            peer.asked = before.map_or(0, |before| before.asked);
-            let is_over = peer.asked >= ROUNDS && now - peer.heard >= self.config.keepalive;
-            if is_over && !planted::is(Bug::DeadStay) {
-                self.give_up(now, *run);
+            let before =
+                self.time.quiet_peers.peers.get(run).filter(|before| before.last_received == peer.last_received);
+            peer.rounds_asked = before.map_or(0, |before| before.rounds_asked);
+            let is_over =
+                peer.rounds_asked >= MIN_UNANSWERED_ROUNDS && now - peer.last_received >= self.config.keepalive;
+            if is_over && !mutants::is_active(Mutant::DeadStay) {
+                self.end_silent_flows(now, *run);
                 continue;
             }
             // Frames are lost now and then: a longer silence gets more questions.
-            (0..1 << peer.asked.min(3)).for_each(|_| self.sending.later.push_back(Later::Question(peer.flow)));
-            peer.asked += 1;
+            (0..1 << peer.rounds_asked.min(3))
+                .for_each(|_| self.sending.deferred_control.push_back(DeferredControl::Keepalive(peer.flow)));
+            peer.rounds_asked += 1;
         }
-        self.time.vigil.quiet = quiet;
-        self.ask_about_flows(now);
+        self.time.quiet_peers.peers = quiet;
+        self.ask_about_quiet_flows(now);
     }
 
-    pub(crate) fn quiet_timeout(&mut self, now: Time, at: Time) {
-        if self.time.vigil.armed.fired(at) {
-            self.look_after_quiet(now);
+    pub(crate) fn keepalive_timeout(&mut self, now: Time, at: Time) {
+        if self.time.quiet_peers.timer.take_if_due(at) {
+            self.ask_quiet_peers(now);
             // Nodes that started together must not ask together. A round is shorter by up to a quarter. So a peer is
             // asked often enough within the keepalive time, and is given up at most a quarter of it later.
-            let round = self.config.quiet_round().as_nanos() as u64;
+            let round = self.config.keepalive_round().as_nanos() as u64;
             let next = now.later(round - self.random.next() % (round / 4 + 1));
-            self.time.timers.arm(&mut self.time.vigil.armed, Wait::Quiet, 0, next);
+            self.time.timers.arm(&mut self.time.quiet_peers.timer, TimerKind::Keepalive, 0, next);
         }
     }
 
     /// For each peer with open flows: when its last frame arrived.
-    fn last_heard(&self) -> BTreeMap<Run, Quiet> {
-        let mut peers: BTreeMap<Run, Quiet> = BTreeMap::new();
+    fn last_received(&self) -> BTreeMap<PeerRun, QuietPeer> {
+        let mut peers: BTreeMap<PeerRun, QuietPeer> = BTreeMap::new();
         for record in self.flows.iter().filter(|record| record.phase == Phase::Open) {
-            let (Some(run), heard) = (record.remote.node, record.heard()) else { continue };
-            let peer = peers.entry(run).or_insert(Quiet { heard, flow: record.id.flow, asked: 0 });
-            peer.heard = peer.heard.max(heard);
+            let (Some(run), heard) = (record.peer.node, record.last_received()) else { continue };
+            let peer =
+                peers.entry(run).or_insert(QuietPeer { last_received: heard, flow: record.id.flow, rounds_asked: 0 });
+            peer.last_received = peer.last_received.max(heard);
         }
         peers
     }
 
     /// End the flows of this run that were silent for the whole keepalive time. A frame on another flow shows that the
     /// peer lives, so that flow stays.
-    fn give_up(&mut self, now: Time, run: Run) {
+    fn end_silent_flows(&mut self, now: Time, run: PeerRun) {
         let keepalive = self.config.keepalive;
         let its = |record: &FlowRecord| {
-            record.phase == Phase::Open && record.remote.node == Some(run) && now - record.heard() >= keepalive
+            record.phase == Phase::Open && record.peer.node == Some(run) && now - record.last_received() >= keepalive
         };
-        for id in self.flows.those(its) {
-            self.end(id, ReturnReason::Unreachable, None);
+        for id in self.flows.filter(its) {
+            self.end_flow(id, ReturnReason::Unreachable, None);
         }
     }
 
@@ -86,41 +90,50 @@ impl<B: Buffer> Core<B> {
     /// its name is discovered anew.
     #[cold]
     pub fn on_peer_gone(&mut self, address: Address) {
-        for id in self.flows.those(|record| record.route.to == address) {
+        for id in self.flows.filter(|record| record.route.to == address) {
             match self.flows.get(id).map(|record| record.phase) {
-                Some(Phase::Open) => self.end_untold(id, ReturnReason::Unreachable, None),
-                Some(Phase::Leaving) => self.left(id, None),
+                Some(Phase::Open) => self.end_flow_silently(id, ReturnReason::Unreachable, None),
+                Some(Phase::Closing) => self.finish_close(id, None),
                 _ => (),
             }
         }
-        if let Some(node) = self.discovery.peers.learned_at(address) {
+        if let Some(node) = self.discovery.peers.by_address(address) {
             self.discovery.peers.remove(node);
-            self.discovery.claims.forget(node);
+            self.discovery.address_conflicts.forget(node);
         }
     }
 
-    fn ask_about_flows(&mut self, now: Time) {
-        let Core { flows, config, sending: Sending { later, .. }, time: Times { vigil, .. }, .. } = self;
-        let round = config.quiet_round();
-        let asked = |record: &FlowRecord| Some(vigil.quiet.get(&record.remote.node?)?.flow);
+    fn ask_about_quiet_flows(&mut self, now: Time) {
+        let Core {
+            flows,
+            config,
+            sending: Sending { deferred_control: later, .. },
+            time: Times { quiet_peers: vigil, .. },
+            ..
+        } = self;
+        let round = config.keepalive_round();
+        let asked = |record: &FlowRecord| Some(vigil.peers.get(&record.peer.node?)?.flow);
         let is_quiet = |record: &&FlowRecord| {
-            record.phase == Phase::Open && !record.is_heard(now, round) && asked(record) != Some(record.id.flow)
+            record.phase == Phase::Open && !record.was_active(now, round) && asked(record) != Some(record.id.flow)
         };
-        let mut quiet = flows.around().filter(is_quiet);
-        quiet.by_ref().take(FLOWS_AT_ONCE).for_each(|record| later.push_back(Later::Question(record.id.flow)));
+        let mut quiet = flows.iter_from_cursor().filter(is_quiet);
+        quiet
+            .by_ref()
+            .take(MAX_FLOWS_A_ROUND)
+            .for_each(|record| later.push_back(DeferredControl::Keepalive(record.id.flow)));
         let next = quiet.next().map(|record| record.id.flow);
         drop(quiet);
-        flows.turn_to(next);
+        flows.set_cursor(next);
     }
 
-    pub(crate) fn next_question(&mut self, flow: Flow) -> Option<(Address, Control)> {
+    pub(crate) fn next_keepalive(&mut self, flow: Flow) -> Option<(Address, Control)> {
         let record = self.flows.by_flow(flow).filter(|record| record.phase == Phase::Open)?;
-        Some((record.route.to, record.question()))
+        Some((record.route.to, record.keepalive_question()))
     }
 
     /// A peer asks whether its flow is open here. The answer is an acknowledgement, or that the flow is closed.
     #[cold]
-    pub(crate) fn on_still(&mut self, source: Address, still: &Still) {
+    pub(crate) fn on_keepalive(&mut self, source: Address, still: &Still) {
         let is_it = |record: &&mut FlowRecord| {
             let route = &record.route;
             record.id.nonce == still.nonce
@@ -129,13 +142,13 @@ impl<B: Buffer> Core<B> {
         };
         match self.flows.by_flow(still.flow).filter(is_it) {
             Some(record) => {
-                record.touch(&mut self.deferred.touched);
+                record.mark_dirty(&mut self.deferred.dirty);
                 record.ack_forced = true;
                 record.queue_ack(&mut self.sending.acks_due);
             }
             None => {
                 let id = FlowId { flow: still.flow, nonce: still.nonce };
-                self.say_closed(source, id, (still.own, still.own_nonce));
+                self.send_closed(source, id, (still.own, still.own_nonce));
             }
         }
     }
@@ -144,9 +157,9 @@ impl<B: Buffer> Core<B> {
 impl FlowRecord {
     /// What to ask about a flow. A flow that was accepted and never used is accepted once more: its peer may still wait
     /// for the answer. If not, the peer acknowledges.
-    pub(crate) fn question(&self) -> Control {
+    pub(crate) fn keepalive_question(&self) -> Control {
         let (route, id) = (self.route, self.id);
-        if !self.setup.ours && !self.silence.has_begun() {
+        if !self.setup.is_ours && !self.silence.has_begun() {
             return Control::Accept(Accept { id: self.setup.id, offer: self.offer(route.max_frame()) });
         }
         Control::Still(Still { flow: route.flow, nonce: route.nonce, own: id.flow, own_nonce: id.nonce })

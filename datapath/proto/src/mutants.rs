@@ -5,7 +5,7 @@
 
 /// A bug that a test can activate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bug {
+pub enum Mutant {
     /// Now and then a handled message does not return its credit.
     CreditLeak,
     /// A sender that gets more credit gets one more than was counted.
@@ -33,33 +33,33 @@ pub enum Bug {
 }
 
 #[cfg(feature = "planted")]
-mod switch {
+mod active {
     use std::cell::Cell;
 
-    use super::Bug;
+    use super::Mutant;
 
     thread_local! {
-        static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+        static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
     }
 
     /// Activate this mutant, or none, for this thread's cores.
-    pub fn plant(bug: Option<Bug>) {
-        PLANTED.set(bug);
-        am_wire::planted::ignore_lengths(bug == Some(Bug::LengthIgnored));
+    pub fn activate(bug: Option<Mutant>) {
+        ACTIVE.set(bug);
+        am_wire::planted::ignore_lengths(bug == Some(Mutant::LengthIgnored));
     }
 
-    pub(crate) fn is(bug: Bug) -> bool {
-        PLANTED.get() == Some(bug)
+    pub(crate) fn is_active(bug: Mutant) -> bool {
+        ACTIVE.get() == Some(bug)
     }
 }
 
 #[cfg(feature = "planted")]
-pub(crate) use switch::is;
+pub use active::activate;
 #[cfg(feature = "planted")]
-pub use switch::plant;
+pub(crate) use active::is_active;
 
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
-pub(crate) const fn is(_: Bug) -> bool {
+pub(crate) const fn is(_: Mutant) -> bool {
     false
 }

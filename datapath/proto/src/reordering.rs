@@ -19,42 +19,42 @@ use std::mem;
 
 use am_wire::{Class, Low, Remark, Seq};
 
-use crate::planted::{self, Bug};
-use crate::rtt::{Rtt, Waits};
+use crate::mutants::{self, Mutant};
+use crate::rtt::{Rtt, Timing};
 use crate::slots::Slot;
 use crate::time::Time;
 
 /// How many later messages must arrive before an earlier one counts as lost, as long as nothing shows that the network
 /// reorders more.
-pub(crate) const REORDERING: i32 = 3;
+pub(crate) const LOSS_THRESHOLD: i32 = 3;
 
 /// How long the tolerance must go unneeded before it shrinks, in tolerances.
-const PERIODS: u64 = 16;
+const SHRINK_AFTER_TOLERANCES: u64 = 16;
 
 /// The loss report is repeated after so many acknowledgements with gaps.
-const AGAIN: u8 = 16;
+const ACKS_BETWEEN_REPORTS: u8 = 16;
 
 /// How many gaps a loss report stays valid for. A sender reports again long before.
-const TRUST: u8 = 64;
+const GAPS_PER_REPORT: u8 = 64;
 
 /// The largest step of the tolerance: so many time-outs, or so many times itself. The peer may have been descheduled.
-const FASTEST: u64 = 8;
+const MAX_TOLERANCE_GROWTH: u64 = 8;
 
 /// How often `Late` is reported. One report may be lost.
-const LATE: u8 = 2;
+const LATE_REPORTS: u8 = 2;
 
 /// The most doublings of the wait in [`Order::doubts`].
-const MOST_UNANSWERED: u8 = 6;
+const MAX_WAIT_DOUBLINGS: u8 = 6;
 
 /// What both sides of a flow know about reordering and loss.
 #[derive(Debug, Default)]
-pub(crate) struct Order {
+pub(crate) struct Reordering {
     /// Nanoseconds; 0 if no message came late.
     pub(crate) tolerance: u64,
     /// The largest age at which a message came late, without being sent again, since the tolerance last shrank.
-    oldest: u64,
+    max_late_age: u64,
     /// When the tolerance may shrink.
-    until: Time,
+    shrink_at: Time,
     /// A message that was sent again: was it lost or late?
     pub(crate) doubt: Option<Doubt>,
     /// Doubts in a row without an answer.
@@ -62,21 +62,21 @@ pub(crate) struct Order {
     /// By class: this side's messages that counted as lost under a tolerance.
     lost: [u32; 2],
     /// By class: acknowledgements with gaps until the next loss report.
-    untold: [u8; 2],
+    acks_until_report: [u8; 2],
     /// By class: how often to report `Late` instead of `Lost`.
-    late: [u8; 2],
+    late_reports_left: [u8; 2],
     /// By class: what the peer reports about its messages.
-    pub(crate) peer: [PeerLost; 2],
+    pub(crate) peer_losses: [PeerLosses; 2],
     /// What the next acknowledgement reports besides.
     pub(crate) remark: Remark,
 }
 
 /// The peer's reports of its losses in one class.
 #[derive(Debug, Default)]
-pub(crate) struct PeerLost {
+pub(crate) struct PeerLosses {
     count: Low,
     /// How many more gaps the last report covers. While it does, gaps do not count as loss.
-    trust: u8,
+    gaps_covered: u8,
 }
 
 /// A message that was sent again, once, because later ones had overtaken it.
@@ -91,39 +91,46 @@ pub(crate) struct Doubt {
 
 /// The rule by which messages count as lost.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rule {
+pub(crate) struct LossRule {
     pub(crate) now: Time,
     pub(crate) tolerance: u64,
     /// A message that was sent again counts as lost only at this age.
-    pub(crate) patience: u64,
+    pub(crate) min_resend_age: u64,
     /// The message in doubt. The search reports whether it sends this one again.
     pub(crate) doubted: Option<Seq>,
 }
 
-impl Rule {
+impl LossRule {
     /// How many later messages must have arrived.
-    pub(crate) fn passed(&self) -> i32 {
-        if self.tolerance == 0 { REORDERING } else { 1 }
+    pub(crate) fn threshold(&self) -> i32 {
+        if self.tolerance == 0 { LOSS_THRESHOLD } else { 1 }
     }
 
     /// When an overtaken message counts as lost.
     pub(crate) fn lost_at<B>(&self, slot: &Slot<B>) -> Time {
-        let least = if slot.sent > 1 { self.patience } else { 0 };
+        let least = if slot.times_sent > 1 { self.min_resend_age } else { 0 };
         slot.sent_at.later(least.max(self.tolerance))
     }
 }
 
-impl Order {
+impl Reordering {
     /// This message is sent again for the first time. One doubt at a time is enough: RACK, too, takes at most one
     /// answer in a round trip. The round trip may not be known well, so each doubt without an answer makes the wait
     /// longer.
-    pub(crate) fn doubts(&mut self, now: Time, class: Class, (seq, sent_at): (Seq, Time), rtt: &Rtt, waits: &Waits) {
+    pub(crate) fn begin_doubt(
+        &mut self,
+        now: Time,
+        class: Class,
+        (seq, sent_at): (Seq, Time),
+        rtt: &Rtt,
+        waits: &Timing,
+    ) {
         if let Some(earlier) = &self.doubt {
-            let wait = (waits.least << self.unanswered).max(4 * rtt.patience()).max(2 * self.tolerance);
+            let wait = (waits.min_timeout << self.unanswered).max(4 * rtt.min_resend_age()).max(2 * self.tolerance);
             if now.since(earlier.again_at) < wait {
                 return;
             }
-            self.unanswered = (self.unanswered + 1).min(MOST_UNANSWERED);
+            self.unanswered = (self.unanswered + 1).min(MAX_WAIT_DOUBLINGS);
         }
         self.doubt = Some(Doubt { class, seq, sent_at, again_at: now });
     }
@@ -135,69 +142,76 @@ impl Order {
 
     /// Whether the peer reports that its messages mostly come late, and are not lost.
     pub(crate) fn peer_says_late(&self, class: Class) -> bool {
-        self.peer[class.index()].trust > 0
+        self.peer_losses[class.index()].gaps_covered > 0
     }
 
     /// The receiver reports a duplicate. Returns whether this proves that the message in doubt was sent again in vain.
-    pub(crate) fn repeated(&mut self, now: Time, class: Class, number: Low, rtt: &mut Rtt, waits: &Waits) -> bool {
+    pub(crate) fn on_duplicate_report(
+        &mut self,
+        now: Time,
+        class: Class,
+        number: Low,
+        rtt: &mut Rtt,
+        waits: &Timing,
+    ) -> bool {
         let is_it = |doubt: &Doubt| doubt.class == class && Low::from(doubt.seq) == number;
         let Some(Doubt { sent_at, again_at, .. }) = self.doubt.filter(is_it) else { return false };
         (self.doubt, self.unanswered) = (None, 0);
-        if !planted::is(Bug::LateIsLost) {
-            let most = FASTEST * rtt.patience().max(self.tolerance).max(waits.least);
+        if !mutants::is_active(Mutant::LateIsLost) {
+            let max_tolerance = MAX_TOLERANCE_GROWTH * rtt.min_resend_age().max(self.tolerance).max(waits.min_timeout);
             // A full round trip of one of the two copies, or more.
             rtt.sample(now.since(again_at));
-            self.set(now, now.since(sent_at).min(most).max(self.tolerance), waits);
-            self.oldest = 0;
-            (self.late, self.untold) = ([LATE; 2], [0; 2]);
+            self.set_tolerance(now, now.since(sent_at).min(max_tolerance).max(self.tolerance), waits);
+            self.max_late_age = 0;
+            (self.late_reports_left, self.acks_until_report) = ([LATE_REPORTS; 2], [0; 2]);
         }
         true
     }
 
-    fn set(&mut self, now: Time, tolerance: u64, waits: &Waits) {
-        self.tolerance = tolerance.min(waits.most);
-        self.until = now.later(PERIODS * self.tolerance);
+    fn set_tolerance(&mut self, now: Time, tolerance: u64, waits: &Timing) {
+        self.tolerance = tolerance.min(waits.max_timeout);
+        self.shrink_at = now.later(SHRINK_AFTER_TOLERANCES * self.tolerance);
     }
 
     /// A message came late and was not sent again.
-    pub(crate) fn came_late(&mut self, age: u64) {
+    pub(crate) fn note_late(&mut self, age: u64) {
         if self.tolerance > 0 {
-            self.oldest = self.oldest.max(age);
+            self.max_late_age = self.max_late_age.max(age);
         }
     }
 
     /// A message of the peer arrived twice. An earlier remark that is not sent yet stays: of several duplicates it
     /// names the first.
-    pub(crate) fn came_again(&mut self, class: Class, seq: Seq) {
+    pub(crate) fn note_duplicate(&mut self, class: Class, seq: Seq) {
         if self.remark == Remark::None {
             self.remark = Remark::Repeated(class, seq.into());
         }
     }
 
     /// With each acknowledgement of gaps: shrink the tolerance if it is larger than needed.
-    pub(crate) fn shrink(&mut self, now: Time, rtt: &Rtt, waits: &Waits) {
-        if self.tolerance == 0 || now < self.until {
+    pub(crate) fn shrink(&mut self, now: Time, rtt: &Rtt, waits: &Timing) {
+        if self.tolerance == 0 || now < self.shrink_at {
             return;
         }
-        let needed = self.oldest + self.oldest / 8;
-        let none = if self.tolerance < 2 * rtt.patience() { 0 } else { self.tolerance / 2 };
-        self.set(now, if needed > 0 { needed } else { none }, waits);
-        self.oldest = 0;
+        let needed = self.max_late_age + self.max_late_age / 8;
+        let none = if self.tolerance < 2 * rtt.min_resend_age() { 0 } else { self.tolerance / 2 };
+        self.set_tolerance(now, if needed > 0 { needed } else { none }, waits);
+        self.max_late_age = 0;
     }
 
     /// Count `lost` messages. Returns whether a report to the peer is due.
-    pub(crate) fn tell(&mut self, class: Class, lost: u32) -> bool {
+    pub(crate) fn count_lost(&mut self, class: Class, lost: u32) -> bool {
         if self.tolerance == 0 {
             return false;
         }
-        let (count, untold) = (&mut self.lost[class.index()], &mut self.untold[class.index()]);
+        let (count, untold) = (&mut self.lost[class.index()], &mut self.acks_until_report[class.index()]);
         *count = count.wrapping_add(lost);
         *untold = if lost > 0 { 0 } else { untold.saturating_sub(1) };
         // A remark that is not sent yet goes first. The loss report follows with the next acknowledgement of gaps.
         let is_due = *untold == 0 && self.remark == Remark::None;
         if is_due {
-            *untold = AGAIN;
-            let (late, count) = (&mut self.late[class.index()], Low::of(*count));
+            *untold = ACKS_BETWEEN_REPORTS;
+            let (late, count) = (&mut self.late_reports_left[class.index()], Low::of(*count));
             self.remark = if *late > 0 { Remark::Late(class, count) } else { Remark::Lost(class, count) };
             *late = late.saturating_sub(1);
         }
@@ -205,10 +219,10 @@ impl Order {
     }
 }
 
-impl PeerLost {
+impl PeerLosses {
     /// How many losses are new. None in the first report, or in the first after a long pause.
-    pub(crate) fn told(&mut self, count: Low) -> u32 {
-        let is_first = mem::replace(&mut self.trust, TRUST) == 0;
+    pub(crate) fn on_loss_report(&mut self, count: Low) -> u32 {
+        let is_first = mem::replace(&mut self.gaps_covered, GAPS_PER_REPORT) == 0;
         let news = count.since(self.count);
         // A late report says less than the one before it.
         let is_late = !is_first && news > Low::MOST / 2;
@@ -219,9 +233,9 @@ impl PeerLost {
     }
 
     /// A gap was overtaken. Returns whether the missing messages count as lost.
-    pub(crate) fn is_loss(&mut self) -> bool {
-        let is_loss = self.trust == 0;
-        self.trust = self.trust.saturating_sub(1);
+    pub(crate) fn counts_gap_as_loss(&mut self) -> bool {
+        let is_loss = self.gaps_covered == 0;
+        self.gaps_covered = self.gaps_covered.saturating_sub(1);
         is_loss
     }
 }

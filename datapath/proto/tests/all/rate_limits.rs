@@ -10,7 +10,7 @@ use am_wire::{Address, EtherType, Flow, Framing, Framings, Header, Kind};
 const ALPHA: usize = 0;
 
 /// Alpha receives this control frame from a stranger.
-fn say(net: &mut Net, control: &Control) {
+fn receive_control(net: &mut Net, control: &Control) {
     let (mut body, mut bytes) = ([0; Control::LONGEST], [0; 256]);
     let length = control.emit(&mut body);
     let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
@@ -35,13 +35,13 @@ fn alpha_among(nodes: u64) -> Net {
             max_frame: MAX_FRAME as u32,
             answer: false,
         };
-        say(&mut net, &Control::Beacon(beacon));
+        receive_control(&mut net, &Control::Beacon(beacon));
     }
-    said_to_all(&mut net);
+    count_broadcasts(&mut net);
     net
 }
 
-fn said_to_all(net: &mut Net) -> usize {
+fn count_broadcasts(net: &mut Net) -> usize {
     let mut fresh = || Some(Buf::fresh(MAX_FRAME));
     let said = std::iter::from_fn(|| net.core(ALPHA).poll_transmit(&mut fresh));
     said.filter(|transmit| transmit.to == Address::BROADCAST).count()
@@ -54,29 +54,29 @@ fn in_a_second(nodes: u64, forge: impl Fn(&mut Net, u32)) -> usize {
     let rounds = 0..1000;
     rounds.fold(0, |said, round| {
         let now = start + Duration::from_millis(u64::from(round));
-        net.core(ALPHA).settle(now);
+        net.core(ALPHA).run_deferred(now);
         (0..10).for_each(|number| forge(&mut net, round * 10 + number));
-        said + said_to_all(&mut net)
+        said + count_broadcasts(&mut net)
     })
 }
 
 #[test]
-fn probes_of_nobody() {
+fn probes_of_unknown_nodes_cause_few_broadcasts() {
     let probe = |net: &mut Net, id: u32| {
-        say(net, &Control::Probe(Probe { id, node: NodeId(1 << 40 | u64::from(id)), step: Step::Forged }));
+        receive_control(net, &Control::Probe(Probe { id, node: NodeId(1 << 40 | u64::from(id)), step: Step::Forged }));
     };
     assert_eq!([1, 1000].map(|nodes| in_a_second(nodes, probe)), [200, 5]);
 }
 
 #[test]
-fn strays() {
+fn frames_on_unknown_flows_cause_few_broadcasts() {
     let stray = |net: &mut Net, id: u32| net.core(ALPHA).on_unknown_flow(Flow::new(1 + id as u16 % 99).expect("an id"));
     assert_eq!([1, 1000].map(|nodes| in_a_second(nodes, stray)), [200, 5]);
 }
 
 /// Without broadcasts on the network, a broadcast is one frame to each known address.
 #[test]
-fn many_who_are_missed_at_once_are_asked_for_with_two_frames() {
+fn many_missing_peers_are_asked_for_with_two_frames() {
     let mut net = Net::new(5);
     let (alpha, here) = net.node("alpha");
     net.drain();

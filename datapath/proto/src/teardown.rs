@@ -4,12 +4,12 @@
 use am_wire::control::{FinalAck, FinalAcks, Name};
 use am_wire::{Buffer, Class, Kind, Seq};
 
-use crate::control_queue::Later;
-use crate::endpoint::Unhandled;
+use crate::control_queue::DeferredControl;
+use crate::endpoint::UnhandledSeqs;
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
-use crate::output::{Command, Delivery, Ending, Event, Fate, ReturnReason, Returned};
-use crate::slots::{NONE, Slot};
+use crate::output::{Command, Delivery, Event, Fate, FlowEnd, ReturnReason, Returned};
+use crate::slots::{NO_SLOT, Slot};
 use crate::{EndpointId, FlowId};
 
 /// Why an endpoint could not be created.
@@ -17,7 +17,7 @@ use crate::{EndpointId, FlowId};
 pub enum EndpointError {
     /// Another endpoint has this name.
     #[error("this node already has an endpoint named `{0}`: choose another name, or close that endpoint")]
-    Taken(Name),
+    NameTaken(Name),
     /// All 65,535 endpoints are in use.
     #[error("all 65535 endpoints of this node are in use: close some that are no longer needed")]
     TooMany,
@@ -28,9 +28,9 @@ impl<B: Buffer> Core<B> {
     ///
     /// # Errors
     /// The name is taken, or there are too many endpoints.
-    pub fn endpoint(&mut self, name: Name, tag: u64) -> Result<EndpointId, EndpointError> {
+    pub fn add_endpoint(&mut self, name: Name, tag: u64) -> Result<EndpointId, EndpointError> {
         if self.endpoints.by_name(name).is_some() {
-            return Err(EndpointError::Taken(name));
+            return Err(EndpointError::NameTaken(name));
         }
         let window = self.config.window as usize;
         self.endpoints.add(name, tag, window).ok_or(EndpointError::TooMany)
@@ -41,43 +41,43 @@ impl<B: Buffer> Core<B> {
         if let Some(found) = self.endpoints.get(endpoint) {
             found.tag = tag;
             let its =
-                |record: &FlowRecord| record.endpoint == endpoint && !record.setup.ours && record.setup.tag != tag;
-            self.flows.those(its).into_iter().for_each(|id| self.close(id));
+                |record: &FlowRecord| record.endpoint == endpoint && !record.setup.is_ours && record.setup.tag != tag;
+            self.flows.filter(its).into_iter().for_each(|id| self.close(id));
         }
     }
 
     /// End a flow that this side did not close. `acks` is the peer's statement of what it received. A flow that the
     /// peer had asked for is removed. One that this node asked for stays until it is closed, so that the user can ask
     /// why it ended.
-    pub(crate) fn end(&mut self, id: FlowId, reason: ReturnReason, acks: Option<&FinalAcks>) {
+    pub(crate) fn end_flow(&mut self, id: FlowId, reason: ReturnReason, acks: Option<&FinalAcks>) {
         let was_open = self.flows.get(id).is_some_and(|record| record.phase == Phase::Open);
-        self.end_untold(id, reason, acks);
+        self.end_flow_silently(id, reason, acks);
         // The peer may only have been out of reach, or its new run may have accepted the flow. Notified, it frees its
         // half.
         if was_open && reason != ReturnReason::Closed {
-            self.sending.later.push_back(Later::Closed(id.flow));
+            self.sending.deferred_control.push_back(DeferredControl::Closed(id.flow));
         }
     }
 
     /// As [`Core::end`], without notifying the peer.
-    pub(crate) fn end_untold(&mut self, id: FlowId, reason: ReturnReason, acks: Option<&FinalAcks>) {
-        self.settle(self.now);
+    pub(crate) fn end_flow_silently(&mut self, id: FlowId, reason: ReturnReason, acks: Option<&FinalAcks>) {
+        self.run_deferred(self.now);
         let Some(record) = self.flows.get_mut(id) else { return };
-        let (phase, endpoint, ours) = (record.phase, record.endpoint, record.setup.ours);
-        let (node, peer) = (record.remote.node_name, record.remote.endpoint);
+        let (phase, endpoint, ours) = (record.phase, record.endpoint, record.setup.is_ours);
+        let (node, peer) = (record.peer.node_name, record.peer.endpoint);
         match phase {
-            Phase::Dead(_) | Phase::Leaving => return,
+            Phase::Ended(_) | Phase::Closing => return,
             Phase::Open => {
-                let own = record.final_acks(&Unhandled::new());
+                let own = record.final_acks(&UnhandledSeqs::new());
                 self.discovery.unknown_flows.remember(record, own);
             }
-            Phase::Asking | Phase::Refused(_) => {}
+            Phase::Connecting | Phase::Refused(_) => {}
         }
-        self.retire(id, Phase::Dead(reason));
+        self.retire_flow(id, Phase::Ended(reason));
         let unhandled = self.return_all(id, reason, acks);
         self.outputs.events.push_back(match phase {
-            Phase::Asking => Event::Settled(endpoint, id),
-            _ => Event::Ended(endpoint, id, Ending { node, endpoint: peer, reason, unhandled }),
+            Phase::Connecting => Event::SetupFinished(endpoint, id),
+            _ => Event::Ended(endpoint, id, FlowEnd { node, endpoint: peer, reason, unhandled }),
         });
         if !ours {
             self.flows.remove(id.flow);
@@ -85,24 +85,24 @@ impl<B: Buffer> Core<B> {
     }
 
     /// Take a flow out of service: its credits, its held messages, its steering.
-    pub(crate) fn retire(&mut self, id: FlowId, phase: Phase) {
+    pub(crate) fn retire_flow(&mut self, id: FlowId, phase: Phase) {
         let Some(record) = self.flows.get_mut(id) else { return };
-        if matches!(record.phase, Phase::Dead(_)) {
+        if matches!(record.phase, Phase::Ended(_)) {
             return;
         }
-        match (record.phase, record.remote.node) {
-            (Phase::Asking, _) => self.discovery.unknown_flows.remember_unanswered(record.setup.id),
-            (Phase::Open, Some((node, _))) => self.discovery.peers.end(node),
+        match (record.phase, record.peer.node) {
+            (Phase::Connecting, _) => self.discovery.unknown_flows.remember_unanswered(record.setup.id),
+            (Phase::Open, Some((node, _))) => self.discovery.peers.remove_flow(node),
             _ => {}
         }
         record.phase = phase;
         record.receive.0.iter_mut().for_each(|queue| self.receiving.budget.give_back(queue.retire()));
-        record.order.take().into_iter().for_each(|order| self.receiving.gaps.give_back_order(order));
-        if record.is_first {
-            self.receiving.newest = None;
-            self.receiving.budget.go();
+        record.reordering.take().into_iter().for_each(|order| self.receiving.gaps.return_reordering(order));
+        if record.counts_its_peer {
+            self.receiving.newest_peer = None;
+            self.receiving.budget.remove_peer();
         }
-        self.endpoints.let_all_go(record);
+        self.endpoints.deliver_all_held(record);
         self.outputs.commands.push_back(Command::Steer(id.flow, false));
     }
 
@@ -115,30 +115,30 @@ impl<B: Buffer> Core<B> {
     fn return_class(&mut self, id: FlowId, class: Class, reason: ReturnReason, ack: Option<FinalAck>) -> u32 {
         let Some(record) = self.flows.get_mut(id) else { return 0 };
         let (endpoint, body_at) = (record.endpoint, record.route.framing.body_at());
-        let ack = ack.filter(|ack| record.send[class].may_be(ack.before));
-        let mut unhandled = ack.map_or(0, |ack| record.send[class].unhandled(&ack));
+        let ack = ack.filter(|ack| record.send[class].is_plausible(ack.before));
+        let mut unhandled = ack.map_or(0, |ack| record.send[class].count_unhandled(&ack));
         let is_ordered = |kind| record.setup.is_ordered && !matches!(kind, Kind::Put | Kind::Get);
         let mut link = record.send[class].drain();
-        while link != NONE {
+        while link != NO_SLOT {
             let slot = &mut self.slots[link];
             let next = slot.next;
             let is_answered = class == Class::Request && is_ordered(slot.kind) && record.is_answered(slot.seq);
-            let place = ack.map(|ack| place(&ack, slot.seq)).or(is_answered.then_some(Place::Received));
+            let place = ack.map(|ack| final_status(&ack, slot.seq)).or(is_answered.then_some(FinalStatus::Received));
             let message = take_message(slot, id, body_at);
             match (message, place) {
-                (_, Some(Place::Received)) => {}
+                (_, Some(FinalStatus::Received)) => {}
                 (None, Some(_)) => unhandled += 1,
                 (None, None) => {}
                 (Some(message), place) => {
-                    let is_certain = slot.sent == 0
-                        || place == Some(Place::Missing)
-                        || place == Some(Place::Beyond) && is_ordered(message.kind);
+                    let is_certain = slot.times_sent == 0
+                        || place == Some(FinalStatus::Missing)
+                        || place == Some(FinalStatus::Beyond) && is_ordered(message.kind);
                     let fate = if is_certain { Fate::NotDelivered } else { Fate::Unknown };
                     self.counters.returned += 1;
                     self.endpoints.push_returned(endpoint, Returned { reason, fate, message });
                 }
             }
-            self.slots.put(link);
+            self.slots.give_back(link);
             link = next;
         }
         unhandled
@@ -163,7 +163,7 @@ impl<B: Buffer> Core<B> {
 
 /// What a final acknowledgement says of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum FinalStatus {
     /// The peer received it.
     Received,
     /// The peer did not receive it.
@@ -172,13 +172,13 @@ enum Place {
     Beyond,
 }
 
-fn place(ack: &FinalAck, seq: Seq) -> Place {
+fn final_status(ack: &FinalAck, seq: Seq) -> FinalStatus {
     match seq.since(ack.before) {
-        ..0 => Place::Received,
-        0 => Place::Missing,
-        distance if distance as u32 > u64::BITS => Place::Beyond,
-        distance if ack.sack >> (distance - 1) & 1 == 1 => Place::Received,
-        _ => Place::Missing,
+        ..0 => FinalStatus::Received,
+        0 => FinalStatus::Missing,
+        distance if distance as u32 > u64::BITS => FinalStatus::Beyond,
+        distance if ack.sack >> (distance - 1) & 1 == 1 => FinalStatus::Received,
+        _ => FinalStatus::Missing,
     }
 }
 

@@ -12,81 +12,81 @@ use crate::time::Time;
 
 /// The state of the search. The module's page explains it.
 #[derive(Debug, Default)]
-pub(crate) struct Climb {
+pub(crate) struct WindowProbe {
     /// When this round began.
     since: Time,
     /// The current total was in force during all of the last round.
-    settled: bool,
+    is_steady: bool,
     /// The total before this trial, and its throughput in messages a second.
-    before: Option<(u16, u64)>,
+    previous: Option<(u16, u64)>,
     /// The next trial lowers the total.
-    down: bool,
+    is_lowering: bool,
     /// Rounds until the next trial, and how many rounds the last wait took.
-    rounds: u16,
-    pause: u16,
+    rounds_left: u16,
+    last_pause: u16,
 }
 
 /// The longest wait for the next trial, in rounds.
-const LONGEST: u16 = 64;
+const MAX_PAUSE_ROUNDS: u16 = 64;
 
 /// The most credits of all senders together.
-const MOST: u32 = 16 << 10;
+const MAX_TOTAL_CREDITS: u32 = 16 << 10;
 
 /// What one round showed.
 pub(crate) struct Round {
     pub(crate) messages: u32,
     pub(crate) senders: u16,
     /// Few of the messages were lost.
-    pub(crate) clean: bool,
+    pub(crate) has_little_loss: bool,
 }
 
-impl Climb {
+impl WindowProbe {
     /// The total for the next round. `total` is at least `window`.
-    pub(crate) fn next(&mut self, now: Time, round: &Round, total: u16, window: u16) -> u16 {
+    pub(crate) fn next_total(&mut self, now: Time, round: &Round, total: u16, window: u16) -> u16 {
         let elapsed = now.since(self.since).max(1);
         self.since = now;
-        let most = (u32::from(window) * u32::from(round.senders.max(1))).min(MOST) as u16;
-        if round.senders < 2 || !round.clean || total > most {
-            *self = Climb { since: now, ..Climb::default() };
-            return total.min(most);
+        let max_total = (u32::from(window) * u32::from(round.senders.max(1))).min(MAX_TOTAL_CREDITS) as u16;
+        if round.senders < 2 || !round.has_little_loss || total > max_total {
+            *self = WindowProbe { since: now, ..WindowProbe::default() };
+            return total.min(max_total);
         }
-        if !self.settled {
-            self.settled = true;
+        if !self.is_steady {
+            self.is_steady = true;
             return total;
         }
         let rate = u64::from(round.messages) * 1_000_000_000 / elapsed;
-        if let Some((old, old_rate)) = self.before.take()
+        if let Some((old, old_rate)) = self.previous.take()
             && !pays((old, old_rate), (total, rate))
         {
-            return self.turn_back(old);
+            return self.end_trial(old);
         }
-        if self.rounds > 0 {
-            self.rounds -= 1;
+        if self.rounds_left > 0 {
+            self.rounds_left -= 1;
             return total;
         }
-        self.step(total, rate, round.senders, (window, most))
+        self.start_trial(total, rate, round.senders, (window, max_total))
     }
 
-    fn step(&mut self, total: u16, rate: u64, senders: u16, (least, most): (u16, u16)) -> u16 {
+    fn start_trial(&mut self, total: u16, rate: u64, senders: u16, (least, most): (u16, u16)) -> u16 {
         // A smaller step would change nothing for each sender, and the number of senders is an estimate.
         let least_step = senders.saturating_add(senders / 4);
-        let next = if self.down {
+        let next = if self.is_lowering {
             total.saturating_sub((total / 5).max(least_step))
         } else {
             total.saturating_add((total / 4).max(least_step))
         };
         let next = next.clamp(least, most);
         if next == total {
-            return self.turn_back(total);
+            return self.end_trial(total);
         }
-        (self.before, self.settled) = (Some((total, rate)), false);
+        (self.previous, self.is_steady) = (Some((total, rate)), false);
         next
     }
 
     /// The trial did not pay, or is at its limit: the next one goes the other way.
-    fn turn_back(&mut self, total: u16) -> u16 {
-        self.pause = (2 * self.pause).clamp(1, LONGEST);
-        (self.down, self.rounds, self.settled) = (!self.down, self.pause, false);
+    fn end_trial(&mut self, total: u16) -> u16 {
+        self.last_pause = (2 * self.last_pause).clamp(1, MAX_PAUSE_ROUNDS);
+        (self.is_lowering, self.rounds_left, self.is_steady) = (!self.is_lowering, self.last_pause, false);
         total
     }
 }
@@ -106,44 +106,44 @@ mod tests {
     use super::*;
 
     /// A path that holds `capacity` messages and carries at most `rate` a second. Returns the total of each round.
-    fn climb(way: u64, rate: u64, senders: u16, rounds: usize) -> Vec<u16> {
-        let (mut climb, mut total, mut now) = (Climb::default(), 128, Time(1));
+    fn totals_of(capacity: u64, rate: u64, senders: u16, rounds: usize) -> Vec<u16> {
+        let (mut climb, mut total, mut now) = (WindowProbe::default(), 128, Time(1));
         let mut totals = vec![];
         for _ in 0..rounds {
             let messages = 2 * u32::from(total);
-            let comes = (rate * u64::from(total) / way).min(rate);
+            let comes = (rate * u64::from(total) / capacity).min(rate);
             now = now.later(u64::from(messages) * 1_000_000_000 / comes);
-            total = climb.next(now, &Round { messages, senders, clean: true }, total, 128);
+            total = climb.next_total(now, &Round { messages, senders, has_little_loss: true }, total, 128);
             totals.push(total);
         }
         totals
     }
 
     #[test]
-    fn a_long_way_is_filled_and_not_much_more() {
-        let totals = climb(1000, 800_000, 64, 400);
+    fn a_long_path_is_filled_and_not_much_more() {
+        let totals = totals_of(1000, 800_000, 64, 400);
         let last = &totals[50..];
         let (least, most) = (last.iter().min().unwrap(), last.iter().max().unwrap());
         assert!(*least > 700 && *most < 1700, "{least} to {most}");
     }
 
     #[test]
-    fn a_short_way_needs_no_more_than_the_window() {
-        let totals = climb(20, 800_000, 64, 4000);
+    fn a_short_path_needs_no_more_than_the_window() {
+        let totals = totals_of(20, 800_000, 64, 4000);
         assert!(totals.iter().filter(|&&total| total > 128).count() < 200);
     }
 
     #[test]
-    fn each_has_a_window_at_most() {
-        assert_eq!(climb(100_000, 800_000, 3, 100).iter().max(), Some(&(3 * 128)));
-        assert_eq!(climb(100_000, 800_000, 1, 100).iter().max(), Some(&128));
+    fn each_sender_has_at_most_a_window() {
+        assert_eq!(totals_of(100_000, 800_000, 3, 100).iter().max(), Some(&(3 * 128)));
+        assert_eq!(totals_of(100_000, 800_000, 1, 100).iter().max(), Some(&128));
     }
 
     #[test]
-    fn what_gets_lost_or_goes_away_ends_it() {
-        let (mut climb, round) = (Climb::default(), Round { messages: 256, senders: 8, clean: false });
-        assert_eq!(climb.next(Time(1), &round, 500, 128), 500, "the loss is taken off elsewhere");
-        let alone = Round { senders: 1, clean: true, ..round };
-        assert_eq!(climb.next(Time(2), &alone, 500, 128), 128);
+    fn loss_or_a_single_sender_ends_the_probe() {
+        let (mut climb, round) = (WindowProbe::default(), Round { messages: 256, senders: 8, has_little_loss: false });
+        assert_eq!(climb.next_total(Time(1), &round, 500, 128), 500, "the loss is taken off elsewhere");
+        let alone = Round { senders: 1, has_little_loss: true, ..round };
+        assert_eq!(climb.next_total(Time(2), &alone, 500, 128), 128);
     }
 }

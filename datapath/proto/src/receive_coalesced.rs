@@ -5,109 +5,111 @@ use am_wire::bundle::{Bundle, Item};
 use am_wire::frame::Parsed;
 use am_wire::{Buffer, Class, Reason, Seq, expand};
 
-use crate::bounce::Bounces;
 use crate::counters::Counters;
 use crate::endpoint::Endpoints;
 use crate::flow::FlowRecord;
 use crate::gaps::Gaps;
 use crate::node::Core;
 use crate::output::Delivery;
+use crate::pending_rejects::PendingRejects;
 use crate::receive_queue::Verdict;
 
 /// What the messages of one coalesced frame need.
-struct Arrival<'a, B> {
+struct FrameContext<'a, B> {
     endpoints: &'a mut Endpoints<B>,
     gaps: &'a mut Gaps,
-    bounces: &'a mut Bounces,
+    bounces: &'a mut PendingRejects,
     counters: &'a mut Counters,
     class: Class,
     ack_every: u16,
     frame: &'a B,
     /// Where the messages start in the frame.
     body_at: usize,
-    outcome: Outcome,
+    outcome: MessagesOutcome,
 }
 
 /// What became of the messages.
 #[derive(Default)]
-struct Outcome {
+struct MessagesOutcome {
     accepted: u64,
     /// An acknowledgement must leave now.
-    owes_ack: bool,
+    is_ack_due: bool,
     /// One message found no room.
     is_full: bool,
     /// One message behind a gap could not be held.
-    turned_away: bool,
+    has_unheld: bool,
     /// The first message was rejected, and with it the others.
-    returned: bool,
+    is_first_rejected: bool,
 }
 
 impl<B: Buffer> Core<B> {
     /// Accept a coalesced frame. A malformed one is dropped as a whole.
     #[inline(never)]
-    pub(crate) fn on_bundle(&mut self, parsed: &Parsed<'_>, class: Class, frame: &B) -> Result<(), Reason> {
+    pub(crate) fn on_coalesced(&mut self, parsed: &Parsed<'_>, class: Class, frame: &B) -> Result<(), Reason> {
         let bundle = Bundle::parse(parsed)?;
         let record = self.flows.by_flow(parsed.header.flow).ok_or(Reason::NoFlow)?;
         record.check(parsed.framing, &parsed.header)?;
         // Any frame of the peer shows that it is alive.
-        record.touch(&mut self.deferred.touched);
-        let first = expand(parsed.header.seq, parsed.framing.seq_bits(), record.receive[class].near());
+        record.mark_dirty(&mut self.deferred.dirty);
+        let first = expand(parsed.header.seq, parsed.framing.seq_bits(), record.receive[class].next_expected());
         let Core { endpoints, counters, .. } = self;
-        let (gaps, bounces) = (&mut self.receiving.gaps, &mut self.sending.bounces);
-        let (ack_every, body_at, outcome) = (self.time.waits.ack_every, parsed.framing.body_at(), Outcome::default());
-        let mut arrival = Arrival { endpoints, gaps, bounces, counters, class, ack_every, frame, body_at, outcome };
+        let (gaps, bounces) = (&mut self.receiving.gaps, &mut self.sending.pending_rejects);
+        let (ack_every, body_at, outcome) =
+            (self.time.timing.ack_every, parsed.framing.body_at(), MessagesOutcome::default());
+        let mut arrival =
+            FrameContext { endpoints, gaps, bounces, counters, class, ack_every, frame, body_at, outcome };
         for (n, item) in bundle.items().enumerate() {
-            arrival.take(record, first.plus(n as u32), &item);
-            arrival.outcome.returned |= n == 0 && (arrival.outcome.is_full || arrival.outcome.turned_away);
+            arrival.accept_message(record, first.plus(n as u32), &item);
+            arrival.outcome.is_first_rejected |= n == 0 && (arrival.outcome.is_full || arrival.outcome.has_unheld);
         }
-        let Outcome { accepted, owes_ack, is_full, .. } = arrival.outcome;
+        let MessagesOutcome { accepted, is_ack_due: owes_ack, is_full, .. } = arrival.outcome;
         if owes_ack {
             record.queue_ack(&mut self.sending.acks_due);
         }
         if (accepted > 0 || is_full)
-            && let Some(told) = parsed.piggyback
+            && let Some(piggyback) = parsed.piggyback
         {
-            record.put_told(told);
+            record.keep_piggyback(piggyback);
         }
         if is_full {
             self.set_full(true);
         }
         self.counters.bundles_received += 1;
-        self.counters.received(class, accepted);
+        self.counters.count_received(class, accepted);
         Ok(())
     }
 }
 
-impl<B: Buffer> Arrival<'_, B> {
+impl<B: Buffer> FrameContext<'_, B> {
     /// Accept one message as if it had come alone.
     #[inline]
-    fn take(&mut self, record: &mut FlowRecord, seq: Seq, item: &Item) {
+    fn accept_message(&mut self, record: &mut FlowRecord, seq: Seq, item: &Item) {
         let queue = &mut record.receive[self.class];
         let verdict = queue.verdict(seq);
         match verdict {
             Verdict::Duplicate | Verdict::Beyond => {
-                self.counters.not_new(verdict);
-                record.not_new(verdict, self.class, seq, self.gaps);
-                self.outcome.owes_ack = true;
+                self.counters.count_not_new(verdict);
+                record.on_not_new(verdict, self.class, seq, self.gaps);
+                self.outcome.is_ack_due = true;
             }
-            _ if self.outcome.returned => self.counters.no_room += 1,
+            _ if self.outcome.is_first_rejected => self.counters.no_room += 1,
             // The reorder buffer is full.
-            Verdict::Ahead if !record.takes(verdict, self.class.into(), self.endpoints) => {
-                self.bounces.turn_away(record, self.class, seq, self.counters);
-                self.outcome.owes_ack |= record.ack_forced;
-                self.outcome.turned_away = true;
+            Verdict::Ahead if !record.accepts_out_of_order(verdict, self.class.into(), self.endpoints) => {
+                self.bounces.reject(record, self.class, seq, self.counters);
+                self.outcome.is_ack_due |= record.ack_forced;
+                self.outcome.has_unheld = true;
             }
             _ if !self.endpoints.has_room(self.class) => {
-                self.bounces.turn_away(record, self.class, seq, self.counters);
-                self.gaps.lost(1);
-                self.outcome.owes_ack |= record.ack_forced;
+                self.bounces.reject(record, self.class, seq, self.counters);
+                self.gaps.count_lost(1);
+                self.outcome.is_ack_due |= record.ack_forced;
                 self.outcome.is_full = true;
             }
             _ => {
-                self.outcome.owes_ack |= record.accept(self.class, seq, verdict, self.ack_every, self.gaps);
+                self.outcome.is_ack_due |= record.accept(self.class, seq, verdict, self.ack_every, self.gaps);
                 self.outcome.accepted += 1;
                 let delivery = self.delivery(record, seq, item);
-                self.endpoints.arrive(record, verdict, seq, delivery);
+                self.endpoints.accept(record, verdict, seq, delivery);
             }
         }
     }

@@ -1,0 +1,112 @@
+//! How an address conflict ends: this node believes the claimant, or reports a name conflict. See [`crate::claims`].
+
+use am_wire::control::{Control, NodeId, Probe, ProbeSeen, Step};
+use am_wire::{Address, Buffer};
+
+use crate::address_conflict::{ANSWER_TIME, AddressConflict, AddressConflicts, ConflictVerdict};
+use crate::config::Config;
+use crate::node::Core;
+use crate::output::{Event, NameConflict, Peer};
+use crate::time::Time;
+
+/// A name conflict is no longer reported after so many beacon intervals without a new sign of it.
+const MAX_MISSED_BEACONS: u32 = 3;
+
+impl<B: Buffer> Core<B> {
+    /// A beacon contradicts what is known of the beacon's node.
+    #[cold]
+    pub(crate) fn on_address_conflict(&mut self, now: Time, at: usize, peer: Peer) {
+        let nonce = self.random.next() as u32;
+        match self.discovery.address_conflicts.find(&peer) {
+            Some(claim) if !claim.is_expired(now) => claim.was_repeated = true,
+            _ => {
+                self.counters.claims += 1;
+                self.discovery.address_conflicts.insert(AddressConflict::new(peer, nonce, now));
+            }
+        }
+        self.judge(now, at, &peer);
+        self.ask_both(now, at, &peer);
+    }
+
+    /// Ask both sides, if the conflict is still open.
+    fn ask_both(&mut self, now: Time, at: usize, claimed: &Peer) {
+        let Some(known) = self.discovery.peers.get(at).map(|record| record.peer) else { return };
+        let AddressConflicts { open, ask_rates: asked } = &mut self.discovery.address_conflicts;
+        let Some(claim) = open.iter_mut().find(|claim| claim.peer == *claimed && now >= claim.ask_again_at) else {
+            return;
+        };
+        // If the limit is reached, both sides are asked at the next beacon.
+        if !asked[usize::from(claimed.address != known.address)].try_take(now) {
+            return;
+        }
+        claim.ask_again_at = now + claim.ask_pause;
+        claim.ask_pause *= 2;
+        let claimant = claim.peer.address;
+        let probe = Probe { id: claim.nonce, node: self.config.node, step: Step::Forged };
+        // The beacon goes first: a claimant that does not know this node yet could not answer the probe.
+        self.send_beacon(claimant, true);
+        self.sending.control.push(claimant, Control::Probe(probe));
+        if claimant != known.address {
+            self.send_beacon(known.address, true);
+        }
+    }
+
+    /// A beacon repeats what is known of its node. It contradicts every open claim.
+    pub(crate) fn on_confirming_beacon(&mut self, now: Time, at: usize, node: NodeId) {
+        self.discovery.address_conflicts.contradict(node).iter().for_each(|claimed| self.judge(now, at, claimed));
+    }
+
+    /// A peer answered a probe. Returns whether the answer echoes the nonce of an open conflict.
+    pub(crate) fn on_claimant_answer(&mut self, now: Time, source: Address, seen: &ProbeSeen) -> bool {
+        let is_it = |claim: &&mut AddressConflict| (claim.peer.address, claim.nonce) == (source, seen.id);
+        let Some(claim) = self.discovery.address_conflicts.open.iter_mut().find(is_it) else { return false };
+        claim.has_echoed_nonce = true;
+        let claimed = claim.peer;
+        self.discovery.peers.by_node(claimed.node).into_iter().for_each(|at| self.judge(now, at, &claimed));
+        true
+    }
+
+    fn judge(&mut self, now: Time, at: usize, claimed: &Peer) {
+        let Some(known) = self.discovery.peers.get(at).map(|record| record.peer) else { return };
+        let Some(claim) = self.discovery.address_conflicts.find(claimed) else { return };
+        match claim.verdict(&known, now) {
+            ConflictVerdict::Open => {}
+            ConflictVerdict::Believed => self.accept_peer(now, at, *claimed),
+            ConflictVerdict::BothAlive => self.report_name_conflict(now, &known, claimed),
+        }
+    }
+
+    /// A beacon with this node's own id. It may be a late one, from an earlier run of this node. If it comes again,
+    /// another node uses the same id.
+    #[cold]
+    pub(crate) fn on_duplicate_name(&mut self, now: Time, peer: Peer) {
+        let &Config { node, incarnation, name, address, .. } = &self.config;
+        let own = Peer { node, incarnation, name, address };
+        // With several transports a node may receive its own beacon, from another of its addresses.
+        if peer.incarnation == incarnation {
+            return;
+        }
+        match self.discovery.duplicate_name {
+            Some((before, since)) if before == peer && now - since < self.config.beacon * MAX_MISSED_BEACONS => {
+                if now - since >= ANSWER_TIME {
+                    self.report_name_conflict(now, &own, &peer);
+                    self.discovery.duplicate_name = Some((peer, now));
+                }
+            }
+            _ => self.discovery.duplicate_name = Some((peer, now)),
+        }
+    }
+
+    fn report_name_conflict(&mut self, now: Time, known: &Peer, claimed: &Peer) {
+        self.counters.names_contested += 1;
+        let addresses = [known.address, claimed.address];
+        self.discovery.name_conflict = Some((NameConflict { name: known.name, addresses }, now));
+        self.outputs.events.push_back(Event::NameConflict);
+    }
+
+    /// Getter: two live nodes with one name, if such a conflict was seen lately.
+    pub fn name_conflict(&self) -> Option<NameConflict> {
+        let (contest, since) = self.discovery.name_conflict?;
+        (self.now - since < self.config.beacon * MAX_MISSED_BEACONS).then_some(contest)
+    }
+}
