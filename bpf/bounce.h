@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Rejects a request before the host sees the frame: the twin of wire::bounce::Back::reject(). FM 1.0 wanted this in the
+ * Rejects a request before the host sees the frame: the twin of am_wire::bounce::RejectTemplate::reject(). FM 1.0 wanted this in the
  * NIC, which was too slow.
  */
 #pragma once

@@ -40,7 +40,7 @@ struct config {
 	__u32 lost;		 /* of 2^32 frames for a socket so many are lost on purpose, at random */
 };
 
-/* The reject template of a flow: wire::bounce::Back. */
+/* The reject template of a flow: am_wire::bounce::RejectTemplate. */
 struct reject_template {
 	__u8 start[START_BYTES]; /* of its rejects, but for the number */
 	__u8 framing;		 /* 1 bare, 2 split, 3 plain; 0: not known */

@@ -1,7 +1,7 @@
 //! Connections: two endpoints agree on a connection (AM-II's `AM_Map`).
 
 use am_proto::{FlowState, ReturnReason};
-use am_wire::WORD;
+use am_wire::WORD_BYTES;
 use am_wire::control::Name;
 
 use crate::names::{self, InvalidName};
@@ -105,7 +105,7 @@ impl<S> Endpoint<S> {
     /// `None` while the connection is not open.
     pub fn max_payload(&self, to: Connection, words: usize) -> Option<usize> {
         match self.node.borrow().engine.core().state(to.0) {
-            FlowState::Open { max_body, .. } => max_body.checked_sub(words.checked_mul(WORD)?),
+            FlowState::Open { max_body, .. } => max_body.checked_sub(words.checked_mul(WORD_BYTES)?),
             _ => None,
         }
     }

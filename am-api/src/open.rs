@@ -51,7 +51,7 @@ pub enum OpenError {
     ZeroSetting(&'static str),
 }
 
-const FRAME_LEAST: usize = am_wire::control::Control::LONGEST_FRAME;
+const FRAME_LEAST: usize = am_wire::control::Control::MAX_FRAME;
 
 /// Frames for what the protocol writes itself: acknowledgements, set-up.
 const OWN_FRAMES: usize = 32;

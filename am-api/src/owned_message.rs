@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use am_proto::{Delivery, Words};
-use am_ring::{Frame, Loan};
+use am_ring::{Frame, Lease};
 
 use crate::endpoint::Head;
 use crate::{Connection, HandlerId, Message};
@@ -19,7 +19,7 @@ pub struct OwnedMessage {
     delivery: Delivery<Frame>,
     words: Words,
     /// Dropped after the frame, because a credit promises a free frame. `None` for a returned message.
-    _credit: Option<Loan>,
+    _credit: Option<Lease>,
 }
 
 const _: fn() = || {

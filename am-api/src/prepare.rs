@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use am_proto::{FlowId, FlowState};
 use am_ring::Frame;
-use am_wire::frame::SMALLEST;
-use am_wire::{Buffer, Class, Framing, MAX_WORDS, WORD};
+use am_wire::frame::MIN_FRAME;
+use am_wire::{Buffer, Class, Framing, MAX_WORDS, WORD_BYTES};
 
 use crate::node_state::{NodeState, NodeWeak, borrow_to_drop};
 use crate::send::put_words;
@@ -174,7 +174,7 @@ impl Prepared {
 
     /// Bytes before the payload.
     fn front(&self) -> usize {
-        self.words as usize * WORD
+        self.words as usize * WORD_BYTES
     }
 
     fn payload(&mut self) -> &mut [u8] {
@@ -240,7 +240,7 @@ impl NodeState {
         if words.len() > MAX_WORDS {
             return Err(RequestError::TooManyWords { count: words.len(), most: MAX_WORDS });
         }
-        let front = words.len() * WORD;
+        let front = words.len() * WORD_BYTES;
         let needs = front.saturating_add(least);
         if needs > max_body {
             return Err(RequestError::TooLarge { needs, most: max_body });
@@ -253,8 +253,8 @@ impl NodeState {
         let &Prepared { flow, class, handler, words, framing, .. } = what;
         let (body, at) = (what.front() + length, framing.body_at());
         // The padding of a short frame is cleared with all that stands in it.
-        let mut short = [0; SMALLEST];
-        let is_short = at + body < SMALLEST;
+        let mut short = [0; MIN_FRAME];
+        let is_short = at + body < MIN_FRAME;
         if is_short && let Some(space) = frame.space() {
             short[..body].copy_from_slice(&space[at..at + body]);
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::IoSlice;
 
 use am_proto::{FlowId, FlowState, ReturnReason};
-use am_wire::{Class, WORD};
+use am_wire::{Class, WORD_BYTES};
 
 use crate::node_state::{NodeWeak, borrow_to_drop};
 use crate::send::Payload;
@@ -152,7 +152,7 @@ impl Token {
     pub fn max_payload(&self, words: usize) -> usize {
         let Some(node) = self.node.upgrade() else { return 0 };
         match node.borrow_mut().core().state(self.flow) {
-            FlowState::Open { max_body, .. } => max_body.saturating_sub(words.saturating_mul(WORD)),
+            FlowState::Open { max_body, .. } => max_body.saturating_sub(words.saturating_mul(WORD_BYTES)),
             _ => 0,
         }
     }

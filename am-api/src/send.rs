@@ -4,7 +4,7 @@ use std::io::IoSlice;
 
 use am_proto::FlowId;
 use am_ring::Frame;
-use am_wire::{Class, MAX_WORDS, WORD};
+use am_wire::{Class, MAX_WORDS, WORD_BYTES};
 
 use crate::node_state::NodeState;
 use crate::{HandlerId, RequestError};
@@ -62,7 +62,7 @@ impl NodeState {
         if words.len() > MAX_WORDS {
             return Err((RequestError::TooManyWords { count: words.len(), most: MAX_WORDS }, frame));
         }
-        let body = payload.bytes().saturating_add(words.len() * WORD);
+        let body = payload.bytes().saturating_add(words.len() * WORD_BYTES);
         let write = |place: &mut [u8]| write_body(place, words, payload);
         let sent = self.core().send(flow, class, handler.0, words.len() as u8, frame, body, write);
         if body >= self.large && sent.is_ok() {
@@ -76,13 +76,13 @@ impl NodeState {
 #[inline]
 fn write_body<P: Payload + ?Sized>(place: &mut [u8], words: &[u64], payload: &P) {
     put_words(place, words);
-    payload.put(&mut place[words.len() * WORD..]);
+    payload.put(&mut place[words.len() * WORD_BYTES..]);
 }
 
 /// Words in network byte order.
 #[inline]
 pub(crate) fn put_words(place: &mut [u8], words: &[u64]) {
-    for (place, word) in place.chunks_exact_mut(WORD).zip(words) {
+    for (place, word) in place.chunks_exact_mut(WORD_BYTES).zip(words) {
         place.copy_from_slice(&word.to_be_bytes());
     }
 }

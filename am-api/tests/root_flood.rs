@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use am_api::{Connection, ConnectionChange};
 use am_netns::{Host, Tap, VethOptions, veth};
-use am_wire::control::{Beacon, Control, Incarnation, Name, NodeId, Still};
-use am_wire::frame::{self, Link};
-use am_wire::gate::{ALL_BURST, ALL_NS, EACH_BURST, EACH_NS};
+use am_wire::control::{Beacon, Control, Incarnation, Keepalive, Name, NodeId};
+use am_wire::frame::{self, LinkAddresses};
+use am_wire::gate::{SOURCE_BURST, SOURCE_INTERVAL_NS, TOTAL_BURST, TOTAL_INTERVAL_NS};
 use am_wire::{Address, EtherType, Flow, Framing, Framings, Header, Kind};
 use wires::{SECONDS, Seen, exchange, node};
 
@@ -29,7 +29,11 @@ const ASKED: Duration = Duration::from_secs(40);
 
 /// From this source, to everybody.
 fn control_frame(from: u64, body: &[u8]) -> Vec<u8> {
-    let link = Link { to: Address::BROADCAST, from: Address::from_u64(2 << 40 | from), ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses {
+        to: Address::BROADCAST,
+        from: Address::from_u64(2 << 40 | from),
+        ethertype: EtherType::DEFAULT,
+    };
     let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
     let mut bytes = vec![0; frame::length(Framing::Plain, body.len())];
     frame::body(&mut bytes, Framing::Plain, body.len()).unwrap().copy_from_slice(body);
@@ -38,7 +42,7 @@ fn control_frame(from: u64, body: &[u8]) -> Vec<u8> {
 }
 
 fn said(from: u64, control: &Control) -> Vec<u8> {
-    let mut body = [0; Control::LONGEST];
+    let mut body = [0; Control::MAX_BYTES];
     let length = control.emit(&mut body);
     control_frame(from, &body[..length])
 }
@@ -50,7 +54,7 @@ fn senseless(_: u64) -> Vec<u8> {
 /// Of no flow that there is: each is answered.
 fn still(from: u64) -> Vec<u8> {
     let flow = |number: u64| Flow::new(1 + (number % 9999) as u16).unwrap();
-    said(from, &Control::Still(Still { flow: flow(from), nonce: 1, own: flow(from), own_nonce: 2 }))
+    said(from, &Control::Still(Keepalive { flow: flow(from), nonce: 1, own: flow(from), own_nonce: 2 }))
 }
 
 fn from_one(_: u64) -> Vec<u8> {
@@ -200,7 +204,7 @@ fn check(what: &str, frame: fn(u64) -> Vec<u8>, burst: u64, interval: u64) {
 #[test]
 fn a_flood_reaches_a_node_only_as_far_as_the_gate_lets_it() {
     check("senseless frames", senseless, 0, u64::MAX);
-    check("of one source", from_one, EACH_BURST, EACH_NS);
-    check("of many sources", still, ALL_BURST, ALL_NS);
-    check("claims", beacon, ALL_BURST, ALL_NS);
+    check("of one source", from_one, SOURCE_BURST, SOURCE_INTERVAL_NS);
+    check("of many sources", still, TOTAL_BURST, TOTAL_INTERVAL_NS);
+    check("claims", beacon, TOTAL_BURST, TOTAL_INTERVAL_NS);
 }

@@ -4,7 +4,7 @@
 //! receiver compares the length of every message, and all bytes of one message in [`COMPARED_SHARE`]. Every driver is checked in
 //! the same way, at the same cost.
 
-use am_wire::frame::{ETHERNET, SMALLEST};
+use am_wire::frame::{ETHERNET_HEADER, MIN_FRAME};
 
 use crate::measure::Arrived;
 
@@ -53,8 +53,9 @@ impl Content {
     /// The payload of a bare frame, without the padding of a short one.
     #[inline]
     pub(crate) fn payload<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
-        let end = if frame.len() == SMALLEST { (ETHERNET + self.bytes.len()).min(SMALLEST) } else { frame.len() };
-        &frame[ETHERNET..end]
+        let end =
+            if frame.len() == MIN_FRAME { (ETHERNET_HEADER + self.bytes.len()).min(MIN_FRAME) } else { frame.len() };
+        &frame[ETHERNET_HEADER..end]
     }
 
     /// Count a whole message.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use am_api::transports::OpenError;
 use am_transport::{Transport, TransportName};
 use am_wire::Address;
-use am_wire::frame::ETHERNET;
+use am_wire::frame::ETHERNET_HEADER;
 
 use crate::ablation::Row;
 use crate::ablation::bare::Bare;
@@ -180,7 +180,7 @@ impl LocatedLink for NamedLink {
                 _ if self.is_several => None,
                 // The transport's default.
                 "tcp" if frame.is_none() => Some(LocalTransport::Tcp.mtu()),
-                _ => frame.and_then(|frame| u32::try_from(frame.checked_sub(ETHERNET)?).ok()),
+                _ => frame.and_then(|frame| u32::try_from(frame.checked_sub(ETHERNET_HEADER)?).ok()),
             },
         })
     }

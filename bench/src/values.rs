@@ -79,7 +79,7 @@ pub(crate) fn node_name(name: &str) -> Result<(), Error> {
         Some(_) => Ok(()),
         None => Err(Error::Usage(format!(
             "`{name}` is no name for a node: 1 to {} bytes, no control characters",
-            Name::LONGEST
+            Name::MAX_BYTES
         ))),
     }
 }
@@ -87,7 +87,7 @@ pub(crate) fn node_name(name: &str) -> Result<(), Error> {
 /// The host's name, cut to the length of a node's.
 pub(crate) fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name: String = name.trim().chars().filter(char::is_ascii).take(Name::LONGEST).collect();
+    let name: String = name.trim().chars().filter(char::is_ascii).take(Name::MAX_BYTES).collect();
     if name.is_empty() { "am-bench".to_owned() } else { name }
 }
 

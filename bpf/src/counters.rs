@@ -1,8 +1,8 @@
 use std::fmt;
 
 use am_wire::Reason;
-use am_wire::gate::Refused;
-use am_wire::steer::Pass;
+use am_wire::gate::GateError;
+use am_wire::steer::PassReason;
 use aya::maps::{MapData, MapError, PerCpuArray};
 
 // The counters by number, as in `steer.bpf.c`.
@@ -19,8 +19,8 @@ const COUNTERS: usize = 64;
 /// All counters of steering, and their names.
 const NAMES: [(usize, &str); 16] = [
     (REDIRECTED, "xdp_redirected"),
-    (PASS + Pass::Foreign as usize, "xdp_pass_foreign"),
-    (PASS + Pass::OtherHost as usize, "xdp_pass_other_host"),
+    (PASS + PassReason::Foreign as usize, "xdp_pass_foreign"),
+    (PASS + PassReason::OtherHost as usize, "xdp_pass_other_host"),
     (DROP + Reason::Short as usize, "xdp_drop_short"),
     (DROP + Reason::Source as usize, "xdp_drop_bad_source"),
     (DROP + Reason::Version as usize, "xdp_drop_unknown_version"),
@@ -31,8 +31,8 @@ const NAMES: [(usize, &str); 16] = [
     (WRONG_QUEUE, "xdp_drop_wrong_queue"),
     (NO_SOCKET, "xdp_drop_no_socket"),
     (BOUNCED, "xdp_bounced"),
-    (GATE + 1 + Refused::Senseless as usize, "xdp_drop_senseless_control"),
-    (GATE + 1 + Refused::OverLimit as usize, "xdp_drop_control_over_limit"),
+    (GATE + 1 + GateError::Malformed as usize, "xdp_drop_senseless_control"),
+    (GATE + 1 + GateError::OverLimit as usize, "xdp_drop_control_over_limit"),
     (LOST, "xdp_lost_on_purpose"),
 ];
 
@@ -69,7 +69,7 @@ impl Counters {
     }
 
     /// Passed to the kernel's stack.
-    pub fn passed(&self, why: Pass) -> u64 {
+    pub fn passed(&self, why: PassReason) -> u64 {
         self.by_number[PASS + why as usize]
     }
 
@@ -79,7 +79,7 @@ impl Counters {
     }
 
     /// Control frames that the [gate](am_wire::gate) refused.
-    pub fn refused(&self, why: Refused) -> u64 {
+    pub fn gate_refusals(&self, why: GateError) -> u64 {
         self.by_number[GATE + 1 + why as usize]
     }
 

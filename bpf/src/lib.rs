@@ -65,5 +65,5 @@ pub use kernel::needs_perfmon;
 pub use mark::sibling;
 pub use probe::{Probe, ProbeError};
 pub use raw::Raw;
-pub use share::{Program, Share, ShareError};
+pub use share::{NodeSwitch, Program, ShareError};
 pub use steer::Steer;

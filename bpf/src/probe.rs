@@ -2,10 +2,10 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use am_wire::bounce::Back;
-use am_wire::frame::SMALLEST;
-use am_wire::gate::{Refused, SOURCES};
-use am_wire::steer::{Decision, Pass};
+use am_wire::bounce::RejectTemplate;
+use am_wire::frame::MIN_FRAME;
+use am_wire::gate::{GateError, SOURCES};
+use am_wire::steer::{Decision, PassReason};
 use am_wire::{Flow, Reason};
 use aya::maps::{Array, MapData, MapError};
 use aya::programs::{TestRun, TestRunOptions};
@@ -69,12 +69,12 @@ impl Probe {
     }
 
     /// As [`Steer::set_back`](crate::Steer::set_back).
-    pub fn set_back(&self, flow: Flow, back: Option<&Back>) {
+    pub fn set_reject_template(&self, flow: Flow, back: Option<&RejectTemplate>) {
         self.table.set_reject_template(flow, back);
     }
 
     /// As [`Steer::set_full`](crate::Steer::set_full).
-    pub fn set_full(&self, is_full: bool) {
+    pub fn set_rx_full(&self, is_full: bool) {
         self.table.set_rx_full(is_full);
     }
 
@@ -82,16 +82,16 @@ impl Probe {
     ///
     /// # Errors
     /// As [`Probe::decide`].
-    pub fn bounce(&mut self, frame: &[u8]) -> Result<([u8; SMALLEST], usize), ProbeError> {
-        let mut out = vec![0; frame.len().max(SMALLEST)];
+    pub fn bounce(&mut self, frame: &[u8]) -> Result<([u8; MIN_FRAME], usize), ProbeError> {
+        let mut out = vec![0; frame.len().max(MIN_FRAME)];
         let options =
             TestRunOptions { data_in: Some(frame), data_out: Some(&mut out), repeat: 1, ..TestRunOptions::default() };
         let refused = |source| ProbeError::Refused { length: frame.len(), source };
         let program = self.object.program().map_err(|error| refused(io::Error::other(error)))?;
         let result = program.test_run(options).map_err(|error| refused(root_cause(&error)))?;
         let length = result.data_size_out as usize;
-        let mut start = [0; SMALLEST];
-        start.copy_from_slice(&out[..SMALLEST]);
+        let mut start = [0; MIN_FRAME];
+        start.copy_from_slice(&out[..MIN_FRAME]);
         Ok((start, length))
     }
 
@@ -109,14 +109,14 @@ impl Probe {
     ///
     /// # Errors
     /// As [`Probe::decide`].
-    pub fn refused(&mut self, frame: &[u8], now: u64) -> Result<Option<Refused>, ProbeError> {
+    pub fn gate_refusal(&mut self, frame: &[u8], now: u64) -> Result<Option<GateError>, ProbeError> {
         let failed = |error: MapError| ProbeError::Refused { length: frame.len(), source: root_cause(&error) };
         self.buckets.set(CLOCK, now, 0).map_err(failed)?;
         let (answer, _) = self.run(frame, 1)?;
         match answer >> 12 {
             0 => Ok(None),
-            1 => Ok(Some(Refused::Senseless)),
-            2 => Ok(Some(Refused::OverLimit)),
+            1 => Ok(Some(GateError::Malformed)),
+            2 => Ok(Some(GateError::OverLimit)),
             _ => Err(ProbeError::Answer(answer)),
         }
     }
@@ -142,7 +142,7 @@ impl Probe {
 fn decode(answer: u32) -> Option<Decision> {
     let detail = (answer & 0xff) as u8;
     match answer >> 8 & 0xf {
-        1 => [Pass::Foreign, Pass::OtherHost].get(detail as usize).copied().map(Decision::Pass),
+        1 => [PassReason::Foreign, PassReason::OtherHost].get(detail as usize).copied().map(Decision::Pass),
         2 => Reason::ALL.get(detail as usize).copied().map(Decision::Drop),
         3 => Some(Decision::Socket(detail)),
         4 => Some(Decision::Bounce(detail)),

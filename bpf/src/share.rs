@@ -39,13 +39,13 @@ impl ShareError {
 
 /// Serves several nodes on one interface, each with its own address and queue: hands each frame to the program of its
 /// node.
-pub struct Share {
+pub struct NodeSwitch {
     object: Object,
     nodes: ProgramArray<MapData>,
     places: HashMap<MapData, u64, u32>,
 }
 
-impl Share {
+impl NodeSwitch {
     /// The limit of nodes: `NODES` in `share.bpf.c`.
     pub const NODES: u32 = 16;
 
@@ -53,9 +53,9 @@ impl Share {
     ///
     /// # Errors
     /// What the kernel lacks or refuses, and what to do about it.
-    pub fn load() -> Result<Share, LoadError> {
+    pub fn load() -> Result<NodeSwitch, LoadError> {
         let mut object = Object::load(OBJECT, &SHARE, None)?;
-        Ok(Share { nodes: object.map("nodes")?, places: object.map("places")?, object })
+        Ok(NodeSwitch { nodes: object.map("nodes")?, places: object.map("places")?, object })
     }
 
     /// Hand frames to this address, and broadcasts on this queue, to a program. `node` is below [`Share::NODES`], and
@@ -99,7 +99,7 @@ fn address(Address([a, b, c, d, e, f]): Address) -> u64 {
     u64::from_ne_bytes([a, b, c, d, e, f, 0, 0])
 }
 
-impl fmt::Debug for Share {
+impl fmt::Debug for NodeSwitch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Share").finish_non_exhaustive()
     }

@@ -3,7 +3,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Mutex;
 
 use am_wire::Flow;
-use am_wire::bounce::Back;
+use am_wire::bounce::RejectTemplate;
 use aya::include_bytes_aligned;
 use aya::maps::{MapData, PerCpuArray, XskMap};
 
@@ -83,12 +83,12 @@ impl Steer {
 
     /// Set the reject template of a flow, for the time when the node is [full](Steer::set_full). Without one, its
     /// requests go to the socket.
-    pub fn set_back(&self, flow: Flow, back: Option<&Back>) {
+    pub fn set_reject_template(&self, flow: Flow, back: Option<&RejectTemplate>) {
         self.table.set_reject_template(flow, back);
     }
 
     /// Set whether the node has no room for requests. While it has none, the program rejects them.
-    pub fn set_full(&self, is_full: bool) {
+    pub fn set_rx_full(&self, is_full: bool) {
         self.table.set_rx_full(is_full);
     }
 

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
-use am_wire::bounce::Back;
+use am_wire::bounce::RejectTemplate;
 use am_wire::{Flow, gate};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
@@ -26,7 +26,7 @@ struct Layout {
     flows: [AtomicU16; Flow::COUNT],
     rx_full: AtomicU32,
     unknown_flow: AtomicU32,
-    reject_templates: [[AtomicU64; Back::BYTES / 8]; Flow::COUNT],
+    reject_templates: [[AtomicU64; RejectTemplate::BYTES / 8]; Flow::COUNT],
     known: [AtomicU64; gate::SOURCES],
 }
 
@@ -84,8 +84,8 @@ impl Table {
     }
 
     /// Set or remove the reject template of a flow. The gate then knows the peer's address.
-    pub(crate) fn set_reject_template(&self, flow: Flow, template: Option<&Back>) {
-        let bytes = template.map_or([0; Back::BYTES], Back::to_bytes);
+    pub(crate) fn set_reject_template(&self, flow: Flow, template: Option<&RejectTemplate>) {
+        let bytes = template.map_or([0; RejectTemplate::BYTES], RejectTemplate::to_bytes);
         let words = &self.layout().reject_templates[flow.index()];
         // The last word has the mark that makes the template valid: removed first, written last.
         words[3].store(0, Ordering::Relaxed);
@@ -94,7 +94,7 @@ impl Table {
         for (at, (word, bytes)) in words.iter().zip(bytes.as_chunks().0).enumerate() {
             word.store(u64::from_ne_bytes(*bytes), if at == 3 { Ordering::Release } else { Ordering::Relaxed });
         }
-        if let Some(to) = template.map(Back::to) {
+        if let Some(to) = template.map(RejectTemplate::to) {
             self.layout().known[gate::bucket_of(to)].store(to.to_u64(), Ordering::Relaxed);
         }
     }

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use am_wire::frame::{self, Link};
+use am_wire::frame::{self, LinkAddresses};
 use am_wire::gate;
-use am_wire::steer::Pass;
+use am_wire::steer::PassReason;
 use am_wire::{Address, Class, EtherType, Flow, Framing, Header, Kind, MAX_WORDS, Reason};
 
 /// `#define NAME number`, all of the header's.
@@ -18,11 +18,11 @@ fn defines() -> BTreeMap<&'static str, u64> {
     lines.map(define).collect()
 }
 
-const LINK: Link = Link { to: Address([0; 6]), from: Address([0; 6]), ethertype: EtherType::DEFAULT };
+const LINK: LinkAddresses = LinkAddresses { to: Address([0; 6]), from: Address([0; 6]), ethertype: EtherType::DEFAULT };
 
 /// The frame of a header whose other fields are zero.
-fn emit(framing: Framing, kind: Kind, flow: u16, handler: u8) -> [u8; frame::SMALLEST] {
-    let mut bytes = [0; frame::SMALLEST];
+fn emit(framing: Framing, kind: Kind, flow: u16, handler: u8) -> [u8; frame::MIN_FRAME] {
+    let mut bytes = [0; frame::MIN_FRAME];
     let header = Header { kind, flow: Flow::new(flow).unwrap(), nonce: 0, handler, words: 0, seq: 0 };
     frame::emit(&mut bytes, framing, &LINK, &header, 0, None).unwrap();
     bytes
@@ -43,9 +43,9 @@ fn lowest(framing: Framing) -> Vec<u8> {
 
 /// How many codes the lengths have that are multiples of 16, or those that are not.
 fn length_codes(framing: Framing, multiples: bool) -> u64 {
-    let lengths = (frame::SMALLEST..18_000).filter(|length| length.is_multiple_of(16) == multiples);
+    let lengths = (frame::MIN_FRAME..18_000).filter(|length| length.is_multiple_of(16) == multiples);
     let codes: HashSet<Vec<u8>> =
-        lengths.map(|length| long(framing, length)[6..frame::ETHERNET + 12].to_vec()).collect();
+        lengths.map(|length| long(framing, length)[6..frame::ETHERNET_HEADER + 12].to_vec()).collect();
     codes.len() as u64
 }
 
@@ -64,14 +64,14 @@ fn first_difference(one: &[u8], other: &[u8]) -> u64 {
 
 /// The byte of the payload in which two frames differ.
 fn byte_of_difference(one: &[u8], other: &[u8]) -> u64 {
-    let pairs = one[frame::ETHERNET..].iter().zip(&other[frame::ETHERNET..]);
+    let pairs = one[frame::ETHERNET_HEADER..].iter().zip(&other[frame::ETHERNET_HEADER..]);
     pairs.enumerate().find(|(_, (a, b))| a != b).unwrap().0 as u64
 }
 
 /// The first byte of a frame that depends on its number.
 fn number_at(framing: Framing) -> u64 {
     let [none, all] = [0, u32::MAX].map(|seq| {
-        let mut bytes = [0; frame::SMALLEST];
+        let mut bytes = [0; frame::MIN_FRAME];
         let header = Header { kind: Kind::Reject, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq };
         frame::emit(&mut bytes, framing, &LINK, &header, 0, None).unwrap();
         bytes
@@ -79,26 +79,26 @@ fn number_at(framing: Framing) -> u64 {
     none.iter().zip(&all).position(|(a, b)| a != b).unwrap() as u64
 }
 
-fn request(framing: Framing) -> [u8; frame::SMALLEST] {
+fn request(framing: Framing) -> [u8; frame::MIN_FRAME] {
     emit(framing, Kind::Request, 0, 0)
 }
 
-fn extended(framing: Framing) -> [u8; frame::SMALLEST] {
+fn extended(framing: Framing) -> [u8; frame::MIN_FRAME] {
     emit(framing, Kind::Ack, 0, 0)
 }
 
-fn control(framing: Framing) -> [u8; frame::SMALLEST] {
+fn control(framing: Framing) -> [u8; frame::MIN_FRAME] {
     emit(framing, Kind::Control, 0, 0)
 }
 
-fn flow(framing: Framing) -> [u8; frame::SMALLEST] {
+fn flow(framing: Framing) -> [u8; frame::MIN_FRAME] {
     emit(framing, Kind::Request, 1, 0)
 }
 
 fn layout_of_bare() -> Vec<(&'static str, u64)> {
     use Framing::Bare;
     let words = |words| {
-        let mut bytes = [0; frame::SMALLEST];
+        let mut bytes = [0; frame::MIN_FRAME];
         let header = Header { kind: Kind::Request, flow: Flow::NODE, nonce: 0, handler: 0, words, seq: 0 };
         frame::emit(&mut bytes, Bare, &LINK, &header, 32, None).unwrap();
         bytes
@@ -121,8 +121,8 @@ fn layout() -> Vec<(&'static str, u64)> {
     use Framing::{Plain, Split};
     let bit = |has: fn(&Address) -> bool| (0..48).find(|&n| has(&Address::from_u64(1 << n))).unwrap();
     vec![
-        ("ETHERNET_BYTES", frame::ETHERNET as u64),
-        ("SMALLEST_BYTES", frame::SMALLEST as u64),
+        ("ETHERNET_BYTES", frame::ETHERNET_HEADER as u64),
+        ("SMALLEST_BYTES", frame::MIN_FRAME as u64),
         ("GROUP_BIT", bit(Address::is_group)),
         ("LOCAL_BIT", bit(Address::is_local)),
         ("VERSION_SHIFT", 44),
@@ -131,7 +131,7 @@ fn layout() -> Vec<(&'static str, u64)> {
         ("SPLIT_FORM_AT", byte_of_difference(&request(Split), &extended(Split))),
         ("SPLIT_CODE_AT", byte_of_difference(&extended(Split), &control(Split))),
         ("SPLIT_LENGTH_AT", byte_of_difference(&request(Split)[1..], &lowest(Split)[1..]) + 1),
-        ("VERSION_PLAIN", request(Plain)[frame::ETHERNET].into()),
+        ("VERSION_PLAIN", request(Plain)[frame::ETHERNET_HEADER].into()),
         ("PLAIN_VERSION_AT", 0),
         ("PLAIN_FORM_AT", byte_of_difference(&request(Plain), &extended(Plain))),
         ("PLAIN_FLOW_AT", byte_of_difference(&request(Plain), &flow(Plain)) - 1),
@@ -147,8 +147,8 @@ fn layout() -> Vec<(&'static str, u64)> {
 }
 
 fn kinds() -> Vec<(&'static str, u64)> {
-    let form = |kind| u64::from(emit(Framing::Split, kind, 0, 0)[frame::ETHERNET]);
-    let code = |kind| u64::from(emit(Framing::Split, kind, 0, 0)[frame::ETHERNET + 1]);
+    let form = |kind| u64::from(emit(Framing::Split, kind, 0, 0)[frame::ETHERNET_HEADER]);
+    let code = |kind| u64::from(emit(Framing::Split, kind, 0, 0)[frame::ETHERNET_HEADER + 1]);
     let shift = (form(Kind::Reply) ^ form(Kind::Request)).trailing_zeros();
     vec![
         ("FORM_KIND_SHIFT", shift.into()),
@@ -159,8 +159,8 @@ fn kinds() -> Vec<(&'static str, u64)> {
         ("CODE_ACK", code(Kind::Ack)),
         ("CODE_CONTROL", code(Kind::Control)),
         ("CODE_REJECT", code(Kind::Reject)),
-        ("CODE_BUNDLE_REQUESTS", code(Kind::Bundle(Class::Request))),
-        ("CODE_BUNDLE_REPLIES", code(Kind::Bundle(Class::Reply))),
+        ("CODE_BUNDLE_REQUESTS", code(Kind::Coalesced(Class::Request))),
+        ("CODE_BUNDLE_REPLIES", code(Kind::Coalesced(Class::Reply))),
         ("CODE_PUT", code(Kind::Put)),
         ("CODE_GET", code(Kind::Get)),
     ]
@@ -184,13 +184,13 @@ fn enumerations() -> Vec<(&'static str, u64)> {
         ("WIDE_UNITS", length_codes(Framing::Plain, true)),
         ("WIDE_OTHERS", length_codes(Framing::Plain, false)),
         ("GATE_SOURCES", gate::SOURCES as u64),
-        ("GATE_EACH_NS", gate::EACH_NS),
-        ("GATE_EACH_BURST", gate::EACH_BURST),
-        ("GATE_ALL_NS", gate::ALL_NS),
-        ("GATE_ALL_BURST", gate::ALL_BURST),
+        ("GATE_EACH_NS", gate::SOURCE_INTERVAL_NS),
+        ("GATE_EACH_BURST", gate::SOURCE_BURST),
+        ("GATE_ALL_NS", gate::TOTAL_INTERVAL_NS),
+        ("GATE_ALL_BURST", gate::TOTAL_BURST),
         ("GATE_KNOWN_BURST", gate::KNOWN_BURST),
-        ("PASS_FOREIGN", Pass::Foreign as u64),
-        ("PASS_OTHER_HOST", Pass::OtherHost as u64),
+        ("PASS_FOREIGN", PassReason::Foreign as u64),
+        ("PASS_OTHER_HOST", PassReason::OtherHost as u64),
     ]
 }
 

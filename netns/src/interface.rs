@@ -89,7 +89,7 @@ impl Interface {
     ///
     /// # Errors
     /// As [`mtu`](Interface::mtu).
-    pub fn up(&self) -> Result<(), HostError> {
+    pub fn set_up(&self) -> Result<(), HostError> {
         self.set(&["up"])
     }
 
@@ -97,7 +97,7 @@ impl Interface {
     ///
     /// # Errors
     /// As [`mtu`](Interface::mtu).
-    pub fn down(&self) -> Result<(), HostError> {
+    pub fn set_down(&self) -> Result<(), HostError> {
         self.set(&["down"])
     }
 

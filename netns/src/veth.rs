@@ -63,5 +63,5 @@ fn configure(end: &Interface, options: &VethOptions<'_>, address: Option<&str>) 
     if let Some(address) = address {
         end.add_ip(address)?;
     }
-    end.up()
+    end.set_up()
 }

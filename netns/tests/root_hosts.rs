@@ -63,8 +63,8 @@ fn a_cable_is_as_asked() {
 
     b.set_address([2, 0, 0, 0, 0, 9]).unwrap();
     assert_eq!(beta.interface("am1").unwrap().address(), [2, 0, 0, 0, 0, 9]);
-    b.down().unwrap();
-    b.up().unwrap();
+    b.set_down().unwrap();
+    b.set_up().unwrap();
     a.wait_for_carrier().unwrap();
 }
 

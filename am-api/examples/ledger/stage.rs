@@ -80,6 +80,6 @@ impl Stage {
 
     pub(crate) fn set_link(&self, at: usize, up: bool) -> Result<(), Error> {
         let end = &self.ends[at];
-        Ok(if up { end.up() } else { end.down() }?)
+        Ok(if up { end.set_up() } else { end.set_down() }?)
     }
 }

@@ -2,7 +2,7 @@
 //! is here beyond a gap is noted, so that a transfer that ends early can say from where on parts may be missing.
 
 use am_proto::FlowId;
-use am_wire::bulk::What;
+use am_wire::bulk::NoticeKind;
 
 /// The most pieces beyond gaps that are noted, of all transfers of a node: neighbours are one piece, so that there are few,
 /// but a peer can send what it likes. Of more of them less than what is here is told.
@@ -28,8 +28,8 @@ impl Extent {
     }
 
     /// Once everything that comes is here: whether that is all of it.
-    pub(super) fn end(&self, total: u64) -> Option<What> {
-        let what = if self.until < total { What::Cancelled } else { What::Done };
+    pub(super) fn end(&self, total: u64) -> Option<NoticeKind> {
+        let what = if self.until < total { NoticeKind::Cancelled } else { NoticeKind::Done };
         (self.got >= self.until).then_some(what)
     }
 }

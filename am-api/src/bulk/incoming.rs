@@ -7,7 +7,7 @@ use std::rc::Weak;
 use am_proto::{Core, Delivery, EndpointId, FlowId};
 use am_ring::Frame;
 use am_wire::Kind;
-use am_wire::bulk::{Notice, Segment, What};
+use am_wire::bulk::{Notice, NoticeKind, Segment};
 
 use super::Rights;
 use super::extent::{Extent, Key};
@@ -100,14 +100,14 @@ impl Bulk {
         let memory = if room {
             self.regions.find(endpoint, region, |rights: Rights| rights.write, start, total)
         } else {
-            Err(What::Busy)
+            Err(NoticeKind::Busy)
         };
         if let Err(why) = memory.and_then(|memory| deposit(&memory, start + at, data)) {
             self.counters.refused += 1;
             if let Some(at) = self.incoming(flow, transfer) {
                 self.end_incoming(at, why);
             }
-            if why == What::Busy {
+            if why == NoticeKind::Busy {
                 self.remember_refused(flow, transfer);
             }
             return self.notices.push(flow, Notice::of(why, transfer));
@@ -115,7 +115,7 @@ impl Bulk {
         self.counters.deposited += 1;
         if total == data.len() as u64 {
             self.completions.push_back(IncomingPut::new(endpoint, flow, segment, Weak::new()).completion(Ok(())));
-            return self.notices.push(flow, Notice::of(What::Done, transfer));
+            return self.notices.push(flow, Notice::of(NoticeKind::Done, transfer));
         }
         self.on_part(endpoint, flow, segment, data.len() as u64);
     }
@@ -160,7 +160,7 @@ impl Bulk {
         }
     }
 
-    fn end_incoming(&mut self, at: usize, what: What) {
+    fn end_incoming(&mut self, at: usize, what: NoticeKind) {
         let result = TransferError::of(what, self.incoming[at].extent.front);
         self.complete_put(at, result);
     }
@@ -172,7 +172,7 @@ impl Bulk {
         self.completions.push_back(incoming.completion(result));
     }
 
-    fn end_pending(&mut self, at: usize, what: What) {
+    fn end_pending(&mut self, at: usize, what: NoticeKind) {
         let result = TransferError::of(what, self.pending[at].extent.front);
         self.complete_get(at, result);
     }
@@ -211,9 +211,9 @@ impl Bulk {
 
     fn on_notice(&mut self, endpoint: EndpointId, flow: FlowId, notice: &Notice) {
         match notice.what {
-            What::Get => return self.on_get(endpoint, flow, notice),
-            What::Cancel => return self.on_cancel(endpoint, flow, notice.transfer),
-            What::Waiting => return,
+            NoticeKind::Get => return self.on_get(endpoint, flow, notice),
+            NoticeKind::Cancel => return self.on_cancel(endpoint, flow, notice.transfer),
+            NoticeKind::Waiting => return,
             _ => {}
         }
         let is_it = |completion: &Completion| completion.is(endpoint, flow, notice.transfer);
@@ -221,7 +221,7 @@ impl Bulk {
             let result = TransferError::of(notice.what, self.outgoing[at].sent());
             self.end_outgoing(at, result);
         } else if let Some(at) =
-            self.pending.iter().position(|pending| is_it(&pending.completion) && notice.what != What::Done)
+            self.pending.iter().position(|pending| is_it(&pending.completion) && notice.what != NoticeKind::Done)
         {
             self.end_pending(at, notice.what);
         } else {
@@ -242,12 +242,12 @@ impl Bulk {
     fn on_get(&mut self, endpoint: EndpointId, flow: FlowId, notice: &Notice) {
         let &Notice { transfer, region, into, offset, into_offset, length, .. } = notice;
         if self.refused.contains(&(flow, transfer | ANSWER)) {
-            return self.notices.push(flow, Notice::of(What::Cancelled, transfer));
+            return self.notices.push(flow, Notice::of(NoticeKind::Cancelled, transfer));
         }
         let memory = if self.outgoing.len() < MAX_TRANSFERS && length <= MAX_TRANSFER {
             self.regions.find(endpoint, region, |rights: Rights| rights.read, offset, length)
         } else {
-            Err(What::Busy)
+            Err(NoticeKind::Busy)
         };
         match memory {
             Ok(memory) => {
@@ -266,10 +266,10 @@ impl Bulk {
 }
 
 /// Copies the data into the memory, if all of it fits and the memory is not borrowed.
-fn deposit(memory: &Memory, at: u64, data: &[u8]) -> Result<(), What> {
-    let mut bytes = memory.try_borrow_mut().map_err(|_| What::Busy)?;
-    let at = usize::try_from(at).map_err(|_| What::OutOfBounds)?;
-    let end = at.checked_add(data.len()).ok_or(What::OutOfBounds)?;
-    bytes.get_mut(at..end).ok_or(What::OutOfBounds)?.copy_from_slice(data);
+fn deposit(memory: &Memory, at: u64, data: &[u8]) -> Result<(), NoticeKind> {
+    let mut bytes = memory.try_borrow_mut().map_err(|_| NoticeKind::Busy)?;
+    let at = usize::try_from(at).map_err(|_| NoticeKind::OutOfBounds)?;
+    let end = at.checked_add(data.len()).ok_or(NoticeKind::OutOfBounds)?;
+    bytes.get_mut(at..end).ok_or(NoticeKind::OutOfBounds)?.copy_from_slice(data);
     Ok(())
 }

@@ -23,7 +23,7 @@ use std::collections::{HashMap, VecDeque};
 use std::mem;
 
 use am_proto::{EndpointId, FlowId, ReturnReason, Time};
-use am_wire::bulk::What;
+use am_wire::bulk::NoticeKind;
 
 pub(crate) use outgoing::Source;
 pub use regions::{Region, RegionId, RegionInUse, Rights};
@@ -91,14 +91,14 @@ pub enum TransferError {
 
 impl TransferError {
     /// What is said of a transfer, of which so much is there.
-    fn of(what: What, from: u64) -> Result<(), TransferError> {
+    fn of(what: NoticeKind, from: u64) -> Result<(), TransferError> {
         match what {
-            What::Get | What::Done | What::Waiting | What::Cancel => Ok(()),
-            What::Cancelled => Err(TransferError::Cancelled { from }),
-            What::NoRegion => Err(TransferError::NoRegion),
-            What::Denied => Err(TransferError::Denied),
-            What::OutOfBounds => Err(TransferError::OutOfBounds),
-            What::Busy => Err(TransferError::Busy),
+            NoticeKind::Get | NoticeKind::Done | NoticeKind::Waiting | NoticeKind::Cancel => Ok(()),
+            NoticeKind::Cancelled => Err(TransferError::Cancelled { from }),
+            NoticeKind::NoRegion => Err(TransferError::NoRegion),
+            NoticeKind::Denied => Err(TransferError::Denied),
+            NoticeKind::OutOfBounds => Err(TransferError::OutOfBounds),
+            NoticeKind::Busy => Err(TransferError::Busy),
         }
     }
 }

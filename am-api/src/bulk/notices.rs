@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use am_proto::FlowId;
-use am_wire::bulk::{Notice, What};
+use am_wire::bulk::{Notice, NoticeKind};
 
 /// Up to so many notices may wait for a peer before its credit is held. Two peers that put small pieces to each other must
 /// not wait for each other's credit.
@@ -73,7 +73,7 @@ impl Notices {
     }
 
     /// Whether such a notice waits for this peer.
-    pub(super) fn has(&self, flow: FlowId, what: What) -> bool {
+    pub(super) fn has(&self, flow: FlowId, what: NoticeKind) -> bool {
         self.of.contains_key(&flow) && self.waiting.iter().any(|(to, notice)| *to == flow && notice.what == what)
     }
 }

@@ -4,7 +4,7 @@ use am_engine::Engine;
 use am_proto::{Core, Delivery, EndpointId, FlowState};
 use am_ring::Frame;
 use am_transport::Transport;
-use am_wire::bulk::{Notice, Segment, What};
+use am_wire::bulk::{Notice, NoticeKind, Segment};
 use am_wire::{Class, Kind};
 
 use super::notices::{MAX_TRIES, Notices};
@@ -222,8 +222,8 @@ impl TransferIo<'_> {
         bulk.probe_at = Some(now + patience);
         let sent = bulk.outgoing.iter().filter(|outgoing| outgoing.is_sent).map(|outgoing| outgoing.completion);
         for Completion { flow, transfer, .. } in bulk.pending.iter().map(|pending| pending.completion).chain(sent) {
-            if !bulk.notices.has(flow, What::Waiting) {
-                bulk.notices.push(flow, Notice::of(What::Waiting, transfer));
+            if !bulk.notices.has(flow, NoticeKind::Waiting) {
+                bulk.notices.push(flow, Notice::of(NoticeKind::Waiting, transfer));
             }
         }
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::rc::{Rc, Weak};
 
 use am_proto::EndpointId;
-use am_wire::bulk::{Segment, What};
+use am_wire::bulk::{NoticeKind, Segment};
 
 pub(super) type Memory = Rc<RefCell<Box<[u8]>>>;
 
@@ -156,18 +156,18 @@ impl Regions {
         allowed: impl Fn(Rights) -> bool,
         start: u64,
         length: u64,
-    ) -> Result<Memory, What> {
+    ) -> Result<Memory, NoticeKind> {
         let entry = self.entries.get(&id).filter(|entry| entry.endpoint == endpoint);
         let entry = entry.filter(|entry| entry.open.strong_count() > 0);
-        let entry = entry.ok_or(What::NoRegion)?;
-        let memory = entry.memory.upgrade().ok_or(What::NoRegion)?;
+        let entry = entry.ok_or(NoticeKind::NoRegion)?;
+        let memory = entry.memory.upgrade().ok_or(NoticeKind::NoRegion)?;
         if !allowed(entry.rights) {
-            return Err(What::Denied);
+            return Err(NoticeKind::Denied);
         }
-        let size = memory.try_borrow().map_err(|_| What::Busy)?.len() as u64;
+        let size = memory.try_borrow().map_err(|_| NoticeKind::Busy)?.len() as u64;
         match start.checked_add(length) {
-            Some(end) if end <= size.min(Segment::FARTHEST) => Ok(memory),
-            _ => Err(What::OutOfBounds),
+            Some(end) if end <= size.min(Segment::MAX_OFFSET) => Ok(memory),
+            _ => Err(NoticeKind::OutOfBounds),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::mem;
 
 use am_proto::{EndpointId, FlowId};
-use am_wire::bulk::{Notice, What};
+use am_wire::bulk::{Notice, NoticeKind};
 
 use super::extent::Extent;
 use super::incoming::PendingGet;
@@ -53,7 +53,7 @@ impl Bulk {
             is_cancelled: false,
         });
         self.pieces.make_room();
-        let (region, into, notice) = (region.0, into.id().0, Notice::of(What::Get, transfer));
+        let (region, into, notice) = (region.0, into.id().0, Notice::of(NoticeKind::Get, transfer));
         self.notices.push(flow, Notice { region, into, offset, into_offset, length, ..notice });
         Ok(TransferId(transfer))
     }
@@ -67,7 +67,7 @@ impl Bulk {
         }
         let Some(get) = self.pending.iter_mut().find(|get| is_it(&get.completion)) else { return false };
         if !mem::replace(&mut get.is_cancelled, true) {
-            self.notices.push(flow, Notice::of(What::Cancel, transfer));
+            self.notices.push(flow, Notice::of(NoticeKind::Cancel, transfer));
         }
         true
     }

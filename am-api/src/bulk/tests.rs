@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use am_transport::loopback;
-use am_wire::bulk::{Notice, Segment, What};
+use am_wire::bulk::{Notice, NoticeKind, Segment};
 use am_wire::{Framing, Kind};
 
 use super::{ANSWER, Rights, TransferError, TransferKind};
@@ -143,7 +143,7 @@ fn senseless_bodies_are_counted() {
     pair.forge(Kind::Put, &[0; Segment::BYTES - 1]);
     pair.forge(Kind::Get, &[0; Notice::BYTES]);
     pair.forge(Kind::Get, &[1; Notice::BYTES + 1]);
-    pair.forge(Kind::Get, &Notice::of(What::Done, 77).to_bytes());
+    pair.forge(Kind::Get, &Notice::of(NoticeKind::Done, 77).to_bytes());
     pair.forge(Kind::Put, &Segment { region: 0, transfer: ANSWER, start: 0, total: 0, at: 0 }.to_bytes());
     let counted = |pair: &Pair| pair.beta.node.borrow().bulk.counters.senseless;
     while counted(&pair) < 5 {

@@ -22,11 +22,11 @@ fn trouble_that_has_gone_is_none_any_more() {
     let mut asking = Running(verify(&hosts[0], &["keep", "xdp:va", "seconds=8", "patience=20"]));
     let mut lines = BufReader::new(asking.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.next().unwrap().contains(r#""phase":"open""#));
-    far.down().unwrap();
+    far.set_down().unwrap();
     let line = lines.next().unwrap();
     assert!(line.contains(r#""trouble":"interface va has no carrier"#), "{line}");
     sleep(Duration::from_secs(1));
-    far.up().unwrap();
+    far.set_up().unwrap();
     let line = lines.next().unwrap();
     assert!(line.contains(r#""phase":"trouble""#) && line.contains(r#""trouble":null"#), "{line}");
     let line = lines.next().unwrap();

@@ -11,7 +11,7 @@ use std::mem;
 
 use am_ring::Frame;
 use am_transport::{Command, Transport, TransportExt};
-use am_wire::frame::{ETHERNET, Link, Parsed, SMALLEST, body, emit, parse};
+use am_wire::frame::{ETHERNET_HEADER, LinkAddresses, MIN_FRAME, ParsedFrame, body, emit, parse};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 use super::Row;
@@ -34,7 +34,7 @@ const WINDOW: u64 = 512;
 /// One side of a row.
 pub(crate) struct Queues<T> {
     transport: T,
-    link: Link,
+    link: LinkAddresses,
     row: Row,
     mode: String,
     xdp: Option<&'static str>,
@@ -48,7 +48,7 @@ pub(crate) struct Queues<T> {
     /// The source of the last control message, until it is used.
     peer_address: Option<Address>,
     /// The first bytes of a data frame, in rows that do not interpret headers.
-    data: [u8; ETHERNET],
+    data: [u8; ETHERNET_HEADER],
     header: Header,
 }
 
@@ -60,9 +60,9 @@ impl<T: Transport> Queues<T> {
         // As many receive buffers as `raw` has: a window, and its echoes or control messages.
         transport.control(Command::RxCredit(2 * WINDOW as usize)).unwrap();
         let caps = transport.caps();
-        let (from, mode, largest) = (caps.address, caps.mode.clone(), caps.max_frame - ETHERNET);
+        let (from, mode, largest) = (caps.address, caps.mode.clone(), caps.max_frame - ETHERNET_HEADER);
         Queues {
-            link: Link { to, from, ethertype: EtherType::DEFAULT },
+            link: LinkAddresses { to, from, ethertype: EtherType::DEFAULT },
             row,
             mode,
             xdp: None,
@@ -115,11 +115,11 @@ impl<T: Transport> Queues<T> {
     /// Copy the same header into each frame.
     #[inline]
     fn with_head(&mut self, space: &mut [u8]) -> Option<usize> {
-        let (head, to) = space.split_at_mut_checked(ETHERNET)?;
+        let (head, to) = space.split_at_mut_checked(ETHERNET_HEADER)?;
         head.copy_from_slice(&self.data);
         let payload = self.content.bytes();
         provide(to.get_mut(..payload.len())?, payload);
-        Some((ETHERNET + payload.len()).max(SMALLEST))
+        Some((ETHERNET_HEADER + payload.len()).max(MIN_FRAME))
     }
 
     #[inline]
@@ -170,7 +170,11 @@ impl<T: Transport> Queues<T> {
 }
 
 /// Queue a control message, and remember its source.
-fn queue_control(parsed: &Parsed<'_>, controls: &mut VecDeque<ControlMessage>, peer_address: &mut Option<Address>) {
+fn queue_control(
+    parsed: &ParsedFrame<'_>,
+    controls: &mut VecDeque<ControlMessage>,
+    peer_address: &mut Option<Address>,
+) {
     if parsed.header.kind == Kind::Control {
         controls.extend(parsed.payload.get(1..).and_then(ControlMessage::from_bytes));
         *peer_address = Some(parsed.source);
@@ -236,7 +240,7 @@ impl<T: Transport> Channel for Queues<T> {
             bytes.copy_from_slice(&control.to_bytes());
             emit(space, Framing::Plain, &self.link, &header, 1 + ControlMessage::BYTES, None).ok()
         });
-        frame.set_len(length.unwrap_or(SMALLEST));
+        frame.set_len(length.unwrap_or(MIN_FRAME));
         // Without room the message is lost, and the peer asks again.
         _ = self.transport.send(self.link.to, &frame);
         self.transport.flush();

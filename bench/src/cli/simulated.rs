@@ -2,7 +2,7 @@
 
 use am_netdev_sim::live::SimSettings;
 use am_transport::{NameError, TransportName};
-use am_wire::frame::ETHERNET;
+use am_wire::frame::ETHERNET_HEADER;
 
 use super::options::Options;
 use super::topology::{SIM, Topology};
@@ -36,10 +36,13 @@ impl Options {
             (Some(_), Some(_)) => Err(usage("--mtu and frame= mean the same: omit one of them")),
             (Some(_), None) => Ok(Topology::Sim(on.to_owned())),
             (None, mtu) => {
-                let frame = mtu.map_or(DEFAULT_MTU, |mtu| mtu as usize) + ETHERNET;
+                let frame = mtu.map_or(DEFAULT_MTU, |mtu| mtu as usize) + ETHERNET_HEADER;
                 let whole: TransportName = format!("{on},frame={frame}").parse().unwrap_or(name);
                 let bad = |_| {
-                    Error::Usage(format!("--mtu goes from {DEFAULT_MTU} to {} with --hosts sim", 65_536 - ETHERNET))
+                    Error::Usage(format!(
+                        "--mtu goes from {DEFAULT_MTU} to {} with --hosts sim",
+                        65_536 - ETHERNET_HEADER
+                    ))
                 };
                 SimSettings::from_name(&whole).map(|_| Topology::Sim(whole.to_string())).map_err(bad)
             }

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio, id};
 
-use am_wire::frame::ETHERNET;
+use am_wire::frame::ETHERNET_HEADER;
 
 use super::peer::Wire;
 use crate::deploy::processes::{LocalTransport, TransportPair};
@@ -14,8 +14,8 @@ const PORT: u16 = 0x88b5;
 /// The headers of IPv4 and UDP.
 const IP_UDP_HEADERS: usize = 20 + 8;
 /// The default length of a frame without its Ethernet header, in a stream and in shared memory.
-const DEFAULT_STREAM_PAYLOAD: usize = 65_000 - ETHERNET;
-const DEFAULT_SHM_PAYLOAD: usize = 16 * 1024 - ETHERNET;
+const DEFAULT_STREAM_PAYLOAD: usize = 65_000 - ETHERNET_HEADER;
+const DEFAULT_SHM_PAYLOAD: usize = 16 * 1024 - ETHERNET_HEADER;
 /// The payload of a frame of these DPDK devices.
 const DPDK_PAYLOAD: usize = 1500;
 
@@ -60,7 +60,7 @@ impl Underlay {
     pub(super) fn most(self, mtu: usize) -> usize {
         match self {
             Underlay::Xdp => mtu,
-            Underlay::Udp => mtu.saturating_sub(IP_UDP_HEADERS + ETHERNET),
+            Underlay::Udp => mtu.saturating_sub(IP_UDP_HEADERS + ETHERNET_HEADER),
             Underlay::Tcp => DEFAULT_STREAM_PAYLOAD,
             Underlay::Shm => DEFAULT_SHM_PAYLOAD,
             Underlay::AfPacket | Underlay::AfXdp => mtu.min(DPDK_PAYLOAD),

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use am_transport::loopback::{LoopbackOptions, Plug, wire};
 use am_wire::Address;
-use am_wire::frame::ETHERNET;
+use am_wire::frame::ETHERNET_HEADER;
 
 use super::threads::{self, lost};
 use crate::ablation::queues::Queues;
@@ -31,7 +31,7 @@ pub(crate) fn measure(order: &Order, cores: Cores, progress: &Progress, watch: &
 }
 
 fn side(side: Side, name: &str, core: Option<usize>, exchange: WireEnds) -> (SideInfo, LoopbackLink) {
-    let (name, mtu) = (name.to_owned(), u32::try_from(LoopbackOptions::default().max_frame - ETHERNET).ok());
+    let (name, mtu) = (name.to_owned(), u32::try_from(LoopbackOptions::default().max_frame - ETHERNET_HEADER).ok());
     let place = SideInfo { name: name.clone(), core, mtu, ..SideInfo::default() };
     (place, LoopbackLink { side, exchange, name })
 }

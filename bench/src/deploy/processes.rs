@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use am_wire::frame::ETHERNET;
+use am_wire::frame::ETHERNET_HEADER;
 use nix::unistd::geteuid;
 
 use crate::cores::{Cores, pin};
@@ -67,7 +67,7 @@ impl LocalTransport {
     /// The range of `--mtu`.
     const fn mtus(self) -> RangeInclusive<u32> {
         const fn of(longest_frame: usize) -> u32 {
-            (longest_frame - ETHERNET) as u32
+            (longest_frame - ETHERNET_HEADER) as u32
         }
         match self {
             // The payload of a datagram.
@@ -98,7 +98,7 @@ impl LocalTransport {
 
     /// The transports of the near and the far side; `at` is the directory for sockets.
     fn names(self, mtu: u32, at: &SocketDirectory) -> [String; 2] {
-        let frame = mtu as usize + ETHERNET;
+        let frame = mtu as usize + ETHERNET_HEADER;
         // An address of the loopback network for each process, so that concurrent runs do not meet.
         let [low, high] = (process::id() as u16).to_be_bytes();
         let ip = |host: u8| format!("127.{high}.{low}.{host}:{PORT}");
@@ -238,7 +238,7 @@ mod tests {
             for mtu in [*local_transport.mtus().start(), *local_transport.mtus().end()] {
                 let ends = local_transport.ends(Some(mtu)).unwrap();
                 let transport = am_api::transports::open(&ends.names[0]).unwrap();
-                assert_eq!(transport.caps().max_frame, mtu as usize + ETHERNET, "{}", ends.names[0]);
+                assert_eq!(transport.caps().max_frame, mtu as usize + ETHERNET_HEADER, "{}", ends.names[0]);
             }
         }
     }

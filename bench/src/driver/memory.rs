@@ -6,7 +6,7 @@ use std::ops::Range;
 use am_ring::Frame;
 use am_transport::loopback::{Loopback, Plug};
 use am_transport::{Transport, TransportExt};
-use am_wire::frame::{ETHERNET, Link, SMALLEST, emit};
+use am_wire::frame::{ETHERNET_HEADER, LinkAddresses, MIN_FRAME, emit};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 use crate::content::Content;
@@ -33,8 +33,8 @@ pub(crate) struct Memory<T = Loopback> {
     /// Control messages received and not yet handed over.
     controls: VecDeque<ControlMessage>,
     /// The first bytes of a data frame and of a control message; the rest is payload.
-    data: [u8; ETHERNET],
-    controls_out: [u8; ETHERNET],
+    data: [u8; ETHERNET_HEADER],
+    controls_out: [u8; ETHERNET_HEADER],
 }
 
 impl Memory {
@@ -52,7 +52,7 @@ impl<T: Transport> Memory<T> {
             transport.steer(flow_of(flow), true);
         }
         let from = transport.caps().address;
-        let (mode, largest) = (transport.caps().mode.clone(), transport.caps().max_frame - ETHERNET);
+        let (mode, largest) = (transport.caps().mode.clone(), transport.caps().max_frame - ETHERNET_HEADER);
         let (data, controls_out) = (head(DATA, from, to, 0), head(CONTROL, from, to, ControlMessage::BYTES));
         Memory {
             transport,
@@ -78,13 +78,13 @@ impl<T: Transport> Memory<T> {
 
 /// `false` if there is no room now.
 #[inline]
-fn send(transport: &mut impl Transport, to: Address, head: &[u8; ETHERNET], payload: &[u8]) -> bool {
+fn send(transport: &mut impl Transport, to: Address, head: &[u8; ETHERNET_HEADER], payload: &[u8]) -> bool {
     let Some(mut frame) = transport.caps().pool.take() else { return false };
     if let Some(space) = frame.space() {
-        space[..ETHERNET].copy_from_slice(head);
-        space[ETHERNET..][..payload.len()].copy_from_slice(payload);
+        space[..ETHERNET_HEADER].copy_from_slice(head);
+        space[ETHERNET_HEADER..][..payload.len()].copy_from_slice(payload);
     }
-    frame.set_len((ETHERNET + payload.len()).max(SMALLEST));
+    frame.set_len((ETHERNET_HEADER + payload.len()).max(MIN_FRAME));
     transport.send(to, &frame)
 }
 
@@ -93,16 +93,16 @@ pub(crate) fn flow_of(id: u16) -> Flow {
 }
 
 /// The first bytes of a frame with this payload.
-pub(crate) fn head(flow: u16, from: Address, to: Address, payload: usize) -> [u8; ETHERNET] {
+pub(crate) fn head(flow: u16, from: Address, to: Address, payload: usize) -> [u8; ETHERNET_HEADER] {
     let header = Header { kind: Kind::Request, flow: flow_of(flow), nonce: 0, handler: 0, words: 0, seq: 0 };
-    let link = Link { to, from, ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to, from, ethertype: EtherType::DEFAULT };
     // The body fills the frame, so no trailer is written into it.
-    let body = payload.max(SMALLEST - ETHERNET);
-    let mut frame = vec![0; ETHERNET + body];
+    let body = payload.max(MIN_FRAME - ETHERNET_HEADER);
+    let mut frame = vec![0; ETHERNET_HEADER + body];
     let written = emit(&mut frame, Framing::Bare, &link, &header, body, None);
     debug_assert!(written.is_ok());
-    let mut head = [0; ETHERNET];
-    head.copy_from_slice(&frame[..ETHERNET]);
+    let mut head = [0; ETHERNET_HEADER];
+    head.copy_from_slice(&frame[..ETHERNET_HEADER]);
     head
 }
 
@@ -142,7 +142,7 @@ impl<T: Transport> Channel for Memory<T> {
         transport.receive(budget, &mut |frame: Frame| match frame.bytes() {
             bytes if bytes[FLOW_BYTES] == *data => content.count(content.payload(bytes), &mut arrived),
             bytes if bytes[FLOW_BYTES] == *controls_out => {
-                controls.extend(ControlMessage::from_bytes(&bytes[ETHERNET..]));
+                controls.extend(ControlMessage::from_bytes(&bytes[ETHERNET_HEADER..]));
             }
             _ => {}
         });

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use am_afxdp::Interface;
-use am_wire::frame::{ETHERNET, SMALLEST};
+use am_wire::frame::{ETHERNET_HEADER, MIN_FRAME};
 use am_wire::{Address, EtherType};
 
 use crate::content::Content;
@@ -65,7 +65,7 @@ pub(crate) struct RawChannel<D = am_afxdp::raw::Raw> {
     amid: Option<bool>,
     /// Control messages received and not yet handed over.
     controls: VecDeque<ControlMessage>,
-    out: [u8; ETHERNET],
+    out: [u8; ETHERNET_HEADER],
     /// Source addresses of the other side's data and control messages.
     data: [u8; 6],
     control_source: [u8; 6],
@@ -85,7 +85,7 @@ impl<D: Device> RawChannel<D> {
     pub(crate) fn new(raw: D, mode: String, own: Address, peer: &SideInfo) -> RawChannel<D> {
         RawChannel {
             mode,
-            largest: peer.carries((raw.max_frame() - ETHERNET) as u32),
+            largest: peer.carries((raw.max_frame() - ETHERNET_HEADER) as u32),
             raw,
             content: Content::default(),
             echo: false,
@@ -108,8 +108,8 @@ impl<D: Device> RawChannel<D> {
     /// The driver cannot be used any more.
     #[inline]
     pub(crate) fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<usize, Error> {
-        let end = ETHERNET + self.content.bytes().len();
-        self.raw.send_each(count, &mut |frame| fill(&mut frame[ETHERNET..end])).map_err(failed)
+        let end = ETHERNET_HEADER + self.content.bytes().len();
+        self.raw.send_each(count, &mut |frame| fill(&mut frame[ETHERNET_HEADER..end])).map_err(failed)
     }
 }
 
@@ -150,8 +150,8 @@ impl Device for am_afxdp::raw::Raw {
     }
 }
 
-fn ethernet(to: Address, from: Address) -> [u8; ETHERNET] {
-    let mut header = [0; ETHERNET];
+fn ethernet(to: Address, from: Address) -> [u8; ETHERNET_HEADER] {
+    let mut header = [0; ETHERNET_HEADER];
     header[..6].copy_from_slice(&to.0);
     header[6..12].copy_from_slice(&from.0);
     header[12..].copy_from_slice(&ETHERTYPE.hidden().to_be_bytes());
@@ -195,7 +195,7 @@ impl<D: Device> Channel for RawChannel<D> {
         }
         self.content = Content::of(size);
         let mut frame = [&self.out[..], self.content.bytes()].concat();
-        frame.resize(frame.len().max(SMALLEST), 0);
+        frame.resize(frame.len().max(MIN_FRAME), 0);
         self.raw.write(&frame).map_err(failed)
     }
 
@@ -218,7 +218,7 @@ impl<D: Device> Channel for RawChannel<D> {
             match amid {
                 None if is_data => content.piece(content.payload(piece)),
                 None if piece[6..12] == control_source => {
-                    controls.extend(ControlMessage::from_bytes(&piece[ETHERNET..]))
+                    controls.extend(ControlMessage::from_bytes(&piece[ETHERNET_HEADER..]))
                 }
                 Some(true) => content.piece(piece),
                 _ => {}
@@ -238,10 +238,10 @@ impl<D: Device> Channel for RawChannel<D> {
     }
 
     fn send_control(&mut self, control: ControlMessage) -> Result<(), Error> {
-        let mut frame = [0; SMALLEST];
-        frame[..ETHERNET].copy_from_slice(&self.out);
+        let mut frame = [0; MIN_FRAME];
+        frame[..ETHERNET_HEADER].copy_from_slice(&self.out);
         frame[6] ^= MARK;
-        frame[ETHERNET..][..ControlMessage::BYTES].copy_from_slice(&control.to_bytes());
+        frame[ETHERNET_HEADER..][..ControlMessage::BYTES].copy_from_slice(&control.to_bytes());
         self.raw.send_control(&frame).map(drop).map_err(failed)
     }
 
@@ -307,7 +307,7 @@ mod tests {
         }
 
         fn max_frame(&self) -> usize {
-            ETHERNET + 9000
+            ETHERNET_HEADER + 9000
         }
 
         fn depth(&self) -> usize {
@@ -362,9 +362,10 @@ mod tests {
     #[test]
     fn a_changed_byte_is_wrong_in_whatever_piece() {
         for (piece, size) in [(9014, 1500), (512, 1500), (4096, 9000)] {
-            for bend in
-                [|frame: &mut Vec<u8>| frame[ETHERNET] ^= 1, |frame: &mut Vec<u8>| *frame.last_mut().unwrap() ^= 1]
-            {
+            for bend in [
+                |frame: &mut Vec<u8>| frame[ETHERNET_HEADER] ^= 1,
+                |frame: &mut Vec<u8>| *frame.last_mut().unwrap() ^= 1,
+            ] {
                 let arrived = there_and_back(bend, piece, size);
                 assert_eq!(arrived.map(|arrived| arrived.wrong), [1, 1], "pieces of {piece}");
             }

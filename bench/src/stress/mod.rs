@@ -31,7 +31,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use am_wire::Framing;
-use am_wire::frame::ETHERNET;
+use am_wire::frame::ETHERNET_HEADER;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use process::child;
@@ -154,7 +154,7 @@ fn start(
 /// The messages of the run.
 fn workload(args: &StressArgs, how: DriverOptions, mtu: u32) -> Result<Workload, Error> {
     let framing = how.framing.fixed().unwrap_or(Framing::Plain);
-    let most = (mtu as usize + ETHERNET).saturating_sub(framing.body_at()).min(MAX_MESSAGE);
+    let most = (mtu as usize + ETHERNET_HEADER).saturating_sub(framing.body_at()).min(MAX_MESSAGE);
     let seed = args.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
     let messages = args.messages;
     if messages == 0 || !messages.is_multiple_of(4) {

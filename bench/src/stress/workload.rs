@@ -1,6 +1,6 @@
 //! The content of each numbered message, the same for its sender and its receiver.
 
-use am_wire::{MAX_WORDS, WORD};
+use am_wire::{MAX_WORDS, WORD_BYTES};
 use serde::{Deserialize, Serialize};
 
 use crate::content::{RandomBytes, mix};
@@ -12,7 +12,7 @@ const SMALL_RUNS: u64 = 8;
 /// The most payload of a small message.
 const MAX_SMALL_PAYLOAD: u64 = 64;
 /// The mean bytes of a small message: 2.5 words, and half of the most payload.
-const SMALL_MEAN: f64 = 2.5 * WORD as f64 + MAX_SMALL_PAYLOAD as f64 / 2.0;
+const SMALL_MEAN: f64 = 2.5 * WORD_BYTES as f64 + MAX_SMALL_PAYLOAD as f64 / 2.0;
 /// The sum has to be reached whatever the random numbers are.
 const MARGIN: f64 = 1.005;
 /// Up to so many messages the margin may not suffice, so their sum is checked.
@@ -57,7 +57,7 @@ impl MessageShape {
 
     /// The bytes of words and payload.
     pub(super) fn bytes(&self) -> u64 {
-        (self.count * WORD + self.payload) as u64
+        (self.count * WORD_BYTES + self.payload) as u64
     }
 }
 
@@ -80,7 +80,7 @@ impl Workload {
     pub(super) fn of_mean(messages: u64, mean: f64, most: u32, seed: u64) -> Option<Workload> {
         let mean = mean * MARGIN;
         let share = 1.0 / SMALL_RUNS as f64;
-        let large = ((mean - share * SMALL_MEAN) / (1.0 - share)).max(WORD as f64).ceil() as u64;
+        let large = ((mean - share * SMALL_MEAN) / (1.0 - share)).max(WORD_BYTES as f64).ceil() as u64;
         let most = u64::from(most);
         // Evenly around the mean, and as wide as possible, so that full frames are among them.
         let high = most.min(2 * large);
@@ -123,8 +123,8 @@ impl Workload {
             (count, (random >> 8) % (MAX_SMALL_PAYLOAD + 1))
         } else {
             let body = u64::from(self.low) + (random >> 8) % u64::from(self.high - self.low + 1);
-            let count = count.min(body as usize / WORD).max(1);
-            (count, body.saturating_sub((count * WORD) as u64))
+            let count = count.min(body as usize / WORD_BYTES).max(1);
+            (count, body.saturating_sub((count * WORD_BYTES) as u64))
         };
         let words = [number, mix(random), mix(random ^ 1), mix(random ^ 2)];
         MessageShape { words, count, payload: payload as usize }
@@ -158,7 +158,7 @@ impl Workload {
 }
 
 /// The most bytes of a small message.
-const MAX_SMALL_BYTES: u64 = (MAX_WORDS * WORD) as u64 + MAX_SMALL_PAYLOAD;
+const MAX_SMALL_BYTES: u64 = (MAX_WORDS * WORD_BYTES) as u64 + MAX_SMALL_PAYLOAD;
 
 #[cfg(test)]
 mod tests {

@@ -320,7 +320,7 @@ fn what_is_missing_is_named() {
         text(&output.stderr)
     };
     assert!(serve("xdp:eth7").contains("no interface eth7 here; there are: lo, eth1"));
-    machines.ends[1].down().unwrap();
+    machines.ends[1].set_down().unwrap();
     assert!(serve("xdp:eth1").contains("`ip link set dev eth1 up`"));
 }
 

@@ -38,9 +38,9 @@ fn check_end(far: Running, said: &[&str]) {
 }
 
 fn flap(machines: &Machines, end: usize, length: Duration) {
-    machines.ends[end].down().unwrap();
+    machines.ends[end].set_down().unwrap();
     sleep(length);
-    machines.ends[end].up().unwrap();
+    machines.ends[end].set_up().unwrap();
     machines.ends.iter().for_each(|end| end.wait_for_carrier().unwrap());
 }
 

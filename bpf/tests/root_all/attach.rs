@@ -7,7 +7,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use crate::cable::{Cable, eventually};
 use am_bpf::{AttachError, AttachMode, Attachment, Raw, SocketError, Steer};
 use am_netns::{Tap, VethOptions};
-use am_wire::steer::Pass;
+use am_wire::steer::PassReason;
 use am_wire::{Flow, Framing, Reason};
 
 /// An AF_XDP socket that is bound to nothing: the program finds it, and what it
@@ -48,7 +48,7 @@ fn every_frame_is_counted_once_under_what_became_of_it() {
         tap.send(&cable.request(framing, 20)).unwrap(); // no such flow
         tap.send(&cable.to_other_host(framing)).unwrap();
     }
-    eventually("all frames are counted", || steer.counters().unwrap().passed(Pass::OtherHost) == 3);
+    eventually("all frames are counted", || steer.counters().unwrap().passed(PassReason::OtherHost) == 3);
     let counters = steer.counters().unwrap();
     assert_eq!((counters.redirected(), counters.wrong_queue(), counters.no_socket()), (3, 3, 3), "{counters:?}");
     assert_eq!(counters.dropped(Reason::NoFlow), 3);
@@ -71,7 +71,7 @@ fn what_is_to_be_lost_is_lost_and_counted() {
         tap.send(&cable.request(Framing::Plain, 17)).unwrap();
         tap.send(&cable.to_other_host(Framing::Plain)).unwrap();
     }
-    eventually("all frames are counted", || steer.counters().unwrap().passed(Pass::OtherHost) == FRAMES);
+    eventually("all frames are counted", || steer.counters().unwrap().passed(PassReason::OtherHost) == FRAMES);
     let counters = steer.counters().unwrap();
     assert_eq!(counters.redirected() + counters.lost(), FRAMES, "{counters:?}");
     assert!((360..640).contains(&counters.lost()), "{counters:?}");
@@ -112,7 +112,7 @@ fn ordinary_traffic_goes_on() {
         near.send_to(&buffer[..length], from).unwrap();
         assert_eq!(far.recv(&mut buffer).unwrap(), length);
     }
-    assert!(steer.counters().unwrap().passed(Pass::Foreign) >= 3, "ARP and two datagrams");
+    assert!(steer.counters().unwrap().passed(PassReason::Foreign) >= 3, "ARP and two datagrams");
 }
 
 #[test]

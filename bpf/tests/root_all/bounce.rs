@@ -1,11 +1,11 @@
-//! A full node's program returns requests as [`am_wire::bounce::Back`] says, and
+//! A full node's program returns requests as [`am_wire::bounce::RejectTemplate`] says, and
 //! nothing else. Needs root.
 
 use crate::twins::Twins;
 use crate::twins::frames::Spec;
 use am_bpf::Config;
-use am_wire::bounce::Back;
-use am_wire::frame::{self, Link, SMALLEST};
+use am_wire::bounce::RejectTemplate;
+use am_wire::frame::{self, LinkAddresses, MIN_FRAME};
 use am_wire::steer::Decision;
 use am_wire::{Address, Class, EtherType, Flow, Framing, Kind};
 
@@ -18,10 +18,10 @@ const FLOW: u16 = 17;
 const THEIRS: (u16, u16) = (0x2b5a, 0xc0de);
 
 /// A node that is full, and knows one flow's way back.
-fn full(framing: Framing) -> (Twins, Back) {
+fn full(framing: Framing) -> (Twins, RejectTemplate) {
     let mut twins = Twins::new(&CONFIG);
-    let link = Link { to: PEER, from: OWN, ethertype: EtherType::DEFAULT };
-    let back = Back::new(framing, &link, Flow::new(THEIRS.0).unwrap(), THEIRS.1);
+    let link = LinkAddresses { to: PEER, from: OWN, ethertype: EtherType::DEFAULT };
+    let back = RejectTemplate::new(framing, &link, Flow::new(THEIRS.0).unwrap(), THEIRS.1);
     for flow in [FLOW, 18] {
         twins.set_flow(Flow::new(flow).unwrap(), Some(3));
     }
@@ -35,10 +35,10 @@ fn requests_bounce_and_nothing_else_does() {
     for framing in Framing::ALL {
         let (mut twins, back) = full(framing);
         let spec = Spec::request(framing, FLOW, &twins.rust);
-        for kind in [Kind::Reply, Kind::Ack, Kind::Reject, Kind::Bundle(Class::Reply)] {
+        for kind in [Kind::Reply, Kind::Ack, Kind::Reject, Kind::Coalesced(Class::Reply)] {
             assert_eq!(twins.decide(&Spec { kind, ..spec }.bytes()).unwrap(), Decision::Socket(3), "{kind:?}");
         }
-        for kind in [Kind::Bundle(Class::Request), Kind::Put, Kind::Get] {
+        for kind in [Kind::Coalesced(Class::Request), Kind::Put, Kind::Get] {
             assert_eq!(twins.decide(&Spec { kind, ..spec }.bytes()).unwrap(), Decision::Bounce(3), "{kind:?}");
         }
         let other = Spec { flow: Flow::new(18).unwrap(), ..spec };
@@ -59,7 +59,7 @@ fn what_bounces_is_a_reject_of_its_number_for_its_sender() {
         for body in [8, 9, 16, 30, 46, 47, 100, 1400] {
             let request = Spec { body, ..Spec::request(framing, FLOW, &twins.rust) }.bytes();
             let (start, length) = twins.c.bounce(&request).unwrap();
-            assert_eq!(length, SMALLEST);
+            assert_eq!(length, MIN_FRAME);
             let first = request.first_chunk().unwrap();
             assert_eq!(Some(start), back.reject(first, EtherType::DEFAULT), "as the twin says");
             let parsed = frame::parse(&start, EtherType::DEFAULT).unwrap();
@@ -81,7 +81,7 @@ fn a_request_in_another_framing_stays_as_it_is_for_the_host() {
             let request = Spec::request(other, FLOW, &twins.rust).bytes();
             assert_eq!(back.reject(request.first_chunk().unwrap(), EtherType::DEFAULT), None);
             let (start, length) = twins.c.bounce(&request).unwrap();
-            assert_eq!((&start[..], length), (&request[..SMALLEST], request.len()));
+            assert_eq!((&start[..], length), (&request[..MIN_FRAME], request.len()));
         }
     }
 }

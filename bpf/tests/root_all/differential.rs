@@ -11,9 +11,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::twins::frames::{Frames, Spec};
 use crate::twins::{Difference, Twins, compile};
 use am_bpf::{Config, Probe};
-use am_wire::bounce::Back;
-use am_wire::frame::Link;
-use am_wire::steer::{Decision, Pass, Table};
+use am_wire::bounce::RejectTemplate;
+use am_wire::frame::LinkAddresses;
+use am_wire::steer::{Decision, PassReason, SteeringTable};
 use am_wire::{Address, Class, EtherType, Flow, Framing, Kind, Reason};
 
 const OWN: Address = Address([0x02, 0, 0, 0, 0, 1]);
@@ -54,7 +54,7 @@ fn messages_go_to_their_flows_socket() {
     for framing in Framing::ALL {
         let kinds = [Kind::Request, Kind::Reply, Kind::Ack, Kind::Reject, Kind::Put, Kind::Get]
             .into_iter()
-            .chain(Class::ALL.map(Kind::Bundle));
+            .chain(Class::ALL.map(Kind::Coalesced));
         for (kind, flow) in kinds.flat_map(|k| [17, 16383, 18].map(|f| (k, f))) {
             for body in [0, 1, 46, 47, 1400] {
                 let bytes = Spec { kind, body, ..Spec::request(framing, flow, &twins.rust) }.bytes();
@@ -93,13 +93,13 @@ fn what_is_not_ours_passes() {
     let mut twins = twins();
     let mut spec = Spec::request(Framing::Split, 17, &twins.rust);
     spec.link.ethertype = EtherType::new(0x0800).unwrap();
-    expect(&mut twins, &spec.bytes(), Decision::Pass(Pass::Foreign));
+    expect(&mut twins, &spec.bytes(), Decision::Pass(PassReason::Foreign));
 
     let probe = am_wire::frame::split_source(Flow::NODE, OWN);
     for to in [Address([0x02, 0, 0, 0, 0, 2]), Address([0, 0, 0, 0, 0, 1]), probe] {
         let mut spec = Spec::request(Framing::Split, 17, &twins.rust);
         spec.link.to = to;
-        expect(&mut twins, &spec.bytes(), Decision::Pass(Pass::OtherHost));
+        expect(&mut twins, &spec.bytes(), Decision::Pass(PassReason::OtherHost));
     }
 }
 
@@ -159,10 +159,10 @@ fn seed() -> u64 {
 }
 
 /// How a flow's requests go back, if they can: two in three.
-fn way_back(table: &Table, one_of_three: usize) -> Option<Back> {
+fn way_back(table: &SteeringTable, one_of_three: usize) -> Option<RejectTemplate> {
     let framing = [Framing::Bare, Framing::Split].get(one_of_three)?;
-    let link = Link { to: Address::default(), from: table.own, ethertype: table.ethertype };
-    Some(Back::new(*framing, &link, Flow::NODE, 0))
+    let link = LinkAddresses { to: Address::default(), from: table.own, ethertype: table.ethertype };
+    Some(RejectTemplate::new(*framing, &link, Flow::NODE, 0))
 }
 
 /// Flows opened and closed at random; returns those that are open.
@@ -219,7 +219,7 @@ fn random_frames() {
     use Reason::{Kind, Length, NoFlow, NodeFlow, Short, Source, Version};
     let drops = [Short, Source, Version, Kind, NoFlow, NodeFlow, Length];
     let drops = drops.map(|reason| format!("{:?}", Decision::Drop(reason)));
-    let passes = [Pass::Foreign, Pass::OtherHost].map(|pass| format!("{:?}", Decision::Pass(pass)));
+    let passes = [PassReason::Foreign, PassReason::OtherHost].map(|pass| format!("{:?}", Decision::Pass(pass)));
     for answer in drops.into_iter().chain(passes).chain(["Socket", "Control", "Bounce"].map(str::to_owned)) {
         assert!(seen.get(&answer).is_some_and(|&n| n > count / 1000), "{answer} hardly came");
     }

@@ -1,9 +1,9 @@
 //! The kernel's gate and [`am_wire::gate`] let the same control frames pass, at the same times. Needs root.
 
 use am_bpf::{Config, Probe};
-use am_wire::bounce::Back;
-use am_wire::frame::{self, Link};
-use am_wire::gate::{EACH_BURST, EACH_NS, Gate, Refused};
+use am_wire::bounce::RejectTemplate;
+use am_wire::frame::{self, LinkAddresses};
+use am_wire::gate::{Gate, GateError, SOURCE_BURST, SOURCE_INTERVAL_NS};
 use am_wire::{Address, EtherType, Flow, Framing, Header, Kind};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -18,7 +18,7 @@ fn source(number: u64) -> Address {
 }
 
 fn control_frame(framing: Framing, from: u64, words: u8, body: &[u8]) -> Vec<u8> {
-    let link = Link { to: OWN, from: source(from), ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to: OWN, from: source(from), ethertype: EtherType::DEFAULT };
     let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words, seq: 0 };
     let mut bytes = vec![0; frame::length(framing, body.len())];
     frame::body(&mut bytes, framing, body.len()).unwrap().copy_from_slice(body);
@@ -37,18 +37,18 @@ impl Twins {
     }
 
     fn know(&mut self, address: Address) {
-        self.rust.know(address);
-        let link = Link { to: address, from: OWN, ethertype: EtherType::DEFAULT };
+        self.rust.add_known(address);
+        let link = LinkAddresses { to: address, from: OWN, ethertype: EtherType::DEFAULT };
         let flow = Flow::new(7).unwrap();
-        self.c.set_back(flow, Some(&Back::new(Framing::Split, &link, flow, 0)));
+        self.c.set_reject_template(flow, Some(&RejectTemplate::new(Framing::Split, &link, flow, 0)));
         // What is known stays so when the flow is over.
-        self.c.set_back(flow, None);
+        self.c.set_reject_template(flow, None);
     }
 
     /// Their common answer.
-    fn refused(&mut self, frame: &[u8], now: u64) -> Result<Option<Refused>, String> {
+    fn refused(&mut self, frame: &[u8], now: u64) -> Result<Option<GateError>, String> {
         let rust = self.rust.pass(frame, EtherType::DEFAULT, now).err();
-        let c = self.c.refused(frame, now).unwrap_or_else(|error| panic!("{error}"));
+        let c = self.c.gate_refusal(frame, now).unwrap_or_else(|error| panic!("{error}"));
         if rust == c { Ok(rust) } else { Err(format!("at {now} ns Rust: {rust:?}, C: {c:?}: {frame:x?}")) }
     }
 }
@@ -77,7 +77,11 @@ fn compare(c: Probe, seed: u64, frames: usize) -> Result<[usize; 3], String> {
         );
         let answer = twins.refused(&frame, now)?;
         seen[answer.map_or(0, |why| 1 + why as usize)] += 1;
-        now += if random.random_ratio(1, 100_000) { EACH_NS * EACH_BURST / 4 } else { random.random_range(0..100) };
+        now += if random.random_ratio(1, 100_000) {
+            SOURCE_INTERVAL_NS * SOURCE_BURST / 4
+        } else {
+            random.random_range(0..100)
+        };
     }
     Ok(seen)
 }

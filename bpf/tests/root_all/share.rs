@@ -1,9 +1,9 @@
 //! Several steering programs on one interface: which of them sees which frame. Needs root.
 
 use crate::cable::{Cable, eventually};
-use am_bpf::{Config, Counters, Share, Steer};
+use am_bpf::{Config, Counters, NodeSwitch, Steer};
 use am_netns::{Tap, VethOptions};
-use am_wire::steer::Pass;
+use am_wire::steer::PassReason;
 use am_wire::{Address, EtherType, Framing, Reason};
 
 const SECOND: Address = Address([6, 0, 0, 0, 0, 1]);
@@ -17,7 +17,7 @@ fn second() -> Steer {
 
 /// Frames that a program saw: for its own address, on an unknown flow, and for others.
 fn seen(counters: &Counters) -> [u64; 2] {
-    [counters.dropped(Reason::NoFlow), counters.passed(Pass::OtherHost)]
+    [counters.dropped(Reason::NoFlow), counters.passed(PassReason::OtherHost)]
 }
 
 /// Send a frame to each, by the queue of the veth's only sender, which is 0.
@@ -35,7 +35,7 @@ fn each_frame_is_its_nodes_or_the_queues_or_anybodys() {
     let (mut first, mut second) = (cable.steer(), second());
     let attachment = cable.attach(&mut first);
     let programs = [&mut first, &mut second].map(|steer| steer.program().unwrap());
-    let mut share = Share::load().unwrap_or_else(|error| panic!("{error}"));
+    let mut share = NodeSwitch::load().unwrap_or_else(|error| panic!("{error}"));
     share.add(0, &programs[0], cable.own(), 5).unwrap();
     share.add(1, &programs[1], SECOND, 0).unwrap();
     let attachment = share.replace(attachment).unwrap();
@@ -54,11 +54,11 @@ fn each_frame_is_its_nodes_or_the_queues_or_anybodys() {
 
 #[test]
 fn a_sixteenth_node_fits_and_a_seventeenth_is_refused() {
-    let mut share = Share::load().unwrap();
+    let mut share = NodeSwitch::load().unwrap();
     let program = second().program().unwrap();
     let address = |node: u32| Address([2, 0, 0, 0, 1, node as u8]);
-    for node in 0..Share::NODES {
+    for node in 0..NodeSwitch::NODES {
         share.add(node, &program, address(node), node).unwrap_or_else(|error| panic!("{node}: {error}"));
     }
-    assert!(share.add(Share::NODES, &program, address(99), 99).is_err());
+    assert!(share.add(NodeSwitch::NODES, &program, address(99), 99).is_err());
 }

@@ -1,7 +1,7 @@
 //! Every program, with every setting that the compiler or the verifier sees as a constant, is one that this
 //! kernel's verifier takes. The lab runs this on each kernel that the README names. Needs root.
 
-use am_bpf::{Config, Probe, Raw, Share, Steer};
+use am_bpf::{Config, NodeSwitch, Probe, Raw, Steer};
 use am_wire::{Address, EtherType};
 use aya::programs::Xdp;
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
@@ -76,6 +76,6 @@ fn as_the_loader_picks_them() {
         Steer::load(&config).unwrap_or_else(|error| panic!("{error}"));
         Probe::load(&config).unwrap_or_else(|error| panic!("{error}"));
     }
-    Share::load().unwrap_or_else(|error| panic!("{error}"));
+    NodeSwitch::load().unwrap_or_else(|error| panic!("{error}"));
     Raw::load(0x88b5).unwrap_or_else(|error| panic!("{error}"));
 }

@@ -12,7 +12,7 @@ use am_afxdp::{Program, Rings, Xdp, XdpOptions};
 use am_netns::{Host, VethOptions, veth};
 use am_ring::Frame;
 use am_transport::Transport;
-use am_wire::frame::ETHERNET;
+use am_wire::frame::ETHERNET_HEADER;
 use am_wire::{Address, Buffer, EtherType};
 
 type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -124,7 +124,7 @@ fn put(xdp: &mut Xdp, to: Address, size: usize) -> bool {
     if let Some(space) = frame.space() {
         space[..6].copy_from_slice(&to.0);
         space[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
-        space[12..ETHERNET].copy_from_slice(&EtherType::DEFAULT.hidden().to_be_bytes());
+        space[12..ETHERNET_HEADER].copy_from_slice(&EtherType::DEFAULT.hidden().to_be_bytes());
     }
     frame.set_len(size);
     xdp.send(to, &frame)

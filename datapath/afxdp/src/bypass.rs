@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use am_wire::frame::ETHERNET;
+use am_wire::frame::ETHERNET_HEADER;
 use am_wire::{Address, EtherType};
 use libc::{c_int, sock_filter, sock_fprog, sockaddr_ll, socklen_t};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, socket};
@@ -134,10 +134,10 @@ fn untagged(ethertype: EtherType) -> [sock_filter; 7] {
     [
         op(load | libc::BPF_W, TAG as u32, 0, 0),
         is(0, 0, 4),
-        op(load | libc::BPF_H, ETHERNET as u32 - 2, 0, 0),
+        op(load | libc::BPF_H, ETHERNET_HEADER as u32 - 2, 0, 0),
         is(ethertype.hidden().into(), 1, 0),
         is(ethertype.plain().into(), 0, 1),
-        keep(ETHERNET),
+        keep(ETHERNET_HEADER),
         keep(0),
     ]
 }

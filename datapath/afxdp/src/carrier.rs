@@ -4,7 +4,7 @@
 use std::io;
 
 use am_wire::Address;
-use am_wire::frame::ETHERNET;
+use am_wire::frame::ETHERNET_HEADER;
 
 use crate::ifreq::Query;
 use crate::interface::Interface;
@@ -38,7 +38,7 @@ impl Carrier {
     /// For an interface that must carry frames of `longest` bytes.
     pub(crate) fn of(interface: &Interface, longest: usize) -> Carrier {
         let query = Query::new(&interface.name).ok().flatten();
-        let needed = longest.saturating_sub(ETHERNET) as u32;
+        let needed = longest.saturating_sub(ETHERNET_HEADER) as u32;
         let Interface { index, address, .. } = *interface;
         Carrier { query, index, address, min_mtu: needed, state: LinkState::Fine, error: None }
     }

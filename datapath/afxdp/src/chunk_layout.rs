@@ -12,7 +12,7 @@
 //! the whole KiB of a chunk must hold the longest frame and what a NIC writes before and behind it (`docs/nics.md` has
 //! each driver's unit).
 
-use am_wire::frame::ETHERNET;
+use am_wire::frame::ETHERNET_HEADER;
 
 use crate::XdpOpenError;
 use crate::interface::Interface;
@@ -31,10 +31,10 @@ const MAX_LENGTH_UNIT: usize = 1024;
 const NIC_EXTRA_BYTES: usize = 16 + 2 * 4 + 4;
 
 /// The largest MTU at which each frame fits one chunk, in copy mode.
-pub const MAX_SINGLE_CHUNK_MTU: u32 = (Writer::Kernel.room(CHUNK_SIZES[1]) - ETHERNET) as u32;
+pub const MAX_SINGLE_CHUNK_MTU: u32 = (Writer::Kernel.room(CHUNK_SIZES[1]) - ETHERNET_HEADER) as u32;
 
 /// The largest MTU at which each frame fits one chunk, in zero-copy mode.
-pub const MAX_ZERO_COPY_MTU: u32 = (Writer::Nic.room(CHUNK_SIZES[1]) - ETHERNET) as u32;
+pub const MAX_ZERO_COPY_MTU: u32 = (Writer::Nic.room(CHUNK_SIZES[1]) - ETHERNET_HEADER) as u32;
 
 /// The largest MTU, with frames of several chunks. An IPv4 packet is no longer, and the kernel's packets have at most
 /// 17 pages.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use am_bpf::{AttachError, LoadError, Share, ShareError};
+use am_bpf::{AttachError, LoadError, NodeSwitch, ShareError};
 use am_transport::memory::NoMemory;
 
 use crate::holders::Holders;
@@ -194,14 +194,17 @@ pub enum XdpOpenError {
         what: String,
     },
     /// This process has the most nodes that one interface can have.
-    #[error("this process has {} nodes on {interface} already: open the next one on another interface", Share::NODES)]
+    #[error(
+        "this process has {} nodes on {interface} already: open the next one on another interface",
+        NodeSwitch::NODES
+    )]
     TooManyNodes {
         /// The interface.
         interface: String,
     },
     /// The kernel refused one more node.
     #[error(transparent)]
-    Share(#[from] ShareError),
+    NodeSwitch(#[from] ShareError),
     /// The XDP program was not loaded.
     #[error(transparent)]
     Load(#[from] LoadError),

@@ -95,7 +95,7 @@ impl Frames {
         // The frame is made where it is passed on. Moving it once more would wait for its own stores, which takes as long as all
         // the rest.
         // SAFETY: taken back, and the bytes are in the chunk.
-        each(unsafe { self.pool.adopt(index, start, length) });
+        each(unsafe { self.pool.from_raw_at(index, start, length) });
         true
     }
 
@@ -104,7 +104,7 @@ impl Frames {
     pub(crate) fn take_sent(&mut self, descriptor: &FrameDesc) -> bool {
         let Some(ChunkOffset { index, start }) = self.take_back(descriptor) else { return false };
         // SAFETY: taken back.
-        drop(unsafe { self.pool.adopt(index, start, 0) });
+        drop(unsafe { self.pool.from_raw_at(index, start, 0) });
         true
     }
 
@@ -127,7 +127,7 @@ impl Frames {
     #[cold]
     fn copy_to_start(&self, index: u32, start: u32, length: u32) -> Option<Frame> {
         // SAFETY: the caller has taken it back, and the bytes are in the chunk.
-        let shifted = unsafe { self.pool.adopt(index, start, length) };
+        let shifted = unsafe { self.pool.from_raw_at(index, start, length) };
         self.pool.copy(shifted.bytes())
     }
 
@@ -162,7 +162,7 @@ impl Drop for Frames {
             for _ in 0..lent {
                 // SAFETY: the kernel held a handle on this frame. It no longer accesses the frame, because the owner of
                 // this table has closed the socket.
-                drop(unsafe { self.pool.adopt(index as u32, HEADROOM as u32, 0) });
+                drop(unsafe { self.pool.from_raw_at(index as u32, HEADROOM as u32, 0) });
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::io;
 
 use am_wire::Address;
-use am_wire::frame::ETHERNET;
+use am_wire::frame::ETHERNET_HEADER;
 use nix::net::if_::if_nameindex;
 
 use crate::XdpOpenError;
@@ -64,7 +64,7 @@ impl Interface {
 
     /// The longest frame, from the destination address on.
     pub fn max_frame(&self) -> usize {
-        self.mtu as usize + ETHERNET
+        self.mtu as usize + ETHERNET_HEADER
     }
 }
 

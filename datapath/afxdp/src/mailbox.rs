@@ -15,7 +15,7 @@ use nix::unistd::read;
 const MAX_WAITING: usize = 64;
 
 /// Only control frames are broadcast.
-const MAX_FRAME: usize = Control::LONGEST_FRAME;
+const MAX_FRAME: usize = Control::MAX_FRAME;
 
 struct Waiting {
     length: usize,

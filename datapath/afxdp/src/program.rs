@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 
 use am_bpf::{AttachMode, Attachment, Counters, Raw, Steer};
 use am_wire::Flow;
-use am_wire::bounce::Back;
+use am_wire::bounce::RejectTemplate;
 
 use crate::XdpOpenError;
 use crate::attach::{SOCKET, attach, socket_error};
@@ -128,22 +128,22 @@ impl Attached {
     /// Redirect frames of this flow to our socket, or no longer.
     pub(crate) fn steer(&self, flow: Flow, open: bool) {
         if let Some(steer) = self.steer_program() {
-            steer.set_back(flow, None);
+            steer.set_reject_template(flow, None);
             steer.set_flow(flow, open.then_some(SOCKET));
         }
     }
 
     /// Set the template by which the program rejects requests of this flow.
-    pub(crate) fn set_reject_template(&self, flow: Flow, template: &Back) {
+    pub(crate) fn set_reject_template(&self, flow: Flow, template: &RejectTemplate) {
         if let Some(steer) = self.steer_program() {
-            steer.set_back(flow, Some(template));
+            steer.set_reject_template(flow, Some(template));
         }
     }
 
     /// Set whether the program rejects requests, because the node has no room.
     pub(crate) fn set_rx_full(&self, is_full: bool) {
         if let Some(steer) = self.steer_program() {
-            steer.set_full(is_full);
+            steer.set_rx_full(is_full);
         }
     }
 

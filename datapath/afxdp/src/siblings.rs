@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use am_bpf::{AttachMode, Attachment, Program, Share, Steer};
+use am_bpf::{AttachMode, Attachment, NodeSwitch, Program, Steer};
 use am_wire::Address;
 
 use crate::XdpOpenError;
@@ -43,7 +43,7 @@ struct SharedInterface {
     /// `None` if an exchange of programs failed.
     attachment: Option<Attachment>,
     /// Set from the second node on.
-    share: Option<Share>,
+    share: Option<NodeSwitch>,
     nodes: Vec<NodeEntry>,
     /// Interface settings of closed nodes, restored after the last node.
     saved_settings: Vec<SavedSettings>,
@@ -242,7 +242,7 @@ impl Registration {
     ) -> Result<Registration, XdpOpenError> {
         let key = interface_key(interface)?;
         let others = open.get(&key).map_or(&[][..], |found| &found.nodes);
-        let number = (0..Share::NODES).find(|number| others.iter().all(|other| other.number != *number));
+        let number = (0..NodeSwitch::NODES).find(|number| others.iter().all(|other| other.number != *number));
         let number = number.ok_or_else(|| XdpOpenError::TooManyNodes { interface: interface.name.clone() })?;
         let node = NodeEntry { number, program: steer.program()?, own_address: own, queue: options.queue };
         let on = match open.get_mut(&key) {
@@ -291,7 +291,7 @@ impl SharedInterface {
     /// Share the frames of the interface with one more node.
     fn add_node(&mut self, node: &NodeEntry) -> Result<(), XdpOpenError> {
         if self.share.is_none() {
-            let mut share = Share::load()?;
+            let mut share = NodeSwitch::load()?;
             self.nodes.iter().try_for_each(|one| share.add(one.number, &one.program, one.own_address, one.queue))?;
             self.attachment = self.attachment.take().map(|attachment| share.replace(attachment)).transpose()?;
             self.share = Some(share);

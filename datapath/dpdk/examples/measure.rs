@@ -10,7 +10,7 @@ use am_api::{Endpoint, HandlerId, Node, Request};
 use am_dpdk::raw::{BATCH, Raw};
 use am_dpdk::{Dpdk, DpdkOptions};
 use am_transport::{Transport, TransportExt, TransportName};
-use am_wire::frame::{self, Link};
+use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 use nix::time::{ClockId, clock_gettime};
 
@@ -62,7 +62,7 @@ struct Costs {
 fn message(from: Address, to: Address, space: &mut [u8]) -> usize {
     let flow = Flow::new(7).expect("a flow");
     let header = Header { kind: Kind::Request, flow, nonce: 0, handler: 1, words: 0, seq: 0 };
-    let link = Link { to, from, ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to, from, ethertype: EtherType::DEFAULT };
     frame::body(space, Framing::Bare, 16).expect("there is room").fill(7);
     frame::emit(space, Framing::Bare, &link, &header, 16, None).expect("there is room")
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use am_ring::{Frame, Pool};
-use am_wire::frame::ETHERNET;
+use am_wire::frame::ETHERNET_HEADER;
 use am_wire::{Address, EtherType};
 
 use crate::abi::Wanted;
@@ -92,7 +92,7 @@ pub(crate) fn open(options: &DpdkOptions) -> Result<Opened, DpdkOpenError> {
     }
 
     // 3. Allocate frames. The device needs receive buffers before it starts.
-    let max_frame = usize::from(probed.port.mtu) + ETHERNET;
+    let max_frame = usize::from(probed.port.mtu) + ETHERNET_HEADER;
     let queue = usize::from(probed.port.rx);
     let chunks = Arc::new(chunks(&mut eal, started, options, &probed)?);
     let pool = chunks.pool().map_err(|source| refused("making a pool of frames for", options, source))?;
@@ -156,8 +156,9 @@ fn chunks(eal: &mut Eal, started: Started, options: &DpdkOptions, probed: &Probe
         return Err(DpdkOpenError::Frames { device: options.device().into(), frames, least });
     }
     // Drivers insist on room for tags that we never use, and for virtio's own header.
-    let room =
-        (u32::from(probed.port.mtu) + 2 * ETHERNET as u32 + VIRTIO_HEADER).max(MIN_ROOM).next_multiple_of(ROOM_UNIT);
+    let room = (u32::from(probed.port.mtu) + 2 * ETHERNET_HEADER as u32 + VIRTIO_HEADER)
+        .max(MIN_ROOM)
+        .next_multiple_of(ROOM_UNIT);
     let name = format!("am{}", eal.pools);
     eal.pools += 1;
     Chunks::new(started.table, &name, frames, room, probed.port.socket).map_err(|source| {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use am_ring::{Frame, Pool};
 use am_wire::Buffer;
-use am_wire::frame::ETHERNET;
+use am_wire::frame::ETHERNET_HEADER;
 
 use crate::abi;
 use crate::ffi::{BURST, Port};
@@ -66,7 +66,7 @@ impl Tx {
             self.full += 1;
             return false;
         }
-        if !(ETHERNET..=self.max_frame).contains(&frame.bytes().len()) {
+        if !(ETHERNET_HEADER..=self.max_frame).contains(&frame.bytes().len()) {
             self.invalid += 1;
             return true;
         }

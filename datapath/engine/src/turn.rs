@@ -226,7 +226,7 @@ impl Engine {
         self.poll_notices(transport, &mut |_| ());
         // The transport may have reopened itself with a new pool. Messages in frames of the old pool are copied.
         let pool = &transport.caps().pool;
-        if !self.pool.is(pool) {
+        if !self.pool.is_same_pool(pool) {
             self.pool = pool.clone();
         }
     }

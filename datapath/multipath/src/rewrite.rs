@@ -76,7 +76,7 @@ impl AddressChange {
             }
         }
         if let (Some(address), Some(beacon)) = (self.from, beacon) {
-            let mut body = [0; Control::LONGEST];
+            let mut body = [0; Control::MAX_BYTES];
             let length = Control::Beacon(Beacon { address, ..*beacon }).emit(&mut body);
             let at = frame::parse(bytes, ethertype).map_or(0, |parsed| parsed.framing.body_at());
             // The same beacon with another address is as long as it was.

@@ -4,8 +4,8 @@
 //! Each message keeps its own slot and its own frame, and is copied from there. So a lost message is sent again, alone
 //! or in another coalesced frame, and an undeliverable one comes back, as if each had had a frame of its own.
 
-use am_wire::bundle::{ITEM, Writer};
-use am_wire::frame::{self, Link as Wire};
+use am_wire::coalesced::{MESSAGE_HEADER, Writer};
+use am_wire::frame::{self, LinkAddresses as Wire};
 use am_wire::{Buffer, Class, Header, Kind, Seq};
 
 use crate::flow::Route;
@@ -39,7 +39,7 @@ impl<B: Buffer> Core<B> {
         let (class, seq, flow, next, body) = (slot.class, slot.seq, slot.flow, slot.next, slot.body);
         let second = self.slots.coalescable(next, self.config.coalesce_below)?.body;
         let route = self.flows.by_flow(flow)?.route;
-        if 2 * ITEM as u32 + body + second > route.max_body {
+        if 2 * MESSAGE_HEADER as u32 + body + second > route.max_body {
             return None;
         }
         let mut frame = fresh()?;
@@ -56,10 +56,10 @@ impl<B: Buffer> Core<B> {
         let at = framing.body_at();
         let end = space.len().min(at + max_body as usize);
         let body = self.write_messages(&mut space[at..end], head.link, at);
-        let header = Header { kind: Kind::Bundle(head.class), flow, nonce, handler: 0, words: 0, seq: head.seq.0 };
+        let header = Header { kind: Kind::Coalesced(head.class), flow, nonce, handler: 0, words: 0, seq: head.seq.0 };
         let wire = Wire { to, from: self.config.address, ethertype: self.config.ethertype };
         let record = self.flows.by_flow(self.slots[head.link].flow)?;
-        let piggyback = frame::has_room(framing, body).then(|| record.take_piggyback());
+        let piggyback = frame::has_room_for_piggyback(framing, body).then(|| record.take_piggyback());
         self.counters.piggybacks_sent += piggyback.is_some() as u64;
         if piggyback.is_none() && head.class == Class::Reply {
             record.queue_ack_after_reply(&mut self.sending.acks_due);

@@ -85,7 +85,7 @@ impl<B: Buffer> Core<B> {
         if let Some(record) = self.discovery.peers.by_node(node).and_then(|at| self.discovery.peers.get(at))
             && record.peer == peer
         {
-            record.max_frame = beacon.max_frame.max(Control::LONGEST_FRAME as u32);
+            record.max_frame = beacon.max_frame.max(Control::MAX_FRAME as u32);
         }
         if beacon.answer && self.discovery.beacon_answers.try_take(now) {
             self.send_beacon(address, false);

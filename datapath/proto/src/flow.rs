@@ -3,7 +3,7 @@
 use core::ops::{Index, IndexMut};
 use core::time::Duration;
 
-use am_wire::control::{Incarnation, Name, NodeId, Offer, Refusal};
+use am_wire::control::{FlowParameters, Incarnation, Name, NodeId, Refusal};
 use am_wire::{Acks, Address, Class, Flow, Framing, Piggyback, Seq};
 
 use crate::output::{FlowState, FramingWhy, ReturnReason};
@@ -248,8 +248,8 @@ impl FlowRecord {
 
     /// This side's offer at set-up. It stays the same each time the peer asks, because nothing is acknowledged before
     /// the peer has received it. Its longest frame is what reaches the peer, so a reply may be as long as its request.
-    pub(crate) fn offer(&self, max_frame: u32) -> Offer {
-        Offer {
+    pub(crate) fn offer(&self, max_frame: u32) -> FlowParameters {
+        FlowParameters {
             flow: self.id.flow,
             nonce: self.id.nonce,
             first: [self.send.0[0].first(), self.send.0[1].first()],
@@ -259,7 +259,7 @@ impl FlowRecord {
     }
 
     /// The peer's offer arrived: messages can be sent.
-    pub(crate) fn open(&mut self, offer: &Offer, to: Address, path: &KnownPath) {
+    pub(crate) fn open(&mut self, offer: &FlowParameters, to: Address, path: &KnownPath) {
         let &KnownPath { framing, why, max_frame } = path;
         let max_frame = max_frame.min(offer.max_frame) as usize;
         self.route = Route {

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use am_wire::control::Control;
-use am_wire::frame::{self, Parsed};
-use am_wire::{Acks, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Remark, Seq, expand};
+use am_wire::frame::{self, ParsedFrame};
+use am_wire::{AckHint, Acks, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
 
 use crate::endpoint::Endpoints;
 use crate::flow::{FlowRecord, Phase};
@@ -60,7 +60,7 @@ impl<B: Buffer> Core<B> {
             Kind::Ack => self.on_ack(&parsed),
             Kind::Control => self.on_control(&parsed),
             Kind::Reject => self.on_reject(&parsed.header, parsed.framing),
-            Kind::Bundle(class) => self.on_coalesced(&parsed, class, &frame),
+            Kind::Coalesced(class) => self.on_coalesced(&parsed, class, &frame),
         };
         if let Err(reason) = outcome {
             self.drop_frame(reason, &header, framing);
@@ -108,7 +108,7 @@ impl<B: Buffer> Core<B> {
 
     /// Control frames are rare: this code stays out of the messages' way.
     #[cold]
-    fn on_control(&mut self, parsed: &Parsed<'_>) -> Result<(), Reason> {
+    fn on_control(&mut self, parsed: &ParsedFrame<'_>) -> Result<(), Reason> {
         let now = self.now;
         let (source, body) = (parsed.source, Control::parse(parsed.payload)?);
         self.counters.control_received += 1;
@@ -182,7 +182,7 @@ impl<B: Buffer> Core<B> {
     }
 
     /// An acknowledgement in a frame of its own.
-    fn on_ack(&mut self, parsed: &Parsed<'_>) -> Result<(), Reason> {
+    fn on_ack(&mut self, parsed: &ParsedFrame<'_>) -> Result<(), Reason> {
         let flow = parsed.header.flow;
         let record = self.flows.by_flow(flow).ok_or(Reason::NoFlow)?;
         if !mutants::is_active(Mutant::OtherIncarnation) {
@@ -190,7 +190,7 @@ impl<B: Buffer> Core<B> {
         }
         self.queue_received_acks(flow, Acks::parse(parsed.payload)?);
         if parsed.header.seq != 0 {
-            self.on_remark(flow, Remark::from_bits(parsed.header.seq));
+            self.on_remark(flow, AckHint::from_bits(parsed.header.seq));
         }
         Ok(())
     }
@@ -261,7 +261,7 @@ impl FlowRecord {
 
 impl MessageHead {
     #[inline]
-    fn new(parsed: &Parsed<'_>, class: Class) -> Self {
+    fn new(parsed: &ParsedFrame<'_>, class: Class) -> Self {
         let body = (parsed.words.len() + parsed.payload.len()) as u32;
         MessageHead { header: parsed.header, framing: parsed.framing, class, body, piggyback: parsed.piggyback }
     }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use am_wire::control::{Accept, Control, Still};
+use am_wire::control::{Accept, Control, Keepalive};
 use am_wire::{Address, Buffer, Flow};
 
 use crate::FlowId;
@@ -133,7 +133,7 @@ impl<B: Buffer> Core<B> {
 
     /// A peer asks whether its flow is open here. The answer is an acknowledgement, or that the flow is closed.
     #[cold]
-    pub(crate) fn on_keepalive(&mut self, source: Address, still: &Still) {
+    pub(crate) fn on_keepalive(&mut self, source: Address, still: &Keepalive) {
         let is_it = |record: &&mut FlowRecord| {
             let route = &record.route;
             record.id.nonce == still.nonce
@@ -162,6 +162,6 @@ impl FlowRecord {
         if !self.setup.is_ours && !self.silence.has_begun() {
             return Control::Accept(Accept { id: self.setup.id, offer: self.offer(route.max_frame()) });
         }
-        Control::Still(Still { flow: route.flow, nonce: route.nonce, own: id.flow, own_nonce: id.nonce })
+        Control::Still(Keepalive { flow: route.flow, nonce: route.nonce, own: id.flow, own_nonce: id.nonce })
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use am_wire::{Ack, Acks, Class, Flow, Remark, Seq};
+use am_wire::{Ack, AckHint, Acks, Class, Flow, Seq};
 
 use crate::flow::FlowRecord;
 use crate::gaps::Gaps;
@@ -18,11 +18,11 @@ use crate::timers::TimerKind;
 impl<B: am_wire::Buffer> Core<B> {
     /// An acknowledgement carried a remark.
     #[cold]
-    pub(crate) fn on_remark(&mut self, flow: Flow, remark: Remark) {
+    pub(crate) fn on_remark(&mut self, flow: Flow, remark: AckHint) {
         let Some(record) = self.flows.by_flow(flow) else { return };
         match remark {
-            Remark::None => {}
-            Remark::Repeated(class, number) => {
+            AckHint::None => {}
+            AckHint::Repeated(class, number) => {
                 let Some(order) = &mut record.reordering else { return };
                 let in_vain = order.on_duplicate_report(self.now, class, number, &mut record.rtt, &self.time.timing);
                 self.counters.spurious_retransmits += in_vain as u64;
@@ -30,10 +30,10 @@ impl<B: am_wire::Buffer> Core<B> {
                     record.report_lost(class, 0, &mut self.sending.acks_due);
                 }
             }
-            Remark::Lost(class, count) | Remark::Late(class, count) => {
+            AckHint::Lost(class, count) | AckHint::Late(class, count) => {
                 let lost = record.reordering(&mut self.receiving.gaps).peer_losses[class.index()].on_loss_report(count);
                 self.receiving.gaps.count_lost(lost);
-                if matches!(remark, Remark::Late(..)) {
+                if matches!(remark, AckHint::Late(..)) {
                     self.receiving.fair_shares[class].forget_losses();
                 }
             }
@@ -115,8 +115,8 @@ impl FlowRecord {
 
     /// The remark for an acknowledgement that leaves now.
     #[inline]
-    pub(crate) fn take_remark(&mut self) -> Remark {
-        self.reordering.as_mut().map_or(Remark::None, |order| mem::take(&mut order.remark))
+    pub(crate) fn take_remark(&mut self) -> AckHint {
+        self.reordering.as_mut().map_or(AckHint::None, |order| mem::take(&mut order.remark))
     }
 
     /// Later messages have overtaken `missing` ones. They count as lost, unless the sender reports its losses itself.

@@ -1,8 +1,8 @@
 //! The core's outputs.
 
-use am_wire::bounce::Back;
+use am_wire::bounce::RejectTemplate;
 use am_wire::control::{Incarnation, Name, NodeId, Refusal};
-use am_wire::{Address, Buffer, Class, Flow, Framing, Kind, MAX_WORDS, WORD};
+use am_wire::{Address, Buffer, Class, Flow, Framing, Kind, MAX_WORDS, WORD_BYTES};
 
 use crate::{EndpointId, FlowId};
 
@@ -83,7 +83,8 @@ impl<B: Buffer> Delivery<B> {
         if self.words == 0 {
             return words;
         }
-        for (word, bytes) in words.words.iter_mut().zip(self.body().chunks_exact(WORD)).take(self.words as usize) {
+        for (word, bytes) in words.words.iter_mut().zip(self.body().chunks_exact(WORD_BYTES)).take(self.words as usize)
+        {
             *word = bytes.try_into().map_or(0, u64::from_be_bytes);
         }
         words
@@ -92,7 +93,7 @@ impl<B: Buffer> Delivery<B> {
     /// The message's payload.
     #[inline]
     pub fn payload(&self) -> &[u8] {
-        self.body().get(self.words as usize * WORD..).unwrap_or_default()
+        self.body().get(self.words as usize * WORD_BYTES..).unwrap_or_default()
     }
 }
 
@@ -226,7 +227,7 @@ pub enum Command {
     /// This flow id is in use from now on, or no longer.
     Steer(Flow, bool),
     /// The reject template of this flow.
-    RejectTemplate(Flow, Back),
+    RejectTemplate(Flow, RejectTemplate),
     /// There is no room for requests, or there is again. A transport that can reject requests by itself does so
     /// meanwhile.
     RxFull(bool),

@@ -1,8 +1,8 @@
 //! From below: a frame with several messages. Each one is new or a duplicate, finds room or none, as if it had come
 //! alone. All share the frame, which goes back to its pool with the last of them. One acknowledgement covers them.
 
-use am_wire::bundle::{Bundle, Item};
-use am_wire::frame::Parsed;
+use am_wire::coalesced::{Body, CoalescedMessage};
+use am_wire::frame::ParsedFrame;
 use am_wire::{Buffer, Class, Reason, Seq, expand};
 
 use crate::counters::Counters;
@@ -45,8 +45,8 @@ struct MessagesOutcome {
 impl<B: Buffer> Core<B> {
     /// Accept a coalesced frame. A malformed one is dropped as a whole.
     #[inline(never)]
-    pub(crate) fn on_coalesced(&mut self, parsed: &Parsed<'_>, class: Class, frame: &B) -> Result<(), Reason> {
-        let bundle = Bundle::parse(parsed)?;
+    pub(crate) fn on_coalesced(&mut self, parsed: &ParsedFrame<'_>, class: Class, frame: &B) -> Result<(), Reason> {
+        let bundle = Body::parse(parsed)?;
         let record = self.flows.by_flow(parsed.header.flow).ok_or(Reason::NoFlow)?;
         record.check(parsed.framing, &parsed.header)?;
         // Any frame of the peer shows that it is alive.
@@ -83,7 +83,7 @@ impl<B: Buffer> Core<B> {
 impl<B: Buffer> FrameContext<'_, B> {
     /// Accept one message as if it had come alone.
     #[inline]
-    fn accept_message(&mut self, record: &mut FlowRecord, seq: Seq, item: &Item) {
+    fn accept_message(&mut self, record: &mut FlowRecord, seq: Seq, item: &CoalescedMessage) {
         let queue = &mut record.receive[self.class];
         let verdict = queue.verdict(seq);
         match verdict {
@@ -115,8 +115,8 @@ impl<B: Buffer> FrameContext<'_, B> {
     }
 
     #[inline]
-    fn delivery(&self, record: &FlowRecord, seq: Seq, item: &Item) -> Delivery<B> {
-        let &Item { handler, words, at, length } = item;
+    fn delivery(&self, record: &FlowRecord, seq: Seq, item: &CoalescedMessage) -> Delivery<B> {
+        let &CoalescedMessage { handler, words, at, length } = item;
         let body_at = (self.body_at + at) as u16;
         let frame = self.frame.share();
         Delivery {

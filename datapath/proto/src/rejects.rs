@@ -1,7 +1,7 @@
 //! Requests that find no room: the receiver rejects them by number, and the sender sends them again.
 
-use am_wire::bounce::Back;
-use am_wire::frame::Link;
+use am_wire::bounce::RejectTemplate;
+use am_wire::frame::LinkAddresses;
 use am_wire::{Address, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
 
 use crate::FlowId;
@@ -50,8 +50,8 @@ impl<B: Buffer> Core<B> {
     /// A flow opened: give the transport the template of its rejects.
     pub(crate) fn set_reject_template(&mut self, id: FlowId) {
         let Some(route) = self.flows.get(id).map(|record| record.route) else { return };
-        let wire = Link { to: route.to, from: self.config.address, ethertype: self.config.ethertype };
-        let template = Back::new(route.framing, &wire, route.flow, route.nonce);
+        let wire = LinkAddresses { to: route.to, from: self.config.address, ethertype: self.config.ethertype };
+        let template = RejectTemplate::new(route.framing, &wire, route.flow, route.nonce);
         self.outputs.commands.push_back(Command::RejectTemplate(id.flow, template));
     }
 

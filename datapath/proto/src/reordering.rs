@@ -17,7 +17,7 @@
 
 use std::mem;
 
-use am_wire::{Class, Low, Remark, Seq};
+use am_wire::{AckHint, Class, Seq, SeqLowBits};
 
 use crate::mutants::{self, Mutant};
 use crate::rtt::{Rtt, Timing};
@@ -68,13 +68,13 @@ pub(crate) struct Reordering {
     /// By class: what the peer reports about its messages.
     pub(crate) peer_losses: [PeerLosses; 2],
     /// What the next acknowledgement reports besides.
-    pub(crate) remark: Remark,
+    pub(crate) remark: AckHint,
 }
 
 /// The peer's reports of its losses in one class.
 #[derive(Debug, Default)]
 pub(crate) struct PeerLosses {
-    count: Low,
+    count: SeqLowBits,
     /// How many more gaps the last report covers. While it does, gaps do not count as loss.
     gaps_covered: u8,
 }
@@ -150,11 +150,11 @@ impl Reordering {
         &mut self,
         now: Time,
         class: Class,
-        number: Low,
+        number: SeqLowBits,
         rtt: &mut Rtt,
         waits: &Timing,
     ) -> bool {
-        let is_it = |doubt: &Doubt| doubt.class == class && Low::from(doubt.seq) == number;
+        let is_it = |doubt: &Doubt| doubt.class == class && SeqLowBits::from(doubt.seq) == number;
         let Some(Doubt { sent_at, again_at, .. }) = self.doubt.filter(is_it) else { return false };
         (self.doubt, self.unanswered) = (None, 0);
         if !mutants::is_active(Mutant::LateIsLost) {
@@ -183,8 +183,8 @@ impl Reordering {
     /// A message of the peer arrived twice. An earlier remark that is not sent yet stays: of several duplicates it
     /// names the first.
     pub(crate) fn note_duplicate(&mut self, class: Class, seq: Seq) {
-        if self.remark == Remark::None {
-            self.remark = Remark::Repeated(class, seq.into());
+        if self.remark == AckHint::None {
+            self.remark = AckHint::Repeated(class, seq.into());
         }
     }
 
@@ -208,11 +208,11 @@ impl Reordering {
         *count = count.wrapping_add(lost);
         *untold = if lost > 0 { 0 } else { untold.saturating_sub(1) };
         // A remark that is not sent yet goes first. The loss report follows with the next acknowledgement of gaps.
-        let is_due = *untold == 0 && self.remark == Remark::None;
+        let is_due = *untold == 0 && self.remark == AckHint::None;
         if is_due {
             *untold = ACKS_BETWEEN_REPORTS;
-            let (late, count) = (&mut self.late_reports_left[class.index()], Low::of(*count));
-            self.remark = if *late > 0 { Remark::Late(class, count) } else { Remark::Lost(class, count) };
+            let (late, count) = (&mut self.late_reports_left[class.index()], SeqLowBits::of(*count));
+            self.remark = if *late > 0 { AckHint::Late(class, count) } else { AckHint::Lost(class, count) };
             *late = late.saturating_sub(1);
         }
         is_due
@@ -221,11 +221,11 @@ impl Reordering {
 
 impl PeerLosses {
     /// How many losses are new. None in the first report, or in the first after a long pause.
-    pub(crate) fn on_loss_report(&mut self, count: Low) -> u32 {
+    pub(crate) fn on_loss_report(&mut self, count: SeqLowBits) -> u32 {
         let is_first = mem::replace(&mut self.gaps_covered, GAPS_PER_REPORT) == 0;
         let news = count.since(self.count);
         // A late report says less than the one before it.
-        let is_late = !is_first && news > Low::MOST / 2;
+        let is_late = !is_first && news > SeqLowBits::MAX_DISTANCE / 2;
         if !is_late {
             self.count = count;
         }

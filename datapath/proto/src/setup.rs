@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use am_wire::control::{Accept, Closed, Connect, Control, FinalAck, FinalAcks, Name, Offer, Refusal, Refuse};
+use am_wire::control::{Accept, Closed, Connect, Control, FinalAck, FinalAcks, FlowParameters, Name, Refusal, Refuse};
 use am_wire::{Address, Buffer, Class, Flow, Seq};
 
 use crate::flow::{FlowPeer, FlowRecord, Phase, Setup};
@@ -285,7 +285,7 @@ impl<B: Buffer> Core<B> {
     /// open.
     #[cold]
     fn on_unexpected_accept(&mut self, source: Address, answer: &Accept) {
-        let Offer { flow, nonce, first, .. } = answer.offer;
+        let FlowParameters { flow, nonce, first, .. } = answer.offer;
         let mut is_other = false;
         if let Some(record) = self.flows.find_attempt(None, answer.id).and_then(|id| self.flows.get_mut(id)) {
             is_other = (record.route.to, record.route.flow, record.route.nonce) != (source, flow, nonce);

@@ -2,7 +2,7 @@
 //! along. Then the remaining acknowledgements.
 
 use am_wire::control::Control;
-use am_wire::frame::{self, Link as Wire};
+use am_wire::frame::{self, LinkAddresses as Wire};
 use am_wire::{Acks, Address, Buffer, Class, Flow, Framing, Header, Kind};
 
 use crate::control_queue::{DeferredControl, OutgoingControl};
@@ -89,7 +89,7 @@ impl<B: Buffer> Core<B> {
         let frame = slot.frame.as_mut()?;
         // While the NIC still holds the frame, it must stay as it was written.
         if let Some(space) = frame.space() {
-            let piggyback = frame::has_room(framing, body).then(|| record.take_piggyback());
+            let piggyback = frame::has_room_for_piggyback(framing, body).then(|| record.take_piggyback());
             self.counters.piggybacks_sent += piggyback.is_some() as u64;
             if piggyback.is_none() && slot.class == Class::Reply {
                 record.queue_ack_after_reply(&mut self.sending.acks_due);
@@ -113,7 +113,7 @@ impl<B: Buffer> Core<B> {
         self.sending.ready.push_front(link);
         let was_written = slot.frame.as_mut().is_some_and(|frame| frame.space().is_some());
         if let Some(record) = self.flows.by_flow(slot.flow).filter(|_| was_written)
-            && frame::has_room(record.route.framing, slot.body as usize)
+            && frame::has_room_for_piggyback(record.route.framing, slot.body as usize)
         {
             // The peer received no acknowledgement. The next piggyback carries it, or a frame of its own.
             self.counters.piggybacks_sent -= 1;
@@ -197,7 +197,7 @@ impl<B: Buffer> Core<B> {
             self.counters.no_frame += 1;
             return None;
         };
-        let mut body = [0; Control::LONGEST];
+        let mut body = [0; Control::MAX_BYTES];
         let length = outgoing.body.emit(&mut body);
         let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
         self.counters.control_sent += 1;
@@ -239,4 +239,4 @@ impl<B: Buffer> Core<B> {
     }
 }
 
-const _: () = assert!(frame::ETHERNET + 12 + Acks::BYTES <= 64, "an acknowledgement stays a small frame");
+const _: () = assert!(frame::ETHERNET_HEADER + 12 + Acks::BYTES <= 64, "an acknowledgement stays a small frame");

@@ -24,7 +24,7 @@ pub enum LayoutError {
     #[error("a pool needs at least one frame")]
     Empty,
     /// More frames than a frame's index can count.
-    #[error("{0} frames are more than a pool can count; the most are {most}", most = Layout::MOST_FRAMES)]
+    #[error("{0} frames are more than a pool can count; the most are {most}", most = Layout::MAX_FRAMES)]
     TooMany(usize),
     /// Nothing is left of a chunk behind its headroom, or it is longer than 4 GiB.
     #[error("a chunk of {stride} bytes must be longer than its {headroom} bytes of headroom and shorter than 4 GiB")]
@@ -48,7 +48,7 @@ pub enum LayoutError {
 
 impl Layout {
     /// The limit of a pool's frames. (The two largest numbers are marks in the lists of free frames.)
-    pub const MOST_FRAMES: usize = u32::MAX as usize - 2;
+    pub const MAX_FRAMES: usize = u32::MAX as usize - 2;
 
     /// Bytes of a frame, from its first on, where it starts behind the headroom.
     #[inline]
@@ -67,7 +67,7 @@ impl Layout {
         let Layout { frames, stride, headroom } = *self;
         match frames {
             0 => return Err(LayoutError::Empty),
-            _ if frames > Self::MOST_FRAMES => return Err(LayoutError::TooMany(frames)),
+            _ if frames > Self::MAX_FRAMES => return Err(LayoutError::TooMany(frames)),
             _ if headroom >= stride || stride > u32::MAX as usize => {
                 return Err(LayoutError::Chunk { stride, headroom });
             }

@@ -48,7 +48,7 @@
 //! # Read first
 //!
 //! [`Pool`] and [`Frame`]; then `slot.rs`, the count of a frame, and `region.rs`, which says who frees the memory when
-//! pool and frames are dropped in any order; then [`spsc`], and [`Lender`] for places that other threads hold. [`lane`]
+//! pool and frames are dropped in any order; then [`spsc`], and [`LeaseTable`] for places that other threads hold. [`lane`]
 //! stands alone: frames to another process, through memory that nobody trusts.
 //!
 //! # How it is tested
@@ -83,7 +83,7 @@ mod frame;
 mod heap;
 pub mod lane;
 mod layout;
-mod loan;
+mod lease;
 mod owner;
 mod pool;
 mod raw;
@@ -95,6 +95,6 @@ mod sync;
 
 pub use frame::Frame;
 pub use layout::{Layout, LayoutError};
-pub use loan::{Lender, Loan};
+pub use lease::{Lease, LeaseTable};
 pub use pool::{Pool, prefetch};
 pub use raw::RawFrame;

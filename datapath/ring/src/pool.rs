@@ -149,7 +149,7 @@ impl Pool {
 
     /// Whether this is a handle on the same pool.
     #[inline]
-    pub fn is(&self, other: &Pool) -> bool {
+    pub fn is_same_pool(&self, other: &Pool) -> bool {
         self.region == other.region
     }
 
@@ -160,7 +160,7 @@ impl Pool {
     #[inline]
     pub unsafe fn from_raw(&self, raw: RawFrame) -> Frame {
         // SAFETY: the caller's.
-        unsafe { self.adopt(raw.index, raw.start, raw.len) }
+        unsafe { self.from_raw_at(raw.index, raw.start, raw.len) }
     }
 
     /// The handle again that [`Frame::into_raw`] turned into numbers, with the
@@ -174,7 +174,7 @@ impl Pool {
     /// on, unless another raw handle still lets it read. `start + len` is at
     /// most the stride.
     #[inline]
-    pub unsafe fn adopt(&self, index: u32, start: u32, len: u32) -> Frame {
+    pub unsafe fn from_raw_at(&self, index: u32, start: u32, len: u32) -> Frame {
         let region = self.region();
         debug_assert!((index as usize) < region.layout.frames, "no frame {index}");
         debug_assert!(start as usize + len as usize <= region.layout.stride, "{start} + {len} leaves the chunk");

@@ -45,7 +45,7 @@ use core::mem::MaybeUninit;
 use crate::sync::{Arc, AtomicU32, Line, Ordering::*, UnsafeCell};
 
 /// The most values of a queue: numbers wrap at 2^32, and may differ by no more than half of it.
-const MOST: usize = 1 << 31;
+const MAX_CAPACITY: usize = 1 << 31;
 
 struct Ring<T> {
     /// Values ever submitted: the producer's line.
@@ -107,7 +107,7 @@ impl<T> Drop for Ring<T> {
 /// # Panics
 /// If that is more than 2^31.
 pub fn queue<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
-    assert!(capacity <= MOST, "a queue of {capacity} values: the most are {MOST}");
+    assert!(capacity <= MAX_CAPACITY, "a queue of {capacity} values: the most are {MAX_CAPACITY}");
     let ring = Arc::new(Ring {
         submitted: Line(AtomicU32::new(0)),
         released: Line(AtomicU32::new(0)),

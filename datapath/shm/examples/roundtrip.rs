@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use am_shm::{Shm, ShmOptions};
 use am_transport::{Transport, TransportExt};
-use am_wire::frame::{self, Link};
+use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 const LONG: Duration = Duration::from_millis(500);
@@ -76,7 +76,7 @@ fn send(end: &mut Shm, to: Address, len: usize) -> bool {
     let Some(mut buffer) = end.caps().pool.take() else { return false };
     let Some(space) = buffer.space() else { return false };
     let header = Header { kind: Kind::Request, flow: FLOW, nonce: 0, handler: 0, words: 0, seq: 0 };
-    let link = Link { to, from: end.caps().address, ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to, from: end.caps().address, ethertype: EtherType::DEFAULT };
     let body = len - Framing::Bare.body_at();
     let Ok(len) = frame::emit(space, Framing::Bare, &link, &header, body, None) else { return false };
     buffer.set_len(len);

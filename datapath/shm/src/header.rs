@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
-use am_ring::lane::{Shape, Shared};
+use am_ring::lane::{LaneLayout, Shared};
 
 use crate::ShmOpenError;
 use crate::options::{self, MAX_MEMBERS};
@@ -39,7 +39,7 @@ pub(crate) struct Geometry {
     pub(crate) members: usize,
     pub(crate) frame: usize,
     pub(crate) granule: usize,
-    pub(crate) shape: Shape,
+    pub(crate) shape: LaneLayout,
 }
 
 impl Geometry {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use am_ring::lane::Shape;
+use am_ring::lane::LaneLayout;
 use am_transport::{NameError, TransportName};
 use am_wire::EtherType;
 
@@ -129,11 +129,11 @@ impl ShmOptions {
 }
 
 /// The shape of a lane for frames of this length. All members compute the same.
-pub(crate) fn shape(frame: usize) -> Option<Shape> {
+pub(crate) fn shape(frame: usize) -> Option<LaneLayout> {
     if !FRAME_RANGE.contains(&frame) {
         return None;
     }
-    Shape::new(Shape::least(frame).ok()?.max(MIN_LANE_BYTES), frame).ok()
+    LaneLayout::new(LaneLayout::least(frame).ok()?.max(MIN_LANE_BYTES), frame).ok()
 }
 
 #[cfg(test)]

@@ -122,7 +122,7 @@ impl Peer {
     fn clear_full(&mut self) {
         // A stalled member counts as stalled until it takes something. Room in its lane is not enough, because we may
         // have emptied the lane.
-        if self.full_since.is_some_and(|full| !full.is_stalled) || self.to.has_moved() {
+        if self.full_since.is_some_and(|full| !full.is_stalled) || self.to.made_room() {
             self.full_since = None;
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::atomic::{Ordering::*, fence};
 
 use am_ring::Frame;
-use am_ring::lane::Next;
+use am_ring::lane::Peeked;
 use am_wire::Buffer;
 
 use crate::Shm;
@@ -109,13 +109,13 @@ impl Shm {
     fn read_record(&mut self, member: usize) -> Step {
         let peer = &mut self.peers[member];
         let len = match peer.from.peek() {
-            Next::Frame(len) => len,
-            Next::Over if peer.from.accept(peer.pair_from) => return Step::NewSession,
-            Next::Nonsense => {
+            Peeked::Frame(len) => len,
+            Peeked::Closed if peer.from.accept(peer.pair_from) => return Step::NewSession,
+            Peeked::Invalid => {
                 self.counters.nonsense += 1;
                 return Step::Nothing;
             }
-            Next::Nothing | Next::Over => {
+            Peeked::Nothing | Peeked::Closed => {
                 self.on_empty_lane(member);
                 return Step::Nothing;
             }
@@ -149,7 +149,7 @@ impl Shm {
     fn prepare_to_sleep(&mut self) {
         for member in &self.present {
             let from = &mut self.peers[*member].from;
-            if from.is_lost() {
+            if from.has_diverged() {
                 let _ = from.refuse();
                 self.counters.nonsense += 1;
             }

@@ -125,7 +125,7 @@ impl Shm {
     #[inline]
     fn restart_if_refused(&mut self, member: usize) {
         let peer = &mut self.peers[member];
-        if peer.to.is_spoiled() && peer.is_present() {
+        if peer.to.needs_offer() && peer.is_present() {
             peer.to.offer(peer.pair_to);
             self.counters.restarts += 1;
         }

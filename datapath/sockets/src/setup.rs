@@ -13,7 +13,7 @@ use crate::errors::doing;
 use crate::{SocketOpenError, SocketOptions};
 
 /// The least value of the longest frame: set-up frames must fit.
-pub(crate) const MIN_FRAME: usize = Control::LONGEST_FRAME;
+pub(crate) const MIN_FRAME: usize = Control::MAX_FRAME;
 
 /// Each frame starts on its own pair of cache lines.
 const ALIGN: usize = 128;

@@ -1,6 +1,6 @@
 //! Commands from a node to its transport, and notices from the transport to the node.
 
-use am_wire::bounce::Back;
+use am_wire::bounce::RejectTemplate;
 use am_wire::{Address, Flow};
 
 use crate::{Caps, IntroduceError, Transport};
@@ -22,7 +22,7 @@ pub enum Command<'a> {
         /// The flow of the requests.
         flow: Flow,
         /// The start of their rejects.
-        template: &'a Back,
+        template: &'a RejectTemplate,
     },
     /// There is no room for requests, or there is again.
     RxFull(bool),

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use am_wire::gate::{Gate, Refused};
-use am_wire::steer::{Decision, Pass, Table, steer};
+use am_wire::gate::{Gate, GateError};
+use am_wire::steer::{Decision, PassReason, SteeringTable, steer};
 use am_wire::{Address, EtherType, Flow, Reason, frame};
 
 use crate::{Caps, Command, IntroduceError, Notice};
@@ -13,7 +13,7 @@ use crate::{Caps, Command, IntroduceError, Notice};
 #[derive(Debug)]
 pub struct Steering {
     /// On the heap: it has a byte for each of the 16,384 flow ids.
-    table: Box<Table>,
+    table: Box<SteeringTable>,
     passed: [u64; 2],
     dropped: [u64; Reason::ALL.len()],
     /// The flow of the last frame that was dropped for that reason.
@@ -33,7 +33,7 @@ const OPEN: u8 = SOCKET + 1;
 impl Steering {
     /// Steering without a limit on control frames, for links that only admitted processes can use.
     pub fn new(ethertype: EtherType, own: Address) -> Steering {
-        let table = Box::new(Table { node_socket: SOCKET, ..Table::new(ethertype, own) });
+        let table = Box::new(SteeringTable { node_socket: SOCKET, ..SteeringTable::new(ethertype, own) });
         let (passed, dropped) = ([0; 2], [0; Reason::ALL.len()]);
         Steering { table, passed, dropped, unknown_flow: None, to_this_place: false, gate: None, refused: [0; 2] }
     }
@@ -74,9 +74,9 @@ impl Steering {
     }
 
     #[cold]
-    fn pass(&mut self, why: Pass) {
+    fn pass(&mut self, why: PassReason) {
         self.passed[why as usize] += 1;
-        if self.to_this_place && matches!(why, Pass::OtherHost) {
+        if self.to_this_place && matches!(why, PassReason::OtherHost) {
             self.unknown_flow = self.unknown_flow.or(Some(Flow::NODE));
         }
     }
@@ -99,7 +99,7 @@ impl Steering {
     pub fn control(&mut self, command: Command<'_>, caps: &Caps) -> Result<(), IntroduceError> {
         match (command, &mut self.gate) {
             (Command::Steer { flow, open }, _) => self.table.flows[flow.index()] = if open { OPEN } else { 0 },
-            (Command::RejectTemplate { template, .. }, Some((gate, _))) => gate.know(template.to()),
+            (Command::RejectTemplate { template, .. }, Some((gate, _))) => gate.add_known(template.to()),
             _ => return command.without_peers(caps),
         }
         Ok(())
@@ -112,14 +112,14 @@ impl Steering {
 
     /// The name and value of each counter.
     pub fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        each("steer_pass_foreign", self.passed[Pass::Foreign as usize]);
-        each("steer_pass_other_host", self.passed[Pass::OtherHost as usize]);
+        each("steer_pass_foreign", self.passed[PassReason::Foreign as usize]);
+        each("steer_pass_other_host", self.passed[PassReason::OtherHost as usize]);
         for (reason, name) in DROPS {
             each(name, self.dropped[reason as usize]);
         }
         if self.gate.is_some() {
-            each("steer_drop_senseless_control", self.refused[Refused::Senseless as usize]);
-            each("steer_drop_control_over_limit", self.refused[Refused::OverLimit as usize]);
+            each("steer_drop_senseless_control", self.refused[GateError::Malformed as usize]);
+            each("steer_drop_control_over_limit", self.refused[GateError::OverLimit as usize]);
         }
     }
 }
@@ -138,14 +138,14 @@ const DROPS: [(Reason, &str); 7] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use am_wire::gate::{EACH_BURST, EACH_NS};
+    use am_wire::gate::{SOURCE_BURST, SOURCE_INTERVAL_NS};
     use am_wire::{Framing, Header, Kind};
 
     const OWN: Address = Address([2, 0, 0, 0, 0, 1]);
 
     /// A control frame with this body.
     fn control_frame(body: &[u8]) -> Vec<u8> {
-        let link = frame::Link { to: OWN, from: Address([2, 0, 0, 0, 0, 2]), ethertype: EtherType::DEFAULT };
+        let link = frame::LinkAddresses { to: OWN, from: Address([2, 0, 0, 0, 0, 2]), ethertype: EtherType::DEFAULT };
         let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
         let mut bytes = vec![0; frame::length(Framing::Plain, body.len())];
         frame::body(&mut bytes, Framing::Plain, body.len()).expect("there is space").copy_from_slice(body);
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_control_frames_is_limited_where_strangers_send() {
-        const FLOOD: u64 = 4 * EACH_BURST;
+        const FLOOD: u64 = 4 * SOURCE_BURST;
         let (still, senseless) = (control_frame(&[8, 0, 1, 0, 7, 0, 2, 0, 9]), control_frame(&[99; 9]));
         let mut open = Steering::new(EtherType::DEFAULT, OWN);
         assert_eq!([&still, &senseless].map(|frame| admitted(&mut open, frame, FLOOD)), [FLOOD; 2]);
@@ -168,8 +168,8 @@ mod tests {
         assert_eq!(admitted(&mut gated, &senseless, FLOOD), 0);
         let start = Instant::now();
         let admitted = admitted(&mut gated, &still, FLOOD);
-        let most = EACH_BURST + start.elapsed().as_nanos() as u64 / EACH_NS + 1;
-        assert!((EACH_BURST..=most).contains(&admitted), "{admitted}, not {most}");
+        let most = SOURCE_BURST + start.elapsed().as_nanos() as u64 / SOURCE_INTERVAL_NS + 1;
+        assert!((SOURCE_BURST..=most).contains(&admitted), "{admitted}, not {most}");
         let mut counted = [0; 2];
         gated.counters(&mut |name, count| match name {
             "steer_drop_senseless_control" => counted[0] = count,

@@ -5,33 +5,33 @@
 //! request, adds the number, and sends the frame back. So it needs to know only where the number is.
 //! the number is.
 
-use crate::frame::{self, ETHERNET, Link, SMALLEST};
+use crate::frame::{self, ETHERNET_HEADER, LinkAddresses, MIN_FRAME};
 use crate::header::{Flow, Header, Kind};
 use crate::{Address, EtherType, Framing};
 
 /// The most bytes of a frame's headers.
-const START: usize = ETHERNET + Framing::Plain.cost();
+const START: usize = ETHERNET_HEADER + Framing::Plain.cost();
 
 /// The reject template of one flow: the start of its rejects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Back {
+pub struct RejectTemplate {
     framing: Framing,
     start: [u8; START],
 }
 
-impl Back {
-    /// Bytes of [`Back::to_bytes`].
+impl RejectTemplate {
+    /// Bytes of [`RejectTemplate::to_bytes`].
     pub const BYTES: usize = 32;
 
     /// The template for the flow that its sender knows by `flow` and `nonce`.
-    pub fn new(framing: Framing, link: &Link, flow: Flow, nonce: u16) -> Back {
-        let mut bytes = [0; SMALLEST];
+    pub fn new(framing: Framing, link: &LinkAddresses, flow: Flow, nonce: u16) -> RejectTemplate {
+        let mut bytes = [0; MIN_FRAME];
         let header = Header { kind: Kind::Reject, flow, nonce, handler: 0, words: 0, seq: 0 };
         // The smallest frame fits the smallest buffer.
         let _ = frame::emit(&mut bytes, framing, link, &header, 0, None);
         let mut start = [0; START];
         start.copy_from_slice(&bytes[..START]);
-        Back { framing, start }
+        RejectTemplate { framing, start }
     }
 
     /// The peer's address.
@@ -42,7 +42,7 @@ impl Back {
 
     /// The same towards another address of the sender, from this address: for a node with several.
     #[must_use]
-    pub fn readdressed(&self, to: Address, from: Address) -> Back {
+    pub fn readdressed(&self, to: Address, from: Address) -> RejectTemplate {
         let mut back = *self;
         back.start[..6].copy_from_slice(&to.0);
         // In the other framings the source address is the header.
@@ -63,7 +63,7 @@ impl Back {
 
     /// The reject of a request that steering decided to bounce; `None` if the request came in another framing than the
     /// reject, whose number may be elsewhere. The host rejects it then.
-    pub fn reject(&self, request: &[u8; SMALLEST], ethertype: EtherType) -> Option<[u8; SMALLEST]> {
+    pub fn reject(&self, request: &[u8; MIN_FRAME], ethertype: EtherType) -> Option<[u8; MIN_FRAME]> {
         let framing = match (u16::from_be_bytes([request[12], request[13]]), request[6] >> 6) {
             (number, _) if number == ethertype.plain() => Framing::Plain,
             (_, 0 | 1) => Framing::Bare,
@@ -77,7 +77,7 @@ impl Back {
             Framing::Split => 19..22,
             Framing::Plain => 22..26,
         };
-        let mut reject = [0; SMALLEST];
+        let mut reject = [0; MIN_FRAME];
         reject[..START].copy_from_slice(&self.start);
         reject[number.clone()].copy_from_slice(&request[number]);
         if framing == Framing::Bare {

@@ -24,7 +24,7 @@ impl Segment {
     pub const BYTES: usize = 22;
 
     /// The end of what a region can have: 1 TiB, less one byte.
-    pub const FARTHEST: u64 = (1 << 40) - 1;
+    pub const MAX_OFFSET: u64 = (1 << 40) - 1;
 
     /// The fixed part as it stands in a frame. A number that is too large becomes the largest possible, for which no
     /// receiver has room.
@@ -33,7 +33,7 @@ impl Segment {
         bytes[..4].copy_from_slice(&self.region.to_be_bytes());
         bytes[4..8].copy_from_slice(&self.transfer.to_be_bytes());
         for (place, number) in bytes[8..18].chunks_exact_mut(5).zip([self.start, self.total]) {
-            place.copy_from_slice(&number.min(Self::FARTHEST).to_be_bytes()[3..]);
+            place.copy_from_slice(&number.min(Self::MAX_OFFSET).to_be_bytes()[3..]);
         }
         bytes[18..].copy_from_slice(&(self.at.min(u32::MAX.into()) as u32).to_be_bytes());
         bytes
@@ -47,7 +47,7 @@ impl Segment {
         let long = |at: usize| fixed[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
         // Each number is at the end of the eight bytes that are read for it.
         let (region, transfer) = ((long(0) >> 32) as u32, long(0) as u32);
-        let (start, total) = (long(5) & Self::FARTHEST, long(10) & Self::FARTHEST);
+        let (start, total) = (long(5) & Self::MAX_OFFSET, long(10) & Self::MAX_OFFSET);
         let segment = Segment { region, transfer, start, total, at: long(14) & u64::from(u32::MAX) };
         let end = segment.at.checked_add(data.len() as u64)?;
         (end <= segment.total).then_some((segment, data))
@@ -58,7 +58,7 @@ impl Segment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// What it says.
-    pub what: What,
+    pub what: NoticeKind,
     /// The transfer.
     pub transfer: u32,
     /// For [`What::Get`]: the region to read.
@@ -76,7 +76,7 @@ pub struct Notice {
 /// What a [`Notice`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum What {
+pub enum NoticeKind {
     /// Put this into my region.
     Get = 1,
     /// All of your transfer is in my memory.
@@ -97,18 +97,18 @@ pub enum What {
     Cancelled = 9,
 }
 
-impl What {
+impl NoticeKind {
     /// All of them, in the order of their codes.
-    pub const ALL: [What; 9] = [
-        What::Get,
-        What::Done,
-        What::NoRegion,
-        What::Denied,
-        What::OutOfBounds,
-        What::Busy,
-        What::Waiting,
-        What::Cancel,
-        What::Cancelled,
+    pub const ALL: [NoticeKind; 9] = [
+        NoticeKind::Get,
+        NoticeKind::Done,
+        NoticeKind::NoRegion,
+        NoticeKind::Denied,
+        NoticeKind::OutOfBounds,
+        NoticeKind::Busy,
+        NoticeKind::Waiting,
+        NoticeKind::Cancel,
+        NoticeKind::Cancelled,
     ];
 }
 
@@ -117,7 +117,7 @@ impl Notice {
     pub const BYTES: usize = 40;
 
     /// A notice about a transfer.
-    pub const fn of(what: What, transfer: u32) -> Notice {
+    pub const fn of(what: NoticeKind, transfer: u32) -> Notice {
         Notice { what, transfer, region: 0, into: 0, offset: 0, into_offset: 0, length: 0 }
     }
 
@@ -139,7 +139,7 @@ impl Notice {
         let bytes: &[u8; Notice::BYTES] = body.try_into().ok()?;
         let short = |at: usize| bytes[at..].first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
         let long = |at: usize| bytes[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        let what = *What::ALL.get(short(0).checked_sub(1)? as usize)?;
+        let what = *NoticeKind::ALL.get(short(0).checked_sub(1)? as usize)?;
         let (transfer, region, into) = (short(4), short(8), short(12));
         Some(Notice { what, transfer, region, into, offset: long(16), into_offset: long(24), length: long(32) })
     }

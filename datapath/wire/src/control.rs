@@ -27,19 +27,19 @@ use crate::{Address, Flow, Framing, Framings, Reason, Seq};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name {
     length: u8,
-    bytes: [u8; Name::LONGEST],
+    bytes: [u8; Name::MAX_BYTES],
 }
 
 impl Name {
     /// The most bytes of a name.
-    pub const LONGEST: usize = 31;
+    pub const MAX_BYTES: usize = 31;
 
     /// The name, or `None` if it is empty, too long, or has control characters.
     pub fn new(text: &str) -> Option<Name> {
         if text.chars().any(char::is_control) {
             return None;
         }
-        let mut bytes = [0; Self::LONGEST];
+        let mut bytes = [0; Self::MAX_BYTES];
         bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
         (!text.is_empty()).then_some(Name { length: text.len() as u8, bytes })
     }
@@ -91,7 +91,7 @@ pub struct Beacon {
 
 /// One side's half of a flow at set-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offer {
+pub struct FlowParameters {
     /// Put this flow id on frames to me.
     pub flow: Flow,
     /// And this nonce, where the framing carries one.
@@ -122,7 +122,7 @@ pub struct Connect {
     /// Whether messages are handled in the order in which they were sent, in both directions.
     pub is_ordered: bool,
     /// The asking side's half.
-    pub offer: Offer,
+    pub offer: FlowParameters,
 }
 
 /// The flow is open.
@@ -131,7 +131,7 @@ pub struct Accept {
     /// The attempt.
     pub id: u32,
     /// The accepting side's half.
-    pub offer: Offer,
+    pub offer: FlowParameters,
 }
 
 /// The flow is refused.
@@ -203,7 +203,7 @@ pub struct FinalAcks {
 /// A keepalive: the flow has been quiet for long, or the sender has used all its credit. A node that does not know the
 /// flow answers with [`Closed`], another with an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Still {
+pub struct Keepalive {
     /// The receiver's flow id.
     pub flow: Flow,
     /// And its nonce.
@@ -262,19 +262,19 @@ pub enum Control {
     Closed(Closed),
     Probe(Probe),
     ProbeSeen(ProbeSeen),
-    Still(Still),
+    Still(Keepalive),
 }
 
 impl Control {
     /// The most bytes that a body takes.
-    pub const LONGEST: usize = 128;
+    pub const MAX_BYTES: usize = 128;
 
     /// The longest frame of a set-up, in the framing with the longest header. A transport with shorter frames cannot
     /// carry a node.
-    pub const LONGEST_FRAME: usize = Framing::Plain.body_at() + Self::LONGEST;
+    pub const MAX_FRAME: usize = Framing::Plain.body_at() + Self::MAX_BYTES;
 
-    /// Write the body; returns its length. Never longer than [`Control::LONGEST`].
-    pub fn emit(&self, body: &mut [u8; Self::LONGEST]) -> usize {
+    /// Write the body; returns its length. Never longer than [`Control::MAX_BYTES`].
+    pub fn emit(&self, body: &mut [u8; Self::MAX_BYTES]) -> usize {
         Writer::new(body).control(self).at
     }
 

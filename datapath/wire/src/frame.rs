@@ -2,19 +2,19 @@
 
 use core::fmt;
 
-use crate::header::{Header, Kind, MAX_WORDS, WORD};
-use crate::length::{NARROW, SHORT, WIDE};
+use crate::header::{Header, Kind, MAX_WORDS, WORD_BYTES};
+use crate::length::{NARROW, SHORT_FRAME_CODE, WIDE};
 use crate::trailer::{self, Piggyback};
 use crate::usual::Usual;
 use crate::{Address, EtherType, Flow, Framing, Reason, bare, plain, split};
 
-pub use crate::length::{ETHERNET, SMALLEST};
-pub use crate::parsed::Parsed;
-pub use crate::trailer::has_room;
+pub use crate::length::{ETHERNET_HEADER, MIN_FRAME};
+pub use crate::parsed::ParsedFrame;
+pub use crate::trailer::has_room_for_piggyback;
 
 /// The addresses of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct LinkAddresses {
     /// The receiver.
     pub to: Address,
     /// The sender's true address; in the frame itself only with [`Framing::Plain`].
@@ -42,7 +42,7 @@ impl core::error::Error for TooLong {}
 #[inline]
 pub const fn length(framing: Framing, body: usize) -> usize {
     let length = framing.body_at() + body;
-    if length < SMALLEST { SMALLEST } else { length }
+    if length < MIN_FRAME { MIN_FRAME } else { length }
 }
 
 /// Where to write a body of this length, before [`emit`] writes the frame around it. Clears the padding of a short
@@ -54,10 +54,10 @@ pub const fn length(framing: Framing, body: usize) -> usize {
 pub fn body(space: &mut [u8], framing: Framing, body: usize) -> Result<&mut [u8], TooLong> {
     let length = length(framing, body);
     if trailer::is_short(framing, body)
-        && let Some(frame) = space.first_chunk_mut::<SMALLEST>()
+        && let Some(frame) = space.first_chunk_mut::<MIN_FRAME>()
     {
         // Clearing a constant number of bytes takes three instructions, the exact number a call.
-        frame[ETHERNET..].fill(0);
+        frame[ETHERNET_HEADER..].fill(0);
     }
     let at = framing.body_at();
     if space.len() < length { Err(TooLong { needs: length }) } else { Ok(&mut space[at..at + body]) }
@@ -72,21 +72,21 @@ pub fn body(space: &mut [u8], framing: Framing, body: usize) -> Result<&mut [u8]
 pub fn emit(
     space: &mut [u8],
     framing: Framing,
-    link: &Link,
+    link: &LinkAddresses,
     header: &Header,
     body: usize,
     piggyback: Option<&Piggyback>,
 ) -> Result<usize, TooLong> {
     let length = length(framing, body);
     let fits = space.len() >= length;
-    let Some(frame) = space.first_chunk_mut::<SMALLEST>().filter(|_| fits) else {
+    let Some(frame) = space.first_chunk_mut::<MIN_FRAME>().filter(|_| fits) else {
         return Err(TooLong { needs: length });
     };
     let short = trailer::is_short(framing, body);
     let (source, ethertype) = write_header(frame, framing, link, header, length_code(framing, short, length));
     frame[..6].copy_from_slice(&link.to.0);
     // Source and EtherType: eight bytes, one store.
-    frame[6..ETHERNET].copy_from_slice(&(source << 16 | ethertype as u64).to_be_bytes());
+    frame[6..ETHERNET_HEADER].copy_from_slice(&(source << 16 | ethertype as u64).to_be_bytes());
     if short {
         trailer::emit(frame, framing, body, piggyback);
     }
@@ -97,7 +97,7 @@ pub fn emit(
 #[inline(always)]
 fn length_code(framing: Framing, short: bool, length: usize) -> u16 {
     match framing {
-        _ if short => SHORT,
+        _ if short => SHORT_FRAME_CODE,
         Framing::Bare => NARROW.code(length),
         Framing::Split | Framing::Plain => WIDE.code(length),
     }
@@ -105,8 +105,14 @@ fn length_code(framing: Framing, short: bool, length: usize) -> u16 {
 
 /// Write our header into the payload. Returns source address and EtherType to write.
 #[inline(always)]
-fn write_header(frame: &mut [u8; SMALLEST], framing: Framing, link: &Link, header: &Header, code: u16) -> (u64, u16) {
-    let payload = &mut frame[ETHERNET..];
+fn write_header(
+    frame: &mut [u8; MIN_FRAME],
+    framing: Framing,
+    link: &LinkAddresses,
+    header: &Header,
+    code: u16,
+) -> (u64, u16) {
+    let payload = &mut frame[ETHERNET_HEADER..];
     match framing {
         Framing::Bare => (bare::emit(header, code), link.ethertype.hidden()),
         Framing::Split => {
@@ -135,25 +141,25 @@ pub const fn split_source(flow: Flow, from: Address) -> Address {
 /// # Errors
 /// Why the frame is malformed. No part of it may be used then.
 #[inline]
-pub fn parse(frame: &[u8], ethertype: EtherType) -> Result<Parsed<'_>, Reason> {
-    let smallest = frame.first_chunk::<SMALLEST>().ok_or(Reason::Short)?;
+pub fn parse(frame: &[u8], ethertype: EtherType) -> Result<ParsedFrame<'_>, Reason> {
+    let smallest = frame.first_chunk::<MIN_FRAME>().ok_or(Reason::Short)?;
     parse_usual(frame, ethertype).map_or_else(|| parse_any(frame, smallest, ethertype), Ok)
 }
 
 /// As [`parse`], for most frames: a request or a reply with its header in the source address. `None` says nothing about
 /// the frame; [`parse`] does.
 #[inline(always)]
-pub fn parse_usual(frame: &[u8], ethertype: EtherType) -> Option<Parsed<'_>> {
-    let smallest = frame.first_chunk::<SMALLEST>()?;
+pub fn parse_usual(frame: &[u8], ethertype: EtherType) -> Option<ParsedFrame<'_>> {
+    let smallest = frame.first_chunk::<MIN_FRAME>()?;
     Usual::read(smallest, ethertype)?.parse(frame, smallest)
 }
 
 /// The general case.
 pub(crate) fn parse_any<'a>(
     frame: &'a [u8],
-    smallest: &'a [u8; SMALLEST],
+    smallest: &'a [u8; MIN_FRAME],
     ethertype: EtherType,
-) -> Result<Parsed<'a>, Reason> {
+) -> Result<ParsedFrame<'a>, Reason> {
     // Source and EtherType: eight bytes, one load.
     let (number, _) = smallest[6..].split_first_chunk().ok_or(Reason::Short)?;
     let number = u64::from_be_bytes(*number);
@@ -167,20 +173,20 @@ pub(crate) fn parse_any<'a>(
         return Err(Reason::Length);
     }
     let (body, piggyback) = match code {
-        SHORT => trailer::parse(smallest, framing)?,
+        SHORT_FRAME_CODE => trailer::parse(smallest, framing)?,
         _ => (frame.len() - framing.body_at(), None),
     };
-    let words = header.words as usize * WORD;
+    let words = header.words as usize * WORD_BYTES;
     if header.words as usize > MAX_WORDS || words > body {
         return Err(Reason::Words);
     }
     let (words, payload) = frame[framing.body_at()..][..body].split_at(words);
-    Ok(Parsed { framing, header, words, payload, piggyback, source: Address::from_u64(source) })
+    Ok(ParsedFrame { framing, header, words, payload, piggyback, source: Address::from_u64(source) })
 }
 
 #[inline]
-fn read_header(frame: &[u8; SMALLEST], source: u64, is_plain: bool) -> Result<(Framing, (Header, u16)), Reason> {
-    let payload = &frame[ETHERNET..];
+fn read_header(frame: &[u8; MIN_FRAME], source: u64, is_plain: bool) -> Result<(Framing, (Header, u16)), Reason> {
+    let payload = &frame[ETHERNET_HEADER..];
     let (rest, _) = payload.split_first_chunk::<12>().ok_or(Reason::Short)?;
     if is_plain {
         return Ok((Framing::Plain, plain::parse(rest)?));

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::length::ETHERNET;
+use crate::length::ETHERNET_HEADER;
 
 /// Where a frame carries its header. Its number is the cost, which is needed for every message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,7 +32,7 @@ impl Framing {
     /// Where the body starts in the frame.
     #[inline]
     pub const fn body_at(self) -> usize {
-        ETHERNET + self.cost()
+        ETHERNET_HEADER + self.cost()
     }
 
     /// How many bits of the sequence number it carries.

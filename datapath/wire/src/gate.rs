@@ -12,29 +12,29 @@
 //! many addresses. A part of that rate is reserved for known addresses: those of nodes that have proved that they
 //! receive there.
 
-use crate::frame::{ETHERNET, SMALLEST};
-use crate::length::SHORT;
+use crate::frame::{ETHERNET_HEADER, MIN_FRAME};
+use crate::length::SHORT_FRAME_CODE;
 use crate::{Address, EtherType, bare, form};
 
 /// Buckets. Sources share them by a hash of the address. The hash has no secret: a host that can choose an address in
 /// another's bucket can also send with that other's address.
 pub const SOURCES: usize = 1024;
 /// Mean nanoseconds between two frames of one source.
-pub const EACH_NS: u64 = 50_000;
+pub const SOURCE_INTERVAL_NS: u64 = 50_000;
 /// How many may come at once: two for each flow that a peer can have.
-pub const EACH_BURST: u64 = 32_768;
+pub const SOURCE_BURST: u64 = 32_768;
 /// Mean nanoseconds between two frames of all sources.
-pub const ALL_NS: u64 = 25_000;
+pub const TOTAL_INTERVAL_NS: u64 = 25_000;
 /// How many may come at once.
-pub const ALL_BURST: u64 = 49_152;
+pub const TOTAL_BURST: u64 = 49_152;
 /// How many from known sources: while strangers fill the bucket up to [`ALL_BURST`], the rest is left for these.
 pub const KNOWN_BURST: u64 = 65_536;
 
 /// Why a control frame is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum GateError {
     /// Of an unknown kind, or of another size than its kind has.
-    Senseless,
+    Malformed,
     /// There were too many.
     OverLimit,
 }
@@ -69,7 +69,7 @@ impl Gate {
     }
 
     /// Note an address at which a node has proved that it receives.
-    pub const fn know(&mut self, address: Address) {
+    pub const fn add_known(&mut self, address: Address) {
         self.known[bucket_of(address)] = address;
     }
 
@@ -78,20 +78,22 @@ impl Gate {
     ///
     /// # Errors
     /// Why it is refused.
-    pub fn pass(&mut self, frame: &[u8], ethertype: EtherType, now: u64) -> Result<(), Refused> {
+    pub fn pass(&mut self, frame: &[u8], ethertype: EtherType, now: u64) -> Result<(), GateError> {
         let Some(smallest) = frame.first_chunk().filter(|smallest| is_sensible(smallest, frame.len(), ethertype))
         else {
-            return Err(Refused::Senseless);
+            return Err(GateError::Malformed);
         };
         let from = source(smallest);
         let at = bucket_of(from);
         let each = &mut self.each[at];
-        let all_burst = if self.known[at] == from { KNOWN_BURST } else { ALL_BURST };
-        if !each.has_room(now, EACH_NS, EACH_BURST) || !self.all.has_room(now, ALL_NS, all_burst) {
-            return Err(Refused::OverLimit);
+        let all_burst = if self.known[at] == from { KNOWN_BURST } else { TOTAL_BURST };
+        if !each.has_room(now, SOURCE_INTERVAL_NS, SOURCE_BURST)
+            || !self.all.has_room(now, TOTAL_INTERVAL_NS, all_burst)
+        {
+            return Err(GateError::OverLimit);
         }
-        each.fill(now, EACH_NS);
-        self.all.fill(now, ALL_NS);
+        each.fill(now, SOURCE_INTERVAL_NS);
+        self.all.fill(now, TOTAL_INTERVAL_NS);
         Ok(())
     }
 }
@@ -102,8 +104,8 @@ impl Default for Gate {
     }
 }
 
-fn source(frame: &[u8; SMALLEST]) -> Address {
-    let [.., a, b, c, d, e, f, _, _] = *frame.first_chunk::<ETHERNET>().unwrap_or(&[0; ETHERNET]);
+fn source(frame: &[u8; MIN_FRAME]) -> Address {
+    let [.., a, b, c, d, e, f, _, _] = *frame.first_chunk::<ETHERNET_HEADER>().unwrap_or(&[0; ETHERNET_HEADER]);
     Address([a, b, c, d, e, f])
 }
 
@@ -113,7 +115,7 @@ pub const fn bucket_of(source: Address) -> usize {
 }
 
 /// Whether the body has a size that its first byte allows. Only the node checks the rest.
-fn is_sensible(frame: &[u8; SMALLEST], length: usize, ethertype: EtherType) -> bool {
+fn is_sensible(frame: &[u8; MIN_FRAME], length: usize, ethertype: EtherType) -> bool {
     let kind = u16::from_be_bytes([frame[12], frame[13]]);
     let bits = bare::from_source(source(frame).to_u64()).unwrap_or(0);
     let (body_at, form, code) = if kind == ethertype.plain() {
@@ -123,7 +125,7 @@ fn is_sensible(frame: &[u8; SMALLEST], length: usize, ethertype: EtherType) -> b
     } else {
         (22, frame[14], form::length_code(frame[14], frame[18]))
     };
-    let size = if code == SHORT { (frame[SMALLEST - 1] >> 2) as usize } else { length - body_at };
+    let size = if code == SHORT_FRAME_CODE { (frame[MIN_FRAME - 1] >> 2) as usize } else { length - body_at };
     form::words(form) == 0 && has_size(frame[body_at], size)
 }
 

@@ -1,7 +1,7 @@
 //! The one header that every framing carries.
 
 /// Bytes of a word argument.
-pub const WORD: usize = 8;
+pub const WORD_BYTES: usize = 8;
 
 /// The most word arguments of a message (AM-II's and FM's four).
 pub const MAX_WORDS: usize = 4;
@@ -67,7 +67,7 @@ impl Class {
 
     /// The class in the other direction of a connection.
     #[inline]
-    pub const fn other(self) -> Class {
+    pub const fn opposite(self) -> Class {
         match self {
             Class::Request => Class::Reply,
             Class::Reply => Class::Request,
@@ -93,7 +93,7 @@ pub enum Kind {
     Reject,
     /// Several messages of a class in one frame; body: [`Bundle`](crate::bundle::Bundle).
     /// The header's sequence number is the first one's.
-    Bundle(Class),
+    Coalesced(Class),
     /// A segment of a bulk transfer, in the class of requests; body:
     /// [`Segment`](crate::bulk::Segment), then its data.
     Put,
@@ -105,7 +105,7 @@ impl Kind {
     /// Whether it needs a receiver's room for requests. Without room it is rejected.
     #[inline]
     pub const fn is_request(self) -> bool {
-        matches!(self.class(), Some(Class::Request)) || matches!(self, Kind::Bundle(Class::Request))
+        matches!(self.class(), Some(Class::Request)) || matches!(self, Kind::Coalesced(Class::Request))
     }
 
     /// The two bits of the kind field.
@@ -113,7 +113,7 @@ impl Kind {
         match self {
             Kind::Request => 0,
             Kind::Reply => 1,
-            Kind::Ack | Kind::Control | Kind::Reject | Kind::Bundle(_) | Kind::Put | Kind::Get => 2,
+            Kind::Ack | Kind::Control | Kind::Reject | Kind::Coalesced(_) | Kind::Put | Kind::Get => 2,
         }
     }
 
@@ -124,8 +124,8 @@ impl Kind {
             Kind::Ack => 0,
             Kind::Control => 1,
             Kind::Reject => 2,
-            Kind::Bundle(Class::Request) => 3,
-            Kind::Bundle(Class::Reply) => 4,
+            Kind::Coalesced(Class::Request) => 3,
+            Kind::Coalesced(Class::Reply) => 4,
             Kind::Put => 5,
             Kind::Get => 6,
         }
@@ -140,8 +140,8 @@ impl Kind {
             (2, 0) => Some(Kind::Ack),
             (2, 1) => Some(Kind::Control),
             (2, 2) => Some(Kind::Reject),
-            (2, 3) => Some(Kind::Bundle(Class::Request)),
-            (2, 4) => Some(Kind::Bundle(Class::Reply)),
+            (2, 3) => Some(Kind::Coalesced(Class::Request)),
+            (2, 4) => Some(Kind::Coalesced(Class::Reply)),
             (2, 5) => Some(Kind::Put),
             (2, 6) => Some(Kind::Get),
             _ => None,
@@ -154,7 +154,7 @@ impl Kind {
         match self {
             Kind::Request | Kind::Put | Kind::Get => Some(Class::Request),
             Kind::Reply => Some(Class::Reply),
-            Kind::Ack | Kind::Control | Kind::Reject | Kind::Bundle(_) => None,
+            Kind::Ack | Kind::Control | Kind::Reject | Kind::Coalesced(_) => None,
         }
     }
 }

@@ -10,13 +10,13 @@
 //! 16, 32, 64, ... bytes leaves the code unchanged.
 
 /// Bytes of an Ethernet header.
-pub const ETHERNET: usize = 14;
+pub const ETHERNET_HEADER: usize = 14;
 
 /// Bytes of the smallest Ethernet frame, without its check sequence.
-pub const SMALLEST: usize = 60;
+pub const MIN_FRAME: usize = 60;
 
-/// The code of a short frame: it has [`SMALLEST`] bytes, and its trailer has the length of its body.
-pub(crate) const SHORT: u16 = 0;
+/// The code of a short frame: it has [`MIN_FRAME`] bytes, and its trailer has the length of its body.
+pub(crate) const SHORT_FRAME_CODE: u16 = 0;
 
 /// Drivers cut frames at multiples of this many bytes.
 const UNIT: usize = 16;
@@ -59,7 +59,7 @@ impl Lengths {
         if crate::planted::ignores_lengths() {
             return true;
         }
-        if code == SHORT { length == SMALLEST } else { code == self.code(length) }
+        if code == SHORT_FRAME_CODE { length == MIN_FRAME } else { code == self.code(length) }
     }
 }
 
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn every_cut_at_a_unit_is_found_out() {
         for (lengths, longest) in [(&NARROW, MTU_1500), (&WIDE, 16_367)] {
-            for from in SMALLEST + 1..=longest {
+            for from in MIN_FRAME + 1..=longest {
                 for to in (64..from).step_by(UNIT) {
                     assert!(!confused(lengths, from, to), "{from} cut to {to}");
                 }
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn a_few_bytes_more_or_less_are_found_out() {
         for lengths in [&NARROW, &WIDE] {
-            for length in SMALLEST..20_000 {
+            for length in MIN_FRAME..20_000 {
                 assert!((1..31).all(|more| !confused(lengths, length, length + more)), "{length}");
             }
         }
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn a_missing_piece_is_found_out() {
         for lengths in [&NARROW, &WIDE] {
-            for length in SMALLEST..20_000 {
+            for length in MIN_FRAME..20_000 {
                 let pieces: Vec<usize> = (4..14).map(|power| 1 << power).filter(|piece| piece + 60 <= length).collect();
                 assert!(pieces.iter().all(|piece| !confused(lengths, length, length - piece)), "{length}");
             }
@@ -120,9 +120,9 @@ mod tests {
     #[test]
     fn a_short_frame_is_60_bytes_long() {
         for lengths in [&NARROW, &WIDE] {
-            let fitting: Vec<usize> = (0..3000).filter(|&length| lengths.fits(SHORT, length)).collect();
-            assert_eq!(fitting, [SMALLEST]);
-            assert!((SMALLEST..70_000).all(|length| lengths.code(length) != SHORT));
+            let fitting: Vec<usize> = (0..3000).filter(|&length| lengths.fits(SHORT_FRAME_CODE, length)).collect();
+            assert_eq!(fitting, [MIN_FRAME]);
+            assert!((MIN_FRAME..70_000).all(|length| lengths.code(length) != SHORT_FRAME_CODE));
         }
     }
 }

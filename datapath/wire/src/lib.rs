@@ -40,12 +40,13 @@
 #![forbid(unsafe_code)]
 
 mod ack;
+mod ack_hint;
 mod address;
 mod bare;
 pub mod bounce;
 mod buffer;
 pub mod bulk;
-pub mod bundle;
+pub mod coalesced;
 pub mod control;
 mod form;
 pub mod frame;
@@ -58,7 +59,6 @@ mod plain;
 #[cfg(feature = "planted")]
 pub mod planted;
 mod reason;
-mod remark;
 mod seq;
 mod split;
 pub mod steer;
@@ -66,11 +66,11 @@ mod trailer;
 mod usual;
 
 pub use ack::{Ack, Acks};
+pub use ack_hint::{AckHint, SeqLowBits};
 pub use address::{Address, EtherType};
 pub use buffer::Buffer;
 pub use framing::{Framing, Framings};
-pub use header::{Class, Flow, Header, Kind, MAX_WORDS, WORD};
+pub use header::{Class, Flow, Header, Kind, MAX_WORDS, WORD_BYTES};
 pub use reason::Reason;
-pub use remark::{Low, Remark};
 pub use seq::{Seq, expand};
 pub use trailer::Piggyback;

@@ -4,7 +4,7 @@ use crate::{Address, Framing, Header, Piggyback};
 
 /// A parsed frame; borrows its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parsed<'a> {
+pub struct ParsedFrame<'a> {
     /// Its framing.
     pub framing: Framing,
     /// The header.

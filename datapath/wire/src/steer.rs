@@ -1,7 +1,7 @@
 //! Where a frame goes, decided from its first 60 bytes and its length: the twin of the XDP program (`bpf/steer.bpf.c`),
 //! as a pure function. FM 1.0 and AM-II had this in the NIC's firmware.
 
-use crate::frame::{ETHERNET, SMALLEST};
+use crate::frame::{ETHERNET_HEADER, MIN_FRAME};
 use crate::header::{Flow, Kind};
 use crate::length::WIDE;
 use crate::usual::Usual;
@@ -11,7 +11,7 @@ use crate::{Address, EtherType, Reason, bare, form, plain, split};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
     /// Not ours: passed to the kernel's stack.
-    Pass(Pass),
+    Pass(PassReason),
     /// Ours and malformed: counted and dropped.
     Drop(Reason),
     /// Ours, for the socket with this index.
@@ -26,7 +26,7 @@ pub enum Decision {
 /// Why a frame is not ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Pass {
+pub enum PassReason {
     /// Neither of our EtherTypes: ordinary traffic.
     Foreign,
     /// Our EtherType, but for another host: a switch flooded it.
@@ -35,7 +35,7 @@ pub enum Pass {
 
 /// What steering knows; the XDP program has the same in its maps.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub struct SteeringTable {
     /// The network's EtherTypes.
     pub ethertype: EtherType,
     /// This node's true address.
@@ -50,15 +50,22 @@ pub struct Table {
     pub ways_back: [u64; Flow::COUNT / 64],
 }
 
-impl Table {
+impl SteeringTable {
     /// Whether a flow has a reject template.
-    pub const fn has_way_back(&self, flow: Flow) -> bool {
+    pub const fn has_reject_template(&self, flow: Flow) -> bool {
         self.ways_back[flow.index() / 64] >> (flow.index() % 64) & 1 == 1
     }
 
     /// A table without flows; control frames go to socket 0.
     pub const fn new(ethertype: EtherType, own: Address) -> Self {
-        Table { ethertype, own, node_socket: 0, flows: [0; Flow::COUNT], full: false, ways_back: [0; Flow::COUNT / 64] }
+        SteeringTable {
+            ethertype,
+            own,
+            node_socket: 0,
+            flows: [0; Flow::COUNT],
+            full: false,
+            ways_back: [0; Flow::COUNT / 64],
+        }
     }
 }
 
@@ -71,8 +78,8 @@ impl Table {
 /// A frame to the address with which discovery probes is ours only on flow 0, because another host may really have a
 /// similar address.
 #[inline]
-pub fn steer(frame: &[u8], table: &Table) -> Decision {
-    if let Some(smallest) = frame.first_chunk::<SMALLEST>()
+pub fn steer(frame: &[u8], table: &SteeringTable) -> Decision {
+    if let Some(smallest) = frame.first_chunk::<MIN_FRAME>()
         && smallest[..6] == table.own.0
         && let Some(usual) = Usual::read(smallest, table.ethertype)
     {
@@ -86,21 +93,21 @@ pub fn steer(frame: &[u8], table: &Table) -> Decision {
 }
 
 /// The general case.
-pub(crate) fn steer_any(frame: &[u8], table: &Table) -> Decision {
-    let Some(ethernet) = frame.first_chunk::<ETHERNET>() else {
-        return Decision::Pass(Pass::Foreign);
+pub(crate) fn steer_any(frame: &[u8], table: &SteeringTable) -> Decision {
+    let Some(ethernet) = frame.first_chunk::<ETHERNET_HEADER>() else {
+        return Decision::Pass(PassReason::Foreign);
     };
     let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = *ethernet;
     let kind = u16::from_be_bytes([t0, t1]);
     if kind != table.ethertype.hidden() && kind != table.ethertype.plain() {
-        return Decision::Pass(Pass::Foreign);
+        return Decision::Pass(PassReason::Foreign);
     }
     let to = Address([d0, d1, d2, d3, d4, d5]);
     let addressed = to == table.own || to.is_group();
     if !addressed && !is_probe(to) {
-        return Decision::Pass(Pass::OtherHost);
+        return Decision::Pass(PassReason::OtherHost);
     }
-    let Some(smallest) = frame.first_chunk::<SMALLEST>() else {
+    let Some(smallest) = frame.first_chunk::<MIN_FRAME>() else {
         return Decision::Drop(Reason::Short);
     };
     let found = if kind == table.ethertype.plain() {
@@ -109,7 +116,7 @@ pub(crate) fn steer_any(frame: &[u8], table: &Table) -> Decision {
         find_hidden(smallest, Address([s0, s1, s2, s3, s4, s5]), frame.len())
     };
     match found {
-        Ok(found) if !addressed && found.flow != Flow::NODE => Decision::Pass(Pass::OtherHost),
+        Ok(found) if !addressed && found.flow != Flow::NODE => Decision::Pass(PassReason::OtherHost),
         Ok(found) => to_socket(&found, table),
         Err(reason) => Decision::Drop(reason),
     }
@@ -130,14 +137,14 @@ struct Found {
     fits: bool,
 }
 
-fn find_plain(frame: &[u8; SMALLEST], length: usize) -> Result<Found, Reason> {
-    let (rest, _) = frame[ETHERNET..].split_first_chunk::<12>().ok_or(Reason::Short)?;
+fn find_plain(frame: &[u8; MIN_FRAME], length: usize) -> Result<Found, Reason> {
+    let (rest, _) = frame[ETHERNET_HEADER..].split_first_chunk::<12>().ok_or(Reason::Short)?;
     plain::version(rest)?;
     let kind = form::kind(rest[1], rest[4])?;
     Ok(Found { kind, flow: plain::flow(rest)?, fits: WIDE.fits(form::length_code(rest[1], rest[5]), length) })
 }
 
-fn find_hidden(frame: &[u8; SMALLEST], source: Address, length: usize) -> Result<Found, Reason> {
+fn find_hidden(frame: &[u8; MIN_FRAME], source: Address, length: usize) -> Result<Found, Reason> {
     let bits = bare::from_source(source.to_u64())?;
     if bare::is_bare(bits) {
         return Ok(Found { kind: bare::kind(bits)?, flow: bare::flow(bits), fits: bare::fits(bits, length) });
@@ -145,13 +152,13 @@ fn find_hidden(frame: &[u8; SMALLEST], source: Address, length: usize) -> Result
     if bare::version(bits) != split::VERSION {
         return Err(Reason::Version);
     }
-    let (rest, _) = frame[ETHERNET..].split_first_chunk::<8>().ok_or(Reason::Short)?;
+    let (rest, _) = frame[ETHERNET_HEADER..].split_first_chunk::<8>().ok_or(Reason::Short)?;
     let kind = form::kind(rest[0], rest[1])?;
     Ok(Found { kind, flow: split::flow(bits), fits: WIDE.fits(form::length_code(rest[0], rest[4]), length) })
 }
 
 #[inline]
-fn to_socket(found: &Found, table: &Table) -> Decision {
+fn to_socket(found: &Found, table: &SteeringTable) -> Decision {
     let Found { kind, flow, fits } = *found;
     if (kind == Kind::Control) != (flow == Flow::NODE) {
         return Decision::Drop(Reason::NodeFlow);
@@ -166,10 +173,10 @@ fn to_socket(found: &Found, table: &Table) -> Decision {
 }
 
 #[inline(always)]
-fn to_flow(flow: Flow, is_request: bool, table: &Table) -> Decision {
+fn to_flow(flow: Flow, is_request: bool, table: &SteeringTable) -> Decision {
     match table.flows[flow.index()] {
         0 => Decision::Drop(Reason::NoFlow),
-        socket if table.full && is_request && table.has_way_back(flow) => Decision::Bounce(socket - 1),
+        socket if table.full && is_request && table.has_reject_template(flow) => Decision::Bounce(socket - 1),
         socket => Decision::Socket(socket - 1),
     }
 }

@@ -11,17 +11,17 @@
 
 use crate::Reason;
 use crate::framing::Framing;
-use crate::length::SMALLEST;
+use crate::length::MIN_FRAME;
 
 const ACK: u8 = 0b10;
 const BLOCK: usize = 8;
-const LAST: usize = SMALLEST - 1;
+const LAST: usize = MIN_FRAME - 1;
 
 // The longest body that leaves a trailer has a length of six bits; a block is
 // two numbers of two bytes a class; every framing leaves room for one.
 const _: () = assert!(LAST - Framing::Bare.body_at() < 1 << 6);
 const _: () = assert!(BLOCK == 2 * 2 * size_of::<u16>());
-const _: () = assert!(has_room(Framing::Plain, 0));
+const _: () = assert!(has_room_for_piggyback(Framing::Plain, 0));
 
 /// The low 16 bits of an acknowledgement of both classes: everything before
 /// `accepted` has arrived, everything before `limit` may be sent.
@@ -75,15 +75,15 @@ pub(crate) const fn is_short(framing: Framing, body: usize) -> bool {
 
 /// Whether the trailer after a body of this length has room for a [`Piggyback`].
 #[inline]
-pub const fn has_room(framing: Framing, body: usize) -> bool {
+pub const fn has_room_for_piggyback(framing: Framing, body: usize) -> bool {
     framing.body_at() + body + BLOCK <= LAST
 }
 
 /// Write the trailer of a short frame, whose padding is clear.
 #[inline]
-pub(crate) fn emit(frame: &mut [u8; SMALLEST], framing: Framing, body: usize, piggyback: Option<&Piggyback>) {
+pub(crate) fn emit(frame: &mut [u8; MIN_FRAME], framing: Framing, body: usize, piggyback: Option<&Piggyback>) {
     frame[LAST] = (body as u8) << 2;
-    if has_room(framing, body) {
+    if has_room_for_piggyback(framing, body) {
         frame[LAST] |= if piggyback.is_some() { ACK } else { 0 };
         let acks = piggyback.map_or([0; BLOCK], |acks| acks.to_bytes());
         frame[LAST - BLOCK..LAST].copy_from_slice(&acks);
@@ -92,7 +92,7 @@ pub(crate) fn emit(frame: &mut [u8; SMALLEST], framing: Framing, body: usize, pi
 
 /// The body's length, and what is in the padding.
 #[inline]
-pub(crate) fn parse(frame: &[u8; SMALLEST], framing: Framing) -> Result<(usize, Option<Piggyback>), Reason> {
+pub(crate) fn parse(frame: &[u8; MIN_FRAME], framing: Framing) -> Result<(usize, Option<Piggyback>), Reason> {
     let last = frame[LAST];
     let body = (last >> 2) as usize;
     if last & 1 != 0 || !is_short(framing, body) {
@@ -101,7 +101,7 @@ pub(crate) fn parse(frame: &[u8; SMALLEST], framing: Framing) -> Result<(usize, 
     if last & ACK == 0 {
         return Ok((body, None));
     }
-    if !has_room(framing, body) {
+    if !has_room_for_piggyback(framing, body) {
         return Err(Reason::Length);
     }
     let (_, block) = frame[..LAST].split_last_chunk::<BLOCK>().ok_or(Reason::Length)?;

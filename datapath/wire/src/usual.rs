@@ -1,9 +1,9 @@
 //! The usual frame: a request or a reply in `bare` framing. Nearly all frames are, and one comparison tells, as in
 //! TCP's header prediction (Jacobson, 1990). Any other frame, malformed or not, is left to the general code.
 
-use crate::header::{Flow, Header, Kind, WORD};
-use crate::length::{SHORT, SMALLEST};
-use crate::parsed::Parsed;
+use crate::header::{Flow, Header, Kind, WORD_BYTES};
+use crate::length::{MIN_FRAME, SHORT_FRAME_CODE};
+use crate::parsed::ParsedFrame;
 use crate::trailer;
 use crate::{Address, EtherType, Framing, bare};
 
@@ -16,7 +16,7 @@ const SAME: u64 = bare::to_source(1 << (bare::FREE - 1)) << 16 | bare::GROUP << 
 impl Usual {
     /// `None` for any other frame.
     #[inline(always)]
-    pub(crate) fn read(frame: &[u8; SMALLEST], ethertype: EtherType) -> Option<Usual> {
+    pub(crate) fn read(frame: &[u8; MIN_FRAME], ethertype: EtherType) -> Option<Usual> {
         let (number, _) = frame[6..].split_first_chunk()?;
         let number = u64::from_be_bytes(*number);
         let same = bare::to_source(0) << 16 | ethertype.hidden() as u64;
@@ -47,7 +47,7 @@ impl Usual {
 
     /// The parsed frame, if it is well-formed.
     #[inline(always)]
-    pub(crate) fn parse<'a>(&self, frame: &'a [u8], smallest: &'a [u8; SMALLEST]) -> Option<Parsed<'a>> {
+    pub(crate) fn parse<'a>(&self, frame: &'a [u8], smallest: &'a [u8; MIN_FRAME]) -> Option<ParsedFrame<'a>> {
         let (bits, framing) = (self.bits(), Framing::Bare);
         let flow = self.flow();
         let words = bare::words(bits);
@@ -55,17 +55,17 @@ impl Usual {
             return None;
         }
         let (body, piggyback) = match bare::length_code(bits) {
-            SHORT => trailer::parse(smallest, framing).ok()?,
+            SHORT_FRAME_CODE => trailer::parse(smallest, framing).ok()?,
             _ => (frame.len() - framing.body_at(), None),
         };
-        let bytes = words as usize * WORD;
+        let bytes = words as usize * WORD_BYTES;
         if flow == Flow::NODE || bytes > body {
             return None;
         }
         let (handler, seq) = (bare::code(bits), bare::seq(bits));
         let header = Header { kind: self.kind(), flow, nonce: 0, handler, words, seq };
         let (words, payload) = frame.get(framing.body_at()..)?.get(..body)?.split_at(bytes);
-        Some(Parsed { framing, header, words, payload, piggyback, source: Address::from_u64(self.0 >> 16) })
+        Some(ParsedFrame { framing, header, words, payload, piggyback, source: Address::from_u64(self.0 >> 16) })
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use crate::frame::{parse_any, parse_usual};
     use crate::length::NARROW;
-    use crate::steer::{Table, steer, steer_any};
+    use crate::steer::{SteeringTable, steer, steer_any};
     use proptest::prelude::*;
     use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;
@@ -86,7 +86,7 @@ mod tests {
 
     /// Random bytes rarely have these bits, so they are fixed.
     fn frames() -> impl Strategy<Value = Vec<u8>> {
-        let bytes = prop::collection::vec(any::<u8>(), SMALLEST..SMALLEST + 3);
+        let bytes = prop::collection::vec(any::<u8>(), MIN_FRAME..MIN_FRAME + 3);
         (bytes, any::<[bool; 3]>()).prop_map(|(mut bytes, [ours, hidden, has_trailer])| {
             if ours {
                 bytes[..6].copy_from_slice(&OWN.0);
@@ -96,12 +96,12 @@ mod tests {
                 bytes[12..14].copy_from_slice(&EtherType::DEFAULT.hidden().to_be_bytes());
             }
             if has_trailer {
-                bytes.truncate(SMALLEST);
-                bytes[SMALLEST - 1] &= 0b1111_1110;
+                bytes.truncate(MIN_FRAME);
+                bytes[MIN_FRAME - 1] &= 0b1111_1110;
             }
             if ours {
                 // The correct code of the length, from bit 12 of the source address on.
-                let code = if has_trailer { SHORT } else { NARROW.code(bytes.len()) };
+                let code = if has_trailer { SHORT_FRAME_CODE } else { NARROW.code(bytes.len()) };
                 bytes[9] = bytes[9] & 0b1111_1000 | (code >> 4) as u8;
                 bytes[10] = bytes[10] & 0x0f | (code << 4) as u8;
             }
@@ -109,7 +109,7 @@ mod tests {
         })
     }
 
-    fn is_usual(parsed: &Parsed<'_>) -> bool {
+    fn is_usual(parsed: &ParsedFrame<'_>) -> bool {
         parsed.framing == Framing::Bare && matches!(parsed.header.kind, Kind::Request | Kind::Reply)
     }
 
@@ -125,7 +125,7 @@ mod tests {
                 prop_assert_eq!(usual, parse_any(&bytes, smallest, EtherType::DEFAULT).ok().filter(is_usual));
             }
 
-            let mut table = Table::new(EtherType::DEFAULT, OWN);
+            let mut table = SteeringTable::new(EtherType::DEFAULT, OWN);
             let known = usual.map_or(flow, |usual| usual.header.flow.index());
             (table.full, table.flows[known], table.ways_back[known / 64]) = (full, 1, flow as u64);
             prop_assert_eq!(steer(&bytes, &table), steer_any(&bytes, &table));

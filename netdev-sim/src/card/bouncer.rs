@@ -4,22 +4,22 @@
 use std::collections::BTreeMap;
 
 use am_transport::Command;
-use am_wire::bounce::Back;
-use am_wire::frame::SMALLEST;
-use am_wire::steer::{Decision, Table, steer};
+use am_wire::bounce::RejectTemplate;
+use am_wire::frame::MIN_FRAME;
+use am_wire::steer::{Decision, SteeringTable, steer};
 use am_wire::{Address, EtherType, Flow};
 
 /// The program's tables. [`am_wire::steer`] decides, as in user space.
 #[derive(Debug)]
 pub(super) struct Bouncer {
     /// On the heap, because it has a byte for each of the 16,384 flow ids.
-    table: Box<Table>,
-    backs: BTreeMap<Flow, Back>,
+    table: Box<SteeringTable>,
+    backs: BTreeMap<Flow, RejectTemplate>,
 }
 
 impl Bouncer {
     pub(super) fn new(own: Address) -> Bouncer {
-        Bouncer { table: Box::new(Table::new(EtherType::DEFAULT, own)), backs: BTreeMap::new() }
+        Bouncer { table: Box::new(SteeringTable::new(EtherType::DEFAULT, own)), backs: BTreeMap::new() }
     }
 
     pub(super) fn control(&mut self, command: Command<'_>) {
@@ -48,19 +48,19 @@ impl Bouncer {
     }
 
     /// The reject of a request, if the request is to be bounced.
-    pub(super) fn reject(&self, request: &[u8]) -> Option<[u8; SMALLEST]> {
+    pub(super) fn reject(&self, request: &[u8]) -> Option<[u8; MIN_FRAME]> {
         if !self.table.full || !matches!(steer(request, &self.table), Decision::Bounce(_)) {
             return None;
         }
         // A reject template belongs to one flow.
         let flow = am_wire::frame::parse(request, EtherType::DEFAULT).ok()?.header.flow;
-        self.backs.get(&flow)?.reject(request.first_chunk::<SMALLEST>()?, EtherType::DEFAULT)
+        self.backs.get(&flow)?.reject(request.first_chunk::<MIN_FRAME>()?, EtherType::DEFAULT)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use am_wire::frame::{Link, emit};
+    use am_wire::frame::{LinkAddresses, emit};
     use am_wire::{Framing, Header, Kind};
 
     use super::*;
@@ -68,10 +68,10 @@ mod tests {
     #[test]
     fn requests_of_every_length_are_returned() {
         let (own, peer, flow) = (Address([2, 0, 0, 0, 0, 1]), Address([2, 0, 0, 0, 0, 2]), Flow::new(7).unwrap());
-        let link = |from, to| Link { to, from, ethertype: EtherType::DEFAULT };
+        let link = |from, to| LinkAddresses { to, from, ethertype: EtherType::DEFAULT };
         let mut bouncer = Bouncer::new(own);
         bouncer.steer(flow, true);
-        let template = &Back::new(Framing::Bare, &link(own, peer), flow, 0);
+        let template = &RejectTemplate::new(Framing::Bare, &link(own, peer), flow, 0);
         bouncer.control(Command::RejectTemplate { flow, template });
         bouncer.control(Command::RxFull(true));
         for body in [0, 44, 46, 100, 1500] {

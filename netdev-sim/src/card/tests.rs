@@ -34,7 +34,8 @@ fn control() -> WireFrame {
         words: 0,
         seq: 0,
     };
-    let link = am_wire::frame::Link { to: OWN, from: Address([2, 0, 0, 0, 0, 9]), ethertype: EtherType::DEFAULT };
+    let link =
+        am_wire::frame::LinkAddresses { to: OWN, from: Address([2, 0, 0, 0, 0, 9]), ethertype: EtherType::DEFAULT };
     am_wire::frame::emit(&mut bytes, am_wire::Framing::Plain, &link, &header, 0, None).unwrap();
     WireFrame::new(&bytes[..60])
 }

@@ -21,7 +21,7 @@ fn network() -> Network {
 /// Send a control frame from the first node.
 fn send(network: &Network, pool: &Pool, to: Address) {
     let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-    let link = frame::Link { to, from: network.address(0), ethertype: EtherType::DEFAULT };
+    let link = frame::LinkAddresses { to, from: network.address(0), ethertype: EtherType::DEFAULT };
     let mut control = pool.take().expect("a frame");
     let length = frame::emit(control.space().expect("ours"), Framing::Plain, &link, &header, 0, None).expect("room");
     control.set_len(length);

@@ -34,7 +34,7 @@ fn flow() -> Flow {
 
 /// Send frames with these numbers, with one doorbell.
 pub(crate) fn send(from: &mut LiveNic, to: Address, numbers: Range<u64>) {
-    let link = frame::Link { to, from: from.caps().address, ethertype: EtherType::DEFAULT };
+    let link = frame::LinkAddresses { to, from: from.caps().address, ethertype: EtherType::DEFAULT };
     let header = Header { kind: Kind::Request, flow: flow(), nonce: 0, handler: 0, words: 0, seq: 0 };
     for number in numbers {
         let mut frame = from.caps().pool.take().expect("a frame");

@@ -7,7 +7,7 @@ use am_proto::mutants::{Mutant, activate};
 use am_proto::{Config, Core, Time};
 use am_transport::Transport;
 use am_wire::control::{Beacon, Control, Incarnation, Name, NodeId};
-use am_wire::frame::{self, Link};
+use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Framings, Header, Kind};
 
 const NODE: usize = 0;
@@ -33,10 +33,10 @@ fn forged(number: u64) -> Control {
 }
 
 fn forge(net: &mut Net, number: u64) {
-    let mut body = [0; Control::LONGEST];
+    let mut body = [0; Control::MAX_BYTES];
     let length = forged(number).emit(&mut body);
     let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-    let link = Link { to: Address::BROADCAST, from: net.address(STRANGER), ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to: Address::BROADCAST, from: net.address(STRANGER), ethertype: EtherType::DEFAULT };
     // The stranger ignores the node's answers.
     net.nic(STRANGER).receive(usize::MAX, &mut drop);
     if let Some(mut frame) = net.nic(STRANGER).caps().pool.take() {

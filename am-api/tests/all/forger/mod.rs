@@ -18,7 +18,7 @@ use am_engine::Engine;
 use am_proto::{Config, Core, EndpointId, Event, FlowId, FramingChoice, Time};
 use am_transport::loopback::{Loopback, LoopbackOptions, wire_with};
 use am_wire::Kind;
-use am_wire::bulk::{Notice, Segment, What};
+use am_wire::bulk::{Notice, NoticeKind, Segment};
 use am_wire::control::{Name, NodeId};
 use script::Script;
 
@@ -91,7 +91,7 @@ impl Forger {
         });
         let (core, end) = (self.engine.core_mut(), self.end);
         while let Some(part) = core.poll_bulk(end) {
-            self.gets.extend(Notice::parse(part.payload()).filter(|notice| notice.what == What::Get));
+            self.gets.extend(Notice::parse(part.payload()).filter(|notice| notice.what == NoticeKind::Get));
             core.release(part.flow, part.class);
         }
     }
@@ -192,7 +192,7 @@ impl Play {
     }
 
     fn notice(&mut self, script: &mut Script<'_>) {
-        let (what, transfer) = (script.choose(&What::ALL), script.byte().into());
+        let (what, transfer) = (script.choose(&NoticeKind::ALL), script.byte().into());
         let (region, into) = (self.region(script), script.short().into());
         let (offset, into_offset, length) = (Self::number(script), Self::number(script), Self::number(script));
         let mut notice = Notice { what, transfer, region, into, offset, into_offset, length };

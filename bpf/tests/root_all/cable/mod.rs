@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use am_bpf::{AttachError, AttachMode, Attachment, Config, Steer};
 use am_netns::{Host, Interface, VethOptions, veth};
-use am_wire::frame::{self, Link};
+use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, EtherType, Flow, Framing, Header, Kind};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -82,7 +82,7 @@ impl Cable {
 fn request(framing: Framing, flow: u16, to: Address, from: Address) -> Vec<u8> {
     let header = Header { kind: Kind::Request, flow: Flow::new(flow).unwrap(), nonce: 0, handler: 1, words: 0, seq: 0 };
     let mut bytes = vec![0; 100];
-    let link = Link { to, from, ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to, from, ethertype: EtherType::DEFAULT };
     let length = frame::emit(&mut bytes, framing, &link, &header, 16, None).unwrap();
     bytes.truncate(length);
     bytes

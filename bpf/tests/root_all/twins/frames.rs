@@ -1,7 +1,7 @@
 //! Frames: valid ones, and what can become of them.
 
-use am_wire::frame::{self, Link};
-use am_wire::steer::Table;
+use am_wire::frame::{self, LinkAddresses};
+use am_wire::steer::SteeringTable;
 use am_wire::{Address, Class, EtherType, Flow, Framing, Header, Kind};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -18,14 +18,14 @@ pub(crate) struct Spec {
     pub(crate) framing: Framing,
     pub(crate) kind: Kind,
     pub(crate) flow: Flow,
-    pub(crate) link: Link,
+    pub(crate) link: LinkAddresses,
     pub(crate) body: usize,
 }
 
 impl Spec {
     /// A request on a flow.
-    pub(crate) fn request(framing: Framing, flow: u16, table: &Table) -> Spec {
-        let link = Link { to: table.own, from: Address([0x02, 1, 2, 3, 4, 5]), ethertype: table.ethertype };
+    pub(crate) fn request(framing: Framing, flow: u16, table: &SteeringTable) -> Spec {
+        let link = LinkAddresses { to: table.own, from: Address([0x02, 1, 2, 3, 4, 5]), ethertype: table.ethertype };
         Spec { framing, kind: Kind::Request, flow: Flow::new(flow).unwrap(), link, body: 16 }
     }
 
@@ -84,9 +84,9 @@ impl Frames {
     }
 
     /// A frame that a sender of ours could have sent, to us or past us.
-    fn valid(&mut self, table: &Table, open: &[Flow]) -> Vec<u8> {
+    fn valid(&mut self, table: &SteeringTable, open: &[Flow]) -> Vec<u8> {
         let flow = self.flow(open);
-        let bundle = Kind::Bundle(self.pick(&Class::ALL));
+        let bundle = Kind::Coalesced(self.pick(&Class::ALL));
         let kind = self.pick(&[
             Kind::Request,
             Kind::Reply,
@@ -101,7 +101,7 @@ impl Frames {
         let flow = if kind == Kind::Control && !self.one_in(8) { Flow::NODE } else { flow };
         let (random, probe) = (self.address(), frame::split_source(Flow::NODE, self.address()));
         let to = self.pick(&[table.own, table.own, table.own, table.own, Address::BROADCAST, probe, random]);
-        let link = Link { to, from: random, ethertype: table.ethertype };
+        let link = LinkAddresses { to, from: random, ethertype: table.ethertype };
         let framing = self.pick(&Framing::ALL);
         let body = self.random.random_range(0..=LONGEST - framing.body_at());
         let body = self.pick(&[0, 8, 46, 47, body]);
@@ -109,7 +109,7 @@ impl Frames {
     }
 
     /// Nothing but noise; half the time with our EtherType, and half of that to us.
-    fn noise(&mut self, table: &Table) -> Vec<u8> {
+    fn noise(&mut self, table: &SteeringTable) -> Vec<u8> {
         let mut bytes = vec![0; self.random.random_range(SHORTEST..=LONGEST)];
         self.random.fill_bytes(&mut bytes);
         if self.random.random() {
@@ -123,7 +123,7 @@ impl Frames {
     }
 
     /// One change of the kind that networks and attackers make.
-    fn mutate(&mut self, bytes: &mut Vec<u8>, table: &Table) {
+    fn mutate(&mut self, bytes: &mut Vec<u8>, table: &SteeringTable) {
         let near = bytes.len().min(32);
         match self.random.random_range(0..8) {
             0..=2 => bytes[self.random.random_range(0..near)] ^= 1 << self.random.random_range(0..8),
@@ -142,7 +142,7 @@ impl Frames {
     }
 
     /// The next frame.
-    pub(crate) fn next(&mut self, table: &Table, open: &[Flow]) -> Vec<u8> {
+    pub(crate) fn next(&mut self, table: &SteeringTable, open: &[Flow]) -> Vec<u8> {
         if self.one_in(8) {
             return self.noise(table);
         }

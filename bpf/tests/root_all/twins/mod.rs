@@ -12,13 +12,13 @@ use std::process::Command;
 
 use am_bpf::{Config, Probe};
 use am_wire::Flow;
-use am_wire::bounce::Back;
-use am_wire::frame::SMALLEST;
-use am_wire::steer::{Decision, Table, steer};
+use am_wire::bounce::RejectTemplate;
+use am_wire::frame::MIN_FRAME;
+use am_wire::steer::{Decision, SteeringTable, steer};
 
 /// Both sides, with the same configuration and the same flows.
 pub(crate) struct Twins {
-    pub(crate) rust: Box<Table>,
+    pub(crate) rust: Box<SteeringTable>,
     pub(crate) c: Probe,
 }
 
@@ -37,7 +37,8 @@ impl Twins {
     }
 
     pub(crate) fn with(config: &Config, c: Probe) -> Twins {
-        let table = Table { node_socket: config.node_socket, ..Table::new(config.ethertype, config.own) };
+        let table =
+            SteeringTable { node_socket: config.node_socket, ..SteeringTable::new(config.ethertype, config.own) };
         Twins { rust: Box::new(table), c }
     }
 
@@ -46,16 +47,16 @@ impl Twins {
         self.c.set_flow(flow, socket);
     }
 
-    pub(crate) fn set_back(&mut self, flow: Flow, back: Option<&Back>) {
+    pub(crate) fn set_back(&mut self, flow: Flow, back: Option<&RejectTemplate>) {
         let word = &mut self.rust.ways_back[flow.index() / 64];
         let bit = 1 << (flow.index() % 64);
         *word = if back.is_some() { *word | bit } else { *word & !bit };
-        self.c.set_back(flow, back);
+        self.c.set_reject_template(flow, back);
     }
 
     pub(crate) fn set_full(&mut self, is_full: bool) {
         self.rust.full = is_full;
-        self.c.set_full(is_full);
+        self.c.set_rx_full(is_full);
     }
 
     /// Their common answer.
@@ -65,7 +66,7 @@ impl Twins {
         if rust == c {
             return Ok(rust);
         }
-        let Table { ethertype, own, node_socket, .. } = *self.rust;
+        let SteeringTable { ethertype, own, node_socket, .. } = *self.rust;
         let table = format!("{ethertype:x?}, own address {own}, control frames to socket {node_socket}");
         Err(Box::new(Difference { frame: frame.to_vec(), rust, c, table }))
     }
@@ -75,7 +76,7 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Difference { frame, rust, c, table } = self;
         // Steering looks at no more than the first 60 bytes, and at the length.
-        let start = hex(&frame[..frame.len().min(SMALLEST)]);
+        let start = hex(&frame[..frame.len().min(MIN_FRAME)]);
         write!(f, "{} bytes: {start}\n  with {table}\n  Rust: {rust:?}\n  C:    {c:?}", frame.len())
     }
 }

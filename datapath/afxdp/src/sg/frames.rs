@@ -139,7 +139,7 @@ impl LongFrames {
         for _ in 0..handles {
             // SAFETY: as many handles were made raw when the frame was sent. The kernel has returned every piece, or
             // its socket is closed.
-            drop(unsafe { self.pool.adopt(index as u32, HEADROOM as u32, 0) });
+            drop(unsafe { self.pool.from_raw_at(index as u32, HEADROOM as u32, 0) });
         }
     }
 

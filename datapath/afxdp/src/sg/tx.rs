@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use am_ring::Frame;
 use am_wire::Buffer;
-use am_wire::frame::ETHERNET;
+use am_wire::frame::ETHERNET_HEADER;
 use nix::sys::socket::{MsgFlags, send};
 use xsk_rs::{CompQueue, FrameDesc, TxQueue};
 
@@ -75,7 +75,7 @@ impl Tx {
     #[inline]
     pub(crate) fn send(&mut self, frames: &mut LongFrames, frame: &Frame) -> bool {
         let length = frame.bytes().len();
-        if !(ETHERNET..=self.max_frame).contains(&length) {
+        if !(ETHERNET_HEADER..=self.max_frame).contains(&length) {
             self.counters.invalid += 1;
             return true;
         }

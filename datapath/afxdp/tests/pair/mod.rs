@@ -8,7 +8,7 @@ use am_afxdp::{Xdp, XdpOpenError, XdpOptions};
 use am_netns::{Host, Interface, VethOptions, veth};
 use am_ring::Frame;
 use am_transport::{Transport, TransportExt};
-use am_wire::frame::{self, Link};
+use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 use nix::sched::{CloneFlags, setns};
 
@@ -132,7 +132,7 @@ impl Pair {
 pub(crate) fn message(from: &Xdp, to: Address, number: u32) -> Option<Frame> {
     let mut frame = from.caps().pool.take()?;
     let header = Header { kind: Kind::Request, flow: flow(), nonce: 0, handler: 1, words: 0, seq: 0 };
-    let link = Link { to, from: from.caps().address, ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to, from: from.caps().address, ethertype: EtherType::DEFAULT };
     let space = frame.space().unwrap();
     frame::body(space, Framing::Bare, 4).unwrap().copy_from_slice(&number.to_be_bytes());
     let length = frame::emit(space, Framing::Bare, &link, &header, 4, None).unwrap();

@@ -45,11 +45,11 @@ fn no_ethernet() {
 #[test]
 fn interface_down() {
     let cable = Cable::new(&VethOptions::default());
-    cable.ends[0].down().unwrap();
+    cable.ends[0].set_down().unwrap();
     let error = refused(&cable, &XdpOptions::new("am0"));
     assert!(matches!(error, XdpOpenError::Down { .. }));
     says(&error, &["`ip link set dev am0 up`"]);
-    cable.ends[0].up().unwrap();
+    cable.ends[0].set_up().unwrap();
     opens(&cable);
 }
 
@@ -57,7 +57,7 @@ fn interface_down() {
 #[test]
 fn the_loopback_interface_need_not_be_up() {
     let cable = Cable::new(&VethOptions::default());
-    cable.hosts[0].interface("lo").unwrap().down().unwrap();
+    cable.hosts[0].interface("lo").unwrap().set_down().unwrap();
     opens(&cable);
 }
 

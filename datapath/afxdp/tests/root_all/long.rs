@@ -7,8 +7,8 @@ use am_afxdp::{Attach, MultiBuffer, Program, Rings, Xdp, XdpOptions};
 use am_netns::VethOptions;
 use am_ring::Frame;
 use am_transport::{Transport, TransportExt};
-use am_wire::bounce::Back;
-use am_wire::frame::{self, ETHERNET, Link, SMALLEST};
+use am_wire::bounce::RejectTemplate;
+use am_wire::frame::{self, ETHERNET_HEADER, LinkAddresses, MIN_FRAME};
 use am_wire::{Buffer, EtherType, Framing, Header, Kind};
 
 const MTUS: [u32; 3] = [9000, 65000, 65535];
@@ -28,7 +28,7 @@ fn request(pair: &Pair, number: u32, body: usize) -> Option<Frame> {
     let (from, to) = (pair.near.caps().address, pair.far.caps().address);
     let mut frame = pair.near.caps().pool.take()?;
     let header = Header { kind: Kind::Request, flow: flow(), nonce: 0, handler: 1, words: 0, seq: 0 };
-    let link = Link { to, from, ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to, from, ethertype: EtherType::DEFAULT };
     let space = frame.space().unwrap();
     fill(frame::body(space, Framing::Bare, body).unwrap(), number);
     let length = frame::emit(space, Framing::Bare, &link, &header, body, None).unwrap();
@@ -99,8 +99,8 @@ fn all_come_home(pair: &mut Pair) {
 fn lengths(mtu: u32) -> Vec<usize> {
     let most = mtu as usize;
     let (sent, landed) = ((0..18).map(|n| 3840 + n * 4096), (0..18).map(|n| 3840 + n * 3840));
-    let steps = sent.chain(landed).flat_map(|frame| [frame - 1, frame, frame + 1]).map(|frame| frame - ETHERNET);
-    let few = [4, SMALLEST - ETHERNET, 100, 1000, most - 1, most, 4, most];
+    let steps = sent.chain(landed).flat_map(|frame| [frame - 1, frame, frame + 1]).map(|frame| frame - ETHERNET_HEADER);
+    let few = [4, MIN_FRAME - ETHERNET_HEADER, 100, 1000, most - 1, most, 4, most];
     few.into_iter().chain(steps).filter(|&body| body <= most).collect()
 }
 
@@ -111,7 +111,7 @@ fn frames_of_every_length_arrive_whole() {
             let (_cable, mut pair) = with(mtu, &XdpOptions { attach, ..XdpOptions::new("am0") });
             let mode = pair.near.mode();
             assert!(mode.multi_buffer && mode.notes.iter().all(|note| !note.starts_with("frames of at most")));
-            assert_eq!(pair.near.caps().max_frame, mtu as usize + ETHERNET);
+            assert_eq!(pair.near.caps().max_frame, mtu as usize + ETHERNET_HEADER);
             each_arrives(&mut pair, &lengths(mtu));
             all_come_home(&mut pair);
         }
@@ -253,7 +253,7 @@ fn what_is_longer_than_a_frame_is_counted() {
 fn closing_brings_home_what_is_under_way() {
     let (cable, mut pair) = long(65000);
     let pools = [&pair.near, &pair.far].map(|end| end.caps().pool.clone());
-    cable.ends[0].down().unwrap();
+    cable.ends[0].set_down().unwrap();
     for number in 0..20 {
         send(&mut pair, number, 30_000);
     }
@@ -263,7 +263,7 @@ fn closing_brings_home_what_is_under_way() {
     drop(pair);
     drop(kept);
     assert_eq!(pools.each_ref().map(|pool| pool.available()), pools.each_ref().map(|pool| pool.layout().frames));
-    cable.ends[0].up().unwrap();
+    cable.ends[0].set_up().unwrap();
     cable.pair(&XdpOptions::new("am0"));
 }
 
@@ -274,8 +274,8 @@ fn long_requests_are_the_hosts_to_return() {
     for attach in [Attach::Generic, Attach::Native] {
         let (_cable, mut pair) = with(65000, &XdpOptions { attach, ..XdpOptions::new("am0") });
         let (to, from) = (pair.near.caps().address, pair.far.caps().address);
-        let link = Link { to, from, ethertype: EtherType::DEFAULT };
-        let back = Back::new(Framing::Bare, &link, flow(), 0);
+        let link = LinkAddresses { to, from, ethertype: EtherType::DEFAULT };
+        let back = RejectTemplate::new(Framing::Bare, &link, flow(), 0);
         pair.far.control(am_transport::Command::RejectTemplate { flow: flow(), template: &back }).unwrap();
         pair.far.control(am_transport::Command::RxFull(true)).unwrap();
         for body in [4, 1000, 3000, 3400, 3600, 3800, 4000, 10_000, 60_000, 65_000] {

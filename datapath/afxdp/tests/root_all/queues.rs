@@ -9,7 +9,7 @@ use am_netns::VethOptions;
 use am_ring::Frame;
 use am_transport::{Transport, TransportExt};
 use am_wire::control::{Beacon, Control, Incarnation, Name, NodeId};
-use am_wire::frame::{self, Link};
+use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Framings, Header, Kind};
 
 fn cable() -> Cable {
@@ -54,10 +54,10 @@ fn announce(from: &mut Xdp) {
         max_frame: 1514,
         answer: true,
     };
-    let mut body = [0; Control::LONGEST];
+    let mut body = [0; Control::MAX_BYTES];
     let length = Control::Beacon(beacon).emit(&mut body);
     let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-    let link = Link { to: Address::BROADCAST, from: from.caps().address, ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to: Address::BROADCAST, from: from.caps().address, ethertype: EtherType::DEFAULT };
     let mut frame = from.caps().pool.take().unwrap();
     let space = frame.space().unwrap();
     frame::body(space, Framing::Plain, length).unwrap().copy_from_slice(&body[..length]);

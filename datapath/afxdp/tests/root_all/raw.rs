@@ -7,7 +7,7 @@ use am_afxdp::raw::{BATCH, Raw};
 use am_afxdp::{Attach, Program, XdpOptions};
 use am_netns::{Host, VethOptions, veth};
 use am_transport::Transport;
-use am_wire::frame::{ETHERNET, SMALLEST};
+use am_wire::frame::{ETHERNET_HEADER, MIN_FRAME};
 use am_wire::{Address, Buffer, EtherType};
 
 const LONG: Duration = Duration::from_secs(20);
@@ -37,7 +37,7 @@ impl Cable {
         let mut frame = vec![content; length];
         frame[..6].copy_from_slice(&self.addresses[1 - from].0);
         frame[6..12].copy_from_slice(&self.addresses[from].0);
-        frame[12..ETHERNET].copy_from_slice(&EtherType::DEFAULT.hidden().to_be_bytes());
+        frame[12..ETHERNET_HEADER].copy_from_slice(&EtherType::DEFAULT.hidden().to_be_bytes());
         frame
     }
 
@@ -60,7 +60,7 @@ impl Cable {
 #[test]
 fn every_frame_arrives_as_it_was_written() {
     let mut cable = Cable::new();
-    for (round, length) in [SMALLEST, 100, 1514].into_iter().cycle().take(30).enumerate() {
+    for (round, length) in [MIN_FRAME, 100, 1514].into_iter().cycle().take(30).enumerate() {
         let (from, content) = (round % 2, round as u8);
         let frame = cable.frame(from, content, length);
         cable.ends[from].write(&frame).unwrap();
@@ -81,7 +81,7 @@ fn each_frame_arrives_with_what_was_written_into_it() {
     for _ in 0..200 {
         let mut number = |frame: &mut [u8]| {
             assert_eq!(frame.len(), 100);
-            frame[ETHERNET..][..8].copy_from_slice(&written.to_be_bytes());
+            frame[ETHERNET_HEADER..][..8].copy_from_slice(&written.to_be_bytes());
             written += 1;
         };
         assert_eq!(cable.ends[0].send_each(BATCH, &mut number).unwrap(), BATCH);
@@ -89,7 +89,7 @@ fn each_frame_arrives_with_what_was_written_into_it() {
         while seen < written {
             cable.ends[1]
                 .receive(BATCH, &mut |frame, _| {
-                    assert_eq!(frame[ETHERNET..][..8], seen.to_be_bytes());
+                    assert_eq!(frame[ETHERNET_HEADER..][..8], seen.to_be_bytes());
                     seen += 1;
                     false
                 })
@@ -127,7 +127,7 @@ fn echoes_come_back_and_their_chunks_go_home() {
 #[test]
 fn notes_do_not_disturb_the_written_frame() {
     let mut cable = Cable::new();
-    let (frame, note) = (cable.frame(0, 1, 1514), cable.frame(0, 2, SMALLEST));
+    let (frame, note) = (cable.frame(0, 1, 1514), cable.frame(0, 2, MIN_FRAME));
     cable.ends[0].write(&frame).unwrap();
     for _ in 0..100 {
         assert!(cable.ends[0].send_control(&note).unwrap());
@@ -160,12 +160,12 @@ fn frames_of_several_chunks_are_whole() {
         let options = XdpOptions { program: Program::Raw, ..XdpOptions::new("am0") };
         nix::sched::setns(&hosts[1], nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
         let mut whole = am_afxdp::open(&options).unwrap();
-        assert_eq!((raw.max_frame(), raw.mode().multi_buffer), (mtu as usize + ETHERNET, true));
+        assert_eq!((raw.max_frame(), raw.mode().multi_buffer), (mtu as usize + ETHERNET_HEADER, true));
         for (round, length) in lengths.into_iter().cycle().take(12).enumerate() {
             let mut frame: Vec<u8> = (0..length).map(|at| (at * 7 + at / 251 + round) as u8).collect();
             frame[..6].copy_from_slice(&b.address());
             frame[6..12].copy_from_slice(&a.address());
-            frame[12..ETHERNET].copy_from_slice(&EtherType::DEFAULT.hidden().to_be_bytes());
+            frame[12..ETHERNET_HEADER].copy_from_slice(&EtherType::DEFAULT.hidden().to_be_bytes());
             raw.write(&frame).unwrap();
             assert_eq!(raw.send(5).unwrap(), 5);
             receive_whole(&mut whole, &frame, &mut || {});

@@ -64,7 +64,7 @@ fn frames_of_the_old_pool_stay_valid_and_can_be_sent() {
     let outgoing = message(&pair.far, pair.near.caps().address, 6).unwrap();
     reopen(&mut pair);
     assert_eq!(old.available(), XdpOptions::new("am0").frames as usize - 2, "all but those that are held came home");
-    assert!(!old.is(&pair.far.caps().pool));
+    assert!(!old.is_same_pool(&pair.far.caps().pool));
     assert_eq!(number(&held[0]), 5);
     assert!(pair.far.send(pair.near.caps().address, &outgoing), "room");
     pair.far.flush();

@@ -187,13 +187,13 @@ fn traffic_goes_on_after_the_interface_was_down() {
     let options = XdpOptions::new("am0");
     pair.assert_alive(1);
     for _ in 0..3 {
-        cable.ends[0].down().unwrap();
+        cable.ends[0].set_down().unwrap();
         let before = counter(&pair.near, "link_errors");
         while pair.send(0..32) > 0 {}
         pair.receive();
         assert!(counter(&pair.near, "link_errors") > before);
         assert!(counter(&pair.near, "tx_full") > 0, "the ring holds what it can");
-        cable.ends[0].up().unwrap();
+        cable.ends[0].set_up().unwrap();
         cable.ends[0].wait_for_carrier().unwrap();
         pair.assert_alive(2);
     }
@@ -208,11 +208,11 @@ fn traffic_goes_on_after_the_interface_was_down() {
 #[test]
 fn the_other_end_goes_down() {
     let (cable, mut pair) = plain();
-    cable.ends[1].down().unwrap();
+    cable.ends[1].set_down().unwrap();
     for _ in 0..10 {
         pair.send(0..32);
     }
-    cable.ends[1].up().unwrap();
+    cable.ends[1].set_up().unwrap();
     cable.ends[1].wait_for_carrier().unwrap();
     pair.assert_alive(1);
     pair.near.flush();

@@ -94,7 +94,7 @@ impl Chunks {
     pub(super) unsafe fn drop_handles(&self, pool: &Pool, index: u32, handles: u32) {
         for _ in 0..handles {
             // SAFETY: the caller's.
-            drop(unsafe { pool.adopt(index, self.memory.headroom, 0) });
+            drop(unsafe { pool.from_raw_at(index, self.memory.headroom, 0) });
         }
     }
 

@@ -170,7 +170,7 @@ impl Port {
     #[inline]
     pub(crate) unsafe fn adopt(&self, pool: &Pool, frame: abi::Frame) -> Frame {
         // SAFETY: `give` made it raw, the driver has delivered it, and its bytes are in the chunk.
-        unsafe { pool.adopt(frame.index, frame.start, frame.len) }
+        unsafe { pool.from_raw_at(frame.index, frame.start, frame.len) }
     }
 
     /// Send frames. Returns how many from the first on were taken. The caller then makes these raw, unless the port

@@ -13,10 +13,16 @@ fn measured() -> Rtt {
 fn after_a_duplicate_report() -> (Reordering, Rtt) {
     let (mut order, mut rtt) = (Reordering::default(), measured());
     order.begin_doubt(Time(MS), Class::Request, (Seq(7), Time(0)), &rtt, &WAITS);
-    assert!(!order.on_duplicate_report(Time(4 * MS), Class::Reply, Low::of(7), &mut rtt, &WAITS), "another class");
-    assert!(!order.on_duplicate_report(Time(4 * MS), Class::Request, Low::of(8), &mut rtt, &WAITS), "another message");
-    assert!(order.on_duplicate_report(Time(4 * MS), Class::Request, Low::of(7), &mut rtt, &WAITS));
-    assert!(!order.on_duplicate_report(Time(4 * MS), Class::Request, Low::of(7), &mut rtt, &WAITS), "once");
+    assert!(
+        !order.on_duplicate_report(Time(4 * MS), Class::Reply, SeqLowBits::of(7), &mut rtt, &WAITS),
+        "another class"
+    );
+    assert!(
+        !order.on_duplicate_report(Time(4 * MS), Class::Request, SeqLowBits::of(8), &mut rtt, &WAITS),
+        "another message"
+    );
+    assert!(order.on_duplicate_report(Time(4 * MS), Class::Request, SeqLowBits::of(7), &mut rtt, &WAITS));
+    assert!(!order.on_duplicate_report(Time(4 * MS), Class::Request, SeqLowBits::of(7), &mut rtt, &WAITS), "once");
     (order, rtt)
 }
 
@@ -31,7 +37,7 @@ fn a_second_retransmission_ends_the_doubt() {
     let (mut order, mut rtt) = (Reordering::default(), measured());
     order.begin_doubt(Time(MS), Class::Request, (Seq(7), Time(0)), &rtt, &WAITS);
     order.drop_doubt();
-    assert!(!order.on_duplicate_report(Time(4 * MS), Class::Request, Low::of(7), &mut rtt, &WAITS));
+    assert!(!order.on_duplicate_report(Time(4 * MS), Class::Request, SeqLowBits::of(7), &mut rtt, &WAITS));
     assert_eq!(order.tolerance, 0);
 }
 
@@ -62,7 +68,7 @@ fn one_long_delay_does_not_set_the_tolerance() {
     let (mut order, mut rtt) = (Reordering::default(), Rtt::default());
     rtt.sample(10_000);
     order.begin_doubt(Time(10_000), Class::Request, (Seq(7), Time(0)), &rtt, &WAITS);
-    assert!(order.on_duplicate_report(Time(40 * MS), Class::Request, Low::of(7), &mut rtt, &WAITS));
+    assert!(order.on_duplicate_report(Time(40 * MS), Class::Request, SeqLowBits::of(7), &mut rtt, &WAITS));
     assert_eq!(order.tolerance, MAX_TOLERANCE_GROWTH * WAITS.min_timeout);
 }
 
@@ -71,7 +77,11 @@ fn a_receiver_counts_reported_losses_only() {
     let mut peer = PeerLosses::default();
     assert!(peer.counts_gap_as_loss(), "there was no report");
     assert_eq!(
-        (peer.on_loss_report(Low::of(8190)), peer.on_loss_report(Low::of(8195)), peer.on_loss_report(Low::of(8193))),
+        (
+            peer.on_loss_report(SeqLowBits::of(8190)),
+            peer.on_loss_report(SeqLowBits::of(8195)),
+            peer.on_loss_report(SeqLowBits::of(8193))
+        ),
         (0, 5, 0)
     );
     assert!((0..GAPS_PER_REPORT).all(|_| !peer.counts_gap_as_loss()));

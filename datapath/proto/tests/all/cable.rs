@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::harness::{Buf, Net, name};
 use am_proto::{EndpointId, FlowId, FlowState, FramingWhy};
 use am_wire::control::{Control, ProbeSeen, Step};
-use am_wire::frame::{self, Link};
+use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, EtherType, Flow, Framing, Header, Kind};
 
 const ALPHA: usize = 0;
@@ -53,11 +53,11 @@ fn learned_probe_id(net: &Net) -> Option<u32> {
 }
 
 fn receive_control(net: &mut Net, from: Address, control: &Control) {
-    let (mut body, mut bytes) = ([0; Control::LONGEST], [0; 256]);
+    let (mut body, mut bytes) = ([0; Control::MAX_BYTES], [0; 256]);
     let length = control.emit(&mut body);
     let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
     let to = net.core(ALPHA).config().address;
-    let link = Link { to, from, ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to, from, ethertype: EtherType::DEFAULT };
     frame::body(&mut bytes, Framing::Plain, length).unwrap().copy_from_slice(&body[..length]);
     let length = frame::emit(&mut bytes, Framing::Plain, &link, &header, length, None).unwrap();
     net.core(ALPHA).on_frame(Buf::of(&bytes[..length]));

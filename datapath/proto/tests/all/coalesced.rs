@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::harness::{Buf, Net};
 use am_proto::{Command, Counters, EndpointId, FlowId, FramingChoice};
-use am_wire::bounce::Back;
-use am_wire::bundle::{ITEM, Writer};
-use am_wire::frame::{self, Link};
+use am_wire::bounce::RejectTemplate;
+use am_wire::coalesced::{MESSAGE_HEADER, Writer};
+use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, Buffer, Class, EtherType, Flow, Framing, Header, Kind, Seq};
 
 const MS: Duration = Duration::from_millis(1);
@@ -275,12 +275,12 @@ fn numbers_wrap_inside_a_coalesced_frame() {
 
 /// A coalesced frame of messages without words and payload, as any host could forge it.
 fn forged(flow: Flow, to: Address, seq: u32, count: usize) -> Buf {
-    let mut space = vec![0; 14 + 12 + ITEM * count.max(20)];
+    let mut space = vec![0; 14 + 12 + MESSAGE_HEADER * count.max(20)];
     let mut writer = Writer::new(&mut space[Framing::Bare.body_at()..]);
     (0..count).for_each(|n| assert!(writer.push(n as u8, 0, &[])));
     let body = writer.length();
-    let header = Header { kind: Kind::Bundle(Class::Request), flow, nonce: 0, handler: 0, words: 0, seq };
-    let link = Link { to, from: Address::default(), ethertype: EtherType::DEFAULT };
+    let header = Header { kind: Kind::Coalesced(Class::Request), flow, nonce: 0, handler: 0, words: 0, seq };
+    let link = LinkAddresses { to, from: Address::default(), ethertype: EtherType::DEFAULT };
     let length = frame::emit(&mut space, Framing::Bare, &link, &header, body, None).unwrap();
     Buf::of(&space[..length])
 }
@@ -370,9 +370,12 @@ fn a_coalesced_frame_is_rejected_as_a_whole() {
     let bundle = frames(&mut net).remove(0);
     send(&mut net, flow, 10..12, small);
     net.drain();
-    let link =
-        Link { to: net.core(0).config().address, from: net.core(1).config().address, ethertype: EtherType::DEFAULT };
-    let way_back = Back::new(Framing::Bare, &link, flow.flow(), 0);
+    let link = LinkAddresses {
+        to: net.core(0).config().address,
+        from: net.core(1).config().address,
+        ethertype: EtherType::DEFAULT,
+    };
+    let way_back = RejectTemplate::new(Framing::Bare, &link, flow.flow(), 0);
     let reject = way_back.reject(bundle.first_chunk().unwrap(), EtherType::DEFAULT).unwrap();
     for _ in 0..2 {
         net.core(0).on_frame(Buf::of(&reject));

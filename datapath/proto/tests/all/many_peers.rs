@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::harness::{Buf, name};
 use am_proto::{Config, Core, EndpointId, Event, FlowId, FramingChoice, Time};
-use am_wire::control::{Beacon, Connect, Control, Incarnation, NodeId, Offer, Probe, ProbeSeen, Step};
-use am_wire::frame::{self, Link, Parsed};
+use am_wire::control::{Beacon, Connect, Control, FlowParameters, Incarnation, NodeId, Probe, ProbeSeen, Step};
+use am_wire::frame::{self, LinkAddresses, ParsedFrame};
 use am_wire::{Ack, Acks, Address, Buffer, Class, EtherType, Flow, Framing, Framings, Header, Kind, Seq};
 
 const PEERS: u64 = 10_000;
@@ -26,7 +26,7 @@ fn node() -> (Core<Buf>, EndpointId) {
 }
 
 fn receive(core: &mut Core<Buf>, peer: u64, header: &Header, body: &[u8]) {
-    let link = Link { to: OWN_ADDRESS, from: address(peer), ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to: OWN_ADDRESS, from: address(peer), ethertype: EtherType::DEFAULT };
     let mut bytes = [0; 256];
     frame::body(&mut bytes, Framing::Plain, body.len()).unwrap().copy_from_slice(body);
     let length = frame::emit(&mut bytes, Framing::Plain, &link, header, body.len(), None).unwrap();
@@ -34,26 +34,26 @@ fn receive(core: &mut Core<Buf>, peer: u64, header: &Header, body: &[u8]) {
 }
 
 fn receive_control(core: &mut Core<Buf>, peer: u64, control: Control) {
-    let mut body = [0; Control::LONGEST];
+    let mut body = [0; Control::MAX_BYTES];
     let length = control.emit(&mut body);
     let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
     receive(core, peer, &header, &body[..length]);
 }
 
 /// Hand each frame that the node sends to `each`.
-fn drain(core: &mut Core<Buf>, mut each: impl FnMut(&Parsed<'_>)) {
+fn drain(core: &mut Core<Buf>, mut each: impl FnMut(&ParsedFrame<'_>)) {
     while let Some(transmit) = core.poll_transmit(&mut || Some(Buf::fresh(2048))) {
         each(&frame::parse(transmit.frame.bytes(), EtherType::DEFAULT).unwrap());
     }
     core.run_deferred(core.now());
 }
 
-fn control_of(control: &Parsed<'_>) -> Option<Control> {
+fn control_of(control: &ParsedFrame<'_>) -> Option<Control> {
     Control::parse(control.payload).ok()
 }
 
 /// A peer introduces itself and asks for a flow. Returns the node's offer.
-fn connect(core: &mut Core<Buf>, peer: u64) -> (FlowId, Offer) {
+fn connect(core: &mut Core<Buf>, peer: u64) -> (FlowId, FlowParameters) {
     let (node, incarnation, from) = (NodeId(peer), Incarnation(1), name(&format!("peer{peer}")));
     let beacon = Beacon {
         node,
@@ -66,7 +66,7 @@ fn connect(core: &mut Core<Buf>, peer: u64) -> (FlowId, Offer) {
     };
     receive_control(core, peer, Control::Beacon(beacon));
     let flow = Flow::new(1).unwrap();
-    let offer = Offer { flow, nonce: 5, first: [Seq(0), Seq(0)], credits: [4, 4], max_frame: 1514 };
+    let offer = FlowParameters { flow, nonce: 5, first: [Seq(0), Seq(0)], credits: [4, 4], max_frame: 1514 };
     let question =
         Control::Connect(Connect { id: 1, node, incarnation, from, to: name("app"), tag: 7, is_ordered: true, offer });
     receive_control(core, peer, question);
@@ -95,7 +95,7 @@ fn connect(core: &mut Core<Buf>, peer: u64) -> (FlowId, Offer) {
 }
 
 /// A peer sends a request, gets a reply and acknowledges it.
-fn talk(core: &mut Core<Buf>, endpoint: EndpointId, peer: u64, (flow, offer): &(FlowId, Offer)) {
+fn talk(core: &mut Core<Buf>, endpoint: EndpointId, peer: u64, (flow, offer): &(FlowId, FlowParameters)) {
     let header = |kind, seq| Header { kind, flow: offer.flow, nonce: offer.nonce, handler: 0, words: 0, seq };
     receive(core, peer, &header(Kind::Request, 0), b"question");
     let asked = core.poll_deliver(endpoint).expect("the question");

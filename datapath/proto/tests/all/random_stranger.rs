@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::harness::{Buf, Net};
 use am_proto::FramingChoice;
-use am_wire::frame::{self, Link};
+use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, Class, EtherType, Flow, Framing, Header, Kind};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -37,7 +37,7 @@ fn delivered(framing: Framing, flow: fn(&mut SmallRng, Flow) -> Flow) -> u64 {
 
     let own = net.core(BETA).config().address;
     let from = Address([0x02, 0, 0, 0, 9, 9]);
-    let link = Link { to: own, from, ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to: own, from, ethertype: EtherType::DEFAULT };
     let mut space = [0; 60];
     for _ in 0..FORGED {
         let flow = flow(&mut random, taken);

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use crate::harness::{Buf, MAX_FRAME, Net, name};
 use am_wire::control::{Beacon, Control, Incarnation, NodeId, Probe, Step};
-use am_wire::frame::{self, Link};
+use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, EtherType, Flow, Framing, Framings, Header, Kind};
 
 const ALPHA: usize = 0;
 
 /// Alpha receives this control frame from a stranger.
 fn receive_control(net: &mut Net, control: &Control) {
-    let (mut body, mut bytes) = ([0; Control::LONGEST], [0; 256]);
+    let (mut body, mut bytes) = ([0; Control::MAX_BYTES], [0; 256]);
     let length = control.emit(&mut body);
     let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
     let from = Address([0x02, 0, 0, 0, 9, 9]);
-    let link = Link { to: Address::BROADCAST, from, ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to: Address::BROADCAST, from, ethertype: EtherType::DEFAULT };
     frame::body(&mut bytes, Framing::Plain, length).unwrap().copy_from_slice(&body[..length]);
     let length = frame::emit(&mut bytes, Framing::Plain, &link, &header, length, None).unwrap();
     net.core(ALPHA).on_frame(Buf::of(&bytes[..length]));

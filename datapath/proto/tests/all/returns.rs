@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::harness::{Buf, Faults, Net, name};
 use am_proto::{EndpointId, FlowId, FramingChoice};
-use am_wire::frame::{self, Link};
+use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Buffer, Class, EtherType, Framing, Header, Kind};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -227,7 +227,7 @@ fn a_dropped_reject_is_repaired_by_the_time_out() {
 fn forge(crowd: &mut Crowd, at: usize, flow: FlowId, seq: u32) {
     let mut bytes = vec![0; 60];
     let (to, from) = (crowd.net.core(at).config().address, crowd.net.core(0).config().address);
-    let link = Link { to, from, ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to, from, ethertype: EtherType::DEFAULT };
     let header = Header { kind: Kind::Reject, flow: flow.flow(), nonce: 0, handler: 0, words: 0, seq };
     frame::emit(&mut bytes, Framing::Bare, &link, &header, 0, None).unwrap();
     crowd.net.core(at).on_frame(Buf::of(&bytes));

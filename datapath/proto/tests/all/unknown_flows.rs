@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::harness::{Buf, MAX_FRAME, Net};
 use am_proto::{Event, FlowId, FlowState, ReturnReason};
 use am_wire::control::{Closed, Control};
-use am_wire::frame::{self, Link};
+use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, Class, EtherType, Flow, Framing, Header, Kind};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -77,7 +77,7 @@ fn a_lost_beacon_is_repeated() {
 /// A forged request on a flow.
 fn forged(to: Address, flow: Flow, framing: Framing) -> Buf {
     let mut bytes = [0; 100];
-    let link = Link { to, from: Address([0x02, 0, 0, 0, 1, 0]), ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to, from: Address([0x02, 0, 0, 0, 1, 0]), ethertype: EtherType::DEFAULT };
     let header = Header { kind: Kind::Request, flow, nonce: 0x5555, handler: 3, words: 0, seq: 7 };
     let length = frame::emit(&mut bytes, framing, &link, &header, 16, None).unwrap();
     Buf::of(&bytes[..length])
@@ -148,11 +148,11 @@ fn forged_closed_notices_end_nothing() {
     let theirs = accepted(&mut net, beta);
     let (to, peer) = [beta, alpha].map(|at| net.core(at).config().address).into();
     let farewell = |from: Address, nonce: u16| {
-        let (mut bytes, mut body) = ([0; 200], [0; Control::LONGEST]);
+        let (mut bytes, mut body) = ([0; 200], [0; Control::MAX_BYTES]);
         let length = Control::Closed(Closed { flow: theirs.flow(), nonce, own: None, acks: None }).emit(&mut body);
         bytes[Framing::Plain.body_at()..][..length].copy_from_slice(&body[..length]);
         let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-        let link = Link { to, from, ethertype: EtherType::DEFAULT };
+        let link = LinkAddresses { to, from, ethertype: EtherType::DEFAULT };
         let length = frame::emit(&mut bytes, Framing::Plain, &link, &header, length, None).unwrap();
         Buf::of(&bytes[..length])
     };

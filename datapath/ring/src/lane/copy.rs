@@ -16,7 +16,7 @@ const PIECE: usize = 16;
 
 /// From this length on, `rep movsb` is faster, though it starts slowly.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-const LONG: usize = 768;
+const MOVSB_FROM: usize = 768;
 
 /// Copy [`FEWEST`] bytes or more.
 ///
@@ -26,7 +26,7 @@ const LONG: usize = 768;
 #[inline]
 pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     debug_assert!(len >= FEWEST);
-    if len >= LONG {
+    if len >= MOVSB_FROM {
         // SAFETY: the caller's. The direction flag is clear, as the ABI says; what the copy races with is not the
         // compiler's concern, which sees an instruction that writes memory.
         return unsafe {

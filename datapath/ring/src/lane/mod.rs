@@ -62,7 +62,7 @@ mod sender;
 mod shape;
 mod shared;
 
-pub use receiver::{Next, Receiver};
+pub use receiver::{Peeked, Receiver};
 pub use sender::{Full, Sender};
-pub use shape::{Pair, Shape, ShapeError};
+pub use shape::{LaneLayout, LaneLayoutError, Pair};
 pub use shared::Shared;

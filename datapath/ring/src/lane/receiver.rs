@@ -4,26 +4,26 @@ use crate::sync::{Ordering::*, fence};
 
 use super::sender::refusal;
 use super::shape::{ACCEPTED, MORE, OFFERED, RELEASED, SKIP, TAIL, behind, lines_of};
-use super::{Pair, Shape, Shared};
+use super::{LaneLayout, Pair, Shared};
 
 /// The result of [`Receiver::peek`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum Peeked {
     /// Nothing now.
     Nothing,
     /// A frame of this many bytes, 1 to the longest: [`Receiver::take`] it.
     Frame(usize),
     /// The session is closed, or none has begun: [`Receiver::accept`] another.
-    Over,
+    Closed,
     /// The record is invalid. The session is [refused](Receiver::refuse), and the sender has to begin another.
-    Nonsense,
+    Invalid,
 }
 
 /// The receiving side of a lane. One process at a time has it.
 #[derive(Debug)]
 pub struct Receiver {
     memory: Shared,
-    shape: Shape,
+    shape: LaneLayout,
     /// The last session that was accepted.
     session: u32,
     /// Whether it is open.
@@ -38,11 +38,11 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// The receiver of a lane in this memory, of which it uses [`Shape::bytes`].
+    /// The receiver of a lane in this memory, of which it uses [`LaneLayout::bytes`].
     ///
     /// # Panics
     /// The memory is too small.
-    pub fn new(memory: Shared, shape: Shape) -> Receiver {
+    pub fn new(memory: Shared, shape: LaneLayout) -> Receiver {
         let memory = memory.part(0, shape.bytes());
         Receiver { memory, shape, session: 0, open: false, has_more: false, read: 0, released: 0, quiet: (0, 0) }
     }
@@ -70,9 +70,9 @@ impl Receiver {
 
     /// Look for the next frame.
     #[inline]
-    pub fn peek(&mut self) -> Next {
+    pub fn peek(&mut self) -> Peeked {
         if !self.open {
-            return Next::Over;
+            return Peeked::Closed;
         }
         let mut word = self.length();
         if word & !MORE == SKIP {
@@ -82,16 +82,16 @@ impl Receiver {
         let length = word & !MORE;
         self.has_more = word & MORE != 0;
         if length == 0 {
-            return self.check_session().map_or(Next::Over, |()| Next::Nothing);
+            return self.check_session().map_or(Peeked::Closed, |()| Peeked::Nothing);
         }
         let (_, to_end) = self.shape.place(self.read);
         if length as usize > self.shape.longest() || lines_of(length as usize) > to_end {
             return match self.check_session() {
                 Some(()) => self.refuse(),
-                None => Next::Over,
+                None => Peeked::Closed,
             };
         }
-        Next::Frame(length as usize)
+        Peeked::Frame(length as usize)
     }
 
     /// Whether another frame came with the last one. If not, a look costs a cache line that the sender has just
@@ -140,10 +140,10 @@ impl Receiver {
     }
 
     /// Refuse the session. The sender sees this, and begins another.
-    pub fn refuse(&mut self) -> Next {
+    pub fn refuse(&mut self) -> Peeked {
         self.open = false;
         self.memory.word(ACCEPTED).store(refusal(self.session), Release);
-        Next::Nonsense
+        Peeked::Invalid
     }
 
     /// Another process may have overwritten the refusal.
@@ -155,7 +155,7 @@ impl Receiver {
 
     /// Whether the sender has moved on while nothing arrives here: a length or a position was overwritten. Call it
     /// after a long silence in which [`peek`](Self::peek) found nothing. It also gives back all lines that were read.
-    pub fn is_lost(&mut self) -> bool {
+    pub fn has_diverged(&mut self) -> bool {
         let tail = self.memory.word(TAIL).load(Acquire);
         if !self.open {
             self.refuse_again();

@@ -3,7 +3,7 @@
 use crate::sync::{Ordering, Ordering::*, fence};
 
 use super::shape::{ACCEPTED, MORE, OFFERED, RELEASED, SKIP, TAIL, behind, lines_of};
-use super::{Pair, Shape, Shared};
+use super::{LaneLayout, Pair, Shared};
 
 /// No room now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ const AT_ONCE: u32 = 32;
 #[derive(Debug)]
 pub struct Sender {
     memory: Shared,
-    shape: Shape,
+    shape: LaneLayout,
     /// The last session that was offered.
     session: u32,
     /// Lines ever written, with those that are not published yet.
@@ -42,11 +42,11 @@ impl Record {
 }
 
 impl Sender {
-    /// The sender of a lane in this memory, of which it uses [`Shape::bytes`]. [`offer`](Self::offer) a session first.
+    /// The sender of a lane in this memory, of which it uses [`LaneLayout::bytes`]. [`offer`](Self::offer) a session first.
     ///
     /// # Panics
     /// The memory is too small.
-    pub fn new(memory: Shared, shape: Shape) -> Sender {
+    pub fn new(memory: Shared, shape: LaneLayout) -> Sender {
         let memory = memory.part(0, shape.bytes());
         Sender { memory, shape, session: 0, written: 0, released: 0, first: None, last: None }
     }
@@ -158,14 +158,14 @@ impl Sender {
     }
 
     /// Whether the receiver gave back anything since the last call, or since there was last no room.
-    pub fn has_moved(&mut self) -> bool {
+    pub fn made_room(&mut self) -> bool {
         let before = self.released;
         self.look() && self.released != before
     }
 
     /// Whether the session has to be offered again: the receiver refused it, or our word was overwritten.
     #[inline]
-    pub fn is_spoiled(&self) -> bool {
+    pub fn needs_offer(&self) -> bool {
         let accepted = self.memory.word(ACCEPTED).load(Relaxed);
         accepted == refusal(self.session) || self.memory.word(OFFERED).load(Relaxed) != self.session
     }

@@ -28,16 +28,16 @@ const LEAST_RECORDS: usize = 8;
 
 /// The size of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct LaneLayout {
     /// Log2 of the lines for records.
     lines: u32,
     /// The longest frame, in bytes.
     longest: u32,
 }
 
-/// A [`Shape`] that no lane can have.
+/// A [`LaneLayout`] that no lane can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ShapeError {
+pub enum LaneLayoutError {
     /// No frame at all, or one that is too long for a count of lines.
     #[error("frames of {0} bytes: a lane has frames of 1 byte to 16 MiB")]
     Longest(usize),
@@ -53,26 +53,26 @@ pub enum ShapeError {
     },
 }
 
-impl Shape {
+impl LaneLayout {
     /// Frames of at most `longest` bytes, through `bytes` bytes of records, a power of two.
     ///
     /// # Errors
-    /// See [`ShapeError`].
-    pub fn new(bytes: usize, longest: usize) -> Result<Shape, ShapeError> {
+    /// See [`LaneLayoutError`].
+    pub fn new(bytes: usize, longest: usize) -> Result<LaneLayout, LaneLayoutError> {
         let least = Self::least(longest)?;
         if bytes < least || !bytes.is_power_of_two() || bytes > 1 << 30 {
-            return Err(ShapeError::Bytes { bytes, longest, least });
+            return Err(LaneLayoutError::Bytes { bytes, longest, least });
         }
-        Ok(Shape { lines: (bytes / LINE).ilog2(), longest: longest as u32 })
+        Ok(LaneLayout { lines: (bytes / LINE).ilog2(), longest: longest as u32 })
     }
 
     /// The least bytes of records for frames of this length.
     ///
     /// # Errors
-    /// See [`ShapeError`].
-    pub fn least(longest: usize) -> Result<usize, ShapeError> {
+    /// See [`LaneLayoutError`].
+    pub fn least(longest: usize) -> Result<usize, LaneLayoutError> {
         if longest == 0 || longest > 1 << 24 {
-            return Err(ShapeError::Longest(longest));
+            return Err(LaneLayoutError::Longest(longest));
         }
         Ok((lines_of(longest) as usize * LINE * LEAST_RECORDS).next_power_of_two())
     }
@@ -170,11 +170,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused() {
-        assert!(matches!(Shape::new(4096, 0), Err(ShapeError::Longest(0))));
-        let least = Shape::least(1500).unwrap();
-        assert!(Shape::new(least, 1500).is_ok());
+        assert!(matches!(LaneLayout::new(4096, 0), Err(LaneLayoutError::Longest(0))));
+        let least = LaneLayout::least(1500).unwrap();
+        assert!(LaneLayout::new(least, 1500).is_ok());
         for bytes in [0, least / 2, least + LINE, usize::MAX] {
-            assert!(matches!(Shape::new(bytes, 1500), Err(ShapeError::Bytes { .. })), "{bytes}");
+            assert!(matches!(LaneLayout::new(bytes, 1500), Err(LaneLayoutError::Bytes { .. })), "{bytes}");
         }
     }
 }

@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use am_ring::lane::{Full, Next, Pair, Receiver, Sender, Shape, ShapeError, Shared};
+use am_ring::lane::{Full, LaneLayout, LaneLayoutError, Pair, Peeked, Receiver, Sender, Shared};
 use proptest::prelude::*;
 
 const PAIR: Pair = Pair::new(1, 2);
 
-fn lane(longest: usize) -> Result<(Sender, Receiver, Shared), ShapeError> {
-    let shape = Shape::new(Shape::least(longest)?, longest)?;
+fn lane(longest: usize) -> Result<(Sender, Receiver, Shared), LaneLayoutError> {
+    let shape = LaneLayout::new(LaneLayout::least(longest)?, longest)?;
     let memory = Shared::heap(shape.bytes());
     let (mut sender, mut receiver) = (Sender::new(memory.clone(), shape), Receiver::new(memory.clone(), shape));
     sender.offer(PAIR);
@@ -20,7 +20,7 @@ fn lane(longest: usize) -> Result<(Sender, Receiver, Shared), ShapeError> {
 }
 
 fn take(receiver: &mut Receiver) -> Option<Vec<u8>> {
-    let Next::Frame(len) = receiver.peek() else { return None };
+    let Peeked::Frame(len) = receiver.peek() else { return None };
     let mut frame = vec![0xee; len];
     receiver.take(&mut frame).then_some(frame)
 }
@@ -36,7 +36,7 @@ fn frames_of_every_length_arrive_intact() {
         sender.push(&frame(len as u64, len)).unwrap();
         sender.publish();
         assert_eq!(take(&mut receiver), Some(frame(len as u64, len)), "{len}");
-        assert_eq!(receiver.peek(), Next::Nothing);
+        assert_eq!(receiver.peek(), Peeked::Nothing);
     }
     assert_eq!(sender.push(&[]), Err(Full));
     assert_eq!(sender.push(&[0; 3001]), Err(Full));
@@ -46,7 +46,7 @@ fn frames_of_every_length_arrive_intact() {
 fn nothing_is_seen_before_it_is_published_and_then_all_of_it() {
     let (mut sender, mut receiver, _) = lane(100).unwrap();
     (0..4).for_each(|number| sender.push(&frame(number, 60)).unwrap());
-    assert_eq!(receiver.peek(), Next::Nothing);
+    assert_eq!(receiver.peek(), Peeked::Nothing);
     assert!(sender.publish() && !sender.publish());
     for number in 0..4 {
         assert_eq!(take(&mut receiver), Some(frame(number, 60)));
@@ -77,7 +77,7 @@ proptest! {
         sender.publish();
         published.append(&mut pushed);
         for frame in published { prop_assert_eq!(take(&mut receiver), Some(frame)) }
-        prop_assert_eq!(receiver.peek(), Next::Nothing);
+        prop_assert_eq!(receiver.peek(), Peeked::Nothing);
         (0..3).for_each(|_| sender.push(&[1; 400]).unwrap());
     }
 }
@@ -115,7 +115,7 @@ fn two_threads_pass_what_is_written_in_order() {
 #[test]
 fn who_comes_anew_starts_from_nothing() {
     let (mut sender, mut receiver, memory) = lane(100).unwrap();
-    let shape = Shape::new(Shape::least(100).unwrap(), 100).unwrap();
+    let shape = LaneLayout::new(LaneLayout::least(100).unwrap(), 100).unwrap();
     for number in 0..5 {
         sender.push(&frame(number, 60)).unwrap();
         sender.publish();
@@ -130,7 +130,7 @@ fn who_comes_anew_starts_from_nothing() {
         sender.publish();
     }
     assert_eq!(take(&mut receiver), None);
-    assert_eq!(receiver.peek(), Next::Over);
+    assert_eq!(receiver.peek(), Peeked::Closed);
     assert!(!receiver.accept(PAIR), "that one is over");
     assert!(receiver.accept(anew));
     assert_eq!(take(&mut receiver), Some(frame(10, 60)));
@@ -140,7 +140,7 @@ fn who_comes_anew_starts_from_nothing() {
     assert!(!receiver.accept(last), "not offered yet");
     sender.offer(last);
     assert!(receiver.accept(last));
-    assert_eq!(receiver.peek(), Next::Nothing);
+    assert_eq!(receiver.peek(), Peeked::Nothing);
     sender.push(&frame(20, 99)).unwrap();
     sender.publish();
     assert_eq!(take(&mut receiver), Some(frame(20, 99)));
@@ -159,12 +159,12 @@ fn nonsense_is_refused_and_the_sender_begins_again() {
         sender.publish();
         memory.word(FIRST).store(lie, Relaxed);
         // Two of these skip to the start, which says so again.
-        assert_eq!(receiver.peek(), Next::Nonsense, "{lie}");
-        assert_eq!(receiver.peek(), Next::Over);
+        assert_eq!(receiver.peek(), Peeked::Invalid, "{lie}");
+        assert_eq!(receiver.peek(), Peeked::Closed);
         assert!(!receiver.accept(PAIR));
-        assert!(sender.is_spoiled());
+        assert!(sender.needs_offer());
         sender.offer(PAIR);
-        assert!(!sender.is_spoiled(), "that was told of");
+        assert!(!sender.needs_offer(), "that was told of");
         sender.push(&frame(2, 60)).unwrap();
         sender.publish();
         assert!(receiver.accept(PAIR));
@@ -175,16 +175,16 @@ fn nonsense_is_refused_and_the_sender_begins_again() {
 #[test]
 fn a_length_that_vanished_is_noticed() {
     let (mut sender, mut receiver, memory) = lane(100).unwrap();
-    assert!(!receiver.is_lost());
+    assert!(!receiver.has_diverged());
     sender.push(&frame(1, 60)).unwrap();
     sender.publish();
-    assert!(!receiver.is_lost(), "it is there");
+    assert!(!receiver.has_diverged(), "it is there");
     memory.word(FIRST).store(0, Relaxed);
-    assert!(receiver.is_lost());
+    assert!(receiver.has_diverged());
     // Our own word is looked after too.
-    assert!(!sender.is_spoiled());
+    assert!(!sender.needs_offer());
     memory.word(0).store(77, Relaxed);
-    assert!(sender.is_spoiled());
+    assert!(sender.needs_offer());
 }
 
 #[test]
@@ -192,9 +192,9 @@ fn a_refusal_that_vanished_is_said_again() {
     let (mut sender, mut receiver, memory) = lane(100).unwrap();
     receiver.refuse();
     memory.word(ACCEPTED).store(77, Relaxed);
-    assert!(!sender.is_spoiled(), "so it goes on");
-    assert!(!receiver.is_lost());
-    assert!(sender.is_spoiled());
+    assert!(!sender.needs_offer(), "so it goes on");
+    assert!(!receiver.has_diverged());
+    assert!(sender.needs_offer());
     sender.offer(PAIR);
     assert!(receiver.accept(PAIR));
     sender.push(&frame(1, 60)).unwrap();
@@ -210,10 +210,10 @@ fn to_be_sent_too_far_is_noticed_with_what_is_sent_next() {
     sender.publish();
     memory.word(FIRST).store(100, Relaxed);
     assert!(take(&mut receiver).is_some());
-    assert!(!receiver.is_lost() && !receiver.is_lost(), "the tail may show later than the length");
+    assert!(!receiver.has_diverged() && !receiver.has_diverged(), "the tail may show later than the length");
     sender.push(&frame(2, 60)).unwrap();
     sender.publish();
-    assert!(!receiver.is_lost(), "here both are at one place again");
+    assert!(!receiver.has_diverged(), "here both are at one place again");
     sender.push(&frame(3, 60)).unwrap();
     sender.publish();
     assert_eq!(take(&mut receiver), Some(frame(3, 60)));
@@ -221,11 +221,11 @@ fn to_be_sent_too_far_is_noticed_with_what_is_sent_next() {
     memory.word(FIRST + 3 * 64).store(100, Relaxed);
     memory.word(FIRST + 5 * 64).store(100, Relaxed);
     while take(&mut receiver).is_some() {}
-    assert!(!receiver.is_lost());
+    assert!(!receiver.has_diverged());
     sender.push(&frame(4, 60)).unwrap();
     sender.publish();
     while take(&mut receiver).is_some() {}
-    assert!(receiver.is_lost());
+    assert!(receiver.has_diverged());
 }
 
 /// Between the stores of a length and of the tail the sender may be kept for as long as the system likes.
@@ -238,9 +238,9 @@ fn a_tail_that_shows_late_is_no_contradiction() {
         sender.publish();
         let tail = memory.word(TAIL).swap(before, Relaxed);
         assert_eq!(take(&mut receiver), Some(frame(number, 60)));
-        assert!(!receiver.is_lost() && !receiver.is_lost());
+        assert!(!receiver.has_diverged() && !receiver.has_diverged());
         memory.word(TAIL).store(tail, Relaxed);
-        assert!(!receiver.is_lost(), "{number}");
+        assert!(!receiver.has_diverged(), "{number}");
     }
 }
 
@@ -252,11 +252,11 @@ fn credit_that_cannot_be_is_not_taken() {
     for lie in [u32::MAX, 1 << 20] {
         memory.word(260).store(lie, Relaxed);
         assert_eq!(sender.push(&[8; 100]), Err(Full));
-        assert!(!sender.has_moved());
+        assert!(!sender.made_room());
     }
     memory.word(260).store(0, Relaxed);
     while take(&mut receiver).is_some() {}
-    assert!(sender.has_moved());
+    assert!(sender.made_room());
     sender.push(&[8; 100]).unwrap();
 }
 
@@ -276,7 +276,7 @@ fn lie(memory: &Shared, words: usize, done: &AtomicBool) {
 fn a_liar_costs_frames_and_nothing_else() {
     let (mut sender, mut receiver, memory) = lane(1500).unwrap();
     let done = Arc::new(AtomicBool::new(false));
-    let words = Shape::new(Shape::least(1500).unwrap(), 1500).unwrap().bytes() / 4;
+    let words = LaneLayout::new(LaneLayout::least(1500).unwrap(), 1500).unwrap().bytes() / 4;
     let rounds = if cfg!(miri) { 100 } else { 300_000 };
     let liar = std::thread::spawn({
         let (memory, done) = (memory.clone(), done.clone());
@@ -288,7 +288,7 @@ fn a_liar_costs_frames_and_nothing_else() {
             for number in 0..rounds {
                 let _ = sender.push(&frame(number, 1 + number as usize % 1500));
                 sender.publish();
-                if sender.is_spoiled() || number % 1000 == 0 {
+                if sender.needs_offer() || number % 1000 == 0 {
                     sender.offer(PAIR);
                 }
             }
@@ -298,9 +298,9 @@ fn a_liar_costs_frames_and_nothing_else() {
     let mut into = vec![0; 1500];
     while !done.load(Relaxed) {
         match receiver.peek() {
-            Next::Frame(len) => drop(receiver.take(&mut into[..len])),
-            Next::Over => drop(receiver.accept(PAIR)),
-            _ => drop(receiver.is_lost()),
+            Peeked::Frame(len) => drop(receiver.take(&mut into[..len])),
+            Peeked::Closed => drop(receiver.accept(PAIR)),
+            _ => drop(receiver.has_diverged()),
         }
     }
     writer.join().unwrap();

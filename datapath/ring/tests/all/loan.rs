@@ -3,7 +3,7 @@
 
 use std::thread;
 
-use am_ring::{Lender, Loan};
+use am_ring::{Lease, LeaseTable};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -32,21 +32,21 @@ proptest! {
 
     #[test]
     fn a_place_comes_back_when_nobody_has_it(steps in prop::collection::vec(step(), 1..64)) {
-        let mut lender = Lender::new(PLACES);
-        let mut loans: Vec<Loan> = vec![];
+        let mut lender = LeaseTable::new(PLACES);
+        let mut loans: Vec<Lease> = vec![];
         // Places that are out, whether or not anybody has them.
         let mut out: Vec<usize> = vec![];
         for step in steps {
             match step {
                 Step::Lend => {
-                    let loan = lender.lend();
+                    let loan = lender.lease();
                     prop_assert_eq!(loan.is_some(), out.len() < PLACES);
-                    out.extend(loan.iter().map(Loan::place));
+                    out.extend(loan.iter().map(Lease::place));
                     loans.extend(loan);
                 }
                 Step::Again(place) => {
-                    let loan = lender.lend_again(place);
-                    prop_assert_eq!(loan.as_ref().map(Loan::place), out.contains(&place).then_some(place));
+                    let loan = lender.lease_again(place);
+                    prop_assert_eq!(loan.as_ref().map(Lease::place), out.contains(&place).then_some(place));
                     loans.extend(loan);
                 }
                 Step::Drop(n) | Step::DropElsewhere(n) if n >= loans.len() => {}
@@ -56,7 +56,7 @@ proptest! {
                     thread::spawn(move || drop(loan)).join().unwrap();
                 }
                 Step::ComeBack => {
-                    let back = lender.come_back();
+                    let back = lender.reclaim();
                     let has_gone = |place: &usize| loans.iter().all(|loan| loan.place() != *place);
                     prop_assert_eq!(back.is_some(), out.iter().any(has_gone));
                     prop_assert!(back.is_none_or(|place| has_gone(&place) && out.contains(&place)));

@@ -1,14 +1,14 @@
 //! Lanes under the model checker; the command is in `loom_pool.rs`.
 #![cfg(loom)]
 
-use am_ring::lane::{Next, Pair, Receiver, Sender, Shape, Shared};
+use am_ring::lane::{LaneLayout, Pair, Peeked, Receiver, Sender, Shared};
 use loom::thread;
 
 const LONGEST: usize = 60;
 const PAIR: Pair = Pair::new(1, 2);
 
-fn shape() -> Shape {
-    Shape::new(Shape::least(LONGEST).unwrap(), LONGEST).unwrap()
+fn shape() -> LaneLayout {
+    LaneLayout::new(LaneLayout::least(LONGEST).unwrap(), LONGEST).unwrap()
 }
 
 fn lane() -> (Sender, Receiver, Shared) {
@@ -22,7 +22,7 @@ fn push(sender: &mut Sender, number: u8) -> bool {
 }
 
 fn take(receiver: &mut Receiver) -> Option<[u8; 8]> {
-    let Next::Frame(8) = receiver.peek() else { return None };
+    let Peeked::Frame(8) = receiver.peek() else { return None };
     let mut bytes = [0; 8];
     receiver.take(&mut bytes).then_some(bytes)
 }

@@ -1,7 +1,7 @@
 //! Loans under the model checker; the command is in `loom_pool.rs`.
 #![cfg(loom)]
 
-use am_ring::{Layout, Lender, Pool};
+use am_ring::{Layout, LeaseTable, Pool};
 use am_wire::Buffer;
 use loom::thread;
 
@@ -11,15 +11,15 @@ use loom::thread;
 fn what_comes_back_is_home() {
     loom::model(|| {
         let pool = Pool::heap(Layout { frames: 1, stride: 8, headroom: 0 }).unwrap();
-        let mut lender = Lender::new(1);
-        let (frame, loan) = (pool.copy(b"data").unwrap(), lender.lend().unwrap());
+        let mut lender = LeaseTable::new(1);
+        let (frame, loan) = (pool.copy(b"data").unwrap(), lender.lease().unwrap());
         let far = thread::spawn(move || {
             assert_eq!(frame.bytes(), b"data");
             drop(frame);
             drop(loan);
         });
-        let mut home = |lender: &mut Lender| {
-            let is_back = lender.come_back().is_some();
+        let mut home = |lender: &mut LeaseTable| {
+            let is_back = lender.reclaim().is_some();
             if is_back {
                 pool.take().expect("the frame is home").space().expect("nobody reads it").fill(0);
             }
@@ -35,13 +35,13 @@ fn what_comes_back_is_home() {
 #[test]
 fn the_last_of_two_brings_it_back() {
     loom::model(|| {
-        let mut lender = Lender::new(1);
-        let first = lender.lend().unwrap();
-        let second = lender.lend_again(first.place()).unwrap();
+        let mut lender = LeaseTable::new(1);
+        let first = lender.lease().unwrap();
+        let second = lender.lease_again(first.place()).unwrap();
         let threads = [first, second].map(|loan| thread::spawn(move || drop(loan)));
-        let early = lender.come_back().is_some();
+        let early = lender.reclaim().is_some();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert!(early != lender.come_back().is_some(), "once");
+        assert!(early != lender.reclaim().is_some(), "once");
     });
 }
 
@@ -49,15 +49,15 @@ fn the_last_of_two_brings_it_back() {
 #[test]
 fn what_is_lent_again_is_out() {
     loom::model(|| {
-        let mut lender = Lender::new(1);
-        let first = lender.lend().unwrap();
+        let mut lender = LeaseTable::new(1);
+        let first = lender.lease().unwrap();
         let place = first.place();
         let far = thread::spawn(move || drop(first));
-        let again = lender.lend_again(place).unwrap();
-        assert_eq!(lender.come_back(), None);
+        let again = lender.lease_again(place).unwrap();
+        assert_eq!(lender.reclaim(), None);
         far.join().unwrap();
-        assert_eq!(lender.come_back(), None);
+        assert_eq!(lender.reclaim(), None);
         drop(again);
-        assert_eq!((lender.come_back(), lender.come_back()), (Some(place), None));
+        assert_eq!((lender.reclaim(), lender.reclaim()), (Some(place), None));
     });
 }

@@ -142,7 +142,7 @@ fn a_nic_may_put_the_frame_elsewhere_in_its_chunk() {
     frame.space().unwrap()[8..12].copy_from_slice(b"here");
     let raw = frame.into_raw();
     // SAFETY: once for the one `into_raw`; 32 + 8 + 4 bytes are in the chunk.
-    let mut moved = unsafe { pool.adopt(raw.index, raw.start + 8, 4) };
+    let mut moved = unsafe { pool.from_raw_at(raw.index, raw.start + 8, 4) };
     assert_eq!((moved.bytes(), moved.room(), moved.offset()), (&b"here"[..], 88, raw.offset + 8));
     assert_eq!(moved.space().unwrap().len(), 88);
 }
@@ -154,7 +154,7 @@ fn layouts_that_make_no_sense_are_refused() {
     assert_eq!(layout(1 << 32, 1, 0), Err(LayoutError::TooMany(1 << 32)));
     assert_eq!(layout(1, 32, 32), Err(LayoutError::Chunk { stride: 32, headroom: 32 }));
     assert_eq!(layout(1, 1 << 32, 0), Err(LayoutError::Chunk { stride: 1 << 32, headroom: 0 }));
-    let huge = (Layout::MOST_FRAMES, u32::MAX as usize);
+    let huge = (Layout::MAX_FRAMES, u32::MAX as usize);
     assert_eq!(layout(huge.0, huge.1, 0), Err(LayoutError::Memory { frames: huge.0, stride: huge.1 }));
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use am_shm::{Shm, ShmOptions};
 use am_transport::{Transport, TransportExt};
-use am_wire::frame::{self, Link};
+use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 /// The flow that tests use.
@@ -42,7 +42,7 @@ pub(crate) fn build(end: &Shm, to: Address, number: u64, len: usize) -> Option<a
     bytes.iter_mut().enumerate().for_each(|(at, byte)| *byte = number as u8 ^ at as u8);
     bytes[..8].copy_from_slice(&number.to_be_bytes());
     let header = Header { kind, flow, nonce: 0, handler: 0, words: 0, seq: number as u32 };
-    let link = Link { to, from: end.caps().address, ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to, from: end.caps().address, ethertype: EtherType::DEFAULT };
     let len = frame::emit(space, Framing::Plain, &link, &header, body, None).ok()?;
     buffer.set_len(len);
     Some(buffer)

@@ -19,7 +19,7 @@
 //! assert_eq!(cutter.peek(), Ok(None)); // until the rest has come
 //! ```
 
-use am_wire::frame::ETHERNET;
+use am_wire::frame::ETHERNET_HEADER;
 
 /// Bytes of the length in front of each frame.
 pub const PREFIX: usize = 4;
@@ -82,7 +82,7 @@ impl Deframer {
         let here = &self.memory[self.start..self.end];
         let Some((prefix, rest)) = here.split_first_chunk::<PREFIX>() else { return Ok(None) };
         let len = u32::from_be_bytes(*prefix);
-        if !(ETHERNET..=self.max_frame).contains(&(len as usize)) {
+        if !(ETHERNET_HEADER..=self.max_frame).contains(&(len as usize)) {
             return Err(InvalidLength(len));
         }
         Ok(rest.get(..len as usize))

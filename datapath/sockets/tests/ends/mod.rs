@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use am_ring::Frame;
 use am_sockets::{SocketOptions, Tcp, Udp, tcp, udp};
 use am_transport::{Transport, TransportExt};
-use am_wire::frame::{self, Link};
+use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 /// Without any progress for so long, something will not happen any more.
@@ -58,7 +58,7 @@ pub(crate) fn numbered_as(end: &dyn Transport, from: Address, to: Address, numbe
     // What the gate takes for a probe.
     place[0] = if to.is_group() { 6 } else { number as u8 };
     let header = Header { kind, flow, nonce: 0, handler: 0, words: 0, seq: number };
-    let link = Link { to, from, ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to, from, ethertype: EtherType::DEFAULT };
     let len = frame::emit(space, Framing::Plain, &link, &header, body, None).unwrap();
     frame.set_len(len);
     frame

@@ -7,7 +7,7 @@ use super::report::{CheckFailure, CheckResult, ensure};
 use crate::Transport;
 
 /// Every link carries an Ethernet frame of the smallest size.
-const SMALLEST: usize = am_wire::frame::SMALLEST;
+const SMALLEST: usize = am_wire::frame::MIN_FRAME;
 
 pub(super) fn caps_are_sane(pair: Pair) -> Result<CheckResult, CheckFailure> {
     for end in [&pair.near, &pair.far] {

@@ -18,7 +18,7 @@ pub(super) fn frames_of_every_size_arrive_intact(mut pair: Pair) -> Result<Check
     pair.open_flow();
     let most = pair.max_frame();
     let tried = |len: &usize| *len <= PAGE || len.is_multiple_of(SIZE_STEP) || len + MAX_UNDER_WAY > most;
-    let sizes = (am_wire::frame::SMALLEST..=most).filter(tried);
+    let sizes = (am_wire::frame::MIN_FRAME..=most).filter(tried);
     let sizes: Vec<Spec> = sizes.map(|len| pair.spec(len as u64, len)).collect();
     for specs in sizes.chunks(MAX_UNDER_WAY) {
         pair.deliver(specs)?;

@@ -1,7 +1,7 @@
 //! Numbered frames whose every bit can be checked.
 
 use am_ring::{Frame, Pool};
-use am_wire::frame::{self, Link};
+use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 use super::report::{CheckFailure, ensure};
@@ -50,7 +50,7 @@ impl Spec {
         }
         let header =
             Header { kind: self.kind, flow: self.flow, nonce: 0, handler: 0, words: 0, seq: self.number as u32 };
-        let link = Link { to: self.to, from, ethertype };
+        let link = LinkAddresses { to: self.to, from, ethertype };
         let len = frame::emit(space, Framing::Plain, &link, &header, body, None).ok()?;
         (self.damage)(space);
         frame.set_len(len);

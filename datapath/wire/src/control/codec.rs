@@ -1,8 +1,8 @@
 //! The bytes of control messages, field by field in the order of `docs/wire.md`.
 
 use super::{
-    Accept, Beacon, Close, Closed, Connect, Control, FinalAck, FinalAcks, Incarnation, Name, NodeId, Offer, Probe,
-    ProbeSeen, Refusal, Refuse, Step, Still,
+    Accept, Beacon, Close, Closed, Connect, Control, FinalAck, FinalAcks, FlowParameters, Incarnation, Keepalive, Name,
+    NodeId, Probe, ProbeSeen, Refusal, Refuse, Step,
 };
 use crate::{Address, Flow, Framings, Seq};
 
@@ -11,16 +11,16 @@ const OFFER: usize = 2 + 2 + 2 * 4 + 2 * 2 + 4;
 
 // The longest body, a `Connect` between the longest names: code, attempt, node,
 // incarnation, names, tag, order, offer.
-const _: () = assert!(1 + 4 + 8 + 8 + 2 * (1 + Name::LONGEST) + 8 + 1 + OFFER <= Control::LONGEST);
+const _: () = assert!(1 + 4 + 8 + 8 + 2 * (1 + Name::MAX_BYTES) + 8 + 1 + OFFER <= Control::MAX_BYTES);
 
 /// Writes one message; `at` is its length so far.
 pub(super) struct Writer<'a> {
-    body: &'a mut [u8; Control::LONGEST],
+    body: &'a mut [u8; Control::MAX_BYTES],
     pub(super) at: usize,
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(body: &'a mut [u8; Control::LONGEST]) -> Self {
+    pub(super) fn new(body: &'a mut [u8; Control::MAX_BYTES]) -> Self {
         Writer { body, at: 0 }
     }
 
@@ -71,7 +71,7 @@ impl<'a> Writer<'a> {
         self.u8(name.length).put(name.as_str().as_bytes())
     }
 
-    fn offer(&mut self, o: &Offer) -> &mut Self {
+    fn offer(&mut self, o: &FlowParameters) -> &mut Self {
         self.u16(o.flow.id())
             .u16(o.nonce)
             .u32(o.first[0].0)
@@ -147,8 +147,8 @@ impl Reader<'_> {
         Flow::new(self.u16()?).filter(|&flow| flow != Flow::NODE)
     }
 
-    fn offer(&mut self) -> Option<Offer> {
-        Some(Offer {
+    fn offer(&mut self) -> Option<FlowParameters> {
+        Some(FlowParameters {
             flow: self.flow()?,
             nonce: self.u16()?,
             first: [Seq(self.u32()?), Seq(self.u32()?)],
@@ -216,7 +216,7 @@ impl Reader<'_> {
             }),
             6 => Control::Probe(Probe { id: self.u32()?, node: NodeId(self.u64()?), step: self.step()? }),
             7 => Control::ProbeSeen(ProbeSeen { id: self.u32()?, step: self.step()? }),
-            8 => Control::Still(Still {
+            8 => Control::Still(Keepalive {
                 flow: self.flow()?,
                 nonce: self.u16()?,
                 own: self.flow()?,

@@ -2,19 +2,19 @@
 
 use std::sync::LazyLock;
 
-use am_wire::bounce::Back;
+use am_wire::bounce::RejectTemplate;
 use am_wire::bulk::{Notice, Segment};
-use am_wire::bundle::{Bundle, Writer};
+use am_wire::coalesced::{Body, Writer};
 use am_wire::control::{Control, Name};
-use am_wire::frame::{self, Link, Parsed, SMALLEST};
-use am_wire::steer::{Decision, Pass, Table, steer as decide};
-use am_wire::{Acks, Address, EtherType, Flow, Framing, Header, Kind, MAX_WORDS, Reason, WORD};
+use am_wire::frame::{self, LinkAddresses, MIN_FRAME, ParsedFrame};
+use am_wire::steer::{Decision, PassReason, SteeringTable, steer as decide};
+use am_wire::{Acks, Address, EtherType, Flow, Framing, Header, Kind, MAX_WORDS, Reason, WORD_BYTES};
 
 pub(crate) const OWN: Address = Address([0x02, 0, 0, 0, 0, 2]);
 
 /// A node with every third flow set up, on sockets 0 to 3.
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let mut table = Table::new(EtherType::DEFAULT, OWN);
+static TABLE: LazyLock<SteeringTable> = LazyLock::new(|| {
+    let mut table = SteeringTable::new(EtherType::DEFAULT, OWN);
     table.node_socket = 5;
     for (id, socket) in table.flows.iter_mut().enumerate().filter(|(id, _)| id % 3 == 1) {
         *socket = 1 + (id % 4) as u8;
@@ -23,9 +23,9 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 });
 
 /// The same when it has no room, and every way back is known.
-static FULL: LazyLock<Table> = LazyLock::new(|| {
+static FULL: LazyLock<SteeringTable> = LazyLock::new(|| {
     let ways_back = [u64::MAX; Flow::COUNT / 64];
-    Table { full: true, ways_back, ..TABLE.clone() }
+    SteeringTable { full: true, ways_back, ..TABLE.clone() }
 });
 
 /// Make it likely that noise is looked at: one of our EtherTypes, an address
@@ -58,17 +58,17 @@ pub(crate) fn frame_parse(bytes: &[u8]) {
     if let Ok(parsed) = frame::parse(bytes, EtherType::DEFAULT) {
         let again = rewrite(bytes, &parsed);
         let reparsed = frame::parse(&again, EtherType::DEFAULT).expect("what was written can be read");
-        assert_eq!(Parsed { source: parsed.source, ..reparsed }, parsed);
+        assert_eq!(ParsedFrame { source: parsed.source, ..reparsed }, parsed);
         assert_eq!(again.len(), bytes.len());
     }
 }
 
-fn rewrite(bytes: &[u8], parsed: &Parsed<'_>) -> Vec<u8> {
+fn rewrite(bytes: &[u8], parsed: &ParsedFrame<'_>) -> Vec<u8> {
     let body = [parsed.words, parsed.payload].concat();
     let mut space = vec![0; bytes.len()];
     let place = frame::body(&mut space, parsed.framing, body.len());
     place.expect("as long as the frame it came from").copy_from_slice(&body);
-    let link = Link { to: OWN, from: parsed.source, ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to: OWN, from: parsed.source, ethertype: EtherType::DEFAULT };
     let header: &Header = &parsed.header;
     frame::emit(&mut space, parsed.framing, &link, header, body.len(), parsed.piggyback.as_ref())
         .expect("as long as the frame it came from");
@@ -80,10 +80,10 @@ pub(crate) fn steer(bytes: &[u8]) {
     let decision = decide(bytes, &TABLE);
     let ethertype = bytes.get(12..14).map(|b| u16::from_be_bytes([b[0], b[1]]));
     let ours = ethertype.is_some_and(|e| e == TABLE.ethertype.hidden() || e == TABLE.ethertype.plain());
-    assert_eq!(decision == Decision::Pass(Pass::Foreign), !ours);
+    assert_eq!(decision == Decision::Pass(PassReason::Foreign), !ours);
     match decision {
-        Decision::Pass(Pass::Foreign) => {}
-        Decision::Pass(Pass::OtherHost) => assert!(bytes[0] & 1 == 0 && bytes[..6] != OWN.0),
+        Decision::Pass(PassReason::Foreign) => {}
+        Decision::Pass(PassReason::OtherHost) => assert!(bytes[0] & 1 == 0 && bytes[..6] != OWN.0),
         Decision::Socket(socket) | Decision::Control(socket) | Decision::Bounce(socket) => {
             check_socket(socket, bytes.len(), frame::parse(bytes, TABLE.ethertype))
         }
@@ -92,18 +92,18 @@ pub(crate) fn steer(bytes: &[u8]) {
 }
 
 /// What steering lets through, parsing may refuse only for what steering does not look at.
-fn check_socket(socket: u8, length: usize, parsed: Result<Parsed<'_>, Reason>) {
+fn check_socket(socket: u8, length: usize, parsed: Result<ParsedFrame<'_>, Reason>) {
     match parsed {
-        Ok(Parsed { header: Header { flow: Flow::NODE, .. }, .. }) => assert_eq!(socket, TABLE.node_socket),
+        Ok(ParsedFrame { header: Header { flow: Flow::NODE, .. }, .. }) => assert_eq!(socket, TABLE.node_socket),
         Ok(parsed) => assert_eq!(TABLE.flows[parsed.header.flow.index()], socket + 1),
         // The length that a trailer says.
-        Err(Reason::Length) => assert_eq!(length, SMALLEST),
+        Err(Reason::Length) => assert_eq!(length, MIN_FRAME),
         Err(reason) => assert_eq!(reason, Reason::Words),
     }
 }
 
 /// What steering drops, parsing refuses for the same reason, unless the flow does not exist.
-fn check_drop(reason: Reason, parsed: Result<Parsed<'_>, Reason>) {
+fn check_drop(reason: Reason, parsed: Result<ParsedFrame<'_>, Reason>) {
     match parsed {
         Ok(parsed) => {
             assert_eq!(reason, Reason::NoFlow);
@@ -119,7 +119,7 @@ fn check_drop(reason: Reason, parsed: Result<Parsed<'_>, Reason>) {
 /// A body that is understood is written back as the same bytes: there is one way to say a thing.
 pub(crate) fn control(bytes: &[u8]) {
     if let Ok(control) = Control::parse(bytes) {
-        let mut body = [0; Control::LONGEST];
+        let mut body = [0; Control::MAX_BYTES];
         let length = control.emit(&mut body);
         assert_eq!(Control::parse(&body[..length]), Ok(control));
         if !matches!(control, Control::Beacon(_)) {
@@ -142,10 +142,11 @@ pub(crate) fn bounce(bytes: &[u8]) {
         assert_eq!(full, usual);
     }
     let Some(request) = bytes.first_chunk() else { return };
-    let (link, flow) = (Link { to: OWN, from: OWN, ethertype: EtherType::DEFAULT }, Flow::new(77).expect("14 bits"));
+    let (link, flow) =
+        (LinkAddresses { to: OWN, from: OWN, ethertype: EtherType::DEFAULT }, Flow::new(77).expect("14 bits"));
     let parsed = frame::parse(bytes, EtherType::DEFAULT);
     for framing in Framing::ALL {
-        let reject = Back::new(framing, &link, flow, 0x1234).reject(request, EtherType::DEFAULT);
+        let reject = RejectTemplate::new(framing, &link, flow, 0x1234).reject(request, EtherType::DEFAULT);
         let Ok(asked) = &parsed else { continue };
         assert_eq!(reject.is_some(), asked.framing == framing);
         let Some(reject) = reject else { continue };
@@ -171,7 +172,7 @@ pub(crate) fn bulk(bytes: &[u8]) {
 pub(crate) fn text(text: &str) {
     if let Some(name) = Name::new(text) {
         assert_eq!(name.as_str(), text);
-        assert!((1..=Name::LONGEST).contains(&text.len()) && !text.contains(char::is_control));
+        assert!((1..=Name::MAX_BYTES).contains(&text.len()) && !text.contains(char::is_control));
     }
     if let Ok(address) = text.parse::<Address>() {
         assert_eq!(address.to_string(), text.to_ascii_lowercase());
@@ -192,11 +193,11 @@ pub(crate) fn acks(bytes: &[u8]) {
 /// A bundle that is understood is written back as the same bytes, and nothing
 /// that it speaks of is outside of it.
 pub(crate) fn bundle(bytes: &[u8]) {
-    let Ok(bundle) = Bundle::from_body(bytes) else { return };
+    let Ok(bundle) = Body::from_body(bytes) else { return };
     let mut body = vec![0; bytes.len()];
     let mut writer = Writer::new(&mut body);
     for item in bundle.items() {
-        assert!(item.words as usize <= MAX_WORDS && item.words as usize * WORD <= item.length);
+        assert!(item.words as usize <= MAX_WORDS && item.words as usize * WORD_BYTES <= item.length);
         assert!(writer.push(item.handler, item.words, &bytes[item.at..item.at + item.length]));
     }
     assert!(!bytes.is_empty() && body == bytes);

@@ -1,11 +1,13 @@
 //! Any frame that can be built, and how the tests write and read it.
 
 use am_wire::control::{
-    Accept, Beacon, Close, Closed, Connect, Control, FinalAck, FinalAcks, Incarnation, Name, NodeId, Offer, Probe,
-    ProbeSeen, Refusal, Refuse, Step, Still,
+    Accept, Beacon, Close, Closed, Connect, Control, FinalAck, FinalAcks, FlowParameters, Incarnation, Keepalive, Name,
+    NodeId, Probe, ProbeSeen, Refusal, Refuse, Step,
 };
-use am_wire::frame::{self, Link};
-use am_wire::{Address, Class, EtherType, Flow, Framing, Framings, Header, Kind, MAX_WORDS, Piggyback, Seq, WORD};
+use am_wire::frame::{self, LinkAddresses};
+use am_wire::{
+    Address, Class, EtherType, Flow, Framing, Framings, Header, Kind, MAX_WORDS, Piggyback, Seq, WORD_BYTES,
+};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -20,7 +22,7 @@ pub(crate) const STALE: u8 = 0xa5;
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) framing: Framing,
-    pub(crate) link: Link,
+    pub(crate) link: LinkAddresses,
     pub(crate) header: Header,
     pub(crate) body: Vec<u8>,
     pub(crate) piggyback: Option<Piggyback>,
@@ -67,14 +69,14 @@ pub(crate) fn ethertype() -> impl Strategy<Value = EtherType> {
     (0x0600u16..0xffff).prop_map(|hidden| EtherType::new(hidden).expect("in range"))
 }
 
-pub(crate) fn link() -> impl Strategy<Value = Link> {
-    (address(), address(), ethertype()).prop_map(|(to, from, ethertype)| Link { to, from, ethertype })
+pub(crate) fn link() -> impl Strategy<Value = LinkAddresses> {
+    (address(), address(), ethertype()).prop_map(|(to, from, ethertype)| LinkAddresses { to, from, ethertype })
 }
 
 /// A header that [`frame::parse`] gives back: control frames on flow 0, no
 /// handler where none is carried.
 pub(crate) fn header() -> impl Strategy<Value = Header> {
-    let bundles = Class::ALL.map(Kind::Bundle);
+    let bundles = Class::ALL.map(Kind::Coalesced);
     let kinds = [Kind::Request, Kind::Reply, Kind::Ack, Kind::Control, Kind::Reject, Kind::Put, Kind::Get]
         .into_iter()
         .chain(bundles);
@@ -99,7 +101,7 @@ pub(crate) fn piggyback() -> impl Strategy<Value = Piggyback> {
 /// Bodies of every size that matters: around the smallest frame, up to the
 /// usual and to the large MTU.
 fn body(words: u8) -> impl Strategy<Value = Vec<u8>> {
-    let least = words as usize * WORD;
+    let least = words as usize * WORD_BYTES;
     prop_oneof![
         4 => vec(any::<u8>(), least..64),
         2 => vec(any::<u8>(), least..1488),
@@ -117,13 +119,9 @@ fn name() -> impl Strategy<Value = Name> {
     "[^\\p{Cc}]{1,31}".prop_filter_map("too many bytes", |text| Name::new(&text))
 }
 
-fn offer() -> impl Strategy<Value = Offer> {
-    (flow(), any::<(u16, [u32; 2], [u16; 2], u32)>()).prop_map(|(flow, (nonce, first, credits, max_frame))| Offer {
-        flow,
-        nonce,
-        first: first.map(Seq),
-        credits,
-        max_frame,
+fn offer() -> impl Strategy<Value = FlowParameters> {
+    (flow(), any::<(u16, [u32; 2], [u16; 2], u32)>()).prop_map(|(flow, (nonce, first, credits, max_frame))| {
+        FlowParameters { flow, nonce, first: first.map(Seq), credits, max_frame }
     })
 }
 
@@ -170,7 +168,7 @@ pub(crate) fn control() -> impl Strategy<Value = Control> {
             step
         })),
         (any::<u32>(), step()).prop_map(|(id, step)| Control::ProbeSeen(ProbeSeen { id, step })),
-        (flow(), flow(), any::<[u16; 2]>()).prop_map(|(flow, own, [nonce, own_nonce])| Control::Still(Still {
+        (flow(), flow(), any::<[u16; 2]>()).prop_map(|(flow, own, [nonce, own_nonce])| Control::Still(Keepalive {
             flow,
             nonce,
             own,

@@ -83,7 +83,7 @@ proptest! {
 
     #[test]
     fn a_control_body_with_some_bytes_changed(control in any::control(), changes in vec((0usize..128, any::<u8>()), 1..4)) {
-        let mut body = [0; am_wire::control::Control::LONGEST];
+        let mut body = [0; am_wire::control::Control::MAX_BYTES];
         let length = control.emit(&mut body);
         for (at, value) in changes {
             body[at] = value;

@@ -1,11 +1,11 @@
 //! The bodies of bulk transfers: there and back, and any bytes.
 
-use am_wire::bulk::{Notice, Segment, What};
+use am_wire::bulk::{Notice, NoticeKind, Segment};
 use proptest::prelude::*;
 
 proptest! {
     #[test]
-    fn a_segment_comes_back(region: u32, transfer: u32, start in 0..=Segment::FARTHEST, at in 0..1u64 << 32, more in 0..1u64 << 32, data: Vec<u8>) {
+    fn a_segment_comes_back(region: u32, transfer: u32, start in 0..=Segment::MAX_OFFSET, at in 0..1u64 << 32, more in 0..1u64 << 32, data: Vec<u8>) {
         let total = at + more;
         let segment = Segment { region, transfer, start, total, at };
         let body = [&segment.to_bytes()[..], &data].concat();
@@ -14,7 +14,7 @@ proptest! {
     }
 
     #[test]
-    fn a_notice_comes_back(what in prop::sample::select(&What::ALL[..]), numbers: [u32; 3], longs: [u64; 3]) {
+    fn a_notice_comes_back(what in prop::sample::select(&NoticeKind::ALL[..]), numbers: [u32; 3], longs: [u64; 3]) {
         let ([transfer, region, into], [offset, into_offset, length]) = (numbers, longs);
         let notice = Notice { what, transfer, region, into, offset, into_offset, length };
         prop_assert_eq!(Notice::parse(&notice.to_bytes()), Some(notice));
@@ -44,9 +44,9 @@ fn what_would_go_beyond_its_transfer_is_refused() {
 /// Cut off, it would lead somewhere else.
 #[test]
 fn a_number_that_is_too_large_is_the_largest() {
-    for start in [Segment::FARTHEST, Segment::FARTHEST + 1, u64::MAX] {
+    for start in [Segment::MAX_OFFSET, Segment::MAX_OFFSET + 1, u64::MAX] {
         let segment = Segment { region: 1, transfer: 2, start, total: 10, at: 0 };
         let body = segment.to_bytes();
-        assert_eq!(Segment::parse(&body), Some((Segment { start: Segment::FARTHEST, ..segment }, &[][..])));
+        assert_eq!(Segment::parse(&body), Some((Segment { start: Segment::MAX_OFFSET, ..segment }, &[][..])));
     }
 }

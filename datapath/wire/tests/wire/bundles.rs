@@ -1,8 +1,8 @@
 //! Several messages in one body: back and forth, and what makes no sense.
 
-use am_wire::bundle::{Bundle, ITEM, Writer};
-use am_wire::frame::{Parsed, parse};
-use am_wire::{Class, Header, Kind, MAX_WORDS, Reason, WORD};
+use am_wire::coalesced::{Body, MESSAGE_HEADER, Writer};
+use am_wire::frame::{ParsedFrame, parse};
+use am_wire::{Class, Header, Kind, MAX_WORDS, Reason, WORD_BYTES};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -12,12 +12,12 @@ use crate::any;
 type Message = (u8, u8, Vec<u8>);
 
 fn message() -> impl Strategy<Value = Message> {
-    let body = |words: u8| vec(any::<u8>(), words as usize * WORD..256);
+    let body = |words: u8| vec(any::<u8>(), words as usize * WORD_BYTES..256);
     (any::<u8>(), 0..=MAX_WORDS as u8).prop_flat_map(move |(handler, words)| (Just(handler), Just(words), body(words)))
 }
 
 fn body_of(messages: &[Message]) -> Vec<u8> {
-    let mut space = vec![any::STALE; messages.iter().map(|(_, _, body)| ITEM + body.len()).sum()];
+    let mut space = vec![any::STALE; messages.iter().map(|(_, _, body)| MESSAGE_HEADER + body.len()).sum()];
     let mut writer = Writer::new(&mut space);
     for (handler, words, body) in messages {
         assert!(writer.push(*handler, *words, body), "there is space");
@@ -28,7 +28,7 @@ fn body_of(messages: &[Message]) -> Vec<u8> {
 }
 
 fn read(body: &[u8]) -> Result<Vec<Message>, Reason> {
-    let bundle = Bundle::from_body(body)?;
+    let bundle = Body::from_body(body)?;
     let read = bundle.items().map(|item| (item.handler, item.words, body[item.at..item.at + item.length].to_vec()));
     Ok(read.collect())
 }
@@ -43,7 +43,7 @@ proptest! {
 
     /// Cut where a message ends it is a shorter bundle: the frame's length tells.
     #[test]
-    fn cut_within_a_message_or_longer_it_is_refused(messages in vec(message(), 1..6), more in 1..ITEM) {
+    fn cut_within_a_message_or_longer_it_is_refused(messages in vec(message(), 1..6), more in 1..MESSAGE_HEADER) {
         let mut body = body_of(&messages);
         let ends: Vec<_> = (0..=messages.len()).map(|count| body_of(&messages[..count]).len()).collect();
         for length in 0..=body.len() {
@@ -69,13 +69,13 @@ proptest! {
     /// In a frame, in every framing, with a trailer and without.
     #[test]
     fn crosses_in_a_frame(mut message in any::message(), messages in vec(message(), 1..8)) {
-        let kind = Kind::Bundle(Class::Reply);
+        let kind = Kind::Coalesced(Class::Reply);
         message.header = Header { kind, words: 0, handler: 0, flow: am_wire::Flow::new(9).unwrap(), ..message.header };
         message.body = body_of(&messages);
         let frame = message.emit();
-        let parsed: Parsed<'_> = parse(&frame, message.link.ethertype).unwrap();
+        let parsed: ParsedFrame<'_> = parse(&frame, message.link.ethertype).unwrap();
         prop_assert_eq!(parsed.header, message.arriving());
-        let bundle = Bundle::parse(&parsed).unwrap();
+        let bundle = Body::parse(&parsed).unwrap();
         let at = parsed.framing.body_at();
         for (item, (handler, words, body)) in bundle.items().zip(&messages) {
             prop_assert_eq!((item.handler, item.words), (*handler, *words));
@@ -100,13 +100,13 @@ fn a_bundle_with_words_in_its_header_is_refused() {
     let framing = am_wire::Framing::Split;
     let mut space = [0; 60];
     let flow = am_wire::Flow::new(9).unwrap();
-    let header = Header { kind: Kind::Bundle(Class::Request), flow, nonce: 0, handler: 0, words: 1, seq: 0 };
-    let link = am_wire::frame::Link {
+    let header = Header { kind: Kind::Coalesced(Class::Request), flow, nonce: 0, handler: 0, words: 1, seq: 0 };
+    let link = am_wire::frame::LinkAddresses {
         to: am_wire::Address::BROADCAST,
         from: am_wire::Address::BROADCAST,
         ethertype: am_wire::EtherType::DEFAULT,
     };
     am_wire::frame::emit(&mut space, framing, &link, &header, 12, None).unwrap();
     let parsed = parse(&space, am_wire::EtherType::DEFAULT).unwrap();
-    assert_eq!(Bundle::parse(&parsed), Err(Reason::Words));
+    assert_eq!(Body::parse(&parsed), Err(Reason::Words));
 }

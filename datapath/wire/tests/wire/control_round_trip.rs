@@ -1,13 +1,13 @@
 //! Control messages: back and forth, their longest, and what is cut off.
 
-use am_wire::control::{Beacon, Connect, Control, Incarnation, Name, NodeId, Offer};
+use am_wire::control::{Beacon, Connect, Control, FlowParameters, Incarnation, Name, NodeId};
 use am_wire::{Address, Flow, Framings, Reason, Seq};
 use proptest::prelude::*;
 
 use crate::any;
 
 fn body(control: &Control) -> Vec<u8> {
-    let mut body = [any::STALE; Control::LONGEST];
+    let mut body = [any::STALE; Control::MAX_BYTES];
     let length = control.emit(&mut body);
     assert!(body[length..].iter().all(|&byte| byte == any::STALE), "written past its length");
     body[..length].to_vec()
@@ -36,8 +36,9 @@ proptest! {
 /// The longest is a `Connect` between two endpoints with the longest names.
 #[test]
 fn the_longest_fits() {
-    let name = Name::new(&"n".repeat(Name::LONGEST)).unwrap();
-    let offer = Offer { flow: Flow::new(1).unwrap(), nonce: 0, first: [Seq(0); 2], credits: [0; 2], max_frame: 1514 };
+    let name = Name::new(&"n".repeat(Name::MAX_BYTES)).unwrap();
+    let offer =
+        FlowParameters { flow: Flow::new(1).unwrap(), nonce: 0, first: [Seq(0); 2], credits: [0; 2], max_frame: 1514 };
     let (node, incarnation) = (NodeId(1), Incarnation(2));
     let connect =
         Control::Connect(Connect { id: 1, node, incarnation, from: name, to: name, tag: 3, is_ordered: true, offer });
@@ -45,7 +46,7 @@ fn the_longest_fits() {
     let beacon = Control::Beacon(Beacon { node, incarnation, name, address, framings, max_frame: 1514, answer: true });
     assert_eq!(body(&connect).len(), 122 - 8);
     assert!(body(&beacon).len() < body(&connect).len());
-    assert!(body(&connect).len() <= Control::LONGEST);
+    assert!(body(&connect).len() <= Control::MAX_BYTES);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a framing costs its user, in bytes.
 
-use am_wire::frame::{self, Link, SMALLEST};
+use am_wire::frame::{self, LinkAddresses, MIN_FRAME};
 use am_wire::{Address, EtherType, Flow, Framing, Header, Kind};
 
 use crate::any::Message;
@@ -9,7 +9,8 @@ use crate::any::Message;
 const MTU: usize = 1500;
 
 fn frame_of(framing: Framing, body: usize) -> Vec<u8> {
-    let link = Link { to: Address::BROADCAST, from: Address([2, 0, 0, 0, 0, 1]), ethertype: EtherType::DEFAULT };
+    let link =
+        LinkAddresses { to: Address::BROADCAST, from: Address([2, 0, 0, 0, 0, 1]), ethertype: EtherType::DEFAULT };
     let flow = Flow::new(1).unwrap();
     let header = Header { kind: Kind::Request, flow, nonce: 1, handler: 2, words: 0, seq: 3 };
     Message { framing, link, header, body: vec![7; body], piggyback: None }.emit()
@@ -35,9 +36,9 @@ fn the_header_costs_0_8_and_12_bytes() {
 #[test]
 fn the_smallest_frame_holds_46_38_or_34_bytes() {
     for (framing, holds) in [(Framing::Bare, 46), (Framing::Split, 38), (Framing::Plain, 34)] {
-        assert_eq!(frame_of(framing, 0).len(), SMALLEST);
-        assert_eq!(frame_of(framing, holds).len(), SMALLEST);
-        assert_eq!(frame_of(framing, holds + 1).len(), SMALLEST + 1);
+        assert_eq!(frame_of(framing, 0).len(), MIN_FRAME);
+        assert_eq!(frame_of(framing, holds).len(), MIN_FRAME);
+        assert_eq!(frame_of(framing, holds + 1).len(), MIN_FRAME + 1);
     }
 }
 
@@ -46,6 +47,6 @@ fn the_smallest_frame_holds_46_38_or_34_bytes() {
 #[test]
 fn the_trailer_has_room_beside_37_29_or_25_bytes() {
     for (framing, most) in [(Framing::Bare, 37), (Framing::Split, 29), (Framing::Plain, 25)] {
-        assert!(frame::has_room(framing, most) && !frame::has_room(framing, most + 1));
+        assert!(frame::has_room_for_piggyback(framing, most) && !frame::has_room_for_piggyback(framing, most + 1));
     }
 }

@@ -1,13 +1,16 @@
 //! The space of lengths is small: all of it.
 
-use am_wire::frame::{self, Link, SMALLEST};
-use am_wire::steer::{Decision, Table, steer};
-use am_wire::{Address, EtherType, Flow, Framing, Header, Kind, MAX_WORDS, Piggyback, Reason, WORD};
+use am_wire::frame::{self, LinkAddresses, MIN_FRAME};
+use am_wire::steer::{Decision, SteeringTable, steer};
+use am_wire::{Address, EtherType, Flow, Framing, Header, Kind, MAX_WORDS, Piggyback, Reason, WORD_BYTES};
 
 use crate::any::Message;
 
-const LINK: Link =
-    Link { to: Address([0x02, 0, 0, 0, 0, 2]), from: Address([0x02, 0, 0, 0, 0, 1]), ethertype: EtherType::DEFAULT };
+const LINK: LinkAddresses = LinkAddresses {
+    to: Address([0x02, 0, 0, 0, 0, 2]),
+    from: Address([0x02, 0, 0, 0, 0, 1]),
+    ethertype: EtherType::DEFAULT,
+};
 
 fn message(framing: Framing, kind: Kind, words: u8, body: usize, piggyback: Option<Piggyback>) -> Message {
     let flow = if kind == Kind::Control { Flow::NODE } else { Flow::new(9).unwrap() };
@@ -19,14 +22,14 @@ fn message(framing: Framing, kind: Kind, words: u8, body: usize, piggyback: Opti
 fn every_length_of_every_framing_round_trips() {
     for framing in Framing::ALL {
         for words in 0..=MAX_WORDS as u8 {
-            for body in words as usize * WORD..=1500 - framing.cost() {
+            for body in words as usize * WORD_BYTES..=1500 - framing.cost() {
                 for piggyback in [None, Some(Piggyback::default())] {
                     let message = message(framing, Kind::Request, words, body, piggyback);
                     let bytes = message.emit();
                     assert_eq!(bytes.len(), frame::length(framing, body));
                     let parsed = frame::parse(&bytes, EtherType::DEFAULT).unwrap();
                     assert_eq!(parsed.words.len() + parsed.payload.len(), body);
-                    assert_eq!(parsed.piggyback, piggyback.filter(|_| frame::has_room(framing, body)));
+                    assert_eq!(parsed.piggyback, piggyback.filter(|_| frame::has_room_for_piggyback(framing, body)));
                 }
             }
         }
@@ -37,17 +40,17 @@ fn every_length_of_every_framing_round_trips() {
 fn a_short_frame_of_another_length_is_refused() {
     for framing in Framing::ALL {
         let mut bytes = message(framing, Kind::Reply, 1, 12, None).emit();
-        assert_eq!(bytes.len(), SMALLEST);
+        assert_eq!(bytes.len(), MIN_FRAME);
         bytes.push(0);
         assert_eq!(frame::parse(&bytes, EtherType::DEFAULT), Err(Reason::Length));
-        bytes.truncate(SMALLEST - 1);
+        bytes.truncate(MIN_FRAME - 1);
         assert_eq!(frame::parse(&bytes, EtherType::DEFAULT), Err(Reason::Short));
     }
 }
 
 /// A table in which every flow is open.
-fn open() -> Table {
-    Table { flows: [1; Flow::COUNT], ..Table::new(EtherType::DEFAULT, LINK.to) }
+fn open() -> SteeringTable {
+    SteeringTable { flows: [1; Flow::COUNT], ..SteeringTable::new(EtherType::DEFAULT, LINK.to) }
 }
 
 /// As igb does with a receive buffer of 1 KiB, and others with other units.
@@ -56,7 +59,7 @@ fn a_frame_cut_at_a_drivers_unit_is_refused() {
     let table = open();
     for framing in Framing::ALL {
         let body = vec![0x5c; 1518 - framing.body_at()];
-        for length in SMALLEST + 1..=1518 {
+        for length in MIN_FRAME + 1..=1518 {
             let whole = Message {
                 body: body[..length - framing.body_at()].into(),
                 ..message(framing, Kind::Request, 0, 0, None)
@@ -97,9 +100,9 @@ fn every_last_byte_is_taken_or_refused() {
     for framing in Framing::ALL {
         let mut bytes = message(framing, Kind::Request, 0, 0, None).emit();
         for last in 0..=u8::MAX {
-            bytes[SMALLEST - 1] = last;
+            bytes[MIN_FRAME - 1] = last;
             let (body, acks, zero) = ((last >> 2) as usize, last & 2 != 0, last & 1 == 0);
-            let fits = framing.body_at() + body < SMALLEST && (!acks || frame::has_room(framing, body));
+            let fits = framing.body_at() + body < MIN_FRAME && (!acks || frame::has_room_for_piggyback(framing, body));
             match frame::parse(&bytes, EtherType::DEFAULT) {
                 Ok(parsed) => {
                     assert!(zero && fits, "{framing} took {last:#010b}");
@@ -115,7 +118,7 @@ fn every_last_byte_is_taken_or_refused() {
 fn words_that_the_body_does_not_hold_are_refused() {
     for framing in Framing::ALL {
         for words in 1..=7 {
-            let body = words as usize * WORD;
+            let body = words as usize * WORD_BYTES;
             let enough = frame::parse(&message(framing, Kind::Request, words, body, None).emit(), EtherType::DEFAULT)
                 .map(|parsed| parsed.words.len());
             // `bare` has no number for five words or more.

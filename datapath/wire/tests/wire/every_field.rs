@@ -1,13 +1,14 @@
 //! The fields of the source address, each through all of its values.
 
-use am_wire::frame::{self, Link};
-use am_wire::steer::{Decision, Table, steer};
+use am_wire::frame::{self, LinkAddresses};
+use am_wire::steer::{Decision, SteeringTable, steer};
 use am_wire::{Address, EtherType, Flow, Framing, Header, Kind, Reason};
 
 use crate::any::Message;
 
 const OWN: Address = Address([0x02, 0, 0, 0, 0, 2]);
-const LINK: Link = Link { to: OWN, from: Address([0x02, 0, 0, 0, 0, 1]), ethertype: EtherType::DEFAULT };
+const LINK: LinkAddresses =
+    LinkAddresses { to: OWN, from: Address([0x02, 0, 0, 0, 0, 1]), ethertype: EtherType::DEFAULT };
 
 fn bytes(framing: Framing, header: Header) -> Vec<u8> {
     Message { framing, link: LINK, header, body: vec![], piggyback: None }.emit()
@@ -23,7 +24,7 @@ fn flows() -> impl Iterator<Item = Flow> {
 
 #[test]
 fn every_flow_goes_to_its_socket_and_no_other() {
-    let mut table = Table::new(EtherType::DEFAULT, OWN);
+    let mut table = SteeringTable::new(EtherType::DEFAULT, OWN);
     for framing in Framing::ALL {
         for flow in flows().skip(1) {
             let frame = bytes(framing, request(flow));
@@ -61,7 +62,8 @@ fn every_handler_of_both_classes() {
 /// Flow 0 is for control frames, and control frames are for flow 0.
 #[test]
 fn control_frames_and_flow_zero_belong_together() {
-    let table = Table { flows: [1; Flow::COUNT], node_socket: 3, ..Table::new(EtherType::DEFAULT, OWN) };
+    let table =
+        SteeringTable { flows: [1; Flow::COUNT], node_socket: 3, ..SteeringTable::new(EtherType::DEFAULT, OWN) };
     for framing in Framing::ALL {
         for kind in [Kind::Request, Kind::Reply, Kind::Ack, Kind::Control, Kind::Reject, Kind::Put, Kind::Get] {
             for flow in [Flow::NODE, Flow::new(1).unwrap()] {
@@ -78,7 +80,7 @@ fn control_frames_and_flow_zero_belong_together() {
 /// All 4096 values of the form and the handler field of `bare`.
 #[test]
 fn every_form_is_known_or_dropped() {
-    let table = Table { flows: [1; Flow::COUNT], ..Table::new(EtherType::DEFAULT, OWN) };
+    let table = SteeringTable { flows: [1; Flow::COUNT], ..SteeringTable::new(EtherType::DEFAULT, OWN) };
     for form in 0..16u64 {
         for code in 0..=u8::MAX {
             let mut frame = bytes(Framing::Bare, request(Flow::new(5).unwrap()));
@@ -99,7 +101,7 @@ fn every_form_is_known_or_dropped() {
 /// header, and of the four versions one is unknown.
 #[test]
 fn every_first_byte_of_a_source() {
-    let table = Table { flows: [1; Flow::COUNT], ..Table::new(EtherType::DEFAULT, OWN) };
+    let table = SteeringTable { flows: [1; Flow::COUNT], ..SteeringTable::new(EtherType::DEFAULT, OWN) };
     for first in 0..=u8::MAX {
         let mut frame = bytes(Framing::Bare, request(Flow::new(5).unwrap()));
         frame[6] = first;

@@ -1,8 +1,8 @@
 //! Control frames pass the gate if they could make sense, and if they are not too many.
 
 use am_wire::control::Control;
-use am_wire::frame::{self, Link};
-use am_wire::gate::{ALL_BURST, ALL_NS, EACH_BURST, EACH_NS, Gate, KNOWN_BURST, Refused};
+use am_wire::frame::{self, LinkAddresses};
+use am_wire::gate::{Gate, GateError, KNOWN_BURST, SOURCE_BURST, SOURCE_INTERVAL_NS, TOTAL_BURST, TOTAL_INTERVAL_NS};
 use am_wire::{Address, EtherType, Flow, Framing, Header, Kind};
 use proptest::prelude::*;
 
@@ -11,12 +11,12 @@ use crate::any;
 const SECOND: u64 = 1_000_000_000;
 
 fn control_frame(framing: Framing, from: Address, body: &[u8]) -> Vec<u8> {
-    let link = Link { to: Address::BROADCAST, from, ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to: Address::BROADCAST, from, ethertype: EtherType::DEFAULT };
     let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
     any::Message { framing, link, header, body: body.to_vec(), piggyback: None }.emit()
 }
 
-fn pass(gate: &mut Gate, frame: &[u8], now: u64) -> Result<(), Refused> {
+fn pass(gate: &mut Gate, frame: &[u8], now: u64) -> Result<(), GateError> {
     gate.pass(frame, EtherType::DEFAULT, now)
 }
 
@@ -35,7 +35,7 @@ proptest! {
 
     #[test]
     fn what_a_node_says_passes(control in any::control(), framing in any::framing(), more in 0usize..1400) {
-        let mut body = [0; Control::LONGEST];
+        let mut body = [0; Control::MAX_BYTES];
         let length = control.emit(&mut body);
         let mut body = body[..length].to_vec();
         if control.is_padded() {
@@ -50,7 +50,7 @@ proptest! {
     fn what_could_make_sense_is_never_senseless(code in 0u8..12, rest in prop::collection::vec(any::<u8>(), 0..150), framing in any::framing()) {
         let body = [&[code][..], &rest].concat();
         let frame = control_frame(framing, Address([2, 0, 0, 0, 0, 1]), &body);
-        if pass(&mut Gate::new(), &frame, 0) == Err(Refused::Senseless) {
+        if pass(&mut Gate::new(), &frame, 0) == Err(GateError::Malformed) {
             prop_assert!(Control::parse(frame::parse(&frame, EtherType::DEFAULT).unwrap().payload).is_err());
         }
     }
@@ -80,26 +80,26 @@ fn other_kinds_and_other_sizes_are_senseless() {
 fn senseless_frames_take_no_true_ones_place() {
     let mut gate = Gate::new();
     let senseless = control_frame(Framing::Plain, Address([2, 0, 0, 0, 0, 1]), &[77; 20]);
-    assert!((0..10 * ALL_BURST).all(|_| pass(&mut gate, &senseless, 0) == Err(Refused::Senseless)));
-    assert_eq!(passed(&mut gate, EACH_BURST, 0, |_| 1), EACH_BURST);
+    assert!((0..10 * TOTAL_BURST).all(|_| pass(&mut gate, &senseless, 0) == Err(GateError::Malformed)));
+    assert_eq!(passed(&mut gate, SOURCE_BURST, 0, |_| 1), SOURCE_BURST);
 }
 
 /// For a second.
 #[test]
 fn one_source_has_its_rate_and_hinders_no_other() {
     let mut gate = Gate::new();
-    let most = EACH_BURST + SECOND / EACH_NS;
+    let most = SOURCE_BURST + SECOND / SOURCE_INTERVAL_NS;
     let got = passed(&mut gate, 200_000, 5000, |_| 7);
     assert!((most - 1..=most + 1).contains(&got), "{got}, not {most}");
-    assert_eq!(pass(&mut gate, &still(7), SECOND), Err(Refused::OverLimit));
+    assert_eq!(pass(&mut gate, &still(7), SECOND), Err(GateError::OverLimit));
     assert_eq!(pass(&mut gate, &still(8), SECOND), Ok(()));
-    assert_eq!(pass(&mut gate, &still(7), SECOND + EACH_NS), Ok(()), "and it is not locked out");
+    assert_eq!(pass(&mut gate, &still(7), SECOND + SOURCE_INTERVAL_NS), Ok(()), "and it is not locked out");
 }
 
 #[test]
 fn with_another_source_each_they_share_one_rate() {
     let mut gate = Gate::new();
-    let most = ALL_BURST + SECOND / ALL_NS;
+    let most = TOTAL_BURST + SECOND / TOTAL_INTERVAL_NS;
     let got = passed(&mut gate, 200_000, 5000, |n| n);
     assert!((most - 1..=most + 1).contains(&got), "{got}, not {most}");
     // What repeats itself gets through: one of 25, at this rate.
@@ -116,9 +116,9 @@ fn with_another_source_each_they_share_one_rate() {
 fn of_the_rate_of_all_a_part_is_kept_for_known_sources() {
     let mut gate = Gate::new();
     let known = 5 << 32;
-    gate.know(Address::from_u64(2 << 40 | known));
-    assert_eq!(passed(&mut gate, 2 * ALL_BURST, 0, |n| n), ALL_BURST);
-    assert_eq!(passed(&mut gate, KNOWN_BURST, 0, |_| known), KNOWN_BURST - ALL_BURST);
+    gate.add_known(Address::from_u64(2 << 40 | known));
+    assert_eq!(passed(&mut gate, 2 * TOTAL_BURST, 0, |n| n), TOTAL_BURST);
+    assert_eq!(passed(&mut gate, KNOWN_BURST, 0, |_| known), KNOWN_BURST - TOTAL_BURST);
     let from = |n: u64| if n.is_multiple_of(10) { known } else { n };
     let refused = |gate: &mut Gate, n: u64| pass(gate, &still(from(n)), 1_000_000 + n * 5000).is_err();
     let refused: Vec<u64> = (0..50_000).filter(|&n| refused(&mut gate, n)).collect();
@@ -128,7 +128,7 @@ fn of_the_rate_of_all_a_part_is_kept_for_known_sources() {
 #[test]
 fn neighbouring_addresses_have_buckets_of_their_own() {
     let mut gate = Gate::new();
-    assert_eq!(passed(&mut gate, EACH_BURST, 0, |_| 0x1234), EACH_BURST);
+    assert_eq!(passed(&mut gate, SOURCE_BURST, 0, |_| 0x1234), SOURCE_BURST);
     let hindered = (0..256).filter(|n| pass(&mut gate, &still(0x1200 + n), 0).is_err()).count();
     assert!(hindered <= 4, "{hindered} of 256, one of which is the source itself");
 }

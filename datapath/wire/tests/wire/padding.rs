@@ -1,7 +1,7 @@
 //! What a frame does not use is zero: nothing that lay in the memory before
 //! goes out on the wire.
 
-use am_wire::frame::{SMALLEST, has_room};
+use am_wire::frame::{MIN_FRAME, has_room_for_piggyback};
 use proptest::prelude::*;
 
 use crate::any;
@@ -13,14 +13,14 @@ proptest! {
     fn unused_padding_is_zero(message in any::message()) {
         let bytes = message.emit();
         let end = message.framing.body_at() + message.body.len();
-        if end >= SMALLEST {
+        if end >= MIN_FRAME {
             prop_assert_eq!(bytes.len(), end, "no padding, no trailer");
             return Ok(());
         }
-        let rides = message.piggyback.is_some() && has_room(message.framing, message.body.len());
-        let trailer = if rides { SMALLEST - 9 } else { SMALLEST - 1 };
+        let rides = message.piggyback.is_some() && has_room_for_piggyback(message.framing, message.body.len());
+        let trailer = if rides { MIN_FRAME - 9 } else { MIN_FRAME - 1 };
         prop_assert!(bytes[end..trailer].iter().all(|&byte| byte == 0));
-        prop_assert_eq!(bytes[SMALLEST - 1] >> 2, message.body.len() as u8);
+        prop_assert_eq!(bytes[MIN_FRAME - 1] >> 2, message.body.len() as u8);
     }
 
     /// The body alone decides what is in a frame: not what was there before.

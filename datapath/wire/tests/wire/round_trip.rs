@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use am_wire::{Ack, Acks, Framing, Seq, WORD, frame};
+use am_wire::{Ack, Acks, Framing, Seq, WORD_BYTES, frame};
 
 use crate::any;
 
@@ -13,11 +13,11 @@ proptest! {
     fn a_frame_comes_back_as_it_was_written(message in any::message()) {
         let bytes = message.emit();
         let parsed = frame::parse(&bytes, message.link.ethertype).expect("it was just written");
-        let (words, payload) = message.body.split_at(message.header.words as usize * WORD);
+        let (words, payload) = message.body.split_at(message.header.words as usize * WORD_BYTES);
         prop_assert_eq!(parsed.framing, message.framing);
         prop_assert_eq!(parsed.header, message.arriving());
         prop_assert_eq!((parsed.words, parsed.payload), (words, payload));
-        let rides = message.piggyback.filter(|_| frame::has_room(message.framing, message.body.len()));
+        let rides = message.piggyback.filter(|_| frame::has_room_for_piggyback(message.framing, message.body.len()));
         prop_assert_eq!(parsed.piggyback, rides);
         prop_assert_eq!(&bytes[..6], &message.link.to.0[..]);
         prop_assert_eq!(&bytes[6..12], &parsed.source.0[..]);

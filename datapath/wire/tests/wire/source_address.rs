@@ -32,7 +32,7 @@ proptest! {
         prop_assert_eq!(before, split_source(message.header.flow, message.link.from));
         let (flow, from) = (message.header.flow, message.link.from);
         message.header = Header { flow, ..other.header };
-        message.link = am_wire::frame::Link { from, ..other.link };
+        message.link = am_wire::frame::LinkAddresses { from, ..other.link };
         message.body = other.body;
         message.piggyback = other.piggyback;
         prop_assert_eq!(source(&message), before);

@@ -1,14 +1,14 @@
 //! Steering looks at what parsing sees, and each frame goes where it belongs.
 
 use am_wire::frame::parse;
-use am_wire::steer::{Decision, Pass, Table, steer};
+use am_wire::steer::{Decision, PassReason, SteeringTable, steer};
 use am_wire::{Address, EtherType, Flow, Kind, Reason};
 use proptest::prelude::*;
 
 use crate::any;
 
-fn table(ethertype: EtherType, own: Address, flow: Flow, socket: u8) -> Table {
-    let mut table = Table::new(ethertype, own);
+fn table(ethertype: EtherType, own: Address, flow: Flow, socket: u8) -> SteeringTable {
+    let mut table = SteeringTable::new(ethertype, own);
     table.node_socket = 9;
     table.flows[flow.index()] = socket + 1;
     table
@@ -27,7 +27,7 @@ proptest! {
 
     #[test]
     fn an_unknown_flow_is_dropped(message in any::message()) {
-        let table = Table::new(message.link.ethertype, message.link.to);
+        let table = SteeringTable::new(message.link.ethertype, message.link.to);
         let expected = match message.header.kind {
             Kind::Control => Decision::Control(0),
             _ => Decision::Drop(Reason::NoFlow),
@@ -41,13 +41,13 @@ proptest! {
         let table = table(ethertype, own, message.header.flow, 0);
         let foreign = [ethertype.hidden(), ethertype.plain()];
         if !foreign.contains(&u16::from_be_bytes([bytes[12], bytes[13]])) {
-            prop_assert_eq!(steer(&bytes, &table), Decision::Pass(Pass::Foreign));
+            prop_assert_eq!(steer(&bytes, &table), Decision::Pass(PassReason::Foreign));
         }
         // Destinations 82:00:0x.. to 82:00:3x.. are what discovery probes with.
         let probe = message.link.to.0[..2] == [0x82, 0] && message.link.to.0[2] < 0x40;
         if message.link.to != own && !message.link.to.is_group() && !probe {
-            let table = Table { ethertype: message.link.ethertype, ..table };
-            prop_assert_eq!(steer(&bytes, &table), Decision::Pass(Pass::OtherHost));
+            let table = SteeringTable { ethertype: message.link.ethertype, ..table };
+            prop_assert_eq!(steer(&bytes, &table), Decision::Pass(PassReason::OtherHost));
         }
     }
 
@@ -73,7 +73,7 @@ proptest! {
         let table = table(message.link.ethertype, own, message.header.flow, 1);
         let expected = match message.header.kind {
             Kind::Control => Decision::Control(9),
-            _ => Decision::Pass(Pass::OtherHost),
+            _ => Decision::Pass(PassReason::OtherHost),
         };
         prop_assert_eq!(steer(&message.emit(), &table), expected);
     }
@@ -83,12 +83,12 @@ proptest! {
 #[test]
 fn frames_cut_short() {
     let own = Address([0x02, 0, 0, 0, 0, 2]);
-    let table = Table::new(EtherType::DEFAULT, own);
+    let table = SteeringTable::new(EtherType::DEFAULT, own);
     let mut frame = [0u8; 60];
     frame[..6].copy_from_slice(&own.0);
     frame[12..14].copy_from_slice(&0x88b6u16.to_be_bytes());
     for length in 0..60 {
-        let expected = if length < 14 { Decision::Pass(Pass::Foreign) } else { Decision::Drop(Reason::Short) };
+        let expected = if length < 14 { Decision::Pass(PassReason::Foreign) } else { Decision::Drop(Reason::Short) };
         assert_eq!(steer(&frame[..length], &table), expected);
     }
     assert_eq!(steer(&frame, &table), Decision::Drop(Reason::Version));

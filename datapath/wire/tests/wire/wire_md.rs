@@ -1,13 +1,13 @@
 //! `docs/wire.md` says what the code does: its tables and examples are
 //! compared with frames, field by field.
 
-use am_wire::bulk::{Notice, Segment, What};
-use am_wire::bundle::{ITEM, Writer};
+use am_wire::bulk::{Notice, NoticeKind, Segment};
+use am_wire::coalesced::{MESSAGE_HEADER, Writer};
 use am_wire::control::{
-    Accept, Beacon, Close, Closed, Connect, Control, FinalAcks, Incarnation, Name, NodeId, Offer, Probe, ProbeSeen,
-    Refusal, Refuse, Step, Still,
+    Accept, Beacon, Close, Closed, Connect, Control, FinalAcks, FlowParameters, Incarnation, Keepalive, Name, NodeId,
+    Probe, ProbeSeen, Refusal, Refuse, Step,
 };
-use am_wire::frame::{ETHERNET, Link};
+use am_wire::frame::{ETHERNET_HEADER, LinkAddresses};
 use am_wire::{Ack, Acks, Address, EtherType, Flow, Framing, Framings, Header, Kind, Piggyback, Reason, Seq};
 
 use crate::any::Message;
@@ -31,7 +31,7 @@ fn example(heading: &str) -> Vec<u8> {
 
 /// A message in which every field is zero.
 fn zero(framing: Framing) -> Message {
-    let link = Link { to: Address([0; 6]), from: Address([0; 6]), ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to: Address([0; 6]), from: Address([0; 6]), ethertype: EtherType::DEFAULT };
     let header = Header { kind: Kind::Request, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
     Message { framing, link, header, body: vec![], piggyback: None }
 }
@@ -75,7 +75,7 @@ fn differing(base: &[u8], frames: &[Vec<u8>]) -> Vec<(usize, u32)> {
 
 fn bits_of(framing: Framing, field: &str) -> Vec<(usize, u32)> {
     let frames: Vec<_> = with(framing, field).iter().map(Message::emit).collect();
-    let header = ETHERNET + framing.cost();
+    let header = ETHERNET_HEADER + framing.cost();
     let bits = differing(&zero(framing).emit()[..header], &frames);
     // The length of `split` and `plain` is in two places.
     let first = bits[0].0;
@@ -90,7 +90,7 @@ fn bits_of(framing: Framing, field: &str) -> Vec<(usize, u32)> {
 /// As the page writes a place: `source 41–28`, `0.7–0.6`, `address 47–0`.
 fn place(framing: Framing, bits: &[(usize, u32)]) -> String {
     let one = |&(byte, bit): &(usize, u32)| match (byte, framing) {
-        (ETHERNET.., _) => format!("{}.{bit}", byte - ETHERNET),
+        (ETHERNET_HEADER.., _) => format!("{}.{bit}", byte - ETHERNET_HEADER),
         (_, Framing::Plain) => format!("{}", (11 - byte) as u32 * 8 + bit),
         // The two fixed bits of the first byte are not counted.
         (6, _) => format!("{}", 40 + bit - 2),
@@ -98,7 +98,7 @@ fn place(framing: Framing, bits: &[(usize, u32)]) -> String {
     };
     let (first, last) = (bits.first().expect("the field is somewhere"), bits.last().expect("the same"));
     let prefix = match (first.0, framing) {
-        (ETHERNET.., _) => "",
+        (ETHERNET_HEADER.., _) => "",
         (_, Framing::Plain) => "address ",
         _ => "source ",
     };
@@ -108,10 +108,14 @@ fn place(framing: Framing, bits: &[(usize, u32)]) -> String {
 
 /// The bits of a place, back from its text.
 fn bits_at(framing: Framing, place: &str) -> Vec<(usize, u32)> {
-    let end = if place.starts_with(|c: char| c.is_ascii_digit()) { ETHERNET + framing.cost() } else { ETHERNET - 2 };
-    let all = (6..end)
-        .flat_map(|byte| (0..8).rev().map(move |bit| (byte, bit)))
-        .filter(|&(byte, bit)| !(12..ETHERNET).contains(&byte) && (byte != 6 || bit > 1 || framing == Framing::Plain));
+    let end = if place.starts_with(|c: char| c.is_ascii_digit()) {
+        ETHERNET_HEADER + framing.cost()
+    } else {
+        ETHERNET_HEADER - 2
+    };
+    let all = (6..end).flat_map(|byte| (0..8).rev().map(move |bit| (byte, bit))).filter(|&(byte, bit)| {
+        !(12..ETHERNET_HEADER).contains(&byte) && (byte != 6 || bit > 1 || framing == Framing::Plain)
+    });
     let all: Vec<_> = all.collect();
     let bounds = (0..all.len()).flat_map(|from| (from..all.len()).map(move |to| (from, to)));
     let (from, to) = { bounds }.find(|&(from, to)| self::place(framing, &all[from..=to]) == place).expect(place);
@@ -120,7 +124,9 @@ fn bits_at(framing: Framing, place: &str) -> Vec<(usize, u32)> {
 
 fn check_framing(framing: Framing) {
     let mut free: Vec<_> = bits_at(framing, if framing == Framing::Plain { "address 47–0" } else { "source 45–0" });
-    free.extend((ETHERNET..ETHERNET + framing.cost()).flat_map(|byte| (0..8).rev().map(move |bit| (byte, bit))));
+    free.extend(
+        (ETHERNET_HEADER..ETHERNET_HEADER + framing.cost()).flat_map(|byte| (0..8).rev().map(move |bit| (byte, bit))),
+    );
     for row in table(&format!("### {framing}")) {
         let [field, at, width, why] = row[..] else { panic!("four cells: {row:?}") };
         let bits = match field {
@@ -157,7 +163,8 @@ fn the_table_of_plain() {
 #[test]
 fn the_example_of_each_framing() {
     for framing in Framing::ALL {
-        let link = Link { to: Address([2, 0, 0, 0, 0, 2]), from: Address([2, 0, 0, 0, 0, 1]), ..zero(framing).link };
+        let link =
+            LinkAddresses { to: Address([2, 0, 0, 0, 0, 2]), from: Address([2, 0, 0, 0, 0, 1]), ..zero(framing).link };
         let flow = Flow::new(7).unwrap();
         let header = Header { kind: Kind::Request, flow, nonce: 0x1234, handler: 3, words: 0, seq: 41 };
         let frame = Message { framing, link, header, body: b"hello".into(), piggyback: None }.emit();
@@ -226,9 +233,9 @@ fn the_table_of_an_acknowledgements_body() {
 #[test]
 fn the_table_of_a_bundle() {
     let item = |handler, words, length| {
-        let mut space = [0; ITEM + 0xffff];
+        let mut space = [0; MESSAGE_HEADER + 0xffff];
         assert!(Writer::new(&mut space).push(handler, words, &vec![0; length]));
-        space[..ITEM].to_vec()
+        space[..MESSAGE_HEADER].to_vec()
     };
     let base = item(0, 0, 0);
     for row in table("### bundle") {
@@ -275,9 +282,9 @@ fn the_table_of_a_segments_body() {
 
 #[test]
 fn the_table_of_a_notices_body() {
-    let zero = Notice::of(What::Get, 0);
+    let zero = Notice::of(NoticeKind::Get, 0);
     let fields = [
-        ("what", Notice { what: What::Waiting, ..zero }),
+        ("what", Notice { what: NoticeKind::Waiting, ..zero }),
         ("transfer", Notice { transfer: u32::MAX, ..zero }),
         ("region", Notice { region: u32::MAX, ..zero }),
         ("into", Notice { into: u32::MAX, ..zero }),
@@ -290,9 +297,10 @@ fn the_table_of_a_notices_body() {
 
 /// Every control message, as long as it gets.
 fn longest_messages() -> [(&'static str, Control); 9] {
-    let name = Name::new(&"n".repeat(Name::LONGEST)).unwrap();
+    let name = Name::new(&"n".repeat(Name::MAX_BYTES)).unwrap();
     let (node, incarnation, id) = (NodeId(1), Incarnation(1), 1);
-    let offer = Offer { flow: Flow::new(1).unwrap(), nonce: 1, first: [Seq(1); 2], credits: [1; 2], max_frame: 1 };
+    let offer =
+        FlowParameters { flow: Flow::new(1).unwrap(), nonce: 1, first: [Seq(1); 2], credits: [1; 2], max_frame: 1 };
     let (address, framings) = (Address::BROADCAST, Framings::ALL);
     let beacon = Beacon { node, incarnation, name, address, framings, max_frame: 1, answer: true };
     let acks = FinalAcks::default();
@@ -307,7 +315,7 @@ fn longest_messages() -> [(&'static str, Control); 9] {
         ("Close", Control::Close(Close { flow: offer.flow, nonce: 1, own: offer.flow, own_nonce: 1, acks })),
         ("Probe", Control::Probe(Probe { id, node, step: Step::Learned })),
         ("ProbeSeen", Control::ProbeSeen(ProbeSeen { id, step: Step::Learned })),
-        ("Still", Control::Still(Still { flow: offer.flow, nonce: 1, own: offer.flow, own_nonce: 1 })),
+        ("Still", Control::Still(Keepalive { flow: offer.flow, nonce: 1, own: offer.flow, own_nonce: 1 })),
         (
             "Closed",
             Control::Closed(Closed { flow: offer.flow, nonce: 1, own: Some((offer.flow, 1)), acks: Some(acks) }),
@@ -318,7 +326,7 @@ fn longest_messages() -> [(&'static str, Control); 9] {
 /// The bytes of a list like `id 4, from name, offer 20`, names as long as they get.
 fn bytes_of(list: &str) -> usize {
     let field = |field: &str| match field.rsplit(' ').next().expect("at least a word") {
-        "name" => 1 + Name::LONGEST,
+        "name" => 1 + Name::MAX_BYTES,
         bytes => bytes.parse().expect("a number of bytes"),
     };
     list.split(", ").map(field).sum()
@@ -329,7 +337,7 @@ fn the_table_of_control_messages() {
     let rows = table("### control");
     assert_eq!(rows.len(), longest_messages().len());
     for (row, (name, message)) in rows.iter().zip(longest_messages()) {
-        let mut body = [0; Control::LONGEST];
+        let mut body = [0; Control::MAX_BYTES];
         let length = message.emit(&mut body);
         assert_eq!(row[..2], [&body[0].to_string()[..], name]);
         assert_eq!(row[3], length.to_string(), "{name}");

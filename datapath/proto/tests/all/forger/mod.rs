@@ -9,7 +9,7 @@ mod script;
 use std::time::Duration;
 
 use am_proto::{Config, EndpointId, Event, FlowId, FlowState, FramingChoice};
-use am_wire::frame::{self, Link, Parsed};
+use am_wire::frame::{self, LinkAddresses, ParsedFrame};
 use am_wire::{Address, Buffer, Class, EtherType, Flow, Framing, Header, Kind};
 use script::Script;
 
@@ -33,8 +33,8 @@ const KINDS: [Kind; 9] = [
     Kind::Ack,
     Kind::Control,
     Kind::Reject,
-    Kind::Bundle(Class::Request),
-    Kind::Bundle(Class::Reply),
+    Kind::Coalesced(Class::Request),
+    Kind::Coalesced(Class::Reply),
     Kind::Put,
     Kind::Get,
 ];
@@ -167,7 +167,7 @@ impl Play {
         let framing = if what & 0x80 == 0 { parsed.framing } else { script.choose(&Framing::ALL) };
         let own = |at: usize| Address([0x02, 0, 0, 0, 1, at as u8]);
         let from = if framing == parsed.framing { parsed.source } else { own(script.byte() as usize % 4) };
-        let link = Link { to: own(*at), from, ethertype: EtherType::DEFAULT };
+        let link = LinkAddresses { to: own(*at), from, ethertype: EtherType::DEFAULT };
         let mut frame = vec![0; frame::length(framing, body.len())];
         frame::body(&mut frame, framing, body.len()).ok()?.copy_from_slice(&body);
         frame::emit(&mut frame, framing, &link, &header, body.len(), parsed.piggyback.as_ref()).ok()?;
@@ -195,8 +195,8 @@ impl Play {
     }
 
     /// A set-up frame, or one with a flow id and nonce that the node has given out.
-    fn is_believable(&self, at: usize, forged: &Parsed<'_>) -> bool {
-        let name = |parsed: &Parsed<'_>| (parsed.header.flow, parsed.header.nonce);
+    fn is_believable(&self, at: usize, forged: &ParsedFrame<'_>) -> bool {
+        let name = |parsed: &ParsedFrame<'_>| (parsed.header.flow, parsed.header.nonce);
         let is_same = |(to, real): &(usize, Vec<u8>)| {
             *to == at && frame::parse(real, EtherType::DEFAULT).is_ok_and(|real| name(&real) == name(forged))
         };

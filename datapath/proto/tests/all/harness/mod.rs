@@ -259,7 +259,7 @@ impl Net {
     fn receive(&mut self, receiver: usize, bytes: &[u8]) {
         let Some(core) = self.nodes[receiver].as_mut() else { return };
         let own = core.config().address;
-        let mut table = am_wire::steer::Table::new(EtherType::DEFAULT, own);
+        let mut table = am_wire::steer::SteeringTable::new(EtherType::DEFAULT, own);
         table.flows.fill(1);
         use am_wire::steer::Decision;
         if let Decision::Socket(_) | Decision::Control(_) = am_wire::steer::steer(bytes, &table) {

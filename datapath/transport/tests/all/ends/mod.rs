@@ -4,7 +4,7 @@
 use am_ring::Frame;
 use am_transport::loopback::{self, Loopback, LoopbackOptions};
 use am_transport::{Transport, TransportExt};
-use am_wire::frame::{self, Link};
+use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 /// The ends of one wire, on this thread, with [`flow`] open at each.
@@ -26,7 +26,7 @@ pub(crate) fn flow() -> Flow {
 pub(crate) fn numbered(from: &dyn Transport, to: Address, number: u32) -> Frame {
     let mut frame = from.caps().pool.take().expect("the pool is large enough for the test");
     let header = Header { kind: Kind::Request, flow: flow(), nonce: 0, handler: 0, words: 0, seq: number };
-    let link = Link { to, from: from.caps().address, ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to, from: from.caps().address, ethertype: EtherType::DEFAULT };
     let space = frame.space().unwrap();
     frame::body(space, Framing::Split, 20).unwrap().fill(number as u8);
     let length = frame::emit(space, Framing::Split, &link, &header, 20, None).unwrap();

@@ -6,17 +6,17 @@ use crate::sync::{Arc, AtomicU32, Ordering::*};
 /// message, which returns when the frame is home. Leases move to any thread; only the lender looks.
 ///
 /// ```
-/// use am_ring::Lender;
+/// use am_ring::LeaseTable;
 ///
-/// let mut lender = Lender::new(2);
-/// let loan = lender.lend().expect("two places are free");
+/// let mut lender = LeaseTable::new(2);
+/// let loan = lender.lease().expect("two places are free");
 /// let place = loan.place();
-/// assert_eq!(lender.come_back(), None);
+/// assert_eq!(lender.reclaim(), None);
 /// std::thread::spawn(move || drop(loan)).join().unwrap();
-/// assert_eq!(lender.come_back(), Some(place));
+/// assert_eq!(lender.reclaim(), Some(place));
 /// ```
 #[derive(Debug)]
-pub struct Lender {
+pub struct LeaseTable {
     ledger: Arc<Ledger>,
     out: Vec<u32>,
     free: Vec<u32>,
@@ -26,7 +26,7 @@ pub struct Lender {
 
 /// A place in use, until this is dropped.
 #[derive(Debug)]
-pub struct Loan {
+pub struct Lease {
     ledger: Arc<Ledger>,
     place: u32,
 }
@@ -39,12 +39,12 @@ struct Ledger {
     gone: AtomicU32,
 }
 
-impl Lender {
+impl LeaseTable {
     /// With this many places. Nothing is allocated later.
-    pub fn new(places: usize) -> Lender {
+    pub fn new(places: usize) -> LeaseTable {
         let loans = (0..places).map(|_| AtomicU32::new(0)).collect();
         let ledger = Arc::new(Ledger { loans, gone: AtomicU32::new(0) });
-        Lender { ledger, out: Vec::with_capacity(places), free: (0..places as u32).rev().collect(), found: 0 }
+        LeaseTable { ledger, out: Vec::with_capacity(places), free: (0..places as u32).rev().collect(), found: 0 }
     }
 
     /// Whether no place is in use.
@@ -54,25 +54,25 @@ impl Lender {
     }
 
     /// A free place; `None` if there is none.
-    pub fn lend(&mut self) -> Option<Loan> {
+    pub fn lease(&mut self) -> Option<Lease> {
         let place = self.free.pop()?;
         self.out.push(place);
         self.ledger.loans[place as usize].fetch_add(1, Relaxed);
-        Some(Loan { ledger: self.ledger.clone(), place })
+        Some(Lease { ledger: self.ledger.clone(), place })
     }
 
     /// One more loan of a place in use; `None` if it is not.
-    pub fn lend_again(&mut self, place: usize) -> Option<Loan> {
+    pub fn lease_again(&mut self, place: usize) -> Option<Lease> {
         let place = *self.out.iter().find(|out| **out as usize == place)?;
         if self.ledger.loans[place as usize].fetch_add(1, Relaxed) == 0 {
             // It was given back, and not found yet: do not find it any more.
             self.found = self.found.wrapping_add(1);
         }
-        Some(Loan { ledger: self.ledger.clone(), place })
+        Some(Lease { ledger: self.ledger.clone(), place })
     }
 
     /// A place that was given back. Whatever its holders did before has happened.
-    pub fn come_back(&mut self) -> Option<usize> {
+    pub fn reclaim(&mut self) -> Option<usize> {
         if self.ledger.gone.load(Relaxed) == self.found {
             return None;
         }
@@ -85,7 +85,7 @@ impl Lender {
     }
 }
 
-impl Loan {
+impl Lease {
     /// Its number, less than the number of places.
     #[inline]
     pub fn place(&self) -> usize {
@@ -93,7 +93,7 @@ impl Loan {
     }
 }
 
-impl Drop for Loan {
+impl Drop for Lease {
     fn drop(&mut self) {
         // Release: what we did comes before the lender finds the place empty.
         if self.ledger.loans[self.place()].fetch_sub(1, Release) == 1 {
@@ -109,12 +109,12 @@ mod tests {
     /// Otherwise each look would go through all places in use.
     #[test]
     fn what_was_lent_again_leaves_nothing_to_look_for() {
-        let mut lender = Lender::new(1);
-        let first = lender.lend().unwrap();
+        let mut lender = LeaseTable::new(1);
+        let first = lender.lease().unwrap();
         let place = first.place();
         drop(first);
-        drop(lender.lend_again(place));
-        assert_eq!(lender.come_back(), Some(place));
+        drop(lender.lease_again(place));
+        assert_eq!(lender.reclaim(), Some(place));
         assert_eq!(lender.ledger.gone.load(Relaxed), lender.found);
     }
 }

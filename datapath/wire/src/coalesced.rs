@@ -12,11 +12,11 @@
 //! small message is its frame's path through rings and kernel; several messages in one frame share it.
 
 use crate::Reason;
-use crate::header::{MAX_WORDS, WORD};
-use crate::parsed::Parsed;
+use crate::header::{MAX_WORDS, WORD_BYTES};
+use crate::parsed::ParsedFrame;
 
 /// Bytes before each message.
-pub const ITEM: usize = 4;
+pub const MESSAGE_HEADER: usize = 4;
 
 /// Writes the body of such a frame.
 #[derive(Debug)]
@@ -36,12 +36,14 @@ impl<'a> Writer<'a> {
     #[inline]
     pub fn push(&mut self, handler: u8, words: u8, body: &[u8]) -> bool {
         let Ok(length) = u16::try_from(body.len()) else { return false };
-        let Some((head, rest)) = self.space[self.length..].split_first_chunk_mut::<ITEM>() else { return false };
+        let Some((head, rest)) = self.space[self.length..].split_first_chunk_mut::<MESSAGE_HEADER>() else {
+            return false;
+        };
         let Some(place) = rest.get_mut(..body.len()) else { return false };
         let [high, low] = length.to_be_bytes();
         *head = [high, low, handler, words];
         place.copy_from_slice(body);
-        self.length += ITEM + body.len();
+        self.length += MESSAGE_HEADER + body.len();
         true
     }
 
@@ -54,7 +56,7 @@ impl<'a> Writer<'a> {
 
 /// One message of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct CoalescedMessage {
     /// Index into the receiver's handler table.
     pub handler: u8,
     /// How many word arguments start its body.
@@ -80,17 +82,17 @@ pub struct Item {
 /// assert_eq!(handlers, [3, 4]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bundle<'a> {
+pub struct Body<'a> {
     body: &'a [u8],
 }
 
-impl<'a> Bundle<'a> {
+impl<'a> Body<'a> {
     /// The messages of a frame whose kind is a bundle's.
     ///
     /// # Errors
     /// Why none of them can be used.
     #[inline]
-    pub fn parse(frame: &Parsed<'a>) -> Result<Self, Reason> {
+    pub fn parse(frame: &ParsedFrame<'a>) -> Result<Self, Reason> {
         if frame.header.words != 0 { Err(Reason::Words) } else { Self::from_body(frame.payload) }
     }
 
@@ -106,16 +108,16 @@ impl<'a> Bundle<'a> {
         }
         while items.at < body.len() {
             let item = items.cut().ok_or(Reason::Body)?;
-            if item.words as usize > MAX_WORDS || item.words as usize * WORD > item.length {
+            if item.words as usize > MAX_WORDS || item.words as usize * WORD_BYTES > item.length {
                 return Err(Reason::Words);
             }
         }
-        Ok(Bundle { body })
+        Ok(Body { body })
     }
 
     /// Its messages, in the order of their numbers.
     #[inline]
-    pub fn items(&self) -> impl Iterator<Item = Item> + use<'a> {
+    pub fn items(&self) -> impl Iterator<Item = CoalescedMessage> + use<'a> {
         Items { body: self.body, at: 0 }
     }
 }
@@ -128,23 +130,23 @@ struct Items<'a> {
 impl Items<'_> {
     /// The next message, if it is all there.
     #[inline]
-    fn cut(&mut self) -> Option<Item> {
-        let (&[high, low, handler, words], rest) = self.body.get(self.at..)?.split_first_chunk::<ITEM>()?;
+    fn cut(&mut self) -> Option<CoalescedMessage> {
+        let (&[high, low, handler, words], rest) = self.body.get(self.at..)?.split_first_chunk::<MESSAGE_HEADER>()?;
         let length = u16::from_be_bytes([high, low]) as usize;
         if length > rest.len() {
             return None;
         }
-        let at = self.at + ITEM;
+        let at = self.at + MESSAGE_HEADER;
         self.at = at + length;
-        Some(Item { handler, words, at, length })
+        Some(CoalescedMessage { handler, words, at, length })
     }
 }
 
 impl Iterator for Items<'_> {
-    type Item = Item;
+    type Item = CoalescedMessage;
 
     #[inline]
-    fn next(&mut self) -> Option<Item> {
+    fn next(&mut self) -> Option<CoalescedMessage> {
         self.cut()
     }
 }

@@ -12,64 +12,64 @@ use crate::{Class, Seq};
 
 /// A remark in an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Remark {
+pub enum AckHint {
     /// Nothing.
     #[default]
     None,
     /// This message arrived again: the low bits of its number (RFC 2883 has a block for this).
-    Repeated(Class, Low),
+    Repeated(Class, SeqLowBits),
     /// The network reorders, so a gap does not mean a loss. The sender of this has taken so many of its own messages
     /// for lost since the flow was opened.
-    Lost(Class, Low),
+    Lost(Class, SeqLowBits),
     /// The same; and the messages that seemed to be lost arrived late.
-    Late(Class, Low),
+    Late(Class, SeqLowBits),
 }
 
 /// 13 bits of a number, many times the size of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Low(u16);
+pub struct SeqLowBits(u16);
 
-impl Low {
+impl SeqLowBits {
     const MASK: u32 = (1 << 13) - 1;
     /// The longest distance between two.
-    pub const MOST: u32 = Self::MASK;
+    pub const MAX_DISTANCE: u32 = Self::MASK;
 
     /// Of that number.
-    pub const fn of(number: u32) -> Low {
-        Low((number & Self::MASK) as u16)
+    pub const fn of(number: u32) -> SeqLowBits {
+        SeqLowBits((number & Self::MASK) as u16)
     }
 
     /// The distance behind `earlier`, less than 8192.
-    pub const fn since(self, earlier: Low) -> u32 {
+    pub const fn since(self, earlier: SeqLowBits) -> u32 {
         (self.0 as u32).wrapping_sub(earlier.0 as u32) & Self::MASK
     }
 }
 
-impl From<Seq> for Low {
-    fn from(seq: Seq) -> Low {
-        Low::of(seq.0)
+impl From<Seq> for SeqLowBits {
+    fn from(seq: Seq) -> SeqLowBits {
+        SeqLowBits::of(seq.0)
     }
 }
 
-impl Remark {
+impl AckHint {
     /// As it stands in a header.
     pub const fn to_bits(self) -> u32 {
         match self {
-            Remark::None => 0,
-            Remark::Repeated(class, low) => 1 << 14 | (class.index() as u32) << 13 | low.0 as u32,
-            Remark::Lost(class, low) => 2 << 14 | (class.index() as u32) << 13 | low.0 as u32,
-            Remark::Late(class, low) => 3 << 14 | (class.index() as u32) << 13 | low.0 as u32,
+            AckHint::None => 0,
+            AckHint::Repeated(class, low) => 1 << 14 | (class.index() as u32) << 13 | low.0 as u32,
+            AckHint::Lost(class, low) => 2 << 14 | (class.index() as u32) << 13 | low.0 as u32,
+            AckHint::Late(class, low) => 3 << 14 | (class.index() as u32) << 13 | low.0 as u32,
         }
     }
 
     /// From a header. An invalid remark is none.
-    pub const fn from_bits(bits: u32) -> Remark {
-        let (class, low) = (if bits >> 13 & 1 == 0 { Class::Request } else { Class::Reply }, Low::of(bits));
+    pub const fn from_bits(bits: u32) -> AckHint {
+        let (class, low) = (if bits >> 13 & 1 == 0 { Class::Request } else { Class::Reply }, SeqLowBits::of(bits));
         match bits >> 14 {
-            1 => Remark::Repeated(class, low),
-            2 => Remark::Lost(class, low),
-            3 => Remark::Late(class, low),
-            _ => Remark::None,
+            1 => AckHint::Repeated(class, low),
+            2 => AckHint::Lost(class, low),
+            3 => AckHint::Late(class, low),
+            _ => AckHint::None,
         }
     }
 }
@@ -82,18 +82,20 @@ mod tests {
     fn sixteen_bits_say_it() {
         for class in Class::ALL {
             for number in [0, 1, 8191, 8192, u32::MAX] {
-                for remark in [Remark::Repeated, Remark::Lost, Remark::Late].map(|of| of(class, Low::of(number))) {
-                    assert_eq!(Remark::from_bits(remark.to_bits()), remark);
+                for remark in
+                    [AckHint::Repeated, AckHint::Lost, AckHint::Late].map(|of| of(class, SeqLowBits::of(number)))
+                {
+                    assert_eq!(AckHint::from_bits(remark.to_bits()), remark);
                     assert!(remark.to_bits() < 1 << 16 && remark.to_bits() != 0);
                 }
             }
         }
-        assert_eq!((Remark::from_bits(0), Remark::from_bits(1 << 30)), (Remark::None, Remark::None));
+        assert_eq!((AckHint::from_bits(0), AckHint::from_bits(1 << 30)), (AckHint::None, AckHint::None));
     }
 
     #[test]
     fn distance_wraps() {
-        assert_eq!(Low::of(8193).since(Low::of(8190)), 3);
-        assert_eq!(Low::of(5).since(Low::of(6)), 8191);
+        assert_eq!(SeqLowBits::of(8193).since(SeqLowBits::of(8190)), 3);
+        assert_eq!(SeqLowBits::of(5).since(SeqLowBits::of(6)), 8191);
     }
 }
