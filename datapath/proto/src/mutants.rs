@@ -60,6 +60,6 @@ pub(crate) use active::is_active;
 
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
-pub(crate) const fn is(_: Mutant) -> bool {
+pub(crate) const fn is_active(_: Mutant) -> bool {
     false
 }
