@@ -16,7 +16,7 @@
 //! ```
 //!
 //! `decide.h` is the twin of [`am_wire::steer::steer`], function by function: a test feeds both the same millions of
-//! frames and demands the same decisions. `steer.bpf.c` acts on the decision, and counts. [`Share`] serves several
+//! frames and demands the same decisions. `steer.bpf.c` acts on the decision, and counts. [`NodeSwitch`] serves several
 //! nodes on one interface: it hands each frame to the program of its node. [`Raw`] is a second, far smaller program for
 //! bare AF_XDP, for comparison.
 //!

@@ -68,12 +68,12 @@ impl Probe {
         self.table.set_flow(flow, socket);
     }
 
-    /// As [`Steer::set_back`](crate::Steer::set_back).
+    /// As [`Steer::set_reject_template`](crate::Steer::set_reject_template).
     pub fn set_reject_template(&self, flow: Flow, back: Option<&RejectTemplate>) {
         self.table.set_reject_template(flow, back);
     }
 
-    /// As [`Steer::set_full`](crate::Steer::set_full).
+    /// As [`Steer::set_rx_full`](crate::Steer::set_rx_full).
     pub fn set_rx_full(&self, is_full: bool) {
         self.table.set_rx_full(is_full);
     }

@@ -52,7 +52,7 @@ impl Steer {
         self.object.attach(interface, mode)
     }
 
-    /// For [`Share`](crate::Share), which hands frames to it.
+    /// For [`NodeSwitch`](crate::NodeSwitch), which hands frames to it.
     ///
     /// # Errors
     /// The process has too many files open.
@@ -81,7 +81,7 @@ impl Steer {
         self.table.set_flow(flow, socket);
     }
 
-    /// Set the reject template of a flow, for the time when the node is [full](Steer::set_full). Without one, its
+    /// Set the reject template of a flow, for the time when the node is [full](Steer::set_rx_full). Without one, its
     /// requests go to the socket.
     pub fn set_reject_template(&self, flow: Flow, back: Option<&RejectTemplate>) {
         self.table.set_reject_template(flow, back);

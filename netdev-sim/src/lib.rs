@@ -18,7 +18,7 @@
 //!
 //! Only [`live`] reads a clock. Nothing else here reads one, starts a thread or opens a file. The caller asks
 //! [`Net::step`] for the next event of a node, runs that node on [`Net::nic`], and then calls [`Net::start_nic`]. A node
-//! that owns its transport gets a [`Plug`]. [`live`] runs the same network against the machine's clock, for nodes on
+//! that owns its transport gets a [`NicHandle`]. [`live`] runs the same network against the machine's clock, for nodes on
 //! threads of their own: the transport `sim:SEED`.
 //!
 //! # When each checker runs
@@ -58,7 +58,7 @@
 //! use am_wire::{Buffer, EtherType, Flow, Framing, Header, Kind, frame};
 //!
 //! let mut net = Net::new(NetOptions::calm(2));
-//! let link = frame::Link { to: net.address(1), from: net.address(0), ethertype: EtherType::DEFAULT };
+//! let link = frame::LinkAddresses { to: net.address(1), from: net.address(0), ethertype: EtherType::DEFAULT };
 //! let flow = Flow::new(7).unwrap();
 //! net.nic(1).steer(flow, true);
 //!

@@ -162,7 +162,7 @@ impl<N: NetDevice> Net<N> {
         Address::from_u64((2 << 40) + 1 + node as u64)
     }
 
-    /// A node's NIC, at the present time. Call [`Net::turned`] afterwards.
+    /// A node's NIC, at the present time. Call [`Net::start_nic`] afterwards.
     pub fn nic(&mut self, node: usize) -> &mut N {
         let now = self.now();
         card(&mut self.nics, node, now);
@@ -189,7 +189,7 @@ impl<N: NetDevice> Net<N> {
         self.capture.as_ref()
     }
 
-    /// Ask for a [`Happening::Alarm`] at this time.
+    /// Ask for a [`NodeEvent::Alarm`] at this time.
     pub fn alarm(&mut self, at: Nanos, node: usize) {
         self.clock.schedule(at, ScheduledEvent::Node(NodeEvent::Alarm(node)));
     }

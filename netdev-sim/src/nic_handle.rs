@@ -10,9 +10,9 @@ use am_wire::Address;
 
 use crate::net::Net;
 
-/// The NIC of one node on a shared [`Net`], until it is [disconnected](Cut).
+/// The NIC of one node on a shared [`Net`], until it is [disconnected](Disconnector).
 ///
-/// The caller must not borrow the network while the node uses it, and calls [`Net::turned`] afterwards.
+/// The caller must not borrow the network while the node uses it, and calls [`Net::start_nic`] afterwards.
 pub struct NicHandle {
     net: Rc<RefCell<Net>>,
     node: usize,
@@ -20,7 +20,7 @@ pub struct NicHandle {
     cut: Disconnector,
 }
 
-/// Disconnects a [`Plug`], as when its node dies: from then on the node receives and sends nothing, not even the frames
+/// Disconnects a [`NicHandle`], as when its node dies: from then on the node receives and sends nothing, not even the frames
 /// of its shutdown.
 #[derive(Clone, Debug, Default)]
 pub struct Disconnector(Rc<Cell<bool>>);

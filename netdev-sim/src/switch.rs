@@ -143,7 +143,7 @@ impl Switch {
         port.waiting.len() == 1
     }
 
-    /// The frame that a port sends next. It stays in the buffer until [`Switch::sent`].
+    /// The frame that a port sends next. It stays in the buffer until [`Switch::remove_sent`].
     pub(crate) fn front(&self, port: usize) -> Option<WireFrame> {
         self.ports[port].waiting.front().cloned()
     }

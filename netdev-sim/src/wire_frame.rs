@@ -58,12 +58,12 @@ impl Buffers {
         (0..missing).for_each(|_| self.0.push_back(Arc::new(Vec::with_capacity(length))));
     }
 
-    /// As [`Signal::new`].
+    /// As [`WireFrame::new`].
     pub(crate) fn wire_frame(&mut self, bytes: &[u8]) -> WireFrame {
         WireFrame { bytes: self.copy(bytes, |_| ()), damaged: false }
     }
 
-    /// As [`Signal::damage`].
+    /// As [`WireFrame::damage`].
     pub(crate) fn damage(&mut self, signal: &WireFrame, at: usize, pattern: u8) -> WireFrame {
         WireFrame { bytes: self.copy(signal.bytes(), |bytes| xor_byte(bytes, at, pattern)), damaged: true }
     }

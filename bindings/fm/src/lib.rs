@@ -1,4 +1,4 @@
-//! **Fast Messages from C**: the calls of [`fm`] behind `include/fm.h`, in a
+//! **Fast Messages from C**: the calls of [`am_fm`] behind `include/fm.h`, in a
 //! library that opens transports by name.
 //!
 //! ```text

@@ -70,15 +70,15 @@
 //! `examples/pingpong.rs`, which measures this crate and nothing else.
 //!
 //! ```no_run
-//! use am_afxdp::{Options, open};
+//! use am_afxdp::{XdpOptions, open};
 //! use am_transport::{Transport, TransportExt};
 //! use am_wire::{Buffer, Flow};
 //!
-//! let mut eth1 = open(&Options::new("eth1"))?;
+//! let mut eth1 = open(&XdpOptions::new("eth1"))?;
 //! println!("{}", eth1.mode()); // "mlx5_core zero-copy", "veth copy", ...
 //! eth1.steer(Flow::new(7).unwrap(), true);
 //! eth1.receive(64, &mut |frame| println!("{} bytes", frame.bytes().len()));
-//! # Ok::<(), am_afxdp::OpenError>(())
+//! # Ok::<(), am_afxdp::XdpOpenError>(())
 //! ```
 //!
 //! [`send`]: am_transport::Transport::send

@@ -33,7 +33,7 @@ use crate::{XdpOpenError, kernel, rights, sockopt};
 /// Open a queue of an interface of the calling thread's network namespace.
 ///
 /// # Errors
-/// See [`OpenError`]: it says what is wrong and what to do.
+/// See [`XdpOpenError`]: it says what is wrong and what to do.
 pub fn open(options: &XdpOptions) -> Result<Xdp, XdpOpenError> {
     // 1. Check the options, the kernel, the rights and the queue.
     options.check()?;

@@ -7,7 +7,7 @@ use crate::busy_poll::BusyPoll;
 use crate::errors::{MAX_RING_ENTRIES, XdpOptionsError};
 use crate::interface::Interface;
 
-/// The settings of the transport. [`Options::new`] has good values for all but the interface's name.
+/// The settings of the transport. [`XdpOptions::new`] has good values for all but the interface's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XdpOptions {
     /// The interface: `eth1`.

@@ -23,7 +23,7 @@ impl Attached {
     /// Load the program, give it the socket, attach it.
     ///
     /// # Errors
-    /// [`OpenError::Load`], [`OpenError::Attach`], [`OpenError::AttachMtu`].
+    /// [`XdpOpenError::Load`], [`XdpOpenError::Attach`], [`XdpOpenError::AttachMtu`].
     pub(crate) fn new(
         options: &XdpOptions,
         interface: &Interface,
@@ -66,7 +66,7 @@ impl Attached {
         }
     }
 
-    /// As [`Place::defer`].
+    /// As [`ChunkOffset::restore_on_close`].
     pub(crate) fn restore_on_close(&mut self, deferred: SavedSettings) -> SavedSettings {
         match self {
             Attached::Steer { node: place, .. } => {
@@ -85,7 +85,7 @@ impl Attached {
         }
     }
 
-    /// As [`Place::attach_again`].
+    /// As [`ChunkOffset::reattach`].
     pub(crate) fn attach_again(
         &mut self,
         options: &XdpOptions,

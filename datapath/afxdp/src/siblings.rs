@@ -103,7 +103,7 @@ impl InterfaceNode {
     /// Load the steering program of a node and attach it to the interface, alone or beside other nodes of this process.
     ///
     /// # Errors
-    /// [`OpenError::Load`], [`OpenError::Attach`], [`OpenError::AttachMtu`], [`OpenError::TooManyNodes`].
+    /// [`XdpOpenError::Load`], [`XdpOpenError::Attach`], [`XdpOpenError::AttachMtu`], [`XdpOpenError::TooManyNodes`].
     pub(crate) fn take(
         options: &XdpOptions,
         interface: &Interface,
@@ -133,7 +133,7 @@ impl InterfaceNode {
     /// Continue on an interface that replaces one that is gone and was left. It has the same address.
     ///
     /// # Errors
-    /// As [`Place::take`].
+    /// As [`ChunkOffset::join`].
     pub(crate) fn move_to(
         &mut self,
         options: &XdpOptions,
@@ -151,7 +151,7 @@ impl InterfaceNode {
     /// nothing was done.
     ///
     /// # Errors
-    /// As [`Place::take`]. Then no program is attached.
+    /// As [`ChunkOffset::join`]. Then no program is attached.
     pub(crate) fn reattach(
         &self,
         options: &XdpOptions,

@@ -31,7 +31,7 @@ pub struct Dpdk {
 /// Open a device.
 ///
 /// # Errors
-/// See [`OpenError`]: it says what is wrong and what to do.
+/// See [`DpdkOpenError`]: it says what is wrong and what to do.
 pub fn open(options: &DpdkOptions) -> Result<Dpdk, DpdkOpenError> {
     let opened = open::open(options)?;
     let caps = Caps {

@@ -51,7 +51,7 @@ impl Eal {
     /// Start DPDK for these options, unless it runs.
     ///
     /// # Errors
-    /// [`OpenError::Shim`], [`OpenError::HugePages`]; [`OpenError::Start`], which stays; [`OpenError::Decided`].
+    /// [`DpdkOpenError::Shim`], [`DpdkOpenError::HugePages`]; [`DpdkOpenError::Start`], which stays; [`DpdkOpenError::Decided`].
     pub(crate) fn start(&mut self, options: &DpdkOptions) -> Result<Started, DpdkOpenError> {
         let started = match &self.started {
             Some(started) => started.clone(),
@@ -69,7 +69,7 @@ impl Eal {
 
 impl Started {
     /// # Errors
-    /// [`OpenError::Decided`]: DPDK was started for another kind of device.
+    /// [`DpdkOpenError::Decided`]: DPDK was started for another kind of device.
     fn check(&self, options: &DpdkOptions) -> Result<(), DpdkOpenError> {
         let decided = |wanted| Err(DpdkOpenError::Decided { device: options.device().into(), wanted });
         match options.pages {

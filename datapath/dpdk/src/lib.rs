@@ -35,14 +35,14 @@
 //!
 //! `examples/measure.rs` measures the cost of this crate against [`raw`].
 //!
-//! Read first: [`Options`], then `open.rs`, then the calls of the shim (`ffi`).
+//! Read first: [`DpdkOptions`], then `open.rs`, then the calls of the shim (`ffi`).
 //!
 //! ```no_run
-//! use am_dpdk::{Options, open};
-//! use am_transport::{Name, Transport};
+//! use am_dpdk::{DpdkOptions, open};
+//! use am_transport::{TransportName, Transport};
 //!
-//! let name: Name = "dpdk:net_memif0,role=server,socket=/run/am.sock".parse()?;
-//! let memif = open(&Options::of(&name)?)?;
+//! let name: TransportName = "dpdk:net_memif0,role=server,socket=/run/am.sock".parse()?;
+//! let memif = open(&DpdkOptions::of(&name)?)?;
 //! println!("{}", memif.caps().mode); // "memif, no huge pages, software steering"
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

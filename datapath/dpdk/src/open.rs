@@ -28,7 +28,7 @@ pub(crate) struct Opened {
     device: String,
     /// `None` only while it is being dropped.
     port: Option<Port>,
-    /// Frames that no device may use, held for as long as the port is open: see [`Chunks::torn`].
+    /// Frames that no device may use, held for as long as the port is open: see [`Chunks::take_discontiguous`].
     _discontiguous: Vec<Frame>,
     pub(crate) pool: Pool,
     pub(crate) address: Address,
@@ -72,7 +72,7 @@ impl Drop for Opened {
 /// Open a device.
 ///
 /// # Errors
-/// See [`OpenError`].
+/// See [`DpdkOpenError`].
 pub(crate) fn open(options: &DpdkOptions) -> Result<Opened, DpdkOpenError> {
     let mut eal = eal::lock();
     // 1. Start DPDK, once a process.

@@ -26,8 +26,8 @@ pub enum PageKind {
 /// The settings of the transport.
 ///
 /// ```
-/// let name: am_transport::Name = "dpdk:net_memif0,role=client,am.frames=8192".parse()?;
-/// let options = am_dpdk::Options::of(&name)?;
+/// let name: am_transport::TransportName = "dpdk:net_memif0,role=client,am.frames=8192".parse()?;
+/// let options = am_dpdk::DpdkOptions::of(&name)?;
 /// assert_eq!((options.device(), options.frames), ("net_memif0", 8192));
 /// assert_eq!(options.arguments, "net_memif0,role=client");
 /// # Ok::<(), am_transport::NameError>(())

@@ -273,7 +273,7 @@ impl Engine {
         self.turn_while(&now, until, transport, |core| core.has_output() as usize);
     }
 
-    /// Turn until nothing is left, or until the rest has not become smaller for [`FAREWELL`]. While the transport is full, go on until
+    /// Turn until nothing is left, or until the rest has not become smaller for [`SHUTDOWN_IDLE_LIMIT`]. While the transport is full, go on until
     /// `until`.
     fn turn_while<T: Transport + ?Sized>(
         &mut self,

@@ -26,7 +26,7 @@ impl Multipath {
     /// Join these transports, the best first, on a network with these EtherTypes.
     ///
     /// # Errors
-    /// See [`OpenError`].
+    /// See [`MultipathOpenError`].
     pub fn new(ways: Vec<Box<dyn Transport>>, ethertype: EtherType) -> Result<Multipath, MultipathOpenError> {
         if ways.len() > MAX_PATHS {
             return Err(MultipathOpenError::TooMany(ways.len()));

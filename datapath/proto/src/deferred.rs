@@ -49,7 +49,7 @@ impl<B: Buffer> Core<B> {
     }
 
     /// Getter: whether flows wait to be processed, because messages arrived or were released, or whether there may be
-    /// room again. Then call [`Core::settle`].
+    /// room again. Then call [`Core::run_deferred`].
     #[inline]
     pub fn has_deferred(&self) -> bool {
         !self.deferred.dirty.is_empty() || self.receiving.is_full

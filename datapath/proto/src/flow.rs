@@ -307,7 +307,7 @@ impl FlowRecord {
         self.send.0[0].in_flight() || self.send.0[1].in_flight()
     }
 
-    /// Mark this flow for [`Core::settle`](crate::Core::settle).
+    /// Mark this flow for [`Core::run_deferred`](crate::Core::run_deferred).
     #[inline]
     pub(crate) fn mark_dirty(&mut self, dirty: &mut Vec<Flow>) {
         if !self.is_dirty {

@@ -1,4 +1,4 @@
-//! Memory for flows with gaps: a bitmap for each receive queue that has a gap, and [loss-detection state](crate::order)
+//! Memory for flows with gaps: a bitmap for each receive queue that has a gap, and [loss-detection state](crate::reordering)
 //! for each flow that had one. Other flows need none, so memory grows with the messages outstanding and not with the
 //! number of peers (FM 1.0 §4.5).
 //!

@@ -30,7 +30,7 @@ struct MessageHead {
 
 impl<B: Buffer> Core<B> {
     /// From below: a frame that was steered to this node. A bad frame is counted by reason and dropped. The frame
-    /// counts as received at the core's last known time ([`Core::settle`]): messages do not wait for a clock to be
+    /// counts as received at the core's last known time ([`Core::run_deferred`]): messages do not wait for a clock to be
     /// read.
     #[inline]
     pub fn on_frame(&mut self, frame: B) {

@@ -1,5 +1,5 @@
 //! Loss detection: what acknowledgements of gaps mean for messages that later ones have overtaken. See
-//! [`crate::order`].
+//! [`crate::reordering`].
 
 use std::collections::VecDeque;
 use std::mem;

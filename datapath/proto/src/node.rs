@@ -37,8 +37,8 @@ const BEACON_ANSWER_RATE: RateLimit = RateLimit::new(Duration::from_micros(200),
 ///
 /// Calls come in four classes, and each says so. **Getters** change nothing.
 /// **From below**: [`on_frame`](Core::on_frame), [`on_timeout`](Core::on_timeout),
-/// and, when the outputs are on their way, [`settle`](Core::settle).
-/// **From above**: [`endpoint`](Core::endpoint), [`connect`](Core::connect),
+/// and, when the outputs are on their way, [`run_deferred`](Core::run_deferred).
+/// **From above**: [`add_endpoint`](Core::add_endpoint), [`connect`](Core::connect),
 /// [`send`](Core::send), [`release`](Core::release) and the like.
 /// **Outputs**: [`transmit`](Core::transmit) and the `poll_*`. Any number of inputs at the same `now`; then
 /// drain the outputs until each says `None`.
@@ -116,7 +116,7 @@ pub(crate) struct Times {
     pub(crate) quiet_peers: QuietPeers,
 }
 
-/// Work for [`Core::settle`], when the outputs are on their way.
+/// Work for [`Core::run_deferred`], when the outputs are on their way.
 #[derive(Debug)]
 pub(crate) struct Deferred {
     /// Messages that left since they were last settled.

@@ -39,7 +39,7 @@ impl Words {
 /// A message that arrived, for a handler.
 ///
 /// A request comes with the right to reply once. Use it with [`Core::send`](crate::Core::send) of a reply, or give it
-/// up with [`Core::forgo`](crate::Core::forgo). Then, for both classes, call [`Core::release`](crate::Core::release):
+/// up with [`Core::decline_reply`](crate::Core::decline_reply). Then, for both classes, call [`Core::release`](crate::Core::release):
 /// the credit goes back to the sender.
 #[derive(Debug)]
 pub struct Delivery<B> {
@@ -216,7 +216,7 @@ pub enum Event {
     Accepted(EndpointId, FlowId, (Name, Name)),
     /// An open flow ended. Its messages come back as [`Returned`].
     Ended(EndpointId, FlowId, FlowEnd),
-    /// Two live nodes use the same identity: see [`Core::contested`](crate::Core::contested). Reported each time this
+    /// Two live nodes use the same identity: see [`Core::name_conflict`](crate::Core::name_conflict). Reported each time this
     /// is found.
     NameConflict,
 }

@@ -1,7 +1,7 @@
 //! The receiver's queue of rejects: requests that found no room (FM 1.0, §4.5). A reject carries only the request's
 //! sequence number, because the sender keeps what it sends.
 //!
-//! Pushed by: requests that find no room. Popped by: `transmit_reject`, when outputs are drained. Bounded by: [`MOST`].
+//! Pushed by: requests that find no room. Popped by: `transmit_reject`, when outputs are drained. Bounded by: [`MAX_PENDING_REJECTS`].
 //! When full: the reject is dropped and counted. The sender's time-out then sends the request again.
 
 use std::collections::VecDeque;

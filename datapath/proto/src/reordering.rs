@@ -12,7 +12,7 @@
 //!
 //! **It shrinks** to the largest age at which late messages still arrive, and to zero when none comes late any more.
 //!
-//! The receiver also takes gaps for loss, and lowers the senders' [fair share](crate::share) by it. It cannot tell late
+//! The receiver also takes gaps for loss, and lowers the senders' [fair share](crate::fair_share) by it. It cannot tell late
 //! from lost. So a sender with a tolerance reports how many messages were lost, and the receiver uses that instead.
 
 use std::mem;
@@ -43,7 +43,7 @@ const MAX_TOLERANCE_GROWTH: u64 = 8;
 /// How often `Late` is reported. One report may be lost.
 const LATE_REPORTS: u8 = 2;
 
-/// The most doublings of the wait in [`Order::doubts`].
+/// The most doublings of the wait in [`Reordering::begin_doubt`].
 const MAX_WAIT_DOUBLINGS: u8 = 6;
 
 /// What both sides of a flow know about reordering and loss.

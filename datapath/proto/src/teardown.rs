@@ -59,7 +59,7 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// As [`Core::end`], without notifying the peer.
+    /// As [`Core::end_flow`], without notifying the peer.
     pub(crate) fn end_flow_silently(&mut self, id: FlowId, reason: ReturnReason, acks: Option<&FinalAcks>) {
         self.run_deferred(self.now);
         let Some(record) = self.flows.get_mut(id) else { return };

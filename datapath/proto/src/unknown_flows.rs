@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The notice is a control frame, and control frames never get such an answer. One frame brings about one answer at
-//! most, and there is one answer in five milliseconds. Beacons go to every node, so they are [rarer](crate::sparing)
+//! most, and there is one answer in five milliseconds. Beacons go to every node, so they are [rarer](crate::rate_limit)
 //! with many nodes. A forged frame ends no flow: Closed goes to the peer of the ended flow, with that peer's own nonce,
 //! and a beacon only says what is true.
 

@@ -5,7 +5,7 @@
 //!
 //! So the receiver tries. It grants a quarter more, and keeps it if throughput grew by at least half of that. It grants
 //! a fifth less, and keeps that if throughput hardly fell. After a trial that did not pay, it waits longer before the
-//! next one. The total never falls below one window: making it smaller is the task of [`Share`](crate::share::Share).
+//! next one. The total never falls below one window: making it smaller is the task of [`FairShare`](crate::fair_share::FairShare).
 //! It never exceeds a window for each sender.
 
 use crate::time::Time;

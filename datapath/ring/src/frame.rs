@@ -114,7 +114,7 @@ impl Frame {
     }
 
     /// Turn the handle into numbers for code outside Rust, such as a NIC. [`Pool::from_raw`](crate::Pool::from_raw) or
-    /// [`Pool::adopt`](crate::Pool::adopt) makes a handle of it again.
+    /// [`Pool::from_raw_at`](crate::Pool::from_raw_at) makes a handle of it again.
     #[inline]
     pub fn into_raw(self) -> RawFrame {
         let raw = RawFrame { index: self.number(), start: self.start() as u32, len: self.len(), offset: self.offset() };

@@ -156,7 +156,7 @@ impl Pool {
     /// The handle again that [`Frame::into_raw`] turned into numbers.
     ///
     /// # Safety
-    /// As for [`adopt`](Self::adopt).
+    /// As for [`from_raw_at`](Self::from_raw_at).
     #[inline]
     pub unsafe fn from_raw(&self, raw: RawFrame) -> Frame {
         // SAFETY: the caller's.

@@ -18,8 +18,8 @@ const STRIDE: usize = 128;
 /// use std::sync::atomic::Ordering::Relaxed;
 ///
 /// let path = std::env::temp_dir().join(format!("am-lines-{}", std::process::id()));
-/// let mine = am_shm::Lines::make(&path, 2)?;
-/// let theirs = am_shm::Lines::take(&path, 2)?;
+/// let mine = am_shm::CacheLines::make(&path, 2)?;
+/// let theirs = am_shm::CacheLines::take(&path, 2)?;
 /// mine.word(1, 0).store(7, Relaxed);
 /// assert_eq!(theirs.word(1, 0).load(Relaxed), 7);
 /// # Ok::<(), std::io::Error>(())

@@ -34,7 +34,7 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// Join the segment, or make it. Other members do not see us before [`show`](Self::show).
+    /// Join the segment, or make it. Other members do not see us before [`announce`](Self::announce).
     pub(crate) fn join(options: &ShmOptions) -> Result<Membership, ShmOpenError> {
         let place = SegmentPath::new(&options.dir, &options.name)?;
         loop {

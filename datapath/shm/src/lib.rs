@@ -33,14 +33,14 @@
 //!
 //! # Read first
 //!
-//! [`Options`]; then `send.rs` and `receive.rs`, the data path; then `join.rs`, how a process joins and leaves, and
+//! [`ShmOptions`]; then `send.rs` and `receive.rs`, the data path; then `join.rs`, how a process joins and leaves, and
 //! `bell.rs`, how it sleeps.
 //!
 //! ```
-//! use am_shm::Options;
+//! use am_shm::ShmOptions;
 //! use am_transport::Transport;
 //!
-//! let options = Options { frames: 64, ..Options::new(format!("example-{}", std::process::id())) };
+//! let options = ShmOptions { frames: 64, ..ShmOptions::new(format!("example-{}", std::process::id())) };
 //! let (mut one, mut other) = (am_shm::open(&options)?, am_shm::open(&options)?);
 //! assert_ne!(one.caps().address, other.caps().address);
 //! let frame = one.caps().pool.copy(&[0; 60]).unwrap();
@@ -51,7 +51,7 @@
 //! let mut foreign = 0;
 //! other.counters(&mut |name, value| if name == "steer_pass_foreign" { foreign = value });
 //! assert_eq!(foreign, 1);
-//! # Ok::<(), am_shm::OpenError>(())
+//! # Ok::<(), am_shm::ShmOpenError>(())
 //! ```
 #![allow(unsafe_code, reason = "memory that processes share")]
 
@@ -113,7 +113,7 @@ pub struct Shm {
 /// Join a link, or make it.
 ///
 /// # Errors
-/// See [`OpenError`]. A failed attempt leaves nothing behind.
+/// See [`ShmOpenError`]. A failed attempt leaves nothing behind.
 pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
     options.check()?;
     let own = Membership::join(options)?;

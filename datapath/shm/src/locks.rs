@@ -64,7 +64,7 @@ fn unlock(file: &File, byte: libc::off_t, length: libc::off_t) {
 pub(crate) struct JoinLock<'a>(&'a File);
 
 impl JoinLock<'_> {
-    /// Wait for the gate, at most [`PATIENCE`] for each holder. `None`: one process holds it for longer.
+    /// Wait for the gate, at most [`LOCK_TIMEOUT`] for each holder. `None`: one process holds it for longer.
     pub(crate) fn acquire(file: &File) -> nix::Result<Option<JoinLock<'_>>> {
         JoinLock::acquire_within(file, LOCK_TIMEOUT)
     }

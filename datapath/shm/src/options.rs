@@ -6,7 +6,7 @@ use am_ring::lane::LaneLayout;
 use am_transport::{NameError, TransportName};
 use am_wire::EtherType;
 
-/// The settings of the transport. [`Options::new`] has good values for all but the name.
+/// The settings of the transport. [`ShmOptions::new`] has good values for all but the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShmOptions {
     /// Processes that open the same name in the same directory are on the same link. 1 to 64 letters, digits, `.`, `_`
@@ -70,7 +70,7 @@ impl ShmOptions {
     /// `dir=`, `mode=` (octal), `owner=`, `frame=`, `members=`, `frames=`.
     ///
     /// ```
-    /// let options = am_shm::Options::from_name(&"shm:room1,frame=4096,mode=660".parse()?)?;
+    /// let options = am_shm::ShmOptions::from_name(&"shm:room1,frame=4096,mode=660".parse()?)?;
     /// assert_eq!((&options.name[..], options.frame, options.mode), ("room1", Some(4096), 0o660));
     /// # Ok::<(), am_transport::NameError>(())
     /// ```

@@ -34,7 +34,7 @@ const FLAGS: OFlag = OFlag::O_RDWR.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEX
 
 impl SegmentPath {
     /// # Errors
-    /// [`OpenError::Name`], [`OpenError::Directory`].
+    /// [`ShmOpenError::TransportName`], [`ShmOpenError::Directory`].
     pub(crate) fn new(dir: &Path, name: &str) -> Result<SegmentPath, ShmOpenError> {
         let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if !(1..=MAX_NAME).contains(&name.len()) || !name.bytes().all(fine) {
@@ -77,7 +77,7 @@ impl SegmentPath {
     /// Open the segment's file, or make it.
     ///
     /// # Errors
-    /// [`OpenError::Denied`], [`OpenError::NoFile`], [`OpenError::Stranger`], and errors of the system.
+    /// [`ShmOpenError::Denied`], [`ShmOpenError::NoFile`], [`ShmOpenError::Stranger`], and errors of the system.
     pub(crate) fn open_or_make(&self, mode: u32, trusted: Option<u32>) -> Result<File, ShmOpenError> {
         // The file may be made or removed between the two calls.
         for _ in 0..100 {

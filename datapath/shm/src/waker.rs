@@ -1,7 +1,7 @@
 //! Wakes a sleeping member, by a FIFO for each.
 //!
 //! A transport is not told that its thread is about to sleep. So the FIFO is readable all the time, and a thread that
-//! polls it does not sleep, until [`arm`](Bell::arm). After many receives that found nothing, the member empties the
+//! polls it does not sleep, until [`arm`](Waker::arm). After many receives that found nothing, the member empties the
 //! FIFO and sets a word in the segment: it may be asleep. A sender reads that word. The first sender that finds it set
 //! clears it and writes to the FIFO.
 //!
@@ -84,7 +84,7 @@ impl Waker {
     }
 
     /// There are frames: a thread that polls must not sleep. The FIFO becomes readable with the next
-    /// [`settle`](Self::settle).
+    /// [`make_readable`](Self::make_readable).
     #[inline]
     pub(crate) fn disarm(&mut self) {
         (self.is_armed, self.needs_write) = (false, true);

@@ -20,20 +20,20 @@
 //! received from. UDP learns the socket address behind a link address from control frames, as a switch does. TCP learns
 //! it from the hello that each side sends first.
 //!
-//! Read first: the pages of [`udp`] and [`tcp`]; then [`Options`]. `examples/pingpong.rs` and `examples/bulk.rs` measure
+//! Read first: the pages of [`udp`] and [`tcp`]; then [`SocketOptions`]. `examples/pingpong.rs` and `examples/bulk.rs` measure
 //! the crate beside bare sockets.
 //!
 //! ```
-//! use am_sockets::{Options, udp};
+//! use am_sockets::{SocketOptions, udp};
 //! use am_transport::{Transport, TransportExt};
 //! use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind, frame};
 //!
-//! let mut left = udp::open(&Options::from_name(&"udp:127.0.0.1:0".parse()?)?)?;
-//! let mut right = udp::open(&Options::from_name(&"udp:127.0.0.1:0".parse()?)?)?;
+//! let mut left = udp::open(&SocketOptions::from_name(&"udp:127.0.0.1:0".parse()?)?)?;
+//! let mut right = udp::open(&SocketOptions::from_name(&"udp:127.0.0.1:0".parse()?)?)?;
 //! left.add_peer(right.caps().name.strip_prefix("udp:").unwrap())?;
 //!
 //! let mut hello = left.caps().pool.take().expect("none is used yet");
-//! let link = frame::Link { to: Address::BROADCAST, from: left.caps().address, ethertype: EtherType::DEFAULT };
+//! let link = frame::LinkAddresses { to: Address::BROADCAST, from: left.caps().address, ethertype: EtherType::DEFAULT };
 //! let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
 //! let space = hello.space().expect("it has no other handle");
 //! // The body of a keepalive, see docs/wire.md.

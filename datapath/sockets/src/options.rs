@@ -8,8 +8,8 @@ use am_wire::EtherType;
 
 use crate::peer_address;
 
-/// The settings of the transports. [`Options::new`] has good values for all but the socket's own address;
-/// [`Options::from_name`] reads all of them.
+/// The settings of the transports. [`SocketOptions::new`] has good values for all but the socket's own address;
+/// [`SocketOptions::from_name`] reads all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketOptions {
     /// The socket's own address. With port 0 the system chooses a port.
@@ -83,11 +83,11 @@ impl SocketOptions {
     /// Read the settings from a transport's name: `udp:127.0.0.1:7000`, `tcp:[::1]:0,peer=[::1]:7000,frame=9000`.
     ///
     /// ```
-    /// use am_sockets::Options;
+    /// use am_sockets::SocketOptions;
     ///
-    /// let options = Options::from_name(&"udp:[::1]:7000,frame=4000,peer=[::1]:7001".parse()?)?;
+    /// let options = SocketOptions::from_name(&"udp:[::1]:7000,frame=4000,peer=[::1]:7001".parse()?)?;
     /// assert_eq!((options.frame, options.peers.len()), (Some(4000), 1));
-    /// let refused = Options::from_name(&"udp:[::1]:7000,speed=11".parse()?).unwrap_err();
+    /// let refused = SocketOptions::from_name(&"udp:[::1]:7000,speed=11".parse()?).unwrap_err();
     /// assert!(refused.to_string().contains("busy-poll=MICROSECONDS"));
     /// # Ok::<(), am_transport::NameError>(())
     /// ```

@@ -47,7 +47,7 @@
 //! right.control(Command::Steer { flow, open: true })?;
 //!
 //! let mut hello = left.caps().pool.take().expect("none is used yet");
-//! let link = frame::Link { to: right.caps().address, from: left.caps().address, ethertype: EtherType::DEFAULT };
+//! let link = frame::LinkAddresses { to: right.caps().address, from: left.caps().address, ethertype: EtherType::DEFAULT };
 //! let header = Header { kind: Kind::Request, flow, nonce: 0, handler: 3, words: 0, seq: 0 };
 //! let space = hello.space().expect("nobody shares it");
 //! frame::body(space, Framing::Bare, 5).expect("there is room").copy_from_slice(b"hello");

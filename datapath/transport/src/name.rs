@@ -13,7 +13,7 @@ use std::str::FromStr;
 /// let name: TransportName = "xdp:eth1".parse()?;
 /// match name.scheme() {
 ///     "xdp" => assert_eq!(name.rest("eth1")?, "eth1"),
-///     _ => return Err(name.unknown(&["xdp:INTERFACE", "loopback"])),
+///     _ => return Err(name.unknown_error(&["xdp:INTERFACE", "loopback"])),
 /// }
 /// # Ok::<(), NameError>(())
 /// ```

@@ -11,7 +11,7 @@ pub struct Segment {
     pub region: u32,
     /// The transfer to which it belongs.
     pub transfer: u32,
-    /// Where in the region the transfer starts: below [`Segment::FARTHEST`].
+    /// Where in the region the transfer starts: below [`Segment::MAX_OFFSET`].
     pub start: u64,
     /// Bytes of the whole transfer: at most 4 GiB.
     pub total: u64,
@@ -61,7 +61,7 @@ pub struct Notice {
     pub what: NoticeKind,
     /// The transfer.
     pub transfer: u32,
-    /// For [`What::Get`]: the region to read.
+    /// For [`NoticeKind::Get`]: the region to read.
     pub region: u32,
     /// The asker's region to put it into.
     pub into: u32,

@@ -70,15 +70,15 @@ pub struct CoalescedMessage {
 /// A valid body: at least one message, and the last ends where the body ends.
 ///
 /// ```
-/// use am_wire::bundle::{Bundle, Writer};
+/// use am_wire::coalesced::{Body, Writer};
 ///
 /// let mut space = [0; 64];
 /// let mut writer = Writer::new(&mut space);
 /// assert!(writer.push(3, 0, b"hello") && writer.push(4, 0, b"world"));
 /// let length = writer.length();
 ///
-/// let bundle = Bundle::from_body(&space[..length]).unwrap();
-/// let handlers: Vec<u8> = bundle.items().map(|item| item.handler).collect();
+/// let body = Body::from_body(&space[..length]).unwrap();
+/// let handlers: Vec<u8> = body.items().map(|item| item.handler).collect();
 /// assert_eq!(handlers, [3, 4]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

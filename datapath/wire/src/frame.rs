@@ -64,7 +64,7 @@ pub fn body(space: &mut [u8], framing: Framing, body: usize) -> Result<&mut [u8]
 }
 
 /// Write a frame around the `body` bytes at the place that [`body`] gave: Ethernet header, our header, and for a short
-/// frame the trailer. `piggyback` is left out if it has no room ([`has_room`]). Returns the frame's length.
+/// frame the trailer. `piggyback` is left out if it has no room ([`has_room_for_piggyback`]). Returns the frame's length.
 ///
 /// # Errors
 /// [`TooLong`], with nothing written, if `space` cannot hold the frame.

@@ -27,7 +27,7 @@ pub const SOURCE_BURST: u64 = 32_768;
 pub const TOTAL_INTERVAL_NS: u64 = 25_000;
 /// How many may come at once.
 pub const TOTAL_BURST: u64 = 49_152;
-/// How many from known sources: while strangers fill the bucket up to [`ALL_BURST`], the rest is left for these.
+/// How many from known sources: while strangers fill the bucket up to [`TOTAL_BURST`], the rest is left for these.
 pub const KNOWN_BURST: u64 = 65_536;
 
 /// Why a control frame is dropped.

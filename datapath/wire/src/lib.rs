@@ -29,7 +29,7 @@
 //! let header = Header { kind: Kind::Request, flow: Flow::new(7).unwrap(), nonce: 0, handler: 3, words: 0, seq: 41 };
 //! let mut buffer = [0u8; 1514];
 //! frame::body(&mut buffer, Framing::Bare, 5).unwrap().copy_from_slice(b"hello");
-//! let link = frame::Link { to: Address([2, 0, 0, 0, 0, 2]), from: Address([2, 0, 0, 0, 0, 1]), ethertype: EtherType::DEFAULT };
+//! let link = frame::LinkAddresses { to: Address([2, 0, 0, 0, 0, 2]), from: Address([2, 0, 0, 0, 0, 1]), ethertype: EtherType::DEFAULT };
 //! let length = frame::emit(&mut buffer, Framing::Bare, &link, &header, 5, None).unwrap();
 //! assert_eq!(length, 60);
 //!

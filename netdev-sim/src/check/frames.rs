@@ -43,7 +43,7 @@ pub struct BetweenTurns {
 }
 
 impl BetweenTurns {
-    /// Record the counts at the end of a turn, after [`running`] has passed.
+    /// Record the counts at the end of a turn, after [`check_running`] has passed.
     pub fn record(nic: &Nic) -> BetweenTurns {
         let (free, in_rings) = (nic.caps().pool.available(), nic.ring_lengths().iter().sum());
         BetweenTurns { free, in_rings, overwritten: nic.count().overwritten }

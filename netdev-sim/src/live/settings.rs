@@ -7,7 +7,7 @@ use crate::clock::{Nanos, US};
 use crate::options::NetOptions;
 
 /// The settings in a network's name: `sim:7,loss=0.01,delay=10us`. A setting that is left out has the value of the
-/// existing network, or the default ([`completed`](Settings::completed)) if this node makes the network.
+/// existing network, or the default ([`with_defaults`](SimSettings::with_defaults)) if this node makes the network.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SimSettings {
     /// The network's seed: its name in this process, and the source of its random numbers.

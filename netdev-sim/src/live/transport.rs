@@ -51,7 +51,7 @@ pub struct LiveNic {
 /// ```
 ///
 /// # Errors
-/// See [`OpenError`].
+/// See [`SimOpenError`].
 pub fn open(settings: &SimSettings) -> Result<LiveNic, SimOpenError> {
     let wanted = settings.with_defaults().options();
     memory::check(wanted.frames, wanted.max_frame)?;

@@ -1,7 +1,7 @@
 //! The descriptors that wake a sleeping node: one for each node, and a timer for the network's next event.
 //!
 //! A transport does not know when its thread is about to sleep. So its descriptor is readable all the time, and a thread
-//! that polls it does not sleep. After a while without frames the transport calls [`arm`](Bell::arm). From then on the
+//! that polls it does not sleep. After a while without frames the transport calls [`arm`](NodeWaker::arm). From then on the
 //! descriptor is readable only when a frame arrives.
 
 use std::os::fd::{AsFd, OwnedFd};

@@ -18,7 +18,7 @@
 //! The receiver makes the copy. Over a veth it has the time, because the sender's core makes the kernel's three
 //! (`docs/decisions/0021`).
 //!
-//! Read first: [`Cut`](crate::cut::Cut), then `frames.rs`, `tx.rs`,
+//! Read first: [`ChunkLayout`](crate::layout::ChunkLayout), then `frames.rs`, `tx.rs`,
 //! `landings.rs`, `rx.rs`.
 
 mod frames;

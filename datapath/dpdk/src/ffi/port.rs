@@ -174,7 +174,7 @@ impl Port {
     }
 
     /// Send frames. Returns how many from the first on were taken. The caller then makes these raw, unless the port
-    /// [copies](Self::copies).
+    /// [sends_copies](Self::sends_copies).
     #[inline]
     pub(crate) fn send(&mut self, frames: &[abi::Frame]) -> usize {
         if !self.is_running() {

@@ -8,15 +8,15 @@
 //! ```
 //!
 //! ```
-//! use am_sockets::tcp::cutter::{Cutter, prefix};
+//! use am_sockets::tcp::deframer::{Deframer, prefix};
 //!
-//! let mut cutter = Cutter::new(1500);
+//! let mut deframer = Deframer::new(1500);
 //! let stream = [&prefix(60)[..], &[7; 60], &prefix(80), &[8; 30]].concat();
-//! cutter.space()[..stream.len()].copy_from_slice(&stream);
-//! cutter.filled(stream.len());
-//! assert_eq!(cutter.peek(), Ok(Some(&[7; 60][..])));
-//! cutter.next();
-//! assert_eq!(cutter.peek(), Ok(None)); // until the rest has come
+//! deframer.space()[..stream.len()].copy_from_slice(&stream);
+//! deframer.advance(stream.len());
+//! assert_eq!(deframer.peek(), Ok(Some(&[7; 60][..])));
+//! deframer.consume();
+//! assert_eq!(deframer.peek(), Ok(None)); // until the rest has come
 //! ```
 
 use am_wire::frame::ETHERNET_HEADER;
@@ -76,7 +76,7 @@ impl Deframer {
     /// The next frame, if all of it is here.
     ///
     /// # Errors
-    /// [`Nonsense`]: the length is invalid, so the stream cannot be read any further.
+    /// [`InvalidLength`]: the length is invalid, so the stream cannot be read any further.
     #[inline]
     pub fn peek(&self) -> Result<Option<&[u8]>, InvalidLength> {
         let here = &self.memory[self.start..self.end];

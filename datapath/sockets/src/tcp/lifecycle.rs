@@ -215,7 +215,7 @@ impl Tcp {
         self.set_timer();
     }
 
-    /// Close one accepted connection to make room: the lowest by [`Connection::spare`], and among equals the oldest. So
+    /// Close one accepted connection to make room: the lowest by [`Connection::eviction_rank`], and among equals the oldest. So
     /// silent connections, however many, do not keep others out.
     #[cold]
     fn evict_one(&mut self) -> bool {

@@ -30,17 +30,17 @@ const MAX_EVENTS: usize = 64;
 /// Open a listening TCP socket as a transport, with a pool of its own.
 ///
 /// ```
-/// use am_sockets::{Options, tcp};
+/// use am_sockets::{SocketOptions, tcp};
 /// use am_transport::Transport;
 ///
-/// let socket = tcp::open(&Options::from_name(&"tcp:[::1]:0".parse()?)?)?;
+/// let socket = tcp::open(&SocketOptions::from_name(&"tcp:[::1]:0".parse()?)?)?;
 /// assert!(socket.caps().reliable && socket.caps().ordered);
 /// println!("{}", socket.caps().name); // tcp:[::1]:40713
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
-/// See [`OpenError`].
+/// See [`SocketOpenError`].
 pub fn open(options: &SocketOptions) -> Result<Tcp, SocketOpenError> {
     open_with(options, None)
 }
@@ -48,7 +48,7 @@ pub fn open(options: &SocketOptions) -> Result<Tcp, SocketOpenError> {
 /// As [`open`], with an existing pool if one is given.
 ///
 /// # Errors
-/// See [`OpenError`].
+/// See [`SocketOpenError`].
 pub fn open_with(options: &SocketOptions, pool: Option<Pool>) -> Result<Tcp, SocketOpenError> {
     SocketOpenError::check_local(options.local)?;
     let max_frame = setup::check_frame(options.frame.unwrap_or(SocketOptions::TCP_FRAME), MAX_FRAME, false)?;

@@ -32,16 +32,16 @@ const DEFAULT_BUFFER: usize = 4 << 20;
 /// Open a UDP socket as a transport, with a pool of its own.
 ///
 /// ```
-/// use am_sockets::{Options, udp};
+/// use am_sockets::{SocketOptions, udp};
 /// use am_transport::Transport;
 ///
-/// let socket = udp::open(&Options::from_name(&"udp:127.0.0.1:0".parse()?)?)?;
+/// let socket = udp::open(&SocketOptions::from_name(&"udp:127.0.0.1:0".parse()?)?)?;
 /// println!("{} ({})", socket.caps().name, socket.caps().mode); // udp:127.0.0.1:40713 (udp, mmsg, gso, gro)
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
-/// See [`OpenError`].
+/// See [`SocketOpenError`].
 pub fn open(options: &SocketOptions) -> Result<Udp, SocketOpenError> {
     open_with(options, None)
 }
@@ -49,7 +49,7 @@ pub fn open(options: &SocketOptions) -> Result<Udp, SocketOpenError> {
 /// As [`open`], with an existing pool if one is given.
 ///
 /// # Errors
-/// See [`OpenError`].
+/// See [`SocketOpenError`].
 pub fn open_with(options: &SocketOptions, pool: Option<Pool>) -> Result<Udp, SocketOpenError> {
     SocketOpenError::check_local(options.local)?;
     let max_frame = choose_max_frame(options)?;

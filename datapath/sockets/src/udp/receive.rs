@@ -130,7 +130,7 @@ impl ReceiveStage {
         }
     }
 
-    /// The next datagram and its sender. It stays the next one until [`Stage::next`].
+    /// The next datagram and its sender. It stays the next one until [`ReceiveStage::consume`].
     #[inline]
     pub(super) fn peek(&self) -> Option<(&[u8], SocketAddr)> {
         let meta = self.metas[..self.filled].get(self.message)?;
@@ -139,7 +139,7 @@ impl ReceiveStage {
         Some((&self.memory[start..start + len], meta.addr))
     }
 
-    /// Remove the datagram that [`Stage::peek`] returned.
+    /// Remove the datagram that [`ReceiveStage::peek`] returned.
     #[inline]
     pub(super) fn consume(&mut self) {
         let meta = &self.metas[self.message];

@@ -39,13 +39,13 @@ pub struct Plug {
     from: Vec<Consumer<Frame>>,
 }
 
-/// A wire with two ends, with the default [`Options`].
+/// A wire with two ends, with the default [`LoopbackOptions`].
 pub fn pair() -> [Plug; 2] {
     let mut ends = wire(2).into_iter();
     std::array::from_fn(|_| ends.next().expect("a wire of two ends has two"))
 }
 
-/// A wire with this many ends, at least two, with the default [`Options`].
+/// A wire with this many ends, at least two, with the default [`LoopbackOptions`].
 pub fn wire(ends: usize) -> Vec<Plug> {
     wire_with(ends, LoopbackOptions::default())
 }

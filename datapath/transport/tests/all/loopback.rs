@@ -28,7 +28,7 @@ fn the_frame_that_arrives_is_the_frame_that_was_sent() {
     let arrived = arrived.unwrap();
     assert_eq!(arrived.bytes().as_ptr(), kept.bytes().as_ptr(), "not a copy");
     assert!(left.caps().pool.owns(&arrived));
-    drop(kept);
+    drop((sent, kept));
     assert!(arrived.is_unique());
     drop(arrived);
     assert!(are_all_frames_free(&left) && are_all_frames_free(&right));

@@ -66,7 +66,9 @@ impl Transport for Link {
             };
             let Some(len) = frame.space().and_then(|space| self.socket.recv(space).ok()) else { break };
             frame.set_len(len);
-            if self.steering.admits(frame.bytes()) {
+            if len > self.caps.max_frame {
+                self.count.lost_too_long += 1;
+            } else if self.steering.admits(frame.bytes()) {
                 taken += 1;
                 each(frame);
             }

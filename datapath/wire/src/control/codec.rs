@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{Address, Flow, Framings, Seq};
 
-/// Bytes of an [`Offer`]: flow, nonce, two first numbers, two credits, longest frame.
+/// Bytes of an [`FlowParameters`]: flow, nonce, two first numbers, two credits, longest frame.
 const OFFER: usize = 2 + 2 + 2 * 4 + 2 * 2 + 4;
 
 // The longest body, a `Connect` between the longest names: code, attempt, node,
