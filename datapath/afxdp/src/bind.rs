@@ -33,7 +33,7 @@ impl Bound {
     /// Make a socket and bind it, in copy or in zero-copy mode.
     ///
     /// # Errors
-    /// [`OpenError::Busy`], [`OpenError::NoZeroCopy`], [`OpenError::NoSuchQueue`] and others.
+    /// [`XdpOpenError::Busy`], [`XdpOpenError::NoZeroCopy`], [`XdpOpenError::NoSuchQueue`] and others.
     pub(crate) fn new(
         options: &XdpOptions,
         interface: &Interface,

@@ -85,7 +85,7 @@ impl ChunkLayout {
     }
 
     /// # Errors
-    /// [`OpenError::Mtu`].
+    /// [`XdpOpenError::Mtu`].
     pub(crate) fn check(interface: &Interface) -> Result<(), XdpOpenError> {
         let Interface { name, mtu, .. } = interface.clone();
         if mtu > MAX_MTU { Err(XdpOpenError::Mtu { interface: name, mtu, most: MAX_MTU }) } else { Ok(()) }

@@ -30,7 +30,7 @@ impl Interface {
     /// Ask the kernel, in the calling thread's network namespace.
     ///
     /// # Errors
-    /// [`OpenError::NoSuchInterface`], [`OpenError::NotEthernet`], [`OpenError::Down`].
+    /// [`XdpOpenError::NoSuchInterface`], [`XdpOpenError::NotEthernet`], [`XdpOpenError::Down`].
     pub fn find(name: &str) -> Result<Interface, XdpOpenError> {
         let asking = |source| XdpOpenError::system(format!("asking about interface {name}"), source);
         let absent = || XdpOpenError::NoSuchInterface { interface: name.to_owned(), have: names() };
@@ -54,7 +54,7 @@ impl Interface {
     }
 
     /// # Errors
-    /// [`OpenError::NoSuchQueue`], if the driver says how many there are.
+    /// [`XdpOpenError::NoSuchQueue`], if the driver says how many there are.
     pub(crate) fn check_queue(&self, queue: u32) -> Result<(), XdpOpenError> {
         match self.queues {
             Some(have) if queue >= have => Err(XdpOpenError::NoSuchQueue { interface: self.name.clone(), queue, have }),

@@ -27,7 +27,7 @@ struct Plans {
 
 impl Plans {
     /// # Errors
-    /// [`OpenError::Mtu`]; [`OpenError::ZeroCopyMtu`] where zero-copy is required.
+    /// [`XdpOpenError::Mtu`]; [`XdpOpenError::ZeroCopyMtu`] where zero-copy is required.
     fn new(options: &XdpOptions, interface: &Interface) -> Result<Plans, XdpOpenError> {
         ChunkLayout::check(interface)?;
         let asked = options.copy != Copying::Copy && options.attach != Attach::Generic;
@@ -103,7 +103,7 @@ fn multi_chunk_note() -> String {
 /// Shared memory and a bound socket over it, in the best mode that works, with notes on failed attempts.
 ///
 /// # Errors
-/// Those of [`Memory::new`] and [`Bound::new`], and [`OpenError::ZeroCopyMtu`].
+/// Those of [`Memory::new`] and [`Bound::new`], and [`XdpOpenError::ZeroCopyMtu`].
 pub(crate) fn memory_and_socket(
     options: &XdpOptions,
     interface: &Interface,

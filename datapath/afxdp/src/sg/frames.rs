@@ -69,7 +69,7 @@ impl LongFrames {
     /// Divide the memory into frames and, behind them, chunks to receive into.
     ///
     /// # Errors
-    /// [`OpenError::Memory`].
+    /// [`XdpOpenError::Memory`].
     pub(crate) fn new(mut memory: Memory, options: &XdpOptions) -> Result<(LongFrames, RxChunks), XdpOpenError> {
         let ChunkLayout { chunk, .. } = memory.layout;
         let stride = memory.layout.chunks() * chunk;
