@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Admits control frames to the node: the twin of wire::gate, function by function. tests/root_gate.rs feeds both the
- * same frames.
+ * Admits control frames to the node: the twin of wire::gate, function by function. tests/root_all/gate.rs gives both
+ * the same frames.
  */
 #pragma once
 
 #include "bounce.h"
 
-/* Why a frame is refused: wire::gate::Refused, plus one. */
+/* Why a frame is refused: wire::gate::GateError, plus one. */
 #define SENSELESS 1
 #define OVER_LIMIT 2
 
@@ -25,7 +25,10 @@
 #define GATE_ALL GATE_SOURCES
 #define GATE_CLOCK (GATE_SOURCES + 1)
 
-/* When each source's bucket would be empty, when that of all sources would, in nanoseconds; and a test's clock. */
+/*
+ * Per bucket of sources, then for all sources: the time at which the bucket is empty, in nanoseconds. Last: the clock
+ * of a test.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, GATE_SOURCES + 2);
@@ -33,7 +36,7 @@ struct {
 	__type(value, __u64);
 } buckets SEC(".maps");
 
-/* One lookup for each: an index of our own needs CAP_PERFMON. */
+/* A lookup for each element: a variable index into one value (pointer arithmetic) needs CAP_PERFMON. */
 static inline __u64 *bucket(__u32 number)
 {
 	return bpf_map_lookup_elem(&buckets, &number);
@@ -54,13 +57,13 @@ static inline int has_room(__u64 empty, __u64 now, __u64 interval, __u64 burst)
 	return empty <= now || empty - now < interval * burst;
 }
 
-/* Two processors may lose one count. A limit need not be exact. */
+/* Two CPUs that write at once may lose one count. A limit need not be exact. */
 static inline void fill(__u64 *empty, __u64 now, __u64 interval)
 {
 	*empty = (*empty > now ? *empty : now) + interval;
 }
 
-/* As flow_index(). */
+/* The mask in assembly keeps the bound of the index for the verifier: see flow_index(). */
 static inline __u64 bucket_of(__u64 from)
 {
 	__u64 index = from * 0x9e3779b97f4a7c15ull / (~0ull / GATE_SOURCES + 1);
@@ -85,32 +88,38 @@ static inline __u32 is_within(__u64 from, __u64 now, const struct table *table)
 	return 1;
 }
 
-/* By the first byte of the body. Only a long probe has no largest size. */
+/*
+ * Whether `size` is right for a control frame whose body starts with `code` (docs/wire.md). Only code 6, a long probe,
+ * has no largest size.
+ */
 static inline int has_size(__u32 code, __u32 size)
 {
 	switch (code) {
-	case 1:
+	case 1: /* beacon */
 		return size >= 31 && size <= 61;
-	case 2:
+	case 2: /* connect */
 		return size >= 54 && size <= 114;
-	case 3:
+	case 3: /* accept */
 		return size == 25;
-	case 4:
-	case 7:
+	case 4: /* refuse */
+	case 7: /* probe seen */
 		return size == 6;
-	case 5:
+	case 5: /* close */
 		return size == 33;
-	case 6:
+	case 6: /* probe */
 		return size >= 14;
-	case 8:
+	case 8: /* keepalive */
 		return size == 9;
-	case 9:
+	case 9: /* closed */
 		return size == 10 || size == 34;
 	}
 	return 0;
 }
 
-/* Volatile loads for every framing: compilers merge branches, and older verifiers need a constant offset for each. */
+/*
+ * Volatile loads of the bytes of all framings. The compiler would merge other loads into one with a variable offset,
+ * which older verifiers reject.
+ */
 static inline __u32 byte_at(const struct frame *frame, __u32 at)
 {
 	return *((const volatile __u8 *)frame + at);
@@ -135,7 +144,10 @@ static inline int is_sensible(const struct frame *frame, __u32 length, const vol
 	return has_size(code, found.length == LENGTH_SHORT ? last >> 2 : size);
 }
 
-/* 0, or the reason. The clock is read last: verifiers forget a pointer into the frame at a call. */
+/*
+ * Returns 0 if the frame passes, or the reason. The clock is read last: verifiers forget a pointer into the frame at a
+ * call.
+ */
 static inline __u32 gate(struct xdp_md *ctx, __u32 length, const volatile struct config *config,
 			 const struct table *table, int is_test)
 {

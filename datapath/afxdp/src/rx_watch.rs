@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use am_bpf::Counters;
 use am_wire::Reason;
 
-/// The interval of the checks. Where little was received, a check costs one system call, which reads a counter of each
-/// CPU.
+/// The interval of the checks. If few frames were received, a check costs one system call, which reads a counter of
+/// each CPU.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A node that receives more frames than this in one interval is fine.
+/// A node that receives more frames than this in one interval is healthy, and its losses are not checked.
 const MIN_HEALTHY_FRAMES: u64 = 1000;
 
-/// This many frames lost in one way, since the last good check, are no accident.
+/// Fewer lost frames than this of one kind, since the last good check, are not reported.
 const MIN_LOST: u64 = 3;
 
 pub(crate) struct RxWatch {
@@ -44,7 +44,7 @@ impl Dropped {
     }
 }
 
-/// One way to lose frames, and its report.
+/// One kind of loss, and its report.
 #[derive(Default)]
 struct Loss {
     /// Frames received, and lost, at the last good check.
@@ -53,35 +53,35 @@ struct Loss {
 }
 
 impl Loss {
-    /// Compare frames lost with frames received since the last good check. `say` makes the report of the two numbers.
-    fn compare(&mut self, received: u64, lost: u64, say: impl FnOnce(u64, u64) -> String) {
-        let (here, less) = (received.saturating_sub(self.baseline.0), lost.saturating_sub(self.baseline.1));
-        if here >= less {
+    /// Compare frames lost with frames received since the last good check. `report` formats the report from the two
+    /// counts: lost frames, then received frames.
+    fn compare(&mut self, received: u64, lost: u64, report: impl FnOnce(u64, u64) -> String) {
+        let received_since = received.saturating_sub(self.baseline.0);
+        let lost_since = lost.saturating_sub(self.baseline.1);
+        if received_since >= lost_since {
             *self = Loss { baseline: (received, lost), error: None };
-        } else if less >= MIN_LOST && self.error.is_none() {
-            let trouble = say(less, here);
-            tracing::warn!("{trouble}");
-            self.error = Some(trouble);
+        } else if lost_since >= MIN_LOST && self.error.is_none() {
+            let error = report(lost_since, received_since);
+            tracing::warn!("{error}");
+            self.error = Some(error);
         }
     }
 }
 
 impl RxWatch {
     pub(crate) fn new(interface: &str, queue: u32, advice: String) -> RxWatch {
-        let (interface, next) = (interface.to_owned(), Instant::now() + CHECK_INTERVAL);
-        let (elsewhere, altered) = Default::default();
         RxWatch {
             queue,
-            interface,
+            interface: interface.to_owned(),
             advice,
-            next_check: next,
+            next_check: Instant::now() + CHECK_INTERVAL,
             received: 0,
-            wrong_queue: elsewhere,
-            wrong_length: altered,
+            wrong_queue: Loss::default(),
+            wrong_length: Loss::default(),
         }
     }
 
-    /// Check, if it is time. Returns why the node receives little or nothing.
+    /// Check, if the interval has passed. Returns the current error: why the node receives little or nothing.
     pub(crate) fn check(&mut self, received: u64, dropped: impl FnOnce() -> Option<Dropped>) -> Option<&str> {
         let now = Instant::now();
         if now >= self.next_check {
@@ -97,18 +97,19 @@ impl RxWatch {
     }
 
     fn compare(&mut self, received: u64, dropped: Dropped) {
-        let RxWatch { interface, queue, advice, wrong_queue: elsewhere, wrong_length: altered, .. } = self;
-        elsewhere.compare(received, dropped.elsewhere, |lost, here| {
+        let RxWatch { interface, queue, advice, wrong_queue, wrong_length, .. } = self;
+        wrong_queue.compare(received, dropped.elsewhere, |lost, received| {
             format!(
                 "{lost} frames for this node came in on other queues of {interface} and were lost, \
-                 and {here} on its own queue {queue}: {advice}"
+                 and {received} on its own queue {queue}: {advice}"
             )
         });
-        altered.compare(received, dropped.altered, |lost, here| {
+        wrong_length.compare(received, dropped.altered, |lost, received| {
             format!(
-                "{lost} frames came to {interface} longer or shorter than they were sent, and {here} as they were sent: a \
-                 NIC truncates them, pads them, or adds bytes. If it adds the check sequence: `ethtool -K {interface} \
-                 rx-fcs off`. If it truncates: a smaller MTU at all ends. docs/nics.md describes each driver"
+                "{lost} frames came to {interface} longer or shorter than they were sent, and {received} as they were \
+                 sent: a NIC truncates them, pads them, or adds bytes. If it adds the check sequence: \
+                 `ethtool -K {interface} rx-fcs off`. If it truncates: a smaller MTU at all ends. docs/nics.md describes \
+                 each driver"
             )
         });
     }
@@ -132,14 +133,14 @@ mod tests {
     fn a_queue_that_nothing_is_steered_to_is_named_with_what_helps() {
         let mut watch = watch();
         assert_eq!(look(&mut watch, 0, 2), None, "an accident");
-        let said = look(&mut watch, 0, 5).unwrap().to_owned();
+        let error = look(&mut watch, 0, 5).unwrap().to_owned();
         assert!(
-            said.contains("5 frames") && said.contains("of eth1") && said.contains("0 on its own queue 1"),
-            "{said}"
+            error.contains("5 frames") && error.contains("of eth1") && error.contains("0 on its own queue 1"),
+            "{error}"
         );
-        assert!(said.ends_with("`ethtool -L eth1 combined 1`"), "{said}");
-        assert_eq!(look(&mut watch, 0, 99), Some(&*said), "it is said once");
-        assert_eq!(look(&mut watch, 0, 99), Some(&*said), "a silence says nothing new");
+        assert!(error.ends_with("`ethtool -L eth1 combined 1`"), "{error}");
+        assert_eq!(look(&mut watch, 0, 99), Some(&*error), "it is reported once");
+        assert_eq!(look(&mut watch, 0, 99), Some(&*error), "no frame, no new report");
         assert_eq!(look(&mut watch, 200, 99), None, "it is steered here now");
         assert_eq!(look(&mut watch, 200, 101), None);
         assert!(look(&mut watch, 200, 104).is_some(), "and no longer");
@@ -175,9 +176,9 @@ mod tests {
             watch.check(received, || Some(Dropped { elsewhere: 0, altered })).map(str::to_owned)
         };
         assert_eq!(look(0, 2), None, "an accident");
-        let said = look(1, 20).unwrap();
-        assert!(said.starts_with("20 frames came to eth1 longer or shorter") && said.contains("and 1 as"), "{said}");
-        assert!(said.contains("`ethtool -K eth1 rx-fcs off`") && said.contains("docs/nics.md"), "{said}");
+        let error = look(1, 20).unwrap();
+        assert!(error.starts_with("20 frames came to eth1 longer or shorter") && error.contains("and 1 as"), "{error}");
+        assert!(error.contains("`ethtool -K eth1 rx-fcs off`") && error.contains("docs/nics.md"), "{error}");
         assert_eq!(look(30, 25), None, "most are whole");
         assert_eq!(look(60, 45), None);
     }

@@ -103,37 +103,39 @@ impl InterfaceNode {
     /// Load the steering program of a node and attach it to the interface, alone or beside other nodes of this process.
     ///
     /// # Errors
-    /// [`XdpOpenError::Load`], [`XdpOpenError::Attach`], [`XdpOpenError::AttachMtu`], [`XdpOpenError::TooManyNodes`].
+    /// [`XdpOpenError::Load`], [`XdpOpenError::Attach`], [`XdpOpenError::AttachMtu`],
+    /// [`XdpOpenError::TooManyNodes`].
     pub(crate) fn take(
         options: &XdpOptions,
         interface: &Interface,
         socket: &impl AsFd,
     ) -> Result<(InterfaceNode, Steer), XdpOpenError> {
         let key = interface_key(interface)?;
-        let mut open = lock_interfaces();
-        let others = open.get(&key).map_or(&[][..], |found| &found.nodes);
+        let mut interfaces = lock_interfaces();
+        let others = interfaces.get(&key).map_or(&[][..], |found| &found.nodes);
         let own = choose_address(interface, options.queue, |own| others.iter().all(|other| other.own_address != own));
-        let listening = extra_address(own, interface)?;
+        let extra_address = extra_address(own, interface)?;
         let mailbox = Mailbox::new().map_err(|error| XdpOpenError::system("opening a pipe", error))?;
         let mailbox = Arc::new(mailbox);
         let mut steer = attach::load(options, own, socket)?;
-        let seat = Registration::take(&mut open, (options, interface), &mut steer, own, &mailbox)?;
+        let registration = Registration::take(&mut interfaces, (options, interface), &mut steer, own, &mailbox)?;
         Ok((
             InterfaceNode {
-                registration: seat,
+                registration,
                 own,
                 mailbox,
                 deferred: SavedSettings::default(),
-                _extra_address: listening,
+                _extra_address: extra_address,
             },
             steer,
         ))
     }
 
-    /// Continue on an interface that replaces one that is gone and was left. It has the same address.
+    /// Register on a new interface after the old one disappeared. `leave` was called for the old one. The node keeps
+    /// its address.
     ///
     /// # Errors
-    /// As [`ChunkOffset::join`].
+    /// As [`InterfaceNode::take`].
     pub(crate) fn move_to(
         &mut self,
         options: &XdpOptions,
@@ -146,40 +148,40 @@ impl InterfaceNode {
         Ok(())
     }
 
-    /// Attach the interface's program again, if it was removed or its driver no longer runs it. It is detached first: a
-    /// driver that lost its set-up repeats it only for a program where there was none. Returns the cause, or `None` if
-    /// nothing was done.
+    /// Attach the interface's program again, if it was removed or its driver no longer runs it. It is detached
+    /// first, because a driver that lost its XDP set-up sets it up again only if no program was attached before.
+    /// Returns the cause, or `None` if nothing was done.
     ///
     /// # Errors
-    /// As [`ChunkOffset::join`]. Then no program is attached.
+    /// As [`InterfaceNode::take`]. Then no program is attached.
     pub(crate) fn reattach(
         &self,
         options: &XdpOptions,
         interface: &Interface,
         steer: &mut Steer,
     ) -> Result<Option<BypassCause>, XdpOpenError> {
-        let mut open = lock_interfaces();
-        let Some(on) = open.get_mut(&self.registration.key) else { return Ok(None) };
-        let is_attached = on.attachment.as_ref().is_some_and(Attachment::is_attached);
-        let Some(lost) = on.repairs.next(is_attached, Instant::now()) else { return Ok(None) };
-        on.attachment = None;
+        let mut interfaces = lock_interfaces();
+        let Some(shared) = interfaces.get_mut(&self.registration.key) else { return Ok(None) };
+        let is_attached = shared.attachment.as_ref().is_some_and(Attachment::is_attached);
+        let Some(cause) = shared.repairs.next(is_attached, Instant::now()) else { return Ok(None) };
+        shared.attachment = None;
         let attachment = attach::attach(options, interface, |mode| steer.attach(&interface.name, mode))?;
-        on.attachment = Some(match &mut on.share {
+        shared.attachment = Some(match &mut shared.share {
             Some(share) => share.replace(attachment)?,
             None => attachment,
         });
-        Ok(Some(lost))
+        Ok(Some(cause))
     }
 
     /// Leave the interface. The last node detaches the program and restores the settings.
     pub(crate) fn leave(&mut self) {
-        let mut open = lock_interfaces();
-        let Some(on) = open.get_mut(&self.registration.key) else { return };
-        on.siblings.leave(&self.mailbox);
-        on.saved_settings.push(std::mem::take(&mut self.deferred));
-        on.leave(self.registration.number);
-        if on.nodes.is_empty() {
-            open.remove(&self.registration.key);
+        let mut interfaces = lock_interfaces();
+        let Some(shared) = interfaces.get_mut(&self.registration.key) else { return };
+        shared.siblings.leave(&self.mailbox);
+        shared.saved_settings.push(std::mem::take(&mut self.deferred));
+        shared.leave(self.registration.number);
+        if shared.nodes.is_empty() {
+            interfaces.remove(&self.registration.key);
         }
     }
 
@@ -194,8 +196,8 @@ impl InterfaceNode {
     }
 
     /// Settings to restore when the last node closes.
-    pub(crate) fn restore_on_close(&mut self, deferred: SavedSettings) {
-        self.deferred = deferred;
+    pub(crate) fn restore_on_close(&mut self, saved_settings: SavedSettings) {
+        self.deferred = saved_settings;
     }
 
     /// Readable when a sibling has passed a frame on.
@@ -234,37 +236,37 @@ impl Drop for InterfaceNode {
 
 impl Registration {
     fn take(
-        open: &mut BTreeMap<Key, SharedInterface>,
+        interfaces: &mut BTreeMap<Key, SharedInterface>,
         (options, interface): (&XdpOptions, &Interface),
         steer: &mut Steer,
         own: Address,
         mailbox: &Arc<Mailbox>,
     ) -> Result<Registration, XdpOpenError> {
         let key = interface_key(interface)?;
-        let others = open.get(&key).map_or(&[][..], |found| &found.nodes);
+        let others = interfaces.get(&key).map_or(&[][..], |found| &found.nodes);
         let number = (0..NodeSwitch::NODES).find(|number| others.iter().all(|other| other.number != *number));
         let number = number.ok_or_else(|| XdpOpenError::TooManyNodes { interface: interface.name.clone() })?;
         let node = NodeEntry { number, program: steer.program()?, own_address: own, queue: options.queue };
-        let on = match open.get_mut(&key) {
-            Some(on) => {
-                on.add_node(&node)?;
-                on
+        let shared = match interfaces.get_mut(&key) {
+            Some(shared) => {
+                shared.add_node(&node)?;
+                shared
             }
             None => {
                 let attachment = attach::attach(options, interface, |mode| steer.attach(&interface.name, mode))?;
-                open.entry(key).or_insert_with(|| SharedInterface::new(attachment))
+                interfaces.entry(key).or_insert_with(|| SharedInterface::new(attachment))
             }
         };
-        on.nodes.push(node);
-        on.siblings.add(mailbox);
-        let mode = on.attachment.as_ref().map_or(AttachMode::default(), Attachment::mode);
-        Ok(Registration { key, number, mode, hall: on.siblings.clone() })
+        shared.nodes.push(node);
+        shared.siblings.add(mailbox);
+        let mode = shared.attachment.as_ref().map_or(AttachMode::default(), Attachment::mode);
+        Ok(Registration { key, number, mode, hall: shared.siblings.clone() })
     }
 }
 
 impl Repairs {
-    /// The cause to repair now, if any. Each node of the interface counts the frames that bypassed the program before
-    /// the last repair, so a second report may come too early.
+    /// The cause to repair now. `None` if the program is attached and the last repair was less than
+    /// [`MIN_REPAIR_INTERVAL`] ago: each node of the interface reports the same bypassed frames.
     fn next(&mut self, is_attached: bool, now: Instant) -> Option<BypassCause> {
         let is_early = self.last.is_some_and(|last| now.duration_since(last) < MIN_REPAIR_INTERVAL);
         if is_attached && is_early {
@@ -277,14 +279,13 @@ impl Repairs {
 
 impl SharedInterface {
     fn new(attachment: Attachment) -> SharedInterface {
-        let (nodes, deferred, hall) = (Vec::new(), Vec::new(), Arc::default());
         SharedInterface {
             attachment: Some(attachment),
             share: None,
-            nodes,
-            saved_settings: deferred,
+            nodes: Vec::new(),
+            saved_settings: Vec::new(),
             repairs: Repairs::default(),
-            siblings: hall,
+            siblings: Arc::default(),
         }
     }
 
@@ -292,7 +293,9 @@ impl SharedInterface {
     fn add_node(&mut self, node: &NodeEntry) -> Result<(), XdpOpenError> {
         if self.share.is_none() {
             let mut share = NodeSwitch::load()?;
-            self.nodes.iter().try_for_each(|one| share.add(one.number, &one.program, one.own_address, one.queue))?;
+            self.nodes
+                .iter()
+                .try_for_each(|node| share.add(node.number, &node.program, node.own_address, node.queue))?;
             self.attachment = self.attachment.take().map(|attachment| share.replace(attachment)).transpose()?;
             self.share = Some(share);
         }
@@ -351,15 +354,15 @@ fn interface_key(interface: &Interface) -> Result<Key, XdpOpenError> {
 }
 
 fn extra_address(own: Address, interface: &Interface) -> Result<Option<ExtraAddress>, XdpOpenError> {
-    let listening = (own != interface.address).then(|| ExtraAddress::add(own, interface.index)).transpose();
-    listening.map_err(|error| XdpOpenError::system(format!("listening to {own}"), error))
+    let added = (own != interface.address).then(|| ExtraAddress::add(own, interface.index)).transpose();
+    added.map_err(|error| XdpOpenError::system(format!("adding the address {own} to the interface"), error))
 }
 
 /// The address of a new node: the interface's for the first node. For others it is derived from that and the queue
 /// number.
 fn choose_address(interface: &Interface, queue: u32, is_free: impl Fn(Address) -> bool) -> Address {
-    let made = (queue..).map(|number| derived_address(interface.address, number));
-    let mut all = std::iter::once(interface.address).chain(made.filter(|made| *made != interface.address));
+    let derived = (queue..).map(|number| derived_address(interface.address, number));
+    let mut all = std::iter::once(interface.address).chain(derived.filter(|address| *address != interface.address));
     all.find(|address| is_free(*address)).unwrap_or(interface.address)
 }
 

@@ -17,7 +17,7 @@ struct PciState {
     forbidden: Option<String>,
     /// The process that has the group's file open.
     holder: Option<String>,
-    /// Whether `vfio` passes on devices without interrupt remapping.
+    /// Whether `vfio` allows devices without interrupt remapping: its parameter `allow_unsafe_interrupts`.
     unsafe_interrupts: Option<bool>,
     /// Whether DPDK uses huge pages.
     huge: bool,
@@ -25,8 +25,8 @@ struct PciState {
 
 /// What to do about this device.
 pub(crate) fn advice(device: &str, huge: bool) -> String {
-    let seen = PciState { huge, ..PciState::of(Path::new("/"), device) };
-    seen.advice(device)
+    let state = PciState { huge, ..PciState::of(Path::new("/"), device) };
+    state.advice(device)
 }
 
 fn file_name(path: &Path) -> Option<String> {
@@ -41,25 +41,26 @@ fn bound_driver(device: &Path) -> Option<String> {
 fn neighbour(device: &Path) -> Option<(String, String)> {
     let others = fs::read_dir(device.join("iommu_group/devices")).ok()?.flatten();
     let others = others.filter_map(|other| Some((file_name(&other.path())?, bound_driver(&other.path())?)));
-    let mut kept = others.filter(|(_, driver)| !["vfio-pci", "pcieport", "pci-stub"].contains(&driver.as_str()));
-    kept.find(|(name, _)| Some(name) != file_name(device).as_ref())
+    let mut foreign = others.filter(|(_, driver)| !["vfio-pci", "pcieport", "pci-stub"].contains(&driver.as_str()));
+    foreign.find(|(name, _)| Some(name) != file_name(device).as_ref())
 }
 
-/// The file by which `vfio` passes on the group.
+/// The file in `/dev/vfio` through which a process opens the group.
 fn group_file(root: &Path, device: &Path) -> Option<PathBuf> {
     let group = file_name(&fs::read_link(device.join("iommu_group")).ok()?)?;
     Some(root.join("dev/vfio").join(group))
 }
 
 fn forbidden(file: &Path) -> Option<String> {
-    let may = access(file, AccessFlags::R_OK | AccessFlags::W_OK).is_ok();
-    (file.exists() && !may).then(|| file.display().to_string())
+    let is_allowed = access(file, AccessFlags::R_OK | AccessFlags::W_OK).is_ok();
+    (file.exists() && !is_allowed).then(|| file.display().to_string())
 }
 
 fn process_using(root: &Path, file: &Path) -> Option<String> {
-    let is_it = |open: fs::DirEntry| fs::read_link(open.path()).is_ok_and(|target| target == file);
-    let has_it = |process: &PathBuf| fs::read_dir(process.join("fd")).is_ok_and(|all| all.flatten().any(is_it));
-    let process = fs::read_dir(root.join("proc")).ok()?.flatten().map(|entry| entry.path()).find(has_it)?;
+    let is_file = |open: fs::DirEntry| fs::read_link(open.path()).is_ok_and(|target| target == file);
+    let has_file_open =
+        |process: &PathBuf| fs::read_dir(process.join("fd")).is_ok_and(|all| all.flatten().any(is_file));
+    let process = fs::read_dir(root.join("proc")).ok()?.flatten().map(|entry| entry.path()).find(has_file_open)?;
     let name = fs::read_to_string(process.join("comm")).unwrap_or_default();
     Some(format!("process {} ({})", file_name(&process)?, name.trim()))
 }
@@ -69,7 +70,7 @@ impl PciState {
         // DPDK allows the domain to be left out.
         let domain = if device.matches(':').count() == 1 { "0000:" } else { "" };
         let entry = root.join("sys/bus/pci/devices").join(format!("{domain}{device}"));
-        let switch = root.join("sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts");
+        let parameter = root.join("sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts");
         let file = group_file(root, &entry);
         PciState {
             exists: entry.exists(),
@@ -77,13 +78,14 @@ impl PciState {
             neighbour: neighbour(&entry),
             forbidden: file.as_deref().and_then(forbidden),
             holder: file.as_deref().and_then(|file| process_using(root, file)),
-            unsafe_interrupts: fs::read_to_string(switch).ok().map(|text| text.trim() == "Y"),
+            unsafe_interrupts: fs::read_to_string(parameter).ok().map(|text| text.trim() == "Y"),
             huge: false,
         }
     }
 
     fn advice(&self, device: &str) -> String {
-        let bind = format!("`scripts/nic bind dpdk {device}` gives it to DPDK, and takes it from the kernel");
+        let bind =
+            format!("`scripts/nic bind dpdk {device}` binds it to vfio-pci for DPDK, and removes it from the kernel");
         match self.driver.as_deref() {
             _ if !self.exists => format!("there is no PCI device {device}: `scripts/nic list` shows all devices"),
             Some("vfio-pci") => self.vfio_advice(),
@@ -93,7 +95,8 @@ impl PciState {
             ),
             Some(other) if !other.contains("uio") => format!("it is bound to {other}: {bind}"),
             None => format!("it is bound to no driver: {bind}"),
-            Some(known) => bound_as_needed(known),
+            // A uio driver, with huge pages.
+            Some(uio) => bound_as_needed(uio),
         }
     }
 
@@ -104,7 +107,7 @@ impl PciState {
             );
         }
         if let Some(process) = &self.holder {
-            return format!("{process} uses it, and only one process can: end that first");
+            return format!("{process} uses it, and only one process can use it: end that process first");
         }
         match &self.forbidden {
             Some(file) => format!("this user may not open {file}: run as root, or `chown USER {file}`"),

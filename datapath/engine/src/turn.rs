@@ -23,9 +23,10 @@ pub struct Engine {
     sent: usize,
     /// Frames that this turn has received.
     received: usize,
-    /// Whether the deferred work was done in this turn.
+    /// Whether this turn received no frame and had none to send. Then its second half has no deferred work, unless
+    /// handlers made some.
     deferred_done: bool,
-    /// Whether the last turn left the deferred work to this one.
+    /// Whether the last turn postponed its deferred work.
     postponed: bool,
     /// Whether a timer was due when the deferred work was last done.
     timer_due: bool,
@@ -33,7 +34,7 @@ pub struct Engine {
     notices_at: Time,
 }
 
-/// The time between two questions to the transport for notices.
+/// The interval between two polls of the transport's notices.
 const NOTICES: Duration = Duration::from_millis(1);
 
 /// A node that shuts down stops waiting after this time without progress. It is long enough for a frame that is lost twice.
@@ -41,12 +42,12 @@ const SHUTDOWN_IDLE_LIMIT: Duration = Duration::from_millis(13);
 /// The pause between two turns of a node that shuts down. Its peer may need the processor.
 const SHUTDOWN_PAUSE: Duration = Duration::from_micros(50);
 
-/// What a turn without a received frame looks at.
+/// What a turn that received no frame checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PollScope {
-    /// At the clock and the timers, too.
+    /// Frames, and also the clock and the timers.
     Everything,
-    /// Only at frames. For loops that turn again at once: a shorter turn notices a frame sooner.
+    /// Only frames. For loops that turn again at once: a shorter turn notices a frame sooner.
     FramesOnly,
 }
 
@@ -69,16 +70,15 @@ impl Turn {
 impl Engine {
     /// The engine of a node. `pool` is the transport's: see [`am_transport::Caps`].
     pub fn new(core: Core<Frame>, pool: Pool) -> Self {
-        let (is_full, settled, postponed, due) = (false, false, false, false);
         Engine {
             core,
             pool,
-            is_full,
+            is_full: false,
             sent: 0,
             received: 0,
-            deferred_done: settled,
-            postponed,
-            timer_due: due,
+            deferred_done: false,
+            postponed: false,
+            timer_due: false,
             notices_at: Time::default(),
         }
     }
@@ -88,7 +88,8 @@ impl Engine {
         &self.core
     }
 
-    /// The protocol, for calls from above. [`Core`] lists its classes of calls.
+    /// The protocol, for calls from above. See [`Core`] for the classes of its calls: getters, from below, from
+    /// above and outputs.
     pub fn core_mut(&mut self) -> &mut Core<Frame> {
         &mut self.core
     }
@@ -113,7 +114,7 @@ impl Engine {
         }
     }
 
-    /// Whether the last turn left the deferred work to the next, and so did not read the clock.
+    /// Whether the last turn postponed its deferred work, and so did not read the clock.
     #[inline]
     pub fn is_postponed(&self) -> bool {
         self.postponed
@@ -135,20 +136,20 @@ impl Engine {
         Turn { received, sent }
     }
 
-    /// The first half: receive a burst. If nothing has arrived and `look` allows it, check the timers. The caller runs handlers
-    /// after it, so their replies leave with the second half's doorbell.
+    /// The first half: receive a burst. If nothing has arrived and `scope` allows it, check the timers. The caller
+    /// runs handlers after it, so their replies leave with the second half's doorbell.
     ///
     /// Timers are checked only here, after the receive: the missing acknowledgement may have arrived while handlers ran.
     #[inline]
     pub fn inhale<T: Transport + ?Sized>(
         &mut self,
-        look: PollScope,
+        scope: PollScope,
         now: impl FnOnce() -> Time,
         transport: &mut T,
     ) -> usize {
         self.received = transport.receive(BURST, &mut |frame| self.core.on_frame(frame));
         self.deferred_done = self.received == 0 && !self.core.has_output();
-        if self.timer_due || (self.deferred_done && (look == PollScope::Everything || self.postponed)) {
+        if self.timer_due || (self.deferred_done && (scope == PollScope::Everything || self.postponed)) {
             self.check_timers(now(), transport);
         }
         self.received
@@ -169,8 +170,8 @@ impl Engine {
         let received = mem::take(&mut self.received);
         let postpone = sent == 0 && received > 0 && !self.postponed && !self.core.has_received_acks();
         // Sent frames have to be noted, and so have messages of earlier turns that handlers have released.
-        let settled = mem::take(&mut self.deferred_done) && sent == 0 && !self.core.has_deferred();
-        if !settled && !postpone {
+        let is_done = mem::take(&mut self.deferred_done) && sent == 0 && !self.core.has_deferred();
+        if !is_done && !postpone {
             let now = now();
             self.core.run_deferred(now);
             self.timer_due = self.core.sleep_until() <= now;
@@ -262,9 +263,9 @@ impl Engine {
         }
     }
 
-    /// Shut this node down. First wait until all sent messages are acknowledged. Then close every flow, and tell each peer which of
-    /// its messages have arrived. A silent peer is given up soon. A peer whose queue is full, because its handlers take long, gets
-    /// the configured patience.
+    /// Shut this node down. First wait until all sent messages are acknowledged. Then close every flow, and notify
+    /// each peer which of its messages have arrived. The wait for a silent peer ends after [`SHUTDOWN_IDLE_LIMIT`].
+    /// A peer whose queue is full, because its handlers take long, gets the configured patience.
     pub fn shut_down<T: Transport + ?Sized>(&mut self, now: impl Fn() -> Time, transport: &mut T) {
         let until = now() + self.core.config().patience;
         self.turn_while(&now, until, transport, |core| core.kept_messages());
@@ -273,8 +274,8 @@ impl Engine {
         self.turn_while(&now, until, transport, |core| core.has_output() as usize);
     }
 
-    /// Turn until nothing is left, or until the rest has not become smaller for [`SHUTDOWN_IDLE_LIMIT`]. While the transport is full, go on until
-    /// `until`.
+    /// Turn until nothing is left, or until the rest has not become smaller for [`SHUTDOWN_IDLE_LIMIT`]. While there
+    /// are frames to send, go on until `until`.
     fn turn_while<T: Transport + ?Sized>(
         &mut self,
         now: &impl Fn() -> Time,
@@ -288,19 +289,19 @@ impl Engine {
         let (mut since, mut before, mut turns) = (begin, usize::MAX, 0);
         loop {
             let (time, count) = (now(), left(&self.core));
-            let is_full = self.core.has_output() && time < until;
-            if is_full || count < before {
+            let is_sending = self.core.has_output() && time < until;
+            if is_sending || count < before {
                 since = time;
             }
             if count < before {
                 (before, turns) = (count, 0);
             }
-            let stands = time == begin;
-            if count == 0 || time - since >= SHUTDOWN_IDLE_LIMIT || (stands && turns >= TURNS) {
+            let clock_stands = time == begin;
+            if count == 0 || time - since >= SHUTDOWN_IDLE_LIMIT || (clock_stands && turns >= TURNS) {
                 return;
             }
             turns += 1;
-            if self.turn(now, transport, &mut |_| ()).is_idle() && !stands && (is_full || time > since) {
+            if self.turn(now, transport, &mut |_| ()).is_idle() && !clock_stands && (is_sending || time > since) {
                 std::thread::sleep(SHUTDOWN_PAUSE);
             }
         }

@@ -1,8 +1,8 @@
 //! The addresses of peers on each path, and the choice of a path.
 //!
-//! A peer is one run of a node: the node's number and its incarnation, which all its beacons carry. The protocol sees one
-//! address of a peer, the first that a beacon had. Several runs may claim to be one node. The protocol asks each of them,
-//! so no run hides another here.
+//! A peer is one run of a node: the node's number and its incarnation, which all its beacons carry. The protocol
+//! sees one address of a peer, the one in its first beacon. Several runs may claim to be one node. The protocol asks
+//! each of them, so no run hides another here.
 
 use std::collections::HashMap;
 
@@ -15,8 +15,7 @@ pub(crate) const MAX_PATHS: usize = 8;
 /// The most peers. A new one replaces the peer whose last beacon is the oldest.
 pub(crate) const MAX_PEERS: usize = 16_384;
 
-/// A path that failed is on probation: it is tried again after some beacons, twice as many after each failure, up to two
-/// to this power.
+/// A path that failed is on probation for 2^`penalty` beacons. Each failure adds one to the penalty, up to this.
 const MAX_PENALTY: u8 = 5;
 
 /// A peer on one path.
@@ -30,7 +29,7 @@ pub(crate) struct PeerPath {
     probation: u8,
     /// The last turn in which a frame other than a beacon arrived here. 0 if none has.
     last_turn: u64,
-    /// The path was left only because the peer had left it. A frame on it ends the probation.
+    /// This node left the path because the peer did, not because of loss. A frame on it ends the probation.
     left_with_peer: bool,
 }
 
@@ -40,8 +39,8 @@ pub(crate) struct UsablePaths(pub(crate) u8);
 
 impl UsablePaths {
     #[inline]
-    fn has(self, way: usize) -> bool {
-        self.0 >> way & 1 == 1
+    fn has(self, path: usize) -> bool {
+        self.0 >> path & 1 == 1
     }
 }
 
@@ -92,7 +91,7 @@ pub(crate) struct Peers {
     /// By the address on a path.
     by_path: HashMap<(usize, Address), usize>,
     beacons: u64,
-    /// Those, as they are called above, that were found on another way, or at another address there, since this was looked at.
+    /// Protocol addresses of the peers that have a new path, or a new address on a path, since this was last taken.
     pub(crate) found: Vec<Address>,
 }
 
@@ -115,64 +114,71 @@ impl Peers {
 
     /// A frame has arrived on a path, from this address there. Returns the peer's address for the protocol.
     ///
-    /// A peer that sends on a worse path has given the best one up. This node follows it, because it may not notice the
-    /// failure itself: acknowledgements are not answered, so their loss is not missed here.
+    /// A peer that sends on a worse path has stopped using the best one. This node follows it, because it may not
+    /// notice the failure itself: acknowledgements are not answered, so a node that sends nothing else does not
+    /// notice their loss.
     #[inline]
-    pub(crate) fn on_frame(&mut self, way: usize, link: Address, turn: u64, usable: UsablePaths) -> Option<Address> {
-        let peer = &mut self.all[*self.by_path.get(&(way, link))?];
-        let link = &mut peer.paths[way];
-        link.last_turn = turn;
-        if std::mem::take(&mut link.left_with_peer) {
-            link.probation = 0;
+    pub(crate) fn on_frame(
+        &mut self,
+        path: usize,
+        address: Address,
+        turn: u64,
+        usable: UsablePaths,
+    ) -> Option<Address> {
+        let peer = &mut self.all[*self.by_path.get(&(path, address))?];
+        let state = &mut peer.paths[path];
+        state.last_turn = turn;
+        if std::mem::take(&mut state.left_with_peer) {
+            state.probation = 0;
         }
-        peer.follow_peer(way, turn, usable);
+        peer.follow_peer(path, turn, usable);
         Some(peer.address)
     }
 
     /// The same for a frame of a set-up. It is answered on the path on which it arrived.
-    pub(crate) fn on_setup(&mut self, way: usize, link: Address, turn: u64) -> Option<Address> {
-        let peer = &mut self.all[*self.by_path.get(&(way, link))?];
-        peer.setup_path = (way, turn);
+    pub(crate) fn on_setup(&mut self, path: usize, address: Address, turn: u64) -> Option<Address> {
+        let peer = &mut self.all[*self.by_path.get(&(path, address))?];
+        peer.setup_path = (path, turn);
         Some(peer.address)
     }
 
     /// A beacon has arrived on a path. Returns the address of its sender for the protocol.
-    pub(crate) fn on_beacon(&mut self, way: usize, beacon: &Beacon) -> Address {
+    pub(crate) fn on_beacon(&mut self, path: usize, beacon: &Beacon) -> Address {
         self.beacons += 1;
         let known = self.by_run.get(&(beacon.node, beacon.incarnation)).copied();
         let index = known.unwrap_or_else(|| self.add(beacon));
         let (beacons, peer) = (self.beacons, &mut self.all[index]);
         peer.heard = beacons;
-        let link = &mut peer.paths[way];
-        let before = link.address.replace(beacon.address);
-        match link.probation.checked_sub(1) {
-            Some(owes) => link.probation = owes,
-            None => link.penalty = link.penalty.saturating_sub(1),
+        let state = &mut peer.paths[path];
+        let before = state.address.replace(beacon.address);
+        match state.probation.checked_sub(1) {
+            Some(left) => state.probation = left,
+            None => state.penalty = state.penalty.saturating_sub(1),
         }
-        let above = peer.address;
+        let protocol_address = peer.address;
         if before != Some(beacon.address) {
-            before.into_iter().for_each(|old| self.remove_path_address(way, old, index));
-            self.found.push(above);
+            before.into_iter().for_each(|old| self.remove_path_address(path, old, index));
+            self.found.push(protocol_address);
         }
-        // A beacon of another run of the node may have replaced this entry meanwhile.
-        self.by_path.insert((way, beacon.address), index);
-        self.by_address.insert(above, index);
-        above
+        // A beacon of another run may have taken these index entries.
+        self.by_path.insert((path, beacon.address), index);
+        self.by_address.insert(protocol_address, index);
+        protocol_address
     }
 
-    /// No peer is at this address on a path any more. Returns the peer's address for the protocol if this was its last
-    /// path.
-    pub(crate) fn on_gone(&mut self, way: usize, link: Address) -> Option<Address> {
-        let index = self.by_path.remove(&(way, link))?;
+    /// The peer at this address on a path is gone, as the transport reports. Returns the peer's address for the
+    /// protocol if this was its last path.
+    pub(crate) fn on_gone(&mut self, path: usize, address: Address) -> Option<Address> {
+        let index = self.by_path.remove(&(path, address))?;
         let peer = &mut self.all[index];
-        peer.paths[way] = PeerPath::default();
+        peer.paths[path] = PeerPath::default();
         (peer.known_paths() == 0).then_some(peer.address)
     }
 
     /// This address on a path no longer belongs to that peer.
-    fn remove_path_address(&mut self, way: usize, link: Address, index: usize) {
-        if self.by_path.get(&(way, link)) == Some(&index) {
-            self.by_path.remove(&(way, link));
+    fn remove_path_address(&mut self, path: usize, address: Address, index: usize) {
+        if self.by_path.get(&(path, address)) == Some(&index) {
+            self.by_path.remove(&(path, address));
         }
     }
 
@@ -194,8 +200,8 @@ impl Peers {
         if self.by_address.get(&old.address) == Some(&index) {
             self.by_address.remove(&old.address);
         }
-        for (way, link) in old.paths.iter().enumerate() {
-            link.address.into_iter().for_each(|address| self.remove_path_address(way, address, index));
+        for (path, state) in old.paths.iter().enumerate() {
+            state.address.into_iter().for_each(|address| self.remove_path_address(path, address, index));
         }
         self.add_to_indexes(index);
         index
@@ -210,11 +216,11 @@ impl Peers {
     /// Frames to the peer seem not to arrive. The path that they took is on probation now. False if there is no other path.
     pub(crate) fn report_loss(&mut self, index: usize, usable: UsablePaths) -> bool {
         let peer = &mut self.all[index];
-        let Some((way, _)) = peer.best_path(usable) else { return false };
-        let mut others = peer.paths.iter().enumerate().filter(|(at, link)| *at != way && link.address.is_some());
+        let Some((path, _)) = peer.best_path(usable) else { return false };
+        let mut others = peer.paths.iter().enumerate().filter(|(at, state)| *at != path && state.address.is_some());
         let has_other = others.any(|(at, _)| usable.has(at));
         if has_other {
-            peer.paths[way].demote();
+            peer.paths[path].demote();
         }
         has_other
     }
@@ -239,36 +245,39 @@ impl Peer {
     /// ends soonest.
     #[inline]
     pub(crate) fn best_path(&self, usable: UsablePaths) -> Option<(usize, Address)> {
-        let usable = || self.paths.iter().enumerate().filter(|(way, link)| link.address.is_some() && usable.has(*way));
-        let (way, link) =
-            usable().find(|(_, link)| link.is_trusted()).or_else(|| usable().min_by_key(|(_, link)| link.probation))?;
-        link.address.map(|address| (way, address))
+        let usable =
+            || self.paths.iter().enumerate().filter(|(path, state)| state.address.is_some() && usable.has(*path));
+        let (path, state) = usable()
+            .find(|(_, state)| state.is_trusted())
+            .or_else(|| usable().min_by_key(|(_, state)| state.probation))?;
+        state.address.map(|address| (path, address))
     }
 
     /// The path for an answer to a set-up frame, and the peer's address there.
     pub(crate) fn reply_path(&self, turn: u64, usable: UsablePaths) -> Option<(usize, Address)> {
-        let (way, asked) = self.setup_path;
-        let link = self.paths[way].address.filter(|_| asked > 0 && asked + LATE_TURNS >= turn && usable.has(way));
-        link.map(|address| (way, address)).or_else(|| self.best_path(usable))
+        let (path, setup_turn) = self.setup_path;
+        let is_recent = setup_turn > 0 && setup_turn + LATE_TURNS >= turn;
+        let address = self.paths[path].address.filter(|_| is_recent && usable.has(path));
+        address.map(|address| (path, address)).or_else(|| self.best_path(usable))
     }
 
     /// The peer has sent on this path. Leave the best path if the peer has left it.
     #[inline]
-    fn follow_peer(&mut self, way: usize, turn: u64, usable: UsablePaths) {
+    fn follow_peer(&mut self, path: usize, turn: u64, usable: UsablePaths) {
         while let Some((best, _)) = self.best_path(usable) {
-            if best >= way {
+            if best >= path {
                 self.frames_elsewhere = 0;
                 return;
             }
             self.frames_elsewhere = self.frames_elsewhere.saturating_add(1);
-            let link = &self.paths[best];
+            let state = &self.paths[best];
             // A peer that has never used the best path may not know it yet.
-            let is_left = if link.last_turn > 0 {
-                link.last_turn + LATE_TURNS < turn
+            let is_left = if state.last_turn > 0 {
+                state.last_turn + LATE_TURNS < turn
             } else {
                 self.frames_elsewhere >= MIN_FRAMES_ELSEWHERE
             };
-            if !is_left || !self.paths[way].is_trusted() || !usable.has(way) {
+            if !is_left || !self.paths[path].is_trusted() || !usable.has(path) {
                 return;
             }
             self.paths[best].demote();
@@ -278,13 +287,13 @@ impl Peer {
 
     /// The peer's frames take this path now. Returns the one before, if it is another.
     #[inline]
-    pub(crate) fn set_active(&mut self, way: usize) -> Option<usize> {
-        self.active.replace(way).filter(|before| *before != way)
+    pub(crate) fn set_active(&mut self, path: usize) -> Option<usize> {
+        self.active.replace(path).filter(|before| *before != path)
     }
 
     /// How many paths lead to the peer, usable or not.
     pub(crate) fn known_paths(&self) -> usize {
-        self.paths.iter().filter(|link| link.address.is_some()).count()
+        self.paths.iter().filter(|state| state.address.is_some()).count()
     }
 }
 
@@ -309,7 +318,7 @@ mod tests {
 
     fn way(peers: &Peers, above: Address, usable: u8) -> Option<usize> {
         let index = peers.index(above)?;
-        peers.get(index).best_path(UsablePaths(usable)).map(|(way, _)| way)
+        peers.get(index).best_path(UsablePaths(usable)).map(|(path, _)| path)
     }
 
     #[test]

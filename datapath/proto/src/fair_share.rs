@@ -1,25 +1,26 @@
 //! The fair share: how many credits each sender of a class may have while several send. A window is what one sender
-//! needs to keep the path busy, and many senders together need no more. Messages beyond that wait in front of the
-//! receiver's link, in a switch's buffers, and are lost when these are full.
+//! needs to keep the path busy, and many senders together need no more. Messages beyond that queue in a switch, in
+//! front of the receiver's link, and are lost when the switch's buffers are full.
 //!
 //! ```text
-//!   window ────────────▶ total ──────────────▶ each = total ÷ senders
+//!   window ────────────▶ total ──────────────▶ per_sender = total ÷ senders
 //!              less when frames are lost,      (a sender with more gives credit back as it is used,
 //!              more when that pays             one with less gets two for one)
 //! ```
 //!
 //! **Senders** are counted by what they send, in *rounds* of two windows of messages, because the messages of one
-//! sender come together, as many as it has credits. With few active senders left of many, a round ends after eight
-//! shares of one sender. Senders of `u` messages each count as (Σu)² ÷ Σu²: their number when all send alike, and about
-//! one when a single one sends much and the others little. A sender that sends nothing does not count, except for a
-//! while after it connected.
+//! sender come together, as many as it has credits. If most senders have stopped, a round ends earlier: as soon as
+//! one sender has used its share eight times. Senders of `u` messages each count as (Σu)² ÷ Σu²: their number when
+//! all send alike, and about one when a single one sends much and the others little. A sender that sends nothing
+//! does not count, except for a while after it connected.
 //!
-//! **Loss** seen here (gaps that later messages overtook, requests without room) lowers the total by half of its part,
-//! as DCTCP does with marks (Alizadeh et al., 2010). One lost frame in a hundred on a bad cable changes little. A
-//! switch that drops a third stops doing so after a few rounds. The total grows again by one a round, or, with many
-//! senders, by one in several rounds: a step of the total is a step of all senders, and overflows must be rare.
+//! **Loss** seen here (gaps that later messages overtook, requests without room) lowers the total by half of the
+//! loss rate, as DCTCP does with marks (Alizadeh et al., 2010). One lost frame in a hundred on a bad cable changes
+//! little. A switch that drops a third stops doing so after a few rounds. The total grows again by one a round, or,
+//! with many senders, by one in several rounds: a step of the total is a step of all senders, and overflows must be
+//! rare.
 //!
-//! **More than a window** is for longer paths: see the [window probe](crate::totals_of).
+//! **More than a window** is for longer paths: see the [window probe](crate::window_probe).
 
 use core::time::Duration;
 
@@ -67,7 +68,7 @@ pub(crate) struct SenderUsage {
 /// The total never falls below this because of loss: it keeps a short path busy.
 const MIN_TOTAL: u16 = 16;
 
-/// How long a new sender counts that sends nothing: a few time-outs, in case its messages are lost.
+/// How long a new sender that sends nothing counts: a few time-outs, in case its messages are lost.
 const NEW_SENDER_TIME: Duration = Duration::from_millis(10);
 
 /// A round ends once a sender has used its share this many times: no other sender is active.
@@ -105,13 +106,13 @@ impl FairShare {
         self.per_sender
     }
 
-    /// The same, without the new senders.
+    /// The credits that each sender may have if new senders are not counted.
     pub(crate) fn per_present_sender(&self) -> u16 {
         (self.total / self.senders.max(1)).clamp(1, self.window)
     }
 
-    /// A new sender connected. It counts for a while, until it has sent something: the others may have left it no room
-    /// to.
+    /// A new sender connected. It counts as a sender until it has sent something, for at most [`NEW_SENDER_TIME`]:
+    /// the others may have left it no credit to send with.
     pub(crate) fn add_sender(&mut self, now: Time) {
         self.new_senders = self.new_senders.saturating_add(1);
         self.new_senders_until = now + NEW_SENDER_TIME;
@@ -141,26 +142,26 @@ impl FairShare {
         }
     }
 
-    /// The messages that counted as lost only came late.
+    /// The messages counted as lost have arrived late: undo the reduction.
     pub(crate) fn forget_losses(&mut self) {
         self.lost = 0;
         self.total = self.total.max(self.window);
     }
 
     fn next_round(&mut self, now: Time) {
-        let (counted, squares) = (self.sum.pow(2).max(1), self.sum_of_squares.max(1));
-        self.senders = ((counted + squares / 2) / squares) as u16;
+        let (square_of_sum, sum_of_squares) = (self.sum.pow(2).max(1), self.sum_of_squares.max(1));
+        self.senders = ((square_of_sum + sum_of_squares / 2) / sum_of_squares) as u16;
         self.adapt_total(now);
-        self.divide(squares, counted);
+        self.divide(sum_of_squares, square_of_sum);
         self.round = self.round.wrapping_add(1).max(1);
         self.max_counted = 2 * self.per_sender;
         (self.messages, self.sum, self.sum_of_squares, self.lost) = (0, 0, 0, 0);
     }
 
-    /// Divide the total by `counted / squares` senders and the new ones.
-    fn divide(&mut self, squares: u64, counted: u64) {
-        let senders = (counted + self.new_senders as u64 * squares).max(squares);
-        self.per_sender = (self.total as u64 * squares / senders).clamp(1, self.window as u64) as u16;
+    /// Divide the total by the senders, whose number is the fraction `numerator / denominator`, and the new senders.
+    fn divide(&mut self, denominator: u64, numerator: u64) {
+        let senders = (numerator + self.new_senders as u64 * denominator).max(denominator);
+        self.per_sender = (self.total as u64 * denominator / senders).clamp(1, self.window as u64) as u16;
     }
 
     fn adapt_total(&mut self, now: Time) {

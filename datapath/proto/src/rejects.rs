@@ -15,7 +15,7 @@ use crate::time::Time;
 use crate::timers::{TimerKind, Timers};
 
 impl<B: Buffer> Core<B> {
-    /// No room for a message that came alone. Its piggybacked acknowledgement counts.
+    /// There is no room for a message in a frame of its own. The acknowledgement in its frame is still processed.
     #[cold]
     pub(crate) fn reject_message(&mut self, id: FlowId, class: Class, seq: Seq, piggyback: Option<Piggyback>) {
         self.receiving.gaps.count_lost(1);
@@ -50,8 +50,8 @@ impl<B: Buffer> Core<B> {
     /// A flow opened: give the transport the template of its rejects.
     pub(crate) fn set_reject_template(&mut self, id: FlowId) {
         let Some(route) = self.flows.get(id).map(|record| record.route) else { return };
-        let wire = LinkAddresses { to: route.to, from: self.config.address, ethertype: self.config.ethertype };
-        let template = RejectTemplate::new(route.framing, &wire, route.flow, route.nonce);
+        let link = LinkAddresses { to: route.to, from: self.config.address, ethertype: self.config.ethertype };
+        let template = RejectTemplate::new(route.framing, &link, route.flow, route.nonce);
         self.outputs.commands.push_back(Command::RejectTemplate(id.flow, template));
     }
 
@@ -63,7 +63,7 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// The next reject. Requests that were accepted meanwhile, or whose flow ended, need none.
+    /// Transmit the next pending reject. Skips requests that were accepted since, and ended flows.
     #[cold]
     pub(crate) fn transmit_reject(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
         while let Some((id, seq)) = self.sending.pending_rejects.0.pop_front() {
@@ -85,8 +85,8 @@ impl<B: Buffer> Core<B> {
         None
     }
 
-    /// A request of this node was rejected. It is kept, to be sent again. A reject that is late, duplicate or of a
-    /// message that was never sent changes nothing.
+    /// The peer rejected a request of this node. The sender keeps it and sends it again. A reject that is late,
+    /// duplicate or of a message that was never sent changes nothing.
     #[cold]
     pub(crate) fn on_reject(&mut self, header: &Header, framing: Framing) -> Result<(), Reason> {
         let record = self.flows.by_flow(header.flow).ok_or(Reason::NoFlow)?;
@@ -133,12 +133,12 @@ impl<B: Buffer> Core<B> {
 }
 
 impl FlowRecord {
-    /// The receiver has room again: shorten the pause.
+    /// If the receiver has room again, as `is_pause_too_long` says, shorten the pause.
     #[inline]
-    pub(crate) fn shorten_pause(&mut self, now: Time, timers: &mut Timers, waits: &Timing) {
+    pub(crate) fn shorten_pause(&mut self, now: Time, timers: &mut Timers, timing: &Timing) {
         if self.rejects.is_pause_too_long {
             self.rejects.is_pause_too_long = false;
-            let due = now.later(self.rtt.reject_pause(waits, 0));
+            let due = now.later(self.rtt.reject_pause(timing, 0));
             timers.arm(&mut self.rejects.timer, TimerKind::Reject, self.id.flow.id(), due);
         }
     }

@@ -1,5 +1,5 @@
-//! Teardown: a flow ends by failure or by its peer. Unacknowledged messages return to their senders (AM-II's
-//! return-to-sender error model, Chun et al., "Error handling").
+//! Teardown: a flow ends because it fails or because the peer closes it. Unacknowledged messages return to their
+//! senders (AM-II's return-to-sender error model, Chun et al., "Error handling").
 
 use am_wire::control::{FinalAck, FinalAcks, Name};
 use am_wire::{Buffer, Class, Kind, Seq};
@@ -40,15 +40,15 @@ impl<B: Buffer> Core<B> {
     pub fn set_tag(&mut self, endpoint: EndpointId, tag: u64) {
         if let Some(found) = self.endpoints.get(endpoint) {
             found.tag = tag;
-            let its =
+            let is_affected =
                 |record: &FlowRecord| record.endpoint == endpoint && !record.setup.is_ours && record.setup.tag != tag;
-            self.flows.filter(its).into_iter().for_each(|id| self.close(id));
+            self.flows.filter(is_affected).into_iter().for_each(|id| self.close(id));
         }
     }
 
-    /// End a flow that this side did not close. `acks` is the peer's statement of what it received. A flow that the
-    /// peer had asked for is removed. One that this node asked for stays until it is closed, so that the user can ask
-    /// why it ended.
+    /// End a flow that this side did not close. `acks` is the peer's final acknowledgements. A flow that the peer
+    /// set up is removed. A flow that this node set up stays until it is closed, so that the program can ask why it
+    /// ended.
     pub(crate) fn end_flow(&mut self, id: FlowId, reason: ReturnReason, acks: Option<&FinalAcks>) {
         let was_open = self.flows.get(id).is_some_and(|record| record.phase == Phase::Open);
         self.end_flow_silently(id, reason, acks);
@@ -68,8 +68,8 @@ impl<B: Buffer> Core<B> {
         match phase {
             Phase::Ended(_) | Phase::Closing => return,
             Phase::Open => {
-                let own = record.final_acks(&UnhandledSeqs::new());
-                self.discovery.unknown_flows.remember(record, own);
+                let own_acks = record.final_acks(&UnhandledSeqs::new());
+                self.discovery.unknown_flows.remember(record, own_acks);
             }
             Phase::Connecting | Phase::Refused(_) => {}
         }
@@ -84,7 +84,7 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// Take a flow out of service: its credits, its held messages, its steering.
+    /// Take a flow out of service: give its credits back, deliver the messages held for order, stop steering.
     pub(crate) fn retire_flow(&mut self, id: FlowId, phase: Phase) {
         let Some(record) = self.flows.get_mut(id) else { return };
         if matches!(record.phase, Phase::Ended(_)) {
@@ -107,7 +107,8 @@ impl<B: Buffer> Core<B> {
     }
 
     /// Return to their endpoint all messages that were sent or wait for credit, except those that the peer received.
-    /// Returns, by class, how many messages the peer had acknowledged but does not count as received.
+    /// Returns, by class, how many messages the peer acknowledged but did not handle: its final acknowledgement does
+    /// not cover them.
     pub(crate) fn return_all(&mut self, id: FlowId, reason: ReturnReason, acks: Option<&FinalAcks>) -> [u32; 2] {
         Class::ALL.map(|class| self.return_class(id, class, reason, acks.map(|acks| acks.classes[class.index()])))
     }
@@ -123,16 +124,16 @@ impl<B: Buffer> Core<B> {
             let slot = &mut self.slots[link];
             let next = slot.next;
             let is_answered = class == Class::Request && is_ordered(slot.kind) && record.is_answered(slot.seq);
-            let place = ack.map(|ack| final_status(&ack, slot.seq)).or(is_answered.then_some(FinalStatus::Received));
+            let status = ack.map(|ack| final_status(&ack, slot.seq)).or(is_answered.then_some(FinalStatus::Received));
             let message = take_message(slot, id, body_at);
-            match (message, place) {
+            match (message, status) {
                 (_, Some(FinalStatus::Received)) => {}
                 (None, Some(_)) => unhandled += 1,
                 (None, None) => {}
-                (Some(message), place) => {
+                (Some(message), status) => {
                     let is_certain = slot.times_sent == 0
-                        || place == Some(FinalStatus::Missing)
-                        || place == Some(FinalStatus::Beyond) && is_ordered(message.kind);
+                        || status == Some(FinalStatus::Missing)
+                        || status == Some(FinalStatus::Beyond) && is_ordered(message.kind);
                     let fate = if is_certain { Fate::NotDelivered } else { Fate::Unknown };
                     self.counters.returned += 1;
                     self.endpoints.push_returned(endpoint, Returned { reason, fate, message });
@@ -161,14 +162,14 @@ impl<B: Buffer> Core<B> {
     }
 }
 
-/// What a final acknowledgement says of a message.
+/// The status of a message in a final acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FinalStatus {
     /// The peer received it.
     Received,
     /// The peer did not receive it.
     Missing,
-    /// The acknowledgement does not reach that far. On an ordered flow no handler got the message.
+    /// The message is beyond the acknowledgement's range. On an ordered flow no handler ran for it.
     Beyond,
 }
 

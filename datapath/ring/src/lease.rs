@@ -1,26 +1,26 @@
-//! Tracks which places other threads hold, and which have come back.
+//! Tracks numbered places that other threads hold, and finds those that were returned.
 
 use crate::sync::{Arc, AtomicU32, Ordering::*};
 
-/// Hands out numbered places, and learns which of them nobody holds any more. An example is a credit for each owned
-/// message, which returns when the frame is home. Leases move to any thread; only the lender looks.
+/// Leases numbered places, and finds out which were returned. It is used for the credits of owned messages: a credit
+/// returns when the program drops the message. A [`Lease`] can move to any thread; only the table searches.
 ///
 /// ```
 /// use am_ring::LeaseTable;
 ///
-/// let mut lender = LeaseTable::new(2);
-/// let loan = lender.lease().expect("two places are free");
-/// let place = loan.place();
-/// assert_eq!(lender.reclaim(), None);
-/// std::thread::spawn(move || drop(loan)).join().unwrap();
-/// assert_eq!(lender.reclaim(), Some(place));
+/// let mut table = LeaseTable::new(2);
+/// let lease = table.lease().expect("two places are free");
+/// let place = lease.place();
+/// assert_eq!(table.reclaim(), None);
+/// std::thread::spawn(move || drop(lease)).join().unwrap();
+/// assert_eq!(table.reclaim(), Some(place));
 /// ```
 #[derive(Debug)]
 pub struct LeaseTable {
     ledger: Arc<Ledger>,
     out: Vec<u32>,
     free: Vec<u32>,
-    /// How many entries of the ledger's `gone` have been found.
+    /// How many of the ledger's returned places [`reclaim`](Self::reclaim) has found.
     found: u32,
 }
 
@@ -33,9 +33,9 @@ pub struct Lease {
 
 #[derive(Debug)]
 struct Ledger {
-    /// The number of loans of each place.
+    /// The number of leases of each place.
     loans: Box<[AtomicU32]>,
-    /// How many places were given back, ever: one look says whether there is anything to find.
+    /// How many places were returned, ever. If all were found, no search is needed.
     gone: AtomicU32,
 }
 
@@ -61,17 +61,17 @@ impl LeaseTable {
         Some(Lease { ledger: self.ledger.clone(), place })
     }
 
-    /// One more loan of a place in use; `None` if it is not.
+    /// One more lease of a place in use; `None` if it is not in use.
     pub fn lease_again(&mut self, place: usize) -> Option<Lease> {
         let place = *self.out.iter().find(|out| **out as usize == place)?;
         if self.ledger.loans[place as usize].fetch_add(1, Relaxed) == 0 {
-            // It was given back, and not found yet: do not find it any more.
+            // It was returned and not found yet. Count it as found, because it is in use again.
             self.found = self.found.wrapping_add(1);
         }
         Some(Lease { ledger: self.ledger.clone(), place })
     }
 
-    /// A place that was given back. Whatever its holders did before has happened.
+    /// A place that was returned. Whatever its holders did before has happened.
     pub fn reclaim(&mut self) -> Option<usize> {
         if self.ledger.gone.load(Relaxed) == self.found {
             return None;
@@ -95,7 +95,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // Release: what we did comes before the lender finds the place empty.
+        // Release: what we did comes before the table finds the place returned.
         if self.ledger.loans[self.place()].fetch_sub(1, Release) == 1 {
             self.ledger.gone.fetch_add(1, Relaxed);
         }
@@ -106,15 +106,15 @@ impl Drop for Lease {
 mod tests {
     use super::*;
 
-    /// Otherwise each look would go through all places in use.
+    /// Otherwise each call of `reclaim` would search all places in use.
     #[test]
     fn what_was_lent_again_leaves_nothing_to_look_for() {
-        let mut lender = LeaseTable::new(1);
-        let first = lender.lease().unwrap();
+        let mut table = LeaseTable::new(1);
+        let first = table.lease().unwrap();
         let place = first.place();
         drop(first);
-        drop(lender.lease_again(place));
-        assert_eq!(lender.reclaim(), Some(place));
-        assert_eq!(lender.ledger.gone.load(Relaxed), lender.found);
+        drop(table.lease_again(place));
+        assert_eq!(table.reclaim(), Some(place));
+        assert_eq!(table.ledger.gone.load(Relaxed), table.found);
     }
 }

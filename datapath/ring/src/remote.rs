@@ -1,5 +1,5 @@
-//! Frames dropped on other threads: a stack to which all threads push, and which the owner takes whole. When the owner
-//! is gone, only a count.
+//! Frames dropped on other threads: a stack to which all threads push, and which the owner takes whole. When the
+//! owner is gone, only the number of frames is kept.
 
 use crate::slot::Slot;
 use crate::sync::{AtomicU64, Ordering::*};
@@ -34,12 +34,13 @@ impl Stack {
 /// ```text
 ///  other threads                      the owner
 ///
-///  use the frame                      swap(EMPTY)        (B) Acquire
+///  use the frame                      take: swap(EMPTY)        (B) Acquire
 ///  slot.next = first                  first, first.next, …
-///  compare_exchange(first) (A) Release     use the frames
+///  push: compare_exchange(first)      use the frames
+///                  (A) Release
 /// ```
 ///
-/// B reads what the last A wrote. Every A is a read-modify-write, so that one
+/// A take (B) reads the value that the last push (A) wrote. Every A is a read-modify-write, so that one
 /// continues the release sequences of all before it: B synchronizes with each.
 /// There is no ABA: frames leave only all together, so a stack whose first
 /// frame is still the same is still the same stack.
@@ -51,7 +52,7 @@ impl Remote {
         Remote(AtomicU64::new(Stack::EMPTY.pack()))
     }
 
-    /// How many frames came home here and have not been taken.
+    /// How many frames were returned and not taken.
     pub(crate) fn count(&self) -> usize {
         Stack::unpack(self.0.load(Relaxed)).count as usize
     }
@@ -65,8 +66,8 @@ impl Remote {
         Stack::unpack(self.0.swap(Stack::EMPTY.pack(), Acquire)) // B
     }
 
-    /// A frame comes home. Returns how many are home if the pool is orphaned,
-    /// 0 otherwise. If that is not all of them, the pool may be gone on return.
+    /// Return a frame. If the pool is orphaned, returns how many frames have been returned, otherwise 0. If that is
+    /// not all of them, the pool may be gone on return.
     pub(crate) fn push(&self, index: u32, slot: &Slot) -> usize {
         self.change(|stack| match stack.first {
             ORPHANED => Stack { first: ORPHANED, count: stack.count + 1 },
@@ -77,7 +78,7 @@ impl Remote {
         })
     }
 
-    /// The owner goes and leaves `local` free frames. Returns how many are home.
+    /// The owner goes and leaves `local` free frames. Returns how many frames have been returned, with these.
     pub(crate) fn orphan(&self, local: u32) -> usize {
         self.change(|stack| Stack { first: ORPHANED, count: stack.count + local })
     }

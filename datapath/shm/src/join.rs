@@ -54,15 +54,15 @@ impl Membership {
     }
 
     /// Whether the process of this member and generation lives.
-    pub(crate) fn is_alive(&self, member: usize, birth: u32) -> bool {
-        locks::is_generation_alive(&self.file, member, birth)
+    pub(crate) fn is_alive(&self, member: usize, generation: u32) -> bool {
+        locks::is_generation_alive(&self.file, member, generation)
     }
 
     /// Whether this member exists, with memory for the lanes between it and us. The list of members may be forged, and
     /// the kernel kills a process that touches a page without memory.
-    pub(crate) fn is_reachable(&self, member: usize, birth: u32) -> bool {
+    pub(crate) fn is_reachable(&self, member: usize, generation: u32) -> bool {
         let lanes = [self.geometry.lane_at(self.member, member), self.geometry.lane_at(member, self.member)];
-        self.is_alive(member, birth)
+        self.is_alive(member, generation)
             && lanes.iter().all(|lane| self.mapped.populate(*lane, self.geometry.lane()).is_ok())
     }
 
@@ -82,7 +82,7 @@ impl Drop for Membership {
         locks::end_generation(&self.file, self.member);
         self.header.remove_member(self.member, self.generation);
         // If the lock cannot be taken, the next process that joins cleans up.
-        let Ok(Some(_gate)) = JoinLock::acquire(&self.file) else { return };
+        let Ok(Some(_lock)) = JoinLock::acquire(&self.file) else { return };
         self.place.remove_fifo(self.member);
         leave(&self.place, &self.file);
     }
@@ -114,10 +114,10 @@ struct Attempt<'a> {
 impl Attempt<'_> {
     /// `None` if the last member has left and removed the file while we waited.
     fn run(&self) -> Result<Option<Joined>, ShmOpenError> {
-        let gate = JoinLock::acquire(self.file).map_err(system("cannot lock the segment"))?;
+        let lock = JoinLock::acquire(self.file).map_err(system("cannot lock the segment"))?;
         let seconds = locks::LOCK_TIMEOUT.as_secs();
-        let _gate = gate.ok_or_else(|| ShmOpenError::Busy { path: self.place.path(), seconds })?;
-        if !self.place.refers_to(self.file).map_err(system("cannot ask about the segment"))? {
+        let _lock = lock.ok_or_else(|| ShmOpenError::Busy { path: self.place.path(), seconds })?;
+        if !self.place.refers_to(self.file).map_err(system("cannot read the segment's metadata"))? {
             return Ok(None);
         }
         let joined = self.join();
@@ -143,9 +143,9 @@ impl Attempt<'_> {
         if living.is_empty() {
             Header::new(&mapped.memory, &geometry).write(&geometry);
         }
-        // Different each time, so that other members do not take us for an earlier one.
-        let birth = locks::random_nonzero();
-        let own = self.claim_number(&geometry, birth)?;
+        // Different each time, so that other members can distinguish us from an earlier member with this number.
+        let generation = locks::random_nonzero();
+        let own = self.claim_number(&geometry, generation)?;
         let header = Header::new(&mapped.memory, &geometry);
         for other in (0..geometry.members).filter(|other| *other != own) {
             if living.contains(&other) {
@@ -155,10 +155,10 @@ impl Attempt<'_> {
                 header.remove_member(other, header.generation(other).load(Relaxed));
             }
         }
-        Ok(Joined { mapped, geometry, pages, own, birth })
+        Ok(Joined { mapped, geometry, pages, own, birth: generation })
     }
 
-    /// Make a new segment. Nothing is kept of one whose members are all dead.
+    /// Make a new segment. The content of a segment without living members is discarded.
     fn make(&self, pages: SegmentPages) -> Result<Geometry, ShmOpenError> {
         (0..MAX_MEMBERS).for_each(|member| self.place.remove_fifo(member));
         remove_abandoned(self.place);
@@ -168,14 +168,14 @@ impl Attempt<'_> {
         let geometry =
             geometry.ok_or_else(|| not_joinable(SegmentState::Broken("pages of this size"), &self.place.path()))?;
         // The system ends a process that exceeds the limit.
-        let (bytes, most) =
-            (geometry.bytes() as u64, getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(most, _)| most));
-        if bytes > most {
-            return Err(ShmOpenError::FileSize { bytes, most });
+        let (bytes, limit) =
+            (geometry.bytes() as u64, getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(soft, _)| soft));
+        if bytes > limit {
+            return Err(ShmOpenError::FileSize { bytes, most: limit });
         }
-        let cut = |bytes| self.file.set_len(bytes).map_err(|why| self.no_space(bytes as usize, why));
-        cut(0)?;
-        cut(geometry.bytes() as u64)?;
+        let set_length = |bytes| self.file.set_len(bytes).map_err(|why| self.no_space(bytes as usize, why));
+        set_length(0)?;
+        set_length(geometry.bytes() as u64)?;
         self.allocate(0, geometry.header())?;
         Ok(geometry)
     }
@@ -183,14 +183,14 @@ impl Attempt<'_> {
     fn map(&self, geometry: &Geometry, pages: SegmentPages) -> Result<MappedFile, ShmOpenError> {
         let mapped = MappedFile::new(self.file, geometry.bytes(), pages == SegmentPages::MaybeHuge);
         let mapped = mapped.map_err(|source| ShmOpenError::Map { bytes: geometry.bytes(), source })?;
-        let touched = mapped.populate(0, geometry.header());
-        touched.map(|()| mapped).map_err(|why| self.no_space(geometry.header(), why))
+        let populated = mapped.populate(0, geometry.header());
+        populated.map(|()| mapped).map_err(|why| self.no_space(geometry.header(), why))
     }
 
     /// Claim the first free member number.
-    fn claim_number(&self, geometry: &Geometry, birth: u32) -> Result<usize, ShmOpenError> {
+    fn claim_number(&self, geometry: &Geometry, generation: u32) -> Result<usize, ShmOpenError> {
         for member in 0..geometry.members {
-            if locks::claim(self.file, member, birth).map_err(system("cannot lock the segment"))? {
+            if locks::claim(self.file, member, generation).map_err(system("cannot lock the segment"))? {
                 return Ok(member);
             }
         }
@@ -238,8 +238,8 @@ fn leave(place: &SegmentPath, file: &File) {
     }
 }
 
-/// Remove abandoned segments of other names. A process that makes a segment does this. What fails is left to the next
-/// one.
+/// Remove abandoned segments of other names. A process that makes a segment does this. A segment that
+/// cannot be removed is left to the next process.
 fn remove_abandoned(place: &SegmentPath) {
     let Ok(files) = std::fs::read_dir(place.dir()) else { return };
     for file in files.flatten() {
@@ -254,7 +254,7 @@ fn remove_abandoned(place: &SegmentPath) {
 /// Remove a segment if it is one of ours and has no member. Does not wait.
 fn remove_if_abandoned(place: &SegmentPath) -> Option<()> {
     let file = place.open().ok()?;
-    let _gate = JoinLock::try_acquire(&file)?;
+    let _lock = JoinLock::try_acquire(&file)?;
     let is_ours = matches!(header::read_state(&file), Ok(SegmentState::Segment(_) | SegmentState::Broken(_)));
     if !is_ours || !place.refers_to(&file).ok()? || (0..MAX_MEMBERS).any(|member| locks::is_alive(&file, member)) {
         return None;

@@ -1,17 +1,17 @@
 //! Detects which members live, by file locks. The kernel releases a lock when its process ends, however that happens.
 //!
 //! ```text
-//!   byte   GATE           GATE + 1      GATE + 2      …      RUNS …            (far behind the end of the file)
-//!          held while     member 0      member 1             for each member, as many bytes as its generation
-//!          joining or
-//!          leaving
+//!   byte   JOIN_LOCK      JOIN_LOCK + 1   JOIN_LOCK + 2   …   GENERATIONS …    (far behind the end of the file)
+//!          one byte, held member 0        member 1            for each member, as many bytes as its generation
+//!          while joining
+//!          or leaving
 //! ```
 //!
-//! So the kernel also knows the generation of each member, whatever others write into the segment. At `TURN` it shows
-//! which process holds the gate.
+//! So the kernel also knows the generation of each member, whatever others write into the segment. At `HOLDER` it
+//! shows which process holds the join lock.
 //!
-//! These are open file description locks. So two members of one process differ, and closing another descriptor of the
-//! file loses nothing.
+//! These are open file description locks. So two members of one process differ, and closing another descriptor of
+//! the file releases nothing.
 
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -25,12 +25,12 @@ const GENERATIONS: libc::off_t = 1 << 41;
 /// Bytes for each member: more than any generation.
 const GENERATION_SPAN: libc::off_t = 1 << 33;
 
-/// The holder of the gate locks a random number of bytes here. By it, waiting processes see that the holder has
-/// changed.
+/// The holder of the join lock locks a random number of bytes from here on. By it, waiting processes see that the
+/// holder has changed.
 const HOLDER: libc::off_t = 1 << 60;
 
-/// How long one process may hold the gate. Opening and closing take a few milliseconds, and some hundred on a busy
-/// machine.
+/// How long one process may hold the join lock. Opening and closing take a few milliseconds, and some hundred on a
+/// busy machine.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// The shortest and the longest pause between two attempts. Many waiting processes that try often would slow down the
 /// holder.
@@ -49,7 +49,7 @@ fn try_lock(file: &File, byte: libc::off_t) -> nix::Result<bool> {
     match lock_range(file, byte, 1) {
         Ok(()) => Ok(true),
         Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
-        Err(why) => Err(why),
+        Err(error) => Err(error),
     }
 }
 
@@ -64,29 +64,29 @@ fn unlock(file: &File, byte: libc::off_t, length: libc::off_t) {
 pub(crate) struct JoinLock<'a>(&'a File);
 
 impl JoinLock<'_> {
-    /// Wait for the gate, at most [`LOCK_TIMEOUT`] for each holder. `None`: one process holds it for longer.
+    /// Wait for the join lock, at most [`LOCK_TIMEOUT`] for each holder. `None`: one process holds it for longer.
     pub(crate) fn acquire(file: &File) -> nix::Result<Option<JoinLock<'_>>> {
         JoinLock::acquire_within(file, LOCK_TIMEOUT)
     }
 
-    fn acquire_within(file: &File, patience: Duration) -> nix::Result<Option<JoinLock<'_>>> {
-        let (mut since, mut look, mut holder) = (Instant::now(), RETRY_INTERVALS[0], None);
+    fn acquire_within(file: &File, timeout: Duration) -> nix::Result<Option<JoinLock<'_>>> {
+        let (mut since, mut pause, mut holder) = (Instant::now(), RETRY_INTERVALS[0], None);
         loop {
-            if let Some(gate) = JoinLock::try_acquire_once(file)? {
-                return Ok(Some(gate));
+            if let Some(join_lock) = JoinLock::try_acquire_once(file)? {
+                return Ok(Some(join_lock));
             }
             let now = locked_length(file, HOLDER)?;
             if now != holder {
                 (since, holder) = (Instant::now(), now);
-            } else if since.elapsed() > patience {
+            } else if since.elapsed() > timeout {
                 return Ok(None);
             }
-            std::thread::sleep(look);
-            look = (look * 2).min(RETRY_INTERVALS[1]);
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(RETRY_INTERVALS[1]);
         }
     }
 
-    /// Take the gate if it is free.
+    /// Take the join lock if it is free.
     pub(crate) fn try_acquire(file: &File) -> Option<JoinLock<'_>> {
         JoinLock::try_acquire_once(file).ok()?
     }
@@ -95,9 +95,9 @@ impl JoinLock<'_> {
         if !try_lock(file, JOIN_LOCK)? {
             return Ok(None);
         }
-        let gate = JoinLock(file);
+        let join_lock = JoinLock(file);
         lock_range(file, HOLDER, random_nonzero().into())?;
-        Ok(Some(gate))
+        Ok(Some(join_lock))
     }
 }
 
@@ -114,11 +114,11 @@ pub(crate) fn random_nonzero() -> u32 {
 }
 
 /// Become this member, with this generation, until the file is closed. False if the number is taken.
-pub(crate) fn claim(file: &File, member: usize, birth: u32) -> nix::Result<bool> {
+pub(crate) fn claim(file: &File, member: usize, generation: u32) -> nix::Result<bool> {
     if !try_lock(file, JOIN_LOCK + 1 + member as libc::off_t)? {
         return Ok(false);
     }
-    lock_range(file, generation_at(member), birth.into()).map(|()| true)
+    lock_range(file, generation_at(member), generation.into()).map(|()| true)
 }
 
 fn generation_at(member: usize) -> libc::off_t {
@@ -130,7 +130,7 @@ pub(crate) fn end_generation(file: &File, member: usize) {
     unlock(file, generation_at(member), GENERATION_SPAN);
 }
 
-/// Release all locks of a member. Called while the gate is held; the file is closed later.
+/// Release all locks of a member. Called while the join lock is held; the file is closed later.
 pub(crate) fn release_all(file: &File) {
     // The range includes the generations.
     unlock(file, JOIN_LOCK + 1, HOLDER - JOIN_LOCK - 1);
@@ -143,15 +143,15 @@ pub(crate) fn is_alive(file: &File, member: usize) -> bool {
 }
 
 /// Whether another open file is this member with this generation. Does not wait.
-pub(crate) fn is_generation_alive(file: &File, member: usize, birth: u32) -> bool {
-    locked_length(file, generation_at(member)).map_or(true, |held| held == Some(birth.into()))
+pub(crate) fn is_generation_alive(file: &File, member: usize, generation: u32) -> bool {
+    locked_length(file, generation_at(member)).map_or(true, |held| held == Some(generation.into()))
 }
 
 /// The length of another process's lock that starts at this byte.
 fn locked_length(file: &File, byte: libc::off_t) -> nix::Result<Option<libc::off_t>> {
-    let mut asked = lock(libc::F_WRLCK, byte, 1);
-    fcntl(file, FcntlArg::F_OFD_GETLK(&mut asked))?;
-    Ok((asked.l_type != libc::F_UNLCK as libc::c_short).then_some(asked.l_len))
+    let mut query = lock(libc::F_WRLCK, byte, 1);
+    fcntl(file, FcntlArg::F_OFD_GETLK(&mut query))?;
+    Ok((query.l_type != libc::F_UNLCK as libc::c_short).then_some(query.l_len))
 }
 
 #[cfg(test)]
@@ -173,13 +173,13 @@ mod tests {
         let is_held = AtomicBool::new(false);
         thread::scope(|threads| {
             threads.spawn(|| {
-                // The gate is free for so short a time that a waiting process hardly ever sees it free.
+                // The lock is free for so short a time that a waiting process hardly ever sees it free.
                 for _ in 0..15 {
                     let file = open(&dir);
-                    let gate = JoinLock::acquire(&file).unwrap();
+                    let join_lock = JoinLock::acquire(&file).unwrap();
                     is_held.store(true, Relaxed);
                     thread::sleep(HELD);
-                    drop(gate);
+                    drop(join_lock);
                 }
             });
             while !is_held.load(Relaxed) {
@@ -193,7 +193,7 @@ mod tests {
     fn a_holder_that_stays_is_not_waited_for() {
         let dir = tempfile::tempdir().unwrap();
         let file = open(&dir);
-        let _gate = JoinLock::acquire(&file).unwrap();
+        let _join_lock = JoinLock::acquire(&file).unwrap();
         assert!(JoinLock::acquire_within(&open(&dir), HELD).unwrap().is_none());
     }
 }

@@ -102,7 +102,7 @@ impl SegmentPath {
     /// The owner of the file can cut it short, and so end all processes that map it. So the owner must be this user,
     /// root, or a user that the options trust: anybody could have made the file first.
     fn check_owner(&self, file: File, trusted: Option<u32>) -> Result<File, ShmOpenError> {
-        let owner = file.metadata().map_err(system("cannot ask about the segment"))?.uid();
+        let owner = file.metadata().map_err(system("cannot read the segment's metadata"))?.uid();
         let is_trusted = owner == 0 || owner == Uid::effective().as_raw() || Some(owner) == trusted;
         if is_trusted { Ok(file) } else { Err(ShmOpenError::Stranger { path: self.path(), owner }) }
     }
@@ -134,7 +134,8 @@ impl SegmentPath {
             }
             Err(why) => return Err(self.open_error(why)),
         };
-        let is_file = file.metadata().map(|data| data.is_file()).map_err(system("cannot ask about the segment"))?;
+        let is_file =
+            file.metadata().map(|data| data.is_file()).map_err(system("cannot read the segment's metadata"))?;
         if is_file { Ok(file) } else { Err(ShmOpenError::NoFile { path }) }
     }
 

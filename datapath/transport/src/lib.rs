@@ -47,18 +47,21 @@
 //! right.control(Command::Steer { flow, open: true })?;
 //!
 //! let mut hello = left.caps().pool.take().expect("none is used yet");
-//! let link = frame::LinkAddresses { to: right.caps().address, from: left.caps().address, ethertype: EtherType::DEFAULT };
+//! let (to, from) = (right.caps().address, left.caps().address);
+//! let link = frame::LinkAddresses { to, from, ethertype: EtherType::DEFAULT };
 //! let header = Header { kind: Kind::Request, flow, nonce: 0, handler: 3, words: 0, seq: 0 };
-//! let space = hello.space().expect("nobody shares it");
+//! let space = hello.space().expect("it is not shared");
 //! frame::body(space, Framing::Bare, 5).expect("there is room").copy_from_slice(b"hello");
 //! let length = frame::emit(space, Framing::Bare, &link, &header, 5, None).expect("there is room");
 //! hello.set_len(length);
 //!
 //! assert!(left.send(link.to, &hello), "the queue is empty");
 //! left.flush();
-//! let mut heard = vec![];
-//! right.receive(64, &mut |frame| heard.extend_from_slice(frame::parse(frame.bytes(), link.ethertype).unwrap().payload));
-//! assert_eq!(heard, b"hello");
+//! let mut received = vec![];
+//! right.receive(64, &mut |frame| {
+//!     received.extend_from_slice(frame::parse(frame.bytes(), link.ethertype).unwrap().payload)
+//! });
+//! assert_eq!(received, b"hello");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
@@ -86,8 +89,8 @@ pub use steering::Steering;
 
 /// The seam: a NIC, or another carrier of frames.
 ///
-/// A transport may lose, duplicate and reorder frames unless its [`Caps`] promise otherwise. It never blocks, and it never allocates
-/// after it is open. A wrapper forwards each call in a line.
+/// A transport may lose, duplicate and reorder frames unless its [`Caps`] promise otherwise. It never blocks, and it
+/// never allocates after it is open. A wrapper forwards each call in one line of code.
 pub trait Transport {
     /// Its description. It is fixed when the transport is opened, except for the mode and the pool of one that reopens itself.
     fn caps(&self) -> &Caps;
@@ -115,7 +118,7 @@ pub trait Transport {
     /// Report notices to the node. Called about every millisecond, not in each turn. [`Steering::notices`] reports those of steering.
     fn poll_notices(&mut self, _each: &mut dyn FnMut(Notice<'_>)) {}
 
-    /// Its knowledge of the peer at this address, for reports.
+    /// What it knows of the peer at this link address, for reports.
     fn peer(&self, _at: Address) -> PeerInfo {
         PeerInfo::default()
     }

@@ -16,7 +16,7 @@ pub struct Steering {
     table: Box<SteeringTable>,
     passed: [u64; 2],
     dropped: [u64; Reason::ALL.len()],
-    /// The flow of the last frame that was dropped for that reason.
+    /// The flow of the last frame that was dropped because its flow is unknown.
     unknown_flow: Option<Flow>,
     /// Every frame that arrives was sent to this node's socket address.
     to_this_place: bool,
@@ -31,14 +31,15 @@ const SOCKET: u8 = 0;
 const OPEN: u8 = SOCKET + 1;
 
 impl Steering {
-    /// Steering without a limit on control frames, for links that only admitted processes can use.
+    /// Steering without a limit on control frames, for links that only authorised processes can use.
     pub fn new(ethertype: EtherType, own: Address) -> Steering {
         let table = Box::new(SteeringTable { node_socket: SOCKET, ..SteeringTable::new(ethertype, own) });
         let (passed, dropped) = ([0; 2], [0; Reason::ALL.len()]);
         Steering { table, passed, dropped, unknown_flow: None, to_this_place: false, gate: None, refused: [0; 2] }
     }
 
-    /// Steering with the [gate](am_wire::gate) for control frames, as the XDP program has it, for links where strangers can send.
+    /// Steering with the [gate](am_wire::gate) for control frames, as the XDP program has it, for links on which
+    /// unknown hosts can send.
     pub fn gated(ethertype: EtherType, own: Address) -> Steering {
         Steering { gate: Some((Box::default(), Instant::now())), ..Steering::new(ethertype, own) }
     }
@@ -160,14 +161,14 @@ mod tests {
     #[test]
     fn a_flood_of_control_frames_is_limited_where_strangers_send() {
         const FLOOD: u64 = 4 * SOURCE_BURST;
-        let (still, senseless) = (control_frame(&[8, 0, 1, 0, 7, 0, 2, 0, 9]), control_frame(&[99; 9]));
+        let (keepalive, malformed) = (control_frame(&[8, 0, 1, 0, 7, 0, 2, 0, 9]), control_frame(&[99; 9]));
         let mut open = Steering::new(EtherType::DEFAULT, OWN);
-        assert_eq!([&still, &senseless].map(|frame| admitted(&mut open, frame, FLOOD)), [FLOOD; 2]);
+        assert_eq!([&keepalive, &malformed].map(|frame| admitted(&mut open, frame, FLOOD)), [FLOOD; 2]);
 
         let mut gated = Steering::gated(EtherType::DEFAULT, OWN);
-        assert_eq!(admitted(&mut gated, &senseless, FLOOD), 0);
+        assert_eq!(admitted(&mut gated, &malformed, FLOOD), 0);
         let start = Instant::now();
-        let admitted = admitted(&mut gated, &still, FLOOD);
+        let admitted = admitted(&mut gated, &keepalive, FLOOD);
         let most = SOURCE_BURST + start.elapsed().as_nanos() as u64 / SOURCE_INTERVAL_NS + 1;
         assert!((SOURCE_BURST..=most).contains(&admitted), "{admitted}, not {most}");
         let mut counted = [0; 2];

@@ -1,16 +1,16 @@
-//! A remark in an acknowledgement: 16 bits, in the sequence number of its header, which has no other meaning there.
-//! Nodes without remarks send 0, and ignore them.
+//! A hint in an acknowledgement. The sequence-number field of an acknowledgement has no other use, so its low 16
+//! bits carry the hint. Nodes without hints send 0, and ignore them.
 //!
 //! ```text
-//!  bit 15  14       13         12 … 0
-//!     1 repeated   class   of the number
-//!     2 lost               of the count
-//!     3 late
+//!  bits 15…14    bit 13    bits 12…0
+//!  1 repeated    class     low bits of the message's number
+//!  2 lost        class     low bits of the count of lost messages
+//!  3 late        class     low bits of the count of lost messages
 //! ```
 
 use crate::{Class, Seq};
 
-/// A remark in an acknowledgement.
+/// A hint in an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum AckHint {
     /// Nothing.
@@ -18,8 +18,8 @@ pub enum AckHint {
     None,
     /// This message arrived again: the low bits of its number (RFC 2883 has a block for this).
     Repeated(Class, SeqLowBits),
-    /// The network reorders, so a gap does not mean a loss. The sender of this has taken so many of its own messages
-    /// for lost since the flow was opened.
+    /// The network reorders, so a gap does not mean a loss. The sender of this acknowledgement has
+    /// counted this many of its own messages as lost since the flow was opened.
     Lost(Class, SeqLowBits),
     /// The same; and the messages that seemed to be lost arrived late.
     Late(Class, SeqLowBits),
@@ -62,7 +62,7 @@ impl AckHint {
         }
     }
 
-    /// From a header. An invalid remark is none.
+    /// From a header. An invalid hint is none.
     pub const fn from_bits(bits: u32) -> AckHint {
         let (class, low) = (if bits >> 13 & 1 == 0 { Class::Request } else { Class::Reply }, SeqLowBits::of(bits));
         match bits >> 14 {
@@ -82,11 +82,11 @@ mod tests {
     fn sixteen_bits_say_it() {
         for class in Class::ALL {
             for number in [0, 1, 8191, 8192, u32::MAX] {
-                for remark in
+                for hint in
                     [AckHint::Repeated, AckHint::Lost, AckHint::Late].map(|of| of(class, SeqLowBits::of(number)))
                 {
-                    assert_eq!(AckHint::from_bits(remark.to_bits()), remark);
-                    assert!(remark.to_bits() < 1 << 16 && remark.to_bits() != 0);
+                    assert_eq!(AckHint::from_bits(hint.to_bits()), hint);
+                    assert!(hint.to_bits() < 1 << 16 && hint.to_bits() != 0);
                 }
             }
         }

@@ -3,14 +3,14 @@
 //!
 //! ```text
 //!   control frame ──▶ a body of its kind's size? ──▶ its source's rate? ──▶ the rate of all? ──▶ the node
-//!                         no: senseless                no: over the limit     no: over the limit
+//!                         no: malformed                no: over the limit     no: over the limit
 //! ```
 //!
 //! Messages need a flow that was set up. Control frames need nothing, so anybody can send a flood of them. Malformed
-//! frames are dropped first, and take no place of a true one. Each source has its own rate, so a stranger with one
-//! address slows down only itself and the few that share its bucket. The rate of all sources bounds a stranger with
-//! many addresses. A part of that rate is reserved for known addresses: those of nodes that have proved that they
-//! receive there.
+//! frames are dropped first, and do not use up the rate of valid ones. Each source has its own rate, so a stranger
+//! with one address slows down only itself and the few that share its bucket. The rate of all sources bounds a
+//! stranger with many addresses. A part of that rate is reserved for known addresses: those of nodes that have
+//! proved that they receive there.
 
 use crate::frame::{ETHERNET_HEADER, MIN_FRAME};
 use crate::length::SHORT_FRAME_CODE;
@@ -19,11 +19,11 @@ use crate::{Address, EtherType, bare, form};
 /// Buckets. Sources share them by a hash of the address. The hash has no secret: a host that can choose an address in
 /// another's bucket can also send with that other's address.
 pub const SOURCES: usize = 1024;
-/// Mean nanoseconds between two frames of one source.
+/// The rate limit of one source, as the smallest mean interval between its frames, in nanoseconds.
 pub const SOURCE_INTERVAL_NS: u64 = 50_000;
 /// How many may come at once: two for each flow that a peer can have.
 pub const SOURCE_BURST: u64 = 32_768;
-/// Mean nanoseconds between two frames of all sources.
+/// The rate limit of all sources together, as the smallest mean interval between frames, in nanoseconds.
 pub const TOTAL_INTERVAL_NS: u64 = 25_000;
 /// How many may come at once.
 pub const TOTAL_BURST: u64 = 49_152;
@@ -73,8 +73,7 @@ impl Gate {
         self.known[bucket_of(address)] = address;
     }
 
-    /// Whether a frame passes that [`steer`](crate::steer::steer) found to be a control frame, at a time in
-    /// nanoseconds.
+    /// Whether a control frame (as [`steer`](crate::steer::steer) decided) passes at the time `now`, in nanoseconds.
     ///
     /// # Errors
     /// Why it is refused.
@@ -129,17 +128,18 @@ fn is_sensible(frame: &[u8; MIN_FRAME], length: usize, ethertype: EtherType) -> 
     form::words(form) == 0 && has_size(frame[body_at], size)
 }
 
-/// By the first byte of the body (`docs/wire.md`). Only a long probe has no largest size.
+/// Whether `size` is right for a control frame whose body starts with `code` (`docs/wire.md`). Only code 6, a long
+/// probe, has no largest size.
 const fn has_size(code: u8, size: usize) -> bool {
     match code {
-        1 => size >= 31 && size <= 61,
-        2 => size >= 54 && size <= 114,
-        3 => size == 25,
-        4 | 7 => size == 6,
-        5 => size == 33,
-        6 => size >= 14,
-        8 => size == 9,
-        9 => size == 10 || size == 34,
+        1 => size >= 31 && size <= 61,  // beacon
+        2 => size >= 54 && size <= 114, // connect
+        3 => size == 25,                // accept
+        4 | 7 => size == 6,             // refuse, probe seen
+        5 => size == 33,                // close
+        6 => size >= 14,                // probe
+        8 => size == 9,                 // keepalive
+        9 => size == 10 || size == 34,  // closed
         _ => false,
     }
 }

@@ -5,12 +5,12 @@
  *
  * An mbuf never leaves its chunk, so a frame and its mbuf have the same index. The owners of a frame:
  *
- *      the program ── am_give ──▶ blanks, here ─ driver allocates ──▶ driver ── am_rx ──▶ the program
+ *      the program ── am_give ──▶ pool->blanks ─ driver allocates ──▶ driver ── am_rx ──▶ the program
  *            │                        ▲────────── driver frees ──────────┘
- *            ├── am_tx ──▶ driver sends it ── driver frees ──▶ home, here ── am_home ──▶ the program
+ *            ├── am_tx ──▶ driver sends it ── driver frees ──▶ pool->home ── am_home ──▶ the program
  *
- * DPDK calls the operations of the mempool: "dequeue" takes a receive buffer (a blank), "enqueue" returns
- * a frame of either kind. A frame that is sent twice at once is one mbuf with two references.
+ * The blanks are empty frames, to receive into. DPDK calls the operations of the mempool: "dequeue" takes a receive
+ * buffer (a blank), "enqueue" returns a frame of either kind. A frame queued twice is one mbuf with two references.
  *
  * No memory is allocated after the pool is made. */
 
@@ -29,10 +29,10 @@ static int put(struct rte_mempool *mempool, void *const *objects, unsigned int c
 	rte_spinlock_lock(&pool->lock);
 	for (unsigned int i = 0; i < count; i++) {
 		uint32_t index = am_index(pool, objects[i]);
-		uint32_t sends = pool->sends[index];
-		if (sends != 0) {
+		uint32_t handles = pool->sends[index];
+		if (handles != 0) {
 			pool->sends[index] = 0;
-			pool->home[pool->counts.home++] = (struct am_frame){.index = index, .len = sends};
+			pool->home[pool->counts.home++] = (struct am_frame){.index = index, .len = handles};
 		} else {
 			pool->blanks[pool->counts.blanks++] = index;
 		}
@@ -49,9 +49,9 @@ static int get(struct rte_mempool *mempool, void **objects, unsigned int count)
 	if (unlikely(pool->counts.blanks < count)) {
 		result = -ENOBUFS;
 	} else {
-		uint32_t *blanks = pool->blanks + pool->counts.blanks;
+		uint32_t *top = pool->blanks + pool->counts.blanks;
 		for (unsigned int i = 0; i < count; i++)
-			objects[i] = am_mbuf(pool, *--blanks);
+			objects[i] = am_mbuf(pool, *--top);
 		pool->counts.blanks -= count;
 	}
 	rte_spinlock_unlock(&pool->lock);
@@ -79,7 +79,7 @@ static size_t object(const struct rte_mempool *mempool)
 	return mempool->header_size + mempool->elt_size + mempool->trailer_size;
 }
 
-/* All objects follow each other in one piece of memory, so a frame's address is a multiplication. */
+/* All objects follow each other in one piece of memory, so a frame's address is computed from its index. */
 static ssize_t size(const struct rte_mempool *mempool, uint32_t count, uint32_t page, size_t *least, size_t *align)
 {
 	*least = count * object(mempool) + RTE_CACHE_LINE_SIZE;
@@ -97,15 +97,15 @@ static rte_iova_t device_address(const struct rte_memseg *page, const char *byte
 
 /*
  * Memory that is contiguous for the program is not contiguous for a device without an IOMMU, because huge pages lie
- * anywhere. A frame that crosses two of them is torn: no device may have it. That holds with an IOMMU as well, since
- * QEMU's igb seems not to send such a frame.
+ * anywhere. A frame that crosses two of them is torn: no device may send or receive it. This applies with an IOMMU as
+ * well, because QEMU's igb seems not to send such a frame.
  */
-static int populate(struct rte_mempool *mempool, unsigned int most, void *memory, rte_iova_t iova, size_t length,
+static int populate(struct rte_mempool *mempool, unsigned int max_objects, void *memory, rte_iova_t iova, size_t length,
 		    rte_mempool_populate_obj_cb_t *add, void *argument)
 {
 	struct am_pool *pool = mempool->pool_data;
 	size_t stride = object(mempool);
-	if (most < pool->frames || length < stride * pool->frames)
+	if (max_objects < pool->frames || length < stride * pool->frames)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < pool->frames; i++) {
 		char *at = (char *)memory + i * stride + mempool->header_size;
@@ -236,7 +236,7 @@ static void clean(struct am_pool *pool)
 	memset(pool->sends, 0, pool->frames * sizeof(*pool->sends));
 	memset(pool->blank, 0, pool->frames * sizeof(*pool->blank));
 	rte_mempool_obj_iter(pool->mempool, rte_pktmbuf_init, NULL);
-	/* The other side may read a whole frame, so it must be initialised. */
+	/* The Rust side may read a whole frame, so it must be initialised. */
 	for (uint32_t i = 0; i < pool->frames; i++)
 		memset((char *)am_mbuf(pool, i) + sizeof(struct rte_mbuf), 0, RTE_PKTMBUF_HEADROOM + pool->room);
 }

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use am_wire::Address;
 
-/// The first pause before an address that does not answer is dialed again. It doubles each time ...
+/// The first pause before an address that does not answer is dialed again. It doubles each time, up to
+/// [`MAX_BACKOFF`].
 const MIN_BACKOFF: Duration = Duration::from_millis(50);
-/// ... up to this.
+/// The longest pause.
 const MAX_BACKOFF: Duration = Duration::from_secs(3);
 
 /// A peer address that the program has added.
@@ -43,14 +44,15 @@ impl PeerTarget {
     }
 }
 
-/// One connection for each link address, even if there are others. So frames stay in order.
+/// The one connection that carries the frames for each link address, even if more connections lead there. So frames
+/// stay in order.
 #[derive(Debug)]
 pub(super) struct Routes(Vec<(Address, u32)>);
 
 impl Routes {
-    /// Room for `most` routes.
-    pub(super) fn new(most: usize) -> Routes {
-        Routes(Vec::with_capacity(most))
+    /// Room for `capacity` routes.
+    pub(super) fn new(capacity: usize) -> Routes {
+        Routes(Vec::with_capacity(capacity))
     }
 
     #[inline]
@@ -64,7 +66,7 @@ impl Routes {
         self.0.iter().map(|(_, slot)| *slot)
     }
 
-    /// Route frames for this address over this connection, unless they have a route.
+    /// Route frames for this address over this connection, unless the address has a route.
     pub(super) fn add(&mut self, address: Address, slot: u32) {
         if let Err(at) = self.0.binary_search_by_key(&address, |(its, _)| *its) {
             self.0.insert(at, (address, slot));
@@ -98,18 +100,18 @@ mod tests {
 
     #[test]
     fn tries_become_rarer_until_somebody_answers() {
-        let (mut place, mut now) = (PeerTarget::new("127.0.0.1:1".parse().unwrap()), Instant::now());
+        let (mut target, mut now) = (PeerTarget::new("127.0.0.1:1".parse().unwrap()), Instant::now());
         let mut waits = vec![];
         for _ in 0..9 {
-            assert!(place.is_due(now));
-            place.on_failed(now);
-            assert!(!place.is_due(now));
-            waits.push(place.next_try - now);
-            now = place.next_try;
+            assert!(target.is_due(now));
+            target.on_failed(now);
+            assert!(!target.is_due(now));
+            waits.push(target.next_try - now);
+            now = target.next_try;
         }
         assert!(waits.windows(2).all(|two| two[0] <= two[1]) && waits[8] == MAX_BACKOFF, "{waits:?}");
-        place.on_answered();
-        place.on_failed(now);
-        assert_eq!(place.next_try - now, MIN_BACKOFF);
+        target.on_answered();
+        target.on_failed(now);
+        assert_eq!(target.next_try - now, MIN_BACKOFF);
     }
 }

@@ -1,7 +1,7 @@
 //! The peer table: the socket addresses to which broadcasts go, and the link address behind each.
 //!
-//! Each entry is a socket, and behind a socket is one transport. So an entry has one link address at a time, and a link
-//! address one entry. Learned entries expire; added ones stay.
+//! Each entry is a socket address, and one transport uses each socket. So an entry has one link address at a time,
+//! and a link address one entry. Learned entries expire; added ones stay.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -14,8 +14,8 @@ use slotmap::{SlotMap, new_key_type};
 /// A learned entry that has been silent for this long is removed. A connected peer sends more often than that.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A peer that has not been received for this long, two beacons, may have moved. In a full table its entry may be
-/// reused.
+/// A peer from which nothing was received for this long, two beacons, may have moved. In a full table its entry may
+/// be reused.
 const MOVE_TIMEOUT: Duration = Duration::from_secs(11);
 
 new_key_type! {
@@ -64,10 +64,10 @@ struct PeerEntry {
 }
 
 impl PeerTable {
-    /// A table for `most` entries.
-    pub(crate) fn new(most: usize, now: Instant) -> PeerTable {
+    /// A table for `capacity` entries.
+    pub(crate) fn new(capacity: usize, now: Instant) -> PeerTable {
         let (by_socket, by_address) = (HashMap::new(), BTreeMap::new());
-        PeerTable { all: SlotMap::with_key(), capacity: most, by_socket, by_address, earliest: now }
+        PeerTable { all: SlotMap::with_key(), capacity, by_socket, by_address, earliest: now }
     }
 
     /// The number of entries.
@@ -83,63 +83,63 @@ impl PeerTable {
 
     /// The socket address of an entry; `None` if the entry was removed.
     #[inline]
-    pub(crate) fn get(&self, ticket: PeerKey) -> Option<&SocketAddrAny> {
-        self.all.get(ticket).map(|place| &place.raw)
+    pub(crate) fn get(&self, key: PeerKey) -> Option<&SocketAddrAny> {
+        self.all.get(key).map(|entry| &entry.raw)
     }
 
     /// All socket addresses.
     pub(crate) fn all(&self) -> impl Iterator<Item = &SocketAddrAny> {
-        self.all.values().map(|place| &place.raw)
+        self.all.values().map(|entry| &entry.raw)
     }
 
     /// Add an entry that stays until it is removed. False if the table is full.
     pub(crate) fn add(&mut self, at: SocketAddr) -> bool {
-        let ticket = self.by_socket.get(&at).copied().or_else(|| self.insert(at, Instant::now()));
-        let place = ticket.and_then(|ticket| self.all.get_mut(ticket));
-        place.map(|place| place.is_added = true).is_some()
+        let key = self.by_socket.get(&at).copied().or_else(|| self.insert(at, Instant::now()));
+        let entry = key.and_then(|key| self.all.get_mut(key));
+        entry.map(|entry| entry.is_added = true).is_some()
     }
 
     /// Remove an entry.
     pub(crate) fn remove(&mut self, at: SocketAddr) {
-        if let Some(ticket) = self.by_socket.get(&at) {
-            self.remove_key(*ticket);
+        if let Some(key) = self.by_socket.get(&at) {
+            self.remove_key(*key);
         }
     }
 
     /// Remove learned entries that have been silent for too long.
     pub(crate) fn remove_silent(&mut self, now: Instant) {
         let silence = if self.all.len() == self.capacity { MOVE_TIMEOUT } else { SILENCE_TIMEOUT };
-        let is_silent = |heard: Instant| now.saturating_duration_since(heard) >= silence;
+        let is_silent = |last_received: Instant| now.saturating_duration_since(last_received) >= silence;
         if !is_silent(self.earliest) {
             return;
         }
         let silent: Vec<PeerKey> =
-            self.learned_entries().filter(|(_, heard)| is_silent(*heard)).map(|(it, _)| it).collect();
-        silent.into_iter().for_each(|ticket| self.remove_key(ticket));
-        self.earliest = self.learned_entries().map(|(_, heard)| heard).min().unwrap_or(now);
+            self.learned_entries().filter(|(_, last_received)| is_silent(*last_received)).map(|(key, _)| key).collect();
+        silent.into_iter().for_each(|key| self.remove_key(key));
+        self.earliest = self.learned_entries().map(|(_, last_received)| last_received).min().unwrap_or(now);
     }
 
     /// The learned entries, and when each was last received from.
     fn learned_entries(&self) -> impl Iterator<Item = (PeerKey, Instant)> {
-        self.all.iter().filter(|(_, place)| !place.is_added).map(|(ticket, place)| (ticket, place.last_received))
+        self.all.iter().filter(|(_, entry)| !entry.is_added).map(|(key, entry)| (key, entry.last_received))
     }
 
     /// A frame from this link address has arrived from this socket.
     pub(crate) fn learn(&mut self, address: Address, from: SocketAddr, now: Instant) -> Learned {
         let known = self.find(address);
-        if let Some(place) = known.and_then(|ticket| self.all.get_mut(ticket))
-            && place.at == from
+        if let Some(entry) = known.and_then(|key| self.all.get_mut(key))
+            && entry.at == from
         {
-            place.last_received = now;
+            entry.last_received = now;
             return Learned::Known;
         }
         let here = self.by_socket.get(&from).copied();
-        let is_introduced = |ticket: Option<PeerKey>| ticket.is_some_and(|ticket| self.all[ticket].is_added);
-        let is_heard = |ticket: PeerKey| now.saturating_duration_since(self.all[ticket].last_received) < MOVE_TIMEOUT;
-        if is_introduced(known) && !is_introduced(here) {
+        let is_added_entry = |key: Option<PeerKey>| key.is_some_and(|key| self.all[key].is_added);
+        let is_recent = |key: PeerKey| now.saturating_duration_since(self.all[key].last_received) < MOVE_TIMEOUT;
+        if is_added_entry(known) && !is_added_entry(here) {
             return Learned::TakenByAdded;
         }
-        if !is_introduced(here) && known.is_some_and(is_heard) {
+        if !is_added_entry(here) && known.is_some_and(is_recent) {
             return Learned::Elsewhere;
         }
         let Some(here) = here.or_else(|| self.insert(from, now)) else { return Learned::Full };
@@ -152,28 +152,28 @@ impl PeerTable {
     }
 
     /// Set the link address of an entry.
-    fn bind(&mut self, ticket: PeerKey, address: Address, now: Instant) {
-        self.unbind(ticket);
-        let place = &mut self.all[ticket];
-        (place.address, place.last_received) = (Some(address), now);
-        self.by_address.insert(address, ticket);
+    fn bind(&mut self, key: PeerKey, address: Address, now: Instant) {
+        self.unbind(key);
+        let entry = &mut self.all[key];
+        (entry.address, entry.last_received) = (Some(address), now);
+        self.by_address.insert(address, key);
     }
 
-    fn unbind(&mut self, ticket: PeerKey) {
-        if let Some(address) = self.all[ticket].address.take() {
+    fn unbind(&mut self, key: PeerKey) {
+        if let Some(address) = self.all[key].address.take() {
             self.by_address.remove(&address);
         }
     }
 
     /// Take the link address from an entry. A learned entry is removed with it.
-    fn detach(&mut self, ticket: PeerKey) {
-        if self.all[ticket].is_added { self.unbind(ticket) } else { self.remove_key(ticket) }
+    fn detach(&mut self, key: PeerKey) {
+        if self.all[key].is_added { self.unbind(key) } else { self.remove_key(key) }
     }
 
-    fn remove_key(&mut self, ticket: PeerKey) {
-        self.unbind(ticket);
-        if let Some(place) = self.all.remove(ticket) {
-            self.by_socket.remove(&place.at);
+    fn remove_key(&mut self, key: PeerKey) {
+        self.unbind(key);
+        if let Some(entry) = self.all.remove(key) {
+            self.by_socket.remove(&entry.at);
         }
     }
 
@@ -183,10 +183,10 @@ impl PeerTable {
         if self.all.len() == self.capacity {
             return None;
         }
-        let place = PeerEntry { at, raw: at.as_any(), address: None, is_added: false, last_received: now };
-        let ticket = self.all.insert(place);
-        self.by_socket.insert(at, ticket);
-        Some(ticket)
+        let entry = PeerEntry { at, raw: at.as_any(), address: None, is_added: false, last_received: now };
+        let key = self.all.insert(entry);
+        self.by_socket.insert(at, key);
+        Some(key)
     }
 }
 
@@ -194,9 +194,9 @@ impl PeerTable {
 mod tests {
     use super::*;
 
-    fn table(most: usize) -> (PeerTable, Instant) {
+    fn table(capacity: usize) -> (PeerTable, Instant) {
         let now = Instant::now();
-        (PeerTable::new(most, now), now)
+        (PeerTable::new(capacity, now), now)
     }
 
     fn socket(number: u16) -> SocketAddr {
@@ -207,105 +207,105 @@ mod tests {
         Address::from_u64(2 << 40 | number)
     }
 
-    fn place_of(places: &PeerTable, number: u64) -> Option<SocketAddr> {
-        let raw = places.get(places.find(address(number))?)?;
+    fn place_of(peers: &PeerTable, number: u64) -> Option<SocketAddr> {
+        let raw = peers.get(peers.find(address(number))?)?;
         raw.clone().try_into().ok()
     }
 
     #[test]
     fn an_address_is_where_it_is_heard_and_elsewhere_only_after_a_silence() {
-        let (mut places, now) = table(4);
-        assert_eq!(places.learn(address(1), socket(1), now), Learned::New);
-        assert_eq!(places.learn(address(1), socket(1), now), Learned::Known);
-        assert_eq!(places.learn(address(1), socket(2), now + MOVE_TIMEOUT / 2), Learned::Elsewhere);
-        assert_eq!(place_of(&places, 1), Some(socket(1)));
-        assert_eq!(places.learn(address(1), socket(2), now + MOVE_TIMEOUT), Learned::Moved);
-        assert_eq!((place_of(&places, 1), places.len()), (Some(socket(2)), 1));
+        let (mut peers, now) = table(4);
+        assert_eq!(peers.learn(address(1), socket(1), now), Learned::New);
+        assert_eq!(peers.learn(address(1), socket(1), now), Learned::Known);
+        assert_eq!(peers.learn(address(1), socket(2), now + MOVE_TIMEOUT / 2), Learned::Elsewhere);
+        assert_eq!(place_of(&peers, 1), Some(socket(1)));
+        assert_eq!(peers.learn(address(1), socket(2), now + MOVE_TIMEOUT), Learned::Moved);
+        assert_eq!((place_of(&peers, 1), peers.len()), (Some(socket(2)), 1));
     }
 
     #[test]
     fn a_restarted_peer_takes_the_place_of_its_old_address() {
-        let (mut places, now) = table(4);
-        assert!(places.add(socket(1)));
+        let (mut peers, now) = table(4);
+        assert!(peers.add(socket(1)));
         for run in 1..100 {
-            assert_eq!(places.learn(address(run), socket(1), now), Learned::New);
-            assert_eq!((place_of(&places, run), place_of(&places, run - 1)), (Some(socket(1)), None));
+            assert_eq!(peers.learn(address(run), socket(1), now), Learned::New);
+            assert_eq!((place_of(&peers, run), place_of(&peers, run - 1)), (Some(socket(1)), None));
         }
-        assert_eq!((places.len(), places.by_address.len()), (1, 1));
+        assert_eq!((peers.len(), peers.by_address.len()), (1, 1));
     }
 
     #[test]
     fn a_learned_peer_does_not_take_an_added_peers_address() {
-        let (mut places, now) = table(4);
-        assert!(places.add(socket(1)));
-        places.learn(address(1), socket(1), now);
-        assert_eq!(places.learn(address(1), socket(9), now), Learned::TakenByAdded);
-        assert_eq!(place_of(&places, 1), Some(socket(1)));
+        let (mut peers, now) = table(4);
+        assert!(peers.add(socket(1)));
+        peers.learn(address(1), socket(1), now);
+        assert_eq!(peers.learn(address(1), socket(9), now), Learned::TakenByAdded);
+        assert_eq!(place_of(&peers, 1), Some(socket(1)));
         // Another added entry does: the peer has moved, or has two sockets.
-        assert!(places.add(socket(2)));
-        assert_eq!(places.learn(address(1), socket(2), now), Learned::Moved);
-        assert_eq!((place_of(&places, 1), places.len()), (Some(socket(2)), 2));
+        assert!(peers.add(socket(2)));
+        assert_eq!(peers.learn(address(1), socket(2), now), Learned::Moved);
+        assert_eq!((place_of(&peers, 1), peers.len()), (Some(socket(2)), 2));
     }
 
     #[test]
     fn in_a_full_table_a_silent_entry_is_reused() {
-        let (mut places, then) = table(3);
-        assert!(places.add(socket(0)));
+        let (mut peers, then) = table(3);
+        assert!(peers.add(socket(0)));
         let (a, b, just) = (then, then + Duration::from_secs(1), Duration::from_millis(1));
-        places.learn(address(1), socket(1), a);
-        places.learn(address(2), socket(2), b);
-        assert_eq!(places.learn(address(3), socket(3), a + MOVE_TIMEOUT - just), Learned::Full);
-        assert!(!places.add(socket(3)));
-        assert_eq!(places.learn(address(3), socket(3), a + MOVE_TIMEOUT), Learned::New);
-        assert_eq!((place_of(&places, 1), place_of(&places, 2)), (None, Some(socket(2))));
+        peers.learn(address(1), socket(1), a);
+        peers.learn(address(2), socket(2), b);
+        assert_eq!(peers.learn(address(3), socket(3), a + MOVE_TIMEOUT - just), Learned::Full);
+        assert!(!peers.add(socket(3)));
+        assert_eq!(peers.learn(address(3), socket(3), a + MOVE_TIMEOUT), Learned::New);
+        assert_eq!((place_of(&peers, 1), place_of(&peers, 2)), (None, Some(socket(2))));
         // An entry that was received from since then stays.
-        places.learn(address(2), socket(2), b + MOVE_TIMEOUT);
-        assert_eq!(places.learn(address(4), socket(4), b + MOVE_TIMEOUT), Learned::Full);
-        assert_eq!(places.learn(address(4), socket(4), a + 2 * MOVE_TIMEOUT), Learned::New);
-        assert_eq!((place_of(&places, 2), place_of(&places, 3)), (Some(socket(2)), None));
+        peers.learn(address(2), socket(2), b + MOVE_TIMEOUT);
+        assert_eq!(peers.learn(address(4), socket(4), b + MOVE_TIMEOUT), Learned::Full);
+        assert_eq!(peers.learn(address(4), socket(4), a + 2 * MOVE_TIMEOUT), Learned::New);
+        assert_eq!((place_of(&peers, 2), place_of(&peers, 3)), (Some(socket(2)), None));
     }
 
     #[test]
     fn a_stranger_who_is_silent_for_long_is_forgotten_and_an_introduced_place_is_not() {
-        let (mut places, now) = table(9);
-        assert!(places.add(socket(0)));
-        (0..3).for_each(|number| _ = places.learn(address(number), socket(number as u16), now));
-        places.learn(address(2), socket(2), now + SILENCE_TIMEOUT / 2);
-        places.remove_silent(now + SILENCE_TIMEOUT - Duration::from_millis(1));
-        assert_eq!(places.len(), 3);
-        places.remove_silent(now + SILENCE_TIMEOUT);
-        assert_eq!((places.len(), place_of(&places, 2), place_of(&places, 0)), (2, Some(socket(2)), Some(socket(0))));
-        places.remove_silent(now + 2 * SILENCE_TIMEOUT);
-        assert_eq!((places.len(), places.by_socket.len(), places.by_address.len()), (1, 1, 1));
+        let (mut peers, now) = table(9);
+        assert!(peers.add(socket(0)));
+        (0..3).for_each(|number| _ = peers.learn(address(number), socket(number as u16), now));
+        peers.learn(address(2), socket(2), now + SILENCE_TIMEOUT / 2);
+        peers.remove_silent(now + SILENCE_TIMEOUT - Duration::from_millis(1));
+        assert_eq!(peers.len(), 3);
+        peers.remove_silent(now + SILENCE_TIMEOUT);
+        assert_eq!((peers.len(), place_of(&peers, 2), place_of(&peers, 0)), (2, Some(socket(2)), Some(socket(0))));
+        peers.remove_silent(now + 2 * SILENCE_TIMEOUT);
+        assert_eq!((peers.len(), peers.by_socket.len(), peers.by_address.len()), (1, 1, 1));
     }
 
     /// The entry that is reused is the one that has moved.
     #[test]
     fn a_moved_peer_is_found_in_a_full_table() {
-        let (mut places, now) = table(1);
-        places.learn(address(1), socket(1), now);
-        assert_eq!(places.learn(address(1), socket(2), now + MOVE_TIMEOUT), Learned::Moved);
-        assert_eq!((place_of(&places, 1), places.len()), (Some(socket(2)), 1));
+        let (mut peers, now) = table(1);
+        peers.learn(address(1), socket(1), now);
+        assert_eq!(peers.learn(address(1), socket(2), now + MOVE_TIMEOUT), Learned::Moved);
+        assert_eq!((place_of(&peers, 1), peers.len()), (Some(socket(2)), 1));
     }
 
     #[test]
     fn the_key_of_a_removed_entry_is_invalid() {
-        let (mut places, now) = table(1);
-        places.learn(address(1), socket(1), now);
-        let ticket = places.find(address(1)).unwrap();
-        places.remove(socket(1));
-        assert!(places.get(ticket).is_none() && places.len() == 0);
-        places.learn(address(2), socket(2), now);
-        assert!(places.get(ticket).is_none(), "the slot is another's now");
+        let (mut peers, now) = table(1);
+        peers.learn(address(1), socket(1), now);
+        let key = peers.find(address(1)).unwrap();
+        peers.remove(socket(1));
+        assert!(peers.get(key).is_none() && peers.len() == 0);
+        peers.learn(address(2), socket(2), now);
+        assert!(peers.get(key).is_none(), "the slot is another's now");
     }
 
     #[test]
     fn many_addresses_are_found() {
-        let (mut places, now) = table(500);
+        let (mut peers, now) = table(500);
         for number in 0..500 {
             let mixed = number * 7919 % 500;
-            places.learn(address(mixed), socket(mixed as u16), now);
+            peers.learn(address(mixed), socket(mixed as u16), now);
         }
-        assert!((0..500).all(|number| place_of(&places, number) == Some(socket(number as u16))));
+        assert!((0..500).all(|number| place_of(&peers, number) == Some(socket(number as u16))));
     }
 }

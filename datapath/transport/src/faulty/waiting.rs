@@ -5,7 +5,7 @@ use am_wire::Address;
 
 use super::frame_faults::SendDelay;
 
-/// A frame that waits until one of its two counts is zero.
+/// A frame that waits until `frames` later frames were sent or `turns` turns have ended. Both count down to 0.
 #[derive(Debug)]
 struct WaitingFrame {
     to: Address,
@@ -23,9 +23,9 @@ pub(super) struct WaitingFrames {
 }
 
 impl WaitingFrames {
-    /// Room for `most` frames, each of which waits for at most `longest` turns.
-    pub(super) fn new(most: usize, longest: u32) -> WaitingFrames {
-        WaitingFrames { held: Vec::with_capacity(most), max_frames: most, max_turns: longest.max(1) }
+    /// Room for `max_frames` frames, each of which waits for at most `max_turns` turns.
+    pub(super) fn new(max_frames: usize, max_turns: u32) -> WaitingFrames {
+        WaitingFrames { held: Vec::with_capacity(max_frames), max_frames, max_turns: max_turns.max(1) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -37,8 +37,8 @@ impl WaitingFrames {
     }
 
     /// Add a frame. There must be room.
-    pub(super) fn hold(&mut self, to: Address, frame: Frame, wait: SendDelay) {
-        let (frames, turns) = match wait {
+    pub(super) fn hold(&mut self, to: Address, frame: Frame, delay: SendDelay) {
+        let (frames, turns) = match delay {
             SendDelay::No => (0, 0),
             SendDelay::Frames(frames) => (frames, self.max_turns),
             SendDelay::Turns(turns) => (u32::MAX, turns),
@@ -46,7 +46,7 @@ impl WaitingFrames {
         self.held.push(WaitingFrame { to, frame, frames, turns });
     }
 
-    /// A later frame was sent: it has overtaken all of these.
+    /// A later frame was sent: it has overtaken all waiting frames.
     pub(super) fn count_overtaking(&mut self) {
         overtake(&mut self.held);
     }
