@@ -189,7 +189,7 @@ impl<N: NetDevice> Net<N> {
         self.capture.as_ref()
     }
 
-    /// Ask for a [`Happening::Alarm`] at this time.
+    /// Ask for a [`NodeEvent::Alarm`] at this time.
     pub fn alarm(&mut self, at: Nanos, node: usize) {
         self.clock.schedule(at, ScheduledEvent::Node(NodeEvent::Alarm(node)));
     }

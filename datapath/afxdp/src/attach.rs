@@ -24,7 +24,7 @@ const DEFAULT_MAX_MTU: u32 = 1500;
 /// Load the steering program of a node with this address, and give it the node's socket.
 ///
 /// # Errors
-/// [`OpenError::Load`].
+/// [`XdpOpenError::Load`].
 pub(crate) fn load(options: &XdpOptions, own: Address, socket: &impl AsFd) -> Result<Steer, XdpOpenError> {
     let XdpOptions { ethertype, lost_per_million, queue, .. } = *options;
     let config = Config { ethertype, own, node_socket: SOCKET, counts_redirected: false, lost_per_million };
@@ -40,7 +40,7 @@ pub(crate) fn socket_error(error: SocketError) -> XdpOpenError {
 /// Attach a program to the interface, in the mode that was asked for.
 ///
 /// # Errors
-/// [`OpenError::Attach`], [`OpenError::AttachMtu`], [`OpenError::Occupied`].
+/// [`XdpOpenError::Attach`], [`XdpOpenError::AttachMtu`], [`XdpOpenError::Occupied`].
 pub(crate) fn attach(
     options: &XdpOptions,
     interface: &Interface,

@@ -23,7 +23,7 @@ impl Attached {
     /// Load the program, give it the socket, attach it.
     ///
     /// # Errors
-    /// [`OpenError::Load`], [`OpenError::Attach`], [`OpenError::AttachMtu`].
+    /// [`XdpOpenError::Load`], [`XdpOpenError::Attach`], [`XdpOpenError::AttachMtu`].
     pub(crate) fn new(
         options: &XdpOptions,
         interface: &Interface,

@@ -103,7 +103,7 @@ impl InterfaceNode {
     /// Load the steering program of a node and attach it to the interface, alone or beside other nodes of this process.
     ///
     /// # Errors
-    /// [`OpenError::Load`], [`OpenError::Attach`], [`OpenError::AttachMtu`], [`OpenError::TooManyNodes`].
+    /// [`XdpOpenError::Load`], [`XdpOpenError::Attach`], [`XdpOpenError::AttachMtu`], [`XdpOpenError::TooManyNodes`].
     pub(crate) fn take(
         options: &XdpOptions,
         interface: &Interface,

@@ -27,7 +27,7 @@
 //!   on it move to their next path at once.
 //! - The protocol misses acknowledgements ([`ReportLoss`](am_transport::Command::ReportLoss)). That peer moves to its next path. The first path is
 //!   tried again when beacons have arrived on it, after each failure twice as many.
-//! - The transport takes no frames for longer than [`STUCK`].
+//! - The transport takes no frames for longer than [`STUCK_AFTER`].
 //!
 //! The protocol sends lost messages again, over the other path. No message is delivered twice, because sequence numbers
 //! do not depend on the path. So the shortest path limits the length of frames, and messages are acknowledged even if

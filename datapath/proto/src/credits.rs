@@ -64,7 +64,7 @@ impl CreditBudget {
         self.granted
     }
 
-    /// The largest value of [`Budget::granted`] so far, rounded up.
+    /// The largest value of [`CreditBudget::granted`] so far, rounded up.
     pub(crate) fn peak(&self) -> usize {
         self.peak
     }

@@ -19,7 +19,7 @@
 //! switch that drops a third stops doing so after a few rounds. The total grows again by one a round, or, with many
 //! senders, by one in several rounds: a step of the total is a step of all senders, and overflows must be rare.
 //!
-//! **More than a window** is for longer paths: see the [window probe](crate::climb).
+//! **More than a window** is for longer paths: see the [window probe](crate::window_probe).
 
 use core::time::Duration;
 

@@ -91,7 +91,7 @@ pub enum Kind {
     /// A rejected request: its receiver had no room (FM 1.0, §4.5). `seq` is the request's number. The sender has kept
     /// the request, so there is no body.
     Reject,
-    /// Several messages of a class in one frame; body: [`Bundle`](crate::bundle::Bundle).
+    /// Several messages of a class in one frame; body: [`Body`](crate::coalesced::Body).
     /// The header's sequence number is the first one's.
     Coalesced(Class),
     /// A segment of a bulk transfer, in the class of requests; body:

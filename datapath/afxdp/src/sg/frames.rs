@@ -24,7 +24,7 @@ const CHUNKS_PER_HUGE_PAGE: usize = 512;
 /// many frames as are useful.
 ///
 /// # Errors
-/// [`OptionsError::Pieces`], if a ring has fewer entries than a frame has chunks.
+/// [`XdpOptionsError::Pieces`], if a ring has fewer entries than a frame has chunks.
 pub(crate) fn chunks(options: &XdpOptions, cut: &ChunkLayout) -> Result<u32, XdpOptionsError> {
     if cut.is_single_chunk() {
         return Ok(options.frames);
