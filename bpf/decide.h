@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * Where a frame goes: the twin of wire::steer::steer(), function by function.
- * tests/root_all/differential.rs gives both the same frames.
+ * tests/root_all/differential.rs feeds both the same frames.
  */
 #pragma once
 

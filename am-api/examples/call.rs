@@ -1,4 +1,4 @@
-//! A request with a deadline, and a connection that is made again: the server is restarted twice, and every number is
+//! A request with a deadline, and a connection that is opened again: the server is restarted twice, and every number is
 //! squared. Both sides run in this process, over `sim:1` or the transport that is given: `call shm:lab`.
 
 use std::error::Error;
@@ -12,13 +12,13 @@ const SQUARE: HandlerId = HandlerId(0);
 const DEADLINE: Duration = Duration::from_millis(500);
 const ATTEMPTS: u32 = 20;
 
-/// What became of the last call.
+/// The outcome of the last call, if it has one.
 type State = Option<Result<u64, String>>;
 
-/// The node "beta", which leaves after every third answer.
-fn serve(on: &str, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
+/// The node "beta", which closes and reopens after every third answer.
+fn serve(transport: &str, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
     while !stop.load(SeqCst) {
-        let node = Node::open("beta", on)?;
+        let node = Node::open("beta", transport)?;
         let mut endpoint = node.endpoint::<u64>("squares")?;
         endpoint.on_request(SQUARE, |answers, Request { message, token }| {
             let (id, number) = (message.word(0), message.word(1));
@@ -59,10 +59,10 @@ fn square(endpoint: &mut Endpoint<State>, to: &mut Connection, number: u64) -> R
     Err(format!("no answer to {number}").into())
 }
 
-fn ask(on: &str) -> Result<(), Box<dyn Error>> {
-    let node = Node::open("alpha", on)?;
+fn ask(transport: &str) -> Result<(), Box<dyn Error>> {
+    let node = Node::open("alpha", transport)?;
     let mut endpoint = node.endpoint("asks")?;
-    // The one place that reports what became of a call.
+    // Every outcome arrives here: answer, return, end of the connection, or deadline.
     endpoint.on_outcome(SQUARE, |state: &mut State, outcome| {
         *state = Some(outcome.result.map(|answer| answer.word(1)).map_err(|error| error.to_string()));
     });
@@ -74,12 +74,12 @@ fn ask(on: &str) -> Result<(), Box<dyn Error>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let on = std::env::args().nth(1).unwrap_or("sim:1".to_owned());
+    let transport = std::env::args().nth(1).unwrap_or("sim:1".to_owned());
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        scope.spawn(|| serve(&on, &stop).unwrap_or_else(|error| eprintln!("beta: {error}")));
-        let asked = ask(&on);
+        scope.spawn(|| serve(&transport, &stop).unwrap_or_else(|error| eprintln!("beta: {error}")));
+        let result = ask(&transport);
         stop.store(true, SeqCst);
-        asked
+        result
     })
 }

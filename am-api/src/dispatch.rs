@@ -1,6 +1,5 @@
-//! From a message that has arrived to the function that it names: step 8 of
-//! its path. No borrow of the node is held while a handler runs, so that
-//! handlers may send.
+//! From a received message to the function that it names: step 8 of the table in README.md. No borrow of the node is
+//! held while a handler runs, so that handlers may send.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -17,8 +16,8 @@ use crate::{
     Token, Transfer,
 };
 
-/// The most messages that one poll hands to handlers: a poll ends, however
-/// much arrives, and endpoints that are polled in turn all get theirs.
+/// The most messages that one poll hands to handlers. A poll ends even if messages keep arriving, so endpoints that
+/// are polled in turn are all served.
 pub const BUDGET: usize = 64;
 
 impl<S> Endpoint<S> {
@@ -37,11 +36,11 @@ impl<S> Endpoint<S> {
         }
         while handled < BUDGET {
             let Some(delivery) = self.next() else { break };
-            // By reference: a delivery that is moved once more waits for its own stores.
-            let in_hand = InHand { endpoint: self, delivery: &delivery, kept: Cell::new(None) };
-            match in_hand.delivery.class {
-                Class::Request => handlers.run_request(state, &in_hand),
-                Class::Reply => handlers.run_reply(state, &in_hand),
+            // By reference: another move of a delivery would stall on store forwarding.
+            let current = InHand { endpoint: self, delivery: &delivery, kept: Cell::new(None) };
+            match current.delivery.class {
+                Class::Request => handlers.run_request(state, &current),
+                Class::Reply => handlers.run_reply(state, &current),
             }
             handled += 1;
         }
@@ -124,7 +123,7 @@ impl<S> Handlers<S> {
                 continue;
             }
             endpoint.node.borrow_mut().log.note_returned(endpoint.id, &returned);
-            // It was sent from here, so keeping it holds no credit of a peer.
+            // This node sent it, so a kept returned message holds no peer's credit.
             let message = Message::new(endpoint, &returned.message, None);
             let (to, handler) = (message.from(), message.handler());
             let returned = Returned { message, reason: returned.reason, fate: returned.fate };
@@ -138,7 +137,7 @@ impl<S> Handlers<S> {
         handled
     }
 
-    /// The outcomes of calls whose time is over, or whose connection has ended.
+    /// The outcomes of calls whose deadline has passed or whose connection has ended.
     #[cold]
     fn run_unanswered(&mut self, endpoint: &Endpoint<S>, state: &mut S) -> usize {
         let mut handled = 0;
@@ -161,7 +160,7 @@ impl<S> Handlers<S> {
     #[cold]
     fn run_bulk(&mut self, endpoint: &Endpoint<S>, state: &mut S) -> usize {
         let mut handled = endpoint.node.borrow_mut().take_in_bulk(endpoint.id, BUDGET);
-        // What a program lent to a transfer may call the node when it is dropped.
+        // The memory that a program lent to a transfer may call the node in its `Drop`: drop it without a borrow.
         while let Some(lent) = endpoint.next_lent() {
             drop(lent);
         }

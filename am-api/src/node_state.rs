@@ -1,5 +1,4 @@
-//! What a node and its endpoints share. Borrowed for a call at a time, never
-//! while a handler runs.
+//! The state that a node and its endpoints share. It is borrowed only during a call, and never while a handler runs.
 
 use std::cell::{RefCell, RefMut};
 use std::rc::{Rc, Weak};
@@ -40,15 +39,15 @@ pub(crate) struct NodeState {
     pub(crate) engine: Engine,
     pub(crate) transport: Box<dyn Transport>,
     pub(crate) clock: Clock,
-    /// Messages with so many bytes of words and payload push each other out of
-    /// the nearest cache: their frames are fetched in time, and looked at once only.
+    /// Messages with at least this many bytes of words and payload evict each other from the nearest cache. So
+    /// their frames are prefetched, and read only once.
     pub(crate) large: usize,
     /// A frame for each reply that is promised, and one more.
     pub(crate) for_replies: Vec<Frame>,
     pub(crate) events: EventQueues,
     /// What handlers kept.
     pub(crate) kept: KeptCredits,
-    /// Requests whose memory is out to be written.
+    /// Prepared requests that are not committed yet.
     pub(crate) prepared: usize,
     /// Transfers.
     pub(crate) bulk: Bulk,
@@ -89,13 +88,13 @@ impl NodeState {
         self.engine.core_mut()
     }
 
-    /// The time of the last turn; read where that turn did not.
+    /// The time of the last turn. Reads the clock if that turn did not.
     #[inline]
     pub(crate) fn now(&self) -> Time {
         if self.engine.is_postponed() { self.clock.now() } else { self.engine.core().now() }
     }
 
-    /// Two nodes that have one name, and where they are.
+    /// Two nodes with the same name, and their addresses.
     #[cold]
     pub(crate) fn duplicate_name(&self) -> Option<Problem> {
         let NameConflict { name, addresses } = self.engine.core().name_conflict()?;
@@ -174,8 +173,8 @@ impl NodeState {
         }
     }
 
-    /// Frames for the replies to requests that are yet to be given out. One
-    /// more than was promised is at hand when the next one comes.
+    /// Reserve frames for replies: one for each reply that is owed, and one for the next request. Returns whether
+    /// the next request has its frame.
     #[inline]
     fn set_aside(&mut self) -> bool {
         let promised = self.engine.core().replies_owed();
@@ -185,7 +184,7 @@ impl NodeState {
         self.for_replies.len() > promised
     }
 
-    /// A right to reply lapses, and with it the frame set aside: it may be wanted elsewhere.
+    /// A token was dropped without a reply. Release the frame that was reserved for the reply.
     #[inline]
     pub(crate) fn forgo(&mut self, flow: FlowId) {
         self.core().decline_reply(flow);
@@ -194,8 +193,8 @@ impl NodeState {
         }
     }
 
-    /// Whether anything but messages has happened that an endpoint may want to
-    /// hear of: connections that opened or ended, messages that came back.
+    /// Whether there are events for endpoints: connections that opened or ended, returned messages, completed
+    /// transfers.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
         self.engine.core().has_returned() || !self.events.is_empty() || self.bulk.has_completions()
@@ -207,7 +206,7 @@ impl NodeState {
         self.engine.core().has_bulk() || self.bulk.has_completions()
     }
 
-    /// Deposit what waits for this endpoint, at most so many segments; how many there were.
+    /// Handle the segments and notices that wait for this endpoint, at most `most`. Returns how many there were.
     pub(crate) fn take_in_bulk(&mut self, endpoint: EndpointId, most: usize) -> usize {
         self.bulk.take_in(self.engine.core_mut(), endpoint, most)
     }
@@ -229,7 +228,7 @@ impl NodeState {
 }
 
 impl Drop for NodeState {
-    /// The last of a node and its endpoints is gone: the peers should hear of it.
+    /// The node and its endpoints are dropped. Closes the connections, so that the peers are notified.
     fn drop(&mut self) {
         let NodeState { engine, transport, clock, .. } = self;
         engine.shut_down(|| clock.now(), &mut **transport);

@@ -1,4 +1,4 @@
-//! A NIC with AF_XDP's rings and rules.
+//! A NIC with AF_XDP's rings and rules. [`Nic`](crate::Nic) is a card with the memory of its node.
 
 use std::collections::VecDeque;
 
@@ -117,8 +117,7 @@ impl Card {
     /// A card with empty rings.
     pub(crate) fn new(options: &NetOptions, address: Address, dice: FaultRng, now: Nanos) -> Card {
         let &NetOptions { fill, rx, tx, completion, completion_delay, lost_wakeup, .. } = options;
-        let &NetOptions { check, driver, misreports, frees_early, detect_writes: sums, max_frame: longest, .. } =
-            options;
+        let &NetOptions { check, driver, misreports, frees_early, detect_writes: sums, max_frame, .. } = options;
         let rings = CardOptions {
             fill,
             rx,
@@ -131,7 +130,7 @@ impl Card {
             misreports,
             frees_early,
             sums,
-            max_frame: longest,
+            max_frame,
         };
         let steering = Steering::new(EtherType::DEFAULT, address);
         let bouncer = options.bounces.then(|| Bouncer::new(address));
@@ -154,8 +153,8 @@ impl Card {
 
     /// The pool's numbers of the frames in the four rings.
     pub(crate) fn frame_numbers_held(&self) -> impl Iterator<Item = usize> {
-        let lent = self.tx.iter().chain(self.sent.iter().map(|(_, lent)| lent)).map(|lent| lent.index);
-        self.fill.iter().chain(&self.rx).map(Frame::index).chain(lent)
+        let in_flight = self.tx.iter().chain(self.sent.iter().map(|(_, sent)| sent)).map(|frame| frame.index);
+        self.fill.iter().chain(&self.rx).map(Frame::index).chain(in_flight)
     }
 
     /// Whether frames wait to be received.
@@ -170,16 +169,16 @@ impl Card {
     /// Fill the fill ring from the pool.
     pub(crate) fn refill(&mut self, pool: &Pool) {
         while self.fill.len() < self.rings.fill
-            && let Some(blank) = pool.take()
+            && let Some(empty) = pool.take()
         {
-            self.fill.push_back(blank);
+            self.fill.push_back(empty);
         }
     }
 
-    /// A frame is at the NIC's end of the cable. Whether the node is woken.
-    pub(crate) fn arrive(&mut self, signal: &WireFrame) -> bool {
-        let bytes = signal.bytes();
-        if self.drops(signal) {
+    /// A frame arrived from the cable. Returns whether the node is woken.
+    pub(crate) fn arrive(&mut self, frame: &WireFrame) -> bool {
+        let bytes = frame.bytes();
+        if self.drops(frame) {
             self.count.damaged += 1;
             return false;
         }
@@ -194,7 +193,7 @@ impl Card {
         self.accept(bytes)
     }
 
-    /// The driver hands over a frame. Whether the node is woken.
+    /// The driver hands over a frame. Returns whether the node is woken.
     fn accept(&mut self, bytes: &[u8]) -> bool {
         // The XDP program steers before a buffer of the fill ring is used.
         if !self.steering.admits(bytes) {
@@ -204,30 +203,30 @@ impl Card {
             self.count.rx_full += 1;
             return false;
         }
-        let Some(mut blank) = self.fill.pop_front() else {
+        let Some(mut empty) = self.fill.pop_front() else {
             self.count.starved += 1;
             return false;
         };
-        let Some(place) = blank.space().and_then(|space| space.get_mut(..bytes.len())) else {
+        let Some(space) = empty.space().and_then(|space| space.get_mut(..bytes.len())) else {
             self.count.too_long += 1;
-            self.fill.push_front(blank);
+            self.fill.push_front(empty);
             return false;
         };
-        place.copy_from_slice(bytes);
-        blank.set_len(bytes.len());
-        self.rx.push_back(blank);
+        space.copy_from_slice(bytes);
+        empty.set_len(bytes.len());
+        self.rx.push_back(empty);
         self.deliver_wakeup()
     }
 
     /// The reject that the XDP program makes of a request, if the node has no room for it.
-    pub(crate) fn bounce(&mut self, signal: &WireFrame, buffers: &mut Buffers) -> Option<WireFrame> {
-        let reject = self.bouncer.as_ref()?.reject(signal.bytes()).filter(|_| !self.drops(signal))?;
+    pub(crate) fn bounce(&mut self, frame: &WireFrame, buffers: &mut Buffers) -> Option<WireFrame> {
+        let reject = self.bouncer.as_ref()?.reject(frame.bytes()).filter(|_| !self.drops(frame))?;
         self.count.bounced += 1;
         Some(buffers.wire_frame(&reject))
     }
 
-    fn drops(&self, signal: &WireFrame) -> bool {
-        signal.is_damaged() && self.rings.check
+    fn drops(&self, frame: &WireFrame) -> bool {
+        frame.is_damaged() && self.rings.check
     }
 
     fn deliver_wakeup(&mut self) -> bool {
@@ -253,11 +252,11 @@ impl Card {
         self.rings.tx - self.tx.len()
     }
 
-    /// As [`read`](Self::read), for a card that is unplugged: nobody waits for the completions.
+    /// As [`read`](Self::read), for an unplugged card: no completions are made.
     pub(crate) fn read_on_unplug(&mut self, buffers: &mut Buffers) -> Option<WireFrame> {
-        let lent = self.tx.pop_front().filter(|_| self.busy)?;
+        let in_flight = self.tx.pop_front().filter(|_| self.busy)?;
         self.count.sent += 1;
-        Some(buffers.wire_frame(lent.bytes()))
+        Some(buffers.wire_frame(in_flight.bytes()))
     }
 
     pub(crate) fn is_busy(&self) -> bool {
@@ -268,31 +267,31 @@ impl Card {
     pub(crate) fn read(&mut self, buffers: &mut Buffers) -> Option<WireFrame> {
         let has_room = self.sent.len() < self.rings.completion;
         self.count.completion_full += (!has_room && !self.tx.is_empty()) as u64;
-        let lent = if has_room { self.tx.pop_front() } else { None };
-        let Some(mut lent) = lent else {
+        let next = if has_room { self.tx.pop_front() } else { None };
+        let Some(mut in_flight) = next else {
             self.busy = false;
             return None;
         };
-        self.count.overwritten += !lent.is_unchanged() as u64;
+        self.count.overwritten += !in_flight.is_unchanged() as u64;
         self.count.sent += 1;
-        let signal = buffers.wire_frame(lent.bytes());
+        let on_wire = buffers.wire_frame(in_flight.bytes());
         if self.rings.frees_early {
-            lent.frame = None;
+            in_flight.frame = None;
         }
-        let known = self.now + self.dice.draw_up_to(self.rings.completion_delay);
+        let visible_at = self.now + self.dice.draw_up_to(self.rings.completion_delay);
         // Completions appear in the order of the ring.
-        let known = self.sent.back().map_or(known, |(last, _)| known.max(*last));
-        self.count.late_completions += (known > self.now) as u64;
-        self.sent.push_back((known, lent));
-        Some(signal)
+        let visible_at = self.sent.back().map_or(visible_at, |(last, _)| visible_at.max(*last));
+        self.count.late_completions += (visible_at > self.now) as u64;
+        self.sent.push_back((visible_at, in_flight));
+        Some(on_wire)
     }
 
     fn reclaim_completed(&mut self) {
-        while let Some((known, _)) = self.sent.front()
-            && *known <= self.now
-            && let Some((_, lent)) = self.sent.pop_front()
+        while let Some((visible_at, _)) = self.sent.front()
+            && *visible_at <= self.now
+            && let Some((_, in_flight)) = self.sent.pop_front()
         {
-            self.count.overwritten += !lent.is_unchanged() as u64;
+            self.count.overwritten += !in_flight.is_unchanged() as u64;
         }
     }
 

@@ -1,7 +1,8 @@
-//! Clients that connect, exchange some messages and are killed, under a server that stays: what is left of them.
+//! Clients connect, exchange some messages and are killed while a server keeps running. Checks that the server keeps
+//! nothing of the killed clients.
 //!
-//! A process each would take most of the time to start, so that one process has some clients, each a node with a transport of its own, and all of
-//! them are killed with it.
+//! Starting a process for each client would take most of the time. So one process has several clients, each a node with
+//! its own transport, and all are killed with it.
 
 pub(crate) mod roles;
 
@@ -19,11 +20,11 @@ use tempfile::TempDir;
 use crate::process::{self, Leave};
 use crate::{Error, book, say};
 
-/// What is exchanged with each client that is killed.
+/// The number of messages that each client exchanges before it is killed.
 pub(super) const MESSAGES: u64 = 10;
-/// In shared memory a link has at most 64 members.
+/// The clients of one process. In shared memory a link has at most 64 members.
 const EACH: u64 = 20;
-/// How long the one client's rate is taken.
+/// How long the rate of the steady client is measured before and after the churn.
 const WHILE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -34,20 +35,20 @@ pub(crate) enum Carrier {
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Plan {
-    /// Clients that are killed, over each transport
+    /// Clients to kill over each transport
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
     clients: u64,
-    /// Seconds after which the server gives up a silent client
+    /// Seconds after which the server ends the connection of a silent client
     #[arg(long, default_value_t = 20.0)]
     keepalive: f64,
-    /// A line of JSON for each row of the table, too
+    /// Also print each row of the table as a line of JSON
     #[arg(long)]
     json: bool,
-    /// [both]
+    /// Transports to test (default: both)
     transports: Vec<Carrier>,
 }
 
-/// A process that ends with us.
+/// A child process. It is killed when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -56,7 +57,7 @@ impl Drop for Running {
     }
 }
 
-/// What is measured at one time.
+/// One row of the table.
 struct Row {
     when: &'static str,
     killed: u64,
@@ -76,7 +77,7 @@ struct Churn {
     rows: Vec<Row>,
 }
 
-/// `false` where something of the killed is left.
+/// Returns `false` if the server still has state of killed clients.
 pub(crate) fn run(plan: &Plan) -> Result<bool, Error> {
     let carriers = if plan.transports.is_empty() { vec![Carrier::Udp, Carrier::Shm] } else { plan.transports.clone() };
     say(&format_args!(
@@ -137,7 +138,10 @@ impl Churn {
         self.directory.path().join(name)
     }
 
-    /// Nothing, for so long.
+    /// Sleep for this time.
+    ///
+    /// # Errors
+    /// The user interrupts the program.
     fn rest(&self, time: Duration) -> Result<(), Error> {
         let begin = Instant::now();
         while !self.stop.load(Relaxed) {
@@ -167,18 +171,18 @@ impl Churn {
             })?;
             killed = until;
         }
-        // The last of them are noticed a quarter later at most.
+        // The server notices the last killed clients after at most 1.25 times the keepalive time.
         self.rest(Duration::from_secs_f64(self.keepalive * 1.3 + 1.0))?;
         self.row("after", killed, |churn| churn.rest(WHILE))
     }
 
-    /// A process with so many clients: all have exchanged their messages when it is killed.
+    /// Run a process with this many clients, and kill it after all have exchanged their messages.
     fn batch(&mut self, clients: u64) -> Result<(), Error> {
         self.rest(Duration::ZERO)?;
         self.runs += 1;
-        let (on, book) = (self.carrier.client(self.directory.path()), self.path("batch"));
+        let (transport, book) = (self.carrier.client(self.directory.path()), self.path("batch"));
         _ = fs::remove_file(&book);
-        let mut batch = start("visit", &on, &book, &clients.to_string(), self.runs, self.keepalive)?;
+        let mut batch = start("visit", &transport, &book, &clients.to_string(), self.runs, self.keepalive)?;
         let begin = Instant::now();
         while book::total(&book) < clients * MESSAGES {
             if let Some(status) = self.server.0.try_wait()? {
@@ -196,7 +200,7 @@ impl Churn {
         Ok(())
     }
 
-    /// Do this, and measure meanwhile; memory and flows at the end.
+    /// Run `work` and measure the steady client's rate meanwhile, then the server's memory and flows.
     fn row(
         &mut self,
         when: &'static str,
@@ -222,11 +226,10 @@ impl Churn {
         Ok(())
     }
 
-    /// The one client's flow is left, and the server's memory does not grow with the clients that were.
+    /// Only the steady client's flow is left, and the server's memory does not grow with the killed clients.
     fn is_good(&self) -> bool {
         const GROWTH: u64 = 16 << 10;
-        let [.., first, after] = &self.rows[..] else { return false };
-        let first = self.rows.get(1).unwrap_or(first);
+        let [_, first, .., after] = &self.rows[..] else { return false };
         after.flows == 1 && after.rate > 0.0 && after.kilobytes < first.kilobytes + GROWTH
     }
 }
@@ -238,30 +241,31 @@ impl Row {
     }
 }
 
-fn appears(stop: &Leave, or_else: &str, what: impl Fn() -> bool) -> Result<(), Error> {
+/// Wait until the condition holds, at most 20 seconds. Otherwise `error` is the error.
+fn appears(stop: &Leave, error: &str, condition: impl Fn() -> bool) -> Result<(), Error> {
     let begin = Instant::now();
-    while !what() {
+    while !condition() {
         if begin.elapsed() > Duration::from_secs(20) || stop.load(Relaxed) {
-            return Err(or_else.into());
+            return Err(error.into());
         }
         sleep(Duration::from_millis(10));
     }
     Ok(())
 }
 
-/// What of a process is in memory, in KiB.
+/// The resident memory of a process, in KiB.
 fn resident(process: u32) -> Result<u64, Error> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("the kernel does not say VmRSS")?;
     Ok(line.trim().trim_end_matches(" kB").parse()?)
 }
 
-fn start(role: &str, on: &str, book: &Path, name: &str, run: u64, keepalive: f64) -> Result<Running, Error> {
+fn start(role: &str, transport: &str, book: &Path, name: &str, run: u64, keepalive: f64) -> Result<Running, Error> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg(role).arg(on).arg(book).args(["--name", name, "--run", &run.to_string()]);
+    command.arg(role).arg(transport).arg(book).args(["--name", name, "--run", &run.to_string()]);
     command.args(["--keepalive", &keepalive.to_string()]).process_group(0);
     if role != "stay" {
-        // Many of them start at once.
+        // Many clients start at once, so each needs more patience.
         command.args(["--patience", "20"]);
     }
     command.stdin(Stdio::piped()).stdout(Stdio::null());

@@ -1,5 +1,5 @@
-//! Incoming segments and notices. Each segment is deposited where its transfer says, if that is allowed. A peer can send
-//! anything, so each segment is checked by itself.
+//! Incoming segments and notices. Each segment is copied into the region that it names, if that is allowed. A peer
+//! can send anything, so each segment is checked by itself.
 
 use std::mem;
 use std::rc::Weak;
@@ -15,7 +15,7 @@ use super::outgoing::{OutgoingTransfer, Source};
 use super::regions::Memory;
 use super::{ANSWER, Bulk, Completion, MAX_REFUSED, MAX_TRANSFER, MAX_TRANSFERS, TransferError, TransferKind};
 
-/// A get of this side whose bytes have not all arrived.
+/// A get of this node whose bytes have not all arrived.
 pub(super) struct PendingGet {
     pub(super) completion: Completion,
     pub(super) memory: Memory,
@@ -29,7 +29,7 @@ impl PendingGet {
     }
 }
 
-/// The puts that one peer may have begun while half of [`MAX_TRANSFERS`] are in use.
+/// The most unfinished puts of one flow while half of [`MAX_TRANSFERS`] are in use.
 const MAX_BEGUN_WHEN_CROWDED: usize = 32;
 
 /// A put of a peer that has begun and is not complete.
@@ -41,7 +41,7 @@ pub(super) struct IncomingPut {
     start: u64,
     total: u64,
     pub(super) extent: Extent,
-    /// The region is in use.
+    /// Keeps the region in use while this put is unfinished: the region counts these handles.
     _open: Weak<()>,
 }
 
@@ -62,7 +62,7 @@ impl IncomingPut {
 }
 
 impl Bulk {
-    /// Deposit what waits for this endpoint, at most so many segments; how many there were.
+    /// Handle the segments and notices that wait for this endpoint, at most `most`. Returns how many there were.
     pub(crate) fn take_in(&mut self, core: &mut Core<Frame>, endpoint: EndpointId, most: usize) -> usize {
         for count in 0..most {
             let Some(delivery) = core.poll_bulk(endpoint) else { return count };
@@ -70,22 +70,22 @@ impl Bulk {
             self.on_delivery(endpoint, &delivery);
             let (flow, class) = (delivery.flow, delivery.class);
             mem::drop(delivery);
-            let told = self.notices.len() > waiting;
-            if !(told && self.notices.holds(flow)) {
+            let has_notice = self.notices.len() > waiting;
+            if !(has_notice && self.notices.holds(flow)) {
                 core.release(flow, class);
             }
         }
         most
     }
 
-    /// A part of a transfer, for this endpoint.
+    /// Handle one segment or notice for this endpoint.
     fn on_delivery(&mut self, endpoint: EndpointId, delivery: &Delivery<Frame>) {
         let (flow, body) = (delivery.flow, delivery.payload());
-        let understood = match delivery.kind {
+        let parsed = match delivery.kind {
             Kind::Put => Segment::parse(body).map(|(segment, data)| self.on_put(endpoint, flow, &segment, data)),
             _ => Notice::parse(body).map(|notice| self.on_notice(endpoint, flow, &notice)),
         };
-        if understood.is_none() {
+        if parsed.is_none() {
             self.counters.senseless += 1;
         }
     }
@@ -120,15 +120,16 @@ impl Bulk {
         self.on_part(endpoint, flow, segment, data.len() as u64);
     }
 
-    /// Whether one more put of this peer may begin. Half of the room is for
-    /// those that have begun few: nobody's unfinished puts keep others' out.
+    /// Whether one more put of this flow may begin. Half of the room is for flows with few unfinished puts, so that
+    /// one flow cannot block the others.
     fn has_room(&self, flow: FlowId) -> bool {
         let begun = || self.incoming.iter().filter(|incoming| incoming.flow == flow).count();
         self.incoming.len() < MAX_TRANSFERS / 2
             || (self.incoming.len() < MAX_TRANSFERS && begun() < MAX_BEGUN_WHEN_CROWDED)
     }
 
-    /// The rest of it is on its way, may find the region free, and would be waited for in vain as a transfer of its own.
+    /// Remember a refused put. Its later segments still arrive. If the region is free by then, they would start a
+    /// put that never completes.
     #[cold]
     fn remember_refused(&mut self, flow: FlowId, transfer: u32) {
         if self.refused.contains(&(flow, transfer)) {
@@ -144,7 +145,7 @@ impl Bulk {
         self.incoming.iter().position(|incoming| incoming.flow == flow && incoming.transfer == transfer)
     }
 
-    /// Each segment comes once, so that counting their bytes is enough.
+    /// Add a segment to its put. Each segment arrives once, so counting bytes is enough.
     fn on_part(&mut self, endpoint: EndpointId, flow: FlowId, segment: &Segment, length: u64) {
         let at = self.incoming(flow, segment.transfer).unwrap_or(self.incoming.len());
         if at == self.incoming.len() {
@@ -165,7 +166,7 @@ impl Bulk {
         self.complete_put(at, result);
     }
 
-    /// A put of a peer.
+    /// Complete a put of a peer.
     pub(super) fn complete_put(&mut self, at: usize, result: Result<(), TransferError>) {
         let incoming = self.incoming.swap_remove(at);
         self.pieces.keep(|key| key != incoming.key());
@@ -177,21 +178,21 @@ impl Bulk {
         self.complete_get(at, result);
     }
 
-    /// A get of ours.
+    /// Complete a get of this node.
     pub(super) fn complete_get(&mut self, at: usize, result: Result<(), TransferError>) {
         let pending = self.pending.swap_remove(at);
         self.pieces.keep(|key| key != pending.key());
         self.completions.push_back(Completion { result, ..pending.completion });
     }
 
-    /// Part of what this side asked for: it goes only where it was asked to.
+    /// A segment that answers a get of this node. It is copied only to where the get asked for it.
     fn on_answer(&mut self, endpoint: EndpointId, flow: FlowId, segment: &Segment, data: &[u8]) {
-        let is_it = |completion: &Completion| {
+        let matches = |completion: &Completion| {
             completion.is(endpoint, flow, segment.transfer)
                 && (completion.region, completion.offset, completion.length)
                     == (segment.region, segment.start, segment.total)
         };
-        let Some(at) = self.pending.iter().position(|pending| is_it(&pending.completion)) else {
+        let Some(at) = self.pending.iter().position(|pending| matches(&pending.completion)) else {
             self.counters.senseless += 1;
             return;
         };
@@ -216,12 +217,12 @@ impl Bulk {
             NoticeKind::Waiting => return,
             _ => {}
         }
-        let is_it = |completion: &Completion| completion.is(endpoint, flow, notice.transfer);
-        if let Some(at) = self.outgoing.iter().position(|outgoing| is_it(&outgoing.completion)) {
+        let matches = |completion: &Completion| completion.is(endpoint, flow, notice.transfer);
+        if let Some(at) = self.outgoing.iter().position(|outgoing| matches(&outgoing.completion)) {
             let result = TransferError::of(notice.what, self.outgoing[at].sent());
             self.end_outgoing(at, result);
         } else if let Some(at) =
-            self.pending.iter().position(|pending| is_it(&pending.completion) && notice.what != NoticeKind::Done)
+            self.pending.iter().position(|pending| matches(&pending.completion) && notice.what != NoticeKind::Done)
         {
             self.end_pending(at, notice.what);
         } else {
@@ -229,16 +230,16 @@ impl Bulk {
         }
     }
 
-    /// A peer does not want it any more. It may say so before its wish has come.
+    /// A peer cancelled its get. The cancellation may arrive before the get.
     fn on_cancel(&mut self, endpoint: EndpointId, flow: FlowId, transfer: u32) {
-        let is_it = |completion: &Completion| completion.is(endpoint, flow, transfer | ANSWER);
-        match self.outgoing.iter_mut().find(|outgoing| is_it(&outgoing.completion)) {
+        let matches = |completion: &Completion| completion.is(endpoint, flow, transfer | ANSWER);
+        match self.outgoing.iter_mut().find(|outgoing| matches(&outgoing.completion)) {
             Some(outgoing) => _ = outgoing.cancel(),
             None => self.remember_refused(flow, transfer | ANSWER),
         }
     }
 
-    /// A peer wants something of ours.
+    /// A peer requests a get from a region of this node.
     fn on_get(&mut self, endpoint: EndpointId, flow: FlowId, notice: &Notice) {
         let &Notice { transfer, region, into, offset, into_offset, length, .. } = notice;
         if self.refused.contains(&(flow, transfer | ANSWER)) {
@@ -252,9 +253,17 @@ impl Bulk {
         match memory {
             Ok(memory) => {
                 let (kind, transfer) = (TransferKind::Served, transfer | ANSWER);
-                let (region, offset_there) = (into, into_offset);
-                let completion =
-                    Completion { kind, endpoint, flow, transfer, region, offset: offset_there, length, result: Ok(()) };
+                let (region, remote_offset) = (into, into_offset);
+                let completion = Completion {
+                    kind,
+                    endpoint,
+                    flow,
+                    transfer,
+                    region,
+                    offset: remote_offset,
+                    length,
+                    result: Ok(()),
+                };
                 self.outgoing.push_back(OutgoingTransfer::new(completion, Source::Region(memory), offset));
             }
             Err(why) => {

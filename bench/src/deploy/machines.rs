@@ -1,7 +1,7 @@
-//! Two machines with nothing but a wire between them.
+//! Measurements between two machines that share only a network segment.
 //!
 //! The plan is a request, and the answer is its reply. Then both sides close their nodes, so that each driver has the
-//! wire to itself. The far side listens again after the plan has been carried out, or the near side is lost.
+//! wire to itself. The far side listens again when the plan is finished or the near side has failed.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -64,6 +64,7 @@ fn attempt(
         check_interface(&interface, &order.drivers)?;
     }
     if order.drivers.iter().any(|driver| driver.is_kernel()) && here.ipv4.is_none() && here.ipv6.is_none() {
+        // Only the near side's reasons are known yet.
         return Err(Error::NoIp(here.why_no_ip(&here)));
     }
     let mut control = PlanSender { link: link.clone(), peer };
@@ -73,35 +74,35 @@ fn attempt(
 /// How often the far side tries to serve again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Be the far side until interrupted. An error with one near side is printed, and the next one is served. Once it has
-/// served, it waits for an interface that is down, gone or changed.
+/// Be the far side until interrupted. An error with one near side is printed, and the next one is served. Once the
+/// far side has listened, it waits for an interface that is down, removed or replaced.
 ///
 /// # Errors
 /// The interface cannot be used at the start, or [`Error::Interrupted`].
 pub(crate) fn serve(
-    (name, on, core): (&str, &str, Option<usize>),
-    how: DriverOptions,
+    (name, transport, core): (&str, &str, Option<usize>),
+    options: DriverOptions,
     watch: &Watch,
 ) -> Result<(), Error> {
-    let mut link = AnyLink::new(Side::Far, name, on, pin(core)?)?;
-    let at = link.on();
-    let (mut is_new, mut trouble) = (true, None);
+    let mut link = AnyLink::new(Side::Far, name, transport, pin(core)?)?;
+    let opened = link.on();
+    let (mut is_first, mut last_error) = (true, None);
     loop {
         watch.check()?;
         let ready = || {
-            if std::mem::take(&mut is_new) {
-                status(&format!("{name} serves on {at} until Ctrl-C"));
-            } else if trouble.take().is_some() {
-                status(&format!("{name} serves on {on} again"));
+            if std::mem::take(&mut is_first) {
+                status(&format!("{name} serves on {opened} until Ctrl-C"));
+            } else if last_error.take().is_some() {
+                status(&format!("{name} serves on {transport} again"));
             }
         };
-        match listen(&link, how, watch, ready) {
+        match listen(&link, options, watch, ready) {
             Ok(plan) => attend(&plan, &mut link, watch)?,
             Err(error @ Error::Interrupted { .. }) => return Err(error),
-            Err(error) if is_new => return Err(error),
+            Err(error) if is_first => return Err(error),
             Err(error) => {
-                let said = trouble.replace(error.to_string());
-                if said != trouble {
+                let previous = last_error.replace(error.to_string());
+                if previous != last_error {
                     status(&format!("{error}\n  {name} waits until it can serve again"));
                 }
                 sleep(RETRY_INTERVAL);

@@ -6,7 +6,7 @@ use crate::loss::Loss;
 use crate::plan::Bench;
 use crate::size::MAX_SIZE;
 
-/// One measurement, as the far side has to know it.
+/// The parameters of one measurement that the far side needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     /// Its number within the stage, from 1.
@@ -28,21 +28,21 @@ pub(crate) enum ControlMessage {
     Hello(Step),
     /// The far side is ready for data.
     Ready { step: u32 },
-    /// How many data messages have arrived; `of` is the number that `HowMany` gave, in an answer to it.
+    /// How many data messages have arrived; `of` repeats the `sent` of the `HowMany` that this answers.
     Got { step: u32, messages: u64, of: Option<u64> },
     /// The near side has sent this many, more than 0, and asks for a `Got`.
     HowMany { step: u32, sent: u64 },
     /// What arrived within the measured interval.
     Counted { step: u32, messages: u64, bytes: u64, time: Duration },
-    /// The step is over.
+    /// The step has ended.
     Stop { step: u32 },
     /// How many data messages have arrived in all, and how many of them were wrong.
     Stopped { step: u32, messages: u64, wrong: u64 },
-    /// The stage is over.
+    /// The stage has ended.
     End,
     /// Confirms `End` and `GiveUp`.
     Ended,
-    /// The near side leaves; no further stage follows.
+    /// The near side ends the session; no further stage follows.
     GiveUp,
 }
 
@@ -103,8 +103,8 @@ impl ControlMessage {
     /// In network byte order.
     pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
-        for (to, word) in bytes.chunks_exact_mut(8).zip(self.to_words()) {
-            to.copy_from_slice(&word.to_be_bytes());
+        for (chunk, word) in bytes.chunks_exact_mut(8).zip(self.to_words()) {
+            chunk.copy_from_slice(&word.to_be_bytes());
         }
         bytes
     }

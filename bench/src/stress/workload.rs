@@ -5,17 +5,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::content::{RandomBytes, mix};
 
-/// Small messages come in runs, so that they are coalesced.
+/// Small messages are sent in runs of this many, so that they are coalesced.
 const RUN: u64 = 16;
 /// One run in this many has small messages.
 const SMALL_RUNS: u64 = 8;
-/// The most payload of a small message.
+/// The largest payload of a small message.
 const MAX_SMALL_PAYLOAD: u64 = 64;
-/// The mean bytes of a small message: 2.5 words, and half of the most payload.
+/// The mean size of a small message in bytes: 2.5 words, and half of the largest payload.
 const SMALL_MEAN: f64 = 2.5 * WORD_BYTES as f64 + MAX_SMALL_PAYLOAD as f64 / 2.0;
-/// The sum has to be reached whatever the random numbers are.
+/// The mean is raised by this factor, so that many messages reach the sum with any random numbers.
 const MARGIN: f64 = 1.005;
-/// Up to so many messages the margin may not suffice, so their sum is checked.
+/// With at most this many messages the margin may not suffice, so the sum is computed.
 const MAX_SUMMED: u64 = 1_000_000;
 /// How often the mean is raised for a sum that is too small.
 const MAX_TRIES: usize = 16;
@@ -34,7 +34,7 @@ pub(super) enum MessageKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Workload {
     pub(super) messages: u64,
-    /// The least bytes of words and payload of all messages; 0 if the user set none.
+    /// The smallest total of words and payload, in bytes; 0 if the user gave none.
     pub(super) bytes: u64,
     pub(super) seed: u64,
     /// The range of the bytes of words and payload of a message that is not small.
@@ -62,7 +62,7 @@ impl MessageShape {
 }
 
 impl Workload {
-    /// Messages of at most `most` bytes each that have at least `bytes` in all; `None` if they cannot.
+    /// Messages of at most `most` bytes each, and of at least `bytes` in all; `None` if that is impossible.
     pub(super) fn new(messages: u64, bytes: u64, most: u32, seed: u64) -> Option<Workload> {
         let mut mean = bytes as f64 / messages as f64;
         for _ in 0..MAX_TRIES {
@@ -82,11 +82,11 @@ impl Workload {
         let share = 1.0 / SMALL_RUNS as f64;
         let large = ((mean - share * SMALL_MEAN) / (1.0 - share)).max(WORD_BYTES as f64).ceil() as u64;
         let most = u64::from(most);
-        // Evenly around the mean, and as wide as possible, so that full frames are among them.
+        // A uniform range around the mean, as wide as possible, so that full frames are among the messages.
         let high = most.min(2 * large);
         let low = (2 * large).checked_sub(high)?;
-        let whole = messages > 0 && messages.is_multiple_of(4) && low <= high && most >= MAX_SMALL_BYTES;
-        whole.then_some(Workload { messages, bytes: 0, seed, low: low as u32, high: high as u32 })
+        let is_valid = messages > 0 && messages.is_multiple_of(4) && low <= high && most >= MAX_SMALL_BYTES;
+        is_valid.then_some(Workload { messages, bytes: 0, seed, low: low as u32, high: high as u32 })
     }
 
     /// The bytes of words and payload of all messages.
@@ -145,15 +145,15 @@ impl Workload {
         let mut bytes = RandomBytes::new(self.seed, number);
         let mut pieces = payload.chunks(8).map(|piece| *piece == bytes.next()[..piece.len()]);
         pieces.by_ref().take(start).for_each(drop);
-        pieces.all(|is_it| is_it)
+        pieces.all(|is_equal| is_equal)
     }
 
     /// The number and shape of a message, if its words and its payload are correct.
     pub(super) fn recognise(&self, words: &[u64], payload: &[u8]) -> Option<(u64, MessageShape)> {
         let number = *words.first()?;
         let shape = self.shape(number);
-        let is_it = number < self.messages && words == shape.words() && payload.len() == shape.payload;
-        (is_it && self.is_payload(number, payload)).then_some((number, shape))
+        let matches = number < self.messages && words == shape.words() && payload.len() == shape.payload;
+        (matches && self.is_payload(number, payload)).then_some((number, shape))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::code::{Code, Failure};
 #[repr(C)]
 #[derive(Debug)]
 pub struct Message {
-    /// The node that sent it; of a message that came back, the one it was for.
+    /// The node that sent it; for a returned message, the node that it was sent to.
     pub node: c_int,
     /// The handler that it names.
     pub handler: c_int,
@@ -21,7 +21,7 @@ pub struct Message {
     pub i: [u64; 4],
     /// The bytes of `FM_send`.
     pub buf: *const c_void,
-    /// How many.
+    /// The number of bytes.
     pub size: usize,
 }
 
@@ -35,11 +35,11 @@ impl Message {
 /// `FM_handler` of `fm.h`.
 ///
 /// # Safety
-/// The message is valid until the function returns, which it does.
+/// The message is valid until the function returns. The function must return.
 pub type HandlerFn = unsafe extern "C" fn(context: *mut c_void, message: *const Message);
 
-/// The thread's node, if it has one. A program may end in a handler (`exit`): then
-/// the node is lent out when it should be dropped, and stays as it is.
+/// The thread's node, if it has one. A program may end in a handler (`exit`): then the node is still borrowed when the
+/// thread ends, and is leaked.
 struct Slot(RefCell<ManuallyDrop<Option<Fm<()>>>>);
 
 impl Drop for Slot {
@@ -56,7 +56,7 @@ thread_local! {
     static CURRENT: Cell<Option<NonNull<c_void>>> = const { Cell::new(None) };
 }
 
-/// What a call finds: it was made in a handler, or outside of all.
+/// Where an API call was made: inside a handler, or outside.
 pub(crate) enum Here<'a> {
     /// In the handler of this message.
     Handler(&'a am_fm::Message<'a, ()>),
@@ -64,7 +64,7 @@ pub(crate) enum Here<'a> {
     Outside(&'a mut Fm<()>),
 }
 
-/// Do this with what is here.
+/// Run `work` with the context of the current call.
 #[inline]
 pub(crate) fn here<T>(work: impl FnOnce(Here<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
     if let Some(message) = CURRENT.get() {
@@ -78,18 +78,18 @@ pub(crate) fn here<T>(work: impl FnOnce(Here<'_>) -> Result<T, Failure>) -> Resu
     outside(|node| work(Here::Outside(node)))
 }
 
-/// Do this with the thread's node; in a handler it is an error.
+/// Run `work` with the thread's node. In a handler this is an error.
 #[inline]
 pub(crate) fn outside<T>(work: impl FnOnce(&mut Fm<()>) -> Result<T, Failure>) -> Result<T, Failure> {
     slot(|node| work(node.as_mut().ok_or_else(|| Failure::plain(Code::NotInitialized))?))
 }
 
-/// Do this with the place for the thread's node; in a handler it is an error.
+/// Run `work` with the thread's node slot. In a handler this is an error.
 #[inline]
 pub(crate) fn slot<T>(work: impl FnOnce(&mut Option<Fm<()>>) -> Result<T, Failure>) -> Result<T, Failure> {
     let found = NODE.try_with(|node| match node.0.try_borrow_mut() {
         Ok(mut node) => work(&mut node),
-        // The node is lent out: to the call that runs the handler which we are called from.
+        // The node is borrowed by the call that runs the current handler.
         Err(_) => Err(Failure::plain(Code::InHandler)),
     });
     // The thread is ending, and the node is gone.
@@ -107,7 +107,7 @@ pub(crate) fn run(handler: HandlerFn, context: *mut c_void, message: &am_fm::Mes
     unsafe { handler(context, &raw const view) };
 }
 
-/// As long as it is there, the thread runs the handler of a message.
+/// While this exists, the thread runs the handler of a message.
 struct Current;
 
 impl Current {

@@ -1,4 +1,4 @@
-//! Transports by name: every one of `am_api::transports`, and a wire in memory.
+//! Transports by name: all of `am_api::transports`, and `loopback:NAME` in memory.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,40 +11,40 @@ use am_transport::loopback::{Plug, wire};
 /// What the name of a wire in memory begins with.
 const LOOPBACK: &str = "loopback:";
 
-/// Why there is no such transport.
+/// Why a transport could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlaceError {
-    /// One that `am_api::transports` opens.
+    /// The error of a transport that `am_api::transports` opens.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A scheme that there is not.
+    /// An unknown scheme.
     #[error("{0}; and between the threads of a process loopback:NAME")]
     Unknown(NameError),
     /// A wire without a name.
     #[error("`loopback` does not say which wire: write `loopback:test`, for instance")]
     Nameless,
-    /// Memory.
+    /// No memory for the loopback's frames.
     #[error("no memory for the wire: {0}")]
     Memory(String),
-    /// Two of one number.
+    /// Another thread has this rank.
     #[error("another thread of this process is node {0} on this wire already")]
     Taken(usize),
-    /// Another number of nodes.
+    /// The wire was made for another number of nodes.
     #[error("the wire `{name}` in this process was made for {ends} nodes, not for {nodes}: use another name")]
     Ends {
-        /// The wire.
+        /// The wire's name.
         name: String,
-        /// Those that it has.
+        /// The nodes that it was made for.
         ends: usize,
-        /// Those that are wanted.
+        /// The nodes that were asked for.
         nodes: usize,
     },
-    /// A wire with one end.
+    /// A wire with fewer than two nodes.
     #[error("a wire in memory has two nodes or more")]
     Alone,
 }
 
-/// Open the transport of node `own` of so many, on the thread that will use it.
+/// Open the transport of node `own` of `nodes`, on the thread that will use it.
 pub(crate) fn open(name: &str, own: usize, nodes: usize) -> Result<Box<dyn Transport>, PlaceError> {
     let Some(wire) = name.strip_prefix(LOOPBACK) else {
         return am_api::transports::open(name).map_err(|error| match error {
@@ -60,11 +60,11 @@ pub(crate) fn open(name: &str, own: usize, nodes: usize) -> Result<Box<dyn Trans
     Ok(Box::new(open.map_err(|error| PlaceError::Memory(error.to_string()))?))
 }
 
-/// Wires in memory, by name, with the ends that nobody has taken yet.
+/// Wires in memory, by name, with the ends that are not in use yet.
 static WIRES: Mutex<BTreeMap<String, Vec<Option<Plug>>>> = Mutex::new(BTreeMap::new());
 
-/// End `own` of the wire of this name. Whoever comes first makes the wire; when all
-/// ends are taken, the name is free for another.
+/// End `own` of the wire of this name. The first thread makes the wire. When all ends are in use, the name is free for
+/// another wire.
 fn plug(name: &str, own: usize, nodes: usize) -> Result<Plug, PlaceError> {
     if nodes < 2 {
         return Err(PlaceError::Alone);

@@ -103,8 +103,7 @@ impl InterfaceNode {
     /// Load the steering program of a node and attach it to the interface, alone or beside other nodes of this process.
     ///
     /// # Errors
-    /// [`XdpOpenError::Load`], [`XdpOpenError::Attach`], [`XdpOpenError::AttachMtu`],
-    /// [`XdpOpenError::TooManyNodes`].
+    /// [`XdpOpenError::Load`], [`XdpOpenError::Attach`], [`XdpOpenError::AttachMtu`], [`XdpOpenError::TooManyNodes`].
     pub(crate) fn take(
         options: &XdpOptions,
         interface: &Interface,

@@ -1,5 +1,5 @@
 //! The memory that we share with the kernel. It is registered once, and cut into chunks of one frame each
-//! ([`crate::layout`] chooses their size).
+//! ([`crate::chunk_layout`] chooses their size).
 //!
 //! ```text
 //!  chunk i, 2048 or 4096 bytes

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! This node believes the claimant after it has echoed the nonce and repeated its beacon. A claim of an *earlier* run
-//! than the known one must meet one more condition: the known run does not answer for [`ANSWER_TIME`]. A beacon of an earlier
-//! run may only be late, and of two live runs the later one counts. A claim of the known run's own address is refused
-//! if that run answers: only that run receives there.
+//! than the known one must meet one more condition: the known run does not answer for [`ANSWER_TIME`]. A beacon of an
+//! earlier run may only be late, and of two live runs the later one counts. A claim of the known run's own address is
+//! refused if that run answers: only that run receives there.
 //!
 //! No decision is final. If a believed node stops answering, the next claimant can take its place.
 

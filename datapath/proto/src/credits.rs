@@ -64,7 +64,7 @@ impl CreditBudget {
         self.granted
     }
 
-    /// The largest value of [`CreditBudget::open_flow`] so far, rounded up.
+    /// The largest value of [`CreditBudget::granted`] so far, rounded up.
     pub(crate) fn peak(&self) -> usize {
         self.peak
     }

@@ -34,7 +34,7 @@
 //! # Read first
 //!
 //! [`ShmOptions`]; then `send.rs` and `receive.rs`, the data path; then `join.rs`, how a process joins and leaves, and
-//! `bell.rs`, how it sleeps.
+//! `waker.rs`, how it sleeps.
 //!
 //! ```
 //! use am_shm::ShmOptions;

@@ -164,7 +164,7 @@ impl Shm {
         self.waker.arm();
         self.counters.sleeps += 1;
         asleep.store(1, Relaxed);
-        // Pairs with the sender's fence, see `bell.rs`. The caller reads the lanes once more.
+        // Pairs with the sender's fence, see `waker.rs`. The caller reads the lanes once more.
         fence(SeqCst);
     }
 

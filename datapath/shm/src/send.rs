@@ -104,7 +104,7 @@ impl Shm {
             return;
         }
         for_each_bit(shown, |member| _ = self.peers[member].to.publish());
-        // See `bell.rs`: either we see that the member sleeps, or it sees the frame.
+        // See `waker.rs`: either we see that the member sleeps, or it sees the frame.
         fence(SeqCst);
         for_each_bit(shown, |member| {
             let asleep = self.membership.header.asleep(member);

@@ -54,14 +54,14 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// One message of a bundle.
+/// One message of a coalesced frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoalescedMessage {
     /// Index into the receiver's handler table.
     pub handler: u8,
     /// How many word arguments start its body.
     pub words: u8,
-    /// Where its words start, from the start of the bundle.
+    /// Where its words start, from the start of the frame's body.
     pub at: usize,
     /// Bytes of words and payload.
     pub length: usize,
@@ -87,7 +87,7 @@ pub struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// The messages of a frame whose kind is a bundle's.
+    /// The messages of a frame of the kind `Coalesced`.
     ///
     /// # Errors
     /// Why none of them can be used.
@@ -96,7 +96,7 @@ impl<'a> Body<'a> {
         if frame.header.words != 0 { Err(Reason::Words) } else { Self::from_body(frame.payload) }
     }
 
-    /// The messages of a bundle's body.
+    /// The messages of a coalesced frame's body.
     ///
     /// # Errors
     /// Why none of them can be used.

@@ -1,9 +1,9 @@
-//! A sender keeps a message until the receiver has it. An acknowledged message was accepted by the present run of the
-//! receiver.
+//! Checks that a sender keeps each message until the receiver has accepted it, in the incarnation with which the flow
+//! was opened.
 
 use super::{Checked, Violation};
 
-/// The messages of one flow and class, while both nodes are still in the run in which they set it up.
+/// The messages of one flow and class, while both nodes are in the incarnations in which they opened the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptCount {
     /// The number of the flow.
@@ -27,7 +27,8 @@ impl KeptCount {
             return Ok(());
         }
         let gone = sent - delivered - kept;
-        let what = format!("flow {flow:#x}: {gone} messages count as acknowledged, but their receiver never had them");
+        let what =
+            format!("flow {flow:#x}: {gone} messages count as acknowledged, but their receiver never accepted them");
         Err(Violation::new("kept", what))
     }
 }

@@ -18,8 +18,7 @@
 //! The receiver makes the copy. Over a veth it has the time, because the sender's core makes the kernel's three
 //! (`docs/decisions/0021`).
 //!
-//! Read first: [`ChunkLayout`](crate::layout::ChunkLayout), then `frames.rs`, `tx.rs`,
-//! `landings.rs`, `rx.rs`.
+//! Read first: [`ChunkLayout`](crate::chunk_layout::ChunkLayout), then `frames.rs`, `tx.rs`, `rx_chunks.rs`, `rx.rs`.
 
 mod frames;
 mod gather;

@@ -1,6 +1,6 @@
 //! The send queue of one connection. The transport pushes frames, and [`Outbox::write`] pops them into the socket's
-//! buffer. It holds 256 frames. When it is full, frames are refused, and after [`STALL_TIMEOUT`] without progress dropped and
-//! counted.
+//! buffer. It holds 256 frames. When it is full, frames are refused, and after [`STALL_TIMEOUT`] without progress
+//! dropped and counted.
 
 use std::array;
 use std::collections::VecDeque;
