@@ -75,7 +75,7 @@ fn dpdk_leaves_nothing() {
             let mut far = 0;
             eventually("a far side that works", || {
                 far = near.children().first().copied().unwrap_or(0);
-                seconds_worked(far) > 0.1 && seconds_worked(near.pid()) > 0.1
+                seconds_worked(far) > 0.5 && seconds_worked(near.pid()) > 0.5
             });
             let files = std::env::temp_dir().join(format!("am-bench-{}-0", near.pid()));
             assert!(Path::new(&files).is_dir());

@@ -68,7 +68,7 @@ fn the_table_says_that_it_is_no_wire() {
 #[test]
 fn ctrl_c_ends_it() {
     let near = start(&[&["latency", "--driver", "raw"], SIM, ENDLESS]);
-    eventually("two sides that work", || seconds_worked(near.pid()) > 0.1);
+    eventually("two sides that work", || seconds_worked(near.pid()) > 0.3);
     near.signal(Signal::SIGINT);
     let (status, said) = near.end();
     assert_eq!(status.code(), Some(130), "{said}");
