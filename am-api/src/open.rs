@@ -85,7 +85,7 @@ struct Adjust {
 
 impl Node {
     /// A node of this name (1 to 31 bytes), on the transport of that name, as in `udp:10.0.0.7:7000`
-    /// (see [`transports`](crate::transports)), with the settings that suit most.
+    /// (see [`transports`]), with the settings that suit most.
     ///
     /// # Errors
     /// See [`OpenError`].

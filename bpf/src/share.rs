@@ -58,7 +58,7 @@ impl NodeSwitch {
         Ok(NodeSwitch { nodes: object.map("nodes")?, places: object.map("places")?, object })
     }
 
-    /// Hand frames to this address, and broadcasts on this queue, to a program. `node` is below [`NodeSwitch::DEFAULT_NODES`], and
+    /// Hand frames to this address, and broadcasts on this queue, to a program. `node` is below [`NodeSwitch::NODES`], and
     /// different for each node.
     ///
     /// # Errors

@@ -37,7 +37,7 @@ struct Arguments {
     /// Write the table instead
     #[arg(long)]
     write: bool,
-    /// [all]
+    /// Over which transports; all without this.
     transports: Vec<trips::Over>,
 }
 

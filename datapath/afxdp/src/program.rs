@@ -66,7 +66,7 @@ impl Attached {
         }
     }
 
-    /// As [`ChunkOffset::restore_on_close`].
+    /// As [`InterfaceNode::restore_on_close`].
     pub(crate) fn restore_on_close(&mut self, deferred: SavedSettings) -> SavedSettings {
         match self {
             Attached::Steer { node: place, .. } => {
@@ -85,7 +85,7 @@ impl Attached {
         }
     }
 
-    /// As [`ChunkOffset::reattach`].
+    /// As [`InterfaceNode::reattach`].
     pub(crate) fn attach_again(
         &mut self,
         options: &XdpOptions,

@@ -51,7 +51,7 @@ impl Raw {
     /// Open a device.
     ///
     /// # Errors
-    /// As [`crate::open`].
+    /// As [`crate::open()`].
     pub fn open(options: &DpdkOptions) -> Result<Raw, DpdkOpenError> {
         let opened = open::open(options)?;
         let frames = opened.pool.layout().frames;

@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Read first: [`Engine::turn`] is the whole loop. [`Idle`] is how a thread waits when a turn has found nothing. A turn
-//! reads [`Clock`] once. [`pin`] keeps the thread on its core, with its caches. [`incarnation`] tells this run of a node
+//! reads [`Clock`] once. [`pin()`] keeps the thread on its core, with its caches. [`incarnation`] tells this run of a node
 //! from the one before.
 //!
 //! Only the calls that take a transport are generic over it, so a program can choose a node's transport at run time.

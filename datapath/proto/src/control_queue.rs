@@ -1,7 +1,7 @@
 //! The queue of control frames to send.
 //!
 //! Pushed by: discovery, probing, set-up. Popped by: `transmit_control`, when outputs are drained. Bounded by:
-//! [`MAX_PENDING_REJECTS`]. When full: the newest is dropped. Every control frame is repeated until it is answered, so the drop costs
+//! [`MAX_CONTROL_FRAMES`]. When full: the newest is dropped. Every control frame is repeated until it is answered, so the drop costs
 //! only time.
 
 use std::collections::VecDeque;

@@ -1,7 +1,7 @@
 //! Mutants: bugs built in on purpose. A checker that has never caught one is not trusted.
 //!
 //! Mutants exist only with the feature `planted`, which tests enable, and then only on a thread that activated one.
-//! Otherwise [`is_active`] is a constant `false`.
+//! Otherwise `is_active` is a constant `false`.
 
 /// A bug that a test can activate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! How an address conflict ends: this node believes the claimant, or reports a name conflict. See [`crate::address_conflicts`].
+//! How an address conflict ends: this node believes the claimant, or reports a name conflict. See [`crate::address_conflict`].
 
 use am_wire::control::{Control, NodeId, Probe, ProbeSeen, Step};
 use am_wire::{Address, Buffer};

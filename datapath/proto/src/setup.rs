@@ -52,7 +52,7 @@ impl Setup {
 
 impl<B: Buffer> Core<B> {
     /// From above: ask for a flow from a local endpoint to the named endpoint of the named node, which must have the
-    /// tag. The flow is `Connecting` until [`ScheduledEvent::SetupFinished`], which comes after the configured patience at the latest,
+    /// tag. The flow is `Connecting` until [`Event::SetupFinished`], which comes after the configured patience at the latest,
     /// unless this node is descheduled.
     ///
     /// # Errors

@@ -34,7 +34,7 @@ const FLAGS: OFlag = OFlag::O_RDWR.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEX
 
 impl SegmentPath {
     /// # Errors
-    /// [`ShmOpenError::TransportName`], [`ShmOpenError::Directory`].
+    /// [`ShmOpenError::Name`], [`ShmOpenError::Directory`].
     pub(crate) fn new(dir: &Path, name: &str) -> Result<SegmentPath, ShmOpenError> {
         let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if !(1..=MAX_NAME).contains(&name.len()) || !name.bytes().all(fine) {

@@ -54,7 +54,7 @@ impl Command<'_> {
     }
 }
 
-/// A notice of a transport to its node. See [`Transport::poll_notices`](crate::Transport::poll_notices).
+/// A notice of a transport to its node. See [`Transport::poll_notices`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice<'a> {
     /// Steering dropped a frame for this flow, which is not open here. Reported once; of several flows, the last. The peer may have missed

@@ -19,7 +19,7 @@ pub enum Decision {
     /// Ours, a control frame: for the socket with this index, where [`Gate::pass`](crate::gate::Gate::pass) admits it.
     Control(u8),
     /// A request, several of them, or a segment of a bulk transfer, for a node without room: rejected as in
-    /// [`RejectTemplate::reject`](crate::pending_rejects::RejectTemplate::reject), or if that gives nothing, for the socket with this index.
+    /// [`RejectTemplate::reject`](crate::bounce::RejectTemplate::reject), or if that gives nothing, for the socket with this index.
     Bounce(u8),
 }
 

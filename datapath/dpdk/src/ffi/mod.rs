@@ -29,7 +29,7 @@ fn check_result(result: c_int) -> io::Result<c_int> {
 /// Start DPDK with a program's arguments, ended by a null.
 ///
 /// # Errors
-/// DPDK's; see [`log`](crate::log) for the reason.
+/// DPDK's; see [`log`] for the reason.
 pub(crate) fn start(table: &Table, arguments: &'static mut [*mut c_char]) -> io::Result<()> {
     let count = arguments.len() as c_int - 1;
     // SAFETY: `count` strings that live as long as the process. The caller holds the lock on all of DPDK and calls this

@@ -307,7 +307,7 @@ impl Probed {
     /// Have DPDK find or make the device.
     ///
     /// # Errors
-    /// DPDK's; [`log`](crate::log) has its messages.
+    /// DPDK's; [`log`] has its messages.
     pub(crate) fn new(table: &'static Table, arguments: &str, name: &str, wanted: Wanted) -> io::Result<Probed> {
         let (arguments, name) = (CString::new(arguments)?, CString::new(name)?);
         let mut port = abi::Port::default();

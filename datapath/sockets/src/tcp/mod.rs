@@ -14,7 +14,7 @@
 //!
 //! The transport is reliable and ordered as long as a connection lives. When it ends, frames in flight are lost with
 //! it, and frames that waited here are counted: `tcp_lost_disconnected`. If a peer takes nothing from its full queue
-//! for [20 ms](outbox), frames for it are dropped (`tcp_lost_stalled`) until it takes something. So it does not hold up
+//! for 20 ms, frames for it are dropped (`tcp_lost_stalled`) until it takes something. So it does not hold up
 //! other peers.
 //!
 //! Each side first sends a hello: its address, the port where it listens, and its longest frame. The dialing side sends

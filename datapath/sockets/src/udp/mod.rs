@@ -26,7 +26,7 @@
 //!   go to that host. A link address of an added peer can only move to another added peer. A learned one can move after
 //!   it has been silent for two beacons;
 //! - receive broadcasts, for a small beacon now and then, or direct them to a third host;
-//! - cause floods of frames to unknown addresses, as many a second as [`flood_limiter`] allows;
+//! - cause floods of frames to unknown addresses, as many a second as `flood_limiter.rs` allows;
 //! - fill the table of 16,384 peers: then no new peer is learned until some entries have been silent for two beacons.
 //!   Added peers are kept. A learned peer is removed after a minute of silence.
 //!

@@ -113,7 +113,7 @@ impl Pair {
         self.until("a frame could not be sent", each, &mut |pair| pair.near.send(to, frame))
     }
 
-    /// Run steps until one is [`StepResult::Acknowledged`].
+    /// Run steps until one is [`StepResult::Done`].
     pub(super) fn repeat_until_done(
         &mut self,
         hope: &str,
