@@ -1,5 +1,7 @@
 //! Two ports in one process, joined by memif's shared memory. Needs DPDK, but no rights and no huge pages.
 
+mod ends;
+
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::ends::{alone, eventually, fresh, memif, open};

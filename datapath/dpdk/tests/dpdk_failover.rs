@@ -1,5 +1,11 @@
 //! Nodes with memif before UDP: an end of the memif is closed under load, and opened again. Needs DPDK.
 
+#[path = "../../../am-api/tests/common/mod.rs"]
+mod common;
+mod ends;
+#[path = "../../../am-api/tests/all/mortal/mod.rs"]
+mod mortal;
+
 use std::fs;
 use std::net::UdpSocket;
 use std::thread;

@@ -1,5 +1,9 @@
 //! What is wrong is said, with what to do. Needs DPDK, but no rights.
 
+#[path = "ends/child.rs"]
+mod child;
+mod ends;
+
 use std::fs;
 use std::process::Command;
 
@@ -98,7 +102,7 @@ fn what_is_sent_to_nobody_is_lost_and_counted() {
 
 /// The error of opening a device in a process of its own.
 fn error_elsewhere(device: &str, shim: &str) -> String {
-    Running::start("errors::says_what_is_wrong", &[("AM_TEST_DEVICE", device), ("AM_DPDK_SHIM", shim)]).said()
+    Running::start("says_what_is_wrong", &[("AM_TEST_DEVICE", device), ("AM_DPDK_SHIM", shim)]).said()
 }
 
 #[test]
@@ -111,7 +115,7 @@ fn says_what_is_wrong() {
 fn a_start_that_fails_says_why_and_leaves_nothing() {
     let prefix = format!("am-fails-{}", std::process::id());
     let device = format!("net_null0,am.pages=normal,am.memory=99999999,am.file-prefix={prefix}");
-    let said = Running::start("errors::says_what_is_wrong", &[("AM_TEST_DEVICE", &device)]).said();
+    let said = Running::start("says_what_is_wrong", &[("AM_TEST_DEVICE", &device)]).said();
     assert_says(&said, &["DPDK does not start", "am.memory=99999999", "choose less"]);
     for place in ["/var/run/dpdk".into(), std::env::temp_dir().join("dpdk")] as [std::path::PathBuf; 2] {
         assert!(!place.join(&prefix).exists(), "{}", place.display());

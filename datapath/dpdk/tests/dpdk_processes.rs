@@ -1,5 +1,9 @@
 //! Whole nodes in two processes, one of which is killed and comes back. Needs DPDK, but no rights.
 
+#[path = "ends/child.rs"]
+mod child;
+mod ends;
+
 use std::env;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -148,7 +152,7 @@ fn killed_and_back(mut alpha: Asker, mut beta: Running, theirs: &str) {
             alpha.node.counters()
         );
         assert!(alpha.node.counters().get("dpdk_lost_link_down") > 0);
-        beta = Running::open("processes::answers", &[(DEVICE, theirs)]);
+        beta = Running::open("answers", &[(DEVICE, theirs)]);
         alpha.link(true);
         let to = alpha.connect();
         alpha.ping(to, 100);
@@ -160,7 +164,7 @@ fn killed_and_back(mut alpha: Asker, mut beta: Running, theirs: &str) {
 fn the_other_is_killed(mine: &str, theirs: &str) {
     let _alone = alone();
     let alpha = Asker::new(mine);
-    let beta = Running::open("processes::answers", &[(DEVICE, theirs)]);
+    let beta = Running::open("answers", &[(DEVICE, theirs)]);
     killed_and_back(alpha, beta, theirs);
 }
 
@@ -181,7 +185,7 @@ fn over_memif_the_server_is_killed() {
     };
     let _alone = alone();
     // A client finds nobody before there is a server.
-    let beta = Running::open("processes::answers", &[(DEVICE, &end("server", MACS[1]))]);
+    let beta = Running::open("answers", &[(DEVICE, &end("server", MACS[1]))]);
     let alpha = Asker::new(&end("client", MACS[0]));
     killed_and_back(alpha, beta, &end("server", MACS[1]));
 }
@@ -202,7 +206,7 @@ fn over_memif_the_other_is_stopped() {
     let socket = format!("@am-{}", fresh());
     let end = |role, mac| format!("net_memif0,role={role},mac={mac},socket={socket},am.pages=normal");
     let mut alpha = Asker::new(&end("server", MACS[0]));
-    let beta = Running::open("processes::answers", &[(DEVICE, &end("client", MACS[1]))]);
+    let beta = Running::open("answers", &[(DEVICE, &end("client", MACS[1]))]);
     let to = alpha.connect();
     thread::scope(|scope| {
         beta.stop();
@@ -245,7 +249,7 @@ fn what_is_said_last_is_heard() {
     let mut seen = vec![];
     // What is promised is that there is time: where the processors are others', one may come too late.
     for _ in 0..3 {
-        let mut beta = Running::start("processes::leaves", &[(DEVICE, &end("client", MACS[1]))]);
+        let mut beta = Running::start("leaves", &[(DEVICE, &end("client", MACS[1]))]);
         while beta.0.try_wait().unwrap().is_none() {
             endpoint.poll(&mut seen);
             if seen.contains(&ConnectionChange::Accepted) {

@@ -1,5 +1,7 @@
 //! virtio-user and vhost, joined by a socket and shared memory, in one process. Needs DPDK, but no rights.
 
+mod ends;
+
 use crate::ends::{alone, fresh, joined, open};
 use allocation_counter::measure;
 use am_transport::conformance::{self, Pair};
