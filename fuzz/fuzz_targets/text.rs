@@ -11,7 +11,7 @@ mod checks;
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);
     checks::text(&text);
-    if let Ok(name) = text.parse::<am_transport::Name>() {
+    if let Ok(name) = text.parse::<am_transport::TransportName>() {
         assert_eq!(name.to_string().trim_end_matches(':'), text.trim_end_matches(':'));
         assert_eq!(name.to_string().parse(), Ok(name));
     }

@@ -3,14 +3,14 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[allow(dead_code, reason = "only notes are wanted")]
+#[allow(dead_code, reason = "only control messages are wanted")]
 #[path = "../../bench/src/loss.rs"]
 mod loss;
-#[allow(dead_code, reason = "only notes are wanted")]
-#[path = "../../bench/src/measure/note.rs"]
-mod note;
+#[allow(dead_code, reason = "only control messages are wanted")]
+#[path = "../../bench/src/measure/control.rs"]
+mod control;
 
-/// What notes need of am-bench's own, which is a program and no library.
+/// What control messages need of am-bench's own, which is a program and no library.
 mod plan {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Bench {
@@ -31,11 +31,11 @@ mod plan {
 }
 
 mod size {
-    pub(crate) const LARGEST: usize = 1 << 28;
+    pub(crate) const MAX_SIZE: usize = 1 << 28;
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    if let Some(note) = note::Note::from_bytes(bytes) {
-        assert_eq!(note::Note::from_bytes(&note.to_bytes()), Some(note));
+    if let Some(message) = control::ControlMessage::from_bytes(bytes) {
+        assert_eq!(control::ControlMessage::from_bytes(&message.to_bytes()), Some(message));
     }
 });
