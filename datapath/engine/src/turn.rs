@@ -264,7 +264,7 @@ impl Engine {
     }
 
     /// Shut this node down. First wait until all sent messages are acknowledged. Then close every flow, and notify
-    /// each peer which of its messages have arrived. The wait for a silent peer ends after [`SHUTDOWN_IDLE_LIMIT`].
+    /// each peer which of its messages have arrived. The wait for a silent peer ends after 13 ms.
     /// A peer whose queue is full, because its handlers take long, gets the configured patience.
     pub fn shut_down<T: Transport + ?Sized>(&mut self, now: impl Fn() -> Time, transport: &mut T) {
         let until = now() + self.core.config().patience;
