@@ -66,7 +66,7 @@ impl EventQueues {
             Event::SetupFinished(endpoint, flow) => (endpoint, flow, QueuedChange::Settled),
             Event::Accepted(endpoint, flow, names) => (endpoint, flow, QueuedChange::Accepted(EndpointName::of(names))),
             Event::Ended(endpoint, flow, ending) => (endpoint, flow, QueuedChange::Ended(ending)),
-            _ => return,
+            Event::NameConflict => return,
         };
         let Some(queue) = self.queues.get_mut(&endpoint) else { return };
         if queue.len() >= MAX_QUEUED && matches!(change, QueuedChange::Ended(_)) {
