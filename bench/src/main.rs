@@ -216,19 +216,22 @@ fn lose(
     printed
 }
 
+/// Measure the bandwidth of these sizes, for a curve.
+fn bandwidth(
+    sizes: Vec<Size>,
+    drivers: Vec<Driver>,
+    place: &Topology,
+    options: &Options,
+    watch: &Watch,
+) -> Result<Session, Error> {
+    over(vec![(Bench::Bandwidth, sizes)], vec![Loss::NONE], drivers, place, options, DEFAULT_SWEEP_TIME, watch)
+}
+
 /// Measure the curve over sizes. Print it, and plot it if asked.
 fn sweep(place: &Topology, plot: Option<&Path>, options: &Options, watch: &Watch) -> Result<(), Error> {
     let options = &Options { coalesce: options.coalesce.or(Some(Switch::On)), ..options.clone() };
     let drivers = options.drivers(place.drivers(Bench::Bandwidth));
-    let session = over(
-        vec![(Bench::Bandwidth, size::swept())],
-        vec![Loss::NONE],
-        drivers,
-        place,
-        options,
-        DEFAULT_SWEEP_TIME,
-        watch,
-    )?;
+    let session = bandwidth(size::swept(), drivers, place, options, watch)?;
     let sweep = Sweep::new(&session.all, session.cores);
     publish(sweep.json(), || sweep.table(), &Origin::of(place, session.mtu), options)?;
     if let Some(file) = plot {
@@ -240,15 +243,7 @@ fn sweep(place: &Topology, plot: Option<&Path>, options: &Options, watch: &Watch
 /// Measure the cost of each layer, and print it.
 fn ablate(place: &Topology, options: &Options, watch: &Watch) -> Result<(), Error> {
     let drivers = place.layers();
-    let session = over(
-        vec![(Bench::Bandwidth, ablation::sizes())],
-        vec![Loss::NONE],
-        drivers,
-        place,
-        options,
-        DEFAULT_SWEEP_TIME,
-        watch,
-    )?;
+    let session = bandwidth(ablation::sizes(), drivers, place, options, watch)?;
     let table = Ablation::new(&session.all, session.cores);
     publish(table.json(), || table.table(), &Origin::of(place, session.mtu), options)?;
     session.end

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::harness::{Faults, Loss, MAX_FRAME, Net, Wiring, name};
-use am_proto::{FlowState, FramingChoice, FramingWhy};
+use am_proto::{FlowId, FlowState, FramingChoice, FramingWhy};
 use am_wire::{Class, Framing};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -47,8 +47,8 @@ fn frames_are_shorter_where_long_ones_are_cut() {
     }
 }
 
-#[test]
-fn a_receiver_that_reopens_its_nic_in_time_gets_long_frames() {
+/// Alpha connects to beta, whose NIC drops long frames, and has probed for a while.
+fn connecting_to_a_short_nic() -> (Net, usize, FlowId) {
     let mut net = Net::new(12);
     net.loss = Loss::LongerThan { node: 1, bytes: 1024 };
     let (alpha, here) = net.node("alpha");
@@ -56,6 +56,12 @@ fn a_receiver_that_reopens_its_nic_in_time_gets_long_frames() {
     let now = net.now;
     let flow = net.core(alpha).connect(now, here, name("beta"), name("app"), 7).unwrap();
     net.idle(Duration::from_millis(150));
+    (net, alpha, flow)
+}
+
+#[test]
+fn a_receiver_that_reopens_its_nic_in_time_gets_long_frames() {
+    let (mut net, alpha, flow) = connecting_to_a_short_nic();
     assert_eq!(net.core(alpha).state(flow), FlowState::Connecting);
     net.loss = Loss::None;
     net.run(SECOND, |net| net.core(alpha).state(flow) != FlowState::Connecting);
@@ -67,13 +73,7 @@ fn a_receiver_that_reopens_its_nic_in_time_gets_long_frames() {
 /// A NIC that is reopened takes its link down for seconds.
 #[test]
 fn a_receiver_that_is_silent_while_it_reopens_its_nic_is_waited_for() {
-    let mut net = Net::new(12);
-    net.loss = Loss::LongerThan { node: 1, bytes: 1024 };
-    let (alpha, here) = net.node("alpha");
-    net.node("beta");
-    let now = net.now;
-    let flow = net.core(alpha).connect(now, here, name("beta"), name("app"), 7).unwrap();
-    net.idle(Duration::from_millis(150));
+    let (mut net, alpha, flow) = connecting_to_a_short_nic();
     net.loss = Loss::All;
     net.idle(Duration::from_millis(1000));
     net.loss = Loss::None;
