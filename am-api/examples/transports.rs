@@ -13,7 +13,7 @@ const SECONDS: Duration = Duration::from_secs(30);
 fn main() -> Result<(), Box<dyn Error>> {
     let both = format!("shm:am-example-{}+{UDP}", std::process::id());
     let nodes = [Node::open("alpha", &both)?, Node::open("beta", &both)?, Node::open("gamma", UDP)?];
-    // Alpha finds beta by shared memory. UDP reaches nobody by itself: one of two nodes is given the other's address.
+    // Alpha finds beta by shared memory. UDP has no broadcast: one of two nodes needs the other's address.
     let beta = nodes[1].local_address();
     let udp = beta.split('+').find(|address| address.starts_with("udp:")).ok_or("beta has no UDP")?;
     nodes[2].add_peer_address(udp)?;

@@ -177,7 +177,7 @@ pub mod transports;
 
 pub use am_engine::{Clock, Idle, ManualClock, PinError, pin};
 pub use am_proto::{Fate, FramingWhy, Peer, ReturnReason, WINDOW};
-pub use am_transport::{IntroduceError as PeerAddressError, Transport};
+pub use am_transport::{PeerAddressError, Transport};
 pub use am_wire::control::{Incarnation, Name, NodeId, Refusal};
 pub use am_wire::{Address, Class, EtherType, Framing};
 pub use bulk::{Region, RegionId, RegionInUse, Rights, TransferError, TransferId, TransferKind};

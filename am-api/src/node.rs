@@ -4,7 +4,7 @@ use std::fmt;
 
 use am_engine::Idle;
 use am_proto::Peer;
-use am_transport::{Command, IntroduceError as PeerAddressError};
+use am_transport::{Command, PeerAddressError};
 use am_wire::Address;
 use am_wire::control::Name;
 

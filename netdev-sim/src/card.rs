@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use am_ring::{Frame, Pool};
-use am_transport::{Caps, Command, IntroduceError, Notice, Steering};
+use am_transport::{Caps, Command, Notice, PeerAddressError, Steering};
 use am_wire::{Address, Buffer, EtherType};
 
 use crate::clock::Nanos;
@@ -326,7 +326,7 @@ impl Card {
         }
     }
 
-    pub(crate) fn control(&mut self, command: Command<'_>, caps: &Caps) -> Result<(), IntroduceError> {
+    pub(crate) fn control(&mut self, command: Command<'_>, caps: &Caps) -> Result<(), PeerAddressError> {
         if let Some(bouncer) = &mut self.bouncer {
             bouncer.control(command);
         }

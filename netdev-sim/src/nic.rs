@@ -1,7 +1,7 @@
 //! A card, with the memory of its node.
 
 use am_ring::{Frame, Layout, LayoutError, Pool};
-use am_transport::{Caps, Command, IntroduceError, Notice, Transport};
+use am_transport::{Caps, Command, Notice, PeerAddressError, Transport};
 use am_wire::Address;
 
 use crate::card::{Card, NicCount};
@@ -112,7 +112,7 @@ impl Transport for Nic {
         self.card.flush(&self.caps.pool);
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         self.card.control(command, &self.caps)
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use am_ring::Frame;
-use am_transport::{Caps, Command, IntroduceError, Notice, Transport};
+use am_transport::{Caps, Command, Notice, PeerAddressError, Transport};
 use am_wire::Address;
 
 use crate::net::Net;
@@ -66,7 +66,7 @@ impl Transport for NicHandle {
         self.with(|nic| nic.flush());
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         self.with(|nic| nic.control(command)).unwrap_or(Ok(()))
     }
 

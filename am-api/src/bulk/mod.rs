@@ -7,8 +7,8 @@
 //!   get    alpha ── Get ──▶ beta ── segments ──▶ alpha: Get ── Done ──▶ beta: Served
 //! ```
 //!
-//! `regions.rs` has who may write where; `outgoing.rs` what is under way from
-//! here; `incoming.rs` deposits; `notices.rs` has what peers are to be told; `ended.rs` ends what has lost its connection.
+//! `regions.rs` checks the rights of peers; `outgoing.rs` sends the segments; `incoming.rs` deposits them; `notices.rs` has the
+//! notices for peers; `ended.rs` ends the transfers of a connection that ended.
 //! All of it happens in [`poll`](crate::Endpoint::poll).
 
 mod ended;

@@ -43,7 +43,7 @@ pub struct Endpoint<S> {
     idle_turns: u32,
 }
 
-/// A kept message that is dropped on another thread wakes nobody, so while there are any no sleep is longer than this.
+/// The longest sleep while the program keeps messages. Another thread may drop one, which does not wake this one.
 const MAX_SLEEP_WITH_KEPT: Duration = Duration::from_millis(1);
 
 impl<S> Endpoint<S> {

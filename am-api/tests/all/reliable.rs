@@ -8,7 +8,7 @@ use crate::common::Side;
 use am_api::{Clock, HandlerId, Incarnation, ManualClock, Node, Request, Transport};
 use am_ring::Frame;
 use am_transport::loopback::{self, Loopback};
-use am_transport::{Caps, Command, IntroduceError};
+use am_transport::{Caps, Command, PeerAddressError};
 use am_wire::Address;
 
 const TELL: HandlerId = HandlerId(0);
@@ -47,7 +47,7 @@ impl Transport for Claims {
         self.inner.flush();
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         self.inner.control(command)
     }
 
@@ -114,6 +114,6 @@ fn what_does_not_keep_its_word_loses_nothing_all_the_same() {
 #[test]
 fn a_link_that_reaches_everybody_needs_no_introduction() {
     let [mut left, _] = loopback::pair().map(|plug| plug.open().expect("memory"));
-    assert!(matches!(left.control(Command::AddPeer("10.0.0.1:7000")), Err(IntroduceError::Needless { .. })));
+    assert!(matches!(left.control(Command::AddPeer("10.0.0.1:7000")), Err(PeerAddressError::Needless { .. })));
     left.poll_notices(&mut |notice| panic!("{notice:?}"));
 }

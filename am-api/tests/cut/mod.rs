@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use am_api::{Address, Transport};
 use am_ring::Frame;
-use am_transport::{Caps, Command, IntroduceError, Notice};
+use am_transport::{Caps, Command, Notice, PeerAddressError};
 
 /// How a way is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Transport for Cut {
         self.inner.flush();
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         self.inner.control(command)
     }
 

@@ -2,7 +2,7 @@
 
 use am_api::{Address, Transport};
 use am_ring::Frame;
-use am_transport::{Caps, Command, IntroduceError};
+use am_transport::{Caps, Command, PeerAddressError};
 
 /// Another transport, as far as the least of them go. It is not told what a
 /// program that bounces needs, and frames to addresses that it does not carry are lost.
@@ -30,7 +30,7 @@ impl Transport for Least {
         self.inner.flush();
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         match command {
             Command::Steer { .. } => self.inner.control(command),
             _ => command.without_peers(self.caps()),

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use am_api::{Clock, Connection, Endpoint, Framing, HandlerId, Incarnation, Node, Request, Transport};
 use am_ring::Frame;
 use am_sockets::udp;
-use am_transport::{Caps, Command, IntroduceError, Notice, loopback};
+use am_transport::{Caps, Command, Notice, PeerAddressError, loopback};
 use am_wire::Address;
 
 use crate::Error;
@@ -175,7 +175,7 @@ impl<T: Transport> Transport for Marked<T> {
         enter(before);
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         self.0.control(command)
     }
 

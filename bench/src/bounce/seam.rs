@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use am_ring::Frame;
-use am_transport::{Caps, Command, IntroduceError, Notice, Transport};
+use am_transport::{Caps, Command, Notice, PeerAddressError, Transport};
 use am_wire::frame::parse;
 use am_wire::{Address, Buffer, EtherType, Kind};
 
@@ -114,7 +114,7 @@ impl Transport for Seam {
         self.inner.flush();
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         match command {
             Command::RejectTemplate { .. } | Command::RxFull(_) if self.without_program => Ok(()),
             _ => self.inner.control(command),

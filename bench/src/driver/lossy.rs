@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use am_ring::Frame;
-use am_transport::{Caps, Command, IntroduceError, Notice, PeerInfo, Transport};
+use am_transport::{Caps, Command, Notice, PeerAddressError, PeerInfo, Transport};
 use am_wire::Address;
 
 use crate::loss::Loss;
@@ -74,7 +74,7 @@ impl<T: Transport> Transport for Lossy<T> {
         self.inner.flush();
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         self.inner.control(command)
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use am_ring::{Frame, Pool};
-use am_transport::{Caps, Command, IntroduceError, Notice, Transport};
+use am_transport::{Caps, Command, Notice, PeerAddressError, Transport};
 use am_wire::{Address, Buffer};
 
 use crate::busy_poll::SavedSettings;
@@ -215,7 +215,7 @@ impl Transport for Xdp {
         }
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         match command {
             Command::Steer { flow, open } => self.program.steer(flow, open),
             Command::RejectTemplate { flow, template } => self.program.set_reject_template(flow, template),

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use am_ring::Frame;
-use am_transport::{Caps, Command, IntroduceError, Notice, Steering, Transport};
+use am_transport::{Caps, Command, Notice, PeerAddressError, Steering, Transport};
 use am_wire::Address;
 
 use crate::open::{self, Opened};
@@ -100,7 +100,7 @@ impl Transport for Dpdk {
         self.tx.flush(&mut self.opened);
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         self.steering.control(command, &self.caps)
     }
 

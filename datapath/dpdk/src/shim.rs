@@ -106,8 +106,8 @@ fn load(places: &[PathBuf]) -> Result<&'static Table, ShimError> {
 fn load_one(path: &Path) -> Result<&'static Table, ShimError> {
     let shown = || path.display().to_string();
     let unloadable = |why: libloading::Error| ShimError::Unloadable { path: shown(), why: why.to_string() };
-    // SAFETY: a file of this name is ours, or was put there by the user who runs this program, and who could as well
-    // replace the program.
+    // SAFETY: the file is this project's, or the user that runs this program put it there. That user could also replace
+    // the program.
     let library = unsafe { Library::new(path) }.map_err(unloadable)?;
     // SAFETY: the symbol has had this type in all versions.
     let entry = unsafe { library.get::<Entry>(SYMBOL) }.map_err(unloadable)?;

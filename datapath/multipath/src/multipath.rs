@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use am_ring::Frame;
-use am_transport::{Caps, Command, IntroduceError, Notice, PeerInfo, Transport, TransportName};
+use am_transport::{Caps, Command, Notice, PeerAddressError, PeerInfo, Transport, TransportName};
 use am_wire::{Address, Buffer, EtherType};
 
 use crate::arrivals::FrameReceiver;
@@ -122,8 +122,8 @@ impl Multipath {
     }
 
     /// The paths of an address's kind.
-    fn of_kind(&mut self, place: &str) -> Result<impl Iterator<Item = &mut TransportPath>, IntroduceError> {
-        let none = || IntroduceError::NoPlace { place: place.to_owned(), example: "udp:127.0.0.1:7000" };
+    fn of_kind(&mut self, place: &str) -> Result<impl Iterator<Item = &mut TransportPath>, PeerAddressError> {
+        let none = || PeerAddressError::NoPlace { place: place.to_owned(), example: "udp:127.0.0.1:7000" };
         let name = place.parse::<TransportName>().map_err(|_| none())?;
         let is_it = move |way: &&mut TransportPath| way.name().split(':').next() == Some(name.scheme());
         let mut found = self.paths.iter_mut().filter(is_it).peekable();
@@ -179,7 +179,7 @@ impl Transport for Multipath {
         self.paths.iter_mut().for_each(|way| way.inner.flush());
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         match command {
             // Every path of the address's kind gets the command.
             Command::AddPeer(place) | Command::RemovePeer(place) => {

@@ -1,6 +1,6 @@
 //! Address conflicts: a beacon that contradicts what this node knows of the beacon's node.
 //!
-//! Nothing proves who sent a beacon. If this node believed the largest incarnation at once and for good, one forged
+//! Nothing proves the sender of a beacon. If this node believed the largest incarnation at once and for good, one forged
 //! beacon would cut a node off from every receiver of that beacon. So the beacon is only a claim, and this node asks
 //! both: the claimant, at the address in the beacon, and the known run.
 //!

@@ -74,7 +74,7 @@ pub(crate) struct Sending<B> {
     pub(crate) control: ControlQueue<B>,
 }
 
-/// Room for what arrives, and who may use it.
+/// The room for arriving messages, and its division among peers.
 #[derive(Debug)]
 pub(crate) struct Receiving {
     /// The transport was told that there is no room.

@@ -47,8 +47,8 @@
 //!
 //! # Read first
 //!
-//! [`Pool`] and [`Frame`]; then `slot.rs`, the count of a frame, and `region.rs`, which says who frees the memory when
-//! pool and frames are dropped in any order; then [`spsc`], and [`LeaseTable`] for places that other threads hold. [`lane`]
+//! [`Pool`] and [`Frame`]; then `slot.rs`, the count of a frame, and `region.rs`, which frees the memory with the last of pool
+//! and frames, in any order; then [`spsc`], and [`LeaseTable`] for places that other threads hold. [`lane`]
 //! stands alone: frames to another process, through memory that nobody trusts.
 //!
 //! # How it is tested

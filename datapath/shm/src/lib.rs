@@ -74,7 +74,7 @@ mod waker;
 use std::sync::atomic::Ordering::Acquire;
 
 use am_ring::Frame;
-use am_transport::{Caps, Command, IntroduceError, Notice, Steering, Transport};
+use am_transport::{Caps, Command, Notice, PeerAddressError, Steering, Transport};
 use am_wire::Address;
 
 pub use cache_lines::CacheLines;
@@ -199,7 +199,7 @@ impl Transport for Shm {
         self.publish();
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         self.steering.control(command, &self.caps)
     }
 

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 
 use am_ring::LayoutError;
-use am_transport::IntroduceError;
+use am_transport::PeerAddressError;
 use am_transport::memory::NoMemory;
 use nix::errno::Errno;
 
@@ -102,7 +102,7 @@ pub enum SocketOpenError {
     Pool(#[from] LayoutError),
     /// A peer address is invalid.
     #[error(transparent)]
-    Peer(#[from] IntroduceError),
+    Peer(#[from] PeerAddressError),
     /// The process or the system has no descriptor left.
     #[error(
         "{doing}: {error}: each socket takes a few descriptors; `ulimit -n` says how many a process may have, and raises it"

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use am_transport::IntroduceError;
+use am_transport::PeerAddressError;
 use nix::net::if_::if_nametoindex;
 
 /// Read an IP address and a port. The scope may be an interface's name: `[fe80::1%eth0]:7000`.
@@ -35,13 +35,13 @@ const SCHEMES: [&str; 2] = ["udp", "tcp"];
 ///
 /// # Errors
 /// The text is no such address, or it names the other transport, which this one cannot reach.
-pub(crate) fn parse_peer(scheme: &str, place: &str, local: SocketAddr) -> Result<SocketAddr, IntroduceError> {
+pub(crate) fn parse_peer(scheme: &str, place: &str, local: SocketAddr) -> Result<SocketAddr, PeerAddressError> {
     let example = if local.is_ipv4() { "127.0.0.1:7000" } else { "[::1]:7000" };
     let (its, bare) = place.split_once(':').filter(|(its, _)| SCHEMES.contains(its)).unwrap_or((scheme, place));
-    let no_peer = |why: &str| IntroduceError::NoPeer { place: place.into(), why: why.into() };
+    let no_peer = |why: &str| PeerAddressError::NoPeer { place: place.into(), why: why.into() };
     let read = parse(bare).ok_or_else(|| match port_is_too_large(bare) {
         true => no_peer(hint(bare)),
-        false => IntroduceError::NoPlace { place: place.into(), example },
+        false => PeerAddressError::NoPlace { place: place.into(), example },
     })?;
     if its != scheme {
         return Err(no_peer(&format!(

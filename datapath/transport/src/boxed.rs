@@ -3,7 +3,7 @@
 use am_ring::Frame;
 use am_wire::Address;
 
-use crate::{Caps, Command, IntroduceError, Notice, PeerInfo, Transport};
+use crate::{Caps, Command, Notice, PeerAddressError, PeerInfo, Transport};
 
 impl<T: Transport + ?Sized> Transport for Box<T> {
     fn caps(&self) -> &Caps {
@@ -25,7 +25,7 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
         (**self).flush();
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         (**self).control(command)
     }
 

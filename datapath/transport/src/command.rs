@@ -3,7 +3,7 @@
 use am_wire::bounce::RejectTemplate;
 use am_wire::{Address, Flow};
 
-use crate::{Caps, IntroduceError, Transport};
+use crate::{Caps, PeerAddressError, Transport};
 
 /// A command of a node to its transport. A transport ignores a command that it has no use for.
 #[derive(Clone, Copy, Debug)]
@@ -43,11 +43,11 @@ impl Command<'_> {
     /// The result of a transport without peer addresses, because its link decides which nodes are on it.
     ///
     /// # Errors
-    /// [`IntroduceError::Needless`] for an address of a peer.
-    pub fn without_peers(&self, caps: &Caps) -> Result<(), IntroduceError> {
+    /// [`PeerAddressError::Needless`] for an address of a peer.
+    pub fn without_peers(&self, caps: &Caps) -> Result<(), PeerAddressError> {
         match self {
             Command::AddPeer(_) | Command::RemovePeer(_) => {
-                Err(IntroduceError::Needless { transport: caps.name.clone() })
+                Err(PeerAddressError::Needless { transport: caps.name.clone() })
             }
             _ => Ok(()),
         }
@@ -88,16 +88,16 @@ pub trait TransportExt: Transport {
     /// [`Command::AddPeer`].
     ///
     /// # Errors
-    /// See [`IntroduceError`].
-    fn add_peer(&mut self, address: &str) -> Result<(), IntroduceError> {
+    /// See [`PeerAddressError`].
+    fn add_peer(&mut self, address: &str) -> Result<(), PeerAddressError> {
         self.control(Command::AddPeer(address))
     }
 
     /// [`Command::RemovePeer`].
     ///
     /// # Errors
-    /// See [`IntroduceError`].
-    fn remove_peer(&mut self, address: &str) -> Result<(), IntroduceError> {
+    /// See [`PeerAddressError`].
+    fn remove_peer(&mut self, address: &str) -> Result<(), PeerAddressError> {
         self.control(Command::RemovePeer(address))
     }
 

@@ -84,7 +84,7 @@ use am_wire::Address;
 pub use caps::Caps;
 pub use command::{Command, Notice, PeerInfo, TransportExt};
 pub use name::{NameError, TransportName};
-pub use peer_error::IntroduceError;
+pub use peer_error::PeerAddressError;
 pub use steering::Steering;
 
 /// The seam: a NIC, or another carrier of frames.
@@ -113,7 +113,7 @@ pub trait Transport {
     ///
     /// # Errors
     /// A peer's address was refused. All other commands succeed.
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError>;
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError>;
 
     /// Report notices to the node. Called about every millisecond, not in each turn. [`Steering::notices`] reports those of steering.
     fn poll_notices(&mut self, _each: &mut dyn FnMut(Notice<'_>)) {}

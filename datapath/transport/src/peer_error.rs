@@ -2,7 +2,7 @@
 
 /// Why a peer address cannot be added or removed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum IntroduceError {
+pub enum PeerAddressError {
     /// The link decides which nodes are on it.
     #[error("`{transport}` reaches every node on its link: leave out the peer's address")]
     Needless {

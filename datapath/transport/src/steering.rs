@@ -6,7 +6,7 @@ use am_wire::gate::{Gate, GateError};
 use am_wire::steer::{Decision, PassReason, SteeringTable, steer};
 use am_wire::{Address, EtherType, Flow, Reason, frame};
 
-use crate::{Caps, Command, IntroduceError, Notice};
+use crate::{Caps, Command, Notice, PeerAddressError};
 
 /// [`am_wire::steer::steer`] with its table, and counters of the frames that it does not admit. A transport is one socket, so a
 /// flow is open or it is not.
@@ -97,7 +97,7 @@ impl Steering {
     ///
     /// # Errors
     /// See [`Command::without_peers`].
-    pub fn control(&mut self, command: Command<'_>, caps: &Caps) -> Result<(), IntroduceError> {
+    pub fn control(&mut self, command: Command<'_>, caps: &Caps) -> Result<(), PeerAddressError> {
         match (command, &mut self.gate) {
             (Command::Steer { flow, open }, _) => self.table.flows[flow.index()] = if open { OPEN } else { 0 },
             (Command::RejectTemplate { template, .. }, Some((gate, _))) => gate.add_known(template.to()),

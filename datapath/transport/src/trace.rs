@@ -23,7 +23,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use am_ring::Frame;
 use am_wire::{Address, Buffer};
 
-use crate::{Caps, Command, IntroduceError, Notice, PeerInfo, Transport, pcap};
+use crate::{Caps, Command, Notice, PeerAddressError, PeerInfo, Transport, pcap};
 
 /// A transport, and the file of its frames.
 #[derive(Debug)]
@@ -137,7 +137,7 @@ impl<T: Transport, W: Write> Transport for Trace<T, W> {
         self.log.flush();
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         self.inner.control(command)
     }
 

@@ -4,7 +4,7 @@ use allocation_counter::measure;
 use am_ring::Frame;
 use am_transport::conformance::{self, CheckResult, Pair};
 use am_transport::loopback::{self, Loopback};
-use am_transport::{Caps, Command, IntroduceError, Transport};
+use am_transport::{Caps, Command, PeerAddressError, Transport};
 use am_wire::{Address, Buffer, Flow};
 
 /// The bug of a transport.
@@ -125,7 +125,7 @@ impl Transport for Broken {
         self.inner.flush();
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         let open = |id| Command::Steer { flow: Flow::new(id).unwrap(), open: true };
         match (command, self.bug) {
             (Command::Steer { .. }, Bug::IgnoresSteering) => Ok(()),

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use am_ring::Frame;
-use am_transport::{Caps, Command, IntroduceError, Notice, Transport, memory};
+use am_transport::{Caps, Command, Notice, PeerAddressError, Transport, memory};
 use am_wire::{Address, Buffer};
 
 use super::registry::{JoinedNode, SimOpenError};
@@ -153,7 +153,7 @@ impl Transport for LiveNic {
         });
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         self.joined.network.with(self.joined.node, |card| card.control(command, &self.caps))
     }
 

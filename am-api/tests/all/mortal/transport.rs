@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use am_api::Transport;
 use am_ring::Frame;
-use am_transport::{Caps, Command, IntroduceError, Notice};
+use am_transport::{Caps, Command, Notice, PeerAddressError};
 use am_wire::{Address, Flow};
 
 /// Whether it lives.
@@ -78,7 +78,7 @@ impl Transport for Mortal {
         }
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         match command {
             Command::Steer { flow, open } => _ = self.flows.insert(flow.id(), (flow, open)),
             Command::AddPeer(place) => self.places.push(place.to_owned()),

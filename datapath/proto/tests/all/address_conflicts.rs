@@ -75,7 +75,7 @@ fn run_of(net: &mut Net, node: usize) -> Incarnation {
     net.core(node).config().incarnation
 }
 
-/// Two answers, in case one is lost: the nonce shows who receives at the address, the beacon what it claims.
+/// Two answers, in case one is lost. The nonce proves that a node receives at the address; the beacon says which one.
 #[test]
 fn a_claim_is_believed_after_both_answers() {
     let mut net = Net::new(9);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::link::{counters, join, options, reaches, receive, send, until};
 use am_shm::Shm;
-use am_transport::{IntroduceError, Transport, TransportExt};
+use am_transport::{PeerAddressError, Transport, TransportExt};
 use am_wire::Address;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tempfile::tempdir;
@@ -38,7 +38,7 @@ fn frames_go_to_whom_they_are_for() {
         assert_eq!(receive(end), []);
         assert_eq!(counters(end)["steer_pass_other_host"], 1);
     }
-    assert!(matches!(ends[0].add_peer("x"), Err(IntroduceError::Needless { .. })));
+    assert!(matches!(ends[0].add_peer("x"), Err(PeerAddressError::Needless { .. })));
 }
 
 #[test]

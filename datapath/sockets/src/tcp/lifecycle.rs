@@ -5,7 +5,7 @@ use std::mem;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use am_transport::IntroduceError;
+use am_transport::PeerAddressError;
 use nix::errno::Errno;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
@@ -124,13 +124,13 @@ impl Tcp {
         connections.any(|connection| connection.listen_address() == Some(place))
     }
 
-    pub(super) fn add_peer(&mut self, at: SocketAddr) -> Result<(), IntroduceError> {
+    pub(super) fn add_peer(&mut self, at: SocketAddr) -> Result<(), PeerAddressError> {
         // All nodes may share one list of addresses, which contains our own.
         if at == self.local || self.peer_targets.iter().any(|place| place.at == at) {
             return Ok(());
         }
         if self.peer_targets.len() == MAX_CONNECTIONS - MAX_ACCEPTED {
-            return Err(IntroduceError::TooMany { known: self.peer_targets.len() });
+            return Err(PeerAddressError::TooMany { known: self.peer_targets.len() });
         }
         self.peer_targets.push(PeerTarget::new(at));
         self.tick(Instant::now());

@@ -47,7 +47,7 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use am_ring::Frame;
-use am_transport::{Caps, Command, IntroduceError, Notice, PeerInfo, Transport};
+use am_transport::{Caps, Command, Notice, PeerAddressError, PeerInfo, Transport};
 use am_wire::{Address, Buffer};
 use connection::{Connection, PeerState, ReadOutcome};
 use hello::Hello;
@@ -279,7 +279,7 @@ impl Transport for Tcp {
         }
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         match command {
             Command::AddPeer(place) => self.add_peer(peer_address::parse_peer("tcp", place, self.local)?),
             Command::RemovePeer(place) => {

@@ -43,7 +43,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Instant;
 
 use am_ring::Frame;
-use am_transport::{Caps, Command, IntroduceError, Notice, PeerInfo, Steering, Transport};
+use am_transport::{Caps, Command, Notice, PeerAddressError, PeerInfo, Steering, Transport};
 use am_wire::{Address, Buffer, EtherType, Kind, frame};
 use flood_limiter::FloodLimiter;
 pub use open::{open, open_with};
@@ -168,16 +168,16 @@ impl Udp {
         self.sender.push(To::All, frame)
     }
 
-    fn add_peer(&mut self, place: SocketAddr) -> Result<(), IntroduceError> {
+    fn add_peer(&mut self, place: SocketAddr) -> Result<(), PeerAddressError> {
         if let Some(peer) = self.connected.filter(|peer| *peer != place) {
             let why = format!("this socket is connected to {peer} alone; leave out `connect=` to reach others");
-            return Err(IntroduceError::NoPeer { place: place.to_string(), why });
+            return Err(PeerAddressError::NoPeer { place: place.to_string(), why });
         }
         // All nodes may share one list of addresses, which contains our own.
         if place == self.local || self.peer_table.add(place) {
             return Ok(());
         }
-        Err(IntroduceError::TooMany { known: self.peer_table.len() })
+        Err(PeerAddressError::TooMany { known: self.peer_table.len() })
     }
 }
 
@@ -222,7 +222,7 @@ impl Transport for Udp {
         self.sender.flush(&self.socket, &self.peer_table);
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         match command {
             Command::AddPeer(place) => self.add_peer(peer_address::parse_peer("udp", place, self.local)?),
             Command::RemovePeer(place) => {

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::ends::{tcp, udp};
 use am_sockets::{SocketOpenError, SocketOptions};
-use am_transport::{IntroduceError, Transport, TransportExt};
+use am_transport::{PeerAddressError, Transport, TransportExt};
 
 fn error(name: &str) -> SocketOpenError {
     let options = SocketOptions::from_name(&name.parse().unwrap()).unwrap();
@@ -22,7 +22,7 @@ fn a_place_of_the_other_transport() {
     let ends: [(&mut dyn Transport, _, _); 2] = [(&mut udp, "udp", "tcp"), (&mut tcp, "tcp", "udp")];
     for (end, own, other) in ends {
         let introduced = end.add_peer(&format!("{other}:127.0.0.1:7000")).unwrap_err();
-        assert!(matches!(introduced, IntroduceError::NoPeer { .. }), "{introduced}");
+        assert!(matches!(introduced, PeerAddressError::NoPeer { .. }), "{introduced}");
         assert!(introduced.to_string().contains(&format!("write {own}:127.0.0.1:7000")), "{introduced}");
         assert!(end.remove_peer(&format!("{other}:127.0.0.1:7000")).is_err());
         end.add_peer(&format!("{own}:127.0.0.1:7000")).unwrap();

@@ -10,7 +10,7 @@ use crate::ends::{
 };
 use am_sockets::tcp::deframer::prefix;
 use am_sockets::{Tcp, tcp};
-use am_transport::{IntroduceError, Transport, TransportExt};
+use am_transport::{PeerAddressError, Transport, TransportExt};
 use am_wire::{Address, Buffer};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -346,7 +346,7 @@ fn a_shared_peer_list_may_contain_the_node_itself() {
     for number in 1..=256 {
         end.add_peer(&format!("127.0.0.1:{number}")).unwrap();
     }
-    assert_eq!(end.add_peer("127.0.0.1:257"), Err(IntroduceError::TooMany { known: 256 }));
+    assert_eq!(end.add_peer("127.0.0.1:257"), Err(PeerAddressError::TooMany { known: 256 }));
 }
 
 #[test]

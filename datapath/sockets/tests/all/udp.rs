@@ -8,7 +8,7 @@ use crate::ends::{
 };
 use am_ring::{Layout, Pool};
 use am_sockets::{SocketOpenError, Udp, udp};
-use am_transport::{IntroduceError, Transport, TransportExt};
+use am_transport::{PeerAddressError, Transport, TransportExt};
 use am_wire::Address;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::AsFd;
@@ -262,10 +262,10 @@ fn there_is_room_for_so_many_places_and_no_more() {
         end.add_peer(&nth(number)).unwrap();
     }
     let error = end.add_peer(&nth(16_384)).unwrap_err();
-    assert_eq!(error, IntroduceError::TooMany { known: 16_384 });
+    assert_eq!(error, PeerAddressError::TooMany { known: 16_384 });
     end.remove_peer(&nth(7)).unwrap();
     end.add_peer(&nth(16_384)).unwrap();
-    assert!(matches!(end.add_peer("localhost:9"), Err(IntroduceError::NoPlace { .. })));
+    assert!(matches!(end.add_peer("localhost:9"), Err(PeerAddressError::NoPlace { .. })));
 }
 
 #[test]

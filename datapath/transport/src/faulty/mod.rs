@@ -33,7 +33,7 @@ pub use faults::Faults;
 use frame_faults::{FrameFaults, SendDelay};
 use waiting::WaitingFrames;
 
-use crate::{Caps, Command, IntroduceError, Notice, PeerInfo, Transport};
+use crate::{Caps, Command, Notice, PeerAddressError, PeerInfo, Transport};
 
 /// A transport with faults.
 #[derive(Debug)]
@@ -183,7 +183,7 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.flush();
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         self.inner.control(command)
     }
 

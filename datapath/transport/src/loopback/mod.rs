@@ -33,7 +33,7 @@ use am_ring::spsc::{Consumer, Producer};
 use am_wire::{Address, Buffer};
 pub use plug::{LoopbackOptions, Plug, pair, wire, wire_with};
 
-use crate::{Caps, Command, IntroduceError, Notice, Steering, Transport};
+use crate::{Caps, Command, Notice, PeerAddressError, Steering, Transport};
 
 /// One end of the wire, open.
 #[derive(Debug)]
@@ -134,7 +134,7 @@ impl Transport for Loopback {
         self.to.iter_mut().for_each(|(_, queue)| queue.submit());
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         self.steering.control(command, &self.caps)
     }
 

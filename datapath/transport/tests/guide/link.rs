@@ -5,7 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 
 use am_ring::{Frame, Layout, Pool};
-use am_transport::{Caps, Command, IntroduceError, Notice, Steering, Transport};
+use am_transport::{Caps, Command, Notice, PeerAddressError, Steering, Transport};
 use am_wire::{Address, Buffer, EtherType};
 
 /// One end of the link.
@@ -98,7 +98,7 @@ impl Transport for Link {
         true
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         self.steering.control(command, &self.caps)
     }
 

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use am_engine::Engine;
 use am_proto::{Config, Core, EndpointId, Event, FlowId, FlowState, FramingChoice, Time};
 use am_ring::{Frame, Layout, Pool};
-use am_transport::{Caps, Command, IntroduceError, Transport};
+use am_transport::{Caps, Command, PeerAddressError, Transport};
 use am_wire::control::{Incarnation, Name, NodeId};
 use am_wire::{Address, Buffer, Class, Flow, Framing};
 
@@ -80,7 +80,7 @@ impl Transport for RecordingTransport {
         self.calls.push(Call::Flush);
     }
 
-    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         if let Command::Steer { flow, open } = command {
             self.calls.push(Call::Steer(flow, open));
         }
