@@ -53,45 +53,15 @@ impl Counters {
         Ok(Counters { by_number })
     }
 
-    /// Given to a socket, where [`Config::counts_redirected`](crate::Config::counts_redirected) says to count. Whether its ring had room, the socket's own statistics tell.
-    pub fn redirected(&self) -> u64 {
-        self.by_number[REDIRECTED]
-    }
-
-    /// Requests rejected by the program.
-    pub fn bounced(&self) -> u64 {
-        self.by_number[BOUNCED]
-    }
-
-    /// Lost on purpose: see [`Config::lost_per_million`](crate::Config::lost_per_million).
-    pub fn lost(&self) -> u64 {
-        self.by_number[LOST]
-    }
-
-    /// Passed to the kernel's stack.
-    pub fn passed(&self, why: PassReason) -> u64 {
-        self.by_number[PASS + why as usize]
-    }
-
     /// Dropped because they are malformed.
     pub fn dropped(&self, why: Reason) -> u64 {
         self.by_number[DROP + why as usize]
-    }
-
-    /// Control frames that the [gate](am_wire::gate) refused.
-    pub fn gate_refusals(&self, why: GateError) -> u64 {
-        self.by_number[GATE + 1 + why as usize]
     }
 
     /// Dropped because they arrived on another queue than that of their socket, where the kernel would lose them
     /// without a count. `ethtool -N` moves them.
     pub fn wrong_queue(&self) -> u64 {
         self.by_number[WRONG_QUEUE]
-    }
-
-    /// Dropped because their flow's socket is closed, or not open yet.
-    pub fn no_socket(&self) -> u64 {
-        self.by_number[NO_SOCKET]
     }
 
     /// Name and value of each counter; counters that are optional only if they count.

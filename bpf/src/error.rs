@@ -2,17 +2,15 @@ use std::env;
 use std::error::Error;
 use std::io;
 
-use crate::kernel::needs_perfmon;
+use crate::kernel::Kernel;
 
 /// Why a program could not be loaded.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the fields are the words of the text")]
 pub enum LoadError {
     /// The kernel lacks something that the program needs.
     #[error("kernel {found} is too old: XDP through a bpf_link needs 5.9 or newer")]
-    KernelTooOld {
-        /// The kernel's release.
-        found: String,
-    },
+    KernelTooOld { found: String },
     /// The process may not load programs.
     #[error("not permitted to load an XDP program: {}", advice())]
     NotPermitted,
@@ -21,10 +19,7 @@ pub enum LoadError {
         "kernel {release} wants more locked memory than the limit allows: \
          run `ulimit -l unlimited`, or set LimitMEMLOCK=infinity in the systemd unit"
     )]
-    LockedMemory {
-        /// The kernel's release.
-        release: String,
-    },
+    LockedMemory { release: String },
     /// The process has no file descriptor left for programs and maps.
     #[error(
         "no file descriptor left to load the XDP program with: a larger `ulimit -n`, or LimitNOFILE= in the systemd unit"
@@ -32,20 +27,10 @@ pub enum LoadError {
     OpenFiles,
     /// The kernel's verifier does not accept the program: a bug in the program, or a kernel that we do not know.
     #[error("kernel {release} rejects the program; please report this with its verifier's log:\n{log}")]
-    Rejected {
-        /// The kernel's release.
-        release: String,
-        /// The verifier's message.
-        log: String,
-    },
+    Rejected { release: String, log: String },
     /// The kernel refused for another reason.
     #[error("kernel {release} does not load the program: {source}")]
-    Refused {
-        /// The kernel's release.
-        release: String,
-        /// Why.
-        source: io::Error,
-    },
+    Refused { release: String, source: io::Error },
     /// The compiled program is not what this loader expects.
     #[error("the compiled program cannot be loaded: {0}")]
     Object(String),
@@ -53,89 +38,51 @@ pub enum LoadError {
 
 /// Why a program could not be attached to an interface.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the fields are the words of the text")]
 pub enum AttachError {
     /// No such interface in this network namespace.
     #[error("no interface {interface} here: `ip link` lists those there are")]
-    NoSuchInterface {
-        /// The name that was asked for.
-        interface: String,
-    },
+    NoSuchInterface { interface: String },
     /// There is an XDP program already, ours or another's.
     #[error(
         "another XDP program is attached to {interface}: `ip link show dev {interface}` shows it; \
          `ip link set dev {interface} xdp off` removes it, `ip link set dev {interface} xdpgeneric off` where it is \
          shown as xdpgeneric, or, where a process holds it, that process's end (`bpftool link` names it)"
     )]
-    Occupied {
-        /// The interface.
-        interface: String,
-    },
+    Occupied { interface: String },
     /// Another process has nodes of ours there.
     #[error(
         "process {process} ({}) has nodes on {interface}, and the nodes of one interface have to be in one process: open this \
          one there, on a queue of its own, or take another interface", crate::mark::command(*process)
     )]
-    Sibling {
-        /// The interface.
-        interface: String,
-        /// The process.
-        process: u32,
-    },
+    Sibling { interface: String, process: u32 },
     /// The interface's driver has no XDP.
     #[error(
         "the driver of {interface} does not run XDP programs: take another interface \
          (of a bridge, a bond or a VLAN, the one beneath), or ask for the generic mode, which is slower"
     )]
-    NoNativeMode {
-        /// The interface.
-        interface: String,
-    },
+    NoNativeMode { interface: String },
     /// The MTU is more than the driver can give to an XDP program.
     #[error(
         "the MTU of {interface} is too large for XDP ({said}): \
          `ip link set dev {interface} mtu {}`, and the same at the other ends", .most.unwrap_or(1500)
     )]
-    MtuTooLarge {
-        /// The interface.
-        interface: String,
-        /// The driver's message, or the error number.
-        said: String,
-        /// The largest MTU that works, if the driver tells it.
-        most: Option<u32>,
-    },
+    MtuTooLarge { interface: String, said: String, most: Option<u32> },
     /// A veth needs as many receive queues as its peer has transmit queues.
     #[error(
         "{interface} has fewer receive queues than its peer has transmit queues ({said}): \
          `ethtool -L` evens them out, or make the pair with equal numrxqueues and numtxqueues"
     )]
-    TooFewQueues {
-        /// The interface.
-        interface: String,
-        /// The driver's message, or the error number.
-        said: String,
-    },
+    TooFewQueues { interface: String, said: String },
     /// The process may not attach programs.
     #[error("not permitted to attach an XDP program to {interface}: {}", advice())]
-    NotPermitted {
-        /// The interface.
-        interface: String,
-    },
+    NotPermitted { interface: String },
     /// The driver requires another change first.
     #[error("the driver of {interface} takes no XDP program as it is set now: {said}{}", hint(.interface, .said))]
-    Setting {
-        /// The interface.
-        interface: String,
-        /// The driver's message.
-        said: String,
-    },
+    Setting { interface: String, said: String },
     /// The kernel or the driver refused for another reason.
     #[error("attaching to {interface}: {reason}")]
-    Refused {
-        /// The interface.
-        interface: String,
-        /// The error, with the driver's message if there is one.
-        reason: String,
-    },
+    Refused { interface: String, reason: String },
 }
 
 impl AttachError {
@@ -203,15 +150,11 @@ fn hint(interface: &str, said: &str) -> String {
 
 /// Why a socket could not be added to steering's table.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the fields are the words of the text")]
 pub enum SocketError {
     /// The index is beyond the table.
     #[error("there is no socket {index}: a program has {count} of them")]
-    NoSuchIndex {
-        /// The index.
-        index: u32,
-        /// The size of the table.
-        count: u32,
-    },
+    NoSuchIndex { index: u32, count: u32 },
     /// The queue's number does not fit a byte.
     #[error("steering knows receive queues 0 to 255, not {0}; `ethtool -L` changes how many there are")]
     NoSuchQueue(u32),
@@ -239,13 +182,20 @@ pub struct CountersError(pub(crate) io::Error);
 
 /// The remedy for missing rights.
 fn advice() -> String {
-    let program = env::current_exe().map_or_else(|_| "PROGRAM".to_owned(), |path| path.display().to_string());
-    let (perfmon, setcap) =
-        if needs_perfmon() { (", on this kernel CAP_PERFMON,", ",cap_perfmon") } else { Default::default() };
+    let perfmon = if Kernel::running().needs_perfmon() { ", on this kernel CAP_PERFMON," } else { "" };
     format!(
         "run as root, or give the program what it needs (CAP_BPF, CAP_NET_ADMIN{perfmon} and CAP_NET_RAW and CAP_IPC_LOCK \
-         for its sockets): `sudo setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock{setcap}=ep {program}`"
+         for its sockets): {}",
+        setcap()
     )
+}
+
+/// The command that grants this program all capabilities that it needs with its sockets, those that it has included:
+/// `setcap` replaces the old set. CAP_IPC_LOCK is one of them, because the usual limit of locked memory is too low.
+pub fn setcap() -> String {
+    let program = env::current_exe().map_or_else(|_| "PROGRAM".to_owned(), |path| path.display().to_string());
+    let perfmon = if Kernel::running().needs_perfmon() { ",cap_perfmon" } else { "" };
+    format!("`sudo setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock{perfmon}=ep {program}`")
 }
 
 /// The operating system's error below a library's.
@@ -325,11 +275,6 @@ mod tests {
 
     #[test]
     fn each_errno_of_attaching_has_its_advice() {
-        let setcap = if needs_perfmon() {
-            "sudo setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock,cap_perfmon=ep"
-        } else {
-            "sudo setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock=ep"
-        };
         for (number, advice) in [
             (libc::ENODEV, "`ip link` lists"),
             (libc::EBUSY, "`ip link set dev eth1 xdp off` removes it"),
@@ -338,7 +283,7 @@ mod tests {
             (libc::EOPNOTSUPP, "ask for the generic mode"),
             (libc::ERANGE, "`ip link set dev eth1 mtu 1500`"),
             (libc::ENOSPC, "`ethtool -L`"),
-            (libc::EPERM, setcap),
+            (libc::EPERM, "`sudo setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock"),
         ] {
             let text = attach_error(number).to_string();
             assert!(text.contains(advice) && text.contains("eth1"), "{text}");

@@ -16,7 +16,6 @@ const HEADER: usize = 16;
 const INTERFACE: usize = 16;
 
 // `linux/if_link.h`, `linux/netlink.h`.
-const IFLA_XDP: u16 = 43;
 const IFLA_XDP_FD: u16 = 1;
 const IFLA_XDP_FLAGS: u16 = 3;
 const UPDATE_IF_NOEXIST: u32 = 1 << 0;
@@ -69,7 +68,7 @@ fn ask(netlink: &impl AsFd, request: &[u8]) -> io::Result<Vec<u8>> {
 fn request(interface: u32, program: i32, flags: u32) -> Vec<u8> {
     let inner =
         [attribute(IFLA_XDP_FD, &program.to_ne_bytes()), attribute(IFLA_XDP_FLAGS, &flags.to_ne_bytes())].concat();
-    let xdp = attribute(IFLA_XDP | libc::NLA_F_NESTED as u16, &inner);
+    let xdp = attribute(libc::IFLA_XDP | libc::NLA_F_NESTED as u16, &inner);
     let mut bytes = Vec::with_capacity(HEADER + INTERFACE + xdp.len());
     bytes.extend(((HEADER + INTERFACE + xdp.len()) as u32).to_ne_bytes());
     bytes.extend(libc::RTM_SETLINK.to_ne_bytes());

@@ -2,6 +2,7 @@
 //! [`Probe`](crate::Probe).
 
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 
 use aya::maps::{Map, MapData, MapError, XskMap};
 use aya::programs::{ProgramError, ProgramFd, Xdp};
@@ -10,30 +11,26 @@ use caps::{CapSet, Capability, has_cap};
 
 use crate::error::root_cause;
 use crate::kernel::Kernel;
-use crate::{AttachError, AttachMode, Attachment, LoadError};
-
-/// The name of a program in a compiled object.
-pub(crate) struct Name {
-    /// Accepts frames in several pieces.
-    pub(crate) frags: &'static str,
-    /// For kernels without such frames.
-    pub(crate) linear: &'static str,
-}
+use crate::{AttachError, AttachMode, Attachment, LoadError, SocketError};
 
 /// A compiled object with its maps and one loaded program.
 pub(crate) struct Object {
     ebpf: Ebpf,
-    program: &'static str,
+    program: String,
 }
 
 impl Object {
-    /// Create the maps, set the global variable if there is one, load one program.
+    /// Create the maps, set the global variable if there is one, load one program. Each program accepts frames in
+    /// several pieces, and has a twin, `..._linear`, for kernels without such frames.
     pub(crate) fn load<'a>(
         bytes: &[u8],
-        name: &Name,
+        program: &str,
         global: Option<(&'a str, GlobalData<'a>)>,
     ) -> Result<Object, LoadError> {
-        let kernel = Kernel::check().map_err(|found| LoadError::KernelTooOld { found })?;
+        let kernel = Kernel::running();
+        if kernel.is_older_than(5, 9) {
+            return Err(LoadError::KernelTooOld { found: kernel.release });
+        }
         if kernel.locks_memory() {
             lift_memory_limit();
         }
@@ -42,7 +39,7 @@ impl Object {
             loader.override_global(name, value, true);
         }
         let ebpf = loader.load(bytes).map_err(|error| creation_error(&kernel, error))?;
-        let program = if kernel.has_frags() { name.frags } else { name.linear };
+        let program = format!("{program}{}", if kernel.has_frags() { "" } else { "_linear" });
         let mut object = Object { ebpf, program };
         load_patiently(object.program()?).map_err(|error| program_error(&kernel, error))?;
         Ok(object)
@@ -50,7 +47,7 @@ impl Object {
 
     /// The program that was loaded.
     pub(crate) fn program(&mut self) -> Result<&mut Xdp, LoadError> {
-        let program = self.ebpf.program_mut(self.program).ok_or_else(|| missing(self.program))?;
+        let program = self.ebpf.program_mut(&self.program).ok_or_else(|| missing(&self.program))?;
         program.try_into().map_err(|error: ProgramError| LoadError::Object(error.to_string()))
     }
 
@@ -67,7 +64,8 @@ impl Object {
 
     /// Take a map out of it.
     pub(crate) fn map<T: TryFrom<Map, Error = MapError>>(&mut self, name: &str) -> Result<T, LoadError> {
-        T::try_from(self.take(name)?).map_err(|error| LoadError::Object(format!("map {name}: {error}")))
+        let map = self.ebpf.take_map(name).ok_or_else(|| missing(name))?;
+        T::try_from(map).map_err(|error| LoadError::Object(format!("map {name}: {error}")))
     }
 
     /// Replace our program on an interface by this one, between two frames.
@@ -76,22 +74,18 @@ impl Object {
         attachment.replaced_by(program)
     }
 
-    /// Take a map out of the object whose values have no type here.
+    /// The memory of a map whose values have no type here.
     pub(crate) fn array(&mut self, name: &str) -> Result<MapData, LoadError> {
-        match self.take(name)? {
-            Map::Array(data) => Ok(data),
+        match self.ebpf.take_map(name) {
+            Some(Map::Array(data)) => Ok(data),
             _ => Err(missing(name)),
         }
     }
+}
 
-    fn take(&mut self, name: &str) -> Result<Map, LoadError> {
-        self.ebpf.take_map(name).ok_or_else(|| missing(name))
-    }
-
-    /// The map of sockets, which has the same name in all our programs.
-    pub(crate) fn sockets(&mut self) -> Result<XskMap<MapData>, LoadError> {
-        self.map("sockets")
-    }
+/// Give a socket to a program.
+pub(crate) fn set_socket(sockets: &mut XskMap<MapData>, index: u32, socket: &impl AsFd) -> Result<(), SocketError> {
+    sockets.set(index, socket.as_fd().as_raw_fd(), 0).map_err(|error| SocketError::new(root_cause(&error)))
 }
 
 /// The verifier gives up with EAGAIN when a signal arrives, even one without a handler.
@@ -121,7 +115,7 @@ fn program_error(kernel: &Kernel, error: ProgramError) -> LoadError {
                 return LoadError::NotPermitted;
             }
             let log = format!("{io_error}\n{verifier_log}");
-            LoadError::Rejected { release: kernel.release().to_owned(), log }
+            LoadError::Rejected { release: kernel.release.clone(), log }
         }
         _ => refusal(kernel, &error),
     }
@@ -139,7 +133,7 @@ fn is_refusal(error: &io::Error) -> bool {
 }
 
 fn refusal(kernel: &Kernel, error: &(dyn std::error::Error + 'static)) -> LoadError {
-    let (release, source) = (kernel.release().to_owned(), root_cause(error));
+    let (release, source) = (kernel.release.clone(), root_cause(error));
     match source.raw_os_error() {
         // Kernels that charge locked memory report "not permitted" for "too much" too.
         Some(libc::EPERM | libc::ENOMEM)
@@ -169,7 +163,7 @@ mod tests {
 
     #[test]
     fn too_few_file_descriptors_are_no_rejection() {
-        let kernel = Kernel::check().unwrap();
+        let kernel = Kernel::running();
         for number in [libc::EMFILE, libc::ENFILE] {
             let error = io::Error::from_raw_os_error(number);
             assert!(is_refusal(&error));

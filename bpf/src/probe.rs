@@ -1,28 +1,21 @@
 use std::fmt;
 use std::io;
-use std::time::Duration;
 
-use am_wire::bounce::RejectTemplate;
+use am_wire::Reason;
 use am_wire::frame::MIN_FRAME;
 use am_wire::gate::{GateError, SOURCES};
 use am_wire::steer::{Decision, PassReason};
-use am_wire::{Flow, Reason};
 use aya::maps::{Array, MapData, MapError};
-use aya::programs::{TestRun, TestRunOptions};
+use aya::programs::{TestRun, TestRunOptions, TestRunResult};
 
 use crate::error::root_cause;
-use crate::object::{Name, Object};
 use crate::steer::OBJECT;
-use crate::table::Table;
-use crate::{Config, LoadError};
-
-const PROBE: Name = Name { frags: "steer_probe", linear: "steer_probe_linear" };
+use crate::{Config, LoadError, Steer};
 
 /// Runs the kernel's twin of [`am_wire::steer::steer`] without an interface and without moving a frame: for tests, and
 /// to find out why a frame does not arrive.
 pub struct Probe {
-    object: Object,
-    table: Table,
+    steer: Steer,
     buckets: Array<MapData, u64>,
 }
 
@@ -59,23 +52,13 @@ impl Probe {
     /// # Errors
     /// As [`Probe::load`].
     pub fn load_object(object: &[u8], config: &Config) -> Result<Probe, LoadError> {
-        let mut object = Object::load(object, &PROBE, Some(("config", (&config.to_bytes()).into())))?;
-        Ok(Probe { table: Table::of(&mut object, config)?, buckets: object.map("buckets")?, object })
+        let mut steer = Steer::load_program(object, "steer_probe", config)?;
+        Ok(Probe { buckets: steer.object.map("buckets")?, steer })
     }
 
-    /// As [`Steer::set_flow`](crate::Steer::set_flow).
-    pub fn set_flow(&self, flow: Flow, socket: Option<u8>) {
-        self.table.set_flow(flow, socket);
-    }
-
-    /// As [`Steer::set_reject_template`](crate::Steer::set_reject_template).
-    pub fn set_reject_template(&self, flow: Flow, back: Option<&RejectTemplate>) {
-        self.table.set_reject_template(flow, back);
-    }
-
-    /// As [`Steer::set_rx_full`](crate::Steer::set_rx_full).
-    pub fn set_rx_full(&self, is_full: bool) {
-        self.table.set_rx_full(is_full);
+    /// The steering table that it decides by.
+    pub fn steer(&self) -> &Steer {
+        &self.steer
     }
 
     /// The first 60 bytes and the length of a frame that the program rejected.
@@ -84,15 +67,10 @@ impl Probe {
     /// As [`Probe::decide`].
     pub fn bounce(&mut self, frame: &[u8]) -> Result<([u8; MIN_FRAME], usize), ProbeError> {
         let mut out = vec![0; frame.len().max(MIN_FRAME)];
-        let options =
-            TestRunOptions { data_in: Some(frame), data_out: Some(&mut out), repeat: 1, ..TestRunOptions::default() };
-        let refused = |source| ProbeError::Refused { length: frame.len(), source };
-        let program = self.object.program().map_err(|error| refused(io::Error::other(error)))?;
-        let result = program.test_run(options).map_err(|error| refused(root_cause(&error)))?;
-        let length = result.data_size_out as usize;
+        let result = self.run(frame, Some(&mut out))?;
         let mut start = [0; MIN_FRAME];
         start.copy_from_slice(&out[..MIN_FRAME]);
-        Ok((start, length))
+        Ok((start, result.data_size_out as usize))
     }
 
     /// What the program decides about a frame of at least 14 bytes.
@@ -100,7 +78,7 @@ impl Probe {
     /// # Errors
     /// [`ProbeError::Refused`] for a frame that is too short or too long.
     pub fn decide(&mut self, frame: &[u8]) -> Result<Decision, ProbeError> {
-        let (answer, _) = self.run(frame, 1)?;
+        let answer = self.run(frame, None)?.return_value;
         decode(answer).ok_or(ProbeError::Answer(answer))
     }
 
@@ -112,7 +90,7 @@ impl Probe {
     pub fn gate_refusal(&mut self, frame: &[u8], now: u64) -> Result<Option<GateError>, ProbeError> {
         let failed = |error: MapError| ProbeError::Refused { length: frame.len(), source: root_cause(&error) };
         self.buckets.set(CLOCK, now, 0).map_err(failed)?;
-        let (answer, _) = self.run(frame, 1)?;
+        let answer = self.run(frame, None)?.return_value;
         match answer >> 12 {
             0 => Ok(None),
             1 => Ok(Some(GateError::Malformed)),
@@ -121,20 +99,11 @@ impl Probe {
         }
     }
 
-    /// The mean time of one decision, over `repeat` decisions.
-    ///
-    /// # Errors
-    /// As [`Probe::decide`].
-    pub fn time(&mut self, frame: &[u8], repeat: u32) -> Result<Duration, ProbeError> {
-        self.run(frame, repeat).map(|(_, duration)| duration)
-    }
-
-    fn run(&mut self, frame: &[u8], repeat: u32) -> Result<(u32, Duration), ProbeError> {
-        let options = TestRunOptions { data_in: Some(frame), repeat, ..TestRunOptions::default() };
-        let refused = |source| ProbeError::Refused { length: frame.len(), source };
-        let program = self.object.program().map_err(|error| refused(io::Error::other(error)))?;
-        let result = program.test_run(options).map_err(|error| refused(root_cause(&error)))?;
-        Ok((result.return_value, result.duration))
+    fn run(&mut self, data_in: &[u8], data_out: Option<&mut [u8]>) -> Result<TestRunResult, ProbeError> {
+        let options = TestRunOptions { data_in: Some(data_in), data_out, repeat: 1, ..TestRunOptions::default() };
+        let refused = |source| ProbeError::Refused { length: data_in.len(), source };
+        let program = self.steer.object.program().map_err(|error| refused(io::Error::other(error)))?;
+        program.test_run(options).map_err(|error| refused(root_cause(&error)))
     }
 }
 
@@ -153,6 +122,6 @@ fn decode(answer: u32) -> Option<Decision> {
 
 impl fmt::Debug for Probe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Probe").field("table", &self.table).finish_non_exhaustive()
+        f.debug_struct("Probe").field("steer", &self.steer).finish_non_exhaustive()
     }
 }

@@ -1,15 +1,13 @@
 use std::fmt;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
 use aya::include_bytes_aligned;
 use aya::maps::{MapData, XskMap};
 
-use crate::error::root_cause;
-use crate::object::{Name, Object};
+use crate::object::{Object, set_socket};
 use crate::{AttachError, AttachMode, Attachment, LoadError, SocketError};
 
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/raw.o"));
-const RAW: Name = Name { frags: "raw", linear: "raw_linear" };
 
 /// Bare AF_XDP, for comparison: every frame of one EtherType goes to the socket of the queue on which it arrived.
 pub struct Raw {
@@ -23,8 +21,8 @@ impl Raw {
     /// # Errors
     /// What the kernel lacks or refuses, and what to do about it.
     pub fn load(ethertype: u16) -> Result<Raw, LoadError> {
-        let mut object = Object::load(OBJECT, &RAW, Some(("ethertype", (&ethertype.to_be_bytes()).into())))?;
-        Ok(Raw { sockets: object.sockets()?, object })
+        let mut object = Object::load(OBJECT, "raw", Some(("ethertype", (&ethertype.to_be_bytes()).into())))?;
+        Ok(Raw { sockets: object.map("sockets")?, object })
     }
 
     /// Put the program on an interface of the calling thread's network namespace.
@@ -44,7 +42,7 @@ impl Raw {
         if queue >= count {
             return Err(SocketError::NoSuchIndex { index: queue, count });
         }
-        self.sockets.set(queue, socket.as_fd().as_raw_fd(), 0).map_err(|error| SocketError::new(root_cause(&error)))
+        set_socket(&mut self.sockets, queue, socket)
     }
 }
 

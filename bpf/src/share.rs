@@ -7,35 +7,23 @@ use aya::maps::{HashMap, MapData, MapError, ProgramArray};
 use aya::programs::ProgramFd;
 
 use crate::error::root_cause;
-use crate::object::{Name, Object};
+use crate::object::Object;
 use crate::{AttachError, Attachment, LoadError};
 
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/share.o"));
-const SHARE: Name = Name { frags: "share", linear: "share_linear" };
 
 // Keys of `places` that are no addresses, as in `share.bpf.c`.
 const QUEUE: u64 = 1 << 48;
 const ANY: u64 = 1 << 49;
 
 /// A steering program as a target for frames: [`Steer::program`](crate::Steer::program).
+#[derive(Debug)]
 pub struct Program(pub(crate) ProgramFd);
-
-impl fmt::Debug for Program {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Program")
-    }
-}
 
 /// The kernel refused a node.
 #[derive(Debug, thiserror::Error)]
 #[error("handing frames to one more node: {0}")]
 pub struct ShareError(io::Error);
-
-impl ShareError {
-    fn new(error: &MapError) -> ShareError {
-        ShareError(root_cause(error))
-    }
-}
 
 /// Serves several nodes on one interface, each with its own address and queue: hands each frame to the program of its
 /// node.
@@ -54,7 +42,7 @@ impl NodeSwitch {
     /// # Errors
     /// What the kernel lacks or refuses, and what to do about it.
     pub fn load() -> Result<NodeSwitch, LoadError> {
-        let mut object = Object::load(OBJECT, &SHARE, None)?;
+        let mut object = Object::load(OBJECT, "share", None)?;
         Ok(NodeSwitch { nodes: object.map("nodes")?, places: object.map("places")?, object })
     }
 
@@ -69,7 +57,7 @@ impl NodeSwitch {
         let set = set.and_then(|()| self.places.insert(QUEUE | u64::from(queue), node, 0));
         // The node starts to exist here.
         let set = set.and_then(|()| if self.places.get(&ANY, 0).is_err() { self.set_any(node) } else { Ok(()) });
-        set.map_err(|error| ShareError::new(&error))
+        set.map_err(|error| ShareError(root_cause(&error)))
     }
 
     /// Remove a node. Broadcasts on a queue without a node go to `other`.

@@ -1,5 +1,5 @@
 use std::fmt;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::sync::Mutex;
 
 use am_wire::Flow;
@@ -8,19 +8,18 @@ use aya::include_bytes_aligned;
 use aya::maps::{MapData, PerCpuArray, XskMap};
 
 use crate::error::root_cause;
-use crate::object::{Name, Object};
+use crate::object::{Object, set_socket};
 use crate::share::Program;
 use crate::table::{self, Table};
 use crate::{AttachError, AttachMode, Attachment, Config, Counters, CountersError, LoadError, SocketError};
 
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
-const STEER: Name = Name { frags: "steer", linear: "steer_linear" };
 
 /// The loaded steering program. [`Steer::attach`] starts it.
 ///
 /// All methods but `attach` take `&self`: share it between the threads that own its sockets.
 pub struct Steer {
-    object: Object,
+    pub(crate) object: Object,
     table: Table,
     counters: PerCpuArray<MapData, u64>,
     sockets: Mutex<XskMap<MapData>>,
@@ -35,11 +34,15 @@ impl Steer {
     /// # Errors
     /// What the kernel lacks or refuses, and what to do about it.
     pub fn load(config: &Config) -> Result<Steer, LoadError> {
-        let mut object = Object::load(OBJECT, &STEER, Some(("config", (&config.to_bytes()).into())))?;
+        Steer::load_program(OBJECT, "steer", config)
+    }
+
+    pub(crate) fn load_program(object: &[u8], program: &str, config: &Config) -> Result<Steer, LoadError> {
+        let mut object = Object::load(object, program, Some(("config", (&config.to_bytes()).into())))?;
         Ok(Steer {
             table: Table::of(&mut object, config)?,
             counters: object.map("counts")?,
-            sockets: Mutex::new(object.sockets()?),
+            sockets: Mutex::new(object.map("sockets")?),
             object,
         })
     }
@@ -71,7 +74,7 @@ impl Steer {
         }
         self.table.set_queue(index, queue.try_into().map_err(|_| SocketError::NoSuchQueue(queue))?);
         let mut sockets = self.sockets.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        sockets.set(index.into(), socket.as_fd().as_raw_fd(), 0).map_err(|error| SocketError::new(root_cause(&error)))
+        set_socket(&mut sockets, index.into(), socket)
     }
 
     /// Steer a flow to the socket with this index, or to none: then its frames are dropped and counted. This is one

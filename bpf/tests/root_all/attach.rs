@@ -4,11 +4,10 @@
 use std::net::UdpSocket;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-use crate::cable::{Cable, eventually};
+use crate::cable::{Cable, count, eventually};
 use am_bpf::{AttachError, AttachMode, Attachment, Raw, SocketError, Steer};
 use am_netns::{Tap, VethOptions};
-use am_wire::steer::PassReason;
-use am_wire::{Flow, Framing, Reason};
+use am_wire::{Flow, Framing};
 
 /// An AF_XDP socket that is bound to nothing: the program finds it, and what it
 /// gives it is lost. The backend's tests have real ones.
@@ -48,10 +47,11 @@ fn every_frame_is_counted_once_under_what_became_of_it() {
         tap.send(&cable.request(framing, 20)).unwrap(); // no such flow
         tap.send(&cable.to_other_host(framing)).unwrap();
     }
-    eventually("all frames are counted", || steer.counters().unwrap().passed(PassReason::OtherHost) == 3);
+    eventually("all frames are counted", || count(&steer, "xdp_pass_other_host") == 3);
     let counters = steer.counters().unwrap();
-    assert_eq!((counters.redirected(), counters.wrong_queue(), counters.no_socket()), (3, 3, 3), "{counters:?}");
-    assert_eq!(counters.dropped(Reason::NoFlow), 3);
+    for name in ["xdp_redirected", "xdp_drop_wrong_queue", "xdp_drop_no_socket", "xdp_drop_unknown_flow"] {
+        assert_eq!(count(&steer, name), 3, "{name}: {counters:?}");
+    }
     let mut all = 0;
     counters.each(&mut |_, count| all += count);
     assert_eq!(all, 15);
@@ -71,10 +71,10 @@ fn what_is_to_be_lost_is_lost_and_counted() {
         tap.send(&cable.request(Framing::Plain, 17)).unwrap();
         tap.send(&cable.to_other_host(Framing::Plain)).unwrap();
     }
-    eventually("all frames are counted", || steer.counters().unwrap().passed(PassReason::OtherHost) == FRAMES);
-    let counters = steer.counters().unwrap();
-    assert_eq!(counters.redirected() + counters.lost(), FRAMES, "{counters:?}");
-    assert!((360..640).contains(&counters.lost()), "{counters:?}");
+    eventually("all frames are counted", || count(&steer, "xdp_pass_other_host") == FRAMES);
+    let lost = count(&steer, "xdp_lost_on_purpose");
+    assert_eq!(count(&steer, "xdp_redirected") + lost, FRAMES);
+    assert!((360..640).contains(&lost), "{lost}");
 }
 
 #[test]
@@ -86,12 +86,12 @@ fn a_closed_socket_leaves_the_table() {
     let _attachment = cable.attach(&mut steer);
     let tap = Tap::new(&cable.far).unwrap();
     tap.send(&cable.request(Framing::Bare, 17)).unwrap();
-    eventually("it went to the socket", || steer.counters().unwrap().redirected() == 1);
+    eventually("it went to the socket", || count(&steer, "xdp_redirected") == 1);
     drop(socket);
     // A child that another test has just started holds it too, until it runs its own program.
     eventually("the socket is gone", || {
         tap.send(&cable.request(Framing::Bare, 17)).unwrap();
-        steer.counters().unwrap().no_socket() > 0
+        count(&steer, "xdp_drop_no_socket") > 0
     });
 }
 
@@ -112,7 +112,7 @@ fn ordinary_traffic_goes_on() {
         near.send_to(&buffer[..length], from).unwrap();
         assert_eq!(far.recv(&mut buffer).unwrap(), length);
     }
-    assert!(steer.counters().unwrap().passed(PassReason::Foreign) >= 3, "ARP and two datagrams");
+    assert!(count(&steer, "xdp_pass_foreign") >= 3, "ARP and two datagrams");
 }
 
 #[test]

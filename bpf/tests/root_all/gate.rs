@@ -40,9 +40,9 @@ impl Twins {
         self.rust.add_known(address);
         let link = LinkAddresses { to: address, from: OWN, ethertype: EtherType::DEFAULT };
         let flow = Flow::new(7).unwrap();
-        self.c.set_reject_template(flow, Some(&RejectTemplate::new(Framing::Split, &link, flow, 0)));
+        self.c.steer().set_reject_template(flow, Some(&RejectTemplate::new(Framing::Split, &link, flow, 0)));
         // What is known stays so when the flow is over.
-        self.c.set_reject_template(flow, None);
+        self.c.steer().set_reject_template(flow, None);
     }
 
     /// Their common answer.

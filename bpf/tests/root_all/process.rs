@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::cable::{Cable, eventually};
-use am_bpf::{AttachMode, Config, LoadError, Probe, Raw, Steer};
+use am_bpf::{AttachMode, Config, Kernel, LoadError, Probe, Raw, Steer};
 use am_netns::VethOptions;
 use am_wire::{Address, EtherType};
 
@@ -87,7 +87,7 @@ fn rights_are_named_and_suffice() {
         child.wait().unwrap();
         answer
     };
-    let named = if am_bpf::needs_perfmon() {
+    let named = if Kernel::running().needs_perfmon() {
         "`sudo setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock,cap_perfmon=ep "
     } else {
         "`sudo setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock=ep "
@@ -97,7 +97,7 @@ fn rights_are_named_and_suffice() {
         assert!(said.starts_with("not permitted to load an XDP program") && said.contains(named), "{too_few}: {said}");
     }
     let enough = "-all,+bpf,+net_admin,+net_raw";
-    if !am_bpf::needs_perfmon() {
+    if !Kernel::running().needs_perfmon() {
         return assert_eq!(ask(enough), "attached", "what the error names is enough");
     }
     let said = ask(enough);

@@ -1,10 +1,9 @@
 //! Several steering programs on one interface: which of them sees which frame. Needs root.
 
-use crate::cable::{Cable, eventually};
-use am_bpf::{Config, Counters, NodeSwitch, Steer};
+use crate::cable::{Cable, count, eventually};
+use am_bpf::{Config, NodeSwitch, Steer};
 use am_netns::{Tap, VethOptions};
-use am_wire::steer::PassReason;
-use am_wire::{Address, EtherType, Framing, Reason};
+use am_wire::{Address, EtherType, Framing};
 
 const SECOND: Address = Address([6, 0, 0, 0, 0, 1]);
 const NOBODY: Address = Address([2, 9, 9, 9, 9, 9]);
@@ -16,8 +15,8 @@ fn second() -> Steer {
 }
 
 /// Frames that a program saw: for its own address, on an unknown flow, and for others.
-fn seen(counters: &Counters) -> [u64; 2] {
-    [counters.dropped(Reason::NoFlow), counters.passed(PassReason::OtherHost)]
+fn seen(steer: &Steer) -> [u64; 2] {
+    ["xdp_drop_unknown_flow", "xdp_pass_other_host"].map(|name| count(steer, name))
 }
 
 /// Send a frame to each, by the queue of the veth's only sender, which is 0.
@@ -40,7 +39,7 @@ fn each_frame_is_its_nodes_or_the_queues_or_anybodys() {
     share.add(1, &programs[1], SECOND, 0).unwrap();
     let attachment = share.replace(attachment).unwrap();
     let tap = Tap::new(&cable.far).unwrap();
-    let both = || [&first, &second].map(|steer| seen(&steer.counters().unwrap()));
+    let both = || [&first, &second].map(seen);
 
     send(&cable, &tap);
     eventually("the second has the queue", || both() == [[1, 0], [1, 1]]);

@@ -8,12 +8,12 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_afxdp::{Program, Rings, Xdp, XdpOptions};
+use am_afxdp::{Rings, Xdp, XdpOptions};
 use am_netns::{Host, VethOptions, veth};
 use am_ring::Frame;
-use am_transport::Transport;
-use am_wire::frame::ETHERNET_HEADER;
-use am_wire::{Address, Buffer, EtherType};
+use am_transport::{Transport, TransportExt};
+use am_wire::frame::{self, ETHERNET_HEADER, LinkAddresses};
+use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -44,10 +44,9 @@ fn open(core: usize, plan: &Plan) -> Fallible<Xdp> {
     if let Some(core) = core_affinity::get_core_ids().unwrap_or_default().get(core) {
         core_affinity::set_for_current(*core);
     }
-    let mut options = XdpOptions::new("am0");
-    options.program = Program::Raw;
-    options.rings = Rings { rx: plan.ring, tx: plan.ring, fill: plan.ring, completion: plan.ring };
-    let xdp = am_afxdp::open(&options)?;
+    let rings = Rings { rx: plan.ring, tx: plan.ring, fill: plan.ring, completion: plan.ring };
+    let mut xdp = am_afxdp::open(&XdpOptions { rings, ..XdpOptions::new("am0") })?;
+    xdp.steer(flow(), true);
     plan.both.wait();
     Ok(xdp)
 }
@@ -118,15 +117,18 @@ fn wait_for_one(xdp: &mut Xdp) -> Frame {
     arrived.expect("just looked")
 }
 
+fn flow() -> Flow {
+    Flow::new(7).expect("a flow")
+}
+
 /// Send a frame; false if there was no room.
 fn put(xdp: &mut Xdp, to: Address, size: usize) -> bool {
     let Some(mut frame) = xdp.caps().pool.take() else { return false };
-    if let Some(space) = frame.space() {
-        space[..6].copy_from_slice(&to.0);
-        space[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
-        space[12..ETHERNET_HEADER].copy_from_slice(&EtherType::DEFAULT.hidden().to_be_bytes());
-    }
-    frame.set_len(size);
+    let header = Header { kind: Kind::Request, flow: flow(), nonce: 0, handler: 1, words: 0, seq: 0 };
+    let link = LinkAddresses { to, from: xdp.caps().address, ethertype: EtherType::DEFAULT };
+    let (space, body) = (frame.space().expect("nobody shares it"), size - ETHERNET_HEADER);
+    let length = frame::emit(space, Framing::Bare, &link, &header, body, None).expect("there is room");
+    frame.set_len(length);
     xdp.send(to, &frame)
 }
 

@@ -8,7 +8,7 @@ use am_wire::Address;
 use crate::XdpOpenError;
 use crate::holders::Holders;
 use crate::interface::Interface;
-use crate::options::{Attach, XdpOptions};
+use crate::options::XdpOptions;
 
 /// The index of this transport's socket in the program's table.
 pub(crate) const SOCKET: u8 = 0;
@@ -44,15 +44,9 @@ pub(crate) fn socket_error(error: SocketError) -> XdpOpenError {
 pub(crate) fn attach(
     options: &XdpOptions,
     interface: &Interface,
-    mut attach_as: impl FnMut(AttachMode) -> Result<Attachment, AttachError>,
+    attach_as: impl FnOnce(AttachMode) -> Result<Attachment, AttachError>,
 ) -> Result<Attachment, XdpOpenError> {
-    let attachment = match attach_as(options.attach.first(interface)) {
-        Err(AttachError::NoNativeMode { .. }) if options.attach == Attach::NativeOrGeneric => {
-            attach_as(AttachMode::Generic)
-        }
-        result => result,
-    };
-    attachment.map_err(|error| attach_error(error, interface))
+    attach_as(options.attach.mode(interface)).map_err(|error| attach_error(error, interface))
 }
 
 fn attach_error(error: AttachError, interface: &Interface) -> XdpOpenError {
@@ -73,20 +67,13 @@ fn attach_error(error: AttachError, interface: &Interface) -> XdpOpenError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::interface;
 
     #[test]
     fn an_mtu_that_the_driver_refuses_is_named_with_one_that_works() {
-        let interface = Interface {
-            name: "eth1".to_owned(),
-            index: 2,
-            mtu: 3600,
-            address: Address::default(),
-            driver: "veth".to_owned(),
-            queues: None,
-        };
         let said = |driver: &str, most| {
             let refusal = AttachError::MtuTooLarge { interface: "eth1".into(), said: "too large".into(), most };
-            attach_error(refusal, &Interface { driver: driver.to_owned(), ..interface.clone() }).to_string()
+            attach_error(refusal, &interface(driver, 3600)).to_string()
         };
         for (driver, most, advice) in [
             ("veth", None, "dev eth1 mtu 3506"),

@@ -66,12 +66,6 @@ pub(crate) fn rx_fd(rx: &RxQueue) -> BorrowedFd<'_> {
     unsafe { BorrowedFd::borrow_raw(rx.fd().as_raw_fd()) }
 }
 
-/// The socket's descriptor, borrowed from the transmit ring.
-pub(crate) fn tx_fd(tx: &TxQueue) -> BorrowedFd<'_> {
-    // SAFETY: as above.
-    unsafe { BorrowedFd::borrow_raw(tx.fd().as_raw_fd()) }
-}
-
 /// Whether the error has nothing to do with zero-copy.
 fn is_unrelated_to_mode(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EPERM | libc::ENETDOWN | libc::ENODEV | libc::ENOMEM))

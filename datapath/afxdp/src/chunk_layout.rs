@@ -108,18 +108,9 @@ impl ChunkLayout {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use am_wire::Address;
-
-    pub(crate) fn interface(mtu: u32) -> Interface {
-        let (name, driver) = ("eth1".to_owned(), "igb".to_owned());
-        Interface { name, index: 2, mtu, address: Address::default(), driver, queues: None }
-    }
-
-    pub(crate) fn cut(mtu: u32, writer: Writer) -> ChunkLayout {
-        ChunkLayout::new(&interface(mtu), writer, MultiBuffer::IfNeeded)
-    }
+    use crate::tests::{cut, interface};
 
     #[test]
     fn a_chunk_holds_the_longest_frame() {
@@ -160,14 +151,14 @@ pub(crate) mod tests {
                 assert_eq!(found, (false, chunks, landings), "{writer:?}, {mtu}");
             }
         }
-        let never = ChunkLayout::new(&interface(9000), Writer::Kernel, MultiBuffer::Never);
+        let never = ChunkLayout::new(&interface("igb", 9000), Writer::Kernel, MultiBuffer::Never);
         assert_eq!(never, cut(MAX_SINGLE_CHUNK_MTU, Writer::Kernel));
     }
 
     #[test]
     fn too_large_an_mtu_is_named_with_one_that_works() {
-        assert!(ChunkLayout::check(&interface(MAX_MTU)).is_ok());
-        let error = ChunkLayout::check(&interface(65536)).unwrap_err().to_string();
+        assert!(ChunkLayout::check(&interface("igb", MAX_MTU)).is_ok());
+        let error = ChunkLayout::check(&interface("igb", 65536)).unwrap_err().to_string();
         assert!(error.contains("MTU of eth1 is 65536") && error.contains("dev eth1 mtu 65535"), "{error}");
     }
 }

@@ -35,33 +35,27 @@ pub(crate) struct CloseOnDrop {
 }
 
 impl CloseOnDrop {
+    /// `replaced`: the wake descriptor of the socket that this one replaces. Events of this socket arrive there, too.
+    ///
     /// # Errors
     /// The process has too many files open.
     pub(crate) fn new(
         bound: &Bound,
         umem: Umem,
         zero_copy: Option<(String, u32)>,
+        replaced: Option<Arc<OwnedFd>>,
     ) -> Result<CloseOnDrop, XdpOpenError> {
         let failed = |error| XdpOpenError::system("duplicating the socket's descriptor", error);
         // A duplicate, though an epoll instance would need no redirection: an epoll instance that watches a socket
         // costs each received frame 300 ns.
-        let wake = Arc::new(bound.fd().try_clone_to_owned().map_err(failed)?);
-        let nothing = File::open("/dev/null").map_err(failed)?;
-        Ok(CloseOnDrop { socket: bound.raw_fd(), _umem: umem, wake, dev_null: nothing, zero_copy })
-    }
-
-    /// For a socket that replaces another: its events arrive at the old socket's `wake` descriptor.
-    pub(crate) fn replacing(
-        bound: &Bound,
-        umem: Umem,
-        zero_copy: Option<(String, u32)>,
-        wake: Arc<OwnedFd>,
-    ) -> Result<CloseOnDrop, XdpOpenError> {
-        let mut again = CloseOnDrop::new(bound, umem, zero_copy)?;
-        // SAFETY: both descriptors are ours and open. The second is /dev/null: see `drop`. The call cannot fail.
-        unsafe { libc::dup3(again.wake.as_raw_fd(), wake.as_raw_fd(), libc::O_CLOEXEC) };
-        again.wake = wake;
-        Ok(again)
+        let mut wake = Arc::new(bound.fd().try_clone_to_owned().map_err(failed)?);
+        let dev_null = File::open("/dev/null").map_err(failed)?;
+        if let Some(replaced) = replaced {
+            // SAFETY: both descriptors are ours and open. The second is /dev/null: see `drop`. The call cannot fail.
+            unsafe { libc::dup3(wake.as_raw_fd(), replaced.as_raw_fd(), libc::O_CLOEXEC) };
+            wake = replaced;
+        }
+        Ok(CloseOnDrop { socket: bound.raw_fd(), _umem: umem, wake, dev_null, zero_copy })
     }
 
     /// Readable when frames have arrived, and always once the socket is closed.
@@ -90,14 +84,10 @@ impl Drop for CloseOnDrop {
 /// has. The queue is free once another socket can be bound.
 fn wait_until_free(interface: &str, queue: u32) {
     let deadline = Instant::now() + Duration::from_secs(1);
-    while is_queue_bound(interface, queue) && Instant::now() < deadline {
+    let is_bound = || try_bind(interface, queue).is_err_and(|error| error.raw_os_error() == Some(libc::EBUSY));
+    while is_bound() && Instant::now() < deadline {
         sleep(Duration::from_millis(1));
     }
-}
-
-/// Whether another socket is bound to the queue.
-pub(crate) fn is_queue_bound(interface: &str, queue: u32) -> bool {
-    matches!(try_bind(interface, queue), Err(error) if error.raw_os_error() == Some(libc::EBUSY))
 }
 
 fn try_bind(interface: &str, queue: u32) -> io::Result<()> {

@@ -2,37 +2,31 @@
 
 use std::io;
 
-use am_bpf::{AttachError, LoadError, NodeSwitch, ShareError};
+use am_bpf::{AttachError, LoadError, NodeSwitch, ShareError, setcap};
 use am_transport::memory::NoMemory;
 
 use crate::holders::Holders;
-use crate::kernel::NEEDED;
-use crate::rights::{Missing, setcap};
+use crate::rights::Missing;
+
+/// The oldest supported kernel. It needs `bpf_link` for XDP (5.9), every field of `XDP_STATISTICS` (5.9), shared memory
+/// for maps (5.5) and need_wakeup (5.4). 5.10 is the oldest long-term kernel with all of them.
+pub(crate) const OLDEST_KERNEL: (u32, u32) = (5, 10);
 
 /// Well above any NIC's ring size. It keeps a typing error from locking all memory.
 pub(crate) const MAX_RING_ENTRIES: u32 = 1 << 15;
 
 /// Options that contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the fields are the words of the text")]
 pub enum XdpOptionsError {
     /// A ring's size.
     #[error("{ring} ring of {entries} entries: a ring has a power of two of them, at most {MAX_RING_ENTRIES}")]
-    Ring {
-        /// The ring: `rx`, `tx`, `fill` or `completion`.
-        ring: &'static str,
-        /// What was asked for.
-        entries: u32,
-    },
+    Ring { ring: &'static str, entries: u32 },
     /// Too few frames.
     #[error(
         "frames={frames} are too few: the fill ring takes half of {least}, and sending needs some too; ask for at least {least}"
     )]
-    Frames {
-        /// What was asked for.
-        frames: u32,
-        /// What is needed.
-        least: u32,
-    },
+    Frames { frames: u32, least: u32 },
     /// Zero-copy on the generic receive path, which always copies.
     #[error(
         "attach=generic with copy=never: the generic receive path copies every frame; \
@@ -43,14 +37,12 @@ pub enum XdpOptionsError {
     #[error(
         "a frame of this MTU takes {pieces} entries of a ring: ask for rings of at least as many, or lower the MTU"
     )]
-    Pieces {
-        /// Entries that the longest frame takes.
-        pieces: usize,
-    },
+    Pieces { pieces: usize },
 }
 
 /// Why an interface could not be opened. A failed attempt leaves nothing behind.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the fields are the words of the text")]
 pub enum XdpOpenError {
     /// Options that contradict each other.
     #[error(transparent)]
@@ -58,13 +50,10 @@ pub enum XdpOpenError {
     /// The kernel is too old.
     #[error(
         "kernel {found} is too old: AF_XDP as it is used here needs {}.{} or newer; the transport `udp` works on any",
-        NEEDED.0,
-        NEEDED.1
+        OLDEST_KERNEL.0,
+        OLDEST_KERNEL.1
     )]
-    KernelTooOld {
-        /// Its release.
-        found: String,
-    },
+    KernelTooOld { found: String },
     /// The kernel was built without AF_XDP.
     #[error("this kernel has no AF_XDP: it was built without CONFIG_XDP_SOCKETS; the transport `udp` works on any")]
     NoAfXdp,
@@ -73,106 +62,49 @@ pub enum XdpOpenError {
     Rights(Missing),
     /// There is no interface of that name in this network namespace.
     #[error("no interface {interface} here; there are: {}", .have.join(", "))]
-    NoSuchInterface {
-        /// The name that was asked for.
-        interface: String,
-        /// The interfaces of this network namespace.
-        have: Vec<String>,
-    },
+    NoSuchInterface { interface: String, have: Vec<String> },
     /// The interface is not Ethernet.
     #[error(
         "{interface} is no Ethernet interface: active messages need one, `ip -brief link` lists those with an address"
     )]
-    NotEthernet {
-        /// The interface.
-        interface: String,
-    },
+    NotEthernet { interface: String },
     /// The interface is down.
     #[error("{interface} is down: `ip link set dev {interface} up`")]
-    Down {
-        /// The interface.
-        interface: String,
-    },
+    Down { interface: String },
     /// The interface has fewer receive queues.
     #[error("{interface} has no queue {queue}: it has queues 0 to {}; `ethtool -L {interface}` changes how many", .have - 1)]
-    NoSuchQueue {
-        /// The interface.
-        interface: String,
-        /// The queue that was asked for.
-        queue: u32,
-        /// How many there are.
-        have: u32,
-    },
+    NoSuchQueue { interface: String, queue: u32, have: u32 },
     /// The MTU is larger than a frame can be here.
     #[error(
         "the MTU of {interface} is {mtu}, and the kernel carries at most {most} in one frame: \
          `ip link set dev {interface} mtu {most}`, and the same at the other ends"
     )]
-    Mtu {
-        /// The interface.
-        interface: String,
-        /// Its MTU.
-        mtu: u32,
-        /// The largest that works.
-        most: u32,
-    },
+    Mtu { interface: String, mtu: u32, most: u32 },
     /// Another AF_XDP socket has the queue.
     #[error(
         "queue {queue} of {interface} is in use by another AF_XDP socket, probably that of process {holders}; {}",
         if *.is_ours { "the nodes of one interface have to be in one process: open this one there, or take another interface" }
         else { "end that process, or take another queue" }
     )]
-    Busy {
-        /// The interface.
-        interface: String,
-        /// The queue.
-        queue: u32,
-        /// The processes that may hold it.
-        holders: Holders,
-        /// Another process has nodes of ours on the interface.
-        is_ours: bool,
-    },
+    Busy { interface: String, queue: u32, holders: Holders, is_ours: bool },
     /// Zero-copy was required, and the driver lacks it.
     #[error(
         "the driver {driver} of {interface} does not do zero-copy on queue {queue} ({source}): \
          let the kernel copy, or use a NIC whose driver can"
     )]
-    NoZeroCopy {
-        /// The interface.
-        interface: String,
-        /// The queue.
-        queue: u32,
-        /// Its driver.
-        driver: String,
-        /// The kernel's error.
-        source: io::Error,
-    },
+    NoZeroCopy { interface: String, queue: u32, driver: String, source: io::Error },
     /// The frames are longer than a NIC is certain to write into one chunk.
     #[error(
         "at an MTU of {mtu} a NIC may cut the frames of {interface}, as it may fill only 3 KiB of a chunk: \
          `ip link set dev {interface} mtu {most}`, and the same at the other ends, or allow frames of several chunks"
     )]
-    ZeroCopyMtu {
-        /// The interface.
-        interface: String,
-        /// Its MTU.
-        mtu: u32,
-        /// The largest that works.
-        most: u32,
-    },
+    ZeroCopyMtu { interface: String, mtu: u32, most: u32 },
     /// Huge pages were required, and there are too few.
     #[error(
         "too few huge pages for {bytes} bytes ({source}): \
          `sysctl -w vm.nr_hugepages={pages}` makes enough, or leave huge pages optional"
     )]
-    HugePages {
-        /// What was asked for.
-        bytes: usize,
-        /// Huge pages needed.
-        pages: usize,
-        /// The kernel's error.
-        source: io::Error,
-    },
+    HugePages { bytes: usize, pages: usize, source: io::Error },
     /// More locked memory than this process may have.
     #[error(
         "{bytes} bytes of frames are more locked memory than the limit allows: `sudo prlimit --pid $$ --memlock=unlimited` \
@@ -180,28 +112,19 @@ pub enum XdpOpenError {
          as in `frames=4096`",
         setcap()
     )]
-    LockedMemory {
-        /// What was asked for.
-        bytes: usize,
-    },
+    LockedMemory { bytes: usize },
     /// The frames need more memory than the system has.
     #[error("{0}: lower `frames=`")]
     Frames(#[from] NoMemory),
     /// The kernel is out of memory.
     #[error("no memory for {what}: see what `ulimit -v` says, or ask for fewer frames (`frames=`) or smaller rings")]
-    Memory {
-        /// What the memory was for.
-        what: String,
-    },
+    Memory { what: String },
     /// This process has the most nodes that one interface can have.
     #[error(
         "this process has {} nodes on {interface} already: open the next one on another interface",
         NodeSwitch::NODES
     )]
-    TooManyNodes {
-        /// The interface.
-        interface: String,
-    },
+    TooManyNodes { interface: String },
     /// The kernel refused one more node.
     #[error(transparent)]
     NodeSwitch(#[from] ShareError),
@@ -215,47 +138,21 @@ pub enum XdpOpenError {
     #[error(
         "process {holders} has an XDP program of another kind on {interface}: end that process, or take another interface"
     )]
-    Occupied {
-        /// The interface.
-        interface: String,
-        /// That process.
-        holders: Holders,
-    },
+    Occupied { interface: String, holders: Holders },
     /// The driver runs no XDP program at this MTU.
     #[error(
         "the driver {driver} of {interface} runs no XDP program at an MTU of {mtu} ({said}): \
          `ip link set dev {interface} mtu {most}`, and the same at the other ends"
     )]
-    AttachMtu {
-        /// The interface.
-        interface: String,
-        /// Its driver.
-        driver: String,
-        /// Its MTU.
-        mtu: u32,
-        /// An MTU that works.
-        most: u32,
-        /// The driver's message.
-        said: String,
-    },
+    AttachMtu { interface: String, driver: String, mtu: u32, most: u32, said: String },
     /// The process or the system has no descriptor left.
     #[error(
         "{doing}: {source}: each node takes some descriptors; `ulimit -n` says how many a process may have, and raises it"
     )]
-    Descriptors {
-        /// What was refused.
-        doing: String,
-        /// The kernel's error.
-        source: io::Error,
-    },
+    Descriptors { doing: String, source: io::Error },
     /// The kernel refused for another reason.
     #[error("{doing}: {source}")]
-    System {
-        /// What was refused.
-        doing: String,
-        /// The kernel's error.
-        source: io::Error,
-    },
+    System { doing: String, source: io::Error },
 }
 
 impl XdpOpenError {
@@ -266,9 +163,7 @@ impl XdpOpenError {
             _ => XdpOpenError::System { doing, source },
         }
     }
-}
 
-impl XdpOpenError {
     /// Whether the kernel lacks a feature that was asked of a socket.
     pub(crate) fn is_unsupported(&self) -> bool {
         let XdpOpenError::System { source, .. } = self else { return false };

@@ -1,7 +1,5 @@
 //! The properties of an interface.
 
-use std::io;
-
 use am_wire::Address;
 use am_wire::frame::ETHERNET_HEADER;
 use nix::net::if_::if_nameindex;
@@ -33,9 +31,16 @@ impl Interface {
     /// [`XdpOpenError::NoSuchInterface`], [`XdpOpenError::NotEthernet`], [`XdpOpenError::Down`].
     pub fn find(name: &str) -> Result<Interface, XdpOpenError> {
         let asking = |source| XdpOpenError::system(format!("asking about interface {name}"), source);
-        let absent = || XdpOpenError::NoSuchInterface { interface: name.to_owned(), have: names() };
+        let absent = || {
+            let all = if_nameindex();
+            let have = all.iter().flatten().map(|one| one.name().to_string_lossy().into_owned()).collect();
+            XdpOpenError::NoSuchInterface { interface: name.to_owned(), have }
+        };
         let query = Query::new(name).map_err(asking)?.ok_or_else(absent)?;
-        let index = query.index().map_err(|error| if is_absent(&error) { absent() } else { asking(error) })?;
+        let index = query.index().map_err(|error| match error.raw_os_error() {
+            Some(libc::ENODEV | libc::ENXIO) => absent(),
+            _ => asking(error),
+        })?;
         let (kind, address) = query.hardware().map_err(asking)?;
         if kind != libc::ARPHRD_ETHER {
             return Err(XdpOpenError::NotEthernet { interface: name.to_owned() });
@@ -68,16 +73,6 @@ impl Interface {
     }
 }
 
-fn is_absent(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO))
-}
-
-/// The names of the interfaces of this network namespace.
-fn names() -> Vec<String> {
-    let Ok(all) = if_nameindex() else { return Vec::new() };
-    all.iter().map(|one| one.name().to_string_lossy().into_owned()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,14 +91,7 @@ mod tests {
 
     #[test]
     fn queues_are_counted_from_zero() {
-        let mut interface = Interface {
-            name: "eth1".to_owned(),
-            index: 2,
-            mtu: 1500,
-            address: Address::default(),
-            driver: "veth".to_owned(),
-            queues: Some(2),
-        };
+        let mut interface = Interface { queues: Some(2), ..crate::tests::interface("veth", 1500) };
         assert!(interface.check_queue(1).is_ok());
         let error = interface.check_queue(2).unwrap_err().to_string();
         assert!(error.contains("queue 2") && error.contains("0 to 1"), "{error}");

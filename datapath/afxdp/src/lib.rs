@@ -52,12 +52,12 @@
 //! # Long frames
 //!
 //! A chunk is a page at most. Where the MTU is larger, a frame takes several chunks. That path has its own code
-//! (`sg/`), so the usual path stays short.
+//! (`sg.rs`), so the usual path stays short.
 //!
 //! # Several nodes on one interface
 //!
 //! Each node has its own queue, address and steering program (`siblings.rs`). A node reports it when nothing is steered
-//! to its queue (`watch.rs`). Rules of the NIC steer frames to it, where the driver supports them (`rules.rs`).
+//! to its queue (`rx_watch.rs`). Rules of the NIC steer frames to it, where the driver supports them (`rules.rs`).
 //!
 //! # When the interface goes down
 //!
@@ -92,14 +92,11 @@ mod bypass;
 mod carrier;
 mod chunk_layout;
 mod close;
-mod doorbell;
 mod errors;
-mod extra_address;
 mod frames;
 mod holders;
 mod ifreq;
 mod interface;
-mod kernel;
 mod mailbox;
 mod mode;
 mod ntuple;
@@ -107,10 +104,8 @@ mod open;
 mod options;
 mod plan;
 mod prefetch;
-mod program;
 pub mod raw;
 mod reopen;
-mod reopen_state;
 mod rights;
 mod rules;
 mod rx;
@@ -119,9 +114,11 @@ mod sg;
 mod siblings;
 mod sockopt;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod tx;
+mod tx_ring;
 mod umem;
-mod vlan;
 mod xdp;
 
 pub use busy_poll::{BusyPoll, Defer};
@@ -131,6 +128,6 @@ pub use holders::Holders;
 pub use interface::Interface;
 pub use mode::Mode;
 pub use open::open;
-pub use options::{Attach, Copying, HugePages, MultiBuffer, Program, Rings, XdpOptions};
+pub use options::{Attach, Copying, HugePages, MultiBuffer, Rings, XdpOptions};
 pub use rights::Missing;
 pub use xdp::Xdp;

@@ -24,21 +24,18 @@ const MAX_RULES: usize = 1024;
 
 /// `struct ethhdr` at the start of `union ethtool_flow_union`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Fields {
     to: [u8; 6],
     from: [u8; 6],
     ethertype: [u8; 2],
-    rest: [u8; 38],
-}
-
-impl Fields {
-    const NONE: Fields = Fields { to: [0; 6], from: [0; 6], ethertype: [0; 2], rest: [0; 38] };
+    rest: [u8; 32],
+    more: [u8; 6],
 }
 
 /// `struct ethtool_rx_flow_spec` of `linux/ethtool.h`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rule {
     flow_type: u32,
     fields: Fields,
@@ -77,20 +74,8 @@ pub(crate) enum Match {
 }
 
 impl Rule {
-    const NONE: Rule = Rule {
-        flow_type: 0,
-        fields: Fields::NONE,
-        more: [0; 20],
-        mask: Fields::NONE,
-        more_mask: [0; 20],
-        _gap: 0,
-        queue: 0,
-        location: 0,
-        _end: 0,
-    };
-
     pub(crate) fn new(what: Match, queue: u32) -> Rule {
-        let mut rule = Rule { flow_type: ETHER_FLOW, queue: queue.into(), ..Rule::NONE };
+        let mut rule = Rule { flow_type: ETHER_FLOW, queue: queue.into(), ..Rule::default() };
         match what {
             Match::EtherType(number) => {
                 (rule.fields.ethertype, rule.mask.ethertype) = (number.to_be_bytes(), [0xff; 2]);
@@ -142,9 +127,9 @@ pub(crate) trait Table {
 
 impl Table for Query {
     fn rules(&self) -> io::Result<Rules> {
-        let counted = self.command(ETHTOOL_GRXCLSRLCNT, Rule::NONE, 0)?;
-        let found = self.command(ETHTOOL_GRXCLSRLALL, Rule::NONE, counted.count.min(MAX_RULES as u32))?;
-        let read = |&location: &u32| Ok(self.command(ETHTOOL_GRXCLSRULE, Rule::NONE.at(location), 0)?.rule);
+        let counted = self.command(ETHTOOL_GRXCLSRLCNT, Rule::default(), 0)?;
+        let found = self.command(ETHTOOL_GRXCLSRLALL, Rule::default(), counted.count.min(MAX_RULES as u32))?;
+        let read = |&location: &u32| Ok(self.command(ETHTOOL_GRXCLSRULE, Rule::default().at(location), 0)?.rule);
         let there = &found.locations[..MAX_RULES.min(found.count as usize)];
         let all = there.iter().map(read).collect::<io::Result<_>>()?;
         let chooses = counted.data as u32 & RX_CLS_LOC_SPECIAL != 0;
@@ -156,7 +141,7 @@ impl Table for Query {
     }
 
     fn delete_rule(&self, location: u32) -> io::Result<()> {
-        self.command(ETHTOOL_SRXCLSRLDEL, Rule::NONE.at(location), 0).map(drop)
+        self.command(ETHTOOL_SRXCLSRLDEL, Rule::default().at(location), 0).map(drop)
     }
 }
 

@@ -20,8 +20,6 @@ pub struct XdpOptions {
     pub steer: bool,
     /// The network's EtherTypes.
     pub ethertype: EtherType,
-    /// The XDP program: it decides which frames are ours.
-    pub program: Program,
     /// Where the XDP program runs.
     pub attach: Attach,
     /// How frames move between NIC and memory.
@@ -38,7 +36,7 @@ pub struct XdpOptions {
     /// Whether our own thread polls the NIC's queue, instead of its interrupts.
     pub busy_poll: Option<BusyPoll>,
     /// For tests of a bad network: of each million frames that arrive for us, the XDP program drops this many at
-    /// random, and counts them (`xdp_lost_on_purpose`). [`Program::Steer`] only.
+    /// random, and counts them (`xdp_lost_on_purpose`).
     pub lost_per_million: u32,
 }
 
@@ -50,7 +48,6 @@ impl XdpOptions {
             queue: 0,
             steer: false,
             ethertype: EtherType::DEFAULT,
-            program: Program::default(),
             attach: Attach::default(),
             copy: Copying::default(),
             rings: Rings::default(),
@@ -84,16 +81,6 @@ impl XdpOptions {
     }
 }
 
-/// The XDP program: it decides which frames are ours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Program {
-    /// Active messages, steered by flow: see [`am_bpf::Steer`].
-    #[default]
-    Steer,
-    /// Every frame of the hidden EtherType, whatever its content. For measurements of bare AF_XDP; see [`am_bpf::Raw`].
-    Raw,
-}
-
 /// Where the XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Attach {
@@ -103,20 +90,16 @@ pub enum Attach {
     Auto,
     /// In the driver; an error where it has no XDP.
     Native,
-    /// In the driver; where it has no XDP, in the kernel's generic receive path. That path costs about as much as not
-    /// using XDP.
-    NativeOrGeneric,
-    /// In the generic receive path.
+    /// In the kernel's generic receive path. That path costs about as much as not using XDP.
     Generic,
 }
 
 impl Attach {
-    /// The mode that is tried first.
-    pub(crate) fn first(self, interface: &Interface) -> AttachMode {
+    pub(crate) fn mode(self, interface: &Interface) -> AttachMode {
         match self {
             Attach::Auto if interface.driver == "veth" && interface.queues == Some(1) => AttachMode::Generic,
             Attach::Generic => AttachMode::Generic,
-            Attach::Auto | Attach::Native | Attach::NativeOrGeneric => AttachMode::Native,
+            Attach::Auto | Attach::Native => AttachMode::Native,
         }
     }
 }
@@ -208,7 +191,6 @@ mod tests {
             (Attach::Generic, Copying::ZeroCopy, true),
             (Attach::Generic, Copying::Auto, false),
             (Attach::Generic, Copying::Copy, false),
-            (Attach::NativeOrGeneric, Copying::ZeroCopy, false),
             (Attach::Auto, Copying::ZeroCopy, false),
         ] {
             let found = XdpOptions { attach, copy, ..XdpOptions::new("eth1") }.check();

@@ -15,61 +15,50 @@ pub(crate) struct Plan {
     pub(crate) layout: ChunkLayout,
 }
 
-/// The plans to try.
-#[derive(Debug, PartialEq, Eq)]
-struct Plans {
-    /// Tried first, the best at the front.
-    preferred: Vec<Plan>,
-    fallback: Plan,
-    /// Why better plans are missing.
-    notes: Vec<String>,
-}
-
-impl Plans {
-    /// # Errors
-    /// [`XdpOpenError::Mtu`]; [`XdpOpenError::ZeroCopyMtu`] where zero-copy is required.
-    fn new(options: &XdpOptions, interface: &Interface) -> Result<Plans, XdpOpenError> {
-        ChunkLayout::check(interface)?;
-        let asked = options.copy != Copying::Copy && options.attach != Attach::Generic;
-        let (zero_copy, notes) = match zero_copy(options, interface) {
-            Ok(plan) if options.copy == Copying::ZeroCopy => {
-                return Ok(Plans { preferred: Vec::new(), fallback: plan, notes: Vec::new() });
-            }
-            Ok(plan) => (asked.then_some(plan), None),
-            Err(why) if options.copy == Copying::ZeroCopy => return Err(why),
-            Err(why) => (None, asked.then(|| format!("no zero-copy: {why}"))),
-        };
-        let copy =
-            |several| Plan { writer: Writer::Kernel, layout: ChunkLayout::new(interface, Writer::Kernel, several) };
-        let (best, last) = (copy(options.multi_buffer), copy(MultiBuffer::Never));
-        let before = zero_copy.into_iter().chain((best != last).then_some(best)).collect();
-        Ok(Plans { preferred: before, fallback: last, notes: notes.into_iter().collect() })
+/// The plans to try, the best first, and notes on why better ones are missing.
+///
+/// # Errors
+/// [`XdpOpenError::Mtu`]; [`XdpOpenError::ZeroCopyMtu`] where zero-copy is required.
+fn plans(options: &XdpOptions, interface: &Interface) -> Result<(Vec<Plan>, Vec<String>), XdpOpenError> {
+    ChunkLayout::check(interface)?;
+    let of = |writer, several| Plan { writer, layout: ChunkLayout::new(interface, writer, several) };
+    let nic = of(Writer::Nic, options.multi_buffer);
+    let nic = if nic.layout.max_frame == interface.max_frame() {
+        Ok(nic)
+    } else {
+        // Frames would be shorter than the MTU allows, and a NIC does not know that limit.
+        let Interface { name, mtu, .. } = interface.clone();
+        Err(XdpOpenError::ZeroCopyMtu { interface: name, mtu, most: MAX_ZERO_COPY_MTU })
+    };
+    if options.copy == Copying::ZeroCopy {
+        return Ok((vec![nic?], Vec::new()));
     }
-
-    /// Try the plans in order, and return the result of the first that works. An error that the others would have as
-    /// well ends the search.
-    fn try_in_order<T>(
-        mut self,
-        mut attempt: impl FnMut(&Plan) -> Result<T, XdpOpenError>,
-    ) -> Result<(T, Vec<String>), XdpOpenError> {
-        for plan in &self.preferred {
-            match attempt(plan) {
-                Err(error) if plan.is_refused_by(&error) => self.notes.extend(plan.note(&error)),
-                result => return result.map(|found| (found, self.notes)),
-            }
+    let (mut plans, mut notes) = (Vec::new(), Vec::new());
+    if options.copy != Copying::Copy && options.attach != Attach::Generic {
+        match nic {
+            Ok(nic) => plans.push(nic),
+            Err(why) => notes.push(format!("no zero-copy: {why}")),
         }
-        attempt(&self.fallback).map(|found| (found, self.notes))
     }
+    plans.extend([options.multi_buffer, MultiBuffer::Never].map(|several| of(Writer::Kernel, several)));
+    plans.dedup();
+    Ok((plans, notes))
 }
 
-/// The plan for zero-copy. It fails if frames would be shorter than the MTU allows: a NIC does not know that limit.
-fn zero_copy(options: &XdpOptions, interface: &Interface) -> Result<Plan, XdpOpenError> {
-    let cut = ChunkLayout::new(interface, Writer::Nic, options.multi_buffer);
-    if cut.max_frame == interface.max_frame() {
-        return Ok(Plan { writer: Writer::Nic, layout: cut });
+/// Try the plans in order, and return the result of the first that works. An error that the others would have as well
+/// ends the search.
+fn try_in_order<T>(
+    (plans, mut notes): (Vec<Plan>, Vec<String>),
+    mut attempt: impl FnMut(&Plan) -> Result<T, XdpOpenError>,
+) -> Result<(T, Vec<String>), XdpOpenError> {
+    let last = plans.len() - 1;
+    for plan in &plans[..last] {
+        match attempt(plan) {
+            Err(error) if plan.is_refused_by(&error) => notes.extend(plan.note(&error)),
+            result => return result.map(|found| (found, notes)),
+        }
     }
-    let Interface { name, mtu, .. } = interface.clone();
-    Err(XdpOpenError::ZeroCopyMtu { interface: name, mtu, most: MAX_ZERO_COPY_MTU })
+    attempt(&plans[last]).map(|found| (found, notes))
 }
 
 impl Plan {
@@ -90,14 +79,14 @@ impl Plan {
             (Writer::Nic, XdpOpenError::NoZeroCopy { driver, source, .. }) => format!("{driver} says {source}"),
             (Writer::Nic, error) => error.to_string(),
         };
-        let several = if self.layout.is_single_chunk() { String::new() } else { multi_chunk_note() };
-        Some(format!("no zero-copy: {why}{several}"))
+        if self.layout.is_single_chunk() {
+            return Some(format!("no zero-copy: {why}"));
+        }
+        // Fewer drivers support zero-copy with frames of several chunks than with single chunks.
+        Some(format!(
+            "no zero-copy: {why} (asked for with frames of several chunks; up to an MTU of {MAX_ZERO_COPY_MTU} a frame is one)"
+        ))
     }
-}
-
-/// Fewer drivers support zero-copy with frames of several chunks than with single chunks.
-fn multi_chunk_note() -> String {
-    format!(" (asked for with frames of several chunks; up to an MTU of {MAX_ZERO_COPY_MTU} a frame is one)")
 }
 
 /// Shared memory and a bound socket over it, in the best mode that works, with notes on failed attempts.
@@ -110,7 +99,7 @@ pub(crate) fn memory_and_socket(
     count: ChunkCount,
 ) -> Result<((Memory, Bound), Vec<String>), XdpOpenError> {
     let mut freed = None;
-    Plans::new(options, interface)?.try_in_order(|plan| {
+    try_in_order(plans(options, interface)?, |plan| {
         let memory = Memory::new(options, plan.layout, count, freed)?;
         freed = Some(memory.huge == Ok(true));
         Bound::new(options, interface, &memory, plan.writer).map(|bound| (memory, bound))
@@ -122,11 +111,10 @@ mod tests {
     use std::io;
 
     use super::*;
-    use crate::chunk_layout::tests::{cut, interface};
+    use crate::tests::{cut, interface};
 
-    fn plans(options: &XdpOptions, mtu: u32) -> Vec<Plan> {
-        let Plans { preferred: before, fallback: last, .. } = Plans::new(options, &interface(mtu)).unwrap();
-        before.into_iter().chain([last]).collect()
+    fn found(options: &XdpOptions, mtu: u32) -> Vec<Plan> {
+        plans(options, &interface("igb", mtu)).unwrap().0
     }
 
     fn nic(mtu: u32) -> Plan {
@@ -141,29 +129,25 @@ mod tests {
     fn zero_copy_comes_first_with_chunks_of_its_own() {
         let auto = XdpOptions::new("eth1");
         for mtu in [1000, 1500, 1800, 3030, 3031, 3826] {
-            assert_eq!(plans(&auto, mtu), [nic(mtu), kernel(mtu)], "{mtu}");
+            assert_eq!(found(&auto, mtu), [nic(mtu), kernel(mtu)], "{mtu}");
         }
         assert_eq!([nic(1500).layout.chunk, kernel(1500).layout.chunk], [4096, 2048]);
-        assert_eq!(plans(&auto, 9000), [nic(9000), kernel(9000), kernel(3826)]);
+        assert_eq!(found(&auto, 9000), [nic(9000), kernel(9000), kernel(3826)]);
         let only = |copy| XdpOptions { copy, ..XdpOptions::new("eth1") };
-        assert_eq!(plans(&only(Copying::ZeroCopy), 9000), [nic(9000)]);
-        assert_eq!(plans(&only(Copying::Copy), 1500), [kernel(1500)]);
+        assert_eq!(found(&only(Copying::ZeroCopy), 9000), [nic(9000)]);
+        assert_eq!(found(&only(Copying::Copy), 1500), [kernel(1500)]);
         let generic = XdpOptions { attach: Attach::Generic, ..only(Copying::Auto) };
-        assert_eq!(plans(&generic, 1500), [kernel(1500)]);
+        assert_eq!(found(&generic, 1500), [kernel(1500)]);
     }
 
     #[test]
     fn an_mtu_that_no_chunk_holds_has_no_zero_copy_unless_frames_may_be_several() {
         let never = XdpOptions { multi_buffer: MultiBuffer::Never, ..XdpOptions::new("eth1") };
-        let found = Plans::new(&never, &interface(3031)).unwrap();
-        assert_eq!((found.preferred, found.fallback), (vec![], kernel(3031)));
-        assert!(
-            found.notes[0].starts_with("no zero-copy: ") && found.notes[0].contains("mtu 3030"),
-            "{:?}",
-            found.notes
-        );
+        let (found, notes) = plans(&never, &interface("igb", 3031)).unwrap();
+        assert_eq!(found, [kernel(3031)]);
+        assert!(notes[0].starts_with("no zero-copy: ") && notes[0].contains("mtu 3030"), "{notes:?}");
         let required = XdpOptions { copy: Copying::ZeroCopy, ..never };
-        let error = Plans::new(&required, &interface(3031)).unwrap_err();
+        let error = plans(&required, &interface("igb", 3031)).unwrap_err();
         assert!(matches!(error, XdpOpenError::ZeroCopyMtu { mtu: 3031, most: 3030, .. }), "{error}");
     }
 
@@ -173,7 +157,7 @@ mod tests {
     }
 
     fn first(options: &XdpOptions, mtu: u32, attempt: impl FnMut(&Plan) -> Result<Plan, XdpOpenError>) -> Found {
-        Plans::new(options, &interface(mtu)).unwrap().try_in_order(attempt)
+        try_in_order(plans(options, &interface("igb", mtu)).unwrap(), attempt)
     }
 
     type Found = Result<(Plan, Vec<String>), XdpOpenError>;

@@ -21,8 +21,8 @@ pub(crate) struct PrefetchQueue {
 }
 
 impl PrefetchQueue {
-    pub(crate) fn new(entries: usize, zero_copy: bool) -> PrefetchQueue {
-        PrefetchQueue { addresses: VecDeque::with_capacity(entries), capacity: entries, is_in_order: !zero_copy }
+    pub(crate) fn new(entries: usize, is_in_order: bool) -> PrefetchQueue {
+        PrefetchQueue { addresses: VecDeque::with_capacity(entries), capacity: entries, is_in_order }
     }
 
     /// A buffer goes into the fill ring.
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn blanks_come_back_in_order_or_the_order_is_found_again() {
-        let mut expected = PrefetchQueue::new(8, false);
+        let mut expected = PrefetchQueue::new(8, true);
         (0..6).for_each(|n| expected.put(n * 10));
         assert_eq!(expected.next(2).collect::<Vec<_>>(), [0, 10]);
         expected.arrived(0);
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn frames_that_come_from_elsewhere_are_not_looked_for_for_ever() {
-        let mut expected = PrefetchQueue::new(4, false);
+        let mut expected = PrefetchQueue::new(4, true);
         for n in 0..100 {
             expected.put(n * 10);
             expected.arrived(n * 10 + 1);
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn nothing_is_prefetched_in_zero_copy_mode() {
-        let mut expected = PrefetchQueue::new(8, true);
+        let mut expected = PrefetchQueue::new(8, false);
         expected.put(10);
         expected.arrived(20);
         assert_eq!(expected.next(1).count(), 0);

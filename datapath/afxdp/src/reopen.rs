@@ -15,20 +15,14 @@ use std::time::{Duration, Instant};
 
 use am_wire::Reason;
 
-use crate::busy_poll::SavedSettings;
 use crate::carrier::Carrier;
-use crate::close::CloseOnDrop;
 use crate::interface::Interface;
-use crate::mode::Mode;
-use crate::open::{enable_busy_polling, install_rules, open_path};
+use crate::open::{BoundQueue, bind_queue, install_rules, open_path};
 use crate::options::Copying;
-use crate::plan::memory_and_socket;
-use crate::program::Attached;
-use crate::reopen_state::ReopenState;
 use crate::rules::InstalledRules;
-use crate::siblings::{BypassCause, InterfaceNode};
+use crate::siblings::BypassCause;
 use crate::xdp::Xdp;
-use crate::{XdpOpenError, sg, sockopt};
+use crate::{XdpOpenError, sg};
 
 /// The interval at which a lost interface is looked for.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(500);
@@ -36,24 +30,27 @@ const SEARCH_INTERVAL: Duration = Duration::from_millis(500);
 impl Xdp {
     /// In zero-copy mode, check whether the NIC truncates frames. If so, change to copy mode.
     pub(crate) fn check_for_truncation(&mut self) {
-        if !self.mode.zero_copy
-            || !self.reopen_state.truncation.is_due()
-            || !self.reopen_state.truncation.is_systematic(truncated_frames(&self.program))
+        if !self.mode.zero_copy || !self.truncation.is_due() || !self.truncation.is_systematic(self.truncated_frames())
         {
             return;
         }
-        let (interface, driver) = (&self.reopen_state.interface.name, &self.reopen_state.interface.driver);
+        let (interface, driver) = (&self.interface.name, &self.interface.driver);
         let note = format!(
             "left zero-copy mode: {driver} truncates frames; `xdp:{interface},copy=always` opens it in copy mode"
         );
         match self.reopen_in_copy_mode(note) {
             Ok(()) => {
-                tracing::warn!(interface = self.reopen_state.interface.name, mode = %self.mode, notes = ?self.mode.notes, "reopened, because the NIC truncates frames")
+                tracing::warn!(interface = self.interface.name, mode = %self.mode, notes = ?self.mode.notes, "reopened, because the NIC truncates frames")
             }
             Err(why) => {
-                tracing::error!(interface = self.reopen_state.interface.name, %why, "cannot be reopened, though the NIC truncates frames")
+                tracing::error!(interface = self.interface.name, %why, "cannot be reopened, though the NIC truncates frames")
             }
         }
+    }
+
+    /// Truncated frames that the program has counted.
+    fn truncated_frames(&self) -> u64 {
+        self.node.steer.counters().map_or(0, |counters| counters.dropped(Reason::Length))
     }
 
     /// Leave zero-copy mode. Frames that the program holds stay valid; frames in flight are lost. Flows stay open, and
@@ -64,7 +61,7 @@ impl Xdp {
     /// As [`open`](crate::open). Then the transport carries nothing any more, and says why.
     pub fn reopen_in_copy_mode(&mut self, note: String) -> Result<(), XdpOpenError> {
         let interface = self.interface();
-        self.reopen_state.options.copy = Copying::Copy;
+        self.options.copy = Copying::Copy;
         self.reopen(&interface).inspect_err(|why| {
             self.path.close(format!("interface {} does not open in copy mode: {why}", interface.name));
         })?;
@@ -75,10 +72,10 @@ impl Xdp {
     /// The interface is gone: if one of its name and address is there, continue on it.
     pub(crate) fn check_for_replacement(&mut self) {
         let now = Instant::now();
-        if now < self.reopen_state.next_search {
+        if now < self.next_search {
             return;
         }
-        self.reopen_state.next_search = now + SEARCH_INTERVAL;
+        self.next_search = now + SEARCH_INTERVAL;
         let before = self.interface();
         let name = before.name;
         let Ok(interface) = Interface::find(&name) else { return };
@@ -91,14 +88,14 @@ impl Xdp {
                 "interface {name} is back with an MTU of {mtu}, too small for this node's frames: ip link set {name} mtu {most}"
             ));
         }
-        self.program.leave();
-        (self._rules, self._saved_settings) = (InstalledRules::none(), SavedSettings::default());
+        self.node.leave();
+        self._rules = InstalledRules::none();
         match self.reopen(&interface) {
             Ok(()) => {
                 tracing::warn!(interface = name, mode = %self.mode, "reopened, because the interface was gone and is back");
                 self.carrier = Carrier::of(&interface, self.caps.max_frame);
                 self.bypass.move_to(interface.index);
-                self.reopen_state.interface = interface;
+                self.interface = interface;
             }
             Err(why) => self.path.close(format!("interface {name} was gone; it is back and does not open: {why}")),
         }
@@ -111,7 +108,7 @@ impl Xdp {
         }
         let interface = self.interface();
         let Interface { name, driver, .. } = &interface;
-        let result = self.program.attach_again(&self.reopen_state.options, &interface);
+        let result = self.node.reattach(&self.options, &interface);
         match &result {
             Ok(None) => return,
             Ok(Some(BypassCause::Detached)) => {
@@ -128,42 +125,35 @@ impl Xdp {
 
     /// The interface, with its present name.
     fn interface(&self) -> Interface {
-        let opened = self.reopen_state.interface.clone();
+        let opened = self.interface.clone();
         Interface { name: self.carrier.name().unwrap_or(opened.name), ..opened }
     }
 
     fn reopen(&mut self, interface: &Interface) -> Result<(), XdpOpenError> {
+        let (mut rx, mut tx) = self.path.counters();
         // The queue is free only after its socket is closed.
         self.path.close(String::new());
-        let ReopenState { options, wake, max_rx_credit: promised, .. } = &self.reopen_state;
-        let ((memory, bound), tried) = memory_and_socket(options, interface, sg::chunks)?;
-        let mut mode = Mode::new(&bound, interface, &memory, tried)?;
-        let writer = mode.zero_copy.then(|| (interface.name.clone(), options.queue));
-        let socket = CloseOnDrop::replacing(&bound, memory.umem.clone(), writer, wake.clone())?;
-        sockopt::enlarge_send_buffer(bound.fd(), options.rings.tx, &mut mode.notes);
-        let deferred = enable_busy_polling(options, bound.fd(), interface, &mut mode)?;
+        let (options, wake) = (&self.options.clone(), self.wake.clone());
+        let BoundQueue { memory, bound, mut mode, socket, settings } =
+            bind_queue(options, interface, sg::chunks, Some(wake.clone()))?;
         let (mut path, pool) = open_path(bound, options, &mode, memory, socket)?;
-        if interface.index == self.reopen_state.interface.index {
+        self.node.set_socket(options.queue, &*wake)?;
+        if interface.index == self.interface.index {
             // The original settings were saved when the transport was opened. The current ones are already as wanted.
-            deferred.discard();
-            self.program.set_socket(options.queue, &**wake)?;
+            settings.discard();
         } else {
-            self.program.move_to(options, interface, &**wake)?;
-            self._saved_settings = self.program.restore_on_close(deferred);
-            let own = self.program.node().map_or(interface.address, InterfaceNode::own_address);
-            self._rules = install_rules(options, interface, own, &mut mode);
+            self.node.move_to(options, interface)?;
+            self.node.saved_settings = settings;
+            self._rules = install_rules(options, interface, self.node.own, &mut mode);
         }
-        mode.attach = self.program.mode();
-        path.continue_counters(&self.path);
-        let promised = *promised;
-        (self.path, self.mode, self.caps.mode) = (path, mode.clone(), mode.to_string());
-        self.caps.pool = pool;
-        self.set_rx_credit(promised);
+        mode.attach = self.node.mode();
+        // The counters continue those of the path before.
+        if let Some(rings) = path.rings_mut() {
+            std::mem::swap(&mut rings.0.counters, &mut rx);
+            std::mem::swap(&mut rings.1.counters, &mut tx);
+        }
+        (self.path, self.caps.mode, self.mode, self.caps.pool) = (path, mode.to_string(), mode, pool);
+        self.set_rx_credit(self.max_rx_credit);
         Ok(())
     }
-}
-
-/// Truncated frames that the program has counted.
-fn truncated_frames(program: &Attached) -> u64 {
-    program.counters().map_or(0, |counters| counters.dropped(Reason::Length))
 }

@@ -1,8 +1,8 @@
 //! The capabilities that this process needs.
 
-use std::env;
 use std::fmt;
 
+use am_bpf::{Kernel, setcap};
 use caps::{CapSet, Capability, has_cap};
 
 /// Each capability, and its purpose.
@@ -13,10 +13,6 @@ const NEEDED: [(Capability, &str); 3] = [
 ];
 /// Older kernels need this one as well.
 const PERFMON: (Capability, &str) = (Capability::CAP_PERFMON, "for this kernel's verifier of XDP programs");
-
-fn needed() -> impl Iterator<Item = (Capability, &'static str)> {
-    NEEDED.into_iter().chain(am_bpf::needs_perfmon().then_some(PERFMON))
-}
 
 /// Capabilities that this thread lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +32,8 @@ fn missing(lacks: impl Fn(Capability) -> bool) -> Missing {
     let split_off = |right| matches!(right, Capability::CAP_BPF | Capability::CAP_PERFMON);
     let implied = |right| split_off(right) && !lacks(Capability::CAP_SYS_ADMIN);
     let without = |right| lacks(right) && !implied(right);
-    Missing(needed().filter(|&(right, _)| without(right)).collect())
+    let needed = NEEDED.into_iter().chain(Kernel::running().needs_perfmon().then_some(PERFMON));
+    Missing(needed.filter(|&(right, _)| without(right)).collect())
 }
 
 impl fmt::Display for Missing {
@@ -48,22 +45,6 @@ impl fmt::Display for Missing {
     }
 }
 
-/// The command that grants all of them.
-pub(crate) fn setcap() -> String {
-    format!("`sudo setcap {}=ep {}`", setcap_list(), program())
-}
-
-/// All needed capabilities, also those that this thread has: `setcap` replaces the old set. CAP_IPC_LOCK is added,
-/// because the usual limit of locked memory is too low.
-fn setcap_list() -> String {
-    let rights = needed().map(|(right, _)| right).chain([Capability::CAP_IPC_LOCK]);
-    rights.map(|right| right.to_string().to_lowercase()).collect::<Vec<_>>().join(",")
-}
-
-fn program() -> String {
-    env::current_exe().map_or_else(|_| "PROGRAM".to_owned(), |path| path.display().to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,7 +53,7 @@ mod tests {
     fn each_missing_right_is_named_with_its_purpose() {
         let error = missing(|right| right == Capability::CAP_NET_RAW).to_string();
         assert!(error.starts_with("CAP_NET_RAW to make an AF_XDP socket: run as root"), "{error}");
-        assert!(error.contains("setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock=ep "), "{error}");
+        assert!(error.contains("setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock"), "{error}");
         assert_eq!(missing(|_| true).0.len(), 3);
     }
 

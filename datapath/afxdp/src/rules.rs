@@ -140,12 +140,8 @@ fn advice_for(interface: &Interface, queue: u32, own: Address, rules: Option<boo
 mod tests {
     use super::*;
     use crate::ntuple::Rules;
+    use crate::tests::interface;
     use std::cell::RefCell;
-
-    fn interface(driver: &str) -> Interface {
-        let (name, driver, address) = ("eth1".to_owned(), driver.to_owned(), Address([2, 0, 0, 0, 0, 1]));
-        Interface { name, index: 2, mtu: 1500, address, driver, queues: Some(4) }
-    }
 
     /// A NIC's table of rules.
     struct Nic {
@@ -241,7 +237,7 @@ mod tests {
     #[test]
     fn the_advice_is_what_the_driver_can_do() {
         let second = Address([0x86, 0, 0, 0, 0, 1]);
-        let first = interface("").address;
+        let first = interface("", 1500).address;
         for (driver, own, queue, rules, says) in [
             ("ice", first, 3, Some(true), "; ethtool -N eth1 flow-type ether proto 0x88b6 action 3`"),
             ("ice", second, 3, Some(true), "`ethtool -N eth1 flow-type ether dst 86:00:00:00:00:01 action 3`"),
@@ -252,14 +248,14 @@ mod tests {
             ("virtio_net", first, 0, None, "`ethtool -L eth1 combined 1`"),
             ("veth", first, 1, None, "its node on queue 1, too"),
         ] {
-            let advice = advice_for(&interface(driver), queue, own, rules);
+            let advice = advice_for(&interface(driver, 1500), queue, own, rules);
             assert!(advice.contains(says), "{advice}");
         }
     }
 
     #[test]
     fn a_node_with_the_interfaces_address_wants_both_ethertypes() {
-        let igb = interface("igb");
+        let igb = interface("igb", 1500);
         let both = [0x88b5, 0x88b6].map(Match::EtherType);
         assert_eq!(wanted(&igb, igb.address, EtherType::DEFAULT), both);
         let second = Address([0x86, 0, 0, 0, 0, 1]);

@@ -2,15 +2,15 @@
 //! pushes empty frames into the fill ring, and the kernel pops them. Both are bounded by [`Rings`](crate::Rings); when
 //! no frame is left for the fill ring, the kernel drops what arrives.
 
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 
 use am_ring::Frame;
 use nix::sys::socket::{MsgFlags, recv};
 use xsk_rs::{FillQueue, FrameDesc, RxQueue};
 
-use crate::frames::Frames;
+use crate::frames::FrameTable;
+use crate::mode::Mode;
 use crate::prefetch::PrefetchQueue;
-use crate::stats;
 use crate::stats::RxCounters;
 
 /// Ring entries that are moved at once, with one update of the index that the kernel and we share.
@@ -21,10 +21,15 @@ pub(crate) const BURST: usize = 64;
 /// zero-copy mode the ring is filled entirely, since the NIC takes as many as its own ring holds.
 const DEFAULT_FILL_LEVEL: usize = 256;
 
+/// Frames for which the fill ring has buffers, where a frame takes several.
+const DEFAULT_LONG_FRAMES: usize = 64;
+
 /// The rings of reception.
 pub(crate) struct Rx {
-    arrived: RxQueue,
+    pub(crate) arrived: RxQueue,
     fill: FillQueue,
+    /// Buffers that the longest frame takes.
+    buffers_per_frame: usize,
     /// Buffers that the fill ring should have.
     level: usize,
     /// Buffers that the fill ring can have.
@@ -43,37 +48,30 @@ pub(crate) struct Rx {
 }
 
 impl Rx {
-    pub(crate) fn new(arrived: RxQueue, fill: FillQueue, entries: u32, zero_copy: bool, busy_poll: bool) -> Rx {
-        let descriptors = Box::new([FrameDesc::default(); BURST]);
+    pub(crate) fn new((arrived, fill): (RxQueue, FillQueue), entries: u32, per_frame: usize, mode: &Mode) -> Rx {
         let entries = entries as usize;
-        let level = if zero_copy { entries } else { DEFAULT_FILL_LEVEL.min(entries) };
+        let default = if per_frame == 1 { DEFAULT_FILL_LEVEL } else { DEFAULT_LONG_FRAMES * per_frame };
+        let level = if mode.zero_copy { entries } else { default.min(entries) };
         Rx {
             arrived,
             fill,
+            buffers_per_frame: per_frame,
             missing: level,
             level,
             entries,
-            prefetch: PrefetchQueue::new(entries, zero_copy),
+            prefetch: PrefetchQueue::new(entries, !mode.zero_copy && per_frame == 1),
             is_starving: false,
-            zero_copy,
-            busy_poll,
-            descriptors,
+            zero_copy: mode.zero_copy,
+            busy_poll: mode.busy_poll,
+            descriptors: Box::new([FrameDesc::default(); BURST]),
             counters: RxCounters::default(),
         }
     }
 
-    fn fd(&self) -> RawFd {
-        self.arrived.fd().as_raw_fd()
-    }
-
-    /// The kernel's statistics of the socket.
-    pub(crate) fn kernel_statistics(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        stats::kernel(&self.arrived, each);
-    }
-
-    /// Peers may send this many frames: have a buffer for each.
+    /// Peers may send this many frames: have buffers for each.
     pub(crate) fn set_rx_credit(&mut self, frames: usize) {
-        let more = frames.min(self.entries).saturating_sub(self.level);
+        let wanted = frames.saturating_mul(self.buffers_per_frame).min(self.entries);
+        let more = wanted.saturating_sub(self.level);
         self.level += more;
         self.missing += more;
     }
@@ -86,57 +84,78 @@ impl Rx {
     /// Pass received frames to `each`, at most `budget`. Refills the fill ring between bursts, and when nothing has
     /// arrived.
     #[inline]
-    pub(crate) fn receive(&mut self, frames: &mut Frames, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+    pub(crate) fn receive<F: FrameTable>(
+        &mut self,
+        frames: &mut F,
+        budget: usize,
+        each: &mut dyn FnMut(Frame),
+    ) -> usize {
         let mut received = 0;
         while received < budget {
-            let burst = self.burst(frames, budget - received, each);
-            received += burst;
+            // A buffer has at most one frame, or the end of one.
+            let most = (budget - received).min(BURST).min(frames.receivable(&mut self.counters));
+            let (count, complete) = self.burst(frames, most, each);
+            received += complete;
             // A few missing buffers wait until nothing arrives.
-            if self.missing > BURST.min(self.level / 4) || burst == 0 {
+            if self.missing > BURST.min(self.level / 4) || count == 0 {
                 self.refill(frames);
             }
-            if burst < BURST {
+            if count < most || most == 0 {
                 break;
             }
         }
-        if received == 0 {
-            self.wake_kernel();
+        // Nothing has arrived: call the kernel if it waits for that.
+        if received == 0 && (self.busy_poll || (self.zero_copy && self.fill.needs_wakeup())) {
+            self.counters.wakeups += 1;
+            // An error here is about the link, which the send path reports as well.
+            let _ = recv(self.arrived.fd().as_raw_fd(), &mut [], MsgFlags::MSG_DONTWAIT);
         }
         received
     }
 
-    /// Receive at most [`BURST`] frames.
+    /// Take at most this many buffers out of the rx ring. Returns how many, and the number of complete frames.
     #[inline]
-    fn burst(&mut self, frames: &mut Frames, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        let most = budget.min(BURST);
+    fn burst<F: FrameTable>(&mut self, frames: &mut F, most: usize, each: &mut dyn FnMut(Frame)) -> (usize, usize) {
         let there = self.arrived.nb_avail(most as u32);
         if there == 0 {
-            return 0;
+            return (0, 0);
         }
         self.prefetch.next(there as usize).for_each(|address| frames.pool().prefetch(address));
         // SAFETY: all frames in the ring are of the only UMEM.
         let count = unsafe { self.arrived.consume(&mut self.descriptors[..most]) };
         self.missing += count;
+        let mut complete = 0;
         for descriptor in &self.descriptors[..count] {
-            self.counters.frames += 1;
             self.counters.bytes += descriptor.lengths().data() as u64;
             self.prefetch.arrived(descriptor.addr());
-            if !frames.take_received(descriptor, each) {
-                self.counters.invalid += 1;
+            match frames.take_received(descriptor, each) {
+                Some(is_complete) => complete += usize::from(is_complete),
+                None => self.counters.invalid += 1,
             }
         }
-        count
+        self.counters.frames += complete as u64;
+        (count, complete)
     }
 
     /// Fill the fill ring up to its level, or until the pool is empty.
     #[inline]
-    pub(crate) fn refill(&mut self, frames: &mut Frames) {
+    pub(crate) fn refill(&mut self, frames: &mut impl FrameTable) {
         while self.missing > 0 {
             let wanted = self.missing.min(BURST);
             // The kernel takes buffers in bursts and publishes that later. So the ring may have less room than buffers
             // are missing.
             let room = wanted.min(self.fill.nb_free(wanted as u32) as usize);
-            let count = self.push_buffers(frames, room);
+            let mut count = 0;
+            for place in &mut self.descriptors[..room] {
+                let Some(blank) = frames.lend_empty() else { break };
+                self.prefetch.put(blank.addr());
+                *place = blank;
+                count += 1;
+            }
+            // SAFETY: these chunks are of the ring's UMEM and were just given to the kernel; nothing else accesses them.
+            let taken = unsafe { self.fill.produce(&self.descriptors[..count]) };
+            debug_assert_eq!(taken, count, "there was room");
+            self.missing -= count;
             let starving = count < room;
             self.counters.starved += u64::from(starving && !self.is_starving);
             self.is_starving = starving;
@@ -145,35 +164,4 @@ impl Rx {
             }
         }
     }
-
-    fn push_buffers(&mut self, frames: &mut Frames, most: usize) -> usize {
-        let mut count = 0;
-        for place in &mut self.descriptors[..most] {
-            let Some(blank) = frames.lend_empty() else { break };
-            self.prefetch.put(blank.addr());
-            *place = blank;
-            count += 1;
-        }
-        // SAFETY: these frames are of the ring's UMEM and were just given to the kernel; nothing else accesses them.
-        let taken = unsafe { self.fill.produce(&self.descriptors[..count]) };
-        debug_assert_eq!(taken, count, "there was room");
-        self.missing -= count;
-        count
-    }
-
-    /// Nothing has arrived: call the kernel if it waits for that.
-    #[inline]
-    fn wake_kernel(&mut self) {
-        if self.busy_poll || (self.zero_copy && self.fill.needs_wakeup()) {
-            self.counters.wakeups += 1;
-            wake_rx(self.fd());
-        }
-    }
-}
-
-/// Have the kernel process received frames and empty buffers.
-#[inline]
-pub(crate) fn wake_rx(socket: RawFd) {
-    // An error here is about the link, which the send path reports as well.
-    let _ = recv(socket, &mut [], MsgFlags::MSG_DONTWAIT);
 }

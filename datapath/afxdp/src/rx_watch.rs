@@ -1,6 +1,7 @@
 //! Detects that a node's frames arrive on other queues, or damaged. A NIC may steer them to another queue, from which
 //! the kernel cannot redirect them to the node's socket. It may also truncate frames or add bytes. The XDP program
-//! drops and counts such frames, and this module reports it.
+//! drops and counts such frames, and this module reports it. Where a NIC truncates regularly in zero-copy mode, the
+//! transport changes to copy mode (`reopen.rs`).
 
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,13 @@ const MIN_HEALTHY_FRAMES: u64 = 1000;
 
 /// Fewer lost frames than this of one kind, since the last good check, are not reported.
 const MIN_LOST: u64 = 3;
+
+/// The program's counter is read at every 16th check. There is one check a millisecond.
+const CHECKS_PER_READING: u32 = 16;
+/// Truncated frames are counted over this many readings.
+const READINGS_PER_PERIOD: u32 = 64;
+/// This many truncated frames in a period show that the NIC truncates. A NIC that does not has none in its lifetime.
+const MIN_TRUNCATED: u64 = 4;
 
 pub(crate) struct RxWatch {
     queue: u32,
@@ -115,6 +123,30 @@ impl RxWatch {
     }
 }
 
+/// Detects a NIC that truncates frames.
+#[derive(Debug, Default)]
+pub(crate) struct TruncationDetector {
+    checks: u32,
+    baseline: u64,
+}
+
+impl TruncationDetector {
+    /// Whether it is time to read the counter.
+    pub(crate) fn is_due(&mut self) -> bool {
+        self.checks = self.checks.wrapping_add(1);
+        self.checks.is_multiple_of(CHECKS_PER_READING)
+    }
+
+    /// Whether so many frames were truncated that the NIC does it regularly. `cut` is the program's counter.
+    pub(crate) fn is_systematic(&mut self, cut: u64) -> bool {
+        let many = cut - self.baseline >= MIN_TRUNCATED;
+        if self.checks.is_multiple_of(CHECKS_PER_READING * READINGS_PER_PERIOD) {
+            self.baseline = cut;
+        }
+        many
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,5 +213,25 @@ mod tests {
         assert!(error.contains("`ethtool -K eth1 rx-fcs off`") && error.contains("docs/nics.md"), "{error}");
         assert_eq!(look(30, 25), None, "most are whole");
         assert_eq!(look(60, 45), None);
+    }
+
+    /// Readings until truncation is detected, with so many truncated frames in each.
+    fn readings(each: impl Fn(u32) -> u64) -> Option<u32> {
+        let (mut cuts, mut cut) = (TruncationDetector::default(), 0);
+        (1..=500).find(|&reading| {
+            let looks = (1..=CHECKS_PER_READING).filter(|_| cuts.is_due()).count();
+            assert_eq!(looks, 1);
+            cut += each(reading);
+            cuts.is_systematic(cut)
+        })
+    }
+
+    #[test]
+    fn many_at_once_are_a_habit_and_a_few_in_a_minute_are_none() {
+        assert_eq!(readings(|_| 0), None);
+        assert_eq!(readings(|_| 4), Some(1));
+        assert_eq!(readings(|_| 1), Some(4));
+        assert_eq!(readings(|reading| u64::from(reading.is_multiple_of(40))), None);
+        assert_eq!(readings(|reading| if reading == 200 { 4 } else { 0 }), Some(200));
     }
 }

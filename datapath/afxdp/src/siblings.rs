@@ -21,14 +21,15 @@ use std::time::{Duration, Instant};
 
 use am_bpf::{AttachMode, Attachment, NodeSwitch, Program, Steer};
 use am_wire::Address;
+use libc::{c_int, packet_mreq};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
-use crate::XdpOpenError;
-use crate::attach;
+use crate::attach::{self, SOCKET};
 use crate::busy_poll::SavedSettings;
-use crate::extra_address::ExtraAddress;
 use crate::interface::Interface;
 use crate::mailbox::Mailbox;
 use crate::options::XdpOptions;
+use crate::{XdpOpenError, sockopt};
 
 /// A network namespace, and an interface's index in it.
 type Key = (u64, u32);
@@ -39,15 +40,17 @@ const MIN_REPAIR_INTERVAL: Duration = Duration::from_secs(10);
 /// The interfaces on which this process has nodes.
 static INTERFACES: Mutex<BTreeMap<Key, SharedInterface>> = Mutex::new(BTreeMap::new());
 
+#[derive(Default)]
 struct SharedInterface {
     /// `None` if an exchange of programs failed.
     attachment: Option<Attachment>,
     /// Set from the second node on.
     share: Option<NodeSwitch>,
     nodes: Vec<NodeEntry>,
-    /// Interface settings of closed nodes, restored after the last node.
+    /// Interface settings of closed nodes, restored after the last node, from the front on. The first node saved the
+    /// original settings, so they are at the end.
     saved_settings: Vec<SavedSettings>,
-    repairs: Repairs,
+    last_repair: Option<Instant>,
     siblings: Arc<Siblings>,
 }
 
@@ -58,12 +61,6 @@ pub(crate) enum BypassCause {
     Detached,
     /// The program is attached, but the driver no longer runs it.
     NotRun,
-}
-
-/// Limits how often an attached program is attached again: frames may bypass it for another reason.
-#[derive(Default)]
-struct Repairs {
-    last: Option<Instant>,
 }
 
 struct NodeEntry {
@@ -80,15 +77,19 @@ struct Siblings {
     mailboxes: Mutex<Vec<Arc<Mailbox>>>,
 }
 
-/// One node on an interface. Dropping this removes it.
+/// One node on an interface. Dropping this removes it, and then unloads its program.
 pub(crate) struct InterfaceNode {
+    /// The node's program. It decides which frames the socket gets.
+    pub(crate) steer: Steer,
     registration: Registration,
-    own: Address,
-    mailbox: Arc<Mailbox>,
+    /// The node's address.
+    pub(crate) own: Address,
+    /// The mailbox into which siblings put frames.
+    pub(crate) mailbox: Arc<Mailbox>,
     /// Interface settings, restored when the last node closes.
-    deferred: SavedSettings,
-    /// Set if the node's address is not the interface's.
-    _extra_address: Option<ExtraAddress>,
+    pub(crate) saved_settings: SavedSettings,
+    /// Set if the node's address is not the interface's: the interface accepts it as well as long as this is open.
+    _extra_address: Option<OwnedFd>,
 }
 
 /// The node's entry in the list of its interface.
@@ -100,7 +101,8 @@ struct Registration {
 }
 
 impl InterfaceNode {
-    /// Load the steering program of a node and attach it to the interface, alone or beside other nodes of this process.
+    /// Load the steering program of a node, give it the socket, and attach it to the interface, alone or beside other
+    /// nodes of this process.
     ///
     /// # Errors
     /// [`XdpOpenError::Load`], [`XdpOpenError::Attach`], [`XdpOpenError::AttachMtu`], [`XdpOpenError::TooManyNodes`].
@@ -108,42 +110,40 @@ impl InterfaceNode {
         options: &XdpOptions,
         interface: &Interface,
         socket: &impl AsFd,
-    ) -> Result<(InterfaceNode, Steer), XdpOpenError> {
+    ) -> Result<InterfaceNode, XdpOpenError> {
         let key = interface_key(interface)?;
         let mut interfaces = lock_interfaces();
         let others = interfaces.get(&key).map_or(&[][..], |found| &found.nodes);
         let own = choose_address(interface, options.queue, |own| others.iter().all(|other| other.own_address != own));
-        let extra_address = extra_address(own, interface)?;
+        let _extra_address = extra_address(own, interface)?;
         let mailbox = Mailbox::new().map_err(|error| XdpOpenError::system("opening a pipe", error))?;
         let mailbox = Arc::new(mailbox);
         let mut steer = attach::load(options, own, socket)?;
         let registration = Registration::take(&mut interfaces, (options, interface), &mut steer, own, &mailbox)?;
-        Ok((
-            InterfaceNode {
-                registration,
-                own,
-                mailbox,
-                deferred: SavedSettings::default(),
-                _extra_address: extra_address,
-            },
+        Ok(InterfaceNode {
             steer,
-        ))
+            registration,
+            own,
+            mailbox,
+            saved_settings: SavedSettings::default(),
+            _extra_address,
+        })
     }
 
-    /// Register on a new interface after the old one disappeared. `leave` was called for the old one. The node keeps
-    /// its address.
+    /// From now on redirect frames to another socket.
+    pub(crate) fn set_socket(&self, queue: u32, socket: &impl AsFd) -> Result<(), XdpOpenError> {
+        self.steer.set_socket(SOCKET, queue, socket).map_err(attach::socket_error)
+    }
+
+    /// Register on the interface that replaces one that is gone. `leave` was called for that. The node keeps its
+    /// address.
     ///
     /// # Errors
     /// As [`InterfaceNode::take`].
-    pub(crate) fn move_to(
-        &mut self,
-        options: &XdpOptions,
-        interface: &Interface,
-        steer: &mut Steer,
-    ) -> Result<(), XdpOpenError> {
+    pub(crate) fn move_to(&mut self, options: &XdpOptions, interface: &Interface) -> Result<(), XdpOpenError> {
         self._extra_address = extra_address(self.own, interface)?;
-        self.registration =
-            Registration::take(&mut lock_interfaces(), (options, interface), steer, self.own, &self.mailbox)?;
+        let (steer, mailbox) = (&mut self.steer, &self.mailbox);
+        self.registration = Registration::take(&mut lock_interfaces(), (options, interface), steer, self.own, mailbox)?;
         Ok(())
     }
 
@@ -154,17 +154,16 @@ impl InterfaceNode {
     /// # Errors
     /// As [`InterfaceNode::take`]. Then no program is attached.
     pub(crate) fn reattach(
-        &self,
+        &mut self,
         options: &XdpOptions,
         interface: &Interface,
-        steer: &mut Steer,
     ) -> Result<Option<BypassCause>, XdpOpenError> {
         let mut interfaces = lock_interfaces();
         let Some(shared) = interfaces.get_mut(&self.registration.key) else { return Ok(None) };
         let is_attached = shared.attachment.as_ref().is_some_and(Attachment::is_attached);
-        let Some(cause) = shared.repairs.next(is_attached, Instant::now()) else { return Ok(None) };
+        let Some(cause) = next_repair(&mut shared.last_repair, is_attached, Instant::now()) else { return Ok(None) };
         shared.attachment = None;
-        let attachment = attach::attach(options, interface, |mode| steer.attach(&interface.name, mode))?;
+        let attachment = attach::attach(options, interface, |mode| self.steer.attach(&interface.name, mode))?;
         shared.attachment = Some(match &mut shared.share {
             Some(share) => share.replace(attachment)?,
             None => attachment,
@@ -176,32 +175,20 @@ impl InterfaceNode {
     pub(crate) fn leave(&mut self) {
         let mut interfaces = lock_interfaces();
         let Some(shared) = interfaces.get_mut(&self.registration.key) else { return };
-        shared.siblings.leave(&self.mailbox);
-        shared.saved_settings.push(std::mem::take(&mut self.deferred));
-        shared.leave(self.registration.number);
-        if shared.nodes.is_empty() {
-            interfaces.remove(&self.registration.key);
+        shared.siblings.change(|mailboxes| mailboxes.retain(|other| !Arc::ptr_eq(other, &self.mailbox)));
+        shared.saved_settings.insert(0, std::mem::take(&mut self.saved_settings));
+        let Some(at) = shared.nodes.iter().position(|node| node.number == self.registration.number) else { return };
+        let gone = shared.nodes.swap_remove(at);
+        match (&mut shared.share, shared.nodes.first()) {
+            (Some(share), Some(other)) => share.remove(gone.number, gone.own_address, gone.queue, other.number),
+            (None, Some(_)) => {}
+            (_, None) => drop(interfaces.remove(&self.registration.key)),
         }
-    }
-
-    /// The node's address.
-    pub(crate) fn own_address(&self) -> Address {
-        self.own
     }
 
     /// Where the interface's program runs.
     pub(crate) fn mode(&self) -> AttachMode {
         self.registration.mode
-    }
-
-    /// Settings to restore when the last node closes.
-    pub(crate) fn restore_on_close(&mut self, saved_settings: SavedSettings) {
-        self.deferred = saved_settings;
-    }
-
-    /// Readable when a sibling has passed a frame on.
-    pub(crate) fn wake_fd(&self) -> Arc<OwnedFd> {
-        self.mailbox.wake_fd()
     }
 
     /// Whether the interface has other nodes.
@@ -218,12 +205,6 @@ impl InterfaceNode {
             let mailboxes = self.registration.hall.lock();
             mailboxes.iter().filter(|other| !Arc::ptr_eq(other, &self.mailbox)).for_each(|other| other.put(frame));
         }
-    }
-
-    /// The mailbox into which siblings put frames.
-    #[inline]
-    pub(crate) fn mailbox(&self) -> &Mailbox {
-        &self.mailbox
     }
 }
 
@@ -253,41 +234,30 @@ impl Registration {
             }
             None => {
                 let attachment = attach::attach(options, interface, |mode| steer.attach(&interface.name, mode))?;
-                interfaces.entry(key).or_insert_with(|| SharedInterface::new(attachment))
+                let attachment = Some(attachment);
+                interfaces.entry(key).or_insert(SharedInterface { attachment, ..SharedInterface::default() })
             }
         };
         shared.nodes.push(node);
-        shared.siblings.add(mailbox);
+        shared.siblings.change(|mailboxes| mailboxes.push(mailbox.clone()));
         let mode = shared.attachment.as_ref().map_or(AttachMode::default(), Attachment::mode);
         Ok(Registration { key, number, mode, hall: shared.siblings.clone() })
     }
 }
 
-impl Repairs {
-    /// The cause to repair now. `None` if the program is attached and the last repair was less than
-    /// [`MIN_REPAIR_INTERVAL`] ago: each node of the interface reports the same bypassed frames.
-    fn next(&mut self, is_attached: bool, now: Instant) -> Option<BypassCause> {
-        let is_early = self.last.is_some_and(|last| now.duration_since(last) < MIN_REPAIR_INTERVAL);
-        if is_attached && is_early {
-            return None;
-        }
-        self.last = Some(now);
-        Some(if is_attached { BypassCause::NotRun } else { BypassCause::Detached })
+/// The cause to repair now. `None` if the program is attached and the last repair was less than
+/// [`MIN_REPAIR_INTERVAL`] ago: each node of the interface reports the same bypassed frames, and frames may bypass an
+/// attached program for another reason.
+fn next_repair(last: &mut Option<Instant>, is_attached: bool, now: Instant) -> Option<BypassCause> {
+    let is_early = last.is_some_and(|last| now.duration_since(last) < MIN_REPAIR_INTERVAL);
+    if is_attached && is_early {
+        return None;
     }
+    *last = Some(now);
+    Some(if is_attached { BypassCause::NotRun } else { BypassCause::Detached })
 }
 
 impl SharedInterface {
-    fn new(attachment: Attachment) -> SharedInterface {
-        SharedInterface {
-            attachment: Some(attachment),
-            share: None,
-            nodes: Vec::new(),
-            saved_settings: Vec::new(),
-            repairs: Repairs::default(),
-            siblings: Arc::default(),
-        }
-    }
-
     /// Share the frames of the interface with one more node.
     fn add_node(&mut self, node: &NodeEntry) -> Result<(), XdpOpenError> {
         if self.share.is_none() {
@@ -302,25 +272,6 @@ impl SharedInterface {
         share.map_or(Ok(()), |share| share.add(node.number, &node.program, node.own_address, node.queue))?;
         Ok(())
     }
-
-    fn leave(&mut self, number: u32) {
-        let Some(at) = self.nodes.iter().position(|node| node.number == number) else { return };
-        let gone = self.nodes.swap_remove(at);
-        match (&mut self.share, self.nodes.first()) {
-            (Some(share), Some(other)) => share.remove(gone.number, gone.own_address, gone.queue, other.number),
-            (_, Some(_)) => {}
-            (_, None) => self.attachment = None,
-        }
-    }
-}
-
-impl Drop for SharedInterface {
-    fn drop(&mut self) {
-        // The first node saved the original settings, so it restores last.
-        while let Some(last) = self.saved_settings.pop() {
-            drop(last);
-        }
-    }
 }
 
 impl Siblings {
@@ -328,15 +279,9 @@ impl Siblings {
         self.mailboxes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, mailbox: &Arc<Mailbox>) {
+    fn change(&self, change: impl FnOnce(&mut Vec<Arc<Mailbox>>)) {
         let mut mailboxes = self.lock();
-        mailboxes.push(mailbox.clone());
-        self.has_several.store(mailboxes.len() > 1, Ordering::Relaxed);
-    }
-
-    fn leave(&self, mailbox: &Arc<Mailbox>) {
-        let mut mailboxes = self.lock();
-        mailboxes.retain(|other| !Arc::ptr_eq(other, mailbox));
+        change(&mut mailboxes);
         self.has_several.store(mailboxes.len() > 1, Ordering::Relaxed);
     }
 }
@@ -352,9 +297,25 @@ fn interface_key(interface: &Interface) -> Result<Key, XdpOpenError> {
     Ok((found.map_err(failed)?.ino(), interface.index))
 }
 
-fn extra_address(own: Address, interface: &Interface) -> Result<Option<ExtraAddress>, XdpOpenError> {
-    let added = (own != interface.address).then(|| ExtraAddress::add(own, interface.index)).transpose();
-    added.map_err(|error| XdpOpenError::system(format!("adding the address {own} to the interface"), error))
+/// Have the interface accept an address that is not its own until the socket is closed. Where the driver cannot filter
+/// by several addresses, the kernel makes it accept all frames.
+fn extra_address(own: Address, interface: &Interface) -> Result<Option<OwnedFd>, XdpOpenError> {
+    if own == interface.address {
+        return Ok(None);
+    }
+    let failed = |error| XdpOpenError::system(format!("adding the address {own} to the interface"), error);
+    // Without a protocol the socket receives no frames.
+    let socket = socket(AddressFamily::Packet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None);
+    let socket = socket.map_err(|error| failed(error.into()))?;
+    let [a, b, c, d, e, f] = own.0;
+    let wanted = packet_mreq {
+        mr_ifindex: interface.index as c_int,
+        mr_type: libc::PACKET_MR_UNICAST as u16,
+        mr_alen: 6,
+        mr_address: [a, b, c, d, e, f, 0, 0],
+    };
+    sockopt::set(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, wanted).map_err(failed)?;
+    Ok(Some(socket))
 }
 
 /// The address of a new node: the interface's for the first node. For others it is derived from that and the queue

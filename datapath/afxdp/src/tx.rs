@@ -2,7 +2,8 @@
 //! into the completion ring, and the transport pops them. Both are bounded by [`Rings`]; when the tx ring is full, a
 //! frame is refused.
 
-use std::os::fd::{AsRawFd, RawFd};
+use std::mem;
+use std::os::fd::AsRawFd;
 
 use am_ring::Frame;
 use am_wire::Buffer;
@@ -11,25 +12,30 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, send};
 use xsk_rs::{CompQueue, FrameDesc, TxQueue};
 
-use crate::doorbell;
-use crate::frames::Frames;
+use crate::XdpOpenError;
+use crate::frames::FrameTable;
 use crate::options::Rings;
 use crate::rx::BURST;
 use crate::stats::TxCounters;
+use crate::tx_ring::TxRing;
 
 /// The rings of transmission.
 pub(crate) struct Tx {
+    // The first field, so that it is unmapped first.
+    ring: TxRing,
+    /// Keeps the socket open.
     outgoing: TxQueue,
     sent: CompQueue,
-    /// Frames that are not in the ring yet. Their descriptors are looked up together: one by one, each lookup would
-    /// wait for the cache.
-    queued: Vec<Frame>,
     /// Frames that are queued, in the ring, being sent, or in the completion ring.
-    in_flight: usize,
-    /// Entries of the transmit ring.
-    entries: u32,
-    /// The most that both rings can hold.
-    max_in_flight: usize,
+    frames_in_flight: usize,
+    /// The most of them.
+    max_frames: usize,
+    /// The ring entries of these frames.
+    pieces_in_flight: usize,
+    /// The most entries that both rings can hold.
+    max_pieces: usize,
+    /// Bytes since the last doorbell.
+    unsent_bytes: usize,
     /// The longest frame.
     max_frame: usize,
     descriptors: Box<[FrameDesc; BURST]>,
@@ -37,127 +43,146 @@ pub(crate) struct Tx {
 }
 
 impl Tx {
-    pub(crate) fn new(outgoing: TxQueue, sent: CompQueue, rings: &Rings, longest: usize) -> Tx {
-        Tx {
+    /// # Errors
+    /// The kernel's, where the ring cannot be mapped.
+    pub(crate) fn new(
+        (outgoing, sent): (TxQueue, CompQueue),
+        rings: &Rings,
+        max_frame: usize,
+        max_frames: usize,
+    ) -> Result<Tx, XdpOpenError> {
+        let ring = TxRing::map(outgoing.fd().as_raw_fd(), rings.tx);
+        Ok(Tx {
+            ring: ring.map_err(|error| XdpOpenError::system("mapping the transmit ring", error))?,
             outgoing,
             sent,
-            queued: Vec::with_capacity(BURST),
-            in_flight: 0,
-            entries: rings.tx,
-            max_in_flight: rings.tx.min(rings.completion) as usize,
-            max_frame: longest,
+            frames_in_flight: 0,
+            max_frames,
+            pieces_in_flight: 0,
+            max_pieces: rings.tx.min(rings.completion) as usize,
+            unsent_bytes: 0,
+            max_frame,
             descriptors: Box::new([FrameDesc::default(); BURST]),
             counters: TxCounters::default(),
-        }
-    }
-
-    fn fd(&self) -> RawFd {
-        self.outgoing.fd().as_raw_fd()
+        })
     }
 
     /// Queue a frame, if the ring has room.
     #[inline]
-    pub(crate) fn send(&mut self, frames: &mut Frames, frame: &Frame) -> bool {
-        if self.in_flight == self.max_in_flight {
-            self.reap(frames);
-            if self.in_flight == self.max_in_flight {
-                self.counters.full += 1;
-                return false;
-            }
-        }
+    pub(crate) fn send<F: FrameTable>(&mut self, frames: &mut F, frame: &Frame) -> bool {
         let length = frame.bytes().len();
         if !(ETHERNET_HEADER..=self.max_frame).contains(&length) {
             self.counters.invalid += 1;
             return true;
         }
-        if !frames.pool().owns(frame) {
-            return self.queue_copy(frames, frame);
+        let pieces = frames.pieces(length);
+        if !self.has_room(pieces) {
+            self.reap(frames);
+            if !self.has_room(pieces) {
+                self.counters.full += 1;
+                return false;
+            }
         }
-        self.queue(frames, frame.share(), length);
+        if !frames.pool().owns(frame) {
+            return self.queue_copy(frames, frame, pieces);
+        }
+        self.queue(frames, frame.share(), length, pieces);
+        if self.unsent_bytes >= F::MAX_UNSENT_BYTES {
+            self.flush(frames);
+        }
         true
     }
 
+    #[inline]
+    fn has_room(&self, pieces: usize) -> bool {
+        self.frames_in_flight < self.max_frames && self.pieces_in_flight + pieces <= self.max_pieces
+    }
+
     #[inline(always)]
-    fn queue(&mut self, frames: &mut Frames, frame: Frame, length: usize) {
+    fn queue(&mut self, frames: &mut impl FrameTable, frame: Frame, length: usize, pieces: usize) {
         self.counters.frames += 1;
         self.counters.bytes += length as u64;
-        self.queued.push(frame);
-        self.in_flight += 1;
-        if self.queued.len() == BURST {
-            self.submit(frames);
+        self.unsent_bytes += length;
+        self.frames_in_flight += 1;
+        self.pieces_in_flight += pieces;
+        // There is room, since no more pieces are in flight than the ring has entries.
+        frames.lend_to_send(frame, |entry| self.ring.write(entry));
+        if self.ring.unpublished() >= BURST as u32 {
+            self.ring.publish();
         }
     }
 
     /// Queue a copy of a frame of another pool.
     #[cold]
-    fn queue_copy(&mut self, frames: &mut Frames, foreign: &Frame) -> bool {
-        let Some(copy) = frames.copy(foreign) else { return false };
+    fn queue_copy(&mut self, frames: &mut impl FrameTable, foreign: &Frame, pieces: usize) -> bool {
+        let Some(copy) = frames.pool().copy(foreign.bytes()) else { return false };
         self.counters.copied += 1;
-        let length = copy.bytes().len();
-        self.queue(frames, copy, length);
+        self.queue(frames, copy, foreign.bytes().len(), pieces);
         true
-    }
-
-    /// Put the queued frames into the ring, with one update of the index that the kernel and we share.
-    #[inline]
-    fn submit(&mut self, frames: &mut Frames) {
-        let count = self.queued.len();
-        for (descriptor, frame) in self.descriptors.iter_mut().zip(self.queued.drain(..)) {
-            *descriptor = frames.lend_to_send(frame);
-        }
-        // SAFETY: these frames are of the ring's UMEM and given to the kernel. Other handles on them cannot write.
-        let taken = unsafe { self.outgoing.produce(&self.descriptors[..count]) };
-        debug_assert_eq!(taken, count, "no more frames are in flight than the ring has entries");
     }
 
     /// Ring the doorbell if the kernel waits for it, and reap sent frames.
     #[inline]
-    pub(crate) fn flush(&mut self, frames: &mut Frames) {
-        if self.in_flight == 0 {
+    pub(crate) fn flush(&mut self, frames: &mut impl FrameTable) {
+        if self.pieces_in_flight == 0 {
             return;
         }
-        if !self.queued.is_empty() {
-            self.submit(frames);
-        } else if self.pending() == 0 {
+        self.unsent_bytes = 0;
+        if !self.ring.publish() && self.ring.pending() == 0 {
             return self.reap(frames);
         }
-        if self.outgoing.needs_wakeup() {
-            self.kick();
+        if self.ring.needs_wakeup()
+            && let Err(error) = self.call_kernel()
+        {
+            self.call_again(error);
         }
         self.reap(frames);
     }
 
-    /// Call the kernel until it has taken all frames, or takes no more. In copy mode one call sends 32 frames, unless
-    /// the socket option says otherwise. The next flush calls for the rest.
-    #[inline]
-    fn kick(&mut self) {
+    fn call_kernel(&mut self) -> Result<usize, Errno> {
         self.counters.kicks += 1;
-        if let Err(error) = send(self.fd(), &[], MsgFlags::MSG_DONTWAIT) {
-            self.kick_until_sent(error);
-        }
+        send(self.outgoing.fd().as_raw_fd(), &[], MsgFlags::MSG_DONTWAIT)
     }
 
+    /// A doorbell did not send everything. Call the kernel until it has taken all entries, or takes no more. In copy
+    /// mode one call sends 32 frames, unless the socket option says otherwise. The next flush calls for the rest.
     #[cold]
-    fn kick_until_sent(&mut self, error: Errno) {
-        let (socket, entries) = (self.fd(), self.entries);
-        let Tx { outgoing, counters, .. } = self;
-        doorbell::retry(socket, error, counters, &mut || entries - outgoing.nb_free_exact());
-    }
-
-    /// Frames in the ring that the kernel has not taken.
-    #[inline]
-    fn pending(&mut self) -> u32 {
-        self.entries - self.outgoing.nb_free_exact()
+    fn call_again(&mut self, mut error: Errno) {
+        let mut left = u32::MAX;
+        loop {
+            match error {
+                // In copy mode the kernel stops at a frame that it had to drop.
+                Errno::EBUSY => self.counters.dropped += 1,
+                Errno::ENETDOWN | Errno::ENXIO | Errno::ENODEV => {
+                    self.counters.link_errors += 1;
+                    return;
+                }
+                // The kernel has sent as many as it sends at once, or is out of buffers.
+                _ => (),
+            }
+            let before = mem::replace(&mut left, self.ring.pending());
+            self.counters.stalls += u64::from(left == before);
+            if left == 0 || left == before {
+                return;
+            }
+            match self.call_kernel() {
+                Ok(_) => return,
+                Err(next) => error = next,
+            }
+        }
     }
 
     /// Return sent frames to the pool.
     #[inline]
-    fn reap(&mut self, frames: &mut Frames) {
+    fn reap(&mut self, frames: &mut impl FrameTable) {
         loop {
-            // SAFETY: all frames in the ring are of the only UMEM.
+            // SAFETY: all chunks in the ring are of the only UMEM.
             let count = unsafe { self.sent.consume(&mut *self.descriptors) };
             for descriptor in &self.descriptors[..count] {
-                self.in_flight -= usize::from(frames.take_sent(descriptor));
+                if let Some(handles) = frames.take_sent(descriptor.addr()) {
+                    self.pieces_in_flight -= 1;
+                    self.frames_in_flight -= handles;
+                }
             }
             if count < BURST {
                 return;

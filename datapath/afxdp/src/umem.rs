@@ -50,15 +50,15 @@ impl Memory {
         count: ChunkCount,
         freed: Option<bool>,
     ) -> Result<Memory, XdpOpenError> {
-        let shape = MemoryRequest { cut, chunks: count(options, &cut)?, rings: options.rings, freed };
-        if options.huge_pages == HugePages::Never {
-            return shape.map_normal(Ok(false));
-        }
-        match (shape.map_huge(), options.huge_pages) {
-            (Ok(memory), _) => Ok(memory),
-            (Err(source), HugePages::Required) => Err(shape.no_huge_pages(source)),
-            (Err(source), _) => shape.map_normal(Err(shape.no_huge_pages_note(&source))),
-        }
+        let request = MemoryRequest { cut, chunks: count(options, &cut)?, rings: options.rings, freed };
+        let huge = if options.huge_pages == HugePages::Never { Ok(None) } else { request.map_huge().map(Some) };
+        let ((umem, descriptors), huge) = match huge {
+            Ok(Some(made)) => (made, Ok(true)),
+            Ok(None) => (request.map_normal()?, Ok(false)),
+            Err(source) if options.huge_pages == HugePages::Required => return Err(request.no_huge_pages(source)),
+            Err(source) => (request.map_normal()?, Err(request.no_huge_pages_note(&source))),
+        };
+        Ok(Memory { umem, descriptors, layout: cut, huge })
     }
 }
 
@@ -78,25 +78,20 @@ impl MemoryRequest {
         self.cut.chunk * self.chunks as usize
     }
 
-    fn map_huge(&self) -> io::Result<Memory> {
+    fn map_huge(&self) -> io::Result<(Umem, Vec<FrameDesc>)> {
         let page = huge_page_bytes();
         if !self.bytes().is_multiple_of(page) {
             // Unmapping a part of a huge page fails, so the memory would leak.
             return Err(io::Error::other(format!("{} bytes are no multiple of {page}", self.bytes())));
         }
-        self.create(true).map(|(umem, descriptors)| self.memory(umem, descriptors, Ok(true)))
+        self.create(true)
     }
 
-    fn map_normal(&self, huge: Result<bool, String>) -> Result<Memory, XdpOpenError> {
+    fn map_normal(&self) -> Result<(Umem, Vec<FrameDesc>), XdpOpenError> {
         // Normal pages are taken from the memory of all programs, and the kernel locks them. So check first that enough
         // is free.
         memory::check(self.chunks as usize, self.cut.chunk)?;
-        let made = self.create(false).map_err(|error| self.umem_error(error))?;
-        Ok(self.memory(made.0, made.1, huge))
-    }
-
-    fn memory(&self, umem: Umem, descriptors: Vec<FrameDesc>, huge: Result<bool, String>) -> Memory {
-        Memory { umem, descriptors, layout: self.cut, huge }
+        self.create(false).map_err(|error| self.umem_error(error))
     }
 
     fn create(&self, huge: bool) -> io::Result<(Umem, Vec<FrameDesc>)> {
@@ -132,15 +127,16 @@ impl MemoryRequest {
     }
 
     fn umem_error(&self, source: io::Error) -> XdpOpenError {
+        let refused = |source| XdpOpenError::system("registering memory for frames with the kernel", source);
         match source.raw_os_error() {
             Some(libc::EAFNOSUPPORT) => XdpOpenError::NoAfXdp,
             Some(libc::ENOBUFS) => XdpOpenError::LockedMemory { bytes: self.bytes() },
             Some(libc::ENOMEM) => XdpOpenError::Memory { what: format!("{} frames and their rings", self.chunks) },
             // The process may have the rights without effect, as in a user namespace.
             Some(libc::EPERM | libc::EACCES) => {
-                rights::check().err().map_or_else(|| registration_error(source), XdpOpenError::Rights)
+                rights::check().err().map_or_else(|| refused(source), XdpOpenError::Rights)
             }
-            _ => registration_error(source),
+            _ => refused(source),
         }
     }
 
@@ -155,10 +151,6 @@ impl MemoryRequest {
     fn huge_pages(&self) -> usize {
         self.bytes().div_ceil(huge_page_bytes())
     }
-}
-
-fn registration_error(source: io::Error) -> XdpOpenError {
-    XdpOpenError::system("registering memory for frames with the kernel", source)
 }
 
 pub(crate) fn queue_size(entries: u32) -> io::Result<QueueSize> {
@@ -181,7 +173,7 @@ fn parse_huge_page(meminfo: &str) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::chunk_layout::Writer;
-    use crate::chunk_layout::tests::cut;
+    use crate::tests::cut;
 
     fn shape(mtu: u32, chunks: u32) -> MemoryRequest {
         MemoryRequest { cut: cut(mtu, Writer::Kernel), chunks, rings: Rings::default(), freed: None }
@@ -197,7 +189,7 @@ mod tests {
     #[test]
     fn more_frames_than_there_is_memory_for_are_refused_before_it_is_taken() {
         let shape = shape(9000, 1 << 31);
-        let error = shape.map_normal(Ok(false)).err().unwrap();
+        let error = shape.map_normal().err().unwrap();
         assert!(matches!(error, XdpOpenError::Frames(_)), "{error}");
         let (error, mib) = (error.to_string(), 1 << 23);
         assert!(error.contains(&format!("take {mib} MiB")) && error.ends_with("lower `frames=`"), "{error}");

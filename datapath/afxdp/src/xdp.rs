@@ -1,25 +1,28 @@
 //! The transport.
 
 use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
 
 use am_ring::{Frame, Pool};
 use am_transport::{Caps, Command, Notice, PeerAddressError, Transport};
 use am_wire::{Address, Buffer};
 
-use crate::busy_poll::SavedSettings;
+use crate::attach::SOCKET;
 use crate::bypass::Bypass;
 use crate::carrier::Carrier;
 use crate::close::CloseOnDrop;
-use crate::frames::Frames;
+use crate::frames::{FrameTable, Frames};
+use crate::interface::Interface;
 use crate::mode::Mode;
-use crate::program::Attached;
-use crate::reopen_state::ReopenState;
+use crate::options::XdpOptions;
 use crate::rules::InstalledRules;
 use crate::rx::Rx;
-use crate::rx_watch::{Dropped, RxWatch};
-use crate::sg::{self, LongFrames};
+use crate::rx_watch::{Dropped, RxWatch, TruncationDetector};
+use crate::sg::LongFrames;
 use crate::siblings::InterfaceNode;
-use crate::stats::{RxCounters, TxCounters};
+use crate::stats::{self, RxCounters, TxCounters};
 use crate::tx::Tx;
 
 /// An open queue of a NIC. It stays on the thread that opened it, as its pool does.
@@ -28,100 +31,88 @@ use crate::tx::Tx;
 pub struct Xdp {
     // Fields are dropped in this order. The program comes first: frames for a closed socket would be lost, while those
     // of a detached program go to the kernel's stack.
-    pub(crate) program: Attached,
+    pub(crate) node: InterfaceNode,
     pub(crate) _rules: InstalledRules,
     pub(crate) path: Path,
-    pub(crate) _saved_settings: SavedSettings,
     pub(crate) caps: Caps,
     pub(crate) mode: Mode,
     pub(crate) carrier: Carrier,
     pub(crate) watch: RxWatch,
     pub(crate) bypass: Bypass,
-    pub(crate) reopen_state: ReopenState,
+    // What the transport needs to reopen itself.
+    pub(crate) options: XdpOptions,
+    pub(crate) interface: Interface,
+    pub(crate) wake: Arc<OwnedFd>,
+    /// The largest credit that was announced.
+    pub(crate) max_rx_credit: usize,
+    pub(crate) truncation: TruncationDetector,
+    /// When to look again for an interface that is gone.
+    pub(crate) next_search: Instant,
 }
 
 /// The rings, and the frames in them.
 #[expect(clippy::large_enum_variant, reason = "the usual path is not a pointer further away")]
 pub(crate) enum Path {
     /// Each frame fits one chunk.
-    Whole(Whole),
+    Whole(Queue<Frames>),
     /// Frames may take several chunks.
-    Pieces(Box<Pieces>),
-    /// The socket is closed.
-    Closed(Box<Closed>),
+    Pieces(Box<Queue<LongFrames>>),
+    /// The socket is closed: what remains are its counters, and the reason.
+    Closed { rx: RxCounters, tx: TxCounters, why: String },
 }
 
-/// What remains of a closed path: its counters, and the reason.
-pub(crate) struct Closed {
-    rx: RxCounters,
-    tx: TxCounters,
-    /// Why the socket is closed.
-    why: String,
-}
-
-pub(crate) struct Whole {
+/// The rings of an open socket, and its frames.
+pub(crate) struct Queue<F> {
     // Fields are dropped in this order: the rings, then the socket, then the frames that the kernel held.
     pub(crate) rx: Rx,
     pub(crate) tx: Tx,
     pub(crate) _socket: CloseOnDrop,
-    pub(crate) frames: Frames,
+    pub(crate) frames: F,
 }
 
-pub(crate) struct Pieces {
-    // As above.
-    pub(crate) rx: sg::Rx,
-    pub(crate) tx: sg::Tx,
-    pub(crate) _socket: CloseOnDrop,
-    pub(crate) frames: LongFrames,
+impl<F: FrameTable> Queue<F> {
+    pub(crate) fn new(mut rx: Rx, tx: Tx, socket: CloseOnDrop, mut frames: F) -> Queue<F> {
+        rx.refill(&mut frames);
+        Queue { rx, tx, _socket: socket, frames }
+    }
 }
 
 impl Path {
     #[inline]
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         match self {
-            Path::Whole(Whole { rx, frames, .. }) => rx.receive(frames, budget, each),
-            Path::Pieces(pieces) => pieces.rx.receive(&pieces.frames, budget, each),
-            Path::Closed(_) => 0,
+            Path::Whole(Queue { rx, frames, .. }) => rx.receive(frames, budget, each),
+            Path::Pieces(queue) => queue.rx.receive(&mut queue.frames, budget, each),
+            Path::Closed { .. } => 0,
         }
     }
 
     /// Close the socket. `why` is reported from then on.
     pub(crate) fn close(&mut self, why: String) {
-        let (&rx, &tx) = self.counters();
-        *self = Path::Closed(Box::new(Closed { rx, tx, why }));
+        let (rx, tx) = self.counters();
+        *self = Path::Closed { rx, tx, why };
     }
 
-    /// Continue the counters of the path before.
-    pub(crate) fn continue_counters(&mut self, before: &Path) {
-        let counters = before.counters();
+    fn rings(&self) -> Option<(&Rx, &Tx)> {
         match self {
-            Path::Whole(Whole { rx, tx, .. }) => (rx.counters, tx.counters) = (*counters.0, *counters.1),
-            Path::Pieces(pieces) => (pieces.rx.counters, pieces.tx.counters) = (*counters.0, *counters.1),
-            Path::Closed(closed) => (closed.rx, closed.tx) = (*counters.0, *counters.1),
+            Path::Whole(queue) => Some((&queue.rx, &queue.tx)),
+            Path::Pieces(queue) => Some((&queue.rx, &queue.tx)),
+            Path::Closed { .. } => None,
         }
     }
 
-    fn counters(&self) -> (&RxCounters, &TxCounters) {
+    pub(crate) fn rings_mut(&mut self) -> Option<(&mut Rx, &mut Tx)> {
         match self {
-            Path::Whole(Whole { rx, tx, .. }) => (&rx.counters, &tx.counters),
-            Path::Pieces(pieces) => (&pieces.rx.counters, &pieces.tx.counters),
-            Path::Closed(closed) => (&closed.rx, &closed.tx),
+            Path::Whole(queue) => Some((&mut queue.rx, &mut queue.tx)),
+            Path::Pieces(queue) => Some((&mut queue.rx, &mut queue.tx)),
+            Path::Closed { .. } => None,
         }
     }
 
-    fn fill_buffers(&self) -> usize {
+    pub(crate) fn counters(&self) -> (RxCounters, TxCounters) {
         match self {
-            Path::Whole(whole) => whole.rx.fill_buffers(),
-            Path::Pieces(pieces) => pieces.rx.fill_buffers(),
-            Path::Closed(_) => 0,
-        }
-    }
-
-    fn kernel_statistics(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        match self {
-            Path::Whole(whole) => whole.rx.kernel_statistics(each),
-            Path::Pieces(pieces) => pieces.rx.kernel_statistics(each),
-            Path::Closed(_) => (),
+            Path::Closed { rx, tx, .. } => (*rx, *tx),
+            _ => self.rings().map(|(rx, tx)| (rx.counters, tx.counters)).unwrap_or_default(),
         }
     }
 }
@@ -130,15 +121,15 @@ impl Path {
 /// are for them as well.
 #[inline(never)]
 fn receive_with_siblings(
-    place: &InterfaceNode,
+    node: &InterfaceNode,
     path: &mut Path,
     pool: &Pool,
     budget: usize,
     each: &mut dyn FnMut(Frame),
 ) -> usize {
-    let taken = place.mailbox().take(budget, &mut |frame| pool.copy(frame).into_iter().for_each(&mut *each));
+    let taken = node.mailbox.take(budget, &mut |frame| pool.copy(frame).into_iter().for_each(&mut *each));
     let received = path.receive(budget - taken, &mut |frame| {
-        place.forward_to_siblings(frame.bytes());
+        node.forward_to_siblings(frame.bytes());
         each(frame);
     });
     taken + received
@@ -158,26 +149,21 @@ impl Xdp {
         if self.carrier.is_gone() {
             self.check_for_replacement();
         }
-        let Xdp { carrier, watch, path, program, bypass, .. } = self;
-        if let Path::Closed(closed) = path {
-            return Some(&closed.why);
+        let Xdp { carrier, watch, path, node, bypass, .. } = self;
+        if let Path::Closed { why, .. } = path {
+            return Some(why);
         }
-        if carrier.error().is_some() {
-            return carrier.error();
+        if let Some(error) = carrier.error().or(bypass.error.as_deref()) {
+            return Some(error);
         }
-        if bypass.error.is_some() {
-            return bypass.error.as_deref();
-        }
-        let taken = program.node().map_or(0, |place| place.mailbox().counts().0);
-        watch.check(path.counters().0.frames + taken, || program.counters().as_ref().map(Dropped::of))
+        let received = path.counters().0.frames + node.mailbox.counts().0;
+        watch.check(received, || node.steer.counters().ok().as_ref().map(Dropped::of))
     }
 
     pub(crate) fn set_rx_credit(&mut self, frames: usize) {
-        self.reopen_state.max_rx_credit = self.reopen_state.max_rx_credit.max(frames);
-        match &mut self.path {
-            Path::Whole(whole) => whole.rx.set_rx_credit(frames),
-            Path::Pieces(pieces) => pieces.rx.set_rx_credit(frames),
-            Path::Closed(_) => (),
+        self.max_rx_credit = self.max_rx_credit.max(frames);
+        if let Some((rx, _)) = self.path.rings_mut() {
+            rx.set_rx_credit(frames);
         }
     }
 }
@@ -189,37 +175,39 @@ impl Transport for Xdp {
 
     #[inline]
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        match self.program.node() {
-            Some(place) if place.has_siblings() => {
-                receive_with_siblings(place, &mut self.path, &self.caps.pool, budget, each)
-            }
-            _ => self.path.receive(budget, each),
+        if self.node.has_siblings() {
+            return receive_with_siblings(&self.node, &mut self.path, &self.caps.pool, budget, each);
         }
+        self.path.receive(budget, each)
     }
 
     #[inline]
     fn send(&mut self, _to: Address, frame: &Frame) -> bool {
         match &mut self.path {
-            Path::Whole(Whole { tx, frames, .. }) => tx.send(frames, frame),
-            Path::Pieces(pieces) => pieces.tx.send(&mut pieces.frames, frame),
-            Path::Closed(_) => false,
+            Path::Whole(Queue { tx, frames, .. }) => tx.send(frames, frame),
+            Path::Pieces(queue) => queue.tx.send(&mut queue.frames, frame),
+            Path::Closed { .. } => false,
         }
     }
 
     #[inline]
     fn flush(&mut self) {
         match &mut self.path {
-            Path::Whole(Whole { tx, frames, .. }) => tx.flush(frames),
-            Path::Pieces(pieces) => pieces.tx.flush(&mut pieces.frames),
-            Path::Closed(_) => (),
+            Path::Whole(Queue { tx, frames, .. }) => tx.flush(frames),
+            Path::Pieces(queue) => queue.tx.flush(&mut queue.frames),
+            Path::Closed { .. } => (),
         }
     }
 
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
+        let steer = &self.node.steer;
         match command {
-            Command::Steer { flow, open } => self.program.steer(flow, open),
-            Command::RejectTemplate { flow, template } => self.program.set_reject_template(flow, template),
-            Command::RxFull(is_full) => self.program.set_rx_full(is_full),
+            Command::Steer { flow, open } => {
+                steer.set_reject_template(flow, None);
+                steer.set_flow(flow, open.then_some(SOCKET));
+            }
+            Command::RejectTemplate { flow, template } => steer.set_reject_template(flow, Some(template)),
+            Command::RxFull(is_full) => steer.set_rx_full(is_full),
             Command::RxCredit(frames) => self.set_rx_credit(frames),
             _ => return command.without_peers(&self.caps),
         }
@@ -227,21 +215,20 @@ impl Transport for Xdp {
     }
 
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
-        self.program.unknown_flow().into_iter().for_each(|flow| each(Notice::UnknownFlow(flow)));
+        self.node.steer.unknown_flow().into_iter().for_each(|flow| each(Notice::UnknownFlow(flow)));
         self.current_error().into_iter().for_each(|why| each(Notice::LinkError(why)));
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         let (rx, tx) = self.path.counters();
+        let rings = self.path.rings();
         rx.each(each);
-        each("rx_blanks", self.path.fill_buffers() as u64);
+        each("rx_blanks", rings.map_or(0, |(rx, _)| rx.fill_buffers() as u64));
         tx.each(each);
-        self.path.kernel_statistics(each);
-        if let Some(counters) = self.program.counters() {
-            counters.each(each);
-        }
-        if let Some(place) = self.program.node().filter(|place| place.has_siblings()) {
-            let (taken, lost) = place.mailbox().counts();
+        rings.into_iter().for_each(|(rx, _)| stats::kernel(&rx.arrived, each));
+        self.node.steer.counters().into_iter().for_each(|counters| counters.each(each));
+        if self.node.has_siblings() {
+            let (taken, lost) = self.node.mailbox.counts();
             each("broadcasts_handed_over", taken);
             each("broadcasts_handed_over_lost", lost);
         }

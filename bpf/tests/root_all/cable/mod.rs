@@ -88,6 +88,13 @@ fn request(framing: Framing, flow: u16, to: Address, from: Address) -> Vec<u8> {
     bytes
 }
 
+/// A counter of a program; 0 for one that counts nothing.
+pub(crate) fn count(steer: &Steer, name: &str) -> u64 {
+    let mut value = 0;
+    steer.counters().unwrap().each(&mut |counter, count| value += if counter == name { count } else { 0 });
+    value
+}
+
 pub(crate) fn eventually(what: &str, mut check: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !check() {

@@ -44,19 +44,19 @@ impl Twins {
 
     pub(crate) fn set_flow(&mut self, flow: Flow, socket: Option<u8>) {
         self.rust.flows[flow.index()] = socket.map_or(0, |index| index + 1);
-        self.c.set_flow(flow, socket);
+        self.c.steer().set_flow(flow, socket);
     }
 
     pub(crate) fn set_back(&mut self, flow: Flow, back: Option<&RejectTemplate>) {
         let word = &mut self.rust.ways_back[flow.index() / 64];
         let bit = 1 << (flow.index() % 64);
         *word = if back.is_some() { *word | bit } else { *word & !bit };
-        self.c.set_reject_template(flow, back);
+        self.c.steer().set_reject_template(flow, back);
     }
 
     pub(crate) fn set_full(&mut self, is_full: bool) {
         self.rust.full = is_full;
-        self.c.set_rx_full(is_full);
+        self.c.steer().set_rx_full(is_full);
     }
 
     /// Their common answer.

@@ -1,8 +1,7 @@
 use super::*;
 
 fn interface(address: [u8; 6]) -> Interface {
-    let (name, driver) = ("eth1".to_owned(), "veth".to_owned());
-    Interface { name, index: 2, mtu: 1500, address: Address(address), driver, queues: None }
+    Interface { address: Address(address), ..crate::tests::interface("veth", 1500) }
 }
 
 #[test]
@@ -29,8 +28,8 @@ fn the_interfaces_own_address_is_taken_again_when_it_is_free() {
 
 #[test]
 fn a_program_that_is_attached_is_seldom_attached_again() {
-    let (mut repairs, start) = (Repairs::default(), Instant::now());
-    let mut after = |seconds, is_attached| repairs.next(is_attached, start + Duration::from_secs(seconds));
+    let (mut last, start) = (None, Instant::now());
+    let mut after = |seconds, is_attached| next_repair(&mut last, is_attached, start + Duration::from_secs(seconds));
     assert_eq!(after(0, true), Some(BypassCause::NotRun), "at once");
     assert_eq!((after(1, true), after(9, true)), (None, None));
     assert_eq!(after(9, false), Some(BypassCause::Detached), "there is nothing to lose");

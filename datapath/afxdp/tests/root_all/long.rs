@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::pair::{Cable, Pair, counter, eventually, flow};
-use am_afxdp::{Attach, MultiBuffer, Program, Rings, Xdp, XdpOptions};
+use am_afxdp::{Attach, MultiBuffer, Rings, Xdp, XdpOptions};
 use am_netns::VethOptions;
 use am_ring::Frame;
 use am_transport::{Transport, TransportExt};
@@ -315,5 +315,5 @@ fn rings_that_are_too_small_are_refused() {
     let rings = Rings { completion: 16, ..Rings::default() };
     let error = cable.open(0, &XdpOptions { rings, ..XdpOptions::new("am0") }).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("17 entries"), "{error}");
-    let _works: Xdp = cable.open(0, &XdpOptions { program: Program::Raw, ..XdpOptions::new("am0") }).unwrap();
+    let _works: Xdp = cable.open(0, &XdpOptions::new("am0")).unwrap();
 }

@@ -4,11 +4,13 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use am_afxdp::raw::{BATCH, Raw};
-use am_afxdp::{Attach, Program, XdpOptions};
+use am_afxdp::{Attach, XdpOptions};
 use am_netns::{Host, VethOptions, veth};
-use am_transport::Transport;
-use am_wire::frame::{ETHERNET_HEADER, MIN_FRAME};
-use am_wire::{Address, Buffer, EtherType};
+use am_transport::{Transport, TransportExt};
+use am_wire::frame::{self, ETHERNET_HEADER, LinkAddresses, MIN_FRAME};
+use am_wire::{Address, Buffer, EtherType, Framing, Header, Kind};
+
+use crate::pair::flow;
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -157,28 +159,35 @@ fn frames_of_several_chunks_are_whole() {
         let options = VethOptions { mtu, ..VethOptions::default() };
         let (a, b) = veth(&hosts[0], "am0", &hosts[1], "am0", &options).unwrap();
         let mut raw = hosts[0].enter(|| Raw::open("am0", Attach::default()).unwrap()).unwrap();
-        let options = XdpOptions { program: Program::Raw, ..XdpOptions::new("am0") };
         nix::sched::setns(&hosts[1], nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
-        let mut whole = am_afxdp::open(&options).unwrap();
+        let mut whole = am_afxdp::open(&XdpOptions::new("am0")).unwrap();
+        whole.steer(flow(), true);
         assert_eq!((raw.max_frame(), raw.mode().multi_buffer), (mtu as usize + ETHERNET_HEADER, true));
         for (round, length) in lengths.into_iter().cycle().take(12).enumerate() {
             let mut frame: Vec<u8> = (0..length).map(|at| (at * 7 + at / 251 + round) as u8).collect();
-            frame[..6].copy_from_slice(&b.address());
-            frame[6..12].copy_from_slice(&a.address());
-            frame[12..ETHERNET_HEADER].copy_from_slice(&EtherType::DEFAULT.hidden().to_be_bytes());
+            let [to, from] = [&b, &a].map(|end| Address(end.address()));
+            let link = LinkAddresses { to, from, ethertype: EtherType::DEFAULT };
+            let header = Header { kind: Kind::Request, flow: flow(), nonce: 0, handler: 1, words: 0, seq: 0 };
+            let body = length - ETHERNET_HEADER;
+            assert_eq!(frame::emit(&mut frame, Framing::Bare, &link, &header, body, None).unwrap(), length);
             raw.write(&frame).unwrap();
             assert_eq!(raw.send(5).unwrap(), 5);
             receive_whole(&mut whole, &frame, &mut || {});
             // And there and back.
-            let turned = [&frame[6..12], &frame[..6], &frame[12..]].concat();
-            let there = [&frame[6..12], &frame[..6], &frame[12..]].concat();
+            let there = [&from.0, &frame[6..]].concat();
             for _ in 0..5 {
                 let there = whole.caps().pool.copy(&there).unwrap();
-                assert!(whole.send(Address(a.address()), &there), "room");
+                assert!(whole.send(from, &there), "room");
             }
             whole.flush();
-            receive_whole(&mut whole, &turned, &mut || {
-                raw.receive(BATCH, &mut |_, _| true).unwrap();
+            receive_whole(&mut whole, &frame, &mut || {
+                let turn = |piece: &mut [u8], _| {
+                    if piece.starts_with(&from.0) {
+                        piece[..6].copy_from_slice(&to.0);
+                    }
+                    true
+                };
+                raw.receive(BATCH, &mut { turn }).unwrap();
             });
         }
     }

@@ -19,17 +19,23 @@
 //!
 //! This is not a [`Transport`](am_transport::Transport), and not for applications.
 
-mod open;
-
 use std::fmt;
 use std::io;
 
+use am_bpf::Attachment;
 use xsk_rs::{CompQueue, FillQueue, FrameDesc, RxQueue, TxQueue, Umem};
 
-use crate::chunk_layout::HEADROOM;
+use crate::XdpOpenError;
+use crate::attach::{attach, socket_error};
+use crate::bind::{Bound, rx_fd};
+use crate::chunk_layout::{ChunkLayout, HEADROOM, MAX_ZERO_COPY_MTU};
 use crate::close::CloseOnDrop;
+use crate::errors::XdpOptionsError;
+use crate::interface::Interface;
 use crate::mode::Mode;
-use crate::program::Attached;
+use crate::open::{BoundQueue, bind_queue, check};
+use crate::options::{Attach, Rings, XdpOptions};
+use crate::umem::Memory;
 
 /// The most frames that are given to the kernel with one doorbell, or received in one call.
 pub const BATCH: usize = 64;
@@ -42,22 +48,20 @@ const RX_CHUNKS_OF_LONG_FRAMES: usize = 4096;
 const TX_CHUNKS: usize = 1024;
 /// Chunks for control frames.
 const CONTROL_CHUNKS: usize = 16;
-/// More pieces of the frame follow (`XDP_PKT_CONTD`).
-const CONTINUED: u32 = 1;
 /// Of the calls that receive nothing, one in this many looks after frames that are being sent.
 const TAIL_INTERVAL: u32 = 1024;
 
 /// One queue of an interface. The caller works its rings directly.
 pub struct Raw {
     // Fields are dropped in this order, for the reasons given at `Xdp`.
-    _program: Attached,
+    _program: (Attachment, am_bpf::Raw),
     rx: RxQueue,
     tx: TxQueue,
     fill: FillQueue,
     completion: CompQueue,
     _socket: CloseOnDrop,
     umem: Umem,
-    chunk: usize,
+    layout: ChunkLayout,
     /// Chunks to receive into.
     rx_chunks: usize,
     /// The most pieces of a frame.
@@ -77,10 +81,50 @@ pub struct Raw {
     sending: usize,
     idle: u32,
     mode: Mode,
-    max_frame: usize,
 }
 
 impl Raw {
+    /// Open a queue of an interface of the calling thread's network namespace. From then on all frames of the network's
+    /// hidden EtherType arrive here. `attach` says where the XDP program runs.
+    ///
+    /// # Errors
+    /// As [`crate::open`].
+    pub fn open(interface: &str, attach: Attach) -> Result<Raw, XdpOpenError> {
+        let options = XdpOptions { attach, ..XdpOptions::new(interface) };
+        let interface = check(&options)?;
+        let options = XdpOptions { rings: rings(&interface), ..options };
+        let BoundQueue { memory, bound, mut mode, socket, .. } = bind_queue(&options, &interface, count, None)?;
+        let Memory { umem, descriptors, layout: cut, .. } = memory;
+        let arrivals = rx_chunks(cut.is_single_chunk());
+        let Bound { rx, tx, mut fill, completion } = bound;
+        // SAFETY: chunks of this socket's UMEM, which are not in use yet.
+        unsafe { fill.produce(&descriptors[..arrivals]) };
+        let program = start(&options, &interface, &rx)?;
+        mode.attach = program.0.mode();
+        Ok(Raw {
+            mode,
+            _program: program,
+            rx,
+            tx,
+            fill,
+            completion,
+            _socket: socket,
+            umem,
+            layout: cut,
+            rx_chunks: arrivals,
+            max_pieces: cut.rx_chunks(),
+            pieces: 1,
+            outgoing: descriptors[arrivals..][..TX_CHUNKS].to_vec(),
+            control_chunks: descriptors[arrivals + TX_CHUNKS..][..CONTROL_CHUNKS].to_vec(),
+            chunks: descriptors,
+            arrived: vec![FrameDesc::default(); BATCH * cut.rx_chunks()],
+            echo_current: None,
+            echoes: Vec::with_capacity(2 * BATCH * cut.rx_chunks()),
+            sending: 0,
+            idle: 0,
+        })
+    }
+
     /// The mode that the kernel granted.
     pub fn mode(&self) -> &Mode {
         &self.mode
@@ -88,7 +132,7 @@ impl Raw {
 
     /// The longest frame, from the destination address on.
     pub fn max_frame(&self) -> usize {
-        self.max_frame
+        self.layout.max_frame
     }
 
     /// The most frames that may be in flight to this end while it does not receive.
@@ -102,9 +146,11 @@ impl Raw {
     /// The socket's; [`io::ErrorKind::TimedOut`] if the kernel does not finish; [`io::ErrorKind::InvalidInput`] for a
     /// frame that is too long.
     pub fn write(&mut self, frame: &[u8]) -> io::Result<()> {
-        self.check(frame)?;
+        if frame.len() > self.layout.max_frame {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         self.wait_until_sent()?;
-        self.pieces = frame.len().div_ceil(self.chunk - HEADROOM).max(1);
+        self.pieces = frame.len().div_ceil(self.layout.chunk - HEADROOM).max(1);
         let places = &mut self.chunks[self.rx_chunks..][..TX_CHUNKS / self.pieces * self.pieces];
         for places in places.chunks_mut(self.pieces) {
             write(&self.umem, places, frame);
@@ -112,10 +158,6 @@ impl Raw {
         self.outgoing.clear();
         self.outgoing.extend_from_slice(places);
         Ok(())
-    }
-
-    fn check(&self, frame: &[u8]) -> io::Result<()> {
-        if frame.len() <= self.max_frame { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 
     fn wait_until_sent(&mut self) -> io::Result<()> {
@@ -182,11 +224,10 @@ impl Raw {
     /// # Errors
     /// The socket's; [`io::ErrorKind::InvalidInput`] for a frame that is longer than a chunk.
     pub fn send_control(&mut self, frame: &[u8]) -> io::Result<bool> {
-        self.check(frame)?;
-        self.reap();
-        if frame.len() > self.chunk - HEADROOM {
+        if frame.len() > self.layout.max_frame.min(self.layout.chunk - HEADROOM) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
+        self.reap();
         let Some(mut place) = self.control_chunks.pop() else { return Ok(false) };
         write(&self.umem, std::slice::from_mut(&mut place), frame);
         // SAFETY: a chunk of this UMEM that was on the stack, so in no ring.
@@ -270,7 +311,7 @@ impl Raw {
 
     #[inline]
     fn take_back(&mut self, place: &FrameDesc) {
-        let chunk = place.addr() / self.chunk;
+        let chunk = place.addr() / self.layout.chunk;
         if chunk < self.rx_chunks {
             // SAFETY: sent, so ours again; the ring has room for all chunks.
             unsafe { self.fill.produce_one(&self.chunks[chunk]) };
@@ -310,6 +351,32 @@ impl Raw {
     }
 }
 
+/// Load the program, give it the socket, attach it.
+fn start(options: &XdpOptions, interface: &Interface, rx: &RxQueue) -> Result<(Attachment, am_bpf::Raw), XdpOpenError> {
+    let mut raw = am_bpf::Raw::load(options.ethertype.hidden())?;
+    raw.set_socket(options.queue, &rx_fd(rx)).map_err(socket_error)?;
+    Ok((attach(options, interface, |mode| raw.attach(&interface.name, mode))?, raw))
+}
+
+/// Rings that are large enough.
+fn rings(interface: &Interface) -> Rings {
+    let rings = Rings::default();
+    // The mode is not known yet, and a ring that is too large does no harm.
+    let arrivals = rx_chunks(interface.mtu <= MAX_ZERO_COPY_MTU) as u32;
+    // The kernel publishes that it took chunks out of the fill ring only after it has delivered them. Until then the
+    // ring needs room for both.
+    Rings { rx: rings.rx.max(arrivals), fill: 2 * arrivals, ..rings }
+}
+
+fn rx_chunks(is_one_each: bool) -> usize {
+    if is_one_each { RX_CHUNKS } else { RX_CHUNKS_OF_LONG_FRAMES }
+}
+
+/// As many chunks as are used.
+fn count(_: &XdpOptions, cut: &ChunkLayout) -> Result<u32, XdpOptionsError> {
+    Ok(((rx_chunks(cut.is_single_chunk()) + TX_CHUNKS + CONTROL_CHUNKS) as u32).next_power_of_two())
+}
+
 /// Write a frame into its chunks. There must be enough of them.
 fn write(umem: &Umem, places: &mut [FrameDesc], frame: &[u8]) {
     let mut rest = frame;
@@ -320,7 +387,7 @@ fn write(umem: &Umem, places: &mut [FrameDesc], frame: &[u8]) {
         let (piece, after) = rest.split_at(rest.len().min(data.cursor().buf_len()));
         data.cursor().set_pos(piece.len());
         data.contents_mut().copy_from_slice(piece);
-        place.set_options(if after.is_empty() { 0 } else { CONTINUED });
+        place.set_options(if after.is_empty() { 0 } else { libc::XDP_PKT_CONTD });
         rest = after;
     }
 }
