@@ -47,6 +47,9 @@ fn bind(flags: &[String]) {
         .allowlist_function(FUNCTIONS)
         .allowlist_type(TYPES)
         .allowlist_var(VARIABLES)
+        // The types of the ABI have the same layout in C. A pool begins with its counts.
+        .blocklist_type("am_(frame|pool|counts|memory)")
+        .raw_line("use crate::abi::{Counts as am_pool, Frame as am_frame, Memory as am_memory};")
         .derive_default(true)
         .layout_tests(false)
         .generate_comments(false)

@@ -60,18 +60,18 @@ impl Dpdk {
     /// Whether the link is up. With memif and vhost: whether the other end is connected. Frames that are sent while it
     /// is down are lost.
     pub fn is_up(&self) -> bool {
-        self.opened.port_ref().is_link_up().unwrap_or(false)
+        self.opened.port.is_link_up().unwrap_or(false)
     }
 
     fn look_at_link(&mut self) {
         if matches!(self.broken, Some(Cow::Owned(_))) {
             return;
         }
-        self.broken = match self.opened.port_ref().is_link_up() {
+        self.broken = match self.opened.port.is_link_up() {
             Ok(true) => None,
             Ok(false) => {
                 // A node that knows that the link is down sends nothing, and only sending looks for the other end.
-                self.tx.search_peer(self.opened.port().0);
+                self.tx.search_peer(&mut self.opened.port);
                 Some(LINK_DOWN.into())
             }
             Err(why) => Some(format!("{} is gone: {why}", self.caps.name).into()),
@@ -111,7 +111,7 @@ impl Transport for Dpdk {
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        let stats = self.opened.port_ref().stats();
+        let stats = self.opened.port.stats();
         each("dpdk_link_down", u64::from(!self.is_up()));
         self.rx.counters(each);
         each("dpdk_rx_missed", stats.missed);

@@ -6,100 +6,44 @@ use crate::shim::ShimError;
 
 /// Why a device could not be opened. A failed attempt leaves nothing behind, except that DPDK may have been started.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the fields are the words of the text")]
 pub enum DpdkOpenError {
     /// The shim, and so DPDK, cannot be loaded.
     #[error(transparent)]
     Shim(#[from] ShimError),
     /// DPDK did not start. It can be started once a process, so this error stays.
     #[error("DPDK does not start in this process: {why}")]
-    Start {
-        /// DPDK's messages.
-        why: String,
-    },
+    Start { why: String },
     /// DPDK was started with other settings than this device needs.
     #[error("DPDK was started without {wanted} in this process, which {device} needs: open {device} before the others")]
-    Decided {
-        /// The device.
-        device: String,
-        /// What it needs.
-        wanted: &'static str,
-    },
+    Decided { device: String, wanted: &'static str },
     /// Huge pages are required, and there are too few.
     #[error(
         "{free} MiB are free in huge pages, {needed} are needed: `sysctl -w vm.nr_hugepages=128` makes enough, \
          or leave out am.pages=huge"
     )]
-    HugePages {
-        /// MiB that are free.
-        free: u64,
-        /// MiB that are needed.
-        needed: u64,
-    },
+    HugePages { free: u64, needed: u64 },
     /// The device is already open.
     #[error("{device} is open in this process already: give this one another number, or close that one")]
-    Busy {
-        /// The device.
-        device: String,
-    },
+    Busy { device: String },
     /// DPDK cannot use this PCI device.
     #[error("DPDK cannot use the device {device}: {advice}; {source}: {why}")]
-    Pci {
-        /// The device.
-        device: String,
-        /// The device's state, and what to do.
-        advice: String,
-        /// DPDK's error.
-        source: io::Error,
-        /// DPDK's messages.
-        why: String,
-    },
+    Pci { device: String, advice: String, source: io::Error, why: String },
     /// The driver refused.
     #[error("{doing} {device}: {source}; DPDK says: {why}")]
-    Refused {
-        /// What the driver was asked to do.
-        doing: &'static str,
-        /// The device.
-        device: String,
-        /// Its error.
-        source: io::Error,
-        /// DPDK's messages.
-        why: String,
-    },
+    Refused { doing: &'static str, device: String, source: io::Error, why: String },
     /// Too few frames for the device's queues.
     #[error(
         "{frames} frames are too few: the queues of {device} take {least} with some to send; say am.frames={least} or more"
     )]
-    Frames {
-        /// The device.
-        device: String,
-        /// The number asked for.
-        frames: u32,
-        /// What is needed.
-        least: u32,
-    },
+    Frames { device: String, frames: u32, least: u32 },
     /// DPDK has too little memory.
     #[error(
         "{source}: {frames} frames of {room} bytes take {} MiB and more: {hint}, or take fewer with am.frames; DPDK says: {why}",
         (u64::from(*frames) * u64::from(*room)) >> 20
     )]
-    Memory {
-        /// Number of frames.
-        frames: u32,
-        /// Bytes of each.
-        room: u32,
-        /// What gives DPDK more memory.
-        hint: &'static str,
-        /// DPDK's error.
-        source: io::Error,
-        /// DPDK's messages.
-        why: String,
-    },
+    Memory { frames: u32, room: u32, hint: &'static str, source: io::Error, why: String },
     /// The device has an address that no single host can have.
     #[error("{device} has the address {address}, which is no host's: set one, as in {device},mac=02:00:00:00:00:01")]
-    Address {
-        /// The device.
-        device: String,
-        /// Its address.
-        address: am_wire::Address,
-    },
+    Address { device: String, address: am_wire::Address },
 }

@@ -58,7 +58,6 @@ mod ffi;
 mod log;
 mod open;
 mod options;
-mod pages;
 mod pci;
 pub mod raw;
 mod rx;

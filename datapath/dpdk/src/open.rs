@@ -2,6 +2,7 @@
 //! opened.
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use am_ring::{Frame, Pool};
@@ -26,8 +27,7 @@ const VIRTIO_HEADER: u32 = 12;
 /// An open port and its properties. Closed when dropped.
 pub(crate) struct Opened {
     device: String,
-    /// `None` only while it is being dropped.
-    port: Option<Port>,
+    pub(crate) port: ManuallyDrop<Port>,
     /// Frames that no device may use, held for as long as the port is open: see [`Chunks::take_discontiguous`].
     _discontiguous: Vec<Frame>,
     pub(crate) pool: Pool,
@@ -40,31 +40,11 @@ pub(crate) struct Opened {
     pub(crate) reconnects_by_restart: bool,
 }
 
-impl Opened {
-    /// The port, and the pool of its frames.
-    #[inline]
-    pub(crate) fn port(&mut self) -> (&mut Port, &Pool) {
-        match &mut self.port {
-            Some(port) => (port, &self.pool),
-            None => unreachable!("taken by `drop` only"),
-        }
-    }
-
-    /// The port, read only.
-    pub(crate) fn port_ref(&self) -> &Port {
-        match &self.port {
-            Some(port) => port,
-            None => unreachable!("taken by `drop` only"),
-        }
-    }
-}
-
 impl Drop for Opened {
     fn drop(&mut self) {
         let mut eal = eal::lock();
-        if let Some(port) = self.port.take() {
-            port.close(&self.pool);
-        }
+        // SAFETY: it is not used again.
+        unsafe { ManuallyDrop::take(&mut self.port) }.close(&self.pool);
         eal.devices.retain(|device| *device != self.device);
     }
 }
@@ -93,32 +73,33 @@ pub(crate) fn open(options: &DpdkOptions) -> Result<Opened, DpdkOpenError> {
 
     // 3. Allocate frames. The device needs receive buffers before it starts.
     let max_frame = usize::from(probed.port.mtu) + ETHERNET_HEADER;
-    let queue = usize::from(probed.port.rx);
+    let mut blanks = usize::from(probed.port.rx) + RX_LEVEL;
     let chunks = Arc::new(chunks(&mut eal, started, options, &probed)?);
     let pool = chunks.pool().map_err(|source| refused("making a pool of frames for", options, source))?;
     let torn = chunks.take_discontiguous(&pool);
     let mut port = Port::new(probed, chunks);
-    fill_rx(&mut port, &pool, queue + RX_LEVEL);
+    while blanks > 0
+        && let given @ 1.. = port.give_rx_buffers(&pool, blanks)
+    {
+        blanks -= given;
+    }
 
     // 4. Start the port. From here on frames arrive.
     let mut port = start(port, &pool, options)?;
-    let steering = steering(&mut port, options.ethertype);
-
-    let mode = mode(&driver, started.huge, steering);
+    let mode = mode(&driver, started.huge, steering(&mut port, options.ethertype));
     tracing::info!(device, mode, %address, max_frame, torn = torn.len(), "opened");
     eal.devices.push(device.clone());
-    let fetched = driver == "net_memif";
-    let searches = fetched && options.argument("role") != Some("server");
+    let is_memif = driver == "net_memif";
     Ok(Opened {
         device,
-        port: Some(port),
+        port: ManuallyDrop::new(port),
         _discontiguous: torn,
         pool,
         address,
         max_frame,
         mode,
-        is_memif: fetched,
-        reconnects_by_restart: searches,
+        is_memif,
+        reconnects_by_restart: is_memif && options.argument("role") != Some("server"),
     })
 }
 
@@ -168,15 +149,6 @@ fn chunks(eal: &mut Eal, started: Started, options: &DpdkOptions, probed: &Probe
         };
         DpdkOpenError::Memory { frames, room, hint, source, why: log::complaints() }
     })
-}
-
-fn fill_rx(port: &mut Port, pool: &Pool, mut blanks: usize) {
-    while blanks > 0 {
-        match port.give_rx_buffers(pool, blanks) {
-            0 => return,
-            given => blanks -= given,
-        }
-    }
 }
 
 /// Let the device filter by our EtherTypes. Returns what filters: the device, or our own code.

@@ -87,7 +87,7 @@ impl Raw {
 
     /// Whether the other end is connected.
     pub fn is_up(&self) -> bool {
-        self.opened.port_ref().is_link_up().unwrap_or(false)
+        self.opened.port.is_link_up().unwrap_or(false)
     }
 
     /// The longest frame, from the destination address on.
@@ -97,7 +97,7 @@ impl Raw {
 
     /// Frames that may be in flight to this end while it does not receive.
     pub fn depth(&self) -> usize {
-        self.opened.port_ref().depth()
+        self.opened.port.depth()
     }
 
     /// Set the frame that [`send`](Raw::send) sends.
@@ -125,7 +125,7 @@ impl Raw {
         let place = abi::Frame { len: bytes.len() as u32, ..place };
         // SAFETY: taken by `open`, and not with the driver. A chunk has room for the longest frame, and this is the
         // only view of it.
-        unsafe { opened.port().0.bytes(place) }.copy_from_slice(bytes);
+        unsafe { opened.port.bytes(place) }.copy_from_slice(bytes);
         place
     }
 
@@ -144,7 +144,7 @@ impl Raw {
             return 0;
         }
         let from = self.outgoing.len().saturating_sub(count.min(BATCH));
-        let (port, _) = self.opened.port();
+        let port = &mut self.opened.port;
         let sent = port.send_shared(&self.outgoing[from..]);
         self.outgoing.drain(from..from + sent);
         self.reap();
@@ -157,7 +157,7 @@ impl Raw {
         let from = self.outgoing.len().saturating_sub(count.min(BATCH));
         for &place in &self.outgoing[from..] {
             // SAFETY: taken by `open`, and not with the driver. This is the only view of it.
-            fill(unsafe { self.opened.port().0.bytes(place) });
+            fill(unsafe { self.opened.port.bytes(place) });
         }
         self.send(count)
     }
@@ -172,7 +172,7 @@ impl Raw {
         let Some(place) = self.outgoing.pop() else { return Ok(false) };
         self.written[place.index as usize] = Some(abi::Frame { len: 0, ..place });
         let note = Raw::write_into(&mut self.opened, place, frame);
-        let sent = self.opened.port().0.send_shared(&[note]) == 1;
+        let sent = self.opened.port.send_shared(&[note]) == 1;
         if !sent {
             self.rewrite_template(place);
         }
@@ -184,7 +184,7 @@ impl Raw {
     /// number of frames.
     #[inline]
     pub fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8]) -> bool) -> usize {
-        let (port, _) = self.opened.port();
+        let port = &mut self.opened.port;
         if self.next == self.end {
             // Ask for a whole burst: some drivers return nothing when asked for less.
             (self.next, self.end) = (0, port.receive(&mut self.arrived, &mut 0));
@@ -206,7 +206,7 @@ impl Raw {
             self.echoes.clear();
             self.reap();
         }
-        let (port, _) = self.opened.port();
+        let port = &mut self.opened.port;
         if !self.rx_indices.is_empty() {
             // SAFETY: delivered above, or sent and returned: not in use.
             unsafe { port.give_rx_indices(&self.rx_indices) };
@@ -218,7 +218,7 @@ impl Raw {
     /// Take sent frames back.
     #[inline]
     fn reap(&mut self) {
-        let (port, _) = self.opened.port();
+        let port = &mut self.opened.port;
         port.request_completions();
         if !port.has_sent() {
             return;
@@ -226,7 +226,7 @@ impl Raw {
         let Raw { outgoing, written, rx_indices: blanks, .. } = self;
         let here = outgoing.len();
         let mut stale = false;
-        port.take_sent(&mut |frame| match written[frame.index as usize] {
+        port.chunks.take_sent(&mut |frame| match written[frame.index as usize] {
             Some(place) => {
                 stale |= place.len == 0;
                 outgoing.push(place);
@@ -244,7 +244,7 @@ impl Raw {
 /// Returns the frames that are here to the pool. The port returns the others.
 impl Drop for Raw {
     fn drop(&mut self) {
-        let (port, pool) = self.opened.port();
+        let Opened { port, pool, .. } = &mut self.opened;
         let here = self.outgoing.iter().chain(&self.arrived[self.next..self.end]).copied();
         let here = here.chain(self.rx_indices.iter().map(|&index| abi::Frame { index, start: 0, len: 0 }));
         for frame in here {

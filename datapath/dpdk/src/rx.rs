@@ -45,7 +45,7 @@ impl Rx {
         budget: usize,
         each: &mut dyn FnMut(Frame),
     ) -> usize {
-        let (port, pool) = opened.port();
+        let Opened { port, pool, .. } = opened;
         let (mut taken, mut looked) = (0, 0);
         while taken < budget && looked < MAX_PER_CALL {
             let whole = self.next < self.end || self.burst(port);
@@ -99,7 +99,7 @@ impl Rx {
     /// Give the driver receive buffers, if it lacks more than `few`.
     #[inline]
     fn refill(&mut self, port: &mut Port, pool: &Pool, few: usize) {
-        let lacking = port.rx_level().saturating_sub(port.rx_buffers());
+        let lacking = port.rx_level.saturating_sub(port.rx_buffers());
         if lacking > few {
             let given = port.give_rx_buffers(pool, lacking);
             self.starved += u64::from(given < lacking.min(BURST));
@@ -108,7 +108,7 @@ impl Rx {
 
     /// Discard received frames that are not delivered.
     pub(crate) fn clear(&mut self, opened: &mut Opened) {
-        let (port, pool) = opened.port();
+        let Opened { port, pool, .. } = opened;
         while self.pop(port, pool).is_some() {}
     }
 

@@ -16,6 +16,7 @@ pub(crate) const VARIABLE: &str = "AM_DPDK_SHIM";
 
 /// Why the shim cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the fields are the words of the text")]
 pub enum ShimError {
     /// This program is linked statically, so it cannot load libraries.
     #[error(
@@ -29,28 +30,15 @@ pub enum ShimError {
          its path; looked for {}",
         .looked.join(", ")
     )]
-    Missing {
-        /// Where it was looked for.
-        looked: Vec<String>,
-    },
+    Missing { looked: Vec<String> },
     /// The system cannot load the shim.
     #[error("{path} cannot be loaded: {why}; `scripts/setup --with-dpdk` installs DPDK and rebuilds it")]
-    Unloadable {
-        /// Which file.
-        path: String,
-        /// The system's message.
-        why: String,
-    },
+    Unloadable { path: String, why: String },
     /// The shim was built for another version of this program.
     #[error(
         "{path} has version {found} of the ABI, this program needs {VERSION}: `scripts/setup --with-dpdk` rebuilds it"
     )]
-    Version {
-        /// Which file.
-        path: String,
-        /// Its version.
-        found: u32,
-    },
+    Version { path: String, found: u32 },
 }
 
 /// Whether DPDK is available. Loads the shim, and does not start DPDK.

@@ -90,7 +90,7 @@ impl Tx {
         if self.queued.is_empty() && self.in_flight == 0 {
             return;
         }
-        let (port, pool) = opened.port();
+        let Opened { port, pool, .. } = opened;
         let waiting = self.queued.len();
         self.submit(port);
         if waiting == 0 {
@@ -99,7 +99,7 @@ impl Tx {
             self.drop_if_down(port);
         }
         if port.has_sent() {
-            self.in_flight -= port.reap(pool);
+            self.in_flight -= port.chunks.reap(pool);
         }
     }
 

@@ -6,6 +6,9 @@
 
 #include "shim.h"
 
+_Static_assert(sizeof(struct am_frame) == 12 && sizeof(struct am_counts) == 8 && sizeof(struct am_memory) == 24,
+	       "as in src/abi.rs");
+
 struct am_pool {
 	struct am_counts counts; /* first, because the other side reads it */
 	rte_spinlock_t lock;     /* drivers have their own threads */

@@ -29,7 +29,7 @@ int am_log_to(am_log log)
 	return rte_openlog_stream(stream);
 }
 
-int am_errno(void)
+int am_error(void)
 {
-	return rte_errno;
+	return rte_errno > 0 ? -rte_errno : -EIO;
 }

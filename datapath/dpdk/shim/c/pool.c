@@ -252,7 +252,7 @@ static bool destroy_spares(void)
 	return any;
 }
 
-struct am_pool *am_pool_make(const char *name, uint32_t frames, uint32_t room, int socket)
+int am_pool_make(const char *name, uint32_t frames, uint32_t room, int socket, struct am_memory *memory)
 {
 	struct am_pool *pool = am_spare_take(frames, room, socket);
 	if (pool == NULL)
@@ -260,9 +260,16 @@ struct am_pool *am_pool_make(const char *name, uint32_t frames, uint32_t room, i
 	/* The unused pools may hold the memory that is missing. */
 	if (pool == NULL && destroy_spares())
 		pool = make(name, frames, room, socket);
-	if (pool != NULL)
-		clean(pool);
-	return pool;
+	if (pool == NULL)
+		return am_error();
+	clean(pool);
+	*memory = (struct am_memory){
+		.pool = pool,
+		.base = pool->base,
+		.stride = pool->stride,
+		.headroom = pool->mempool->header_size + sizeof(struct rte_mbuf) + RTE_PKTMBUF_HEADROOM,
+	};
+	return 0;
 }
 
 void am_pool_free(struct am_pool *pool)
@@ -270,29 +277,9 @@ void am_pool_free(struct am_pool *pool)
 	am_spare_put(pool);
 }
 
-struct am_counts *am_pool_counts(struct am_pool *pool)
-{
-	return &pool->counts;
-}
-
 struct rte_mempool *am_pool_mempool(struct am_pool *pool)
 {
 	return pool->mempool;
-}
-
-char *am_pool_base(struct am_pool *pool)
-{
-	return pool->base;
-}
-
-uint32_t am_pool_stride(struct am_pool *pool)
-{
-	return pool->stride;
-}
-
-uint32_t am_pool_headroom(struct am_pool *pool)
-{
-	return pool->mempool->header_size + sizeof(struct rte_mbuf) + RTE_PKTMBUF_HEADROOM;
 }
 
 bool am_is_torn(struct am_pool *pool, uint32_t index)

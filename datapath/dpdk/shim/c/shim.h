@@ -14,7 +14,7 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 
-/* The next three types are `Frame`, `Counts` and `Log` of src/abi.rs. */
+/* The next four types are `Frame`, `Counts`, `Memory` and `Log` of src/abi.rs. */
 
 /* A frame, as it is passed across the ABI: its index, and where in its chunk its bytes are. */
 struct am_frame {
@@ -27,22 +27,25 @@ struct am_counts {
 	uint32_t home;   /* entries that am_home() would return */
 };
 
+struct am_pool;
+
+/* The memory of a pool. */
+struct am_memory {
+	struct am_pool *pool; /* its first field are its counts */
+	char *base;           /* where chunk 0 starts */
+	uint32_t stride;      /* bytes from one chunk to the next */
+	uint32_t headroom;    /* bytes from a chunk's start to the start of its frame */
+};
+
 /* Receives one message of DPDK, without a newline. The level is as in rte_log.h: 1 is the most severe. */
 typedef void (*am_log)(uint32_t level, const char *text, size_t length);
 
-struct am_pool;
-
 /* pool.c */
 int am_pool_register(void);
-struct am_pool *am_pool_make(const char *name, uint32_t frames, uint32_t room, int socket);
+/* Make a pool of `frames` frames with `room` bytes each. 0, or a negative error number. */
+int am_pool_make(const char *name, uint32_t frames, uint32_t room, int socket, struct am_memory *memory);
 void am_pool_free(struct am_pool *pool);
-struct am_counts *am_pool_counts(struct am_pool *pool);
 struct rte_mempool *am_pool_mempool(struct am_pool *pool);
-/* The address of chunk 0; the bytes from one chunk to the next; the bytes from a chunk's start to the
- * start of its frame. */
-char *am_pool_base(struct am_pool *pool);
-uint32_t am_pool_stride(struct am_pool *pool);
-uint32_t am_pool_headroom(struct am_pool *pool);
 /* Whether a device sees a frame at two separate addresses: no driver may have it. */
 bool am_is_torn(struct am_pool *pool, uint32_t index);
 /* Give drivers frames to receive into. */
@@ -65,6 +68,7 @@ int am_tx_done(uint16_t port, bool nudge);
 
 /* log.c */
 int am_log_to(am_log log);
-int am_errno(void);
+/* DPDK's `rte_errno`, negated; never 0. */
+int am_error(void);
 
 #endif

@@ -1,7 +1,10 @@
-//! Starts DPDK.
+//! Starts DPDK, and runs functions on its interrupt thread. Drivers learn there that a peer has gone.
 
-use std::ffi::{CStr, OsStr, c_char, c_int};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::Duration;
 
 use crate::abi::Log;
 use crate::dpdk;
@@ -21,7 +24,7 @@ pub(crate) unsafe extern "C" fn start(count: c_int, arguments: *mut *mut c_char,
         if result < 0 {
             return result;
         }
-        let failed = (dpdk::rte_eal_init(count, arguments) < 0).then(error);
+        let failed = (dpdk::rte_eal_init(count, arguments) < 0).then(|| dpdk::am_error());
         // The directory exists even if the start has failed.
         remove_directory();
         failed.unwrap_or(0)
@@ -38,16 +41,44 @@ fn remove_directory() {
     let _ = std::fs::remove_dir(OsStr::from_bytes(path.to_bytes()));
 }
 
-/// DPDK's `rte_errno`, negated; never 0.
-pub(crate) fn error() -> c_int {
-    // SAFETY: the function reads a variable of this thread.
-    match unsafe { dpdk::am_errno() } {
-        number if number > 0 => -number,
-        _ => -libc_eio(),
-    }
+/// Longer than the thread needs to finish its alarms.
+const WHILE: Duration = Duration::from_millis(5);
+
+/// Run a function on DPDK's interrupt thread, and wait for its result. No driver's handler runs meanwhile.
+pub(crate) fn there<F: FnOnce() -> c_int>(run: F) -> c_int {
+    let (done, result) = sync_channel(1);
+    // The receiver waits for this, so the send cannot fail.
+    let set = later(move || _ = done.send(run()));
+    if set < 0 { set } else { result.recv().unwrap_or(set) }
 }
 
-/// EIO, for errors without a number.
-const fn libc_eio() -> c_int {
-    5
+/// Wait until the thread has handled earlier events of a device. The thread takes several events at once, and
+/// identifies them by descriptor number. A socket may be closed before its event is handled. The event would then be
+/// taken for one of the next descriptor with that number. If that is a listener without a client, the thread would wait
+/// for ever.
+pub(crate) fn settle() {
+    // An alarm that is set while the thread runs its alarms may still be among them.
+    thread::sleep(WHILE);
+    there(|| 0);
+}
+
+/// Queue a function to run on that thread. Negative: it will not run.
+pub(crate) fn later<F: FnOnce()>(run: F) -> c_int {
+    let job = Box::into_raw(Box::new(run));
+    // SAFETY: `work` gets the box, once. Borrowed data lives long enough: `there` waits, and other callers borrow
+    // nothing.
+    let set = unsafe { dpdk::rte_eal_alarm_set(1, Some(work::<F>), job.cast()) };
+    if set < 0 {
+        // SAFETY: nothing else has the box.
+        drop(unsafe { Box::from_raw(job) });
+    }
+    set
+}
+
+/// # Safety
+/// `job` is the box that [`later`] made for this call.
+unsafe extern "C" fn work<F: FnOnce()>(job: *mut c_void) {
+    // SAFETY: the caller's.
+    let run = unsafe { Box::from_raw(job.cast::<F>()) };
+    run();
 }

@@ -26,34 +26,33 @@ mod dpdk {
 #[allow(dead_code)] // some items are used on the other side only
 mod abi;
 mod eal;
-mod flow;
-mod interrupts;
-mod pool;
 mod port;
 
 static TABLE: abi::Table = abi::Table {
     version: abi::VERSION,
     start: eal::start,
     probe: port::probe,
-    make: pool::make,
-    free: pool::free,
-    is_torn: pool::is_torn,
-    give: pool::give,
-    take_back: pool::take_back,
-    home: pool::home,
-    recall: pool::recall,
+    make: dpdk::am_pool_make,
+    free: dpdk::am_pool_free,
+    is_torn: dpdk::am_is_torn,
+    give: dpdk::am_give,
+    take_back: dpdk::am_take_back,
+    home: dpdk::am_home,
+    recall: dpdk::am_recall,
     open: port::open,
-    flow: flow::flow,
+    flow: port::flow,
     close: port::close,
     restart: port::restart,
     link: port::link,
     stats: port::stats,
-    receive: pool::receive,
-    send: pool::send,
-    send_copies: pool::send_copies,
-    sent: port::sent,
+    receive: dpdk::am_rx,
+    send: dpdk::am_tx,
+    send_copies: dpdk::am_tx_copy,
+    sent: dpdk::am_tx_done,
 };
 
+// The C code declares these types as well: see `c/shim.h`.
+const _: () = assert!(size_of::<abi::Frame>() == 12 && size_of::<abi::Counts>() == 8 && size_of::<abi::Memory>() == 24);
 const _: abi::Entry = am_dpdk_shim;
 
 /// The exported symbol: see [`abi::Entry`].

@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Release;
 
 use crate::abi::{Counts, Port, Stats, Wanted};
-use crate::{dpdk, eal, interrupts, pool};
+use crate::dpdk::{self, rte_flow_action, rte_flow_item};
+use crate::eal;
 
 /// Each port has one queue each way.
 const QUEUE: u16 = 0;
@@ -84,12 +85,12 @@ fn entries(wanted: u16, default: u16) -> u16 {
 /// See [`Table::open`](crate::abi::Table::open).
 ///
 /// # Safety
-/// `port` was found by [`probe`]. `pool` was made by [`pool::make`], and lives until the port is closed.
+/// `port` was found by [`probe`]. `pool` was made by `am_pool_make`, and lives until the port is closed.
 pub(crate) unsafe extern "C" fn open(port: *const Port, pool: *mut Counts) -> c_int {
     // SAFETY: guaranteed by the caller.
     unsafe {
         let Port { id, rx, tx, socket, .. } = *port;
-        let (socket, mempool) = (socket as u32, pool::mempool(pool));
+        let (socket, mempool) = (socket as u32, dpdk::am_pool_mempool(pool));
         check!(dpdk::rte_eth_rx_queue_setup(id, QUEUE, rx, socket, ptr::null(), mempool));
         check!(dpdk::rte_eth_tx_queue_setup(id, QUEUE, tx, socket, ptr::null()));
         dpdk::rte_eth_dev_start(id)
@@ -112,8 +113,8 @@ pub(crate) unsafe extern "C" fn close(port: u16) -> c_int {
     if driver != c"net_memif" {
         return close();
     }
-    let closed = interrupts::there(close);
-    interrupts::settle();
+    let closed = eal::there(close);
+    eal::settle();
     closed
 }
 
@@ -135,7 +136,7 @@ fn stop_and_remove(port: u16, device: *mut dpdk::rte_device) -> c_int {
 /// The port is open. `done` is 0, and lives until it changes or the port is closed.
 pub(crate) unsafe extern "C" fn restart(port: u16, done: *const AtomicI32) -> c_int {
     let done = done.expose_provenance();
-    interrupts::later(move || {
+    eal::later(move || {
         // SAFETY: the port is not in use. For a port that was closed meanwhile, the calls return an error.
         let result = unsafe {
             dpdk::rte_eth_dev_stop(port);
@@ -156,7 +157,7 @@ pub(crate) unsafe extern "C" fn link(port: u16) -> c_int {
     // SAFETY: guaranteed by the caller; the union's fields have the same bits.
     unsafe {
         if dpdk::rte_eth_dev_is_removed(port) != 0 {
-            return eal::error();
+            return dpdk::am_error();
         }
         check!(dpdk::rte_eth_link_get_nowait(port, &mut link));
         c_int::from(link.link_status() == dpdk::RTE_ETH_LINK_UP as u16)
@@ -178,11 +179,35 @@ pub(crate) unsafe extern "C" fn stats(port: u16, stats: *mut Stats) -> c_int {
     0
 }
 
-/// See [`Table::sent`](crate::abi::Table::sent).
+/// See [`Table::flow`](crate::abi::Table::flow).
 ///
 /// # Safety
-/// The port is open, and used by this thread only. With `nudge`, its driver supports a send call without frames.
-pub(crate) unsafe extern "C" fn sent(port: u16, nudge: bool) -> c_int {
-    // SAFETY: guaranteed by the caller.
-    unsafe { dpdk::am_tx_done(port, nudge) }
+/// The port is open.
+pub(crate) unsafe extern "C" fn flow(port: u16, ethertype: u16) -> c_int {
+    let mut attributes = dpdk::rte_flow_attr::default();
+    attributes.set_ingress(1);
+    let (mut wanted, mut mask) = (dpdk::rte_flow_item_eth::default(), dpdk::rte_flow_item_eth::default());
+    wanted.__bindgen_anon_1.hdr.ether_type = ethertype.to_be();
+    mask.__bindgen_anon_1.hdr.ether_type = u16::MAX;
+    let queue = dpdk::rte_flow_action_queue { index: 0 };
+    let mut ethernet = item(dpdk::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_ETH);
+    ethernet.spec = ptr::from_ref(&wanted).cast();
+    ethernet.mask = ptr::from_ref(&mask).cast();
+    let pattern = [ethernet, item(dpdk::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_END)];
+    let actions = [
+        rte_flow_action {
+            type_: dpdk::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_QUEUE,
+            conf: ptr::from_ref(&queue).cast(),
+        },
+        rte_flow_action { type_: dpdk::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_END, conf: ptr::null() },
+    ];
+    let mut error = dpdk::rte_flow_error::default();
+    // SAFETY: everything that the call reads lives until it returns. The rule is removed with the port.
+    let rule = unsafe { dpdk::rte_flow_create(port, &attributes, pattern.as_ptr(), actions.as_ptr(), &mut error) };
+    // SAFETY: the function reads a variable of this thread.
+    if rule.is_null() { unsafe { dpdk::am_error() } } else { 0 }
+}
+
+fn item(kind: dpdk::rte_flow_item_type) -> rte_flow_item {
+    rte_flow_item { type_: kind, ..rte_flow_item::default() }
 }

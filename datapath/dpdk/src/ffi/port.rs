@@ -16,9 +16,10 @@ use crate::log;
 /// A port and its memory. Fields are dropped in this order: the port is closed first.
 pub(crate) struct Port {
     probed: Probed,
-    chunks: Arc<Chunks>,
+    pub(crate) chunks: Arc<Chunks>,
     tx_completion: TxCompletion,
-    rx_level: usize,
+    /// Receive buffers that the driver should have. If sent frames are copied, the copies need some too.
+    pub(crate) rx_level: usize,
     /// 1 while the port moves frames; 0 while it is being restarted; negative if that failed.
     state: Box<AtomicI32>,
 }
@@ -130,12 +131,6 @@ impl Port {
         count
     }
 
-    /// Receive buffers that the driver should have. If sent frames are copied, the copies need some too.
-    #[inline]
-    pub(crate) fn rx_level(&self) -> usize {
-        self.rx_level
-    }
-
     /// The driver has taken the buffers that it keeps. Return those beyond the level to the pool.
     pub(crate) fn return_surplus(&mut self, pool: &Pool) {
         while self.rx_buffers() > self.rx_level && self.take_back(pool, self.rx_buffers() - self.rx_level) > 0 {}
@@ -195,12 +190,6 @@ impl Port {
         unsafe { (self.table().send)(self.id(), self.pool(), frames.as_ptr(), frames.len() as u16) }.into()
     }
 
-    /// Take back sent frames, as numbers.
-    #[inline]
-    pub(crate) fn take_sent(&mut self, each: &mut impl FnMut(abi::Frame)) {
-        self.chunks.take_sent(each);
-    }
-
     /// The bytes of a frame that has no other user.
     ///
     /// # Safety
@@ -235,12 +224,6 @@ impl Port {
         };
         // SAFETY: the port is open, and its driver supports this.
         unsafe { (self.table().sent)(self.id(), nudge) };
-    }
-
-    /// Return sent frames to the pool. Returns the number of handles.
-    #[inline]
-    pub(crate) fn reap(&mut self, pool: &Pool) -> usize {
-        self.chunks.reap(pool)
     }
 
     /// Whether the port moves frames now.
