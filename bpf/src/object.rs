@@ -5,9 +5,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 use aya::maps::{Map, MapData, MapError, XskMap};
-use aya::programs::{ProgramError, ProgramFd, Xdp};
+use aya::programs::{ProgramError, Xdp};
 use aya::{Ebpf, EbpfError, EbpfLoader, GlobalData};
 use caps::{CapSet, Capability, has_cap};
+use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
 
 use crate::error::root_cause;
 use crate::kernel::Kernel;
@@ -32,7 +33,8 @@ impl Object {
             return Err(LoadError::KernelTooOld { found: kernel.release });
         }
         if kernel.locks_memory() {
-            lift_memory_limit();
+            // As loaders do. Without the right to, the limit stays, and the kernel reports if it is too low.
+            let _ = setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY);
         }
         let mut loader = EbpfLoader::new();
         if let Some((name, value)) = global {
@@ -51,12 +53,6 @@ impl Object {
         program.try_into().map_err(|error: ProgramError| LoadError::Object(error.to_string()))
     }
 
-    /// Another descriptor of it.
-    pub(crate) fn program_fd(&mut self) -> Result<ProgramFd, LoadError> {
-        let fd = self.program()?.fd().map_err(|error| LoadError::Object(error.to_string()))?;
-        fd.try_clone().map_err(|_| LoadError::OpenFiles)
-    }
-
     pub(crate) fn attach(&mut self, interface: &str, mode: AttachMode) -> Result<Attachment, AttachError> {
         let program = self.program().map_err(|error| AttachError::new(interface, &error, None))?;
         Attachment::new(program, interface, mode)
@@ -66,12 +62,6 @@ impl Object {
     pub(crate) fn map<T: TryFrom<Map, Error = MapError>>(&mut self, name: &str) -> Result<T, LoadError> {
         let map = self.ebpf.take_map(name).ok_or_else(|| missing(name))?;
         T::try_from(map).map_err(|error| LoadError::Object(format!("map {name}: {error}")))
-    }
-
-    /// Replace our program on an interface by this one, between two frames.
-    pub(crate) fn replace(&mut self, attachment: Attachment) -> Result<Attachment, AttachError> {
-        let program = self.program().map_err(|error| AttachError::new(attachment.interface(), &error, None))?;
-        attachment.replaced_by(program)
     }
 
     /// The memory of a map whose values have no type here.
@@ -145,14 +135,6 @@ fn refusal(kernel: &Kernel, error: &(dyn std::error::Error + 'static)) -> LoadEr
         Some(libc::EMFILE | libc::ENFILE) => LoadError::OpenFiles,
         _ => LoadError::Refused { release, source },
     }
-}
-
-/// Raise the limit of locked memory, as loaders do for kernels before 5.11. Without the right to, it stays, and the
-/// kernel reports if it is too low.
-fn lift_memory_limit() {
-    let unlimited = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: setrlimit only reads the structure, which lives for the call.
-    unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &unlimited) };
 }
 
 #[cfg(test)]

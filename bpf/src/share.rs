@@ -78,7 +78,8 @@ impl NodeSwitch {
     /// # Errors
     /// Why it failed. The interface has no program then.
     pub fn replace(&mut self, attachment: Attachment) -> Result<Attachment, AttachError> {
-        self.object.replace(attachment)
+        let program = self.object.program().map_err(|error| AttachError::new(attachment.interface(), &error, None))?;
+        attachment.replaced_by(program)
     }
 }
 

@@ -60,7 +60,8 @@ impl Steer {
     /// # Errors
     /// The process has too many files open.
     pub fn program(&mut self) -> Result<Program, LoadError> {
-        self.object.program_fd().map(Program)
+        let fd = self.object.program()?.fd().map_err(|error| LoadError::Object(error.to_string()))?;
+        fd.try_clone().map(Program).map_err(|_| LoadError::OpenFiles)
     }
 
     /// Set the AF_XDP socket with this index, and its receive queue. A closed socket leaves the table by itself.

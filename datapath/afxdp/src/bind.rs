@@ -40,13 +40,19 @@ impl Bound {
         memory: &Memory,
         writer: Writer,
     ) -> Result<Bound, XdpOpenError> {
+        let mode = match writer {
+            Writer::Kernel => BindFlags::XDP_COPY,
+            Writer::Nic => BindFlags::XDP_ZEROCOPY,
+        };
         let sg = if memory.layout.is_single_chunk() { BindFlags::empty() } else { BindFlags::XDP_USE_SG };
-        let attempt = Attempt { options, interface, umem: &memory.umem, sg };
-        match writer {
-            Writer::Kernel => attempt.bind(BindFlags::XDP_COPY).map_err(|error| attempt.bind_error(error)),
-            Writer::Nic => attempt.bind(BindFlags::XDP_ZEROCOPY).map_err(|error| {
-                if is_unrelated_to_mode(&error) { attempt.bind_error(error) } else { attempt.no_zero_copy(error) }
-            }),
+        let deadline = Instant::now() + BUSY_TIMEOUT;
+        loop {
+            match bind(options, interface, &memory.umem, mode | sg) {
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline => {
+                    sleep(Duration::from_millis(5));
+                }
+                result => return result.map_err(|error| bind_error(options, interface, writer, error)),
+            }
         }
     }
 
@@ -66,71 +72,42 @@ pub(crate) fn rx_fd(rx: &RxQueue) -> BorrowedFd<'_> {
     unsafe { BorrowedFd::borrow_raw(rx.fd().as_raw_fd()) }
 }
 
-/// Whether the error has nothing to do with zero-copy.
-fn is_unrelated_to_mode(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EPERM | libc::ENETDOWN | libc::ENODEV | libc::ENOMEM))
+fn bind(options: &XdpOptions, interface: &Interface, umem: &Umem, mode: BindFlags) -> io::Result<Bound> {
+    let name = interface.name.parse().map_err(io::Error::other)?;
+    let config = SocketConfig::builder()
+        .rx_queue_size(queue_size(options.rings.rx)?)
+        .tx_queue_size(queue_size(options.rings.tx)?)
+        // We load the program ourselves: see `bpf`.
+        .libxdp_flags(LibxdpFlags::XSK_LIBXDP_FLAGS_INHIBIT_PROG_LOAD)
+        .bind_flags(mode | BindFlags::XDP_USE_NEED_WAKEUP)
+        .build();
+    // SAFETY: no second socket of this UMEM may load a program on this queue. There is no second socket, and none loads
+    // a program.
+    let made = unsafe { Socket::new(config, umem, &name, options.queue) };
+    let (tx, rx, rings) = made.map_err(|error| system_error(&error))?;
+    let (fill, completion) = rings.ok_or_else(|| io::Error::other("the UMEM's rings are another socket's"))?;
+    // libxdp lets child processes inherit the socket, which would keep the queue in use.
+    fcntl(rx_fd(&rx), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    Ok(Bound { rx, tx, fill, completion })
 }
 
-struct Attempt<'a> {
-    options: &'a XdpOptions,
-    interface: &'a Interface,
-    umem: &'a Umem,
-    /// Whether frames may be in several chunks.
-    sg: BindFlags,
-}
-
-impl Attempt<'_> {
-    fn bind(&self, mode: BindFlags) -> io::Result<Bound> {
-        let deadline = Instant::now() + BUSY_TIMEOUT;
-        loop {
-            match self.bind_now(mode) {
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline => {
-                    sleep(Duration::from_millis(5));
-                }
-                result => return result,
-            }
+fn bind_error(options: &XdpOptions, interface: &Interface, writer: Writer, source: io::Error) -> XdpOpenError {
+    let (Interface { name: interface, driver, index, .. }, queue) = (interface.clone(), options.queue);
+    let doing = || format!("binding a socket to queue {queue} of {interface}");
+    match source.raw_os_error() {
+        Some(libc::EBUSY) => {
+            let is_ours = am_bpf::sibling(index).is_some();
+            XdpOpenError::Busy { interface, queue, holders: Holders::find(), is_ours }
         }
-    }
-
-    fn bind_now(&self, mode: BindFlags) -> io::Result<Bound> {
-        let name = self.interface.name.parse().map_err(io::Error::other)?;
-        let config = SocketConfig::builder()
-            .rx_queue_size(queue_size(self.options.rings.rx)?)
-            .tx_queue_size(queue_size(self.options.rings.tx)?)
-            // We load the program ourselves: see `bpf`.
-            .libxdp_flags(LibxdpFlags::XSK_LIBXDP_FLAGS_INHIBIT_PROG_LOAD)
-            .bind_flags(mode | self.sg | BindFlags::XDP_USE_NEED_WAKEUP)
-            .build();
-        // SAFETY: no second socket of this UMEM may load a program on this queue. There is no second socket, and none
-        // loads a program.
-        let made = unsafe { Socket::new(config, self.umem, &name, self.options.queue) };
-        let (tx, rx, rings) = made.map_err(|error| system_error(&error))?;
-        let (fill, done) = rings.ok_or_else(|| io::Error::other("the UMEM's rings are another socket's"))?;
-        // libxdp lets child processes inherit the socket, which would keep the queue in use.
-        fcntl(rx_fd(&rx), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
-        Ok(Bound { rx, tx, fill, completion: done })
-    }
-
-    fn no_zero_copy(&self, source: io::Error) -> XdpOpenError {
-        let Interface { name, driver, .. } = self.interface.clone();
-        XdpOpenError::NoZeroCopy { interface: name, queue: self.options.queue, driver, source }
-    }
-
-    fn bind_error(&self, source: io::Error) -> XdpOpenError {
-        let (interface, queue) = (self.interface.name.clone(), self.options.queue);
-        let doing = || format!("binding a socket to queue {queue} of {interface}");
-        match source.raw_os_error() {
-            Some(libc::EBUSY) => {
-                let is_ours = am_bpf::sibling(self.interface.index).is_some();
-                XdpOpenError::Busy { interface, queue, holders: Holders::find(), is_ours }
-            }
-            Some(libc::ENETDOWN) => XdpOpenError::Down { interface },
-            Some(libc::ENODEV) => XdpOpenError::NoSuchInterface { interface, have: Vec::new() },
-            Some(libc::ENOMEM | libc::ENOBUFS) => XdpOpenError::Memory { what: "the rings of a socket".to_owned() },
-            Some(libc::EPERM) => {
-                rights::check().err().map_or_else(|| XdpOpenError::system(doing(), source), XdpOpenError::Rights)
-            }
-            _ => XdpOpenError::system(doing(), source),
+        Some(libc::ENETDOWN) => XdpOpenError::Down { interface },
+        Some(libc::ENODEV) => XdpOpenError::NoSuchInterface { interface, have: Vec::new() },
+        Some(libc::EPERM) => {
+            rights::check().err().map_or_else(|| XdpOpenError::system(doing(), source), XdpOpenError::Rights)
         }
+        Some(libc::ENOMEM) => XdpOpenError::Memory { what: "the rings of a socket".to_owned() },
+        // All others may be about the mode.
+        _ if writer == Writer::Nic => XdpOpenError::NoZeroCopy { interface, queue, driver, source },
+        Some(libc::ENOBUFS) => XdpOpenError::Memory { what: "the rings of a socket".to_owned() },
+        _ => XdpOpenError::system(doing(), source),
     }
 }

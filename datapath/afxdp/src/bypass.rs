@@ -44,15 +44,13 @@ impl Bypass {
     /// # Errors
     /// The process has too many files open, or may not listen.
     pub(crate) fn listen(interface: u32, own: Address, ethertype: EtherType) -> io::Result<Bypass> {
-        let sockets = listen(interface, ethertype)?;
-        let next = Instant::now() + CHECK_INTERVAL;
         Ok(Bypass {
-            sockets,
+            sockets: listen(interface, ethertype)?,
             is_untagged_only: false,
             interface,
             ethertype,
             own_address: own,
-            next_check: next,
+            next_check: Instant::now() + CHECK_INTERVAL,
             error: None,
         })
     }
@@ -72,17 +70,13 @@ impl Bypass {
         self.next_check = now + CHECK_INTERVAL;
         let is_suspected = self.count_own_frames() >= MIN_FRAMES;
         if is_suspected && !self.is_untagged_only {
-            self.listen_to_untagged_only();
+            // If that fails, it is tried again at the next suspicion.
+            if let Ok(socket) = listen_to_untagged(self.interface, self.ethertype) {
+                (self.sockets, self.is_untagged_only) = (vec![socket], true);
+            }
             return false;
         }
         is_suspected
-    }
-
-    /// Listen for untagged frames only. If that fails, it is tried again at the next suspicion.
-    fn listen_to_untagged_only(&mut self) {
-        if let Ok(socket) = listen_to_untagged(self.interface, self.ethertype) {
-            (self.sockets, self.is_untagged_only) = (vec![socket], true);
-        }
     }
 
     /// Read the sockets, and count the frames to this node.
@@ -105,17 +99,17 @@ impl Bypass {
 
 /// Open a socket for each EtherType.
 fn listen(interface: u32, ethertype: EtherType) -> io::Result<Vec<OwnedFd>> {
-    [ethertype.hidden(), ethertype.plain()].into_iter().map(|ethertype| listen_to(interface, ethertype)).collect()
+    let both = [ethertype.hidden(), ethertype.plain()].into_iter();
+    both.map(|ethertype| bind(packet_socket()?, interface, ethertype)).collect()
 }
 
-fn listen_to(interface: u32, ethertype: u16) -> io::Result<OwnedFd> {
-    let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
-    bind(socket, interface, ethertype)
+fn packet_socket() -> io::Result<OwnedFd> {
+    Ok(socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?)
 }
 
 /// Open a socket for both EtherTypes that receives a frame before the kernel removes its tag.
 fn listen_to_untagged(interface: u32, ethertype: EtherType) -> io::Result<OwnedFd> {
-    let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
+    let socket = packet_socket()?;
     let mut filter = untagged(ethertype);
     let program = sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
     // The kernel copies the filter during the call. Until it is bound, the socket receives nothing.

@@ -20,7 +20,8 @@ pub(crate) struct Carrier {
     /// The smallest MTU that fits our longest frame.
     min_mtu: u32,
     state: LinkState,
-    error: Option<String>,
+    /// What was wrong at the last check.
+    pub(crate) error: Option<String>,
 }
 
 /// What the kernel says of an interface.
@@ -49,7 +50,7 @@ impl Carrier {
         // No allocation where all is well.
         let is_fine = self.state == LinkState::Fine;
         self.error = self.query.as_ref().filter(|_| !is_fine).and_then(|query| self.describe(&query.name()));
-        self.error()
+        self.error.as_deref()
     }
 
     fn query_state(&mut self) -> LinkState {
@@ -83,11 +84,6 @@ impl Carrier {
             ),
             LinkState::Fine => return None,
         })
-    }
-
-    /// What was wrong at the last check.
-    pub(crate) fn error(&self) -> Option<&str> {
-        self.error.as_deref()
     }
 
     /// Whether the interface was gone at the last check.

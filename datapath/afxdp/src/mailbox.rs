@@ -17,10 +17,8 @@ const MAX_WAITING: usize = 64;
 /// Only control frames are broadcast.
 const MAX_FRAME: usize = Control::MAX_FRAME;
 
-struct Waiting {
-    length: usize,
-    bytes: [u8; MAX_FRAME],
-}
+/// A frame: its length, and its bytes.
+type Waiting = (usize, [u8; MAX_FRAME]);
 
 /// The mailbox of one node. The lock is held for one copy, or for one take.
 pub(crate) struct Mailbox {
@@ -63,7 +61,7 @@ impl Mailbox {
         }
         let mut bytes = [0; MAX_FRAME];
         bytes[..frame.len()].copy_from_slice(frame);
-        waiting.push_back(Waiting { length: frame.len(), bytes });
+        waiting.push_back((frame.len(), bytes));
         if !self.has_some.swap(true, Ordering::Relaxed) {
             // The pipe is open and empty, so the write cannot fail or block.
             let _ = (&self.wake_writer).write(&[0]);
@@ -80,7 +78,7 @@ impl Mailbox {
     fn take_some(&self, most: usize, each: &mut dyn FnMut(&[u8])) -> usize {
         let mut waiting = self.lock();
         let count = most.min(waiting.len());
-        waiting.drain(..count).for_each(|frame| each(&frame.bytes[..frame.length]));
+        waiting.drain(..count).for_each(|(length, bytes)| each(&bytes[..length]));
         self.taken.fetch_add(count as u64, Ordering::Relaxed);
         if waiting.is_empty() && self.has_some.swap(false, Ordering::Relaxed) {
             let _ = read(self.wake_fd.as_fd(), &mut [0]);

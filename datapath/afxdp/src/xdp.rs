@@ -153,7 +153,7 @@ impl Xdp {
         if let Path::Closed { why, .. } = path {
             return Some(why);
         }
-        if let Some(error) = carrier.error().or(bypass.error.as_deref()) {
+        if let Some(error) = carrier.error.as_deref().or(bypass.error.as_deref()) {
             return Some(error);
         }
         let received = path.counters().0.frames + node.mailbox.counts().0;
