@@ -1,11 +1,10 @@
-use std::fs;
 use std::os::fd::AsFd;
 
 use aya::programs::links::FdLink;
 use aya::programs::xdp::XdpLink;
 use aya::programs::{Xdp, XdpMode};
 
-use crate::mark::{Mark, sibling};
+use crate::mark::{Mark, has_descriptor, sibling};
 use crate::{AttachError, AttachMode, extack};
 
 /// A program on an interface. It stays until this is dropped or the process ends.
@@ -59,9 +58,8 @@ impl Attachment {
     /// Whether the kernel still has it attached. It can be detached from outside, for example with `bpftool link
     /// detach`. This does not tell whether the driver still runs it.
     pub fn is_attached(&self) -> bool {
-        let (Ok(info), Ok(open)) = (self.link.info(), fs::read_dir("/proc/self/fdinfo")) else { return true };
-        let mut files = open.flatten().filter_map(|file| fs::read_to_string(file.path()).ok());
-        !files.any(|text| is_detached(&text, info.id()))
+        let Ok(info) = self.link.info() else { return true };
+        !has_descriptor("self", &[("link_id", &info.id().to_string()), ("ifindex", "0")])
     }
 
     /// The interface it is on.
@@ -72,26 +70,5 @@ impl Attachment {
     /// Where it runs.
     pub fn mode(&self) -> AttachMode {
         self.mode
-    }
-}
-
-/// The contents of `/proc/.../fdinfo` if this link is on no interface any more.
-fn is_detached(info: &str, link: u32) -> bool {
-    let has = |key: &str, value: u32| {
-        let mut lines = info.lines().filter_map(|line| line.split_once(':'));
-        lines.any(|(its, text)| its == key && text.trim() == value.to_string())
-    };
-    has("link_id", link) && has("ifindex", 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_link_without_an_interface_is_detached() {
-        let info = "pos:\t0\nflags:\t02000000\nlink_type:\txdp\nlink_id:\t7\nprog_id:\t12\nifindex:\t0\n";
-        assert!(is_detached(info, 7) && !is_detached(info, 12) && !is_detached(info, 0));
-        assert!(!is_detached(&info.replace("ifindex:\t0", "ifindex:\t10"), 7));
     }
 }

@@ -9,12 +9,11 @@ pub struct Config {
     pub own: Address,
     /// Index of the socket that control frames go to, at most [`Steer::LAST_SOCKET`](crate::Steer::LAST_SOCKET).
     pub node_socket: u8,
-    /// Whether [`Counters::redirected`](crate::Counters::redirected) counts. It costs a few nanoseconds a frame, and
-    /// sockets have statistics of their own.
+    /// Whether the counter `xdp_redirected` counts. It costs a few nanoseconds a frame, and sockets have statistics of
+    /// their own.
     pub counts_redirected: bool,
-    /// How many of a million frames for a socket are lost on purpose, at random, and counted
-    /// ([`Counters::lost`](crate::Counters::lost)): for tests of a bad network. With 0, the loaded program has no code
-    /// for it.
+    /// How many of a million frames for a socket are lost on purpose, at random, and counted (`xdp_lost_on_purpose`):
+    /// for tests of a bad network. With 0, the loaded program has no code for it.
     pub lost_per_million: u32,
 }
 

@@ -53,7 +53,7 @@ pub enum AttachError {
     /// Another process has nodes of ours there.
     #[error(
         "process {process} ({}) has nodes on {interface}, and the nodes of one interface have to be in one process: open this \
-         one there, on a queue of its own, or take another interface", crate::mark::command(*process)
+         one there, on a queue of its own, or take another interface", crate::mark::process_name(*process)
     )]
     Sibling { interface: String, process: u32 },
     /// The interface's driver has no XDP.

@@ -62,7 +62,7 @@ pub use config::{AttachMode, Config};
 pub use counters::Counters;
 pub use error::{AttachError, CountersError, LoadError, SocketError, setcap};
 pub use kernel::Kernel;
-pub use mark::sibling;
+pub use mark::{has_descriptor, process_name, sibling};
 pub use probe::{Probe, ProbeError};
 pub use raw::Raw;
 pub use share::{NodeSwitch, Program, ShareError};

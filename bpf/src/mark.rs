@@ -34,9 +34,22 @@ pub fn sibling(interface: u32) -> Option<u32> {
     sockets.lines().filter_map(|line| process_of(line, interface)).find(|pid| *pid != process::id())
 }
 
-/// The name of that process.
-pub(crate) fn command(process: u32) -> String {
+/// The name of a process.
+pub fn process_name(process: u32) -> String {
     fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default().trim().to_owned()
+}
+
+/// Whether a process (`self` or a number) has a descriptor about which `/proc/.../fdinfo` has all these lines: key and
+/// value.
+pub fn has_descriptor(process: &str, lines: &[(&str, &str)]) -> bool {
+    let Ok(open) = fs::read_dir(format!("/proc/{process}/fdinfo")) else { return false };
+    open.flatten().any(|file| fs::read_to_string(file.path()).is_ok_and(|info| has_lines(&info, lines)))
+}
+
+fn has_lines(info: &str, lines: &[(&str, &str)]) -> bool {
+    let has =
+        |key, value| info.lines().filter_map(|line| line.split_once(':')).any(|(k, v)| k == key && v.trim() == value);
+    lines.iter().all(|(key, value)| has(*key, *value))
 }
 
 fn process_of(line: &str, interface: u32) -> Option<u32> {
@@ -63,5 +76,14 @@ mod tests {
         assert_eq!(sibling(u32::MAX), None, "this process is none of its own");
         drop(marks);
         assert!(!ours(&read()));
+    }
+
+    #[test]
+    fn a_link_is_known_by_its_lines() {
+        let info = "pos:\t0\nflags:\t02000000\nlink_type:\txdp\nlink_id:\t7\nprog_id:\t12\nifindex:\t3\n";
+        assert!(has_lines(info, &[("link_type", "xdp"), ("ifindex", "3")]));
+        assert!(!has_lines(info, &[("link_type", "xdp"), ("ifindex", "7")]));
+        assert!(!has_lines(info, &[("link_type", "xdp"), ("ifindex", "33")]));
+        assert!(!has_lines("pos:\t0\nflags:\t02\n", &[("ifindex", "3")]));
     }
 }

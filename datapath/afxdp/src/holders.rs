@@ -6,6 +6,8 @@ use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader};
 
+use am_bpf::{has_descriptor, process_name};
+
 /// Processes that map the rings of a socket, or have the program's link open.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Holders(Vec<(u32, String)>);
@@ -23,11 +25,12 @@ impl Holders {
 
     /// Find other processes that hold the XDP program of this interface. Sees the same processes.
     pub(crate) fn of_program(interface: u32) -> Holders {
-        Holders::named(others(|pid| has_link(pid, interface)))
+        let link = [("link_type", "xdp"), ("ifindex", &*interface.to_string())];
+        Holders::named(others(|pid| has_descriptor(&pid.to_string(), &link)))
     }
 
     fn named(holders: Vec<u32>) -> Holders {
-        Holders(holders.into_iter().map(|pid| (pid, command(pid))).collect())
+        Holders(holders.into_iter().map(|pid| (pid, process_name(pid))).collect())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -56,23 +59,6 @@ fn has_rings(pid: u32) -> bool {
     BufReader::new(maps).lines().map_while(Result::ok).any(|line| line.contains("socket:["))
 }
 
-fn has_link(pid: u32, interface: u32) -> bool {
-    let Ok(open) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else { return false };
-    open.flatten().any(|file| fs::read_to_string(file.path()).is_ok_and(|info| is_link(&info, interface)))
-}
-
-/// Whether `info`, the text in `/proc` about a descriptor, is a link of an XDP program to this interface.
-fn is_link(info: &str, interface: u32) -> bool {
-    let has = |key: &str, value: &str| {
-        info.lines().filter_map(|line| line.split_once(':')).any(|(its, text)| its == key && text.trim() == value)
-    };
-    has("link_type", "xdp") && has("ifindex", &interface.to_string())
-}
-
-fn command(pid: u32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
-}
-
 impl fmt::Display for Holders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, (pid, command)) in self.0.iter().enumerate() {
@@ -90,14 +76,6 @@ mod tests {
     fn holders_read_as_a_sentence() {
         let some = Holders(vec![(7, "am-bench".to_owned()), (9, "node".to_owned())]);
         assert_eq!(some.to_string(), "7 (am-bench) or 9 (node)");
-    }
-
-    #[test]
-    fn a_link_to_an_interface_is_known_by_its_number() {
-        let info = "pos:\t0\nflags:\t02000000\nlink_type:\txdp\nlink_id:\t7\nprog_id:\t12\nifindex:\t3\n";
-        assert!(is_link(info, 3) && !is_link(info, 7) && !is_link(info, 33));
-        assert!(!is_link(&info.replace("xdp", "tcx"), 3));
-        assert!(!is_link("pos:\t0\nflags:\t02\n", 3));
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Xdp {
 
     /// Leave zero-copy mode. Frames that the program holds stay valid; frames in flight are lost. Flows stay open, and
     /// the wake descriptor stays the same; the [pool](am_transport::Caps::pool) is a new one. `note` is for
-    /// [`Mode::notes`].
+    /// [`Mode::notes`](crate::Mode::notes).
     ///
     /// # Errors
     /// As [`open`](crate::open). Then the transport carries nothing any more, and says why.
