@@ -5,9 +5,6 @@
 
 use std::time::{Duration, Instant};
 
-use am_bpf::Counters;
-use am_wire::Reason;
-
 /// The interval of the checks. If few frames were received, a check costs one system call, which reads a counter of
 /// each CPU.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -35,21 +32,6 @@ pub(crate) struct RxWatch {
     received: u64,
     wrong_queue: Loss,
     wrong_length: Loss,
-}
-
-/// Frames for the node that the program dropped.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Dropped {
-    /// Frames on other queues.
-    elsewhere: u64,
-    /// Frames of another length than their headers say.
-    altered: u64,
-}
-
-impl Dropped {
-    pub(crate) fn of(counters: &Counters) -> Dropped {
-        Dropped { elsewhere: counters.wrong_queue(), altered: counters.dropped(Reason::Length) }
-    }
 }
 
 /// One kind of loss, and its report.
@@ -89,30 +71,32 @@ impl RxWatch {
         }
     }
 
-    /// Check, if the interval has passed. Returns the current error: why the node receives little or nothing.
-    pub(crate) fn check(&mut self, received: u64, dropped: impl FnOnce() -> Option<Dropped>) -> Option<&str> {
+    /// Check, if the interval has passed. `lost` returns how many frames for the node the program dropped: those on other
+    /// queues, and those of another length than their headers say. Returns the current error: why the node receives
+    /// little or nothing.
+    pub(crate) fn check(&mut self, received: u64, lost: impl FnOnce() -> Option<[u64; 2]>) -> Option<&str> {
         let now = Instant::now();
         if now >= self.next_check {
             self.next_check = now + CHECK_INTERVAL;
             if received.saturating_sub(self.received) > MIN_HEALTHY_FRAMES {
                 (self.wrong_queue.error, self.wrong_length.error) = (None, None);
-            } else if let Some(dropped) = dropped() {
-                self.compare(received, dropped);
+            } else if let Some(lost) = lost() {
+                self.compare(received, lost);
             }
             self.received = received;
         }
         self.wrong_queue.error.as_deref().or(self.wrong_length.error.as_deref())
     }
 
-    fn compare(&mut self, received: u64, dropped: Dropped) {
+    fn compare(&mut self, received: u64, [elsewhere, altered]: [u64; 2]) {
         let RxWatch { interface, queue, advice, wrong_queue, wrong_length, .. } = self;
-        wrong_queue.compare(received, dropped.elsewhere, |lost, received| {
+        wrong_queue.compare(received, elsewhere, |lost, received| {
             format!(
                 "{lost} frames for this node came in on other queues of {interface} and were lost, \
                  and {received} on its own queue {queue}: {advice}"
             )
         });
-        wrong_length.compare(received, dropped.altered, |lost, received| {
+        wrong_length.compare(received, altered, |lost, received| {
             format!(
                 "{lost} frames came to {interface} longer or shorter than they were sent, and {received} as they were \
                  sent: a NIC truncates them, pads them, or adds bytes. If it adds the check sequence: \
@@ -158,7 +142,7 @@ mod tests {
 
     fn look(watch: &mut RxWatch, received: u64, wrong: u64) -> Option<&str> {
         watch.next_check = Instant::now();
-        watch.check(received, || Some(Dropped { elsewhere: wrong, altered: 0 }))
+        watch.check(received, || Some([wrong, 0]))
     }
 
     #[test]
@@ -183,11 +167,7 @@ mod tests {
         let mut watch = watch();
         assert_eq!(watch.check(MIN_HEALTHY_FRAMES + 1, || panic!("a system call")), None);
         watch.next_check = Instant::now();
-        assert_eq!(
-            watch.check(MIN_HEALTHY_FRAMES + 1, || Some(Dropped { elsewhere: 7, altered: 7 })),
-            None,
-            "lost before, while more came"
-        );
+        assert_eq!(watch.check(MIN_HEALTHY_FRAMES + 1, || Some([7, 7])), None, "lost before, while more came");
         assert!(watch.next_check > Instant::now());
         assert_eq!(watch.check(MIN_HEALTHY_FRAMES + 1, || panic!("too often")), None);
     }
@@ -205,7 +185,7 @@ mod tests {
         let mut watch = watch();
         let mut look = |received, altered| {
             watch.next_check = Instant::now();
-            watch.check(received, || Some(Dropped { elsewhere: 0, altered })).map(str::to_owned)
+            watch.check(received, || Some([0, altered])).map(str::to_owned)
         };
         assert_eq!(look(0, 2), None, "an accident");
         let error = look(1, 20).unwrap();

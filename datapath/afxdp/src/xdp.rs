@@ -5,9 +5,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
+use am_bpf::Counters;
 use am_ring::{Frame, Pool};
 use am_transport::{Caps, Command, Notice, PeerAddressError, Transport};
-use am_wire::{Address, Buffer};
+use am_wire::{Address, Buffer, Reason};
 
 use crate::attach::SOCKET;
 use crate::bypass::Bypass;
@@ -19,7 +20,7 @@ use crate::mode::Mode;
 use crate::options::XdpOptions;
 use crate::rules::InstalledRules;
 use crate::rx::Rx;
-use crate::rx_watch::{Dropped, RxWatch, TruncationDetector};
+use crate::rx_watch::{RxWatch, TruncationDetector};
 use crate::sg::LongFrames;
 use crate::siblings::InterfaceNode;
 use crate::stats::{self, RxCounters, TxCounters};
@@ -157,7 +158,8 @@ impl Xdp {
             return Some(error);
         }
         let received = path.counters().0.frames + node.mailbox.counts().0;
-        watch.check(received, || node.steer.counters().ok().as_ref().map(Dropped::of))
+        let lost = |counters: Counters| [counters.wrong_queue(), counters.dropped(Reason::Length)];
+        watch.check(received, || node.steer.counters().ok().map(lost))
     }
 
     pub(crate) fn set_rx_credit(&mut self, frames: usize) {
