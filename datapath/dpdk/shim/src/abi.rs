@@ -120,11 +120,11 @@ pub struct Table {
     pub free: unsafe extern "C" fn(pool: *mut Counts),
     /// Whether a device sees a frame of the pool at two separate addresses. No driver may have such a frame.
     pub is_torn: unsafe extern "C" fn(pool: *mut Counts, index: u32) -> bool,
-    /// Give the port frames of the pool to receive into.
+    /// Give the port frames of the pool to receive into. They must not be in use.
     pub give: unsafe extern "C" fn(pool: *mut Counts, indices: *const u32, count: u32),
-    /// Take up to `most` of them back. Returns how many.
+    /// Take up to `most` of them back: `indices` has room for as many. Returns how many.
     pub take_back: unsafe extern "C" fn(pool: *mut Counts, indices: *mut u32, most: u32) -> u32,
-    /// Take back up to `most` sent frames. Returns how many.
+    /// Take back up to `most` sent frames: `frames` has room for as many. Returns how many.
     pub home: unsafe extern "C" fn(pool: *mut Counts, frames: *mut Frame, most: u32) -> u32,
     /// Take back all handles on a frame; returns how many. Only after the port was closed.
     pub recall: unsafe extern "C" fn(pool: *mut Counts, index: u32) -> u32,
@@ -141,10 +141,12 @@ pub struct Table {
     pub link: unsafe extern "C" fn(port: u16) -> c_int,
     /// Read the driver's counters.
     pub stats: unsafe extern "C" fn(port: u16, stats: *mut Stats) -> c_int,
-    /// Receive up to `most` frames. Invalid ones are added to `odd`.
+    /// Receive up to `most` frames: `frames` has room for as many. Invalid ones are added to `odd`. For this and the next
+    /// two, the port is open with this pool, and used by this thread only.
     pub receive:
         unsafe extern "C" fn(port: u16, pool: *mut Counts, frames: *mut Frame, most: u16, odd: *mut u32) -> u16,
-    /// Send frames. Returns how many from the first on were taken.
+    /// Send frames of the pool, which the caller holds, and does not write until they have returned. Returns how many
+    /// from the first on were taken.
     pub send: unsafe extern "C" fn(port: u16, pool: *mut Counts, frames: *const Frame, count: u16) -> u16,
     /// Send copies, made in receive buffers. The frames stay with the caller.
     pub send_copies: unsafe extern "C" fn(port: u16, pool: *mut Counts, frames: *const Frame, count: u16) -> u16,
