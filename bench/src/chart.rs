@@ -104,9 +104,6 @@ type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Scale, Scale>>
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 /// The plot: rows of panels of one size, and a title above them.
-///
-/// # Errors
-/// plotters cannot draw it.
 pub(crate) fn svg(title: &str, rows: &[Vec<Panel<'_>>], (width, height): (u32, u32)) -> Result<String, Error> {
     let mut text = String::new();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(1);

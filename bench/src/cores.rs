@@ -54,18 +54,12 @@ fn parse_list(text: &str) -> Vec<usize> {
 
 impl Cores {
     /// The cores of both sides on one machine.
-    ///
-    /// # Errors
-    /// [`Error::NoCore`].
     pub(crate) fn both(asked: CoresArg) -> Result<Cores, Error> {
         Cores::choose(asked, &usable(), siblings)
     }
 
     /// The core of this side alone. The default is the core that it has with both sides on one machine: the other side
     /// may be there, in another namespace.
-    ///
-    /// # Errors
-    /// [`Error::NoCore`].
     pub(crate) fn own(asked: CoresArg, side: Side) -> Result<Option<usize>, Error> {
         Cores::choose_own(asked, side, &usable(), siblings)
     }
@@ -117,9 +111,6 @@ fn check(wanted: usize, usable: &[usize]) -> Result<usize, Error> {
 }
 
 /// Pin the calling thread, and return its core.
-///
-/// # Errors
-/// [`Error::NoCore`] if the system refuses.
 pub(crate) fn pin(core: Option<usize>) -> Result<Option<usize>, Error> {
     match core {
         Some(id) if !core_affinity::set_for_current(CoreId { id }) => {

@@ -15,22 +15,12 @@ pub(crate) enum Error {
     /// A message does not fit one frame.
     #[error(
         "{size} bytes do not fit one frame: {driver} carries at most {most}; give a smaller --size, `--size full`{}",
-        more(*driver)
+        if *driver == Driver::Am { ", or a framing that costs less" } else { "" }
     )]
-    TooLarge {
-        driver: Driver,
-        /// The size of the message.
-        size: usize,
-        /// The limit.
-        most: usize,
-    },
+    TooLarge { driver: Driver, size: usize, most: usize },
     /// This process may not use the core, or it does not exist.
     #[error("no core {wanted} for this process: it may use {}", list(.usable))]
-    NoCore {
-        wanted: usize,
-        /// The cores that it may use.
-        usable: Vec<usize>,
-    },
+    NoCore { wanted: usize, usable: Vec<usize> },
     /// The interfaces have no IP addresses of the same kind.
     #[error(
         "the two interfaces have no IP addresses of the same kind{0}, which kernel UDP needs: `ip addr add ADDRESS/24 \
@@ -42,7 +32,6 @@ pub(crate) enum Error {
     Capability {
         /// The missing ones, and what they are for.
         missing: String,
-        /// The command line.
         command: String,
         /// The command that grants them, on a line of its own; empty if there is none.
         grant: String,
@@ -58,22 +47,16 @@ pub(crate) enum Error {
     Hosts(#[from] am_netns::HostError),
     /// The operating system returned an error.
     #[error("{doing}: {source}")]
-    System {
-        /// What was tried.
-        doing: &'static str,
-        source: io::Error,
-    },
+    System { doing: &'static str, source: io::Error },
     /// No peer of that name answers.
     #[error(
         "no peer {name} answered on {on} within {} s; {}. Check that `am-bench --serve --on ... --name {name}` runs on \
          the other machine, {}", .waited.as_secs(), others(.other_nodes), meets(.on)
     )]
     PeerUnknown {
-        /// The peer's name.
         name: String,
         /// This side's transport.
         on: String,
-        /// How long this side waited.
         waited: Duration,
         /// The peers that sent beacons there.
         other_nodes: Vec<String>,
@@ -83,13 +66,7 @@ pub(crate) enum Error {
     Refused(String),
     /// The far side does not answer, or no longer.
     #[error("the far side was lost: {doing} with {driver}, this side received nothing for {} ms", .silence.as_millis())]
-    Silent {
-        /// What this side was doing.
-        doing: &'static str,
-        driver: Driver,
-        /// For how long.
-        silence: Duration,
-    },
+    Silent { doing: &'static str, driver: Driver, silence: Duration },
     /// The far side's node is gone.
     #[error("the far side was lost: {0}")]
     Lost(String),
@@ -136,8 +113,7 @@ impl Error {
         use am_netns::HostError::{MissingTool, NotPermitted};
         match self {
             Error::Usage(_) | Error::TooLarge { .. } | Error::NoCore { .. } => 2,
-            Error::NoIp(_) => 3,
-            Error::Capability { .. } | Error::Facility(_) | Error::Open(_) => 3,
+            Error::NoIp(_) | Error::Capability { .. } | Error::Facility(_) | Error::Open(_) => 3,
             Error::Hosts(MissingTool { .. } | NotPermitted { .. }) => 3,
             Error::Interrupted { signal } => 128 + (*signal as u8 & 0x7f),
             _ => 1,
@@ -145,18 +121,10 @@ impl Error {
     }
 }
 
-fn more(driver: Driver) -> &'static str {
-    match driver {
-        Driver::Am => ", or a framing that costs less",
-        Driver::Raw | Driver::Udp | Driver::Cacheline | Driver::Row(_) => "",
-    }
-}
-
 fn others(names: &[String]) -> String {
-    if names.is_empty() {
-        "no other node was seen there".to_owned()
-    } else {
-        format!("other nodes there: {}", names.join(", "))
+    match names {
+        [] => "no other node was seen there".to_owned(),
+        _ => format!("other nodes there: {}", names.join(", ")),
     }
 }
 

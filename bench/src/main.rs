@@ -4,7 +4,7 @@
 //! ```text
 //!   near side: sends, times, reports             far side: answers, counts
 //!  ┌──────────────────────────────────┐         ┌─────────────────────────┐
-//!  │ cli ─▶ deploy ─▶ session ────────┼─ plan ─▶┼─▶ serve                 │
+//!  │ cli ─▶ deploy ─▶ session ────────┼─ plan ─▶┼─▶ session               │
 //!  │                     │            │         │     │                   │
 //!  │           measure::{latency,     │         │     │                   │
 //!  │      throughput} ─▶ Channel      │         │  measure::far ─▶ Channel│
@@ -29,7 +29,6 @@ mod cli;
 mod compare;
 mod content;
 mod cores;
-mod demo;
 mod deploy;
 mod driver;
 mod error;
@@ -37,16 +36,13 @@ mod grammar;
 mod link;
 mod loss;
 mod measure;
-mod named;
 mod origin;
 mod out;
 mod plan;
 mod progress;
 mod report;
 mod rights;
-mod serve;
 mod session;
-mod side_info;
 mod size;
 mod stats;
 mod stress;
@@ -61,10 +57,10 @@ use std::time::{Duration, SystemTime};
 
 use ablation::Ablation;
 use cli::{Cli, Options, Switch, Task, Topology};
-use cores::Cores;
-use deploy::machines::Target;
+use cores::{Cores, pin};
 use driver::Driver;
 use error::Error;
+use link::NamedLink;
 use loss::Loss;
 use origin::Origin;
 use plan::{Bench, DriverOptions, FramingArg, Side};
@@ -105,20 +101,17 @@ fn run(cli: &Cli) -> Result<(), Error> {
         }
         Task::Ablation(place) => ablate(&place, options, &watch),
         Task::Bounce(place) => bounce(&place, options, &watch),
-        Task::Far(interface) => {
+        Task::Far(on) => {
             let core = Cores::own(options.cores.unwrap_or_default(), Side::Far)?;
-            deploy::far::serve(options.name.as_deref().unwrap_or("beta"), &interface, core, &watch)
+            deploy::child::serve(options.name.as_deref().unwrap_or("beta"), &on, core, &watch)
         }
         Task::Serve(on) => {
-            rights_on(&on)?;
-            let core = Cores::own(options.cores.unwrap_or_default(), Side::Far)?;
             // These options are for listening. Each plan has those of its drivers.
-            let how = options.how(FramingArg::Auto);
-            deploy::machines::serve((&options.node_name(), &on, core), how, &watch)
+            deploy::machines::serve(own_link(Side::Far, &on, options)?, options.how(FramingArg::Auto), &watch)
         }
-        Task::Demo => demo::show(options, &watch),
+        Task::Demo => demo(options, &watch),
         Task::Stress(args, place) => {
-            let sides = place.sides()?;
+            let sides = place.sides(&[Driver::Am])?;
             let cores = Cores::both(options.cores.unwrap_or_default())?;
             let how =
                 DriverOptions { coalesce: options.coalesce != Some(Switch::Off), ..options.how(FramingArg::Bare) };
@@ -129,10 +122,14 @@ fn run(cli: &Cli) -> Result<(), Error> {
     }
 }
 
-/// Check the rights for an interface. Other transports check theirs when they are opened.
-fn rights_on(on: &str) -> Result<(), Error> {
-    let has_interface = am_api::transports::split(on).iter().any(|name| name.starts_with("xdp:"));
-    if has_interface { rights::check(false, &[Driver::Am]) } else { Ok(()) }
+/// This side's end of the wire between two machines. Transports other than interfaces check their rights when they are
+/// opened.
+fn own_link(side: Side, on: &str, options: &Options) -> Result<NamedLink, Error> {
+    if am_api::transports::split(on).iter().any(|name| name.starts_with("xdp:")) {
+        rights::check(false, &[Driver::Am])?;
+    }
+    let core = Cores::own(options.cores.unwrap_or_default(), side)?;
+    NamedLink::new(side, &options.node_name(), on, pin(core)?)
 }
 
 const DEFAULT_TIME: Duration = Duration::from_millis(250);
@@ -177,23 +174,33 @@ fn over(
         File::create(file).map_err(Error::system("writing the file of --trace"))?;
     }
     let progress = Progress::new(order.count(), options.json);
-    let asked = options.cores.unwrap_or_default();
-    match place {
-        Topology::Veth(mtu) => {
-            rights::check(true, &order.drivers)?;
-            deploy::veth::measure(&order, *mtu, Cores::both(asked)?, &progress, watch)
-        }
-        Topology::Loopback => deploy::loopback::measure(&order, Cores::both(asked)?, &progress, watch),
-        Topology::Sim(on) => deploy::threads::simulated(&order, on, Cores::both(asked)?, &progress, watch),
-        Topology::Processes(local_transport, mtu) => {
-            deploy::processes::measure(&order, (*local_transport, *mtu), Cores::both(asked)?, &progress, watch)
-        }
-        Topology::Peer(peer, on) => {
-            rights_on(on)?;
-            let (name, core) = (options.node_name(), Cores::own(asked, Side::Near)?);
-            deploy::machines::measure(&order, Target { name: &name, peer, on, core }, &progress, watch)
-        }
+    if let Topology::Peer(peer, on) = place {
+        return deploy::machines::measure(&order, own_link(Side::Near, on, options)?, peer, &progress, watch);
     }
+    let cores = Cores::both(options.cores.unwrap_or_default())?;
+    match place {
+        Topology::Loopback => deploy::threads::loopback(&order, cores, &progress, watch),
+        Topology::Sim(on) => deploy::threads::simulated(&order, on, cores, &progress, watch),
+        _ => place.sides(&order.drivers)?.measure(&order, cores, &progress, watch),
+    }
+}
+
+/// Latency and bandwidth with explanations, over a cable, or in memory if a cable cannot be made.
+fn demo(options: &Options, watch: &Watch) -> Result<(), Error> {
+    let say = |text: &str| if options.json { Ok(()) } else { out::print(&format!("{text}\n\n")) };
+    let over = |place| {
+        let session = measure(&[Bench::Latency, Bench::Bandwidth], &place, options, Duration::from_millis(100), watch);
+        session.map(|session| (session, place))
+    };
+    say(report::INTRODUCTION)?;
+    let (session, place) = match over(Topology::Veth(1500)) {
+        Err(error) if error.exit_code() == 3 => {
+            say(&format!("That is not possible here.\n{error}\n\n{}", report::LOOPBACK))?;
+            over(Topology::Loopback)?
+        }
+        other => other?,
+    };
+    print(session, &place, options)
 }
 
 /// Measure the share of the rate that remains when frames are lost. Print it, and plot it if asked.
@@ -235,7 +242,9 @@ fn sweep(place: &Topology, plot: Option<&Path>, options: &Options, watch: &Watch
     let sweep = Sweep::new(&session.all, session.cores);
     publish(sweep.json(), || sweep.table(), &Origin::of(place, session.mtu), options)?;
     if let Some(file) = plot {
-        fs::write(file, sweep.svg(&title(&sweep))?).map_err(Error::system("writing the plot"))?;
+        let modes: Vec<String> = sweep.curves.iter().map(|curve| format!("{} {}", curve.driver, curve.mode)).collect();
+        let svg = sweep.svg(&format!("bandwidth by size: {}", modes.join(", ")))?;
+        fs::write(file, svg).map_err(Error::system("writing the plot"))?;
     }
     session.end
 }
@@ -251,7 +260,7 @@ fn ablate(place: &Topology, options: &Options, watch: &Watch) -> Result<(), Erro
 
 /// Measure the round trip of rejected requests, and print it.
 fn bounce(place: &Topology, options: &Options, watch: &Watch) -> Result<(), Error> {
-    let sides = place.sides()?;
+    let sides = place.sides(&[Driver::Am])?;
     let size = match options.size.first() {
         Some(Size::Bytes(size)) => *size,
         _ => 16,
@@ -259,12 +268,6 @@ fn bounce(place: &Topology, options: &Options, watch: &Watch) -> Result<(), Erro
     let (cores, how) = (Cores::both(options.cores.unwrap_or_default())?, options.how(FramingArg::Bare));
     let bounced = bounce::measure(&sides, bounce::Plan { how, size, cores }, &options.amount(DEFAULT_TIME), watch)?;
     publish(bounced.json(), || bounced.table(), &Origin::of(place, Some(sides.mtu)), options)
-}
-
-/// The title of the plot.
-fn title(sweep: &Sweep) -> String {
-    let modes: Vec<String> = sweep.curves.iter().map(|curve| format!("{} {}", curve.driver, curve.mode)).collect();
-    format!("bandwidth by size: {}", modes.join(", "))
 }
 
 /// Print a session, and return how it ended.

@@ -42,7 +42,7 @@ pub(crate) enum Bench {
 }
 
 impl Bench {
-    const ALL: [Bench; 5] = [Bench::Latency, Bench::Bandwidth, Bench::Rate, Bench::Bulk, Bench::Volley];
+    pub(crate) const ALL: [Bench; 5] = [Bench::Latency, Bench::Bandwidth, Bench::Rate, Bench::Bulk, Bench::Volley];
 
     /// The name on the command line and in JSON.
     pub(crate) const fn name(self) -> &'static str {
@@ -224,6 +224,28 @@ impl Plan {
         };
         (0..self.rounds).flat_map(turn)
     }
+
+    /// The far side's answer; `here` describes the far side.
+    pub(crate) fn answer(&self, here: Result<SideInfo, Error>) -> Answer {
+        if self.version != VERSION {
+            return Answer::Refused(format!(
+                "it has version {VERSION} of am-bench's plans, and this side {}: run the same build on both",
+                self.version
+            ));
+        }
+        if self.drivers.is_empty() {
+            return Answer::Refused("the plan names no driver".to_owned());
+        }
+        match here {
+            Ok(here)
+                if self.drivers.iter().any(|driver| driver.is_kernel()) && here.ip_towards(&self.near).is_none() =>
+            {
+                Answer::NoIp(here.why_no_ip(&self.near))
+            }
+            Ok(here) => Answer::Accepted(here),
+            Err(error) => Answer::Refused(error.to_string()),
+        }
+    }
 }
 
 /// The far side's answer to a [`Plan`].
@@ -239,9 +261,6 @@ pub(crate) enum Answer {
 
 impl Answer {
     /// The description of the far side.
-    ///
-    /// # Errors
-    /// The far side refused.
     pub(crate) fn into_place(self) -> Result<SideInfo, Error> {
         match self {
             Answer::Accepted(place) => Ok(place),
@@ -286,5 +305,36 @@ mod tests {
             assert_eq!(Bench::from_code(bench.code()), Some(bench));
         }
         assert_eq!(Bench::from_code(5), None);
+    }
+
+    fn place(ipv4: Option<[u8; 4]>) -> SideInfo {
+        SideInfo { name: "beta".to_owned(), address: [2; 6], ipv4: ipv4.map(Into::into), ..SideInfo::default() }
+    }
+
+    fn plan(drivers: &[Driver]) -> Plan {
+        let near = place(Some([10, 0, 0, 1]));
+        Plan { version: VERSION, near, how: DriverOptions::default(), drivers: drivers.to_vec(), rounds: 1 }
+    }
+
+    #[test]
+    fn what_can_be_followed_is_accepted() {
+        let here = place(Some([10, 0, 0, 2]));
+        assert_eq!(plan(&[Driver::Am, Driver::Udp]).answer(Ok(here.clone())), Answer::Accepted(here));
+        assert_eq!(plan(&[Driver::Am, Driver::Raw]).answer(Ok(place(None))), Answer::Accepted(place(None)));
+    }
+
+    #[test]
+    fn what_cannot_is_refused_with_the_reason() {
+        let refused = |plan: &Plan, here| match plan.answer(Ok(here)) {
+            Answer::Refused(why) => why,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(plan(&[Driver::Udp]).answer(Ok(place(None))), Answer::NoIp(String::new()));
+        assert!(refused(&plan(&[]), place(None)).contains("names no driver"));
+        let older = Plan { version: 0, ..plan(&[Driver::Am]) };
+        assert!(refused(&older, place(None)).contains("run the same build"));
+        let first =
+            r#"{"version":1,"near":{"name":"a","address":[2,0,0,0,0,1]},"framing":"auto","vias":[],"rounds":1}"#;
+        assert!(refused(&serde_json::from_str(first).unwrap(), place(None)).contains("version 7"));
     }
 }

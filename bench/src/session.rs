@@ -1,4 +1,5 @@
-//! The near side: measures everything that was ordered, with each driver in turn, in rounds.
+//! A session: the near side measures everything that was ordered, with each driver in turn, in rounds. The far side
+//! follows its plan.
 
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use crate::driver::Driver;
 use crate::driver::datagram::DatagramLayout;
 use crate::error::Error;
 use crate::loss::Loss;
+use crate::measure::far;
 use crate::measure::latency::latency;
 use crate::measure::throughput::throughput;
 use crate::measure::{Channel, Step, Timeouts, end, give_up};
@@ -22,9 +24,6 @@ use crate::watch::Watch;
 /// The channel to the far side for plans, before a driver is open.
 pub(crate) trait PlanChannel {
     /// Ask the far side to carry out this plan. Returns its description.
-    ///
-    /// # Errors
-    /// It refuses, or does not answer.
     fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<SideInfo, Error>;
 
     /// The processor time of both sides' processes so far, if it is known.
@@ -35,10 +34,10 @@ pub(crate) trait PlanChannel {
 
 /// Opens drivers on one side.
 pub(crate) trait Link {
+    /// The present description of this side: IP addresses and MTUs change.
+    fn here(&self) -> Result<SideInfo, Error>;
+
     /// Open this driver. The one before is closed by then, so that each has the wire to itself.
-    ///
-    /// # Errors
-    /// What is missing for it.
     fn open(
         &mut self,
         driver: Driver,
@@ -64,15 +63,6 @@ pub(crate) trait Link {
     }
 }
 
-/// A link that knows its own side.
-pub(crate) trait LocatedLink: Link {
-    /// The present description of this side: IP addresses and MTUs change.
-    ///
-    /// # Errors
-    /// The system does not tell, or the interface is gone.
-    fn here(&self) -> Result<SideInfo, Error>;
-}
-
 /// Everything that a session measures.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
@@ -91,11 +81,6 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    fn plan(&self, near: &SideInfo) -> Plan {
-        let (drivers, rounds) = (self.drivers.clone(), self.amount.rounds);
-        Plan { version: VERSION, near: near.clone(), how: self.how, drivers, rounds }
-    }
-
     /// Whether every size fits its driver between these sides, as far as that is known before it is open.
     fn fits(&self, link: &dyn Link, near: &SideInfo, far: &SideInfo, driver: Driver) -> Result<(), Error> {
         let Some(most) = link.most(driver, self.how, near, far) else { return Ok(()) };
@@ -105,12 +90,6 @@ impl Order {
             _ => None,
         });
         too_large.max().map_or(Ok(()), |size| Err(Error::TooLarge { driver, size, most }))
-    }
-
-    /// What can be checked without the far side. Kernel UDP may still be left out.
-    fn fits_here(&self, link: &dyn Link, near: &SideInfo) -> Result<(), Error> {
-        let sure = self.drivers.iter().filter(|driver| !(driver.is_kernel() && self.without_udp_if_need_be));
-        sure.into_iter().try_for_each(|driver| self.fits(link, near, near, *driver))
     }
 
     /// The payload that one frame of every driver carries, as far as it is known in advance. It makes the messages of
@@ -153,33 +132,25 @@ pub(crate) struct Session {
     pub(crate) end: Result<(), Error>,
 }
 
-impl Session {
-    /// The session; an error before the first measurement is an error of its own.
-    fn new(all: Vec<Measured>, cores: Cores, mtu: Option<u32>, end: Result<(), Error>) -> Result<Session, Error> {
-        match end {
-            Err(error) if all.is_empty() => Err(error),
-            end => Ok(Session { all, cores, mtu, end }),
-        }
-    }
-}
-
 /// Measure everything.
 ///
 /// # Errors
 /// The reason for an end before the first measurement. A later one is the session's `end`.
 pub(crate) fn run(
     order: &Order,
-    near: &SideInfo,
     control: &mut dyn PlanChannel,
     link: &mut dyn Link,
     progress: &Progress,
     watch: &Watch,
 ) -> Result<Session, Error> {
-    order.fits_here(link, near)?;
-    let plan = order.plan(near);
+    let near = &link.here()?;
+    // What can be checked without the far side. Kernel UDP may still be left out.
+    let sure = order.drivers.iter().filter(|driver| !(driver.is_kernel() && order.without_udp_if_need_be));
+    sure.into_iter().try_for_each(|driver| order.fits(link, near, near, *driver))?;
+    let (drivers, rounds) = (order.drivers.clone(), order.amount.rounds);
+    let plan = Plan { version: VERSION, near: near.clone(), how: order.how, drivers, rounds };
     let far = control.ask(&plan, watch)?;
-    let fits = order.drivers.iter().try_for_each(|driver| order.fits(link, near, &far, *driver));
-    let mut fits = Some(fits);
+    let mut fits = Some(order.drivers.iter().try_for_each(|driver| order.fits(link, near, &far, *driver)));
     let mut mtu = near.mtu.map(|mtu| far.carries(mtu)).and_then(|mtu| u32::try_from(mtu).ok());
     let common = order.common(link, near, &far);
     let mut all = Vec::with_capacity(order.count());
@@ -194,7 +165,19 @@ pub(crate) fn run(
         link.close(channel);
         over
     });
-    Session::new(all, Cores { near: near.core, far: far.core }, mtu, end)
+    match end {
+        Err(error) if all.is_empty() => Err(error),
+        end => Ok(Session { all, cores: Cores { near: near.core, far: far.core }, mtu, end }),
+    }
+}
+
+/// The far side: open each driver in turn, and serve it.
+pub(crate) fn follow(plan: &Plan, link: &mut dyn Link, watch: &Watch) -> Result<(), Error> {
+    for (_, driver) in plan.stages() {
+        let mut channel = link.open(driver, &plan.near, plan.how, watch)?;
+        far::serve(channel.as_mut(), driver, link.timeouts(), watch)?;
+    }
+    Ok(())
 }
 
 /// The busy cores between two readings of the processor time.

@@ -70,10 +70,6 @@ pub(crate) fn cores(text: &str) -> Result<CoresArg, String> {
 }
 
 /// Check the name of a node.
-///
-/// # Errors
-///
-/// [`Error::Usage`] if no node can have this name.
 pub(crate) fn node_name(name: &str) -> Result<(), Error> {
     match Name::new(name) {
         Some(_) => Ok(()),

@@ -3,7 +3,6 @@
 mod compare;
 mod files;
 mod options;
-mod simulated;
 mod stress;
 mod topology;
 
@@ -168,9 +167,6 @@ impl Cli {
     }
 
     /// Check the options of the command.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] if options contradict each other.
     pub(crate) fn task(&self) -> Result<Task, Error> {
         let options = &self.options;
         match &self.command {

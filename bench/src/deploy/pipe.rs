@@ -55,9 +55,6 @@ impl<T: DeserializeOwned + Send + 'static> Lines<T> {
     }
 
     /// The next line, if it arrives within this time.
-    ///
-    /// # Errors
-    /// A reason to stop; the other side is gone; or the line cannot be parsed.
     pub(crate) fn poll(&self, within: Duration, watch: &Watch) -> Result<Option<T>, Error> {
         watch.check()?;
         match self.lines.recv_timeout(within) {

@@ -12,16 +12,10 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use am_wire::frame::ETHERNET_HEADER;
 use nix::unistd::geteuid;
 
-use crate::cores::{Cores, pin};
 use crate::error::Error;
-use crate::named::{NamedLink, STAGE};
-use crate::plan::Side;
-use crate::progress::Progress;
-use crate::session::{Order, Session};
-use crate::watch::Watch;
+use crate::link::STAGE;
 
 use super::MIN_MTU;
-use super::child::Far;
 
 /// The transport between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,24 +173,6 @@ impl Drop for SocketDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
-}
-
-/// Start the far side, and measure.
-///
-/// # Errors
-/// What is missing, or the reason for an early end of the session.
-pub(crate) fn measure(
-    order: &Order,
-    (local_transport, mtu): (LocalTransport, Option<u32>),
-    cores: Cores,
-    progress: &Progress,
-    watch: &Watch,
-) -> Result<Session, Error> {
-    let ends = local_transport.ends(mtu)?;
-    let [near, far] = &ends.names;
-    let far = Far::start(far, cores)?;
-    let mut link = NamedLink::new(Side::Near, "alpha", near, pin(cores.near)?)?;
-    far.measure(order, &mut link, progress, watch)
 }
 
 #[cfg(test)]

@@ -72,24 +72,8 @@ pub(crate) struct Am {
     loss: Option<LossSetting>,
 }
 
-/// A node that spins.
-///
-/// # Errors
-/// The transport cannot carry a node.
-pub(crate) fn node(name: &str, how: DriverOptions, transport: Box<dyn Transport>) -> Result<Node, Error> {
-    node_that(Idle::spinning(), name, how, transport)
-}
-
 /// A node that waits as `idle` says.
-///
-/// # Errors
-/// As [`node`].
-pub(crate) fn node_that(
-    idle: Idle,
-    name: &str,
-    how: DriverOptions,
-    transport: Box<dyn Transport>,
-) -> Result<Node, Error> {
+pub(crate) fn node(idle: Idle, name: &str, how: DriverOptions, transport: Box<dyn Transport>) -> Result<Node, Error> {
     let builder = Node::builder(name).idle(idle).coalesce(how.coalesce);
     let builder = if how.coalesce { builder.window(WINDOW) } else { builder };
     let builder = match how.framing.fixed() {
@@ -99,13 +83,32 @@ pub(crate) fn node_that(
     builder.open_on(transport).map_err(facility)
 }
 
+/// Connect to this endpoint of the peer, with a `turn` of the loop after each look. The peer may not be there yet, so
+/// try again.
+pub(crate) fn connect<S>(
+    endpoint: &mut Endpoint<S>,
+    peer: &str,
+    name: &str,
+    mut turn: impl FnMut(&mut Endpoint<S>) -> Result<(), Error>,
+) -> Result<Connection, Error> {
+    let mut to = endpoint.connect(peer, name).map_err(facility)?;
+    loop {
+        match endpoint.ready(to) {
+            Ok(()) => return Ok(to),
+            Err(NotOpen::Connecting) => {}
+            Err(_) => {
+                endpoint.close(to);
+                to = endpoint.connect(peer, name).map_err(facility)?;
+            }
+        }
+        turn(endpoint)?;
+    }
+}
+
 impl Am {
-    /// One side, with a node called `name` on this transport.
-    ///
-    /// # Errors
-    /// The transport cannot carry a node, or the peer does not answer.
+    /// One side, with a node called `name` on this transport, whose XDP program runs at `xdp`.
     pub(crate) fn over(
-        transport: impl Transport + 'static,
+        (transport, xdp): (Box<dyn Transport>, Option<&'static str>),
         side: Side,
         name: &str,
         peer: &SideInfo,
@@ -117,19 +120,18 @@ impl Am {
             Some(file) if side == Side::Near => {
                 Box::new(Trace::append(transport, file).map_err(Error::system("writing what --trace names"))?)
             }
-            _ => Box::new(transport),
+            _ => transport,
         };
         let (transport, loss) = lossy::over(transport, how.lossy);
-        let node = node(name, how, transport)?;
-        let am = match side {
-            Side::Near => Am::near(node, how, &peer.name, watch)?,
-            Side::Far => Am::far(node)?,
-        };
-        Ok(am.losing(loss))
+        let am = Am { loss, ..Am::listening(node(Idle::spinning(), name, how, transport)?)? };
+        match side {
+            Side::Near => Am { xdp, ..am }.connected(how, &peer.name, watch),
+            Side::Far => Ok(am),
+        }
     }
 
     /// The side that is connected to.
-    pub(crate) fn far(node: Node) -> Result<Am, Error> {
+    fn listening(node: Node) -> Result<Am, Error> {
         let mut endpoint = node.endpoint(ENDPOINT).map_err(facility)?;
         endpoint.on_request(DATA, on_data);
         endpoint.on_request(CONTROL, on_control);
@@ -156,25 +158,19 @@ impl Am {
         })
     }
 
-    /// Attach the setting of a lossy transport.
-    pub(crate) fn losing(self, loss: Option<LossSetting>) -> Am {
-        Am { loss, ..self }
-    }
-
-    /// Report where the transport's XDP program runs.
-    pub(crate) fn by_xdp(self, at: &'static str) -> Am {
-        Am { xdp: Some(at), ..self }
-    }
-
     /// The side that connects.
-    pub(crate) fn near(node: Node, how: DriverOptions, peer: &str, watch: &Watch) -> Result<Am, Error> {
-        let mut am = Am { coalesce: how.coalesce, is_near: true, ..Am::far(node)? };
-        let to = am.connect(peer, watch)?;
-        if let Some(how) = am.endpoint.describe(to) {
-            (am.mode, am.framing, am.largest) = (how.mode, how.framing.name(), how.max_body);
+    fn connected(mut self, how: DriverOptions, peer: &str, watch: &Watch) -> Result<Am, Error> {
+        let mut wait = SpinWait::new(watch, Driver::Am, "connecting", Timeouts::default().open);
+        let state = &mut self.state;
+        let to = connect(&mut self.endpoint, peer, ENDPOINT, |endpoint| {
+            endpoint.poll(state);
+            wait.idle().map(drop)
+        })?;
+        (self.coalesce, self.is_near, self.state.other) = (how.coalesce, true, Some(to));
+        if let Some(how) = self.endpoint.describe(to) {
+            (self.mode, self.framing, self.largest) = (how.mode, how.framing.name(), how.max_body);
         }
-        am.state.other = Some(to);
-        Ok(am)
+        Ok(self)
     }
 
     /// Tell the other side once where its transfers go.
@@ -200,24 +196,6 @@ impl Am {
             self.state.transfers.pending_echoes -= echoed;
         }
         Ok(())
-    }
-
-    /// Connect. The far side may need time to open, so try again.
-    fn connect(&mut self, peer: &str, watch: &Watch) -> Result<Connection, Error> {
-        let mut wait = SpinWait::new(watch, Driver::Am, "connecting", Timeouts::default().open);
-        let mut to = self.endpoint.connect(peer, ENDPOINT).map_err(facility)?;
-        loop {
-            match self.endpoint.ready(to) {
-                Ok(()) => return Ok(to),
-                Err(NotOpen::Connecting) => {}
-                Err(_) => {
-                    self.endpoint.close(to);
-                    to = self.endpoint.connect(peer, ENDPOINT).map_err(facility)?;
-                }
-            }
-            self.endpoint.poll(&mut self.state);
-            wait.idle()?;
-        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Bare frames over DPDK: the driver's bursts, with nothing above them.
 
 use std::io;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use am_dpdk::DpdkOptions;
@@ -12,10 +11,9 @@ use super::am::facility;
 use super::raw::{Device, RawChannel};
 use crate::error::Error;
 use crate::plan::{Side, SideInfo};
-use crate::watch::Watch;
+use crate::watch::{PEER_TIMEOUT, Watch};
 
-/// How long the other side may take to open its end, and how often this side tries.
-const PEER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often this side tries to open the device.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// After this time the far side opens again: a memif client looks for its server only once.
 const LINK_TIMEOUT: Duration = Duration::from_millis(200);
@@ -26,9 +24,6 @@ const NIC_LINK_TIMEOUT: Duration = Duration::from_secs(10);
 const VHOST: [u8; 6] = *b"\x56HOST\0";
 
 /// Open the device of this name, with frames for the peer.
-///
-/// # Errors
-/// A side has no known address, or the other end does not come up.
 pub(crate) fn open(
     side: Side,
     on: &TransportName,
@@ -48,25 +43,16 @@ pub(crate) fn open(
 
 /// Open the device, again and again until the other end is there.
 fn joined(side: Side, options: &DpdkOptions, watch: &Watch) -> Result<Raw, Error> {
-    let begin = Instant::now();
     let within = match side {
         _ if options.is_pci() => NIC_LINK_TIMEOUT,
         Side::Near => PEER_TIMEOUT,
         Side::Far => LINK_TIMEOUT,
     };
-    loop {
-        watch.check()?;
-        let late = begin.elapsed() >= PEER_TIMEOUT;
-        match Raw::open(options) {
-            Err(error) if late => return Err(facility(error)),
-            Err(_) => sleep(RETRY_INTERVAL),
-            Ok(raw) => match up(raw, within, watch)? {
-                Some(raw) => return Ok(raw),
-                None if late => return Err(Error::Lost(format!("nobody is at the other end of {}", options.device()))),
-                None => {}
-            },
-        }
-    }
+    let passes = |error: &Error| matches!(error, Error::Facility(_) | Error::Lost(_));
+    watch.retry(PEER_TIMEOUT, RETRY_INTERVAL, passes, || {
+        let raw = up(Raw::open(options).map_err(facility)?, within, watch)?;
+        raw.ok_or_else(|| Error::Lost(format!("nobody is at the other end of {}", options.device())))
+    })
 }
 
 /// The device once its link is up. In memory, the other end is there by then.
@@ -84,9 +70,6 @@ fn up(mut raw: Raw, within: Duration, watch: &Watch) -> Result<Option<Raw>, Erro
 }
 
 /// The address of the device of this name: a NIC tells it, other names contain it; else all zero.
-///
-/// # Errors
-/// DPDK cannot open the NIC.
 pub(crate) fn address(on: &TransportName) -> Result<[u8; 6], Error> {
     match DpdkOptions::of(on) {
         Ok(options) if options.is_pci() => Raw::open(&options).map(|nic| nic.address().0).map_err(facility),

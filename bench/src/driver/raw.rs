@@ -103,9 +103,6 @@ impl<D: Device> RawChannel<D> {
     }
 
     /// As [`send`](Channel::send), after `fill` has written the payload of each.
-    ///
-    /// # Errors
-    /// The driver cannot be used any more.
     #[inline]
     pub(crate) fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<usize, Error> {
         let end = ETHERNET_HEADER + self.content.bytes().len();

@@ -57,9 +57,6 @@ impl<'a> SpinWait<'a> {
     }
 
     /// A turn in which a message arrived.
-    ///
-    /// # Errors
-    /// A reason to stop.
     #[inline]
     pub(crate) fn active(&mut self) -> Result<(), Error> {
         self.arrived_since = true;
@@ -67,9 +64,6 @@ impl<'a> SpinWait<'a> {
     }
 
     /// A turn in which nothing arrived.
-    ///
-    /// # Errors
-    /// As [`turn`](SpinWait::turn).
     #[inline]
     pub(crate) fn idle(&mut self) -> Result<Option<Instant>, Error> {
         spin_loop();
@@ -104,9 +98,6 @@ impl<'a> SpinWait<'a> {
     }
 
     /// Whether to ask, at once or again.
-    ///
-    /// # Errors
-    /// As [`idle`](SpinWait::idle).
     pub(crate) fn ask(&mut self) -> Result<bool, Error> {
         let due = match self.asked {
             None => Some(self.look()?),

@@ -6,7 +6,7 @@ use crate::batching::Batching;
 use crate::driver::Driver;
 use crate::loss::Loss;
 use crate::plan::Bench;
-use crate::stats::{Figures, Retained, Row};
+use crate::stats::{Figures, Measured, Retained, Row};
 
 use super::words::{SIMULATED, rounds, sentence, telling, times, xdp};
 use super::{Comparison, Report};
@@ -40,11 +40,11 @@ const THROUGHPUT: &[Column] = &[
 /// The column of losses stands beside the size.
 const LOSS_AT: usize = 4;
 
-impl Report {
+impl Report<'_> {
     /// One table a bench, and the ratios.
     pub(crate) fn table(&self) -> String {
         let mut text = String::new();
-        let mut benches: Vec<Bench> = self.rows.iter().map(|row| row.bench).collect();
+        let mut benches: Vec<Bench> = self.rows.iter().map(|row| row.first.bench).collect();
         benches.dedup();
         for bench in benches {
             self.bench(bench, &mut text);
@@ -52,7 +52,7 @@ impl Report {
         let rounds = rounds(self.rounds);
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{rounds}, drivers taken in turn; {}", self.cores.words());
-        if let Some(at) = self.rows.iter().find_map(|row| row.xdp) {
+        if let Some(at) = self.rows.iter().find_map(|row| row.first.xdp) {
             let _ = writeln!(text, "{}", xdp(at));
         }
         if self.is_simulated() {
@@ -62,7 +62,7 @@ impl Report {
     }
 
     fn bench(&self, bench: Bench, text: &mut String) {
-        let shared = self.rows.iter().any(|row| row.batching == Batching::Shared);
+        let shared = self.rows.iter().any(|row| row.first.batching == Batching::Shared);
         let (head, columns) = match bench {
             Bench::Latency => ("latency: round trip of a request and its reply of the same size", LATENCY),
             Bench::Volley => ("volley: round trip of a transfer and one back of the same size", LATENCY),
@@ -101,30 +101,29 @@ impl Report {
 
     /// The columns and cells of a bench.
     fn cells(&self, bench: Bench, columns: &[Column]) -> (Vec<Column>, Vec<Vec<String>>) {
-        let its: Vec<&Row> = self.rows.iter().filter(|row| row.bench == bench).collect();
+        let its: Vec<&Row<'_>> = self.rows.iter().filter(|row| row.first.bench == bench).collect();
         let (mut columns, mut rows) = (columns.to_vec(), its.iter().map(|row| cells(row)).collect::<Vec<_>>());
         // Without losses, the column would be constant.
-        if its.iter().any(|row| row.loss > Loss::NONE) {
+        if its.iter().any(|row| row.first.loss > Loss::NONE) {
             columns.insert(LOSS_AT, ("loss", true));
-            rows.iter_mut().zip(&its).for_each(|(cells, row)| cells.insert(LOSS_AT, row.loss.to_string()));
+            rows.iter_mut().zip(&its).for_each(|(cells, row)| cells.insert(LOSS_AT, row.first.loss.to_string()));
         }
         (columns, rows)
     }
 
     /// The name of raw frames in a sentence.
     fn raw(&self) -> &'static str {
-        let raw = self.rows.iter().find(|row| row.driver == Driver::Raw);
-        match raw.map(|row| row.mode.as_str()) {
-            Some("kernel") => "a bare socket",
+        match self.rows.iter().map(|row| row.first).find(|row| row.driver == Driver::Raw) {
+            Some(raw) if raw.mode == "kernel" => "a bare socket",
             // Only AF_XDP's rows say where an XDP program ran.
-            Some(_) if raw.is_some_and(|row| row.xdp.is_none()) => "bare frames",
+            Some(raw) if raw.xdp.is_none() => "bare frames",
             _ => "raw AF_XDP",
         }
     }
 
     fn compare(&self, comparison: &Comparison, text: &mut String) {
         let several = self.comparisons.iter().filter(|c| c.bench == comparison.bench).count() > 1;
-        let size = if several { format!("{}: ", bytes(self.size_of(comparison))) } else { String::new() };
+        let size = if several { format!("{}: ", bytes(comparison.size)) } else { String::new() };
         for ratio in telling(comparison.bench, &comparison.ratios) {
             let range = format!("rounds: {} to {}", times(ratio.range.0), times(ratio.range.1));
             let _ = writeln!(text, "  {size}{} ({range})", sentence(comparison.bench, ratio, self.raw()));
@@ -136,8 +135,9 @@ impl Report {
     }
 }
 
-fn cells(row: &Row) -> Vec<String> {
-    let mut cells = vec![row.driver.to_string(), row.mode.clone(), row.framing.to_owned(), bytes(row.layout.size)];
+fn cells(row: &Row<'_>) -> Vec<String> {
+    let Measured { driver, mode, framing, layout, .. } = row.first;
+    let mut cells = vec![driver.to_string(), mode.clone(), (*framing).to_owned(), bytes(layout.size)];
     match &row.figures {
         Figures::RoundTrips(h) => {
             cells.extend([0.5, 0.99, 0.999].map(|quantile| nanoseconds(h.value_at_quantile(quantile))));
@@ -201,7 +201,6 @@ pub(crate) fn metric(number: f64) -> String {
 mod tests {
     use super::*;
     use crate::cores::Cores;
-    use crate::stats::Measured;
     use crate::stats::tests::measured;
 
     #[test]

@@ -8,8 +8,10 @@ use super::*;
 /// Both sides, connected.
 fn pair() -> [Am; 2] {
     let mut ends = wire(2).into_iter().map(|plug| plug.open().unwrap());
-    let mut open =
-        |name| Am::far(node(name, DriverOptions::default(), Box::new(ends.next().unwrap())).unwrap()).unwrap();
+    let mut open = |name| {
+        Am::listening(node(Idle::spinning(), name, DriverOptions::default(), Box::new(ends.next().unwrap())).unwrap())
+            .unwrap()
+    };
     let (mut near, mut far) = (Am { is_near: true, ..open("alpha") }, open("beta"));
     let to = near.endpoint.connect("beta", ENDPOINT).unwrap();
     near.state.other = Some(to);
