@@ -11,10 +11,7 @@ use crate::driver::Driver;
 use crate::driver::datagram::DatagramLayout;
 use crate::error::Error;
 use crate::loss::Loss;
-use crate::measure::far;
-use crate::measure::latency::latency;
-use crate::measure::throughput::throughput;
-use crate::measure::{Channel, Step, Timeouts, end, give_up};
+use crate::measure::{Channel, OpenDriver, Step, Timeouts};
 use crate::plan::{Amount, Bench, DriverOptions, Plan, SideInfo, VERSION};
 use crate::progress::Progress;
 use crate::size::Size;
@@ -157,11 +154,11 @@ pub(crate) fn run(
     let end = plan.stages().try_for_each(|(round, driver)| {
         let mut channel = link.open(driver, &far, order.how, watch)?;
         mtu = mtu.or(u32::try_from(channel.largest()).ok());
-        let stage = Stage { driver, round, order, common, worked: &|| control.worked(), progress, watch };
+        let stage = Stage { round, order, common, worked: &|| control.worked(), progress };
+        let mut near = OpenDriver { channel: channel.as_mut(), driver, timeouts: Timeouts::default(), watch };
         // Only an open driver can tell the far side that something does not fit.
-        let over = fits.take().unwrap_or(Ok(())).and_then(|()| stage.run(channel.as_mut(), &mut all));
-        let over = over.and_then(|()| end(channel.as_mut(), driver, Timeouts::default(), watch));
-        let over = over.inspect_err(|why| give_up(channel.as_mut(), driver, why));
+        let over = fits.take().unwrap_or(Ok(())).and_then(|()| stage.run(&mut near, &mut all));
+        let over = over.and_then(|()| near.end()).inspect_err(|why| near.give_up(why));
         link.close(channel);
         over
     });
@@ -175,42 +172,41 @@ pub(crate) fn run(
 pub(crate) fn follow(plan: &Plan, link: &mut dyn Link, watch: &Watch) -> Result<(), Error> {
     for (_, driver) in plan.stages() {
         let mut channel = link.open(driver, &plan.near, plan.how, watch)?;
-        far::serve(channel.as_mut(), driver, link.timeouts(), watch)?;
+        OpenDriver { channel: channel.as_mut(), driver, timeouts: link.timeouts(), watch }.serve()?;
     }
     Ok(())
 }
 
-/// The busy cores between two readings of the processor time.
-fn busy(before: Option<Duration>, after: Option<Duration>, time: Duration) -> Option<f64> {
-    let worked = after?.checked_sub(before?)?;
-    (!time.is_zero()).then(|| worked.as_secs_f64() / time.as_secs_f64())
-}
-
 /// One driver's turn.
 struct Stage<'a> {
-    driver: Driver,
     round: usize,
     order: &'a Order,
     /// The payload of a full frame of every driver.
     common: Option<usize>,
     worked: &'a dyn Fn() -> Option<Duration>,
     progress: &'a Progress,
-    watch: &'a Watch,
 }
 
 impl Stage<'_> {
-    fn run(&self, channel: &mut dyn Channel, all: &mut Vec<Measured>) -> Result<(), Error> {
+    fn run(&self, near: &mut OpenDriver<'_>, all: &mut Vec<Measured>) -> Result<(), Error> {
+        let (round, driver) = (self.round, near.driver);
         for (number, (bench, nth_size, size, loss)) in self.order.steps().enumerate() {
-            self.progress.now(bench, self.driver);
+            self.progress.now(bench, driver);
             let Amount { time, warm_up, .. } = self.order.amount;
             let size = self.common.filter(|_| size == Size::Full).map_or(size, Size::Common);
-            if let Some(layout) = size.layout(self.driver, channel)?.filter(|_| channel.lose(loss)) {
+            if let Some(layout) = size.layout(driver, near.channel)?.filter(|_| near.channel.lose(loss)) {
                 let step = Step { number: number as u32 + 1, bench, size: layout.piece, loss, warm_up, time };
-                let (begin, worked) = (Instant::now(), (self.worked)());
-                let outcome = self.step(channel, step)?;
-                let busy = busy(worked, (self.worked)(), begin.elapsed());
+                let (begin, before) = (Instant::now(), (self.worked)());
+                let outcome = match bench {
+                    Bench::Latency | Bench::Volley => Outcome::Latency(near.latency(step)?),
+                    _ => Outcome::Throughput(near.throughput(step)?),
+                };
+                let (took, worked) = (begin.elapsed(), (self.worked)().zip(before));
+                let worked = worked.and_then(|(after, before)| after.checked_sub(before));
+                let busy = worked.filter(|_| !took.is_zero()).map(|worked| worked.as_secs_f64() / took.as_secs_f64());
+                let channel = &*near.channel;
                 let (mode, xdp, framing) = (channel.mode().to_owned(), channel.xdp(), channel.framing());
-                let (round, driver, batching) = (self.round, self.driver, Batching::of(channel, bench));
+                let batching = Batching::of(channel, bench);
                 all.push(Measured {
                     round,
                     bench,
@@ -229,16 +225,6 @@ impl Stage<'_> {
             self.progress.done();
         }
         Ok(())
-    }
-
-    fn step(&self, channel: &mut dyn Channel, step: Step) -> Result<Outcome, Error> {
-        let timeouts = Timeouts::default();
-        Ok(match step.bench {
-            Bench::Latency | Bench::Volley => {
-                Outcome::Latency(latency(channel, self.driver, step, timeouts, self.watch)?)
-            }
-            _ => Outcome::Throughput(throughput(channel, self.driver, step, timeouts, self.watch)?),
-        })
     }
 }
 

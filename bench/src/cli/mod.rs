@@ -135,8 +135,7 @@ impl BandwidthArgs {
 /// What to do, after all checks.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Measure these benches.
-    Measure(Vec<Bench>, Topology),
+    Measure(Bench, Topology),
     /// Measure a bench with these losses, and plot it to this file.
     Loss(Bench, Vec<Loss>, Topology, Option<PathBuf>),
     /// Measure the curve of bandwidth over size, and plot it to this file.
@@ -205,7 +204,7 @@ impl Cli {
                 ));
             }
         };
-        Ok(Task::Measure(vec![bench], options.place()?))
+        Ok(Task::Measure(bench, options.place()?))
     }
 }
 

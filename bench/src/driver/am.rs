@@ -5,14 +5,12 @@ use std::collections::VecDeque;
 use std::mem;
 use std::time::Duration;
 
-use am_api::{
-    Connection, Endpoint, HandlerId, Idle, Message, Node, NotOpen, Request, RequestError, Transfer, Transport,
-};
+use am_api::{Connection, Endpoint, HandlerId, Idle, Node, NotOpen, Request, RequestError, Transport};
 use am_transport::trace::Trace;
 use am_wire::bulk::Segment;
 
 use super::lossy::{self, LossSetting};
-use super::transfers::{TransferState, Transfers};
+use super::transfers::Transfers;
 use crate::batching::Batching;
 use crate::content::Content;
 use crate::driver::Driver;
@@ -49,7 +47,7 @@ struct State {
     /// The other side, known once it has sent a control message.
     other: Option<Connection>,
     controls: VecDeque<ControlMessage>,
-    transfers: TransferState,
+    transfers: Transfers,
 }
 
 /// One side of the driver.
@@ -66,8 +64,6 @@ pub(crate) struct Am {
     has_more: bool,
     /// Whether this side connects.
     is_near: bool,
-    /// Present if data messages are transfers.
-    transfers: Option<Transfers>,
     /// Sets the share of arriving frames that is lost.
     loss: Option<LossSetting>,
 }
@@ -132,14 +128,30 @@ impl Am {
 
     /// The side that is connected to.
     fn listening(node: Node) -> Result<Am, Error> {
-        let mut endpoint = node.endpoint(ENDPOINT).map_err(facility)?;
-        endpoint.on_request(DATA, on_data);
-        endpoint.on_request(CONTROL, on_control);
+        let mut endpoint: Endpoint<State> = node.endpoint(ENDPOINT).map_err(facility)?;
+        endpoint.on_request(DATA, |state, Request { message, token }| {
+            state.content.count(message.payload(), &mut state.arrived);
+            if state.echo {
+                // Fails only if the other side is gone, which its silence shows.
+                let _ = token.reply(DATA, &[], message.payload());
+            }
+        });
+        endpoint.on_request(CONTROL, |state, Request { message, .. }| {
+            state.other = Some(message.from());
+            state.controls.extend(ControlMessage::from_words([0, 1, 2, 3].map(|at| message.word(at))));
+        });
         endpoint.on_request(REGION, |state, Request { message: region, .. }| {
             state.transfers.on_region([region.word(0), region.word(1)])
         });
-        endpoint.on_reply(DATA, on_echo);
-        endpoint.on_transfer(on_transfer);
+        endpoint.on_reply(DATA, |state, message| state.content.count(message.payload(), &mut state.arrived));
+        endpoint.on_transfer(|state, transfer| {
+            if let Some(is_right) = state.transfers.over(&transfer) {
+                state.arrived.messages += 1;
+                state.arrived.bytes += transfer.length;
+                state.arrived.wrong += u64::from(!is_right);
+                state.transfers.pending_echoes += usize::from(state.echo);
+            }
+        });
         let state = State { controls: VecDeque::with_capacity(16), ..State::default() };
         // The near side fills in the rest, because it reports.
         Ok(Am {
@@ -153,7 +165,6 @@ impl Am {
             largest: 0,
             has_more: false,
             is_near: false,
-            transfers: None,
             loss: None,
         })
     }
@@ -176,24 +187,18 @@ impl Am {
     /// Tell the other side once where its transfers go.
     #[inline]
     fn announce_region(&mut self) -> Result<(), Error> {
-        let (Some(transfers), Some(to)) = (&mut self.transfers, self.state.other) else { return Ok(()) };
-        if let Some(words) = transfers.announcement(&self.state.transfers)
-            && settle(self.endpoint.try_request(to, REGION, &words, &[]))?.is_some()
-        {
-            transfers.set_announced();
-        }
-        Ok(())
+        let Some(to) = self.state.other else { return Ok(()) };
+        self.state.transfers.announce(|words| settle(self.endpoint.try_request(to, REGION, words, &[])))
     }
 
     /// Send back as many transfers as have arrived.
     #[inline]
     fn echo_transfers(&mut self) -> Result<(), Error> {
-        if let (Some(transfers), Some(to)) = (&self.transfers, self.state.other)
-            && self.state.transfers.pending_echoes > 0
+        let transfers = &mut self.state.transfers;
+        if let Some(to) = self.state.other
+            && transfers.pending_echoes > 0
         {
-            let pending_echoes = self.state.transfers.pending_echoes;
-            let echoed = transfers.begin(&self.endpoint, &mut self.state.transfers, to, pending_echoes)?;
-            self.state.transfers.pending_echoes -= echoed;
+            transfers.pending_echoes -= transfers.begin(&self.endpoint, to, transfers.pending_echoes)?;
         }
         Ok(())
     }
@@ -202,38 +207,6 @@ impl Am {
 /// A facility that a node lacks.
 pub(crate) fn facility(error: impl std::error::Error) -> Error {
     Error::Facility(error.to_string())
-}
-
-fn on_data(state: &mut State, Request { message, token }: Request<'_, State>) {
-    count(state, &message);
-    if state.echo {
-        // Fails only if the other side is gone, which its silence shows.
-        let _ = token.reply(DATA, &[], message.payload());
-    }
-}
-
-fn on_echo(state: &mut State, message: Message<'_, State>) {
-    count(state, &message);
-}
-
-#[inline]
-fn count(state: &mut State, message: &Message<'_, State>) {
-    state.content.count(message.payload(), &mut state.arrived);
-}
-
-fn on_transfer(state: &mut State, transfer: Transfer<'_, State>) {
-    if let Some(is_right) = state.transfers.over(&transfer) {
-        state.arrived.messages += 1;
-        state.arrived.bytes += transfer.length;
-        state.arrived.wrong += u64::from(!is_right);
-        state.transfers.pending_echoes += usize::from(state.echo);
-    }
-}
-
-fn on_control(state: &mut State, Request { message, .. }: Request<'_, State>) {
-    state.other = Some(message.from());
-    let words = [0, 1, 2, 3].map(|at| message.word(at));
-    state.controls.extend(ControlMessage::from_words(words));
 }
 
 /// `None` if there is no room now.
@@ -277,7 +250,7 @@ impl Channel for Am {
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
         self.state.content = Content::of(size);
-        self.transfers = None;
+        self.state.transfers.none();
         Ok(())
     }
 
@@ -286,17 +259,12 @@ impl Channel for Am {
     }
 
     fn transfer(&mut self, size: usize) -> Result<(), Error> {
-        // Free the old memory first: it may be large.
-        self.transfers = None;
-        let Am { state, endpoint, .. } = self;
-        self.transfers = Some(Transfers::one_way(endpoint, &mut state.transfers, size, self.is_near));
+        self.state.transfers.one_way(&self.endpoint, size, self.is_near);
         Ok(())
     }
 
     fn volley(&mut self, size: usize) -> Result<(), Error> {
-        self.transfers = None;
-        let Am { state, endpoint, .. } = self;
-        self.transfers = Some(Transfers::echoed(endpoint, &mut state.transfers, size));
+        self.state.transfers.echoed(&self.endpoint, size);
         Ok(())
     }
 
@@ -316,9 +284,10 @@ impl Channel for Am {
     #[inline]
     fn send(&mut self, count: usize) -> Result<usize, Error> {
         let Some(to) = self.state.other else { return Ok(0) };
-        if let Some(transfers) = &self.transfers {
-            let begun = transfers.begin(&self.endpoint, &mut self.state.transfers, to, count)?;
-            self.has_more = self.state.transfers.is_busy();
+        let transfers = &mut self.state.transfers;
+        if !transfers.begun.is_empty() {
+            let begun = transfers.begin(&self.endpoint, to, count)?;
+            self.has_more = transfers.is_busy();
             return Ok(begun);
         }
         let count = if self.coalesce && count > 1 { COALESCED_BATCH } else { count };

@@ -16,10 +16,10 @@
 //!    │◀────────────────────────────────── Ended │
 //! ```
 //!
-//! Read first: [`Channel`], then [`latency`] and [`throughput`], then [`far`].
+//! Read first: [`Channel`], then [`OpenDriver`] in `latency`, `throughput` and `far`.
 
 mod control;
-pub(crate) mod far;
+mod far;
 pub(crate) mod latency;
 mod spin_wait;
 mod steps;
@@ -30,7 +30,7 @@ pub(crate) mod fake;
 
 pub(crate) use control::{ControlMessage, Step};
 pub(crate) use spin_wait::{SpinWait, Timeouts};
-pub(crate) use steps::{CONFIRM_TIME, end, give_up, settle, start, stop};
+pub(crate) use steps::{CONFIRM_TIME, OpenDriver};
 
 use crate::batching::Batching;
 use crate::error::Error;

@@ -59,7 +59,7 @@ fn transfers_are_what_was_sent_and_a_changed_byte_is_found() {
     for spoilt in [None, Some(0), Some(5000), Some(10_000)] {
         let mut pair = pair();
         pair.iter_mut().for_each(|side| side.transfer(10_000).unwrap());
-        let places = &mut pair[0].transfers.as_mut().unwrap().memory;
+        let places = &mut pair[0].state.transfers.memory;
         if let Some(at) = spoilt {
             places.iter_mut().for_each(|place| Rc::get_mut(place).unwrap()[at] ^= 1);
         }
