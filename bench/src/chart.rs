@@ -61,13 +61,11 @@ pub(crate) struct Curve {
     pub(crate) name: String,
     pub(crate) colour: RGBColor,
     pub(crate) points: Vec<(f64, f64)>,
-    /// Marked points.
     pub(crate) dots: Vec<(f64, f64)>,
     /// Vertical bars: x, from, to.
     pub(crate) bars: Vec<(f64, f64, f64)>,
 }
 
-/// Where the names of the curves are.
 pub(crate) enum Names {
     /// Beside the last point of each.
     AtEnds,

@@ -12,7 +12,6 @@ pub(crate) enum Error {
     /// The options contradict each other.
     #[error("{0}")]
     Usage(String),
-    /// A message does not fit one frame.
     #[error(
         "{size} bytes do not fit one frame: {driver} carries at most {most}; give a smaller --size, `--size full`{}",
         if *driver == Driver::Am { ", or a framing that costs less" } else { "" }
@@ -27,7 +26,6 @@ pub(crate) enum Error {
          dev INTERFACE` on both machines, or omit udp with `--driver am,raw`"
     )]
     NoIp(String),
-    /// A capability is missing.
     #[error("not permitted: missing {missing}\n  run as root:           sudo {command}{grant}")]
     Capability {
         /// The missing ones, and what they are for.
@@ -45,7 +43,6 @@ pub(crate) enum Error {
     /// Namespaces or cables cannot be made.
     #[error(transparent)]
     Hosts(#[from] am_netns::HostError),
-    /// The operating system returned an error.
     #[error("{doing}: {source}")]
     System { doing: &'static str, source: io::Error },
     /// No peer of that name answers.
@@ -55,13 +52,11 @@ pub(crate) enum Error {
     )]
     PeerUnknown {
         name: String,
-        /// This side's transport.
         on: String,
         waited: Duration,
         /// The peers that sent beacons there.
         other_nodes: Vec<String>,
     },
-    /// The far side refused the plan.
     #[error("the far side refused: {0}")]
     Refused(String),
     /// The far side does not answer, or no longer.
@@ -73,7 +68,6 @@ pub(crate) enum Error {
     /// Not every message arrived exactly once and unchanged.
     #[error("{0}")]
     Stress(String),
-    /// Messages arrived with another length or content than was sent.
     #[error(
         "{wrong} messages of {driver} arrived with wrong content or length ({bench}, {size} bytes; one in 16 was compared \
          byte by byte): something between the two sides cuts or changes them, so no figure of this driver is valid; to find \
@@ -86,13 +80,10 @@ pub(crate) enum Error {
         /// The number of such messages, on both sides.
         wrong: u64,
     },
-    /// The near side left early.
     #[error("the near side left before the end")]
     GivenUp,
-    /// The process of the other side is gone.
     #[error("the other side's process has ended: {0}")]
     PeerGone(String),
-    /// A signal arrived.
     #[error("interrupted")]
     Interrupted { signal: i32 },
 }

@@ -49,14 +49,12 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 #[derive(Clone, Debug)]
 pub(crate) struct NamedLink {
     side: Side,
-    /// The node's name.
     pub(crate) node: String,
     core: Option<usize>,
     /// Its transport, as named on the command line.
     on: TransportName,
     /// Present if that is one interface.
     interface: Option<Interface>,
-    /// Whether the name is of several transports.
     is_several: bool,
     /// Its link address if it is fixed; else all zero.
     address: [u8; 6],
@@ -150,7 +148,6 @@ impl NamedLink {
         Tcp::open((self.side, write_batching), interface, mtu, (&here, peer), mode, watch)
     }
 
-    /// Bare frames of an interface.
     fn frames(
         &self,
         interface: &Interface,

@@ -44,7 +44,6 @@ pub(crate) enum Bench {
 impl Bench {
     pub(crate) const ALL: [Bench; 5] = [Bench::Latency, Bench::Bandwidth, Bench::Rate, Bench::Bulk, Bench::Volley];
 
-    /// The name on the command line and in JSON.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Bench::Latency => "latency",
@@ -55,7 +54,6 @@ impl Bench {
         }
     }
 
-    /// The default sizes.
     pub(crate) const fn default_sizes(self) -> &'static [Size] {
         match self {
             Bench::Latency => &[Size::Bytes(16)],
@@ -134,9 +132,7 @@ impl XdpArg {
 /// How drivers are opened, the same on both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DriverOptions {
-    /// The framing of our messages.
     pub(crate) framing: FramingArg,
-    /// Where the XDP program runs.
     pub(crate) xdp: XdpArg,
     /// Whether several of our messages may share a frame.
     #[serde(rename = "bundles")]
@@ -152,18 +148,13 @@ pub(crate) struct DriverOptions {
 /// What the other side needs to know about a side.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SideInfo {
-    /// The node's name.
     pub(crate) name: String,
-    /// Its link address.
     pub(crate) address: [u8; 6],
-    /// Its first IPv4 address.
     pub(crate) ipv4: Option<Ipv4Addr>,
-    /// Its link-local IPv6 address.
     pub(crate) ipv6: Option<Ipv6Addr>,
     /// An address that it has and cannot use, and why.
     #[serde(default)]
     pub(crate) unusable: Option<String>,
-    /// The core that it is pinned to.
     pub(crate) core: Option<usize>,
     /// The payload of a frame, if it is known.
     #[serde(default)]
@@ -200,17 +191,13 @@ impl SideInfo {
 /// sizes and times go over the driver itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Plan {
-    /// [`VERSION`].
     pub(crate) version: u32,
-    /// The near side.
     pub(crate) near: SideInfo,
     /// How drivers are opened. A plan of another version may lack it, and has to be refused for its version.
     #[serde(default)]
     pub(crate) how: DriverOptions,
-    /// The drivers that take turns.
     #[serde(rename = "vias")]
     pub(crate) drivers: Vec<Driver>,
-    /// How many turns each takes.
     pub(crate) rounds: usize,
 }
 
@@ -251,7 +238,6 @@ impl Plan {
 /// The far side's answer to a [`Plan`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    /// The far side begins.
     Accepted(SideInfo),
     /// The plan has kernel UDP, and the two sides have no IP addresses of one kind; with the reason, if it is known.
     NoIp(String),
@@ -260,7 +246,6 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// The description of the far side.
     pub(crate) fn into_place(self) -> Result<SideInfo, Error> {
         match self {
             Answer::Accepted(place) => Ok(place),
@@ -273,7 +258,6 @@ impl Answer {
 /// How much is measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Amount {
-    /// How many turns each driver takes.
     pub(crate) rounds: usize,
     /// Length of one measurement.
     pub(crate) time: Duration,

@@ -63,17 +63,12 @@ pub(crate) trait Link {
 /// Everything that a session measures.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
-    /// The drivers.
     pub(crate) drivers: Vec<Driver>,
     /// Whether kernel UDP may be left out, because the user did not name it.
     pub(crate) without_udp_if_need_be: bool,
-    /// The benches, each with its sizes.
     pub(crate) benches: Vec<(Bench, Vec<Size>)>,
-    /// The losses, one after the other.
     pub(crate) losses: Vec<Loss>,
-    /// How drivers are opened.
     pub(crate) how: DriverOptions,
-    /// How much.
     pub(crate) amount: Amount,
 }
 
@@ -103,7 +98,6 @@ impl Order {
         drivers.iter().filter_map(carries).min()
     }
 
-    /// The number of measurements.
     pub(crate) fn count(&self) -> usize {
         self.amount.rounds * self.drivers.len() * self.steps().count()
     }
@@ -117,11 +111,9 @@ impl Order {
     }
 }
 
-/// The result of a session.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) all: Vec<Measured>,
-    /// The cores of both sides.
     pub(crate) cores: Cores,
     /// The payload of a frame between them, if it is known.
     pub(crate) mtu: Option<u32>,
@@ -191,7 +183,7 @@ impl Stage<'_> {
     fn run(&self, near: &mut OpenDriver<'_>, all: &mut Vec<Measured>) -> Result<(), Error> {
         let (round, driver) = (self.round, near.driver);
         for (number, (bench, nth_size, size, loss)) in self.order.steps().enumerate() {
-            self.progress.now(bench, driver);
+            self.progress.say(&format!("{bench} by {driver}"));
             let Amount { time, warm_up, .. } = self.order.amount;
             let size = self.common.filter(|_| size == Size::Full).map_or(size, Size::Common);
             if let Some(layout) = size.layout(driver, near.channel)?.filter(|_| near.channel.lose(loss)) {

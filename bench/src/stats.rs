@@ -18,16 +18,13 @@ pub(crate) struct Measured {
     /// The position of the size and the loss in the order. Drivers are compared by it, since a full frame holds
     /// different sizes.
     pub(crate) nth_size: usize,
-    /// The messages, and how they were carried.
     pub(crate) layout: MessageLayout,
-    /// The frames lost on purpose.
     pub(crate) loss: Loss,
     pub(crate) driver: Driver,
     pub(crate) mode: String,
     /// Where the XDP program ran, if there was one.
     pub(crate) xdp: Option<&'static str>,
     pub(crate) framing: &'static str,
-    /// How messages were handed over.
     pub(crate) batching: Batching,
     /// The cores that both sides together kept busy, if it is known.
     pub(crate) busy: Option<f64>,
@@ -50,7 +47,6 @@ impl Measured {
         }
     }
 
-    /// Messages a second.
     fn messages(&self, counted: &Throughput) -> f64 {
         counted.messages as f64 / self.layout.pieces as f64 / counted.time.as_secs_f64()
     }
@@ -61,7 +57,6 @@ impl Measured {
         counted.bytes as f64 * share / counted.time.as_secs_f64()
     }
 
-    /// The rates; `None` of a latency.
     pub(crate) fn rates(&self) -> Option<Rates> {
         let Outcome::Throughput(counted) = &self.outcome else { return None };
         let messages = self.messages(counted);
@@ -164,7 +159,6 @@ pub(crate) struct Ratio {
 }
 
 impl Ratio {
-    /// The name in JSON: `am_over_raw`.
     pub(crate) fn name(&self) -> String {
         format!("{}_over_{}", self.over, self.under)
     }

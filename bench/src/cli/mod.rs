@@ -106,7 +106,6 @@ pub(crate) enum Command {
     Turn,
 }
 
-/// The options of `bandwidth` alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct BandwidthArgs {
     /// Measure the curve from 1 byte to 64 KiB, with its start-up time t0, its asymptotic bandwidth
@@ -143,15 +142,12 @@ pub(crate) enum Task {
     Compare(CompareRequest),
     Ablation(Topology),
     Bounce(Topology),
-    /// Be the far side on this transport.
     Serve(String),
     /// Be the far side of `--hosts`, on this transport.
     Far(String),
     Demo,
     Stress(StressArgs, Topology),
-    /// Be one of the two processes of `stress`.
     StressChild,
-    /// Be the process of one turn of `compare`.
     Turn,
 }
 
@@ -165,7 +161,6 @@ impl Cli {
         by_itself && self.options.hosts.is_none() && self.options.peer.is_none()
     }
 
-    /// Check the options of the command.
     pub(crate) fn task(&self) -> Result<Task, Error> {
         let options = &self.options;
         match &self.command {

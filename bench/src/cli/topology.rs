@@ -74,7 +74,6 @@ impl Topology {
         }
     }
 
-    /// The rows of the ablation that exist there.
     pub(crate) fn layers(&self) -> Vec<Driver> {
         match self {
             Topology::Veth(_) | Topology::Peer(..) => ablation::drivers(),
@@ -83,7 +82,6 @@ impl Topology {
         }
     }
 
-    /// The drivers that exist there for this bench.
     pub(crate) fn drivers(&self, bench: Bench) -> &'static [Driver] {
         match self {
             Topology::Processes(LocalTransport::Shm, _) if bench == Bench::Latency => &[Driver::Am, Driver::Cacheline],
@@ -290,7 +288,6 @@ impl Options {
         Ok(Task::Bounce(self.place_or_cable()?))
     }
 
-    /// The transport of `--on`.
     pub(super) fn on(&self) -> Result<String, Error> {
         let on = self.on.as_deref().ok_or_else(|| usage("name the transport, as in --on xdp:eth1"))?;
         let names = am_api::transports::split(on);
@@ -349,10 +346,8 @@ const NAMED_HERE: &str = "--name is for two machines; --hosts names its own node
 /// The default payload of a frame on a cable, and on a simulated network.
 const DEFAULT_MTU: u32 = 1500;
 
-/// The scheme of a simulated network.
 const SIM: &str = "sim";
 
-/// How the name of an interface begins.
 const XDP: &str = "xdp:";
 
 /// Whether this names one interface and nothing else.
@@ -382,7 +377,6 @@ fn is_nic(on: &str) -> bool {
 const ROUNDS: RangeInclusive<usize> = 1..=1000;
 
 impl Options {
-    /// A plot needs its own file.
     pub(super) fn check_plot(&self, plot: Option<&PathBuf>) -> Result<(), Error> {
         check_file("--plot", plot.map(PathBuf::as_path))?;
         match (plot, &self.save) {

@@ -8,15 +8,16 @@ use std::process::{self, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use crate::cores::{Cores, pin};
+use crate::cores::{Cores, pin, processor_time};
 use crate::error::Error;
 use crate::link::NamedLink;
-use crate::plan::{Answer, Plan, Side};
+use crate::plan::{Answer, Plan, Side, SideInfo};
 use crate::progress::Progress;
-use crate::session::{Link, Order, Session, follow, run};
+use crate::session::{Link, Order, PlanChannel, Session, follow, run};
 use crate::watch::Watch;
 
-use super::pipe::{Lines, Pipe, write_line};
+use super::ANSWER_TIMEOUT;
+use super::pipe::{Lines, write_line};
 use super::processes::SocketDirectory;
 
 /// How long a child may take to end by itself.
@@ -79,15 +80,21 @@ impl Drop for Child {
     }
 }
 
-/// The process of the far side of `--hosts`.
-#[derive(Debug)]
-pub(crate) struct Far(Child);
+/// The process of the far side of `--hosts`, and its standard input and output.
+pub(crate) struct Far {
+    plans: ChildStdin,
+    answers: Lines<Answer>,
+    process: Child,
+}
 
 impl Far {
     /// Start it on this transport, on the host of the calling thread. Its node is called "beta".
-    pub(crate) fn start(on: &str, cores: Cores) -> Result<Far, Error> {
+    pub(crate) fn start(on: &str, cores: Cores, watch: &Watch) -> Result<Far, Error> {
         let core = cores.far.map_or("none".to_owned(), |core| core.to_string());
-        Child::start(&["far", "--name", "beta", "--on", on, "--cores", &core]).map(Far)
+        let mut process = Child::start(&["far", "--name", "beta", "--on", on, "--cores", &core])?;
+        let (plans, answers) = process.pipes()?;
+        let closed = watch.clone();
+        Ok(Far { plans, answers: Lines::read(answers, move || closed.peer_is_gone()), process })
     }
 
     /// Measure against it over this transport, on the calling thread.
@@ -100,10 +107,18 @@ impl Far {
         watch: &Watch,
     ) -> Result<Session, Error> {
         let mut link = NamedLink::new(Side::Near, "alpha", on, pin(cores.near)?)?;
-        let (to, from) = self.0.pipes()?;
-        let closed = watch.clone();
-        let (from, far) = (Lines::read(from, move || closed.peer_is_gone()), Some(self.0.id()));
-        run(order, &mut Pipe { to, from, far }, &mut link, progress, watch)
+        run(order, &mut self, &mut link, progress, watch)
+    }
+}
+
+impl PlanChannel for Far {
+    fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<SideInfo, Error> {
+        write_line(&mut self.plans, plan)?;
+        self.answers.next(ANSWER_TIMEOUT, watch)?.ok_or_else(Error::gone)?.into_place()
+    }
+
+    fn worked(&self) -> Option<Duration> {
+        Some(processor_time(process::id())? + processor_time(self.process.id())?)
     }
 }
 

@@ -37,7 +37,6 @@ const DIRECTORY_PREFIX: &str = "am-bench-";
 const MAC: &str = "02:00:00:00:00";
 
 impl LocalTransport {
-    /// The name on the command line.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             LocalTransport::Udp => "udp",
@@ -58,7 +57,6 @@ impl LocalTransport {
         }
     }
 
-    /// The range of `--mtu`.
     const fn mtus(self) -> RangeInclusive<u32> {
         const fn of(longest_frame: usize) -> u32 {
             (longest_frame - ETHERNET_HEADER) as u32
@@ -119,7 +117,6 @@ impl LocalTransport {
 
 /// The two transports that two processes open.
 pub(crate) struct TransportPair {
-    /// The near side's, and the far side's.
     pub(crate) names: [String; 2],
     /// The directory of their sockets, which lives as long as this.
     _files: Option<SocketDirectory>,

@@ -22,7 +22,6 @@ use super::child;
 use super::processes::{LocalTransport, TransportPair};
 use super::veth::{Pair, check_mtu, interfaces};
 
-/// How the name of an interface begins.
 const XDP: &str = "xdp:";
 
 /// Devices that meet their other end when they are opened.
@@ -53,7 +52,6 @@ impl Sides {
         Ok(Sides { mtu, ends: local_transport.ends(Some(mtu))?, pair: None })
     }
 
-    /// On a simulated network.
     pub(crate) fn simulated(on: &str) -> Result<Sides, Error> {
         let near = NamedLink::new(Side::Near, "alpha", on, None)?;
         let mtu = near.here()?.mtu.unwrap_or_default();
@@ -65,7 +63,6 @@ impl Sides {
         self.ends.names[side as usize].replace(STAGE, &nth.to_string())
     }
 
-    /// Whether XDP programs are between them.
     pub(crate) fn have_programs(&self) -> bool {
         self.ends.names[0].starts_with(XDP)
     }
@@ -88,7 +85,7 @@ impl Sides {
     ) -> Result<Session, Error> {
         match &self.pair {
             Some(pair) => pair.measure_over(&self.ends.names, order, cores, progress, watch),
-            None => child::Far::start(&self.ends.names[1], cores)?.measure(
+            None => child::Far::start(&self.ends.names[1], cores, watch)?.measure(
                 &self.ends.names[0],
                 order,
                 cores,
@@ -99,7 +96,6 @@ impl Sides {
     }
 }
 
-/// The frames to lose on purpose.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Losses {
     /// How many of a million.

@@ -20,7 +20,6 @@ use crate::progress::Progress;
 use crate::session::{Link, Order, PlanChannel, Session, follow, run};
 use crate::watch::Watch;
 
-/// Measure between two threads joined by memory.
 pub(crate) fn loopback(order: &Order, cores: Cores, progress: &Progress, watch: &Watch) -> Result<Session, Error> {
     let (ends, given) = channel();
     let near = LoopbackLink { side: Side::Near, exchange: WireEnds::Sends(ends), name: "alpha", core: cores.near };
@@ -77,7 +76,6 @@ fn measure(
     })
 }
 
-/// The error of a side that is gone.
 fn lost(why: &str) -> Error {
     Error::PeerGone(why.to_owned())
 }
@@ -105,7 +103,6 @@ enum WireEnds {
 type End = (Plug, Address);
 
 impl WireEnds {
-    /// Our end of the next wire.
     fn end(&self) -> Result<End, Error> {
         match self {
             WireEnds::Sends(ends) => {

@@ -32,12 +32,10 @@ const MIN_VETH_MTU: u32 = 68;
 /// Two hosts and the cable between them, as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Pair {
-    /// The near side's, and the far side's.
     pub(crate) hosts: [Host; 2],
 }
 
 impl Pair {
-    /// Make hosts and cable.
     pub(crate) fn new(mtu: u32) -> Result<Pair, Error> {
         let (alpha, beta) = (Host::new("alpha")?, Host::new("beta")?);
         let options = VethOptions { mtu, addresses: Some(ADDRESSES), ..VethOptions::default() };
@@ -66,12 +64,11 @@ impl Pair {
         watch: &Watch,
     ) -> Result<Session, Error> {
         let [alpha, beta] = &self.hosts;
-        let far = beta.enter(|| Far::start(there, cores))??;
+        let far = beta.enter(|| Far::start(there, cores, watch))??;
         alpha.enter(|| far.measure(here, order, cores, progress, watch))?
     }
 }
 
-/// The transports of both ends of the cable.
 pub(super) fn interfaces() -> [String; 2] {
     [(); 2].map(|()| format!("xdp:{INTERFACE}"))
 }

@@ -20,7 +20,6 @@ use crate::measure::{Arrived, Channel, ControlMessage, SpinWait, Timeouts};
 use crate::plan::{DriverOptions, Side, SideInfo};
 use crate::watch::Watch;
 
-/// The endpoint's name, on both sides.
 const ENDPOINT: &str = "am-bench";
 
 const DATA: HandlerId = HandlerId(0);
@@ -50,7 +49,6 @@ struct State {
     transfers: Transfers,
 }
 
-/// One side of the driver.
 pub(crate) struct Am {
     state: State,
     endpoint: Endpoint<State>,
@@ -62,9 +60,7 @@ pub(crate) struct Am {
     largest: usize,
     /// Whether a whole batch was sent. The sender has the next one ready, and must not wait for arrivals.
     has_more: bool,
-    /// Whether this side connects.
     is_near: bool,
-    /// Sets the share of arriving frames that is lost.
     loss: Option<LossSetting>,
 }
 
@@ -204,7 +200,6 @@ impl Am {
     }
 }
 
-/// A facility that a node lacks.
 pub(crate) fn facility(error: impl std::error::Error) -> Error {
     Error::Facility(error.to_string())
 }

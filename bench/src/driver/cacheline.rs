@@ -31,7 +31,6 @@ const EACH: usize = 3;
 /// The words of a control message, behind its counter.
 const WORDS: usize = ControlMessage::BYTES / 4;
 
-/// One side of the driver.
 pub(crate) struct Cacheline {
     lines: CacheLines,
     /// The first of our lines, and of the other side's.

@@ -15,7 +15,6 @@ use crate::loss::Loss;
 /// The share of frames to lose, from now on.
 pub(crate) type LossSetting = Rc<Cell<Loss>>;
 
-/// A transport that drops arriving frames.
 struct Lossy {
     inner: Box<dyn Transport>,
     caps: Caps,

@@ -25,7 +25,6 @@ const CONTROL: u16 = 2;
 /// The bytes of a `bare` frame with version, kind and flow.
 pub(crate) const FLOW_BYTES: Range<usize> = 6..9;
 
-/// One side of the driver.
 pub(crate) struct Memory<T = Loopback> {
     transport: T,
     to: Address,

@@ -24,7 +24,6 @@ const ETHERTYPE: EtherType = EtherType::DEFAULT;
 /// for the address of another station.
 const MARK: u8 = 2;
 
-/// Moves bare frames.
 pub(crate) trait Device {
     /// Set the frame that [`send`](Device::send) sends.
     fn write(&mut self, frame: &[u8]) -> io::Result<()>;
@@ -43,10 +42,8 @@ pub(crate) trait Device {
     fn send_control(&mut self, frame: &[u8]) -> io::Result<bool>;
 }
 
-/// What a device can do.
 pub(crate) struct DeviceInfo {
     pub(crate) mode: String,
-    /// Where its XDP program runs.
     pub(crate) xdp: Option<&'static str>,
     /// The longest frame, from the destination address on.
     pub(crate) max_frame: usize,
@@ -54,7 +51,6 @@ pub(crate) struct DeviceInfo {
     pub(crate) depth: usize,
 }
 
-/// One side of the driver.
 pub(crate) struct RawChannel<D = am_afxdp::raw::Raw> {
     raw: D,
     info: DeviceInfo,
@@ -153,7 +149,6 @@ fn failed(source: std::io::Error) -> Error {
     Error::System { doing: "moving bare frames", source }
 }
 
-/// Swap the addresses of a frame.
 #[inline]
 fn turn(frame: &mut [u8]) {
     if let Some(addresses) = frame.first_chunk_mut::<12>() {

@@ -37,7 +37,6 @@ pub(super) struct Transfers {
     /// Whether the first transfer to each place is shorter. Otherwise transfers that begin together would end together,
     /// and then none would be in flight.
     is_staggered: bool,
-    /// Bytes of a transfer.
     size: usize,
     /// The content of transfers, for this side to compare.
     content: Content,
@@ -51,7 +50,6 @@ pub(super) struct Transfers {
     seen: u64,
     /// Transfers that arrived and are not echoed yet.
     pub(super) pending_echoes: usize,
-    /// Why a transfer failed.
     failed: Option<String>,
 }
 
@@ -126,7 +124,6 @@ impl Transfers {
         is_it && length == end - start && offset == place * self.size
     }
 
-    /// Whether any transfer is in flight.
     pub(super) fn is_busy(&self) -> bool {
         self.free.len() < self.begun.len()
     }

@@ -25,14 +25,12 @@ impl OpenDriver<'_> {
 
 struct Far<'a> {
     own: OpenDriver<'a>,
-    /// The last step that is over.
     done: u32,
     /// The last control message, in case it was lost.
     last: ControlMessage,
 }
 
 impl Far<'_> {
-    /// Carry out one step after the other.
     fn follow(&mut self) -> Result<(), Error> {
         let mut limit = self.own.timeouts.open;
         while let Some(step) = self.next(limit)? {

@@ -18,11 +18,9 @@ const LATE_REPLY: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug)]
 pub(crate) struct Latency {
     pub(crate) round_trips: RoundTrips,
-    /// Requests without a reply.
     pub(crate) lost: u64,
 }
 
-/// An empty histogram of round trips.
 pub(crate) fn round_trips() -> RoundTrips {
     RoundTrips::new_with_bounds(1, 10_000_000_000, 3).expect("bounds that hdrhistogram allows")
 }
@@ -43,11 +41,9 @@ impl OpenDriver<'_> {
     }
 }
 
-/// One measurement's exchanges.
 struct PingPong<'a> {
     near: OpenDriver<'a>,
     step: u32,
-    /// Requests so far.
     requests: u64,
     /// Replies with wrong length or content.
     wrong: u64,

@@ -51,7 +51,6 @@ impl<'a> SpinWait<'a> {
         SpinWait::from(watch, driver, doing, limit, Instant::now())
     }
 
-    /// Wait from `now` on.
     pub(crate) fn from(watch: &'a Watch, driver: Driver, doing: &'static str, limit: Duration, now: Instant) -> Self {
         SpinWait { watch, driver, doing, limit, last_arrival: now, arrived_since: false, asked: None, turns: 0 }
     }

@@ -40,7 +40,6 @@ impl<'a> OpenDriver<'a> {
         self.ask(&mut wait, ControlMessage::Hello(step), |control| (control == ready).then_some(()))
     }
 
-    /// Prepare the channel for this measurement.
     pub(super) fn prepare(&mut self, step: Step) -> Result<(), Error> {
         match step.bench {
             Bench::Bulk => self.channel.transfer(step.size),

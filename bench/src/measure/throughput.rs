@@ -13,7 +13,6 @@ const STALL_TIME: Duration = Duration::from_millis(5);
 pub(crate) struct Throughput {
     /// Messages that arrived within [`time`](Throughput::time), by the receiver's count.
     pub(crate) messages: u64,
-    /// Their payload bytes.
     pub(crate) bytes: u64,
     /// The interval, by the receiver's clock.
     pub(crate) time: Duration,
@@ -44,7 +43,6 @@ impl OpenDriver<'_> {
     }
 }
 
-/// The state of the sender's messages.
 #[derive(Debug, Default)]
 struct Sender {
     window: Option<u64>,

@@ -13,11 +13,9 @@ use crate::stats::{Measured, MismatchedPair, Ratio, Retained, Row, compare, reta
 pub(crate) use loss_curve::loss_curve;
 pub(crate) use words::{INTRODUCTION, LOOPBACK};
 
-/// Everything that a report contains.
 #[derive(Debug)]
 pub(crate) struct Report<'a> {
     rows: Vec<Row<'a>>,
-    /// By bench and position of the size.
     comparisons: Vec<Comparison>,
     /// The rates with losses on purpose, relative to those without.
     retained: Vec<Retained>,
@@ -53,7 +51,6 @@ impl Report<'_> {
         Report { comparisons, rows, retained, cores, rounds }
     }
 
-    /// Whether the network was simulated.
     fn is_simulated(&self) -> bool {
         self.rows.iter().any(|row| words::is_simulated(&row.first.mode))
     }
