@@ -15,7 +15,7 @@ use super::am::facility;
 use crate::content::Content;
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::measure::{Arrived, BATCH, Channel, ControlMessage};
+use crate::measure::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
 use crate::watch::{PEER_TIMEOUT, Watch};
 
 /// Steering admits only frames with our header: one for data, and one for control messages.
@@ -29,7 +29,6 @@ pub(crate) struct Memory<T = Loopback> {
     transport: T,
     to: Address,
     window: Option<u64>,
-    mode: String,
     largest: usize,
     content: Content,
     echo: bool,
@@ -70,13 +69,12 @@ impl<T: Transport> Memory<T> {
             transport.steer(flow_of(flow), true);
         }
         let from = transport.caps().address;
-        let (mode, largest) = (transport.caps().mode.clone(), transport.caps().max_frame - ETHERNET_HEADER);
+        let largest = transport.caps().max_frame - ETHERNET_HEADER;
         let (data, controls_out) = (head(DATA, from, to, 0), head(CONTROL, from, to, ControlMessage::BYTES));
         Memory {
             transport,
             to,
             window,
-            mode,
             largest,
             content: Content::default(),
             echo: false,
@@ -125,12 +123,8 @@ pub(crate) fn head(flow: u16, from: Address, to: Address, payload: usize) -> [u8
 }
 
 impl<T: Transport> Channel for Memory<T> {
-    fn mode(&self) -> &str {
-        &self.mode
-    }
-
-    fn largest(&self) -> usize {
-        self.largest
+    fn info(&self) -> ChannelInfo<'_> {
+        ChannelInfo::new(&self.transport.caps().mode, self.largest)
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {

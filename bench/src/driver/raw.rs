@@ -13,7 +13,7 @@ use am_wire::{Address, EtherType};
 use crate::content::Content;
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::measure::{Arrived, BATCH, Channel, ControlMessage};
+use crate::measure::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
 use crate::plan::{SideInfo, XdpArg};
 
 /// At most half of the receiver's ring, so that a short absence loses nothing.
@@ -158,16 +158,8 @@ fn turn(frame: &mut [u8]) {
 }
 
 impl<D: Device> Channel for RawChannel<D> {
-    fn mode(&self) -> &str {
-        &self.info.mode
-    }
-
-    fn xdp(&self) -> Option<&'static str> {
-        self.info.xdp
-    }
-
-    fn largest(&self) -> usize {
-        self.largest
+    fn info(&self) -> ChannelInfo<'_> {
+        ChannelInfo { xdp: self.info.xdp, ..ChannelInfo::new(&self.info.mode, self.largest) }
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
