@@ -148,20 +148,10 @@ impl NamedLink {
         Tcp::open((self.side, write_batching), interface, mtu, (&here, peer), mode, watch)
     }
 
-    fn frames(
-        &self,
-        interface: &Interface,
-        peer: &SideInfo,
-        how: DriverOptions,
-        watch: &Watch,
-    ) -> Result<RawChannel, Error> {
-        once_free(watch, || RawChannel::open(interface, how.xdp, peer))
-    }
-
     /// The transport without our protocol: a bare socket, or bare frames.
     fn raw(&self, peer: &SideInfo, how: DriverOptions, watch: &Watch) -> Result<Box<dyn Channel>, Error> {
         Ok(match (&self.interface, self.on.scheme()) {
-            (Some(interface), _) => Box::new(self.frames(interface, peer, how, watch)?),
+            (Some(interface), _) => Box::new(once_free(watch, || RawChannel::open(interface, how.xdp, peer))?),
             (None, "udp") => Box::new(self.udp(peer, watch)?),
             (None, "tcp") => Box::new(self.tcp(WriteBatching::like_ours(how), peer, watch)?),
             (None, "dpdk") => Box::new(dpdk::open(self.side, &self.name()?, (&self.here()?, peer), watch)?),
@@ -186,7 +176,9 @@ impl NamedLink {
             (Row::Buffers | Row::Interpreted, None, _) => {
                 Box::new(Queues::new(self.transport(how, watch)?.0, Address::BROADCAST, row).carrying(peer))
             }
-            (_, Some(interface), _) => Box::new(Bare::new(self.frames(interface, peer, how, watch)?, row)),
+            (_, Some(interface), _) => {
+                Box::new(Bare::new(once_free(watch, || RawChannel::open(interface, how.xdp, peer))?, row))
+            }
             (_, None, "dpdk") if !row.is_kernel() => {
                 Box::new(Bare::new(dpdk::open(self.side, &self.name()?, (&self.here()?, peer), watch)?, row))
             }

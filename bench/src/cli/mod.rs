@@ -152,15 +152,6 @@ pub(crate) enum Task {
 }
 
 impl Cli {
-    /// Whether the command makes hosts and cable without `--hosts`.
-    fn has_its_cable(&self) -> bool {
-        let by_itself = matches!(
-            self.command,
-            Some(Command::Compare(_) | Command::Ablation | Command::Bounce | Command::Stress(_))
-        );
-        by_itself && self.options.hosts.is_none() && self.options.peer.is_none()
-    }
-
     pub(crate) fn task(&self) -> Result<Task, Error> {
         let options = &self.options;
         match &self.command {
@@ -169,7 +160,11 @@ impl Cli {
             Some(Command::Turn) => return Ok(Task::Turn),
             _ => {}
         }
-        options.check(self.has_its_cable())?;
+        let has_cable = matches!(
+            self.command,
+            Some(Command::Compare(_) | Command::Ablation | Command::Bounce | Command::Stress(_))
+        );
+        options.check(has_cable && options.hosts.is_none() && options.peer.is_none())?;
         if options.driver.contains(&Driver::Cacheline) && !matches!(self.command, Some(Command::Latency)) {
             return Err(usage("--driver cacheline has round trips only: it is for latency"));
         }

@@ -1,6 +1,6 @@
 //! Both hosts are threads of this process, each pinned to its core, joined by memory or a simulated network.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use am_transport::loopback::{LoopbackOptions, Plug, wire};
@@ -21,9 +21,17 @@ use crate::session::{Link, Order, PlanChannel, Session, follow, run};
 use crate::watch::Watch;
 
 pub(crate) fn loopback(order: &Order, cores: Cores, progress: &Progress, watch: &Watch) -> Result<Session, Error> {
-    let (ends, given) = channel();
-    let near = LoopbackLink { side: Side::Near, exchange: WireEnds::Sends(ends), name: "alpha", core: cores.near };
-    let far = LoopbackLink { side: Side::Far, exchange: WireEnds::Receives(given), name: "beta", core: cores.far };
+    // The near side makes a wire for each stage, and sends the far side its end.
+    let (ends, given) = channel::<End>();
+    let make = move || {
+        let [near, far]: [Plug; 2] = wire(2).try_into().map_err(|_| lost("a wire has two ends"))?;
+        let (here, there) = (near.address(), far.address());
+        ends.send((far, here)).map_err(|_| lost("its thread has ended"))?;
+        Ok((near, there))
+    };
+    let take = move || given.recv().map_err(|_| lost("the near side has ended"));
+    let near = LoopbackLink { side: Side::Near, end: make, name: "alpha", core: cores.near };
+    let far = LoopbackLink { side: Side::Far, end: take, name: "beta", core: cores.far };
     measure(order, near, far, progress, watch)
 }
 
@@ -93,38 +101,19 @@ impl PlanChannel for PlanHandover {
     }
 }
 
-/// The near side makes a wire for each stage, and sends the far side its end.
-enum WireEnds {
-    Sends(Sender<End>),
-    Receives(Receiver<End>),
-}
-
 /// An end of a wire, and the address of the other end.
 type End = (Plug, Address);
 
-impl WireEnds {
-    fn end(&self) -> Result<End, Error> {
-        match self {
-            WireEnds::Sends(ends) => {
-                let [near, far]: [Plug; 2] = wire(2).try_into().map_err(|_| lost("a wire has two ends"))?;
-                let (here, there) = (near.address(), far.address());
-                ends.send((far, here)).map_err(|_| lost("its thread has ended"))?;
-                Ok((near, there))
-            }
-            WireEnds::Receives(ends) => ends.recv().map_err(|_| lost("the near side has ended")),
-        }
-    }
-}
-
 /// One side of wires in memory.
-struct LoopbackLink {
+struct LoopbackLink<F> {
     side: Side,
-    exchange: WireEnds,
+    /// Our end of the next wire.
+    end: F,
     name: &'static str,
     core: Option<usize>,
 }
 
-impl Link for LoopbackLink {
+impl<F: Fn() -> Result<End, Error>> Link for LoopbackLink<F> {
     fn here(&self) -> Result<SideInfo, Error> {
         let mtu = u32::try_from(LoopbackOptions::default().max_frame - ETHERNET_HEADER).ok();
         Ok(SideInfo { name: self.name.to_owned(), core: self.core, mtu, ..SideInfo::default() })
@@ -137,13 +126,13 @@ impl Link for LoopbackLink {
         how: DriverOptions,
         watch: &Watch,
     ) -> Result<Box<dyn Channel>, Error> {
-        let (plug, other) = self.exchange.end()?;
+        let (plug, other) = (self.end)()?;
         Ok(match driver {
             Driver::Am => {
                 let transport = Box::new(plug.open().map_err(facility)?);
                 Box::new(Am::over((transport, None), self.side, self.name, peer, how, watch)?)
             }
-            Driver::Raw => Box::new(Memory::open(plug, other)?),
+            Driver::Raw => Box::new(Memory::over(plug.open().map_err(facility)?, other, None)),
             Driver::Row(row) if row.is_of_queues() => Box::new(Queues::new(plug.open().map_err(facility)?, other, row)),
             Driver::Udp | Driver::Cacheline | Driver::Row(_) => {
                 return Err(Error::Usage("--hosts loopback has no kernel sockets: give --driver am,raw".to_owned()));

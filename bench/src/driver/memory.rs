@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use am_netdev_sim::live::{self, LiveNic, SimSettings};
 use am_ring::Frame;
-use am_transport::loopback::{Loopback, Plug};
+use am_transport::loopback::Loopback;
 use am_transport::{Transport, TransportExt, TransportName};
 use am_wire::frame::{ETHERNET_HEADER, LinkAddresses, MIN_FRAME, emit};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
@@ -39,13 +39,6 @@ pub(crate) struct Memory<T = Loopback> {
     controls_out: [u8; ETHERNET_HEADER],
 }
 
-impl Memory {
-    /// This end of a wire in memory. A full queue refuses frames, and nothing is lost.
-    pub(crate) fn open(plug: Plug, to: Address) -> Result<Memory, Error> {
-        Ok(Memory::over(plug.open().map_err(facility)?, to, None))
-    }
-}
-
 /// On a simulated network: less than half of a NIC's ring, as for other bare frames.
 const SIMULATED_WINDOW: u64 = 256;
 
@@ -63,7 +56,8 @@ impl Memory<LiveNic> {
 }
 
 impl<T: Transport> Memory<T> {
-    /// Over this transport to `to`. The window limits messages in flight if the transport may lose them.
+    /// Over this transport to `to`. The window limits messages in flight if the transport may lose them. A full queue of a
+    /// wire in memory refuses frames instead.
     pub(crate) fn over(mut transport: T, to: Address, window: Option<u64>) -> Memory<T> {
         for flow in [DATA, CONTROL] {
             transport.steer(flow_of(flow), true);
@@ -178,14 +172,15 @@ impl<T: Transport> Channel for Memory<T> {
 
 #[cfg(test)]
 mod tests {
-    use am_transport::loopback::wire;
+    use am_transport::loopback::{Plug, wire};
 
     use super::*;
 
     fn pair() -> (Memory, Memory) {
         let [near, far]: [Plug; 2] = wire(2).try_into().unwrap();
         let (here, there) = (near.address(), far.address());
-        let mut ports = (Memory::open(near, there).unwrap(), Memory::open(far, here).unwrap());
+        let mut ports =
+            (Memory::over(near.open().unwrap(), there, None), Memory::over(far.open().unwrap(), here, None));
         ports.0.prepare(16).unwrap();
         ports.1.prepare(16).unwrap();
         ports
