@@ -111,17 +111,17 @@ pub(crate) struct BandwidthArgs {
     /// Measure the curve from 1 byte to 64 KiB, with its start-up time t0, its asymptotic bandwidth
     /// r_inf, and n1/2, the size that reaches half of it. Messages larger than a frame go in several
     /// frames [default --time: 0.05]
-    #[arg(long)]
+    #[arg(long, group = "curve")]
     pub(crate) sweep: bool,
     /// Measure transfers into a registered region of the far side, compared with frames of as many bytes
     #[arg(long, conflicts_with = "sweep")]
     pub(crate) bulk: bool,
     /// Lose this percentage of the frames in each direction (1 or 1%), and report the share of the rate
     /// that remains, for each percentage; for am only
-    #[arg(long, value_delimiter = ',', value_name = "PERCENT,...", conflicts_with = "sweep")]
+    #[arg(long, value_delimiter = ',', value_name = "PERCENT,...", group = "curve")]
     pub(crate) loss: Vec<Loss>,
     /// Plot the curve over sizes, or with --loss over losses, as SVG
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", requires = "curve")]
     pub(crate) plot: Option<PathBuf>,
 }
 
@@ -183,9 +183,6 @@ impl Cli {
             Some(Command::Bandwidth(args)) if args.sweep => return options.sweep(args.plot.as_ref()),
             Some(Command::Ablation) => return options.ablation(),
             Some(Command::Bandwidth(args)) if !args.loss.is_empty() => return options.losses(args),
-            Some(Command::Bandwidth(args)) if args.plot.is_some() => {
-                return Err(usage("--plot needs a curve: add --sweep or --loss"));
-            }
             Some(Command::Bandwidth(args)) => args.bench(),
             Some(Command::Rate) => Bench::Rate,
             Some(Command::Far | Command::StressChild | Command::Turn) | None => {
