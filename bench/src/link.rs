@@ -29,7 +29,7 @@ use crate::driver::udp::{Udp, socket_address};
 use crate::error::Error;
 use crate::measure::{CONFIRM_TIME, Channel, Timeouts};
 use crate::plan::{DriverOptions, Side, SideInfo};
-use crate::session::{self, Link};
+use crate::session::{self, Link, Opened};
 use crate::watch::{PEER_TIMEOUT, Watch};
 
 /// The interface whose IP addresses the bare sockets use if none is named.
@@ -149,7 +149,7 @@ impl NamedLink {
     }
 
     /// The transport without our protocol: a bare socket, or bare frames.
-    fn raw(&self, peer: &SideInfo, how: DriverOptions, watch: &Watch) -> Result<Box<dyn Channel>, Error> {
+    fn raw(&self, peer: &SideInfo, how: DriverOptions, watch: &Watch) -> Opened {
         Ok(match (&self.interface, self.on.scheme()) {
             (Some(interface), _) => Box::new(once_free(watch, || RawChannel::open(interface, how.xdp, peer))?),
             (None, "udp") => Box::new(self.udp(peer, watch)?),
@@ -160,7 +160,7 @@ impl NamedLink {
         })
     }
 
-    fn row(&self, row: Row, peer: &SideInfo, how: DriverOptions, watch: &Watch) -> Result<Box<dyn Channel>, Error> {
+    fn row(&self, row: Row, peer: &SideInfo, how: DriverOptions, watch: &Watch) -> Opened {
         let like_ours = WriteBatching::like_ours(how);
         Ok(match (row, &self.interface, self.on.scheme()) {
             (Row::UdpSleeping, Some(_), _) => Box::new(Sleeping::new(self.udp(peer, watch)?)),
@@ -227,13 +227,7 @@ impl Link for NamedLink {
         }
     }
 
-    fn open(
-        &mut self,
-        driver: Driver,
-        peer: &SideInfo,
-        how: DriverOptions,
-        watch: &Watch,
-    ) -> Result<Box<dyn Channel>, Error> {
+    fn open(&mut self, driver: Driver, peer: &SideInfo, how: DriverOptions, watch: &Watch) -> Opened {
         self.opened += 1;
         // The interface of a server may get another MTU or address.
         self.interface = self.interface()?;

@@ -18,7 +18,7 @@ use crate::cores::Cores;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::progress::Progress;
-use crate::session::{Order, Session};
+use crate::session::{Order, Session, Setup};
 use crate::watch::Watch;
 
 use super::child::Far;
@@ -65,7 +65,7 @@ impl Pair {
     ) -> Result<Session, Error> {
         let [alpha, beta] = &self.hosts;
         let far = beta.enter(|| Far::start(there, cores, watch))??;
-        alpha.enter(|| far.measure(here, order, cores, progress, watch))?
+        alpha.enter(|| far.measure(here, Setup { order, cores, progress, watch }))?
     }
 }
 
