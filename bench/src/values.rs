@@ -6,15 +6,13 @@ use std::time::Duration;
 use am_wire::control::Name;
 
 use crate::cores::CoresArg;
-use crate::error::Error;
 use crate::loss::per_cent;
 
-/// From 0.001 to 3600 seconds.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds, as in 0.5".to_owned())?;
     Duration::try_from_secs_f64(seconds)
         .ok()
-        .filter(|time| (MIN_SECONDS..=MAX_SECONDS).contains(time))
+        .filter(|time| (Duration::from_millis(1)..=Duration::from_secs(3600)).contains(time))
         .ok_or_else(|| "from 0.001 to 3600 seconds".to_owned())
 }
 
@@ -51,10 +49,6 @@ pub(crate) fn share(text: &str) -> Result<u32, String> {
         .ok_or_else(|| "per cent of the frames, from 0 to 50, as in 0.1 or 0.1%".to_owned())
 }
 
-const MIN_SECONDS: Duration = Duration::from_millis(1);
-const MAX_SECONDS: Duration = Duration::from_secs(3600);
-
-/// Two cores, one core, or `none`.
 pub(crate) fn cores(text: &str) -> Result<CoresArg, String> {
     let wrong = || "two cores as in 2,3, one core, or `none`".to_owned();
     if text == "none" {
@@ -69,19 +63,9 @@ pub(crate) fn cores(text: &str) -> Result<CoresArg, String> {
     }
 }
 
-/// Check the name of a node.
-///
-/// # Errors
-///
-/// [`Error::Usage`] if no node can have this name.
-pub(crate) fn node_name(name: &str) -> Result<(), Error> {
-    match Name::new(name) {
-        Some(_) => Ok(()),
-        None => Err(Error::Usage(format!(
-            "`{name}` is no name for a node: 1 to {} bytes, no control characters",
-            Name::MAX_BYTES
-        ))),
-    }
+pub(crate) fn node_name(name: &str) -> Result<String, String> {
+    let bad = || format!("no name for a node: 1 to {} bytes, no control characters", Name::MAX_BYTES);
+    Name::new(name).map(|_| name.to_owned()).ok_or_else(bad)
 }
 
 /// The host's name, cut to the length of a node's.

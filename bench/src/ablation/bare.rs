@@ -5,7 +5,7 @@ use crate::batching::Batching;
 use crate::content::{Content, IN_PLACE_BYTE};
 use crate::driver::raw::{Device, RawChannel};
 use crate::error::Error;
-use crate::measure::{Arrived, Channel, ControlMessage};
+use crate::measure::{Arrived, Channel, ChannelInfo, ControlMessage};
 
 /// `hybrid` copies payloads up to this length: four cache lines.
 const MAX_COPIED: usize = 256;
@@ -46,20 +46,10 @@ pub(crate) fn provide(to: &mut [u8], payload: &[u8]) {
 }
 
 impl<D: Device> Channel for Bare<D> {
-    fn mode(&self) -> &str {
-        self.raw.mode()
-    }
-
-    fn xdp(&self) -> Option<&'static str> {
-        self.raw.xdp()
-    }
-
-    fn framing(&self) -> &'static str {
-        self.raw.framing()
-    }
-
-    fn largest(&self) -> usize {
-        self.raw.largest()
+    fn info(&self) -> ChannelInfo<'_> {
+        let info = self.raw.info();
+        let batching = if self.row == Row::Baseline { Batching::Single } else { info.batching };
+        ChannelInfo { batching, ..info }
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
@@ -72,10 +62,6 @@ impl<D: Device> Channel for Bare<D> {
         self.payload = content.bytes().to_vec();
         self.raw.expect(content);
         Ok(())
-    }
-
-    fn batching(&self) -> Batching {
-        if self.row == Row::Baseline { Batching::Single } else { self.raw.batching() }
     }
 
     fn echo(&mut self, on: bool) {

@@ -20,7 +20,7 @@ use crate::content::Content;
 use crate::driver::Driver;
 use crate::driver::memory::{FLOW_BYTES, flow_of, head};
 use crate::error::Error;
-use crate::measure::{Arrived, BATCH, Channel, ControlMessage};
+use crate::measure::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
 use crate::plan::SideInfo;
 
 /// The flow of data frames. Steering admits only frames with our header, so data goes on a flow, and control messages
@@ -36,7 +36,6 @@ pub(crate) struct Queues<T> {
     transport: T,
     link: LinkAddresses,
     row: Row,
-    mode: String,
     xdp: Option<&'static str>,
     largest: usize,
     content: Content,
@@ -60,11 +59,10 @@ impl<T: Transport> Queues<T> {
         // As many receive buffers as `raw` has: a window, and its echoes or control messages.
         transport.control(Command::RxCredit(2 * WINDOW as usize)).unwrap();
         let caps = transport.caps();
-        let (from, mode, largest) = (caps.address, caps.mode.clone(), caps.max_frame - ETHERNET_HEADER);
+        let (from, largest) = (caps.address, caps.max_frame - ETHERNET_HEADER);
         Queues {
             link: LinkAddresses { to, from, ethertype: EtherType::DEFAULT },
             row,
-            mode,
             xdp: None,
             largest,
             content: Content::default(),
@@ -182,20 +180,9 @@ fn queue_control(
 }
 
 impl<T: Transport> Channel for Queues<T> {
-    fn mode(&self) -> &str {
-        &self.mode
-    }
-
-    fn xdp(&self) -> Option<&'static str> {
-        self.xdp
-    }
-
-    fn framing(&self) -> &'static str {
-        Framing::Bare.name()
-    }
-
-    fn largest(&self) -> usize {
-        self.largest
+    fn info(&self) -> ChannelInfo<'_> {
+        let info = ChannelInfo::new(&self.transport.caps().mode, self.largest);
+        ChannelInfo { xdp: self.xdp, framing: Framing::Bare.name(), ..info }
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {

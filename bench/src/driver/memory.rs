@@ -2,17 +2,21 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::time::Duration;
 
+use am_netdev_sim::live::{self, LiveNic, SimSettings};
 use am_ring::Frame;
-use am_transport::loopback::{Loopback, Plug};
-use am_transport::{Transport, TransportExt};
+use am_transport::loopback::Loopback;
+use am_transport::{Transport, TransportExt, TransportName};
 use am_wire::frame::{ETHERNET_HEADER, LinkAddresses, MIN_FRAME, emit};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
+use super::am::facility;
 use crate::content::Content;
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::measure::{Arrived, BATCH, Channel, ControlMessage};
+use crate::measure::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
+use crate::watch::{PEER_TIMEOUT, Watch};
 
 /// Steering admits only frames with our header: one for data, and one for control messages.
 const DATA: u16 = 1;
@@ -21,12 +25,10 @@ const CONTROL: u16 = 2;
 /// The bytes of a `bare` frame with version, kind and flow.
 pub(crate) const FLOW_BYTES: Range<usize> = 6..9;
 
-/// One side of the driver.
 pub(crate) struct Memory<T = Loopback> {
     transport: T,
     to: Address,
     window: Option<u64>,
-    mode: String,
     largest: usize,
     content: Content,
     echo: bool,
@@ -37,28 +39,36 @@ pub(crate) struct Memory<T = Loopback> {
     controls_out: [u8; ETHERNET_HEADER],
 }
 
-impl Memory {
-    /// This end of a wire in memory. A full queue refuses frames, and nothing is lost.
-    pub(crate) fn open(plug: Plug, to: Address) -> Result<Memory, Error> {
-        let transport = plug.open().map_err(|e| Error::Facility(e.to_string()))?;
-        Ok(Memory::over(transport, to, None))
+/// On a simulated network: less than half of a NIC's ring, as for other bare frames.
+const SIMULATED_WINDOW: u64 = 256;
+
+impl Memory<LiveNic> {
+    /// A NIC of the network of this name, once the other side is there.
+    pub(crate) fn simulated(on: &TransportName, watch: &Watch) -> Result<Memory<LiveNic>, Error> {
+        let settings = SimSettings::from_name(on).map_err(|error| Error::Usage(error.to_string()))?;
+        let end = live::open(&settings).map_err(facility)?;
+        // A side that returns after a driver has its old place, and so its old address.
+        let nobody = || Error::Lost(format!("nobody else is on {on}"));
+        let look = || end.peer_addresses().first().copied().ok_or_else(nobody);
+        let to = watch.retry(PEER_TIMEOUT, Duration::from_millis(1), |_| true, look)?;
+        Ok(Memory::over(end, to, Some(SIMULATED_WINDOW)))
     }
 }
 
 impl<T: Transport> Memory<T> {
-    /// Over this transport to `to`. The window limits messages in flight if the transport may lose them.
+    /// Over this transport to `to`. The window limits messages in flight if the transport may lose them. A full queue of a
+    /// wire in memory refuses frames instead.
     pub(crate) fn over(mut transport: T, to: Address, window: Option<u64>) -> Memory<T> {
         for flow in [DATA, CONTROL] {
             transport.steer(flow_of(flow), true);
         }
         let from = transport.caps().address;
-        let (mode, largest) = (transport.caps().mode.clone(), transport.caps().max_frame - ETHERNET_HEADER);
+        let largest = transport.caps().max_frame - ETHERNET_HEADER;
         let (data, controls_out) = (head(DATA, from, to, 0), head(CONTROL, from, to, ControlMessage::BYTES));
         Memory {
             transport,
             to,
             window,
-            mode,
             largest,
             content: Content::default(),
             echo: false,
@@ -107,12 +117,8 @@ pub(crate) fn head(flow: u16, from: Address, to: Address, payload: usize) -> [u8
 }
 
 impl<T: Transport> Channel for Memory<T> {
-    fn mode(&self) -> &str {
-        &self.mode
-    }
-
-    fn largest(&self) -> usize {
-        self.largest
+    fn info(&self) -> ChannelInfo<'_> {
+        ChannelInfo::new(&self.transport.caps().mode, self.largest)
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
@@ -166,14 +172,15 @@ impl<T: Transport> Channel for Memory<T> {
 
 #[cfg(test)]
 mod tests {
-    use am_transport::loopback::wire;
+    use am_transport::loopback::{Plug, wire};
 
     use super::*;
 
     fn pair() -> (Memory, Memory) {
         let [near, far]: [Plug; 2] = wire(2).try_into().unwrap();
         let (here, there) = (near.address(), far.address());
-        let mut ports = (Memory::open(near, there).unwrap(), Memory::open(far, here).unwrap());
+        let mut ports =
+            (Memory::over(near.open().unwrap(), there, None), Memory::over(far.open().unwrap(), here, None));
         ports.0.prepare(16).unwrap();
         ports.1.prepare(16).unwrap();
         ports

@@ -11,14 +11,14 @@ use nix::libc::{EHOSTUNREACH, ENOBUFS};
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 
-use super::datagram::DatagramLayout;
 use super::sleeping::Pollable;
 use super::udp_batch::{GroReceiver, GsoSender};
 use crate::content::Content;
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::measure::{Arrived, BATCH, Channel, ControlMessage};
+use crate::measure::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
 use crate::plan::{Side, SideInfo};
+use crate::size::FrameLayout;
 
 /// The port of a side: the number of our EtherType. If both sides have one address, the second by name has the port
 /// below.
@@ -32,12 +32,11 @@ const SOCKET_BUFFER: usize = 4 << 20;
 const CONTROL: u8 = 0xff;
 const CONTROL_BYTES: usize = 1 + ControlMessage::BYTES;
 
-/// One side of the driver.
 #[derive(Debug)]
 pub(crate) struct Udp {
     socket: UdpSocket,
     mode: String,
-    layout: DatagramLayout,
+    layout: FrameLayout,
     /// The size of the receive buffer, which holds the kernel's own records too.
     buffer: usize,
     content: Content,
@@ -60,13 +59,23 @@ impl Udp {
     ) -> Result<Udp, Error> {
         let (own, other) = addresses(interface, here, peer)?;
         let socket = UdpSocket::bind(own).and_then(|socket| socket.connect(other).map(|()| socket));
-        let socket = socket.map_err(|error| in_use(own, error))?;
+        let socket = socket.map_err(|source| match source.kind() {
+            // Another program may have the port, or a second am-bench at this address.
+            AddrInUse => Error::Facility(format!(
+                "{own} is in use, which a bare UDP socket needs: end the program that has it (`ss -ulpn` names it), or leave raw and udp out"
+            )),
+            _ => Error::System { doing: "opening a bare UDP socket", source },
+        })?;
         socket.set_nonblocking(true).map_err(Error::system("making a UDP socket non-blocking"))?;
-        enlarge(&socket);
+        // Ask for larger buffers. The window fits the default ones too.
+        let _ = setsockopt(&socket, sockopt::RcvBufForce, &SOCKET_BUFFER)
+            .or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &SOCKET_BUFFER));
+        let _ = setsockopt(&socket, sockopt::SndBufForce, &SOCKET_BUFFER)
+            .or_else(|_| setsockopt(&socket, sockopt::SndBuf, &SOCKET_BUFFER));
         // The near side gets control messages and single echoes, which must stay apart.
         GroReceiver::merge(&socket, side == Side::Far);
         let receiver = GroReceiver::new().map_err(Error::system("preparing to receive by UDP"))?;
-        let layout = DatagramLayout::new(mtu, own.is_ipv4());
+        let layout = FrameLayout::of_datagrams(mtu, own.is_ipv4());
         let buffer = getsockopt(&socket, sockopt::RcvBuf).unwrap_or(0);
         // Room for one byte more, to detect a datagram that is too long.
         let back = vec![0; layout.most.max(CONTROL_BYTES) + 1];
@@ -121,23 +130,10 @@ impl Udp {
     }
 }
 
-/// Another program may have the port, or a second am-bench at this address.
-fn in_use(own: SocketAddr, source: io::Error) -> Error {
-    match source.kind() {
-        AddrInUse => Error::Facility(format!(
-            "{own} is in use, which a bare UDP socket needs: end the program that has it (`ss -ulpn` names it), or leave raw and udp out"
-        )),
-        _ => Error::System { doing: "opening a bare UDP socket", source },
-    }
-}
-
 /// The control message of a datagram, if it is one.
 fn control(datagram: &[u8]) -> Option<ControlMessage> {
-    if datagram.len() == CONTROL_BYTES && datagram[0] == CONTROL {
-        ControlMessage::from_bytes(&datagram[1..])
-    } else {
-        None
-    }
+    let control = datagram.strip_prefix(&[CONTROL]).filter(|control| control.len() == ControlMessage::BYTES);
+    control.and_then(ControlMessage::from_bytes)
 }
 
 pub(crate) fn addresses(interface: &str, here: &SideInfo, peer: &SideInfo) -> Result<(SocketAddr, SocketAddr), Error> {
@@ -160,16 +156,6 @@ pub(crate) fn socket_address(ip: IpAddr, interface: u32) -> SocketAddr {
     }
 }
 
-/// Ask for larger buffers. The window fits the default ones too.
-fn enlarge(socket: &UdpSocket) {
-    if setsockopt(socket, sockopt::RcvBufForce, &SOCKET_BUFFER).is_err() {
-        let _ = setsockopt(socket, sockopt::RcvBuf, &SOCKET_BUFFER);
-    }
-    if setsockopt(socket, sockopt::SndBufForce, &SOCKET_BUFFER).is_err() {
-        let _ = setsockopt(socket, sockopt::SndBuf, &SOCKET_BUFFER);
-    }
-}
-
 /// `None` for what is no failure of a spinning socket: nothing to read, no room, or a peer that has not opened its
 /// socket yet.
 fn settle(result: io::Result<usize>) -> Result<Option<usize>, Error> {
@@ -188,24 +174,8 @@ impl Pollable for Udp {
 }
 
 impl Channel for Udp {
-    fn mode(&self) -> &str {
-        &self.mode
-    }
-
-    fn largest(&self) -> usize {
-        self.layout.largest
-    }
-
-    fn most(&self) -> usize {
-        self.layout.most
-    }
-
-    fn frames(&self, size: usize) -> usize {
-        self.layout.frames(size)
-    }
-
-    fn filling(&self, frames: usize) -> usize {
-        self.layout.filling(frames)
+    fn info(&self) -> ChannelInfo<'_> {
+        ChannelInfo { layout: self.layout, ..ChannelInfo::new(&self.mode, 0) }
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
@@ -277,7 +247,7 @@ mod tests {
     #[test]
     fn data_notes_and_echo() {
         let (mut near, mut far) = pair();
-        assert_eq!(near.largest(), 1472);
+        assert_eq!(near.layout.largest, 1472);
         for channel in [&mut near, &mut far] {
             channel.prepare(16).unwrap();
         }
@@ -335,7 +305,7 @@ mod tests {
         for channel in [&mut near, &mut far] {
             channel.prepare(65_507).unwrap();
         }
-        assert_eq!((near.frames(65_507), near.frames(1472), near.frames(1473)), (45, 1, 2));
+        assert_eq!([65_507, 1472, 1473].map(|size| near.layout.frames(size)), [45, 1, 2]);
         assert!((2..=WINDOW).contains(&near.window().unwrap()));
         assert_eq!(near.send(1).unwrap(), 1);
         assert_eq!(far.receive(32).unwrap(), Arrived { messages: 1, bytes: 65_507, wrong: 0, control: None });

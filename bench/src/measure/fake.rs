@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Arrived, Channel, ControlMessage, Timeouts, end, far};
+use super::{Arrived, Channel, ChannelInfo, ControlMessage, OpenDriver, Timeouts};
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::watch::Watch;
@@ -49,7 +49,7 @@ enum Item {
 type Queue = Arc<Mutex<VecDeque<(Instant, Item)>>>;
 
 /// One end of the wire.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Fake {
     out: Queue,
     back: Queue,
@@ -68,20 +68,7 @@ pub(crate) struct Fake {
 
 impl Fake {
     fn new(out: &Queue, back: &Queue, faults: Faults) -> Fake {
-        let (out, back) = (Arc::clone(out), Arc::clone(back));
-        Fake {
-            out,
-            back,
-            faults,
-            size: 0,
-            echo: false,
-            data: 0,
-            controls: 0,
-            lost: 0,
-            cut: 0,
-            late: 0,
-            most_on_the_way: 0,
-        }
+        Fake { out: Arc::clone(out), back: Arc::clone(back), faults, ..Fake::default() }
     }
 
     fn put(&mut self, item: Item, delay: Duration) {
@@ -124,12 +111,8 @@ fn is_nth(count: u64, every: u64) -> bool {
 }
 
 impl Channel for Fake {
-    fn mode(&self) -> &str {
-        "fake"
-    }
-
-    fn largest(&self) -> usize {
-        1500
+    fn info(&self) -> ChannelInfo<'_> {
+        ChannelInfo::new("fake", 1500)
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
@@ -184,7 +167,7 @@ impl Channel for Fake {
 pub(crate) fn across<T>(faults: Faults, near: impl FnOnce(&mut Fake) -> Result<T, Error>) -> Result<T, Error> {
     let near = |channel: &mut Fake| {
         let result = near(channel)?;
-        end(channel, Driver::Raw, TIMEOUTS, &Watch::default()).map(|()| result)
+        open(channel, TIMEOUTS, &Watch::default()).end().map(|()| result)
     };
     let (result, far) = both(faults, near);
     result.and_then(|result| far.map(|()| result))
@@ -197,10 +180,14 @@ pub(crate) fn both<T>(
 ) -> (Result<T, Error>, Result<(), Error>) {
     let (there, back) = (Queue::default(), Queue::default());
     let mut far = Fake::new(&back, &there, faults);
-    let far = thread::spawn(move || far::serve(&mut far, Driver::Raw, TIMEOUTS, &Watch::default()));
+    let far = thread::spawn(move || open(&mut far, TIMEOUTS, &Watch::default()).serve());
     let result = near(&mut Fake::new(&there, &back, faults));
     let far = if result.is_ok() { far.join().unwrap() } else { Ok(()) };
     (result, far)
+}
+
+pub(crate) fn open<'a>(channel: &'a mut Fake, timeouts: Timeouts, watch: &'a Watch) -> OpenDriver<'a> {
+    OpenDriver { channel, driver: Driver::Raw, timeouts, watch }
 }
 
 /// An end without a peer.
