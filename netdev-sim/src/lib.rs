@@ -44,7 +44,7 @@
 //!
 //! This run has a mutant: a bug built in on purpose. `proto` has several behind its feature `planted`. Only the tests
 //! here enable it, and it costs nothing elsewhere. [`NetOptions`] has two more. Each mutant shows that its checker works
-//! (`tests/networks/planted.rs`). `NETDEV_SIM_PCAP=FILE` writes the frames that reached the switch, for tcpdump.
+//! (`tests/networks/mutants.rs`). `NETDEV_SIM_PCAP=FILE` writes the frames that reached the switch, for tcpdump.
 //!
 //! # Read first
 //!

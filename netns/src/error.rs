@@ -20,12 +20,6 @@ pub enum HostError {
         /// What was refused.
         doing: String,
     },
-    /// There is no process with this id.
-    #[error("no process {pid}: it has ended, or was never there")]
-    NoSuchProcess {
-        /// The process id.
-        pid: u32,
-    },
     /// The host has no interface of this name.
     #[error("host {host} has no interface {interface}")]
     NoSuchInterface {
