@@ -4,7 +4,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use crate::clock::{MS, Nanos, US};
-use crate::driver::Driver;
+use crate::fault::Driver;
 
 /// A network and its faults. A probability is per frame, and holds until [`faults_until`](Self::faults_until).
 #[derive(Clone, Debug, PartialEq)]
@@ -106,6 +106,13 @@ pub struct Partition {
     pub until: Nanos,
     /// The nodes of one side, a bit for each.
     pub side: u64,
+}
+
+impl Partition {
+    /// Whether the partition stops frames from one node to the other.
+    pub(crate) fn separates(&self, now: Nanos, from: usize, to: usize) -> bool {
+        (self.from..self.until).contains(&now) && (self.side >> from ^ self.side >> to) & 1 == 1
+    }
 }
 
 /// A node does not run for a while: because of a debugger, another process, or a page fault.
@@ -258,6 +265,13 @@ mod tests {
     fn a_seed_is_a_network() {
         assert_eq!(NetOptions::from_seed(5), NetOptions::from_seed(5));
         assert_ne!(NetOptions::from_seed(5), NetOptions::from_seed(6));
+    }
+
+    #[test]
+    fn a_partition_has_two_sides() {
+        let partition = Partition { from: 10, until: 20, side: 0b011 };
+        assert!(partition.separates(10, 0, 2) && partition.separates(19, 2, 1));
+        assert!(!partition.separates(10, 0, 1) && !partition.separates(20, 0, 2) && !partition.separates(9, 0, 2));
     }
 
     #[test]

@@ -39,8 +39,8 @@ pub struct SimLinkCount {
 }
 
 impl SimLink {
-    pub(crate) fn new(dice: FaultRng, farther: Nanos, netem: Netem) -> SimLink {
-        SimLink { free_at: 0, extra_delay: farther, netem, dice, count: SimLinkCount::default() }
+    pub(crate) fn new(dice: FaultRng, extra_delay: Nanos, netem: Netem) -> SimLink {
+        SimLink { free_at: 0, extra_delay, netem, dice, count: SimLinkCount::default() }
     }
 
     /// The link's counters.
@@ -121,7 +121,7 @@ mod tests {
         let mut link = SimLink::new(FaultRng::new(SmallRng::seed_from_u64(3), 1_000_000_000), 0, netem);
         let (mut arrived, mut buffers) = (vec![], Buffers::default());
         for number in 0..frames {
-            let signal = WireFrame::new(&[number as u8; 226]);
+            let signal = buffers.wire_frame(&[number as u8; 226]);
             link.carry(0, options, signal, &mut buffers, &mut |at, signal| arrived.push((at, signal)));
         }
         arrived

@@ -95,24 +95,21 @@ impl Switch {
             self.count.damaged += 1;
             return;
         }
-        let Some((to, source)) = addresses(signal.bytes()) else { return };
+        let address = |at: usize| signal.bytes().get(at..)?.first_chunk().map(|address| Address(*address));
+        let (Some(to), Some(source)) = (address(0), address(6)) else { return };
         self.learn(source, from, options.switch_addresses);
-        let known = self.port_of(to);
+        let told = self.ports.iter().position(|port| port.state == PortState::Known(to));
+        let known = told.or_else(|| self.learned.iter().find(|(address, _)| *address == to).map(|(_, port)| *port));
         let counter = if known.is_some() { &mut self.count.forwarded } else { &mut self.count.flooded };
         *counter += 1;
         let room = if options.overfills { usize::MAX } else { options.switch_buffer };
         for port in (0..self.ports.len()).filter(|&port| port != from && known.is_none_or(|known| known == port)) {
-            if options.is_partitioned(now, from, port) {
+            if options.partitions.iter().any(|partition| partition.separates(now, from, port)) {
                 self.count.partitioned += 1;
             } else if self.ports[port].state != PortState::Unplugged && self.store(port, signal.clone(), room) {
                 woken.push(port);
             }
         }
-    }
-
-    fn port_of(&self, to: Address) -> Option<usize> {
-        let told = self.ports.iter().position(|port| port.state == PortState::Known(to));
-        told.or_else(|| self.learned.iter().find(|(address, _)| *address == to).map(|(_, port)| *port))
     }
 
     fn learn(&mut self, source: Address, port: usize, most: usize) {
@@ -158,21 +155,16 @@ impl Switch {
     }
 }
 
-fn addresses(bytes: &[u8]) -> Option<(Address, Address)> {
-    let both: [u8; 12] = bytes.get(..12)?.try_into().ok()?;
-    let [a, b, c, d, e, f, g, h, i, j, k, l] = both;
-    Some((Address([a, b, c, d, e, f]), Address([g, h, i, j, k, l])))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire_frame::Buffers;
 
     fn frame(to: u8, from: u8) -> WireFrame {
         let mut bytes = vec![0; 100];
         bytes[5] = to;
         bytes[11] = from;
-        WireFrame::new(&bytes)
+        Buffers::default().wire_frame(&bytes)
     }
 
     fn woken(switch: &mut Switch, options: &NetOptions, from: usize, signal: WireFrame) -> Vec<usize> {
@@ -204,7 +196,7 @@ mod tests {
     #[test]
     fn detected_damage_is_dropped() {
         let mut switch = Switch::new(2);
-        let damaged = frame(1, 2).damage(50, 1);
+        let damaged = Buffers::default().damage(&frame(1, 2), 50, 1);
         assert_eq!(woken(&mut switch, &NetOptions::calm(2), 0, damaged.clone()), []);
         assert_eq!(woken(&mut switch, &NetOptions { check: false, ..NetOptions::calm(2) }, 0, damaged), [1]);
     }

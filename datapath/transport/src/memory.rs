@@ -53,25 +53,22 @@ fn limit_left(limits: &str, status: &str) -> Option<u64> {
     let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
     // Without a limit the word is "unlimited", which is no number.
     let most: u64 = limit.split_whitespace().next()?.parse().ok()?;
-    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
-    let kib: u64 = size.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(most.saturating_sub(kib << 10))
+    Some(most.saturating_sub(bytes_in(status, "VmSize:")?))
 }
 
 /// The memory that this process can have: what the machine has left, or what its control groups have left.
 fn memory_left() -> Option<u64> {
-    let machine = fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(available);
+    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| bytes_in(&text, "MemAvailable:"));
     let own = fs::read_to_string("/proc/self/cgroup").ok();
     let group = own.as_deref().and_then(|own| own.lines().find_map(|line| line.strip_prefix("0::/")));
     let left = group.and_then(|group| group_left(Path::new("/sys/fs/cgroup"), group));
     machine.into_iter().chain(left).min()
 }
 
-/// The available memory in `/proc/meminfo`.
-fn available(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kib << 10)
+/// The value of this line in a file of `/proc`.
+fn bytes_in(text: &str, key: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
 /// The memory left to a control group: the least of its own and that of its ancestors.
@@ -105,8 +102,8 @@ mod tests {
 
     #[test]
     fn the_kernels_words_are_read() {
-        assert_eq!(available("MemTotal: 9 kB\nMemAvailable:   12 kB\n"), Some(12 << 10));
-        assert_eq!(available("MemTotal: 9 kB\n"), None);
+        assert_eq!(bytes_in("MemTotal: 9 kB\nMemAvailable:   12 kB\n", "MemAvailable:"), Some(12 << 10));
+        assert_eq!(bytes_in("MemTotal: 9 kB\n", "MemAvailable:"), None);
         let limits =
             |most| format!("Limit   Soft Limit\nMax address space         {most}     unlimited            bytes\n");
         assert_eq!(limit_left(&limits("30720"), "VmPeak: 99 kB\nVmSize:\t      10 kB\n"), Some(20 << 10));

@@ -1,9 +1,9 @@
 //! A flow ends only for a reason. A peer that is given up is gone, a peer that is reported as restarted was restarted,
-//! and a peer that is reported as closed has closed.
+//! and a peer that is reported as closed has closed. After the last fault every message, question and flow is resolved.
 
 use std::collections::BTreeSet;
 
-use super::{Checked, Violation};
+use super::{Checked, ensure};
 use crate::clock::{MS, Nanos};
 
 /// The reason that one side gives for the end of a flow.
@@ -64,9 +64,31 @@ impl Endings {
                 "is reported as closed, but neither side closed it"
             }
             EndReason::Restarted if !other.restarted => "ended with a restart that did not happen",
-            _ => return Ok(()),
+            _ => "",
         };
-        Err(Violation::new("endings", format!("flow {flow:#x} {what}")))
+        ensure(what.is_empty(), "endings", || format!("flow {flow:#x} {what}"))
+    }
+}
+
+/// The time by which everything is resolved.
+#[derive(Clone, Copy, Debug)]
+pub struct Liveness {
+    /// When the faults stop.
+    pub from: Nanos,
+    /// How much later everything is resolved.
+    pub within: Nanos,
+}
+
+impl Liveness {
+    /// This many messages, questions and flows are unresolved.
+    ///
+    /// # Errors
+    /// Some are, and the time has passed.
+    pub fn check(&self, now: Nanos, undecided: usize) -> Checked {
+        ensure(undecided == 0 || now <= self.from + self.within, "liveness", || {
+            let late = (now - self.from) / 1000;
+            format!("{undecided} messages, questions or flows are unresolved {late} µs after the last fault")
+        })
     }
 }
 
@@ -89,5 +111,12 @@ mod tests {
         assert_eq!(endings.check_end(1, 1, EndReason::Closed, LIVES), Ok(()));
         assert!(endings.check_end(1, 1, EndReason::Restarted, LIVES).is_err());
         assert_eq!(endings.check_end(1, 1, EndReason::Restarted, GONE), Ok(()));
+    }
+
+    #[test]
+    fn what_stays_is_seen_when_its_time_is_over() {
+        let liveness = Liveness { from: 100, within: 50 };
+        assert_eq!((liveness.check(150, 3), liveness.check(1000, 0)), (Ok(()), Ok(())));
+        assert!(liveness.check(151, 1).is_err());
     }
 }

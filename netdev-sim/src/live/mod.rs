@@ -21,23 +21,10 @@
 //! the same faults. The times at which nodes send depend on the machine, and do not repeat.
 
 mod network;
-mod registry;
 mod settings;
 mod transport;
-mod units;
 mod waker;
 
-pub use registry::SimOpenError;
+pub use network::SimOpenError;
 pub use settings::SimSettings;
 pub use transport::{LiveNic, open};
-
-use nix::time::{ClockId, clock_gettime};
-
-use crate::clock::Nanos;
-
-/// The machine's clock.
-fn monotonic() -> Nanos {
-    // Fails only for an unknown clock.
-    clock_gettime(ClockId::CLOCK_MONOTONIC)
-        .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
-}

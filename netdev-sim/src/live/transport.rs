@@ -6,7 +6,7 @@ use am_ring::Frame;
 use am_transport::{Caps, Command, Notice, PeerAddressError, Transport, memory};
 use am_wire::{Address, Buffer};
 
-use super::registry::{JoinedNode, SimOpenError};
+use super::network::{JoinedNode, SimOpenError};
 use super::settings::SimSettings;
 use crate::clock::{Nanos, US};
 use crate::nic;
@@ -57,27 +57,27 @@ pub fn open(settings: &SimSettings) -> Result<LiveNic, SimOpenError> {
     memory::check(wanted.frames, wanted.max_frame)?;
     let seat = JoinedNode::join(settings)?;
     let (network, node) = (&seat.network, seat.node);
-    let options = network.settings().options();
+    let options = network.settings.options();
     let caps = nic::caps(&options, network.address(node))?;
-    let caps = Caps { mode: network.settings().mode(), wake: Some(vec![seat.wake.clone()]), ..caps };
-    let room = network.with(node, |card| {
+    let caps = Caps { mode: network.settings.mode(), wake: Some(vec![seat.wake.clone()]), ..caps };
+    let tx_room = network.with(node, |card| {
         card.refill(&caps.pool);
         card.tx_room()
     });
-    let alone =
-        format!("no other node of this process is on `{}`, and another process has a network of its own", caps.name);
-    let [outbox, inbox] = [options.tx, options.rx].map(VecDeque::with_capacity);
     Ok(LiveNic {
+        alone_error: format!(
+            "no other node of this process is on `{}`, and another process has a network of its own",
+            caps.name
+        ),
         caps,
         joined: seat,
-        outbox,
-        tx_room: room,
+        outbox: VecDeque::with_capacity(options.tx),
+        tx_room,
         tx_full: 0,
-        inbox,
+        inbox: VecDeque::with_capacity(options.rx),
         needs_flush: false,
         idle_since: None,
         is_armed: false,
-        alone_error: alone,
     })
 }
 
@@ -85,26 +85,6 @@ impl LiveNic {
     /// The addresses of all other nodes on the network.
     pub fn peer_addresses(&self) -> Vec<Address> {
         self.joined.network.peer_addresses(self.joined.node)
-    }
-
-    /// No frame has arrived. Arm the descriptor if that has lasted long enough.
-    fn prepare_to_sleep(&mut self, now: Nanos) {
-        let since = *self.idle_since.get_or_insert(now);
-        if !self.is_armed && now.saturating_sub(since) >= IDLE_BEFORE_SLEEP {
-            self.is_armed = self.joined.network.try_sleep(self.joined.node);
-        }
-    }
-
-    /// Take up to `budget` frames into the inbox. While another thread has the lock, no frame is taken.
-    fn fetch(&mut self, budget: usize) {
-        let LiveNic { caps, joined: seat, inbox, .. } = self;
-        let seen = seat.network.try_with(seat.node, |card| {
-            card.receive(budget, &caps.pool, &mut |frame| inbox.push_back(frame));
-            (card.needs_flush(), card.tx_room())
-        });
-        if let Some(seen) = seen {
-            (self.needs_flush, self.tx_room) = seen;
-        }
     }
 }
 
@@ -114,17 +94,24 @@ impl Transport for LiveNic {
     }
 
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        let now = self.joined.network.now();
-        if !self.joined.network.is_quiet(self.joined.node, now, self.is_armed) {
-            self.fetch(budget);
+        let LiveNic { caps, joined: JoinedNode { network, node, .. }, inbox, .. } = self;
+        let now = network.now();
+        // While another thread has the lock, no frame is taken.
+        if !network.is_quiet(*node, now, self.is_armed)
+            && let Some(seen) = network.try_with(*node, |card| {
+                card.receive(budget, &caps.pool, &mut |frame| inbox.push_back(frame));
+                (card.needs_flush(), card.tx_room())
+            })
+        {
+            (self.needs_flush, self.tx_room) = seen;
         }
-        let taken = self.inbox.len();
-        if taken == 0 {
-            self.prepare_to_sleep(now);
-        } else {
+        let taken = inbox.len();
+        if taken > 0 {
             (self.idle_since, self.is_armed) = (None, false);
+        } else if !self.is_armed && now.saturating_sub(*self.idle_since.get_or_insert(now)) >= IDLE_BEFORE_SLEEP {
+            self.is_armed = network.try_sleep(*node);
         }
-        self.inbox.drain(..).for_each(each);
+        inbox.drain(..).for_each(each);
         taken
     }
 

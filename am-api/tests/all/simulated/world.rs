@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use am_api::{Clock, ManualClock};
 use am_netdev_sim::check::content::NodeRun;
+use am_netdev_sim::check::endings::Liveness;
 use am_netdev_sim::check::frames::{self, BetweenTurns};
-use am_netdev_sim::check::liveness::Liveness;
-use am_netdev_sim::check::{Checked, Violation, memory};
+use am_netdev_sim::check::{Checked, Violation};
 use am_netdev_sim::{MS, Nanos, Net, NetOptions, NodeEvent, StepOutcome};
 use am_proto::Time;
 
@@ -154,7 +154,7 @@ impl World {
         {
             between.check(self.net.borrow_mut().nic(at))?;
         }
-        memory::check_bounds(&mut self.net.borrow_mut(), at)?;
+        frames::check_bounds(&mut self.net.borrow_mut(), at)?;
         let Some(happening) = happening else { return Ok(false) };
         self.on(happening)?;
         self.places[at].between = Some(BetweenTurns::record(self.net.borrow_mut().nic(at)));

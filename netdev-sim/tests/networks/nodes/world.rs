@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use am_netdev_sim::check::content::{MessageId, NodeRun};
-use am_netdev_sim::check::endings::{EndReason, Endings, PeerState};
+use am_netdev_sim::check::delivery::check_kept;
+use am_netdev_sim::check::endings::{EndReason, Endings, Liveness, PeerState};
 use am_netdev_sim::check::frames::{self, BetweenTurns};
-use am_netdev_sim::check::kept::KeptCount;
-use am_netdev_sim::check::liveness::Liveness;
-use am_netdev_sim::check::{Checked, Violation, memory};
+use am_netdev_sim::check::{Checked, Violation};
 use am_netdev_sim::{MS, Nanos, Net, NetOptions, NodeEvent, StepOutcome};
 use am_proto::{FlowState, ReturnReason};
 use am_wire::{Class, Reason};
@@ -200,7 +199,7 @@ impl World {
         {
             between.check(self.net.nic(at))?;
         }
-        memory::check_bounds(&mut self.net, at)?;
+        frames::check_bounds(&mut self.net, at)?;
         let Some(happening) = happening else { return Ok(false) };
         let checked = self.handle(happening);
         self.places[at].between = Some(BetweenTurns::record(self.net.nic(at)));
@@ -274,7 +273,7 @@ impl World {
             let Some(held) = self.held(to, flow, class) else { return Ok(()) };
             let (sent, delivered) = self.checks.counts(flow, class);
             let delivered = delivered + held;
-            KeptCount { flow, sent, delivered, kept: node.engine.core().outstanding(id, class) }.check()
+            check_kept(flow, sent, delivered, node.engine.core().outstanding(id, class))
         })
     }
 
