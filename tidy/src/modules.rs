@@ -82,7 +82,8 @@ impl Modules {
         let inner = folder.join(name);
         if let Some(TokenTree::Group(block)) = body {
             let file = parent.file.clone();
-            self.0.insert(child.to_vec(), Module { file, uses: vec![], mentions: vec![] });
+            // Two blocks for two configurations may have one name.
+            self.0.entry(child.to_vec()).or_insert(Module { file, uses: vec![], mentions: vec![] });
             return self.read(repository, child, &inner, block.stream());
         }
         let files = [folder.join(format!("{name}.rs")), inner.join("mod.rs")];
