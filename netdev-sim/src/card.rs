@@ -31,7 +31,8 @@ pub struct Card {
     bouncer: Option<Bouncer>,
     options: NetOptions,
     dice: FaultRng,
-    now: Nanos,
+    /// The time. The network sets it.
+    pub(crate) now: Nanos,
     fill: VecDeque<Frame>,
     rx: VecDeque<Frame>,
     tx: VecDeque<InFlight>,
@@ -40,7 +41,7 @@ pub struct Card {
     /// The doorbell was rung while the TX ring had frames.
     rung: bool,
     /// The NIC reads the TX ring.
-    busy: bool,
+    pub(crate) busy: bool,
     /// The card's counters.
     pub(crate) count: NicCount,
 }
@@ -132,10 +133,6 @@ impl Card {
         !self.rx.is_empty()
     }
 
-    pub(crate) fn set_now(&mut self, now: Nanos) {
-        self.now = now;
-    }
-
     /// Fill the fill ring from the pool.
     pub(crate) fn refill(&mut self, pool: &Pool) {
         while self.fill.len() < self.options.fill
@@ -155,7 +152,7 @@ impl Card {
         if self.options.driver != Driver::Honest && self.dice.strikes(self.now, self.options.misreports) {
             self.count.misreported += 1;
             let parts = self.options.driver.hand_over(bytes);
-            return parts.iter().fold(false, |woken, part| self.accept(part) || woken);
+            return parts.iter().filter(|part| self.accept(part)).count() > 0;
         }
         self.accept(bytes)
     }
@@ -224,10 +221,6 @@ impl Card {
         let in_flight = self.tx.pop_front().filter(|_| self.busy)?;
         self.count.sent += 1;
         Some(buffers.wire_frame(in_flight.bytes()))
-    }
-
-    pub(crate) fn is_busy(&self) -> bool {
-        self.busy
     }
 
     /// Read the next frame to send. `None` when the NIC goes idle until the next doorbell.

@@ -269,7 +269,7 @@ impl<N: NetDevice> Net<N> {
     }
 
     fn replace(&mut self, node: usize) {
-        self.stale_reads[node] += self.nics[node].card().is_busy() as u32;
+        self.stale_reads[node] += self.nics[node].card().busy as u32;
         self.nics[node] = self.open(node);
     }
 
@@ -346,6 +346,6 @@ impl<N: NetDevice> Net<N> {
 /// The card of a node, with its clock set.
 fn card<N: NetDevice>(nics: &mut [N], node: usize, now: Nanos) -> &mut Card {
     let card = nics[node].card();
-    card.set_now(now);
+    card.now = now;
     card
 }

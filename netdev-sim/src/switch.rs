@@ -11,15 +11,15 @@ use crate::wire_frame::WireFrame;
 #[derive(Debug)]
 pub struct Switch {
     /// Address and port, oldest first. A new address replaces the oldest.
-    learned: VecDeque<(Address, usize)>,
-    ports: Vec<SwitchPort>,
+    pub(crate) learned: VecDeque<(Address, usize)>,
+    pub(crate) ports: Vec<SwitchPort>,
     count: SwitchCount,
 }
 
 #[derive(Debug, Default)]
-struct SwitchPort {
+pub(crate) struct SwitchPort {
     waiting: VecDeque<WireFrame>,
-    bytes: usize,
+    pub(crate) bytes: usize,
     state: PortState,
 }
 
@@ -61,16 +61,6 @@ impl Switch {
     /// The switch's counters.
     pub fn count(&self) -> SwitchCount {
         self.count
-    }
-
-    /// How many bytes wait at a port.
-    pub fn queued_bytes(&self, port: usize) -> usize {
-        self.ports[port].bytes
-    }
-
-    /// How many addresses the table has.
-    pub fn learned_count(&self) -> usize {
-        self.learned.len()
     }
 
     /// Say what is plugged into a port from now on.
@@ -188,9 +178,9 @@ mod tests {
         for from in 10..20 {
             woken(&mut switch, &options, 0, frame(1, from));
         }
-        assert_eq!((switch.queued_bytes(1), switch.count().full, switch.learned_count()), (200, 8, 3));
+        assert_eq!((switch.ports[1].bytes, switch.count().full, switch.learned.len()), (200, 8, 3));
         assert!(switch.front(1).is_some() && switch.remove_sent(1) && !switch.remove_sent(1));
-        assert_eq!(switch.queued_bytes(1), 0);
+        assert_eq!(switch.ports[1].bytes, 0);
     }
 
     #[test]
@@ -208,6 +198,6 @@ mod tests {
         switch.set_port(3, PortState::Unplugged);
         assert_eq!(woken(&mut switch, options, 0, frame(7, 9)), [2]);
         assert_eq!(woken(&mut switch, options, 2, frame(9, 7)), [0, 1], "9 was not learned, and 3 is empty");
-        assert_eq!(switch.learned_count(), 0);
+        assert_eq!(switch.learned.len(), 0);
     }
 }

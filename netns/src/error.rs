@@ -14,7 +14,7 @@ pub enum HostError {
     /// The kernel refused because a right is missing.
     #[error(
         "not permitted: {doing} needs CAP_SYS_ADMIN and CAP_NET_ADMIN: run as root, as in `sudo {}`",
-        command_line()
+        std::env::args().collect::<Vec<_>>().join(" ")
     )]
     NotPermitted {
         /// What was refused.
@@ -75,8 +75,4 @@ impl HostError {
             HostError::System { doing, source }
         }
     }
-}
-
-fn command_line() -> String {
-    std::env::args().collect::<Vec<_>>().join(" ")
 }

@@ -1,7 +1,7 @@
 //! Several transports as one.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::sync::Arc;
 
 use am_ring::Frame;
 use am_transport::{Caps, Command, Notice, PeerAddressError, PeerInfo, Transport, TransportName};
@@ -63,7 +63,7 @@ impl Multipath {
         let names = |of: fn(&Caps) -> &str| all().map(of).collect::<Vec<_>>().join("+");
         let waker = JointWaker::of_all(all().map(|caps| caps.wake.as_deref()));
         let waker = waker.map_err(|e| MultipathOpenError::Wake(e.to_string()))?;
-        let wake = waker.as_ref().map(JointWaker::descriptors).transpose();
+        let wake = waker.as_ref().map(|waker| waker.epoll.0.try_clone()).transpose();
         let wake = wake.map_err(|e| MultipathOpenError::Wake(e.to_string()))?;
         let caps = Caps {
             name: names(|caps| &caps.name),
@@ -73,7 +73,7 @@ impl Multipath {
             reliable: false,
             ordered: false,
             hears_all: all().all(|caps| caps.hears_all),
-            wake,
+            wake: wake.map(|fd| vec![Arc::new(fd)]),
             ..first
         };
         let paths: Vec<_> = ways.into_iter().map(|way| TransportPath::new(way, ethertype)).collect();
@@ -322,11 +322,5 @@ impl Transport for Multipath {
             .iter()
             .for_each(|way| way.inner.counters(&mut |name, value| *sums.entry(name).or_insert(0) += value));
         sums.into_iter().for_each(|(name, value)| each(name, value));
-    }
-}
-
-impl fmt::Debug for Multipath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Paths").field("caps", &self.arrivals.caps).field("count", &self.count).finish_non_exhaustive()
     }
 }

@@ -141,9 +141,10 @@ pub trait TransportExt: Transport {
     /// [`Notice::LinkError`]. Other notices are lost.
     fn link_error(&mut self) -> Option<String> {
         let mut error = None;
-        self.poll_notices(&mut |notice| match notice {
-            Notice::LinkError(why) => error = Some(why.to_owned()),
-            _ => (),
+        self.poll_notices(&mut |notice| {
+            if let Notice::LinkError(why) = notice {
+                error = Some(why.to_owned());
+            }
         });
         error
     }
@@ -151,9 +152,10 @@ pub trait TransportExt: Transport {
     /// [`Notice::UnknownFlow`]. Other notices are lost.
     fn unknown_flow(&mut self) -> Option<Flow> {
         let mut unknown = None;
-        self.poll_notices(&mut |notice| match notice {
-            Notice::UnknownFlow(flow) => unknown = Some(flow),
-            _ => (),
+        self.poll_notices(&mut |notice| {
+            if let Notice::UnknownFlow(flow) = notice {
+                unknown = Some(flow);
+            }
         });
         unknown
     }

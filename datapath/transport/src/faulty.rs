@@ -242,19 +242,6 @@ impl<T: Transport> Faulty<T> {
         true
     }
 
-    fn apply_faults(&mut self, to: Address, frame: &Frame) -> bool {
-        if self.fate.drop {
-            self.count.dropped += 1;
-            true
-        } else if self.fate.corrupt {
-            self.corrupt(to, frame)
-        } else if self.fate.duplicate {
-            self.pass_twice(to, frame)
-        } else {
-            self.pass(to, frame)
-        }
-    }
-
     /// Send the frames that have waited long enough, oldest first, until there is no room.
     fn send_due(&mut self) {
         while let Some(at) = self.waiting.iter().position(|held| held.frames == 0 || held.turns == 0) {
@@ -283,7 +270,17 @@ impl<T: Transport> Transport for Faulty<T> {
 
     fn send(&mut self, to: Address, frame: &Frame) -> bool {
         let before = self.waiting.len();
-        if !self.apply_faults(to, frame) {
+        let is_taken = if self.fate.drop {
+            self.count.dropped += 1;
+            true
+        } else if self.fate.corrupt {
+            self.corrupt(to, frame)
+        } else if self.fate.duplicate {
+            self.pass_twice(to, frame)
+        } else {
+            self.pass(to, frame)
+        };
+        if !is_taken {
             return false;
         }
         self.number += 1;

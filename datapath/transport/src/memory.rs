@@ -32,8 +32,15 @@ const ADDRESS_SPACE_RESERVE: u64 = 8 << 20;
 /// There is less. If the system does not report how much is left, the check passes.
 pub fn check(frames: usize, stride: usize) -> Result<(), NoMemory> {
     let bytes = (frames as u64).saturating_mul(stride as u64);
-    let (free, addresses) =
-        (memory_left(), address_space_left().map(|left| left.saturating_sub(ADDRESS_SPACE_RESERVE)));
+    let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
+    let addresses = limit_left(&read("/proc/self/limits"), &read("/proc/self/status"));
+    let addresses = addresses.map(|left| left.saturating_sub(ADDRESS_SPACE_RESERVE));
+    // The machine's memory, or what its control groups have left.
+    let machine = bytes_in(&read("/proc/meminfo"), "MemAvailable:");
+    let own = read("/proc/self/cgroup");
+    let group = own.lines().find_map(|line| line.strip_prefix("0::/"));
+    let left = group.and_then(|group| group_left(Path::new("/sys/fs/cgroup"), group));
+    let free = machine.into_iter().chain(left).min();
     let too_few = |free: &u64| bytes > *free;
     let refused = |free, is_limited| Err(NoMemory { frames, stride, bytes, free, is_limited });
     match (free.filter(too_few), addresses.filter(too_few)) {
@@ -44,25 +51,11 @@ pub fn check(frames: usize, stride: usize) -> Result<(), NoMemory> {
 }
 
 /// The address space that `ulimit -v` leaves to this process, if it has that limit.
-fn address_space_left() -> Option<u64> {
-    limit_left(&fs::read_to_string("/proc/self/limits").ok()?, &fs::read_to_string("/proc/self/status").ok()?)
-}
-
-/// The rest of the limit, from the two files of `/proc`.
 fn limit_left(limits: &str, status: &str) -> Option<u64> {
     let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
     // Without a limit the word is "unlimited", which is no number.
     let most: u64 = limit.split_whitespace().next()?.parse().ok()?;
     Some(most.saturating_sub(bytes_in(status, "VmSize:")?))
-}
-
-/// The memory that this process can have: what the machine has left, or what its control groups have left.
-fn memory_left() -> Option<u64> {
-    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| bytes_in(&text, "MemAvailable:"));
-    let own = fs::read_to_string("/proc/self/cgroup").ok();
-    let group = own.as_deref().and_then(|own| own.lines().find_map(|line| line.strip_prefix("0::/")));
-    let left = group.and_then(|group| group_left(Path::new("/sys/fs/cgroup"), group));
-    machine.into_iter().chain(left).min()
 }
 
 /// The value of this line in a file of `/proc`.
@@ -78,15 +71,12 @@ fn group_left(root: &Path, group: &str) -> Option<u64> {
     let left = groups.filter_map(|group| {
         // Without a limit the word is "max", which is no number.
         let (most, now) = (number(group.join("memory.max"))?, number(group.join("memory.current"))?);
-        Some(most.saturating_sub(now.saturating_sub(reclaimable(&group).unwrap_or(0))))
+        // The kernel gives up this page cache of the group when memory is needed.
+        let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+        let cache = stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.parse().ok());
+        Some(most.saturating_sub(now.saturating_sub(cache.unwrap_or(0))))
     });
     left.min()
-}
-
-/// The group's page cache that the kernel gives up when memory is needed.
-fn reclaimable(group: &Path) -> Option<u64> {
-    let stat = fs::read_to_string(group.join("memory.stat")).ok()?;
-    stat.lines().find_map(|line| line.strip_prefix("inactive_file "))?.parse().ok()
 }
 
 #[cfg(test)]

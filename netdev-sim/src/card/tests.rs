@@ -78,7 +78,7 @@ fn a_full_completion_ring_stops_it_and_completions_come_late() {
     assert!(nic.start_if_rung() && read(&mut nic) && read(&mut nic));
     assert!(!read(&mut nic));
     assert_eq!(nic.ring_lengths(), [4, 0, 2, 2]);
-    nic.set_now(1000);
+    nic.now = 1000;
     nic.flush(&pool);
     assert_eq!(nic.ring_lengths(), [4, 0, 2, 0]);
     assert!(nic.start_if_rung());
@@ -91,7 +91,7 @@ fn a_lost_doorbell_leaves_the_frame_where_it_is_until_the_next() {
     assert!(nic.send(&frame));
     nic.flush(&pool);
     assert!(!nic.start_if_rung());
-    nic.set_now(1000);
+    nic.now = 1000;
     nic.flush(&pool);
     assert!(nic.start_if_rung() && read(&mut nic));
 }

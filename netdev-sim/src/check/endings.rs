@@ -31,23 +31,14 @@ pub struct PeerState {
 pub struct Endings {
     quiet_from: Nanos,
     question_interval: Nanos,
-    closed: BTreeSet<u64>,
+    /// The flows that one side has closed or given up.
+    pub closed: BTreeSet<u64>,
 }
 
 impl Endings {
     /// The faults stop at `quiet_from`. A node repeats an unanswered question after `asks_each` at the latest.
     pub fn new(quiet_from: Nanos, asks_each: Nanos) -> Endings {
         Endings { quiet_from, question_interval: asks_each, closed: BTreeSet::new() }
-    }
-
-    /// One side closes the flow with this number, or gives it up.
-    pub fn record_close(&mut self, flow: u64) {
-        self.closed.insert(flow);
-    }
-
-    /// Whether one side has closed the flow or given it up.
-    pub fn is_closed(&self, flow: u64) -> bool {
-        self.closed.contains(&flow)
     }
 
     /// One side says that the flow has ended.
@@ -60,7 +51,7 @@ impl Endings {
         let what = match how {
             EndReason::GivenUp if other.open && heard => "was given up, but the other side lives and answers",
             // A later run closes a flow that it does not know.
-            EndReason::Closed if !self.is_closed(flow) && !other.restarted => {
+            EndReason::Closed if !self.closed.contains(&flow) && !other.restarted => {
                 "is reported as closed, but neither side closed it"
             }
             EndReason::Restarted if !other.restarted => "ended with a restart that did not happen",
@@ -107,7 +98,7 @@ mod tests {
         assert_eq!(endings.check_end(100 * MS, 1, EndReason::GivenUp, GONE), Ok(()));
         assert!(endings.check_end(1, 1, EndReason::Closed, LIVES).is_err());
         assert_eq!(endings.check_end(1, 1, EndReason::Closed, GONE), Ok(()), "a later run knows nothing of it");
-        endings.record_close(1);
+        endings.closed.insert(1);
         assert_eq!(endings.check_end(1, 1, EndReason::Closed, LIVES), Ok(()));
         assert!(endings.check_end(1, 1, EndReason::Restarted, LIVES).is_err());
         assert_eq!(endings.check_end(1, 1, EndReason::Restarted, GONE), Ok(()));

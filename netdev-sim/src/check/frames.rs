@@ -71,8 +71,8 @@ pub fn check_bounds(net: &mut Net, node: usize) -> Checked {
     for (ring, (held, most)) in ["fill", "RX", "TX", "completion"].iter().zip(held.into_iter().zip(bounds)) {
         check_within(ring, held, most)?;
     }
-    (0..nodes).try_for_each(|port| check_within("switch buffer", net.switch().queued_bytes(port), buffer))?;
-    check_within("switch table", net.switch().learned_count(), addresses)
+    (0..nodes).try_for_each(|port| check_within("switch buffer", net.switch().ports[port].bytes, buffer))?;
+    check_within("switch table", net.switch().learned.len(), addresses)
 }
 
 fn check_within(what: &str, count: usize, most: usize) -> Checked {

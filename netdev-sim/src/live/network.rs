@@ -99,8 +99,17 @@ impl JoinedNode {
 }
 
 impl Drop for JoinedNode {
+    /// Its NIC sends the frames of its TX ring; all other frames that it held are gone.
     fn drop(&mut self) {
-        self.network.leave(self.node);
+        let JoinedNode { network, node, .. } = self;
+        let mut inside = network.lock();
+        network.advance(&mut inside);
+        inside.net.unplug(*node);
+        let bell = inside.wakers[*node].take();
+        inside.asleep -= bell.is_some_and(|bell| bell.is_armed) as usize;
+        network.has_arrivals[*node].store(false, Relaxed);
+        network.node_count.fetch_sub(1, Relaxed);
+        network.schedule_wakeup(&mut inside);
     }
 }
 
@@ -185,18 +194,6 @@ impl Network {
         self.node_count.fetch_add(1, Relaxed);
         self.schedule_wakeup(&mut inside);
         Ok(Some((node, wake)))
-    }
-
-    /// Remove a node. Its NIC sends the frames of its TX ring; all other frames that it held are gone.
-    pub(super) fn leave(&self, node: usize) {
-        let mut inside = self.lock();
-        self.advance(&mut inside);
-        inside.net.unplug(node);
-        let bell = inside.wakers[node].take();
-        inside.asleep -= bell.is_some_and(|bell| bell.is_armed) as usize;
-        self.has_arrivals[node].store(false, Relaxed);
-        self.node_count.fetch_sub(1, Relaxed);
-        self.schedule_wakeup(&mut inside);
     }
 
     /// The network's time.

@@ -262,7 +262,7 @@ impl World {
             let waits = place.node.as_ref().is_none_or(|node| node.engine.core().has_deliveries());
             // Both nodes are in the run in which they set up the flow.
             !waits
-                && !self.checks.endings.is_closed(serial)
+                && !self.checks.endings.closed.contains(&serial)
                 && place.since <= since
                 && (asked.node != there || asked.run == place.run)
                 && here.since <= since
