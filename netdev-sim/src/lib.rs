@@ -94,7 +94,7 @@ mod wire_frame;
 pub use card::{Card, NicCount};
 pub use clock::{MS, Nanos, US};
 pub use fault::Driver;
-pub use net::{Net, NodeEvent, StepOutcome};
+pub use net::{Net, NodeEvent};
 pub use nic::{NetDevice, Nic};
 pub use nic_handle::{Disconnector, NicHandle};
 pub use options::{Death, NetOptions, Netem, Partition, Stall};

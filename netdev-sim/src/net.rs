@@ -41,15 +41,6 @@ impl NodeEvent {
     }
 }
 
-/// One event, and its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StepOutcome {
-    /// The node's part of the event, if it concerns a node.
-    pub node_event: Option<NodeEvent>,
-    /// The node at whose NIC, link or switch port it happened.
-    pub at: usize,
-}
-
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ScheduledEvent {
     /// The NIC can put its next frame onto the cable.
@@ -205,16 +196,16 @@ impl<N: NetDevice> Net<N> {
     /// Run events until one concerns a node. `None` when no event is left.
     pub fn step(&mut self) -> Option<NodeEvent> {
         loop {
-            let step = self.step_once()?;
-            if step.node_event.is_some() {
-                return step.node_event;
+            if let (_, Some(event)) = self.step_once()? {
+                return Some(event);
             }
         }
     }
 
-    /// Run one event, so that the caller can check the network after each. `None` when no event is left.
-    pub fn step_once(&mut self) -> Option<StepOutcome> {
-        let (at, node_event) = match self.clock.pop()? {
+    /// Run one event, so that the caller can check the network after each. Returns the node at whose NIC, link or switch port
+    /// it happened, and the event, if it concerns that node. `None` when no event is left.
+    pub fn step_once(&mut self) -> Option<(usize, Option<NodeEvent>)> {
+        Some(match self.clock.pop()? {
             ScheduledEvent::Read(node) => (node, self.read(node)),
             ScheduledEvent::AtSwitch(port, signal) => (port, self.at_switch(port, signal)),
             ScheduledEvent::Forwarded(port) => {
@@ -225,8 +216,7 @@ impl<N: NetDevice> Net<N> {
             }
             ScheduledEvent::AtNic(node, signal) => (node, self.at_nic(node, &signal)),
             ScheduledEvent::Node(event) => (event.node(), self.apply(event)),
-        };
-        Some(StepOutcome { node_event, at })
+        })
     }
 
     /// The time of the next event.
@@ -237,9 +227,9 @@ impl<N: NetDevice> Net<N> {
     /// Run the events that are due by `to`, and set the clock to `to`. `each` gets those that concern a node.
     pub(crate) fn advance(&mut self, to: Nanos, each: &mut dyn FnMut(NodeEvent)) {
         while self.clock.next_time().is_some_and(|next| next <= to)
-            && let Some(step) = self.step_once()
+            && let Some((_, event)) = self.step_once()
         {
-            step.node_event.into_iter().for_each(&mut *each);
+            event.into_iter().for_each(&mut *each);
         }
         self.clock.advance_to(to);
     }

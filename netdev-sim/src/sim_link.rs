@@ -18,7 +18,8 @@ pub struct SimLink {
     extra_delay: Nanos,
     netem: Netem,
     dice: FaultRng,
-    count: SimLinkCount,
+    /// The link's counters.
+    pub count: SimLinkCount,
 }
 
 /// A link's counters.
@@ -41,11 +42,6 @@ pub struct SimLinkCount {
 impl SimLink {
     pub(crate) fn new(dice: FaultRng, extra_delay: Nanos, netem: Netem) -> SimLink {
         SimLink { free_at: 0, extra_delay, netem, dice, count: SimLinkCount::default() }
-    }
-
-    /// The link's counters.
-    pub fn count(&self) -> SimLinkCount {
-        self.count
     }
 
     /// Put a frame onto the cable. `arrives` gets each copy and the time when it reaches the other end. Returns the

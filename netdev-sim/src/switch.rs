@@ -13,7 +13,8 @@ pub struct Switch {
     /// Address and port, oldest first. A new address replaces the oldest.
     pub(crate) learned: VecDeque<(Address, usize)>,
     pub(crate) ports: Vec<SwitchPort>,
-    count: SwitchCount,
+    /// The switch's counters.
+    pub count: SwitchCount,
 }
 
 #[derive(Debug, Default)]
@@ -56,11 +57,6 @@ impl Switch {
     pub(crate) fn new(ports: usize) -> Switch {
         let ports = (0..ports).map(|_| SwitchPort::default()).collect();
         Switch { learned: VecDeque::new(), ports, count: SwitchCount::default() }
-    }
-
-    /// The switch's counters.
-    pub fn count(&self) -> SwitchCount {
-        self.count
     }
 
     /// Say what is plugged into a port from now on.
@@ -168,7 +164,7 @@ mod tests {
         let (mut switch, options) = (Switch::new(4), &NetOptions::calm(4));
         assert_eq!(woken(&mut switch, options, 0, frame(1, 9)), [1, 2, 3]);
         assert_eq!(woken(&mut switch, options, 1, frame(9, 1)), [0]);
-        assert_eq!((switch.count().flooded, switch.count().forwarded), (1, 1));
+        assert_eq!((switch.count.flooded, switch.count.forwarded), (1, 1));
     }
 
     #[test]
@@ -178,7 +174,7 @@ mod tests {
         for from in 10..20 {
             woken(&mut switch, &options, 0, frame(1, from));
         }
-        assert_eq!((switch.ports[1].bytes, switch.count().full, switch.learned.len()), (200, 8, 3));
+        assert_eq!((switch.ports[1].bytes, switch.count.full, switch.learned.len()), (200, 8, 3));
         assert!(switch.front(1).is_some() && switch.remove_sent(1) && !switch.remove_sent(1));
         assert_eq!(switch.ports[1].bytes, 0);
     }

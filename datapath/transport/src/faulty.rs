@@ -79,12 +79,6 @@ impl Faults {
     }
 }
 
-impl Default for Faults {
-    fn default() -> Self {
-        Faults::NONE
-    }
-}
-
 /// All faults of one frame, drawn from the seed.
 #[derive(Debug)]
 struct FrameFaults {

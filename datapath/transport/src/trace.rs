@@ -56,12 +56,8 @@ impl<T: Transport> Trace<T, BufWriter<File>> {
     /// The file cannot be written.
     pub fn append(inner: T, path: impl AsRef<Path>) -> io::Result<Self> {
         let file = File::options().append(true).create(true).open(path)?;
-        let is_new = file.metadata()?.len() == 0;
-        let mut out = BufWriter::new(file);
-        if is_new {
-            write_header(&mut out)?;
-        }
-        Ok(Trace::over(inner, out))
+        let (is_new, out) = (file.metadata()?.len() == 0, BufWriter::new(file));
+        if is_new { Trace::new(inner, out) } else { Ok(Trace::over(inner, out)) }
     }
 }
 
@@ -76,8 +72,7 @@ impl<T: Transport, W: Write> Trace<T, W> {
     }
 
     fn over(inner: T, out: W) -> Self {
-        let log = Log { out, frames: 0, fresh: true, error: None };
-        Trace { inner, log }
+        Trace { inner, log: Log { out, frames: 0, fresh: true, error: None } }
     }
 
     /// The error that ended the trace, if one did.

@@ -247,14 +247,14 @@ impl Network {
         let mut inside = self.lock();
         let mut all = vec![];
         inside.net.nic(node).counters(&mut |name, value| all.push((name, value)));
-        let links = inside.net.links(node).map(|link| link.count());
+        let links = inside.net.links(node).map(|link| link.count);
         let both = |of: fn(&crate::SimLinkCount) -> u64| links.iter().map(of).sum();
         all.extend([
             ("sim_lost_on_link", both(|link| link.lost)),
             ("sim_duplicated", both(|link| link.duplicated)),
             ("sim_late", both(|link| link.late)),
             ("sim_corrupted", both(|link| link.damaged)),
-            ("sim_lost_switch_full", inside.net.switch().count().full),
+            ("sim_lost_switch_full", inside.net.switch().count.full),
         ]);
         all
     }

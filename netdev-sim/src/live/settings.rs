@@ -31,7 +31,6 @@ pub struct SimSettings {
     pub frame: Option<usize>,
 }
 
-const EXAMPLE: &str = "7,loss=0.01";
 /// A partition has one bit for each node.
 pub(super) const MAX_NODES: usize = 64;
 const DEFAULT_NODES: usize = 16;
@@ -59,7 +58,7 @@ impl SimSettings {
     /// # Errors
     /// The name has no seed, an unknown setting, or a bad value.
     pub fn from_name(name: &TransportName) -> Result<SimSettings, NameError> {
-        let (which, settings) = name.settings(EXAMPLE)?;
+        let (which, settings) = name.settings("7,loss=0.01")?;
         let hint = "give a seed, a number, as in `sim:7`: nodes that give the same seed are on the same network";
         let seed = which.parse().map_err(|_| name.bad_setting(which, None, hint))?;
         let mut read = SimSettings { seed, ..SimSettings::default() };
@@ -133,8 +132,8 @@ impl SimSettings {
 
     /// The first given setting that differs from the network's: its key, the network's value, the given value.
     pub(super) fn conflict(&self, network: &SimSettings) -> Option<(&'static str, String, String)> {
-        let pairs = network.to_texts().into_iter().zip(self.to_texts());
-        pairs.into_iter().find_map(|((key, has), (_, asked))| {
+        let mut pairs = network.to_texts().into_iter().zip(self.to_texts());
+        pairs.find_map(|((key, has), (_, asked))| {
             let (has, asked) = (has?, asked?);
             (has != asked).then_some((key, has, asked))
         })
@@ -153,6 +152,8 @@ impl SimSettings {
 
     /// The options of the whole network.
     pub(super) fn options(&self) -> NetOptions {
+        // The probability on each of the two links between two nodes, so that a fault strikes with `chance` in all.
+        let per_link = |chance: Option<f64>| 1.0 - (1.0 - chance.unwrap_or_default()).sqrt();
         let max_frame = self.frame.unwrap_or(DEFAULT_FRAME);
         let frames = (POOL_BYTES / max_frame).clamp(POOL_FRAMES.0, POOL_FRAMES.1);
         NetOptions {
@@ -178,11 +179,6 @@ impl SimSettings {
             ..NetOptions::calm(self.nodes.unwrap_or(DEFAULT_NODES))
         }
     }
-}
-
-/// The probability on each of the two links between two nodes, so that a fault strikes with `chance` in all.
-fn per_link(chance: Option<f64>) -> f64 {
-    1.0 - (1.0 - chance.unwrap_or_default()).sqrt()
 }
 
 const TIMES: [(&str, Nanos); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];

@@ -8,7 +8,7 @@ use am_netdev_sim::check::content::NodeRun;
 use am_netdev_sim::check::endings::Liveness;
 use am_netdev_sim::check::frames::{self, BetweenTurns};
 use am_netdev_sim::check::{Checked, Violation};
-use am_netdev_sim::{MS, Nanos, Net, NetOptions, NodeEvent, StepOutcome};
+use am_netdev_sim::{MS, Nanos, Net, NetOptions, NodeEvent};
 use am_proto::Time;
 
 use super::seen::{Common, Seen};
@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    fn step(&mut self) -> Option<StepOutcome> {
+    fn step(&mut self) -> Option<(usize, Option<NodeEvent>)> {
         self.net.borrow_mut().step_once()
     }
 
@@ -148,7 +148,7 @@ impl World {
     }
 
     /// One event, and all checks that it may concern; whether it concerned a node.
-    fn on_step(&mut self, StepOutcome { node_event: happening, at }: StepOutcome) -> Result<bool, Violation> {
+    fn on_step(&mut self, (at, happening): (usize, Option<NodeEvent>)) -> Result<bool, Violation> {
         if happening != Some(NodeEvent::Death(at))
             && let Some(between) = self.places[at].between
         {

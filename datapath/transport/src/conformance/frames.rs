@@ -7,10 +7,7 @@ use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 use super::{CheckFailure, ensure};
 
 /// The flow of the checks.
-pub(super) const FLOW: Flow = match Flow::new(7) {
-    Some(flow) => flow,
-    None => Flow::NODE,
-};
+pub(super) const FLOW: Flow = Flow::new(7).unwrap();
 
 /// The first byte of a control frame's body: a probe, which may have any length.
 const PROBE: u8 = 6;

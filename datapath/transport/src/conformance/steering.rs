@@ -9,10 +9,7 @@ use super::{CheckFailure, Checked, Pair, ensure};
 use crate::{Transport, TransportExt};
 
 /// A flow that is never opened.
-const STRANGE: Flow = match Flow::new(99) {
-    Some(flow) => flow,
-    None => Flow::NODE,
-};
+const STRANGE: Flow = Flow::new(99).unwrap();
 
 /// The sum of the counters whose names end with `end`, if there is one.
 fn counter(transport: &dyn Transport, end: &str) -> Option<u64> {

@@ -7,7 +7,7 @@ use am_netdev_sim::check::delivery::check_kept;
 use am_netdev_sim::check::endings::{EndReason, Endings, Liveness, PeerState};
 use am_netdev_sim::check::frames::{self, BetweenTurns};
 use am_netdev_sim::check::{Checked, Violation};
-use am_netdev_sim::{MS, Nanos, Net, NetOptions, NodeEvent, StepOutcome};
+use am_netdev_sim::{MS, Nanos, Net, NetOptions, NodeEvent};
 use am_proto::{FlowState, ReturnReason};
 use am_wire::{Class, Reason};
 
@@ -193,7 +193,7 @@ impl World {
     }
 
     /// Handle one event, and run its checks. Whether it concerned a node.
-    fn on_step(&mut self, StepOutcome { node_event: happening, at }: StepOutcome) -> Result<bool, Violation> {
+    fn on_step(&mut self, (at, happening): (usize, Option<NodeEvent>)) -> Result<bool, Violation> {
         if happening != Some(NodeEvent::Death(at))
             && let Some(between) = self.places[at].between
         {
