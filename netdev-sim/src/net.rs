@@ -42,7 +42,7 @@ impl NodeEvent {
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum ScheduledEvent {
+pub(crate) enum ScheduledEvent {
     /// The NIC can put its next frame onto the cable.
     Read(usize),
     AtSwitch(usize, WireFrame),
@@ -56,7 +56,7 @@ enum ScheduledEvent {
 #[derive(Debug)]
 pub struct Net<N = Nic> {
     options: NetOptions,
-    clock: EventQueue<ScheduledEvent>,
+    pub(crate) clock: EventQueue<ScheduledEvent>,
     random: SmallRng,
     nics: Vec<N>,
     alive: Vec<bool>,
@@ -217,11 +217,6 @@ impl<N: NetDevice> Net<N> {
             ScheduledEvent::AtNic(node, signal) => (node, self.at_nic(node, &signal)),
             ScheduledEvent::Node(event) => (event.node(), self.apply(event)),
         })
-    }
-
-    /// The time of the next event.
-    pub(crate) fn next_time(&self) -> Option<Nanos> {
-        self.clock.next_time()
     }
 
     /// Run the events that are due by `to`, and set the clock to `to`. `each` gets those that concern a node.

@@ -95,7 +95,7 @@ impl Multipath {
         let (mut carried, mut full) = (0, 0);
         let FrameReceiver { caps, peers, .. } = &self.arrivals;
         let peer = peers.index(to).map(|index| &peers.all[index]);
-        for (number, way) in self.paths.iter_mut().enumerate().filter(|(_, way)| way.is_usable()) {
+        for (number, way) in self.paths.iter_mut().enumerate().filter(|(_, way)| way.unusable_reason().is_none()) {
             // A peer that is known only on other paths may be on this one too.
             let link = peer.map_or(to, |peer| peer.paths[number].address.unwrap_or(Address::BROADCAST));
             match way.send(to, caps.address, link, sort, frame) {
@@ -201,7 +201,9 @@ impl FrameReceiver {
 /// The paths that can be used now.
 #[inline]
 fn usable(ways: &[TransportPath]) -> UsablePaths {
-    UsablePaths(ways.iter().enumerate().fold(0, |bits, (at, way)| bits | u8::from(way.is_usable()) << at))
+    UsablePaths(
+        ways.iter().enumerate().fold(0, |bits, (at, way)| bits | u8::from(way.unusable_reason().is_none()) << at),
+    )
 }
 
 impl Transport for Multipath {

@@ -36,18 +36,10 @@ impl TransportPath {
     }
 
     /// Why it is not usable now, if it is not.
+    #[inline]
     pub(crate) fn unusable_reason(&self) -> Option<&str> {
-        self.link_error.as_deref().or_else(|| self.is_stuck().then_some("it takes no frames"))
-    }
-
-    #[inline]
-    pub(crate) fn is_usable(&self) -> bool {
-        self.link_error.is_none() && !self.is_stuck()
-    }
-
-    #[inline]
-    fn is_stuck(&self) -> bool {
-        self.full_since.is_some_and(|since| since.elapsed() >= STUCK_AFTER)
+        let is_stuck = || self.full_since.is_some_and(|since| since.elapsed() >= STUCK_AFTER);
+        self.link_error.as_deref().or_else(|| is_stuck().then_some("it takes no frames"))
     }
 
     /// Poll its notices. Whether its own state has changed.

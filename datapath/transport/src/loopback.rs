@@ -63,8 +63,7 @@ pub struct Plug {
 
 /// A wire with two ends, with the default [`LoopbackOptions`].
 pub fn pair() -> [Plug; 2] {
-    let mut ends = wire(2).into_iter();
-    std::array::from_fn(|_| ends.next().expect("a wire of two ends has two"))
+    wire(2).try_into().expect("a wire of two ends has two")
 }
 
 /// A wire with this many ends, at least two, with the default [`LoopbackOptions`].

@@ -41,13 +41,12 @@ pub fn check(frames: usize, stride: usize) -> Result<(), NoMemory> {
     let group = own.lines().find_map(|line| line.strip_prefix("0::/"));
     let left = group.and_then(|group| group_left(Path::new("/sys/fs/cgroup"), group));
     let free = machine.into_iter().chain(left).min();
-    let too_few = |free: &u64| bytes > *free;
-    let refused = |free, is_limited| Err(NoMemory { frames, stride, bytes, free, is_limited });
-    match (free.filter(too_few), addresses.filter(too_few)) {
-        (Some(free), _) => refused(free, false),
-        (_, Some(free)) => refused(free, true),
-        _ => Ok(()),
+    for (free, is_limited) in [(free, false), (addresses, true)] {
+        if let Some(free) = free.filter(|free| bytes > *free) {
+            return Err(NoMemory { frames, stride, bytes, free, is_limited });
+        }
     }
+    Ok(())
 }
 
 /// The address space that `ulimit -v` leaves to this process, if it has that limit.

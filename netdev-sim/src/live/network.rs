@@ -306,7 +306,7 @@ impl Network {
 
     /// Called before the lock is released: publish the time of the next event, and set the timer for sleeping nodes.
     fn schedule_wakeup(&self, inside: &mut NetworkState) {
-        let next = inside.net.next_time();
+        let next = inside.net.clock.next_time();
         self.next_event_at.store(next.unwrap_or(Nanos::MAX), Relaxed);
         let wanted = next.filter(|_| inside.asleep > 0).map(|next| {
             let is_left_to_others = inside.asleep < self.node_count();

@@ -102,12 +102,9 @@ impl fmt::Display for Report {
 /// The result of a check of a promise that is made.
 type Checked = Result<(), CheckFailure>;
 
-/// A check of one promise, on a pair.
-type Check = fn(Pair) -> Checked;
-
 macro_rules! checks {
     ($($module:ident :: $name:ident,)*) => {
-        const CHECKS: &[(&str, Check)] = &[$((stringify!($name), $module::$name),)*];
+        const CHECKS: &[(&str, fn(Pair) -> Checked)] = &[$((stringify!($name), $module::$name),)*];
     };
 }
 
