@@ -1,7 +1,7 @@
 //! The conformance suite. A new backend is done when it passes.
 //!
 //! [`run`] gets a function that opens two ends of a link. It opens a fresh pair for each check, and reports the checks by
-//! name. A promise that the transport's [`Caps`](crate::Caps) do not make is not checked, and the report says so. All other
+//! name. A promise that the transport's [`Caps`] do not make is not checked, and the report says so. All other
 //! checks hold on a lossy link too: they send lost frames again.
 //!
 //! ```
