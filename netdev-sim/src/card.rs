@@ -7,8 +7,7 @@ use am_transport::{Caps, Command, Notice, PeerAddressError, Steering};
 use am_wire::{Address, Buffer, EtherType};
 
 use crate::clock::Nanos;
-use crate::driver::Driver;
-use crate::fault::FaultRng;
+use crate::fault::{Driver, FaultRng};
 use crate::options::NetOptions;
 use crate::wire_frame::{Buffers, WireFrame};
 use bouncer::Bouncer;
@@ -30,9 +29,10 @@ mod bouncer;
 pub struct Card {
     steering: Steering,
     bouncer: Option<Bouncer>,
-    rings: CardOptions,
+    options: NetOptions,
     dice: FaultRng,
-    now: Nanos,
+    /// The time. The network sets it.
+    pub(crate) now: Nanos,
     fill: VecDeque<Frame>,
     rx: VecDeque<Frame>,
     tx: VecDeque<InFlight>,
@@ -41,26 +41,9 @@ pub struct Card {
     /// The doorbell was rung while the TX ring had frames.
     rung: bool,
     /// The NIC reads the TX ring.
-    busy: bool,
-    count: NicCount,
-}
-
-/// The options of a NIC.
-#[derive(Clone, Copy, Debug)]
-struct CardOptions {
-    fill: usize,
-    rx: usize,
-    tx: usize,
-    completion: usize,
-    completion_delay: Nanos,
-    lost_wakeup: f64,
-    check: bool,
-    driver: Driver,
-    misreports: f64,
-    frees_early: bool,
-    sums: bool,
-    /// The longest frame.
-    max_frame: usize,
+    pub(crate) busy: bool,
+    /// The card's counters.
+    pub(crate) count: NicCount,
 }
 
 /// A frame that the NIC owns. `sum` is the checksum of its bytes when it was sent, if writes are to be detected.
@@ -116,38 +99,26 @@ pub struct NicCount {
 impl Card {
     /// A card with empty rings.
     pub(crate) fn new(options: &NetOptions, address: Address, dice: FaultRng, now: Nanos) -> Card {
-        let &NetOptions { fill, rx, tx, completion, completion_delay, lost_wakeup, .. } = options;
-        let &NetOptions { check, driver, misreports, frees_early, detect_writes: sums, max_frame, .. } = options;
-        let rings = CardOptions {
+        let bouncer = options.bounces.then(|| Bouncer::new(address));
+        let [fill, rx] = [options.fill, options.rx].map(VecDeque::with_capacity);
+        Card {
+            steering: Steering::new(EtherType::DEFAULT, address),
+            bouncer,
+            dice,
+            now,
             fill,
             rx,
-            tx,
-            completion,
-            completion_delay,
-            lost_wakeup,
-            check,
-            driver,
-            misreports,
-            frees_early,
-            sums,
-            max_frame,
-        };
-        let steering = Steering::new(EtherType::DEFAULT, address);
-        let bouncer = options.bounces.then(|| Bouncer::new(address));
-        let [fill, rx] = [fill, rx].map(VecDeque::with_capacity);
-        let (tx, sent) = (VecDeque::with_capacity(tx), VecDeque::with_capacity(completion));
-        let count = NicCount::default();
-        let (rung, busy) = (false, false);
-        Card { steering, bouncer, rings, dice, now, fill, rx, tx, sent, rung, busy, count }
-    }
-
-    /// The card's counters.
-    pub fn count(&self) -> NicCount {
-        self.count
+            tx: VecDeque::with_capacity(options.tx),
+            sent: VecDeque::with_capacity(options.completion),
+            rung: false,
+            busy: false,
+            count: NicCount::default(),
+            options: options.clone(),
+        }
     }
 
     /// How many frames are in the fill, RX, TX and completion rings.
-    pub fn ring_lengths(&self) -> [usize; 4] {
+    pub(crate) fn ring_lengths(&self) -> [usize; 4] {
         [self.fill.len(), self.rx.len(), self.tx.len(), self.sent.len()]
     }
 
@@ -158,17 +129,13 @@ impl Card {
     }
 
     /// Whether frames wait to be received.
-    pub fn has_arrivals(&self) -> bool {
+    pub(crate) fn has_arrivals(&self) -> bool {
         !self.rx.is_empty()
-    }
-
-    pub(crate) fn set_now(&mut self, now: Nanos) {
-        self.now = now;
     }
 
     /// Fill the fill ring from the pool.
     pub(crate) fn refill(&mut self, pool: &Pool) {
-        while self.fill.len() < self.rings.fill
+        while self.fill.len() < self.options.fill
             && let Some(empty) = pool.take()
         {
             self.fill.push_back(empty);
@@ -182,13 +149,10 @@ impl Card {
             self.count.damaged += 1;
             return false;
         }
-        if self.rings.driver != Driver::Honest && self.dice.strikes(self.now, self.rings.misreports) {
+        if self.options.driver != Driver::Honest && self.dice.strikes(self.now, self.options.misreports) {
             self.count.misreported += 1;
-            let mut woken = false;
-            for part in self.rings.driver.hand_over(bytes) {
-                woken |= self.accept(&part);
-            }
-            return woken;
+            let parts = self.options.driver.hand_over(bytes);
+            return parts.iter().filter(|part| self.accept(part)).count() > 0;
         }
         self.accept(bytes)
     }
@@ -199,7 +163,7 @@ impl Card {
         if !self.steering.admits(bytes) {
             return false;
         }
-        if self.rx.len() >= self.rings.rx {
+        if self.rx.len() >= self.options.rx {
             self.count.rx_full += 1;
             return false;
         }
@@ -226,11 +190,11 @@ impl Card {
     }
 
     fn drops(&self, frame: &WireFrame) -> bool {
-        frame.is_damaged() && self.rings.check
+        frame.is_damaged() && self.options.check
     }
 
     fn deliver_wakeup(&mut self) -> bool {
-        let lost = self.dice.strikes(self.now, self.rings.lost_wakeup);
+        let lost = self.dice.strikes(self.now, self.options.lost_wakeup);
         self.count.wakeups_lost += lost as u64;
         !lost
     }
@@ -244,12 +208,12 @@ impl Card {
 
     /// Whether a flush has work to do: the card has frames to give back, or its fill ring is not full.
     pub(crate) fn needs_flush(&self) -> bool {
-        !self.tx.is_empty() || !self.sent.is_empty() || self.fill.len() < self.rings.fill
+        !self.tx.is_empty() || !self.sent.is_empty() || self.fill.len() < self.options.fill
     }
 
     /// How many frames the TX ring has room for.
     pub(crate) fn tx_room(&self) -> usize {
-        self.rings.tx - self.tx.len()
+        self.options.tx - self.tx.len()
     }
 
     /// As [`read`](Self::read), for an unplugged card: no completions are made.
@@ -259,13 +223,9 @@ impl Card {
         Some(buffers.wire_frame(in_flight.bytes()))
     }
 
-    pub(crate) fn is_busy(&self) -> bool {
-        self.busy
-    }
-
     /// Read the next frame to send. `None` when the NIC goes idle until the next doorbell.
     pub(crate) fn read(&mut self, buffers: &mut Buffers) -> Option<WireFrame> {
-        let has_room = self.sent.len() < self.rings.completion;
+        let has_room = self.sent.len() < self.options.completion;
         self.count.completion_full += (!has_room && !self.tx.is_empty()) as u64;
         let next = if has_room { self.tx.pop_front() } else { None };
         let Some(mut in_flight) = next else {
@@ -275,24 +235,15 @@ impl Card {
         self.count.overwritten += !in_flight.is_unchanged() as u64;
         self.count.sent += 1;
         let on_wire = buffers.wire_frame(in_flight.bytes());
-        if self.rings.frees_early {
+        if self.options.frees_early {
             in_flight.frame = None;
         }
-        let visible_at = self.now + self.dice.draw_up_to(self.rings.completion_delay);
+        let visible_at = self.now + self.dice.draw_up_to(self.options.completion_delay);
         // Completions appear in the order of the ring.
         let visible_at = self.sent.back().map_or(visible_at, |(last, _)| visible_at.max(*last));
         self.count.late_completions += (visible_at > self.now) as u64;
         self.sent.push_back((visible_at, in_flight));
         Some(on_wire)
-    }
-
-    fn reclaim_completed(&mut self) {
-        while let Some((visible_at, _)) = self.sent.front()
-            && *visible_at <= self.now
-            && let Some((_, in_flight)) = self.sent.pop_front()
-        {
-            self.count.overwritten += !in_flight.is_unchanged() as u64;
-        }
     }
 
     /// See [`Transport::receive`](am_transport::Transport::receive). The next methods are the other calls of the trait.
@@ -305,21 +256,26 @@ impl Card {
     }
 
     pub(crate) fn send(&mut self, frame: &Frame) -> bool {
-        if frame.bytes().len() > self.rings.max_frame {
+        if frame.bytes().len() > self.options.max_frame {
             self.count.too_long += 1;
             return true;
         }
-        if self.tx.len() >= self.rings.tx {
+        if self.tx.len() >= self.options.tx {
             self.count.tx_full += 1;
             return false;
         }
-        let (index, sum) = (frame.index(), self.rings.sums.then(|| sum(frame.bytes())));
+        let (index, sum) = (frame.index(), self.options.detect_writes.then(|| sum(frame.bytes())));
         self.tx.push_back(InFlight { frame: Some(frame.share()), index, sum });
         true
     }
 
     pub(crate) fn flush(&mut self, pool: &Pool) {
-        self.reclaim_completed();
+        while let Some((visible_at, _)) = self.sent.front()
+            && *visible_at <= self.now
+            && let Some((_, in_flight)) = self.sent.pop_front()
+        {
+            self.count.overwritten += !in_flight.is_unchanged() as u64;
+        }
         self.refill(pool);
         if !self.tx.is_empty() && !self.busy {
             self.rung |= self.deliver_wakeup();

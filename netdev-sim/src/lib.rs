@@ -44,12 +44,12 @@
 //!
 //! This run has a mutant: a bug built in on purpose. `proto` has several behind its feature `planted`. Only the tests
 //! here enable it, and it costs nothing elsewhere. [`NetOptions`] has two more. Each mutant shows that its checker works
-//! (`tests/networks/planted.rs`). `NETDEV_SIM_PCAP=FILE` writes the frames that reached the switch, for tcpdump.
+//! (`tests/networks/mutants.rs`). `NETDEV_SIM_PCAP=FILE` writes the frames that reached the switch, for tcpdump.
 //!
 //! # Read first
 //!
-//! [`NetOptions`] lists every fault. [`Card`] has the rules that AF_XDP imposes on its user. [`check`] has one file for
-//! each promise. In `tests/` whole nodes run on the network: `tests/networks/seeds.rs` says how to repeat one seed, and
+//! [`NetOptions`] lists every fault. [`Card`] has the rules that AF_XDP imposes on its user. [`check`] has the
+//! promises. In `tests/` whole nodes run on the network: `tests/networks/seeds.rs` says how to repeat one seed, and
 //! `tests/networks/coverage.rs` shows which faults really strike.
 //!
 //! ```
@@ -78,11 +78,9 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod capture;
 mod card;
 pub mod check;
 mod clock;
-mod driver;
 mod fault;
 pub mod live;
 mod net;
@@ -93,14 +91,12 @@ mod sim_link;
 mod switch;
 mod wire_frame;
 
-pub use capture::Capture;
 pub use card::{Card, NicCount};
-pub use clock::{EventQueue, MS, Nanos, US};
-pub use driver::Driver;
-pub use net::{Net, NodeEvent, StepOutcome};
+pub use clock::{MS, Nanos, US};
+pub use fault::Driver;
+pub use net::{Net, NodeEvent};
 pub use nic::{NetDevice, Nic};
 pub use nic_handle::{Disconnector, NicHandle};
 pub use options::{Death, NetOptions, Netem, Partition, Stall};
 pub use sim_link::{SimLink, SimLinkCount};
 pub use switch::{Switch, SwitchCount};
-pub use wire_frame::WireFrame;

@@ -1,10 +1,12 @@
 //! The network: its parts, joined by one queue of events.
 
+use std::time::Duration;
+
+use am_transport::trace;
 use am_wire::Address;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::capture::Capture;
 use crate::card::Card;
 use crate::clock::{EventQueue, Nanos};
 use crate::fault::FaultRng;
@@ -15,7 +17,7 @@ use crate::switch::{PortState, Switch};
 use crate::wire_frame::{Buffers, WireFrame};
 
 /// An event that concerns a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NodeEvent {
     /// A frame arrived for this node.
     Wake(usize),
@@ -39,17 +41,8 @@ impl NodeEvent {
     }
 }
 
-/// One event, and its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StepOutcome {
-    /// The node's part of the event, if it concerns a node.
-    pub node_event: Option<NodeEvent>,
-    /// The node at whose NIC, link or switch port it happened.
-    pub at: usize,
-}
-
-#[derive(Debug)]
-enum ScheduledEvent {
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ScheduledEvent {
     /// The NIC can put its next frame onto the cable.
     Read(usize),
     AtSwitch(usize, WireFrame),
@@ -63,7 +56,7 @@ enum ScheduledEvent {
 #[derive(Debug)]
 pub struct Net<N = Nic> {
     options: NetOptions,
-    clock: EventQueue<ScheduledEvent>,
+    pub(crate) clock: EventQueue<ScheduledEvent>,
     random: SmallRng,
     nics: Vec<N>,
     alive: Vec<bool>,
@@ -72,7 +65,7 @@ pub struct Net<N = Nic> {
     up: Vec<SimLink>,
     down: Vec<SimLink>,
     switch: Switch,
-    capture: Option<Capture>,
+    capture: Option<Vec<u8>>,
     buffers: Buffers,
     /// Ports of the switch that have become busy. Empty between two events; kept for its memory.
     woken: Vec<usize>,
@@ -93,9 +86,9 @@ impl<N: NetDevice> Net<N> {
     ///
     /// # Panics
     /// The options ask for an impossible pool.
-    pub fn with_devices(options: NetOptions) -> Net<N> {
+    pub(crate) fn with_devices(options: NetOptions) -> Net<N> {
         let mut net = Net {
-            clock: EventQueue::default(),
+            clock: EventQueue::new(),
             random: SmallRng::seed_from_u64(options.seed ^ 0x5eed),
             nics: vec![],
             alive: vec![true; options.nodes],
@@ -116,7 +109,15 @@ impl<N: NetDevice> Net<N> {
             net.up.push(SimLink::new(up, farther, netem));
             net.down.push(SimLink::new(down, farther, Netem::default()));
         }
-        net.schedule_faults();
+        for stall in &net.options.stalls {
+            net.clock.schedule(stall.from, ScheduledEvent::Node(NodeEvent::Stall(stall.node, stall.until)));
+        }
+        for death in &net.options.deaths {
+            net.clock.schedule(death.at, ScheduledEvent::Node(NodeEvent::Death(death.node)));
+            if let Some(restart) = death.restart {
+                net.clock.schedule(restart, ScheduledEvent::Node(NodeEvent::Restart(death.node)));
+            }
+        }
         net
     }
 
@@ -127,19 +128,7 @@ impl<N: NetDevice> Net<N> {
     fn open(&mut self, node: usize) -> N {
         let (dice, address) = (self.fault_rng(), self.address(node));
         let card = Card::new(&self.options, address, dice, self.now());
-        N::open(&self.options, card, address).expect("options that a pool can be made from")
-    }
-
-    fn schedule_faults(&mut self) {
-        for stall in &self.options.stalls {
-            self.clock.schedule(stall.from, ScheduledEvent::Node(NodeEvent::Stall(stall.node, stall.until)));
-        }
-        for death in &self.options.deaths {
-            self.clock.schedule(death.at, ScheduledEvent::Node(NodeEvent::Death(death.node)));
-            if let Some(restart) = death.restart {
-                self.clock.schedule(restart, ScheduledEvent::Node(NodeEvent::Restart(death.node)));
-            }
-        }
+        N::open(&self.options, card, address)
     }
 
     /// The options of the network.
@@ -154,7 +143,7 @@ impl<N: NetDevice> Net<N> {
 
     /// How many events were scheduled so far.
     pub fn events(&self) -> u64 {
-        self.clock.scheduled_count()
+        self.clock.count
     }
 
     /// The address of a node's NIC.
@@ -179,14 +168,17 @@ impl<N: NetDevice> Net<N> {
         [&self.up[node], &self.down[node]]
     }
 
-    /// Capture every frame that reaches the switch from now on.
+    /// Capture every frame that reaches the switch from now on, for tcpdump and Wireshark.
     pub fn start_capture(&mut self) {
-        self.capture = Some(Capture::default());
+        let mut file = vec![];
+        // Writing to memory does not fail.
+        _ = trace::write_header(&mut file);
+        self.capture = Some(file);
     }
 
-    /// The captured frames.
-    pub fn capture(&self) -> Option<&Capture> {
-        self.capture.as_ref()
+    /// The capture file: each frame with its virtual time. The caller writes it to disk.
+    pub fn capture(&self) -> Option<&[u8]> {
+        self.capture.as_deref()
     }
 
     /// Ask for a [`NodeEvent::Alarm`] at this time.
@@ -204,42 +196,41 @@ impl<N: NetDevice> Net<N> {
     /// Run events until one concerns a node. `None` when no event is left.
     pub fn step(&mut self) -> Option<NodeEvent> {
         loop {
-            let step = self.step_once()?;
-            if step.node_event.is_some() {
-                return step.node_event;
+            if let (_, Some(event)) = self.step_once()? {
+                return Some(event);
             }
         }
     }
 
-    /// Run one event, so that the caller can check the network after each. `None` when no event is left.
-    pub fn step_once(&mut self) -> Option<StepOutcome> {
-        let (at, happening) = match self.clock.pop()? {
+    /// Run one event, so that the caller can check the network after each. Returns the node at whose NIC, link or switch port
+    /// it happened, and the event, if it concerns that node. `None` when no event is left.
+    pub fn step_once(&mut self) -> Option<(usize, Option<NodeEvent>)> {
+        Some(match self.clock.pop()? {
             ScheduledEvent::Read(node) => (node, self.read(node)),
             ScheduledEvent::AtSwitch(port, signal) => (port, self.at_switch(port, signal)),
-            ScheduledEvent::Forwarded(port) => (port, self.forwarded(port)),
+            ScheduledEvent::Forwarded(port) => {
+                if self.switch.remove_sent(port) {
+                    self.forward(port);
+                }
+                (port, None)
+            }
             ScheduledEvent::AtNic(node, signal) => (node, self.at_nic(node, &signal)),
-            ScheduledEvent::Node(happening) => (happening.node(), self.apply(happening)),
-        };
-        Some(StepOutcome { node_event: happening, at })
-    }
-
-    /// The time of the next event.
-    pub fn next_time(&self) -> Option<Nanos> {
-        self.clock.next_time()
+            ScheduledEvent::Node(event) => (event.node(), self.apply(event)),
+        })
     }
 
     /// Run the events that are due by `to`, and set the clock to `to`. `each` gets those that concern a node.
-    pub fn advance(&mut self, to: Nanos, each: &mut dyn FnMut(NodeEvent)) {
+    pub(crate) fn advance(&mut self, to: Nanos, each: &mut dyn FnMut(NodeEvent)) {
         while self.clock.next_time().is_some_and(|next| next <= to)
-            && let Some(step) = self.step_once()
+            && let Some((_, event)) = self.step_once()
         {
-            step.node_event.into_iter().for_each(&mut *each);
+            event.into_iter().for_each(&mut *each);
         }
         self.clock.advance_to(to);
     }
 
     /// Allocate memory for this many frames under way.
-    pub fn reserve(&mut self, frames: usize) {
+    pub(crate) fn reserve(&mut self, frames: usize) {
         self.clock.reserve(4 * frames);
         self.buffers.reserve(frames, self.options.max_frame);
         self.switch.reserve(frames);
@@ -247,13 +238,13 @@ impl<N: NetDevice> Net<N> {
     }
 
     /// Plug a fresh NIC into this node's cable, and tell the switch its address.
-    pub fn plug(&mut self, node: usize) {
+    pub(crate) fn plug(&mut self, node: usize) {
         self.alive[node] = true;
         self.switch.set_port(node, PortState::Known(self.address(node)));
     }
 
     /// Unplug this node's NIC. First it sends the frames of its TX ring; then it is gone with all other frames that it held.
-    pub fn unplug(&mut self, node: usize) {
+    pub(crate) fn unplug(&mut self, node: usize) {
         while let Some(signal) = self.nics[node].card().read_on_unplug(&mut self.buffers) {
             self.carry_up(node, signal);
         }
@@ -263,7 +254,7 @@ impl<N: NetDevice> Net<N> {
     }
 
     fn replace(&mut self, node: usize) {
-        self.stale_reads[node] += self.nics[node].card().is_busy() as u32;
+        self.stale_reads[node] += self.nics[node].card().busy as u32;
         self.nics[node] = self.open(node);
     }
 
@@ -291,7 +282,7 @@ impl<N: NetDevice> Net<N> {
     fn at_switch(&mut self, port: usize, signal: WireFrame) -> Option<NodeEvent> {
         let now = self.now();
         if let Some(capture) = &mut self.capture {
-            capture.frame(now, signal.bytes());
+            _ = trace::write_frame(capture, Duration::from_nanos(now), signal.bytes());
         }
         let mut woken = std::mem::take(&mut self.woken);
         self.switch.arrive(now, &self.options, (port, signal), &mut woken);
@@ -308,13 +299,6 @@ impl<N: NetDevice> Net<N> {
         let arrives = &mut |at, signal| clock.schedule(at, ScheduledEvent::AtNic(port, signal));
         let free = down[port].carry(now, options, signal, buffers, arrives);
         self.clock.schedule(free, ScheduledEvent::Forwarded(port));
-    }
-
-    fn forwarded(&mut self, port: usize) -> Option<NodeEvent> {
-        if self.switch.remove_sent(port) {
-            self.forward(port);
-        }
-        None
     }
 
     fn at_nic(&mut self, node: usize, signal: &WireFrame) -> Option<NodeEvent> {
@@ -347,6 +331,6 @@ impl<N: NetDevice> Net<N> {
 /// The card of a node, with its clock set.
 fn card<N: NetDevice>(nics: &mut [N], node: usize, now: Nanos) -> &mut Card {
     let card = nics[node].card();
-    card.set_now(now);
+    card.now = now;
     card
 }

@@ -11,24 +11,24 @@ use crate::options::NetOptions;
 #[derive(Debug)]
 pub struct Nic {
     caps: Caps,
-    card: Card,
+    pub(crate) card: Card,
 }
 
 /// The device at the end of a cable: a [`Nic`], or a [`Card`] alone, whose pool is on another thread.
 pub trait NetDevice: Sized {
     /// Open the device around a new card.
     ///
-    /// # Errors
+    /// # Panics
     /// The options ask for an impossible pool.
-    fn open(options: &NetOptions, card: Card, address: Address) -> Result<Self, LayoutError>;
+    fn open(options: &NetOptions, card: Card, address: Address) -> Self;
 
     /// The part that the network uses.
     fn card(&mut self) -> &mut Card;
 }
 
 impl NetDevice for Card {
-    fn open(_: &NetOptions, card: Card, _: Address) -> Result<Card, LayoutError> {
-        Ok(card)
+    fn open(_: &NetOptions, card: Card, _: Address) -> Card {
+        card
     }
 
     fn card(&mut self) -> &mut Card {
@@ -37,10 +37,10 @@ impl NetDevice for Card {
 }
 
 impl NetDevice for Nic {
-    fn open(options: &NetOptions, mut card: Card, address: Address) -> Result<Nic, LayoutError> {
-        let caps = caps(options, address)?;
+    fn open(options: &NetOptions, mut card: Card, address: Address) -> Nic {
+        let caps = caps(options, address).expect("options that a pool can be made from");
         card.refill(&caps.pool);
-        Ok(Nic { caps, card })
+        Nic { caps, card }
     }
 
     fn card(&mut self) -> &mut Card {
@@ -70,23 +70,16 @@ pub(crate) fn caps(options: &NetOptions, address: Address) -> Result<Caps, Layou
 impl Nic {
     /// The NIC's counters.
     pub fn count(&self) -> NicCount {
-        self.card.count()
+        self.card.count
     }
 
-    /// How many frames are in the fill, RX, TX and completion rings.
-    pub fn ring_lengths(&self) -> [usize; 4] {
-        self.card.ring_lengths()
-    }
-
-    /// How many different frames are in the four rings. A frame that is sent again before its first completion is there
-    /// twice.
-    pub fn frames_held(&self) -> usize {
-        count_distinct(self.caps.pool.layout().frames, self.card.frame_numbers_held())
-    }
-
-    /// How many different frames are in the four rings or among `others`.
-    pub fn frames_held_with(&self, others: &[usize]) -> usize {
-        count_distinct(self.caps.pool.layout().frames, self.card.frame_numbers_held().chain(others.iter().copied()))
+    /// How many different frames are in the four rings or among `others`. A frame that is sent again before its first
+    /// completion is in the rings twice.
+    pub(crate) fn frames_held_with(&self, others: &[usize]) -> usize {
+        let mut seen = vec![0_u64; self.caps.pool.layout().frames.div_ceil(64)];
+        let numbers = self.card.frame_numbers_held().chain(others.iter().copied());
+        numbers.for_each(|number| seen[number / 64] |= 1 << (number % 64));
+        seen.iter().map(|bits| bits.count_ones() as usize).sum()
     }
 
     /// Whether frames wait to be received.
@@ -123,11 +116,4 @@ impl Transport for Nic {
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.card.counters(each);
     }
-}
-
-/// How many different numbers there are, each below `frames`.
-fn count_distinct(frames: usize, numbers: impl Iterator<Item = usize>) -> usize {
-    let mut seen = vec![0_u64; frames.div_ceil(64)];
-    numbers.for_each(|number| seen[number / 64] |= 1 << (number % 64));
-    seen.iter().map(|bits| bits.count_ones() as usize).sum()
 }

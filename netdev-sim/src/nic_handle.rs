@@ -1,7 +1,6 @@
 //! A NIC as a transport of its own, for a node that owns its transport.
 
 use std::cell::{Cell, RefCell};
-use std::fmt;
 use std::rc::Rc;
 
 use am_ring::Frame;
@@ -13,6 +12,7 @@ use crate::net::Net;
 /// The NIC of one node on a shared [`Net`], until it is [disconnected](Disconnector).
 ///
 /// The caller must not borrow the network while the node uses it, and calls [`Net::start_nic`] afterwards.
+#[derive(Debug)]
 pub struct NicHandle {
     net: Rc<RefCell<Net>>,
     node: usize,
@@ -78,12 +78,6 @@ impl Transport for NicHandle {
         if !self.cut.0.get() {
             self.net.borrow_mut().nic(self.node).counters(each);
         }
-    }
-}
-
-impl fmt::Debug for NicHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Plug").field("node", &self.node).field("cut", &self.cut).finish_non_exhaustive()
     }
 }
 

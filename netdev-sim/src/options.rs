@@ -4,7 +4,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use crate::clock::{MS, Nanos, US};
-use crate::driver::Driver;
+use crate::fault::Driver;
 
 /// A network and its faults. A probability is per frame, and holds until [`faults_until`](Self::faults_until).
 #[derive(Clone, Debug, PartialEq)]
@@ -108,6 +108,13 @@ pub struct Partition {
     pub side: u64,
 }
 
+impl Partition {
+    /// Whether the partition stops frames from one node to the other.
+    pub(crate) fn separates(&self, now: Nanos, from: usize, to: usize) -> bool {
+        (self.from..self.until).contains(&now) && (self.side >> from ^ self.side >> to) & 1 == 1
+    }
+}
+
 /// A node does not run for a while: because of a debugger, another process, or a page fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
@@ -176,23 +183,24 @@ impl NetOptions {
         let mut options = NetOptions::calm(random.random_range(2..=8));
         options.seed = seed;
         options.faults_until = random.random_range(5..40) * MS;
-        options.draw_rings(&mut random);
+        options.fill = 1 << random.random_range(3..8);
+        options.rx = 1 << random.random_range(3..8);
+        options.tx = 1 << random.random_range(2..7);
+        options.completion = 1 << random.random_range(2..7);
+        options.completion_delay = draw_in_half(&mut random, |random| random.random_range(US..200 * US));
+        options.lost_wakeup = draw_probability(&mut random, 0.1);
         options.draw_link(&mut random);
         options.draw_outages(&mut random);
         options.bounces = random.random_bool(0.5);
         options.misreports = draw_probability(&mut random, 0.2);
         options.driver = Driver::draw(&mut random);
-        options.draw_netem(&mut random);
+        // One run in four has netem, with delays at some of the nodes.
+        for _ in 0..if random.random_bool(0.25) { options.nodes } else { 0 } {
+            let delay = draw_in_half(&mut random, |random| random.random_range(10 * US..2 * MS));
+            let (jitter, reorder) = (random.random_range(0..=delay), draw_probability(&mut random, 0.3));
+            options.netem.push(Netem { delay, jitter, reorder });
+        }
         options
-    }
-
-    fn draw_rings(&mut self, random: &mut SmallRng) {
-        self.fill = 1 << random.random_range(3..8);
-        self.rx = 1 << random.random_range(3..8);
-        self.tx = 1 << random.random_range(2..7);
-        self.completion = 1 << random.random_range(2..7);
-        self.completion_delay = draw_in_half(random, |random| random.random_range(US..200 * US));
-        self.lost_wakeup = draw_probability(random, 0.1);
     }
 
     fn draw_link(&mut self, random: &mut SmallRng) {
@@ -205,15 +213,6 @@ impl NetOptions {
         self.corrupt = draw_probability(random, 0.1);
         self.switch_buffer = random.random_range(4..128) * 1024;
         self.switch_addresses = random.random_range(4..64);
-    }
-
-    /// One run in four has netem, with delays at some of the nodes.
-    fn draw_netem(&mut self, random: &mut SmallRng) {
-        for _ in 0..if random.random_bool(0.25) { self.nodes } else { 0 } {
-            let delay = draw_in_half(random, |random| random.random_range(10 * US..2 * MS));
-            let (jitter, reorder) = (random.random_range(0..=delay), draw_probability(random, 0.3));
-            self.netem.push(Netem { delay, jitter, reorder });
-        }
     }
 
     fn draw_outages(&mut self, random: &mut SmallRng) {
@@ -258,6 +257,13 @@ mod tests {
     fn a_seed_is_a_network() {
         assert_eq!(NetOptions::from_seed(5), NetOptions::from_seed(5));
         assert_ne!(NetOptions::from_seed(5), NetOptions::from_seed(6));
+    }
+
+    #[test]
+    fn a_partition_has_two_sides() {
+        let partition = Partition { from: 10, until: 20, side: 0b011 };
+        assert!(partition.separates(10, 0, 2) && partition.separates(19, 2, 1));
+        assert!(!partition.separates(10, 0, 1) && !partition.separates(20, 0, 2) && !partition.separates(9, 0, 2));
     }
 
     #[test]

@@ -18,7 +18,8 @@ pub struct SimLink {
     extra_delay: Nanos,
     netem: Netem,
     dice: FaultRng,
-    count: SimLinkCount,
+    /// The link's counters.
+    pub count: SimLinkCount,
 }
 
 /// A link's counters.
@@ -39,13 +40,8 @@ pub struct SimLinkCount {
 }
 
 impl SimLink {
-    pub(crate) fn new(dice: FaultRng, farther: Nanos, netem: Netem) -> SimLink {
-        SimLink { free_at: 0, extra_delay: farther, netem, dice, count: SimLinkCount::default() }
-    }
-
-    /// The link's counters.
-    pub fn count(&self) -> SimLinkCount {
-        self.count
+    pub(crate) fn new(dice: FaultRng, extra_delay: Nanos, netem: Netem) -> SimLink {
+        SimLink { free_at: 0, extra_delay, netem, dice, count: SimLinkCount::default() }
     }
 
     /// Put a frame onto the cable. `arrives` gets each copy and the time when it reaches the other end. Returns the
@@ -121,7 +117,7 @@ mod tests {
         let mut link = SimLink::new(FaultRng::new(SmallRng::seed_from_u64(3), 1_000_000_000), 0, netem);
         let (mut arrived, mut buffers) = (vec![], Buffers::default());
         for number in 0..frames {
-            let signal = WireFrame::new(&[number as u8; 226]);
+            let signal = buffers.wire_frame(&[number as u8; 226]);
             link.carry(0, options, signal, &mut buffers, &mut |at, signal| arrived.push((at, signal)));
         }
         arrived

@@ -11,15 +11,16 @@ use crate::wire_frame::WireFrame;
 #[derive(Debug)]
 pub struct Switch {
     /// Address and port, oldest first. A new address replaces the oldest.
-    learned: VecDeque<(Address, usize)>,
-    ports: Vec<SwitchPort>,
-    count: SwitchCount,
+    pub(crate) learned: VecDeque<(Address, usize)>,
+    pub(crate) ports: Vec<SwitchPort>,
+    /// The switch's counters.
+    pub count: SwitchCount,
 }
 
 #[derive(Debug, Default)]
-struct SwitchPort {
+pub(crate) struct SwitchPort {
     waiting: VecDeque<WireFrame>,
-    bytes: usize,
+    pub(crate) bytes: usize,
     state: PortState,
 }
 
@@ -58,21 +59,6 @@ impl Switch {
         Switch { learned: VecDeque::new(), ports, count: SwitchCount::default() }
     }
 
-    /// The switch's counters.
-    pub fn count(&self) -> SwitchCount {
-        self.count
-    }
-
-    /// How many bytes wait at a port.
-    pub fn queued_bytes(&self, port: usize) -> usize {
-        self.ports[port].bytes
-    }
-
-    /// How many addresses the table has.
-    pub fn learned_count(&self) -> usize {
-        self.learned.len()
-    }
-
     /// Say what is plugged into a port from now on.
     pub(crate) fn set_port(&mut self, port: usize, who: PortState) {
         self.ports[port].state = who;
@@ -95,24 +81,21 @@ impl Switch {
             self.count.damaged += 1;
             return;
         }
-        let Some((to, source)) = addresses(signal.bytes()) else { return };
+        let address = |at: usize| signal.bytes().get(at..)?.first_chunk().map(|address| Address(*address));
+        let (Some(to), Some(source)) = (address(0), address(6)) else { return };
         self.learn(source, from, options.switch_addresses);
-        let known = self.port_of(to);
+        let told = self.ports.iter().position(|port| port.state == PortState::Known(to));
+        let known = told.or_else(|| self.learned.iter().find(|(address, _)| *address == to).map(|(_, port)| *port));
         let counter = if known.is_some() { &mut self.count.forwarded } else { &mut self.count.flooded };
         *counter += 1;
         let room = if options.overfills { usize::MAX } else { options.switch_buffer };
         for port in (0..self.ports.len()).filter(|&port| port != from && known.is_none_or(|known| known == port)) {
-            if options.is_partitioned(now, from, port) {
+            if options.partitions.iter().any(|partition| partition.separates(now, from, port)) {
                 self.count.partitioned += 1;
             } else if self.ports[port].state != PortState::Unplugged && self.store(port, signal.clone(), room) {
                 woken.push(port);
             }
         }
-    }
-
-    fn port_of(&self, to: Address) -> Option<usize> {
-        let told = self.ports.iter().position(|port| port.state == PortState::Known(to));
-        told.or_else(|| self.learned.iter().find(|(address, _)| *address == to).map(|(_, port)| *port))
     }
 
     fn learn(&mut self, source: Address, port: usize, most: usize) {
@@ -158,21 +141,16 @@ impl Switch {
     }
 }
 
-fn addresses(bytes: &[u8]) -> Option<(Address, Address)> {
-    let both: [u8; 12] = bytes.get(..12)?.try_into().ok()?;
-    let [a, b, c, d, e, f, g, h, i, j, k, l] = both;
-    Some((Address([a, b, c, d, e, f]), Address([g, h, i, j, k, l])))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire_frame::Buffers;
 
     fn frame(to: u8, from: u8) -> WireFrame {
         let mut bytes = vec![0; 100];
         bytes[5] = to;
         bytes[11] = from;
-        WireFrame::new(&bytes)
+        Buffers::default().wire_frame(&bytes)
     }
 
     fn woken(switch: &mut Switch, options: &NetOptions, from: usize, signal: WireFrame) -> Vec<usize> {
@@ -186,7 +164,7 @@ mod tests {
         let (mut switch, options) = (Switch::new(4), &NetOptions::calm(4));
         assert_eq!(woken(&mut switch, options, 0, frame(1, 9)), [1, 2, 3]);
         assert_eq!(woken(&mut switch, options, 1, frame(9, 1)), [0]);
-        assert_eq!((switch.count().flooded, switch.count().forwarded), (1, 1));
+        assert_eq!((switch.count.flooded, switch.count.forwarded), (1, 1));
     }
 
     #[test]
@@ -196,15 +174,15 @@ mod tests {
         for from in 10..20 {
             woken(&mut switch, &options, 0, frame(1, from));
         }
-        assert_eq!((switch.queued_bytes(1), switch.count().full, switch.learned_count()), (200, 8, 3));
+        assert_eq!((switch.ports[1].bytes, switch.count.full, switch.learned.len()), (200, 8, 3));
         assert!(switch.front(1).is_some() && switch.remove_sent(1) && !switch.remove_sent(1));
-        assert_eq!(switch.queued_bytes(1), 0);
+        assert_eq!(switch.ports[1].bytes, 0);
     }
 
     #[test]
     fn detected_damage_is_dropped() {
         let mut switch = Switch::new(2);
-        let damaged = frame(1, 2).damage(50, 1);
+        let damaged = Buffers::default().damage(&frame(1, 2), 50, 1);
         assert_eq!(woken(&mut switch, &NetOptions::calm(2), 0, damaged.clone()), []);
         assert_eq!(woken(&mut switch, &NetOptions { check: false, ..NetOptions::calm(2) }, 0, damaged), [1]);
     }
@@ -216,6 +194,6 @@ mod tests {
         switch.set_port(3, PortState::Unplugged);
         assert_eq!(woken(&mut switch, options, 0, frame(7, 9)), [2]);
         assert_eq!(woken(&mut switch, options, 2, frame(9, 7)), [0, 1], "9 was not learned, and 3 is empty");
-        assert_eq!(switch.learned_count(), 0);
+        assert_eq!(switch.learned.len(), 0);
     }
 }

@@ -4,40 +4,21 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A frame on the wire.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WireFrame {
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct WireFrame {
     bytes: Arc<Vec<u8>>,
     damaged: bool,
 }
 
 impl WireFrame {
-    /// A frame with these bytes.
-    pub fn new(bytes: &[u8]) -> WireFrame {
-        WireFrame { bytes: Arc::new(bytes.to_vec()), damaged: false }
-    }
-
     /// The frame, from the destination address on.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Whether its check sequence is wrong.
-    pub fn is_damaged(&self) -> bool {
+    pub(crate) fn is_damaged(&self) -> bool {
         self.damaged
-    }
-
-    /// A copy with one byte XORed with `pattern`, which is not 0.
-    pub fn damage(&self, at: usize, pattern: u8) -> WireFrame {
-        let mut bytes = self.bytes.to_vec();
-        xor_byte(&mut bytes, at, pattern);
-        WireFrame { bytes: Arc::new(bytes), damaged: true }
-    }
-}
-
-fn xor_byte(bytes: &mut [u8], at: usize, pattern: u8) {
-    let at = at % bytes.len().max(1);
-    if let Some(byte) = bytes.get_mut(at) {
-        *byte ^= pattern;
     }
 }
 
@@ -58,14 +39,18 @@ impl Buffers {
         (0..missing).for_each(|_| self.0.push_back(Arc::new(Vec::with_capacity(length))));
     }
 
-    /// As [`WireFrame::new`].
+    /// A frame with these bytes.
     pub(crate) fn wire_frame(&mut self, bytes: &[u8]) -> WireFrame {
         WireFrame { bytes: self.copy(bytes, |_| ()), damaged: false }
     }
 
-    /// As [`WireFrame::damage`].
+    /// A copy with one byte XORed with `pattern`, which is not 0.
     pub(crate) fn damage(&mut self, signal: &WireFrame, at: usize, pattern: u8) -> WireFrame {
-        WireFrame { bytes: self.copy(signal.bytes(), |bytes| xor_byte(bytes, at, pattern)), damaged: true }
+        let bytes = self.copy(signal.bytes(), |bytes| {
+            let at = at % bytes.len().max(1);
+            bytes.get_mut(at).into_iter().for_each(|byte| *byte ^= pattern);
+        });
+        WireFrame { bytes, damaged: true }
     }
 
     fn copy(&mut self, bytes: &[u8], change: impl FnOnce(&mut [u8])) -> Arc<Vec<u8>> {

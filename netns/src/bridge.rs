@@ -1,5 +1,8 @@
-use crate::tool::IP;
-use crate::{FdbEntry, Host, HostError, Interface, VethOptions, fdb, veth};
+use serde::Deserialize;
+
+use crate::HostError;
+use crate::host::{BRIDGE_TOOL, Host, IP};
+use crate::interface::{Interface, VethOptions, parse_address, veth};
 
 const BRIDGE: &str = "br0";
 
@@ -41,22 +44,16 @@ impl Bridge {
         switch.run(&IP, &[&["link", "add", "name", BRIDGE][..], &kind].concat())?;
         switch.run(&IP, &["link", "set", "dev", BRIDGE, "addrgenmode", "none", "up"])?;
         let mut bridge = Bridge { switch, ports: Vec::new(), ends: Vec::new() };
-        for host in hosts {
-            bridge.plug(host, name, options)?;
+        for (number, host) in hosts.iter().enumerate() {
+            let cable = VethOptions { mtu: options.mtu, ..VethOptions::default() };
+            let (port, end) = veth(&bridge.switch, &format!("p{number}"), host, name, &cable)?;
+            port.set_gro(options.gro)?;
+            port.set(&["master", BRIDGE])?;
+            port.set(&["type", "bridge_slave", "learning", if options.learning { "on" } else { "off" }])?;
+            bridge.ports.push(port);
+            bridge.ends.push(end);
         }
         Ok(bridge)
-    }
-
-    fn plug(&mut self, host: &Host, name: &str, options: &BridgeOptions) -> Result<(), HostError> {
-        let port = format!("p{}", self.ports.len());
-        let cable = VethOptions { mtu: options.mtu, ..VethOptions::default() };
-        let (port, end) = veth(&self.switch, &port, host, name, &cable)?;
-        port.set_gro(options.gro)?;
-        port.set(&["master", BRIDGE])?;
-        port.set(&["type", "bridge_slave", "learning", if options.learning { "on" } else { "off" }])?;
-        self.ports.push(port);
-        self.ends.push(end);
-        Ok(())
     }
 
     /// The host that is the switch.
@@ -74,19 +71,58 @@ impl Bridge {
         &self.ends
     }
 
-    /// All addresses that the switch knows, with those of its own ports.
-    ///
-    /// # Errors
-    /// [`HostError::Answer`] if the output of `bridge` cannot be parsed.
-    pub fn fdb(&self) -> Result<Vec<FdbEntry>, HostError> {
-        fdb::show(&self.switch, BRIDGE)
-    }
-
     /// The addresses that it learned from frames.
     ///
     /// # Errors
-    /// As [`fdb`](Bridge::fdb).
+    /// [`HostError::Answer`] if the output of `bridge` cannot be parsed.
     pub fn learned(&self) -> Result<Vec<FdbEntry>, HostError> {
-        Ok(self.fdb()?.into_iter().filter(|entry| entry.learned).collect())
+        let arguments = ["-json", "fdb", "show", "br", BRIDGE];
+        let text = self.switch.run(&BRIDGE_TOOL, &arguments)?;
+        parse(&text).map_err(|source| HostError::Answer { command: format!("bridge {}", arguments.join(" ")), source })
+    }
+}
+
+/// One line of a switch's forwarding database: an address, and the port behind which it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FdbEntry {
+    /// The Ethernet address.
+    pub address: [u8; 6],
+    /// The port's name on the switch: `p0`, `p1`, ...
+    pub port: String,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    mac: String,
+    ifname: String,
+    #[serde(default)]
+    state: String,
+}
+
+/// The entries that were learned from frames. The others were configured, or are the ports' own: they have a state.
+fn parse(text: &str) -> Result<Vec<FdbEntry>, serde_json::Error> {
+    // Without entries it prints nothing, which is not JSON.
+    let lines: Vec<Line> = serde_json::from_str(if text.trim().is_empty() { "[]" } else { text })?;
+    let learned = lines.into_iter().filter(|line| matches!(line.state.as_str(), "" | "stale"));
+    Ok(learned.filter_map(|line| Some(FdbEntry { address: parse_address(&line.mac)?, port: line.ifname })).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_learned_from_configured() {
+        let text = r#"[
+            {"mac":"26:22:60:74:a7:14","ifname":"p0","flags":[],"master":"br0","state":""},
+            {"mac":"33:33:00:00:00:01","ifname":"p0","flags":["self"],"state":"permanent"}]"#;
+        let entries = parse(text).unwrap();
+        let short: Vec<_> = entries.iter().map(|e| (e.address[0], e.port.as_str())).collect();
+        assert_eq!(short, [(0x26, "p0")]);
+    }
+
+    #[test]
+    fn an_empty_database_has_no_entries() {
+        assert_eq!(parse("\n").unwrap(), []);
     }
 }

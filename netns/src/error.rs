@@ -14,17 +14,11 @@ pub enum HostError {
     /// The kernel refused because a right is missing.
     #[error(
         "not permitted: {doing} needs CAP_SYS_ADMIN and CAP_NET_ADMIN: run as root, as in `sudo {}`",
-        command_line()
+        std::env::args().collect::<Vec<_>>().join(" ")
     )]
     NotPermitted {
         /// What was refused.
         doing: String,
-    },
-    /// There is no process with this id.
-    #[error("no process {pid}: it has ended, or was never there")]
-    NoSuchProcess {
-        /// The process id.
-        pid: u32,
     },
     /// The host has no interface of this name.
     #[error("host {host} has no interface {interface}")]
@@ -81,8 +75,4 @@ impl HostError {
             HostError::System { doing, source }
         }
     }
-}
-
-fn command_line() -> String {
-    std::env::args().collect::<Vec<_>>().join(" ")
 }

@@ -1,28 +1,27 @@
+//! Hosts, and the programs that are called on them: iproute2's and `ethtool`. Nothing else here calls programs.
+
+use std::env;
 use std::fmt;
 use std::fs::File;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::panic::resume_unwind;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 
 use nix::sched::{CloneFlags, setns, unshare};
 
 use crate::HostError;
-use crate::tool::{IP, Tool};
 
 /// A host: one network namespace with a loopback interface that is up.
 ///
 /// Cheap to clone; the namespace lives until the last clone is dropped and the
 /// last thread, process and socket in it is gone.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Host {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
-    name: String,
-    namespace: File,
+    name: Arc<str>,
+    namespace: Arc<File>,
 }
 
 impl Host {
@@ -32,51 +31,28 @@ impl Host {
     /// [`HostError::NotPermitted`] without root, [`HostError::MissingTool`] without iproute2.
     pub fn new(name: &str) -> Result<Host, HostError> {
         // Another thread leaves our namespace, so that the caller stays where it is.
-        let namespace = on_a_thread(|| {
+        let host = on_a_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET).map_err(|e| HostError::system("making a network namespace", e))?;
-            open_own()
+            // "thread-self": "self" would name the namespace of the main thread.
+            Host::at(name, "/proc/thread-self/ns/net")
         })??;
-        let host = Host::of(name.to_owned(), namespace);
         host.run(&IP, &["link", "set", "dev", "lo", "up"])?;
         Ok(host)
     }
 
-    /// The host of the calling thread.
+    /// The host at a [`path`](Host::path) from another process, or of a process at `/proc/PID/ns/net`.
     ///
     /// # Errors
-    /// [`HostError::System`] if `/proc` is missing.
-    pub fn here() -> Result<Host, HostError> {
-        Ok(Host::of("here".to_owned(), open_own()?))
-    }
-
-    /// The host of another process.
-    ///
-    /// # Errors
-    /// [`HostError::NoSuchProcess`]; [`HostError::NotPermitted`] for a process of another user.
-    pub fn of_process(pid: u32) -> Result<Host, HostError> {
-        let namespace = File::open(format!("/proc/{pid}/ns/net")).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => HostError::NoSuchProcess { pid },
-            _ => HostError::system(format!("opening the network namespace of process {pid}"), source),
-        })?;
-        Ok(Host::of(format!("of process {pid}"), namespace))
-    }
-
-    /// The host at a [`path`](Host::path) from another process.
-    ///
-    /// # Errors
-    /// [`HostError::System`] if that process has ended.
+    /// [`HostError::System`] if that process has ended; [`HostError::NotPermitted`] for a process of another user.
     pub fn at(name: &str, path: &str) -> Result<Host, HostError> {
         let opening = |error| HostError::system(format!("opening the network namespace {path}"), error);
-        Ok(Host::of(name.to_owned(), File::open(path).map_err(opening)?))
-    }
-
-    fn of(name: String, namespace: File) -> Host {
-        Host { inner: Arc::new(Inner { name, namespace }) }
+        let namespace = Arc::new(File::open(path).map_err(opening)?);
+        Ok(Host { name: name.into(), namespace })
     }
 
     /// The name it was given.
     pub fn name(&self) -> &str {
-        &self.inner.name
+        &self.name
     }
 
     /// Run `work` on this host, on a thread that lives as long as the closure runs, and return its value. A panic in it
@@ -89,7 +65,7 @@ impl Host {
     /// [`HostError::NotPermitted`] without root.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, HostError> {
         on_a_thread(|| {
-            setns(&self.inner.namespace, CloneFlags::CLONE_NEWNET)
+            setns(self, CloneFlags::CLONE_NEWNET)
                 .map_err(|e| HostError::system(format!("entering host {}", self.name()), e))?;
             Ok(work())
         })?
@@ -97,25 +73,24 @@ impl Host {
 
     /// Where another process can open this namespace, as long as this process lives.
     pub fn path(&self) -> String {
-        use std::os::fd::AsRawFd;
-        format!("/proc/{}/fd/{}", std::process::id(), self.inner.namespace.as_raw_fd())
+        format!("/proc/{}/fd/{}", std::process::id(), self.namespace.as_raw_fd())
     }
 
+    /// Run a program here. Returns its output.
     pub(crate) fn run(&self, tool: &Tool, arguments: &[&str]) -> Result<String, HostError> {
         self.enter(|| tool.run(self.name(), arguments, None))?
     }
 
-    /// Run with `other`'s namespace as standard input. A command line names it by
-    /// [`STANDARD_INPUT`](crate::tool::STANDARD_INPUT).
+    /// Run with `other`'s namespace as standard input. A command line names it by [`STANDARD_INPUT`].
     pub(crate) fn run_towards(&self, other: &Host, tool: &Tool, arguments: &[&str]) -> Result<String, HostError> {
-        self.enter(|| tool.run(self.name(), arguments, Some(&other.inner.namespace)))?
+        self.enter(|| tool.run(self.name(), arguments, Some(&other.namespace)))?
     }
 }
 
 /// The file that refers to the namespace.
 impl AsFd for Host {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.inner.namespace.as_fd()
+        self.namespace.as_fd()
     }
 }
 
@@ -125,17 +100,6 @@ impl fmt::Display for Host {
     }
 }
 
-impl fmt::Debug for Host {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Host({})", self.name())
-    }
-}
-
-fn open_own() -> Result<File, HostError> {
-    // "thread-self": "self" would name the namespace of the main thread.
-    File::open("/proc/thread-self/ns/net").map_err(|e| HostError::system("opening this thread's network namespace", e))
-}
-
 fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, HostError> {
     thread::scope(|scope| {
         let thread = thread::Builder::new()
@@ -143,4 +107,69 @@ fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, HostError>
             .map_err(|e| HostError::system("starting a thread to enter a network namespace", e))?;
         Ok(thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
     })
+}
+
+/// A program and the package that has it.
+pub(crate) struct Tool {
+    name: &'static str,
+    package: &'static str,
+}
+
+pub(crate) const IP: Tool = Tool { name: "ip", package: "iproute2" };
+pub(crate) const BRIDGE_TOOL: Tool = Tool { name: "bridge", package: "iproute2" };
+pub(crate) const ETHTOOL: Tool = Tool { name: "ethtool", package: "ethtool" };
+
+/// The path of a namespace for a program that has it as standard input. Another path of this process would need rights
+/// that `ip` may not have.
+pub(crate) const STANDARD_INPUT: &str = "/proc/self/fd/0";
+
+impl Tool {
+    /// Run it in the namespace of the calling thread. Returns its output.
+    fn run(&self, host: &str, arguments: &[&str], input: Option<&File>) -> Result<String, HostError> {
+        let command = format!("{} {}", self.name, arguments.join(" "));
+        let doing = |source| HostError::system(format!("`{command}` on host {host}"), source);
+        let input = input.map(File::try_clone).transpose().map_err(doing)?;
+        let output = Command::new(self.path()?)
+            .args(arguments)
+            .stdin(input.map_or_else(Stdio::null, Stdio::from))
+            .output()
+            .map_err(doing)?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        if stderr.contains("Operation not permitted") {
+            return Err(HostError::NotPermitted { doing: format!("`{command}` on host {host}") });
+        }
+        Err(HostError::Command { host: host.to_owned(), command, stderr })
+    }
+
+    /// `PATH`, then the directory where Debian keeps programs for root.
+    fn path(&self) -> Result<PathBuf, HostError> {
+        let path = env::var_os("PATH").unwrap_or_default();
+        env::split_paths(&path)
+            .chain(["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from))
+            .map(|directory| directory.join(self.name))
+            .find(|program| program.is_file())
+            .ok_or(HostError::MissingTool { tool: self.name, package: self.package })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_tool_says_what_to_install() {
+        let error = Tool { name: "no-such-tool", package: "some-package" }.run("here", &[], None).unwrap_err();
+        assert_eq!(error.to_string(), "`no-such-tool` is not installed: run `apt-get install some-package`");
+    }
+
+    #[test]
+    fn a_failing_tool_is_quoted_with_its_command() {
+        let error = IP.run("here", &["link", "show", "dev", "nosuch0"], None).unwrap_err();
+        let HostError::Command { command, stderr, .. } = error else { panic!("{error}") };
+        assert_eq!(command, "ip link show dev nosuch0");
+        assert!(stderr.contains("does not exist"), "{stderr}");
+    }
 }

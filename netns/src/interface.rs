@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::tool::{ETHTOOL, IP};
-use crate::{Host, HostError};
+use crate::HostError;
+use crate::host::{ETHTOOL, Host, IP, STANDARD_INPUT};
 
 /// Linkwatch may take a second to report a carrier, on a loaded machine longer.
 const CARRIER: Duration = Duration::from_secs(10);
@@ -14,7 +14,7 @@ const CARRIER: Duration = Duration::from_secs(10);
 /// Dropping this value does not remove it.
 #[derive(Clone, Debug)]
 pub struct Interface {
-    host: Host,
+    pub(crate) host: Host,
     name: String,
     index: u32,
     address: [u8; 6],
@@ -38,22 +38,13 @@ impl Host {
     /// # Errors
     /// [`HostError::NoSuchInterface`].
     pub fn interface(&self, name: &str) -> Result<Interface, HostError> {
-        Interface::find(self, name)
+        let link = Link::show(self, name)?;
+        let address = parse_address(&link.address).unwrap_or_default();
+        Ok(Interface { host: self.clone(), name: name.to_owned(), index: link.ifindex, address })
     }
 }
 
 impl Interface {
-    fn find(host: &Host, name: &str) -> Result<Interface, HostError> {
-        let link = Link::show(host, name)?;
-        let address = parse_address(&link.address).unwrap_or_default();
-        Ok(Interface { host: host.clone(), name: name.to_owned(), index: link.ifindex, address })
-    }
-
-    /// The host it belongs to.
-    pub fn host(&self) -> &Host {
-        &self.host
-    }
-
     /// Its name on that host.
     pub fn name(&self) -> &str {
         &self.name
@@ -119,12 +110,8 @@ impl Interface {
         self.host.run(&IP, &["address", "add", address, "dev", &self.name, "nodad"]).map(drop)
     }
 
-    /// Switch generic receive offload. On a veth this also switches its NAPI. Without NAPI, frames that its peer sends
-    /// by `XDP_TX` are lost, unless it runs an XDP program itself.
-    ///
-    /// # Errors
-    /// [`HostError::MissingTool`] without `ethtool`.
-    pub fn set_gro(&self, on: bool) -> Result<(), HostError> {
+    /// Switch generic receive offload, and on a veth its NAPI.
+    pub(crate) fn set_gro(&self, on: bool) -> Result<(), HostError> {
         self.host.run(&ETHTOOL, &["-K", &self.name, "gro", if on { "on" } else { "off" }]).map(drop)
     }
 
@@ -134,7 +121,7 @@ impl Interface {
     /// [`HostError::NoCarrier`] after ten seconds.
     pub fn wait_for_carrier(&self) -> Result<(), HostError> {
         let deadline = Instant::now() + CARRIER;
-        while !Link::show(&self.host, &self.name)?.has_carrier() {
+        while !Link::show(&self.host, &self.name)?.flags.iter().any(|flag| flag == "LOWER_UP") {
             if Instant::now() > deadline {
                 let (host, interface) = (self.host.name().to_owned(), self.name.clone());
                 return Err(HostError::NoCarrier { host, interface, seconds: CARRIER.as_secs() });
@@ -159,14 +146,9 @@ impl Link {
             }
             other => other,
         })?;
-        let command = || format!("ip {}", arguments.join(" "));
-        let [link] = serde_json::from_str::<[Link; 1]>(&text)
-            .map_err(|source| HostError::Answer { command: command(), source })?;
+        let answer = |source| HostError::Answer { command: format!("ip {}", arguments.join(" ")), source };
+        let [link] = serde_json::from_str::<[Link; 1]>(&text).map_err(answer)?;
         Ok(link)
-    }
-
-    fn has_carrier(&self) -> bool {
-        self.flags.iter().any(|flag| flag == "LOWER_UP")
     }
 }
 
@@ -174,6 +156,70 @@ impl fmt::Display for Interface {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} on {}", self.name, self.host)
     }
+}
+
+/// The properties of a cable, the same at both ends.
+#[derive(Clone, Copy, Debug)]
+pub struct VethOptions<'a> {
+    /// Bytes after the Ethernet header.
+    pub mtu: u32,
+    /// Receive and transmit queues of each end; fixed when the cable is made.
+    pub queues: u32,
+    /// Generic receive offload, and with it NAPI. Without NAPI, frames that the other end sends by `XDP_TX` are lost, unless
+    /// this end runs an XDP program itself.
+    pub gro: bool,
+    /// IP addresses of the two ends, with prefix: `10.77.0.1/24`.
+    pub addresses: Option<(&'a str, &'a str)>,
+}
+
+impl Default for VethOptions<'_> {
+    /// Ethernet's MTU, one queue, no offload, no addresses: a cable that carries only what a test sends.
+    fn default() -> Self {
+        VethOptions { mtu: 1500, queues: 1, gro: false, addresses: None }
+    }
+}
+
+/// The smallest MTU for IPv6.
+const IPV6_MTU: u32 = 1280;
+
+/// Join two hosts, or a host with itself, by a cable. Both ends are up and have a carrier when this returns.
+///
+/// The cable vanishes with the host of either end.
+///
+/// # Errors
+/// [`HostError::Command`] if a name is taken or invalid.
+pub fn veth(
+    a: &Host,
+    a_name: &str,
+    b: &Host,
+    b_name: &str,
+    options: &VethOptions<'_>,
+) -> Result<(Interface, Interface), HostError> {
+    let (mtu, queues) = (options.mtu.to_string(), options.queues.to_string());
+    let shape = ["mtu", mtu.as_str(), "numtxqueues", queues.as_str(), "numrxqueues", queues.as_str()];
+    let pair = ["type", "veth", "peer", "name", b_name, "netns", STANDARD_INPUT];
+    let command = [&["link", "add", "name", a_name][..], &shape, &pair, &shape].concat();
+    a.run_towards(b, &IP, &command)?;
+
+    let ends = (a.interface(a_name)?, b.interface(b_name)?);
+    let (a, b) = options.addresses.unzip();
+    for (end, address) in [(&ends.0, a), (&ends.1, b)] {
+        // No link-local IPv6 address: the kernel would send frames of its own.
+        // Over a smaller MTU there is no IPv6, and nothing to set.
+        if options.mtu >= IPV6_MTU {
+            end.set(&["addrgenmode", "none"])?;
+        }
+        if options.gro {
+            end.set_gro(true)?;
+        }
+        if let Some(address) = address {
+            end.add_ip(address)?;
+        }
+        end.set_up()?;
+    }
+    ends.0.wait_for_carrier()?;
+    ends.1.wait_for_carrier()?;
+    Ok(ends)
 }
 
 /// Six hexadecimal bytes separated by colons.

@@ -40,17 +40,12 @@
 
 mod bridge;
 mod error;
-mod fdb;
 mod host;
 mod interface;
 mod tap;
-mod tool;
-mod veth;
 
-pub use bridge::{Bridge, BridgeOptions};
+pub use bridge::{Bridge, BridgeOptions, FdbEntry};
 pub use error::HostError;
-pub use fdb::FdbEntry;
 pub use host::Host;
-pub use interface::Interface;
+pub use interface::{Interface, VethOptions, veth};
 pub use tap::Tap;
-pub use veth::{VethOptions, veth};

@@ -29,7 +29,7 @@ impl Tap {
             bind(std::os::fd::AsRawFd::as_raw_fd(&socket), &link_address(interface.name())?)?;
             io::Result::Ok(Tap { socket: File::from(socket) })
         };
-        interface.host().enter(open)?.map_err(|error| HostError::system(format!("tapping {interface}"), error))
+        interface.host.enter(open)?.map_err(|error| HostError::system(format!("tapping {interface}"), error))
     }
 
     /// Send a frame, from its destination address on.

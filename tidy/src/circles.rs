@@ -21,7 +21,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::Violation;
-use crate::modules::{Module, modules};
+use crate::modules::Modules;
 use crate::repository::Repository;
 
 const CUT: &str = "cut the circle: put the data that both need into a module below, and the code that drives it above";
@@ -29,32 +29,28 @@ const CUT: &str = "cut the circle: put the data that both need into a module bel
 /// Every circle of modules of every library.
 pub fn check(repository: &Repository) -> Vec<Violation> {
     let roots = repository.crates.iter().flat_map(|member| &member.roots).filter(|root| root.ends_with("lib.rs"));
-    roots.flat_map(|root| check_tree(&modules(repository, root), root)).collect()
+    roots.flat_map(|root| check_tree(&Modules::of_crate(repository, root), root)).collect()
 }
 
 /// Who needs whom among the children of one module, and a place that shows it.
 type Graph = BTreeMap<String, BTreeMap<String, String>>;
 
-fn check_tree(tree: &Module, root: &str) -> Vec<Violation> {
-    let mut graphs: BTreeMap<Vec<String>, Graph> = BTreeMap::new();
-    tree.each(&mut |module| {
-        for (line, path) in module.paths() {
-            let Some(to) = tree.owner(&module.path, path) else { continue };
-            let (above, from, to) = siblings(&module.path, &to);
-            if from != to && (above.is_empty() || !(from.is_empty() || to.is_empty())) {
+fn check_tree(modules: &Modules, root: &str) -> Vec<Violation> {
+    let mut graphs: BTreeMap<&[String], Graph> = BTreeMap::new();
+    for (from, module) in &modules.0 {
+        for (line, path) in modules.paths(from) {
+            let Some(to) = modules.owner(from, path, false, 0) else { continue };
+            // The module that has both below it, and which of its children each is in: the empty name is the module itself.
+            let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+            let [child, other] = [from, &to].map(|path| path.get(common).cloned().unwrap_or_default());
+            if child != other && (common == 0 || !(child.is_empty() || other.is_empty())) {
                 let place = format!("{}:{line}", module.file);
-                graphs.entry(above).or_default().entry(from).or_default().entry(to).or_insert(place);
+                let graph = graphs.entry(&from[..common]).or_default();
+                graph.entry(child).or_default().entry(other).or_insert(place);
             }
         }
-    });
+    }
     graphs.values().flat_map(|graph| circles(graph, root)).collect()
-}
-
-/// The module that has both below it, and which of its children each is in: the empty name is the module itself.
-fn siblings(from: &[String], to: &[String]) -> (Vec<String>, String, String) {
-    let common = from.iter().zip(to).take_while(|(a, b)| a == b).count();
-    let child = |path: &[String]| path.get(common).cloned().unwrap_or_default();
-    (from[..common].to_vec(), child(from), child(to))
 }
 
 /// One circle for each group of modules that need each other, the shortest through its first.
@@ -65,16 +61,13 @@ fn circles(graph: &Graph, root: &str) -> Vec<Violation> {
         let Some(circle) = path(graph, start, start).filter(|_| !told.contains(&start)) else { continue };
         let both = |other: &&String| path(graph, start, other).is_some() && path(graph, other, start).is_some();
         told.extend(graph.keys().filter(both));
+        let say = |name: &str| if name.is_empty() { "the crate's root".into() } else { format!("`{name}`") };
         let steps = circle
             .windows(2)
             .map(|step| format!("{} needs {} ({})", say(step[0]), say(step[1]), graph[step[0]][step[1]]));
         violations.push(Violation::new(root, steps.collect::<Vec<_>>().join(", "), CUT));
     }
     violations
-}
-
-fn say(name: &str) -> String {
-    if name.is_empty() { "the crate's root".into() } else { format!("`{name}`") }
 }
 
 /// The shortest way from one to the other over at least one edge.

@@ -29,39 +29,28 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("datapath/shm", &["am-transport", "am-ring", "am-wire"]),
     ("netdev-sim", &["am-transport", "am-ring", "am-wire"]),
     // Its users name a transport in a string.
-    ("am-api", &["am-engine", "am-proto", "am-transport", "am-ring", "am-wire", "backends"]),
+    ("am-api", &["core", "backends"]),
     ("layers/", &["active-messages"]),
     // Libraries for other languages.
     ("bindings/", &["active-messages", "layers", "am-transport"]),
     ("apps/", &["active-messages", "layers"]),
-    (
-        "bench",
-        &[
-            "active-messages",
-            "am-engine",
-            "am-proto",
-            "am-transport",
-            "am-ring",
-            "am-wire",
-            "layers",
-            "backends",
-            "am-netns",
-        ],
-    ),
+    ("bench", &["active-messages", "core", "layers", "backends", "am-netns"]),
     ("bench/cost", &["active-messages", "am-transport", "am-ring", "am-wire", "backends"]),
     ("netns", &[]),
     ("tidy", &[]),
 ];
 
+/// What `core` stands for above.
+const CORE: &[&str] = &["am-engine", "am-proto", "am-transport", "am-ring", "am-wire"];
+
 /// What `backends` stands for above: named where a user chooses one, and in tests.
-pub const BACKENDS: &[&str] =
-    &["am-afxdp", "am-multipath", "am-dpdk", "am-sockets", "am-shm", "am-bpf", "am-netdev-sim"];
+const BACKENDS: &[&str] = &["am-afxdp", "am-multipath", "am-dpdk", "am-sockets", "am-shm", "am-bpf", "am-netdev-sim"];
 
 /// What only tests may need besides.
-pub const FOR_TESTS: &[&str] = &["am-netns"];
+const FOR_TESTS: &str = "am-netns";
 
 /// Crates whose tests run whole nodes: by directory, and what these are made of. (The wire in memory is in `transport`.)
-pub const NODES_FOR_TESTS: &[(&str, &[&str])] = &[
+const NODES_FOR_TESTS: &[(&str, &[&str])] = &[
     ("netdev-sim", &["am-engine", "am-proto"]),
     ("layers/", &["am-transport"]),
     ("datapath/dpdk", &["active-messages"]),
@@ -81,32 +70,26 @@ fn check_crate(member: &Crate, crates: &[Crate]) -> Vec<Violation> {
     let Some((_, allowed)) = RULES.iter().find(|(place, _)| stands_at(&member.path, place)) else {
         return vec![Violation::new(&member.name, "a crate that no rule knows", UNPLACED)];
     };
-    let built = member.needs.iter().filter(|name| !may(name, allowed, crates));
     let nodes =
         NODES_FOR_TESTS.iter().find(|(place, _)| stands_at(&member.path, place)).map_or(&[][..], |(_, nodes)| nodes);
-    let fine = [BACKENDS, FOR_TESTS, nodes];
-    let tested = member
-        .tests_need
-        .iter()
-        .filter(|name| !may(name, allowed, crates) && !fine.iter().any(|list| list.contains(&name.as_str())));
-    let violation = |name, how| Violation::new(&member.name, format!("{how} `{name}`"), UPWARDS);
-    built
-        .map(|name| violation(name, "needs"))
-        .chain(tested.map(|name| violation(name, "has tests that need")))
-        .collect()
+    let is_layer = |name: &str| crates.iter().any(|other| other.name == name && other.path.starts_with("layers/"));
+    let may = |name: &str| {
+        allowed.iter().any(|&rule| match rule {
+            "core" => CORE.contains(&name),
+            "backends" => BACKENDS.contains(&name),
+            "layers" => is_layer(name),
+            rule => rule == name,
+        })
+    };
+    let may_test = |name: &str| may(name) || name == FOR_TESTS || BACKENDS.contains(&name) || nodes.contains(&name);
+    let built = member.needs.iter().filter(|name| !may(name)).map(|name| format!("needs `{name}`"));
+    let tested = member.tests_need.iter().filter(|name| !may_test(name));
+    let tested = tested.map(|name| format!("has tests that need `{name}`"));
+    built.chain(tested).map(|what| Violation::new(&member.name, what, UPWARDS)).collect()
 }
 
 fn stands_at(path: &str, place: &str) -> bool {
     if place.ends_with('/') { path.starts_with(place) } else { path == place }
-}
-
-fn may(name: &str, allowed: &[&str], crates: &[Crate]) -> bool {
-    let is_layer = || crates.iter().any(|other| other.name == name && other.path.starts_with("layers/"));
-    allowed.iter().any(|&rule| match rule {
-        "backends" => BACKENDS.contains(&name),
-        "layers" => is_layer(),
-        rule => rule == name,
-    })
 }
 
 #[cfg(test)]

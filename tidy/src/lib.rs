@@ -3,10 +3,8 @@
 //! ```text
 //!   every file, lexed ──┬─▶ edges     who may depend on whom
 //!   cargo metadata ─────┤   circles   which modules of a crate need each other
-//!                       │   sizes     lines of a file
-//!                       │   words     paths of one machine, things left for later
-//!                       └─▶ links     what a page points to is there
-//!                             │
+//!                       └─▶ text      lines of a file; paths of one machine, things left for later; what a page
+//!                             │       points to is there
 //!                             ▼
 //!                       violations: where, what, and what to do about it
 //! ```
@@ -18,12 +16,9 @@
 
 pub mod circles;
 pub mod edges;
-pub mod links;
 mod modules;
 pub mod repository;
-pub mod sizes;
-mod tokens;
-pub mod words;
+pub mod text;
 
 use std::fmt;
 

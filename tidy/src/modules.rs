@@ -1,24 +1,23 @@
-//! The modules of a crate, and the paths by which they name each other.
+//! The modules of a crate, and the paths by which they name each other, as the lexer of Rust sees them: no comment or
+//! string is mistaken for code.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::slice;
 
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 
 use crate::repository::Repository;
-use crate::tokens::{is_group, lex, line, word};
 
 /// A module: a file, or a block of one. Its tests are no part of it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Module {
-    /// Its names from the crate's root, which has none.
-    pub path: Vec<String>,
     /// Where it is.
     pub file: String,
     /// What it brings into scope.
     uses: Vec<Use>,
     /// Other paths of its code.
     mentions: Vec<(usize, Vec<String>)>,
-    children: Vec<Module>,
 }
 
 #[derive(Debug)]
@@ -31,150 +30,106 @@ struct Use {
     is_public: bool,
 }
 
-/// The tree of modules that starts with this file.
-pub(crate) fn modules(repository: &Repository, root: &str) -> Module {
-    let folder = Path::new(root).parent().unwrap_or(Path::new(""));
-    of_file(repository, vec![], root, folder)
-}
+/// The modules of a crate, by their names from its root, which has none.
+#[derive(Debug, Default)]
+pub(crate) struct Modules(pub(crate) BTreeMap<Vec<String>, Module>);
 
-fn of_file(repository: &Repository, path: Vec<String>, file: &str, folder: &Path) -> Module {
-    let text = repository.source(file).map_or("", |source| &source.text);
-    of_tokens(repository, Module { path, file: file.into(), ..Module::default() }, lex(text), folder)
-}
-
-fn of_tokens(repository: &Repository, mut module: Module, tokens: TokenStream, folder: &Path) -> Module {
-    let tokens = without_tests(tokens);
-    for at in (0..tokens.len()).filter(|&at| word(tokens.get(at)).is_some_and(|word| word == "mod")) {
-        let Some(name) = word(tokens.get(at + 1)).map(ToString::to_string) else { continue };
-        let (path, folder_of_child) = ([&module.path[..], std::slice::from_ref(&name)].concat(), folder.join(&name));
-        let child = match tokens.get(at + 2) {
-            Some(TokenTree::Group(block)) => {
-                let child = Module { path, file: module.file.clone(), ..Module::default() };
-                of_tokens(repository, child, block.stream(), &folder_of_child)
-            }
-            _ => {
-                let files = [folder.join(format!("{name}.rs")), folder_of_child.join("mod.rs")];
-                let mut files = files.iter().map(|file| file.to_string_lossy());
-                let Some(file) = files.find(|file| repository.source(file).is_some()) else { continue };
-                of_file(repository, path, &file, &folder_of_child)
-            }
-        };
-        module.children.push(child);
+impl Modules {
+    /// The modules of the crate that starts with this file.
+    pub(crate) fn of_crate(repository: &Repository, root: &str) -> Modules {
+        let mut modules = Modules::default();
+        modules.read_file(repository, &[], root, Path::new(root).parent().unwrap_or(Path::new("")));
+        modules
     }
-    module.read(&tokens);
-    module
-}
 
-/// The tokens but for the items that only tests have.
-fn without_tests(tokens: TokenStream) -> Vec<TokenTree> {
-    let (mut kept, mut rest) = (vec![], tokens.into_iter().peekable());
-    while let Some(token) = rest.next() {
-        if !rest.peek().is_some_and(is_for_tests) {
-            kept.push(token);
-            continue;
+    fn read_file(&mut self, repository: &Repository, module: &[String], file: &str, folder: &Path) {
+        let tokens = repository.source(file).and_then(|source| source.text.parse().ok()).unwrap_or_default();
+        self.0.insert(module.to_vec(), Module { file: file.into(), uses: vec![], mentions: vec![] });
+        self.read(repository, module, folder, tokens);
+    }
+
+    /// Takes down the paths of this code of a module, however deep in brackets, and the modules in it.
+    fn read(&mut self, repository: &Repository, module: &[String], folder: &Path, tokens: TokenStream) {
+        let tokens = without_tests(tokens);
+        let mut at = 0;
+        while let Some(token) = tokens.get(at) {
+            let keyword = word(Some(token)).map(Ident::to_string).unwrap_or_default();
+            if let TokenTree::Group(group) = token {
+                self.read(repository, module, folder, group.stream());
+                at += 1;
+            } else if let Some(name) = word(tokens.get(at + 1)).filter(|_| keyword == "mod").map(Ident::to_string) {
+                self.read_child(repository, &[module, slice::from_ref(&name)].concat(), folder, tokens.get(at + 2));
+                at += 3;
+            } else if let Some(module) = self.0.get_mut(module).filter(|_| keyword == "use") {
+                let is_pub =
+                    |back| at.checked_sub(back).is_some_and(|at| word(tokens.get(at)).is_some_and(|w| w == "pub"));
+                let end = tokens[at..].iter().position(|token| is_punct(Some(token), ';'));
+                let end = end.map_or(tokens.len(), |length| at + length);
+                module.read_use(&[], &tokens[at + 1..end], is_pub(1) || is_pub(2));
+                at = end;
+            } else {
+                let (path, length) = path(&tokens[at..]);
+                if let Some(module) = self.0.get_mut(module).filter(|_| path.len() > 1) {
+                    module.mentions.push((line(token), path));
+                }
+                at += length.max(1);
+            }
         }
-        let ends = |token: &TokenTree| {
-            is_group(token, Delimiter::Brace) || matches!(token, TokenTree::Punct(p) if p.as_char() == ';')
-        };
-        rest.by_ref().find(ends);
     }
-    kept
-}
 
-fn is_for_tests(attribute: &TokenTree) -> bool {
-    is_group(attribute, Delimiter::Bracket) && attribute.to_string().replace(' ', "").starts_with("[cfg(test)")
+    fn read_child(&mut self, repository: &Repository, child: &[String], folder: &Path, body: Option<&TokenTree>) {
+        let (Some(name), Some(parent)) = (child.last(), self.0.get(&child[..child.len() - 1])) else { return };
+        let inner = folder.join(name);
+        if let Some(TokenTree::Group(block)) = body {
+            let file = parent.file.clone();
+            // Two blocks for two configurations may have one name.
+            self.0.entry(child.to_vec()).or_insert(Module { file, uses: vec![], mentions: vec![] });
+            return self.read(repository, child, &inner, block.stream());
+        }
+        let files = [folder.join(format!("{name}.rs")), inner.join("mod.rs")];
+        let mut files = files.iter().map(|file| file.to_string_lossy());
+        if let Some(file) = files.find(|file| repository.source(file).is_some()) {
+            self.read_file(repository, child, &file, &inner);
+        }
+    }
+
+    /// What the own code of the module of these names needs: each path that starts in this crate, with its line.
+    pub(crate) fn paths<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = (usize, &'a Vec<String>)> {
+        let is_ours = move |first: &String| {
+            ["crate", "super", "self"].contains(&&**first)
+                || self.0.contains_key(&[names, slice::from_ref(first)].concat())
+        };
+        let Module { uses, mentions, .. } = &self.0[names];
+        let uses = uses.iter().filter(|item| !item.is_public).map(|item| (item.line, &item.path));
+        let mentions = mentions.iter().filter(move |(_, path)| path.first().is_some_and(is_ours));
+        uses.chain(mentions.map(|(line, path)| (*line, path)))
+    }
+
+    /// The module that defines what `path` names where the module `from` says it: `None` where that is no module of this
+    /// crate. `is_found` says whether a part of the path has led to `from`.
+    pub(crate) fn owner(&self, from: &[String], path: &[String], is_found: bool, depth: usize) -> Option<Vec<String>> {
+        let Some((first, rest)) = path.split_first() else { return Some(from.to_vec()) };
+        let child = [from, slice::from_ref(first)].concat();
+        let from = match first.as_str() {
+            _ if depth > 30 => return None,
+            "crate" => &[][..],
+            "self" => from,
+            "super" => &from[..from.len().checked_sub(1)?],
+            _ if self.0.contains_key(&child) => &child,
+            _ => {
+                return match self.0.get(from)?.uses.iter().find(|item| item.name == *first) {
+                    Some(item) => self.owner(from, &[&item.path, rest].concat(), false, depth + 1),
+                    None => is_found.then(|| from.to_vec()),
+                };
+            }
+        };
+        self.owner(from, rest, true, depth + 1)
+    }
 }
 
 impl Module {
-    /// This module and all below it.
-    pub(crate) fn each(&self, see: &mut impl FnMut(&Module)) {
-        see(self);
-        self.children.iter().for_each(|child| child.each(see));
-    }
-
-    /// What its own code needs: each path, with its line.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = (usize, &Vec<String>)> {
-        let uses = self.uses.iter().filter(|item| !item.is_public).map(|item| (item.line, &item.path));
-        uses.chain(self.mentions.iter().map(|(line, path)| (*line, path)))
-    }
-
-    /// The module that defines what `path` names where the module `from` says it: `None` where that is no module of this crate.
-    pub(crate) fn owner(&self, from: &[String], path: &[String]) -> Option<Vec<String>> {
-        self.follow(from, path, 0)
-    }
-
-    fn follow(&self, from: &[String], path: &[String], depth: usize) -> Option<Vec<String>> {
-        let (first, rest) = path.split_first().filter(|_| depth < 10)?;
-        let (from, path) = match first.as_str() {
-            "crate" => (&[][..], rest),
-            "self" => (from, rest),
-            "super" => (&from[..from.len().checked_sub(1)?], rest),
-            _ => {
-                let here = self.at(from)?;
-                let is_known = here.children.iter().any(|child| child.is(first)) || here.item(first).is_some();
-                (is_known.then_some(from)?, path)
-            }
-        };
-        let Some(next) = path.first() else { return Some(from.to_vec()) };
-        let here = self.at(from)?;
-        if next == "super" {
-            return self.follow(from, path, depth + 1);
-        }
-        if let Some(child) = here.children.iter().find(|child| child.is(next)) {
-            return self.follow(&child.path, &[&["self".into()], &path[1..]].concat(), depth + 1);
-        }
-        match here.item(next) {
-            Some(item) => self.follow(from, &[&item.path[..], &path[1..]].concat(), depth + 1),
-            None => Some(from.to_vec()),
-        }
-    }
-
-    fn at(&self, path: &[String]) -> Option<&Module> {
-        path.iter().try_fold(self, |module, name| module.children.iter().find(|child| child.is(name)))
-    }
-
-    fn is(&self, name: &String) -> bool {
-        self.path.last() == Some(name)
-    }
-
-    fn item(&self, name: &String) -> Option<&Use> {
-        self.uses.iter().find(|item| item.name == *name)
-    }
-
-    /// Takes down the paths of this code, however deep in brackets, but for those of its children.
-    fn read(&mut self, tokens: &[TokenTree]) {
-        let mut at = 0;
-        while let Some(token) = tokens.get(at) {
-            let is_mod = word(Some(token)).is_some_and(|word| word == "mod");
-            if word(Some(token)).is_some_and(|word| word == "use") {
-                let is_public = at > 0 && (is_pub(&tokens[at - 1]) || at > 1 && is_pub(&tokens[at - 2]));
-                let end = tokens[at..].iter().position(is_semicolon).map_or(tokens.len(), |length| at + length);
-                self.read_use(&[], &tokens[at + 1..end], is_public);
-                at = end;
-            } else if is_mod && matches!(tokens.get(at + 2), Some(TokenTree::Group(_))) {
-                at += 3;
-            } else if let TokenTree::Group(group) = token {
-                self.read(&without_tests(group.stream()));
-                at += 1;
-            } else {
-                at += self.read_path(&tokens[at..]);
-            }
-        }
-    }
-
-    /// One path in the code; returns how many tokens it has.
-    fn read_path(&mut self, tokens: &[TokenTree]) -> usize {
-        let (path, length) = path(tokens);
-        let starts = |name: &String| ["crate", "super", "self"].contains(&&**name);
-        let is_ours = path.first().is_some_and(|name| starts(name) || self.children.iter().any(|child| child.is(name)));
-        if is_ours && path.len() > 1 {
-            self.mentions.push((line(&tokens[0]), path));
-        }
-        length.max(1)
-    }
-
     fn read_use(&mut self, prefix: &[String], tokens: &[TokenTree], is_public: bool) {
-        for tree in tokens.split(|token| matches!(token, TokenTree::Punct(p) if p.as_char() == ',')) {
+        for tree in tokens.split(|token| is_punct(Some(token), ',')) {
             let Some(first) = tree.first() else { continue };
             let (names, length) = path(tree);
             let mut path = [prefix, &names].concat();
@@ -188,31 +143,53 @@ impl Module {
                 path.pop();
             }
             let renamed = word(tree.get(length)).filter(|word| *word == "as").and_then(|_| word(tree.get(length + 1)));
-            let name = renamed.map(ToString::to_string).or_else(|| path.last().cloned()).unwrap_or_default();
+            let name = renamed.map(Ident::to_string).or_else(|| path.last().cloned()).unwrap_or_default();
             self.uses.push(Use { line: line(first), path, name, is_public });
         }
     }
 }
 
-fn is_pub(token: &TokenTree) -> bool {
-    word(Some(token)).is_some_and(|word| word == "pub")
-}
-
-fn is_semicolon(token: &TokenTree) -> bool {
-    matches!(token, TokenTree::Punct(p) if p.as_char() == ';')
+/// The tokens but for the items that only tests have.
+fn without_tests(tokens: TokenStream) -> Vec<TokenTree> {
+    let is_group = |token: &TokenTree, delimiter| matches!(token, TokenTree::Group(g) if g.delimiter() == delimiter);
+    let is_for_tests = |attribute: &TokenTree| {
+        is_group(attribute, Delimiter::Bracket) && attribute.to_string().replace(' ', "").starts_with("[cfg(test)")
+    };
+    let (mut kept, mut rest) = (vec![], tokens.into_iter().peekable());
+    while let Some(token) = rest.next() {
+        if !rest.peek().is_some_and(is_for_tests) {
+            kept.push(token);
+            continue;
+        }
+        rest.by_ref().find(|token| is_group(token, Delimiter::Brace) || is_punct(Some(token), ';'));
+    }
+    kept
 }
 
 /// The names that these tokens start with, `::` between them, and how many tokens these are; with a last `::`, if there is one.
 fn path(tokens: &[TokenTree]) -> (Vec<String>, usize) {
-    let is_colon = |at: usize| matches!(tokens.get(at), Some(TokenTree::Punct(p)) if p.as_char() == ':');
     let (mut names, mut at) = (vec![], 0);
     while let Some(name) = word(tokens.get(at)) {
         names.push(name.to_string());
         at += 1;
-        if !(is_colon(at) && is_colon(at + 1)) {
+        if !(is_punct(tokens.get(at), ':') && is_punct(tokens.get(at + 1), ':')) {
             break;
         }
         at += 2;
     }
     (names, at)
+}
+
+fn is_punct(token: Option<&TokenTree>, char: char) -> bool {
+    matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == char)
+}
+
+/// The identifier, if it is one.
+fn word(token: Option<&TokenTree>) -> Option<&Ident> {
+    if let Some(TokenTree::Ident(ident)) = token { Some(ident) } else { None }
+}
+
+/// The line that a token starts on, from 1.
+fn line(token: &TokenTree) -> usize {
+    token.span().start().line
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
+use cargo_metadata::{DependencyKind, MetadataCommand, Package, Target};
 
 /// A text file.
 #[derive(Clone, Debug)]
@@ -71,7 +71,8 @@ impl Repository {
         collect(&root, &root, &mut sources)?;
         let manifest = root.join("Cargo.toml");
         let metadata = MetadataCommand::new().manifest_path(manifest).no_deps().exec().map_err(io::Error::other)?;
-        Ok(Repository { sources, crates: crates(&root, &metadata) })
+        let ours = metadata.workspace_packages();
+        Ok(Repository { sources, crates: ours.iter().map(|package| crate_of(&root, package, &ours)).collect() })
     }
 
     /// The file with this path.
@@ -106,21 +107,15 @@ fn below(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned()
 }
 
-fn crates(root: &Path, metadata: &Metadata) -> Vec<Crate> {
-    let ours: Vec<_> = metadata.workspace_packages();
-    ours.iter().map(|package| one_crate(root, package, &ours)).collect()
-}
-
-fn one_crate(root: &Path, package: &cargo_metadata::Package, ours: &[&cargo_metadata::Package]) -> Crate {
+fn crate_of(root: &Path, package: &Package, ours: &[&Package]) -> Crate {
     let needed = |test: bool| {
-        let dependencies = package.dependencies.iter();
-        dependencies
-            .filter(|d| (d.kind == DependencyKind::Development) == test && ours.iter().any(|p| *p.name == *d.name))
-            .map(|d| d.name.to_string())
-            .collect()
+        let is_ours = |name: &str| ours.iter().any(|package| *package.name == name);
+        let dependencies = package.dependencies.iter().map(|d| (d.name.to_string(), d.kind));
+        let wanted = dependencies.filter(|(_, kind)| (*kind == DependencyKind::Development) == test);
+        wanted.map(|(name, _)| name).filter(|name| is_ours(name)).collect()
     };
     let manifest = package.manifest_path.as_std_path();
-    let built = |target: &&cargo_metadata::Target| target.is_lib() || target.is_bin();
+    let built = |target: &&Target| target.is_lib() || target.is_bin();
     Crate {
         name: package.name.to_string(),
         path: below(root, manifest.parent().unwrap_or(manifest)),

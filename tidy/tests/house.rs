@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use am_tidy::repository::Repository;
-use am_tidy::{Violation, circles, edges, links, sizes, words};
+use am_tidy::{Violation, circles, edges, text};
 
 static REPOSITORY: LazyLock<Repository> = LazyLock::new(|| Repository::load().expect("the repository can be read"));
 
@@ -26,12 +26,12 @@ fn modules_need_each_other_one_way() {
 
 #[test]
 fn files_are_short() {
-    none(sizes::check);
+    none(text::long_files);
 }
 
 #[test]
 fn nothing_of_one_machine_nothing_left_for_later() {
-    none(words::check);
+    none(text::forbidden_words);
 }
 
 /// A test may be ignored only if another test starts it as a process of its own.
@@ -45,7 +45,7 @@ fn every_test_runs() {
 
 #[test]
 fn every_link_leads_somewhere() {
-    none(links::check);
+    none(text::broken_links);
 }
 
 #[test]

@@ -58,14 +58,11 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod arrivals;
 mod multipath;
-mod open;
 mod path;
 mod peers;
 mod rewrite;
 mod wake;
 
-pub use multipath::Multipath;
-pub use open::MultipathOpenError;
+pub use multipath::{Multipath, MultipathOpenError};
 pub use path::STUCK_AFTER;

@@ -1,17 +1,30 @@
 //! Several transports as one.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::sync::Arc;
 
 use am_ring::Frame;
 use am_transport::{Caps, Command, Notice, PeerAddressError, PeerInfo, Transport, TransportName};
 use am_wire::{Address, Buffer, EtherType};
 
-use crate::arrivals::FrameReceiver;
-use crate::path::{OutgoingFrame, TransportPath};
-use crate::peers::{Peer, Peers, UsablePaths};
-use crate::rewrite::{FrameClass, classify};
+use crate::path::TransportPath;
+use crate::peers::{MAX_PATHS, Peer, Peers, UsablePaths};
+use crate::rewrite::{self, FrameClass, classify};
 use crate::wake::JointWaker;
+
+/// Why transports cannot be joined.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MultipathOpenError {
+    /// No transport was given.
+    #[error("no transport was given: give at least one, as in `udp:127.0.0.1:7000`")]
+    None,
+    /// Too many transports were given.
+    #[error("{0} transports are too many for one node: give at most {MAX_PATHS}")]
+    TooMany(usize),
+    /// Their descriptors could not be joined.
+    #[error("cannot wait for several transports at once: epoll: {0}; raise the limit of open files with `ulimit -n`")]
+    Wake(String),
+}
 
 /// Several transports as one. See [the crate](crate).
 pub struct Multipath {
@@ -37,43 +50,55 @@ struct Count {
 }
 
 impl Multipath {
-    pub(crate) fn over(
-        caps: Caps,
-        joint: Option<JointWaker>,
-        ethertype: EtherType,
-        ways: Vec<TransportPath>,
-    ) -> Multipath {
+    /// Join these transports, the best first, on a network with these EtherTypes.
+    ///
+    /// # Errors
+    /// See [`MultipathOpenError`].
+    pub fn new(ways: Vec<Box<dyn Transport>>, ethertype: EtherType) -> Result<Multipath, MultipathOpenError> {
+        if ways.len() > MAX_PATHS {
+            return Err(MultipathOpenError::TooMany(ways.len()));
+        }
+        let first = ways.first().ok_or(MultipathOpenError::None)?.caps().clone();
+        let all = || ways.iter().map(|way| way.caps());
+        let names = |of: fn(&Caps) -> &str| all().map(of).collect::<Vec<_>>().join("+");
+        let waker = JointWaker::of_all(all().map(|caps| caps.wake.as_deref()));
+        let waker = waker.map_err(|e| MultipathOpenError::Wake(e.to_string()))?;
+        let wake = waker.as_ref().map(|waker| waker.epoll.0.try_clone()).transpose();
+        let wake = wake.map_err(|e| MultipathOpenError::Wake(e.to_string()))?;
+        let caps = Caps {
+            name: names(|caps| &caps.name),
+            mode: names(|caps| &caps.mode),
+            max_frame: all().map(|caps| caps.max_frame).min().unwrap_or(first.max_frame),
+            // Even if each path is reliable: a frame under way on a path that dies is lost.
+            reliable: false,
+            ordered: false,
+            hears_all: all().all(|caps| caps.hears_all),
+            wake: wake.map(|fd| vec![Arc::new(fd)]),
+            ..first
+        };
+        let paths: Vec<_> = ways.into_iter().map(|way| TransportPath::new(way, ethertype)).collect();
         let arrivals = FrameReceiver {
             caps,
             ethertype,
             peers: Peers::default(),
             turn: 0,
-            usable: usable(&ways),
+            usable: usable(&paths),
             rewritten: 0,
             lost_no_memory: 0,
         };
-        Multipath { paths: ways, waker: joint, arrivals, first: 0, count: Count::default(), broken: None }
-    }
-
-    fn outgoing<'a>(&self, to: Address, link: Address, sort: &'a FrameClass) -> OutgoingFrame<'a> {
-        let FrameReceiver { caps, ethertype, .. } = &self.arrivals;
-        let is_plain = matches!(sort, FrameClass::Plain | FrameClass::Setup | FrameClass::Beacon(_));
-        OutgoingFrame { to, link, from: caps.address, is_plain, beacon: sort.beacon(), ethertype: *ethertype }
+        Ok(Multipath { paths, waker, arrivals, first: 0, count: Count::default(), broken: None })
     }
 
     /// Send a frame on every path that has room. False if no path has room.
     #[cold]
     fn flood(&mut self, to: Address, sort: &FrameClass, frame: &Frame) -> bool {
         let (mut carried, mut full) = (0, 0);
-        let peer = self.arrivals.peers.index(to);
-        for way in 0..self.paths.len() {
-            if !self.paths[way].is_usable() {
-                continue;
-            }
+        let FrameReceiver { caps, peers, .. } = &self.arrivals;
+        let peer = peers.index(to).map(|index| &peers.all[index]);
+        for (number, way) in self.paths.iter_mut().enumerate().filter(|(_, way)| way.unusable_reason().is_none()) {
             // A peer that is known only on other paths may be on this one too.
-            let link = |index| self.arrivals.peers.get(index).paths[way].address.unwrap_or(Address::BROADCAST);
-            let outgoing = self.outgoing(to, peer.map_or(to, link), sort);
-            match self.paths[way].send(&outgoing, frame) {
+            let link = peer.map_or(to, |peer| peer.paths[number].address.unwrap_or(Address::BROADCAST));
+            match way.send(to, caps.address, link, sort, frame) {
                 true => carried += 1,
                 false => full += 1,
             }
@@ -89,19 +114,18 @@ impl Multipath {
     /// Send a frame to a known peer, on the best usable path.
     #[inline]
     fn send_to(&mut self, peer: usize, to: Address, sort: &FrameClass, frame: &Frame) -> bool {
-        let (known, usable) = (self.arrivals.peers.get(peer), usable(&self.paths));
+        let (known, usable) = (&mut self.arrivals.peers.all[peer], usable(&self.paths));
         let is_setup = *sort == FrameClass::Setup;
         let way = if is_setup { known.reply_path(self.arrivals.turn, usable) } else { known.best_path(usable) };
         let Some((way, link)) = way else {
             self.count.lost_no_way += 1;
             return true;
         };
-        if !is_setup && let Some(before) = self.arrivals.peers.get_mut(peer).set_active(way) {
+        if !is_setup && let Some(before) = known.active.replace(way).filter(|before| *before != way) {
             self.count.changed += 1;
             tracing::info!(%to, from = self.paths[before].name(), to = self.paths[way].name(), "another path");
         }
-        let outgoing = self.outgoing(to, link, sort);
-        self.paths[way].send(&outgoing, frame)
+        self.paths[way].send(to, self.arrivals.caps.address, link, sort, frame)
     }
 
     /// The path that frames to a peer take, and why.
@@ -109,9 +133,9 @@ impl Multipath {
         let (taken, _) = peer.best_path(usable(&self.paths))?;
         let name = self.paths[taken].name();
         let passed = (0..taken).filter(|&way| peer.paths[way].address.is_some());
-        let why = passed.map(|way| match self.paths[way].unusable_reason() {
-            Some(trouble) => format!("{}: {trouble}", self.paths[way].name()),
-            None => format!("{}: nothing arrived by it", self.paths[way].name()),
+        let why = passed.map(|way| {
+            let why = self.paths[way].unusable_reason().unwrap_or("nothing arrived by it");
+            format!("{}: {why}", self.paths[way].name())
         });
         let why = why.collect::<Vec<_>>().join("; ");
         Some(match (why.is_empty(), peer.known_paths()) {
@@ -131,10 +155,55 @@ impl Multipath {
     }
 }
 
+/// The state of all paths together.
+#[derive(Debug)]
+struct FrameReceiver {
+    /// The caps that the protocol sees.
+    caps: Caps,
+    ethertype: EtherType,
+    peers: Peers,
+    /// The number of calls of `receive`.
+    turn: u64,
+    /// The paths that can be used in this turn.
+    usable: UsablePaths,
+    /// Frames that were handed over with rewritten addresses.
+    rewritten: u64,
+    lost_no_memory: u64,
+}
+
+impl FrameReceiver {
+    /// A frame has arrived on a path. Returns it with the addresses that the protocol knows; `None` if it is dropped.
+    #[inline]
+    fn on_frame(&mut self, way: usize, frame: Frame) -> Option<Frame> {
+        let sort = classify(frame.bytes(), self.ethertype);
+        let link = rewrite::source(frame.bytes());
+        let above = match &sort {
+            // A message is identified by its flow.
+            FrameClass::HeaderInSource | FrameClass::Probe => return Some(frame),
+            FrameClass::Plain => link.and_then(|link| self.peers.on_frame(way, link, self.turn, self.usable)),
+            FrameClass::Setup => link.and_then(|link| self.peers.on_setup(way, link, self.turn)),
+            // A beacon is accepted only from the address that it names.
+            FrameClass::Beacon(beacon) if link == Some(beacon.address) => Some(self.peers.on_beacon(way, beacon)),
+            FrameClass::Beacon(_) => None,
+        };
+        match above.filter(|above| Some(*above) != link) {
+            None => Some(frame),
+            Some(above) => {
+                let copy = rewrite::copy(&self.caps.pool, &frame, (None, Some(above)), &sort, self.ethertype);
+                self.rewritten += 1;
+                self.lost_no_memory += copy.is_none() as u64;
+                copy
+            }
+        }
+    }
+}
+
 /// The paths that can be used now.
 #[inline]
 fn usable(ways: &[TransportPath]) -> UsablePaths {
-    UsablePaths(ways.iter().enumerate().fold(0, |bits, (at, way)| bits | u8::from(way.is_usable()) << at))
+    UsablePaths(
+        ways.iter().enumerate().fold(0, |bits, (at, way)| bits | u8::from(way.unusable_reason().is_none()) << at),
+    )
 }
 
 impl Transport for Multipath {
@@ -196,7 +265,7 @@ impl Transport for Multipath {
             // Each path gets the template with its own addresses. A peer that is found on another path later is a `NewPath`.
             Command::RejectTemplate { flow, template } => {
                 let Some(peer) = self.arrivals.peers.index(template.to()) else { return Ok(()) };
-                let links = self.paths.iter_mut().zip(&self.arrivals.peers.get(peer).paths);
+                let links = self.paths.iter_mut().zip(&self.arrivals.peers.all[peer].paths);
                 links.filter_map(|(way, link)| Some((way, link.address?))).try_for_each(|(way, link)| {
                     let template = &template.readdressed(link, way.inner.caps().address);
                     way.inner.control(Command::RejectTemplate { flow, template })
@@ -221,7 +290,7 @@ impl Transport for Multipath {
         }
         peers.found.drain(..).for_each(|peer| each(Notice::NewPath(peer)));
         if changed {
-            let why = self.paths.iter().map(|way| Some(format!("{}: {}", way.name(), way.link_error()?)));
+            let why = self.paths.iter().map(|way| Some(format!("{}: {}", way.name(), way.link_error.as_ref()?)));
             self.broken = why.collect::<Option<Vec<_>>>().map(|all| all.join("; "));
             if let Some(Err(error)) = self.waker.as_ref().map(JointWaker::watch) {
                 tracing::error!(%error, "cannot wait for a path that has reopened");
@@ -231,7 +300,7 @@ impl Transport for Multipath {
     }
 
     fn peer(&self, at: Address) -> PeerInfo {
-        let Some(peer) = self.arrivals.peers.index(at).map(|index| self.arrivals.peers.get(index)) else {
+        let Some(peer) = self.arrivals.peers.index(at).map(|index| &self.arrivals.peers.all[index]) else {
             return PeerInfo::default();
         };
         let links = self.paths.iter().zip(&peer.paths);
@@ -255,11 +324,5 @@ impl Transport for Multipath {
             .iter()
             .for_each(|way| way.inner.counters(&mut |name, value| *sums.entry(name).or_insert(0) += value));
         sums.into_iter().for_each(|(name, value)| each(name, value));
-    }
-}
-
-impl fmt::Debug for Multipath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Paths").field("caps", &self.arrivals.caps).field("count", &self.count).finish_non_exhaustive()
     }
 }

@@ -4,10 +4,9 @@ use std::time::{Duration, Instant};
 
 use am_ring::Frame;
 use am_transport::{Notice, Transport};
-use am_wire::control::Beacon;
 use am_wire::{Address, EtherType};
 
-use crate::rewrite::{self, AddressChange};
+use crate::rewrite::{self, FrameClass};
 
 /// A path that has taken no frame for this long counts as dead, until it takes one again.
 pub const STUCK_AFTER: Duration = Duration::from_millis(50);
@@ -15,8 +14,9 @@ pub const STUCK_AFTER: Duration = Duration::from_millis(50);
 /// A path: a transport, and its state.
 pub(crate) struct TransportPath {
     pub(crate) inner: Box<dyn Transport>,
+    ethertype: EtherType,
     /// Its link error, if it has one.
-    link_error: Option<String>,
+    pub(crate) link_error: Option<String>,
     /// Its mode. A transport that reopens itself may change it.
     mode: String,
     /// Since when it has been full.
@@ -26,32 +26,20 @@ pub(crate) struct TransportPath {
 }
 
 impl TransportPath {
-    pub(crate) fn new(inner: Box<dyn Transport>) -> TransportPath {
-        TransportPath { mode: inner.caps().mode.clone(), inner, link_error: None, full_since: None, rewritten: 0 }
+    pub(crate) fn new(inner: Box<dyn Transport>, ethertype: EtherType) -> TransportPath {
+        let mode = inner.caps().mode.clone();
+        TransportPath { inner, ethertype, link_error: None, mode, full_since: None, rewritten: 0 }
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.inner.caps().name
     }
 
-    /// Its link error, if it has one.
-    pub(crate) fn link_error(&self) -> Option<&str> {
-        self.link_error.as_deref()
-    }
-
     /// Why it is not usable now, if it is not.
+    #[inline]
     pub(crate) fn unusable_reason(&self) -> Option<&str> {
-        self.link_error.as_deref().or_else(|| self.is_stuck().then_some("it takes no frames"))
-    }
-
-    #[inline]
-    pub(crate) fn is_usable(&self) -> bool {
-        self.link_error.is_none() && !self.is_stuck()
-    }
-
-    #[inline]
-    fn is_stuck(&self) -> bool {
-        self.full_since.is_some_and(|since| since.elapsed() >= STUCK_AFTER)
+        let is_stuck = || self.full_since.is_some_and(|since| since.elapsed() >= STUCK_AFTER);
+        self.link_error.as_deref().or_else(|| is_stuck().then_some("it takes no frames"))
     }
 
     /// Poll its notices. Whether its own state has changed.
@@ -83,36 +71,30 @@ impl TransportPath {
         changed || is_anew
     }
 
-    /// Send a frame on this path. Its address for the protocol is `to`, and `link` is the same peer's address here. False if there
-    /// is no room.
+    /// Send a frame on this path. For the protocol, the peer's address is `to` and the node's is `from`; `link` is the
+    /// peer's address here. False if there is no room.
     #[inline]
-    pub(crate) fn send(&mut self, outgoing: &OutgoingFrame<'_>, frame: &Frame) -> bool {
-        let OutgoingFrame { to, link, from, is_plain, .. } = *outgoing;
+    pub(crate) fn send(
+        &mut self,
+        to: Address,
+        from: Address,
+        link: Address,
+        class: &FrameClass,
+        frame: &Frame,
+    ) -> bool {
         let own = self.inner.caps().address;
-        let change = AddressChange { to: (link != to).then_some(link), from: (is_plain && own != from).then_some(own) };
-        let sent =
-            if change.is_none() { self.inner.send(link, frame) } else { self.carry_copy(outgoing, change, frame) };
+        let change = ((link != to).then_some(link), (class.is_plain() && own != from).then_some(own));
+        let sent = if change == (None, None) {
+            self.inner.send(link, frame)
+        } else {
+            self.rewritten += 1;
+            let copy = rewrite::copy(&self.inner.caps().pool, frame, change, class, self.ethertype);
+            copy.is_some_and(|copy| self.inner.send(link, &copy))
+        };
         match sent {
             true => self.full_since = None,
             false => _ = self.full_since.get_or_insert_with(Instant::now),
         }
         sent
     }
-
-    fn carry_copy(&mut self, outgoing: &OutgoingFrame<'_>, change: AddressChange, frame: &Frame) -> bool {
-        self.rewritten += 1;
-        let pool = &self.inner.caps().pool;
-        let copy = rewrite::copy(pool, frame, change, outgoing.beacon, outgoing.ethertype);
-        copy.is_some_and(|copy| self.inner.send(outgoing.link, &copy))
-    }
-}
-
-/// A frame that leaves, as far as paths need to know.
-pub(crate) struct OutgoingFrame<'a> {
-    pub(crate) to: Address,
-    pub(crate) link: Address,
-    pub(crate) from: Address,
-    pub(crate) is_plain: bool,
-    pub(crate) beacon: Option<&'a Beacon>,
-    pub(crate) ethertype: EtherType,
 }

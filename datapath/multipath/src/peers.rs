@@ -72,7 +72,7 @@ pub(crate) struct Peer {
     pub(crate) address: Address,
     pub(crate) paths: [PeerPath; MAX_PATHS],
     /// The path that was used last.
-    active: Option<usize>,
+    pub(crate) active: Option<usize>,
     /// The path on which the last set-up frame arrived, and its turn.
     setup_path: (usize, u64),
     /// How many frames in a row have arrived on worse paths than the best.
@@ -84,7 +84,7 @@ pub(crate) struct Peer {
 /// All peers.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
-    all: Vec<Peer>,
+    pub(crate) all: Vec<Peer>,
     by_run: HashMap<(NodeId, Incarnation), usize>,
     /// By the address that the protocol sees.
     by_address: HashMap<Address, usize>,
@@ -100,16 +100,6 @@ impl Peers {
     #[inline]
     pub(crate) fn index(&self, address: Address) -> Option<usize> {
         self.by_address.get(&address).copied()
-    }
-
-    #[inline]
-    pub(crate) fn get(&self, index: usize) -> &Peer {
-        &self.all[index]
-    }
-
-    #[inline]
-    pub(crate) fn get_mut(&mut self, index: usize) -> &mut Peer {
-        &mut self.all[index]
     }
 
     /// A frame has arrived on a path, from this address there. Returns the peer's address for the protocol.
@@ -182,35 +172,36 @@ impl Peers {
         }
     }
 
+    /// Add a peer, in place of the oldest if the table is full.
     fn add(&mut self, beacon: &Beacon) -> usize {
-        if self.all.len() == MAX_PEERS {
-            let oldest = (0..self.all.len()).min_by_key(|&index| self.all[index].heard).unwrap_or(0);
-            return self.replace(oldest, beacon);
+        let Beacon { node, incarnation, address, .. } = *beacon;
+        let new = Peer {
+            node,
+            incarnation,
+            address,
+            paths: [PeerPath::default(); MAX_PATHS],
+            active: None,
+            setup_path: (0, 0),
+            frames_elsewhere: 0,
+            heard: 0,
+        };
+        let mut index = self.all.len();
+        if index < MAX_PEERS {
+            self.all.push(new);
+        } else {
+            index = (0..index).min_by_key(|&index| self.all[index].heard).unwrap_or(0);
+            let old = std::mem::replace(&mut self.all[index], new);
+            self.by_run.remove(&(old.node, old.incarnation));
+            if self.by_address.get(&old.address) == Some(&index) {
+                self.by_address.remove(&old.address);
+            }
+            for (path, state) in old.paths.iter().enumerate() {
+                state.address.into_iter().for_each(|address| self.remove_path_address(path, address, index));
+            }
         }
-        let index = self.all.len();
-        self.all.push(Peer::new(beacon));
-        self.add_to_indexes(index);
-        index
-    }
-
-    /// Put a new peer into the table in place of an old one.
-    fn replace(&mut self, index: usize, beacon: &Beacon) -> usize {
-        let old = std::mem::replace(&mut self.all[index], Peer::new(beacon));
-        self.by_run.remove(&(old.node, old.incarnation));
-        if self.by_address.get(&old.address) == Some(&index) {
-            self.by_address.remove(&old.address);
-        }
-        for (path, state) in old.paths.iter().enumerate() {
-            state.address.into_iter().for_each(|address| self.remove_path_address(path, address, index));
-        }
-        self.add_to_indexes(index);
-        index
-    }
-
-    fn add_to_indexes(&mut self, index: usize) {
-        let Peer { node, incarnation, address, .. } = self.all[index];
         self.by_run.insert((node, incarnation), index);
         self.by_address.insert(address, index);
+        index
     }
 
     /// Frames to the peer seem not to arrive. The path that they took is on probation now. False if there is no other path.
@@ -227,20 +218,6 @@ impl Peers {
 }
 
 impl Peer {
-    fn new(beacon: &Beacon) -> Peer {
-        let Beacon { node, incarnation, address, .. } = *beacon;
-        Peer {
-            node,
-            incarnation,
-            address,
-            paths: [PeerPath::default(); MAX_PATHS],
-            active: None,
-            setup_path: (0, 0),
-            frames_elsewhere: 0,
-            heard: 0,
-        }
-    }
-
     /// The best path to the peer, and its address there: the first that is trusted; if none is, the one whose probation
     /// ends soonest.
     #[inline]
@@ -285,12 +262,6 @@ impl Peer {
         }
     }
 
-    /// The peer's frames take this path now. Returns the one before, if it is another.
-    #[inline]
-    pub(crate) fn set_active(&mut self, path: usize) -> Option<usize> {
-        self.active.replace(path).filter(|before| *before != path)
-    }
-
     /// How many paths lead to the peer, usable or not.
     pub(crate) fn known_paths(&self) -> usize {
         self.paths.iter().filter(|state| state.address.is_some()).count()
@@ -318,7 +289,7 @@ mod tests {
 
     fn way(peers: &Peers, above: Address, usable: u8) -> Option<usize> {
         let index = peers.index(above)?;
-        peers.get(index).best_path(UsablePaths(usable)).map(|(path, _)| path)
+        peers.all[index].best_path(UsablePaths(usable)).map(|(path, _)| path)
     }
 
     #[test]

@@ -8,7 +8,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
 /// The descriptors of all paths, joined by epoll.
 pub(crate) struct JointWaker {
-    epoll: Epoll,
+    pub(crate) epoll: Epoll,
     fds: Vec<Arc<OwnedFd>>,
 }
 
@@ -31,14 +31,6 @@ impl JointWaker {
             }
         }
         Ok(())
-    }
-
-    /// The descriptors to wait on.
-    ///
-    /// # Errors
-    /// The process has too many open files.
-    pub(crate) fn descriptors(&self) -> std::io::Result<Vec<Arc<OwnedFd>>> {
-        Ok(vec![Arc::new(self.epoll.0.try_clone()?)])
     }
 }
 

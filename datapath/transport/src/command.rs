@@ -3,7 +3,7 @@
 use am_wire::bounce::RejectTemplate;
 use am_wire::{Address, Flow};
 
-use crate::{Caps, PeerAddressError, Transport};
+use crate::{Caps, Transport};
 
 /// A command of a node to its transport. A transport ignores a command that it has no use for.
 #[derive(Clone, Copy, Debug)]
@@ -45,13 +45,50 @@ impl Command<'_> {
     /// # Errors
     /// [`PeerAddressError::Needless`] for an address of a peer.
     pub fn without_peers(&self, caps: &Caps) -> Result<(), PeerAddressError> {
-        match self {
-            Command::AddPeer(_) | Command::RemovePeer(_) => {
-                Err(PeerAddressError::Needless { transport: caps.name.clone() })
-            }
-            _ => Ok(()),
-        }
+        let is_refused = matches!(self, Command::AddPeer(_) | Command::RemovePeer(_));
+        if is_refused { Err(PeerAddressError::Needless { transport: caps.name.clone() }) } else { Ok(()) }
     }
+}
+
+/// Why a peer address cannot be added or removed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PeerAddressError {
+    /// The link decides which nodes are on it.
+    #[error("`{transport}` reaches every node on its link: leave out the peer's address")]
+    Needless {
+        /// The transport.
+        transport: String,
+    },
+    /// The text is no address of this transport.
+    #[error("`{place}` is no address: write {example}, for instance")]
+    NoPlace {
+        /// The text.
+        place: String,
+        /// An example of an address.
+        example: &'static str,
+    },
+    /// No peer of this transport can have the address.
+    #[error("`{place}` is no peer's address: {why}")]
+    NoPeer {
+        /// The place.
+        place: String,
+        /// Why, and what to write instead.
+        why: String,
+    },
+    /// There is no room for another address.
+    #[error("{known} peer addresses are known, and there is no room for more: remove some")]
+    TooMany {
+        /// How many are known.
+        known: usize,
+    },
+    /// The system refused.
+    #[error("`{place}` cannot be reached: {why}")]
+    System {
+        /// The place.
+        place: String,
+        /// What the system says, and what to do.
+        why: String,
+    },
 }
 
 /// A notice of a transport to its node. See [`Transport::poll_notices`].

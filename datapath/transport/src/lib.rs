@@ -66,25 +66,22 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod boxed;
-mod caps;
 mod command;
 pub mod conformance;
 pub mod faulty;
 pub mod loopback;
 pub mod memory;
 mod name;
-pub mod pcap;
-mod peer_error;
 mod steering;
 pub mod trace;
 
-use am_ring::Frame;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use am_ring::{Frame, Pool};
 use am_wire::Address;
-pub use caps::Caps;
-pub use command::{Command, Notice, PeerInfo, TransportExt};
+pub use command::{Command, Notice, PeerAddressError, PeerInfo, TransportExt};
 pub use name::{NameError, TransportName};
-pub use peer_error::PeerAddressError;
 pub use steering::Steering;
 
 /// The seam: a NIC, or another carrier of frames.
@@ -125,4 +122,67 @@ pub trait Transport {
 
     /// The name and value of each of its counters. For reports, and not for every turn: it may make system calls and allocate.
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64));
+}
+
+/// A transport's name, mode, promises and memory.
+#[derive(Clone, Debug)]
+pub struct Caps {
+    /// The name that it was opened with: `xdp:eth1`, `loopback`.
+    pub name: String,
+    /// How it carries frames, for users: `veth copy`, `zero-copy`, `memory`.
+    pub mode: String,
+    /// Its true link address.
+    pub address: Address,
+    /// The longest frame, in bytes from the destination address on.
+    pub max_frame: usize,
+    /// Whether every frame that is sent arrives exactly once.
+    pub reliable: bool,
+    /// Whether frames arrive in the order in which they were sent.
+    pub ordered: bool,
+    /// Whether a broadcast reaches each node that can send here, and the broadcasts of those nodes reach this one. Then
+    /// nodes discover each other without help.
+    pub hears_all: bool,
+    /// The memory of frames, to be sent and received.
+    pub pool: Pool,
+    /// The descriptors to wait on, if the transport has any: one of them becomes readable when frames arrive. They are
+    /// duplicates, so waiting needs no `unsafe`, and a closed descriptor's number is never used for another file.
+    pub wake: Option<Vec<Arc<OwnedFd>>>,
+}
+
+/// A boxed transport, chosen at run time, is a transport.
+impl<T: Transport + ?Sized> Transport for Box<T> {
+    fn caps(&self) -> &Caps {
+        (**self).caps()
+    }
+
+    #[inline]
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        (**self).receive(budget, each)
+    }
+
+    #[inline]
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
+        (**self).send(to, frame)
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        (**self).flush();
+    }
+
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
+        (**self).control(command)
+    }
+
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        (**self).poll_notices(each);
+    }
+
+    fn peer(&self, at: Address) -> PeerInfo {
+        (**self).peer(at)
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        (**self).counters(each);
+    }
 }

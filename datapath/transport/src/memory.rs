@@ -32,46 +32,35 @@ const ADDRESS_SPACE_RESERVE: u64 = 8 << 20;
 /// There is less. If the system does not report how much is left, the check passes.
 pub fn check(frames: usize, stride: usize) -> Result<(), NoMemory> {
     let bytes = (frames as u64).saturating_mul(stride as u64);
-    let (free, addresses) =
-        (memory_left(), address_space_left().map(|left| left.saturating_sub(ADDRESS_SPACE_RESERVE)));
-    let too_few = |free: &u64| bytes > *free;
-    let refused = |free, is_limited| Err(NoMemory { frames, stride, bytes, free, is_limited });
-    match (free.filter(too_few), addresses.filter(too_few)) {
-        (Some(free), _) => refused(free, false),
-        (_, Some(free)) => refused(free, true),
-        _ => Ok(()),
+    let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
+    let addresses = limit_left(&read("/proc/self/limits"), &read("/proc/self/status"));
+    let addresses = addresses.map(|left| left.saturating_sub(ADDRESS_SPACE_RESERVE));
+    // The machine's memory, or what its control groups have left.
+    let machine = bytes_in(&read("/proc/meminfo"), "MemAvailable:");
+    let own = read("/proc/self/cgroup");
+    let group = own.lines().find_map(|line| line.strip_prefix("0::/"));
+    let left = group.and_then(|group| group_left(Path::new("/sys/fs/cgroup"), group));
+    let free = machine.into_iter().chain(left).min();
+    for (free, is_limited) in [(free, false), (addresses, true)] {
+        if let Some(free) = free.filter(|free| bytes > *free) {
+            return Err(NoMemory { frames, stride, bytes, free, is_limited });
+        }
     }
+    Ok(())
 }
 
 /// The address space that `ulimit -v` leaves to this process, if it has that limit.
-fn address_space_left() -> Option<u64> {
-    limit_left(&fs::read_to_string("/proc/self/limits").ok()?, &fs::read_to_string("/proc/self/status").ok()?)
-}
-
-/// The rest of the limit, from the two files of `/proc`.
 fn limit_left(limits: &str, status: &str) -> Option<u64> {
     let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
     // Without a limit the word is "unlimited", which is no number.
     let most: u64 = limit.split_whitespace().next()?.parse().ok()?;
-    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
-    let kib: u64 = size.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(most.saturating_sub(kib << 10))
+    Some(most.saturating_sub(bytes_in(status, "VmSize:")?))
 }
 
-/// The memory that this process can have: what the machine has left, or what its control groups have left.
-fn memory_left() -> Option<u64> {
-    let machine = fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(available);
-    let own = fs::read_to_string("/proc/self/cgroup").ok();
-    let group = own.as_deref().and_then(|own| own.lines().find_map(|line| line.strip_prefix("0::/")));
-    let left = group.and_then(|group| group_left(Path::new("/sys/fs/cgroup"), group));
-    machine.into_iter().chain(left).min()
-}
-
-/// The available memory in `/proc/meminfo`.
-fn available(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kib << 10)
+/// The value of this line in a file of `/proc`.
+fn bytes_in(text: &str, key: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
 /// The memory left to a control group: the least of its own and that of its ancestors.
@@ -81,15 +70,12 @@ fn group_left(root: &Path, group: &str) -> Option<u64> {
     let left = groups.filter_map(|group| {
         // Without a limit the word is "max", which is no number.
         let (most, now) = (number(group.join("memory.max"))?, number(group.join("memory.current"))?);
-        Some(most.saturating_sub(now.saturating_sub(reclaimable(&group).unwrap_or(0))))
+        // The kernel gives up this page cache of the group when memory is needed.
+        let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+        let cache = stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.parse().ok());
+        Some(most.saturating_sub(now.saturating_sub(cache.unwrap_or(0))))
     });
     left.min()
-}
-
-/// The group's page cache that the kernel gives up when memory is needed.
-fn reclaimable(group: &Path) -> Option<u64> {
-    let stat = fs::read_to_string(group.join("memory.stat")).ok()?;
-    stat.lines().find_map(|line| line.strip_prefix("inactive_file "))?.parse().ok()
 }
 
 #[cfg(test)]
@@ -105,8 +91,8 @@ mod tests {
 
     #[test]
     fn the_kernels_words_are_read() {
-        assert_eq!(available("MemTotal: 9 kB\nMemAvailable:   12 kB\n"), Some(12 << 10));
-        assert_eq!(available("MemTotal: 9 kB\n"), None);
+        assert_eq!(bytes_in("MemTotal: 9 kB\nMemAvailable:   12 kB\n", "MemAvailable:"), Some(12 << 10));
+        assert_eq!(bytes_in("MemTotal: 9 kB\n", "MemAvailable:"), None);
         let limits =
             |most| format!("Limit   Soft Limit\nMax address space         {most}     unlimited            bytes\n");
         assert_eq!(limit_left(&limits("30720"), "VmPeak: 99 kB\nVmSize:\t      10 kB\n"), Some(20 << 10));

@@ -37,14 +37,6 @@ pub enum NameError {
         /// An example of the missing part.
         example: &'static str,
     },
-    /// There is a part behind a scheme that takes none.
-    #[error("`{scheme}` takes nothing behind it: leave out `:{rest}`")]
-    Rest {
-        /// The scheme.
-        scheme: String,
-        /// The part behind it.
-        rest: String,
-    },
     /// This kind of transport does not have the setting, or the value is bad.
     #[error("`{setting}` does not fit `{scheme}`: {hint}")]
     Setting {
@@ -132,17 +124,6 @@ impl TransportName {
     pub fn bad_setting(&self, key: &str, value: Option<&str>, hint: impl Into<String>) -> NameError {
         let setting = value.map_or_else(|| key.to_owned(), |value| format!("{key}={value}"));
         NameError::Setting { scheme: self.scheme.clone(), setting, hint: hint.into() }
-    }
-
-    /// Check that nothing is behind the scheme.
-    ///
-    /// # Errors
-    /// Something is.
-    pub fn expect_no_rest(&self) -> Result<(), NameError> {
-        match &self.rest {
-            None => Ok(()),
-            Some(rest) => Err(NameError::Rest { scheme: self.scheme.clone(), rest: rest.clone() }),
-        }
     }
 
     /// The error for a scheme that is none of `known`.

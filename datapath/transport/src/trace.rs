@@ -23,7 +23,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use am_ring::Frame;
 use am_wire::{Address, Buffer};
 
-use crate::{Caps, Command, Notice, PeerAddressError, PeerInfo, Transport, pcap};
+use crate::{Caps, Command, Notice, PeerAddressError, PeerInfo, Transport};
 
 /// A transport, and the file of its frames.
 #[derive(Debug)]
@@ -49,21 +49,15 @@ impl<T: Transport> Trace<T, BufWriter<File>> {
     pub fn create(inner: T, path: impl AsRef<Path>) -> io::Result<Self> {
         Trace::new(inner, BufWriter::new(File::create(path)?))
     }
-}
 
-impl<T: Transport> Trace<T, BufWriter<File>> {
     /// Trace a transport into the file of an earlier trace, behind its frames; or into a new file.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn append(inner: T, path: impl AsRef<Path>) -> io::Result<Self> {
         let file = File::options().append(true).create(true).open(path)?;
-        let is_new = file.metadata()?.len() == 0;
-        let mut out = BufWriter::new(file);
-        if is_new {
-            pcap::write_header(&mut out)?;
-        }
-        Ok(Trace::over(inner, out))
+        let (is_new, out) = (file.metadata()?.len() == 0, BufWriter::new(file));
+        if is_new { Trace::new(inner, out) } else { Ok(Trace::over(inner, out)) }
     }
 }
 
@@ -73,13 +67,12 @@ impl<T: Transport, W: Write> Trace<T, W> {
     /// # Errors
     /// The start of the file cannot be written.
     pub fn new(inner: T, mut out: W) -> io::Result<Self> {
-        pcap::write_header(&mut out)?;
+        write_header(&mut out)?;
         Ok(Trace::over(inner, out))
     }
 
     fn over(inner: T, out: W) -> Self {
-        let log = Log { out, frames: 0, fresh: true, error: None };
-        Trace { inner, log }
+        Trace { inner, log: Log { out, frames: 0, fresh: true, error: None } }
     }
 
     /// The error that ended the trace, if one did.
@@ -92,7 +85,7 @@ impl<W: Write> Log<W> {
     fn frame(&mut self, bytes: &[u8]) {
         // A clock before 1970 is no reason to stop.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        self.unless_ended(|out| pcap::write_frame(out, now, bytes));
+        self.unless_ended(|out| write_frame(out, now, bytes));
         self.frames += self.error.is_none() as u64;
         self.fresh = true;
     }
@@ -154,4 +147,33 @@ impl<T: Transport, W: Write> Transport for Trace<T, W> {
         each("trace_frames", self.log.frames);
         each("trace_ended", self.log.error.is_some() as u64);
     }
+}
+
+/// The longest part of a frame that is written.
+const MAX_CAPTURED_BYTES: u32 = 256 * 1024;
+
+/// Write the header of a capture file of Ethernet frames, in the format that tcpdump and Wireshark read, with times in
+/// nanoseconds.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn write_header(out: &mut impl Write) -> io::Result<()> {
+    // The format's number, its version (2.4), the offset of the time zone and the accuracy (every program writes 0), the
+    // longest frame, and Ethernet.
+    write_numbers(out, &[0xa1b2_3c4d, 4 << 16 | 2, 0, 0, MAX_CAPTURED_BYTES, 1])
+}
+
+/// Write one frame. `at` is the time since 1970.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn write_frame(out: &mut impl Write, at: Duration, bytes: &[u8]) -> io::Result<()> {
+    let captured = &bytes[..bytes.len().min(MAX_CAPTURED_BYTES as usize)];
+    write_numbers(out, &[at.as_secs() as u32, at.subsec_nanos(), captured.len() as u32, bytes.len() as u32])?;
+    out.write_all(captured)
+}
+
+/// The byte order of the first number is that of the file.
+fn write_numbers(out: &mut impl Write, numbers: &[u32]) -> io::Result<()> {
+    numbers.iter().try_for_each(|number| out.write_all(&number.to_le_bytes()))
 }

@@ -24,27 +24,20 @@ impl Bouncer {
 
     pub(super) fn control(&mut self, command: Command<'_>) {
         match command {
-            Command::Steer { flow, open } => self.steer(flow, open),
+            Command::Steer { flow, open } => {
+                self.table.flows[flow.index()] = open as u8;
+                if !open {
+                    self.backs.remove(&flow);
+                    self.table.ways_back[flow.index() / 64] &= !(1 << (flow.index() % 64));
+                }
+            }
             Command::RejectTemplate { flow, template } => {
                 self.backs.insert(flow, *template);
-                self.know(flow, true);
+                self.table.ways_back[flow.index() / 64] |= 1 << (flow.index() % 64);
             }
             Command::RxFull(is_full) => self.table.full = is_full,
             _ => (),
         }
-    }
-
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.table.flows[flow.index()] = open as u8;
-        if !open {
-            self.backs.remove(&flow);
-            self.know(flow, false);
-        }
-    }
-
-    fn know(&mut self, flow: Flow, known: bool) {
-        let (limb, bit) = (&mut self.table.ways_back[flow.index() / 64], 1 << (flow.index() % 64));
-        *limb = if known { *limb | bit } else { *limb & !bit };
     }
 
     /// The reject of a request, if the request is to be bounced.
@@ -70,7 +63,7 @@ mod tests {
         let (own, peer, flow) = (Address([2, 0, 0, 0, 0, 1]), Address([2, 0, 0, 0, 0, 2]), Flow::new(7).unwrap());
         let link = |from, to| LinkAddresses { to, from, ethertype: EtherType::DEFAULT };
         let mut bouncer = Bouncer::new(own);
-        bouncer.steer(flow, true);
+        bouncer.control(Command::Steer { flow, open: true });
         let template = &RejectTemplate::new(Framing::Bare, &link(own, peer), flow, 0);
         bouncer.control(Command::RejectTemplate { flow, template });
         bouncer.control(Command::RxFull(true));

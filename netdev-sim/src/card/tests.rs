@@ -37,24 +37,24 @@ fn control() -> WireFrame {
     let link =
         am_wire::frame::LinkAddresses { to: OWN, from: Address([2, 0, 0, 0, 0, 9]), ethertype: EtherType::DEFAULT };
     am_wire::frame::emit(&mut bytes, am_wire::Framing::Plain, &link, &header, 0, None).unwrap();
-    WireFrame::new(&bytes[..60])
+    Buffers::default().wire_frame(&bytes[..60])
 }
 
 #[test]
 fn without_a_buffer_or_room_frames_are_lost_and_counted() {
     let (mut full, _pool) = card(small());
     let woken = (0..5).filter(|_| full.arrive(&control())).count();
-    assert_eq!((woken, full.count().rx_full, full.count().starved), (3, 2, 0));
+    assert_eq!((woken, full.count.rx_full, full.count.starved), (3, 2, 0));
     let (mut starving, pool) = card(NetOptions { rx: 100, ..small() });
     let woken = (0..6).filter(|_| starving.arrive(&control())).count();
-    assert_eq!((woken, starving.count().starved), (4, 2));
+    assert_eq!((woken, starving.count.starved), (4, 2));
     assert_eq!(starving.receive(64, &pool, &mut drop), 4);
     assert!(starving.arrive(&control()), "the fill ring is full again");
 }
 
 #[test]
 fn damage_is_dropped_where_it_is_looked_for() {
-    let damaged = control().damage(40, 1);
+    let damaged = Buffers::default().damage(&control(), 40, 1);
     assert!(!card(small()).0.arrive(&damaged));
     assert!(card(NetOptions { check: false, ..small() }).0.arrive(&damaged));
 }
@@ -62,7 +62,7 @@ fn damage_is_dropped_where_it_is_looked_for() {
 #[test]
 fn foreign_frames_use_no_buffer() {
     let (mut nic, _pool) = card(small());
-    assert!(!nic.arrive(&WireFrame::new(&[0; 60])));
+    assert!(!nic.arrive(&Buffers::default().wire_frame(&[0; 60])));
     assert_eq!(nic.ring_lengths(), [4, 0, 0, 0]);
 }
 
@@ -78,7 +78,7 @@ fn a_full_completion_ring_stops_it_and_completions_come_late() {
     assert!(nic.start_if_rung() && read(&mut nic) && read(&mut nic));
     assert!(!read(&mut nic));
     assert_eq!(nic.ring_lengths(), [4, 0, 2, 2]);
-    nic.set_now(1000);
+    nic.now = 1000;
     nic.flush(&pool);
     assert_eq!(nic.ring_lengths(), [4, 0, 2, 0]);
     assert!(nic.start_if_rung());
@@ -91,7 +91,7 @@ fn a_lost_doorbell_leaves_the_frame_where_it_is_until_the_next() {
     assert!(nic.send(&frame));
     nic.flush(&pool);
     assert!(!nic.start_if_rung());
-    nic.set_now(1000);
+    nic.now = 1000;
     nic.flush(&pool);
     assert!(nic.start_if_rung() && read(&mut nic));
 }
@@ -103,9 +103,9 @@ fn a_write_to_a_sent_frame_is_detected() {
     assert!(nic.send(&frame));
     nic.flush(&pool);
     assert!(nic.start_if_rung() && read(&mut nic));
-    assert_eq!(nic.count().overwritten, 0);
+    assert_eq!(nic.count.overwritten, 0);
     // The ring's types forbid a write to the frame, so the test changes the sum instead.
     nic.sent[0].1.sum = nic.sent[0].1.sum.map(|sum| sum ^ 1);
     nic.flush(&pool);
-    assert_eq!(nic.count().overwritten, 1);
+    assert_eq!(nic.count.overwritten, 1);
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use am_wire::Class;
 
-use super::{Checked, Violation};
+use super::{Checked, ensure};
 
 /// The credits of every flow, by a number that the caller gives it, and class.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Credits {
         if let Some(account) = self.flows.get_mut(&(flow, class.index())) {
             account.granted = credits;
         }
-        if credits == 0 { wrong(flow, class, "no credit is granted".into()) } else { Ok(()) }
+        ensure_of(flow, class, credits > 0, || "no credit is granted".into())
     }
 
     /// A message was admitted.
@@ -59,17 +59,12 @@ impl Credits {
     /// # Errors
     /// Together with the messages under way these are more than were granted.
     pub fn check(&self, flow: u64, class: Class, left: usize) -> Checked {
-        let Some(Account { granted, sent, released }) = self.flows.get(&(flow, class.index())).copied() else {
-            return Ok(());
-        };
-        if released > sent {
-            return wrong(flow, class, format!("{released} messages released, but only {sent} sent"));
-        }
+        let Some(&Account { granted, sent, released }) = self.flows.get(&(flow, class.index())) else { return Ok(()) };
+        let only = || format!("{released} messages released, but only {sent} sent");
+        ensure_of(flow, class, released <= sent, only)?;
         let used = left + (sent - released);
-        if used > granted && (class == Class::Request || left > 0) {
-            return wrong(flow, class, format!("{granted} granted, but {used} used or left"));
-        }
-        Ok(())
+        let may_wait = class == Class::Reply && left == 0;
+        ensure_of(flow, class, used <= granted || may_wait, || format!("{granted} granted, but {used} used or left"))
     }
 
     /// The sender has `left` credits, no message is under way, and no grant was lost. [`Credits::check`] holds, and all
@@ -80,16 +75,14 @@ impl Credits {
     pub fn check_settled(&self, flow: u64, class: Class, left: usize) -> Checked {
         self.check(flow, class, left)?;
         let granted = self.flows.get(&(flow, class.index())).map_or(left, |account| account.granted);
-        if granted == left {
-            return Ok(());
-        }
-        wrong(flow, class, format!("{granted} granted, but {left} are left when all is quiet"))
+        let text = || format!("{granted} granted, but {left} are left when all is quiet");
+        ensure_of(flow, class, granted == left, text)
     }
 }
 
-fn wrong(flow: u64, class: Class, what: String) -> Checked {
+fn ensure_of(flow: u64, class: Class, holds: bool, what: impl FnOnce() -> String) -> Checked {
     let class = if class == Class::Request { "requests" } else { "replies" };
-    Err(Violation::new("credits", format!("flow {flow:#x}, {class}: {what}")))
+    ensure(holds, "credits", || format!("flow {flow:#x}, {class}: {}", what()))
 }
 
 #[cfg(test)]

@@ -3,11 +3,14 @@
 //! A returned message may have been delivered, if the flow ended and only the acknowledgement was lost. A node that dies
 //! or closes its endpoint loses the messages that it had sent and those that it had accepted. These are only delivered
 //! at most once.
+//!
+//! Messages of one flow and class are delivered in the order in which they were sent, and returned in that order, too. A
+//! sender keeps each message until the receiver has accepted it.
 
 use std::collections::BTreeMap;
 
 use super::content::{MessageId, NodeRun, fill};
-use super::{Checked, Violation};
+use super::{Checked, Violation, ensure};
 
 #[derive(Clone, Copy, Debug, Default)]
 struct MessageRecord {
@@ -32,10 +35,6 @@ pub struct Deliveries {
     scratch: Vec<u8>,
 }
 
-fn wrong(what: String) -> Checked {
-    Err(Violation::new("delivery", what))
-}
-
 impl Deliveries {
     /// The message was admitted. Its body is `size` bytes that [`fill`] wrote.
     pub fn sent(&mut self, id: MessageId, to: u16, size: usize, note: u64) {
@@ -49,15 +48,9 @@ impl Deliveries {
     /// It was delivered before, came to the wrong node, was never sent, or has changed.
     pub fn delivered(&mut self, at: NodeRun, words: &[u64], payload: &[u8]) -> Checked {
         let (id, record) = self.look_up(words, payload)?;
-        if record.delivered {
-            return wrong(format!("{id:?} was delivered twice, the second time at {at:?}"));
-        }
-        if record.certain {
-            return wrong(format!("{id:?} was delivered, but had been returned as not delivered"));
-        }
-        if record.to != at.node {
-            return wrong(format!("{id:?} was for node {}, and came to {at:?}", record.to));
-        }
+        ensure_of(id, !record.delivered, || format!("was delivered twice, the second time at {at:?}"))?;
+        ensure_of(id, !record.certain, || "was delivered, but had been returned as not delivered".into())?;
+        ensure_of(id, record.to == at.node, || format!("was for node {}, and came to {at:?}", record.to))?;
         self.delivered += 1;
         self.resolve(id, |record| record.delivered = true);
         Ok(())
@@ -77,18 +70,11 @@ impl Deliveries {
         payload: &[u8],
     ) -> Checked {
         let (id, record) = self.look_up(words, payload)?;
-        if record.returned {
-            return wrong(format!("{id:?} was returned twice"));
-        }
-        if id.from != at {
-            return wrong(format!("{id:?} was returned to {at:?}"));
-        }
-        if !flow_is_over {
-            return wrong(format!("{id:?} was returned, but its flow lives"));
-        }
-        if certain && record.delivered {
-            return wrong(format!("{id:?} was returned as not delivered, but a handler had got it"));
-        }
+        let is_possible = !(certain && record.delivered);
+        ensure_of(id, !record.returned, || "was returned twice".into())?;
+        ensure_of(id, id.from == at, || format!("was returned to {at:?}"))?;
+        ensure_of(id, flow_is_over, || "was returned, but its flow lives".into())?;
+        ensure_of(id, is_possible, || "was returned as not delivered, but a handler had got it".into())?;
         self.returned += 1;
         self.resolve(id, |record| (record.returned, record.certain) = (true, certain));
         Ok(())
@@ -136,18 +122,15 @@ impl Deliveries {
 
     fn look_up(&mut self, words: &[u64], payload: &[u8]) -> Result<(MessageId, MessageRecord), Violation> {
         let id = MessageId::from_word(words.first().copied().unwrap_or_default());
-        let Some(&record) = self.records.get(&id) else {
-            return Err(Violation::new("delivery", format!("{id:?} was never sent")));
-        };
+        let never = || Violation { checker: "delivery", what: format!("{id:?} was never sent") };
+        let record = *self.records.get(&id).ok_or_else(never)?;
         self.scratch.resize(record.size, 0);
         fill(&mut self.scratch, id, record.note);
         let bytes = words.iter().flat_map(|word| word.to_be_bytes());
         let split = (words.len() * 8).min(self.scratch.len());
         let exact = bytes.eq(self.scratch[..split].iter().copied()) && self.scratch[split..] == *payload;
-        if exact {
-            return Ok((id, record));
-        }
-        Err(Violation::new("delivery", format!("the content of {id:?} is not what was sent")))
+        ensure(exact, "delivery", || format!("the content of {id:?} is not what was sent"))?;
+        Ok((id, record))
     }
 }
 
@@ -155,6 +138,69 @@ impl MessageRecord {
     fn is_open(&self) -> bool {
         !(self.delivered || self.returned || self.excused)
     }
+}
+
+fn ensure_of(id: MessageId, holds: bool, what: impl FnOnce() -> String) -> Checked {
+    ensure(holds, "delivery", || format!("{id:?} {}", what()))
+}
+
+/// A flow, and a class of its messages.
+type Stream = (u64, usize);
+
+/// The position of every message on the flows that keep the order, and the last position that each stream has reached.
+#[derive(Debug, Default)]
+pub struct DeliveryOrder {
+    places: BTreeMap<MessageId, (Stream, u64)>,
+    sent: BTreeMap<Stream, u64>,
+    delivered: BTreeMap<Stream, u64>,
+    returned: BTreeMap<Stream, u64>,
+}
+
+impl DeliveryOrder {
+    /// The message was admitted. It comes after all earlier messages of its stream.
+    pub fn sent(&mut self, id: MessageId, stream: Stream) {
+        let count = self.sent.entry(stream).or_default();
+        *count += 1;
+        self.places.insert(id, (stream, *count));
+    }
+
+    /// A handler got the message.
+    ///
+    /// # Errors
+    /// A handler has already got a later message of the stream.
+    pub fn delivered(&mut self, id: MessageId) -> Checked {
+        let Some(&(stream, place)) = self.places.get(&id) else { return Ok(()) };
+        after(self.delivered.entry(stream).or_default(), place, id, "delivered")
+    }
+
+    /// The message came back to its sender.
+    ///
+    /// # Errors
+    /// A later message of the stream has already come back.
+    pub fn returned(&mut self, id: MessageId) -> Checked {
+        let Some(&(stream, place)) = self.places.get(&id) else { return Ok(()) };
+        after(self.returned.entry(stream).or_default(), place, id, "returned")
+    }
+}
+
+fn after(last: &mut u64, place: u64, id: MessageId, what: &str) -> Checked {
+    ensure(place > *last, "order", || {
+        format!("{id:?}, number {place} of its flow and class, was {what} after number {last}")
+    })?;
+    *last = place;
+    Ok(())
+}
+
+/// Check the messages of one flow and class, when none waits at the receiver to be delivered: of those that were sent, these
+/// were delivered, and the sender still keeps these. Both nodes are in the incarnations in which they opened the flow.
+///
+/// # Errors
+/// Some messages are neither delivered nor kept.
+pub fn check_kept(flow: u64, sent: usize, delivered: usize, kept: usize) -> Checked {
+    let gone = sent.saturating_sub(delivered + kept);
+    let what =
+        || format!("flow {flow:#x}: {gone} messages count as acknowledged, but their receiver never accepted them");
+    ensure(gone == 0, "kept", what)
 }
 
 #[cfg(test)]
@@ -223,5 +269,23 @@ mod tests {
         assert_eq!((deliveries.unresolved(), deliveries.first_unresolved()), (0, None));
         deliveries.delivered(B, &words, &payload).unwrap();
         assert!(deliveries.delivered(B, &words, &payload).is_err());
+    }
+
+    #[test]
+    fn a_gap_is_fine_and_what_comes_late_is_not() {
+        let ids = [0, 1, 2].map(|number| MessageId { from: NodeRun { node: 0, run: 1 }, number });
+        let mut order = DeliveryOrder::default();
+        ids.iter().for_each(|id| order.sent(*id, (7, 0)));
+        assert_eq!((order.delivered(ids[0]), order.delivered(ids[2])), (Ok(()), Ok(())));
+        assert!(order.delivered(ids[1]).is_err());
+        assert_eq!(order.returned(ids[1]), Ok(()), "returned messages have their own order");
+        assert!(order.returned(ids[0]).is_err());
+    }
+
+    #[test]
+    fn an_acknowledgement_for_nothing_is_seen() {
+        assert_eq!(check_kept(1, 5, 3, 2), Ok(()));
+        assert_eq!(check_kept(1, 5, 4, 2), Ok(()), "not acknowledged yet");
+        assert!(check_kept(1, 5, 3, 1).is_err());
     }
 }

@@ -1,9 +1,9 @@
 //! A flow ends only for a reason. A peer that is given up is gone, a peer that is reported as restarted was restarted,
-//! and a peer that is reported as closed has closed.
+//! and a peer that is reported as closed has closed. After the last fault every message, question and flow is resolved.
 
 use std::collections::BTreeSet;
 
-use super::{Checked, Violation};
+use super::{Checked, ensure};
 use crate::clock::{MS, Nanos};
 
 /// The reason that one side gives for the end of a flow.
@@ -31,23 +31,14 @@ pub struct PeerState {
 pub struct Endings {
     quiet_from: Nanos,
     question_interval: Nanos,
-    closed: BTreeSet<u64>,
+    /// The flows that one side has closed or given up.
+    pub closed: BTreeSet<u64>,
 }
 
 impl Endings {
     /// The faults stop at `quiet_from`. A node repeats an unanswered question after `asks_each` at the latest.
     pub fn new(quiet_from: Nanos, asks_each: Nanos) -> Endings {
         Endings { quiet_from, question_interval: asks_each, closed: BTreeSet::new() }
-    }
-
-    /// One side closes the flow with this number, or gives it up.
-    pub fn record_close(&mut self, flow: u64) {
-        self.closed.insert(flow);
-    }
-
-    /// Whether one side has closed the flow or given it up.
-    pub fn is_closed(&self, flow: u64) -> bool {
-        self.closed.contains(&flow)
     }
 
     /// One side says that the flow has ended.
@@ -60,13 +51,35 @@ impl Endings {
         let what = match how {
             EndReason::GivenUp if other.open && heard => "was given up, but the other side lives and answers",
             // A later run closes a flow that it does not know.
-            EndReason::Closed if !self.is_closed(flow) && !other.restarted => {
+            EndReason::Closed if !self.closed.contains(&flow) && !other.restarted => {
                 "is reported as closed, but neither side closed it"
             }
             EndReason::Restarted if !other.restarted => "ended with a restart that did not happen",
-            _ => return Ok(()),
+            _ => "",
         };
-        Err(Violation::new("endings", format!("flow {flow:#x} {what}")))
+        ensure(what.is_empty(), "endings", || format!("flow {flow:#x} {what}"))
+    }
+}
+
+/// The time by which everything is resolved.
+#[derive(Clone, Copy, Debug)]
+pub struct Liveness {
+    /// When the faults stop.
+    pub from: Nanos,
+    /// How much later everything is resolved.
+    pub within: Nanos,
+}
+
+impl Liveness {
+    /// This many messages, questions and flows are unresolved.
+    ///
+    /// # Errors
+    /// Some are, and the time has passed.
+    pub fn check(&self, now: Nanos, undecided: usize) -> Checked {
+        ensure(undecided == 0 || now <= self.from + self.within, "liveness", || {
+            let late = (now - self.from) / 1000;
+            format!("{undecided} messages, questions or flows are unresolved {late} µs after the last fault")
+        })
     }
 }
 
@@ -85,9 +98,16 @@ mod tests {
         assert_eq!(endings.check_end(100 * MS, 1, EndReason::GivenUp, GONE), Ok(()));
         assert!(endings.check_end(1, 1, EndReason::Closed, LIVES).is_err());
         assert_eq!(endings.check_end(1, 1, EndReason::Closed, GONE), Ok(()), "a later run knows nothing of it");
-        endings.record_close(1);
+        endings.closed.insert(1);
         assert_eq!(endings.check_end(1, 1, EndReason::Closed, LIVES), Ok(()));
         assert!(endings.check_end(1, 1, EndReason::Restarted, LIVES).is_err());
         assert_eq!(endings.check_end(1, 1, EndReason::Restarted, GONE), Ok(()));
+    }
+
+    #[test]
+    fn what_stays_is_seen_when_its_time_is_over() {
+        let liveness = Liveness { from: 100, within: 50 };
+        assert_eq!((liveness.check(150, 3), liveness.check(1000, 0)), (Ok(()), Ok(())));
+        assert!(liveness.check(151, 1).is_err());
     }
 }

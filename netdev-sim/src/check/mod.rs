@@ -1,4 +1,4 @@
-//! The promises that hold whatever the network does, one file for each.
+//! The promises that hold whatever the network does.
 //!
 //! A checker is told what happened, and knows nothing of the code that did it. It returns a [`Violation`] at once, so
 //! the run stops at the event that broke the promise.
@@ -8,10 +8,6 @@ pub mod credits;
 pub mod delivery;
 pub mod endings;
 pub mod frames;
-pub mod kept;
-pub mod liveness;
-pub mod memory;
-pub mod order;
 pub mod transfers;
 
 /// A broken promise.
@@ -24,11 +20,10 @@ pub struct Violation {
     pub what: String,
 }
 
-impl Violation {
-    pub(crate) fn new(checker: &'static str, what: String) -> Violation {
-        Violation { checker, what }
-    }
-}
-
 /// The verdict of a checker.
 pub type Checked = Result<(), Violation>;
+
+/// Check that a promise holds. Otherwise `what` says what happened.
+pub(crate) fn ensure(holds: bool, checker: &'static str, what: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(Violation { checker, what: what() }) }
+}

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::content::NodeRun;
-use super::{Checked, Violation};
+use super::{Checked, Violation, ensure};
 
 /// Where a transfer puts its bytes. No two transfers share a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,10 +44,6 @@ pub struct Transfers {
     unresolved: usize,
 }
 
-fn wrong(what: String) -> Checked {
-    Err(Violation::new("transfers", what))
-}
-
 impl Transfers {
     /// A transfer was started: these bytes are to come to this place. `other` is the other side.
     pub fn started(&mut self, place: TransferTarget, asker: NodeRun, other: u16, bytes: Vec<u8>) {
@@ -62,17 +58,17 @@ impl Transfers {
     /// The side has reported before, the transfer was never started, or it is reported as a success before the receiver
     /// of the bytes has reported success.
     pub fn ended(&mut self, place: TransferTarget, side: Side, is_well: bool) -> Checked {
-        let Some(record) = self.records.get_mut(&place) else { return wrong(format!("{place:?} was never started")) };
-        if record.outcomes[side as usize].is_some() {
-            return wrong(format!("{place:?} ended twice for {side:?}"));
-        }
+        let never = || Violation { checker: "transfers", what: format!("{place:?} was never started") };
+        let record = self.records.get_mut(&place).ok_or_else(never)?;
+        let is_first = record.outcomes[side as usize].is_none();
+        ensure(is_first, "transfers", || format!("{place:?} ended twice for {side:?}"))?;
         self.unresolved -= (side == Side::Initiator && !record.excused) as usize;
         record.outcomes[side as usize] = Some(is_well);
         let receiver = if place.is_get { Side::Initiator } else { Side::Other };
-        if is_well && !record.excused && record.outcomes[receiver as usize] != Some(true) {
-            return wrong(format!("{place:?} succeeded for {side:?}, but not yet for its receiver"));
-        }
-        Ok(())
+        let has_arrived = record.outcomes[receiver as usize] == Some(true);
+        ensure(!is_well || record.excused || has_arrived, "transfers", || {
+            format!("{place:?} succeeded for {side:?}, but not yet for its receiver")
+        })
     }
 
     /// Check the memory of a place. The bytes before `arrived` are as sent, and the memory behind the transfer is still
@@ -83,13 +79,11 @@ impl Transfers {
     pub fn content(&self, place: TransferTarget, memory: &[u8], arrived: usize) -> Checked {
         let Some(TransferRecord { bytes, .. }) = self.records.get(&place) else { return Ok(()) };
         let arrived = arrived.min(bytes.len());
-        if memory.get(..arrived) != Some(&bytes[..arrived]) {
-            return wrong(format!("the first {arrived} bytes of {place:?} are not what was sent"));
-        }
-        if memory[bytes.len()..].iter().any(|&byte| byte != 0) {
-            return wrong(format!("a byte behind {place:?} was written"));
-        }
-        Ok(())
+        ensure(memory.get(..arrived) == Some(&bytes[..arrived]), "transfers", || {
+            format!("the first {arrived} bytes of {place:?} are not what was sent")
+        })?;
+        let is_clean = memory[bytes.len()..].iter().all(|&byte| byte == 0);
+        ensure(is_clean, "transfers", || format!("a byte behind {place:?} was written"))
     }
 
     /// A node died, or closed its endpoint. Its transfers are excused.

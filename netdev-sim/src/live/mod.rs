@@ -21,23 +21,165 @@
 //! the same faults. The times at which nodes send depend on the machine, and do not repeat.
 
 mod network;
-mod registry;
 mod settings;
-mod transport;
-mod units;
 mod waker;
 
-pub use registry::SimOpenError;
+use std::collections::VecDeque;
+
+use am_ring::Frame;
+use am_transport::{Caps, Command, Notice, PeerAddressError, Transport, memory};
+use am_wire::{Address, Buffer};
+
+use network::JoinedNode;
+pub use network::SimOpenError;
 pub use settings::SimSettings;
-pub use transport::{LiveNic, open};
 
-use nix::time::{ClockId, clock_gettime};
+use crate::clock::{Nanos, US};
+use crate::nic;
 
-use crate::clock::Nanos;
+/// After this time without frames the thread may be about to sleep, so the descriptor is armed. That costs system calls
+/// here, and one more for the sender of the next frame. A thread that spins for an answer is served sooner than that.
+const IDLE_BEFORE_SLEEP: Nanos = 50 * US;
 
-/// The machine's clock.
-fn monotonic() -> Nanos {
-    // Fails only for an unknown clock.
-    clock_gettime(ClockId::CLOCK_MONOTONIC)
-        .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+/// A node's NIC on a simulated network of this process.
+#[derive(Debug)]
+pub struct LiveNic {
+    caps: Caps,
+    joined: JoinedNode,
+    /// Frames to send. The doorbell moves all of them to the NIC under one lock.
+    outbox: VecDeque<Frame>,
+    /// How many frames the TX ring had room for when it was last seen, and how often it was full.
+    tx_room: usize,
+    tx_full: u64,
+    /// Frames that were taken from the NIC. They are handed over without the network's lock.
+    inbox: VecDeque<Frame>,
+    /// A flush has work to do: the NIC has frames to give back, or its fill ring is not full.
+    needs_flush: bool,
+    /// Since when no frame has arrived.
+    idle_since: Option<Nanos>,
+    /// The descriptor is armed, as far as this side knows.
+    is_armed: bool,
+    /// The link error while this node is alone on the network.
+    alone_error: String,
+}
+
+/// Join the network of this seed. The first node makes the network.
+///
+/// ```
+/// use am_netdev_sim::live;
+/// use am_transport::Transport;
+///
+/// let near = live::open(&live::SimSettings { seed: 7, loss: Some(0.01), ..Default::default() })?;
+/// let far = live::open(&live::SimSettings { seed: 7, ..Default::default() })?;
+/// assert_eq!((&near.caps().name[..], far.caps().mode.contains("loss=0.01")), ("sim:7", true));
+/// assert_ne!(near.caps().address, far.caps().address);
+/// # Ok::<(), live::SimOpenError>(())
+/// ```
+///
+/// # Errors
+/// See [`SimOpenError`].
+pub fn open(settings: &SimSettings) -> Result<LiveNic, SimOpenError> {
+    let wanted = settings.with_defaults().options();
+    memory::check(wanted.frames, wanted.max_frame)?;
+    let seat = JoinedNode::join(settings)?;
+    let (network, node) = (&seat.network, seat.node);
+    let options = network.settings.options();
+    let caps = nic::caps(&options, network.address(node))?;
+    let caps = Caps { mode: network.settings.mode(), wake: Some(vec![seat.wake.clone()]), ..caps };
+    let tx_room = network.with(node, |card| {
+        card.refill(&caps.pool);
+        card.tx_room()
+    });
+    Ok(LiveNic {
+        alone_error: format!(
+            "no other node of this process is on `{}`, and another process has a network of its own",
+            caps.name
+        ),
+        caps,
+        joined: seat,
+        outbox: VecDeque::with_capacity(options.tx),
+        tx_room,
+        tx_full: 0,
+        inbox: VecDeque::with_capacity(options.rx),
+        needs_flush: false,
+        idle_since: None,
+        is_armed: false,
+    })
+}
+
+impl LiveNic {
+    /// The addresses of all other nodes on the network.
+    pub fn peer_addresses(&self) -> Vec<Address> {
+        self.joined.network.peer_addresses(self.joined.node)
+    }
+}
+
+impl Transport for LiveNic {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let LiveNic { caps, joined: JoinedNode { network, node, .. }, inbox, .. } = self;
+        let now = network.now();
+        // While another thread has the lock, no frame is taken.
+        if !network.is_quiet(*node, now, self.is_armed)
+            && let Some(seen) = network.try_with(*node, |card| {
+                card.receive(budget, &caps.pool, &mut |frame| inbox.push_back(frame));
+                (card.needs_flush(), card.tx_room())
+            })
+        {
+            (self.needs_flush, self.tx_room) = seen;
+        }
+        let taken = inbox.len();
+        if taken > 0 {
+            (self.idle_since, self.is_armed) = (None, false);
+        } else if !self.is_armed && now.saturating_sub(*self.idle_since.get_or_insert(now)) >= IDLE_BEFORE_SLEEP {
+            self.is_armed = network.try_sleep(*node);
+        }
+        inbox.drain(..).for_each(each);
+        taken
+    }
+
+    #[inline]
+    fn send(&mut self, _to: Address, frame: &Frame) -> bool {
+        let has_room = self.outbox.len() < self.tx_room;
+        if has_room {
+            self.outbox.push_back(frame.share());
+        } else {
+            self.tx_full += 1;
+        }
+        has_room
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        if !self.needs_flush && self.outbox.is_empty() {
+            return;
+        }
+        let LiveNic { caps, joined: seat, outbox, .. } = self;
+        (self.needs_flush, self.tx_room) = seat.network.with(seat.node, |card| {
+            // The ring has room: it was seen, and since then only the NIC has used the ring, and emptied it.
+            outbox.drain(..).for_each(|frame| _ = card.send(&frame));
+            card.flush(&caps.pool);
+            (card.needs_flush(), card.tx_room())
+        });
+    }
+
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
+        self.joined.network.with(self.joined.node, |card| card.control(command, &self.caps))
+    }
+
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.joined.network.with_paused(self.joined.node, |card| card.notices(each));
+        if self.joined.network.node_count() < 2 {
+            each(Notice::LinkError(&self.alone_error));
+        }
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        for (name, value) in self.joined.network.counters(self.joined.node) {
+            each(name, if name == "sim_tx_full" { value + self.tx_full } else { value });
+        }
+    }
 }

@@ -1,16 +1,20 @@
-//! One network, and its nodes.
+//! The networks of this process, by their seed, and the nodes of each.
 //!
 //! Each call takes one lock, and first runs the events that are due ([`Network::with`]). A node that only asks whether a
 //! frame has arrived needs no lock: [`Network::is_quiet`].
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
+use am_ring::LayoutError;
+use am_transport::memory::NoMemory;
 use am_wire::Address;
+use nix::errno::Errno;
+use nix::time::{ClockId, clock_gettime};
 
-use super::monotonic;
-use super::settings::SimSettings;
+use super::settings::{MAX_NODES, SimSettings};
 use super::waker::{NodeWaker, Timer};
 use crate::card::Card;
 use crate::clock::{Nanos, US};
@@ -23,10 +27,97 @@ const TIMER_SLACK: Nanos = 200 * US;
 /// How often the lock is tried before the thread sleeps for it. The lock is held for a few events, which take less time.
 const MAX_LOCK_SPINS: usize = 1000;
 
+/// Why a simulated network could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum SimOpenError {
+    /// The node that made the network chose another value.
+    #[error(
+        "the network `sim:{seed}` exists already and has {setting}={has}, not {asked}: leave the setting out, or use another seed"
+    )]
+    Conflict {
+        /// The network's seed.
+        seed: u64,
+        /// The setting.
+        setting: &'static str,
+        /// The network's value.
+        has: String,
+        /// The requested value.
+        asked: String,
+    },
+    /// The network has no room for another node.
+    #[error(
+        "the network `sim:{seed}` has {nodes} nodes, its maximum: set `nodes=` in the name that opens it first, up to {MAX_NODES}"
+    )]
+    Full {
+        /// The network's seed.
+        seed: u64,
+        /// The maximum number of nodes.
+        nodes: usize,
+    },
+    /// There is not enough memory for the pool.
+    #[error(transparent)]
+    Memory(#[from] NoMemory),
+    /// The pool cannot be laid out.
+    #[error(transparent)]
+    Pool(#[from] LayoutError),
+    /// A descriptor could not be made.
+    #[error(
+        "cannot make the descriptors that wake a sleeping node: {0}; raise the limit of open files with `ulimit -n`"
+    )]
+    System(#[from] Errno),
+}
+
+/// Every network that has a node.
+static NETWORKS: Mutex<BTreeMap<u64, Weak<Network>>> = Mutex::new(BTreeMap::new());
+
+/// A node's place on its network. The node leaves when it is dropped.
+#[derive(Debug)]
+pub(super) struct JoinedNode {
+    pub(super) network: Arc<Network>,
+    pub(super) node: usize,
+    pub(super) wake: Arc<OwnedFd>,
+}
+
+impl JoinedNode {
+    /// Join the network of this seed. The first node makes the network.
+    pub(super) fn join(settings: &SimSettings) -> Result<JoinedNode, SimOpenError> {
+        let mut networks = NETWORKS.lock().unwrap_or_else(PoisonError::into_inner);
+        networks.retain(|_, network| network.strong_count() > 0);
+        let seed = settings.seed;
+        let network = match networks.get(&seed).and_then(Weak::upgrade) {
+            Some(network) => network,
+            None => Arc::new(Network::new(settings.with_defaults())?),
+        };
+        if let Some((setting, has, asked)) = settings.conflict(&network.settings) {
+            return Err(SimOpenError::Conflict { seed, setting, has, asked });
+        }
+        let nodes = network.settings.options().nodes;
+        let (node, wake) = network.join()?.ok_or(SimOpenError::Full { seed, nodes })?;
+        networks.insert(seed, Arc::downgrade(&network));
+        Ok(JoinedNode { network, node, wake })
+    }
+}
+
+impl Drop for JoinedNode {
+    /// Its NIC sends the frames of its TX ring; all other frames that it held are gone.
+    fn drop(&mut self) {
+        let JoinedNode { network, node, .. } = self;
+        let mut inside = network.lock();
+        network.advance(&mut inside);
+        inside.net.unplug(*node);
+        let bell = inside.wakers[*node].take();
+        inside.asleep -= bell.is_some_and(|bell| bell.is_armed) as usize;
+        network.has_arrivals[*node].store(false, Relaxed);
+        network.node_count.fetch_sub(1, Relaxed);
+        network.schedule_wakeup(&mut inside);
+    }
+}
+
 /// A network that several threads use.
 #[derive(Debug)]
 pub(super) struct Network {
-    settings: SimSettings,
+    /// Leaves out none.
+    pub(super) settings: SimSettings,
     /// The machine's clock when the network's was 0.
     start: Nanos,
     /// The time of the next event, readable without the lock.
@@ -58,7 +149,6 @@ impl Network {
         let mut net = Net::with_devices(options);
         net.reserve(under_way);
         (0..nodes).for_each(|node| net.unplug(node));
-        let bells = (0..nodes).map(|_| None).collect();
         Ok(Network {
             settings,
             start: monotonic(),
@@ -66,12 +156,13 @@ impl Network {
             timer_at: AtomicU64::new(Nanos::MAX),
             has_arrivals: (0..nodes).map(|_| AtomicBool::new(false)).collect(),
             node_count: AtomicUsize::new(0),
-            state: Mutex::new(NetworkState { net, wakers: bells, asleep: 0, timer: Timer::new()? }),
+            state: Mutex::new(NetworkState {
+                net,
+                wakers: (0..nodes).map(|_| None).collect(),
+                asleep: 0,
+                timer: Timer::new()?,
+            }),
         })
-    }
-
-    pub(super) fn settings(&self) -> &SimSettings {
-        &self.settings
     }
 
     /// The address of a node.
@@ -103,18 +194,6 @@ impl Network {
         self.node_count.fetch_add(1, Relaxed);
         self.schedule_wakeup(&mut inside);
         Ok(Some((node, wake)))
-    }
-
-    /// Remove a node. Its NIC sends the frames of its TX ring; all other frames that it held are gone.
-    pub(super) fn leave(&self, node: usize) {
-        let mut inside = self.lock();
-        self.advance(&mut inside);
-        inside.net.unplug(node);
-        let bell = inside.wakers[node].take();
-        inside.asleep -= bell.is_some_and(|bell| bell.is_armed()) as usize;
-        self.has_arrivals[node].store(false, Relaxed);
-        self.node_count.fetch_sub(1, Relaxed);
-        self.schedule_wakeup(&mut inside);
     }
 
     /// The network's time.
@@ -168,14 +247,14 @@ impl Network {
         let mut inside = self.lock();
         let mut all = vec![];
         inside.net.nic(node).counters(&mut |name, value| all.push((name, value)));
-        let links = inside.net.links(node).map(|link| link.count());
+        let links = inside.net.links(node).map(|link| link.count);
         let both = |of: fn(&crate::SimLinkCount) -> u64| links.iter().map(of).sum();
         all.extend([
             ("sim_lost_on_link", both(|link| link.lost)),
             ("sim_duplicated", both(|link| link.duplicated)),
             ("sim_late", both(|link| link.late)),
             ("sim_corrupted", both(|link| link.damaged)),
-            ("sim_lost_switch_full", inside.net.switch().count().full),
+            ("sim_lost_switch_full", inside.net.switch().count.full),
         ]);
         all
     }
@@ -185,7 +264,7 @@ impl Network {
         let mut inside = self.lock();
         self.advance(&mut inside);
         let may = !inside.net.nic(node).has_arrivals();
-        if let Some(bell) = inside.wakers[node].as_mut().filter(|bell| may && !bell.is_armed()) {
+        if let Some(bell) = inside.wakers[node].as_mut().filter(|bell| may && !bell.is_armed) {
             bell.arm();
             inside.asleep += 1;
         }
@@ -227,14 +306,14 @@ impl Network {
 
     /// Called before the lock is released: publish the time of the next event, and set the timer for sleeping nodes.
     fn schedule_wakeup(&self, inside: &mut NetworkState) {
-        let next = inside.net.next_time();
+        let next = inside.net.clock.next_time();
         self.next_event_at.store(next.unwrap_or(Nanos::MAX), Relaxed);
         let wanted = next.filter(|_| inside.asleep > 0).map(|next| {
             let is_left_to_others = inside.asleep < self.node_count();
             self.start + next + if is_left_to_others { TIMER_SLACK } else { 0 }
         });
         let now = self.start + inside.net.now();
-        let is_right = match (wanted, inside.timer.at()) {
+        let is_right = match (wanted, inside.timer.at) {
             // No node sleeps, so the timer does not matter.
             (None, _) if inside.asleep == 0 => true,
             (None, at) => at.is_none(),
@@ -246,6 +325,13 @@ impl Network {
             self.timer_at.store(wanted.map_or(Nanos::MAX, |at| at - self.start), Relaxed);
         }
     }
+}
+
+/// The machine's clock.
+fn monotonic() -> Nanos {
+    // Fails only for an unknown clock.
+    clock_gettime(ClockId::CLOCK_MONOTONIC)
+        .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ fn an_expired_timer_is_set_again_by_the_node_it_woke() {
     assert!(!network.is_quiet(1, network.now(), true), "it looks");
     network.with(1, |_| ());
     assert!(network.is_quiet(1, network.now(), true));
-    assert_eq!(network.lock().timer.at(), None);
+    assert_eq!(network.lock().timer.at, None);
 }
 
 fn pool() -> Pool {

@@ -18,7 +18,7 @@ use crate::clock::Nanos;
 #[derive(Debug)]
 pub(super) struct NodeWaker {
     event: EventFd,
-    is_armed: bool,
+    pub(super) is_armed: bool,
 }
 
 impl NodeWaker {
@@ -33,10 +33,6 @@ impl NodeWaker {
         both.add(&self.event, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
         both.add(timer.fd.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, 1))?;
         Ok(Arc::new(both.0))
-    }
-
-    pub(super) fn is_armed(&self) -> bool {
-        self.is_armed
     }
 
     /// Make it unreadable, so that a thread that polls it sleeps.
@@ -61,18 +57,14 @@ impl NodeWaker {
 #[derive(Debug)]
 pub(super) struct Timer {
     fd: TimerFd,
-    at: Option<Nanos>,
+    /// The time that it is set to, by the machine's clock.
+    pub(super) at: Option<Nanos>,
 }
 
 impl Timer {
     pub(super) fn new() -> nix::Result<Timer> {
         let fd = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
         Ok(Timer { fd, at: None })
-    }
-
-    /// The time that it is set to, by the machine's clock.
-    pub(super) fn at(&self) -> Option<Nanos> {
-        self.at
     }
 
     /// Set it to this time of the machine's clock, or to never.

@@ -36,7 +36,7 @@ fn one_seed() {
     println!("{:#?}", case.draw());
     world.net.start_capture();
     let result = world.run();
-    let capture = world.net.capture().map(|capture| capture.bytes()).unwrap_or_default();
+    let capture = world.net.capture().unwrap_or_default();
     if let Ok(file) = env::var("NETDEV_SIM_PCAP") {
         std::fs::write(&file, capture).expect("NETDEV_SIM_PCAP is a file that can be written");
     }

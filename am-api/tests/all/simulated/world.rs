@@ -5,10 +5,10 @@ use std::rc::Rc;
 
 use am_api::{Clock, ManualClock};
 use am_netdev_sim::check::content::NodeRun;
+use am_netdev_sim::check::endings::Liveness;
 use am_netdev_sim::check::frames::{self, BetweenTurns};
-use am_netdev_sim::check::liveness::Liveness;
-use am_netdev_sim::check::{Checked, Violation, memory};
-use am_netdev_sim::{MS, Nanos, Net, NetOptions, NodeEvent, StepOutcome};
+use am_netdev_sim::check::{Checked, Violation};
+use am_netdev_sim::{MS, Nanos, Net, NetOptions, NodeEvent};
 use am_proto::Time;
 
 use super::seen::{Common, Seen};
@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    fn step(&mut self) -> Option<StepOutcome> {
+    fn step(&mut self) -> Option<(usize, Option<NodeEvent>)> {
         self.net.borrow_mut().step_once()
     }
 
@@ -148,13 +148,13 @@ impl World {
     }
 
     /// One event, and all checks that it may concern; whether it concerned a node.
-    fn on_step(&mut self, StepOutcome { node_event: happening, at }: StepOutcome) -> Result<bool, Violation> {
+    fn on_step(&mut self, (at, happening): (usize, Option<NodeEvent>)) -> Result<bool, Violation> {
         if happening != Some(NodeEvent::Death(at))
             && let Some(between) = self.places[at].between
         {
             between.check(self.net.borrow_mut().nic(at))?;
         }
-        memory::check_bounds(&mut self.net.borrow_mut(), at)?;
+        frames::check_bounds(&mut self.net.borrow_mut(), at)?;
         let Some(happening) = happening else { return Ok(false) };
         self.on(happening)?;
         self.places[at].between = Some(BetweenTurns::record(self.net.borrow_mut().nic(at)));

@@ -4,13 +4,10 @@ use am_ring::{Frame, Pool};
 use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
-use super::report::{CheckFailure, ensure};
+use super::{CheckFailure, ensure};
 
 /// The flow of the checks.
-pub(super) const FLOW: Flow = match Flow::new(7) {
-    Some(flow) => flow,
-    None => Flow::NODE,
-};
+pub(super) const FLOW: Flow = Flow::new(7).unwrap();
 
 /// The first byte of a control frame's body: a probe, which may have any length.
 const PROBE: u8 = 6;
@@ -38,32 +35,27 @@ impl Spec {
         Spec { kind: Kind::Control, flow: Flow::NODE, ..Spec::new(Address::BROADCAST, number, 100) }
     }
 
-    /// Build the frame, unless the pool is empty. In `plain` framing, which passes everywhere.
-    pub(super) fn build(&self, pool: &Pool, from: Address, ethertype: EtherType) -> Option<Frame> {
+    /// Build the frame, unless the pool is empty. In `plain` framing, which passes everywhere. Its body is the number, the
+    /// length, and a pattern that follows from the number.
+    pub(super) fn build(&self, pool: &Pool, from: Address) -> Option<Frame> {
         let mut frame = pool.take()?;
         let space = frame.space()?;
         let body = self.len - Framing::Plain.body_at();
         let place = frame::body(space, Framing::Plain, body).ok()?;
-        fill(place, self.number);
+        place.iter_mut().enumerate().for_each(|(at, byte)| *byte = pattern(self.number, at));
+        place[..8].copy_from_slice(&self.number.to_be_bytes());
+        place[8..12].copy_from_slice(&(body as u32).to_be_bytes());
         if self.kind == Kind::Control {
             place[0] = PROBE;
         }
         let header =
             Header { kind: self.kind, flow: self.flow, nonce: 0, handler: 0, words: 0, seq: self.number as u32 };
-        let link = LinkAddresses { to: self.to, from, ethertype };
+        let link = LinkAddresses { to: self.to, from, ethertype: EtherType::DEFAULT };
         let len = frame::emit(space, Framing::Plain, &link, &header, body, None).ok()?;
         (self.damage)(space);
         frame.set_len(len);
         Some(frame)
     }
-}
-
-/// Write the number, the length, and a pattern that follows from the number.
-fn fill(body: &mut [u8], number: u64) {
-    let len = body.len();
-    body.iter_mut().enumerate().for_each(|(at, byte)| *byte = pattern(number, at));
-    body[..8].copy_from_slice(&number.to_be_bytes());
-    body[8..12].copy_from_slice(&(len as u32).to_be_bytes());
 }
 
 #[inline]
@@ -72,26 +64,19 @@ fn pattern(number: u64, at: usize) -> u8 {
 }
 
 /// Check every bit of a frame that has arrived. Returns its number.
-pub(super) fn read_number(frame: &Frame, ethertype: EtherType) -> Result<u64, CheckFailure> {
-    let parsed = frame::parse(frame.bytes(), ethertype).map_err(|why| {
+pub(super) fn read_number(frame: &Frame) -> Result<u64, CheckFailure> {
+    let parsed = frame::parse(frame.bytes(), EtherType::DEFAULT).map_err(|why| {
         CheckFailure(format!("a frame of {} bytes arrived that does not parse: {why}", frame.bytes().len()))
     })?;
-    let Some((head, _)) = parsed.payload.split_first_chunk::<12>() else {
-        return Err(CheckFailure(format!(
-            "a frame arrived with {} bytes of payload, fewer than were sent",
-            parsed.payload.len()
-        )));
-    };
+    let len = parsed.payload.len();
+    let too_short = || CheckFailure(format!("a frame arrived with {len} bytes of payload, fewer than were sent"));
+    let (head, _) = parsed.payload.split_first_chunk::<12>().ok_or_else(too_short)?;
     let [mut n @ .., l0, l1, l2, l3] = *head;
     if parsed.header.kind == Kind::Control {
         n[0] = 0;
     }
-    let (number, len) = (u64::from_be_bytes(n), u32::from_be_bytes([l0, l1, l2, l3]) as usize);
-    ensure!(
-        len == parsed.payload.len(),
-        "frame {number} has {} bytes of payload, {len} were sent",
-        parsed.payload.len()
-    );
+    let (number, sent) = (u64::from_be_bytes(n), u32::from_be_bytes([l0, l1, l2, l3]) as usize);
+    ensure!(len == sent, "frame {number} has {len} bytes of payload, {sent} were sent");
     let wrong = (12..len).find(|at| parsed.payload[*at] != pattern(number, *at));
     ensure!(wrong.is_none(), "byte {wrong:?} of the {len} bytes of frame {number}'s payload changed on the way");
     Ok(number)

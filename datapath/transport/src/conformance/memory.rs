@@ -3,11 +3,11 @@
 use am_ring::{Frame, Pool};
 use am_wire::Buffer;
 
-use super::pair::steer;
-use super::report::{CheckFailure, CheckResult, ensure};
-use super::{Pair, frames};
+use super::frames::FLOW;
+use super::{CheckFailure, Checked, Pair, ensure, frames};
+use crate::TransportExt;
 
-pub(super) fn a_shared_frame_can_be_sent_and_comes_back(mut pair: Pair) -> Result<CheckResult, CheckFailure> {
+pub(super) fn a_shared_frame_can_be_sent_and_comes_back(mut pair: Pair) -> Checked {
     pair.open_flow();
     let spec = pair.spec(1, 300);
     for _ in 0..10 {
@@ -21,7 +21,7 @@ pub(super) fn a_shared_frame_can_be_sent_and_comes_back(mut pair: Pair) -> Resul
         ensure!(kept.bytes() == before, "a frame that was sent has changed");
         ensure!(kept.space().is_some(), "a frame that was given back cannot be written");
     }
-    Ok(CheckResult::Passed)
+    Ok(())
 }
 
 /// Receive this many frames, and keep them.
@@ -38,11 +38,11 @@ fn keep(pair: &mut Pair, wanted: usize) -> Result<Vec<Frame>, CheckFailure> {
     Ok(kept)
 }
 
-fn check(kept: &[Frame], pair: &Pair) -> Result<(), CheckFailure> {
-    kept.iter().try_for_each(|frame| frames::read_number(frame, pair.ethertype).map(drop))
+fn check(kept: &[Frame]) -> Checked {
+    kept.iter().try_for_each(|frame| frames::read_number(frame).map(drop))
 }
 
-pub(super) fn frames_that_are_kept_do_not_stop_it(mut pair: Pair) -> Result<CheckResult, CheckFailure> {
+pub(super) fn frames_that_are_kept_do_not_stop_it(mut pair: Pair) -> Checked {
     pair.open_flow();
     let smallest = pair.near.caps().pool.layout().frames.min(pair.far.caps().pool.layout().frames);
     let kept = keep(&mut pair, smallest / 4)?;
@@ -50,26 +50,23 @@ pub(super) fn frames_that_are_kept_do_not_stop_it(mut pair: Pair) -> Result<Chec
         let specs: Vec<_> = (0..32).map(|number| pair.spec(round * 32 + number, 150)).collect();
         pair.deliver(&specs)?;
     }
-    check(&kept, &pair)?;
-    Ok(CheckResult::Passed)
+    check(&kept)
 }
 
-pub(super) fn frames_outlive_their_transport(mut pair: Pair) -> Result<CheckResult, CheckFailure> {
+pub(super) fn frames_outlive_their_transport(mut pair: Pair) -> Checked {
     pair.open_flow();
     let kept = keep(&mut pair, 16)?;
-    let ethertype = pair.ethertype;
     drop(pair);
-    kept.iter().try_for_each(|frame| frames::read_number(frame, ethertype).map(drop))?;
-    Ok(CheckResult::Passed)
+    check(&kept)
 }
 
-fn check_all_free(pool: &Pool, whose: &str) -> Result<(), CheckFailure> {
+fn check_all_free(pool: &Pool, whose: &str) -> Checked {
     let (available, frames) = (pool.available(), pool.layout().frames);
     ensure!(available == frames, "{} of the {frames} frames of the {whose} end did not come home", frames - available);
     Ok(())
 }
 
-pub(super) fn every_frame_comes_home(mut pair: Pair) -> Result<CheckResult, CheckFailure> {
+pub(super) fn every_frame_comes_home(mut pair: Pair) -> Checked {
     pair.open_flow();
     let pools = [pair.near.caps().pool.clone(), pair.far.caps().pool.clone()];
     let kept = keep(&mut pair, 40)?;
@@ -86,8 +83,7 @@ pub(super) fn every_frame_comes_home(mut pair: Pair) -> Result<CheckResult, Chec
     drop(pair);
     drop((kept, kept_there));
     check_all_free(&pools[0], "near")?;
-    check_all_free(&pools[1], "far")?;
-    Ok(CheckResult::Passed)
+    check_all_free(&pools[1], "far")
 }
 
 /// Some turns of traffic. The check itself allocates nothing here.
@@ -100,7 +96,7 @@ fn traffic(pair: &mut Pair, rounds: u64) -> u64 {
         }
         pair.turn(&mut |_| arrived += 1);
         if number % 16 == 0 {
-            steer(&mut *pair.far, true);
+            pair.far.steer(FLOW, true);
         }
     }
     arrived
@@ -109,7 +105,7 @@ fn traffic(pair: &mut Pair, rounds: u64) -> u64 {
 pub(super) fn nothing_is_allocated_after_open(
     mut pair: Pair,
     allocations: &dyn Fn(&mut dyn FnMut()) -> u64,
-) -> Result<CheckResult, CheckFailure> {
+) -> Checked {
     pair.open_flow();
     // A transport may allocate at its first frames.
     traffic(&mut pair, 64);
@@ -117,5 +113,5 @@ pub(super) fn nothing_is_allocated_after_open(
     let count = allocations(&mut || arrived += traffic(&mut pair, 5000));
     ensure!(arrived > 0, "nothing arrived, so nothing was measured");
     ensure!(count == 0, "{count} allocations while {arrived} frames arrived");
-    Ok(CheckResult::Passed)
+    Ok(())
 }

@@ -4,11 +4,11 @@ use std::any::Any;
 use std::time::{Duration, Instant};
 
 use am_ring::Frame;
-use am_wire::{Address, EtherType};
+use am_wire::Address;
 
 use super::frames::{self, FLOW, Spec};
-use super::report::{CheckFailure, ensure};
-use crate::{Command, Transport};
+use super::{CheckFailure, Checked, ensure};
+use crate::{Transport, TransportExt};
 
 /// A check fails after this time without progress.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
@@ -30,7 +30,6 @@ pub struct Pair {
     pub near: Box<dyn Transport>,
     /// The end that receives in most checks.
     pub far: Box<dyn Transport>,
-    pub(super) ethertype: EtherType,
     /// An object that the ends need, dropped after them.
     _keep: Box<dyn Any>,
 }
@@ -38,13 +37,7 @@ pub struct Pair {
 impl Pair {
     /// Two ends, on a network with the default EtherTypes.
     pub fn new(near: impl Transport + 'static, far: impl Transport + 'static) -> Pair {
-        Pair { near: Box::new(near), far: Box::new(far), ethertype: EtherType::DEFAULT, _keep: Box::new(()) }
-    }
-
-    /// Use other EtherTypes.
-    #[must_use]
-    pub fn with_ethertype(self, ethertype: EtherType) -> Pair {
-        Pair { ethertype, ..self }
+        Pair { near: Box::new(near), far: Box::new(far), _keep: Box::new(()) }
     }
 
     /// Add an object that the ends need, such as a network namespace. It is dropped after them.
@@ -60,13 +53,8 @@ impl Pair {
 
     /// Open [`FLOW`] at both ends.
     pub(super) fn open_flow(&mut self) {
-        steer(&mut *self.near, true);
-        steer(&mut *self.far, true);
-    }
-
-    /// Whether every frame arrives without being sent again.
-    pub(super) fn is_reliable(&self) -> bool {
-        self.near.caps().reliable
+        self.near.steer(FLOW, true);
+        self.far.steer(FLOW, true);
     }
 
     /// A request from near to far, cut to the longest frame.
@@ -82,7 +70,7 @@ impl Pair {
     /// Build the frame of a spec in the near end's pool. `None` if the pool is empty.
     pub(super) fn build(&self, spec: &Spec) -> Option<Frame> {
         let caps = self.near.caps();
-        spec.build(&caps.pool, caps.address, self.ethertype)
+        spec.build(&caps.pool, caps.address)
     }
 
     /// Ring the doorbell at each end, and receive at the far end.
@@ -94,7 +82,7 @@ impl Pair {
     }
 
     /// Build and send a frame. Turns until there is a frame and room.
-    pub(super) fn send(&mut self, spec: &Spec, each: &mut dyn FnMut(Frame)) -> Result<(), CheckFailure> {
+    pub(super) fn send(&mut self, spec: &Spec, each: &mut dyn FnMut(Frame)) -> Checked {
         let mut frame = None;
         self.until("the pool stayed empty", each, &mut |pair| {
             frame = pair.build(spec);
@@ -104,12 +92,7 @@ impl Pair {
     }
 
     /// Send a frame. Turns until there is room.
-    pub(super) fn send_frame(
-        &mut self,
-        to: Address,
-        frame: &Frame,
-        each: &mut dyn FnMut(Frame),
-    ) -> Result<(), CheckFailure> {
+    pub(super) fn send_frame(&mut self, to: Address, frame: &Frame, each: &mut dyn FnMut(Frame)) -> Checked {
         self.until("a frame could not be sent", each, &mut |pair| pair.near.send(to, frame))
     }
 
@@ -118,7 +101,7 @@ impl Pair {
         &mut self,
         hope: &str,
         step: &mut dyn FnMut(&mut Pair) -> Result<StepResult, CheckFailure>,
-    ) -> Result<(), CheckFailure> {
+    ) -> Checked {
         let mut since = Instant::now();
         loop {
             match step(self)? {
@@ -136,7 +119,7 @@ impl Pair {
         hope: &str,
         each: &mut dyn FnMut(Frame),
         done: &mut dyn FnMut(&mut Pair) -> bool,
-    ) -> Result<(), CheckFailure> {
+    ) -> Checked {
         self.repeat_until_done(hope, &mut |pair| {
             Ok(match done(pair) {
                 true => StepResult::Done,
@@ -149,11 +132,11 @@ impl Pair {
     /// Send these frames and receive them at the far end. On a lossy link, missing frames are sent again. Every bit is
     /// checked. Returns the numbers in the order of arrival.
     pub(super) fn deliver(&mut self, specs: &[Spec]) -> Result<Vec<u64>, CheckFailure> {
-        let mut arrivals = Arrivals::new(self.ethertype, specs);
+        let mut arrivals = Arrivals::new(specs);
         for spec in specs {
             self.send(spec, &mut |frame| arrivals.add(frame))?;
         }
-        let hope = format!("not all frames of {:?} arrived", numbers(specs));
+        let hope = format!("not all frames of {:?} arrived", specs.iter().map(|spec| spec.number).collect::<Vec<_>>());
         let mut since = Instant::now();
         self.repeat_until_done(&hope, &mut |pair| {
             if arrivals.missing.is_empty() || arrivals.damaged.is_some() {
@@ -163,30 +146,20 @@ impl Pair {
                 since = Instant::now();
                 return Ok(StepResult::Progress);
             }
-            if !pair.is_reliable() && since.elapsed() > QUIET_TIME {
+            if !pair.near.caps().reliable && since.elapsed() > QUIET_TIME {
                 since = Instant::now();
-                pair.send_again(&mut arrivals)?;
+                for spec in arrivals.missing.clone() {
+                    pair.send(&spec, &mut |frame| arrivals.add(frame))?;
+                }
             }
             Ok(StepResult::Nothing)
         })?;
         arrivals.done()
     }
 
-    fn send_again(&mut self, arrivals: &mut Arrivals) -> Result<(), CheckFailure> {
-        for spec in arrivals.missing.clone() {
-            self.send(&spec, &mut |frame| arrivals.add(frame))?;
-        }
-        Ok(())
-    }
-
     /// Send a frame, and turn if `turn` is true. The numbers of the frames that arrive meanwhile go into `arrived`.
-    pub(super) fn send_and_collect(
-        &mut self,
-        spec: &Spec,
-        turn: bool,
-        arrived: &mut Vec<u64>,
-    ) -> Result<(), CheckFailure> {
-        let mut arrivals = Arrivals::new(self.ethertype, &[]);
+    pub(super) fn send_and_collect(&mut self, spec: &Spec, turn: bool, arrived: &mut Vec<u64>) -> Checked {
+        let mut arrivals = Arrivals::new(&[]);
         self.send(spec, &mut |frame| arrivals.add(frame))?;
         if turn {
             self.turn(&mut |frame| arrivals.add(frame));
@@ -197,7 +170,7 @@ impl Pair {
 
     /// Turn until no frame has arrived for a while. Returns the numbers that arrived.
     pub(super) fn drain(&mut self) -> Result<Vec<u64>, CheckFailure> {
-        let mut arrivals = Arrivals::new(self.ethertype, &[]);
+        let mut arrivals = Arrivals::new(&[]);
         let mut since = Instant::now();
         while since.elapsed() < QUIET_TIME {
             if self.turn(&mut |frame| arrivals.add(frame)) > 0 {
@@ -208,25 +181,20 @@ impl Pair {
     }
 }
 
-fn numbers(specs: &[Spec]) -> Vec<u64> {
-    specs.iter().map(|spec| spec.number).collect()
-}
-
 /// The frames that have arrived, and those that are missing.
 struct Arrivals {
-    ethertype: EtherType,
     missing: Vec<Spec>,
     numbers: Vec<u64>,
     damaged: Option<CheckFailure>,
 }
 
 impl Arrivals {
-    fn new(ethertype: EtherType, specs: &[Spec]) -> Arrivals {
-        Arrivals { ethertype, missing: specs.to_vec(), numbers: vec![], damaged: None }
+    fn new(specs: &[Spec]) -> Arrivals {
+        Arrivals { missing: specs.to_vec(), numbers: vec![], damaged: None }
     }
 
     fn add(&mut self, frame: Frame) {
-        match frames::read_number(&frame, self.ethertype) {
+        match frames::read_number(&frame) {
             Ok(number) => {
                 self.missing.retain(|spec| spec.number != number);
                 self.numbers.push(number);
@@ -238,21 +206,4 @@ impl Arrivals {
     fn done(self) -> Result<Vec<u64>, CheckFailure> {
         self.damaged.map_or(Ok(self.numbers), Err)
     }
-}
-
-/// The transport lets frames of [`FLOW`] in, or no longer.
-pub(super) fn steer(transport: &mut dyn Transport, open: bool) {
-    // Only addresses of peers can be refused.
-    _ = transport.control(Command::Steer { flow: FLOW, open });
-}
-
-/// The sum of the counters whose names end with `end`, if there is one.
-pub(super) fn counter(transport: &dyn Transport, end: &str) -> Option<u64> {
-    let mut found = None;
-    transport.counters(&mut |name, value| {
-        if name.ends_with(end) {
-            found = Some(found.unwrap_or(0) + value);
-        }
-    });
-    found
 }

@@ -104,7 +104,7 @@ impl Run {
     /// Frames that the switch dropped, messages that were sent again, and how many of these were not lost.
     fn loss_counts(&self) -> [u64; 3] {
         let sum = |of: fn(&Counters) -> u64| self.hosts.iter().map(|host| of(host.engine.core().counters())).sum();
-        [self.net.switch().count().full, sum(|all| all.retransmitted), sum(|all| all.spurious_retransmits)]
+        [self.net.switch().count.full, sum(|all| all.retransmitted), sum(|all| all.spurious_retransmits)]
     }
 
     /// The most credits that one of the first senders has from the receiver.

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use am_engine::Engine;
 use am_netdev_sim::check::content::MessageId;
 use am_netdev_sim::check::credits::Credits;
-use am_netdev_sim::check::delivery::Deliveries;
+use am_netdev_sim::check::delivery::{Deliveries, DeliveryOrder};
 use am_netdev_sim::check::endings::Endings;
-use am_netdev_sim::check::order::DeliveryOrder;
-use am_netdev_sim::check::{Checked, frames, memory};
+use am_netdev_sim::check::{Checked, frames};
 use am_netdev_sim::{Nanos, Net};
 use am_proto::ReturnReason;
 use am_wire::Class;
@@ -74,7 +73,7 @@ impl Checks {
     /// One half of a flow reports its end. Unless the peer closed the flow, this side closes it too.
     pub fn ended(&mut self, serial: u64, reason: ReturnReason) {
         if reason != ReturnReason::Closed {
-            self.endings.record_close(serial);
+            self.endings.closed.insert(serial);
         }
     }
 
@@ -100,6 +99,6 @@ impl Checks {
         engine.core().frames(&mut |frame| self.frames.push(frame.index()));
         app.frames(&mut |frame| self.frames.push(frame.index()));
         frames::check_running(net.nic(node), &self.frames)?;
-        memory::check_bounds(net, node)
+        frames::check_bounds(net, node)
     }
 }

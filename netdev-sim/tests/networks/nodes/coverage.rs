@@ -18,7 +18,7 @@ pub fn node(seen: &mut Seen, node: &Node) {
 
 /// Add the counters of the network: links, switch, and the present NICs.
 pub fn net(seen: &mut Seen, net: &mut Net) {
-    let switch = net.switch().count();
+    let switch = net.switch().count;
     let mut add = |name, count| *seen.entry(name).or_default() += count;
     add("switch: flooded", switch.flooded);
     add("switch: full", switch.full);
@@ -27,7 +27,7 @@ pub fn net(seen: &mut Seen, net: &mut Net) {
     add("switch: forgotten", switch.evicted);
     for node in 0..net.options().nodes {
         for link in net.links(node) {
-            let count = link.count();
+            let count = link.count;
             add("link: lost", count.lost);
             add("link: duplicated", count.duplicated);
             add("link: late", count.late);

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 
 use am_netdev_sim::check::content::{MessageId, NodeRun};
-use am_netdev_sim::check::endings::{EndReason, Endings, PeerState};
+use am_netdev_sim::check::delivery::check_kept;
+use am_netdev_sim::check::endings::{EndReason, Endings, Liveness, PeerState};
 use am_netdev_sim::check::frames::{self, BetweenTurns};
-use am_netdev_sim::check::kept::KeptCount;
-use am_netdev_sim::check::liveness::Liveness;
-use am_netdev_sim::check::{Checked, Violation, memory};
-use am_netdev_sim::{MS, Nanos, Net, NetOptions, NodeEvent, StepOutcome};
+use am_netdev_sim::check::{Checked, Violation};
+use am_netdev_sim::{MS, Nanos, Net, NetOptions, NodeEvent};
 use am_proto::{FlowState, ReturnReason};
 use am_wire::{Class, Reason};
 
@@ -194,13 +193,13 @@ impl World {
     }
 
     /// Handle one event, and run its checks. Whether it concerned a node.
-    fn on_step(&mut self, StepOutcome { node_event: happening, at }: StepOutcome) -> Result<bool, Violation> {
+    fn on_step(&mut self, (at, happening): (usize, Option<NodeEvent>)) -> Result<bool, Violation> {
         if happening != Some(NodeEvent::Death(at))
             && let Some(between) = self.places[at].between
         {
             between.check(self.net.nic(at))?;
         }
-        memory::check_bounds(&mut self.net, at)?;
+        frames::check_bounds(&mut self.net, at)?;
         let Some(happening) = happening else { return Ok(false) };
         let checked = self.handle(happening);
         self.places[at].between = Some(BetweenTurns::record(self.net.nic(at)));
@@ -263,7 +262,7 @@ impl World {
             let waits = place.node.as_ref().is_none_or(|node| node.engine.core().has_deliveries());
             // Both nodes are in the run in which they set up the flow.
             !waits
-                && !self.checks.endings.is_closed(serial)
+                && !self.checks.endings.closed.contains(&serial)
                 && place.since <= since
                 && (asked.node != there || asked.run == place.run)
                 && here.since <= since
@@ -274,7 +273,7 @@ impl World {
             let Some(held) = self.held(to, flow, class) else { return Ok(()) };
             let (sent, delivered) = self.checks.counts(flow, class);
             let delivered = delivered + held;
-            KeptCount { flow, sent, delivered, kept: node.engine.core().outstanding(id, class) }.check()
+            check_kept(flow, sent, delivered, node.engine.core().outstanding(id, class))
         })
     }
 

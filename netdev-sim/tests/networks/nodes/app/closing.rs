@@ -36,7 +36,7 @@ impl App {
         let flow = self.flows.swap_remove(at);
         let is_open = matches!(engine.core().state(flow.id), FlowState::Open { .. });
         checks.count_event(if is_open { "closed" } else { "closed while connecting" });
-        checks.endings.record_close(flow.serial);
+        checks.endings.closed.insert(flow.serial);
         engine.core_mut().close(flow.id);
     }
 
@@ -44,7 +44,7 @@ impl App {
     fn close_theirs(&mut self, engine: &mut Engine, checks: &mut Checks) {
         let Some((&serial, &id)) = self.accepted.iter().nth(self.random.random_range(0..4)) else { return };
         checks.count_event("closed by who had accepted");
-        checks.endings.record_close(serial);
+        checks.endings.closed.insert(serial);
         engine.core_mut().close(id);
         self.accepted.remove(&serial);
     }
@@ -56,7 +56,7 @@ impl App {
         let node = self.run.node;
         for &(serial, from, to) in &checks.asked {
             if from == node || to == node {
-                checks.endings.record_close(serial);
+                checks.endings.closed.insert(serial);
             }
         }
         checks.deliveries.excuse(self.run);
