@@ -8,7 +8,6 @@ use core::slice;
 
 use am_wire::Buffer;
 
-use crate::raw::RawFrame;
 use crate::region::{self, Region};
 use crate::slot::Slot;
 
@@ -121,6 +120,21 @@ impl Frame {
         let _kept = ManuallyDrop::new(self);
         raw
     }
+}
+
+/// What remains of a [`Frame`] while code outside Rust, such as a NIC, has it: numbers. The handle still counts; losing the
+/// numbers leaks the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the frame stays out until it is made a `Frame` again"]
+pub struct RawFrame {
+    /// Number of the frame in its pool.
+    pub index: u32,
+    /// Where in its chunk the frame starts.
+    pub start: u32,
+    /// Its length in bytes.
+    pub len: u32,
+    /// Where it starts, in bytes from the pool's base.
+    pub offset: usize,
 }
 
 #[inline]

@@ -6,10 +6,8 @@ use core::ptr::NonNull;
 
 use am_wire::Buffer;
 
-use crate::frame::Frame;
-use crate::heap::Heap;
-use crate::layout::{Layout, LayoutError};
-use crate::raw::RawFrame;
+use crate::frame::{Frame, RawFrame};
+use crate::layout::{Heap, Layout, LayoutError};
 use crate::region::{self, Region};
 
 /// Bytes of a cache line.

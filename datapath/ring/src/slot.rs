@@ -19,7 +19,7 @@ const TOO_MANY: u32 = u32::MAX / 2;
 
 impl Slot {
     pub(crate) fn new() -> Slot {
-        Slot { handles: AtomicU32::new(0), next: AtomicU32::new(0), witness: Witness::new() }
+        Slot { handles: AtomicU32::new(0), next: AtomicU32::new(0), witness: Witness::default() }
     }
 
     /// The frame leaves its list with one handle. Only for the thread that took it from the list.

@@ -5,7 +5,7 @@
 //!    pool, steering        pool, steering        pool, steering
 //!      │  ▲                  │  ▲                  │  ▲
 //!      ▼  │                  ▼  │                  ▼  │
-//!   ═══╧══╧══════════════════╧══╧══════════════════╧══╧═══     one spsc queue from
+//!   ═══╧══╧══════════════════╧══╧══════════════════╧══╧═══     one queue from
 //!                                                              each end to each other
 //! ```
 //!
@@ -29,8 +29,8 @@
 mod plug;
 
 use am_ring::Frame;
-use am_ring::spsc::{Consumer, Producer};
 use am_wire::{Address, Buffer};
+use plug::{Inlet, Outlet};
 pub use plug::{LoopbackOptions, Plug, pair, wire, wire_with};
 
 use crate::{Caps, Command, Notice, PeerAddressError, Steering, Transport};
@@ -41,8 +41,8 @@ pub struct Loopback {
     caps: Caps,
     steering: Steering,
     /// The queues to each other end, and from each.
-    to: Vec<(Address, Producer<Frame>)>,
-    from: Vec<Consumer<Frame>>,
+    to: Vec<Outlet>,
+    from: Vec<Inlet>,
     /// The queue that is read first. It changes each time, so that a busy end does not starve another.
     first: usize,
     count: Count,
@@ -60,12 +60,12 @@ struct Count {
 impl Loopback {
     /// Put a frame into the queue to one other end. A frame to a closed end is lost, as on an unplugged cable.
     fn send_one(&mut self, end: usize, frame: &Frame) -> bool {
-        let (_, queue) = &mut self.to[end];
-        if queue.is_abandoned() {
+        let outlet = &mut self.to[end];
+        if outlet.queue.is_abandoned() {
             self.count.unplugged += 1;
             return true;
         }
-        let went = queue.push(frame.share()).is_ok();
+        let went = outlet.push(frame);
         let count = if went { &mut self.count.sent } else { &mut self.count.full };
         *count += 1;
         went
@@ -74,7 +74,7 @@ impl Loopback {
     /// Put a frame into all queues or, if one is full, into none. So a frame that was not sent can be sent again, and no end
     /// gets it twice.
     fn flood(&mut self, frame: &Frame) -> bool {
-        if self.to.iter_mut().any(|(_, queue)| !queue.is_abandoned() && queue.reserve(1) == 0) {
+        if self.to.iter().any(|outlet| !outlet.queue.is_abandoned() && outlet.queue.is_full()) {
             self.count.full += 1;
             return false;
         }
@@ -83,21 +83,20 @@ impl Loopback {
 
     /// Hand over at most `budget` frames from the queue of one other end.
     fn receive_from(&mut self, end: usize, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        let queue = &mut self.from[end];
+        let inlet = &mut self.from[end];
         let mut taken = 0;
         // The number of steps is fixed before the loop, so a flood of frames that steering drops cannot keep this call from
         // returning.
-        for _ in 0..queue.peek() {
+        for _ in 0..inlet.len() {
             if taken == budget {
                 break;
             }
-            let Some(frame) = queue.pop() else { break };
+            let Some(frame) = inlet.pop() else { break };
             if self.steering.admits(frame.bytes()) {
                 taken += 1;
                 each(frame);
             }
         }
-        queue.release();
         taken
     }
 }
@@ -123,7 +122,7 @@ impl Transport for Loopback {
             self.count.too_long += 1;
             return true;
         }
-        match self.to.iter().position(|(address, _)| *address == to) {
+        match self.to.iter().position(|outlet| outlet.to == to) {
             Some(end) => self.send_one(end, frame),
             // A broadcast, or an unknown address: flooded to all ends, as a switch does.
             None => self.flood(frame),
@@ -131,7 +130,7 @@ impl Transport for Loopback {
     }
 
     fn flush(&mut self) {
-        self.to.iter_mut().for_each(|(_, queue)| queue.submit());
+        self.to.iter_mut().for_each(Outlet::ring_doorbell);
     }
 
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {

@@ -1,8 +1,11 @@
-//! The ends of a wire, before they are opened.
+//! The ends of a wire, before they are opened, and the queues between them.
 
-use am_ring::spsc::{self, Consumer, Producer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+
 use am_ring::{Frame, Layout, LayoutError, Pool};
-use am_wire::{Address, EtherType};
+use am_wire::{Address, Buffer, EtherType};
+use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::{Count, Loopback};
 use crate::{Caps, Steering};
@@ -30,13 +33,78 @@ impl Default for LoopbackOptions {
     }
 }
 
+/// How many frames of a queue the doorbell has shown to the receiver, ever. Processors fetch lines of the cache in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Shown(AtomicUsize);
+
+/// The sending end of a queue. The receiver takes no frame before the doorbell.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    pub(super) to: Address,
+    pub(super) queue: Producer<Frame>,
+    sent: usize,
+    shown: Arc<Shown>,
+}
+
+impl Outlet {
+    #[inline]
+    pub(super) fn push(&mut self, frame: &Frame) -> bool {
+        let went = self.queue.push(frame.share()).is_ok();
+        self.sent = self.sent.wrapping_add(usize::from(went));
+        went
+    }
+
+    #[inline]
+    pub(super) fn ring_doorbell(&mut self) {
+        if self.shown.0.load(Relaxed) != self.sent {
+            self.shown.0.store(self.sent, Release);
+        }
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        self.ring_doorbell();
+    }
+}
+
+/// The receiving end of a queue.
+#[derive(Debug)]
+pub(super) struct Inlet {
+    queue: Consumer<Frame>,
+    taken: usize,
+    shown: Arc<Shown>,
+}
+
+impl Inlet {
+    /// How many frames can be taken.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.shown.0.load(Acquire).wrapping_sub(self.taken)
+    }
+
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<Frame> {
+        self.taken = self.taken.wrapping_add(1);
+        self.queue.pop().ok()
+    }
+}
+
+impl Drop for Inlet {
+    /// Frames that were not taken go home now. They should not wait for the sender's end.
+    fn drop(&mut self) {
+        while self.queue.pop().is_ok() {}
+    }
+}
+
 /// One end of a wire. The thread that uses it opens it.
 #[derive(Debug)]
 pub struct Plug {
     address: Address,
     options: LoopbackOptions,
-    to: Vec<(Address, Producer<Frame>)>,
-    from: Vec<Consumer<Frame>>,
+    to: Vec<Outlet>,
+    from: Vec<Inlet>,
 }
 
 /// A wire with two ends, with the default [`LoopbackOptions`].
@@ -58,9 +126,10 @@ pub fn wire_with(ends: usize, options: LoopbackOptions) -> Vec<Plug> {
     let mut plugs: Vec<Plug> = (0..ends).map(plug).collect();
     for from in 0..ends {
         for to in (0..ends).filter(|to| *to != from) {
-            let (producer, consumer) = spsc::queue(options.queue);
-            plugs[from].to.push((address(to), producer));
-            plugs[to].from.push(consumer);
+            let (producer, consumer) = RingBuffer::new(options.queue.next_power_of_two());
+            let shown = Arc::<Shown>::default();
+            plugs[from].to.push(Outlet { to: address(to), queue: producer, sent: 0, shown: shown.clone() });
+            plugs[to].from.push(Inlet { queue: consumer, taken: 0, shown });
         }
     }
     plugs
