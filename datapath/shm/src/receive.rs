@@ -137,7 +137,7 @@ impl Shm {
         let peer = &mut self.peers[member];
         peer.is_empty = true;
         if peer.is_leaving {
-            self.departed.push(address(peer.member, peer.generation));
+            peer.note_departure(&mut self.departed);
             peer.disconnect();
             // This has the list read again before it is used.
             self.seen_changes = self.membership.header.changes().load(Relaxed).wrapping_sub(1);
@@ -184,7 +184,7 @@ impl Shm {
                 birth if birth == peer.generation => (),
                 birth if birth != 0 && self.membership.is_reachable(peer.member, birth) => {
                     if peer.generation != 0 {
-                        self.departed.push(address(peer.member, peer.generation));
+                        peer.note_departure(&mut self.departed);
                     }
                     peer.connect(self.membership.generation, birth);
                 }
