@@ -26,13 +26,12 @@
 //!   go to that host. A link address of an added peer can only move to another added peer. A learned one can move after
 //!   it has been silent for two beacons;
 //! - receive broadcasts, for a small beacon now and then, or direct them to a third host;
-//! - cause floods of frames to unknown addresses, as many a second as `flood_limiter.rs` allows;
+//! - cause floods of frames to unknown addresses, as many a second as `FloodLimiter` allows;
 //! - fill the table of 16,384 peers: then no new peer is learned until some entries have been silent for two beacons.
 //!   Added peers are kept. A learned peer is removed after a minute of silence.
 //!
 //! As with Ethernet, use it on networks whose hosts trust each other.
 
-mod flood_limiter;
 mod open;
 mod peer_table;
 mod plan;
@@ -45,9 +44,8 @@ use std::time::Instant;
 use am_ring::Frame;
 use am_transport::{Caps, Command, Notice, PeerAddressError, PeerInfo, Steering, Transport};
 use am_wire::{Address, Buffer, EtherType, Kind, frame};
-use flood_limiter::FloodLimiter;
-pub use open::{open, open_with};
-use peer_table::{Learned, PeerTable};
+pub use open::open;
+use peer_table::{FloodLimiter, Learned, PeerTable};
 use receive::ReceiveStage;
 use send::{Sender, To};
 
