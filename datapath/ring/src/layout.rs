@@ -53,12 +53,6 @@ impl Layout {
     /// The limit of a pool's frames. (The two largest numbers are marks in the lists of free frames.)
     pub const MAX_FRAMES: usize = u32::MAX as usize - 2;
 
-    /// Bytes of a frame, from its first on, where it starts behind the headroom.
-    #[inline]
-    pub const fn room(&self) -> usize {
-        self.stride - self.headroom
-    }
-
     /// Bytes of the whole pool.
     #[inline]
     pub const fn bytes(&self) -> usize {

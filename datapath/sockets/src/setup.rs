@@ -4,11 +4,13 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use am_ring::{Layout, Pool};
-use am_transport::memory;
+use am_transport::{Caps, memory};
 use am_wire::Address;
 use am_wire::control::Control;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
@@ -24,9 +26,6 @@ pub(crate) const MIN_FRAME: usize = Control::MAX_FRAME;
 
 /// Each frame starts on its own pair of cache lines.
 const ALIGN: usize = 128;
-
-/// The default number of frames in a pool.
-const DEFAULT_FRAMES: std::ops::RangeInclusive<usize> = 512..=4096;
 
 /// Make a socket that never blocks.
 pub(crate) fn socket(local: SocketAddr, kind: Type, protocol: Protocol) -> io::Result<Socket> {
@@ -84,13 +83,29 @@ pub(crate) fn busy_poll(socket: &Socket, options: &SocketOptions) -> Result<(), 
     })
 }
 
-/// A pool for frames of this length.
-pub(crate) fn pool(options: &SocketOptions, max_frame: usize) -> Result<Pool, SocketOpenError> {
+/// The description of a transport, with a pool for frames of this length.
+pub(crate) fn caps(
+    options: &SocketOptions,
+    [scheme, mode]: [&str; 2],
+    local: SocketAddr,
+    max_frame: usize,
+    wake: OwnedFd,
+) -> Result<Caps, SocketOpenError> {
     let stride = max_frame.next_multiple_of(ALIGN);
-    let usual = (SocketOptions::MEMORY / stride).clamp(*DEFAULT_FRAMES.start(), *DEFAULT_FRAMES.end());
-    let frames = options.frames.unwrap_or(usual);
+    let frames = options.frames.unwrap_or((SocketOptions::MEMORY / stride).clamp(512, 4096));
     memory::check(frames, stride)?;
-    Ok(Pool::heap(Layout { frames, stride, headroom: 0 })?)
+    let is_stream = scheme == "tcp";
+    Ok(Caps {
+        name: format!("{scheme}:{local}"),
+        mode: mode.into(),
+        address: choose_address(local),
+        max_frame,
+        reliable: is_stream,
+        ordered: is_stream,
+        hears_all: false,
+        pool: Pool::heap(Layout { frames, stride, headroom: 0 })?,
+        wake: Some(vec![Arc::new(wake)]),
+    })
 }
 
 /// Check the longest frame.
@@ -105,7 +120,7 @@ pub(crate) fn check_frame(asked: usize, most: usize, by_mtu: bool) -> Result<usi
 /// Choose an address: locally administered, unicast, and different each time. It has 46 bits of a hash over boot,
 /// process, time and socket, with a key that the system draws at random. Of a thousand transports, two have the same
 /// address with a probability of 1 in 10⁸.
-pub(crate) fn choose_address(local: SocketAddr) -> Address {
+fn choose_address(local: SocketAddr) -> Address {
     /// The number of sockets that this process has opened.
     static OPENED: AtomicU64 = AtomicU64::new(0);
     let mut hash = RandomState::new().build_hasher();

@@ -18,7 +18,7 @@ fn a_fresh_frame_is_empty_and_starts_behind_the_headroom() {
     let pool = pool();
     let mut frame = pool.take().unwrap();
     assert_eq!((frame.bytes().len(), frame.room(), frame.offset()), (0, 96, 32));
-    assert_eq!(frame.space().unwrap().len(), LAYOUT.room());
+    assert_eq!(frame.space().unwrap().len(), LAYOUT.stride - LAYOUT.headroom);
     assert_eq!(pool.available(), 3);
 }
 

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::time::Instant;
 
-use am_transport::{Caps, Steering};
+use am_transport::Steering;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 use socket2::{Protocol, Type};
@@ -17,7 +16,7 @@ use super::deframer::Inbox;
 use super::lifecycle::{LISTENER, MAX_CONNECTIONS, TIMER};
 use super::{Counters, Tcp};
 use crate::errors::doing;
-use crate::{SocketOpenError, SocketOptions, setup};
+use crate::{SocketOpenError, SocketOptions, peer_address, setup};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -48,25 +47,10 @@ pub fn open(options: &SocketOptions) -> Result<Tcp, SocketOpenError> {
     let local = listener.local_addr().map_err(doing("ask for a socket's place"))?;
     let (epoll, timer) = wakers(&listener).map_err(doing("set up an epoll descriptor"))?;
     let wake = epoll.try_clone().map_err(doing("duplicate a descriptor"))?;
-    let address = setup::choose_address(local);
-    let caps = Caps {
-        name: format!("tcp:{local}"),
-        mode: "tcp".into(),
-        address,
-        max_frame,
-        reliable: true,
-        ordered: true,
-        hears_all: false,
-        pool: setup::pool(options, max_frame)?,
-        wake: Some(vec![Arc::new(wake)]),
-    };
+    let caps = setup::caps(options, ["tcp"; 2], local, max_frame, wake)?;
+    let (address, steering) = (caps.address, Steering::at_a_place(options.ethertype, caps.address));
     let mut tcp = Tcp {
-        inbox: Inbox {
-            steering: Steering::at_a_place(options.ethertype, address),
-            pool: caps.pool.clone(),
-            spare_frame: None,
-            no_frame: 0,
-        },
+        inbox: Inbox { steering, pool: caps.pool.clone(), spare_frame: None, no_frame: 0 },
         hello: Hello { address, port: local.port(), max_frame: max_frame as u32 },
         options: options.clone(),
         is_timer_running: false,
@@ -86,10 +70,9 @@ pub fn open(options: &SocketOptions) -> Result<Tcp, SocketOpenError> {
         epoll,
         timer,
     };
-    options
-        .peers
-        .iter()
-        .try_for_each(|peer| tcp.add_peer(crate::peer_address::parse_peer("tcp", &peer.to_string(), local)?))?;
+    for peer in &options.peers {
+        tcp.add_peer(peer_address::parse_peer("tcp", &peer.to_string(), local)?)?;
+    }
     Ok(tcp)
 }
 

@@ -135,7 +135,7 @@ impl Udp {
             self.counters.own += 1;
             return false;
         }
-        let makes_sense = !source.is_group() && source.to_u64() != 0 && peer_address::is_valid_peer(from);
+        let makes_sense = !source.is_group() && source.to_u64() != 0 && peer_address::peer_problem(from).is_none();
         if parsed.header.kind == Kind::Control && makes_sense {
             let count = match self.peer_table.learn(source, from, Instant::now()) {
                 Learned::Known => return true,

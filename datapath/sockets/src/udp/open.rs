@@ -2,10 +2,9 @@
 
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::time::Instant;
 
-use am_transport::{Caps, Steering};
+use am_transport::Steering;
 use nix::sys::socket::{setsockopt, sockopt};
 use quinn_udp::UdpSocketState;
 use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover};
@@ -38,21 +37,11 @@ const DEFAULT_BUFFER: usize = 4 << 20;
 /// # Errors
 /// See [`SocketOpenError`].
 pub fn open(options: &SocketOptions) -> Result<Udp, SocketOpenError> {
-    let local = options.local;
-    SocketOpenError::check_local(local)?;
+    SocketOpenError::check_local(options.local)?;
     let max_frame = choose_max_frame(options)?;
     // The buffer must hold a whole datagram.
     setup::check_buffer(options.buffer, max_frame.max(setup::MIN_BUFFER))?;
-    let refused = |error| SocketOpenError::bind("udp", local, error);
-    let socket = setup::socket(local, Type::DGRAM, Protocol::UDP).map_err(refused)?;
-    match options.buffer {
-        Some(bytes) => setup::set_buffers(&socket, bytes)?,
-        None => setup::enlarge(&socket, DEFAULT_BUFFER),
-    }
-    setup::busy_poll(&socket, options)?;
-    socket.bind(&local.into()).map_err(refused)?;
-    let state = UdpSocketState::new((&socket).into()).map_err(doing("set up a UDP socket"))?;
-    disable_unused(&socket, options).map_err(doing("set up a UDP socket"))?;
+    let (socket, state) = bind(options)?;
     // Whether they are wanted, and supported by the kernel.
     let (gso, gro) = (options.gso && state.max_gso_segments() > 1, options.gro && state.gro_segments() > 1);
     let socket: UdpSocket = socket.into();
@@ -63,17 +52,8 @@ pub fn open(options: &SocketOptions) -> Result<Udp, SocketOpenError> {
     if let Some(peer) = connected {
         socket.connect(peer).map_err(doing("connect a UDP socket"))?;
     }
-    let caps = Caps {
-        name: format!("udp:{local}"),
-        mode: ["udp, mmsg", if gso { ", gso" } else { "" }, if gro { ", gro" } else { "" }].concat(),
-        address: setup::choose_address(local),
-        max_frame,
-        reliable: false,
-        ordered: false,
-        hears_all: false,
-        pool: setup::pool(options, max_frame)?,
-        wake: Some(vec![Arc::new(wake)]),
-    };
+    let mode = ["udp, mmsg", if gso { ", gso" } else { "" }, if gro { ", gro" } else { "" }].concat();
+    let caps = setup::caps(options, ["udp", &mode], local, max_frame, wake)?;
     let mut udp = Udp {
         steering: Steering::at_a_place(options.ethertype, caps.address),
         ethertype: options.ethertype,
@@ -104,6 +84,20 @@ fn choose_max_frame(options: &SocketOptions) -> Result<usize, SocketOpenError> {
         Some(asked) if options.fragment => setup::check_frame(asked, by_ip, false),
         Some(asked) => setup::check_frame(asked, by_mtu, by_mtu < by_ip),
     }
+}
+
+fn bind(options: &SocketOptions) -> Result<(Socket, UdpSocketState), SocketOpenError> {
+    let refused = |error| SocketOpenError::bind("udp", options.local, error);
+    let socket = setup::socket(options.local, Type::DGRAM, Protocol::UDP).map_err(refused)?;
+    match options.buffer {
+        Some(bytes) => setup::set_buffers(&socket, bytes)?,
+        None => setup::enlarge(&socket, DEFAULT_BUFFER),
+    }
+    setup::busy_poll(&socket, options)?;
+    socket.bind(&options.local.into()).map_err(refused)?;
+    let state = UdpSocketState::new((&socket).into()).map_err(doing("set up a UDP socket"))?;
+    disable_unused(&socket, options).map_err(doing("set up a UDP socket"))?;
+    Ok((socket, state))
 }
 
 /// Switch off what [`UdpSocketState`] has set up, except GRO and the ban on IP fragments. The rest costs time for each
