@@ -112,7 +112,7 @@ impl Frame {
         self.slot().is_unique()
     }
 
-    /// Turn the handle into numbers for code outside Rust, such as a NIC. [`Pool::from_raw`](crate::Pool::from_raw) or
+    /// Turn the handle into numbers for code outside Rust, such as a NIC.
     /// [`Pool::from_raw_at`](crate::Pool::from_raw_at) makes a handle of it again.
     #[inline]
     pub fn into_raw(self) -> RawFrame {

@@ -9,7 +9,7 @@
 //!                   take                      into_raw
 //!        ┌─────────────────────▶ Frame ─────────────────────▶ RawFrame
 //!        │                      │  ▲  ▲                          │
-//!      Pool               share │  │  └───── from_raw, adopt ────┘
+//!      Pool               share │  │  └───── from_raw_at ───────┘
 //!   local list                  ▼  │                 (a NIC has it)
 //!        ▲                      Frame ──── moved ───▶ another thread
 //!        │                        │                        │

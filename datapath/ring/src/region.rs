@@ -132,7 +132,7 @@ impl Region {
         if index == NONE {
             return None;
         }
-        local.first.set(self.slot(index).next());
+        local.first.set(self.slot(index).next.load(Relaxed));
         local.count.set(local.count.get() - 1);
         Some(index)
     }
@@ -148,7 +148,7 @@ impl Region {
     #[inline]
     fn push_local(&self, index: u32) {
         let local = &self.local.0;
-        self.slot(index).set_next(local.first.get());
+        self.slot(index).next.store(local.first.get(), Relaxed);
         local.first.set(index);
         local.count.set(local.count.get() + 1);
     }

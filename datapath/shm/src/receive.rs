@@ -147,14 +147,15 @@ impl Shm {
     /// Nothing has arrived for long. Check the lanes, and allow the thread to sleep.
     #[cold]
     fn prepare_to_sleep(&mut self) {
-        for member in &self.present {
-            let from = &mut self.peers[*member].from;
+        for at in 0..self.present.len() {
+            let member = self.present[at];
+            let from = &mut self.peers[member].from;
             if from.has_diverged() {
                 let _ = from.refuse();
                 self.counters.nonsense += 1;
             }
+            self.restart_if_refused(member);
         }
-        self.restart_refused_lanes();
         self.refresh_members();
         let asleep = self.membership.header.asleep(self.membership.member);
         // The member was woken for frames that steering dropped, and may go on sleeping.

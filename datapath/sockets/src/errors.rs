@@ -115,10 +115,15 @@ pub enum SocketOpenError {
 
 /// For `map_err`: names the failed operation.
 pub(crate) fn doing(doing: &'static str) -> impl Fn(io::Error) -> SocketOpenError {
-    move |error| match error.raw_os_error().map(Errno::from_raw) {
-        Some(Errno::EMFILE | Errno::ENFILE) => SocketOpenError::Descriptors { doing, error },
-        _ => SocketOpenError::System { doing, error },
+    move |error| match is_out_of_descriptors(&error) {
+        true => SocketOpenError::Descriptors { doing, error },
+        false => SocketOpenError::System { doing, error },
     }
+}
+
+/// Whether the process or the system has no descriptor left.
+pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::EMFILE | Errno::ENFILE))
 }
 
 impl SocketOpenError {

@@ -21,9 +21,6 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::errors::doing;
 use crate::{SocketOpenError, SocketOptions};
 
-/// The least value of the longest frame: set-up frames must fit.
-pub(crate) const MIN_FRAME: usize = Control::MAX_FRAME;
-
 /// Each frame starts on its own pair of cache lines.
 const ALIGN: usize = 128;
 
@@ -108,12 +105,12 @@ pub(crate) fn caps(
     })
 }
 
-/// Check the longest frame.
+/// Check the longest frame. Set-up frames must fit.
 pub(crate) fn check_frame(asked: usize, most: usize, by_mtu: bool) -> Result<usize, SocketOpenError> {
-    if (MIN_FRAME..=most).contains(&asked) {
+    if (Control::MAX_FRAME..=most).contains(&asked) {
         Ok(asked)
     } else {
-        Err(SocketOpenError::Frame { asked, least: MIN_FRAME, most, by_mtu })
+        Err(SocketOpenError::Frame { asked, least: Control::MAX_FRAME, most, by_mtu })
     }
 }
 
@@ -151,19 +148,20 @@ pub(crate) fn longest_datagram(local: SocketAddr) -> usize {
 
 fn has_address(interface: &InterfaceAddress, local: IpAddr) -> bool {
     let is_loopback = interface.flags.contains(InterfaceFlags::IFF_LOOPBACK);
-    let Some(address) = interface.address.as_ref().and_then(ip) else { return false };
+    let Some(address) = interface.address.as_ref().and_then(socket_address) else { return false };
     if local.is_unspecified() {
         return !is_loopback
             && interface.flags.contains(InterfaceFlags::IFF_UP)
             && address.is_ipv4() == local.is_ipv4();
     }
     // All of 127.0.0.0/8 is local, but the interface has only one address of it.
-    address == local || (local.is_loopback() && is_loopback)
+    address.ip() == local || (local.is_loopback() && is_loopback)
 }
 
-fn ip(address: &SockaddrStorage) -> Option<IpAddr> {
-    let four = address.as_sockaddr_in().map(|four| IpAddr::V4(four.ip()));
-    four.or_else(|| address.as_sockaddr_in6().map(|six| IpAddr::V6(six.ip())))
+#[inline]
+pub(crate) fn socket_address(address: &SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = address.as_sockaddr_in().map(|v4| SocketAddr::V4((*v4).into()));
+    v4.or_else(|| address.as_sockaddr_in6().map(|v6| SocketAddr::V6((*v6).into())))
 }
 
 /// The MTU of an interface. The first file is about the thread's own network namespace. The second exists without IPv6

@@ -1,18 +1,18 @@
 //! The life of a connection: dialed or accepted, known after its hello, closed.
 
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::mem;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use am_transport::PeerAddressError;
-use nix::errno::Errno;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
 
 use super::Tcp;
 use super::connection::{Connection, Hello, PeerState, PeerTarget, ReadOutcome, configure, dial};
 use super::deframer::Deframer;
+use crate::errors::is_out_of_descriptors;
 
 /// The most connections, and the most accepted ones among them.
 pub(super) const MAX_CONNECTIONS: usize = 512;
@@ -345,9 +345,4 @@ impl Tcp {
             self.routes.insert(address, *other);
         }
     }
-}
-
-/// Whether the process or the system has no descriptor left.
-fn is_out_of_descriptors(error: &io::Error) -> bool {
-    [Errno::EMFILE, Errno::ENFILE].into_iter().any(|full| error.raw_os_error() == Some(full as i32))
 }

@@ -87,28 +87,6 @@ struct Counters {
 }
 
 impl Udp {
-    /// Pass received datagrams to `each`, at most `budget`.
-    #[inline]
-    fn deliver_frames(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        let mut taken = 0;
-        while taken < budget && !self.stage.is_empty() {
-            let Some(blank) = self.spare_frame.take().or_else(|| self.caps.pool.take()) else {
-                // The datagram stays here, and later ones stay with the kernel.
-                self.counters.no_frame += 1;
-                break;
-            };
-            match self.copy_next(blank) {
-                Ok(frame) => {
-                    taken += 1;
-                    each(frame);
-                }
-                Err(blank) => self.spare_frame = Some(blank),
-            }
-            self.stage.consume();
-        }
-        taken
-    }
-
     /// Copy the next datagram into this frame. The error returns the frame, if the datagram is not for us.
     #[inline]
     fn copy_next(&mut self, mut frame: Frame) -> Result<Frame, Frame> {
@@ -123,7 +101,8 @@ impl Udp {
         let is_admitted = self.steering.admits(frame.bytes());
         // A frame that steering drops may be for an earlier run of this node. The sender's address is valid all the
         // same.
-        let is_ours = !is_plain(frame.bytes(), self.ethertype) || self.learn_from(frame.bytes(), from);
+        let is_plain = frame.bytes().get(12..14) == Some(&self.ethertype.plain().to_be_bytes());
+        let is_ours = !is_plain || self.learn_from(frame.bytes(), from);
         if is_admitted && is_ours { Ok(frame) } else { Err(frame) }
     }
 
@@ -179,11 +158,6 @@ impl Udp {
     }
 }
 
-#[inline]
-fn is_plain(bytes: &[u8], ethertype: EtherType) -> bool {
-    bytes.get(12..14) == Some(&ethertype.plain().to_be_bytes())
-}
-
 impl Transport for Udp {
     #[inline]
     fn caps(&self) -> &Caps {
@@ -198,7 +172,22 @@ impl Transport for Udp {
         {
             self.broken = Some(error.to_string());
         }
-        let taken = self.deliver_frames(budget, each);
+        let mut taken = 0;
+        while taken < budget && !self.stage.is_empty() {
+            let Some(blank) = self.spare_frame.take().or_else(|| self.caps.pool.take()) else {
+                // The datagram stays here, and later ones stay with the kernel.
+                self.counters.no_frame += 1;
+                break;
+            };
+            match self.copy_next(blank) {
+                Ok(frame) => {
+                    taken += 1;
+                    each(frame);
+                }
+                Err(blank) => self.spare_frame = Some(blank),
+            }
+            self.stage.consume();
+        }
         self.counters.received += taken as u64;
         taken
     }
