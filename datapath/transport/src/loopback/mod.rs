@@ -58,19 +58,6 @@ struct Count {
 }
 
 impl Loopback {
-    /// Put a frame into the queue to one other end. A frame to a closed end is lost, as on an unplugged cable.
-    fn send_one(&mut self, end: usize, frame: &Frame) -> bool {
-        let outlet = &mut self.to[end];
-        if outlet.queue.is_abandoned() {
-            self.count.unplugged += 1;
-            return true;
-        }
-        let went = outlet.push(frame);
-        let count = if went { &mut self.count.sent } else { &mut self.count.full };
-        *count += 1;
-        went
-    }
-
     /// Put a frame into all queues or, if one is full, into none. So a frame that was not sent can be sent again, and no end
     /// gets it twice.
     fn flood(&mut self, frame: &Frame) -> bool {
@@ -78,7 +65,7 @@ impl Loopback {
             self.count.full += 1;
             return false;
         }
-        (0..self.to.len()).all(|end| self.send_one(end, frame))
+        self.to.iter_mut().all(|outlet| outlet.send(frame, &mut self.count))
     }
 
     /// Hand over at most `budget` frames from the queue of one other end.
@@ -122,8 +109,8 @@ impl Transport for Loopback {
             self.count.too_long += 1;
             return true;
         }
-        match self.to.iter().position(|outlet| outlet.to == to) {
-            Some(end) => self.send_one(end, frame),
+        match self.to.iter_mut().find(|outlet| outlet.to == to) {
+            Some(outlet) => outlet.send(frame, &mut self.count),
             // A broadcast, or an unknown address: flooded to all ends, as a switch does.
             None => self.flood(frame),
         }

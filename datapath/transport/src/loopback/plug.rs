@@ -38,26 +38,36 @@ impl Default for LoopbackOptions {
 #[repr(align(128))]
 struct Shown(AtomicUsize);
 
-/// The sending end of a queue. The receiver takes no frame before the doorbell.
+/// The sending end of a queue, on a line of the cache. The receiver takes no frame before the doorbell.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Outlet {
     pub(super) to: Address,
     pub(super) queue: Producer<Frame>,
     sent: usize,
+    /// What `shown` is: an idle flush looks no further.
+    rung: usize,
     shown: Arc<Shown>,
 }
 
 impl Outlet {
+    /// Put a frame into the queue. A frame to a closed end is lost, as on an unplugged cable.
     #[inline]
-    pub(super) fn push(&mut self, frame: &Frame) -> bool {
+    pub(super) fn send(&mut self, frame: &Frame, count: &mut Count) -> bool {
+        if self.queue.is_abandoned() {
+            count.unplugged += 1;
+            return true;
+        }
         let went = self.queue.push(frame.share()).is_ok();
         self.sent = self.sent.wrapping_add(usize::from(went));
+        *(if went { &mut count.sent } else { &mut count.full }) += 1;
         went
     }
 
     #[inline]
     pub(super) fn ring_doorbell(&mut self) {
-        if self.shown.0.load(Relaxed) != self.sent {
+        if self.rung != self.sent {
+            self.rung = self.sent;
             self.shown.0.store(self.sent, Release);
         }
     }
@@ -128,7 +138,7 @@ pub fn wire_with(ends: usize, options: LoopbackOptions) -> Vec<Plug> {
         for to in (0..ends).filter(|to| *to != from) {
             let (producer, consumer) = RingBuffer::new(options.queue.next_power_of_two());
             let shown = Arc::<Shown>::default();
-            plugs[from].to.push(Outlet { to: address(to), queue: producer, sent: 0, shown: shown.clone() });
+            plugs[from].to.push(Outlet { to: address(to), queue: producer, sent: 0, rung: 0, shown: shown.clone() });
             plugs[to].from.push(Inlet { queue: consumer, taken: 0, shown });
         }
     }
