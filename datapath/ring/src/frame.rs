@@ -8,7 +8,6 @@ use core::slice;
 
 use am_wire::Buffer;
 
-use crate::raw::RawFrame;
 use crate::region::{self, Region};
 use crate::slot::Slot;
 
@@ -113,7 +112,7 @@ impl Frame {
         self.slot().is_unique()
     }
 
-    /// Turn the handle into numbers for code outside Rust, such as a NIC. [`Pool::from_raw`](crate::Pool::from_raw) or
+    /// Turn the handle into numbers for code outside Rust, such as a NIC.
     /// [`Pool::from_raw_at`](crate::Pool::from_raw_at) makes a handle of it again.
     #[inline]
     pub fn into_raw(self) -> RawFrame {
@@ -121,6 +120,21 @@ impl Frame {
         let _kept = ManuallyDrop::new(self);
         raw
     }
+}
+
+/// What remains of a [`Frame`] while code outside Rust, such as a NIC, has it: numbers. The handle still counts; losing the
+/// numbers leaks the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the frame stays out until it is made a `Frame` again"]
+pub struct RawFrame {
+    /// Number of the frame in its pool.
+    pub index: u32,
+    /// Where in its chunk the frame starts.
+    pub start: u32,
+    /// Its length in bytes.
+    pub len: u32,
+    /// Where it starts, in bytes from the pool's base.
+    pub offset: usize,
 }
 
 #[inline]

@@ -1,4 +1,7 @@
-//! How memory is divided into frames.
+//! How memory is divided into frames, and memory from the heap.
+
+use core::ptr::NonNull;
+use std::alloc::{Layout as Bytes, alloc_zeroed, dealloc};
 
 /// How the memory of a pool is divided into frames.
 ///
@@ -50,12 +53,6 @@ impl Layout {
     /// The limit of a pool's frames. (The two largest numbers are marks in the lists of free frames.)
     pub const MAX_FRAMES: usize = u32::MAX as usize - 2;
 
-    /// Bytes of a frame, from its first on, where it starts behind the headroom.
-    #[inline]
-    pub const fn room(&self) -> usize {
-        self.stride - self.headroom
-    }
-
     /// Bytes of the whole pool.
     #[inline]
     pub const fn bytes(&self) -> usize {
@@ -75,5 +72,42 @@ impl Layout {
         }
         let bytes = frames.checked_mul(stride).filter(|bytes| isize::try_from(*bytes).is_ok());
         bytes.map(|_| ()).ok_or(LayoutError::Memory { frames, stride })
+    }
+}
+
+/// If the stride is a multiple of this, each frame starts on its own cache line.
+const ALIGN: usize = 128;
+
+/// Zeroed memory for a layout; freed when dropped.
+#[derive(Debug)]
+pub(crate) struct Heap {
+    base: NonNull<u8>,
+    bytes: Bytes,
+}
+
+// SAFETY: it is nothing but the right to free the memory, which any thread may do.
+unsafe impl Send for Heap {}
+// SAFETY: a shared reference gives only the address.
+unsafe impl Sync for Heap {}
+
+impl Heap {
+    /// For a layout that has been checked.
+    pub(crate) fn new(layout: &Layout) -> Result<Heap, LayoutError> {
+        let none = LayoutError::Memory { frames: layout.frames, stride: layout.stride };
+        let bytes = Bytes::from_size_align(layout.bytes(), ALIGN).map_err(|_| none)?;
+        // SAFETY: the size is not 0, because a checked layout has at least one frame of at least one byte.
+        let base = unsafe { alloc_zeroed(bytes) };
+        Ok(Heap { base: NonNull::new(base).ok_or(none)?, bytes })
+    }
+
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+}
+
+impl Drop for Heap {
+    fn drop(&mut self) {
+        // SAFETY: `base` came from `alloc_zeroed` with this very layout, and is freed only here.
+        unsafe { dealloc(self.base.as_ptr(), self.bytes) }
     }
 }

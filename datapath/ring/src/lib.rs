@@ -1,4 +1,4 @@
-//! **The only shared memory.** Frames, the pool that they come from, and the queue that carries them from one thread to
+//! **The only shared memory.** Frames, the pool that they come from, and the lanes that carry them from one process to
 //! another. All memory that threads and NICs share is here, and so is the `unsafe` code that it needs.
 //!
 //! A [`Pool`] is memory cut into equal chunks. A [`Frame`] is an owned handle
@@ -9,9 +9,9 @@
 //!                   take                      into_raw
 //!        ┌─────────────────────▶ Frame ─────────────────────▶ RawFrame
 //!        │                      │  ▲  ▲                          │
-//!      Pool               share │  │  └───── from_raw, adopt ────┘
+//!      Pool               share │  │  └───── from_raw_at ───────┘
 //!   local list                  ▼  │                 (a NIC has it)
-//!        ▲                      Frame ──── spsc ────▶ another thread
+//!        ▲                      Frame ──── moved ───▶ another thread
 //!        │                        │                        │
 //!        ├────── last drop ───────┘                        │ last drop
 //!        └───── all at once, when empty ◀── remote stack ◀─┘
@@ -28,7 +28,7 @@
 //! | waiting in the fill ring | a `RawFrame`, the only handle | written by the NIC |
 //! | received | one `Frame` | read and written through it |
 //! | received and kept by a handler | that `Frame`, until the handler drops it | read and written through it |
-//! | crossing a thread | the `Frame` inside an [`spsc`] queue | touched by nobody |
+//! | crossing a thread | the `Frame` in a queue | touched by nobody |
 //!
 //! Each handle counts. While there is more than one, raw ones included,
 //! [`space`](am_wire::Buffer::space) gives nothing, so what a NIC reads stays as
@@ -48,7 +48,7 @@
 //! # Read first
 //!
 //! [`Pool`] and [`Frame`]; then `slot.rs`, the count of a frame, and `region.rs`, which frees the memory with the last of pool
-//! and frames, in any order; then [`spsc`], and [`LeaseTable`] for places that other threads hold. [`lane`]
+//! and frames, in any order; then [`LeaseTable`] for places that other threads hold. [`lane`]
 //! stands alone: frames to another process, through memory that nobody trusts.
 //!
 //! # How it is tested
@@ -80,21 +80,16 @@
 #![allow(unsafe_code, reason = "memory that threads share")]
 
 mod frame;
-mod heap;
 pub mod lane;
 mod layout;
 mod lease;
-mod owner;
 mod pool;
-mod raw;
 mod region;
 mod remote;
 mod slot;
-pub mod spsc;
 mod sync;
 
-pub use frame::Frame;
+pub use frame::{Frame, RawFrame};
 pub use layout::{Layout, LayoutError};
 pub use lease::{Lease, LeaseTable};
 pub use pool::{Pool, prefetch};
-pub use raw::RawFrame;

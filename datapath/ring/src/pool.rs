@@ -7,9 +7,7 @@ use core::ptr::NonNull;
 use am_wire::Buffer;
 
 use crate::frame::Frame;
-use crate::heap::Heap;
-use crate::layout::{Layout, LayoutError};
-use crate::raw::RawFrame;
+use crate::layout::{Heap, Layout, LayoutError};
 use crate::region::{self, Region};
 
 /// Bytes of a cache line.
@@ -151,16 +149,6 @@ impl Pool {
     #[inline]
     pub fn is_same_pool(&self, other: &Pool) -> bool {
         self.region == other.region
-    }
-
-    /// The handle again that [`Frame::into_raw`] turned into numbers.
-    ///
-    /// # Safety
-    /// As for [`from_raw_at`](Self::from_raw_at).
-    #[inline]
-    pub unsafe fn from_raw(&self, raw: RawFrame) -> Frame {
-        // SAFETY: the caller's.
-        unsafe { self.from_raw_at(raw.index, raw.start, raw.len) }
     }
 
     /// The handle again that [`Frame::into_raw`] turned into numbers, with the

@@ -28,10 +28,36 @@ use core::any::Any;
 use core::ptr::NonNull;
 
 use crate::layout::Layout;
-use crate::owner::{self, NOBODY};
 use crate::remote::{NONE, Remote};
 use crate::slot::Slot;
 use crate::sync::{AtomicU64, Cell, Line, Ordering::Relaxed, Witness};
+
+/// No thread at all.
+const NOBODY: u64 = 0;
+
+// Constant and without destructor: readable even while the thread ends.
+#[cfg(not(loom))]
+thread_local!(static TOKEN: core::cell::Cell<u64> = const { core::cell::Cell::new(NOBODY) });
+#[cfg(loom)]
+loom::thread_local!(static TOKEN: core::cell::Cell<u64> = core::cell::Cell::new(NOBODY));
+
+/// The identity of the calling thread, never given to a second one. It is needed for every frame that comes home, so it is
+/// one load.
+#[inline]
+fn this_thread() -> u64 {
+    TOKEN.with(|token| match token.get() {
+        NOBODY => introduce(token),
+        known => known,
+    })
+}
+
+#[cold]
+fn introduce(token: &core::cell::Cell<u64>) -> u64 {
+    // Not loom's: a number that is unique is no part of what is modelled.
+    static NEXT: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(NOBODY + 1);
+    token.set(NEXT.fetch_add(1, core::sync::atomic::Ordering::Relaxed));
+    token.get()
+}
 
 #[derive(Debug)]
 pub(crate) struct Region {
@@ -66,8 +92,8 @@ impl Region {
             base,
             layout,
             slots: (0..layout.frames).map(|_| Slot::new()).collect(),
-            owner: AtomicU64::new(owner::this_thread()),
-            witness: Witness::new(),
+            owner: AtomicU64::new(this_thread()),
+            witness: Witness::default(),
             local: Line(Local { first: Cell::new(NONE), count: Cell::new(0), pools: Cell::new(1) }),
             remote: Line(Remote::new()),
             _keep: keep,
@@ -106,7 +132,7 @@ impl Region {
         if index == NONE {
             return None;
         }
-        local.first.set(self.slot(index).next());
+        local.first.set(self.slot(index).next.load(Relaxed));
         local.count.set(local.count.get() - 1);
         Some(index)
     }
@@ -122,7 +148,7 @@ impl Region {
     #[inline]
     fn push_local(&self, index: u32) {
         let local = &self.local.0;
-        self.slot(index).set_next(local.first.get());
+        self.slot(index).next.store(local.first.get(), Relaxed);
         local.first.set(index);
         local.count.set(local.count.get() + 1);
     }
@@ -157,7 +183,7 @@ pub(crate) unsafe fn come_home(region: NonNull<Region>, index: u32) {
     if cfg!(debug_assertions) {
         this.slot(index).no_handle();
     }
-    if this.owner.load(Relaxed) == owner::this_thread() {
+    if this.owner.load(Relaxed) == this_thread() {
         return this.push_local(index);
     }
     // SAFETY: handed on.

@@ -72,7 +72,7 @@ impl Remote {
         self.change(|stack| match stack.first {
             ORPHANED => Stack { first: ORPHANED, count: stack.count + 1 },
             first => {
-                slot.set_next(first);
+                slot.next.store(first, Relaxed);
                 Stack { first: index, count: stack.count + 1 }
             }
         })

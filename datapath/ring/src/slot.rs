@@ -8,8 +8,9 @@ use crate::sync::{AtomicU32, Ordering::*, Witness};
 pub(crate) struct Slot {
     /// Handles on the frame, raw ones included; not looked at while it is free.
     handles: AtomicU32,
-    /// The next in the list, while the frame is free.
-    next: AtomicU32,
+    /// The next in the list, while the frame is free. It is written before the frame is published in a list, and read by the
+    /// thread that takes the frame from there. The list's own atomics order the two.
+    pub(crate) next: AtomicU32,
     /// Stands for the frame's bytes in the model checker.
     pub(crate) witness: Witness,
 }
@@ -19,7 +20,7 @@ const TOO_MANY: u32 = u32::MAX / 2;
 
 impl Slot {
     pub(crate) fn new() -> Slot {
-        Slot { handles: AtomicU32::new(0), next: AtomicU32::new(0), witness: Witness::new() }
+        Slot { handles: AtomicU32::new(0), next: AtomicU32::new(0), witness: Witness::default() }
     }
 
     /// The frame leaves its list with one handle. Only for the thread that took it from the list.
@@ -76,18 +77,5 @@ impl Slot {
     #[inline]
     pub(crate) fn no_handle(&self) {
         self.handles.store(0, Relaxed);
-    }
-
-    // The link is written before the frame is published in a list, and read by the thread that takes it from there.
-    // The list's own atomics order the two.
-
-    #[inline]
-    pub(crate) fn next(&self) -> u32 {
-        self.next.load(Relaxed)
-    }
-
-    #[inline]
-    pub(crate) fn set_next(&self, next: u32) {
-        self.next.store(next, Relaxed);
     }
 }

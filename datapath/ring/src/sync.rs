@@ -9,70 +9,32 @@ pub(crate) use core::{
 #[cfg(loom)]
 pub(crate) use loom::{
     cell::Cell,
+    sync::Arc,
     sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
 };
+#[cfg(not(loom))]
+pub(crate) use std::sync::Arc;
 
 /// What stands for a piece of memory that loom cannot see, so that a race for
 /// the memory is a race for this. Nothing outside loom.
-#[cfg(loom)]
-#[derive(Debug)]
-pub(crate) struct Witness(loom::cell::UnsafeCell<()>);
+#[derive(Debug, Default)]
+pub(crate) struct Witness(#[cfg(loom)] loom::cell::UnsafeCell<()>);
 
-#[cfg(loom)]
 impl Witness {
-    pub(crate) fn new() -> Witness {
-        Witness(loom::cell::UnsafeCell::new(()))
-    }
-
+    #[inline(always)]
     pub(crate) fn read(&self) {
+        #[cfg(loom)]
         self.0.with(|_| ());
     }
 
+    #[inline(always)]
     pub(crate) fn write(&self) {
+        #[cfg(loom)]
         self.0.with_mut(|_| ());
     }
-}
-
-#[cfg(not(loom))]
-#[derive(Debug)]
-pub(crate) struct Witness;
-
-#[cfg(not(loom))]
-impl Witness {
-    pub(crate) fn new() -> Witness {
-        Witness
-    }
-
-    #[inline(always)]
-    pub(crate) fn read(&self) {}
-
-    #[inline(always)]
-    pub(crate) fn write(&self) {}
 }
 
 /// A cache line of its own, and the next: processors fetch lines in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Line<T>(pub(crate) T);
-
-#[cfg(loom)]
-pub(crate) use loom::{cell::UnsafeCell, sync::Arc};
-#[cfg(not(loom))]
-pub(crate) use std::sync::Arc;
-
-/// `core`'s, with the face of loom's: access lasts as long as a closure.
-#[cfg(not(loom))]
-#[derive(Debug)]
-pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
-
-#[cfg(not(loom))]
-impl<T> UnsafeCell<T> {
-    pub(crate) fn new(value: T) -> Self {
-        UnsafeCell(core::cell::UnsafeCell::new(value))
-    }
-
-    #[inline(always)]
-    pub(crate) fn with_mut<R>(&self, access: impl FnOnce(*mut T) -> R) -> R {
-        access(self.0.get())
-    }
-}

@@ -15,12 +15,13 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
 use am_ring::lane::{LaneLayout, Shared};
 
 use crate::ShmOpenError;
+use crate::errors::system;
 use crate::options::{self, MAX_MEMBERS};
 
 const MAGIC: [u32; 2] = [u32::from_le_bytes(*b"am-s"), u32::from_le_bytes(*b"hm\x0d\x0a")];
@@ -64,52 +65,48 @@ impl Geometry {
         self.header() + (from * self.members + to) * self.lane()
     }
 
+    /// The offsets of the two lanes between two members.
+    pub(crate) fn lanes_between(&self, one: usize, other: usize) -> [usize; 2] {
+        [self.lane_at(one, other), self.lane_at(other, one)]
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.header() + self.members * self.members * self.lane()
     }
 }
 
-/// What a file contains, by its header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SegmentState {
-    /// Nothing, or an unfinished segment.
-    Nothing,
-    /// A segment of this version.
-    Segment(Geometry),
-    /// A segment of another version.
-    Version(u32),
-    /// Something else.
-    Foreign,
-    /// A segment with an invalid header.
-    Broken(&'static str),
-}
-
-/// Read a file's header.
-pub(crate) fn read_state(file: &File) -> io::Result<SegmentState> {
+/// Read a file's header. `None` if there is none yet: the file is empty, or a segment that is not finished.
+///
+/// # Errors
+/// [`ShmOpenError::Foreign`], [`ShmOpenError::Version`], [`ShmOpenError::Broken`], and errors of the system.
+pub(crate) fn read(file: &File, path: PathBuf) -> Result<Option<Geometry>, ShmOpenError> {
     let mut bytes = [0; GEOMETRY_OFFSET + 12];
-    let length = file.metadata()?.len();
+    let failed = || system("cannot read the segment");
+    let length = file.metadata().map_err(failed())?.len();
     match file.read_exact_at(&mut bytes, 0) {
         Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => {
-            return Ok(if length == 0 { SegmentState::Nothing } else { SegmentState::Foreign });
+            return if length == 0 { Ok(None) } else { Err(ShmOpenError::Foreign { path }) };
         }
-        read => read?,
+        read => read.map_err(failed())?,
     }
-    let words: Vec<u32> = bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
-    let [m0, m1, version, _, members, frame, granule] = words[..] else { return Ok(SegmentState::Foreign) };
-    if [m0, m1] == [0; 2] {
-        return Ok(SegmentState::Nothing);
+    let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let (magic, version, number) = ([word(0), word(4)], word(8), |nth: usize| word(GEOMETRY_OFFSET + 4 * nth) as usize);
+    if magic == [0; 2] {
+        return Ok(None);
     }
-    if [m0, m1] != MAGIC {
-        return Ok(SegmentState::Foreign);
+    if magic != MAGIC {
+        return Err(ShmOpenError::Foreign { path });
     }
     if version != VERSION {
-        return Ok(SegmentState::Version(version));
+        return Err(ShmOpenError::Version { path, found: version, own: VERSION });
     }
-    let Some(geometry) = Geometry::new(members as usize, frame as usize, granule as usize) else {
-        return Ok(SegmentState::Broken("its header is invalid"));
-    };
-    let whole = length >= geometry.bytes() as u64;
-    Ok(if whole { SegmentState::Segment(geometry) } else { SegmentState::Broken("it was cut short") })
+    match Geometry::new(number(0), number(1), number(2)) {
+        None => Err(ShmOpenError::Broken { path, why: "its header is invalid".into() }),
+        Some(geometry) if length < geometry.bytes() as u64 => {
+            Err(ShmOpenError::Broken { path, why: "it was cut short".into() })
+        }
+        whole => Ok(whole),
+    }
 }
 
 /// The header of a mapped segment. Other processes write it as well.
@@ -156,27 +153,6 @@ impl Header {
     pub(crate) fn remove_member(&self, member: usize, birth: u32) {
         if self.generation(member).compare_exchange(birth, 0, Release, Relaxed).is_ok() {
             self.notify_members();
-        }
-    }
-}
-
-/// Check a setting that was asked for against the segment's.
-pub(crate) fn check_setting(setting: &'static str, asked: Option<usize>, has: usize) -> Result<(), ShmOpenError> {
-    match asked {
-        Some(asked) if asked != has => Err(ShmOpenError::Conflict { setting, has, asked }),
-        _ => Ok(()),
-    }
-}
-
-/// The error for a file that cannot be joined.
-pub(crate) fn not_joinable(found: SegmentState, path: &Path) -> ShmOpenError {
-    let path = path.to_owned();
-    match found {
-        SegmentState::Version(found) => ShmOpenError::Version { path, found, own: VERSION },
-        SegmentState::Foreign => ShmOpenError::Foreign { path },
-        SegmentState::Broken(why) => ShmOpenError::Broken { path, why: why.into() },
-        SegmentState::Nothing | SegmentState::Segment(_) => {
-            ShmOpenError::Broken { path, why: "its header is gone".into() }
         }
     }
 }

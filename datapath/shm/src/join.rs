@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::atomic::Ordering::*;
 
 use nix::errno::Errno;
@@ -12,11 +11,10 @@ use nix::sys::resource::{Resource, getrlimit};
 
 use crate::ShmOpenError;
 use crate::errors::system;
-use crate::header::{self, Geometry, Header, SegmentState, check_setting, not_joinable};
+use crate::header::{self, Geometry, Header};
 use crate::locks::{self, JoinLock};
-use crate::map::MappedFile;
+use crate::map::{MappedFile, SegmentPages};
 use crate::options::{DEFAULT_FRAME, DEFAULT_MEMBERS, MAX_MEMBERS, ShmOptions};
-use crate::pages::SegmentPages;
 use crate::segment_path::SegmentPath;
 
 /// Membership in a segment; dropping it leaves.
@@ -40,8 +38,8 @@ impl Membership {
         loop {
             let file = place.open_or_make(options.mode, options.owner)?;
             let attempt = Attempt { place: &place, file: &file, options };
-            if let Some(joined) = attempt.run()? {
-                return Ok(joined.with(place, file));
+            if let Some(Joined { header, mapped, geometry, pages, member, generation }) = attempt.run()? {
+                return Ok(Membership { header, mapped, geometry, pages, place, member, generation, file });
             }
         }
     }
@@ -61,7 +59,7 @@ impl Membership {
     /// Whether this member exists, with memory for the lanes between it and us. The list of members may be forged, and
     /// the kernel kills a process that touches a page without memory.
     pub(crate) fn is_reachable(&self, member: usize, generation: u32) -> bool {
-        let lanes = [self.geometry.lane_at(self.member, member), self.geometry.lane_at(member, self.member)];
+        let lanes = self.geometry.lanes_between(self.member, member);
         self.is_alive(member, generation)
             && lanes.iter().all(|lane| self.mapped.populate(*lane, self.geometry.lane()).is_ok())
     }
@@ -88,21 +86,14 @@ impl Drop for Membership {
     }
 }
 
-/// The result of joining.
+/// The result of joining: the fields of a [`Membership`].
 struct Joined {
+    header: Header,
     mapped: MappedFile,
     geometry: Geometry,
     pages: SegmentPages,
-    own: usize,
-    birth: u32,
-}
-
-impl Joined {
-    fn with(self, place: SegmentPath, file: File) -> Membership {
-        let Joined { mapped, geometry, pages, own, birth } = self;
-        let header = Header::new(&mapped.memory, &geometry);
-        Membership { header, mapped, geometry, pages, place, member: own, generation: birth, file }
-    }
+    member: usize,
+    generation: u32,
 }
 
 struct Attempt<'a> {
@@ -129,33 +120,40 @@ impl Attempt<'_> {
 
     fn join(&self) -> Result<Joined, ShmOpenError> {
         let living: Vec<usize> = (0..MAX_MEMBERS).filter(|member| locks::is_alive(self.file, *member)).collect();
-        let found = header::read_state(self.file).map_err(system("cannot read the segment"))?;
         let pages = SegmentPages::of(self.file);
-        let geometry = match found {
-            SegmentState::Foreign => return Err(not_joinable(found, &self.place.path())),
-            _ if living.is_empty() => self.make(pages)?,
-            SegmentState::Segment(geometry) => geometry,
-            _ => return Err(not_joinable(found, &self.place.path())),
+        let geometry = match header::read(self.file, self.place.path()) {
+            Ok(_) | Err(ShmOpenError::Version { .. } | ShmOpenError::Broken { .. }) if living.is_empty() => {
+                self.make(pages)?
+            }
+            Ok(Some(geometry)) => geometry,
+            Ok(None) => return Err(self.broken("its header is gone")),
+            Err(why) => return Err(why),
         };
         check_setting("frame", self.options.frame, geometry.frame)?;
         check_setting("members", self.options.members, geometry.members)?;
-        let mapped = self.map(&geometry, pages)?;
+        let mapped = MappedFile::new(self.file, geometry.bytes(), pages == SegmentPages::MaybeHuge)
+            .map_err(|source| ShmOpenError::Map { bytes: geometry.bytes(), source })?;
+        self.populate(&mapped, 0, geometry.header())?;
+        let header = Header::new(&mapped.memory, &geometry);
         if living.is_empty() {
-            Header::new(&mapped.memory, &geometry).write(&geometry);
+            header.write(&geometry);
         }
         // Different each time, so that other members can distinguish us from an earlier member with this number.
         let generation = locks::random_nonzero();
-        let own = self.claim_number(&geometry, generation)?;
-        let header = Header::new(&mapped.memory, &geometry);
-        for other in (0..geometry.members).filter(|other| *other != own) {
+        let member = self.claim_number(&geometry, generation)?;
+        for other in (0..geometry.members).filter(|other| *other != member) {
             if living.contains(&other) {
-                self.allocate_lanes(&mapped, &geometry, own, other)?;
+                // Now, because later there may be no memory, and the kernel kills a process that touches a page without.
+                for lane in geometry.lanes_between(member, other) {
+                    self.allocate(lane, geometry.lane())?;
+                    self.populate(&mapped, lane, geometry.lane())?;
+                }
             } else {
                 // Killed members are still in the list.
                 header.remove_member(other, header.generation(other).load(Relaxed));
             }
         }
-        Ok(Joined { mapped, geometry, pages, own, birth: generation })
+        Ok(Joined { header, mapped, geometry, pages, member, generation })
     }
 
     /// Make a new segment. The content of a segment without living members is discarded.
@@ -164,9 +162,8 @@ impl Attempt<'_> {
         remove_abandoned(self.place);
         let (members, frame) =
             (self.options.members.unwrap_or(DEFAULT_MEMBERS), self.options.frame.unwrap_or(DEFAULT_FRAME));
-        let geometry = Geometry::new(members, frame, pages.granule());
         let geometry =
-            geometry.ok_or_else(|| not_joinable(SegmentState::Broken("pages of this size"), &self.place.path()))?;
+            Geometry::new(members, frame, pages.granule()).ok_or_else(|| self.broken("pages of this size"))?;
         // The system ends a process that exceeds the limit.
         let (bytes, limit) =
             (geometry.bytes() as u64, getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(soft, _)| soft));
@@ -175,16 +172,9 @@ impl Attempt<'_> {
         }
         let set_length = |bytes| self.file.set_len(bytes).map_err(|why| self.no_space(bytes as usize, why));
         set_length(0)?;
-        set_length(geometry.bytes() as u64)?;
+        set_length(bytes)?;
         self.allocate(0, geometry.header())?;
         Ok(geometry)
-    }
-
-    fn map(&self, geometry: &Geometry, pages: SegmentPages) -> Result<MappedFile, ShmOpenError> {
-        let mapped = MappedFile::new(self.file, geometry.bytes(), pages == SegmentPages::MaybeHuge);
-        let mapped = mapped.map_err(|source| ShmOpenError::Map { bytes: geometry.bytes(), source })?;
-        let populated = mapped.populate(0, geometry.header());
-        populated.map(|()| mapped).map_err(|why| self.no_space(geometry.header(), why))
     }
 
     /// Claim the first free member number.
@@ -197,22 +187,6 @@ impl Attempt<'_> {
         Err(ShmOpenError::Full { members: geometry.members })
     }
 
-    /// Allocate memory for the two lanes between us and another member now. Later there may be none, and the kernel
-    /// kills a process that touches a page without memory.
-    fn allocate_lanes(
-        &self,
-        mapped: &MappedFile,
-        geometry: &Geometry,
-        own: usize,
-        other: usize,
-    ) -> Result<(), ShmOpenError> {
-        for lane in [geometry.lane_at(own, other), geometry.lane_at(other, own)] {
-            self.allocate(lane, geometry.lane())?;
-            mapped.populate(lane, geometry.lane()).map_err(|why| self.no_space(geometry.lane(), why))?;
-        }
-        Ok(())
-    }
-
     fn allocate(&self, offset: usize, bytes: usize) -> Result<(), ShmOpenError> {
         loop {
             match fallocate(self.file, FallocateFlags::empty(), offset as i64, bytes as i64) {
@@ -222,9 +196,24 @@ impl Attempt<'_> {
         }
     }
 
+    fn populate(&self, mapped: &MappedFile, offset: usize, bytes: usize) -> Result<(), ShmOpenError> {
+        mapped.populate(offset, bytes).map_err(|why| self.no_space(bytes, why))
+    }
+
     fn no_space(&self, bytes: usize, source: std::io::Error) -> ShmOpenError {
-        let dir: &Path = self.place.dir();
-        ShmOpenError::Space { dir: dir.to_owned(), bytes, source }
+        ShmOpenError::Space { dir: self.place.dir().to_owned(), bytes, source }
+    }
+
+    fn broken(&self, why: &str) -> ShmOpenError {
+        ShmOpenError::Broken { path: self.place.path(), why: why.into() }
+    }
+}
+
+/// Check a setting that was asked for against the segment's.
+fn check_setting(setting: &'static str, asked: Option<usize>, has: usize) -> Result<(), ShmOpenError> {
+    match asked {
+        Some(asked) if asked != has => Err(ShmOpenError::Conflict { setting, has, asked }),
+        _ => Ok(()),
     }
 }
 
@@ -254,8 +243,8 @@ fn remove_abandoned(place: &SegmentPath) {
 /// Remove a segment if it is one of ours and has no member. Does not wait.
 fn remove_if_abandoned(place: &SegmentPath) -> Option<()> {
     let file = place.open().ok()?;
-    let _lock = JoinLock::try_acquire(&file)?;
-    let is_ours = matches!(header::read_state(&file), Ok(SegmentState::Segment(_) | SegmentState::Broken(_)));
+    let _lock = JoinLock::try_acquire(&file).ok()??;
+    let is_ours = matches!(header::read(&file, place.path()), Ok(Some(_)) | Err(ShmOpenError::Broken { .. }));
     if !is_ours || !place.refers_to(&file).ok()? || (0..MAX_MEMBERS).any(|member| locks::is_alive(&file, member)) {
         return None;
     }

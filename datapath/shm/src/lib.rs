@@ -55,16 +55,12 @@
 //! ```
 #![allow(unsafe_code, reason = "memory that processes share")]
 
-mod cache_lines;
-mod counters;
-mod departed;
 mod errors;
 mod header;
 mod join;
 mod locks;
 mod map;
 mod options;
-mod pages;
 mod peer;
 mod receive;
 mod segment_path;
@@ -72,20 +68,22 @@ mod send;
 mod waker;
 
 use std::sync::atomic::Ordering::Acquire;
+use std::time::{Duration, Instant};
 
 use am_ring::Frame;
 use am_transport::{Caps, Command, Notice, PeerAddressError, Steering, Transport};
 use am_wire::Address;
 
-pub use cache_lines::CacheLines;
-use counters::Counters;
-use departed::Departed;
 pub use errors::ShmOpenError;
 use errors::system;
 use join::Membership;
+pub use map::shared_lines;
 pub use options::{ShmOptions, ShmOptionsError};
 use peer::{Peer, address};
 use waker::Waker;
+
+/// The interval at which the kernel is asked about each member, which takes a microsecond or less.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// One member of a link.
 #[derive(Debug)]
@@ -106,8 +104,28 @@ pub struct Shm {
     unpublished: u64,
     /// Empty receives in a row.
     empty_receives: u32,
-    departed: Departed,
+    /// The addresses of members that have left or died, until the engine takes them.
+    departed: Vec<Address>,
+    last_check: Instant,
     counters: Counters,
+}
+
+/// Each counter has its field's name with `shm_` in front.
+#[derive(Debug, Default)]
+struct Counters {
+    sent: u64,
+    received: u64,
+    full: u64,
+    lost_too_long: u64,
+    lost_alone: u64,
+    lost_dead: u64,
+    lost_hung: u64,
+    no_frame: u64,
+    nonsense: u64,
+    restarts: u64,
+    rings: u64,
+    no_bell: u64,
+    sleeps: u64,
 }
 
 /// Join a link, or make it.
@@ -117,8 +135,7 @@ pub struct Shm {
 pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
     options.check()?;
     let own = Membership::join(options)?;
-    let name = own.place.fifo_name(own.member);
-    let bell = Waker::new(own.place.dir_fd(), &name, options.mode)
+    let waker = Waker::new(own.place.dir_fd(), &own.place.fifo_name(own.member), options.mode)
         .map_err(system("cannot make the FIFO that wakes a member"))?;
     let address = address(own.member, own.generation);
     let caps = Caps {
@@ -130,27 +147,24 @@ pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
         ordered: true,
         hears_all: true,
         pool: map::pool(options.frames, own.geometry.frame)?,
-        wake: Some(vec![bell.wake_fd()]),
+        wake: Some(vec![waker.wake_fd()]),
     };
-    let peers: Box<[Peer]> = (0..own.geometry.members).map(|member| Peer::new(&own, member)).collect();
-    let present = Vec::with_capacity(peers.len());
+    let members = own.geometry.members;
     own.announce();
-    let steering = Steering::new(options.ethertype, address);
-    let (gone, count) = (Departed::new(peers.len()), Counters::default());
-    let (first, seen, unpublished, idle) = (0, 0, 0, 0);
     let mut shm = Shm {
         caps,
-        steering,
+        steering: Steering::new(options.ethertype, address),
+        waker,
+        peers: (0..members).map(|member| Peer::new(&own, member)).collect(),
         membership: own,
-        waker: bell,
-        peers,
-        present,
-        first_lane: first,
-        seen_changes: seen,
-        unpublished,
-        empty_receives: idle,
-        departed: gone,
-        counters: count,
+        present: Vec::with_capacity(members),
+        first_lane: 0,
+        seen_changes: 0,
+        unpublished: 0,
+        empty_receives: 0,
+        departed: Vec::with_capacity(4 * members),
+        last_check: Instant::now(),
+        counters: Counters::default(),
     };
     shm.refresh_members();
     Ok(shm)
@@ -167,9 +181,10 @@ impl Shm {
 
     /// Find members that were killed without leaving. Frames that they sent before are still received.
     fn check_for_dead(&mut self) {
-        if !self.departed.is_due() {
+        if self.last_check.elapsed() < CHECK_INTERVAL {
             return;
         }
+        self.last_check = Instant::now();
         for at in 0..self.present.len() {
             let peer = &mut self.peers[self.present[at]];
             if peer.is_present() && !self.membership.is_alive(peer.member, peer.generation) {
@@ -205,13 +220,26 @@ impl Transport for Shm {
 
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
         self.check_for_dead();
-        self.departed.drain().for_each(|address| each(Notice::PeerGone(address)));
+        self.departed.drain(..).for_each(|address| each(Notice::PeerGone(address)));
         self.steering.notices(each);
         self.membership.segment_error().into_iter().for_each(|why| each(Notice::LinkError(why)));
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        self.counters.each(each);
+        let count = &self.counters;
+        each("shm_sent", count.sent);
+        each("shm_received", count.received);
+        each("shm_full", count.full);
+        each("shm_lost_too_long", count.lost_too_long);
+        each("shm_lost_alone", count.lost_alone);
+        each("shm_lost_dead", count.lost_dead);
+        each("shm_lost_hung", count.lost_hung);
+        each("shm_no_frame", count.no_frame);
+        each("shm_nonsense", count.nonsense);
+        each("shm_restarts", count.restarts);
+        each("shm_rings", count.rings);
+        each("shm_no_bell", count.no_bell);
+        each("shm_sleeps", count.sleeps);
         self.steering.counters(each);
     }
 }

@@ -72,7 +72,7 @@ impl JoinLock<'_> {
     fn acquire_within(file: &File, timeout: Duration) -> nix::Result<Option<JoinLock<'_>>> {
         let (mut since, mut pause, mut holder) = (Instant::now(), RETRY_INTERVALS[0], None);
         loop {
-            if let Some(join_lock) = JoinLock::try_acquire_once(file)? {
+            if let Some(join_lock) = JoinLock::try_acquire(file)? {
                 return Ok(Some(join_lock));
             }
             let now = locked_length(file, HOLDER)?;
@@ -87,11 +87,7 @@ impl JoinLock<'_> {
     }
 
     /// Take the join lock if it is free.
-    pub(crate) fn try_acquire(file: &File) -> Option<JoinLock<'_>> {
-        JoinLock::try_acquire_once(file).ok()?
-    }
-
-    fn try_acquire_once(file: &File) -> nix::Result<Option<JoinLock<'_>>> {
+    pub(crate) fn try_acquire(file: &File) -> nix::Result<Option<JoinLock<'_>>> {
         if !try_lock(file, JOIN_LOCK)? {
             return Ok(None);
         }

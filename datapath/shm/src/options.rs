@@ -133,7 +133,7 @@ pub(crate) fn shape(frame: usize) -> Option<LaneLayout> {
     if !FRAME_RANGE.contains(&frame) {
         return None;
     }
-    LaneLayout::new(LaneLayout::least(frame).ok()?.max(MIN_LANE_BYTES), frame).ok()
+    LaneLayout::new(LaneLayout::least(frame)?.max(MIN_LANE_BYTES), frame)
 }
 
 #[cfg(test)]

@@ -94,6 +94,13 @@ impl Peer {
         (self.is_leaving, self.full_since, self.waker) = (false, None, None);
     }
 
+    /// Note that the member has gone, for the engine. If the engine never takes the addresses, the first ones are kept.
+    pub(crate) fn note_departure(&self, departed: &mut Vec<Address>) {
+        if departed.len() < departed.capacity() {
+            departed.push(address(self.member, self.generation));
+        }
+    }
+
     /// The member has left.
     pub(crate) fn disconnect(&mut self) {
         (self.generation, self.is_leaving, self.full_since, self.waker) = (0, false, None, None);

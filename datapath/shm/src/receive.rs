@@ -137,7 +137,7 @@ impl Shm {
         let peer = &mut self.peers[member];
         peer.is_empty = true;
         if peer.is_leaving {
-            self.departed.push(address(peer.member, peer.generation));
+            peer.note_departure(&mut self.departed);
             peer.disconnect();
             // This has the list read again before it is used.
             self.seen_changes = self.membership.header.changes().load(Relaxed).wrapping_sub(1);
@@ -147,14 +147,15 @@ impl Shm {
     /// Nothing has arrived for long. Check the lanes, and allow the thread to sleep.
     #[cold]
     fn prepare_to_sleep(&mut self) {
-        for member in &self.present {
-            let from = &mut self.peers[*member].from;
+        for at in 0..self.present.len() {
+            let member = self.present[at];
+            let from = &mut self.peers[member].from;
             if from.has_diverged() {
                 let _ = from.refuse();
                 self.counters.nonsense += 1;
             }
+            self.restart_if_refused(member);
         }
-        self.restart_refused_lanes();
         self.refresh_members();
         let asleep = self.membership.header.asleep(self.membership.member);
         // The member was woken for frames that steering dropped, and may go on sleeping.
@@ -184,7 +185,7 @@ impl Shm {
                 birth if birth == peer.generation => (),
                 birth if birth != 0 && self.membership.is_reachable(peer.member, birth) => {
                     if peer.generation != 0 {
-                        self.departed.push(address(peer.member, peer.generation));
+                        peer.note_departure(&mut self.departed);
                     }
                     peer.connect(self.membership.generation, birth);
                 }

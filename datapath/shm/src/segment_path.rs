@@ -83,7 +83,18 @@ impl SegmentPath {
         for _ in 0..100 {
             match openat(&self.dir, self.file.as_c_str(), FLAGS, Mode::empty()) {
                 Err(Errno::ENOENT) => (),
-                opened => return self.check_opened(opened).and_then(|file| self.check_owner(file, trusted)),
+                opened => {
+                    // The owner can cut the file short, and so end all processes that map it. So it must be this user,
+                    // root, or a user that the options trust: anybody could have made the file first.
+                    let file = self.check_opened(opened)?;
+                    let owner = file.metadata().map_err(system("cannot read the segment's metadata"))?.uid();
+                    let is_trusted = owner == 0 || owner == Uid::effective().as_raw() || Some(owner) == trusted;
+                    return if is_trusted {
+                        Ok(file)
+                    } else {
+                        Err(ShmOpenError::Stranger { path: self.path(), owner })
+                    };
+                }
             }
             match openat(&self.dir, self.file.as_c_str(), FLAGS | OFlag::O_CREAT | OFlag::O_EXCL, Mode::S_IRWXU) {
                 Ok(made) => {
@@ -97,14 +108,6 @@ impl SegmentPath {
             }
         }
         Err(self.open_error(Errno::EBUSY))
-    }
-
-    /// The owner of the file can cut it short, and so end all processes that map it. So the owner must be this user,
-    /// root, or a user that the options trust: anybody could have made the file first.
-    fn check_owner(&self, file: File, trusted: Option<u32>) -> Result<File, ShmOpenError> {
-        let owner = file.metadata().map_err(system("cannot read the segment's metadata"))?.uid();
-        let is_trusted = owner == 0 || owner == Uid::effective().as_raw() || Some(owner) == trusted;
-        if is_trusted { Ok(file) } else { Err(ShmOpenError::Stranger { path: self.path(), owner }) }
     }
 
     /// Open the segment's file, if it exists.

@@ -115,15 +115,9 @@ impl Shm {
         });
     }
 
-    /// Restart the lanes that their receivers have refused, so that the next frame is not lost as well.
-    pub(crate) fn restart_refused_lanes(&mut self) {
-        for at in 0..self.present.len() {
-            self.restart_if_refused(self.present[at]);
-        }
-    }
-
+    /// Restart a lane that its receiver has refused, so that the next frame is not lost as well.
     #[inline]
-    fn restart_if_refused(&mut self, member: usize) {
+    pub(crate) fn restart_if_refused(&mut self, member: usize) {
         let peer = &mut self.peers[member];
         if peer.to.needs_offer() && peer.is_present() {
             peer.to.offer(peer.pair_to);

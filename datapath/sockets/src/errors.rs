@@ -84,16 +84,6 @@ pub enum SocketOpenError {
         /// Whether the MTU of the interface limits it.
         by_mtu: bool,
     },
-    /// The given pool has shorter frames than were asked for.
-    #[error(
-        "the frames of the pool have room for {room} bytes, and {frame} are needed: give a pool of longer frames, or lower `frame=`"
-    )]
-    PoolRoom {
-        /// Bytes of a frame of the pool.
-        room: usize,
-        /// Bytes that are needed.
-        frame: usize,
-    },
     /// There is no memory for the pool.
     #[error("{0}: lower `frames=`, or `frame=`")]
     Memory(#[from] NoMemory),
@@ -125,18 +115,18 @@ pub enum SocketOpenError {
 
 /// For `map_err`: names the failed operation.
 pub(crate) fn doing(doing: &'static str) -> impl Fn(io::Error) -> SocketOpenError {
-    move |error| SocketOpenError::system_error(doing, error)
+    move |error| match is_out_of_descriptors(&error) {
+        true => SocketOpenError::Descriptors { doing, error },
+        false => SocketOpenError::System { doing, error },
+    }
+}
+
+/// Whether the process or the system has no descriptor left.
+pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::EMFILE | Errno::ENFILE))
 }
 
 impl SocketOpenError {
-    /// The error for a system call that has no variant of its own.
-    pub(crate) fn system_error(doing: &'static str, error: io::Error) -> SocketOpenError {
-        match error.raw_os_error().map(Errno::from_raw) {
-            Some(Errno::EMFILE | Errno::ENFILE) => SocketOpenError::Descriptors { doing, error },
-            _ => SocketOpenError::System { doing, error },
-        }
-    }
-
     /// Check that a socket can use this address. The system lets sockets be bound to some addresses that cannot be
     /// used.
     pub(crate) fn check_local(local: SocketAddr) -> Result<(), SocketOpenError> {
@@ -150,7 +140,7 @@ impl SocketOpenError {
             ErrorKind::AddrNotAvailable => SocketOpenError::NotHere(local.ip()),
             ErrorKind::PermissionDenied => SocketOpenError::Port(local.port()),
             _ if error.raw_os_error() == Some(Errno::EAFNOSUPPORT as i32) => SocketOpenError::Family(local),
-            _ => SocketOpenError::system_error("bind a socket", error),
+            _ => doing("bind a socket")(error),
         }
     }
 }

@@ -57,13 +57,8 @@ pub(crate) fn parse_peer(scheme: &str, place: &str, local: SocketAddr) -> Result
     peer_problem(read).map_or(Ok(read), |why| Err(no_peer(why)))
 }
 
-/// Whether one peer can have this address.
-pub(crate) fn is_valid_peer(place: SocketAddr) -> bool {
-    peer_problem(place).is_none()
-}
-
 /// Why one peer cannot have this address.
-fn peer_problem(place: SocketAddr) -> Option<&'static str> {
+pub(crate) fn peer_problem(place: SocketAddr) -> Option<&'static str> {
     if place.ip().is_unspecified() {
         return Some("it stands for all addresses of a host; write one that the peer has");
     }

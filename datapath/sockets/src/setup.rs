@@ -1,25 +1,28 @@
-//! Socket options, buffers and pools that UDP and TCP have in common.
+//! What UDP and TCP have in common: addresses, socket options, buffers, pools, and the longest datagram.
 
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use am_ring::{Layout, Pool};
-use am_transport::memory;
+use am_transport::{Caps, memory};
+use am_wire::Address;
 use am_wire::control::Control;
-use nix::sys::socket::{setsockopt, sockopt};
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+use nix::net::if_::InterfaceFlags;
+use nix::sys::socket::{SockaddrStorage, setsockopt, sockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::errors::doing;
 use crate::{SocketOpenError, SocketOptions};
 
-/// The least value of the longest frame: set-up frames must fit.
-pub(crate) const MIN_FRAME: usize = Control::MAX_FRAME;
-
 /// Each frame starts on its own pair of cache lines.
 const ALIGN: usize = 128;
-
-/// The default number of frames in a pool.
-const DEFAULT_FRAMES: std::ops::RangeInclusive<usize> = 512..=4096;
 
 /// Make a socket that never blocks.
 pub(crate) fn socket(local: SocketAddr, kind: Type, protocol: Protocol) -> io::Result<Socket> {
@@ -73,28 +76,125 @@ pub(crate) fn busy_poll(socket: &Socket, options: &SocketOptions) -> Result<(), 
     let micros = u32::try_from(time.as_micros()).unwrap_or(u32::MAX >> 1);
     socket.set_busy_poll(micros).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => SocketOpenError::BusyPoll(time.as_micros()),
-        _ => SocketOpenError::system_error("set busy polling", error),
+        _ => doing("set busy polling")(error),
     })
 }
 
-/// A pool for frames of this length: the given one if its frames are long enough, or a new one.
-pub(crate) fn pool(given: Option<Pool>, options: &SocketOptions, max_frame: usize) -> Result<Pool, SocketOpenError> {
-    if let Some(pool) = given {
-        let room = pool.layout().room();
-        return if room < max_frame { Err(SocketOpenError::PoolRoom { room, frame: max_frame }) } else { Ok(pool) };
-    }
+/// The description of a transport, with a pool for frames of this length.
+pub(crate) fn caps(
+    options: &SocketOptions,
+    [scheme, mode]: [&str; 2],
+    local: SocketAddr,
+    max_frame: usize,
+    wake: OwnedFd,
+) -> Result<Caps, SocketOpenError> {
     let stride = max_frame.next_multiple_of(ALIGN);
-    let usual = (SocketOptions::MEMORY / stride).clamp(*DEFAULT_FRAMES.start(), *DEFAULT_FRAMES.end());
-    let frames = options.frames.unwrap_or(usual);
+    let frames = options.frames.unwrap_or((SocketOptions::MEMORY / stride).clamp(512, 4096));
     memory::check(frames, stride)?;
-    Ok(Pool::heap(Layout { frames, stride, headroom: 0 })?)
+    let is_stream = scheme == "tcp";
+    Ok(Caps {
+        name: format!("{scheme}:{local}"),
+        mode: mode.into(),
+        address: choose_address(local),
+        max_frame,
+        reliable: is_stream,
+        ordered: is_stream,
+        hears_all: false,
+        pool: Pool::heap(Layout { frames, stride, headroom: 0 })?,
+        wake: Some(vec![Arc::new(wake)]),
+    })
 }
 
-/// Check the longest frame.
+/// Check the longest frame. Set-up frames must fit.
 pub(crate) fn check_frame(asked: usize, most: usize, by_mtu: bool) -> Result<usize, SocketOpenError> {
-    if (MIN_FRAME..=most).contains(&asked) {
+    if (Control::MAX_FRAME..=most).contains(&asked) {
         Ok(asked)
     } else {
-        Err(SocketOpenError::Frame { asked, least: MIN_FRAME, most, by_mtu })
+        Err(SocketOpenError::Frame { asked, least: Control::MAX_FRAME, most, by_mtu })
+    }
+}
+
+/// Choose an address: locally administered, unicast, and different each time. It has 46 bits of a hash over boot,
+/// process, time and socket, with a key that the system draws at random. Of a thousand transports, two have the same
+/// address with a probability of 1 in 10⁸.
+fn choose_address(local: SocketAddr) -> Address {
+    /// The number of sockets that this process has opened.
+    static OPENED: AtomicU64 = AtomicU64::new(0);
+    let mut hash = RandomState::new().build_hasher();
+    std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default().hash(&mut hash);
+    (std::process::id(), SystemTime::now(), OPENED.fetch_add(1, Ordering::Relaxed), local).hash(&mut hash);
+    let Address([first, rest @ ..]) = Address::from_u64(hash.finish());
+    let [b, c, d, e, f] = rest;
+    Address([first & 0xfc | 0x02, b, c, d, e, f])
+}
+
+/// Ethernet's usual MTU, for interfaces without a known one.
+const ETHERNET_MTU: usize = 1500;
+
+/// Bytes of the headers of IP and UDP.
+pub(crate) fn headers(local: SocketAddr) -> usize {
+    if local.is_ipv4() { 20 + 8 } else { 40 + 8 }
+}
+
+/// Bytes of the longest datagram that the interface with this address carries in one piece. For the unspecified
+/// address: the least of all interfaces.
+pub(crate) fn longest_datagram(local: SocketAddr) -> usize {
+    let interfaces = getifaddrs().map(|all| all.collect::<Vec<_>>()).unwrap_or_default();
+    let has = |interface: &&InterfaceAddress| has_address(interface, local.ip());
+    let mtu = interfaces.iter().filter(has).filter_map(|interface| mtu(&interface.interface_name)).min();
+    // An IP packet has at most 65,535 bytes, whatever the interface allows.
+    mtu.unwrap_or(ETHERNET_MTU).min(u16::MAX as usize) - headers(local)
+}
+
+fn has_address(interface: &InterfaceAddress, local: IpAddr) -> bool {
+    let is_loopback = interface.flags.contains(InterfaceFlags::IFF_LOOPBACK);
+    let Some(address) = interface.address.as_ref().and_then(socket_address) else { return false };
+    if local.is_unspecified() {
+        return !is_loopback
+            && interface.flags.contains(InterfaceFlags::IFF_UP)
+            && address.is_ipv4() == local.is_ipv4();
+    }
+    // All of 127.0.0.0/8 is local, but the interface has only one address of it.
+    address.ip() == local || (local.is_loopback() && is_loopback)
+}
+
+#[inline]
+pub(crate) fn socket_address(address: &SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = address.as_sockaddr_in().map(|v4| SocketAddr::V4((*v4).into()));
+    v4.or_else(|| address.as_sockaddr_in6().map(|v6| SocketAddr::V6((*v6).into())))
+}
+
+/// The MTU of an interface. The first file is about the thread's own network namespace. The second exists without IPv6
+/// too, and is about the namespace in which it was mounted.
+fn mtu(interface: &str) -> Option<usize> {
+    let places = [format!("/proc/sys/net/ipv6/conf/{interface}/mtu"), format!("/sys/class/net/{interface}/mtu")];
+    let read = |place: &String| std::fs::read_to_string(place).ok()?.trim().parse().ok();
+    // A smaller MTU is not plausible.
+    places.iter().find_map(read).filter(|mtu| *mtu >= 576)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_local_and_different() {
+        let local = "127.0.0.1:7000".parse().unwrap();
+        let all: std::collections::BTreeSet<Address> = (0..1000).map(|_| choose_address(local)).collect();
+        assert_eq!(all.len(), 1000);
+        assert!(all.iter().all(|address| address.is_local() && !address.is_group()));
+    }
+
+    #[test]
+    fn loopback_carries_as_much_as_ip_can_say() {
+        for (local, most) in [("127.0.0.1:0", 65_535 - 28), ("127.9.9.9:0", 65_535 - 28)] {
+            assert_eq!(longest_datagram(local.parse().unwrap()), most);
+        }
+    }
+
+    #[test]
+    fn an_address_of_nobody_is_taken_for_one_on_ethernet() {
+        assert_eq!(longest_datagram("192.0.2.1:0".parse().unwrap()), 1500 - 28);
+        assert_eq!(longest_datagram("[2001:db8::1]:0".parse().unwrap()), 1500 - 48);
     }
 }

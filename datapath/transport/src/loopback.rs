@@ -5,7 +5,7 @@
 //!    pool, steering        pool, steering        pool, steering
 //!      │  ▲                  │  ▲                  │  ▲
 //!      ▼  │                  ▼  │                  ▼  │
-//!   ═══╧══╧══════════════════╧══╧══════════════════╧══╧═══     one spsc queue from
+//!   ═══╧══╧══════════════════╧══╧══════════════════╧══╧═══     one queue from
 //!                                                              each end to each other
 //! ```
 //!
@@ -26,9 +26,12 @@
 //! # Ok::<(), am_ring::LayoutError>(())
 //! ```
 
-use am_ring::spsc::{self, Consumer, Producer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+
 use am_ring::{Frame, Layout, LayoutError, Pool};
 use am_wire::{Address, Buffer, EtherType};
+use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::{Caps, Command, Notice, PeerAddressError, Steering, Transport};
 
@@ -57,8 +60,8 @@ impl Default for LoopbackOptions {
 pub struct Plug {
     address: Address,
     options: LoopbackOptions,
-    to: Vec<(Address, Producer<Frame>)>,
-    from: Vec<Consumer<Frame>>,
+    to: Vec<Outlet>,
+    from: Vec<Inlet>,
 }
 
 /// A wire with two ends, with the default [`LoopbackOptions`].
@@ -79,9 +82,10 @@ pub fn wire_with(ends: usize, options: LoopbackOptions) -> Vec<Plug> {
     let mut plugs: Vec<Plug> = (0..ends).map(plug).collect();
     for from in 0..ends {
         for to in (0..ends).filter(|to| *to != from) {
-            let (producer, consumer) = spsc::queue(options.queue);
-            plugs[from].to.push((address(to), producer));
-            plugs[to].from.push(consumer);
+            let (producer, consumer) = RingBuffer::new(options.queue.next_power_of_two());
+            let shown = Arc::<Shown>::default();
+            plugs[from].to.push(Outlet { to: address(to), queue: producer, sent: 0, rung: 0, shown: shown.clone() });
+            plugs[to].from.push(Inlet { queue: consumer, taken: 0, shown });
         }
     }
     plugs
@@ -117,14 +121,89 @@ impl Plug {
     }
 }
 
+/// How many frames of a queue the doorbell has shown to the receiver, ever. Processors fetch lines of the cache in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Shown(AtomicUsize);
+
+/// The sending end of a queue, on a line of the cache. The receiver takes no frame before the doorbell.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Outlet {
+    to: Address,
+    queue: Producer<Frame>,
+    sent: usize,
+    /// What `shown` is: an idle flush looks no further.
+    rung: usize,
+    shown: Arc<Shown>,
+}
+
+impl Outlet {
+    /// Put a frame into the queue. A frame to a closed end is lost, as on an unplugged cable.
+    #[inline]
+    fn send(&mut self, frame: &Frame, count: &mut Count) -> bool {
+        if self.queue.is_abandoned() {
+            count.unplugged += 1;
+            return true;
+        }
+        let went = self.queue.push(frame.share()).is_ok();
+        self.sent = self.sent.wrapping_add(usize::from(went));
+        *(if went { &mut count.sent } else { &mut count.full }) += 1;
+        went
+    }
+
+    #[inline]
+    fn ring_doorbell(&mut self) {
+        if self.rung != self.sent {
+            self.rung = self.sent;
+            self.shown.0.store(self.sent, Release);
+        }
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        self.ring_doorbell();
+    }
+}
+
+/// The receiving end of a queue.
+#[derive(Debug)]
+struct Inlet {
+    queue: Consumer<Frame>,
+    taken: usize,
+    shown: Arc<Shown>,
+}
+
+impl Inlet {
+    /// How many frames can be taken.
+    #[inline]
+    fn len(&self) -> usize {
+        self.shown.0.load(Acquire).wrapping_sub(self.taken)
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Frame> {
+        self.taken = self.taken.wrapping_add(1);
+        self.queue.pop().ok()
+    }
+}
+
+impl Drop for Inlet {
+    /// Frames that were not taken go home now. They should not wait for the sender's end.
+    fn drop(&mut self) {
+        while self.queue.pop().is_ok() {}
+    }
+}
+
 /// One end of the wire, open.
 #[derive(Debug)]
 pub struct Loopback {
     caps: Caps,
     steering: Steering,
     /// The queues to each other end, and from each.
-    to: Vec<(Address, Producer<Frame>)>,
-    from: Vec<Consumer<Frame>>,
+    to: Vec<Outlet>,
+    from: Vec<Inlet>,
     /// The queue that is read first. It changes each time, so that a busy end does not starve another.
     first: usize,
     count: Count,
@@ -140,46 +219,32 @@ struct Count {
 }
 
 impl Loopback {
-    /// Put a frame into the queue to one other end. A frame to a closed end is lost, as on an unplugged cable.
-    fn send_one(&mut self, end: usize, frame: &Frame) -> bool {
-        let (_, queue) = &mut self.to[end];
-        if queue.is_abandoned() {
-            self.count.unplugged += 1;
-            return true;
-        }
-        let went = queue.push(frame.share()).is_ok();
-        let count = if went { &mut self.count.sent } else { &mut self.count.full };
-        *count += 1;
-        went
-    }
-
     /// Put a frame into all queues or, if one is full, into none. So a frame that was not sent can be sent again, and no end
     /// gets it twice.
     fn flood(&mut self, frame: &Frame) -> bool {
-        if self.to.iter_mut().any(|(_, queue)| !queue.is_abandoned() && queue.reserve(1) == 0) {
+        if self.to.iter().any(|outlet| !outlet.queue.is_abandoned() && outlet.queue.is_full()) {
             self.count.full += 1;
             return false;
         }
-        (0..self.to.len()).all(|end| self.send_one(end, frame))
+        self.to.iter_mut().all(|outlet| outlet.send(frame, &mut self.count))
     }
 
     /// Hand over at most `budget` frames from the queue of one other end.
     fn receive_from(&mut self, end: usize, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        let queue = &mut self.from[end];
+        let inlet = &mut self.from[end];
         let mut taken = 0;
         // The number of steps is fixed before the loop, so a flood of frames that steering drops cannot keep this call from
         // returning.
-        for _ in 0..queue.peek() {
+        for _ in 0..inlet.len() {
             if taken == budget {
                 break;
             }
-            let Some(frame) = queue.pop() else { break };
+            let Some(frame) = inlet.pop() else { break };
             if self.steering.admits(frame.bytes()) {
                 taken += 1;
                 each(frame);
             }
         }
-        queue.release();
         taken
     }
 }
@@ -205,15 +270,15 @@ impl Transport for Loopback {
             self.count.too_long += 1;
             return true;
         }
-        match self.to.iter().position(|(address, _)| *address == to) {
-            Some(end) => self.send_one(end, frame),
+        match self.to.iter_mut().find(|outlet| outlet.to == to) {
+            Some(outlet) => outlet.send(frame, &mut self.count),
             // A broadcast, or an unknown address: flooded to all ends, as a switch does.
             None => self.flood(frame),
         }
     }
 
     fn flush(&mut self) {
-        self.to.iter_mut().for_each(|(_, queue)| queue.submit());
+        self.to.iter_mut().for_each(Outlet::ring_doorbell);
     }
 
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {

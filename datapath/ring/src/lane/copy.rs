@@ -5,61 +5,51 @@
 //! copied in pieces of 16 bytes are read again sooner than in pieces of 8, which header fields straddle; for a page or
 //! more, `rep movsb` is fastest.
 
-/// The least length that [`copy`] takes; it does not exist on other processors.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(super) const FEWEST: usize = PIECE + 1;
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-pub(super) const FEWEST: usize = usize::MAX;
+/// The least length that [`copy`] takes. Miri, the model checker and other processors have only words.
+pub(super) const FEWEST: usize =
+    if cfg!(all(target_arch = "x86_64", not(miri), not(loom))) { PIECE + 1 } else { usize::MAX };
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
 const PIECE: usize = 16;
-
-/// From this length on, `rep movsb` is faster, though it starts slowly.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-const MOVSB_FROM: usize = 768;
 
 /// Copy [`FEWEST`] bytes or more.
 ///
 /// # Safety
 /// Both ranges are mapped, `from` readable and `to` writable; one of them is ours alone, and they do not overlap.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     debug_assert!(len >= FEWEST);
-    if len >= MOVSB_FROM {
-        // SAFETY: the caller's. The direction flag is clear, as the ABI says; what the copy races with is not the
-        // compiler's concern, which sees an instruction that writes memory.
-        return unsafe {
+    /// From this length on, `rep movsb` is faster, though it starts slowly.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    const MOVSB_FROM: usize = 768;
+    // SAFETY: the caller's. The direction flag is clear, as the ABI says; what the copy races with is not the
+    // compiler's concern, which sees instructions that write memory. Pieces start below `last`, and the last one at it:
+    // it ends where the range ends, and overlaps the one before.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    unsafe {
+        if len >= MOVSB_FROM {
             core::arch::asm!("rep movsb", inout("rcx") len => _, inout("rsi") from => _, inout("rdi") to => _,
                 options(nostack, preserves_flags));
-        };
+        } else {
+            core::arch::asm!(
+                "2:",
+                "movups {piece}, [{from} + {at}]",
+                "movups [{to} + {at}], {piece}",
+                "add {at}, 16",
+                "cmp {at}, {last}",
+                "jb 2b",
+                "movups {piece}, [{from} + {last}]",
+                "movups [{to} + {last}], {piece}",
+                at = inout(reg) 0usize => _,
+                last = in(reg) len - PIECE,
+                from = in(reg) from,
+                to = in(reg) to,
+                piece = out(xmm_reg) _,
+                options(nostack)
+            );
+        }
     }
-    // SAFETY: the caller's. Pieces start below `last`, and the last one at it: it ends where the range ends, and overlaps the one before.
-    unsafe {
-        core::arch::asm!(
-            "2:",
-            "movups {piece}, [{from} + {at}]",
-            "movups [{to} + {at}], {piece}",
-            "add {at}, 16",
-            "cmp {at}, {last}",
-            "jb 2b",
-            "movups {piece}, [{from} + {last}]",
-            "movups [{to} + {last}], {piece}",
-            at = inout(reg) 0usize => _,
-            last = in(reg) len - PIECE,
-            from = in(reg) from,
-            to = in(reg) to,
-            piece = out(xmm_reg) _,
-            options(nostack)
-        );
-    }
-}
-
-/// # Safety
-/// None is needed: it is never called.
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-pub(super) unsafe fn copy(_from: *const u8, _to: *mut u8, _len: usize) {
-    unreachable!("no length is {FEWEST} or more")
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    unreachable!("{len} bytes from {from:?} to {to:?}: only words are copied here");
 }
 
 /// Hint that the cache line will be written.

@@ -50,12 +50,11 @@
 //!   store length         (B) Release           store released        (D) Release
 //! ```
 //!
-//! B pairs with C and D with A, as in [`spsc`](crate::spsc). Of records that become visible together, only the length
+//! B pairs with C and D with A, as in the kernel's `net/xdp/xsk_queue.h`. Of records that become visible together, only the length
 //! of the first is stored with Release, and last: the receiver does not reach the others before. A bit in each length
 //! says whether another record came with it, so that the receiver of a single frame does not wait for the next line in
 //! vain. E and F are the two halves of a sequence lock; G pairs with H, J with K.
 
-#[cfg(not(loom))]
 mod copy;
 mod receiver;
 mod sender;
@@ -64,5 +63,5 @@ mod shared;
 
 pub use receiver::{Peeked, Receiver};
 pub use sender::{Full, Sender};
-pub use shape::{LaneLayout, LaneLayoutError, Pair};
+pub use shape::{LaneLayout, Pair};
 pub use shared::Shared;

@@ -82,14 +82,11 @@ impl Receiver {
         let length = word & !MORE;
         self.has_more = word & MORE != 0;
         if length == 0 {
-            return self.check_session().map_or(Peeked::Closed, |()| Peeked::Nothing);
+            return if self.check_session() { Peeked::Nothing } else { Peeked::Closed };
         }
         let (_, to_end) = self.shape.place(self.read);
         if length as usize > self.shape.longest() || lines_of(length as usize) > to_end {
-            return match self.check_session() {
-                Some(()) => self.refuse(),
-                None => Peeked::Closed,
-            };
+            return if self.check_session() { self.refuse() } else { Peeked::Closed };
         }
         Peeked::Frame(length as usize)
     }
@@ -116,7 +113,7 @@ impl Receiver {
         }
         self.memory.read(self.shape.word(self.read) + behind(into.len()), into);
         fence(Acquire); // F, matches E
-        if self.check_session().is_none() {
+        if !self.check_session() {
             return false;
         }
         self.read = self.read.wrapping_add(lines);
@@ -134,9 +131,9 @@ impl Receiver {
     }
 
     #[inline]
-    fn check_session(&mut self) -> Option<()> {
+    fn check_session(&mut self) -> bool {
         self.open = self.memory.word(OFFERED).load(Relaxed) == self.session;
-        self.open.then_some(())
+        self.open
     }
 
     /// Refuse the session. The sender sees this, and begins another.
@@ -146,19 +143,15 @@ impl Receiver {
         Peeked::Invalid
     }
 
-    /// Another process may have overwritten the refusal.
-    fn refuse_again(&mut self) {
-        if self.session != 0 && self.memory.word(OFFERED).load(Relaxed) == self.session {
-            self.refuse();
-        }
-    }
-
     /// Whether the sender has moved on while nothing arrives here: a length or a position was overwritten. Call it
     /// after a long silence in which [`peek`](Self::peek) found nothing. It also gives back all lines that were read.
     pub fn has_diverged(&mut self) -> bool {
         let tail = self.memory.word(TAIL).load(Acquire);
         if !self.open {
-            self.refuse_again();
+            // Another process may have overwritten the refusal.
+            if self.session != 0 && self.memory.word(OFFERED).load(Relaxed) == self.session {
+                self.refuse();
+            }
             return false;
         }
         if self.length() != 0 {
@@ -173,6 +166,6 @@ impl Receiver {
         // Being behind is no contradiction: a length shows before the tail does. The next tail that shows is not behind
         // it.
         let is_behind = tail != self.read && read == self.read && before != tail;
-        (is_ahead || is_behind) && self.check_session().is_some()
+        (is_ahead || is_behind) && self.check_session()
     }
 }

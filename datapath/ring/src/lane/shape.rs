@@ -35,46 +35,18 @@ pub struct LaneLayout {
     longest: u32,
 }
 
-/// A [`LaneLayout`] that no lane can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LaneLayoutError {
-    /// No frame at all, or one that is too long for a count of lines.
-    #[error("frames of {0} bytes: a lane has frames of 1 byte to 16 MiB")]
-    Longest(usize),
-    /// No room for several of the longest.
-    #[error("{bytes} bytes are too few for {LEAST_RECORDS} frames of {longest}: take {least} or more, a power of two")]
-    Bytes {
-        /// As asked for.
-        bytes: usize,
-        /// As asked for.
-        longest: usize,
-        /// The least size that suffices.
-        least: usize,
-    },
-}
-
 impl LaneLayout {
-    /// Frames of at most `longest` bytes, through `bytes` bytes of records, a power of two.
-    ///
-    /// # Errors
-    /// See [`LaneLayoutError`].
-    pub fn new(bytes: usize, longest: usize) -> Result<LaneLayout, LaneLayoutError> {
-        let least = Self::least(longest)?;
-        if bytes < least || !bytes.is_power_of_two() || bytes > 1 << 30 {
-            return Err(LaneLayoutError::Bytes { bytes, longest, least });
-        }
-        Ok(LaneLayout { lines: (bytes / LINE).ilog2(), longest: longest as u32 })
+    /// Frames of at most `longest` bytes, through `bytes` bytes of records, a power of two. `None` if those are too few for
+    /// several of the longest frames, or no lane has such frames.
+    pub fn new(bytes: usize, longest: usize) -> Option<LaneLayout> {
+        let has_room = bytes >= Self::least(longest)? && bytes.is_power_of_two() && bytes <= 1 << 30;
+        has_room.then(|| LaneLayout { lines: (bytes / LINE).ilog2(), longest: longest as u32 })
     }
 
-    /// The least bytes of records for frames of this length.
-    ///
-    /// # Errors
-    /// See [`LaneLayoutError`].
-    pub fn least(longest: usize) -> Result<usize, LaneLayoutError> {
-        if longest == 0 || longest > 1 << 24 {
-            return Err(LaneLayoutError::Longest(longest));
-        }
-        Ok((lines_of(longest) as usize * LINE * LEAST_RECORDS).next_power_of_two())
+    /// The least bytes of records for frames of this length, 1 byte to 16 MiB.
+    pub fn least(longest: usize) -> Option<usize> {
+        let has_lane = (1..=1 << 24).contains(&longest);
+        has_lane.then(|| (lines_of(longest) as usize * LINE * LEAST_RECORDS).next_power_of_two())
     }
 
     /// Bytes of memory that a lane takes in all.
@@ -170,11 +142,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused() {
-        assert!(matches!(LaneLayout::new(4096, 0), Err(LaneLayoutError::Longest(0))));
+        assert_eq!(LaneLayout::new(4096, 0), None);
         let least = LaneLayout::least(1500).unwrap();
-        assert!(LaneLayout::new(least, 1500).is_ok());
+        assert!(LaneLayout::new(least, 1500).is_some());
         for bytes in [0, least / 2, least + LINE, usize::MAX] {
-            assert!(matches!(LaneLayout::new(bytes, 1500), Err(LaneLayoutError::Bytes { .. })), "{bytes}");
+            assert_eq!(LaneLayout::new(bytes, 1500), None, "{bytes}");
         }
     }
 }

@@ -5,7 +5,7 @@
 //! RUSTFLAGS="--cfg loom" cargo test -p am-ring --tests --target-dir target/loom
 //! ```
 //!
-//! Each ordering in `slot.rs`, `remote.rs` and `spsc.rs` is needed by one of
+//! Each ordering in `slot.rs` and `remote.rs` is needed by one of
 //! these tests: weaken it, and one fails.
 #![cfg(loom)]
 

@@ -10,8 +10,6 @@ mod loan;
 mod loom_lane;
 mod loom_loan;
 mod loom_pool;
-mod loom_spsc;
 mod pool;
 mod pool_threads;
-mod spsc;
 mod watched;

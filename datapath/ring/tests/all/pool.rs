@@ -18,7 +18,7 @@ fn a_fresh_frame_is_empty_and_starts_behind_the_headroom() {
     let pool = pool();
     let mut frame = pool.take().unwrap();
     assert_eq!((frame.bytes().len(), frame.room(), frame.offset()), (0, 96, 32));
-    assert_eq!(frame.space().unwrap().len(), LAYOUT.room());
+    assert_eq!(frame.space().unwrap().len(), LAYOUT.stride - LAYOUT.headroom);
     assert_eq!(pool.available(), 3);
 }
 
@@ -127,7 +127,7 @@ fn a_raw_handle_counts() {
     drop(frame);
     assert_eq!(pool.available(), 3, "the NIC still has it");
     // SAFETY: once for the one `into_raw`.
-    let back = unsafe { pool.from_raw(raw) };
+    let back = unsafe { pool.from_raw_at(raw.index, raw.start, raw.len) };
     assert_eq!(back.bytes(), b"sent, and kept to be sent again");
     drop(back);
     assert_eq!(pool.available(), 4);
@@ -206,7 +206,7 @@ fn apply(pool: &Pool, held: &mut Vec<Frame>, step: Step) {
         Step::Raw(n) => {
             let raw = held.swap_remove(which(n)).into_raw();
             // SAFETY: once for the one `into_raw`.
-            held.push(unsafe { pool.from_raw(raw) });
+            held.push(unsafe { pool.from_raw_at(raw.index, raw.start, raw.len) });
         }
         Step::DropElsewhere(n) => {
             let frame = held.swap_remove(which(n));

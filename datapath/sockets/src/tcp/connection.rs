@@ -1,18 +1,66 @@
-//! One connection, and the bytes that it receives.
+//! One connection: the address that is dialed for it, its hello, and the bytes that it receives.
 
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use am_wire::Address;
+use nix::errno::Errno;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::{Protocol, SockRef, Socket, TcpKeepalive, Type};
+
 use super::deframer::Deframer;
-use super::hello::{HELLO_BYTES, Hello};
-use super::outbox::Outbox;
+use super::outbox::{HELLO_BYTES, Outbox};
+use crate::{SocketOptions, setup};
+
+/// A connection ends when bytes are not acknowledged for this long, or the peer does not answer for this long.
+const DEAD_PEER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Reads of one connection in a row, before it is closed.
+const READS: usize = 64;
 
 /// A connection that has sent a hello and no whole frame for this long may be closed to make room.
 const FIRST_FRAME_TIMEOUT: Duration = Duration::from_millis(500);
 /// A connection that has sent no whole frame for this long may be closed to make room. It is three beacons of a node
 /// with default settings.
 const QUIET_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Neither a valid length nor the start of another protocol. The last byte is the version.
+const MAGIC: [u8; 8] = *b"\xffam-tcp\x01";
+
+/// What each side sends first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hello {
+    pub(super) address: Address,
+    /// The port that it listens at.
+    pub(super) port: u16,
+    /// The longest frame that it accepts.
+    pub(super) max_frame: u32,
+}
+
+impl Hello {
+    pub(super) fn emit(&self) -> [u8; HELLO_BYTES] {
+        let mut bytes = [0; HELLO_BYTES];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..14].copy_from_slice(&self.address.0);
+        bytes[14..16].copy_from_slice(&self.port.to_be_bytes());
+        bytes[16..].copy_from_slice(&self.max_frame.to_be_bytes());
+        bytes
+    }
+
+    /// Read a hello; `None` if the bytes are not one.
+    pub(super) fn parse(bytes: &[u8; HELLO_BYTES]) -> Option<Hello> {
+        let [m0, m1, m2, m3, m4, m5, m6, m7, a, b, c, d, e, f, p0, p1, l0, l1, l2, l3] = *bytes;
+        let address = Address([a, b, c, d, e, f]);
+        let makes_sense = [m0, m1, m2, m3, m4, m5, m6, m7] == MAGIC && !address.is_group() && address.to_u64() != 0;
+        let (port, max_frame) = (u16::from_be_bytes([p0, p1]), u32::from_be_bytes([l0, l1, l2, l3]));
+        makes_sense.then_some(Hello { address, port, max_frame })
+    }
+
+    /// Whether these first bytes can become a hello. If not, there is no need to wait for the rest.
+    pub(super) fn is_prefix(bytes: &[u8]) -> bool {
+        bytes.iter().zip(MAGIC).all(|(byte, magic)| *byte == magic)
+    }
+}
 
 /// What is known of the peer.
 #[derive(Debug)]
@@ -56,20 +104,19 @@ pub(super) enum ReadOutcome {
 impl Connection {
     pub(super) fn new(stream: TcpStream, remote: SocketAddr, is_dialed: bool, hello: &Hello) -> Connection {
         let peer = if is_dialed { PeerState::Connecting } else { PeerState::Silent([0; HELLO_BYTES], 0) };
-        let mut out = Outbox::new(hello.emit());
+        let mut outbox = Outbox::new(hello.emit());
         // The dialing side sends its hello first. The other side may refuse a second connection.
         if is_dialed {
-            out.queue_hello();
+            outbox.queue_hello();
         }
-        let (since, spoke, heard) = (Instant::now(), false, None);
         Connection {
             stream,
             remote,
             peer,
-            outbox: out,
-            since,
-            had_frame: spoke,
-            last_frame: heard,
+            outbox,
+            since: Instant::now(),
+            had_frame: false,
+            last_frame: None,
             is_readable: true,
             is_half_closed: false,
         }
@@ -153,14 +200,98 @@ impl Connection {
             _ => None,
         }
     }
+
+    /// Whether everything has left this side, or the peer receives nothing more.
+    pub(super) fn has_sent_all(&self) -> bool {
+        if self.is_half_closed || self.hello().is_none() {
+            return true;
+        }
+        let mut socket = [PollFd::new(&self.stream, PollFlags::OUT)];
+        let is_over = poll(&mut socket, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_err();
+        is_over || (self.outbox.is_empty() && !socket[0].revents().is_empty())
+    }
+
+    /// Read and drop what has arrived.
+    pub(super) fn drain(&self, bytes: &mut [u8]) {
+        (0..READS).any(|_| !matches!((&self.stream).read(bytes), Ok(1..)));
+    }
+}
+
+/// The first pause before an address that does not answer is dialed again. It doubles each time, up to
+/// [`MAX_BACKOFF`].
+const MIN_BACKOFF: Duration = Duration::from_millis(50);
+/// The longest pause.
+const MAX_BACKOFF: Duration = Duration::from_secs(3);
+
+/// A peer address that the program has added.
+#[derive(Debug)]
+pub(super) struct PeerTarget {
+    pub(super) at: SocketAddr,
+    /// The connection that was dialed to it.
+    pub(super) slot: Option<u32>,
+    next_try: Instant,
+    back_off: Duration,
+}
+
+impl PeerTarget {
+    pub(super) fn new(at: SocketAddr) -> PeerTarget {
+        PeerTarget { at, slot: None, next_try: Instant::now(), back_off: MIN_BACKOFF }
+    }
+
+    /// Whether it is time to dial.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.slot.is_none() && now >= self.next_try
+    }
+
+    /// The connection has ended, or the dial has failed.
+    pub(super) fn on_failed(&mut self, now: Instant) {
+        self.slot = None;
+        self.next_try = now + self.back_off;
+        self.back_off = (2 * self.back_off).min(MAX_BACKOFF);
+    }
+
+    /// The peer has answered.
+    pub(super) fn on_answered(&mut self) {
+        self.back_off = MIN_BACKOFF;
+    }
+}
+
+/// Start to connect.
+pub(super) fn dial(options: &SocketOptions, local: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = setup::socket(local, Type::STREAM, Protocol::TCP)?;
+    if let Some(bytes) = options.buffer {
+        setup::enlarge(&socket, bytes);
+    }
+    if !local.ip().is_unspecified() {
+        // The peer should see the address at which we listen.
+        socket.bind(&SocketAddr::new(local.ip(), 0).into())?;
+    }
+    let is_under_way = |error: &io::Error| error.raw_os_error() == Some(Errno::EINPROGRESS as i32);
+    socket.connect(&to.into()).or_else(|error| if is_under_way(&error) { Ok(()) } else { Err(error) })?;
+    let stream = Socket::into(socket);
+    configure(&stream, options)?;
+    Ok(stream)
+}
+
+/// Set the options of a dialed or accepted connection.
+pub(super) fn configure(stream: &TcpStream, options: &SocketOptions) -> io::Result<()> {
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    socket.set_tcp_user_timeout(Some(DEAD_PEER_TIMEOUT))?;
+    let alive = TcpKeepalive::new().with_time(DEAD_PEER_TIMEOUT).with_interval(DEAD_PEER_TIMEOUT / 4);
+    socket.set_tcp_keepalive(&alive)?;
+    if let Some(time) = options.busy_poll {
+        // It was allowed when the listening socket was set up.
+        let _ = socket.set_busy_poll(time.as_micros() as u32);
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::Write;
     use std::net::TcpListener;
-
-    use am_wire::Address;
 
     use super::super::deframer::prefix;
     use super::*;
@@ -186,5 +317,34 @@ mod tests {
         far.write_all(&[8; 49]).unwrap();
         assert_eq!((near.read(), near.eviction_rank(begun + QUIET_TIMEOUT)), (ReadOutcome::Bytes, None));
         assert_eq!(near.eviction_rank(begun + 2 * QUIET_TIMEOUT), Some((2, begun)));
+    }
+
+    #[test]
+    fn it_is_read_as_it_was_written() {
+        let hello = Hello { address: Address([2, 0, 0, 0, 0, 9]), port: 7000, max_frame: 65_000 };
+        assert_eq!(Hello::parse(&hello.emit()), Some(hello));
+        assert!(Hello::is_prefix(&hello.emit()) && Hello::is_prefix(&[]) && !Hello::is_prefix(b"GET / HTTP"));
+        for wrong in 0..9 {
+            let mut bytes = hello.emit();
+            bytes[wrong] ^= 1;
+            assert_eq!(Hello::parse(&bytes), None, "byte {wrong}");
+        }
+    }
+
+    #[test]
+    fn tries_become_rarer_until_somebody_answers() {
+        let (mut target, mut now) = (PeerTarget::new("127.0.0.1:1".parse().unwrap()), Instant::now());
+        let mut waits = vec![];
+        for _ in 0..9 {
+            assert!(target.is_due(now));
+            target.on_failed(now);
+            assert!(!target.is_due(now));
+            waits.push(target.next_try - now);
+            now = target.next_try;
+        }
+        assert!(waits.windows(2).all(|two| two[0] <= two[1]) && waits[8] == MAX_BACKOFF, "{waits:?}");
+        target.on_answered();
+        target.on_failed(now);
+        assert_eq!(target.next_try - now, MIN_BACKOFF);
     }
 }

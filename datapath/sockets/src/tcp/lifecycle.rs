@@ -1,20 +1,18 @@
 //! The life of a connection: dialed or accepted, known after its hello, closed.
 
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::mem;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use am_transport::PeerAddressError;
-use nix::errno::Errno;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
 
-use super::connection::{Connection, PeerState, ReadOutcome};
+use super::Tcp;
+use super::connection::{Connection, Hello, PeerState, PeerTarget, ReadOutcome, configure, dial};
 use super::deframer::Deframer;
-use super::hello::Hello;
-use super::peers::PeerTarget;
-use super::{Tcp, stream};
+use crate::errors::is_out_of_descriptors;
 
 /// The most connections, and the most accepted ones among them.
 pub(super) const MAX_CONNECTIONS: usize = 512;
@@ -152,9 +150,9 @@ impl Tcp {
     fn dial(&mut self, place: usize, now: Instant) {
         self.counters.dialed += 1;
         let at = self.peer_targets[place].at;
-        let mut stream = stream::dial(&self.options, self.local, at);
+        let mut stream = dial(&self.options, self.local, at);
         if stream.as_ref().is_err_and(is_out_of_descriptors) && self.evict_one() {
-            stream = stream::dial(&self.options, self.local, at);
+            stream = dial(&self.options, self.local, at);
         }
         match stream {
             Ok(stream) => self.peer_targets[place].slot = self.add(stream, at, true),
@@ -209,7 +207,7 @@ impl Tcp {
         if self.live.len() - dialed >= MAX_ACCEPTED && !self.evict_one() {
             // Dropping the stream closes it.
             self.counters.refused_full += 1;
-        } else if stream::configure(&stream, &self.options).is_ok() && self.add(stream, remote, false).is_some() {
+        } else if configure(&stream, &self.options).is_ok() && self.add(stream, remote, false).is_some() {
             self.counters.accepted += 1;
         }
         self.set_timer();
@@ -267,7 +265,7 @@ impl Tcp {
         if !is_dialed {
             connection.outbox.queue_hello();
         }
-        self.routes.add(hello.address, slot);
+        self.routes.entry(hello.address).or_insert(slot);
         self.counters.connected += 1;
         self.peer_targets.iter_mut().filter(|place| place.slot == Some(slot)).for_each(PeerTarget::on_answered);
         self.set_timer();
@@ -337,18 +335,14 @@ impl Tcp {
 
     /// If there is a second connection to the same peer, use it from now on.
     fn reroute(&mut self, slot: u32) {
-        let Some(address) = self.routes.remove(slot) else { return };
+        let Some((&address, _)) = self.routes.iter().find(|(_, its)| **its == slot) else { return };
+        self.routes.remove(&address);
         let is_theirs = |slot: &&u32| {
             let other = self.connections[**slot as usize].as_ref().filter(|other| !other.is_half_closed);
             other.and_then(Connection::hello).is_some_and(|hello| hello.address == address)
         };
         if let Some(other) = self.live.iter().find(is_theirs) {
-            self.routes.add(address, *other);
+            self.routes.insert(address, *other);
         }
     }
-}
-
-/// Whether the process or the system has no descriptor left.
-fn is_out_of_descriptors(error: &io::Error) -> bool {
-    [Errno::EMFILE, Errno::ENFILE].into_iter().any(|full| error.raw_os_error() == Some(full as i32))
 }

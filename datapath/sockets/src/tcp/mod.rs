@@ -3,7 +3,7 @@
 //! ```text
 //!   send ──▶ a queue for each connection ──▶ flush: one sendmsg for up to 64 frames, what does not fit waits
 //!              ▲
-//!            Routes    address ─▶ connection, once its hello has come
+//!            routes    address ─▶ connection, once its hello has come
 //!              ▲
 //!   each ◀── steering ◀── deframer ◀── one read
 //!            copied to a frame of the pool
@@ -33,29 +33,25 @@
 
 mod connection;
 pub mod deframer;
-mod hello;
-mod inbox;
 mod lifecycle;
 mod open;
 mod outbox;
-mod peers;
-mod stream;
-mod teardown;
 
-use std::net::{SocketAddr, TcpListener};
+use std::collections::BTreeMap;
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use am_ring::Frame;
 use am_transport::{Caps, Command, Notice, PeerAddressError, PeerInfo, Transport};
 use am_wire::{Address, Buffer};
-use connection::{Connection, PeerState, ReadOutcome};
-use hello::Hello;
-use inbox::Inbox;
-pub use open::{open, open_with};
-use outbox::{Room, Written};
-use peers::{PeerTarget, Routes};
+use connection::{Connection, Hello, PeerState, PeerTarget, ReadOutcome};
+use deframer::Inbox;
+pub use open::open;
+use outbox::Room;
 use rustix::event::epoll::Event;
+use socket2::SockRef;
 
 use crate::{SocketOptions, peer_address};
 
@@ -64,7 +60,13 @@ const MAX_READ_WITHOUT_EPOLL: usize = 4;
 /// With few connections, epoll is polled once in this many receives.
 const EPOLL_INTERVAL: u32 = 32;
 
-/// The link error when there is no connection and none can be accepted.
+/// How long a slow peer may take to receive the rest when the transport is dropped: a node's default patience.
+const LINGER: Duration = Duration::from_millis(1500);
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// The link error when no peer address answers, and when no connection can be accepted.
+const NOBODY: &str = "nobody is connected: none of the peer addresses answers";
 const NO_DESCRIPTOR: &str =
     "no descriptor is left for new connections: `ulimit -n` says how many a process may have, and raises it";
 
@@ -88,13 +90,13 @@ pub struct Tcp {
     live: Vec<u32>,
     /// The slots whose connections have ended and must be closed.
     ended: Vec<(u32, ReadOutcome)>,
-    routes: Routes,
+    /// The one connection that carries the frames for each link address, even if more connections lead there. So frames
+    /// stay in order.
+    routes: BTreeMap<Address, u32>,
     peer_targets: Vec<PeerTarget>,
     receives: u32,
     last_tick: Instant,
     counters: Counters,
-    /// The link error when no peer is connected.
-    no_peer_error: String,
 }
 
 #[derive(Debug, Default)]
@@ -192,13 +194,13 @@ impl Tcp {
     fn flood(&mut self, frame: &Frame) -> bool {
         let Tcp { routes, connections, counters: count, .. } = self;
         let mut room = |slot: u32| connections[slot as usize].as_mut().map(|its| its.outbox.room());
-        if routes.slots().any(|slot| room(slot) == Some(Room::Full)) {
+        if routes.values().any(|slot| room(*slot) == Some(Room::Full)) {
             count.full += 1;
             return false;
         }
         let mut receivers = 0;
-        for slot in routes.slots() {
-            if let Some(connection) = &mut connections[slot as usize] {
+        for slot in routes.values() {
+            if let Some(connection) = &mut connections[*slot as usize] {
                 receivers += 1;
                 match connection.outbox.room() {
                     Room::Some => connection.outbox.push(frame.share()),
@@ -218,8 +220,8 @@ impl Tcp {
             return;
         }
         match connection.outbox.write(&connection.stream, &mut count.send_calls) {
-            Written::Frames(frames) => count.sent += frames as u64,
-            Written::Dead => self.half_close(slot),
+            Some(frames) => count.sent += frames as u64,
+            None => self.half_close(slot),
         }
     }
 }
@@ -262,8 +264,8 @@ impl Transport for Tcp {
             self.counters.too_long += 1;
             return true;
         }
-        match self.routes.find(to) {
-            Some(slot) => self.send_one(slot, frame),
+        match self.routes.get(&to) {
+            Some(slot) => self.send_one(*slot, frame),
             // A broadcast, or an unknown address: flood it, as a switch does.
             None => self.flood(frame),
         }
@@ -293,14 +295,14 @@ impl Transport for Tcp {
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
         self.inbox.steering.notices(each);
         // Existing connections go on, but a node with several transports would not use one with an error.
-        if self.routes.slots().next().is_none() {
-            let alone = (!self.peer_targets.is_empty()).then_some(&self.no_peer_error[..]);
+        if self.routes.is_empty() {
+            let alone = (!self.peer_targets.is_empty()).then_some(NOBODY);
             self.accept_retry.map(|_| NO_DESCRIPTOR).or(alone).into_iter().for_each(|why| each(Notice::LinkError(why)));
         }
     }
 
     fn peer(&self, at: Address) -> PeerInfo {
-        let connection = self.routes.find(at).and_then(|slot| self.connections[slot as usize].as_ref());
+        let connection = self.routes.get(&at).and_then(|slot| self.connections[*slot as usize].as_ref());
         let place = connection.and_then(Connection::listen_address);
         PeerInfo { address: place.map(|place| format!("tcp:{place}")), path: None }
     }
@@ -312,7 +314,7 @@ impl Transport for Tcp {
         each("tcp_send_calls", count.send_calls);
         each("tcp_receive_calls", count.receive_calls);
         each("tcp_connections", self.live.len() as u64);
-        each("tcp_peers", self.routes.slots().count() as u64);
+        each("tcp_peers", self.routes.len() as u64);
         each("tcp_connected", count.connected);
         each("tcp_dialed", count.dialed);
         each("tcp_dial_failed", count.dial_failed);
@@ -332,5 +334,29 @@ impl Transport for Tcp {
         each("tcp_lost_disconnected", count.disconnected);
         each("tcp_lost_stalled", count.stalled);
         self.inbox.steering.counters(each);
+    }
+}
+
+/// Bytes that the peer's window has no room for are still on this side. The transport waits for them, because the
+/// kernel drops them as soon as the peer sends anything to a closed socket. Meanwhile it reads received bytes: closing
+/// a socket with unread bytes resets the connection, and the peer may then miss the last frames.
+impl Drop for Tcp {
+    fn drop(&mut self) {
+        let (mut bytes, begin) = (vec![0; 1 << 14], Instant::now());
+        for connection in self.connections.iter().flatten() {
+            // With this the socket is writable only when everything written has left.
+            _ = SockRef::from(&connection.stream).set_tcp_notsent_lowat(1);
+        }
+        self.flush();
+        while self.connections.iter().flatten().any(|connection| !connection.has_sent_all()) && begin.elapsed() < LINGER
+        {
+            self.connections.iter().flatten().for_each(|connection| connection.drain(&mut bytes));
+            sleep(PAUSE);
+            self.flush();
+        }
+        for connection in self.connections.iter().flatten() {
+            _ = connection.stream.shutdown(Shutdown::Write);
+            connection.drain(&mut bytes);
+        }
     }
 }

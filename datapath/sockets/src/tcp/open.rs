@@ -1,24 +1,22 @@
 //! Opens the transport.
 
+use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::time::Instant;
 
-use am_ring::Pool;
-use am_transport::{Caps, Steering};
+use am_transport::Steering;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 use socket2::{Protocol, Type};
 
-use super::hello::Hello;
-use super::inbox::Inbox;
+use super::connection::Hello;
+use super::deframer::Inbox;
 use super::lifecycle::{LISTENER, MAX_CONNECTIONS, TIMER};
-use super::peers::Routes;
 use super::{Counters, Tcp};
 use crate::errors::doing;
-use crate::{SocketOpenError, SocketOptions, identity, setup};
+use crate::{SocketOpenError, SocketOptions, peer_address, setup};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -42,14 +40,6 @@ const MAX_EVENTS: usize = 64;
 /// # Errors
 /// See [`SocketOpenError`].
 pub fn open(options: &SocketOptions) -> Result<Tcp, SocketOpenError> {
-    open_with(options, None)
-}
-
-/// As [`open`], with an existing pool if one is given.
-///
-/// # Errors
-/// See [`SocketOpenError`].
-pub fn open_with(options: &SocketOptions, pool: Option<Pool>) -> Result<Tcp, SocketOpenError> {
     SocketOpenError::check_local(options.local)?;
     let max_frame = setup::check_frame(options.frame.unwrap_or(SocketOptions::TCP_FRAME), MAX_FRAME, false)?;
     setup::check_buffer(options.buffer, setup::MIN_BUFFER)?;
@@ -57,9 +47,8 @@ pub fn open_with(options: &SocketOptions, pool: Option<Pool>) -> Result<Tcp, Soc
     let local = listener.local_addr().map_err(doing("ask for a socket's place"))?;
     let (epoll, timer) = wakers(&listener).map_err(doing("set up an epoll descriptor"))?;
     let wake = epoll.try_clone().map_err(doing("duplicate a descriptor"))?;
-    let caps = caps(local, max_frame, setup::pool(pool, options, max_frame)?, wake);
-    let address = caps.address;
-    let steering = Steering::at_a_place(options.ethertype, address);
+    let caps = setup::caps(options, ["tcp"; 2], local, max_frame, wake)?;
+    let (address, steering) = (caps.address, Steering::at_a_place(options.ethertype, caps.address));
     let mut tcp = Tcp {
         inbox: Inbox { steering, pool: caps.pool.clone(), spare_frame: None, no_frame: 0 },
         hello: Hello { address, port: local.port(), max_frame: max_frame as u32 },
@@ -70,10 +59,9 @@ pub fn open_with(options: &SocketOptions, pool: Option<Pool>) -> Result<Tcp, Soc
         connections: (0..MAX_CONNECTIONS).map(|_| None).collect(),
         live: Vec::with_capacity(MAX_CONNECTIONS),
         ended: Vec::with_capacity(MAX_CONNECTIONS),
-        routes: Routes::new(MAX_CONNECTIONS),
+        routes: BTreeMap::new(),
         peer_targets: vec![],
         receives: 0,
-        no_peer_error: "nobody is connected: none of the peer addresses answers".into(),
         last_tick: Instant::now(),
         counters: Counters::default(),
         caps,
@@ -82,25 +70,10 @@ pub fn open_with(options: &SocketOptions, pool: Option<Pool>) -> Result<Tcp, Soc
         epoll,
         timer,
     };
-    options
-        .peers
-        .iter()
-        .try_for_each(|peer| tcp.add_peer(crate::peer_address::parse_peer("tcp", &peer.to_string(), local)?))?;
-    Ok(tcp)
-}
-
-fn caps(local: SocketAddr, max_frame: usize, pool: Pool, wake: OwnedFd) -> Caps {
-    Caps {
-        name: format!("tcp:{local}"),
-        mode: "tcp".into(),
-        address: identity::choose_address(local),
-        max_frame,
-        reliable: true,
-        ordered: true,
-        hears_all: false,
-        pool,
-        wake: Some(vec![Arc::new(wake)]),
+    for peer in &options.peers {
+        tcp.add_peer(peer_address::parse_peer("tcp", &peer.to_string(), local)?)?;
     }
+    Ok(tcp)
 }
 
 fn listen(options: &SocketOptions) -> Result<TcpListener, SocketOpenError> {

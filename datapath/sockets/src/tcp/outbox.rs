@@ -14,8 +14,9 @@ use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use super::deframer::{PREFIX, prefix};
-use super::hello::HELLO_BYTES;
 
+/// Bytes of a hello.
+pub(super) const HELLO_BYTES: usize = 20;
 /// The most frames that wait at one connection.
 pub(super) const MAX_QUEUED: usize = 256;
 /// When a peer takes nothing from its full queue for this long, frames for it are dropped until it takes something. A
@@ -46,15 +47,6 @@ pub(super) enum Room {
     Full,
     /// Not now, and the peer takes nothing: waiting would hold up other peers.
     Stalled,
-}
-
-/// The result of a write.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Written {
-    /// This many whole frames were sent.
-    Frames(usize),
-    /// The peer receives nothing more.
-    Dead,
 }
 
 impl Outbox {
@@ -99,9 +91,10 @@ impl Outbox {
         self.queue.push_back((prefix(frame.bytes().len()), frame));
     }
 
-    /// Write as much as the socket has room for.
+    /// Write as much as the socket has room for. Returns how many whole frames were sent; `None` if the peer receives nothing
+    /// more.
     #[inline]
-    pub(super) fn write(&mut self, stream: &TcpStream, calls: &mut u64) -> Written {
+    pub(super) fn write(&mut self, stream: &TcpStream, calls: &mut u64) -> Option<usize> {
         let mut frames = 0;
         while !self.is_empty() {
             *calls += 1;
@@ -118,10 +111,10 @@ impl Outbox {
                     }
                 }
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => break,
-                Err(_) => return Written::Dead,
+                Err(_) => return None,
             }
         }
-        Written::Frames(frames)
+        Some(frames)
     }
 
     /// Record sent bytes. Returns the number of frames that they complete.

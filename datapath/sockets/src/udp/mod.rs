@@ -26,13 +26,12 @@
 //!   go to that host. A link address of an added peer can only move to another added peer. A learned one can move after
 //!   it has been silent for two beacons;
 //! - receive broadcasts, for a small beacon now and then, or direct them to a third host;
-//! - cause floods of frames to unknown addresses, as many a second as `flood_limiter.rs` allows;
+//! - cause floods of frames to unknown addresses, as many a second as `FloodLimiter` allows;
 //! - fill the table of 16,384 peers: then no new peer is learned until some entries have been silent for two beacons.
 //!   Added peers are kept. A learned peer is removed after a minute of silence.
 //!
 //! As with Ethernet, use it on networks whose hosts trust each other.
 
-mod flood_limiter;
 mod open;
 mod peer_table;
 mod plan;
@@ -45,9 +44,8 @@ use std::time::Instant;
 use am_ring::Frame;
 use am_transport::{Caps, Command, Notice, PeerAddressError, PeerInfo, Steering, Transport};
 use am_wire::{Address, Buffer, EtherType, Kind, frame};
-use flood_limiter::FloodLimiter;
-pub use open::{open, open_with};
-use peer_table::{Learned, PeerTable};
+pub use open::open;
+use peer_table::{FloodLimiter, Learned, PeerTable};
 use receive::ReceiveStage;
 use send::{Sender, To};
 
@@ -89,28 +87,6 @@ struct Counters {
 }
 
 impl Udp {
-    /// Pass received datagrams to `each`, at most `budget`.
-    #[inline]
-    fn deliver_frames(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        let mut taken = 0;
-        while taken < budget && !self.stage.is_empty() {
-            let Some(blank) = self.spare_frame.take().or_else(|| self.caps.pool.take()) else {
-                // The datagram stays here, and later ones stay with the kernel.
-                self.counters.no_frame += 1;
-                break;
-            };
-            match self.copy_next(blank) {
-                Ok(frame) => {
-                    taken += 1;
-                    each(frame);
-                }
-                Err(blank) => self.spare_frame = Some(blank),
-            }
-            self.stage.consume();
-        }
-        taken
-    }
-
     /// Copy the next datagram into this frame. The error returns the frame, if the datagram is not for us.
     #[inline]
     fn copy_next(&mut self, mut frame: Frame) -> Result<Frame, Frame> {
@@ -125,7 +101,8 @@ impl Udp {
         let is_admitted = self.steering.admits(frame.bytes());
         // A frame that steering drops may be for an earlier run of this node. The sender's address is valid all the
         // same.
-        let is_ours = !is_plain(frame.bytes(), self.ethertype) || self.learn_from(frame.bytes(), from);
+        let is_plain = frame.bytes().get(12..14) == Some(&self.ethertype.plain().to_be_bytes());
+        let is_ours = !is_plain || self.learn_from(frame.bytes(), from);
         if is_admitted && is_ours { Ok(frame) } else { Err(frame) }
     }
 
@@ -137,7 +114,7 @@ impl Udp {
             self.counters.own += 1;
             return false;
         }
-        let makes_sense = !source.is_group() && source.to_u64() != 0 && peer_address::is_valid_peer(from);
+        let makes_sense = !source.is_group() && source.to_u64() != 0 && peer_address::peer_problem(from).is_none();
         if parsed.header.kind == Kind::Control && makes_sense {
             let count = match self.peer_table.learn(source, from, Instant::now()) {
                 Learned::Known => return true,
@@ -181,11 +158,6 @@ impl Udp {
     }
 }
 
-#[inline]
-fn is_plain(bytes: &[u8], ethertype: EtherType) -> bool {
-    bytes.get(12..14) == Some(&ethertype.plain().to_be_bytes())
-}
-
 impl Transport for Udp {
     #[inline]
     fn caps(&self) -> &Caps {
@@ -200,7 +172,22 @@ impl Transport for Udp {
         {
             self.broken = Some(error.to_string());
         }
-        let taken = self.deliver_frames(budget, each);
+        let mut taken = 0;
+        while taken < budget && !self.stage.is_empty() {
+            let Some(blank) = self.spare_frame.take().or_else(|| self.caps.pool.take()) else {
+                // The datagram stays here, and later ones stay with the kernel.
+                self.counters.no_frame += 1;
+                break;
+            };
+            match self.copy_next(blank) {
+                Ok(frame) => {
+                    taken += 1;
+                    each(frame);
+                }
+                Err(blank) => self.spare_frame = Some(blank),
+            }
+            self.stage.consume();
+        }
         self.counters.received += taken as u64;
         taken
     }

@@ -10,6 +10,8 @@ use std::os::unix::fs::MetadataExt;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
 use quinn_udp::{RecvMeta, UdpSocketState};
 
+use crate::setup::socket_address;
+
 /// The most messages of one call.
 const MAX_MESSAGES: usize = 16;
 
@@ -109,7 +111,7 @@ impl ReceiveStage {
         let mut buffer = [IoSliceMut::new(&mut self.memory[..self.room])];
         let (fd, flags) = (socket.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
         let message = recvmsg::<SockaddrStorage>(fd, &mut buffer, Some(&mut self.control.0), flags)?;
-        let Some(addr) = message.address.as_ref().and_then(place) else { return Ok(0) };
+        let Some(addr) = message.address.as_ref().and_then(socket_address) else { return Ok(0) };
         let segments = message.cmsgs()?.find_map(|control| match control {
             ControlMessageOwned::UdpGroSegments(bytes) => usize::try_from(bytes).ok(),
             _ => None,
@@ -149,11 +151,6 @@ impl ReceiveStage {
             (self.message, self.offset) = (self.message + 1, 0);
         }
     }
-}
-
-fn place(address: &SockaddrStorage) -> Option<SocketAddr> {
-    let v4 = address.as_sockaddr_in().map(|v4| SocketAddr::V4((*v4).into()));
-    v4.or_else(|| address.as_sockaddr_in6().map(|v6| SocketAddr::V6((*v6).into())))
 }
 
 /// Datagrams that the kernel dropped for lack of room, from its table of sockets.

@@ -58,13 +58,6 @@ pub(super) struct SendCounters {
     pub(super) other: u64,
 }
 
-/// The result of a step.
-enum Step {
-    Done(usize),
-    /// The socket has no room.
-    Full,
-}
-
 impl Sender {
     pub(super) fn new(gso: bool, is_connected: bool) -> Sender {
         Sender {
@@ -100,22 +93,21 @@ impl Sender {
                 To::One(_) => self.batch(socket, places, done),
                 To::All => self.flood(socket, places, done),
             };
-            match step {
-                Step::Done(frames) => done += frames,
-                Step::Full => break,
-            }
+            // `None`: the socket has no room.
+            let Some(frames) = step else { break };
+            done += frames;
         }
         self.queue.drain(..done);
     }
 
-    /// Send frames for single peers, from `start` on.
-    fn batch(&mut self, socket: &UdpSocket, places: &PeerTable, start: usize) -> Step {
+    /// Send frames for single peers, from `start` on. Returns how many of them are done with; `None` if the socket has no room.
+    fn batch(&mut self, socket: &UdpSocket, places: &PeerTable, start: usize) -> Option<usize> {
         let queue = &self.queue[start..];
         let frames = queue.iter().take(BATCH).take_while(|(to, _)| place(places, *to).is_some()).count();
         match frames {
             0 => {
                 self.counters.forgotten += 1;
-                Step::Done(1)
+                Some(1)
             }
             1 => self.send_one(socket, places, start),
             _ => {
@@ -129,14 +121,14 @@ impl Sender {
         }
     }
 
-    fn send_one(&mut self, socket: &UdpSocket, places: &PeerTable, at: usize) -> Step {
-        let Some(raw) = place(places, self.queue[at].0) else { return Step::Done(1) };
+    fn send_one(&mut self, socket: &UdpSocket, places: &PeerTable, at: usize) -> Option<usize> {
+        let Some(raw) = place(places, self.queue[at].0) else { return Some(1) };
         self.counters.calls += 1;
         self.ensure_unsplit(socket, self.queue[at].1.bytes().len());
         match self.call(socket, at, raw) {
             Ok(_) => {
                 self.counters.sent += 1;
-                Step::Done(1)
+                Some(1)
             }
             Err(error) => self.count_failed(error, 1),
         }
@@ -148,7 +140,7 @@ impl Sender {
         if self.is_connected { send(socket, bytes, FLAGS) } else { sendto(socket, bytes, FLAGS, to) }
     }
 
-    fn send_planned(&mut self, socket: &UdpSocket, places: &PeerTable, start: usize, call: &Call) -> Step {
+    fn send_planned(&mut self, socket: &UdpSocket, places: &PeerTable, start: usize, call: &Call) -> Option<usize> {
         if call.segment > 0 && call.segment != self.segment {
             self.set_segment(socket, call.segment);
         }
@@ -169,7 +161,7 @@ impl Sender {
                 let frames = runs.iter().map(|run| *run as usize).sum();
                 self.counters.gso += runs.iter().filter(|run| **run > 1).count() as u64;
                 self.counters.sent += frames as u64;
-                Step::Done(frames)
+                Some(frames)
             }
             Err(Errno::INVAL | Errno::IO | Errno::MSGSIZE) if self.segment > 0 => {
                 self.send_singly(socket, places, start, first, result == Err(Errno::IO))
@@ -188,21 +180,21 @@ impl Sender {
         start: usize,
         frames: usize,
         never: bool,
-    ) -> Step {
+    ) -> Option<usize> {
         self.counters.gso_refused += 1;
         self.gso &= !never;
         self.set_segment(socket, 0);
         for at in 0..frames {
-            if let Step::Full = self.send_one(socket, places, start + at) {
-                return if at == 0 { Step::Full } else { Step::Done(at) };
+            if self.send_one(socket, places, start + at).is_none() {
+                return (at > 0).then_some(at);
             }
         }
-        Step::Done(frames)
+        Some(frames)
     }
 
     /// Send a frame to all peers. It is rare, so each is a call of its own.
     #[cold]
-    fn flood(&mut self, socket: &UdpSocket, places: &PeerTable, at: usize) -> Step {
+    fn flood(&mut self, socket: &UdpSocket, places: &PeerTable, at: usize) -> Option<usize> {
         self.ensure_unsplit(socket, self.queue[at].1.bytes().len());
         for raw in places.all() {
             self.counters.calls += 1;
@@ -210,17 +202,17 @@ impl Sender {
                 Ok(_) => self.counters.sent += 1,
                 // Some peers already have it and must not get it again, so it cannot wait for room.
                 Err(Errno::AGAIN) => self.counters.no_room += 1,
-                Err(error) => drop(self.count_failed(error, 1)),
+                Err(error) => _ = self.count_failed(error, 1),
             }
         }
-        Step::Done(1)
+        Some(1)
     }
 
     /// Count frames that could not be sent as lost, unless the socket will have room. The socket stays usable.
     #[cold]
-    fn count_failed(&mut self, error: Errno, frames: usize) -> Step {
+    fn count_failed(&mut self, error: Errno, frames: usize) -> Option<usize> {
         let lost = match error {
-            Errno::AGAIN => return Step::Full,
+            Errno::AGAIN => return None,
             // The network's answer to an earlier frame. This frame was not sent.
             Errno::CONNREFUSED => &mut self.counters.refused,
             Errno::MSGSIZE => &mut self.counters.path,
@@ -231,7 +223,7 @@ impl Sender {
             _ => &mut self.counters.other,
         };
         *lost += frames as u64;
-        Step::Done(frames)
+        Some(frames)
     }
 
     /// Make sure that a message of this length is not split.
