@@ -1,18 +1,18 @@
 //! The state that a node and its endpoints share. It is borrowed only during a call, and never while a handler runs.
 
-use std::cell::{RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut};
 use std::rc::{Rc, Weak};
 use std::thread;
 
 use am_engine::{Clock, Engine, PollScope};
 use am_proto::{Core, Delivery, EndpointId, Event, FlowEnd, FlowId, NameConflict, Time};
-use am_ring::Frame;
+use am_ring::{Frame, Lease, LeaseTable};
 use am_transport::Transport;
+use am_wire::Class;
 
 use crate::Problem;
 use crate::bulk::Bulk;
 use crate::events::EventQueues;
-use crate::kept_credits::KeptCredits;
 use crate::log::Log;
 
 pub(crate) type NodeRc = Rc<RefCell<NodeState>>;
@@ -64,6 +64,43 @@ pub(crate) struct Tally {
     pub(crate) no_reply_frame: u64,
     /// Answers that came too late, or to no request of this node.
     pub(crate) late_answers: u64,
+}
+
+/// The credits of kept messages. A message may be dropped on any thread, but only the node's may return its credit.
+#[derive(Debug)]
+pub(crate) struct KeptCredits {
+    lender: LeaseTable,
+    /// By place in `lender`: whose credit it is.
+    owners: Box<[Option<(FlowId, Class)>]>,
+}
+
+impl KeptCredits {
+    /// Room for so many messages.
+    pub(crate) fn new(count: usize) -> Self {
+        KeptCredits { lender: LeaseTable::new(count), owners: vec![None; count].into() }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lender.is_empty()
+    }
+
+    /// A handle on this message's credit, the first or one more. `None` if more messages are kept than can be in flight:
+    /// that credit returns at once.
+    pub(crate) fn hold(&mut self, kept: &Cell<Option<usize>>, flow: FlowId, class: Class) -> Option<Lease> {
+        if let Some(place) = kept.get() {
+            return self.lender.lease_again(place);
+        }
+        let loan = self.lender.lease()?;
+        self.owners[loan.place()] = Some((flow, class));
+        kept.set(Some(loan.place()));
+        Some(loan)
+    }
+
+    /// The credit of a message that was dropped.
+    pub(crate) fn next_dropped(&mut self) -> Option<(FlowId, Class)> {
+        self.owners[self.lender.reclaim()?].take()
+    }
 }
 
 impl NodeState {

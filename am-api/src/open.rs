@@ -14,7 +14,7 @@ use am_wire::{Address, EtherType, Framing};
 
 use crate::names::{self, InvalidName};
 use crate::node_state::NodeState;
-use crate::send::LARGE;
+use crate::request::LARGE;
 use crate::{Node, transports};
 
 /// Why a node could not be opened.

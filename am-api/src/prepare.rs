@@ -11,7 +11,7 @@ use am_wire::frame::MIN_FRAME;
 use am_wire::{Buffer, Class, Framing, MAX_WORDS, WORD_BYTES};
 
 use crate::node_state::{NodeState, NodeWeak, borrow_to_drop};
-use crate::send::put_words;
+use crate::request::put_words;
 use crate::{Connection, Endpoint, HandlerId, NotOpen, RequestError, Token};
 
 /// A request or a reply whose payload is written where it leaves from: NIC

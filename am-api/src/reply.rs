@@ -7,7 +7,7 @@ use am_proto::{FlowId, FlowState, ReturnReason};
 use am_wire::{Class, WORD_BYTES};
 
 use crate::node_state::{NodeWeak, borrow_to_drop};
-use crate::send::Payload;
+use crate::request::Payload;
 use crate::{Connection, HandlerId, RequestError};
 
 /// Why a reply was not sent.

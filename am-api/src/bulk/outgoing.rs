@@ -1,15 +1,20 @@
-//! Outgoing segments and notices, a few with each turn.
+//! The transfers that this side asks for; outgoing segments and notices, a few with each turn.
+
+use std::mem;
+use std::rc::Weak;
 
 use am_engine::Engine;
-use am_proto::{Core, Delivery, EndpointId, FlowState};
+use am_proto::{Core, Delivery, EndpointId, FlowId, FlowState};
 use am_ring::Frame;
 use am_transport::Transport;
 use am_wire::bulk::{Notice, NoticeKind, Segment};
 use am_wire::{Class, Kind};
 
+use super::extent::Extent;
+use super::incoming::Arriving;
 use super::notices::{MAX_TRIES, Notices};
 use super::regions::Memory;
-use super::{Bulk, Completion};
+use super::{ANSWER, Bulk, Completion, MAX_TRANSFER, Region, RegionId, TransferError, TransferId, TransferKind};
 
 /// Where the bytes are.
 pub(crate) enum Source {
@@ -22,11 +27,11 @@ pub(crate) enum Source {
 /// A transfer whose bytes leave here: a put of this side, or a get of a peer.
 pub(super) struct OutgoingTransfer {
     pub(super) completion: Completion,
-    source: Source,
+    pub(super) source: Source,
     /// Where in the source it starts.
     from: u64,
     /// Bytes that are in segments.
-    at: u64,
+    pub(super) at: u64,
     /// All of it is; a transfer of no bytes is one segment, too.
     is_sent: bool,
     /// The first byte of those that came back.
@@ -69,46 +74,21 @@ impl OutgoingTransfer {
         self.lost.min(self.at)
     }
 
-    /// Bytes that are in segments.
-    pub(super) fn sent(&self) -> u64 {
-        self.at
-    }
-
     /// Its next segment is the last one, and without data. Whether that is still to come.
     pub(super) fn cancel(&mut self) -> bool {
         self.is_cancelled |= !self.is_sent;
         self.is_cancelled
     }
 
-    /// What is left of it.
-    pub(super) fn end(self) -> (Completion, Source) {
-        (self.completion, self.source)
-    }
-
-    /// The bytes of the next segment into their place; less than that where
-    /// who lent them has changed their length.
-    fn copy(&self, place: &mut [u8]) {
+    /// The bytes from the next segment on; none where who lent them has shortened them.
+    #[inline]
+    fn with_rest(&self, take: impl FnOnce(&[u8])) {
         let at = (self.from + self.at) as usize;
-        let take = |all: &[u8], place: &mut [u8]| match all.get(at..at + place.len()) {
-            Some(bytes) => place.copy_from_slice(bytes),
-            None => place.fill(0),
-        };
         match &self.source {
-            Source::Lent(data) => take((**data).as_ref(), place),
-            Source::Region(memory) => match memory.try_borrow() {
-                Ok(bytes) => take(&bytes, place),
-                Err(_) => place.fill(0),
-            },
-        }
-    }
-
-    /// The next segment's bytes into the cache, while this one's way goes on: they are read once, and for the first time.
-    fn prefetch(&self, length: usize) {
-        let at = (self.from + self.at) as usize;
-        let fetch = |all: &[u8]| am_ring::prefetch(all.get(at..).map_or(&[], |rest| &rest[..length.min(rest.len())]));
-        match &self.source {
-            Source::Lent(data) => fetch((**data).as_ref()),
-            Source::Region(memory) => _ = memory.try_borrow().map(|bytes| fetch(&bytes)),
+            Source::Lent(data) => take((**data).as_ref().get(at..).unwrap_or_default()),
+            Source::Region(memory) => {
+                take(memory.try_borrow().as_deref().map_or(&[], |bytes| bytes.get(at..).unwrap_or_default()));
+            }
         }
     }
 
@@ -162,7 +142,7 @@ impl TransferIo<'_> {
     }
 
     /// Whether it need not be tried again.
-    fn send_notice(&mut self, flow: am_proto::FlowId, notice: &Notice) -> bool {
+    fn send_notice(&mut self, flow: FlowId, notice: &Notice) -> bool {
         if !matches!(self.core().state(flow), FlowState::Open { .. }) {
             return true;
         }
@@ -200,14 +180,18 @@ impl TransferIo<'_> {
         let write = |place: &mut [u8]| {
             let (for_fixed, for_data) = place.split_at_mut(Segment::BYTES);
             for_fixed.copy_from_slice(&fixed);
-            outgoing.copy(for_data);
+            outgoing.with_rest(|rest| match rest.get(..for_data.len()) {
+                Some(bytes) => for_data.copy_from_slice(bytes),
+                None => for_data.fill(0),
+            });
         };
         if self.core().send_bulk(flow, Kind::Put, frame, Segment::BYTES + length, write).is_err() {
             return false;
         }
         self.engine.send_early(self.transport);
         outgoing.at += length as u64;
-        outgoing.prefetch(length);
+        // The next bytes into the cache, while these go their way: they are read once, and for the first time.
+        outgoing.with_rest(|rest| am_ring::prefetch(&rest[..length.min(rest.len())]));
         outgoing.is_sent = outgoing.is_cancelled || outgoing.at == total;
         true
     }
@@ -221,7 +205,8 @@ impl TransferIo<'_> {
         }
         bulk.probe_at = Some(now + patience);
         let sent = bulk.outgoing.iter().filter(|outgoing| outgoing.is_sent).map(|outgoing| outgoing.completion);
-        for Completion { flow, transfer, .. } in bulk.pending.iter().map(|pending| pending.completion).chain(sent) {
+        let gets = bulk.arriving.iter().filter(|arriving| arriving.is_get()).map(|get| get.completion);
+        for Completion { flow, transfer, .. } in gets.chain(sent) {
             if !bulk.notices.has(flow, NoticeKind::Waiting) {
                 bulk.notices.push(flow, Notice::of(NoticeKind::Waiting, transfer));
             }
@@ -230,6 +215,69 @@ impl TransferIo<'_> {
 }
 
 impl Bulk {
+    /// Into a peer's region, from this offset on.
+    pub(crate) fn put(
+        &mut self,
+        (endpoint, flow): (EndpointId, FlowId),
+        (region, offset): (RegionId, u64),
+        data: Box<dyn AsRef<[u8]>>,
+    ) -> Result<TransferId, TransferError> {
+        let length = (*data).as_ref().len() as u64;
+        if length > MAX_TRANSFER {
+            return Err(TransferError::TooLong);
+        }
+        let (kind, transfer, region, result) = (TransferKind::Put, self.next_id(), region.0, Ok(()));
+        let completion = Completion { kind, endpoint, flow, transfer, region, offset, length, result };
+        self.outgoing.push_back(OutgoingTransfer::new(completion, Source::Lent(data), 0));
+        Ok(TransferId(transfer))
+    }
+
+    /// Out of a peer's region, from this offset on, into one of ours.
+    pub(crate) fn get(
+        &mut self,
+        (endpoint, flow): (EndpointId, FlowId),
+        (region, offset): (RegionId, u64),
+        length: u64,
+        (into, into_offset): (&Region, u64),
+    ) -> Result<TransferId, TransferError> {
+        let size = into.memory.try_borrow().map_err(|_| TransferError::Borrowed)?.len() as u64;
+        if length > MAX_TRANSFER {
+            return Err(TransferError::TooLong);
+        }
+        if into_offset.checked_add(length).is_none_or(|end| end > size) {
+            return Err(TransferError::OutOfBounds);
+        }
+        let (kind, transfer, result) = (TransferKind::Get, self.next_id() | ANSWER, Ok(()));
+        let completion =
+            Completion { kind, endpoint, flow, transfer, region: into.id().0, offset: into_offset, length, result };
+        let (extent, memory) = (Extent::of(length), Some(into.memory.clone()));
+        self.arriving.push(Arriving { completion, extent, memory, is_cancelled: false, _open: Weak::new() });
+        self.pieces.make_room();
+        let (region, into, notice) = (region.0, into.id().0, Notice::of(NoticeKind::Get, transfer));
+        self.notices.push(flow, Notice { region, into, offset, into_offset, length, ..notice });
+        Ok(TransferId(transfer))
+    }
+
+    /// Whether there was anything left to stop.
+    pub(crate) fn cancel(&mut self, endpoint: EndpointId, flow: FlowId, TransferId(transfer): TransferId) -> bool {
+        let is_it = |completion: &Completion| completion.is(endpoint, flow, transfer);
+        let mut puts = self.outgoing.iter_mut().filter(|put| put.completion.kind == TransferKind::Put);
+        if let Some(put) = puts.find(|put| is_it(&put.completion)) {
+            return put.cancel();
+        }
+        let mut gets = self.arriving.iter_mut().filter(|arriving| arriving.is_get());
+        let Some(get) = gets.find(|get| is_it(&get.completion)) else { return false };
+        if !mem::replace(&mut get.is_cancelled, true) {
+            self.notices.push(flow, Notice::of(NoticeKind::Cancel, transfer));
+        }
+        true
+    }
+
+    fn next_id(&mut self) -> u32 {
+        self.next_id = self.next_id.wrapping_add(1) & !ANSWER;
+        self.next_id
+    }
+
     /// Part of the second half of a turn with transfers.
     #[inline(never)]
     pub(crate) fn pump(&mut self, engine: &mut Engine, transport: &mut dyn Transport, prepared: usize) {

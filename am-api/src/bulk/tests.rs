@@ -101,7 +101,7 @@ fn a_forged_segment_reaches_what_it_may_and_nothing_else() {
         }
     }
     assert!(closed.bytes().iter().all(|&byte| byte == 0));
-    assert!(pair.beta.node.borrow().bulk.incoming.len() <= super::MAX_TRANSFERS);
+    assert!(pair.beta.node.borrow().bulk.arriving.len() <= super::MAX_TRANSFERS);
     // Whoever is honest still gets through.
     pair.news.0.clear();
     let id = pair.alpha.put(pair.to, open.id(), 0, b"honest").unwrap();
@@ -123,7 +123,7 @@ fn unfinished_puts_leave_room_to_others() {
     };
     (0..2 * super::MAX_TRANSFERS as u32).for_each(|transfer| begin(&mut pair, transfer));
     (0..100).for_each(|_| pair.poll());
-    assert_eq!(pair.beta.node.borrow().bulk.incoming.len(), super::MAX_TRANSFERS / 2);
+    assert_eq!(pair.beta.node.borrow().bulk.arriving.len(), super::MAX_TRANSFERS / 2);
     // The same peer over another connection, as any other.
     let first = std::mem::replace(&mut pair.to, pair.alpha.connect("beta", "main").unwrap());
     while !pair.alpha.is_open(pair.to) {
@@ -133,7 +133,7 @@ fn unfinished_puts_leave_room_to_others() {
     begin(&mut pair, 9);
     (0..1000).for_each(|_| pair.poll());
     assert!(pair.news.0.iter().any(|(kind, _, result)| *kind == TransferKind::Put && result.is_ok()));
-    assert_eq!(pair.beta.node.borrow().bulk.incoming.len(), super::MAX_TRANSFERS / 2 + 1);
+    assert_eq!(pair.beta.node.borrow().bulk.arriving.len(), super::MAX_TRANSFERS / 2 + 1);
     assert!(pair.alpha.is_open(first));
 }
 
@@ -170,8 +170,8 @@ fn a_transfer_refused_in_the_middle_leaves_nothing_behind() {
         }
         (0..1000).for_each(|_| pair.poll());
     }
-    assert!(pair.news.0.iter().all(|(_, _, result)| *result == Err(TransferError::Busy)), "{:?}", pair.news.0);
-    assert_eq!(pair.beta.node.borrow().bulk.incoming.len(), 0, "nothing is waited for");
+    assert!(pair.news.0.iter().all(|(_, _, result)| *result == Err(TransferError::PeerBorrowed)), "{:?}", pair.news.0);
+    assert_eq!(pair.beta.node.borrow().bulk.arriving.len(), 0, "nothing is waited for");
     pair.alpha.put(pair.to, region.id(), 0, vec![2; 1 << 18]).unwrap();
     while pair.news.0.len() < 21 {
         pair.poll();
@@ -211,7 +211,7 @@ fn a_region_may_be_borrowed_while_its_endpoint_polls() {
         pair.poll();
     }
     drop(bytes);
-    assert!(matches!(pair.news.0[..], [(TransferKind::Put, _, Err(TransferError::Busy))]));
+    assert!(matches!(pair.news.0[..], [(TransferKind::Put, _, Err(TransferError::PeerBorrowed))]));
     assert_eq!(region.bytes()[..], [0; 10]);
     pair.alpha.wait(&mut pair.news.0, Duration::ZERO);
 }

@@ -1,12 +1,13 @@
-//! What a handler gets: a message, and of a request the right to reply.
+//! What handlers get: a message, of a request with the right to reply; a message that came back; what happened to a connection.
 
 use std::cell::Cell;
 use std::fmt;
 
-use am_proto::{Delivery, Words};
+use am_proto::{Delivery, Fate, ReturnReason, Words};
 use am_ring::Frame;
+use am_wire::Class;
 
-use crate::{Connection, Endpoint, HandlerId, Token};
+use crate::{Connection, ConnectionChange, Endpoint, EndpointName, HandlerId, Token};
 
 /// What a request handler gets: the message, and the [`Token`] that replies to it.
 ///
@@ -112,6 +113,94 @@ impl<S> fmt::Debug for Message<'_, S> {
             .field("words", &self.words())
             .field("payload", &Head(self.payload()))
             .finish_non_exhaustive()
+    }
+}
+
+/// A message of this endpoint that could not be delivered, as it was sent (AM-II's return to sender).
+/// [`fate`](Returned::fate) says whether it may be sent again without being handled twice.
+pub struct Returned<'a, S> {
+    /// The message, as it was sent.
+    pub message: Message<'a, S>,
+    /// Why it came back.
+    pub reason: ReturnReason,
+    /// Whether a handler of the peer may have had it. It is [unknown](Fate::Unknown) only if the peer crashed, was restarted
+    /// or is silent, and the message had left before.
+    pub fate: Fate,
+}
+
+impl<S> Returned<'_, S> {
+    /// The connection that it was sent on.
+    pub fn to(&self) -> Connection {
+        self.message.from()
+    }
+
+    /// Request or reply.
+    pub fn class(&self) -> Class {
+        self.message.delivery.class
+    }
+}
+
+impl<S> Clone for Returned<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Returned<'_, S> {}
+
+impl<S> fmt::Debug for Returned<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Returned")
+            .field("reason", &self.reason)
+            .field("fate", &self.fate)
+            .field("message", &self.message)
+            .finish()
+    }
+}
+
+/// What [`Endpoint::on_connection`]'s handler gets.
+pub struct ConnectionEvent<'a, S> {
+    /// What happened.
+    pub change: ConnectionChange,
+    /// The connection that it happened to.
+    pub connection: Connection,
+    /// The endpoint at the other side.
+    pub peer: EndpointName,
+    /// Of a connection that ended: how many requests, and how many replies, of this endpoint the peer acknowledged and then
+    /// dropped without a handler, because it left. They are the last ones of those that did not come back.
+    pub unhandled: [u32; 2],
+    /// The endpoint: handlers send through it.
+    pub endpoint: &'a Endpoint<S>,
+}
+
+impl<S> Clone for ConnectionEvent<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for ConnectionEvent<'_, S> {}
+
+impl<S> fmt::Debug for ConnectionEvent<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionEvent")
+            .field("change", &self.change)
+            .field("connection", &self.connection)
+            .field("peer", &self.peer)
+            .field("unhandled", &self.unhandled)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S> fmt::Display for ConnectionEvent<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let peer = &self.peer;
+        match self.change {
+            ConnectionChange::Opened => write!(f, "{peer}: open"),
+            ConnectionChange::Failed(why) => write!(f, "{peer}: not open: {why}"),
+            ConnectionChange::Accepted => write!(f, "{peer}: connected to this endpoint"),
+            ConnectionChange::Ended(reason) => write!(f, "{peer}: ended: {reason}"),
+        }
     }
 }
 
