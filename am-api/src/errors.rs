@@ -21,11 +21,11 @@ pub enum RequestError {
     /// The peer refused the connection.
     #[error("the peer refused the connection: {}", refusal(*.0))]
     Refused(Refusal),
-    /// The connection has ended.
+    /// The connection has ended, and not by this side.
     #[error("the connection is dead: {0}; connect again when the peer is back")]
     Dead(ReturnReason),
-    /// The connection ended and is forgotten: this side closed it, or the peer had asked for it and ended it.
-    #[error("this connection is closed; connect again")]
+    /// This side closed the connection. (Of one that ended 16 thousand connections ago nothing else is known, either.)
+    #[error("this side closed the connection; connect again")]
     Closed,
     /// The node that prepared it was dropped.
     #[error("the node of this message was dropped")]
@@ -94,8 +94,8 @@ pub enum NotOpen {
     /// On a transport without broadcast, was one of the two given the other's address?
     #[error("{0}{advice}", advice = advice(*.0))]
     Dead(ReturnReason),
-    /// It ended and is forgotten: this side closed it, or the peer had asked for it and ended it.
-    #[error("it is closed")]
+    /// This side closed it. (Of one that ended 16 thousand connections ago nothing else is known, either.)
+    #[error("this side closed it; connect again")]
     Closed,
 }
 

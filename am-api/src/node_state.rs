@@ -205,8 +205,8 @@ impl NodeState {
             if let Event::Ended(endpoint, flow, FlowEnd { reason, .. }) = event {
                 bulk.on_ended(endpoint, flow, reason);
             }
-            log.note(&event);
-            events.push(&event);
+            log.note(event);
+            events.push(event);
         }
     }
 

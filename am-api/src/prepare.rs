@@ -91,13 +91,14 @@ impl Token {
     ) -> Result<Prepared, (RequestError, Token)> {
         let Some(node) = self.node.upgrade() else { return Err((RequestError::NodeDropped, self)) };
         let mut node = node.borrow_mut();
-        let size = match node.size(self.flow, words, least, most) {
-            Ok(size) => size,
-            Err(error) => return Err((error, self)),
-        };
-        let Some(frame) = node.for_replies.pop() else { return Err((RequestError::Closed, self)) };
-        self.valid = false;
-        Ok(size.lay_out(self.node.clone(), frame, self.flow, Class::Reply, handler, words))
+        let size = node.size(self.flow, words, least, most);
+        match size.and_then(|size| Ok((size, node.reply_frame(self.flow)?))) {
+            Ok((size, frame)) => {
+                self.valid = false;
+                Ok(size.lay_out(self.node.clone(), frame, self.flow, Class::Reply, handler, words))
+            }
+            Err(error) => Err((error, self)),
+        }
     }
 }
 
@@ -157,7 +158,7 @@ impl Prepared {
         }
         let Some(node) = self.node.upgrade() else { return Err((RequestError::NodeDropped, self)) };
         self.clear_to(length);
-        let Some(frame) = self.frame.take() else { return Err((RequestError::Closed, self)) };
+        let Some(frame) = self.frame.take() else { return Err((RequestError::NoFrame, self)) };
         let mut node = node.borrow_mut();
         match node.commit(&self, frame, length) {
             Ok(()) => {
@@ -231,6 +232,15 @@ impl NodeState {
         match state {
             FlowState::Open { framing, max_body, .. } => Ok((framing, max_body)),
             _ => Err(NotOpen::Closed),
+        }
+    }
+
+    /// The frame that was set aside for a reply. That of a connection that has ended may be in other use.
+    #[inline]
+    pub(crate) fn reply_frame(&mut self, flow: FlowId) -> Result<Frame, RequestError> {
+        match self.for_replies.pop() {
+            Some(frame) => Ok(frame),
+            None => Err(self.open_flow(flow).map_or_else(RequestError::from, |_| RequestError::NoFrame)),
         }
     }
 

@@ -13,11 +13,11 @@ use crate::{Connection, HandlerId, RequestError};
 /// Why a reply was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
-    /// The connection ended.
+    /// The connection ended, and not by this side.
     #[error("nobody is left to reply to: {0}")]
     Dead(ReturnReason),
-    /// The connection ended and is forgotten: the peer closed it or was given up, or this side closed it.
-    #[error("the connection that the request came on has ended; nobody waits for the reply")]
+    /// This side closed the connection.
+    #[error("this side closed the connection that the request came on; reply before closing it")]
     Closed,
     /// The node that received the request was dropped.
     #[error("the node that received the request was dropped")]
@@ -128,7 +128,7 @@ impl Token {
     ) -> Result<(), ReplyError> {
         let node = self.node.upgrade().ok_or(ReplyError::NodeDropped)?;
         let mut node = node.borrow_mut();
-        let frame = node.for_replies.pop().ok_or(ReplyError::Closed)?;
+        let frame = node.reply_frame(self.flow)?;
         self.valid = false;
         node.send(self.flow, Class::Reply, handler, words, payload, frame).map_err(|(error, frame)| {
             node.for_replies.push(frame);

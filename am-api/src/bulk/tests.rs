@@ -124,6 +124,10 @@ fn unfinished_puts_leave_room_to_others() {
     (0..2 * super::MAX_TRANSFERS as u32).for_each(|transfer| begin(&mut pair, transfer));
     (0..100).for_each(|_| pair.poll());
     assert_eq!(pair.beta.node.borrow().bulk.arriving.len(), super::MAX_TRANSFERS / 2);
+    // What has no room comes back with the reason.
+    pair.alpha.put(pair.to, region.id(), 0, vec![7; 5000]).unwrap();
+    (0..100).for_each(|_| pair.poll());
+    assert!(matches!(pair.news.0[..], [(TransferKind::Put, _, Err(TransferError::Busy))]), "{:?}", pair.news.0);
     // The same peer over another connection, as any other.
     let first = std::mem::replace(&mut pair.to, pair.alpha.connect("beta", "main").unwrap());
     while !pair.alpha.is_open(pair.to) {
@@ -212,6 +216,16 @@ fn a_region_may_be_borrowed_while_its_endpoint_polls() {
     }
     drop(bytes);
     assert!(matches!(pair.news.0[..], [(TransferKind::Put, _, Err(TransferError::PeerBorrowed))]));
+    // So may that of the side which asks: what arrives is refused, and both say why.
+    let ours = pair.alpha.register(vec![0; 10], Rights::NONE);
+    pair.alpha.get(pair.to, region.id(), 0, 10, &ours, 0).unwrap();
+    let bytes = ours.bytes();
+    while pair.news.0.len() < 2 || pair.news.1.is_empty() {
+        pair.poll();
+    }
+    drop(bytes);
+    assert_eq!(pair.news.0[1].2, Err(TransferError::Borrowed));
+    assert_eq!(pair.news.1[0].2, Err(TransferError::PeerBorrowed));
     assert_eq!(region.bytes()[..], [0; 10]);
     pair.alpha.wait(&mut pair.news.0, Duration::ZERO);
 }
