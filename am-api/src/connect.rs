@@ -122,9 +122,6 @@ impl<S> Endpoint<S> {
     }
 
     /// The same, with the reason why not.
-    ///
-    /// # Errors
-    /// See [`NotOpen`].
     pub fn ready(&self, to: Connection) -> Result<(), NotOpen> {
         NotOpen::of(self.node.borrow().engine.core().state(to.0))
     }

@@ -48,18 +48,12 @@ impl From<am_proto::EndpointError> for EndpointError {
 
 impl Node {
     /// A new endpoint. `S` is the state that its handlers work on.
-    ///
-    /// # Errors
-    /// See [`EndpointError`].
     pub fn endpoint<S>(&self, name: &str) -> Result<Endpoint<S>, EndpointError> {
         self.endpoint_with_tag(name, 0)
     }
 
     /// The same with a tag. Only endpoints that give the tag can connect to it (AM-II's message tags: a guard against mistakes,
     /// not a secret).
-    ///
-    /// # Errors
-    /// See [`EndpointError`].
     pub fn endpoint_with_tag<S>(&self, name: &str, tag: u64) -> Result<Endpoint<S>, EndpointError> {
         let name = names::parse(name)?;
         let id = self.state.borrow_mut().core().add_endpoint(name, tag)?;
@@ -93,9 +87,6 @@ impl Node {
     /// learns of it with the next [beacon](crate::Builder::beacon), 5 s at most: until then its connects to this node fail.
     ///
     /// A transport that reaches every node on its link (AF_XDP, shared memory) needs no addresses.
-    ///
-    /// # Errors
-    /// See [`PeerAddressError`].
     pub fn add_peer_address(&self, address: &str) -> Result<(), PeerAddressError> {
         let mut node = self.state.borrow_mut();
         node.transport.control(Command::AddPeer(address))?;
@@ -104,9 +95,6 @@ impl Node {
     }
 
     /// Look for no node at this address any more. Existing connections stay: [`Node::remove_peer`] ends them.
-    ///
-    /// # Errors
-    /// See [`PeerAddressError`].
     pub fn remove_peer_address(&self, address: &str) -> Result<(), PeerAddressError> {
         self.state.borrow_mut().transport.control(Command::RemovePeer(address))
     }
@@ -139,9 +127,6 @@ impl Node {
     }
 
     /// Whether the node works as it should, and what keeps it from that.
-    ///
-    /// # Errors
-    /// See [`Problem`].
     pub fn health(&self) -> Result<(), Problem> {
         let mut node = self.state.borrow_mut();
         let NodeState { engine, transport, .. } = &mut *node;

@@ -79,17 +79,11 @@ pub struct Builder {
 impl Node {
     /// A node of this name (1 to 31 bytes), on the transport of that name, as in `udp:10.0.0.7:7000`
     /// (see [`transports`]), with the settings that suit most.
-    ///
-    /// # Errors
-    /// See [`OpenError`].
     pub fn open(name: &str, transport: &str) -> Result<Node, OpenError> {
         Node::builder(name).open(transport)
     }
 
     /// The same on a transport that is open, which may be one of the program's own.
-    ///
-    /// # Errors
-    /// See [`OpenError`].
     pub fn open_on(name: &str, transport: Box<dyn Transport>) -> Result<Node, OpenError> {
         Node::builder(name).open_on(transport)
     }
@@ -191,17 +185,11 @@ impl Builder {
     }
 
     /// Open the node on the transport of this name, as in `udp:10.0.0.7:7000`: see [`transports`].
-    ///
-    /// # Errors
-    /// See [`OpenError`].
     pub fn open(self, transport: &str) -> Result<Node, OpenError> {
         self.open_on(transports::open(transport)?)
     }
 
     /// Open the node on a transport that is open, which may be one of the program's own.
-    ///
-    /// # Errors
-    /// See [`OpenError`].
     pub fn open_on(self, transport: Box<dyn Transport>) -> Result<Node, OpenError> {
         let name = names::parse(&self.name)?;
         let peers =

@@ -66,13 +66,14 @@ impl<S> Endpoint<S> {
         most: usize,
     ) -> Result<Prepared, RequestError> {
         let mut node = self.node.borrow_mut();
-        let size = node.size(to.0, words, least, most)?;
+        let mut prepared = node.prepared(to.0, Class::Request, handler, words, (least, most))?;
         if node.engine.core().free_slots() <= node.prepared {
             return Err(RequestError::QueueFull);
         }
         let frame = node.engine.pool().take().ok_or(RequestError::NoFrame)?;
         node.prepared += 1;
-        Ok(size.lay_out(Rc::downgrade(&self.node), frame, to.0, Class::Request, handler, words))
+        prepared.lay_out(Rc::downgrade(&self.node), frame, words);
+        Ok(prepared)
     }
 }
 
@@ -91,40 +92,15 @@ impl Token {
     ) -> Result<Prepared, (RequestError, Token)> {
         let Some(node) = self.node.upgrade() else { return Err((RequestError::NodeDropped, self)) };
         let mut node = node.borrow_mut();
-        let size = node.size(self.flow, words, least, most);
-        match size.and_then(|size| Ok((size, node.reply_frame(self.flow)?))) {
-            Ok((size, frame)) => {
+        let prepared = node.prepared(self.flow, Class::Reply, handler, words, (least, most));
+        match prepared.and_then(|prepared| Ok((prepared, node.reply_frame(self.flow)?))) {
+            Ok((mut prepared, frame)) => {
                 self.valid = false;
-                Ok(size.lay_out(self.node.clone(), frame, self.flow, Class::Reply, handler, words))
+                prepared.lay_out(self.node.clone(), frame, words);
+                Ok(prepared)
             }
             Err(error) => Err((error, self)),
         }
-    }
-}
-
-/// What a prepared message may be as long as.
-struct Size {
-    framing: Framing,
-    /// Bytes of payload.
-    room: usize,
-}
-
-impl Size {
-    fn lay_out(
-        self,
-        node: NodeWeak,
-        mut frame: Frame,
-        flow: FlowId,
-        class: Class,
-        handler: HandlerId,
-        words: &[u64],
-    ) -> Prepared {
-        if let Some(space) = frame.space().and_then(|space| space.get_mut(self.framing.body_at()..)) {
-            put_words(space, words);
-        }
-        let words = words.len() as u8;
-        let room = self.room as u32;
-        Prepared { node, frame: Some(frame), flow, class, handler, words, framing: self.framing, room, written: 0 }
     }
 }
 
@@ -171,6 +147,13 @@ impl Prepared {
                 Err((error, self))
             }
         }
+    }
+
+    fn lay_out(&mut self, node: NodeWeak, mut frame: Frame, words: &[u64]) {
+        if let Some(space) = frame.space().and_then(|space| space.get_mut(self.framing.body_at()..)) {
+            put_words(space, words);
+        }
+        (self.node, self.frame) = (node, Some(frame));
     }
 
     /// Bytes before the payload.
@@ -244,8 +227,15 @@ impl NodeState {
         }
     }
 
-    /// How much a message with these words may have of payload, from `least` to `most`.
-    fn size(&mut self, flow: FlowId, words: &[u64], least: usize, most: usize) -> Result<Size, RequestError> {
+    /// A message with these words and a payload of `least` to `most` bytes, still without a frame.
+    fn prepared(
+        &mut self,
+        flow: FlowId,
+        class: Class,
+        handler: HandlerId,
+        words: &[u64],
+        (least, most): (usize, usize),
+    ) -> Result<Prepared, RequestError> {
         let (framing, max_body) = self.open_flow(flow)?;
         if words.len() > MAX_WORDS {
             return Err(RequestError::TooManyWords { count: words.len(), most: MAX_WORDS });
@@ -255,7 +245,8 @@ impl NodeState {
         if needs > max_body {
             return Err(RequestError::TooLarge { needs, most: max_body });
         }
-        Ok(Size { framing, room: most.clamp(least, max_body - front) })
+        let (words, room) = (words.len() as u8, most.clamp(least, max_body - front) as u32);
+        Ok(Prepared { node: NodeWeak::new(), frame: None, flow, class, handler, words, framing, room, written: 0 })
     }
 
     /// Words and payload stand in the frame already.

@@ -6,6 +6,7 @@ use std::fmt;
 use am_proto::{Delivery, Fate, ReturnReason, Words};
 use am_ring::Frame;
 use am_wire::Class;
+use derive_where::derive_where;
 
 use crate::{Connection, ConnectionChange, Endpoint, EndpointName, HandlerId, Token};
 
@@ -22,17 +23,13 @@ use crate::{Connection, ConnectionChange, Endpoint, EndpointName, HandlerId, Tok
 ///     });
 /// }
 /// ```
+#[derive_where(Debug)]
 pub struct Request<'a, S> {
     /// The message; [`Message::from`] is the connection that it came on.
     pub message: Message<'a, S>,
     /// The right to reply. Unless the handler uses or keeps it, the request stays without a reply.
+    #[derive_where(skip)]
     pub token: Token,
-}
-
-impl<S> fmt::Debug for Request<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request").field("message", &self.message).finish_non_exhaustive()
-    }
 }
 
 /// A message that has arrived: a view of its frame, borrowed by the handler.
@@ -43,6 +40,7 @@ impl<S> fmt::Debug for Request<'_, S> {
 ///   from()      the connection that it came on: requests may be sent there
 ///   endpoint()  the endpoint that it came to: handlers send through it
 /// ```
+#[derive_where(Clone, Copy)]
 pub struct Message<'a, S> {
     endpoint: &'a Endpoint<S>,
     pub(crate) delivery: &'a Delivery<Frame>,
@@ -98,14 +96,6 @@ impl<'a, S> Message<'a, S> {
     }
 }
 
-impl<S> Clone for Message<'_, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S> Copy for Message<'_, S> {}
-
 impl<S> fmt::Debug for Message<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Message")
@@ -118,6 +108,7 @@ impl<S> fmt::Debug for Message<'_, S> {
 
 /// A message of this endpoint that could not be delivered, as it was sent (AM-II's return to sender).
 /// [`fate`](Returned::fate) says whether it may be sent again without being handled twice.
+#[derive_where(Clone, Copy, Debug)]
 pub struct Returned<'a, S> {
     /// The message, as it was sent.
     pub message: Message<'a, S>,
@@ -140,25 +131,8 @@ impl<S> Returned<'_, S> {
     }
 }
 
-impl<S> Clone for Returned<'_, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S> Copy for Returned<'_, S> {}
-
-impl<S> fmt::Debug for Returned<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Returned")
-            .field("reason", &self.reason)
-            .field("fate", &self.fate)
-            .field("message", &self.message)
-            .finish()
-    }
-}
-
 /// What [`Endpoint::on_connection`]'s handler gets.
+#[derive_where(Clone, Copy, Debug)]
 pub struct ConnectionEvent<'a, S> {
     /// What happened.
     pub change: ConnectionChange,
@@ -170,26 +144,8 @@ pub struct ConnectionEvent<'a, S> {
     /// dropped without a handler, because it left. They are the last ones of those that did not come back.
     pub unhandled: [u32; 2],
     /// The endpoint: handlers send through it.
+    #[derive_where(skip)]
     pub endpoint: &'a Endpoint<S>,
-}
-
-impl<S> Clone for ConnectionEvent<'_, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S> Copy for ConnectionEvent<'_, S> {}
-
-impl<S> fmt::Debug for ConnectionEvent<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionEvent")
-            .field("change", &self.change)
-            .field("connection", &self.connection)
-            .field("peer", &self.peer)
-            .field("unhandled", &self.unhandled)
-            .finish_non_exhaustive()
-    }
 }
 
 impl<S> fmt::Display for ConnectionEvent<'_, S> {

@@ -164,9 +164,6 @@ pub fn split(names: &str) -> Vec<&str> {
 }
 
 /// Open the transport of this name, or the transports of several names with `+` between them.
-///
-/// # Errors
-/// See [`OpenError`].
 pub fn open(names: &str) -> Result<Box<dyn Transport>, OpenError> {
     let all = split(names);
     if names.contains(SEPARATOR) && all.iter().any(|name| name.is_empty()) {

@@ -52,17 +52,18 @@ impl Links {
     /// The connection with a node; asked for if there is none.
     pub(crate) fn link<S>(&self, endpoint: &Endpoint<S>, dest: Rank) -> Result<Connection, SendError> {
         match self.to.borrow().get(dest.0) {
-            Some(Some(connection)) => return Ok(*connection),
-            Some(None) if dest != self.cluster.own() => {}
-            Some(None) => return Err(SendError::Own(dest)),
-            None => return Err(SendError::NoSuchNode { dest, nodes: self.cluster.nodes() }),
+            Some(Some(connection)) => Ok(*connection),
+            _ => self.connect(endpoint, dest),
         }
-        self.connect(endpoint, dest)
     }
 
     #[cold]
     fn connect<S>(&self, endpoint: &Endpoint<S>, dest: Rank) -> Result<Connection, SendError> {
-        let name = self.cluster.name(dest).unwrap_or_default();
+        let nodes = self.cluster.nodes();
+        let name = self.cluster.name(dest).ok_or(SendError::NoSuchNode { dest, nodes })?;
+        if dest == self.cluster.own() {
+            return Err(SendError::Own(dest));
+        }
         let connected = endpoint.connect_with_tag(name, ENDPOINT, self.cluster.tag());
         let connection = connected.map_err(|error| SendError::of_connect(error, dest))?;
         self.to.borrow_mut()[dest.0] = Some(connection);
@@ -173,7 +174,7 @@ impl Links {
 
     /// Wait until there are open connections with all nodes; run no handlers.
     /// Returns the nodes that were not there when the time was over.
-    pub(crate) fn meet<S>(&self, endpoint: &Endpoint<S>, timeout: Duration) -> Result<Vec<Rank>, SendError> {
+    pub(crate) fn meet<S>(&self, endpoint: &Endpoint<S>, timeout: Duration) -> Result<Vec<usize>, SendError> {
         let start = Instant::now();
         loop {
             self.pump.borrow_mut().poll(&mut ());
@@ -186,7 +187,7 @@ impl Links {
                     Err(NotOpen::Connecting) => {}
                     Err(_) => self.forget(endpoint, to),
                 }
-                missing.push(dest);
+                missing.push(dest.0);
             }
             if missing.is_empty() || start.elapsed() >= timeout {
                 return Ok(missing);
@@ -197,13 +198,13 @@ impl Links {
 
     /// Wait until everything sent has been accepted; run no handlers. Returns
     /// the nodes that had not accepted when the time was over.
-    pub(crate) fn drain<S>(&self, endpoint: &Endpoint<S>, timeout: Duration) -> Vec<Rank> {
+    pub(crate) fn drain<S>(&self, endpoint: &Endpoint<S>, timeout: Duration) -> Vec<usize> {
         let whose = self.whose.borrow();
         let under_way = || whose.iter().filter(|(connection, _)| !endpoint.is_accepted(**connection));
         let mut pump = self.pump.borrow_mut();
         pump.poll(&mut ());
         pump.wait_until(&mut (), timeout, |()| under_way().next().is_none());
-        let mut late: Vec<Rank> = under_way().map(|(_, rank)| *rank).collect();
+        let mut late: Vec<usize> = under_way().map(|(_, rank)| rank.0).collect();
         late.sort_unstable();
         late.dedup();
         late

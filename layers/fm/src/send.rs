@@ -70,7 +70,8 @@ impl SendError {
         let unreachable = |why| SendError::Unreachable { dest, why };
         match error {
             RequestError::TooLarge { needs, most } => SendError::TooLarge { size: needs, most },
-            RequestError::Refused(why) => refused(why, dest),
+            RequestError::Refused(Refusal::Tag) => SendError::Stranger(dest),
+            RequestError::Refused(why) => unreachable(NotOpen::Refused(why)),
             RequestError::Dead(reason) => unreachable(NotOpen::Dead(reason)),
             RequestError::Connecting => unreachable(NotOpen::Connecting),
             // The others are temporary, or cannot be: there are four words, and the node is there.
@@ -87,12 +88,5 @@ impl SendError {
                 SendError::Unreachable { dest, why: NotOpen::Dead(ReturnReason::Closed) }
             }
         }
-    }
-}
-
-fn refused(why: Refusal, dest: Rank) -> SendError {
-    match why {
-        Refusal::Tag => SendError::Stranger(dest),
-        why => SendError::Unreachable { dest, why: NotOpen::Refused(why) },
     }
 }
