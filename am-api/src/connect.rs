@@ -123,7 +123,7 @@ impl<S> Endpoint<S> {
 
     /// The same, with the reason why not.
     pub fn ready(&self, to: Connection) -> Result<(), NotOpen> {
-        NotOpen::of(self.node.borrow().engine.core().state(to.0))
+        self.node.borrow().open_flow(to.0).map(|_| ())
     }
 
     /// Requests that could be sent there now.
@@ -140,10 +140,8 @@ impl<S> Endpoint<S> {
     /// The most bytes of payload that a message with so many words can have;
     /// `None` while the connection is not open.
     pub fn max_payload(&self, to: Connection, words: usize) -> Option<usize> {
-        match self.node.borrow().engine.core().state(to.0) {
-            FlowState::Open { max_body, .. } => max_body.checked_sub(words.checked_mul(WORD_BYTES)?),
-            _ => None,
-        }
+        let (_, max_body) = self.node.borrow().open_flow(to.0).ok()?;
+        max_body.checked_sub(words.checked_mul(WORD_BYTES)?)
     }
 
     /// The endpoint at the other side; `None` for a connection that is closed.

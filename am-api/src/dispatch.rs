@@ -154,7 +154,9 @@ impl<S> Handlers<S> {
     /// Deposit received segments, then report the transfers that ended.
     #[cold]
     fn run_bulk(&mut self, endpoint: &Endpoint<S>, state: &mut S) -> usize {
-        let mut handled = endpoint.node.borrow_mut().take_in_bulk(endpoint.id, BUDGET);
+        let take_in =
+            |NodeState { bulk, engine, .. }: &mut NodeState| bulk.take_in(engine.core_mut(), endpoint.id, BUDGET);
+        let mut handled = take_in(&mut endpoint.node.borrow_mut());
         // The memory that a program lent to a transfer may call the node in its `Drop`: drop it without a borrow.
         let next_lent = || endpoint.node.borrow_mut().bulk.next_lent();
         while let Some(lent) = next_lent() {

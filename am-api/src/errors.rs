@@ -1,6 +1,7 @@
 //! Why a message cannot be sent, why a connection is not open, what is wrong with a node.
 
 use am_proto::{FlowState, ReturnReason, SendError};
+use am_wire::Framing;
 use am_wire::control::{Name, Refusal};
 
 /// Why a request was not sent. Nothing left, nothing is kept.
@@ -111,10 +112,10 @@ fn advice(why: ReturnReason) -> &'static str {
 }
 
 impl NotOpen {
-    /// Why a flow in this state is not open.
-    pub(crate) fn of(state: FlowState) -> Result<(), NotOpen> {
+    /// Framing and the most bytes of words and payload of a flow in this state, or why it is not open.
+    pub(crate) fn of(state: FlowState) -> Result<(Framing, usize), NotOpen> {
         match state {
-            FlowState::Open { .. } => Ok(()),
+            FlowState::Open { framing, max_body, .. } => Ok((framing, max_body)),
             FlowState::Connecting => Err(NotOpen::Connecting),
             FlowState::Refused(why) => Err(NotOpen::Refused(why)),
             FlowState::Ended(reason) => Err(NotOpen::Dead(reason)),

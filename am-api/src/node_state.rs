@@ -8,12 +8,12 @@ use am_engine::{Clock, Engine, PollScope};
 use am_proto::{Core, Delivery, EndpointId, Event, FlowEnd, FlowId, NameConflict, Time};
 use am_ring::{Frame, Lease, LeaseTable};
 use am_transport::Transport;
-use am_wire::Class;
+use am_wire::{Class, Framing};
 
-use crate::Problem;
 use crate::bulk::Bulk;
 use crate::events::EventQueues;
 use crate::log::Log;
+use crate::{NotOpen, Problem};
 
 pub(crate) type NodeRc = Rc<RefCell<NodeState>>;
 /// For tokens and prepared messages: a kept one does not keep its node alive.
@@ -123,6 +123,11 @@ impl NodeState {
     #[inline]
     pub(crate) fn core(&mut self) -> &mut Core<Frame> {
         self.engine.core_mut()
+    }
+
+    /// Framing and the most bytes of words and payload of an open connection.
+    pub(crate) fn open_flow(&self, flow: FlowId) -> Result<(Framing, usize), NotOpen> {
+        NotOpen::of(self.engine.core().state(flow))
     }
 
     /// The time of the last turn. Reads the clock if that turn did not.
@@ -241,11 +246,6 @@ impl NodeState {
     #[inline]
     pub(crate) fn has_bulk(&self) -> bool {
         self.engine.core().has_bulk() || self.bulk.has_completions()
-    }
-
-    /// Handle the segments and notices that wait for this endpoint, at most `most`. Returns how many there were.
-    pub(crate) fn take_in_bulk(&mut self, endpoint: EndpointId, most: usize) -> usize {
-        self.bulk.take_in(self.engine.core_mut(), endpoint, most)
     }
 
     /// The next message for an endpoint, replies first. A request is given out

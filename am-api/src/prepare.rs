@@ -5,14 +5,14 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 
-use am_proto::{FlowId, FlowState};
+use am_proto::FlowId;
 use am_ring::Frame;
 use am_wire::frame::MIN_FRAME;
 use am_wire::{Buffer, Class, Framing, MAX_WORDS, WORD_BYTES};
 
 use crate::node_state::{NodeState, NodeWeak, borrow_to_drop};
 use crate::request::put_words;
-use crate::{Connection, Endpoint, HandlerId, NotOpen, RequestError, Token};
+use crate::{Connection, Endpoint, HandlerId, RequestError, Token};
 
 /// A request or a reply whose payload is written where it leaves from: NIC
 /// memory. [`Endpoint::prepare`] and [`Token::prepare`] give it,
@@ -208,16 +208,6 @@ impl Drop for Prepared {
 }
 
 impl NodeState {
-    /// Framing and the most bytes of words and payload of an open connection.
-    pub(crate) fn open_flow(&mut self, flow: FlowId) -> Result<(Framing, usize), NotOpen> {
-        let state = self.core().state(flow);
-        NotOpen::of(state)?;
-        match state {
-            FlowState::Open { framing, max_body, .. } => Ok((framing, max_body)),
-            _ => Err(NotOpen::Closed),
-        }
-    }
-
     /// The frame that was set aside for a reply. That of a connection that has ended may be in other use.
     #[inline]
     pub(crate) fn reply_frame(&mut self, flow: FlowId) -> Result<Frame, RequestError> {

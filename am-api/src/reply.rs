@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::IoSlice;
 
-use am_proto::{FlowId, FlowState, ReturnReason};
+use am_proto::{FlowId, ReturnReason};
 use am_wire::{Class, WORD_BYTES};
 
 use crate::node_state::{NodeWeak, borrow_to_drop};
@@ -145,11 +145,9 @@ impl Token {
     /// The most bytes of payload that a reply with so many words can have; 0
     /// when the connection has ended.
     pub fn max_payload(&self, words: usize) -> usize {
-        let Some(node) = self.node.upgrade() else { return 0 };
-        match node.borrow_mut().core().state(self.flow) {
-            FlowState::Open { max_body, .. } => max_body.saturating_sub(words.saturating_mul(WORD_BYTES)),
-            _ => 0,
-        }
+        let max_body =
+            self.node.upgrade().map_or(0, |node| node.borrow().open_flow(self.flow).map_or(0, |(_, max)| max));
+        max_body.saturating_sub(words.saturating_mul(WORD_BYTES))
     }
 }
 

@@ -141,7 +141,7 @@ const MAX_REFUSED: usize = 64;
 /// All transfers of a node.
 #[derive(Default)]
 pub(crate) struct Bulk {
-    regions: regions::Regions,
+    pub(crate) regions: regions::Regions,
     outgoing: VecDeque<outgoing::OutgoingTransfer>,
     /// Which of them has its turn next.
     next: usize,
@@ -205,11 +205,6 @@ impl Bulk {
             self.probe_at = None;
         }
         self.completions.remove(at)
-    }
-
-    /// Memory for the peers of this endpoint, as far as `rights` go.
-    pub(crate) fn register(&mut self, endpoint: EndpointId, memory: Box<[u8]>, rights: Rights) -> Region {
-        self.regions.register(endpoint, memory, rights)
     }
 
     /// Its endpoint is closed. What was lent to transfers of it is to be dropped where the node is not borrowed.

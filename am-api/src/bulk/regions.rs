@@ -108,7 +108,7 @@ struct Entry {
 
 /// By id. One that is gone is not given out again before all others were.
 #[derive(Debug, Default)]
-pub(super) struct Regions {
+pub(crate) struct Regions {
     entries: BTreeMap<u32, Entry>,
     last: u32,
     /// With so many entries those of dropped regions are taken out.
@@ -120,7 +120,7 @@ const MIN_CLEANED: usize = 64;
 
 impl Regions {
     /// Memory for the peers of this endpoint.
-    pub(super) fn register(&mut self, endpoint: EndpointId, memory: Box<[u8]>, rights: Rights) -> Region {
+    pub(crate) fn register(&mut self, endpoint: EndpointId, memory: Box<[u8]>, rights: Rights) -> Region {
         let (memory, open) = (Rc::new(RefCell::new(memory)), Rc::new(()));
         if self.entries.len() >= self.full {
             self.entries.retain(|_, entry| entry.open.strong_count() > 0);

@@ -38,7 +38,7 @@ impl<'a, S> Transfer<'a, S> {
 impl<S> Endpoint<S> {
     /// Let peers of this endpoint use this memory, as far as `rights` go.
     pub fn register(&self, memory: impl Into<Box<[u8]>>, rights: Rights) -> Region {
-        self.node.borrow_mut().bulk.register(self.id, memory.into(), rights)
+        self.node.borrow_mut().bulk.regions.register(self.id, memory.into(), rights)
     }
 
     /// Put `data` into the peer's region, from `offset` on: at most 4 GiB.
