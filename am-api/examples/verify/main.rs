@@ -39,6 +39,7 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 )]
 struct Settings {
     what: What,
+    /// The transport of this side, as in xdp:eth0 or udp:10.0.0.7:7000
     #[arg(value_name = "TRANSPORT")]
     on: String,
     /// Where messages carry their header: bare, split or plain; auto is what the network admits
@@ -117,7 +118,7 @@ fn main() {
         _ => argument,
     });
     let good = match Settings::try_parse_from(arguments) {
-        Err(help) if !help.use_stderr() => return say(&help),
+        Err(help) if !help.use_stderr() => return say(&help.to_string().trim_end()),
         settings => settings.map_err(Error::from).and_then(|settings| settings.run()),
     };
     std::process::exit(good.map_or_else(

@@ -47,7 +47,7 @@ fn without_a_peer_it_says_so() {
     let (code, line) = said(verify(&asked).output().unwrap());
     assert!(code == Some(2) && line.contains("\"error\":"), "{line}");
     let (code, line) = said(verify(&["keep", "udp:127.0.0.1:0", "second=2"]).output().unwrap());
-    assert!(code == Some(2) && line.contains("usage: verify"), "{line}");
+    assert!(code == Some(2) && line.contains("Usage: verify"), "{line}");
 }
 
 #[test]
