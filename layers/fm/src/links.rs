@@ -139,10 +139,8 @@ impl Links {
 
     /// The connection with a node; asked for if there is none.
     pub(crate) fn link<S>(&self, endpoint: &Endpoint<S>, dest: Rank) -> Result<Connection, SendError> {
-        match self.to.borrow().get(dest.0) {
-            Some(Some(connection)) => Ok(*connection),
-            _ => self.connect(endpoint, dest),
-        }
+        let known = self.to.borrow().get(dest.0).copied().flatten();
+        known.map_or_else(|| self.connect(endpoint, dest), Ok)
     }
 
     #[cold]
