@@ -4,17 +4,24 @@ use derive_where::derive_where;
 
 use crate::{ConnectionEvent, HandlerId, Message, Outcome, Request, Returned, Transfer};
 
+type OnRequest<S> = Box<dyn FnMut(&mut S, Request<'_, S>)>;
+type OnMessage<S> = Box<dyn FnMut(&mut S, Message<'_, S>)>;
+type OnReturned<S> = Box<dyn FnMut(&mut S, Returned<'_, S>)>;
+type OnTransfer<S> = Box<dyn FnMut(&mut S, Transfer<'_, S>)>;
+type OnOutcome<S> = Box<dyn FnMut(&mut S, Outcome<'_, S>)>;
+type OnConnection<S> = Box<dyn FnMut(&mut S, ConnectionEvent<'_, S>)>;
+
 /// What an endpoint runs for what arrives. Boxed when set up, called ever after.
 #[derive_where(Default)]
 pub(crate) struct Handlers<S> {
-    pub(crate) requests: Table<Box<dyn FnMut(&mut S, Request<'_, S>)>>,
-    pub(crate) replies: Table<Box<dyn FnMut(&mut S, Message<'_, S>)>>,
+    pub(crate) requests: Table<OnRequest<S>>,
+    pub(crate) replies: Table<OnMessage<S>>,
     /// Of calls: all but answers, which are replies.
-    pub(crate) outcomes: Table<Box<dyn FnMut(&mut S, Outcome<'_, S>)>>,
-    pub(crate) unhandled: Option<Box<dyn FnMut(&mut S, Message<'_, S>)>>,
-    pub(crate) returned: Option<Box<dyn FnMut(&mut S, Returned<'_, S>)>>,
-    pub(crate) connection: Option<Box<dyn FnMut(&mut S, ConnectionEvent<'_, S>)>>,
-    pub(crate) transfer: Option<Box<dyn FnMut(&mut S, Transfer<'_, S>)>>,
+    pub(crate) outcomes: Table<OnOutcome<S>>,
+    pub(crate) unhandled: Option<OnMessage<S>>,
+    pub(crate) returned: Option<OnReturned<S>>,
+    pub(crate) connection: Option<OnConnection<S>>,
+    pub(crate) transfer: Option<OnTransfer<S>>,
 }
 
 /// Functions by [`HandlerId`]; as long as the largest index in use.
