@@ -34,7 +34,7 @@
 //! context leads to the endpoint, so a handler can send.
 //!
 //! Read first: `examples/ping.rs`, then [`Endpoint`], [`Message`] and [`Token`]. The path of one message through the source is
-//! `request.rs`, the layers below (`datapath/`), `dispatch.rs`, `reply.rs`. One use each: `examples/call.rs` (a
+//! `request.rs`, `node_state.rs`, the layers below (`datapath/`), `dispatch.rs`, `reply.rs`. One use each: `examples/call.rs` (a
 //! deadline, and reconnecting), `bulk.rs`, `clients.rs`, `transports.rs`, `shutdown.rs` and `own_loop.rs`.
 //!
 //! ```

@@ -1,6 +1,8 @@
-//! The state that a node and its endpoints share. It is borrowed only during a call, and never while a handler runs.
+//! The state that a node and its endpoints share, and how a message is written into the frame that it leaves in. The state is
+//! borrowed only during a call, and never while a handler runs.
 
 use std::cell::{Cell, RefCell, RefMut};
+use std::io::IoSlice;
 use std::rc::{Rc, Weak};
 use std::thread;
 
@@ -8,12 +10,12 @@ use am_engine::{Clock, Engine, PollScope};
 use am_proto::{Core, Delivery, EndpointId, Event, FlowEnd, FlowId, NameConflict, Time};
 use am_ring::{Frame, Lease, LeaseTable};
 use am_transport::Transport;
-use am_wire::{Class, Framing};
+use am_wire::{Class, Framing, MAX_WORDS, WORD_BYTES};
 
 use crate::bulk::Bulk;
 use crate::events::EventQueues;
 use crate::log::Log;
-use crate::{NotOpen, Problem};
+use crate::{HandlerId, NotOpen, Problem, RequestError};
 
 pub(crate) type NodeRc = Rc<RefCell<NodeState>>;
 /// For tokens and prepared messages: a kept one does not keep its node alive.
@@ -103,6 +105,52 @@ impl KeptCredits {
     }
 }
 
+/// A payload, in one place or in several.
+pub(crate) trait Payload {
+    /// How long it is.
+    fn bytes(&self) -> usize;
+    /// Copy it to where it leaves from: as many bytes as it has.
+    fn put(&self, place: &mut [u8]);
+}
+
+impl Payload for [u8] {
+    #[inline]
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn put(&self, place: &mut [u8]) {
+        place.copy_from_slice(self);
+    }
+}
+
+impl Payload for [IoSlice<'_>] {
+    fn bytes(&self) -> usize {
+        self.iter().fold(0, |bytes, part| bytes.saturating_add(part.len()))
+    }
+
+    fn put(&self, mut place: &mut [u8]) {
+        for part in self {
+            let (to, rest) = place.split_at_mut(part.len());
+            to.copy_from_slice(part);
+            place = rest;
+        }
+    }
+}
+
+/// The default of [`Builder::large`](crate::Builder::large): what may still find company waits for it until the doorbell.
+/// A turn's burst of longer ones would fill the nearest cache.
+pub(crate) const LARGE: usize = am_proto::Config::COALESCE_BELOW;
+
+/// Words in network byte order.
+#[inline]
+pub(crate) fn put_words(place: &mut [u8], words: &[u64]) {
+    for (place, word) in place.chunks_exact_mut(WORD_BYTES).zip(words) {
+        place.copy_from_slice(&word.to_be_bytes());
+    }
+}
+
 impl NodeState {
     pub(crate) fn new(engine: Engine, transport: Box<dyn Transport>, clock: Clock, large: usize) -> Self {
         NodeState {
@@ -153,6 +201,32 @@ impl NodeState {
     pub(crate) fn short_frames(&self) -> Option<Problem> {
         let (peer, max_frame) = self.engine.core().shortened_peers().next()?;
         Some(Problem::ShortFrames { peer: peer.name, max_frame })
+    }
+
+    /// Admit the message, and write it into the frame. On an error the frame comes back.
+    #[inline]
+    pub(crate) fn send<P: Payload + ?Sized>(
+        &mut self,
+        flow: FlowId,
+        class: Class,
+        handler: HandlerId,
+        words: &[u64],
+        payload: &P,
+        frame: Frame,
+    ) -> Result<(), (RequestError, Frame)> {
+        if words.len() > MAX_WORDS {
+            return Err((RequestError::TooManyWords { count: words.len(), most: MAX_WORDS }, frame));
+        }
+        let body = payload.bytes().saturating_add(words.len() * WORD_BYTES);
+        let write = |place: &mut [u8]| {
+            put_words(place, words);
+            payload.put(&mut place[words.len() * WORD_BYTES..]);
+        };
+        let sent = self.core().send(flow, class, handler.0, words.len() as u8, frame, body, write);
+        if body >= self.large && sent.is_ok() {
+            self.engine.send_early(&mut *self.transport);
+        }
+        sent.map_err(|(error, frame)| (error.into(), frame))
     }
 
     /// First half of a turn; see [`Engine::inhale`].

@@ -13,8 +13,7 @@ use am_wire::control::{Incarnation, Name};
 use am_wire::{Address, EtherType, Framing};
 
 use crate::names::{self, InvalidName};
-use crate::node_state::NodeState;
-use crate::request::LARGE;
+use crate::node_state::{LARGE, NodeState};
 use crate::{Node, transports};
 
 /// Why a node could not be opened.

@@ -10,8 +10,7 @@ use am_ring::Frame;
 use am_wire::frame::MIN_FRAME;
 use am_wire::{Buffer, Class, Framing, MAX_WORDS, WORD_BYTES};
 
-use crate::node_state::{NodeState, NodeWeak, borrow_to_drop};
-use crate::request::put_words;
+use crate::node_state::{NodeState, NodeWeak, borrow_to_drop, put_words};
 use crate::{Connection, Endpoint, HandlerId, RequestError, Token};
 
 /// A request or a reply whose payload is written where it leaves from: NIC

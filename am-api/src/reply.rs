@@ -6,8 +6,7 @@ use std::io::IoSlice;
 use am_proto::{FlowId, ReturnReason};
 use am_wire::{Class, WORD_BYTES};
 
-use crate::node_state::{NodeWeak, borrow_to_drop};
-use crate::request::Payload;
+use crate::node_state::{NodeWeak, Payload, borrow_to_drop};
 use crate::{Connection, HandlerId, RequestError};
 
 /// Why a reply was not sent.

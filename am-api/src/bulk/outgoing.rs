@@ -1,7 +1,4 @@
-//! The transfers that this side asks for; outgoing segments and notices, a few with each turn.
-
-use std::mem;
-use std::rc::Weak;
+//! Outgoing segments and notices, a few with each turn.
 
 use am_engine::Engine;
 use am_proto::{Core, Delivery, EndpointId, FlowId, FlowState};
@@ -10,11 +7,9 @@ use am_transport::Transport;
 use am_wire::bulk::{Notice, NoticeKind, Segment};
 use am_wire::{Class, Kind};
 
-use super::extent::Extent;
-use super::incoming::Arriving;
 use super::notices::{MAX_TRIES, Notices};
 use super::regions::Memory;
-use super::{ANSWER, Bulk, Completion, MAX_TRANSFER, Region, RegionId, TransferError, TransferId, TransferKind};
+use super::{Bulk, Completion};
 
 /// Where the bytes are.
 pub(crate) enum Source {
@@ -215,69 +210,6 @@ impl TransferIo<'_> {
 }
 
 impl Bulk {
-    /// Into a peer's region, from this offset on.
-    pub(crate) fn put(
-        &mut self,
-        (endpoint, flow): (EndpointId, FlowId),
-        (region, offset): (RegionId, u64),
-        data: Box<dyn AsRef<[u8]>>,
-    ) -> Result<TransferId, TransferError> {
-        let length = (*data).as_ref().len() as u64;
-        if length > MAX_TRANSFER {
-            return Err(TransferError::TooLong);
-        }
-        let (kind, transfer, region, result) = (TransferKind::Put, self.next_id(), region.0, Ok(()));
-        let completion = Completion { kind, endpoint, flow, transfer, region, offset, length, result };
-        self.outgoing.push_back(OutgoingTransfer::new(completion, Source::Lent(data), 0));
-        Ok(TransferId(transfer))
-    }
-
-    /// Out of a peer's region, from this offset on, into one of ours.
-    pub(crate) fn get(
-        &mut self,
-        (endpoint, flow): (EndpointId, FlowId),
-        (region, offset): (RegionId, u64),
-        length: u64,
-        (into, into_offset): (&Region, u64),
-    ) -> Result<TransferId, TransferError> {
-        let size = into.memory.try_borrow().map_err(|_| TransferError::Borrowed)?.len() as u64;
-        if length > MAX_TRANSFER {
-            return Err(TransferError::TooLong);
-        }
-        if into_offset.checked_add(length).is_none_or(|end| end > size) {
-            return Err(TransferError::OutOfBounds);
-        }
-        let (kind, transfer, result) = (TransferKind::Get, self.next_id() | ANSWER, Ok(()));
-        let completion =
-            Completion { kind, endpoint, flow, transfer, region: into.id().0, offset: into_offset, length, result };
-        let (extent, memory) = (Extent::of(length), Some(into.memory.clone()));
-        self.arriving.push(Arriving { completion, extent, memory, is_cancelled: false, _open: Weak::new() });
-        self.pieces.make_room();
-        let (region, into, notice) = (region.0, into.id().0, Notice::of(NoticeKind::Get, transfer));
-        self.notices.push(flow, Notice { region, into, offset, into_offset, length, ..notice });
-        Ok(TransferId(transfer))
-    }
-
-    /// Whether there was anything left to stop.
-    pub(crate) fn cancel(&mut self, endpoint: EndpointId, flow: FlowId, TransferId(transfer): TransferId) -> bool {
-        let is_it = |completion: &Completion| completion.is(endpoint, flow, transfer);
-        let mut puts = self.outgoing.iter_mut().filter(|put| put.completion.kind == TransferKind::Put);
-        if let Some(put) = puts.find(|put| is_it(&put.completion)) {
-            return put.cancel();
-        }
-        let mut gets = self.arriving.iter_mut().filter(|arriving| arriving.is_get());
-        let Some(get) = gets.find(|get| is_it(&get.completion)) else { return false };
-        if !mem::replace(&mut get.is_cancelled, true) {
-            self.notices.push(flow, Notice::of(NoticeKind::Cancel, transfer));
-        }
-        true
-    }
-
-    fn next_id(&mut self) -> u32 {
-        self.next_id = self.next_id.wrapping_add(1) & !ANSWER;
-        self.next_id
-    }
-
     /// Part of the second half of a turn with transfers.
     #[inline(never)]
     pub(crate) fn pump(&mut self, engine: &mut Engine, transport: &mut dyn Transport, prepared: usize) {
