@@ -1,12 +1,14 @@
 //! Connections: two endpoints agree on a connection (AM-II's `AM_Map`).
 
-use am_proto::{FlowState, ReturnReason};
-use am_wire::WORD_BYTES;
+use std::fmt;
+
+use am_proto::{FlowState, FramingWhy, ReturnReason};
 use am_wire::control::Name;
+use am_wire::{Framing, WORD_BYTES};
 
 use crate::names::{self, InvalidName};
 use crate::node_state::NodeState;
-use crate::{Connection, Description, Endpoint, EndpointName, NotOpen};
+use crate::{Connection, Endpoint, EndpointName, NotOpen};
 
 /// Why a connection could not even be tried.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +37,43 @@ impl From<am_proto::ConnectError> for ConnectError {
             am_proto::ConnectError::NoEndpoint => ConnectError::Closed,
             am_proto::ConnectError::OwnName(name) => ConnectError::OwnNode(name),
         }
+    }
+}
+
+/// How an open connection travels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// The endpoint at the other side.
+    pub peer: EndpointName,
+    /// What frames to it look like.
+    pub framing: Framing,
+    /// Why that framing.
+    pub why: FramingWhy,
+    /// The most bytes of words (8 each) and payload in one message.
+    pub max_body: usize,
+    /// The transport, as it was named at run time.
+    pub transport: String,
+    /// The mode that it is in: `veth copy`, `zero-copy`, `memory`.
+    pub mode: String,
+    /// Of several transports the one in use now, and why.
+    pub path: Option<String>,
+}
+
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = match self.why {
+            FramingWhy::Configured => "as configured",
+            FramingWhy::NothingLearns => "forged sources pass, nothing learns them",
+            FramingWhy::Shared => "forged sources pass, and not these two nodes alone can send",
+            FramingWhy::SwitchLearns => "forged sources pass, a switch learns them",
+            FramingWhy::ForgedDropped => "forged sources do not arrive, or not on every path",
+        };
+        let Description { peer, framing, max_body, transport, mode, path, .. } = self;
+        match path {
+            Some(path) => write!(f, "{peer} by {path}")?,
+            None => write!(f, "{peer} by {transport} ({mode})")?,
+        }
+        write!(f, ", {framing} framing ({why}), {max_body} bytes a message")
     }
 }
 
@@ -83,11 +122,8 @@ impl<S> Endpoint<S> {
     }
 
     /// The same, with the reason why not.
-    ///
-    /// # Errors
-    /// See [`NotOpen`].
     pub fn ready(&self, to: Connection) -> Result<(), NotOpen> {
-        NotOpen::of(self.node.borrow().engine.core().state(to.0))
+        self.node.borrow().open_flow(to.0).map(|_| ())
     }
 
     /// Requests that could be sent there now.
@@ -104,10 +140,8 @@ impl<S> Endpoint<S> {
     /// The most bytes of payload that a message with so many words can have;
     /// `None` while the connection is not open.
     pub fn max_payload(&self, to: Connection, words: usize) -> Option<usize> {
-        match self.node.borrow().engine.core().state(to.0) {
-            FlowState::Open { max_body, .. } => max_body.checked_sub(words.checked_mul(WORD_BYTES)?),
-            _ => None,
-        }
+        let (_, max_body) = self.node.borrow().open_flow(to.0).ok()?;
+        max_body.checked_sub(words.checked_mul(WORD_BYTES)?)
     }
 
     /// The endpoint at the other side; `None` for a connection that is closed.
@@ -117,7 +151,18 @@ impl<S> Endpoint<S> {
 
     /// How the connection travels: framing and why, sizes, transport.
     pub fn describe(&self, of: Connection) -> Option<Description> {
-        Description::of(&self.node.borrow(), of)
+        let node = self.node.borrow();
+        let (core, caps) = (node.engine.core(), node.transport.caps());
+        let FlowState::Open { framing, why, max_body } = core.state(of.0) else { return None };
+        Some(Description {
+            peer: EndpointName::of(core.peer_names(of.0)?),
+            framing,
+            why,
+            max_body,
+            transport: caps.name.clone(),
+            mode: caps.mode.clone(),
+            path: core.address(of.0).and_then(|to| node.transport.peer(to).path),
+        })
     }
 
     /// End the connection; the peer is notified with the next poll or flush.

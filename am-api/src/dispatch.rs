@@ -8,9 +8,8 @@ use am_proto::{Delivery, Time};
 use am_ring::Frame;
 use am_wire::{Class, Kind};
 
-use crate::bulk::Source;
 use crate::endpoint::Handlers;
-use crate::node_state::borrow_to_drop;
+use crate::node_state::{NodeState, borrow_to_drop};
 use crate::{
     CallError, CallId, ConnectionChange, ConnectionEvent, Endpoint, HandlerId, Message, Outcome, Request, Returned,
     Token, Transfer,
@@ -45,10 +44,6 @@ impl<S> Endpoint<S> {
             handled += 1;
         }
         handled
-    }
-
-    fn next_lent(&self) -> Option<Source> {
-        self.node.borrow_mut().bulk.next_lent()
     }
 
     #[inline]
@@ -159,9 +154,12 @@ impl<S> Handlers<S> {
     /// Deposit received segments, then report the transfers that ended.
     #[cold]
     fn run_bulk(&mut self, endpoint: &Endpoint<S>, state: &mut S) -> usize {
-        let mut handled = endpoint.node.borrow_mut().take_in_bulk(endpoint.id, BUDGET);
+        let take_in =
+            |NodeState { bulk, engine, .. }: &mut NodeState| bulk.take_in(engine.core_mut(), endpoint.id, BUDGET);
+        let mut handled = take_in(&mut endpoint.node.borrow_mut());
         // The memory that a program lent to a transfer may call the node in its `Drop`: drop it without a borrow.
-        while let Some(lent) = endpoint.next_lent() {
+        let next_lent = || endpoint.node.borrow_mut().bulk.next_lent();
+        while let Some(lent) = next_lent() {
             drop(lent);
         }
         while handled < 2 * BUDGET {
@@ -178,8 +176,12 @@ impl<S> Handlers<S> {
     #[cold]
     fn run_connection_events(&mut self, endpoint: &Endpoint<S>, state: &mut S) -> usize {
         let mut handled = 0;
+        let next = || {
+            let NodeState { events, engine, .. } = &mut *endpoint.node.borrow_mut();
+            events.pop(endpoint.id, engine.core())
+        };
         while handled < BUDGET
-            && let Some((connection, (change, peer, unhandled))) = endpoint.next_connection_event()
+            && let Some((connection, (change, peer, unhandled))) = next()
         {
             if let ConnectionChange::Ended(reason) = change {
                 endpoint.end_calls(connection, reason);

@@ -1,6 +1,7 @@
 //! Why a message cannot be sent, why a connection is not open, what is wrong with a node.
 
 use am_proto::{FlowState, ReturnReason, SendError};
+use am_wire::Framing;
 use am_wire::control::{Name, Refusal};
 
 /// Why a request was not sent. Nothing left, nothing is kept.
@@ -21,11 +22,11 @@ pub enum RequestError {
     /// The peer refused the connection.
     #[error("the peer refused the connection: {}", refusal(*.0))]
     Refused(Refusal),
-    /// The connection has ended.
+    /// The connection has ended, and not by this side.
     #[error("the connection is dead: {0}; connect again when the peer is back")]
     Dead(ReturnReason),
-    /// The connection ended and is forgotten: this side closed it, or the peer had asked for it and ended it.
-    #[error("this connection is closed; connect again")]
+    /// This side closed the connection. (Of one that ended 16 thousand connections ago nothing else is known, either.)
+    #[error("this side closed the connection; connect again")]
     Closed,
     /// The node that prepared it was dropped.
     #[error("the node of this message was dropped")]
@@ -94,8 +95,8 @@ pub enum NotOpen {
     /// On a transport without broadcast, was one of the two given the other's address?
     #[error("{0}{advice}", advice = advice(*.0))]
     Dead(ReturnReason),
-    /// It ended and is forgotten: this side closed it, or the peer had asked for it and ended it.
-    #[error("it is closed")]
+    /// This side closed it. (Of one that ended 16 thousand connections ago nothing else is known, either.)
+    #[error("this side closed it; connect again")]
     Closed,
 }
 
@@ -111,10 +112,10 @@ fn advice(why: ReturnReason) -> &'static str {
 }
 
 impl NotOpen {
-    /// Why a flow in this state is not open.
-    pub(crate) fn of(state: FlowState) -> Result<(), NotOpen> {
+    /// Framing and the most bytes of words and payload of a flow in this state, or why it is not open.
+    pub(crate) fn of(state: FlowState) -> Result<(Framing, usize), NotOpen> {
         match state {
-            FlowState::Open { .. } => Ok(()),
+            FlowState::Open { framing, max_body, .. } => Ok((framing, max_body)),
             FlowState::Connecting => Err(NotOpen::Connecting),
             FlowState::Refused(why) => Err(NotOpen::Refused(why)),
             FlowState::Ended(reason) => Err(NotOpen::Dead(reason)),

@@ -27,30 +27,20 @@ pub enum ConnectionChange {
 /// events for each connection.
 #[derive(Debug, Default)]
 pub(crate) struct EventQueues {
-    queues: BTreeMap<EndpointId, VecDeque<QueuedEvent>>,
+    queues: BTreeMap<EndpointId, VecDeque<Event>>,
     /// Events in all of them: each turn looks at this.
     count: usize,
-}
-
-/// The core's event, for one endpoint.
-#[derive(Clone, Copy, Debug)]
-struct QueuedEvent {
-    flow: FlowId,
-    change: QueuedChange,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum QueuedChange {
-    /// A connection that was asked for opened or failed.
-    Settled,
-    Accepted(EndpointName),
-    Ended(FlowEnd),
 }
 
 /// A change, and where it names them the peer and the unhandled messages.
 pub(crate) type Change = (ConnectionChange, EndpointName, [u32; 2]);
 
 const MAX_QUEUED: usize = 1024;
+
+/// Whether a connection opened, failed or ended, other than by being accepted.
+fn is_change_of(event: &Event, flow: FlowId) -> bool {
+    matches!(event, Event::SetupFinished(_, of) | Event::Ended(_, of, _) if *of == flow)
+}
 
 impl EventQueues {
     pub(crate) fn add(&mut self, endpoint: EndpointId) {
@@ -61,24 +51,23 @@ impl EventQueues {
         self.count -= self.queues.remove(&endpoint).map_or(0, |queue| queue.len());
     }
 
-    pub(crate) fn push(&mut self, event: &Event) {
-        let (endpoint, flow, change) = match *event {
-            Event::SetupFinished(endpoint, flow) => (endpoint, flow, QueuedChange::Settled),
-            Event::Accepted(endpoint, flow, names) => (endpoint, flow, QueuedChange::Accepted(EndpointName::of(names))),
-            Event::Ended(endpoint, flow, ending) => (endpoint, flow, QueuedChange::Ended(ending)),
-            Event::NameConflict => return,
+    pub(crate) fn push(&mut self, event: Event) {
+        let (Event::SetupFinished(endpoint, flow)
+        | Event::Accepted(endpoint, flow, _)
+        | Event::Ended(endpoint, flow, _)) = event
+        else {
+            return;
         };
         let Some(queue) = self.queues.get_mut(&endpoint) else { return };
-        if queue.len() >= MAX_QUEUED && matches!(change, QueuedChange::Ended(_)) {
-            let is_accept =
-                |queued: &QueuedEvent| queued.flow == flow && matches!(queued.change, QueuedChange::Accepted(_));
+        if queue.len() >= MAX_QUEUED && matches!(event, Event::Ended(..)) {
+            let is_accept = |queued: &Event| matches!(queued, Event::Accepted(_, of, _) if *of == flow);
             if let Some(unseen) = queue.iter().rposition(is_accept) {
                 queue.remove(unseen);
                 self.count -= 1;
                 return;
             }
         }
-        queue.push_back(QueuedEvent { flow, change });
+        queue.push_back(event);
         self.count += 1;
     }
 
@@ -86,7 +75,7 @@ impl EventQueues {
     pub(crate) fn closed(&mut self, endpoint: EndpointId, flow: FlowId) {
         if let Some(queue) = self.queues.get_mut(&endpoint) {
             let before = queue.len();
-            queue.retain(|queued| queued.flow != flow || matches!(queued.change, QueuedChange::Accepted(_)));
+            queue.retain(|queued| !is_change_of(queued, flow));
             self.count -= before - queue.len();
         }
     }
@@ -100,24 +89,27 @@ impl EventQueues {
     /// The next event of this endpoint.
     pub(crate) fn pop(&mut self, endpoint: EndpointId, core: &Core<Frame>) -> Option<(Connection, Change)> {
         let queue = self.queues.get_mut(&endpoint)?;
-        while let Some(QueuedEvent { flow, change }) = queue.pop_front() {
+        while let Some(event) = queue.pop_front() {
             self.count -= 1;
-            let change = match change {
-                QueuedChange::Accepted(peer) => (ConnectionChange::Accepted, peer, [0; 2]),
-                QueuedChange::Ended(FlowEnd { node, endpoint, reason, unhandled }) => {
-                    (ConnectionChange::Ended(reason), EndpointName { node, endpoint }, unhandled)
+            let (flow, change) = match event {
+                Event::Accepted(_, flow, names) => {
+                    (flow, (ConnectionChange::Accepted, EndpointName::of(names), [0; 2]))
                 }
-                QueuedChange::Settled => {
+                Event::Ended(_, flow, FlowEnd { node, endpoint, reason, unhandled }) => {
+                    (flow, (ConnectionChange::Ended(reason), EndpointName { node, endpoint }, unhandled))
+                }
+                Event::SetupFinished(_, flow) => {
                     // A connection that opened and ended since has another event.
-                    let has_ended = queue.iter().any(|queued| queued.flow == flow);
+                    let has_ended = queue.iter().any(|queued| is_change_of(queued, flow));
                     let change = match NotOpen::of(core.state(flow)) {
                         Err(why) if !has_ended => ConnectionChange::Failed(why),
                         _ => ConnectionChange::Opened,
                     };
                     // This side closed it since, if the core does not know it.
                     let Some(names) = core.peer_names(flow) else { continue };
-                    (change, EndpointName::of(names), [0; 2])
+                    (flow, (change, EndpointName::of(names), [0; 2]))
                 }
+                Event::NameConflict => continue,
             };
             return Some((Connection(flow), change));
         }

@@ -34,7 +34,7 @@
 //! context leads to the endpoint, so a handler can send.
 //!
 //! Read first: `examples/ping.rs`, then [`Endpoint`], [`Message`] and [`Token`]. The path of one message through the source is
-//! `request.rs`, `send.rs`, the layers below (`datapath/`), `dispatch.rs`, `reply.rs`. One use each: `examples/call.rs` (a
+//! `request.rs`, `node_state.rs`, the layers below (`datapath/`), `dispatch.rs`, `reply.rs`. One use each: `examples/call.rs` (a
 //! deadline, and reconnecting), `bulk.rs`, `clients.rs`, `transports.rs`, `shutdown.rs` and `own_loop.rs`.
 //!
 //! ```
@@ -154,13 +154,10 @@
 
 mod bulk;
 mod connect;
-mod counters;
-mod describe;
 mod dispatch;
 mod endpoint;
 mod errors;
 mod events;
-mod kept_credits;
 pub mod log;
 mod names;
 mod node;
@@ -171,8 +168,6 @@ mod owned_message;
 mod prepare;
 mod reply;
 mod request;
-mod send;
-mod target;
 pub mod transports;
 
 pub use am_engine::{Clock, Idle, ManualClock, PinError, pin};
@@ -181,18 +176,15 @@ pub use am_transport::{PeerAddressError, Transport};
 pub use am_wire::control::{Incarnation, Name, NodeId, Refusal};
 pub use am_wire::{Address, Class, EtherType, Framing};
 pub use bulk::{Region, RegionId, RegionInUse, Rights, TransferError, TransferId, TransferKind};
-pub use connect::ConnectError;
-pub use counters::Counters;
-pub use describe::Description;
+pub use connect::{ConnectError, Description};
 pub use dispatch::BUDGET;
 pub use endpoint::{CallError, CallId, ConnectionEvent, Endpoint, Message, Outcome, Request, Returned, Transfer};
 pub use errors::{NotOpen, Problem, RequestError};
 pub use events::ConnectionChange;
-pub use names::InvalidName;
-pub use node::{EndpointError, Node};
+pub use names::{Connection, EndpointName, HandlerId, InvalidName};
+pub use node::{Counters, EndpointError, Node};
 pub use object_table::{ObjectId, ObjectTable};
 pub use open::{Builder, OpenError};
 pub use owned_message::OwnedMessage;
 pub use prepare::Prepared;
 pub use reply::{ReplyError, Token};
-pub use target::{Connection, EndpointName, HandlerId};

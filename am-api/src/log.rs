@@ -50,20 +50,12 @@ type Names = (Name, Name);
 /// What is to be told.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    changes: Vec<(EndpointId, FlowId, Change)>,
+    events: Vec<Event>,
     /// Peers of connections that are forgotten, of which messages may still come back.
     names: HashMap<FlowId, Names>,
     /// Messages that came back, by those that belong together.
     returned: Vec<Batch>,
-    is_contested: bool,
     contest: Option<(NameConflict, Time)>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Change {
-    Settled,
-    Accepted,
-    Ended(FlowEnd),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -81,35 +73,31 @@ impl Log {
         !self.returned.is_empty()
     }
 
-    pub(crate) fn note(&mut self, event: &Event) {
-        match *event {
-            Event::SetupFinished(endpoint, flow) => self.changes.push((endpoint, flow, Change::Settled)),
-            Event::Accepted(endpoint, flow, _) => self.changes.push((endpoint, flow, Change::Accepted)),
-            Event::Ended(endpoint, flow, ending) => self.changes.push((endpoint, flow, Change::Ended(ending))),
-            Event::NameConflict => self.is_contested = true,
-        }
+    pub(crate) fn note(&mut self, event: Event) {
+        self.events.push(event);
     }
 
     /// Part of a turn that brought events, or in which messages came back.
     #[cold]
     pub(crate) fn tell(&mut self, core: &mut Core<Frame>) {
-        self.tell_changes(core);
+        self.names.retain(|flow, _| core.has_returned() || core.peer_names(*flow).is_some());
+        for event in mem::take(&mut self.events) {
+            let (endpoint, flow) = match event {
+                Event::SetupFinished(endpoint, flow) | Event::Accepted(endpoint, flow, _) => (endpoint, flow),
+                Event::Ended(endpoint, flow, end) => {
+                    self.names.insert(flow, (end.node, end.endpoint));
+                    (endpoint, flow)
+                }
+                Event::NameConflict => {
+                    self.tell_contest(core);
+                    continue;
+                }
+            };
+            let Some(names) = core.peer_names(flow).or_else(|| self.names.get(&flow).copied()) else { continue };
+            tell_change(core, endpoint, names, event);
+        }
         // Behind the end of their connection, which says whose they are.
         self.tell_returned(core);
-        if mem::take(&mut self.is_contested) {
-            self.tell_contest(core);
-        }
-    }
-
-    fn tell_changes(&mut self, core: &mut Core<Frame>) {
-        self.names.retain(|flow, _| core.has_returned() || core.peer_names(*flow).is_some());
-        for (endpoint, flow, change) in self.changes.drain(..) {
-            if let Change::Ended(FlowEnd { node, endpoint, .. }) = change {
-                self.names.insert(flow, (node, endpoint));
-            }
-            let Some(names) = core.peer_names(flow).or_else(|| self.names.get(&flow).copied()) else { continue };
-            tell_change(core, endpoint, flow, names, change);
-        }
     }
 
     fn tell_contest(&mut self, core: &Core<Frame>) {
@@ -160,33 +148,36 @@ impl Log {
 }
 
 #[cold]
-fn tell_change(core: &mut Core<Frame>, endpoint: EndpointId, flow: FlowId, names: Names, change: Change) {
+fn tell_change(core: &mut Core<Frame>, endpoint: EndpointId, (peer_node, peer_endpoint): Names, event: Event) {
     // The endpoint may be closed already.
     let (node, endpoint) = (core.config().name, core.endpoint_name(endpoint).map(display));
-    let (peer_node, peer_endpoint) = names;
-    let state = core.state(flow);
-    match (change, state) {
-        (Change::Accepted, _) | (Change::Settled, FlowState::Open { .. }) => {
-            let by_peer = matches!(change, Change::Accepted);
-            info!(target: TARGET, %node, endpoint, %peer_node, %peer_endpoint, by_peer, "connected");
-        }
-        (Change::Settled, FlowState::Refused(why)) => {
-            let reason = refusal(why);
-            warn!(target: TARGET, %node, endpoint, %peer_node, %peer_endpoint, reason, "refused");
-        }
-        (Change::Settled, FlowState::Ended(reason @ ReturnReason::Unreachable)) => {
-            warn!(target: TARGET, %node, endpoint, %peer_node, %peer_endpoint, %reason, "unreachable");
-        }
-        (Change::Ended(FlowEnd { reason, unhandled: [unhandled_requests, unhandled_replies], .. }), _) => {
+    let unreachable = |reason: ReturnReason| {
+        warn!(target: TARGET, %node, endpoint, %peer_node, %peer_endpoint, %reason, "unreachable");
+    };
+    let connected = |by_peer: bool| {
+        info!(target: TARGET, %node, endpoint, %peer_node, %peer_endpoint, by_peer, "connected");
+    };
+    match event {
+        Event::Accepted(..) => connected(true),
+        Event::SetupFinished(_, flow) => match core.state(flow) {
+            FlowState::Open { .. } => connected(false),
+            FlowState::Refused(why) => {
+                let reason = refusal(why);
+                warn!(target: TARGET, %node, endpoint, %peer_node, %peer_endpoint, reason, "refused");
+            }
+            FlowState::Ended(reason @ ReturnReason::Unreachable) => unreachable(reason),
+            // It was open, and is closed: its end is told by itself, unless this side has closed it.
+            _ => (),
+        },
+        Event::Ended(_, _, FlowEnd { reason, unhandled: [unhandled_requests, unhandled_replies], .. }) => {
             if reason == ReturnReason::Unreachable {
-                warn!(target: TARGET, %node, endpoint, %peer_node, %peer_endpoint, %reason, "unreachable");
+                unreachable(reason);
             }
             info!(
                 target: TARGET, %node, endpoint, %peer_node, %peer_endpoint, %reason, unhandled_requests,
                 unhandled_replies, "ended"
             );
         }
-        // It was open, and is closed: its end is told by itself, unless this side has closed it.
-        (Change::Settled, _) => (),
+        Event::NameConflict => (),
     }
 }

@@ -1,6 +1,8 @@
-//! Names of nodes and endpoints.
+//! Names: of nodes and endpoints, of connections, of handlers.
 
-use am_proto::Peer;
+use std::fmt;
+
+use am_proto::{FlowId, Peer};
 use am_wire::Address;
 use am_wire::control::{Incarnation, Name, NodeId};
 
@@ -25,6 +27,42 @@ pub(crate) fn fixed(name: &str, address: Address) -> Result<Peer, InvalidName> {
     let name = parse(name)?;
     // Run 0 is before any that a peer will tell of.
     Ok(Peer { node: node_id(name), incarnation: Incarnation(0), name, address })
+}
+
+/// A connection of two endpoints, as this node names it: small, copied freely, a key for maps. It stays valid as a name when
+/// the connection has ended; a later one with the same peer has another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Connection(pub(crate) FlowId);
+
+/// Index into the receiving endpoint's table of handlers: what a message names
+/// instead of a function. Requests and replies have a table each.
+///
+/// ```
+/// use am_api::HandlerId;
+/// const ECHO: HandlerId = HandlerId(0);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HandlerId(pub u8);
+
+/// The name of an endpoint on the network: its node's, and its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EndpointName {
+    /// The node.
+    pub node: Name,
+    /// The endpoint of that node.
+    pub endpoint: Name,
+}
+
+impl EndpointName {
+    pub(crate) fn of((node, endpoint): (Name, Name)) -> EndpointName {
+        EndpointName { node, endpoint }
+    }
+}
+
+impl fmt::Display for EndpointName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.node, self.endpoint)
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use am_wire::control::Name;
 
 use crate::names::{self, InvalidName};
 use crate::node_state::{NodeRc, NodeState};
-use crate::{Counters, Endpoint, Problem};
+use crate::{Endpoint, Problem};
 
 /// A node on the network, with one transport and any number of endpoints,
 /// all of one thread: whichever endpoint is polled turns the loop for all.
@@ -48,18 +48,12 @@ impl From<am_proto::EndpointError> for EndpointError {
 
 impl Node {
     /// A new endpoint. `S` is the state that its handlers work on.
-    ///
-    /// # Errors
-    /// See [`EndpointError`].
     pub fn endpoint<S>(&self, name: &str) -> Result<Endpoint<S>, EndpointError> {
         self.endpoint_with_tag(name, 0)
     }
 
     /// The same with a tag. Only endpoints that give the tag can connect to it (AM-II's message tags: a guard against mistakes,
     /// not a secret).
-    ///
-    /// # Errors
-    /// See [`EndpointError`].
     pub fn endpoint_with_tag<S>(&self, name: &str, tag: u64) -> Result<Endpoint<S>, EndpointError> {
         let name = names::parse(name)?;
         let id = self.state.borrow_mut().core().add_endpoint(name, tag)?;
@@ -93,9 +87,6 @@ impl Node {
     /// learns of it with the next [beacon](crate::Builder::beacon), 5 s at most: until then its connects to this node fail.
     ///
     /// A transport that reaches every node on its link (AF_XDP, shared memory) needs no addresses.
-    ///
-    /// # Errors
-    /// See [`PeerAddressError`].
     pub fn add_peer_address(&self, address: &str) -> Result<(), PeerAddressError> {
         let mut node = self.state.borrow_mut();
         node.transport.control(Command::AddPeer(address))?;
@@ -104,9 +95,6 @@ impl Node {
     }
 
     /// Look for no node at this address any more. Existing connections stay: [`Node::remove_peer`] ends them.
-    ///
-    /// # Errors
-    /// See [`PeerAddressError`].
     pub fn remove_peer_address(&self, address: &str) -> Result<(), PeerAddressError> {
         self.state.borrow_mut().transport.control(Command::RemovePeer(address))
     }
@@ -139,9 +127,6 @@ impl Node {
     }
 
     /// Whether the node works as it should, and what keeps it from that.
-    ///
-    /// # Errors
-    /// See [`Problem`].
     pub fn health(&self) -> Result<(), Problem> {
         let mut node = self.state.borrow_mut();
         let NodeState { engine, transport, .. } = &mut *node;
@@ -160,5 +145,44 @@ impl Node {
 impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Node").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A snapshot of every counter of a node: names and values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters(Vec<(&'static str, u64)>);
+
+impl Counters {
+    pub(crate) fn of(node: &NodeState) -> Counters {
+        let bulk = node.bulk.counters;
+        let mut all = vec![
+            ("unhandled", node.tally.unhandled),
+            ("no_reply_frame", node.tally.no_reply_frame),
+            ("late_answers", node.tally.late_answers),
+            ("bulk_segments_sent", bulk.sent),
+            ("bulk_segments_deposited", bulk.deposited),
+            ("bulk_refused", bulk.refused),
+            ("bulk_senseless", bulk.senseless),
+        ];
+        node.engine.core().counters().each(&mut |name, value| all.push((name, value)));
+        node.transport.counters(&mut |name, value| all.push((name, value)));
+        Counters(all)
+    }
+
+    /// The counter of this name; 0 where there is none.
+    pub fn get(&self, name: &str) -> u64 {
+        self.iter().filter(|(each, _)| *each == name).map(|(_, value)| value).sum()
+    }
+
+    /// All of them: this layer's, the protocol's, the transport's.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.0.iter().copied()
+    }
+}
+
+impl fmt::Display for Counters {
+    /// Those that have counted something, one a line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.iter().filter(|(_, value)| *value > 0).try_for_each(|(name, value)| writeln!(f, "{name:24} {value:>12}"))
     }
 }

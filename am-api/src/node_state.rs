@@ -1,19 +1,21 @@
-//! The state that a node and its endpoints share. It is borrowed only during a call, and never while a handler runs.
+//! The state that a node and its endpoints share, and how a message is written into the frame that it leaves in. The state is
+//! borrowed only during a call, and never while a handler runs.
 
-use std::cell::{RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut};
+use std::io::IoSlice;
 use std::rc::{Rc, Weak};
 use std::thread;
 
 use am_engine::{Clock, Engine, PollScope};
 use am_proto::{Core, Delivery, EndpointId, Event, FlowEnd, FlowId, NameConflict, Time};
-use am_ring::Frame;
+use am_ring::{Frame, Lease, LeaseTable};
 use am_transport::Transport;
+use am_wire::{Class, Framing, MAX_WORDS, WORD_BYTES};
 
-use crate::Problem;
 use crate::bulk::Bulk;
 use crate::events::EventQueues;
-use crate::kept_credits::KeptCredits;
 use crate::log::Log;
+use crate::{HandlerId, NotOpen, Problem, RequestError};
 
 pub(crate) type NodeRc = Rc<RefCell<NodeState>>;
 /// For tokens and prepared messages: a kept one does not keep its node alive.
@@ -66,6 +68,89 @@ pub(crate) struct Tally {
     pub(crate) late_answers: u64,
 }
 
+/// The credits of kept messages. A message may be dropped on any thread, but only the node's may return its credit.
+#[derive(Debug)]
+pub(crate) struct KeptCredits {
+    lender: LeaseTable,
+    /// By place in `lender`: whose credit it is.
+    owners: Box<[Option<(FlowId, Class)>]>,
+}
+
+impl KeptCredits {
+    /// Room for so many messages.
+    pub(crate) fn new(count: usize) -> Self {
+        KeptCredits { lender: LeaseTable::new(count), owners: vec![None; count].into() }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lender.is_empty()
+    }
+
+    /// A handle on this message's credit, the first or one more. `None` if more messages are kept than can be in flight:
+    /// that credit returns at once.
+    pub(crate) fn hold(&mut self, kept: &Cell<Option<usize>>, flow: FlowId, class: Class) -> Option<Lease> {
+        if let Some(place) = kept.get() {
+            return self.lender.lease_again(place);
+        }
+        let loan = self.lender.lease()?;
+        self.owners[loan.place()] = Some((flow, class));
+        kept.set(Some(loan.place()));
+        Some(loan)
+    }
+
+    /// The credit of a message that was dropped.
+    pub(crate) fn next_dropped(&mut self) -> Option<(FlowId, Class)> {
+        self.owners[self.lender.reclaim()?].take()
+    }
+}
+
+/// A payload, in one place or in several.
+pub(crate) trait Payload {
+    /// How long it is.
+    fn bytes(&self) -> usize;
+    /// Copy it to where it leaves from: as many bytes as it has.
+    fn put(&self, place: &mut [u8]);
+}
+
+impl Payload for [u8] {
+    #[inline]
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn put(&self, place: &mut [u8]) {
+        place.copy_from_slice(self);
+    }
+}
+
+impl Payload for [IoSlice<'_>] {
+    fn bytes(&self) -> usize {
+        self.iter().fold(0, |bytes, part| bytes.saturating_add(part.len()))
+    }
+
+    fn put(&self, mut place: &mut [u8]) {
+        for part in self {
+            let (to, rest) = place.split_at_mut(part.len());
+            to.copy_from_slice(part);
+            place = rest;
+        }
+    }
+}
+
+/// The default of [`Builder::large`](crate::Builder::large): what may still find company waits for it until the doorbell.
+/// A turn's burst of longer ones would fill the nearest cache.
+pub(crate) const LARGE: usize = am_proto::Config::COALESCE_BELOW;
+
+/// Words in network byte order.
+#[inline]
+pub(crate) fn put_words(place: &mut [u8], words: &[u64]) {
+    for (place, word) in place.chunks_exact_mut(WORD_BYTES).zip(words) {
+        place.copy_from_slice(&word.to_be_bytes());
+    }
+}
+
 impl NodeState {
     pub(crate) fn new(engine: Engine, transport: Box<dyn Transport>, clock: Clock, large: usize) -> Self {
         NodeState {
@@ -86,6 +171,11 @@ impl NodeState {
     #[inline]
     pub(crate) fn core(&mut self) -> &mut Core<Frame> {
         self.engine.core_mut()
+    }
+
+    /// Framing and the most bytes of words and payload of an open connection.
+    pub(crate) fn open_flow(&self, flow: FlowId) -> Result<(Framing, usize), NotOpen> {
+        NotOpen::of(self.engine.core().state(flow))
     }
 
     /// The time of the last turn. Reads the clock if that turn did not.
@@ -111,6 +201,32 @@ impl NodeState {
     pub(crate) fn short_frames(&self) -> Option<Problem> {
         let (peer, max_frame) = self.engine.core().shortened_peers().next()?;
         Some(Problem::ShortFrames { peer: peer.name, max_frame })
+    }
+
+    /// Admit the message, and write it into the frame. On an error the frame comes back.
+    #[inline]
+    pub(crate) fn send<P: Payload + ?Sized>(
+        &mut self,
+        flow: FlowId,
+        class: Class,
+        handler: HandlerId,
+        words: &[u64],
+        payload: &P,
+        frame: Frame,
+    ) -> Result<(), (RequestError, Frame)> {
+        if words.len() > MAX_WORDS {
+            return Err((RequestError::TooManyWords { count: words.len(), most: MAX_WORDS }, frame));
+        }
+        let body = payload.bytes().saturating_add(words.len() * WORD_BYTES);
+        let write = |place: &mut [u8]| {
+            put_words(place, words);
+            payload.put(&mut place[words.len() * WORD_BYTES..]);
+        };
+        let sent = self.core().send(flow, class, handler.0, words.len() as u8, frame, body, write);
+        if body >= self.large && sent.is_ok() {
+            self.engine.send_early(&mut *self.transport);
+        }
+        sent.map_err(|(error, frame)| (error.into(), frame))
     }
 
     /// First half of a turn; see [`Engine::inhale`].
@@ -168,8 +284,8 @@ impl NodeState {
             if let Event::Ended(endpoint, flow, FlowEnd { reason, .. }) = event {
                 bulk.on_ended(endpoint, flow, reason);
             }
-            log.note(&event);
-            events.push(&event);
+            log.note(event);
+            events.push(event);
         }
     }
 
@@ -204,11 +320,6 @@ impl NodeState {
     #[inline]
     pub(crate) fn has_bulk(&self) -> bool {
         self.engine.core().has_bulk() || self.bulk.has_completions()
-    }
-
-    /// Handle the segments and notices that wait for this endpoint, at most `most`. Returns how many there were.
-    pub(crate) fn take_in_bulk(&mut self, endpoint: EndpointId, most: usize) -> usize {
-        self.bulk.take_in(self.engine.core_mut(), endpoint, most)
     }
 
     /// The next message for an endpoint, replies first. A request is given out

@@ -1,5 +1,6 @@
 //! Names for a program's objects in messages (PVMAM §5.2: `am_address_to_id`, `am_id_to_address`, `am_bind_address_with_id`).
 
+use derive_where::derive_where;
 use slotmap::{DefaultKey, Key, KeyData, SlotMap};
 
 /// The name of an object in messages: one word.
@@ -36,14 +37,9 @@ pub struct ObjectId(pub u64);
 /// assert!(matrices.get(id).is_none(), "whatever has its place now");
 /// ```
 #[derive(Clone, Debug)]
+#[derive_where(Default)]
 pub struct ObjectTable<T> {
     objects: SlotMap<DefaultKey, T>,
-}
-
-impl<T> Default for ObjectTable<T> {
-    fn default() -> Self {
-        ObjectTable { objects: SlotMap::new() }
-    }
 }
 
 impl<T> ObjectTable<T> {

@@ -9,12 +9,11 @@ use std::time::Duration;
 use am_engine::{Clock, Engine, Idle, incarnation};
 use am_proto::{Config, Core, FramingChoice};
 use am_transport::{Caps, Transport};
-use am_wire::control::Incarnation;
+use am_wire::control::{Incarnation, Name};
 use am_wire::{Address, EtherType, Framing};
 
 use crate::names::{self, InvalidName};
-use crate::node_state::NodeState;
-use crate::send::LARGE;
+use crate::node_state::{LARGE, NodeState};
 use crate::{Node, transports};
 
 /// Why a node could not be opened.
@@ -58,77 +57,53 @@ const OWN_FRAMES: usize = 32;
 
 /// Settings of a node to be opened.
 #[must_use = "nothing is opened before `open`"]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Builder {
     name: String,
     peers: Vec<(String, Address)>,
-    adjust: Adjust,
-    clock: Clock,
+    clock: Option<(Clock, Incarnation)>,
     idle: Idle,
-    large: usize,
-}
-
-/// What is not as usual.
-#[derive(Debug, Default)]
-struct Adjust {
+    large: Option<usize>,
     framing: FramingChoice,
     ethertype: EtherType,
     window: Option<u16>,
-    no_bundles: bool,
+    no_coalescing: bool,
     patience: Option<Duration>,
     beacon: Option<Duration>,
     keepalive: Option<Duration>,
     receive_frames: Option<usize>,
     send_frames: Option<usize>,
-    incarnation: Option<Incarnation>,
 }
 
 impl Node {
     /// A node of this name (1 to 31 bytes), on the transport of that name, as in `udp:10.0.0.7:7000`
     /// (see [`transports`]), with the settings that suit most.
-    ///
-    /// # Errors
-    /// See [`OpenError`].
     pub fn open(name: &str, transport: &str) -> Result<Node, OpenError> {
         Node::builder(name).open(transport)
     }
 
     /// The same on a transport that is open, which may be one of the program's own.
-    ///
-    /// # Errors
-    /// See [`OpenError`].
     pub fn open_on(name: &str, transport: Box<dyn Transport>) -> Result<Node, OpenError> {
         Node::builder(name).open_on(transport)
     }
 
     /// A node of this name, with settings to choose.
     pub fn builder(name: &str) -> Builder {
-        Builder::new(name)
+        Builder { name: name.to_owned(), ..Builder::default() }
     }
 }
 
 impl Builder {
-    pub(crate) fn new(name: &str) -> Self {
-        Builder {
-            name: name.to_owned(),
-            peers: Vec::new(),
-            adjust: Adjust::default(),
-            clock: Clock::monotonic(),
-            idle: Idle::default(),
-            large: LARGE,
-        }
-    }
-
     /// Send with this framing, whatever the network is. Without it, what the
     /// network to each peer lets through is found out.
     pub fn framing(mut self, framing: Framing) -> Self {
-        self.adjust.framing = FramingChoice::Fixed(framing);
+        self.framing = FramingChoice::Fixed(framing);
         self
     }
 
     /// The network's EtherTypes; all its nodes must have the same.
     pub fn ethertype(mut self, ethertype: EtherType) -> Self {
-        self.adjust.ethertype = ethertype;
+        self.ethertype = ethertype;
         self
     }
 
@@ -140,14 +115,14 @@ impl Builder {
 
     /// The most requests of one connection on their way, 128 without this, at most [`am_proto::WINDOW`].
     pub fn window(mut self, messages: u16) -> Self {
-        self.adjust.window = Some(messages);
+        self.window = Some(messages);
         self
     }
 
     /// Whether small messages that wait for the same peer share frames, as
     /// they do unless this says no. Nothing ever waits for company.
     pub fn coalesce(mut self, on: bool) -> Self {
-        self.adjust.no_bundles = !on;
+        self.no_coalescing = !on;
         self
     }
 
@@ -156,7 +131,7 @@ impl Builder {
     /// nearest cache, instead of waiting for company until the turn's doorbell.
     /// What is still copied into its frame need not be: see [`Endpoint::prepare`](crate::Endpoint::prepare).
     pub fn large(mut self, bytes: usize) -> Self {
-        self.large = bytes;
+        self.large = Some(bytes);
         self
     }
 
@@ -164,7 +139,7 @@ impl Builder {
     /// given up, and messages for it come back: 1.5 s without this. A peer that
     /// is connected to has so long to answer, too.
     pub fn patience(mut self, patience: Duration) -> Self {
-        self.adjust.patience = Some(patience);
+        self.patience = Some(patience);
         self
     }
 
@@ -172,27 +147,27 @@ impl Builder {
     /// without this. It is asked four times in that time, and noticed a quarter later at most. A process that is stopped for
     /// longer loses its connections; those with messages on their way are given up after the [patience](Builder::patience).
     pub fn keepalive(mut self, keepalive: Duration) -> Self {
-        self.adjust.keepalive = Some(keepalive);
+        self.keepalive = Some(keepalive);
         self
     }
 
     /// How often the node tells the network where it is: every 5 s without this.
     pub fn beacon(mut self, every: Duration) -> Self {
-        self.adjust.beacon = Some(every);
+        self.beacon = Some(every);
         self
     }
 
     /// Frames for messages that have arrived, of all connections together:
     /// 2048 without this, or half of what the transport has.
     pub fn receive_frames(mut self, frames: usize) -> Self {
-        self.adjust.receive_frames = Some(frames);
+        self.receive_frames = Some(frames);
         self
     }
 
     /// Messages on their way, of all connections together: 2048 without this,
     /// or what the transport has left.
     pub fn send_frames(mut self, frames: usize) -> Self {
-        self.adjust.send_frames = Some(frames);
+        self.send_frames = Some(frames);
         self
     }
 
@@ -204,43 +179,35 @@ impl Builder {
 
     /// Another clock, and with it another count of runs: for simulations.
     pub fn clock(mut self, clock: Clock, run: Incarnation) -> Self {
-        self.clock = clock;
-        self.adjust.incarnation = Some(run);
+        self.clock = Some((clock, run));
         self
     }
 
     /// Open the node on the transport of this name, as in `udp:10.0.0.7:7000`: see [`transports`].
-    ///
-    /// # Errors
-    /// See [`OpenError`].
     pub fn open(self, transport: &str) -> Result<Node, OpenError> {
         self.open_on(transports::open(transport)?)
     }
 
     /// Open the node on a transport that is open, which may be one of the program's own.
-    ///
-    /// # Errors
-    /// See [`OpenError`].
     pub fn open_on(self, transport: Box<dyn Transport>) -> Result<Node, OpenError> {
         let name = names::parse(&self.name)?;
         let peers =
             self.peers.iter().map(|(name, address)| names::fixed(name, *address)).collect::<Result<Vec<_>, _>>()?;
         let caps = transport.caps();
-        let config = self.adjust.config(name, caps)?;
-        let mut core = Core::new(config, self.clock.now());
+        let config = self.config(name, caps)?;
+        let clock = self.clock.map_or_else(Clock::monotonic, |(clock, _)| clock);
+        let mut core = Core::new(config, clock.now());
         peers.into_iter().for_each(|peer| core.add_peer(peer));
         let engine = Engine::new(core, caps.pool.clone());
-        let mut node = NodeState::new(engine, transport, self.clock, self.large);
+        let mut node = NodeState::new(engine, transport, clock, self.large.unwrap_or(LARGE));
         node.exhale();
         Ok(Node { state: Rc::new(RefCell::new(node)), name, idle: self.idle })
     }
-}
 
-impl Adjust {
-    fn config(&self, name: am_wire::control::Name, caps: &Caps) -> Result<Config, OpenError> {
-        let run = self.incarnation.unwrap_or_else(incarnation);
+    fn config(&self, name: Name, caps: &Caps) -> Result<Config, OpenError> {
+        let run = self.clock.as_ref().map_or_else(incarnation, |(_, run)| *run);
         let mut config = Config::new(names::node_id(name), run, name, caps.address);
-        if self.incarnation.is_none() {
+        if self.clock.is_none() {
             // Nobody else can compute the numbers that it draws.
             config.seed ^= RandomState::new().build_hasher().finish();
         }
@@ -252,15 +219,18 @@ impl Adjust {
         config.ethertype = self.ethertype;
         config.max_frame = caps.max_frame;
         config.window = self.window.unwrap_or(config.window);
-        if self.no_bundles {
+        if self.no_coalescing {
             config.coalesce_below = 0;
         }
-        config.patience = self.patience.unwrap_or(config.patience);
-        config.beacon = self.beacon.unwrap_or(config.beacon);
-        config.keepalive = self.keepalive.unwrap_or(config.keepalive);
-        let times = [("patience", config.patience), ("beacon", config.beacon), ("keepalive", config.keepalive)];
-        if let Some((name, _)) = times.iter().find(|(_, time)| time.is_zero()) {
-            return Err(OpenError::ZeroSetting(name));
+        for (name, asked, time) in [
+            ("patience", self.patience, &mut config.patience),
+            ("beacon", self.beacon, &mut config.beacon),
+            ("keepalive", self.keepalive, &mut config.keepalive),
+        ] {
+            *time = asked.unwrap_or(*time);
+            if time.is_zero() {
+                return Err(OpenError::ZeroSetting(name));
+            }
         }
         self.share_frames(&mut config, caps)?;
         if caps.max_frame < FRAME_LEAST {
@@ -275,14 +245,17 @@ impl Adjust {
     fn share_frames(&self, config: &mut Config, caps: &Caps) -> Result<(), OpenError> {
         let free = caps.pool.available();
         let half = free.saturating_sub(OWN_FRAMES) / 2;
-        config.receive_frames = self.receive_frames.unwrap_or(config.receive_frames.min(half));
-        config.send_frames = self.send_frames.unwrap_or(config.send_frames.min(half));
-        let asked = [("receive_frames", self.receive_frames), ("send_frames", self.send_frames)];
-        if let Some((name, _)) = asked.iter().find(|(_, frames)| *frames == Some(0)) {
-            return Err(OpenError::ZeroSetting(name));
+        let mut needed = OWN_FRAMES;
+        for (name, asked, frames) in [
+            ("receive_frames", self.receive_frames, &mut config.receive_frames),
+            ("send_frames", self.send_frames, &mut config.send_frames),
+        ] {
+            *frames = asked.unwrap_or((*frames).min(half));
+            if asked == Some(0) {
+                return Err(OpenError::ZeroSetting(name));
+            }
+            needed = needed.saturating_add((*frames).max(2));
         }
-        let (receive, send) = (config.receive_frames.max(2), config.send_frames.max(2));
-        let needed = receive.saturating_add(send).saturating_add(OWN_FRAMES);
         if needed > free {
             return Err(OpenError::PoolTooSmall { transport: caps.name.clone(), free, needed });
         }

@@ -5,14 +5,13 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 
-use am_proto::{FlowId, FlowState};
+use am_proto::FlowId;
 use am_ring::Frame;
 use am_wire::frame::MIN_FRAME;
 use am_wire::{Buffer, Class, Framing, MAX_WORDS, WORD_BYTES};
 
-use crate::node_state::{NodeState, NodeWeak, borrow_to_drop};
-use crate::send::put_words;
-use crate::{Connection, Endpoint, HandlerId, NotOpen, RequestError, Token};
+use crate::node_state::{NodeState, NodeWeak, borrow_to_drop, put_words};
+use crate::{Connection, Endpoint, HandlerId, RequestError, Token};
 
 /// A request or a reply whose payload is written where it leaves from: NIC
 /// memory. [`Endpoint::prepare`] and [`Token::prepare`] give it,
@@ -66,13 +65,14 @@ impl<S> Endpoint<S> {
         most: usize,
     ) -> Result<Prepared, RequestError> {
         let mut node = self.node.borrow_mut();
-        let size = node.size(to.0, words, least, most)?;
+        let mut prepared = node.prepared(to.0, Class::Request, handler, words, (least, most))?;
         if node.engine.core().free_slots() <= node.prepared {
             return Err(RequestError::QueueFull);
         }
         let frame = node.engine.pool().take().ok_or(RequestError::NoFrame)?;
         node.prepared += 1;
-        Ok(size.lay_out(Rc::downgrade(&self.node), frame, to.0, Class::Request, handler, words))
+        prepared.lay_out(Rc::downgrade(&self.node), frame, words);
+        Ok(prepared)
     }
 }
 
@@ -91,39 +91,15 @@ impl Token {
     ) -> Result<Prepared, (RequestError, Token)> {
         let Some(node) = self.node.upgrade() else { return Err((RequestError::NodeDropped, self)) };
         let mut node = node.borrow_mut();
-        let size = match node.size(self.flow, words, least, most) {
-            Ok(size) => size,
-            Err(error) => return Err((error, self)),
-        };
-        let Some(frame) = node.for_replies.pop() else { return Err((RequestError::Closed, self)) };
-        self.valid = false;
-        Ok(size.lay_out(self.node.clone(), frame, self.flow, Class::Reply, handler, words))
-    }
-}
-
-/// What a prepared message may be as long as.
-struct Size {
-    framing: Framing,
-    /// Bytes of payload.
-    room: usize,
-}
-
-impl Size {
-    fn lay_out(
-        self,
-        node: NodeWeak,
-        mut frame: Frame,
-        flow: FlowId,
-        class: Class,
-        handler: HandlerId,
-        words: &[u64],
-    ) -> Prepared {
-        if let Some(space) = frame.space().and_then(|space| space.get_mut(self.framing.body_at()..)) {
-            put_words(space, words);
+        let prepared = node.prepared(self.flow, Class::Reply, handler, words, (least, most));
+        match prepared.and_then(|prepared| Ok((prepared, node.reply_frame(self.flow)?))) {
+            Ok((mut prepared, frame)) => {
+                self.valid = false;
+                prepared.lay_out(self.node.clone(), frame, words);
+                Ok(prepared)
+            }
+            Err(error) => Err((error, self)),
         }
-        let words = words.len() as u8;
-        let room = self.room as u32;
-        Prepared { node, frame: Some(frame), flow, class, handler, words, framing: self.framing, room, written: 0 }
     }
 }
 
@@ -157,7 +133,7 @@ impl Prepared {
         }
         let Some(node) = self.node.upgrade() else { return Err((RequestError::NodeDropped, self)) };
         self.clear_to(length);
-        let Some(frame) = self.frame.take() else { return Err((RequestError::Closed, self)) };
+        let Some(frame) = self.frame.take() else { return Err((RequestError::NoFrame, self)) };
         let mut node = node.borrow_mut();
         match node.commit(&self, frame, length) {
             Ok(()) => {
@@ -170,6 +146,13 @@ impl Prepared {
                 Err((error, self))
             }
         }
+    }
+
+    fn lay_out(&mut self, node: NodeWeak, mut frame: Frame, words: &[u64]) {
+        if let Some(space) = frame.space().and_then(|space| space.get_mut(self.framing.body_at()..)) {
+            put_words(space, words);
+        }
+        (self.node, self.frame) = (node, Some(frame));
     }
 
     /// Bytes before the payload.
@@ -224,18 +207,24 @@ impl Drop for Prepared {
 }
 
 impl NodeState {
-    /// Framing and the most bytes of words and payload of an open connection.
-    pub(crate) fn open_flow(&mut self, flow: FlowId) -> Result<(Framing, usize), NotOpen> {
-        let state = self.core().state(flow);
-        NotOpen::of(state)?;
-        match state {
-            FlowState::Open { framing, max_body, .. } => Ok((framing, max_body)),
-            _ => Err(NotOpen::Closed),
+    /// The frame that was set aside for a reply. That of a connection that has ended may be in other use.
+    #[inline]
+    pub(crate) fn reply_frame(&mut self, flow: FlowId) -> Result<Frame, RequestError> {
+        match self.for_replies.pop() {
+            Some(frame) => Ok(frame),
+            None => Err(self.open_flow(flow).map_or_else(RequestError::from, |_| RequestError::NoFrame)),
         }
     }
 
-    /// How much a message with these words may have of payload, from `least` to `most`.
-    fn size(&mut self, flow: FlowId, words: &[u64], least: usize, most: usize) -> Result<Size, RequestError> {
+    /// A message with these words and a payload of `least` to `most` bytes, still without a frame.
+    fn prepared(
+        &mut self,
+        flow: FlowId,
+        class: Class,
+        handler: HandlerId,
+        words: &[u64],
+        (least, most): (usize, usize),
+    ) -> Result<Prepared, RequestError> {
         let (framing, max_body) = self.open_flow(flow)?;
         if words.len() > MAX_WORDS {
             return Err(RequestError::TooManyWords { count: words.len(), most: MAX_WORDS });
@@ -245,7 +234,8 @@ impl NodeState {
         if needs > max_body {
             return Err(RequestError::TooLarge { needs, most: max_body });
         }
-        Ok(Size { framing, room: most.clamp(least, max_body - front) })
+        let (words, room) = (words.len() as u8, most.clamp(least, max_body - front) as u32);
+        Ok(Prepared { node: NodeWeak::new(), frame: None, flow, class, handler, words, framing, room, written: 0 })
     }
 
     /// Words and payload stand in the frame already.

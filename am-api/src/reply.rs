@@ -3,21 +3,20 @@
 use std::fmt;
 use std::io::IoSlice;
 
-use am_proto::{FlowId, FlowState, ReturnReason};
+use am_proto::{FlowId, ReturnReason};
 use am_wire::{Class, WORD_BYTES};
 
-use crate::node_state::{NodeWeak, borrow_to_drop};
-use crate::send::Payload;
+use crate::node_state::{NodeWeak, Payload, borrow_to_drop};
 use crate::{Connection, HandlerId, RequestError};
 
 /// Why a reply was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
-    /// The connection ended.
+    /// The connection ended, and not by this side.
     #[error("nobody is left to reply to: {0}")]
     Dead(ReturnReason),
-    /// The connection ended and is forgotten: the peer closed it or was given up, or this side closed it.
-    #[error("the connection that the request came on has ended; nobody waits for the reply")]
+    /// This side closed the connection.
+    #[error("this side closed the connection that the request came on; reply before closing it")]
     Closed,
     /// The node that received the request was dropped.
     #[error("the node that received the request was dropped")]
@@ -128,7 +127,7 @@ impl Token {
     ) -> Result<(), ReplyError> {
         let node = self.node.upgrade().ok_or(ReplyError::NodeDropped)?;
         let mut node = node.borrow_mut();
-        let frame = node.for_replies.pop().ok_or(ReplyError::Closed)?;
+        let frame = node.reply_frame(self.flow)?;
         self.valid = false;
         node.send(self.flow, Class::Reply, handler, words, payload, frame).map_err(|(error, frame)| {
             node.for_replies.push(frame);
@@ -145,11 +144,9 @@ impl Token {
     /// The most bytes of payload that a reply with so many words can have; 0
     /// when the connection has ended.
     pub fn max_payload(&self, words: usize) -> usize {
-        let Some(node) = self.node.upgrade() else { return 0 };
-        match node.borrow_mut().core().state(self.flow) {
-            FlowState::Open { max_body, .. } => max_body.saturating_sub(words.saturating_mul(WORD_BYTES)),
-            _ => 0,
-        }
+        let max_body =
+            self.node.upgrade().map_or(0, |node| node.borrow().open_flow(self.flow).map_or(0, |(_, max)| max));
+        max_body.saturating_sub(words.saturating_mul(WORD_BYTES))
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::IoSlice;
 
 use am_wire::Class;
 
-use crate::send::Payload;
+use crate::node_state::Payload;
 use crate::{Connection, Endpoint, HandlerId, RequestError};
 
 impl<S> Endpoint<S> {

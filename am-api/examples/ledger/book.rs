@@ -15,14 +15,14 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use am_api::ReturnReason;
+use clap::ValueEnum;
 use nix::time::{ClockId, clock_gettime};
 
-/// A record; it never lies on two pages, so that it is written whole or not at all.
-const RECORD: u64 = 32;
-const COUNT_AT: u64 = 24;
+/// Bytes of a record; it never lies on two pages, so that it is written whole or not at all.
+const RECORD: usize = 32;
 
-/// What happened to a request, a reply or a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// What happened to a request, a reply or a connection. A file has the place in this list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
 pub(crate) enum Kind {
     /// At the client: the connection is open;
     Opened,
@@ -50,22 +50,6 @@ pub(crate) enum Kind {
     Spoilt,
 }
 
-const KINDS: [Kind; 13] = [
-    Kind::Opened,
-    Kind::Sent,
-    Kind::Replied,
-    Kind::NotDelivered,
-    Kind::Unknown,
-    Kind::Closed,
-    Kind::Left,
-    Kind::Ended,
-    Kind::Handled,
-    Kind::Refused,
-    Kind::ReplyNotDelivered,
-    Kind::ReplyUnknown,
-    Kind::Spoilt,
-];
-
 const REASONS: [ReturnReason; 3] = [ReturnReason::Closed, ReturnReason::Restarted, ReturnReason::Unreachable];
 
 /// Numbers `first`, `first + 1`, ... of one connection to which the same happened.
@@ -81,32 +65,43 @@ pub(crate) struct Record {
     pub(crate) reason: Option<ReturnReason>,
 }
 
+impl Record {
+    fn to_bytes(self) -> [u8; RECORD] {
+        let reason = REASONS.iter().position(|&reason| self.reason == Some(reason)).map_or(u32::MAX, |at| at as u32);
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let words = [self.connection, self.time, pair(self.kind as u32, self.first), pair(self.count, reason)];
+        let mut bytes = [0; RECORD];
+        bytes.copy_from_slice(words.map(u64::to_le_bytes).as_flattened());
+        bytes
+    }
+
+    fn parse(bytes: &[u8]) -> Record {
+        let word = |at: usize| bytes[8 * at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        let [kind, first, count, reason] = [word(2), word(2) >> 32, word(3), word(3) >> 32].map(|word| word as u32);
+        let (kind, reason) = (Kind::value_variants()[kind as usize], REASONS.get(reason as usize).copied());
+        Record { connection: word(0), time: word(1), kind, first, count, reason }
+    }
+}
+
 /// Milliseconds, by a clock that all processes share.
 pub(crate) fn now() -> u64 {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every kernel has this clock");
     time.tv_sec() as u64 * 1000 + time.tv_nsec() as u64 / 1_000_000
 }
 
-/// The last record of a kind, where it can be continued.
-#[derive(Clone, Copy, Debug)]
-struct Run {
-    at: u64,
-    first: u32,
-    count: u32,
-}
-
 pub(crate) struct Book {
     file: File,
     end: u64,
     total: u64,
-    runs: HashMap<u64, [Option<Run>; KINDS.len()]>,
+    /// The last record of each kind, and its place in the file.
+    last: HashMap<(u64, Kind), (u64, Record)>,
 }
 
 impl Book {
     pub(crate) fn create(path: &Path) -> io::Result<Book> {
         let file = File::create_new(path)?;
-        file.write_all_at(&[0; RECORD as usize], 0)?;
-        Ok(Book { file, end: RECORD, total: 0, runs: HashMap::new() })
+        file.write_all_at(&[0; RECORD], 0)?;
+        Ok(Book { file, end: RECORD as u64, total: 0, last: HashMap::new() })
     }
 
     /// This happened to this number of a connection.
@@ -116,17 +111,18 @@ impl Book {
 
     /// The same, for this reason.
     pub(crate) fn because(&mut self, connection: u64, kind: Kind, number: u32, reason: Option<ReturnReason>) {
-        let run = self.runs.entry(connection).or_default()[kind as usize];
-        match run {
-            Some(run) if run.first.wrapping_add(run.count) == number => self.extend(connection, kind, run.count + 1),
+        match self.last.get(&(connection, kind)) {
+            Some((at, run)) if run.first.wrapping_add(run.count) == number => {
+                self.put(*at, Record { count: run.count + 1, ..*run });
+            }
             _ => self.append(connection, kind, [number, 1], reason),
         }
     }
 
     /// Numbers up to this one are about to be sent. It may be taken back.
     pub(crate) fn sends(&mut self, connection: u64, before: u32) {
-        match self.runs.entry(connection).or_default()[Kind::Sent as usize] {
-            Some(_) => self.extend(connection, Kind::Sent, before),
+        match self.last.get(&(connection, Kind::Sent)) {
+            Some((at, run)) => self.put(*at, Record { count: before, ..*run }),
             None => self.append(connection, Kind::Sent, [0, before], None),
         }
     }
@@ -147,26 +143,14 @@ impl Book {
         self.write(&total.to_le_bytes(), 0);
     }
 
-    fn extend(&mut self, connection: u64, kind: Kind, count: u32) {
-        let run = self.runs.get_mut(&connection).and_then(|runs| runs[kind as usize].as_mut()).expect("it was found");
-        run.count = count;
-        let at = run.at;
-        self.write(&count.to_le_bytes(), at + COUNT_AT);
+    fn append(&mut self, connection: u64, kind: Kind, [first, count]: [u32; 2], reason: Option<ReturnReason>) {
+        self.put(self.end, Record { connection, time: now(), kind, first, count, reason });
+        self.end += RECORD as u64;
     }
 
-    fn append(&mut self, connection: u64, kind: Kind, [first, count]: [u32; 2], reason: Option<ReturnReason>) {
-        let at = self.end;
-        let mut bytes = [0; RECORD as usize];
-        bytes[..8].copy_from_slice(&connection.to_le_bytes());
-        bytes[8..16].copy_from_slice(&now().to_le_bytes());
-        bytes[16..20].copy_from_slice(&(kind as u32).to_le_bytes());
-        bytes[20..24].copy_from_slice(&first.to_le_bytes());
-        bytes[24..28].copy_from_slice(&count.to_le_bytes());
-        let reason = reason.and_then(|reason| REASONS.iter().position(|&other| other == reason));
-        bytes[28..].copy_from_slice(&reason.map_or(u32::MAX, |at| at as u32).to_le_bytes());
-        self.write(&bytes, at);
-        self.end += RECORD;
-        self.runs.entry(connection).or_default()[kind as usize] = Some(Run { at, first, count });
+    fn put(&mut self, at: u64, record: Record) {
+        self.write(&record.to_bytes(), at);
+        self.last.insert((record.connection, record.kind), (at, record));
     }
 
     fn write(&self, bytes: &[u8], at: u64) {
@@ -182,19 +166,8 @@ pub(crate) fn total(path: &Path) -> u64 {
 
 /// All that a process has noted, in its order; nothing of one that was killed before it began.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<Record>> {
-    let bytes = match fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
-        read => read?,
-    };
-    let long = |at: &[u8]| at.try_into().map_or(0, u64::from_le_bytes);
-    let short = |at: &[u8]| at.try_into().map_or(0, u32::from_le_bytes);
-    let record = |bytes: &[u8]| Record {
-        connection: long(&bytes[..8]),
-        time: long(&bytes[8..16]),
-        kind: KINDS[short(&bytes[16..20]) as usize],
-        first: short(&bytes[20..24]),
-        count: short(&bytes[24..28]),
-        reason: REASONS.get(short(&bytes[28..]) as usize).copied(),
-    };
-    Ok(bytes.chunks_exact(RECORD as usize).skip(1).map(record).collect())
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(vec![]),
+        bytes => Ok(bytes?.chunks_exact(RECORD).skip(1).map(Record::parse).collect()),
+    }
 }

@@ -1,74 +1,188 @@
-//! Both sides' books, compared.
-
-mod connection;
-mod judge;
-mod tally;
+//! Both sides' books, compared: what they have noted of each connection, and what is counted of all.
 
 use std::collections::HashMap;
+use std::fmt::Write;
 use std::io;
 
-use connection::Connection;
-pub(crate) use tally::Tally;
+use am_api::ReturnReason;
 
-use crate::book;
-use crate::players::{End, Life, Silence};
+use crate::book::{self, Kind, Record};
+use crate::judge::judge;
+use crate::players::Players;
 
-/// What is known beside the books.
-pub(crate) struct World<'a> {
-    pub(crate) lives: &'a [Life],
-    pub(crate) silences: &'a [Silence],
-}
-
-/// The two reasons for which the fate of a message may be unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Excuse {
-    Killed,
-    Silent,
-}
-
-/// A silence is noticed within the patience of a node, which began to ask a while before.
-const NOTICED: u64 = 2500;
-/// Between what the driver does and what a process notes.
-const SLACK: u64 = 200;
+/// The most lines of a story: the end of it tells more.
+const LINES: usize = 20;
+/// Of each kind of wrong ones the first are told.
+const TOLD: usize = 2;
 
 /// Read all books, and judge each connection.
-pub(crate) fn check(world: &World<'_>) -> io::Result<Tally> {
+pub(crate) fn check(players: &Players, tally: &mut Tally) -> io::Result<()> {
     let mut connections: HashMap<u64, Connection> = HashMap::new();
-    for (at, life) in world.lives.iter().enumerate() {
+    for (at, life) in players.lives.iter().enumerate() {
         for record in book::read(&life.book)? {
             connections.entry(record.connection).or_default().add(at, &record);
         }
     }
     let mut names: Vec<u64> = connections.keys().copied().collect();
     names.sort_unstable();
-    let mut tally = Tally::default();
-    for name in names {
-        judge::judge(world, name, &connections[&name], &mut tally);
-    }
-    Ok(tally)
+    names.into_iter().for_each(|name| judge(players, name, &connections[&name], tally));
+    Ok(())
 }
 
-impl World<'_> {
-    /// The process that has opened a connection.
-    fn client(&self, connection: u64) -> Option<&Life> {
-        self.lives.get((connection >> 32) as usize).filter(|life| life.player > 0)
+/// How a side saw the connection end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// It closed it itself, and heard what came back.
+    Closed(u64),
+    /// It left, and heard nothing more.
+    Left(u64),
+    /// It was told: so many of its messages were acknowledged and not handled.
+    Ended(u64, ReturnReason, u32),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Connection {
+    pub(crate) opened: u64,
+    pub(crate) sent: u32,
+    pub(crate) client_over: Option<Over>,
+    pub(crate) server_over: Option<Over>,
+    /// The client closed it, and left before what had arrived was handled.
+    pub(crate) closed_and_left: bool,
+    /// The process that has handled it, and all others that have.
+    pub(crate) server: Option<usize>,
+    pub(crate) other_server: bool,
+    /// In the order in which each process noted them.
+    records: Vec<(usize, Record)>,
+}
+
+impl Connection {
+    /// What the process of this number has noted.
+    fn add(&mut self, by: usize, record: &Record) {
+        let &Record { time, kind, first, count, reason, .. } = record;
+        let is_client = (record.connection >> 32) as usize == by;
+        self.records.push((by, *record));
+        match kind {
+            Kind::Opened => self.opened = time,
+            Kind::Sent => self.sent = first + count,
+            Kind::Closed => self.client_over = Some(Over::Closed(time)),
+            Kind::Left | Kind::Ended => {
+                self.closed_and_left |= kind == Kind::Left && matches!(self.client_over, Some(Over::Closed(_)));
+                let unhandled = if is_client { first } else { count };
+                let over = if is_client { &mut self.client_over } else { &mut self.server_over };
+                match (kind, reason) {
+                    (Kind::Ended, Some(reason)) => *over = Some(Over::Ended(time, reason, unhandled)),
+                    // Of a connection that had ended the server may handle what had come before.
+                    _ if !is_client && over.is_some() => {}
+                    _ => *over = Some(Over::Left(time)),
+                }
+            }
+            Kind::Handled => {
+                self.other_server |= self.server.is_some_and(|server| server != by);
+                self.server = Some(by);
+            }
+            _ => {}
+        }
     }
 
-    /// Why it may be unknown what the server, or else the client, has done on a connection that ended at this time.
-    fn excuse(&self, name: u64, connection: &Connection, of_server: bool, ended: u64) -> Option<Excuse> {
-        let client = self.client(name)?;
-        let server = connection.server.map(|at| &self.lives[at]);
-        let within =
-            |end: End| matches!(end, End::Killed(at) if at + SLACK >= connection.opened && at <= ended + SLACK);
-        let is_killed = match (of_server, server) {
-            (true, Some(server)) => within(server.end),
-            (true, None) => self.lives.iter().any(|life| life.player == 0 && within(life.end)),
-            (false, _) => within(client.end),
-        };
-        let is_silent = self.silences.iter().any(|silence| {
-            let concerns = silence.player == 0 || silence.player == client.player;
-            concerns && silence.from <= ended + SLACK && silence.to + NOTICED >= ended
-        });
-        is_killed.then_some(Excuse::Killed).or(is_silent.then_some(Excuse::Silent))
+    /// First number and count of each record of this kind.
+    pub(crate) fn runs(&self, kind: Kind) -> impl Iterator<Item = (u32, u32)> {
+        let records = self.records.iter().map(|(_, record)| record);
+        records.filter(move |record| record.kind == kind).map(|record| (record.first, record.count))
+    }
+
+    /// Whether one of these happened, by number.
+    pub(crate) fn flags(&self, kinds: &[Kind]) -> Vec<bool> {
+        let mut flags = vec![false; self.sent as usize];
+        for (first, count) in kinds.iter().flat_map(|&kind| self.runs(kind)) {
+            let range = first as usize..(first as usize).saturating_add(count as usize).min(flags.len());
+            flags.get_mut(range).into_iter().for_each(|flags| flags.fill(true));
+        }
+        flags
+    }
+
+    /// What is known, for people.
+    pub(crate) fn story(&self) -> String {
+        let mut story = String::new();
+        let skipped = self.records.len().saturating_sub(LINES);
+        if skipped > 0 {
+            _ = write!(story, "\n      {skipped} earlier lines");
+        }
+        for (by, record) in &self.records[skipped..] {
+            let Record { time, kind, first, count, reason, .. } = record;
+            let after = *time as i64 - self.opened as i64;
+            let why = reason.map_or(String::new(), |reason| format!(" {reason:?}"));
+            let what = match kind {
+                Kind::Ended => format!("{kind:?}{why}, unhandled {first} requests {count} replies"),
+                Kind::Opened | Kind::Closed | Kind::Left => format!("{kind:?}"),
+                _ => format!("{kind:?}{why} {first}..{}", first.wrapping_add(*count)),
+            };
+            _ = write!(story, "\n      process {by} at {after} ms: {what}");
+        }
+        story
+    }
+}
+
+/// All that is counted: key, words.
+pub(crate) const ROWS: [(&str, &str); 31] = [
+    ("connections", "connections"),
+    ("requests", "requests"),
+    ("handled", "  handled, once and in order"),
+    ("replied", "  replied to"),
+    ("not_delivered", "  came back, and were not handled"),
+    ("unhandled", "  acknowledged, and told to be unhandled"),
+    ("unknown_killed", "  came back as unknown: the server was killed"),
+    ("unknown_silent", "  came back as unknown: somebody was silent"),
+    ("no_outcome_killed", "  acknowledged, no more: the server was killed"),
+    ("no_outcome_silent", "  acknowledged, no more: somebody was silent"),
+    ("client_closed", "  handled, and the client closed before the reply"),
+    ("server_closed", "  handled, and the server closed before the reply"),
+    ("both_closed", "  acknowledged, and both sides closed"),
+    ("client_left", "  the client left before it heard"),
+    ("client_killed", "  the client was killed before it heard"),
+    ("replies_refused", "replies that were refused: the connection was closed"),
+    ("replies_not_delivered", "  came back, and were not handled"),
+    ("replies_unhandled", "  acknowledged, and told to be unhandled"),
+    ("replies_dropped", "  acknowledged, and the client closed, then left"),
+    ("replies_unknown_killed", "  came back as unknown: the client was killed"),
+    ("replies_unknown_silent", "  came back as unknown: somebody was silent"),
+    ("server_kills", "the server was killed"),
+    ("client_kills", "clients were killed"),
+    ("server_leaves", "the server left"),
+    ("client_leaves", "clients left"),
+    ("server_stops", "the server was stopped for a while"),
+    ("client_stops", "clients were stopped for a while"),
+    ("server_flaps", "the server's interface was down"),
+    ("client_flaps", "clients' interfaces were down"),
+    ("seconds", "seconds"),
+    ("wrong", "wrong"),
+];
+
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    counts: HashMap<String, u64>,
+    pub(crate) told: Vec<String>,
+    kinds: HashMap<String, (u64, usize)>,
+}
+
+impl Tally {
+    /// So many more of one of [`ROWS`].
+    pub(crate) fn add(&mut self, key: &str, count: usize) {
+        debug_assert!(ROWS.iter().any(|(known, _)| *known == key), "{key}");
+        *self.counts.entry(key.to_owned()).or_default() += count as u64;
+    }
+
+    pub(crate) fn get(&self, key: &str) -> u64 {
+        self.counts.get(key).copied().unwrap_or_default()
+    }
+
+    /// Something of this connection is wrong: `what`, and all that is known.
+    pub(crate) fn wrong(&mut self, connection: u64, what: &str, story: impl FnOnce() -> String) {
+        self.add("wrong", 1);
+        let kind = what.chars().filter(|c| !c.is_ascii_digit()).collect();
+        let (last, told) = self.kinds.entry(kind).or_default();
+        if *told < TOLD && (*told == 0 || *last != connection) {
+            (*last, *told) = (connection, *told + 1);
+            self.told.push(story());
+        }
     }
 }

@@ -24,6 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 struct State {
     book: Book,
     connections: HashMap<Connection, Progress>,
+    random: SmallRng,
+    /// The name of the next connection.
+    next: u64,
 }
 
 #[derive(Debug)]
@@ -45,24 +48,17 @@ struct Lane {
     asked: Instant,
 }
 
-struct Client {
-    state: State,
-    random: SmallRng,
-    /// The name of the next connection.
-    next: u64,
-}
-
 /// Ask until told to leave; close connections and drop the node now and then.
 pub(crate) fn run(place: &Place, leave: &Leave) -> Result<(), Error> {
-    let state = State { book: Book::create(&place.book)?, connections: HashMap::new() };
-    let mut client = Client { state, random: SmallRng::seed_from_u64(place.seed), next: place.run << 32 };
+    let (book, random) = (Book::create(&place.book)?, SmallRng::seed_from_u64(place.seed));
+    let mut state = State { book, connections: HashMap::new(), random, next: place.run << 32 };
     while let Some(node) = open(place, leave)? {
-        client.live(&node, leave)?;
+        state.live(&node, leave)?;
     }
     Ok(())
 }
 
-impl Client {
+impl State {
     /// The life of a node.
     fn live(&mut self, node: &Node, leave: &Leave) -> Result<(), Error> {
         let mut endpoint = endpoint(node)?;
@@ -75,13 +71,19 @@ impl Client {
                     connections -= 1;
                 }
             }
-            endpoint.wait(&mut self.state, Duration::from_millis(1));
+            endpoint.wait(self, Duration::from_millis(1));
         }
         if self.random.random_bool(0.5) {
             // The last reply was handled in the turn before, and is not acknowledged yet.
-            endpoint.wait_until(&mut self.state, PATIENCE, State::is_settled);
+            let is_settled = |progress: &Progress| progress.over.is_some() || progress.settled == progress.sent;
+            endpoint.wait_until(self, PATIENCE, |state| state.connections.values().all(is_settled));
         }
-        self.state.leaves();
+        // What comes back from now on nobody hears.
+        for (_, connection) in self.connections.drain() {
+            if connection.over.is_none_or(|since| since.elapsed() < SETTLES) {
+                self.book.note(connection.name, Kind::Left, 0);
+            }
+        }
         Ok(())
     }
 
@@ -104,10 +106,10 @@ impl Client {
                 return false;
             }
         }
-        let State { book, connections } = &mut self.state;
+        let State { book, connections, next, .. } = self;
         let connection = connections.entry(lane.to).or_insert_with(|| {
-            let name = self.next;
-            self.next += 1;
+            let name = *next;
+            *next += 1;
             book.note(name, Kind::Opened, 0);
             Progress { name, sent: 0, settled: 0, over: None }
         });
@@ -170,21 +172,4 @@ fn endpoint(node: &Node) -> Result<Endpoint<State>, Error> {
         }
     });
     Ok(endpoint)
-}
-
-impl State {
-    /// Nothing is under way.
-    fn is_settled(&self) -> bool {
-        let is_open = |connection: &&Progress| connection.over.is_none();
-        self.connections.values().filter(is_open).all(|connection| connection.settled == connection.sent)
-    }
-
-    /// What comes back from now on nobody hears.
-    fn leaves(&mut self) {
-        for (_, connection) in self.connections.drain() {
-            if connection.over.is_none_or(|since| since.elapsed() < SETTLES) {
-                self.book.note(connection.name, Kind::Left, 0);
-            }
-        }
-    }
 }

@@ -1,19 +1,19 @@
 //! The driver: server, clients, faults; then the comparison.
 
 use std::io::{IsTerminal, Write, stderr};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use serde_json::json;
 
-use crate::check::{Tally, World, check};
-use crate::faults::{Done, Faults};
-use crate::players::Players;
-use crate::stage::{Kind, Stage};
+use crate::check::{ROWS, Tally, check};
+use crate::faults::Faults;
+use crate::players::{Kind, Players};
 use crate::{Error, book, process, say};
 
 const TURN: Duration = Duration::from_millis(10);
@@ -49,17 +49,10 @@ pub(crate) struct Plan {
     transports: Vec<Kind>,
 }
 
-struct Outcome {
-    kind: Kind,
-    tally: Tally,
-    done: Done,
-    seconds: f64,
-}
-
 /// `false` where anything is wrong.
 pub(crate) fn run(plan: &Plan) -> Result<bool, Error> {
     let stop = process::interrupted()?;
-    let kinds = if plan.transports.is_empty() { Kind::ALL.to_vec() } else { plan.transports.clone() };
+    let kinds = if plan.transports.is_empty() { Kind::value_variants() } else { &plan.transports };
     let seed = plan.seed.unwrap_or_else(book::now);
     eprintln!("seed {seed}");
     let directory = process::directory()?;
@@ -67,45 +60,45 @@ pub(crate) fn run(plan: &Plan) -> Result<bool, Error> {
     for (at, &kind) in kinds.iter().enumerate() {
         let place = directory.path().join(kind.name());
         std::fs::create_dir(&place)?;
-        let outcome =
-            transport(plan, kind, place.clone(), plan.requests / kinds.len() as u64, seed ^ at as u64, &stop)?;
+        let tally = transport(plan, kind, &place, plan.requests / kinds.len() as u64, seed ^ at as u64, &stop)?;
         std::fs::remove_dir_all(place)?;
         if plan.json {
-            say(&outcome.json());
+            let mut line = json!({"transport": kind.name(), "told": tally.told});
+            ROWS.iter().for_each(|(key, _)| line[key] = tally.get(key).into());
+            say(&line);
         }
-        outcomes.push(outcome);
+        outcomes.push((kind, tally));
         if stop.load(Relaxed) {
             break;
         }
     }
     print(&outcomes);
-    Ok(outcomes.iter().all(|outcome| outcome.tally.wrong == 0 && outcome.tally.replied > 0))
+    Ok(outcomes.iter().all(|(_, tally)| tally.get("wrong") == 0 && tally.get("replied") > 0))
 }
 
 fn transport(
     plan: &Plan,
     kind: Kind,
-    place: PathBuf,
+    place: &Path,
     requests: u64,
     seed: u64,
     stop: &AtomicBool,
-) -> Result<Outcome, Error> {
+) -> Result<Tally, Error> {
     let clients = usize::from(plan.clients);
-    let stage = Stage::new(kind, clients, &place)?;
-    let mut players = Players::new(stage, clients, place, seed, plan.twice);
+    let mut players = Players::new(kind, clients, place, seed, plan.twice)?;
     (0..=clients).try_for_each(|player| players.start(player))?;
     let [pause, silence] = [plan.pause, plan.silence].map(Duration::from_millis);
     let mut faults = Faults::new(SmallRng::seed_from_u64(seed), pause, silence);
     let (begin, mut shown) = (Instant::now(), Instant::now());
     let mut sent = 0;
-    while !stop.load(Relaxed) && (sent < requests || faults.done.all() < plan.faults) {
+    while !stop.load(Relaxed) && (sent < requests || faults.counts().iter().sum::<u64>() < plan.faults) {
         sleep(TURN);
         faults.turn(&mut players)?;
         players.check()?;
         if shown.elapsed() > Duration::from_millis(500) {
             shown = Instant::now();
             sent = players.lives.iter().filter(|life| life.player > 0).map(|life| book::total(&life.book)).sum();
-            progress(kind, sent, requests, &faults.done, begin.elapsed());
+            progress(kind, sent, requests, faults.counts(), begin.elapsed());
         }
     }
     faults.calm(&mut players)?;
@@ -114,14 +107,17 @@ fn transport(
     let all: Vec<usize> = (1..=clients).collect();
     players.leave(&all)?;
     players.leave(&[0])?;
-    let tally = check(&World { lives: &players.lives, silences: &players.silences })?;
-    Ok(Outcome { kind, tally, done: faults.done, seconds: begin.elapsed().as_secs_f64() })
+    let mut tally = faults.done;
+    check(&players, &mut tally)?;
+    tally.add("seconds", begin.elapsed().as_secs() as usize);
+    Ok(tally)
 }
 
 /// In place on a terminal; elsewhere a line now and then.
-fn progress(kind: Kind, sent: u64, of: u64, done: &Done, time: Duration) {
-    let percent = (sent * 100 / of.max(1)).min(100);
-    let line = format!("{}  {sent} requests, {percent} %, {} s; {done}", kind.name(), time.as_secs());
+fn progress(kind: Kind, sent: u64, of: u64, [kills, leaves, stops, flaps]: [u64; 4], time: Duration) {
+    let (name, percent, seconds) = (kind.name(), (sent * 100 / of.max(1)).min(100), time.as_secs());
+    let done = format!("{kills} kills, {leaves} leaves, {stops} stops, {flaps} link flaps");
+    let line = format!("{name}  {sent} requests, {percent} %, {seconds} s; {done}");
     if stderr().is_terminal() {
         _ = write!(stderr(), "\r\x1b[K{line}");
     } else if time.as_millis() % 10_000 < 600 {
@@ -129,54 +125,19 @@ fn progress(kind: Kind, sent: u64, of: u64, done: &Done, time: Duration) {
     }
 }
 
-impl Outcome {
-    /// All that is counted: key, words, number.
-    fn rows(&self) -> Vec<(&'static str, &'static str, u64)> {
-        let Done { kills, leaves, stops, flaps } = self.done;
-        let mut rows = self.tally.rows().to_vec();
-        let wrong = rows.pop();
-        rows.extend([
-            ("server_kills", "the server was killed", kills[0]),
-            ("client_kills", "clients were killed", kills[1]),
-            ("server_leaves", "the server left", leaves[0]),
-            ("client_leaves", "clients left", leaves[1]),
-            ("server_stops", "the server was stopped for a while", stops[0]),
-            ("client_stops", "clients were stopped for a while", stops[1]),
-            ("server_flaps", "the server's interface was down", flaps[0]),
-            ("client_flaps", "clients' interfaces were down", flaps[1]),
-            ("seconds", "seconds", self.seconds as u64),
-        ]);
-        rows.extend(wrong);
-        rows
-    }
-
-    fn json(&self) -> serde_json::Value {
-        let mut line = json!({"transport": self.kind.name(), "told": self.tally.told});
-        if let Some(line) = line.as_object_mut() {
-            line.extend(self.rows().into_iter().map(|(key, _, number)| (key.to_owned(), json!(number))));
-        }
-        line
-    }
-}
-
 /// The table, and what is wrong.
-fn print(outcomes: &[Outcome]) {
+fn print(outcomes: &[(Kind, Tally)]) {
     if stderr().is_terminal() {
         eprintln!();
     }
-    let columns: Vec<_> = outcomes.iter().map(Outcome::rows).collect();
-    let Some(first) = columns.first() else { return };
-    let cells = |cells: Vec<String>| cells.into_iter().map(|cell| format!("{cell:>12}")).collect::<String>();
-    let names = outcomes.iter().map(|outcome| outcome.kind.name().to_owned()).collect();
-    say(&format_args!("{:<54}{}{:>13}", "", cells(names), "all"));
-    for (at, (_, words, _)) in first.iter().enumerate() {
-        let numbers: Vec<u64> = columns.iter().map(|rows| rows[at].2).collect();
-        let sum: u64 = numbers.iter().sum();
-        say(&format_args!("{words:<54}{}{sum:>13}", cells(numbers.iter().map(u64::to_string).collect())));
+    let names: String = outcomes.iter().map(|(kind, _)| format!("{:>12}", kind.name())).collect();
+    say(&format_args!("{:<54}{names}{:>13}", "", "all"));
+    for (key, words) in ROWS {
+        let numbers = outcomes.iter().map(|(_, tally)| tally.get(key));
+        let cells: String = numbers.clone().map(|number| format!("{number:>12}")).collect();
+        say(&format_args!("{words:<54}{cells}{:>13}", numbers.sum::<u64>()));
     }
-    for outcome in outcomes {
-        for told in &outcome.tally.told {
-            say(&format_args!("{}: {told}", outcome.kind.name()));
-        }
+    for (kind, tally) in outcomes {
+        tally.told.iter().for_each(|told| say(&format_args!("{}: {told}", kind.name())));
     }
 }

@@ -13,18 +13,20 @@
 //!     └── compares ──▶ book ◀────────────┘        book ◀────────┘          files
 //! ```
 //!
-//! Read first: `book.rs`, what each side notes; `check/judge.rs`, what must be true of it; `faults.rs`, what happens.
+//! Read first: `book.rs`, what each side notes; `judge.rs`, what must be true of it; `faults.rs`, what happens.
 
 mod book;
 mod check;
 mod churn;
 mod client;
 mod drive;
+#[path = "../../tests/example/mod.rs"]
+mod example;
 mod faults;
+mod judge;
 mod players;
 mod process;
 mod server;
-mod stage;
 
 use std::fmt::Display;
 use std::io::{Write, stdout};
@@ -40,21 +42,9 @@ enum Command {
     Run(drive::Plan),
     /// Clients that connect, exchange some messages and are killed, under a server that stays
     Churn(churn::Plan),
-    /// A server, as `run` starts it
+    /// A process, as `run` and `churn` start it
     #[command(hide = true)]
-    Serve(process::Place),
-    /// A client, as `run` starts it
-    #[command(hide = true)]
-    Ask(process::Place),
-    /// As `churn` starts them: the server,
-    #[command(hide = true)]
-    Stay(process::Place),
-    /// the client that stays,
-    #[command(hide = true)]
-    Steady(process::Place),
-    /// and those that are killed
-    #[command(hide = true)]
-    Visit(process::Place),
+    Play { place: String },
 }
 
 /// A reader that went away is no failure.
@@ -66,18 +56,13 @@ fn main() {
     let good = match Command::parse() {
         Command::Run(plan) => drive::run(&plan),
         Command::Churn(plan) => churn::run(&plan),
-        Command::Serve(place) => process::run(&place, server::run).map(|()| true),
-        Command::Ask(place) => process::run(&place, client::run).map(|()| true),
-        Command::Stay(place) => process::run(&place, churn::roles::stay).map(|()| true),
-        Command::Steady(place) => process::run(&place, churn::roles::steady).map(|()| true),
-        Command::Visit(place) => process::run(&place, churn::roles::visit).map(|()| true),
+        Command::Play { place } => process::play(&place).map(|()| true),
     };
-    let code = match good {
-        Ok(good) => i32::from(!good),
-        Err(error) => {
+    std::process::exit(good.map_or_else(
+        |error| {
             eprintln!("ledger: {error}");
             2
-        }
-    };
-    std::process::exit(code);
+        },
+        |good| i32::from(!good),
+    ));
 }

@@ -1,18 +1,37 @@
-//! Server and clients as processes: started, stopped, killed, and when each of that was.
+//! Server and clients as processes: where they run, and when each was started, stopped and killed.
 
-use std::fs::File;
-use std::io::{Write, read_to_string};
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::fs::{File, read_to_string};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use am_netns::{Bridge, BridgeOptions, Host, Interface, VethOptions, veth};
+use clap::ValueEnum;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::Error;
 use crate::book::now;
-use crate::stage::Stage;
+use crate::example::Running;
+use crate::process::{Place, Role, SERVER};
+
+const INTERFACE: &str = "am0";
+const SUBNET: &str = "10.77.0";
+
+/// What they are reached by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    Xdp,
+    Shm,
+    Udp,
+    Tcp,
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        ["xdp", "shm", "udp", "tcp"][self as usize]
+    }
+}
 
 /// How the life of a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,17 +39,6 @@ pub(crate) enum End {
     Lives,
     Killed(u64),
     Left,
-}
-
-impl End {
-    /// How it ended, for people: by when a connection had opened.
-    pub(crate) fn after(self, opened: u64) -> String {
-        match self {
-            End::Lives => "it lives".to_owned(),
-            End::Killed(at) => format!("killed at {} ms", at as i64 - opened as i64),
-            End::Left => "it left".to_owned(),
-        }
-    }
 }
 
 /// A process that was, or is.
@@ -50,24 +58,44 @@ pub(crate) struct Silence {
     pub(crate) to: u64,
 }
 
-/// All players of one transport.
+/// All players of one transport. Host 0 is the server's, the others are the clients'; shared memory needs none.
 pub(crate) struct Players {
-    pub(crate) stage: Stage,
+    /// First, so that they end before what they run on.
+    running: Vec<Option<(Running, usize)>>,
+    kind: Kind,
+    hosts: Vec<Host>,
+    ends: Vec<Interface>,
+    _switch: Option<Bridge>,
     directory: PathBuf,
     seed: u64,
     twice: bool,
-    running: Vec<Option<(Child, usize)>>,
     pub(crate) lives: Vec<Life>,
     pub(crate) silences: Vec<Silence>,
 }
 
-/// A process that was told to leave and has not by then is at fault.
+/// A process that is told to leave and has not by then is at fault.
 const LEAVES: Duration = Duration::from_secs(15);
 
 impl Players {
-    pub(crate) fn new(stage: Stage, clients: usize, directory: PathBuf, seed: u64, twice: bool) -> Players {
-        let running = (0..=clients).map(|_| None).collect();
-        Players { stage, directory, seed, twice, running, lives: vec![], silences: vec![] }
+    /// A cable for one client, a switch for several.
+    pub(crate) fn new(kind: Kind, clients: usize, directory: &Path, seed: u64, twice: bool) -> Result<Players, Error> {
+        let count = if kind == Kind::Shm { 0 } else { clients + 1 };
+        let hosts = (0..count).map(|n| Host::new(&format!("host{n}"))).collect::<Result<Vec<_>, _>>()?;
+        let (mut ends, mut switch) = (vec![], None);
+        if let [server, client] = &hosts[..] {
+            let (near, far) = veth(server, INTERFACE, client, INTERFACE, &VethOptions::default())?;
+            ends = vec![near, far];
+        } else if !hosts.is_empty() {
+            let bridge = Bridge::new(&hosts.iter().collect::<Vec<_>>(), INTERFACE, &BridgeOptions::default())?;
+            ends = bridge.ends().to_vec();
+            switch = Some(bridge);
+        }
+        for (at, end) in ends.iter().enumerate() {
+            end.add_ip(&format!("{SUBNET}.{}/24", at + 1))?;
+        }
+        let (running, directory) = ((0..=clients).map(|_| None).collect(), directory.to_owned());
+        let (lives, silences) = (vec![], vec![]);
+        Ok(Players { running, kind, hosts, ends, _switch: switch, directory, seed, twice, lives, silences })
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -78,31 +106,52 @@ impl Players {
         self.running[player].is_some()
     }
 
-    /// From the driver's main thread only: a process dies with the thread that started it.
+    pub(crate) fn has_links(&self) -> bool {
+        !self.ends.is_empty()
+    }
+
+    pub(crate) fn set_link(&self, player: usize, up: bool) -> Result<(), Error> {
+        let end = &self.ends[player];
+        Ok(if up { end.set_up() } else { end.set_down() }?)
+    }
+
+    /// The transport of the server (0) or a client.
+    fn on(&self, player: usize) -> String {
+        let (scheme, host) = (self.kind.name(), player + 1);
+        match self.kind {
+            Kind::Xdp => format!("xdp:{INTERFACE}"),
+            Kind::Shm => format!("shm:ledger,dir={}", self.directory.display()),
+            Kind::Udp | Kind::Tcp if player == 0 => format!("{scheme}:{SUBNET}.{host}:7000"),
+            Kind::Udp | Kind::Tcp => format!("{scheme}:{SUBNET}.{host}:7000,peer={SUBNET}.1:7000"),
+        }
+    }
+
     pub(crate) fn start(&mut self, player: usize) -> Result<(), Error> {
         let run = self.lives.len();
         let book = self.directory.join(format!("{run}.book"));
-        let (role, name) = if player == 0 { ("serve", "server".into()) } else { ("ask", format!("client{player}")) };
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg(role).arg(self.stage.on(player)).arg(&book).args(["--name", &name, "--run", &run.to_string()]);
-        command.args(["--seed", &self.seed.wrapping_add(run as u64).to_string()]);
-        if self.twice && player == 0 {
-            command.arg("--twice");
-        }
-        if let Some(host) = self.stage.host(player) {
-            command.args(["--host", &host]);
-        }
-        // Ctrl-C is the driver's business.
-        command.process_group(0);
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(File::create(book.with_extension("said"))?);
-        self.running[player] = Some((command.spawn()?, run));
+        let (role, name) =
+            if player == 0 { (Role::Serve, SERVER.into()) } else { (Role::Ask, format!("client{player}")) };
+        let errors = File::create(book.with_extension("said"))?;
+        let place = Place {
+            role,
+            on: self.on(player),
+            book: book.clone(),
+            name,
+            host: self.hosts.get(player).map(Host::path),
+            run: run as u64,
+            seed: self.seed.wrapping_add(run as u64),
+            twice: self.twice,
+            keepalive: 20.0,
+            patience: 1.5,
+        };
+        self.running[player] = Some((place.start(errors.into())?, run));
         self.lives.push(Life { player, book, end: End::Lives });
         Ok(())
     }
 
     /// An error where a process has ended that was not told to.
     pub(crate) fn check(&mut self) -> Result<(), Error> {
-        for (child, run) in self.running.iter_mut().flatten() {
+        for (Running(child), run) in self.running.iter_mut().flatten() {
             if let Some(status) = child.try_wait()? {
                 return Err(died(&self.lives[*run], &status.to_string()));
             }
@@ -110,26 +159,24 @@ impl Players {
         Ok(())
     }
 
-    pub(crate) fn kill(&mut self, player: usize) -> Result<(), Error> {
-        if let Some((mut child, run)) = self.running[player].take() {
+    pub(crate) fn kill(&mut self, player: usize) {
+        if let Some((running, run)) = self.running[player].take() {
             self.lives[run].end = End::Killed(now());
-            child.kill()?;
-            child.wait()?;
+            drop(running);
         }
-        Ok(())
     }
 
     /// Tell these to leave, and wait until they have.
     pub(crate) fn leave(&mut self, players: &[usize]) -> Result<(), Error> {
         for &player in players {
-            if let Some((child, _)) = &mut self.running[player] {
+            if let Some((Running(child), _)) = &mut self.running[player] {
                 // A process that has died already is found below.
                 _ = child.stdin.as_mut().map(|stdin| stdin.write_all(b"leave\n"));
             }
         }
         let begin = Instant::now();
         for &player in players {
-            let Some((child, run)) = &mut self.running[player] else { continue };
+            let Some((Running(child), run)) = &mut self.running[player] else { continue };
             let status = loop {
                 match child.try_wait()? {
                     Some(status) => break status,
@@ -147,24 +194,16 @@ impl Players {
     }
 
     pub(crate) fn signal(&self, player: usize, signal: Signal) -> Result<(), Error> {
-        if let Some((child, _)) = &self.running[player] {
+        if let Some((Running(child), _)) = &self.running[player] {
             kill(Pid::from_raw(child.id() as i32), signal)?;
         }
         Ok(())
     }
 }
 
-impl Drop for Players {
-    fn drop(&mut self) {
-        for (child, _) in self.running.iter_mut().flatten() {
-            _ = (child.kill(), child.wait());
-        }
-    }
-}
-
 fn died(life: &Life, how: &str) -> Error {
     let name = if life.player == 0 { "the server".to_owned() } else { format!("client {}", life.player) };
-    let said = File::open(life.book.with_extension("said")).and_then(read_to_string).unwrap_or_default();
-    let last: Vec<&str> = said.lines().rev().take(5).collect();
-    format!("{name}: {how}\n{}", last.into_iter().rev().collect::<Vec<_>>().join("\n")).into()
+    let said = read_to_string(life.book.with_extension("said")).unwrap_or_default();
+    let lines: Vec<&str> = said.lines().collect();
+    format!("{name}: {how}\n{}", lines[lines.len().saturating_sub(5)..].join("\n")).into()
 }

@@ -1,8 +1,9 @@
 //! What all processes that the driver starts have in common.
 
 use std::io::{BufRead, stdin};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::exit;
+use std::process::{Command, Stdio, exit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -12,43 +13,51 @@ use am_api::{HandlerId, Node};
 use am_netns::Host;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
+use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tempfile::TempDir;
 
-use crate::Error;
+use crate::example::Running;
+use crate::{Error, churn, client, server};
 
 pub(crate) const SERVER: &str = "server";
 pub(crate) const ENDPOINT: &str = "ledger";
 /// Request and reply: connection, number, what both make; a reply's fourth word is the server's run.
 pub(crate) const WORK: HandlerId = HandlerId(0);
 
-/// How a process is started.
-#[derive(Clone, Debug, clap::Args)]
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Role {
+    /// Of `run`: the server, and a client.
+    Serve,
+    Ask,
+    /// Of `churn`: the server, the client that stays, and those that are killed.
+    Stay,
+    Steady,
+    Visit,
+}
+
+/// How a process is started: its argument, as JSON.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Place {
+    pub(crate) role: Role,
     /// Its transport.
     pub(crate) on: String,
     /// Where it writes its book.
     pub(crate) book: PathBuf,
     /// Its node's name.
-    #[arg(long, default_value = SERVER)]
     pub(crate) name: String,
     /// The network namespace that it runs in.
-    #[arg(long)]
     pub(crate) host: Option<String>,
     /// Number of the process, among all.
-    #[arg(long, default_value_t = 0)]
     pub(crate) run: u64,
     /// Draws what it does.
-    #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
     /// Call handlers twice, now and then.
-    #[arg(long)]
     pub(crate) twice: bool,
     /// Seconds after which a silent peer is given up.
-    #[arg(long, default_value_t = 20.0)]
     pub(crate) keepalive: f64,
     /// And after how many while something is asked of it.
-    #[arg(long, default_value_t = 1.5)]
     pub(crate) patience: f64,
 }
 
@@ -69,8 +78,26 @@ pub(crate) fn directory() -> std::io::Result<TempDir> {
     tempfile::Builder::new().prefix(&format!("am-ledger-{}-", std::process::id())).tempdir_in("/dev/shm")
 }
 
-/// Run this, until the driver says "leave" or dies.
-pub(crate) fn run(place: &Place, work: impl FnOnce(&Place, &Leave) -> Result<(), Error> + Send) -> Result<(), Error> {
+impl Place {
+    /// From the driver's main thread only: a process dies with the thread that started it.
+    pub(crate) fn start(&self, errors: Stdio) -> Result<Running, Error> {
+        let mut command = Command::new(std::env::current_exe()?);
+        // Ctrl-C is the driver's business.
+        command.arg("play").arg(serde_json::to_string(self)?).process_group(0);
+        Ok(Running(command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(errors).spawn()?))
+    }
+}
+
+/// Be the process of this place, until the driver says "leave" or dies.
+pub(crate) fn play(place: &str) -> Result<(), Error> {
+    let place: Place = serde_json::from_str(place)?;
+    let work: fn(&Place, &Leave) -> Result<(), Error> = match place.role {
+        Role::Serve => server::run,
+        Role::Ask => client::run,
+        Role::Stay => churn::stay,
+        Role::Steady => churn::steady,
+        Role::Visit => churn::visit,
+    };
     set_pdeathsig(Signal::SIGKILL)?;
     let leave = Leave::default();
     let told = Leave::clone(&leave);
@@ -81,8 +108,8 @@ pub(crate) fn run(place: &Place, work: impl FnOnce(&Place, &Leave) -> Result<(),
         exit(3);
     });
     match &place.host {
-        Some(path) => Host::at("host", path)?.enter(|| work(place, &leave))?,
-        None => work(place, &leave),
+        Some(path) => Host::at("host", path)?.enter(|| work(&place, &leave))?,
+        None => work(&place, &leave),
     }
 }
 
@@ -90,8 +117,8 @@ pub(crate) fn run(place: &Place, work: impl FnOnce(&Place, &Leave) -> Result<(),
 pub(crate) fn open(place: &Place, leave: &Leave) -> Result<Option<Node>, Error> {
     const LONG: Duration = Duration::from_secs(20);
     let begin = Instant::now();
+    let [keepalive, patience] = [place.keepalive, place.patience].map(Duration::from_secs_f64);
     while !leave.load(Relaxed) {
-        let [keepalive, patience] = [place.keepalive, place.patience].map(Duration::from_secs_f64);
         match Node::builder(&place.name).keepalive(keepalive).patience(patience).open(&place.on) {
             Ok(node) => return Ok(Some(node)),
             Err(error) if begin.elapsed() > LONG => return Err(error.into()),

@@ -10,7 +10,7 @@ use crate::content::Shape;
 use crate::say;
 
 /// What one phase counts.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) phase: &'static str,
     pub(crate) sent: u64,
@@ -26,23 +26,12 @@ pub(crate) struct Ledger {
     late: HashMap<u64, Shape>,
     /// Of phases that are over, those that never came.
     lost: u64,
-    began: Instant,
+    began: Option<Instant>,
 }
 
 impl Ledger {
     pub(crate) fn new(phase: &'static str) -> Ledger {
-        Ledger {
-            phase,
-            sent: 0,
-            received: 0,
-            bytes: 0,
-            wrong: 0,
-            first: None,
-            awaited: HashMap::new(),
-            late: HashMap::new(),
-            lost: 0,
-            began: Instant::now(),
-        }
+        Ledger { phase, began: Some(Instant::now()), ..Ledger::default() }
     }
 
     /// The next phase, which is not to blame for what comes late.
@@ -142,10 +131,11 @@ impl Ledger {
 
     /// A line of JSON.
     pub(crate) fn print(&self, more: &serde_json::Value) {
+        let seconds = self.began.map_or(0.0, |began| began.elapsed().as_secs_f64());
         let mut line = json!({
             "phase": self.phase, "sent": self.sent, "received": self.received, "bytes": self.bytes,
             "wrong": self.wrong, "missing": self.missing(), "first": self.first,
-            "seconds": (self.began.elapsed().as_secs_f64() * 100.0).round() / 100.0,
+            "seconds": (seconds * 100.0).round() / 100.0,
         });
         if let (Some(line), Some(more)) = (line.as_object_mut(), more.as_object()) {
             line.extend(more.clone());

@@ -10,95 +10,99 @@
 //! Each side prints a line of JSON for each phase; `check` adds the sum. It ends with 0 where all that was sent came
 //! back as it was sent, with 1 where something was wrong or is missing, with 2 where it could not run.
 //!
-//! What is sent: `content.rs`. What is counted: `ledger.rs`. The phases: `client/`.
+//! What is sent: `content.rs`. What is counted: `ledger.rs`. The phases: `phases.rs`.
 
 mod client;
 mod content;
+mod keep;
 mod ledger;
-mod protocol;
+mod phases;
 mod server;
 
 use std::fmt::Display;
 use std::io::{Write, stderr, stdout};
 use std::time::Duration;
 
-use am_api::{Builder, Framing, Node};
+use am_api::{Builder, Node};
+use clap::{Parser, ValueEnum, value_parser};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the command line says.
-#[derive(Clone, Debug)]
+/// Two nodes that check each other's messages. A setting needs no dashes: step=16
+#[derive(Clone, Debug, Parser)]
+#[command(
+    override_usage = "verify serve|check|keep|both TRANSPORT [framing=bare|split|plain] [step=N] [seconds=N] [patience=N] [together=N]",
+    after_help = "  \
+  verify serve xdp:eth0                  on one machine
+  verify check xdp:eth0 step=16          on the other
+  verify both shm:trial                  in one process"
+)]
 struct Settings {
+    what: What,
+    /// The transport of this side, as in xdp:eth0 or udp:10.0.0.7:7000
+    #[arg(value_name = "TRANSPORT")]
     on: String,
-    framing: Option<Framing>,
-    /// Of lengths far from any limit each so many-th is sent.
-    step: usize,
-    /// The most that one phase may take, and a server waits for its first message.
-    patience: Duration,
-    /// Of the node, with a peer that is silent; half of the above unless said.
-    node_patience: Option<Duration>,
-    /// So many requests are under way at once where they are kept up.
+    /// Where messages carry their header: bare, split or plain; auto is what the network admits
+    #[arg(long, default_value = "auto")]
+    framing: String,
+    /// Of lengths far from any limit each so many-th is sent
+    #[arg(long, default_value_t = 1, value_parser = value_parser!(u64).range(1..))]
+    step: u64,
+    /// The most that a phase takes, and that serve waits for a message
+    #[arg(long, default_value_t = 30, value_parser = value_parser!(u64).range(1..))]
+    seconds: u64,
+    /// After so many seconds without an answer a peer counts as dead [default: half of the above]
+    #[arg(long, value_parser = value_parser!(u64).range(1..))]
+    patience: Option<u64>,
+    /// Requests of keep under way at once
+    #[arg(long, default_value_t = 8, value_parser = value_parser!(u64).range(1..))]
     together: u64,
 }
 
-const USAGE: &str = "usage: verify serve|check|keep|both TRANSPORT [framing=bare|split|plain] [step=N] [seconds=N] [patience=N] [together=N]";
-
-const HELP: &str = "
-  serve   answers, as the node \"beta\"
-  check   asks for everything, as the node \"alpha\", and adds the sum
-  keep    sends requests for so many seconds, and connects again where the connection ends
-  both    serve and check in one process
-
-  framing=  where messages carry their header [what the network admits]
-  step=     of lengths far from any limit each so many-th [1]
-  seconds=  the most that a phase takes, and that serve waits for a message [30]
-  patience= after so many seconds without an answer a peer counts as dead [half of the above]
-  together= requests of keep under way at once [8]
-
-  verify serve xdp:eth0                  on one machine
-  verify check xdp:eth0 step=16          on the other
-  verify both shm:trial                  in one process";
-
-impl Settings {
-    fn of(on: &str, settings: &[String]) -> Result<Settings, Error> {
-        let mut all = Settings {
-            on: on.to_owned(),
-            framing: None,
-            step: 1,
-            patience: Duration::from_secs(30),
-            node_patience: None,
-            together: 8,
-        };
-        for setting in settings {
-            match setting.split_once('=') {
-                Some(("framing", "auto")) => all.framing = None,
-                Some(("framing", name)) => {
-                    all.framing = Some(name.parse().map_err(|error| format!("`{setting}`: {error}"))?);
-                }
-                Some(("step", value)) => all.step = number(setting, value)?,
-                Some(("seconds", value)) => all.patience = Duration::from_secs(number(setting, value)?),
-                Some(("together", value)) => all.together = number(setting, value)?,
-                Some(("patience", value)) => all.node_patience = Some(Duration::from_secs(number(setting, value)?)),
-                _ => return Err(format!("`{setting}`? {USAGE}").into()),
-            }
-        }
-        Ok(all)
-    }
-
-    fn builder(&self, name: &str) -> Builder {
-        // An emulated machine may be away for seconds.
-        let builder = Node::builder(name).patience(self.node_patience.unwrap_or(self.patience / 2));
-        match self.framing {
-            Some(framing) => builder.framing(framing),
-            None => builder,
-        }
-    }
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum What {
+    /// Answers, as the node "beta"
+    Serve,
+    /// Asks for everything, as the node "alpha", and adds the sum
+    Check,
+    /// Sends requests for so many seconds, and connects again where the connection ends
+    Keep,
+    /// Serve and check in one process
+    Both,
 }
 
-/// The number of a setting.
-fn number<T: TryFrom<u64>>(setting: &str, value: &str) -> Result<T, Error> {
-    let number = value.parse().ok().filter(|&number: &u64| number > 0).and_then(|number| T::try_from(number).ok());
-    number.ok_or_else(|| format!("`{setting}` needs a number from 1 on; {USAGE}").into())
+impl Settings {
+    /// The most that one phase may take.
+    fn limit(&self) -> Duration {
+        Duration::from_secs(self.seconds)
+    }
+
+    fn builder(&self, name: &str) -> Result<Builder, Error> {
+        // An emulated machine may be away for seconds.
+        let builder = Node::builder(name).patience(self.patience.map_or(self.limit() / 2, Duration::from_secs));
+        match &*self.framing {
+            "auto" => Ok(builder),
+            name => Ok(builder.framing(name.parse().map_err(|error| format!("`framing={name}`: {error}"))?)),
+        }
+    }
+
+    fn run(&self) -> Result<bool, Error> {
+        match self.what {
+            What::Serve => server::run(self),
+            What::Check => client::run(self),
+            What::Keep => keep::run(self),
+            What::Both => {
+                let far = self.clone();
+                let serving = std::thread::spawn(move || server::run(&far));
+                let good = client::run(self);
+                // The server says why it could not start; the client knows only that no answer came.
+                if good.is_err() && !serving.is_finished() {
+                    return good;
+                }
+                Ok(serving.join().map_err(|_| "the server panicked")?? && good?)
+            }
+        }
+    }
 }
 
 /// A reader that went away is no failure of the network.
@@ -106,40 +110,22 @@ fn say(line: &impl Display) {
     _ = writeln!(stdout(), "{line}");
 }
 
-fn run(arguments: &[String]) -> Result<bool, Error> {
-    let [what, on, settings @ ..] = arguments else { return Err(USAGE.into()) };
-    let settings = Settings::of(on, settings)?;
-    match what.as_str() {
-        "serve" => server::run(&settings),
-        "check" => client::run(&settings),
-        "keep" => client::keep::run(&settings),
-        "both" => {
-            let far = settings.clone();
-            let serving = std::thread::spawn(move || server::run(&far));
-            let good = client::run(&settings);
-            // The server says why it could not start; the client knows only that no answer came.
-            if good.is_err() && !serving.is_finished() {
-                return good;
-            }
-            Ok(serving.join().map_err(|_| "the server panicked")?? && good?)
-        }
-        _ => Err(USAGE.into()),
-    }
-}
-
 fn main() {
     // What a transport says when it is opened: its mode, and what was tried in vain.
     tracing_subscriber::fmt().with_writer(stderr).without_time().with_target(false).init();
-    let arguments: Vec<String> = std::env::args_os().skip(1).map(|text| text.to_string_lossy().into_owned()).collect();
-    if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
-        return say(&format_args!("{USAGE}\n{HELP}"));
-    }
-    let code = match run(&arguments) {
-        Ok(good) => i32::from(!good),
-        Err(error) => {
+    let arguments = std::env::args_os().enumerate().map(|(at, argument)| match argument.to_str() {
+        Some(setting) if at > 2 && !setting.starts_with('-') => format!("--{setting}").into(),
+        _ => argument,
+    });
+    let good = match Settings::try_parse_from(arguments) {
+        Err(help) if !help.use_stderr() => return say(&help.to_string().trim_end()),
+        settings => settings.map_err(Error::from).and_then(|settings| settings.run()),
+    };
+    std::process::exit(good.map_or_else(
+        |error| {
             say(&serde_json::json!({"phase": "error", "error": error.to_string()}));
             2
-        }
-    };
-    std::process::exit(code);
+        },
+        |good| i32::from(!good),
+    ));
 }

@@ -1,16 +1,45 @@
-//! The side that is asked.
+//! The side that is asked, and what both sides call things.
 
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, Node, Region, Request, Rights, Token};
+use am_api::{Endpoint, HandlerId, Node, Region, RegionId, Request, Rights, Token};
 use serde_json::json;
 
 use crate::content::{Shape, difference, fill};
 use crate::ledger::Ledger;
-use crate::protocol::{
-    ANSWER, BYE, COMPARE, ECHO, FILL, FULL, MAIN, OPEN, REGION, REGION_BYTES, ROOM, SAME, SHUT, SPOILT, WHILE,
-};
 use crate::{Error, Settings};
+
+/// The server's endpoint, and the one that can be full.
+pub(crate) const MAIN: &str = "verify";
+pub(crate) const FULL: &str = "full";
+
+/// Requests: echo this;
+pub(crate) const ECHO: HandlerId = HandlerId(0);
+/// compare the region's first bytes: number, length; the answer is 1 where they are right;
+pub(crate) const COMPARE: HandlerId = HandlerId(1);
+/// fill them: number, length; the answer is 1;
+pub(crate) const FILL: HandlerId = HandlerId(2);
+/// take nothing out of the endpoint that can be full, for a while, and then [`OPEN`] or [`CLOSE`] it;
+pub(crate) const SHUT: HandlerId = HandlerId(3);
+/// the end.
+pub(crate) const BYE: HandlerId = HandlerId(4);
+
+/// Take messages out again; or never more.
+pub(crate) const OPEN: u64 = 0;
+pub(crate) const CLOSE: u64 = 1;
+pub(crate) const WHILE: Duration = Duration::from_millis(1500);
+
+/// Replies: an echo; what arrived was wrong: its number; an answer.
+pub(crate) const SAME: HandlerId = HandlerId(0);
+pub(crate) const SPOILT: HandlerId = HandlerId(1);
+pub(crate) const ANSWER: HandlerId = HandlerId(2);
+
+/// The server's region: the first of its node.
+pub(crate) const REGION: RegionId = RegionId(1);
+pub(crate) const REGION_BYTES: usize = 1 << 20;
+
+/// The server's frames for what waits to be handled: fewer than its senders have credit for.
+pub(crate) const ROOM: usize = 64;
 
 /// A farewell may be lost: the server stays for those that are sent again.
 const LINGER: Duration = Duration::from_millis(500);
@@ -27,7 +56,7 @@ struct State {
 
 /// Serve until the peer says goodbye. `false` where something arrived wrong.
 pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
-    let node = settings.builder("beta").receive_frames(ROOM).open(&settings.on)?;
+    let node = settings.builder("beta")?.receive_frames(ROOM).open(&settings.on)?;
     let mut main = node.endpoint::<State>(MAIN)?;
     let region = main.register(vec![0; REGION_BYTES], Rights::BOTH);
     if region.id() != REGION {
@@ -57,7 +86,7 @@ pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
         state.is_over = true;
         answer(token, true);
     });
-    let served = serve(&node, &mut main, &mut state, settings.patience);
+    let served = serve(&node, &mut main, &mut state, settings.limit());
     state.ledger.print(&json!({"transport": node.transport(), "counters": counters(&node)}));
     served.map(|()| state.ledger.wrong == 0)
 }
@@ -94,7 +123,8 @@ fn open_full(node: &Node) -> Result<Endpoint<State>, Error> {
     Ok(full)
 }
 
-fn problem(node: &Node) -> String {
+/// What keeps the node from working, behind another error.
+pub(crate) fn problem(node: &Node) -> String {
     node.health().err().map_or(String::new(), |problem| format!(": {problem}"))
 }
 

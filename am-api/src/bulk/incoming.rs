@@ -1,10 +1,10 @@
-//! Incoming segments and notices. Each segment is copied into the region that it names, if that is allowed. A peer
+//! The transfers that this side asks for; incoming segments and notices. Each segment is copied into the region that it names, if that is allowed. A peer
 //! can send anything, so each segment is checked by itself.
 
 use std::mem;
 use std::rc::Weak;
 
-use am_proto::{Core, Delivery, EndpointId, FlowId};
+use am_proto::{Core, EndpointId, FlowId};
 use am_ring::Frame;
 use am_wire::Kind;
 use am_wire::bulk::{Notice, NoticeKind, Segment};
@@ -13,62 +13,110 @@ use super::Rights;
 use super::extent::{Extent, Key};
 use super::outgoing::{OutgoingTransfer, Source};
 use super::regions::Memory;
-use super::{ANSWER, Bulk, Completion, MAX_REFUSED, MAX_TRANSFER, MAX_TRANSFERS, TransferError, TransferKind};
+use super::{
+    ANSWER, Bulk, Completion, MAX_REFUSED, MAX_TRANSFER, MAX_TRANSFERS, Region, RegionId, TransferError, TransferId,
+    TransferKind,
+};
 
-/// A get of this node whose bytes have not all arrived.
-pub(super) struct PendingGet {
+/// A transfer whose bytes arrive here: a get of this node, or a put of a peer of which something is missing.
+pub(super) struct Arriving {
     pub(super) completion: Completion,
-    pub(super) memory: Memory,
     pub(super) extent: Extent,
+    /// Where the bytes of a get go. Each segment of a put names its place.
+    pub(super) memory: Option<Memory>,
     pub(super) is_cancelled: bool,
+    /// Keeps the region in use while a put is unfinished: the region counts these handles.
+    pub(super) _open: Weak<()>,
 }
 
-impl PendingGet {
+impl Arriving {
     pub(super) fn key(&self) -> Key {
         (self.completion.flow, self.completion.transfer)
+    }
+
+    pub(super) fn is_get(&self) -> bool {
+        self.completion.kind == TransferKind::Get
     }
 }
 
 /// The most unfinished puts of one flow while half of [`MAX_TRANSFERS`] are in use.
 const MAX_BEGUN_WHEN_CROWDED: usize = 32;
 
-/// A put of a peer that has begun and is not complete.
-pub(super) struct IncomingPut {
-    pub(super) endpoint: EndpointId,
-    pub(super) flow: FlowId,
-    transfer: u32,
-    region: u32,
-    start: u64,
-    total: u64,
-    pub(super) extent: Extent,
-    /// Keeps the region in use while this put is unfinished: the region counts these handles.
-    _open: Weak<()>,
-}
-
-impl IncomingPut {
-    fn new(endpoint: EndpointId, flow: FlowId, segment: &Segment, open: Weak<()>) -> Self {
-        let &Segment { region, transfer, start, total, .. } = segment;
-        IncomingPut { endpoint, flow, transfer, region, start, total, extent: Extent::of(total), _open: open }
-    }
-
-    pub(super) fn key(&self) -> Key {
-        (self.flow, self.transfer)
-    }
-
-    fn completion(&self, result: Result<(), TransferError>) -> Completion {
-        let &IncomingPut { endpoint, flow, transfer, region, start: offset, total: length, .. } = self;
-        Completion { kind: TransferKind::Deposited, endpoint, flow, transfer, region, offset, length, result }
-    }
-}
-
 impl Bulk {
+    /// Into a peer's region, from this offset on.
+    pub(crate) fn put(
+        &mut self,
+        (endpoint, flow): (EndpointId, FlowId),
+        (region, offset): (RegionId, u64),
+        data: Box<dyn AsRef<[u8]>>,
+    ) -> Result<TransferId, TransferError> {
+        let length = (*data).as_ref().len() as u64;
+        if length > MAX_TRANSFER {
+            return Err(TransferError::TooLong);
+        }
+        let (kind, transfer, region, result) = (TransferKind::Put, self.next_id(), region.0, Ok(()));
+        let completion = Completion { kind, endpoint, flow, transfer, region, offset, length, result };
+        self.outgoing.push_back(OutgoingTransfer::new(completion, Source::Lent(data), 0));
+        Ok(TransferId(transfer))
+    }
+
+    /// Out of a peer's region, from this offset on, into one of ours.
+    pub(crate) fn get(
+        &mut self,
+        (endpoint, flow): (EndpointId, FlowId),
+        (region, offset): (RegionId, u64),
+        length: u64,
+        (into, into_offset): (&Region, u64),
+    ) -> Result<TransferId, TransferError> {
+        let size = into.memory.try_borrow().map_err(|_| TransferError::Borrowed)?.len() as u64;
+        if length > MAX_TRANSFER {
+            return Err(TransferError::TooLong);
+        }
+        if into_offset.checked_add(length).is_none_or(|end| end > size) {
+            return Err(TransferError::OutOfBounds);
+        }
+        let (kind, transfer, result) = (TransferKind::Get, self.next_id() | ANSWER, Ok(()));
+        let completion =
+            Completion { kind, endpoint, flow, transfer, region: into.id().0, offset: into_offset, length, result };
+        let (extent, memory) = (Extent::of(length), Some(into.memory.clone()));
+        self.arriving.push(Arriving { completion, extent, memory, is_cancelled: false, _open: Weak::new() });
+        self.pieces.make_room();
+        let (region, into, notice) = (region.0, into.id().0, Notice::of(NoticeKind::Get, transfer));
+        self.notices.push(flow, Notice { region, into, offset, into_offset, length, ..notice });
+        Ok(TransferId(transfer))
+    }
+
+    /// Whether there was anything left to stop.
+    pub(crate) fn cancel(&mut self, endpoint: EndpointId, flow: FlowId, TransferId(transfer): TransferId) -> bool {
+        let is_it = |completion: &Completion| completion.is(endpoint, flow, transfer);
+        let mut puts = self.outgoing.iter_mut().filter(|put| put.completion.kind == TransferKind::Put);
+        if let Some(put) = puts.find(|put| is_it(&put.completion)) {
+            return put.cancel();
+        }
+        let mut gets = self.arriving.iter_mut().filter(|arriving| arriving.is_get());
+        let Some(get) = gets.find(|get| is_it(&get.completion)) else { return false };
+        if !mem::replace(&mut get.is_cancelled, true) {
+            self.notices.push(flow, Notice::of(NoticeKind::Cancel, transfer));
+        }
+        true
+    }
+
+    fn next_id(&mut self) -> u32 {
+        self.next_id = self.next_id.wrapping_add(1) & !ANSWER;
+        self.next_id
+    }
+
     /// Handle the segments and notices that wait for this endpoint, at most `most`. Returns how many there were.
     pub(crate) fn take_in(&mut self, core: &mut Core<Frame>, endpoint: EndpointId, most: usize) -> usize {
         for count in 0..most {
             let Some(delivery) = core.poll_bulk(endpoint) else { return count };
-            let waiting = self.notices.len();
-            self.on_delivery(endpoint, &delivery);
-            let (flow, class) = (delivery.flow, delivery.class);
+            let (flow, class, waiting) = (delivery.flow, delivery.class, self.notices.len());
+            let body = delivery.payload();
+            let parsed = match delivery.kind {
+                Kind::Put => Segment::parse(body).map(|(segment, data)| self.on_put(endpoint, flow, &segment, data)),
+                _ => Notice::parse(body).map(|notice| self.on_notice(endpoint, flow, &notice)),
+            };
+            self.counters.senseless += u64::from(parsed.is_none());
             mem::drop(delivery);
             let has_notice = self.notices.len() > waiting;
             if !(has_notice && self.notices.holds(flow)) {
@@ -78,54 +126,50 @@ impl Bulk {
         most
     }
 
-    /// Handle one segment or notice for this endpoint.
-    fn on_delivery(&mut self, endpoint: EndpointId, delivery: &Delivery<Frame>) {
-        let (flow, body) = (delivery.flow, delivery.payload());
-        let parsed = match delivery.kind {
-            Kind::Put => Segment::parse(body).map(|(segment, data)| self.on_put(endpoint, flow, &segment, data)),
-            _ => Notice::parse(body).map(|notice| self.on_notice(endpoint, flow, &notice)),
-        };
-        if parsed.is_none() {
-            self.counters.senseless += 1;
-        }
-    }
-
     fn on_put(&mut self, endpoint: EndpointId, flow: FlowId, segment: &Segment, data: &[u8]) {
-        if segment.transfer & ANSWER != 0 {
+        let Segment { region, transfer, start, total, at } = *segment;
+        if transfer & ANSWER != 0 {
             return self.on_answer(endpoint, flow, segment, data);
         }
-        let Segment { region, transfer, start, total, at } = *segment;
+        let is_whole = total == data.len() as u64;
+        let begun = self.arriving.iter().position(|put| !put.is_get() && put.key() == (flow, transfer));
         let may_begin = || !self.refused.contains(&(flow, transfer)) && self.has_room(flow);
-        let room = total == data.len() as u64 || self.incoming(flow, transfer).is_some() || may_begin();
-        let memory = if room {
+        let memory = if is_whole || begun.is_some() || may_begin() {
             self.regions.find(endpoint, region, |rights: Rights| rights.write, start, total)
         } else {
-            Err(NoticeKind::Busy)
+            Err(TransferError::Busy)
         };
         if let Err(why) = memory.and_then(|memory| deposit(&memory, start + at, data)) {
-            self.counters.refused += 1;
-            if let Some(at) = self.incoming(flow, transfer) {
-                self.end_incoming(at, why);
+            if let Some(at) = begun {
+                self.complete(at, Err(why));
             }
-            if why == NoticeKind::Busy {
+            if matches!(why, TransferError::Busy | TransferError::Borrowed) {
                 self.remember_refused(flow, transfer);
             }
-            return self.notices.push(flow, Notice::of(why, transfer));
+            return self.refuse(flow, transfer, region, why);
         }
-        self.counters.deposited += 1;
-        if total == data.len() as u64 {
-            self.completions.push_back(IncomingPut::new(endpoint, flow, segment, Weak::new()).completion(Ok(())));
+        let (kind, offset, length, result) = (TransferKind::Deposited, start, total, Ok(()));
+        let completion = Completion { kind, endpoint, flow, transfer, region, offset, length, result };
+        if is_whole {
+            self.counters.deposited += 1;
+            self.completions.push_back(completion);
             return self.notices.push(flow, Notice::of(NoticeKind::Done, transfer));
         }
-        self.on_part(endpoint, flow, segment, data.len() as u64);
+        if begun.is_none() {
+            self.pieces.make_room();
+            let (extent, _open) = (Extent::of(total), self.regions.handle(region));
+            self.arriving.push(Arriving { completion, extent, memory: None, is_cancelled: false, _open });
+        }
+        self.on_part(begun.unwrap_or(self.arriving.len() - 1), segment, data.len() as u64);
     }
 
     /// Whether one more put of this flow may begin. Half of the room is for flows with few unfinished puts, so that
     /// one flow cannot block the others.
     fn has_room(&self, flow: FlowId) -> bool {
-        let begun = || self.incoming.iter().filter(|incoming| incoming.flow == flow).count();
-        self.incoming.len() < MAX_TRANSFERS / 2
-            || (self.incoming.len() < MAX_TRANSFERS && begun() < MAX_BEGUN_WHEN_CROWDED)
+        let puts = || self.arriving.iter().filter(|arriving| !arriving.is_get());
+        let begun = || puts().filter(|put| put.completion.flow == flow).count();
+        let count = puts().count();
+        count < MAX_TRANSFERS / 2 || (count < MAX_TRANSFERS && begun() < MAX_BEGUN_WHEN_CROWDED)
     }
 
     /// Remember a refused put. Its later segments still arrive. If the region is free by then, they would start a
@@ -141,72 +185,57 @@ impl Bulk {
         self.refused.push_back((flow, transfer));
     }
 
-    fn incoming(&self, flow: FlowId, transfer: u32) -> Option<usize> {
-        self.incoming.iter().position(|incoming| incoming.flow == flow && incoming.transfer == transfer)
+    /// Tell the peer why a transfer with this region is refused.
+    fn refuse(&mut self, flow: FlowId, transfer: u32, region: u32, why: TransferError) {
+        self.counters.refused += 1;
+        let (what, region) = match why {
+            TransferError::NoRegion => (NoticeKind::NoRegion, 0),
+            TransferError::Denied => (NoticeKind::Denied, 0),
+            TransferError::Busy => (NoticeKind::Busy, 0),
+            // With the region: it is not the number of transfers that is in the way.
+            TransferError::Borrowed => (NoticeKind::Busy, region),
+            _ => (NoticeKind::OutOfBounds, 0),
+        };
+        self.notices.push(flow, Notice { region, ..Notice::of(what, transfer) });
     }
 
-    /// Add a segment to its put. Each segment arrives once, so counting bytes is enough.
-    fn on_part(&mut self, endpoint: EndpointId, flow: FlowId, segment: &Segment, length: u64) {
-        let at = self.incoming(flow, segment.transfer).unwrap_or(self.incoming.len());
-        if at == self.incoming.len() {
-            self.pieces.make_room();
-            let open = self.regions.handle(segment.region);
-            self.incoming.push(IncomingPut::new(endpoint, flow, segment, open));
+    /// A segment was deposited. Each arrives once, so counting bytes is enough.
+    fn on_part(&mut self, at: usize, segment: &Segment, length: u64) {
+        self.counters.deposited += 1;
+        let arriving = &mut self.arriving[at];
+        self.pieces.note(arriving.key(), &mut arriving.extent, segment.at, length);
+        let (flow, Extent { front, .. }) = (arriving.completion.flow, arriving.extent);
+        if let Some(what) = arriving.extent.end(segment.total) {
+            let notice = Notice::of(what, segment.transfer);
+            self.complete(at, TransferError::of(&notice, front));
+            self.notices.push(flow, notice);
         }
-        let incoming = &mut self.incoming[at];
-        self.pieces.note(incoming.key(), &mut incoming.extent, segment.at, length);
-        if let Some(what) = incoming.extent.end(segment.total) {
-            self.end_incoming(at, what);
-            self.notices.push(flow, Notice::of(what, segment.transfer));
-        }
     }
 
-    fn end_incoming(&mut self, at: usize, what: NoticeKind) {
-        let result = TransferError::of(what, self.incoming[at].extent.front);
-        self.complete_put(at, result);
-    }
-
-    /// Complete a put of a peer.
-    pub(super) fn complete_put(&mut self, at: usize, result: Result<(), TransferError>) {
-        let incoming = self.incoming.swap_remove(at);
-        self.pieces.keep(|key| key != incoming.key());
-        self.completions.push_back(incoming.completion(result));
-    }
-
-    fn end_pending(&mut self, at: usize, what: NoticeKind) {
-        let result = TransferError::of(what, self.pending[at].extent.front);
-        self.complete_get(at, result);
-    }
-
-    /// Complete a get of this node.
-    pub(super) fn complete_get(&mut self, at: usize, result: Result<(), TransferError>) {
-        let pending = self.pending.swap_remove(at);
-        self.pieces.keep(|key| key != pending.key());
-        self.completions.push_back(Completion { result, ..pending.completion });
+    /// A transfer to here is over.
+    pub(super) fn complete(&mut self, at: usize, result: Result<(), TransferError>) {
+        let arriving = self.arriving.swap_remove(at);
+        self.pieces.keep(|key| key != arriving.key());
+        self.completions.push_back(Completion { result, ..arriving.completion });
     }
 
     /// A segment that answers a get of this node. It is copied only to where the get asked for it.
     fn on_answer(&mut self, endpoint: EndpointId, flow: FlowId, segment: &Segment, data: &[u8]) {
-        let matches = |completion: &Completion| {
-            completion.is(endpoint, flow, segment.transfer)
-                && (completion.region, completion.offset, completion.length)
-                    == (segment.region, segment.start, segment.total)
+        let &Segment { region, transfer, start, total, at: offset } = segment;
+        let matches = |get: &Completion| {
+            get.is(endpoint, flow, transfer) && (get.region, get.offset, get.length) == (region, start, total)
         };
-        let Some(at) = self.pending.iter().position(|pending| matches(&pending.completion)) else {
+        let found = self.arriving.iter().enumerate().find(|(_, get)| get.is_get() && matches(&get.completion));
+        let Some((at, memory)) = found.and_then(|(at, get)| Some((at, get.memory.as_ref()?))) else {
             self.counters.senseless += 1;
             return;
         };
-        let pending = &mut self.pending[at];
-        if let Err(why) = deposit(&pending.memory, segment.start + segment.at, data) {
-            self.counters.refused += 1;
-            self.end_pending(at, why);
-            return self.notices.push(flow, Notice::of(why, segment.transfer));
-        }
-        self.counters.deposited += 1;
-        self.pieces.note(pending.key(), &mut pending.extent, segment.at, data.len() as u64);
-        if let Some(what) = pending.extent.end(segment.total) {
-            self.end_pending(at, what);
-            self.notices.push(flow, Notice::of(what, segment.transfer));
+        match deposit(memory, start + offset, data) {
+            Ok(()) => self.on_part(at, segment, data.len() as u64),
+            Err(why) => {
+                self.complete(at, Err(why));
+                self.refuse(flow, transfer, region, why);
+            }
         }
     }
 
@@ -218,13 +247,11 @@ impl Bulk {
             _ => {}
         }
         let matches = |completion: &Completion| completion.is(endpoint, flow, notice.transfer);
+        let is_refused = |get: &Arriving| get.is_get() && matches(&get.completion) && notice.what != NoticeKind::Done;
         if let Some(at) = self.outgoing.iter().position(|outgoing| matches(&outgoing.completion)) {
-            let result = TransferError::of(notice.what, self.outgoing[at].sent());
-            self.end_outgoing(at, result);
-        } else if let Some(at) =
-            self.pending.iter().position(|pending| matches(&pending.completion) && notice.what != NoticeKind::Done)
-        {
-            self.end_pending(at, notice.what);
+            self.end_outgoing(at, TransferError::of(notice, self.outgoing[at].at));
+        } else if let Some(at) = self.arriving.iter().position(is_refused) {
+            self.complete(at, TransferError::of(notice, self.arriving[at].extent.front));
         } else {
             self.counters.senseless += 1;
         }
@@ -245,40 +272,30 @@ impl Bulk {
         if self.refused.contains(&(flow, transfer | ANSWER)) {
             return self.notices.push(flow, Notice::of(NoticeKind::Cancelled, transfer));
         }
-        let memory = if self.outgoing.len() < MAX_TRANSFERS && length <= MAX_TRANSFER {
-            self.regions.find(endpoint, region, |rights: Rights| rights.read, offset, length)
+        let memory = if self.outgoing.len() >= MAX_TRANSFERS {
+            Err(TransferError::Busy)
+        } else if length > MAX_TRANSFER {
+            Err(TransferError::OutOfBounds)
         } else {
-            Err(NoticeKind::Busy)
+            self.regions.find(endpoint, region, |rights: Rights| rights.read, offset, length)
         };
         match memory {
             Ok(memory) => {
-                let (kind, transfer) = (TransferKind::Served, transfer | ANSWER);
-                let (region, remote_offset) = (into, into_offset);
-                let completion = Completion {
-                    kind,
-                    endpoint,
-                    flow,
-                    transfer,
-                    region,
-                    offset: remote_offset,
-                    length,
-                    result: Ok(()),
-                };
+                let (kind, transfer, result) = (TransferKind::Served, transfer | ANSWER, Ok(()));
+                let (region, start) = (into, into_offset);
+                let completion = Completion { kind, endpoint, flow, transfer, region, offset: start, length, result };
                 self.outgoing.push_back(OutgoingTransfer::new(completion, Source::Region(memory), offset));
             }
-            Err(why) => {
-                self.counters.refused += 1;
-                self.notices.push(flow, Notice::of(why, transfer));
-            }
+            Err(why) => self.refuse(flow, transfer, region, why),
         }
     }
 }
 
 /// Copies the data into the memory, if all of it fits and the memory is not borrowed.
-fn deposit(memory: &Memory, at: u64, data: &[u8]) -> Result<(), NoticeKind> {
-    let mut bytes = memory.try_borrow_mut().map_err(|_| NoticeKind::Busy)?;
-    let at = usize::try_from(at).map_err(|_| NoticeKind::OutOfBounds)?;
-    let end = at.checked_add(data.len()).ok_or(NoticeKind::OutOfBounds)?;
-    bytes.get_mut(at..end).ok_or(NoticeKind::OutOfBounds)?.copy_from_slice(data);
+fn deposit(memory: &Memory, at: u64, data: &[u8]) -> Result<(), TransferError> {
+    let mut bytes = memory.try_borrow_mut().map_err(|_| TransferError::Borrowed)?;
+    let start = usize::try_from(at).ok();
+    let place = start.and_then(|start| bytes.get_mut(start..start.checked_add(data.len())?));
+    place.ok_or(TransferError::OutOfBounds)?.copy_from_slice(data);
     Ok(())
 }

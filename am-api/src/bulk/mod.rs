@@ -8,22 +8,21 @@
 //! ```
 //!
 //! `regions.rs` checks the rights of peers; `outgoing.rs` sends the segments; `incoming.rs` deposits them; `notices.rs` has the
-//! notices for peers; `ended.rs` ends the transfers of a connection that ended.
+//! notices for peers.
 //! All of it happens in [`poll`](crate::Endpoint::poll).
 
-mod ended;
 mod extent;
 mod incoming;
 mod notices;
 mod outgoing;
 mod regions;
-mod start;
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
 
-use am_proto::{EndpointId, FlowId, ReturnReason, Time};
-use am_wire::bulk::NoticeKind;
+use am_proto::{Core, EndpointId, FlowId, FlowState, ReturnReason, Time};
+use am_ring::Frame;
+use am_wire::bulk::{Notice, NoticeKind};
 
 pub(crate) use outgoing::Source;
 pub use regions::{Region, RegionId, RegionInUse, Rights};
@@ -65,11 +64,14 @@ pub enum TransferError {
     /// It is longer than a transfer may be.
     #[error("this is longer than 4 GiB; make several transfers of it")]
     TooLong,
-    /// The region of this side is borrowed.
-    #[error("this side's region is borrowed; drop what `Region::bytes` returned first")]
+    /// The region of this side is borrowed: it was when the transfer was asked for, or when a part of it arrived.
+    #[error("this side's region is borrowed; drop what `Region::bytes` returned, then try again")]
     Borrowed,
-    /// The peer has no room now: it has too many transfers at once, or has the region borrowed while it polls.
-    #[error("the peer has too many transfers at once, or has the region borrowed while it polls; try again")]
+    /// The peer's program has borrowed the region while it polls.
+    #[error("the peer has the region borrowed while it polls; it has to drop what `Region::bytes` returned. Try again")]
+    PeerBorrowed,
+    /// The peer has as many transfers at once as it can have.
+    #[error("the peer has too many transfers at once; wait until some have ended, then try again")]
     Busy,
     /// The side that had asked for it did not want it any more. Both ends hear the same.
     #[error("it was cancelled; everything before byte {from} of the transfer has arrived, and nothing after it")]
@@ -90,14 +92,15 @@ pub enum TransferError {
 }
 
 impl TransferError {
-    /// What is said of a transfer, of which so much is there.
-    fn of(what: NoticeKind, from: u64) -> Result<(), TransferError> {
-        match what {
+    /// What the peer says of a transfer, of which so much is there.
+    fn of(notice: &Notice, from: u64) -> Result<(), TransferError> {
+        match notice.what {
             NoticeKind::Get | NoticeKind::Done | NoticeKind::Waiting | NoticeKind::Cancel => Ok(()),
             NoticeKind::Cancelled => Err(TransferError::Cancelled { from }),
             NoticeKind::NoRegion => Err(TransferError::NoRegion),
             NoticeKind::Denied => Err(TransferError::Denied),
             NoticeKind::OutOfBounds => Err(TransferError::OutOfBounds),
+            NoticeKind::Busy if notice.region != 0 => Err(TransferError::PeerBorrowed),
             NoticeKind::Busy => Err(TransferError::Busy),
         }
     }
@@ -138,13 +141,13 @@ const MAX_REFUSED: usize = 64;
 /// All transfers of a node.
 #[derive(Default)]
 pub(crate) struct Bulk {
-    regions: regions::Regions,
+    pub(crate) regions: regions::Regions,
     outgoing: VecDeque<outgoing::OutgoingTransfer>,
-    /// Which of `sending` has its turn next.
+    /// Which of them has its turn next.
     next: usize,
-    pending: Vec<incoming::PendingGet>,
-    incoming: Vec<incoming::IncomingPut>,
-    /// What has come of `asked` and `arriving` beyond gaps.
+    /// Gets of this side, and puts of peers that have begun.
+    arriving: Vec<incoming::Arriving>,
+    /// What has come of them beyond gaps.
     pieces: extent::Pieces,
     /// Connections that have ended, of which there may still be transfers.
     ended: HashMap<FlowId, (EndpointId, ReturnReason)>,
@@ -157,7 +160,7 @@ pub(crate) struct Bulk {
     /// What transfers that are over had lent.
     lent: Vec<Source>,
     next_id: u32,
-    /// Which of `arriving` is looked at next for whether its peer is gone.
+    /// Which put of `arriving` is looked at next for whether its peer is gone.
     look_at: usize,
     /// Then peers that we wait for are asked to acknowledge something; not set where no transfer is.
     probe_at: Option<Time>,
@@ -181,7 +184,7 @@ impl Bulk {
     /// Whether nothing is to be sent, and nothing is waited for.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.outgoing.is_empty() && self.notices.is_empty() && self.pending.is_empty() && self.incoming.is_empty()
+        self.outgoing.is_empty() && self.notices.is_empty() && self.arriving.is_empty()
     }
 
     /// Nor is anything known of transfers that have ended.
@@ -204,11 +207,6 @@ impl Bulk {
         self.completions.remove(at)
     }
 
-    /// Memory for the peers of this endpoint, as far as `rights` go.
-    pub(crate) fn register(&mut self, endpoint: EndpointId, memory: Box<[u8]>, rights: Rights) -> Region {
-        self.regions.register(endpoint, memory, rights)
-    }
-
     /// Its endpoint is closed. What was lent to transfers of it is to be dropped where the node is not borrowed.
     #[must_use]
     pub(crate) fn forget(&mut self, endpoint: EndpointId) -> Vec<Source> {
@@ -217,12 +215,8 @@ impl Bulk {
                 self.end_outgoing(at, Ok(()));
             }
         }
-        self.pending.retain(|pending| pending.completion.endpoint != endpoint);
-        self.incoming.retain(|incoming| incoming.endpoint != endpoint);
-        let Bulk { pending, incoming, pieces, .. } = self;
-        let all =
-            || pending.iter().map(incoming::PendingGet::key).chain(incoming.iter().map(incoming::IncomingPut::key));
-        pieces.keep(|key| all().any(|left| left == key));
+        self.arriving.retain(|arriving| arriving.completion.endpoint != endpoint);
+        self.pieces.keep(|key| self.arriving.iter().any(|left| left.key() == key));
         self.completions.retain(|completion| completion.endpoint != endpoint);
         self.regions.forget(endpoint);
         mem::take(&mut self.lent)
@@ -231,14 +225,74 @@ impl Bulk {
     /// A transfer from here is over.
     fn end_outgoing(&mut self, at: usize, result: Result<(), TransferError>) {
         let Some(outgoing) = self.outgoing.remove(at) else { return };
-        let (completion, source) = outgoing.end();
-        self.lent.push(source);
-        self.completions.push_back(Completion { result, ..completion });
+        self.lent.push(outgoing.source);
+        self.completions.push_back(Completion { result, ..outgoing.completion });
     }
 
     /// What was lent to transfers that are over: its drop may call the node, which may not be borrowed then.
     pub(crate) fn next_lent(&mut self) -> Option<Source> {
         self.lent.pop()
+    }
+
+    /// A connection has ended, not by our own doing. Its reason is noted now: a peer's connection is forgotten when it ends.
+    pub(crate) fn on_ended(&mut self, endpoint: EndpointId, flow: FlowId, reason: ReturnReason) {
+        self.ended.insert(flow, (endpoint, reason));
+    }
+
+    /// Part of a turn with transfers or events, behind these: connections end, and their transfers with them. Both ends hear
+    /// of each, with the reason.
+    #[inline(never)]
+    pub(crate) fn end_dead(&mut self, core: &mut Core<Frame>) {
+        for at in (0..self.outgoing.len()).rev() {
+            let (completion, from) = (self.outgoing[at].completion, self.outgoing[at].arrived());
+            if let Some(reason) = self.ended_for_good(core, &completion) {
+                self.end_outgoing(at, Err(TransferError::Lost { reason, from }));
+            }
+        }
+        // A restarted peer counts its transfers from the start.
+        if self.refused.front().is_some_and(|(flow, _)| self.reason(core, *flow).is_some()) {
+            self.refused.pop_front();
+        }
+        // Of the puts of peers one a turn is looked at, and all where a connection is known to have ended.
+        self.look_at = if self.look_at < self.arriving.len() { self.look_at } else { 0 };
+        for at in (0..self.arriving.len()).rev() {
+            let (completion, from) = (self.arriving[at].completion, self.arriving[at].extent.front);
+            if (at == self.look_at || !self.ended.is_empty() || completion.kind == TransferKind::Get)
+                && let Some(reason) = self.ended_for_good(core, &completion)
+            {
+                self.complete(at, Err(TransferError::Lost { reason, from }));
+            }
+        }
+        self.look_at += 1;
+        if !self.ended.is_empty() {
+            let mut ended = mem::take(&mut self.ended);
+            ended.retain(|&flow, &mut (endpoint, _)| {
+                self.outgoing.iter().any(|outgoing| outgoing.completion.flow == flow)
+                    || self.arriving.iter().any(|arriving| arriving.completion.flow == flow)
+                    || core.has_bulk_of(endpoint, flow)
+            });
+            self.ended = ended;
+        }
+    }
+
+    /// Why, once everything that had come is taken in, and everything that comes back is back.
+    fn ended_for_good(&self, core: &mut Core<Frame>, of: &Completion) -> Option<ReturnReason> {
+        let reason = self.reason(core, of.flow)?;
+        let goes_on = core.has_unacknowledged(of.flow)
+            || core.has_returned_to(of.endpoint)
+            || core.has_bulk_of(of.endpoint, of.flow);
+        (!goes_on).then_some(reason)
+    }
+
+    /// Why it has ended, if it has.
+    fn reason(&self, core: &Core<Frame>, flow: FlowId) -> Option<ReturnReason> {
+        match core.state(flow) {
+            FlowState::Open { .. } | FlowState::Connecting => None,
+            FlowState::Ended(reason) => Some(reason),
+            FlowState::Refused(_) | FlowState::Unknown => {
+                Some(self.ended.get(&flow).map_or(ReturnReason::Closed, |&(_, reason)| reason))
+            }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Outgoing segments and notices, a few with each turn.
 
 use am_engine::Engine;
-use am_proto::{Core, Delivery, EndpointId, FlowState};
+use am_proto::{Core, Delivery, EndpointId, FlowId, FlowState};
 use am_ring::Frame;
 use am_transport::Transport;
 use am_wire::bulk::{Notice, NoticeKind, Segment};
@@ -22,11 +22,11 @@ pub(crate) enum Source {
 /// A transfer whose bytes leave here: a put of this side, or a get of a peer.
 pub(super) struct OutgoingTransfer {
     pub(super) completion: Completion,
-    source: Source,
+    pub(super) source: Source,
     /// Where in the source it starts.
     from: u64,
     /// Bytes that are in segments.
-    at: u64,
+    pub(super) at: u64,
     /// All of it is; a transfer of no bytes is one segment, too.
     is_sent: bool,
     /// The first byte of those that came back.
@@ -69,46 +69,21 @@ impl OutgoingTransfer {
         self.lost.min(self.at)
     }
 
-    /// Bytes that are in segments.
-    pub(super) fn sent(&self) -> u64 {
-        self.at
-    }
-
     /// Its next segment is the last one, and without data. Whether that is still to come.
     pub(super) fn cancel(&mut self) -> bool {
         self.is_cancelled |= !self.is_sent;
         self.is_cancelled
     }
 
-    /// What is left of it.
-    pub(super) fn end(self) -> (Completion, Source) {
-        (self.completion, self.source)
-    }
-
-    /// The bytes of the next segment into their place; less than that where
-    /// who lent them has changed their length.
-    fn copy(&self, place: &mut [u8]) {
+    /// The bytes from the next segment on; none where who lent them has shortened them.
+    #[inline]
+    fn with_rest(&self, take: impl FnOnce(&[u8])) {
         let at = (self.from + self.at) as usize;
-        let take = |all: &[u8], place: &mut [u8]| match all.get(at..at + place.len()) {
-            Some(bytes) => place.copy_from_slice(bytes),
-            None => place.fill(0),
-        };
         match &self.source {
-            Source::Lent(data) => take((**data).as_ref(), place),
-            Source::Region(memory) => match memory.try_borrow() {
-                Ok(bytes) => take(&bytes, place),
-                Err(_) => place.fill(0),
-            },
-        }
-    }
-
-    /// The next segment's bytes into the cache, while this one's way goes on: they are read once, and for the first time.
-    fn prefetch(&self, length: usize) {
-        let at = (self.from + self.at) as usize;
-        let fetch = |all: &[u8]| am_ring::prefetch(all.get(at..).map_or(&[], |rest| &rest[..length.min(rest.len())]));
-        match &self.source {
-            Source::Lent(data) => fetch((**data).as_ref()),
-            Source::Region(memory) => _ = memory.try_borrow().map(|bytes| fetch(&bytes)),
+            Source::Lent(data) => take((**data).as_ref().get(at..).unwrap_or_default()),
+            Source::Region(memory) => {
+                take(memory.try_borrow().as_deref().map_or(&[], |bytes| bytes.get(at..).unwrap_or_default()));
+            }
         }
     }
 
@@ -162,7 +137,7 @@ impl TransferIo<'_> {
     }
 
     /// Whether it need not be tried again.
-    fn send_notice(&mut self, flow: am_proto::FlowId, notice: &Notice) -> bool {
+    fn send_notice(&mut self, flow: FlowId, notice: &Notice) -> bool {
         if !matches!(self.core().state(flow), FlowState::Open { .. }) {
             return true;
         }
@@ -200,14 +175,18 @@ impl TransferIo<'_> {
         let write = |place: &mut [u8]| {
             let (for_fixed, for_data) = place.split_at_mut(Segment::BYTES);
             for_fixed.copy_from_slice(&fixed);
-            outgoing.copy(for_data);
+            outgoing.with_rest(|rest| match rest.get(..for_data.len()) {
+                Some(bytes) => for_data.copy_from_slice(bytes),
+                None => for_data.fill(0),
+            });
         };
         if self.core().send_bulk(flow, Kind::Put, frame, Segment::BYTES + length, write).is_err() {
             return false;
         }
         self.engine.send_early(self.transport);
         outgoing.at += length as u64;
-        outgoing.prefetch(length);
+        // The next bytes into the cache, while these go their way: they are read once, and for the first time.
+        outgoing.with_rest(|rest| am_ring::prefetch(&rest[..length.min(rest.len())]));
         outgoing.is_sent = outgoing.is_cancelled || outgoing.at == total;
         true
     }
@@ -221,7 +200,8 @@ impl TransferIo<'_> {
         }
         bulk.probe_at = Some(now + patience);
         let sent = bulk.outgoing.iter().filter(|outgoing| outgoing.is_sent).map(|outgoing| outgoing.completion);
-        for Completion { flow, transfer, .. } in bulk.pending.iter().map(|pending| pending.completion).chain(sent) {
+        let gets = bulk.arriving.iter().filter(|arriving| arriving.is_get()).map(|get| get.completion);
+        for Completion { flow, transfer, .. } in gets.chain(sent) {
             if !bulk.notices.has(flow, NoticeKind::Waiting) {
                 bulk.notices.push(flow, Notice::of(NoticeKind::Waiting, transfer));
             }

@@ -6,7 +6,9 @@ use std::fmt;
 use std::rc::{Rc, Weak};
 
 use am_proto::EndpointId;
-use am_wire::bulk::{NoticeKind, Segment};
+use am_wire::bulk::Segment;
+
+use super::TransferError;
 
 pub(super) type Memory = Rc<RefCell<Box<[u8]>>>;
 
@@ -106,7 +108,7 @@ struct Entry {
 
 /// By id. One that is gone is not given out again before all others were.
 #[derive(Debug, Default)]
-pub(super) struct Regions {
+pub(crate) struct Regions {
     entries: BTreeMap<u32, Entry>,
     last: u32,
     /// With so many entries those of dropped regions are taken out.
@@ -118,24 +120,19 @@ const MIN_CLEANED: usize = 64;
 
 impl Regions {
     /// Memory for the peers of this endpoint.
-    pub(super) fn register(&mut self, endpoint: EndpointId, memory: Box<[u8]>, rights: Rights) -> Region {
+    pub(crate) fn register(&mut self, endpoint: EndpointId, memory: Box<[u8]>, rights: Rights) -> Region {
         let (memory, open) = (Rc::new(RefCell::new(memory)), Rc::new(()));
-        let id = self.add(endpoint, (&memory, &open), rights);
-        Region { id, memory, open }
-    }
-
-    fn add(&mut self, endpoint: EndpointId, (memory, open): (&Memory, &Rc<()>), rights: Rights) -> RegionId {
         if self.entries.len() >= self.full {
             self.entries.retain(|_, entry| entry.open.strong_count() > 0);
             self.full = (2 * self.entries.len()).max(MIN_CLEANED);
         }
         self.last = self.last.wrapping_add(1);
-        while self.entries.contains_key(&self.last) {
+        while self.last == 0 || self.entries.contains_key(&self.last) {
             self.last = self.last.wrapping_add(1);
         }
-        let entry = Entry { endpoint, rights, memory: Rc::downgrade(memory), open: Rc::downgrade(open) };
+        let entry = Entry { endpoint, rights, memory: Rc::downgrade(&memory), open: Rc::downgrade(&open) };
         self.entries.insert(self.last, entry);
-        RegionId(self.last)
+        Region { id: RegionId(self.last), memory, open }
     }
 
     /// An endpoint is closed: another may get its number, but not its regions.
@@ -156,18 +153,17 @@ impl Regions {
         allowed: impl Fn(Rights) -> bool,
         start: u64,
         length: u64,
-    ) -> Result<Memory, NoticeKind> {
-        let entry = self.entries.get(&id).filter(|entry| entry.endpoint == endpoint);
-        let entry = entry.filter(|entry| entry.open.strong_count() > 0);
-        let entry = entry.ok_or(NoticeKind::NoRegion)?;
-        let memory = entry.memory.upgrade().ok_or(NoticeKind::NoRegion)?;
+    ) -> Result<Memory, TransferError> {
+        let is_it = |entry: &&Entry| entry.endpoint == endpoint && entry.open.strong_count() > 0;
+        let entry = self.entries.get(&id).filter(is_it).ok_or(TransferError::NoRegion)?;
+        let memory = entry.memory.upgrade().ok_or(TransferError::NoRegion)?;
         if !allowed(entry.rights) {
-            return Err(NoticeKind::Denied);
+            return Err(TransferError::Denied);
         }
-        let size = memory.try_borrow().map_err(|_| NoticeKind::Busy)?.len() as u64;
+        let size = memory.try_borrow().map_err(|_| TransferError::Borrowed)?.len() as u64;
         match start.checked_add(length) {
             Some(end) if end <= size.min(Segment::MAX_OFFSET) => Ok(memory),
-            _ => Err(NoticeKind::OutOfBounds),
+            _ => Err(TransferError::OutOfBounds),
         }
     }
 }

@@ -101,7 +101,7 @@ fn a_forged_segment_reaches_what_it_may_and_nothing_else() {
         }
     }
     assert!(closed.bytes().iter().all(|&byte| byte == 0));
-    assert!(pair.beta.node.borrow().bulk.incoming.len() <= super::MAX_TRANSFERS);
+    assert!(pair.beta.node.borrow().bulk.arriving.len() <= super::MAX_TRANSFERS);
     // Whoever is honest still gets through.
     pair.news.0.clear();
     let id = pair.alpha.put(pair.to, open.id(), 0, b"honest").unwrap();
@@ -121,9 +121,15 @@ fn unfinished_puts_leave_room_to_others() {
         body.push(1);
         pair.forge(Kind::Put, &body);
     };
-    (0..2 * super::MAX_TRANSFERS as u32).for_each(|transfer| begin(&mut pair, transfer));
+    (0..2 * super::MAX_TRANSFERS as u32).for_each(|transfer| begin(&mut pair, 1000 + transfer));
     (0..100).for_each(|_| pair.poll());
-    assert_eq!(pair.beta.node.borrow().bulk.incoming.len(), super::MAX_TRANSFERS / 2);
+    assert_eq!(pair.beta.node.borrow().bulk.arriving.len(), super::MAX_TRANSFERS / 2);
+    // What has no room comes back with the reason.
+    pair.alpha.put(pair.to, region.id(), 0, vec![7; 5000]).unwrap();
+    while pair.news.0.is_empty() {
+        pair.poll();
+    }
+    assert!(matches!(pair.news.0[..], [(TransferKind::Put, _, Err(TransferError::Busy))]), "{:?}", pair.news.0);
     // The same peer over another connection, as any other.
     let first = std::mem::replace(&mut pair.to, pair.alpha.connect("beta", "main").unwrap());
     while !pair.alpha.is_open(pair.to) {
@@ -133,7 +139,7 @@ fn unfinished_puts_leave_room_to_others() {
     begin(&mut pair, 9);
     (0..1000).for_each(|_| pair.poll());
     assert!(pair.news.0.iter().any(|(kind, _, result)| *kind == TransferKind::Put && result.is_ok()));
-    assert_eq!(pair.beta.node.borrow().bulk.incoming.len(), super::MAX_TRANSFERS / 2 + 1);
+    assert_eq!(pair.beta.node.borrow().bulk.arriving.len(), super::MAX_TRANSFERS / 2 + 1);
     assert!(pair.alpha.is_open(first));
 }
 
@@ -170,8 +176,8 @@ fn a_transfer_refused_in_the_middle_leaves_nothing_behind() {
         }
         (0..1000).for_each(|_| pair.poll());
     }
-    assert!(pair.news.0.iter().all(|(_, _, result)| *result == Err(TransferError::Busy)), "{:?}", pair.news.0);
-    assert_eq!(pair.beta.node.borrow().bulk.incoming.len(), 0, "nothing is waited for");
+    assert!(pair.news.0.iter().all(|(_, _, result)| *result == Err(TransferError::PeerBorrowed)), "{:?}", pair.news.0);
+    assert_eq!(pair.beta.node.borrow().bulk.arriving.len(), 0, "nothing is waited for");
     pair.alpha.put(pair.to, region.id(), 0, vec![2; 1 << 18]).unwrap();
     while pair.news.0.len() < 21 {
         pair.poll();
@@ -211,7 +217,17 @@ fn a_region_may_be_borrowed_while_its_endpoint_polls() {
         pair.poll();
     }
     drop(bytes);
-    assert!(matches!(pair.news.0[..], [(TransferKind::Put, _, Err(TransferError::Busy))]));
+    assert!(matches!(pair.news.0[..], [(TransferKind::Put, _, Err(TransferError::PeerBorrowed))]));
+    // So may that of the side which asks: what arrives is refused, and both say why.
+    let ours = pair.alpha.register(vec![0; 10], Rights::NONE);
+    pair.alpha.get(pair.to, region.id(), 0, 10, &ours, 0).unwrap();
+    let bytes = ours.bytes();
+    while pair.news.0.len() < 2 || pair.news.1.is_empty() {
+        pair.poll();
+    }
+    drop(bytes);
+    assert_eq!(pair.news.0[1].2, Err(TransferError::Borrowed));
+    assert_eq!(pair.news.1[0].2, Err(TransferError::PeerBorrowed));
     assert_eq!(region.bytes()[..], [0; 10]);
     pair.alpha.wait(&mut pair.news.0, Duration::ZERO);
 }

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use am_proto::{FlowId, ReturnReason, Time};
 use am_wire::MAX_WORDS;
+use derive_where::derive_where;
 use slotmap::{DefaultKey, Key, KeyData, SlotMap};
 
 use crate::{Connection, Endpoint, HandlerId, Message, RequestError, Returned};
@@ -25,6 +26,7 @@ use crate::{Connection, Endpoint, HandlerId, Message, RequestError, Returned};
 pub struct CallId(pub u64);
 
 /// What became of a call: what [`Endpoint::on_outcome`]'s handler gets, once for each call.
+#[derive_where(Debug)]
 pub struct Outcome<'a, S> {
     /// What [`Endpoint::try_call`] returned.
     pub id: CallId,
@@ -35,10 +37,12 @@ pub struct Outcome<'a, S> {
     /// The answer, or why there is none.
     pub result: Result<Message<'a, S>, CallError<'a, S>>,
     /// The endpoint: handlers send through it.
+    #[derive_where(skip)]
     pub endpoint: &'a Endpoint<S>,
 }
 
 /// Why a call has no answer.
+#[derive_where(Debug)]
 pub enum CallError<'a, S> {
     /// It could not be delivered. Its [fate](Returned::fate) says whether it may have been handled.
     Returned(Returned<'a, S>),
@@ -47,27 +51,6 @@ pub enum CallError<'a, S> {
     /// Its time is over. It may have been handled, or be handled later; an answer that arrives later is dropped and counted
     /// (`late_answers`). A program that sends it again needs a handler that may run twice.
     TimedOut,
-}
-
-impl<S> fmt::Debug for Outcome<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outcome")
-            .field("id", &self.id)
-            .field("to", &self.to)
-            .field("handler", &self.handler)
-            .field("result", &self.result)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<S> fmt::Debug for CallError<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CallError::Returned(returned) => f.debug_tuple("Returned").field(returned).finish(),
-            CallError::Ended(reason) => f.debug_tuple("Ended").field(reason).finish(),
-            CallError::TimedOut => f.write_str("TimedOut"),
-        }
-    }
 }
 
 impl<S> fmt::Display for CallError<'_, S> {

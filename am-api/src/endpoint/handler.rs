@@ -1,15 +1,18 @@
 //! Handlers: what a message runs where it arrives.
 
+use derive_where::derive_where;
+
 use crate::{ConnectionEvent, HandlerId, Message, Outcome, Request, Returned, Transfer};
 
-pub(crate) type OnRequest<S> = Box<dyn FnMut(&mut S, Request<'_, S>)>;
-pub(crate) type OnMessage<S> = Box<dyn FnMut(&mut S, Message<'_, S>)>;
-pub(crate) type OnReturned<S> = Box<dyn FnMut(&mut S, Returned<'_, S>)>;
-pub(crate) type OnTransfer<S> = Box<dyn FnMut(&mut S, Transfer<'_, S>)>;
-pub(crate) type OnOutcome<S> = Box<dyn FnMut(&mut S, Outcome<'_, S>)>;
-pub(crate) type OnConnection<S> = Box<dyn FnMut(&mut S, ConnectionEvent<'_, S>)>;
+type OnRequest<S> = Box<dyn FnMut(&mut S, Request<'_, S>)>;
+type OnMessage<S> = Box<dyn FnMut(&mut S, Message<'_, S>)>;
+type OnReturned<S> = Box<dyn FnMut(&mut S, Returned<'_, S>)>;
+type OnTransfer<S> = Box<dyn FnMut(&mut S, Transfer<'_, S>)>;
+type OnOutcome<S> = Box<dyn FnMut(&mut S, Outcome<'_, S>)>;
+type OnConnection<S> = Box<dyn FnMut(&mut S, ConnectionEvent<'_, S>)>;
 
 /// What an endpoint runs for what arrives. Boxed when set up, called ever after.
+#[derive_where(Default)]
 pub(crate) struct Handlers<S> {
     pub(crate) requests: Table<OnRequest<S>>,
     pub(crate) replies: Table<OnMessage<S>>,
@@ -21,28 +24,11 @@ pub(crate) struct Handlers<S> {
     pub(crate) transfer: Option<OnTransfer<S>>,
 }
 
-impl<S> Default for Handlers<S> {
-    fn default() -> Self {
-        Handlers {
-            requests: Table::new(),
-            replies: Table::new(),
-            outcomes: Table::new(),
-            unhandled: None,
-            returned: None,
-            connection: None,
-            transfer: None,
-        }
-    }
-}
-
 /// Functions by [`HandlerId`]; as long as the largest index in use.
+#[derive_where(Default)]
 pub(crate) struct Table<F>(Vec<Option<F>>);
 
 impl<F> Table<F> {
-    const fn new() -> Self {
-        Table(Vec::new())
-    }
-
     pub(crate) fn set(&mut self, at: HandlerId, handler: F) {
         let at = at.0 as usize;
         if self.0.len() <= at {
@@ -63,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_table_finds_what_was_set_last_and_nothing_else() {
-        let mut table = Table::new();
+        let mut table = Table::default();
         table.set(HandlerId(3), 'a');
         table.set(HandlerId(255), 'b');
         table.set(HandlerId(3), 'c');

@@ -1,12 +1,14 @@
-//! What a handler gets: a message, and of a request the right to reply.
+//! What handlers get: a message, of a request with the right to reply; a message that came back; what happened to a connection.
 
 use std::cell::Cell;
 use std::fmt;
 
-use am_proto::{Delivery, Words};
+use am_proto::{Delivery, Fate, ReturnReason, Words};
 use am_ring::Frame;
+use am_wire::Class;
+use derive_where::derive_where;
 
-use crate::{Connection, Endpoint, HandlerId, Token};
+use crate::{Connection, ConnectionChange, Endpoint, EndpointName, HandlerId, Token};
 
 /// What a request handler gets: the message, and the [`Token`] that replies to it.
 ///
@@ -21,17 +23,13 @@ use crate::{Connection, Endpoint, HandlerId, Token};
 ///     });
 /// }
 /// ```
+#[derive_where(Debug)]
 pub struct Request<'a, S> {
     /// The message; [`Message::from`] is the connection that it came on.
     pub message: Message<'a, S>,
     /// The right to reply. Unless the handler uses or keeps it, the request stays without a reply.
+    #[derive_where(skip)]
     pub token: Token,
-}
-
-impl<S> fmt::Debug for Request<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request").field("message", &self.message).finish_non_exhaustive()
-    }
 }
 
 /// A message that has arrived: a view of its frame, borrowed by the handler.
@@ -42,6 +40,7 @@ impl<S> fmt::Debug for Request<'_, S> {
 ///   from()      the connection that it came on: requests may be sent there
 ///   endpoint()  the endpoint that it came to: handlers send through it
 /// ```
+#[derive_where(Clone, Copy)]
 pub struct Message<'a, S> {
     endpoint: &'a Endpoint<S>,
     pub(crate) delivery: &'a Delivery<Frame>,
@@ -97,14 +96,6 @@ impl<'a, S> Message<'a, S> {
     }
 }
 
-impl<S> Clone for Message<'_, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S> Copy for Message<'_, S> {}
-
 impl<S> fmt::Debug for Message<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Message")
@@ -112,6 +103,60 @@ impl<S> fmt::Debug for Message<'_, S> {
             .field("words", &self.words())
             .field("payload", &Head(self.payload()))
             .finish_non_exhaustive()
+    }
+}
+
+/// A message of this endpoint that could not be delivered, as it was sent (AM-II's return to sender).
+/// [`fate`](Returned::fate) says whether it may be sent again without being handled twice.
+#[derive_where(Clone, Copy, Debug)]
+pub struct Returned<'a, S> {
+    /// The message, as it was sent.
+    pub message: Message<'a, S>,
+    /// Why it came back.
+    pub reason: ReturnReason,
+    /// Whether a handler of the peer may have had it. It is [unknown](Fate::Unknown) only if the peer crashed, was restarted
+    /// or is silent, and the message had left before.
+    pub fate: Fate,
+}
+
+impl<S> Returned<'_, S> {
+    /// The connection that it was sent on.
+    pub fn to(&self) -> Connection {
+        self.message.from()
+    }
+
+    /// Request or reply.
+    pub fn class(&self) -> Class {
+        self.message.delivery.class
+    }
+}
+
+/// What [`Endpoint::on_connection`]'s handler gets.
+#[derive_where(Clone, Copy, Debug)]
+pub struct ConnectionEvent<'a, S> {
+    /// What happened.
+    pub change: ConnectionChange,
+    /// The connection that it happened to.
+    pub connection: Connection,
+    /// The endpoint at the other side.
+    pub peer: EndpointName,
+    /// Of a connection that ended: how many requests, and how many replies, of this endpoint the peer acknowledged and then
+    /// dropped without a handler, because it left. They are the last ones of those that did not come back.
+    pub unhandled: [u32; 2],
+    /// The endpoint: handlers send through it.
+    #[derive_where(skip)]
+    pub endpoint: &'a Endpoint<S>,
+}
+
+impl<S> fmt::Display for ConnectionEvent<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let peer = &self.peer;
+        match self.change {
+            ConnectionChange::Opened => write!(f, "{peer}: open"),
+            ConnectionChange::Failed(why) => write!(f, "{peer}: not open: {why}"),
+            ConnectionChange::Accepted => write!(f, "{peer}: connected to this endpoint"),
+            ConnectionChange::Ended(reason) => write!(f, "{peer}: ended: {reason}"),
+        }
     }
 }
 

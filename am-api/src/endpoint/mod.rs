@@ -1,10 +1,8 @@
 //! Endpoints: where messages arrive, and whose handlers they run.
 
 mod call;
-mod connection_event;
 mod handler;
 mod message;
-mod returned;
 mod transfer;
 
 use std::cell::RefCell;
@@ -16,11 +14,9 @@ use am_proto::{EndpointId, Time};
 use am_wire::control::Name;
 
 pub use call::{CallError, CallId, Outcome};
-pub use connection_event::ConnectionEvent;
 pub(crate) use handler::Handlers;
 pub(crate) use message::Head;
-pub use message::{Message, Request};
-pub use returned::Returned;
+pub use message::{ConnectionEvent, Message, Request, Returned};
 pub use transfer::Transfer;
 
 use crate::node_state::{NodeRc, borrow_to_drop};

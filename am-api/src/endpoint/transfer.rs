@@ -1,11 +1,12 @@
 //! Bulk transfers, as an endpoint asks for them and hears of them.
 
-use std::fmt;
+use derive_where::derive_where;
 
 use crate::bulk::Completion;
 use crate::{Connection, Endpoint, Region, RegionId, Rights, TransferError, TransferId, TransferKind};
 
 /// What [`on_transfer`](Endpoint::on_transfer)'s handler gets: a transfer has ended. Each transfer ends once at either side.
+#[derive_where(Clone, Copy, Debug)]
 pub struct Transfer<'a, S> {
     /// What it was.
     pub kind: TransferKind,
@@ -22,6 +23,7 @@ pub struct Transfer<'a, S> {
     /// How it ended.
     pub result: Result<(), TransferError>,
     /// The endpoint: handlers send through it.
+    #[derive_where(skip)]
     pub endpoint: &'a Endpoint<S>,
 }
 
@@ -33,32 +35,10 @@ impl<'a, S> Transfer<'a, S> {
     }
 }
 
-impl<S> Clone for Transfer<'_, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S> Copy for Transfer<'_, S> {}
-
-impl<S> fmt::Debug for Transfer<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transfer")
-            .field("kind", &self.kind)
-            .field("id", &self.id)
-            .field("connection", &self.connection)
-            .field("region", &self.region)
-            .field("offset", &self.offset)
-            .field("length", &self.length)
-            .field("result", &self.result)
-            .finish_non_exhaustive()
-    }
-}
-
 impl<S> Endpoint<S> {
     /// Let peers of this endpoint use this memory, as far as `rights` go.
     pub fn register(&self, memory: impl Into<Box<[u8]>>, rights: Rights) -> Region {
-        self.node.borrow_mut().bulk.register(self.id, memory.into(), rights)
+        self.node.borrow_mut().bulk.regions.register(self.id, memory.into(), rights)
     }
 
     /// Put `data` into the peer's region, from `offset` on: at most 4 GiB.

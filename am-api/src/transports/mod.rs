@@ -21,18 +21,76 @@
 //! # Ok::<(), am_api::transports::OpenError>(())
 //! ```
 
-mod kinds;
 #[cfg(feature = "xdp")]
 mod xdp;
 
 use am_multipath::Multipath;
 use am_transport::{NameError, Transport, TransportName};
 use am_wire::EtherType;
-pub use kinds::Kind;
-use kinds::{FEATURES, KINDS};
 
 /// The character between several names.
 const SEPARATOR: char = '+';
+
+/// The result of opening a transport.
+type Opened = Result<Box<dyn Transport>, Box<dyn std::error::Error + Send + Sync>>;
+
+/// A kind of transport: its name and its description.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// The part of a name before the colon.
+    pub scheme: &'static str,
+    /// An example of a name.
+    pub example: &'static str,
+    /// The description, in a line.
+    pub what: &'static str,
+    open: fn(&TransportName) -> Opened,
+}
+
+/// All kinds of this build, the best first. Of several that reach a peer, the first is used.
+const KINDS: &[Kind] = &[
+    Kind {
+        scheme: "shm",
+        example: "shm:lab",
+        what: "shared memory: processes of this machine",
+        open: |name| Ok(Box::new(am_shm::open(&am_shm::ShmOptions::from_name(name)?)?)),
+    },
+    #[cfg(feature = "dpdk")]
+    Kind {
+        scheme: "dpdk",
+        example: "dpdk:net_memif0,role=server",
+        what: "DPDK: a PCI port or a virtual device; needs scripts/setup --with-dpdk",
+        open: |name| Ok(Box::new(am_dpdk::open(&am_dpdk::DpdkOptions::of(name)?)?)),
+    },
+    #[cfg(feature = "xdp")]
+    Kind {
+        scheme: "xdp",
+        example: "xdp:eth1",
+        what: "AF_XDP: the rings of an interface, without the kernel's network stack",
+        open: |name| Ok(Box::new(am_afxdp::open(&xdp::options(name)?)?)),
+    },
+    Kind {
+        scheme: "udp",
+        example: "udp:10.0.0.7:7000",
+        what: "UDP: any network, without special rights; each frame is a datagram",
+        open: |name| Ok(Box::new(am_sockets::udp::open(&am_sockets::SocketOptions::from_name(name)?)?)),
+    },
+    Kind {
+        scheme: "tcp",
+        example: "tcp:10.0.0.7:7000",
+        what: "TCP: any network, without special rights; no frame is lost while a connection lives",
+        open: |name| Ok(Box::new(am_sockets::tcp::open(&am_sockets::SocketOptions::from_name(name)?)?)),
+    },
+    #[cfg(feature = "sim")]
+    Kind {
+        scheme: "sim",
+        example: "sim:7,loss=0.01",
+        what: "a simulated network with chosen losses and delays: nodes of one process, for tests",
+        open: |name| Ok(Box::new(am_netdev_sim::live::open(&am_netdev_sim::live::SimSettings::from_name(name)?)?)),
+    },
+];
+
+/// The schemes that a build can leave out. Each is a feature of this crate.
+const FEATURES: [&str; 3] = ["dpdk", "sim", "xdp"];
 
 /// Why a transport could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -65,23 +123,16 @@ impl OpenError {
         match self {
             OpenError::Name(_) | OpenError::Missing(_) => true,
             OpenError::Kind { why, .. } => {
+                #[cfg(feature = "xdp")]
+                if matches!(why.downcast_ref(), Some(am_afxdp::XdpOpenError::Options(_))) {
+                    return true;
+                }
                 matches!(why.downcast_ref(), Some(am_shm::ShmOpenError::Name(_) | am_shm::ShmOpenError::Options(_)))
                     || matches!(why.downcast_ref(), Some(am_sockets::SocketOpenError::Frame { .. }))
-                    || is_about_options_of_xdp(&**why)
             }
             OpenError::LeftOut(_) | OpenError::Several(_) => false,
         }
     }
-}
-
-#[cfg(feature = "xdp")]
-fn is_about_options_of_xdp(why: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
-    matches!(why.downcast_ref(), Some(am_afxdp::XdpOpenError::Options(_)))
-}
-
-#[cfg(not(feature = "xdp"))]
-fn is_about_options_of_xdp(_: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
-    false
 }
 
 /// All kinds of transports in this build, the best first.
@@ -113,9 +164,6 @@ pub fn split(names: &str) -> Vec<&str> {
 }
 
 /// Open the transport of this name, or the transports of several names with `+` between them.
-///
-/// # Errors
-/// See [`OpenError`].
 pub fn open(names: &str) -> Result<Box<dyn Transport>, OpenError> {
     let all = split(names);
     if names.contains(SEPARATOR) && all.iter().any(|name| name.is_empty()) {

@@ -236,9 +236,8 @@ fn a_prepared_reply_outlives_who_asked() {
         alpha.poll();
         beta.poll();
     }
-    // An accepted conversation that the other side has closed is forgotten here.
     let (error, again) = reply.commit(9).unwrap_err();
-    assert_eq!(error, RequestError::Closed);
+    assert_eq!(error, RequestError::Dead(ReturnReason::Closed), "the other side closed it");
     reply = again;
     drop(beta);
     assert_eq!(reply.commit(9).unwrap_err().0, RequestError::NodeDropped);

@@ -1,7 +1,7 @@
 //! The right to reply.
 
 use crate::common::{Side, connect, connected, in_memory, nodes, pair, plain, until};
-use am_api::{Connection, HandlerId, ReplyError, Request, Token};
+use am_api::{Connection, HandlerId, ReplyError, Request, ReturnReason, Token};
 
 const ASK: HandlerId = HandlerId(0);
 const TOLD: HandlerId = HandlerId(0);
@@ -123,11 +123,14 @@ fn five_words_are_too_many() {
 
 #[test]
 fn nobody_is_left_to_reply_to() {
-    let (alpha, mut beta) = asked(1);
+    let (alpha, mut beta) = asked(2);
+    let [first, second] = [beta.state.pop().unwrap().1, beta.state.pop().unwrap().1];
     drop(alpha);
     beta.poll();
-    let (_, token) = beta.state.pop().unwrap();
-    assert_eq!(token.reply(TOLD, &[], b""), Err(ReplyError::Closed));
+    let from = first.from();
+    assert_eq!(first.reply(TOLD, &[], b""), Err(ReplyError::Dead(ReturnReason::Closed)), "the other side closed it");
+    beta.endpoint.close(from);
+    assert_eq!(second.reply(TOLD, &[], b""), Err(ReplyError::Closed), "so has this side");
 }
 
 #[test]

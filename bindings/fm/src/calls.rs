@@ -93,9 +93,9 @@ pub unsafe extern "C" fn FM_initialize(
             if place.is_some() {
                 return Err(Failure::plain(Code::Initialized));
             }
-            let cluster = Cluster::new(&names, Rank(own))?;
-            let transport = place::open(transport, own, names.len())?;
-            *place = Some(Fm::open(cluster, transport)?);
+            let cluster = Cluster::new(&names, Rank(own)).map_err(Failure::of(Code::Nodes))?;
+            let transport = place::open(transport, own, names.len()).map_err(Failure::of(Code::Transport))?;
+            *place = Some(Fm::open(cluster, transport).map_err(Failure::of(Code::Transport))?);
             Ok(0)
         })
     })
@@ -260,7 +260,7 @@ pub unsafe extern "C" fn FM_counter(name: *const c_char) -> i64 {
 pub extern "C" fn FM_finalize() -> c_int {
     call(|| {
         let node = here::slot(|place| place.take().ok_or_else(|| Failure::plain(Code::NotInitialized)))?;
-        Ok(node.finish(FINISH).map(|()| 0)?)
+        node.finish(FINISH).map(|()| 0).map_err(Failure::of(Code::Timeout))
     })
 }
 

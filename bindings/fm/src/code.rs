@@ -3,9 +3,7 @@
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
 
-use am_fm::{ClusterError, FmError, MeetError, SendError, Unfinished};
-
-use crate::place::PlaceError;
+use am_fm::{MeetError, SendError};
 
 /// Each kind of failure once: its number in `fm.h`, and what it means in general.
 macro_rules! codes {
@@ -80,6 +78,11 @@ impl Failure {
         Failure { code, text: text.to_string() }
     }
 
+    /// What makes such a failure of an error.
+    pub(crate) fn of<E: ToString>(code: Code) -> impl FnOnce(E) -> Failure {
+        move |error| Failure::new(code, error)
+    }
+
     #[cold]
     pub(crate) fn argument(text: impl ToString) -> Failure {
         Failure::new(Code::Argument, text)
@@ -111,30 +114,6 @@ impl From<MeetError> for Failure {
             MeetError::Missing(_) => Failure::new(Code::Timeout, error),
             MeetError::Send(error) => error.into(),
         }
-    }
-}
-
-impl From<Unfinished> for Failure {
-    fn from(error: Unfinished) -> Failure {
-        Failure::new(Code::Timeout, error)
-    }
-}
-
-impl From<ClusterError> for Failure {
-    fn from(error: ClusterError) -> Failure {
-        Failure::new(Code::Nodes, error)
-    }
-}
-
-impl From<FmError> for Failure {
-    fn from(error: FmError) -> Failure {
-        Failure::new(Code::Transport, error)
-    }
-}
-
-impl From<PlaceError> for Failure {
-    fn from(error: PlaceError) -> Failure {
-        Failure::new(Code::Transport, error)
     }
 }
 

@@ -28,10 +28,8 @@
 
 mod clock;
 mod idle;
-mod pin;
 mod turn;
 
 pub use clock::{Clock, ManualClock, incarnation};
-pub use idle::Idle;
-pub use pin::{PinError, pin};
+pub use idle::{Idle, PinError, pin};
 pub use turn::{BURST, Engine, PollScope, Turn};

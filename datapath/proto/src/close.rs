@@ -31,6 +31,7 @@ impl<B: Buffer> Core<B> {
     /// From above: close a flow and notify the peer. From now on the flow is unknown here. Messages that the peer did
     /// not receive come back as soon as the peer has said so.
     pub fn close(&mut self, id: FlowId) {
+        self.flows.forget_ended(id);
         self.begin_close(id, &UnhandledSeqs::new());
     }
 

@@ -1,12 +1,13 @@
 //! All flows of a node, by the flow id that it gave them.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use am_wire::Flow;
 use am_wire::control::{Incarnation, Name, NodeId};
 
 use crate::FlowId;
 use crate::flow::{FlowRecord, Phase};
+use crate::output::ReturnReason;
 
 /// The table of flows. A freed id is reused as late as possible, so that a late frame rarely meets another flow.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(crate) struct Flows {
     /// Set-up numbers, each with the flow that resulted. For set-ups of this node it also lists ended flows, for a
     /// while.
     attempts: BTreeSet<(u32, u16)>,
+    /// By id the last flow that a peer had set up and that ended otherwise than by a close of this side, and why.
+    ended: BTreeMap<u16, (FlowId, ReturnReason)>,
     /// Flows in set-up, and some whose set-up is finished.
     in_setup: Vec<Flow>,
     /// The number of flows.
@@ -32,7 +35,8 @@ impl Flows {
         let mut records = Vec::new();
         records.resize_with(Flow::COUNT, || None);
         let unused = (0..count).map(nth).collect();
-        Flows { records, free_ids: unused, attempts: BTreeSet::new(), in_setup: Vec::new(), count: 0, cursor: nth(0) }
+        let (attempts, ended, in_setup) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
+        Flows { records, free_ids: unused, attempts, ended, in_setup, count: 0, cursor: nth(0) }
     }
 
     /// A free id for a new flow.
@@ -60,6 +64,25 @@ impl Flows {
             }
             self.free_ids.push_back(flow.id());
             self.count -= 1;
+        }
+    }
+
+    /// Remove a flow that has ended. Why is known until this side closes it, or another flow with its id ends.
+    pub(crate) fn remove_ended(&mut self, id: FlowId, reason: ReturnReason) {
+        self.remove(id.flow);
+        self.ended.insert(id.flow.id(), (id, reason));
+    }
+
+    /// Why this flow ended, after [`Flows::remove_ended`].
+    #[cold]
+    pub(crate) fn why_ended(&self, id: FlowId) -> Option<ReturnReason> {
+        self.ended.get(&id.flow.id()).filter(|(ended, _)| *ended == id).map(|(_, reason)| *reason)
+    }
+
+    /// This side closes a flow that may have ended.
+    pub(crate) fn forget_ended(&mut self, id: FlowId) {
+        if self.why_ended(id).is_some() {
+            self.ended.remove(&id.flow.id());
         }
     }
 

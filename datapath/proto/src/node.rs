@@ -228,7 +228,10 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: the state of a flow.
     pub fn state(&self, flow: FlowId) -> FlowState {
-        self.flows.get(flow).map_or(FlowState::Unknown, |record| record.state())
+        match self.flows.get(flow) {
+            Some(record) => record.state(),
+            None => self.flows.why_ended(flow).map_or(FlowState::Unknown, FlowState::Ended),
+        }
     }
 
     /// Getter: the names of the peer's node and endpoint.

@@ -207,7 +207,7 @@ pub struct FlowEnd {
 }
 
 /// What happened besides messages, for the user.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Event {
     /// The set-up of a flow that this node asked for is finished. The flow's state has the result.
     SetupFinished(EndpointId, FlowId),

@@ -92,7 +92,9 @@ impl<B: Buffer> Core<B> {
         body: usize,
         write: impl FnOnce(&mut [u8]),
     ) -> Result<(), (SendError, B)> {
-        let Some(record) = self.flows.get_mut(flow) else { return Err((SendError::Unknown, frame)) };
+        let Some(record) = self.flows.get_mut(flow) else {
+            return Err((self.flows.why_ended(flow).map_or(SendError::Unknown, SendError::Ended), frame));
+        };
         if let Err(error) =
             record.admit(class, body, &mut self.slots, &mut self.sending.ready, self.receiving.replies_owed)
         {

@@ -47,7 +47,7 @@ impl<B: Buffer> Core<B> {
     }
 
     /// End a flow that this side did not close. `acks` is the peer's final acknowledgements. A flow that the peer
-    /// set up is removed. A flow that this node set up stays until it is closed, so that the program can ask why it
+    /// set up is removed; its state still says why it ended. A flow that this node set up stays until it is closed, so that the program can ask why it
     /// ended.
     pub(crate) fn end_flow(&mut self, id: FlowId, reason: ReturnReason, acks: Option<&FinalAcks>) {
         let was_open = self.flows.get(id).is_some_and(|record| record.phase == Phase::Open);
@@ -80,7 +80,7 @@ impl<B: Buffer> Core<B> {
             _ => Event::Ended(endpoint, id, FlowEnd { node, endpoint: peer, reason, unhandled }),
         });
         if !ours {
-            self.flows.remove(id.flow);
+            self.flows.remove_ended(id, reason);
         }
     }
 

@@ -61,7 +61,7 @@ pub struct Notice {
     pub what: NoticeKind,
     /// The transfer.
     pub transfer: u32,
-    /// For [`NoticeKind::Get`]: the region to read.
+    /// For [`NoticeKind::Get`]: the region to read. For [`NoticeKind::Busy`]: the region in use, or 0.
     pub region: u32,
     /// The asker's region to put it into.
     pub into: u32,
@@ -87,7 +87,7 @@ pub enum NoticeKind {
     Denied = 4,
     /// The region is shorter.
     OutOfBounds = 5,
-    /// Too many transfers, or the region is in use.
+    /// The region is in use; without a region, there are too many transfers.
     Busy = 6,
     /// I wait for it still: to be acknowledged, no more.
     Waiting = 7,

@@ -48,9 +48,6 @@ pub enum ClusterError {
 
 impl Cluster {
     /// The nodes of these names, of which this is number `own`.
-    ///
-    /// # Errors
-    /// See [`ClusterError`].
     pub fn new<N: AsRef<str>>(names: impl IntoIterator<Item = N>, own: Rank) -> Result<Cluster, ClusterError> {
         let mut list: Vec<Name> = Vec::new();
         for text in names {

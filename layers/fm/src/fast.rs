@@ -19,14 +19,6 @@ pub struct Fm<S> {
     links: Rc<Links>,
 }
 
-/// A message that is to be sent.
-struct Outgoing<'a> {
-    dest: Rank,
-    handler: HandlerId,
-    words: &'a [u64],
-    bytes: &'a [u8],
-}
-
 /// Why there is no such node.
 #[derive(Debug, thiserror::Error)]
 pub enum FmError {
@@ -66,18 +58,12 @@ pub struct Unfinished(pub Vec<usize>);
 
 impl<S> Fm<S> {
     /// A node of the cluster on a transport, under the name that the list says.
-    ///
-    /// # Errors
-    /// See [`FmError`].
     pub fn open(cluster: Cluster, transport: Box<dyn Transport>) -> Result<Fm<S>, FmError> {
         let node = Node::open_on(cluster.own_name(), transport)?;
         Fm::on_node(node, cluster)
     }
 
     /// The same on a node that is open: with settings of its own, or endpoints besides.
-    ///
-    /// # Errors
-    /// See [`FmError`].
     pub fn on_node(node: Node, cluster: Cluster) -> Result<Fm<S>, FmError> {
         if node.name() != cluster.own_name() {
             let (node, own, listed) = (node.name().to_owned(), cluster.own(), cluster.own_name().to_owned());
@@ -115,22 +101,16 @@ impl<S> Fm<S> {
 
     /// `FM_send_4`: send four words. Where the receiver has no room this
     /// waits, however long it takes, and runs handlers meanwhile.
-    ///
-    /// # Errors
-    /// See [`SendError`].
     #[inline]
     pub fn send_4(&mut self, state: &mut S, dest: Rank, handler: HandlerId, words: [u64; 4]) -> Result<(), SendError> {
-        self.dispatch(state, &Outgoing { dest, handler, words: &words, bytes: b"" })
+        self.dispatch(state, dest, handler, (&words, b""))
     }
 
     /// `FM_send`: send bytes, at most what one frame carries. They may be
     /// changed as soon as this returns. It waits as [`Fm::send_4`] does.
-    ///
-    /// # Errors
-    /// See [`SendError`].
     #[inline]
     pub fn send(&mut self, state: &mut S, dest: Rank, handler: HandlerId, bytes: &[u8]) -> Result<(), SendError> {
-        self.dispatch(state, &Outgoing { dest, handler, words: &[], bytes })
+        self.dispatch(state, dest, handler, (&[], bytes))
     }
 
     /// `FM_extract`: take in what has arrived, and run the handlers of some of
@@ -146,31 +126,29 @@ impl<S> Fm<S> {
         self.endpoint.wait(state, timeout)
     }
 
-    fn dispatch(&mut self, state: &mut S, message: &Outgoing<'_>) -> Result<(), SendError> {
-        let had = self.links.has_link(message.dest);
-        match self.dispatch_once(state, message) {
+    fn dispatch(
+        &mut self,
+        state: &mut S,
+        dest: Rank,
+        handler: HandlerId,
+        (words, bytes): (&[u64], &[u8]),
+    ) -> Result<(), SendError> {
+        let mut is_earlier = self.links.has_link(dest);
+        loop {
+            let to = self.links.link(&self.endpoint, dest)?;
+            let Err(error) = self.endpoint.request(state, to, handler, words, bytes) else { break };
+            if !matches!(error, RequestError::TooLarge { .. }) {
+                self.links.forget(&self.endpoint, to);
+            }
+            let error = SendError::of_request(error, dest);
             // What has ended was an earlier connection: the node may be back.
-            Err(SendError::Unreachable { .. }) if had => self.dispatch_once(state, message),
-            done => done,
-        }
-    }
-
-    #[inline]
-    fn dispatch_once(&mut self, state: &mut S, message: &Outgoing<'_>) -> Result<(), SendError> {
-        let &Outgoing { dest, handler, words, bytes } = message;
-        let to = self.links.link(&self.endpoint, dest)?;
-        match self.endpoint.request(state, to, handler, words, bytes) {
-            Ok(()) => {
-                self.endpoint.flush();
-                Ok(())
+            if !(is_earlier && matches!(error, SendError::Unreachable { .. })) {
+                return Err(error);
             }
-            Err(error) => {
-                if !matches!(error, RequestError::TooLarge { .. }) {
-                    self.links.forget(&self.endpoint, to);
-                }
-                Err(SendError::of_request(error, dest))
-            }
+            is_earlier = false;
         }
+        self.endpoint.flush();
+        Ok(())
     }
 
     /// The most bytes that one message to this node carries; `None` while
@@ -206,7 +184,7 @@ impl<S> Fm<S> {
     /// [`MeetError::Missing`], with who is not there when the time is over.
     pub fn meet(&mut self, timeout: Duration) -> Result<(), MeetError> {
         let missing = self.links.meet(&self.endpoint, timeout)?;
-        if missing.is_empty() { Ok(()) } else { Err(MeetError::Missing(numbers(&missing))) }
+        if missing.is_empty() { Ok(()) } else { Err(MeetError::Missing(missing)) }
     }
 
     /// Leave: wait until what was sent has been accepted, then close. Runs no handlers.
@@ -216,12 +194,8 @@ impl<S> Fm<S> {
     /// [`Unfinished`], when it takes longer.
     pub fn finish(self, timeout: Duration) -> Result<(), Unfinished> {
         let late = self.links.drain(&self.endpoint, timeout);
-        if late.is_empty() { Ok(()) } else { Err(Unfinished(numbers(&late))) }
+        if late.is_empty() { Ok(()) } else { Err(Unfinished(late)) }
     }
-}
-
-fn numbers(ranks: &[Rank]) -> Vec<usize> {
-    ranks.iter().map(|rank| rank.0).collect()
 }
 
 #[inline]

@@ -97,10 +97,9 @@ mod cluster;
 mod fast;
 mod links;
 mod message;
-mod send;
 
 pub use am_api::{HandlerId, NotOpen, OpenError, ReturnReason, Transport};
 pub use cluster::{Cluster, ClusterError, Rank};
 pub use fast::{Fm, FmError, MeetError, Unfinished};
+pub use links::SendError;
 pub use message::{Message, Returned};
-pub use send::SendError;

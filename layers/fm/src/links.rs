@@ -1,12 +1,15 @@
-//! With whom this node talks: a connection for each node, made at first use.
+//! With whom this node talks: a connection for each node, made at first use; and why a message was not sent.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use am_api::{Connection, ConnectionChange, ConnectionEvent, Endpoint, HandlerId, NotOpen, Refusal};
+use am_api::{
+    ConnectError, Connection, ConnectionChange, ConnectionEvent, Endpoint, HandlerId, NotOpen, Refusal, ReplyError,
+    RequestError, ReturnReason,
+};
 
-use crate::{Cluster, Rank, SendError};
+use crate::{Cluster, Rank};
 
 /// Where messages of FM arrive, on every node.
 pub(crate) const ENDPOINT: &str = "fm";
@@ -20,6 +23,91 @@ const SLICE: Duration = Duration::from_millis(1);
 
 /// Connections that are over, but of which messages may still wait to be handled.
 const ENDED: usize = 256;
+
+/// Why a message was not sent. Nothing left, nothing is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// No node has this number.
+    #[error("there is no node {dest}: the list has {nodes}, which count from 0")]
+    NoSuchNode {
+        /// The number.
+        dest: Rank,
+        /// Nodes in the list.
+        nodes: usize,
+    },
+    /// A message to oneself.
+    #[error("node {0} is this one: call the function")]
+    Own(Rank),
+    /// It does not fit into one frame.
+    #[error("{size} bytes, but a message is one frame, here at most {most} bytes: send it in parts")]
+    TooLarge {
+        /// Bytes.
+        size: usize,
+        /// The most that there may be.
+        most: usize,
+    },
+    /// Nobody is there, or not any more.
+    #[error("node {dest}: {why}")]
+    Unreachable {
+        /// The node that it was for.
+        dest: Rank,
+        /// What is known.
+        why: NotOpen,
+    },
+    /// The node has another list of nodes.
+    #[error("node {0} refuses us: its list of nodes is not the same as here, or it does not speak FM")]
+    Stranger(Rank),
+    /// A handler waited for room, and none came.
+    #[error(
+        "a handler waited {waited:?} for node {dest}, which does not extract; is it in a handler too, and waits for us? \
+         let handlers send one answer to where their message came from, and send all else outside of them"
+    )]
+    Stuck {
+        /// The node that it was for.
+        dest: Rank,
+        /// For how long.
+        waited: Duration,
+    },
+    /// Too many connections.
+    #[error("no flow id is left on this node: it has connections with too many nodes at once")]
+    NoFlow,
+}
+
+impl SendError {
+    pub(crate) fn of_connect(error: ConnectError, dest: Rank) -> SendError {
+        match error {
+            ConnectError::NoFlow => SendError::NoFlow,
+            ConnectError::OwnNode(_) => SendError::Own(dest),
+            // The names of a cluster are checked, and its endpoint is open as long as the `Fm`.
+            ConnectError::Closed | ConnectError::Name(_) => SendError::Unreachable { dest, why: NotOpen::Closed },
+        }
+    }
+
+    /// Of a request that polling does not help.
+    pub(crate) fn of_request(error: RequestError, dest: Rank) -> SendError {
+        let unreachable = |why| SendError::Unreachable { dest, why };
+        match error {
+            RequestError::TooLarge { needs, most } => SendError::TooLarge { size: needs, most },
+            RequestError::Refused(Refusal::Tag) => SendError::Stranger(dest),
+            RequestError::Refused(why) => unreachable(NotOpen::Refused(why)),
+            RequestError::Dead(reason) => unreachable(NotOpen::Dead(reason)),
+            RequestError::Connecting => unreachable(NotOpen::Connecting),
+            // The others are temporary, or cannot be: there are four words, and the node is there.
+            _ => unreachable(NotOpen::Closed),
+        }
+    }
+
+    pub(crate) fn of_reply(error: ReplyError, dest: Rank) -> SendError {
+        match error {
+            ReplyError::TooLarge { needs, most } => SendError::TooLarge { size: needs, most },
+            ReplyError::Dead(reason) => SendError::Unreachable { dest, why: NotOpen::Dead(reason) },
+            // There are four words, and the node is there.
+            ReplyError::Closed | ReplyError::NodeDropped | ReplyError::TooManyWords { .. } => {
+                SendError::Unreachable { dest, why: NotOpen::Dead(ReturnReason::Closed) }
+            }
+        }
+    }
+}
 
 /// What sends inside and outside of handlers share. Borrowed for a look at a
 /// time, never while a handler runs.
@@ -51,18 +139,17 @@ impl Links {
 
     /// The connection with a node; asked for if there is none.
     pub(crate) fn link<S>(&self, endpoint: &Endpoint<S>, dest: Rank) -> Result<Connection, SendError> {
-        match self.to.borrow().get(dest.0) {
-            Some(Some(connection)) => return Ok(*connection),
-            Some(None) if dest != self.cluster.own() => {}
-            Some(None) => return Err(SendError::Own(dest)),
-            None => return Err(SendError::NoSuchNode { dest, nodes: self.cluster.nodes() }),
-        }
-        self.connect(endpoint, dest)
+        let known = self.to.borrow().get(dest.0).copied().flatten();
+        known.map_or_else(|| self.connect(endpoint, dest), Ok)
     }
 
     #[cold]
     fn connect<S>(&self, endpoint: &Endpoint<S>, dest: Rank) -> Result<Connection, SendError> {
-        let name = self.cluster.name(dest).unwrap_or_default();
+        let nodes = self.cluster.nodes();
+        let name = self.cluster.name(dest).ok_or(SendError::NoSuchNode { dest, nodes })?;
+        if dest == self.cluster.own() {
+            return Err(SendError::Own(dest));
+        }
         let connected = endpoint.connect_with_tag(name, ENDPOINT, self.cluster.tag());
         let connection = connected.map_err(|error| SendError::of_connect(error, dest))?;
         self.to.borrow_mut()[dest.0] = Some(connection);
@@ -173,7 +260,7 @@ impl Links {
 
     /// Wait until there are open connections with all nodes; run no handlers.
     /// Returns the nodes that were not there when the time was over.
-    pub(crate) fn meet<S>(&self, endpoint: &Endpoint<S>, timeout: Duration) -> Result<Vec<Rank>, SendError> {
+    pub(crate) fn meet<S>(&self, endpoint: &Endpoint<S>, timeout: Duration) -> Result<Vec<usize>, SendError> {
         let start = Instant::now();
         loop {
             self.pump.borrow_mut().poll(&mut ());
@@ -186,7 +273,7 @@ impl Links {
                     Err(NotOpen::Connecting) => {}
                     Err(_) => self.forget(endpoint, to),
                 }
-                missing.push(dest);
+                missing.push(dest.0);
             }
             if missing.is_empty() || start.elapsed() >= timeout {
                 return Ok(missing);
@@ -197,13 +284,13 @@ impl Links {
 
     /// Wait until everything sent has been accepted; run no handlers. Returns
     /// the nodes that had not accepted when the time was over.
-    pub(crate) fn drain<S>(&self, endpoint: &Endpoint<S>, timeout: Duration) -> Vec<Rank> {
+    pub(crate) fn drain<S>(&self, endpoint: &Endpoint<S>, timeout: Duration) -> Vec<usize> {
         let whose = self.whose.borrow();
         let under_way = || whose.iter().filter(|(connection, _)| !endpoint.is_accepted(**connection));
         let mut pump = self.pump.borrow_mut();
         pump.poll(&mut ());
         pump.wait_until(&mut (), timeout, |()| under_way().next().is_none());
-        let mut late: Vec<Rank> = under_way().map(|(_, rank)| *rank).collect();
+        let mut late: Vec<usize> = under_way().map(|(_, rank)| rank.0).collect();
         late.sort_unstable();
         late.dedup();
         late

@@ -1,20 +1,23 @@
 //! Messages, as handlers see them.
 
 use std::cell::Cell;
-use std::fmt;
 
 use am_api::{HandlerId, ReturnReason, Token};
+use derive_where::derive_where;
 
 use crate::links::Links;
 use crate::{Cluster, Rank, SendError};
 
 /// A message that has arrived. Its bytes stand where the NIC put them, as long
 /// as the handler runs (§3.1: "message buffers do not persist beyond the return of the handler").
+#[derive_where(Debug)]
 pub struct Message<'a, S> {
     message: am_api::Message<'a, S>,
+    #[derive_where(skip)]
     links: &'a Links,
     source: Rank,
     /// The right to answer, on room set aside; used up by the first answer.
+    #[derive_where(skip)]
     answer: Cell<Option<Token>>,
 }
 
@@ -59,18 +62,12 @@ impl<'a, S> Message<'a, S> {
     /// The first answer to [`source`](Message::source) has room set aside, unless this message
     /// is such an answer itself. Other messages may have to wait for room; no handler
     /// runs meanwhile. See [Deadlock](crate#deadlock).
-    ///
-    /// # Errors
-    /// See [`SendError`].
     #[inline]
     pub fn send_4(&self, dest: Rank, handler: HandlerId, words: [u64; 4]) -> Result<(), SendError> {
         self.dispatch(dest, handler, &words, b"")
     }
 
     /// The same with bytes: at most what one frame carries.
-    ///
-    /// # Errors
-    /// See [`SendError`].
     #[inline]
     pub fn send(&self, dest: Rank, handler: HandlerId, bytes: &[u8]) -> Result<(), SendError> {
         self.dispatch(dest, handler, &[], bytes)
@@ -81,24 +78,14 @@ impl<'a, S> Message<'a, S> {
         if dest == self.source
             && let Some(token) = self.answer.take()
         {
-            return answer(token, dest, handler, words, bytes);
+            return token.reply(handler, words, bytes).map_err(|error| SendError::of_reply(error, dest));
         }
         self.links.send_and_wait(self.message.endpoint(), dest, handler, words, bytes)
     }
 }
 
-#[inline]
-fn answer(token: Token, dest: Rank, handler: HandlerId, words: &[u64], bytes: &[u8]) -> Result<(), SendError> {
-    token.reply(handler, words, bytes).map_err(|error| SendError::of_reply(error, dest))
-}
-
-impl<S> fmt::Debug for Message<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Message").field("source", &self.source).field("message", &self.message).finish_non_exhaustive()
-    }
-}
-
 /// A message of this node that came back, as it was sent.
+#[derive_where(Clone, Copy, Debug)]
 pub struct Returned<'a, S> {
     pub(crate) returned: am_api::Returned<'a, S>,
     pub(crate) dest: Rank,
@@ -128,19 +115,5 @@ impl<'a, S> Returned<'a, S> {
     /// Its bytes; none of a `send_4`.
     pub fn bytes(&self) -> &'a [u8] {
         self.returned.message.payload()
-    }
-}
-
-impl<S> Clone for Returned<'_, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S> Copy for Returned<'_, S> {}
-
-impl<S> fmt::Debug for Returned<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Returned").field("dest", &self.dest).field("returned", &self.returned).finish()
     }
 }

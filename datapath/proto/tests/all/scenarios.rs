@@ -352,9 +352,12 @@ fn closing_tells_the_peer() {
     let request = net.core(beta).poll_deliver(there).unwrap();
     net.core(alpha).close(flow);
     net.idle(Duration::from_millis(1));
-    assert_eq!(net.core(beta).state(request.flow), FlowState::Unknown);
+    assert_eq!(net.core(beta).state(request.flow), FlowState::Ended(ReturnReason::Closed));
     let late = net.send(beta, request.flow, Class::Reply, 1, b"");
-    assert_eq!(late, Err(SendError::Unknown));
+    assert_eq!(late, Err(SendError::Ended(ReturnReason::Closed)));
+    // This side need not keep that in mind any more.
+    net.core(beta).close(request.flow);
+    assert_eq!(net.core(beta).state(request.flow), FlowState::Unknown);
     assert_eq!(net.core(alpha).state(flow), FlowState::Unknown);
 }
 

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::client::{Client, TURN, connect};
 use crate::content::Shape;
-use crate::protocol::{ECHO, MAIN};
-use crate::{Error, Settings, say, server};
+use crate::server::{self, ECHO, MAIN};
+use crate::{Error, Settings, say};
 
 /// At the end of it messages must arrive again.
 const RECENT: Duration = Duration::from_secs(2);
@@ -36,16 +36,9 @@ pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
     say(&json!({"phase": "open", "transport": client.node.transport()}));
     client.state.ledger.follow("keep");
     let begin = Instant::now();
-    let mut watch = Watch {
-        begin,
-        received: 0,
-        last: begin,
-        pause: Duration::ZERO,
-        reconnects: 0,
-        trouble: None,
-        last_trouble: None,
-    };
-    while begin.elapsed() < settings.patience {
+    let (pause, trouble, last_trouble) = (Duration::ZERO, None, None);
+    let mut watch = Watch { begin, received: 0, last: begin, pause, reconnects: 0, trouble, last_trouble };
+    while begin.elapsed() < settings.limit() {
         if !client.endpoint.is_open(client.to) {
             reconnect(&mut client, &mut watch, settings);
         }
@@ -103,7 +96,7 @@ fn send(client: &mut Client) -> Result<bool, Error> {
 fn reconnect(client: &mut Client, watch: &mut Watch, settings: &Settings) {
     client.endpoint.close(client.to);
     client.state.ledger.give_up();
-    while watch.begin.elapsed() < settings.patience {
+    while watch.begin.elapsed() < settings.limit() {
         watch.reconnects += 1;
         match connect(&client.node, &mut client.endpoint, &mut client.state, MAIN, AGAIN) {
             Ok(to) => return client.to = to,

@@ -1,10 +1,5 @@
 //! The side that asks, one phase after the other.
 
-mod bulk;
-pub(crate) mod keep;
-mod messages;
-mod returned;
-
 use std::time::{Duration, Instant};
 
 use am_api::{Connection, Endpoint, HandlerId, Node, RequestError, TransferKind};
@@ -12,30 +7,30 @@ use serde_json::json;
 
 use crate::content::Shape;
 use crate::ledger::Ledger;
-use crate::protocol::{ANSWER, BYE, ECHO, MAIN, SAME, SPOILT};
-use crate::{Error, Settings, server};
+use crate::server::{self, ANSWER, BYE, ECHO, MAIN, SAME, SPOILT};
+use crate::{Error, Settings, phases};
 
 /// A server may be started later, and its interface take some seconds.
-const APPEARS: Duration = Duration::from_secs(20);
-const TURN: Duration = Duration::from_millis(5);
+pub(crate) const APPEARS: Duration = Duration::from_secs(20);
+pub(crate) const TURN: Duration = Duration::from_millis(5);
 
 /// What the handlers of this side know.
 pub(crate) struct State {
-    ledger: Ledger,
+    pub(crate) ledger: Ledger,
     /// The answer to the last question, once it is there.
     answer: Option<u64>,
     /// How the last transfer ended, once it has.
-    transfer: Option<Result<(), String>>,
-    returned: u64,
+    pub(crate) transfer: Option<Result<(), String>>,
+    pub(crate) returned: u64,
 }
 
 pub(crate) struct Client {
-    node: Node,
-    endpoint: Endpoint<State>,
-    state: State,
-    to: Connection,
-    patience: Duration,
-    next: u64,
+    pub(crate) node: Node,
+    pub(crate) endpoint: Endpoint<State>,
+    pub(crate) state: State,
+    pub(crate) to: Connection,
+    pub(crate) patience: Duration,
+    pub(crate) next: u64,
 }
 
 type Phase<'a> = &'a dyn Fn(&mut Client) -> Result<(), Error>;
@@ -43,17 +38,17 @@ type Phase<'a> = &'a dyn Fn(&mut Client) -> Result<(), Error>;
 /// Everything, then the sum. `false` where something was wrong or is missing.
 pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
     let mut client = Client::open(settings)?;
-    let step = settings.step;
+    let step = settings.step as usize;
     let begin = Instant::now();
     let mut sum = Ledger::new("sum");
     let mut good = true;
     let phases: [(&'static str, Phase<'_>); 6] = [
-        ("alone", &|client| messages::alone(client, step)),
-        ("together", &|client| messages::together(client, step)),
-        ("bundles", &messages::bundles),
-        ("bulk", &bulk::transfers),
-        ("full", &returned::full),
-        ("returned", &returned::returned),
+        ("alone", &|client| phases::alone(client, step)),
+        ("together", &|client| phases::together(client, step)),
+        ("bundles", &phases::bundles),
+        ("bulk", &phases::transfers),
+        ("full", &phases::full),
+        ("returned", &phases::returned),
     ];
     for (phase, run) in phases {
         client.state.ledger.follow(phase);
@@ -64,8 +59,8 @@ pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
         good &= client.state.ledger.is_good();
         sum.add(&client.state.ledger);
     }
-    let described = client.endpoint.describe(client.to).map(|how| how.to_string());
-    let framing = client.endpoint.describe(client.to).map(|how| how.framing.to_string());
+    let how = client.endpoint.describe(client.to);
+    let (described, framing) = how.map(|how| (how.to_string(), how.framing.to_string())).unzip();
     good &= client.ask(BYE, &[]).is_ok();
     sum.print(&json!({
         "good": good, "framing": framing, "connection": described, "transport": client.node.transport(),
@@ -75,8 +70,8 @@ pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
 }
 
 impl Client {
-    fn open(settings: &Settings) -> Result<Client, Error> {
-        let node = settings.builder("alpha").open(&settings.on)?;
+    pub(crate) fn open(settings: &Settings) -> Result<Client, Error> {
+        let node = settings.builder("alpha")?.open(&settings.on)?;
         let mut endpoint = node.endpoint::<State>("asks")?;
         endpoint.on_reply(SAME, |state, message| state.ledger.check_echo(&message));
         endpoint.on_reply(SPOILT, |state, message| state.ledger.spoilt(message.word(0)));
@@ -91,14 +86,13 @@ impl Client {
             }
         });
         let mut state = State { ledger: Ledger::new("connect"), answer: None, transfer: None, returned: 0 };
-        let to = connect(&node, &mut endpoint, &mut state, MAIN, APPEARS.min(settings.patience))?;
-        Ok(Client { node, endpoint, state, to, patience: settings.patience, next: 1 })
+        let to = connect(&node, &mut endpoint, &mut state, MAIN, APPEARS.min(settings.limit()))?;
+        Ok(Client { node, endpoint, state, to, patience: settings.limit(), next: 1 })
     }
 
     /// Send one, as soon as there is room.
-    fn send(&mut self, to: Connection, handler: HandlerId, shape: Shape) -> Result<(), Error> {
-        let (words, payload) = (shape.words(), shape.payload());
-        self.request(to, handler, &words, &payload)?;
+    pub(crate) fn send(&mut self, to: Connection, shape: Shape) -> Result<(), Error> {
+        self.request(to, ECHO, &shape.words(), &shape.payload())?;
         self.state.ledger.await_echo(shape);
         Ok(())
     }
@@ -118,22 +112,24 @@ impl Client {
     }
 
     /// A message of the next number, with so many bytes of words and payload, to be echoed.
-    fn send_numbered(&mut self, to: Connection, body: usize) -> Result<(), Error> {
+    pub(crate) fn send_numbered(&mut self, to: Connection, body: usize) -> Result<(), Error> {
         let number = self.next;
         self.next += 1;
-        match Shape::numbered(number, body) {
-            Some(shape) => self.send(to, ECHO, shape),
-            None => Ok(()),
-        }
+        Shape::numbered(number, body).map_or(Ok(()), |shape| self.send(to, shape))
+    }
+
+    /// The most bytes of a message.
+    pub(crate) fn longest(&self, to: Connection) -> Result<usize, Error> {
+        Ok(self.endpoint.max_payload(to, 0).ok_or("the connection is closed")?)
     }
 
     /// Until all echoes are there; those that are not count as missing.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         self.endpoint.wait_until(&mut self.state, self.patience, |state| state.ledger.missing() == 0);
     }
 
     /// A question and its answer.
-    fn ask(&mut self, what: HandlerId, words: &[u64]) -> Result<bool, Error> {
+    pub(crate) fn ask(&mut self, what: HandlerId, words: &[u64]) -> Result<bool, Error> {
         self.state.answer = None;
         self.request(self.to, what, words, b"")?;
         self.endpoint.wait_until(&mut self.state, self.patience, |state| state.answer.is_some());
@@ -142,7 +138,7 @@ impl Client {
 }
 
 /// Connect, and ask again while the peer is not there yet.
-fn connect(
+pub(crate) fn connect(
     node: &Node,
     endpoint: &mut Endpoint<State>,
     state: &mut State,
@@ -155,8 +151,7 @@ fn connect(
         match endpoint.wait_open(state, to, within) {
             Ok(()) => return Ok(to),
             Err(error) if begin.elapsed() > within => {
-                let problem = node.health().err().map_or(String::new(), |problem| format!(": {problem}"));
-                return Err(format!("{error}{problem}").into());
+                return Err(format!("{error}{}", server::problem(node)).into());
             }
             Err(_) => endpoint.close(to),
         }

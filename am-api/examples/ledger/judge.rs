@@ -1,0 +1,264 @@
+//! One connection: is everything as `docs/promises.md` says?
+
+use am_api::ReturnReason;
+
+use crate::book::Kind;
+use crate::check::{Connection, Over, Tally};
+use crate::client::SETTLES;
+use crate::players::{End, Life, Players};
+
+/// A silence is noticed within the patience of a node, which began to ask a while before.
+const NOTICED: u64 = 2500;
+/// Between what the driver does and what a process notes.
+const SLACK: u64 = 200;
+/// Of a client that was killed: whatever happens until the end of the run.
+const NEVER: u64 = 1 << 20;
+
+/// The two reasons for which the fate of a message may be unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Excuse {
+    Killed,
+    Silent,
+}
+
+struct Case<'a> {
+    players: &'a Players,
+    name: u64,
+    connection: &'a Connection,
+    /// The process that has opened it.
+    client: Option<&'a Life>,
+    tally: &'a mut Tally,
+    handled: Vec<bool>,
+    replied: Vec<bool>,
+}
+
+pub(crate) fn judge(players: &Players, name: u64, connection: &Connection, tally: &mut Tally) {
+    let [handled, replied] = [Kind::Handled, Kind::Replied].map(|kind| connection.flags(&[kind]));
+    tally.add("connections", 1);
+    tally.add("requests", connection.sent as usize);
+    tally.add("handled", count(&handled));
+    tally.add("replied", count(&replied));
+    let client = players.lives.get((name >> 32) as usize).filter(|life| life.player > 0);
+    let mut case = Case { players, name, connection, client, tally, handled, replied };
+    case.order();
+    case.requests();
+    case.replies();
+}
+
+fn count(flags: &[bool]) -> usize {
+    flags.iter().filter(|&&is| is).count()
+}
+
+impl Case<'_> {
+    fn wrong(&mut self, what: &str) {
+        self.tally.wrong(self.name, what, || {
+            let (name, sent, opened) = (self.name, self.connection.sent, self.connection.opened);
+            let Some(client) = self.client else { return format!("connection {name:x}: {what}") };
+            let end = match client.end {
+                End::Lives => "it lives".to_owned(),
+                End::Killed(at) => format!("killed at {} ms", at as i64 - opened as i64),
+                End::Left => "it left".to_owned(),
+            };
+            let (player, story) = (client.player, self.connection.story());
+            format!("connection {name:x} of client {player} ({end}): {what}; {sent} sent{story}")
+        });
+    }
+
+    /// Messages are handled once and in order, replies likewise, and messages come back in order. Only where a message came
+    /// back may the next one handled be a later one: it had arrived when the connection ended.
+    fn order(&mut self) {
+        let mut replies_absent = self.connection.flags(&[Kind::ReplyNotDelivered, Kind::ReplyUnknown, Kind::Refused]);
+        replies_absent.iter_mut().zip(&self.handled).for_each(|(absent, handled)| *absent |= !handled);
+        // What may be missing between two that were handled, or replied to; the others come back from anywhere in the order.
+        let requests_absent = self.connection.flags(&[Kind::NotDelivered, Kind::Unknown]);
+        for (kind, may_be_absent) in [
+            (Kind::Handled, Some(requests_absent)),
+            (Kind::Replied, Some(replies_absent)),
+            (Kind::NotDelivered, None),
+            (Kind::Unknown, None),
+            (Kind::ReplyNotDelivered, None),
+            (Kind::ReplyUnknown, None),
+        ] {
+            let mut next = may_be_absent.is_some().then_some(0);
+            for (first, count) in self.connection.runs(kind) {
+                let are_absent = |next: u32| match &may_be_absent {
+                    Some(absent) => {
+                        absent.get(next as usize..first as usize).is_some_and(|absent| absent.iter().all(|&is| is))
+                    }
+                    None => true,
+                };
+                match next {
+                    Some(next) if first < next => {
+                        self.wrong(&format!("{kind:?} {first} a second time, or after a later one"));
+                    }
+                    Some(next) if !are_absent(next) => self.wrong(&format!("{kind:?} {first} next, not {next}")),
+                    _ => {}
+                }
+                if first.saturating_add(count) > self.connection.sent {
+                    self.wrong(&format!("{kind:?} {first} and {count} more, which nobody sent"));
+                }
+                next = Some(first.saturating_add(count));
+            }
+        }
+        if self.connection.other_server {
+            self.wrong("handled by two servers");
+        }
+        if self.connection.runs(Kind::Spoilt).next().is_some() {
+            self.wrong("a message is not as it was sent");
+        }
+    }
+
+    fn requests(&mut self) {
+        let [returned, unknown] = [Kind::NotDelivered, Kind::Unknown].map(|kind| self.connection.flags(&[kind]));
+        self.tally.add("not_delivered", count(&returned));
+        let mut silent = vec![];
+        for at in 0..self.connection.sent as usize {
+            match count(&[self.replied[at], returned[at], unknown[at]]) {
+                0 => silent.push(at),
+                1 => {}
+                _ => self.wrong(&format!("request {at} has two outcomes")),
+            }
+            if self.replied[at] && !self.handled[at] {
+                self.wrong(&format!("request {at} was replied to and not handled"));
+            }
+            if returned[at] && self.handled[at] {
+                self.wrong(&format!("request {at} came back as not delivered and was handled"));
+            }
+        }
+        self.excused(count(&unknown), true, ["unknown_killed", "unknown_silent"], |count| {
+            format!("{count} requests of unknown fate, and the server was neither killed nor silent")
+        });
+        self.silent(&silent);
+    }
+
+    /// Why it may be unknown what the server, or else the client, has done.
+    fn excuse(&self, of_server: bool) -> Option<Excuse> {
+        let client = self.client?;
+        // When the server, or else the client, noted the end.
+        let ended = match (of_server, self.connection.server_over, self.connection.client_over) {
+            (false, Some(Over::Closed(at) | Over::Left(at) | Over::Ended(at, ..)), _)
+            | (_, _, Some(Over::Closed(at) | Over::Left(at) | Over::Ended(at, ..))) => at,
+            _ => u64::MAX - NEVER,
+        };
+        let lives = &self.players.lives;
+        let within =
+            |end: End| matches!(end, End::Killed(at) if at + SLACK >= self.connection.opened && at <= ended + SLACK);
+        let is_killed = match (of_server, self.connection.server) {
+            (true, Some(server)) => within(lives[server].end),
+            (true, None) => lives.iter().any(|life| life.player == 0 && within(life.end)),
+            (false, _) => within(client.end),
+        };
+        let is_silent = self.players.silences.iter().any(|silence| {
+            let concerns = silence.player == 0 || silence.player == client.player;
+            concerns && silence.from <= ended + SLACK && silence.to + NOTICED >= ended
+        });
+        is_killed.then_some(Excuse::Killed).or(is_silent.then_some(Excuse::Silent))
+    }
+
+    /// So many messages of which nothing is known, for one of the reasons; or it is `wrong`.
+    fn excused(&mut self, count: usize, of_server: bool, keys: [&str; 2], wrong: impl Fn(usize) -> String) {
+        match self.excuse(of_server) {
+            _ if count == 0 => {}
+            Some(excuse) => self.tally.add(keys[excuse as usize], count),
+            None => self.wrong(&wrong(count)),
+        }
+    }
+
+    /// Of these messages the last ones are said to be unhandled; returns the others.
+    fn said_unhandled<'b>(&mut self, what: &str, key: &str, all: &'b [usize], unhandled: u32) -> &'b [usize] {
+        let (before, dropped) = all.split_at(all.len().saturating_sub(unhandled as usize));
+        self.tally.add(key, dropped.len());
+        let handled = if what == "request" { &self.handled } else { &self.replied };
+        if let Some(at) = dropped.iter().find(|&&at| handled[at]) {
+            self.wrong(&format!("{what} {at} is said to be unhandled and was handled"));
+        }
+        before
+    }
+
+    /// Requests that were acknowledged, and neither replied to nor returned.
+    fn silent(&mut self, silent: &[usize]) {
+        let Some(client) = self.client else { return self.wrong("no client has opened it") };
+        match (self.connection.client_over, client.end) {
+            (None, End::Killed(_)) => self.tally.add("client_killed", silent.len()),
+            (None, _) => self.wrong("its client was not killed, and has not noted its end"),
+            (Some(Over::Left(_)), _) => self.tally.add("client_left", silent.len()),
+            // What comes back after a close comes within this time.
+            (Some(Over::Closed(at)), End::Killed(killed)) if killed < at + SETTLES.as_millis() as u64 => {
+                self.tally.add("client_killed", silent.len());
+            }
+            (Some(Over::Closed(_)), _) => self.answered_by_nobody(silent),
+            (Some(Over::Ended(_, reason, unhandled)), _) => {
+                let before = self.said_unhandled("request", "unhandled", silent, unhandled);
+                if silent.len() < unhandled as usize {
+                    self.wrong("more are said to be unhandled than have no outcome");
+                }
+                if reason == ReturnReason::Closed {
+                    self.answered_by_nobody(before);
+                } else {
+                    self.lost(before);
+                }
+            }
+        }
+    }
+
+    /// Of a connection that was closed: they were handled, and the replies went with the end that closed.
+    fn answered_by_nobody(&mut self, silent: &[usize]) {
+        let (handled, lost): (Vec<usize>, Vec<usize>) = silent.iter().partition(|&&at| self.handled[at]);
+        let by_client = matches!(self.connection.client_over, Some(Over::Closed(_)));
+        self.tally.add(if by_client { "client_closed" } else { "server_closed" }, handled.len());
+        if by_client && matches!(self.connection.server_over, Some(Over::Left(_))) {
+            // Both sides closed it, the server with requests that it had not handled: a side that closes is not told how many.
+            self.tally.add("both_closed", lost.len());
+        } else {
+            self.lost(&lost);
+        }
+    }
+
+    /// Nothing is known of them, for a reason.
+    fn lost(&mut self, silent: &[usize]) {
+        self.excused(silent.len(), true, ["no_outcome_killed", "no_outcome_silent"], |count| {
+            let (at, more) = (silent[0], count - 1);
+            format!("request {at} and {more} more without outcome, and the server was neither killed nor silent")
+        });
+    }
+
+    fn replies(&mut self) {
+        let kinds = [Kind::Refused, Kind::ReplyNotDelivered, Kind::ReplyUnknown];
+        let [refused, returned, unknown] = kinds.map(|kind| self.connection.flags(&[kind]));
+        let all = 0..self.connection.sent as usize;
+        for at in all.clone().filter(|&at| returned[at]) {
+            if self.replied[at] {
+                self.wrong(&format!("reply {at} came back as not delivered and was handled"));
+            }
+        }
+        self.tally.add("replies_not_delivered", count(&returned));
+        self.tally.add("replies_refused", count(&refused));
+        self.excused(count(&unknown), false, ["replies_unknown_killed", "replies_unknown_silent"], |unknown| {
+            format!("{unknown} replies of unknown fate, and the client was neither killed nor silent")
+        });
+        let sent = all.filter(|&at| self.handled[at] && !(refused[at] || returned[at] || unknown[at]));
+        let sent: Vec<usize> = sent.collect();
+        self.acknowledged(&sent);
+    }
+
+    /// Replies that did not come back to the server.
+    fn acknowledged(&mut self, sent: &[usize]) {
+        let Some(server) = self.connection.server.map(|at| &self.players.lives[at]) else { return };
+        match self.connection.server_over {
+            None if matches!(server.end, End::Killed(_)) => {}
+            None => self.wrong("its server was not killed, and has not noted its end"),
+            Some(Over::Closed(_) | Over::Left(_)) => {}
+            Some(Over::Ended(_, reason, unhandled)) => {
+                let before = self.said_unhandled("reply", "replies_unhandled", sent, unhandled);
+                let lost: Vec<usize> = before.iter().copied().filter(|&at| !self.replied[at]).collect();
+                if self.connection.closed_and_left {
+                    self.tally.add("replies_dropped", lost.len());
+                } else if let (Some(at), None) = (lost.first(), self.excuse(false)) {
+                    self.wrong(&format!(
+                        "reply {at} did not come back and was not handled; the server heard {reason:?}"
+                    ));
+                }
+            }
+        }
+    }
+}
