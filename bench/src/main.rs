@@ -99,9 +99,9 @@ fn run(cli: &Cli) -> Result<(), Error> {
         }
         Task::Loss(bench, losses, place, plot) => lose((bench, losses), &place, plot.as_deref(), options, &watch),
         Task::Sweep(place, plot) => sweep(&place, plot.as_deref(), options, &watch),
-        Task::Compare(wanted) => {
+        Task::Compare(args, over) => {
             rights::check(true, &[Driver::Am])?;
-            compare::run(&wanted, options, &watch)
+            compare::run(&args, over, options, &watch)
         }
         Task::Ablation(place) => ablate(&place, options, &watch),
         Task::Bounce(place) => bounce(&place, options, &watch),

@@ -22,7 +22,6 @@ mod seam;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, sleep};
-
 use std::time::{Duration, Instant};
 
 use am_api::{Framing, Node};
@@ -56,15 +55,10 @@ pub(crate) enum By {
 
 impl By {
     /// Both, in the order in which they are reported.
-    pub(crate) const ALL: [By; 2] = [By::Program, By::Host];
-
-    /// Those available between two sides.
-    fn between(sides: &Sides) -> &'static [By] {
-        if sides.have_programs() { &By::ALL } else { &By::ALL[1..] }
-    }
+    const ALL: [By; 2] = [By::Program, By::Host];
 
     /// The name in the table and in JSON.
-    pub(crate) const fn name(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             By::Program => "program",
             By::Host => "host",
@@ -99,7 +93,9 @@ pub(crate) fn measure(sides: &Sides, plan: Plan, amount: &Amount, watch: &Watch)
     if plan.size > most {
         return Err(Error::TooLarge { driver: Driver::Am, size: plan.size, most });
     }
-    let (all, mut turns) = (By::between(sides), Vec::new());
+    // Those that exist between these sides.
+    let all = if sides.have_programs() { &By::ALL[..] } else { &By::ALL[1..] };
+    let mut turns = Vec::new();
     for round in 0..amount.rounds {
         let first = round % all.len();
         for by in all[first..].iter().chain(&all[..first]).copied() {
@@ -110,27 +106,6 @@ pub(crate) fn measure(sides: &Sides, plan: Plan, amount: &Amount, watch: &Watch)
     Ok(Bounced { turns, rounds: amount.rounds, plan })
 }
 
-/// How a turn ends: the near side asks the far side to close, and stays until it has. With some devices the side that
-/// still moves frames must not close last.
-#[derive(Debug, Default)]
-struct Shutdown {
-    requested: AtomicBool,
-    is_closed: AtomicBool,
-}
-
-/// Asks the far side to close when it is dropped, and waits for it.
-struct CloseOnDrop<'a>(&'a Shutdown);
-
-impl Drop for CloseOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.requested.store(true, Relaxed);
-        let begin = Instant::now();
-        while !self.0.is_closed.load(Relaxed) && begin.elapsed() < CLOSE_TIMEOUT {
-            sleep(Duration::from_millis(1));
-        }
-    }
-}
-
 fn turn(
     sides: &Sides,
     [near_on, far_on]: &[String; 2],
@@ -139,24 +114,34 @@ fn turn(
     amount: &Amount,
     watch: &Watch,
 ) -> Result<Turn, Error> {
-    let shutdown = Shutdown::default();
-    let run_far = || {
-        let end = serve(by, (far_on, plan), &shutdown.requested, watch);
-        shutdown.is_closed.store(true, Relaxed);
-        end
-    };
+    let stop = AtomicBool::new(false);
     let turn = thread::scope(|scope| {
-        let far = scope.spawn(|| sides.at(Side::Far, run_far));
-        let near = sides.at(Side::Near, || near::measure((round, by), (near_on, plan), amount, &shutdown, watch));
-        shutdown.requested.store(true, Relaxed);
-        let far = far.join().unwrap_or_else(|_| Ok(Err(Error::PeerGone("its thread panicked".to_owned()))));
-        (near, far)
+        let far = scope.spawn(|| sides.at(Side::Far, || serve(by, (far_on, plan), &stop, watch)));
+        let near = sides.at(Side::Near, || -> Result<Turn, Error> {
+            pin(plan.cores.near)?;
+            let side = open("alpha", near_on, (plan, None), false, watch)?;
+            let round_trips = near::measure(&side, plan.size, amount, watch);
+            // With some devices the side that still moves frames must not close last.
+            stop.store(true, Relaxed);
+            let begin = Instant::now();
+            while !far.is_finished() && begin.elapsed() < CLOSE_TIMEOUT {
+                sleep(Duration::from_millis(1));
+            }
+            Ok(Turn { round, by, mode: side.mode, xdp: side.xdp, round_trips: round_trips? })
+        });
+        stop.store(true, Relaxed);
+        (near, far.join().unwrap_or_else(|_| Ok(Err(Error::PeerGone("its thread panicked".to_owned())))))
     });
     match turn {
-        (near, Ok(Ok(by_program))) => {
-            let turn = near??;
-            check(by, by_program).map(|()| turn)
-        }
+        // The expected part must have rejected the requests.
+        (near, Ok(Ok(by_program))) => match near? {
+            Ok(_) if (by == By::Program) != (by_program > 0) => {
+                let by = by.name();
+                let why = format!("the XDP program rejected {by_program} requests in a turn of the {by}");
+                Err(Error::Facility(why))
+            }
+            turn => turn,
+        },
         // The far side's error explains why nothing came back.
         (_, Ok(Err(why)) | Err(why)) => Err(why),
     }
@@ -166,12 +151,12 @@ fn framing(plan: &Plan) -> Framing {
     plan.how.framing.fixed().unwrap_or(Framing::Bare)
 }
 
-/// Make sure that the expected part rejected the requests.
-fn check(by: By, by_program: u64) -> Result<(), Error> {
-    if (by == By::Program) == (by_program > 0) {
-        return Ok(());
-    }
-    Err(Error::Facility(format!("the XDP program rejected {by_program} requests in a turn of the {}", by.name())))
+/// An open side.
+struct Open {
+    node: Node,
+    seen: Rc<Seen>,
+    mode: String,
+    xdp: Option<&'static str>,
 }
 
 /// Open a node with a seam between it and its transport.
@@ -182,22 +167,15 @@ fn open(
     without_program: bool,
     watch: &Watch,
 ) -> Result<Open, Error> {
-    let (transport, xdp) = sides::open(on, plan.how, Losses::default(), watch)?;
-    let mode = transport.caps().mode.clone();
-    let seam = Seam::new(transport, without_program);
-    let seen = seam.seen();
-    let builder = Node::builder(name).framing(framing(&plan)).idle(am_api::Idle::spinning());
-    let builder = if let Some(frames) = room { builder.receive_frames(frames) } else { builder };
+    let (inner, xdp) = sides::open(on, plan.how, Losses::default(), watch)?;
+    let (mode, seen) = (inner.caps().mode.clone(), Rc::<Seen>::default());
+    let seam = Seam { inner, seen: Rc::clone(&seen), without_program };
+    let mut builder = Node::builder(name).framing(framing(&plan)).idle(am_api::Idle::spinning());
+    if let Some(frames) = room {
+        builder = builder.receive_frames(frames);
+    }
     let node = builder.open_on(Box::new(seam)).map_err(facility)?;
     Ok(Open { node, seen, mode, xdp })
-}
-
-/// An open side.
-struct Open {
-    node: Node,
-    seen: Rc<Seen>,
-    mode: String,
-    xdp: Option<&'static str>,
 }
 
 /// Run the node's loop and take no request out, until told to stop. Returns how many requests the XDP program rejected.

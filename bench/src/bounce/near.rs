@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 use am_api::{Connection, Endpoint, HandlerId, NotOpen};
 
 use super::seam::Seen;
-use super::{By, CloseOnDrop, ENDPOINT, Open, Plan, RECEIVE_FRAMES, Shutdown, Turn, open};
-use crate::cores::pin;
+use super::{ENDPOINT, Open, RECEIVE_FRAMES};
 use crate::driver::am::facility;
 use crate::error::Error;
-use crate::measure::latency::round_trips;
+use crate::measure::latency::{RoundTrips, round_trips};
 use crate::plan::Amount;
 use crate::watch::Watch;
 
@@ -21,49 +20,26 @@ const FLOWS: usize = 64;
 const SETUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Fill the receiver, then time rejects.
-pub(super) fn measure(
-    (round, by): (usize, By),
-    (on, plan): (&str, Plan),
-    amount: &Amount,
-    shutdown: &Shutdown,
-    watch: &Watch,
-) -> Result<Turn, Error> {
-    pin(plan.cores.near)?;
-    let Open { node, seen, mode, xdp } = open("alpha", on, (plan, None), false, watch)?;
-    let mut endpoint = node.endpoint::<()>("app").map_err(facility)?;
-    // Dropped before the node closes.
-    let _closing = CloseOnDrop(shutdown);
-    let flows = connect(&mut endpoint, watch)?;
-    fill(&mut endpoint, &flows, plan.size, (&seen, watch))?;
-    let mut turn = Turn { round, by, mode, xdp, round_trips: round_trips() };
-    time(&mut endpoint, &seen, amount.warm_up, watch, &mut |_| {})?;
-    time(&mut endpoint, &seen, amount.time, watch, &mut |time| {
-        turn.round_trips.saturating_record(time.as_nanos() as u64);
-    })?;
-    Ok(turn)
-}
-
-/// Open all connections.
-fn connect(endpoint: &mut Endpoint<()>, watch: &Watch) -> Result<Vec<Connection>, Error> {
-    let begin = Instant::now();
-    let mut flows = Vec::with_capacity(FLOWS);
+pub(super) fn measure(side: &Open, size: usize, amount: &Amount, watch: &Watch) -> Result<RoundTrips, Error> {
+    let mut endpoint = side.node.endpoint::<()>("app").map_err(facility)?;
+    let (mut flows, begin) = (Vec::with_capacity(FLOWS), Instant::now());
     while flows.len() < FLOWS {
         let to = endpoint.connect("beta", ENDPOINT).map_err(facility)?;
-        loop {
-            match endpoint.ready(to) {
-                Ok(()) => break flows.push(to),
-                Err(NotOpen::Connecting) => {}
-                // The peer may not be there yet.
-                Err(_) => {
-                    endpoint.close(to);
-                    break;
-                }
-            }
+        while endpoint.ready(to) == Err(NotOpen::Connecting) {
             endpoint.poll(&mut ());
             check(begin, watch)?;
         }
+        match endpoint.ready(to) {
+            Ok(()) => flows.push(to),
+            // The peer may not be there yet.
+            Err(_) => endpoint.close(to),
+        }
     }
-    Ok(flows)
+    fill(&mut endpoint, &flows, size, (&side.seen, watch))?;
+    let mut all = round_trips();
+    time(&mut endpoint, &side.seen, amount.warm_up, watch, &mut |_| {})?;
+    time(&mut endpoint, &side.seen, amount.time, watch, &mut |time| all.saturating_record(time.as_nanos() as u64))?;
+    Ok(all)
 }
 
 /// Send one request on each connection, and then more until one is rejected.
@@ -75,17 +51,14 @@ fn fill(
 ) -> Result<(), Error> {
     let (begin, payload) = (Instant::now(), vec![7; size]);
     let mut sent = 0;
-    while sent < FLOWS.max(2 * RECEIVE_FRAMES) {
-        let to = flows[sent % FLOWS];
-        match endpoint.try_request(to, WORK, &[], &payload) {
-            Ok(()) => sent += 1,
-            Err(error) if error.is_temporary() => {}
-            Err(error) => return Err(Error::Lost(error.to_string())),
+    while sent < FLOWS.max(2 * RECEIVE_FRAMES) || !seen.any.get() {
+        if sent < FLOWS.max(2 * RECEIVE_FRAMES) {
+            match endpoint.try_request(flows[sent % FLOWS], WORK, &[], &payload) {
+                Ok(()) => sent += 1,
+                Err(error) if error.is_temporary() => {}
+                Err(error) => return Err(Error::Lost(error.to_string())),
+            }
         }
-        endpoint.poll(&mut ());
-        check(begin, watch)?;
-    }
-    while !seen.any.get() {
         endpoint.poll(&mut ());
         check(begin, watch)?;
     }

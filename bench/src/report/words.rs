@@ -1,5 +1,6 @@
 //! The sentences of a report.
 
+use crate::cores::Cores;
 use crate::driver::Driver;
 use crate::plan::Bench;
 use crate::stats::Ratio;
@@ -70,6 +71,12 @@ pub(crate) const SIMULATED: &str = "the network is simulated: these are figures 
 /// Whether the mode is that of a simulated network.
 pub(crate) fn is_simulated(mode: &str) -> bool {
     mode.starts_with("simulated")
+}
+
+/// The lines below a table: what was measured how often, on which cores, where the XDP program ran.
+pub(crate) fn footer(measured: &str, cores: Cores, xdp: Option<&str>, is_simulated: bool) -> String {
+    let cores = format!("{measured}; {}\n", cores.words());
+    [xdp, is_simulated.then_some(SIMULATED)].into_iter().flatten().fold(cores, |text, line| text + line + "\n")
 }
 
 /// A ratio with its significant digits.

@@ -13,20 +13,18 @@
 //!       frames are lost at both ends: by the XDP programs, or as they are sent
 //! ```
 //!
-//! `workload.rs` says what message each number is; `ledger.rs` has a bit for each.
+//! `workload.rs` says what message each number is, and has a bit for each that arrived.
 
-mod children;
-mod ledger;
 mod process;
 mod receiver;
 mod report;
 mod sender;
 mod signals;
-mod verdict;
 mod workload;
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::process::ChildStdin;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -36,9 +34,10 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use process::child;
 
-use crate::cli::Topology;
-use crate::cli::{Options, StressArgs};
+use crate::cli::{Options, StressArgs, Topology};
 use crate::cores::Cores;
+use crate::deploy::child::Child as Process;
+use crate::deploy::pipe::{Lines, write_line};
 use crate::deploy::sides::Sides;
 use crate::error::Error;
 use crate::origin::Origin;
@@ -46,10 +45,8 @@ use crate::plan::{DriverOptions, Side};
 use crate::progress::Progress;
 use crate::publish;
 use crate::watch::Watch;
-use children::{Child, Line};
-use report::Report;
+use report::{Outcome, Report};
 use signals::StopSignals;
-use verdict::Verdict;
 use workload::Workload;
 
 const NODES: [&str; 2] = ["alpha", "beta"];
@@ -58,8 +55,10 @@ const NODES: [&str; 2] = ["alpha", "beta"];
 const MAX_IDLE_TURNS: u32 = 20_000;
 /// How long to wait for duplicates.
 const DUPLICATE_TIMEOUT: Duration = Duration::from_millis(300);
-/// How often signals are sent and lines read.
+/// How long a turn waits for a line of each process.
 const TURN_TIME: Duration = Duration::from_millis(1);
+/// The limit of opening, connecting and ending.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// The default mean of a message's bytes: 100 GiB for 10^8 messages. The second is the limit as a share of the longest
 /// message.
 const DEFAULT_MEAN: f64 = 1073.75;
@@ -91,6 +90,55 @@ enum Role {
     },
 }
 
+/// A line from a child process.
+#[derive(Debug, Serialize, Deserialize)]
+enum Line {
+    /// It is ready; the id of its region.
+    Open(u32),
+    /// How many more messages have arrived there, and whether all have.
+    Arrived { more: u64, complete: bool },
+    /// Its last line.
+    Outcome(Outcome),
+}
+
+/// A child process; killed when it is dropped.
+struct Child {
+    /// Closed first, because that ends the process.
+    plans: Option<ChildStdin>,
+    process: Process,
+    lines: Lines<Line>,
+}
+
+impl Child {
+    /// Start it on the host of the calling thread.
+    fn start(plan: &Plan) -> Result<Child, Error> {
+        let mut process = Process::start(&["stress-child"])?;
+        let (mut plans, lines) = process.pipes()?;
+        write_line(&mut plans, plan)?;
+        Ok(Child { plans: Some(plans), process, lines: Lines::read(lines, || {}) })
+    }
+
+    /// Wait until it is ready. Returns the id of its region.
+    fn open(&self, watch: &Watch) -> Result<u32, Error> {
+        match self.lines.next(PATIENCE, watch)?.ok_or_else(Error::gone)? {
+            Line::Open(region) => Ok(region),
+            other => Err(Error::Refused(format!("{other:?} before it was open"))),
+        }
+    }
+
+    /// Tell it to end. Returns its outcome.
+    fn end(&mut self, watch: &Watch) -> Result<Outcome, Error> {
+        drop(self.plans.take());
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            if let Some(Line::Outcome(outcome)) = self.lines.poll(PATIENCE / 10, watch)? {
+                return Ok(outcome);
+            }
+        }
+        Err(Error::gone())
+    }
+}
+
 /// Run the test between these sides, judge it and report.
 ///
 /// # Errors
@@ -113,26 +161,18 @@ pub(crate) fn run(
 
     let begin = Instant::now();
     let stops = args.stops.is_on().then_some(workload.seed);
-    let mut stop_signals = StopSignals::new([sender.pid(), receiver.pid()], stops);
-    let came = watch_over([&mut sender, &mut receiver], &mut stop_signals, &bar, watch)?;
+    let mut stop_signals = StopSignals::new([sender.process.id(), receiver.process.id()], stops);
+    let came = watch_over([&sender, &receiver], &mut stop_signals, &bar, watch)?;
     let took = begin.elapsed();
     stop_signals.end();
     if came {
         sleep(DUPLICATE_TIMEOUT);
     }
     let outcomes = [sender.end(watch)?, receiver.end(watch)?];
-    let verdict = Verdict::of(&workload, &outcomes);
-    let report = Report {
-        workload,
-        loss: args.loss,
-        outcomes,
-        verdict,
-        stops: stop_signals.count(),
-        took,
-        on: sides.on(Side::Near, 1),
-    };
-    publish(report.lines(), || report.text(), &Origin::of(place, Some(sides.mtu)), options)?;
-    report.verdict.result(&workload)
+    let (on, loss, stops) = (sides.on(Side::Near, 1), args.loss, stop_signals.count);
+    let report = Report { on, workload, loss, outcomes, stops, took };
+    publish(vec![report.json()], || report.text(), &Origin::of(place, Some(sides.mtu)), options)?;
+    report.result()
 }
 
 /// Open both processes. The one that is opened first is ready for the second.
@@ -144,9 +184,9 @@ fn start(
     watch: &Watch,
 ) -> Result<(Child, Child), Error> {
     let start = |role, side, core| sides.at(side, || Child::start(&plan(role, side, core)))?;
-    let mut receiver = start(Role::Receiver { stalls }, Side::Near, cores.far)?;
+    let receiver = start(Role::Receiver { stalls }, Side::Near, cores.far)?;
     let region = receiver.open(watch)?;
-    let mut sender = start(Role::Sender { region }, Side::Far, cores.near)?;
+    let sender = start(Role::Sender { region }, Side::Far, cores.near)?;
     sender.open(watch)?;
     Ok((sender, receiver))
 }
@@ -174,7 +214,7 @@ fn workload(args: &StressArgs, how: DriverOptions, mtu: u32) -> Result<Workload,
 
 /// Wait until both processes have everything. Returns `false` if nothing moves any more.
 fn watch_over(
-    mut children: [&mut Child; 2],
+    children: [&Child; 2],
     stop_signals: &mut StopSignals,
     bar: &Progress,
     watch: &Watch,
@@ -182,15 +222,12 @@ fn watch_over(
     let (mut still, mut complete) = (0, [false; 2]);
     while complete != [true; 2] && still < MAX_IDLE_TURNS {
         still += 1;
-        stop_signals.turn(Instant::now());
-        for (child, complete) in children.iter_mut().zip(&mut complete) {
-            match child.next(TURN_TIME / 2, watch)? {
-                Some(Line::Arrived(count)) => {
-                    bar.add(count);
-                    still *= (count == 0) as u32;
-                }
-                Some(Line::Complete) => *complete = true,
-                Some(Line::Open(_) | Line::Outcome(_)) | None => {}
+        stop_signals.turn();
+        for (child, complete) in children.into_iter().zip(&mut complete) {
+            if let Some(Line::Arrived { more, complete: all }) = child.lines.poll(TURN_TIME, watch)? {
+                bar.add(more);
+                still *= (more == 0) as u32;
+                *complete |= all;
             }
         }
     }

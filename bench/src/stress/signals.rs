@@ -15,31 +15,24 @@ const MAX_STOP: Duration = Duration::from_millis(120);
 #[derive(Debug)]
 pub(super) struct StopSignals {
     pids: [Pid; 2],
-    /// When the next signal is due, and whether it continues the process.
+    /// When the next signal is due, and whether it continues the process, as the first does.
     due: [(Instant, bool); 2],
     random: u64,
     on: bool,
-    count: [u64; 2],
+    /// How often each process was stopped.
+    pub(super) count: [u64; 2],
 }
 
 impl StopSignals {
     /// Without a seed, nothing is stopped.
     pub(super) fn new(pids: [u32; 2], seed: Option<u64>) -> StopSignals {
-        let now = Instant::now();
-        let pids = pids.map(|pid| Pid::from_raw(pid as i32));
-        let mut signals =
-            StopSignals { pids, due: [(now, false); 2], random: seed.unwrap_or(0), on: seed.is_some(), count: [0; 2] };
-        signals.due = [(now + signals.within(MAX_RUNNING), false), (now + signals.within(MAX_RUNNING), false)];
-        signals
-    }
-
-    fn within(&mut self, most: Duration) -> Duration {
-        self.random = mix(self.random);
-        most.mul_f64((self.random >> 11) as f64 / (1u64 << 53) as f64)
+        let (pids, due) = (pids.map(|pid| Pid::from_raw(pid as i32)), [(Instant::now(), true); 2]);
+        StopSignals { pids, due, random: seed.unwrap_or(0), on: seed.is_some(), count: [0; 2] }
     }
 
     /// Send the signals that are due.
-    pub(super) fn turn(&mut self, now: Instant) {
+    pub(super) fn turn(&mut self) {
+        let now = Instant::now();
         for at in 0..self.pids.len() {
             let (due, continues) = self.due[at];
             if !self.on || now < due {
@@ -48,8 +41,8 @@ impl StopSignals {
             self.count[at] += !continues as u64;
             // A process that has ended is noticed by its standard output.
             let _ = kill(self.pids[at], if continues { Signal::SIGCONT } else { Signal::SIGSTOP });
-            let next = self.within(if continues { MAX_RUNNING } else { MAX_STOP });
-            self.due[at] = (now + next, !continues);
+            let most = if continues { MAX_RUNNING } else { MAX_STOP };
+            self.due[at] = (now + within(most, &mut self.random), !continues);
         }
     }
 
@@ -60,9 +53,10 @@ impl StopSignals {
             let _ = kill(pid, Signal::SIGCONT);
         }
     }
+}
 
-    /// How often each process was stopped.
-    pub(super) fn count(&self) -> [u64; 2] {
-        self.count
-    }
+/// A random time.
+pub(super) fn within(most: Duration, random: &mut u64) -> Duration {
+    *random = mix(*random);
+    most.mul_f64((*random >> 11) as f64 / (1u64 << 53) as f64)
 }

@@ -1,0 +1,192 @@
+//! The table: the curves side by side, and their figures below. In JSON: one object for each driver and size, and a
+//! summary last.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value, json};
+
+use crate::batching::Batching;
+use crate::driver::Driver;
+use crate::plan::Bench;
+use crate::report::table::{Column, align, bytes, metric, nanoseconds};
+use crate::report::words::{footer, rounds, xdp};
+
+use super::fit::Model;
+use super::{Curve, Figure, Point, R_INF, Sweep, T0};
+
+const FIGURES: &[Column] = &[
+    ("driver", false),
+    ("mode", false),
+    ("framing", false),
+    ("t0", true),
+    ("r_inf", true),
+    ("n1/2", true),
+    ("t0 * r_inf", true),
+    ("lost", true),
+];
+
+impl Sweep {
+    pub(crate) fn json(&self) -> Vec<Value> {
+        let cores = json!([self.cores.near, self.cores.far]);
+        let lines = self.curves.iter().flat_map(|curve| curve.points.iter().map(|point| line(curve, point, &cores)));
+        lines.chain([json!({ "summary": self.summary(&cores) })]).collect()
+    }
+
+    /// The three figures of each driver by name, such as `am_t0_ns`, and the ratios of those that ran with equal sizes
+    /// and batching, such as `am_over_raw_t0`; then how they were found.
+    fn summary(&self, cores: &Value) -> Map<String, Value> {
+        let named = |curve: &Curve| curve.figures().map(|(name, figure)| (format!("{}_{name}", curve.driver), figure));
+        let mut summary: Map<String, Value> = self.curves.iter().flat_map(named).collect();
+        for under in [Driver::Raw, Driver::Udp] {
+            let ratio = |figure: &Figure| {
+                let ratio = digits(self.ratio(Driver::Am, under, figure)?, 1e4);
+                Some((format!("am_over_{under}_{}", figure.name), json!(ratio)))
+            };
+            summary.extend([T0, R_INF].iter().filter_map(ratio));
+        }
+        let context = [("bench", json!(Bench::Bandwidth)), ("sweep", json!(true)), ("rounds", json!(self.rounds))];
+        summary.extend(context.map(|(name, value)| (name.to_owned(), value)));
+        summary.insert("cores".to_owned(), cores.clone());
+        if self.is_simulated() {
+            summary.insert("simulated".to_owned(), json!(true));
+        }
+        let fits = self.curves.iter().map(|curve| (curve.driver.name().to_owned(), fit(curve)));
+        summary.insert("fits".to_owned(), Value::Object(fits.collect()));
+        summary
+    }
+
+    pub(crate) fn table(&self) -> String {
+        let shared =
+            if self.curves.iter().any(|curve| curve.batching == Batching::Shared) { ", am coalesced" } else { "" };
+        let mut text = format!("bandwidth: user bytes a second by size, one way{shared}, counted by the receiver\n\n");
+        let curves = self.curves.iter().map(|curve| (curve.driver.name(), true));
+        let columns: Vec<Column> = [("size", true)].into_iter().chain(curves).collect();
+        let mut sizes: Vec<usize> =
+            self.curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.size)).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let row = |size: usize| {
+            let cell = |curve: &Curve| {
+                let point = curve.points.iter().find(|point| point.size == size);
+                point.map_or(String::new(), |point| format!("{}B/s", metric(point.rate())))
+            };
+            [bytes(size)].into_iter().chain(self.curves.iter().map(cell)).collect()
+        };
+        align(&columns, &sizes.into_iter().map(row).collect::<Vec<_>>(), &mut text);
+        text.push('\n');
+        let figures = |curve: &Curve| {
+            let mut cells = vec![curve.driver.to_string(), curve.mode.clone(), curve.framing.to_owned()];
+            cells.extend(curve.cells());
+            cells.push(curve.lost().to_string());
+            cells
+        };
+        align(FIGURES, &self.curves.iter().map(figures).collect::<Vec<_>>(), &mut text);
+        text.push('\n');
+        for curve in &self.curves {
+            let within: Vec<usize> = curve.sizes(&T0).collect();
+            if let (Some(least), Some(most)) = (within.first(), within.last()) {
+                let full: Vec<String> = curve.sizes(&R_INF).map(|size| size.to_string()).collect();
+                let (driver, full) = (curve.driver, full.join(", "));
+                // Writing to a string cannot fail.
+                let _ = writeln!(
+                    text,
+                    "  {driver}: t0 from the sizes in one frame, {least} to {most} B; r_inf from full frames, {full} B"
+                );
+            }
+        }
+        text.push('\n');
+        text + &self.footer("drivers")
+    }
+
+    /// The lines below a table of these things.
+    pub(crate) fn footer(&self, what: &str) -> String {
+        let at = self.curves.iter().find_map(|curve| curve.xdp);
+        let measured = format!("{}, {what} taken in turn", rounds(self.rounds));
+        footer(&measured, self.cores, at.map(xdp), self.is_simulated())
+    }
+}
+
+impl Curve {
+    /// The figures in JSON; null if one could not be found.
+    pub(crate) fn figures(&self) -> [(&'static str, Value); 3] {
+        let model = self.model;
+        [
+            ("t0_ns", json!(model.map(|model| tenths(model.t0)))),
+            ("r_inf_bytes_per_s", json!(model.map(|model| model.r_inf.round() as u64))),
+            ("n_half_bytes", json!(model.and_then(|model| model.n_half).map(tenths))),
+        ]
+    }
+
+    /// The smallest and the largest of the rounds.
+    pub(crate) fn range(&self) -> Value {
+        let ends = |figure: fn(&Model) -> Option<f64>| {
+            let all = || self.rounds.iter().filter_map(|(_, model)| figure(model));
+            Some([tenths(all().reduce(f64::min)?), tenths(all().reduce(f64::max)?)])
+        };
+        json!({
+            "t0_ns": ends(|model| Some(model.t0)),
+            "r_inf_bytes_per_s": ends(|model| Some(model.r_inf)),
+            "n_half_bytes": ends(|model| model.n_half),
+        })
+    }
+
+    /// The cells of `t0`, `r_inf`, `n1/2`, and the product of the first two.
+    pub(crate) fn cells(&self) -> [String; 4] {
+        let Some(model) = self.model else { return ["?"; 4].map(str::to_owned) };
+        [
+            nanoseconds(model.t0.max(0.0).round() as u64),
+            format!("{}B/s", metric(model.r_inf)),
+            model.n_half.map_or("none".to_owned(), |size| bytes(size.round() as usize)),
+            bytes(model.product().max(0.0).round() as usize),
+        ]
+    }
+
+    /// Messages that never arrived, of all sizes and rounds.
+    pub(crate) fn lost(&self) -> u64 {
+        self.points.iter().map(|point| point.lost).sum()
+    }
+}
+
+fn line(curve: &Curve, point: &Point, cores: &Value) -> Value {
+    let mut line = json!({
+        "bench": Bench::Bandwidth,
+        "via": curve.driver.name(),
+        "size": point.size,
+        "messages_per_s": (1e9 / point.ns).round() as u64,
+        "frames_per_s": point.frames_per_s.round() as u64,
+        "bytes_per_s": point.rate().round() as u64,
+        "mode": curve.mode,
+        "framing": curve.framing,
+        "frames": point.frames,
+        "ns": tenths(point.ns),
+        "lost": point.lost,
+        "batching": curve.batching,
+        "bundles": curve.batching == Batching::Shared,
+        "cores": cores,
+    });
+    if let Some(at) = curve.xdp {
+        line["xdp"] = json!(at);
+    }
+    line
+}
+
+fn fit(curve: &Curve) -> Value {
+    json!({
+        "mode": curve.mode,
+        "framing": curve.framing,
+        "t0_times_r_inf_bytes": curve.model.map(|model| tenths(model.product())),
+        "t0_from_sizes": curve.sizes(&T0).collect::<Vec<_>>(),
+        "r_inf_from_sizes": curve.sizes(&R_INF).collect::<Vec<_>>(),
+        "rounds": curve.rounds.len(),
+        "range": curve.range(),
+    })
+}
+
+fn tenths(number: f64) -> f64 {
+    digits(number, 10.0)
+}
+
+/// Rounds to significant digits.
+pub(crate) fn digits(number: f64, scale: f64) -> f64 {
+    (number * scale).round() / scale
+}
