@@ -11,7 +11,7 @@ use std::mem;
 
 use am_ring::Frame;
 use am_transport::{Command, Transport, TransportExt};
-use am_wire::frame::{ETHERNET_HEADER, LinkAddresses, MIN_FRAME, ParsedFrame, body, emit, parse};
+use am_wire::frame::{ETHERNET_HEADER, LinkAddresses, MIN_FRAME, body, emit, parse};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 use super::Row;
@@ -36,7 +36,6 @@ pub(crate) struct Queues<T> {
     transport: T,
     link: LinkAddresses,
     row: Row,
-    mode: String,
     xdp: Option<&'static str>,
     largest: usize,
     content: Content,
@@ -60,11 +59,10 @@ impl<T: Transport> Queues<T> {
         // As many receive buffers as `raw` has: a window, and its echoes or control messages.
         transport.control(Command::RxCredit(2 * WINDOW as usize)).unwrap();
         let caps = transport.caps();
-        let (from, mode, largest) = (caps.address, caps.mode.clone(), caps.max_frame - ETHERNET_HEADER);
+        let (from, largest) = (caps.address, caps.max_frame - ETHERNET_HEADER);
         Queues {
             link: LinkAddresses { to, from, ethertype: EtherType::DEFAULT },
             row,
-            mode,
             xdp: None,
             largest,
             content: Content::default(),
@@ -91,35 +89,24 @@ impl<T: Transport> Queues<T> {
     /// Send one message; `false` if there is no room now.
     #[inline]
     fn message(&mut self) -> bool {
-        let Some(mut frame) = self.transport.caps().pool.take() else { return false };
-        let length = match frame.space() {
-            Some(space) if self.row == Row::Interpreted => self.with_header(space),
-            Some(space) => self.with_head(space),
-            None => None,
+        let Queues { transport, link, row, content, data, header, .. } = self;
+        let Some(mut frame) = transport.caps().pool.take() else { return false };
+        let payload = content.bytes();
+        let write = |space: &mut [u8]| {
+            if *row == Row::Interpreted {
+                provide(body(space, Framing::Bare, payload.len()).ok()?, payload);
+                header.seq = header.seq.wrapping_add(1);
+                return emit(space, Framing::Bare, link, header, payload.len(), None).ok();
+            }
+            // The same header in each frame.
+            let (head, to) = space.split_at_mut_checked(ETHERNET_HEADER)?;
+            head.copy_from_slice(data);
+            provide(to.get_mut(..payload.len())?, payload);
+            Some((ETHERNET_HEADER + payload.len()).max(MIN_FRAME))
         };
-        let Some(length) = length else { return false };
+        let Some(length) = frame.space().and_then(write) else { return false };
         frame.set_len(length);
-        self.transport.send(self.link.to, &frame)
-    }
-
-    /// Write a new header for each frame.
-    #[inline]
-    fn with_header(&mut self, space: &mut [u8]) -> Option<usize> {
-        let payload = self.content.bytes();
-        provide(body(space, Framing::Bare, payload.len()).ok()?, payload);
-        let length = emit(space, Framing::Bare, &self.link, &self.header, payload.len(), None).ok()?;
-        self.header.seq = self.header.seq.wrapping_add(1);
-        Some(length)
-    }
-
-    /// Copy the same header into each frame.
-    #[inline]
-    fn with_head(&mut self, space: &mut [u8]) -> Option<usize> {
-        let (head, to) = space.split_at_mut_checked(ETHERNET_HEADER)?;
-        head.copy_from_slice(&self.data);
-        let payload = self.content.bytes();
-        provide(to.get_mut(..payload.len())?, payload);
-        Some((ETHERNET_HEADER + payload.len()).max(MIN_FRAME))
+        transport.send(link.to, &frame)
     }
 
     #[inline]
@@ -129,61 +116,11 @@ impl<T: Transport> Queues<T> {
         self.flushed = true;
         sent
     }
-
-    fn look(&mut self, budget: usize) -> Arrived {
-        let (data, controls, peer_address) = (&self.data[FLOW_BYTES], &mut self.controls, &mut self.peer_address);
-        let (mut arrived, ethertype, content) = (Arrived::default(), self.link.ethertype, &mut self.content);
-        self.transport.receive(budget, &mut |frame: Frame| match frame.bytes() {
-            bytes if bytes[FLOW_BYTES] == *data => content.count(content.payload(bytes), &mut arrived),
-            bytes => {
-                if let Ok(parsed) = parse(bytes, ethertype) {
-                    queue_control(&parsed, controls, peer_address);
-                }
-            }
-        });
-        arrived
-    }
-
-    /// Receive, and dispatch on each header.
-    fn interpret(&mut self, budget: usize) -> Arrived {
-        let (ethertype, content) = (self.link.ethertype, &mut self.content);
-        let (controls, peer_address) = (&mut self.controls, &mut self.peer_address);
-        let mut arrived = Arrived::default();
-        self.transport.receive(budget, &mut |frame: Frame| {
-            let Ok(parsed) = parse(frame.bytes(), ethertype) else { return };
-            match (parsed.header.kind, parsed.header.flow.id()) {
-                (Kind::Request, DATA) => content.count(parsed.payload, &mut arrived),
-                _ => queue_control(&parsed, controls, peer_address),
-            }
-        });
-        arrived
-    }
-
-    /// Learn the peer's address from its first control message.
-    #[inline]
-    fn learn_peer(&mut self) {
-        if let Some(to) = self.peer_address.take().filter(|_| self.link.to.is_group()) {
-            self.link.to = to;
-            self.data = head(DATA, self.link.from, to, self.content.bytes().len());
-        }
-    }
-}
-
-/// Queue a control message, and remember its source.
-fn queue_control(
-    parsed: &ParsedFrame<'_>,
-    controls: &mut VecDeque<ControlMessage>,
-    peer_address: &mut Option<Address>,
-) {
-    if parsed.header.kind == Kind::Control {
-        controls.extend(parsed.payload.get(1..).and_then(ControlMessage::from_bytes));
-        *peer_address = Some(parsed.source);
-    }
 }
 
 impl<T: Transport> Channel for Queues<T> {
     fn mode(&self) -> &str {
-        &self.mode
+        &self.transport.caps().mode
     }
 
     fn xdp(&self) -> Option<&'static str> {
@@ -218,8 +155,29 @@ impl<T: Transport> Channel for Queues<T> {
 
     #[inline]
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
-        let mut arrived = if self.row == Row::Interpreted { self.interpret(budget) } else { self.look(budget) };
-        self.learn_peer();
+        let Queues { transport, link, content, controls, peer_address, data, row, .. } = self;
+        let (mut arrived, interprets) = (Arrived::default(), *row == Row::Interpreted);
+        transport.receive(budget, &mut |frame: Frame| {
+            let bytes = frame.bytes();
+            // The row below `interpreted` knows data by its flow.
+            if !interprets && bytes[FLOW_BYTES] == data[FLOW_BYTES] {
+                return content.count(content.payload(bytes), &mut arrived);
+            }
+            let Ok(parsed) = parse(bytes, link.ethertype) else { return };
+            match (parsed.header.kind, parsed.header.flow.id()) {
+                (Kind::Request, DATA) => content.count(parsed.payload, &mut arrived),
+                (Kind::Control, _) => {
+                    controls.extend(parsed.payload.get(1..).and_then(ControlMessage::from_bytes));
+                    *peer_address = Some(parsed.source);
+                }
+                _ => {}
+            }
+        });
+        // The first control message of the peer tells its address.
+        if let Some(to) = self.peer_address.take().filter(|_| self.link.to.is_group()) {
+            self.link.to = to;
+            self.data = head(DATA, self.link.from, to, self.content.bytes().len());
+        }
         arrived.control = self.controls.pop_front();
         if self.echo && arrived.messages > 0 {
             self.burst(arrived.messages as usize);

@@ -6,22 +6,12 @@ use serde_json::{Value, json};
 
 use crate::cores::Cores;
 use crate::driver::Driver;
-use crate::report::table::{Column, align};
+use crate::report::table::{align, columns};
 use crate::report::words::times;
 use crate::stats::Measured;
 use crate::sweep::{Curve, R_INF, Sweep, T0, digits};
 
 use super::{LAYERS, Layer, Row};
-
-const COLUMNS: &[Column] = &[
-    ("row", false),
-    ("t0", true),
-    ("r_inf", true),
-    ("n1/2", true),
-    ("lost", true),
-    ("mode", false),
-    ("what it is", false),
-];
 
 /// The meaning of the paper's three figures.
 const LEGEND: &str = concat!(
@@ -82,7 +72,11 @@ impl Ablation {
                 (*what).to_owned(),
             ]
         };
-        align(COLUMNS, &self.rows().map(cells).collect::<Vec<_>>(), &mut text);
+        align(
+            &columns(["row", ">t0", ">r_inf", ">n1/2", ">lost", "mode", "what it is"]),
+            &self.rows().map(cells).collect::<Vec<_>>(),
+            &mut text,
+        );
         text.push('\n');
         if let [Some(t0), Some(r_inf)] = self.ratios() {
             let (t0, r_inf) = (times(t0), times(r_inf));

@@ -6,19 +6,9 @@ use serde_json::{Value, json};
 
 use super::{By, Plan, Turn};
 use crate::measure::latency::{RoundTrips, round_trips};
-use crate::report::table::{Column, align, bytes, nanoseconds};
+use crate::report::table::{align, bytes, columns, nanoseconds};
 use crate::report::words::{footer, is_simulated, rounds, times, xdp};
 use crate::stats::median;
-
-const COLUMNS: &[Column] = &[
-    ("bounced by", false),
-    ("mode", false),
-    ("size", true),
-    ("p50", true),
-    ("p99", true),
-    ("p99.9", true),
-    ("round trips", true),
-];
 
 const NO_PROGRAM: &str = "rejected by the host alone: this transport has no XDP program; --hosts veth has one";
 
@@ -103,7 +93,11 @@ impl Bounced {
             cells.push(all.len().to_string());
             cells
         };
-        align(COLUMNS, &self.rows().map(cells).collect::<Vec<_>>(), &mut text);
+        align(
+            &columns(["bounced by", "mode", ">size", ">p50", ">p99", ">p99.9", ">round trips"]),
+            &self.rows().map(cells).collect::<Vec<_>>(),
+            &mut text,
+        );
         text.push('\n');
         if let Some((ratio, ends)) = self.host_over_program() {
             let (ratio, [least, most]) = (times(ratio), ends.map(times));

@@ -11,13 +11,13 @@
 //!            others; the mounts go with them
 //! ```
 
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::rows::{OneWay, Settings, Stream, Turn};
-use super::subprocess::{Output, end_of, run};
+use super::rows::{Figures, Settings, Turn};
+use super::subprocess::{end_of, run};
 use crate::deploy::veth::Pair;
 use crate::error::Error;
 use crate::watch::Watch;
@@ -48,8 +48,7 @@ const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
 #[serde(untagged)]
 enum Line {
     Version { version: String },
-    Stream(Stream),
-    OneWay(OneWay),
+    Figures(Figures),
 }
 
 /// A script in a sandbox. `far` is the network namespace of its far side.
@@ -65,40 +64,35 @@ fn command(job: &str, far: &str) -> Command {
 
 /// The lines of JSON. Launchers print other lines in between.
 fn lines(output: &Output) -> Result<Vec<Line>, String> {
-    let text = String::from_utf8_lossy(&output.out);
+    let text = String::from_utf8_lossy(&output.stdout);
     let lines = text.lines().filter(|line| line.starts_with('{')).map(serde_json::from_str);
     let lines: Vec<Line> = lines.collect::<Result<_, _>>().unwrap_or_default();
     let are_numbers = |line: &Line| match line {
         Line::Version { .. } => true,
-        Line::Stream(one) => [Some(one.messages), one.cpu].into_iter().flatten().all(|figure| figure >= 0.0),
-        Line::OneWay(one) => [one.p50, one.p99, one.mean].into_iter().flatten().all(|figure| figure >= 0.0),
+        Line::Figures(Figures { p50, p99, mean, messages, cpu, .. }) => {
+            [p50, p99, mean, messages, cpu].into_iter().flatten().all(|figure| *figure >= 0.0)
+        }
     };
     match !lines.is_empty() && lines.iter().all(are_numbers) {
         true => Ok(lines),
-        false => Err(format!("its output cannot be parsed: `{}`", end_of(&output.out))),
+        false => Err(format!("its output cannot be parsed: `{}`", end_of(&output.stdout))),
     }
 }
 
 /// The version of the program that a script of this peer drives.
-///
-/// # Errors
-/// It is not installed, does not say its version, or a signal arrived.
 pub(super) fn version(name: &str, script: &str, watch: &Watch) -> Result<String, String> {
     // All words but the last name the program.
     let program = script.rsplit_once(' ').map_or(script, |(program, _)| program);
     let output = run(&mut command(&format!("{program} version"), ""), &[], VERSION_TIMEOUT, watch);
     let output = output.map_err(|why| format!("{name} does not say its version: {why}"))?;
     if !output.status.success() {
-        return Err(end_of(&output.all()));
+        return Err(end_of(&[output.stdout, output.stderr].concat()));
     }
     let version = |line| if let Line::Version { version } = line { Some(version) } else { None };
     lines(&output)?.into_iter().find_map(version).ok_or_else(|| format!("{name} does not say its version"))
 }
 
 /// Measure everything once by the script of this peer, in this mode.
-///
-/// # Errors
-/// It does not run to its end, or its output makes no sense.
 pub(super) fn turn(
     (name, script, mode): (&str, &str, &str),
     pair: &Pair,
@@ -117,21 +111,17 @@ pub(super) fn turn(
     let output = near.enter(|| run(&mut command, &[], settings.limit, watch))??;
     if !output.status.success() {
         let status = output.status;
-        return Err(Error::Facility(format!("{name} ({status}): {}", end_of(&output.all()))));
+        return Err(Error::Facility(format!(
+            "{name} ({status}): {}",
+            end_of(&[output.stdout, output.stderr].concat())
+        )));
     }
     Ok(figures(lines(&output).map_err(Error::Facility)?, mode))
 }
 
 fn figures(lines: Vec<Line>, mode: &str) -> Turn {
-    let mut turn = Turn { mode: mode.to_owned(), ..Turn::default() };
-    for line in lines {
-        match line {
-            Line::Version { .. } => {}
-            Line::Stream(one) => turn.stream.push(one),
-            Line::OneWay(one) => turn.one_way.push(one),
-        }
-    }
-    turn
+    let figures = |line| if let Line::Figures(figures) = line { Some(figures) } else { None };
+    Turn { mode: mode.to_owned(), all: lines.into_iter().filter_map(figures).collect() }
 }
 
 #[cfg(test)]
@@ -156,7 +146,11 @@ mod tests {
         command.args(["-c", &format!("sh {script}")]).current_dir(&directory);
         command.envs([("SIZES", sizes), ("TIME", "1000"), ("WARM_UP", "0"), ("AM_BENCH_CORES", "none,none")]);
         let output = run(&mut command, &[], VERSION_TIMEOUT, &Watch::default()).unwrap();
-        if output.status.success() { lines(&output) } else { Err(end_of(&output.err)) }
+        if output.status.success() { lines(&output) } else { Err(end_of(&output.stderr)) }
+    }
+
+    fn one_way(size: usize, p50: f64, p99: f64, mean: f64) -> Figures {
+        Figures { size, p50: Some(p50), p99: Some(p99), mean: Some(mean), ..Figures::default() }
     }
 
     fn turn_of(script: &str, sample: &str) -> Turn {
@@ -172,10 +166,10 @@ sockperf: ---> percentile 99.900 = 4030.156
 sockperf: ---> percentile 99.000 = 3993.678
 sockperf: ---> percentile 50.000 =    7.263
 ";
-        let one_way = OneWay { size: 64, p50: Some(7263.0), p99: Some(3_993_678.0), mean: Some(67_655.0) };
-        assert_eq!(turn_of("sockperf.sh tcp", pings).one_way, [one_way; 2]);
-        let stream = turn_of("sockperf.sh udp", "sockperf: Summary: Message Rate is 83675 [msg/sec]\n").stream[0];
-        assert_eq!((stream.messages, stream.cpu), (83_675.0, None));
+        let one_way = one_way(64, 7263.0, 3_993_678.0, 67_655.0);
+        assert_eq!(turn_of("sockperf.sh tcp", pings).all, [one_way; 2]);
+        let stream = turn_of("sockperf.sh udp", "sockperf: Summary: Message Rate is 83675 [msg/sec]\n").all[0];
+        assert_eq!((stream.messages, stream.cpu), (Some(83_675.0), None));
     }
 
     #[test]
@@ -189,10 +183,10 @@ sockperf: ---> percentile 50.000 =    7.263
             "host_total": 29.156374963335036,
             "host_user": 3.1,
             "remote_total": 48.09648083033677 } } }"#;
-        let stream = turn_of("iperf3.sh tcp", sample).stream[0];
-        assert_eq!((stream.messages.round(), stream.cpu.map(f64::round)), (142_071.0, Some(5438.0)));
-        let stream = turn_of("iperf3.sh tcp", "\"sum_received\": {\n\"bits_per_second\": 512\n}\n").stream[0];
-        assert_eq!((stream.messages, stream.cpu), (1.0, None), "what is missing is a dash");
+        let stream = turn_of("iperf3.sh tcp", sample).all[0];
+        assert_eq!((stream.messages.map(f64::round), stream.cpu.map(f64::round)), (Some(142_071.0), Some(5438.0)));
+        let stream = turn_of("iperf3.sh tcp", "\"sum_received\": {\n\"bits_per_second\": 512\n}\n").all[0];
+        assert_eq!((stream.messages, stream.cpu), (Some(1.0), None), "what is missing is a dash");
     }
 
     #[test]
@@ -204,8 +198,8 @@ lat-99-8,2000,2052.374,58.805,58.805,0.13,0.13,17005,17005
 bw-0-64,20000,10.108,20.854,20.854,2.93,2.93,47953,47953
 ";
         let turn = turn_of("ucx.sh shm", sample);
-        let one_way = OneWay { size: 8, p50: Some(9150.0), p99: Some(2_052_374.0), mean: Some(45_572.0) };
-        assert_eq!((&turn.one_way[..], turn.stream[0].messages), (&[one_way][..], 47_953.0));
+        let one_way = one_way(8, 9150.0, 2_052_374.0, 45_572.0);
+        assert_eq!((turn.all[0], turn.all[1].messages), (one_way, Some(47_953.0)));
     }
 
     #[test]
@@ -214,8 +208,8 @@ bw-0-64,20000,10.108,20.854,20.854,2.93,2.93,47953,47953
 bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec
 64      2k      =2k      250k        0.13s      1.94      32.91       0.03
 ";
-        let one_way = OneWay { size: 64, mean: Some(32_910.0), ..OneWay::default() };
-        assert_eq!(turn_of("fi.sh tcp", sample).one_way, [one_way]);
+        let one_way = Figures { size: 64, mean: Some(32_910.0), ..Figures::default() };
+        assert_eq!(turn_of("fi.sh tcp", sample).all, [one_way]);
     }
 
     #[test]
@@ -254,7 +248,7 @@ bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec
     fn sockperf_takes_three_sizes() {
         let of = |sizes| {
             let lines = read_sizes("sockperf.sh tcp", "Message Rate is 7\n", sizes);
-            lines.map(|lines| figures(lines, "").stream.iter().step_by(2).map(|one| one.size).collect::<Vec<_>>())
+            lines.map(|lines| figures(lines, "").all.iter().step_by(2).map(|one| one.size).collect::<Vec<_>>())
         };
         assert_eq!(of("8 64 512 4096 32768 1048576"), Ok(vec![64, 4096, 32_768]));
         assert_eq!(of("64"), Ok(vec![64]));

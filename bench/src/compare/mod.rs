@@ -51,10 +51,7 @@ const SIZES: [usize; 7] = [8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20];
 /// A peer that failed so often gets no more turns.
 const MAX_FAILURES: usize = 2;
 
-/// Measure all rows in turn, or those `over` one transport, and print the result.
-///
-/// # Errors
-/// The wire cannot be made, or a signal arrived. The failure of a peer is no error.
+/// Measure all rows in turn, or those `over` one transport, and print the result. The failure of a peer is no error.
 pub(crate) fn run(
     args: &CompareArgs,
     over: Option<LocalTransport>,

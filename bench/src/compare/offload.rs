@@ -51,17 +51,13 @@ fn read(said: &str) -> Option<Offload> {
     Some(Offload { tso: tso?, gso: gso?, gro: gro? })
 }
 
-/// # Errors
-/// What is missing, and what installs it.
+/// Fails with the command that installs ethtool, if it is missing.
 pub(super) fn find() -> Result<(), String> {
     let found = Command::new("ethtool").arg("--version").stdin(Stdio::null()).output();
     found.map(drop).map_err(|_| "ethtool is not installed: scripts/setup".to_owned())
 }
 
 /// Switch segmentation offload of the cable `on` or `off`.
-///
-/// # Errors
-/// The interfaces refuse.
 pub(super) fn switch(pair: &Pair, to: &str) -> Result<(), Error> {
     for host in &pair.hosts {
         let output = ethtool(host, &["-K", INTERFACE, "tso", to, "gso", to])?;

@@ -11,8 +11,8 @@
 //! ```
 
 use std::env::current_exe;
-use std::io::stdout;
-use std::process::Command;
+use std::io;
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use am_netns::Host;
@@ -20,8 +20,8 @@ use am_wire::Framing;
 
 use super::offload::{self, Offload};
 use super::peer::{PEERS, Peer, Source};
-use super::rows::{OneWay, Settings, Stream, Turn};
-use super::subprocess::{Output, run};
+use super::rows::{Figures, Settings, Turn};
+use super::subprocess::run;
 use crate::deploy::pipe::{Lines, write_line};
 use crate::deploy::veth::Pair;
 use crate::driver::Driver;
@@ -41,18 +41,15 @@ const ERROR_PREFIX: &str = "am-bench: ";
 type TurnOrder = (String, Settings, [String; 2]);
 
 /// Run this row's turn in its own process.
-///
-/// # Errors
-/// The turn failed, or did not end within the limit, or a signal arrived.
 pub(super) fn turn_in_a_process(name: &str, pair: &Pair, settings: &Settings, watch: &Watch) -> Result<Turn, Error> {
     let order: TurnOrder = (name.to_owned(), settings.clone(), pair.hosts.each_ref().map(Host::path));
     let mut line = Vec::new();
     write_line(&mut line, &order)?;
     let mut command = Command::new(current_exe().map_err(Error::system("finding this program"))?);
-    let Output { out, err, .. } = run(command.arg("turn"), &line, settings.limit, watch)?;
-    let answer = out.split(|byte| *byte == b'\n').next().and_then(|line| serde_json::from_slice(line).ok());
+    let Output { stdout, stderr, .. } = run(command.arg("turn"), &line, settings.limit, watch)?;
+    let answer = stdout.split(|byte| *byte == b'\n').next().and_then(|line| serde_json::from_slice(line).ok());
     let turn = answer.unwrap_or_else(|| Err("its process was ended before it was done".to_owned()));
-    turn.map_err(|why: String| Error::Facility(with_reasons(why, &String::from_utf8_lossy(&err))))
+    turn.map_err(|why: String| Error::Facility(with_reasons(why, &String::from_utf8_lossy(&stderr))))
 }
 
 /// The reason, with those that both sides' processes wrote. DPDK's libraries write messages that no user needs.
@@ -61,10 +58,7 @@ fn with_reasons(why: String, said: &str) -> String {
     [why.as_str()].into_iter().chain(ours).collect::<Vec<_>>().join("; ")
 }
 
-/// Be the process that runs one row's turn.
-///
-/// # Errors
-/// The pipe failed. A turn that failed is an answer, not an error.
+/// Be the process that runs one row's turn. A turn that failed is an answer, not an error.
 pub(crate) fn take_turn(watch: &Watch) -> Result<(), Error> {
     let orders: Lines<TurnOrder> = Lines::from_parent(watch);
     let Some((name, settings, [near, far])) = orders.next(Duration::MAX, watch)? else { return Ok(()) };
@@ -73,13 +67,10 @@ pub(crate) fn take_turn(watch: &Watch) -> Result<(), Error> {
         Some(peer @ Peer { source: Source::Session(driver), .. }) => turn(peer, *driver, &pair, &settings, watch),
         _ => Err(Error::Usage(format!("no row {name}"))),
     };
-    write_line(&mut stdout(), &turn.map_err(|why| why.to_string()))
+    write_line(&mut io::stdout(), &turn.map_err(|why| why.to_string()))
 }
 
 /// Measure everything once, in this process.
-///
-/// # Errors
-/// What is missing, or what failed.
 pub(super) fn turn(
     peer: &Peer,
     driver: Driver,
@@ -137,23 +128,24 @@ fn benches(peer: &Peer, driver: Driver, settings: &Settings) -> Vec<(Bench, Vec<
 }
 
 fn figures(all: &[Measured]) -> Turn {
-    let mut turn = Turn { mode: all.first().map_or(String::new(), |one| one.mode.clone()), ..Turn::default() };
-    for one in all {
+    let figures = |one: &Measured| {
         let size = one.layout.size;
         match &one.outcome {
             Outcome::Latency(latency) => {
                 let half = |quantile| Some(latency.round_trips.value_at_quantile(quantile) as f64 / 2.0);
                 let mean = Some(latency.round_trips.mean() / 2.0);
-                turn.one_way.push(OneWay { size, p50: half(0.5), p99: half(0.99), mean });
+                Figures { size, p50: half(0.5), p99: half(0.99), mean, ..Figures::default() }
             }
             Outcome::Throughput(_) => {
                 let messages = one.rates().map_or(0.0, |rates| rates.messages);
                 let cpu = one.busy.map(|cores| cores * 1e9 / messages).filter(|cpu| cpu.is_finite());
-                turn.stream.push(Stream { size, messages, cpu, lost: one.lost(), batching: Some(one.batching) });
+                let (messages, batching) = (Some(messages), Some(one.batching));
+                Figures { size, messages, cpu, lost: one.lost(), batching, ..Figures::default() }
             }
         }
-    }
-    turn
+    };
+    let mode = all.first().map_or(String::new(), |one| one.mode.clone());
+    Turn { mode, all: all.iter().map(figures).collect() }
 }
 
 #[cfg(test)]
@@ -169,8 +161,8 @@ mod tests {
             Measured { busy: Some(2.0), ..measured(Bench::Rate, 0, Driver::Udp, 0, 100_000) },
         ];
         let turn = figures(&all);
-        assert!((turn.one_way[0].p50.unwrap() - 7_000.0).abs() < 10.0, "{turn:?}");
-        assert_eq!((turn.stream[0].messages, turn.stream[0].cpu), (100_000.0, Some(20_000.0)));
+        assert!((turn.all[0].p50.unwrap() - 7_000.0).abs() < 10.0, "{turn:?}");
+        assert_eq!((turn.all[1].messages, turn.all[1].cpu), (Some(100_000.0), Some(20_000.0)));
         assert_eq!(turn.mode, "veth copy");
     }
 
@@ -188,8 +180,7 @@ mod tests {
         assert_eq!((back.0, back.1.sizes, back.1.cores), (order.0, order.1.sizes, order.1.cores));
         let turn = Turn {
             mode: "memif".to_owned(),
-            one_way: vec![OneWay { size: 8, p50: Some(0.1), p99: None, mean: Some(2.5) }],
-            stream: vec![Stream { size: 8, messages: 1e7, cpu: None, lost: 3, batching: None }],
+            all: vec![Figures { size: 8, p50: Some(0.1), mean: Some(2.5), lost: 3, ..Figures::default() }],
         };
         let said: Result<Turn, String> = Ok(turn);
         assert_eq!(serde_json::from_str::<Result<Turn, String>>(&serde_json::to_string(&said).unwrap()).unwrap(), said);

@@ -38,7 +38,12 @@ const MPI: &str = "openmpi, mpich: MPI_Send and MPI_Recv; one way windows of 64 
 const PVM: &str =
     "pvm: each message packed in place and unpacked; one way as for MPI; CPU of both tasks by getrusage, from inside";
 
+const KERNEL: &str = "veth kernel";
+const KERNEL_TCP: &str = "veth kernel tcp";
+
 const XDP: Wire = Wire::Interface;
+const AF_PACKET: Wire = Wire::Dpdk("net_af_packet0");
+const AF_XDP: Wire = Wire::Dpdk("net_af_xdp0");
 const UDP: Wire = Wire::Local(LocalTransport::Udp);
 const TCP: Wire = Wire::Local(LocalTransport::Tcp);
 const SHM: Wire = Wire::Local(LocalTransport::Shm);
@@ -54,13 +59,8 @@ pub(super) static PEERS: [Peer; 37] = [
     am("am-tcp-bundles", "active messages over kernel TCP, that may share a frame", TCP, &[LARGE, SEGMENTS]),
     am("am-shm", "active messages over shared memory", SHM, &[LARGE]),
     am("am-shm-bundles", "active messages over shared memory, that may share a frame", SHM, &[LARGE]),
-    am(
-        "am-dpdk-af_packet",
-        "active messages over DPDK's packet sockets on the cable",
-        Wire::Dpdk("net_af_packet0"),
-        &[LARGE, DPDK],
-    ),
-    am("am-dpdk-af_xdp", "active messages over DPDK's AF_XDP on the cable", Wire::Dpdk(AF_XDP), &[LARGE, DPDK]),
+    am("am-dpdk-af_packet", "active messages over DPDK's packet sockets on the cable", AF_PACKET, &[LARGE, DPDK]),
+    am("am-dpdk-af_xdp", "active messages over DPDK's AF_XDP on the cable", AF_XDP, &[LARGE, DPDK]),
     am("am-dpdk-memif", "active messages over DPDK's memif", MEMIF, &[LARGE, DPDK]),
     am("am-dpdk-memif-bundles", "active messages over DPDK's memif, that may share a frame", MEMIF, &[LARGE, DPDK]),
     am("am-dpdk-virtio-user", "active messages over DPDK's vhost and virtio-user", VIRTIO, &[LARGE, DPDK]),
@@ -79,48 +79,20 @@ pub(super) static PEERS: [Peer; 37] = [
     ours("tcp-nagle", "kernel TCP that gathers small messages", TCP, Driver::Row(Row::TcpNagle), &[SEGMENTS]),
     ours("tcp-sleeping", "kernel TCP, both sides sleep", TCP, Driver::Row(Row::TcpSleeping), &[SEGMENTS, SLEEPING]),
     ours("tcp-no-offload", "kernel TCP, segments cut to frames before the veth", TCP, Driver::Row(Row::Tcp), &[]),
-    script(
-        "sockperf-udp",
-        "kernel UDP by sockperf, both sides spin",
-        UDP,
-        "sockperf.sh udp",
-        "veth kernel",
-        &[SOCKPERF],
-    ),
-    script(
-        "sockperf-tcp",
-        "kernel TCP by sockperf, both sides spin",
-        TCP,
-        "sockperf.sh tcp",
-        "veth kernel",
-        &[SOCKPERF],
-    ),
-    script("iperf3", "kernel TCP by iperf3, both sides sleep", TCP, "iperf3.sh tcp", "veth kernel", &[IPERF3]),
-    script("ucx-tcp", "UCX active messages over its TCP transport", TCP, "ucx.sh tcp", "veth kernel tcp", &[UCX]),
+    script("sockperf-udp", "kernel UDP by sockperf, both sides spin", UDP, "sockperf.sh udp", KERNEL, &[SOCKPERF]),
+    script("sockperf-tcp", "kernel TCP by sockperf, both sides spin", TCP, "sockperf.sh tcp", KERNEL, &[SOCKPERF]),
+    script("iperf3", "kernel TCP by iperf3, both sides sleep", TCP, "iperf3.sh tcp", KERNEL, &[IPERF3]),
+    script("ucx-tcp", "UCX active messages over its TCP transport", TCP, "ucx.sh tcp", KERNEL_TCP, &[UCX]),
     script("ucx-shm", "UCX active messages over POSIX shared memory", SHM, "ucx.sh shm", "posix", &[UCX]),
     script("fi-udp", "libfabric's udp datagrams", UDP, "fi.sh udp", "veth kernel udp", &[FI]),
-    script("fi-tcp", "libfabric's reliable datagrams over tcp", TCP, "fi.sh tcp", "veth kernel tcp", &[FI]),
+    script("fi-tcp", "libfabric's reliable datagrams over tcp", TCP, "fi.sh tcp", KERNEL_TCP, &[FI]),
     script("fi-shm", "libfabric's reliable datagrams over shared memory", SHM, "fi.sh shm", "shm", &[FI]),
-    script(
-        "openmpi-tcp",
-        "Open MPI over its TCP transport (btl tcp)",
-        TCP,
-        "mpi.sh openmpi tcp",
-        "veth kernel tcp",
-        &[MPI],
-    ),
+    script("openmpi-tcp", "Open MPI over its TCP transport (btl tcp)", TCP, "mpi.sh openmpi tcp", KERNEL_TCP, &[MPI]),
     script("openmpi-shm", "Open MPI over shared memory (btl vader)", SHM, "mpi.sh openmpi shm", "vader", &[MPI]),
-    script("mpich-tcp", "MPICH over UCX's TCP transport", TCP, "mpi.sh mpich tcp", "veth kernel tcp", &[MPI]),
+    script("mpich-tcp", "MPICH over UCX's TCP transport", TCP, "mpi.sh mpich tcp", KERNEL_TCP, &[MPI]),
     script("mpich-shm", "MPICH over its shared memory", SHM, "mpi.sh mpich shm", "ch4 shm", &[MPI]),
-    script(
-        "pvm",
-        "PVM, direct route, pvm_nrecv until something is there",
-        TCP,
-        "pvm.sh spin",
-        "veth kernel tcp",
-        &[PVM],
-    ),
-    script("pvm-sleeping", "PVM, direct route, pvm_recv", TCP, "pvm.sh sleep", "veth kernel tcp", &[PVM]),
+    script("pvm", "PVM, direct route, pvm_nrecv until something is there", TCP, "pvm.sh spin", KERNEL_TCP, &[PVM]),
+    script("pvm-sleeping", "PVM, direct route, pvm_recv", TCP, "pvm.sh sleep", KERNEL_TCP, &[PVM]),
 ];
 
 /// The source of one row's figures.
@@ -164,10 +136,7 @@ impl Peer {
         self.name.ends_with("-no-offload")
     }
 
-    /// Its version, if it can run here.
-    ///
-    /// # Errors
-    /// What is missing, and what installs it; or a signal arrived.
+    /// Its version, if it can run here; else what is missing, and what installs it.
     pub(super) fn find(&self, watch: &Watch) -> Result<String, String> {
         let driver = match self.source {
             Source::Script(script, _) => return foreign::version(self.name, script, watch),
@@ -201,15 +170,12 @@ impl Peer {
     }
 
     /// Measure everything once.
-    ///
-    /// # Errors
-    /// It does not run, or not as expected.
     pub(super) fn turn(&self, pair: &Pair, settings: &Settings, watch: &Watch) -> Result<Turn, Error> {
         match self.source {
             Source::Script(script, mode) => foreign::turn((self.name, script, mode), pair, settings, watch),
             Source::Session(_) if self.wire.is_dpdk() => {
                 let turn = ours::turn_in_a_process(self.name, pair, settings, watch);
-                if turn.is_err() && self.wire == Wire::Dpdk(AF_XDP) {
+                if turn.is_err() && self.wire == AF_XDP {
                     detach(pair);
                 }
                 turn
@@ -232,9 +198,6 @@ fn detach(pair: &Pair) {
 
 /// The peers that run over `over` and are named by `wanted`, each by its name or by its family (`tcp` selects
 /// `tcp-nagle` too); an empty `wanted` selects all.
-///
-/// # Errors
-/// A name selects no peer.
 pub(super) fn chosen(wanted: &[String], over: Option<LocalTransport>) -> Result<Vec<&'static Peer>, Error> {
     let is_over = |peer: &&Peer| over.is_none_or(|over| peer.wire == Wire::Local(over));
     let mut peers: Vec<&Peer> = PEERS.iter().filter(is_over).collect();
@@ -250,8 +213,6 @@ pub(super) fn chosen(wanted: &[String], over: Option<LocalTransport>) -> Result<
     Ok(peers)
 }
 
-/// DPDK's device for AF_XDP.
-const AF_XDP: &str = "net_af_xdp0";
 /// The port of both sides.
 const PORT: u16 = 0x88b5;
 /// The headers of IPv4 and UDP.
@@ -293,9 +254,6 @@ impl Wire {
     }
 
     /// The transports of the near and the far side, over interfaces with this MTU; `None` for the interface itself.
-    ///
-    /// # Errors
-    /// The directory for their sockets cannot be made.
     pub(super) fn ends(self, mtu: usize) -> Result<Option<TransportPair>, Error> {
         let names = match self {
             Wire::Interface => return Ok(None),
@@ -398,9 +356,9 @@ mod tests {
         assert!(XDP.ends(1500).unwrap().is_none() && UDP.most(1500) == 1458);
         // DPDK carries what it can and the cable does.
         for (mtu, carried) in [(576, 576), (1500, 1500), (65_000, 1500)] {
-            let [name, _] = names(Wire::Dpdk("net_af_packet0"), mtu);
+            let [name, _] = names(AF_PACKET, mtu);
             assert_eq!(name, format!("dpdk:net_af_packet0,iface=am0,am.mtu={carried}"));
-            assert_eq!(Wire::Dpdk("net_af_packet0").mtu(mtu), Some(carried));
+            assert_eq!(AF_PACKET.mtu(mtu), Some(carried));
         }
         assert_eq!(MEMIF.mtu(65_000), Some(1500));
     }

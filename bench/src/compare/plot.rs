@@ -21,10 +21,6 @@ const FAMILIES: [(&str, &str); 6] = [
 ];
 
 impl Comparison {
-    /// The plot.
-    ///
-    /// # Errors
-    /// plotters cannot draw it.
     pub(super) fn svg(&self) -> Result<String, Error> {
         let plots = self.plots();
         let rows: Vec<Vec<Panel<'_>>> = plots.iter().map(|(title, rows)| self.panels(title, rows)).collect();

@@ -6,25 +6,9 @@ use std::fmt::Write;
 use serde_json::{Map, Value, json};
 
 use super::offload::Offload;
-use super::rows::{Comparison, OneWay, Row, Spread, Stream, Turn};
-use crate::report::table::{Column, align, bytes, metric, nanoseconds};
+use super::rows::{Comparison, Figures, Row, Spread, Turn};
+use crate::report::table::{align, bytes, columns, metric, nanoseconds};
 use crate::report::words::{rounds, times};
-
-const COLUMNS: &[Column] = &[
-    ("peer", false),
-    ("wire", false),
-    ("MTU", true),
-    ("mode", false),
-    ("p50", true),
-    ("p99", true),
-    ("messages", true),
-    ("peak", true),
-    ("n1/2", true),
-    ("CPU", true),
-    ("to am: p50", true),
-    ("messages", true),
-    ("bytes", true),
-];
 
 const NO_FIGURE: &str = "-";
 
@@ -34,26 +18,28 @@ type Figure = (&'static str, fn(&Turn, usize) -> Option<f64>, fn(f64) -> String,
 
 /// In the order of the columns.
 const FIGURES: [Figure; 6] = [
-    ("p50_ns", |turn, small| turn.one_way(small)?.middle(), time, true),
-    ("p99_ns", |turn, small| turn.one_way(small)?.p99, time, true),
-    ("messages_per_s", |turn, small| Some(turn.stream(small)?.messages), |rate| format!("{}/s", metric(rate)), true),
+    ("p50_ns", |turn, small| turn.of(small, Figures::middle), time, true),
+    ("p99_ns", |turn, small| turn.of(small, |one| one.p99), time, true),
+    ("messages_per_s", |turn, small| turn.of(small, |one| one.messages), |rate| format!("{}/s", metric(rate)), true),
     ("peak_bytes_per_s", |turn, _| turn.peak(), rate, true),
     ("n_half_bytes", |turn, _| turn.n_half(), |size| bytes(size.round() as usize), false),
-    ("cpu_ns", |turn, small| turn.stream(small)?.cpu, time, false),
+    ("cpu_ns", |turn, small| turn.of(small, |one| one.cpu), time, false),
 ];
 
 /// Half of a round trip, and the bytes a second, of one size.
 pub(super) const CURVES: [fn(&Turn, usize) -> Option<f64>; 2] =
-    [|turn, size| turn.one_way(size)?.middle(), |turn, size| turn.stream(size).map(Stream::bytes)];
+    [|turn, size| turn.of(size, Figures::middle), |turn, size| turn.of(size, Figures::bytes)];
 
-const ONE_WAY: [(&str, fn(&OneWay) -> Option<f64>); 3] =
-    [("p50_ns", |one| one.p50), ("p99_ns", |one| one.p99), ("mean_ns", |one| one.mean)];
+/// Figures by size: their names in JSON, and their values.
+type BySize = [(&'static str, fn(&Figures) -> Option<f64>)];
 
-const STREAM: [(&str, fn(&Stream) -> Option<f64>); 4] = [
-    ("messages_per_s", |one| Some(one.messages)),
-    ("bytes_per_s", |one| Some(one.bytes())),
+const ONE_WAY: &BySize = &[("p50_ns", |one| one.p50), ("p99_ns", |one| one.p99), ("mean_ns", |one| one.mean)];
+
+const STREAM: &BySize = &[
+    ("messages_per_s", |one| one.messages),
+    ("bytes_per_s", Figures::bytes),
     ("cpu_ns", |one| one.cpu),
-    ("lost", |one| Some(one.lost as f64)),
+    ("lost", |one| one.messages.map(|_| one.lost as f64)),
 ];
 
 impl Comparison {
@@ -82,10 +68,9 @@ impl Comparison {
                     json!({"median": median, "range": [least, most]})
                 });
         }
-        let one_way = |size: usize| by_size(row, size, &ONE_WAY, Turn::one_way);
-        line["one_way"] = row.sizes().into_iter().filter_map(one_way).collect();
-        let stream = |size: usize| by_size(row, size, &STREAM, Turn::stream);
-        line["stream"] = row.sizes().into_iter().filter_map(stream).collect();
+        for (name, figures) in [("one_way", ONE_WAY), ("stream", STREAM)] {
+            line[name] = row.sizes().into_iter().filter_map(|size| by_size(row, size, figures)).collect();
+        }
         line["rounds"] = row.turns.iter().map(|(round, _)| *round).collect();
         line["notes"] = json!(peer.notes);
         line["failures"] = json!(row.reasons());
@@ -122,7 +107,25 @@ impl Comparison {
             if spread { ", with\nhalf of their range" } else { "" },
             short(self.settings.largest())
         );
-        align(COLUMNS, &self.rows.iter().map(|row| self.cells(row)).collect::<Vec<_>>(), &mut text);
+        align(
+            &columns([
+                "peer",
+                "wire",
+                ">MTU",
+                "mode",
+                ">p50",
+                ">p99",
+                ">messages",
+                ">peak",
+                ">n1/2",
+                ">CPU",
+                ">to am: p50",
+                ">messages",
+                ">bytes",
+            ]),
+            &self.rows.iter().map(|row| self.cells(row)).collect::<Vec<_>>(),
+            &mut text,
+        );
         let sizes = self.settings.sizes.iter().map(|size| (short(*size), true));
         let columns: Vec<(String, bool)> = [("peer".to_owned(), false)].into_iter().chain(sizes).collect();
         let heads = ["one way by size, half of a round trip: p50", "bytes a second by size, one way"];
@@ -199,15 +202,10 @@ impl Comparison {
 }
 
 /// The figures of one size, each with its median and all rounds; `None` if there are none.
-fn by_size<T>(
-    row: &Row,
-    size: usize,
-    figures: &[(&str, fn(&T) -> Option<f64>)],
-    of: fn(&Turn, usize) -> Option<&T>,
-) -> Option<Value> {
+fn by_size(row: &Row, size: usize, figures: &BySize) -> Option<Value> {
     let mut all = json!({"size": size});
     for (name, figure) in figures {
-        let values = row.by_round(|turn| figure(of(turn, size)?));
+        let values = row.by_round(|turn| turn.of(size, figure));
         let values: Vec<f64> = values.into_iter().map(|(_, value)| tenths(value)).collect();
         if let Some(Spread { median, .. }) = Spread::of(values.iter().copied()) {
             all[name] = json!({"median": tenths(median), "by_round": values});

@@ -48,44 +48,35 @@ impl Settings {
     }
 }
 
-/// Half of a round trip of one size.
+/// The figures of one size that a measurement tells. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OneWay {
+pub(super) struct Figures {
     pub(super) size: usize,
-    /// In nanoseconds; `None` if the program does not tell.
+    /// Half of a round trip.
     pub(super) p50: Option<f64>,
     pub(super) p99: Option<f64>,
     pub(super) mean: Option<f64>,
+    /// Messages a second, one way, as fast as possible.
+    pub(super) messages: Option<f64>,
+    /// Processor time that one of them costs, both sides together.
+    pub(super) cpu: Option<f64>,
+    /// How many of them never arrived.
+    #[serde(default)]
+    pub(super) lost: u64,
+    /// How they were handed over. Foreign programs do not tell.
+    pub(super) batching: Option<Batching>,
 }
 
-impl OneWay {
+impl Figures {
     /// The median; the mean of a program that tells no median.
     pub(super) fn middle(&self) -> Option<f64> {
         self.p50.or(self.mean)
     }
-}
 
-/// A stream of messages of one size, one way, as fast as possible.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Stream {
-    pub(super) size: usize,
-    /// A second.
-    pub(super) messages: f64,
-    /// Nanoseconds of processor time a message costs, both sides together.
-    pub(super) cpu: Option<f64>,
-    /// Messages that never arrived.
-    #[serde(default)]
-    pub(super) lost: u64,
-    /// How messages were handed over; `None` for foreign programs, which do not tell.
-    pub(super) batching: Option<Batching>,
-}
-
-impl Stream {
     /// Bytes a second.
-    pub(super) fn bytes(&self) -> f64 {
-        self.messages * self.size as f64
+    pub(super) fn bytes(&self) -> Option<f64> {
+        self.messages.map(|messages| messages * self.size as f64)
     }
 }
 
@@ -94,28 +85,24 @@ impl Stream {
 pub(super) struct Turn {
     /// Its device and mode.
     pub(super) mode: String,
-    pub(super) one_way: Vec<OneWay>,
-    pub(super) stream: Vec<Stream>,
+    pub(super) all: Vec<Figures>,
 }
 
 impl Turn {
-    pub(super) fn one_way(&self, size: usize) -> Option<&OneWay> {
-        self.one_way.iter().find(|one| one.size == size)
-    }
-
-    pub(super) fn stream(&self, size: usize) -> Option<&Stream> {
-        self.stream.iter().find(|one| one.size == size)
+    /// A figure of this size.
+    pub(super) fn of<T>(&self, size: usize, figure: impl Fn(&Figures) -> Option<T>) -> Option<T> {
+        self.all.iter().filter(|one| one.size == size).find_map(figure)
     }
 
     /// The bandwidth of the size with the largest.
     pub(super) fn peak(&self) -> Option<f64> {
-        self.stream.iter().map(Stream::bytes).filter(|bytes| *bytes > 0.0).reduce(f64::max)
+        self.all.iter().filter_map(Figures::bytes).filter(|bytes| *bytes > 0.0).reduce(f64::max)
     }
 
     /// The smallest size that reaches half of the peak. Between two sizes, times are interpolated.
     pub(super) fn n_half(&self) -> Option<f64> {
-        let moved = self.stream.iter().filter(|one| one.messages > 0.0);
-        let mut curve: Vec<(f64, f64)> = moved.map(|one| (one.size as f64, 1e9 / one.messages)).collect();
+        let point = |one: &Figures| Some((one.size as f64, 1e9 / one.messages.filter(|rate| *rate > 0.0)?));
+        let mut curve: Vec<(f64, f64)> = self.all.iter().filter_map(point).collect();
         curve.sort_by(|one, other| one.0.total_cmp(&other.0));
         // A single size cannot tell where half of it is reached.
         if curve.len() < 2 { None } else { size_of_rate(&curve, self.peak()? / 2.0) }
@@ -200,14 +187,12 @@ impl Row {
 
     /// How its messages of this size were handed over.
     pub(super) fn batching(&self, size: usize) -> Option<Batching> {
-        self.turns.iter().find_map(|(_, turn)| turn.stream(size)?.batching)
+        self.turns.iter().find_map(|(_, turn)| turn.of(size, |one| one.batching))
     }
 
     /// The sizes that it measured.
     pub(super) fn sizes(&self) -> BTreeSet<usize> {
-        let turns = || self.turns.iter().map(|(_, turn)| turn);
-        let streams = turns().flat_map(|turn| &turn.stream).map(|one| one.size);
-        turns().flat_map(|turn| &turn.one_way).map(|one| one.size).chain(streams).collect()
+        self.turns.iter().flat_map(|(_, turn)| &turn.all).map(|one| one.size).collect()
     }
 }
 
@@ -227,9 +212,9 @@ impl Comparison {
         let (small, large) = (self.settings.small(), self.settings.largest());
         let of = |size, ratio: Option<f64>| ratio.filter(|_| self.is_fair(row, size));
         [
-            ("p50", self.beside_am(row, |turn| turn.one_way(small)?.middle())),
-            ("messages", of(small, self.beside_am(row, |turn| Some(turn.stream(small)?.messages)))),
-            ("bytes", of(large, self.beside_am(row, |turn| turn.stream(large).map(Stream::bytes)))),
+            ("p50", self.beside_am(row, |turn| turn.of(small, Figures::middle))),
+            ("messages", of(small, self.beside_am(row, |turn| turn.of(small, |one| one.messages)))),
+            ("bytes", of(large, self.beside_am(row, |turn| turn.of(large, Figures::bytes)))),
         ]
     }
 
@@ -260,13 +245,12 @@ pub(super) mod tests {
 
     /// A turn in which a message takes `start` nanoseconds, and one more for each byte.
     fn turn(start: f64) -> Turn {
-        let stream = |size: usize| {
-            let messages = 1e9 / (start + size as f64);
-            Stream { size, messages, cpu: Some(2.0 * (start + size as f64)), lost: 0, batching: Some(Batching::Bursts) }
+        let of_size = |size: usize| {
+            let ns = start + size as f64;
+            let (p50, messages, cpu) = (Some(ns + start), Some(1e9 / ns), Some(2.0 * ns));
+            Figures { size, p50, messages, cpu, batching: Some(Batching::Bursts), ..Figures::default() }
         };
-        let one_way = |size: usize| OneWay { size, p50: Some(2.0 * start + size as f64), p99: None, mean: None };
-        let sizes = [8, 64, 4096];
-        Turn { mode: "veth kernel".to_owned(), one_way: sizes.map(one_way).into(), stream: sizes.map(stream).into() }
+        Turn { mode: "veth kernel".to_owned(), all: [8, 64, 4096].map(of_size).into() }
     }
 
     /// A row with these turns.
@@ -310,7 +294,7 @@ pub(super) mod tests {
         let half = 4096.0 / 5096.0 / 2.0;
         let expected = 1000.0 * half / (1.0 - half);
         assert!((turn(1000.0).n_half().unwrap() / expected - 1.0).abs() < 1e-9);
-        let one = Turn { stream: turn(1000.0).stream[..1].to_vec(), ..Turn::default() };
+        let one = Turn { all: turn(1000.0).all[..1].to_vec(), ..Turn::default() };
         assert_eq!(one.n_half(), None);
         assert_eq!(Turn::default().peak(), None);
     }
@@ -321,7 +305,7 @@ pub(super) mod tests {
         let mut am = row("am", &[100.0, 100.0, 1000.0]);
         am.turns.remove(1);
         let all = comparison(vec![am, row("udp", &[200.0, 900.0, 2000.0])]);
-        let ratio = all.beside_am(&all.rows[1], |turn| Some(turn.one_way(8)?.p50? - 8.0));
+        let ratio = all.beside_am(&all.rows[1], |turn| Some(turn.of(8, |one| one.p50)? - 8.0));
         assert_eq!(ratio, Some(2.0));
         assert_eq!(comparison(vec![row("udp", &[1.0])]).beside_am(&row("udp", &[1.0]), Turn::peak), None);
     }
@@ -330,7 +314,7 @@ pub(super) mod tests {
     fn messages_in_other_batches_have_no_ratio_and_large_ones_are_batches() {
         let with = |name, batching| {
             let mut row = row(name, &[100.0]);
-            for one in &mut row.turns[0].1.stream {
+            for one in &mut row.turns[0].1.all {
                 one.batching = batching;
             }
             row
@@ -343,7 +327,7 @@ pub(super) mod tests {
         };
         assert_eq!(fair(&all), [[true; 3], [true; 3], [true, false, false], [true, false, false]]);
         for row in &mut all.rows {
-            row.turns[0].1.stream[2].size = MIN_MANY_FRAMES;
+            row.turns[0].1.all[2].size = MIN_MANY_FRAMES;
         }
         all.settings.sizes = vec![8, 64, MIN_MANY_FRAMES];
         assert_eq!(fair(&all)[2..], [[true, false, true]; 2]);

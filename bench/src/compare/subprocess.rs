@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
@@ -20,23 +20,6 @@ const MAX_ERROR_CHARS: usize = 300;
 const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// How long a program may take to end after its standard input is closed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// What a program printed, and how it ended.
-#[derive(Debug)]
-pub(super) struct Output {
-    pub(super) status: ExitStatus,
-    /// On standard output.
-    pub(super) out: Vec<u8>,
-    /// On standard error.
-    pub(super) err: Vec<u8>,
-}
-
-impl Output {
-    /// Both outputs, one after the other.
-    pub(super) fn all(self) -> Vec<u8> {
-        [self.out, self.err].concat()
-    }
-}
 
 /// A program and its process group; killed when it is dropped.
 struct Group(Child);
@@ -56,11 +39,8 @@ impl Drop for Group {
     }
 }
 
-/// Run a program until it ends, with this input. Its standard input is a pipe that closes when this process ends.
-///
-/// # Errors
-/// It does not start, takes longer than the limit, or prints too much; or a reason to stop. The program and its process
-/// group have ended by then.
+/// Run a program until it ends, with this input. Its standard input is a pipe that closes when this process ends. After
+/// an error, the program and its process group have ended too.
 pub(super) fn run(command: &mut Command, input: &[u8], limit: Duration, watch: &Watch) -> Result<Output, Error> {
     // Its own process group, so that Ctrl-C reaches only this program.
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -87,8 +67,8 @@ pub(super) fn run(command: &mut Command, input: &[u8], limit: Duration, watch: &
         status = group.0.try_wait().map_err(Error::system("starting a program"))?;
         sleep(CHECK_INTERVAL);
     }
-    let [out, err] = texts;
-    Ok(Output { status: status.unwrap_or_default(), out, err })
+    let [stdout, stderr] = texts;
+    Ok(Output { status: status.unwrap_or_default(), stdout, stderr })
 }
 
 /// Read an output on its own thread, because a program blocks on a full pipe.
@@ -125,9 +105,9 @@ mod tests {
     #[test]
     fn both_outputs_and_the_end_are_told() {
         let output = shell("echo a; echo b >&2; exit 3", LONG).unwrap();
-        assert_eq!((output.status.code(), &output.out[..], &output.err[..]), (Some(3), &b"a\n"[..], &b"b\n"[..]));
+        assert_eq!((output.status.code(), &output.stdout[..], &output.stderr[..]), (Some(3), &b"a\n"[..], &b"b\n"[..]));
         let most = shell(&format!("head -c {MAX_OUTPUT} /dev/zero"), LONG).unwrap();
-        assert_eq!(most.all().len(), MAX_OUTPUT);
+        assert_eq!(most.stdout.len(), MAX_OUTPUT);
     }
 
     #[test]

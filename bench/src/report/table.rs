@@ -153,6 +153,11 @@ fn cells(row: &Row) -> Vec<String> {
     cells
 }
 
+/// Columns with these heads. Those that begin with `>` are aligned to the right.
+pub(crate) fn columns<const N: usize>(heads: [&'static str; N]) -> [Column; N] {
+    heads.map(|head| head.strip_prefix('>').map_or((head, false), |head| (head, true)))
+}
+
 /// Print a table. Every column has the width of its widest cell.
 pub(crate) fn align<S: AsRef<str>>(columns: &[(S, bool)], rows: &[Vec<String>], text: &mut String) {
     let width = |nth: usize| rows.iter().filter_map(|row| row.get(nth)).map(|cell| cell.chars().count()).max();

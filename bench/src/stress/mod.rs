@@ -19,7 +19,6 @@ mod process;
 mod receiver;
 mod report;
 mod sender;
-mod signals;
 mod workload;
 
 use std::collections::hash_map::RandomState;
@@ -30,11 +29,14 @@ use std::time::{Duration, Instant};
 
 use am_wire::Framing;
 use am_wire::frame::ETHERNET_HEADER;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use process::child;
 
 use crate::cli::{Options, StressArgs, Topology};
+use crate::content::mix;
 use crate::cores::Cores;
 use crate::deploy::child::Child as Process;
 use crate::deploy::pipe::{Lines, write_line};
@@ -46,7 +48,6 @@ use crate::progress::Progress;
 use crate::publish;
 use crate::watch::Watch;
 use report::{Outcome, Report};
-use signals::StopSignals;
 use workload::Workload;
 
 const NODES: [&str; 2] = ["alpha", "beta"];
@@ -67,6 +68,10 @@ const MAX_MEAN_SHARE: f64 = 0.716;
 const MAX_MESSAGE: usize = 60_000;
 /// Bytes of a transfer.
 const PUT: usize = 1 << 20;
+
+/// The longest time that a process runs between two stops, and the longest stop.
+const MAX_RUNNING: Duration = Duration::from_millis(1500);
+const MAX_STOP: Duration = Duration::from_millis(120);
 
 /// The orders of one of the two processes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -139,10 +144,8 @@ impl Child {
     }
 }
 
-/// Run the test between these sides, judge it and report.
-///
-/// # Errors
-/// What is missing, or [`Error::Stress`] if a message was lost, duplicated or changed.
+/// Run the test between these sides, judge it and report. If a message was lost, duplicated or changed, the result is
+/// [`Error::Stress`].
 pub(crate) fn run(
     args: &StressArgs,
     how: DriverOptions,
@@ -153,12 +156,15 @@ pub(crate) fn run(
 ) -> Result<(), Error> {
     let workload = workload(args, how, sides.mtu)?;
     let bar = Progress::of_messages(workload.messages, options.json);
-    let plan = |role, side, core| {
-        let on = sides.on(side, 1);
-        Plan { role, on, workload, how, lost_per_million: args.loss, core }
+    let start = |role, side, core| {
+        let plan = Plan { role, on: sides.on(side, 1), workload, how, lost_per_million: args.loss, core };
+        sides.at(side, || Child::start(&plan))?
     };
-    let (mut sender, mut receiver) = start(sides, args.stalls.is_on(), cores, &plan, watch)?;
-
+    // The one that is opened first is ready for the second.
+    let mut receiver = start(Role::Receiver { stalls: args.stalls.is_on() }, Side::Near, cores.far)?;
+    let region = receiver.open(watch)?;
+    let mut sender = start(Role::Sender { region }, Side::Far, cores.near)?;
+    sender.open(watch)?;
     let begin = Instant::now();
     let stops = args.stops.is_on().then_some(workload.seed);
     let mut stop_signals = StopSignals::new([sender.process.id(), receiver.process.id()], stops);
@@ -173,22 +179,6 @@ pub(crate) fn run(
     let report = Report { on, workload, loss, outcomes, stops, took };
     publish(vec![report.json()], || report.text(), &Origin::of(place, Some(sides.mtu)), options)?;
     report.result()
-}
-
-/// Open both processes. The one that is opened first is ready for the second.
-fn start(
-    sides: &Sides,
-    stalls: bool,
-    cores: Cores,
-    plan: &(dyn Fn(Role, Side, Option<usize>) -> Plan + Sync),
-    watch: &Watch,
-) -> Result<(Child, Child), Error> {
-    let start = |role, side, core| sides.at(side, || Child::start(&plan(role, side, core)))?;
-    let receiver = start(Role::Receiver { stalls }, Side::Near, cores.far)?;
-    let region = receiver.open(watch)?;
-    let sender = start(Role::Sender { region }, Side::Far, cores.near)?;
-    sender.open(watch)?;
-    Ok((sender, receiver))
 }
 
 /// The messages of the run.
@@ -232,4 +222,54 @@ fn watch_over(
         }
     }
     Ok(complete == [true; 2])
+}
+
+/// Stops and continues child processes. They are waited for only after this has ended, so their ids stay valid.
+#[derive(Debug)]
+struct StopSignals {
+    pids: [Pid; 2],
+    /// When the next signal is due, and whether it continues the process, as the first does.
+    due: [(Instant, bool); 2],
+    random: u64,
+    on: bool,
+    /// How often each process was stopped.
+    count: [u64; 2],
+}
+
+impl StopSignals {
+    /// Without a seed, nothing is stopped.
+    fn new(pids: [u32; 2], seed: Option<u64>) -> StopSignals {
+        let (pids, due) = (pids.map(|pid| Pid::from_raw(pid as i32)), [(Instant::now(), true); 2]);
+        StopSignals { pids, due, random: seed.unwrap_or(0), on: seed.is_some(), count: [0; 2] }
+    }
+
+    /// Send the signals that are due.
+    fn turn(&mut self) {
+        let now = Instant::now();
+        for at in 0..self.pids.len() {
+            let (due, continues) = self.due[at];
+            if !self.on || now < due {
+                continue;
+            }
+            self.count[at] += !continues as u64;
+            // A process that has ended is noticed by its standard output.
+            let _ = kill(self.pids[at], if continues { Signal::SIGCONT } else { Signal::SIGSTOP });
+            let most = if continues { MAX_RUNNING } else { MAX_STOP };
+            self.due[at] = (now + within(most, &mut self.random), !continues);
+        }
+    }
+
+    /// Let both processes run from now on.
+    fn end(&mut self) {
+        self.on = false;
+        for pid in self.pids {
+            let _ = kill(pid, Signal::SIGCONT);
+        }
+    }
+}
+
+/// A random time.
+fn within(most: Duration, random: &mut u64) -> Duration {
+    *random = mix(*random);
+    most.mul_f64((*random >> 11) as f64 / (1u64 << 53) as f64)
 }

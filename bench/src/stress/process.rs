@@ -43,9 +43,6 @@ const COUNTED: [&str; 10] = [
 ];
 
 /// Carry out the plan of the parent process, until that closes the pipe.
-///
-/// # Errors
-/// The transport cannot be opened, or the other process cannot be reached.
 pub(crate) fn child(watch: &Watch) -> Result<(), Error> {
     let plans: Lines<Plan> = Lines::from_parent(watch);
     let Some(plan) = plans.next(Duration::MAX, watch)? else { return Ok(()) };

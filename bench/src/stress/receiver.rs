@@ -7,9 +7,8 @@ use am_api::{Endpoint, Message, Node, Region, Request, Rights, Transfer, Transfe
 
 use super::process::{ANSWER, ASK, DATA, ENDPOINT, ProgressReporter, conclude, say};
 use super::report::Outcome;
-use super::signals::within;
 use super::workload::{Ledger, MessageKind, Workload};
-use super::{Line, PUT};
+use super::{Line, PUT, within};
 use crate::driver::am::facility;
 use crate::error::Error;
 use crate::watch::Watch;

@@ -61,7 +61,6 @@ impl Report {
         ]
     }
 
-    /// # Errors
     /// [`Error::Stress`] unless everything is right.
     pub(super) fn result(&self) -> Result<(), Error> {
         let [lost, twice, wrong, returned, puts, short] = self.errors();

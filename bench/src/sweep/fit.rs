@@ -94,7 +94,7 @@ mod tests {
         sizes.sort_unstable();
         let point = |size: usize| {
             let (frames, full) = (size.div_ceil(FRAME), size.is_multiple_of(FRAME));
-            Point { nth_size: 0, size, frames, full, ns: time(size), frames_per_s: 0.0, lost: 0 }
+            Point { size, frames, full, ns: time(size), frames_per_s: 0.0, lost: 0 }
         };
         sizes.into_iter().map(point).collect()
     }

@@ -13,7 +13,6 @@
 //! Read first: [`fit`].
 
 pub(crate) mod fit;
-mod plot;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -43,8 +42,6 @@ pub(crate) const R_INF: Figure = Figure { name: "r_inf", of: |model| model.r_inf
 /// One size on a curve.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Point {
-    /// The position of the size in the order.
-    pub(crate) nth_size: usize,
     pub(crate) size: usize,
     /// Frames of a message.
     pub(crate) frames: usize,
@@ -165,7 +162,7 @@ impl Curve {
 fn points(mine: &[&Measured]) -> Vec<Point> {
     let sizes = mine.iter().map(|one| one.nth_size + 1).max().unwrap_or(0);
     let mut points: Vec<Point> = (0..sizes).filter_map(|nth| point(nth, mine)).collect();
-    points.sort_by_key(|point| (point.size, point.nth_size));
+    points.sort_by_key(|point| point.size);
     points
 }
 
@@ -176,5 +173,5 @@ fn point(nth_size: usize, mine: &[&Measured]) -> Option<Point> {
     let frames: Vec<f64> = here().filter_map(|one| Some(one.rates()?.frames)).collect();
     let ns = median(&times).filter(|ns| ns.is_finite())?;
     let (frames_per_s, lost) = (median(&frames)?, here().map(|one| one.lost()).sum());
-    Some(Point { nth_size, size: layout.size, frames: layout.frames, full: layout.full, ns, frames_per_s, lost })
+    Some(Point { size: layout.size, frames: layout.frames, full: layout.full, ns, frames_per_s, lost })
 }

@@ -1,29 +1,21 @@
 //! The table: the curves side by side, and their figures below. In JSON: one object for each driver and size, and a
-//! summary last.
+//! summary last. The plot: the curves over the logarithm of the size.
 
 use std::fmt::Write;
 
+use plotters::prelude::SeriesLabelPosition;
 use serde_json::{Map, Value, json};
 
 use crate::batching::Batching;
+use crate::chart::{self, Axis, COLOURS, Names, Panel};
 use crate::driver::Driver;
+use crate::error::Error;
 use crate::plan::Bench;
-use crate::report::table::{Column, align, bytes, metric, nanoseconds};
+use crate::report::table::{Column, align, bytes, columns, metric, nanoseconds};
 use crate::report::words::{footer, rounds, xdp};
 
 use super::fit::Model;
 use super::{Curve, Figure, Point, R_INF, Sweep, T0};
-
-const FIGURES: &[Column] = &[
-    ("driver", false),
-    ("mode", false),
-    ("framing", false),
-    ("t0", true),
-    ("r_inf", true),
-    ("n1/2", true),
-    ("t0 * r_inf", true),
-    ("lost", true),
-];
 
 impl Sweep {
     pub(crate) fn json(&self) -> Vec<Value> {
@@ -60,7 +52,7 @@ impl Sweep {
             if self.curves.iter().any(|curve| curve.batching == Batching::Shared) { ", am coalesced" } else { "" };
         let mut text = format!("bandwidth: user bytes a second by size, one way{shared}, counted by the receiver\n\n");
         let curves = self.curves.iter().map(|curve| (curve.driver.name(), true));
-        let columns: Vec<Column> = [("size", true)].into_iter().chain(curves).collect();
+        let curve_columns: Vec<Column> = [("size", true)].into_iter().chain(curves).collect();
         let mut sizes: Vec<usize> =
             self.curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.size)).collect();
         sizes.sort_unstable();
@@ -72,7 +64,7 @@ impl Sweep {
             };
             [bytes(size)].into_iter().chain(self.curves.iter().map(cell)).collect()
         };
-        align(&columns, &sizes.into_iter().map(row).collect::<Vec<_>>(), &mut text);
+        align(&curve_columns, &sizes.into_iter().map(row).collect::<Vec<_>>(), &mut text);
         text.push('\n');
         let figures = |curve: &Curve| {
             let mut cells = vec![curve.driver.to_string(), curve.mode.clone(), curve.framing.to_owned()];
@@ -80,7 +72,11 @@ impl Sweep {
             cells.push(curve.lost().to_string());
             cells
         };
-        align(FIGURES, &self.curves.iter().map(figures).collect::<Vec<_>>(), &mut text);
+        align(
+            &columns(["driver", "mode", "framing", ">t0", ">r_inf", ">n1/2", ">t0 * r_inf", ">lost"]),
+            &self.curves.iter().map(figures).collect::<Vec<_>>(),
+            &mut text,
+        );
         text.push('\n');
         for curve in &self.curves {
             let within: Vec<usize> = curve.sizes(&T0).collect();
@@ -96,6 +92,36 @@ impl Sweep {
         }
         text.push('\n');
         text + &self.footer("drivers")
+    }
+
+    /// The plot, with this title.
+    pub(crate) fn svg(&self, title: &str) -> Result<String, Error> {
+        let points = || self.curves.iter().flat_map(|curve| &curve.points);
+        let most_size = points().map(|point| point.size).max().unwrap_or(2).max(2) as f64;
+        let most_rate = points().map(|point| point.rate()).fold(1.0, f64::max) * 1.05;
+        let powers = (0..=most_size.log2() as u32).step_by(2);
+        let step = round(most_rate / 6.0);
+        let rates = (0..).map(|nth| f64::from(nth) * step).take_while(|rate| *rate <= most_rate);
+        let axes = [
+            Axis {
+                name: "bytes of a message",
+                is_log: true,
+                range: (1.0, most_size),
+                ticks: powers.map(|power| f64::from(1u32 << power)).collect(),
+                label: &|size| format!("{size:.0}"),
+            },
+            Axis {
+                name: "",
+                is_log: false,
+                range: (0.0, most_rate),
+                ticks: rates.collect(),
+                label: &|rate| format!("{}B/s", metric(rate)),
+            },
+        ];
+        let curves = self.curves.iter().zip(COLOURS).map(|(curve, colour)| drawn(curve, colour)).collect();
+        let (title, names) = (title.to_owned(), Names::Box(SeriesLabelPosition::UpperLeft));
+        let steps = self.curves.first().map(steps).unwrap_or_default();
+        chart::svg("", &[vec![Panel { title, axes, curves, names, steps }]], (900, 530))
     }
 
     /// The lines below a table of these things.
@@ -180,6 +206,35 @@ fn fit(curve: &Curve) -> Value {
         "rounds": curve.rounds.len(),
         "range": curve.range(),
     })
+}
+
+/// The next larger number with one digit that is 1, 2 or 5.
+pub(super) fn round(number: f64) -> f64 {
+    let power = 10f64.powf(number.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|round| *round >= number).unwrap_or(number)
+}
+
+/// The sizes that fill the frames of a driver, where one more frame begins.
+fn steps(curve: &Curve) -> Vec<(f64, String)> {
+    let words = |frames| if frames == 1 { "1 frame".to_owned() } else { format!("{frames}") };
+    curve.behind(&R_INF).map(|point| (point.size as f64, words(point.frames))).collect()
+}
+
+fn drawn(curve: &Curve, colour: plotters::style::RGBColor) -> chart::Curve {
+    let points = curve.points.iter().map(|point| (point.size as f64, point.rate())).collect();
+    let (mut name, mut dots) = (curve.driver.to_string(), Vec::new());
+    if curve.batching == Batching::Shared {
+        name.push_str(" coalesced");
+    }
+    if let Some(model) = curve.model {
+        // Writing to a string cannot fail.
+        let _ = write!(name, ": t0 {:.0} ns, r_inf {}B/s", model.t0, metric(model.r_inf));
+        if let Some(size) = model.n_half {
+            dots.push((size, model.r_inf / 2.0));
+            let _ = write!(name, ", n1/2 {size:.0} B (the dot)");
+        }
+    }
+    chart::Curve { name, colour, points, dots, bars: Vec::new() }
 }
 
 fn tenths(number: f64) -> f64 {
