@@ -40,9 +40,7 @@ impl Batching {
 /// Why two measurements have no ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mismatch {
-    /// The sizes of their messages differ.
     Sizes(usize, usize),
-    /// Their batching differs.
     Batching(Batching, Batching),
 }
 

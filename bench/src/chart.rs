@@ -27,6 +27,7 @@ const FONT: (&str, u32) = ("sans-serif", 16);
 const MIN_NAME_DISTANCE: i32 = 15;
 
 /// One axis, linear or logarithmic.
+#[derive(Clone)]
 pub(crate) struct Axis<'a> {
     /// Its title; empty for a vertical axis.
     pub(crate) name: &'a str,
@@ -37,15 +38,7 @@ pub(crate) struct Axis<'a> {
     pub(crate) label: &'a dyn Fn(f64) -> String,
 }
 
-/// An [`Axis`] as plotters takes it.
-#[derive(Clone)]
-struct Scale {
-    is_log: bool,
-    range: (f64, f64),
-    ticks: Vec<f64>,
-}
-
-impl Ranged for Scale {
+impl Ranged for Axis<'_> {
     type FormatOption = DefaultFormatting;
     type ValueType = f64;
 
@@ -64,23 +57,15 @@ impl Ranged for Scale {
     }
 }
 
-impl Axis<'_> {
-    fn scale(&self) -> Scale {
-        Scale { is_log: self.is_log, range: self.range, ticks: self.ticks.clone() }
-    }
-}
-
 pub(crate) struct Curve {
     pub(crate) name: String,
     pub(crate) colour: RGBColor,
     pub(crate) points: Vec<(f64, f64)>,
-    /// Marked points.
     pub(crate) dots: Vec<(f64, f64)>,
     /// Vertical bars: x, from, to.
     pub(crate) bars: Vec<(f64, f64, f64)>,
 }
 
-/// Where the names of the curves are.
 pub(crate) enum Names {
     /// Beside the last point of each.
     AtEnds,
@@ -100,13 +85,10 @@ pub(crate) struct Panel<'a> {
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Scale, Scale>>;
+type Chart<'a, 'b, 'c> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis<'c>, Axis<'c>>>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 /// The plot: rows of panels of one size, and a title above them.
-///
-/// # Errors
-/// plotters cannot draw it.
 pub(crate) fn svg(title: &str, rows: &[Vec<Panel<'_>>], (width, height): (u32, u32)) -> Result<String, Error> {
     let mut text = String::new();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(1);
@@ -135,7 +117,7 @@ impl Panel<'_> {
             .margin_right(if matches!(self.names, Names::AtEnds) { 210 } else { 30 })
             .set_label_area_size(LabelAreaPosition::Left, 75)
             .set_label_area_size(LabelAreaPosition::Bottom, 45)
-            .build_cartesian_2d(x.scale(), y.scale())?;
+            .build_cartesian_2d(x.clone(), y.clone())?;
         let (of_x, of_y) = (|at: &f64| (x.label)(*at), |at: &f64| (y.label)(*at));
         let mut mesh = chart.configure_mesh();
         mesh.disable_x_mesh().bold_line_style(MESH_COLOUR).x_desc(x.name).label_style(FONT);
@@ -165,7 +147,7 @@ impl Panel<'_> {
         name_ends(area, ends, (heights.start, heights.end))
     }
 
-    fn mark_steps(&self, area: &Area<'_>, chart: &mut Chart<'_, '_>) -> Drawn {
+    fn mark_steps(&self, area: &Area<'_>, chart: &mut Chart<'_, '_, '_>) -> Drawn {
         let (low, high) = self.axes[1].range;
         for (step, what) in &self.steps {
             let ends = [(*step, low), (*step, high)];

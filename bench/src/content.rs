@@ -44,7 +44,6 @@ impl Content {
         Content { bytes: vec![IN_PLACE_BYTE; size], ..Content::default() }
     }
 
-    /// The bytes of each message.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -58,14 +57,12 @@ impl Content {
         &frame[ETHERNET_HEADER..end]
     }
 
-    /// Count a whole message.
     #[inline]
     pub(crate) fn count(&mut self, message: &[u8], arrived: &mut Arrived) {
         self.piece(message);
         self.end(arrived);
     }
 
-    /// Compare a piece of a message.
     #[inline]
     pub(crate) fn piece(&mut self, piece: &[u8]) {
         if self.seen == self.compared {
@@ -102,13 +99,11 @@ impl RandomBytes {
         RandomBytes(mix(seed.rotate_left(32) ^ mix(number)))
     }
 
-    /// The next eight.
     pub(crate) fn next(&mut self) -> [u8; 8] {
         self.0 = self.0.wrapping_add(GOLDEN);
         (self.0 ^ self.0 >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9).to_be_bytes()
     }
 
-    /// Fill `bytes`.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         for piece in bytes.chunks_mut(8) {
             piece.copy_from_slice(&self.next()[..piece.len()]);

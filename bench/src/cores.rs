@@ -14,7 +14,6 @@ pub(crate) enum CoresArg {
     /// The last two.
     #[default]
     Default,
-    /// Not pinned.
     None,
     /// One core, for this side.
     One(usize),
@@ -53,36 +52,19 @@ fn parse_list(text: &str) -> Vec<usize> {
 }
 
 impl Cores {
-    /// The cores of both sides on one machine.
-    ///
-    /// # Errors
-    /// [`Error::NoCore`].
     pub(crate) fn both(asked: CoresArg) -> Result<Cores, Error> {
         Cores::choose(asked, &usable(), siblings)
     }
 
     /// The core of this side alone. The default is the core that it has with both sides on one machine: the other side
     /// may be there, in another namespace.
-    ///
-    /// # Errors
-    /// [`Error::NoCore`].
     pub(crate) fn own(asked: CoresArg, side: Side) -> Result<Option<usize>, Error> {
-        Cores::choose_own(asked, side, &usable(), siblings)
+        Cores::both(asked).map(|cores| cores.of(asked, side))
     }
 
-    fn choose_own(
-        asked: CoresArg,
-        side: Side,
-        usable: &[usize],
-        siblings: impl Fn(usize) -> Vec<usize>,
-    ) -> Result<Option<usize>, Error> {
-        match asked {
-            CoresArg::One(core) | CoresArg::Two(core, _) => check(core, usable).map(Some),
-            CoresArg::Default | CoresArg::None => {
-                let cores = Cores::choose(asked, usable, siblings)?;
-                Ok(if side == Side::Near { cores.near } else { cores.far })
-            }
-        }
+    fn of(self, asked: CoresArg, side: Side) -> Option<usize> {
+        let is_asked = matches!(asked, CoresArg::One(_) | CoresArg::Two(..));
+        if is_asked || side == Side::Near { self.near } else { self.far }
     }
 
     fn choose(asked: CoresArg, usable: &[usize], siblings: impl Fn(usize) -> Vec<usize>) -> Result<Cores, Error> {
@@ -101,7 +83,6 @@ impl Cores {
         })
     }
 
-    /// In words.
     pub(crate) fn words(&self) -> String {
         match (self.near, self.far) {
             (Some(near), Some(far)) => format!("both sides pinned: near on core {near}, far on core {far}"),
@@ -117,9 +98,6 @@ fn check(wanted: usize, usable: &[usize]) -> Result<usize, Error> {
 }
 
 /// Pin the calling thread, and return its core.
-///
-/// # Errors
-/// [`Error::NoCore`] if the system refuses.
 pub(crate) fn pin(core: Option<usize>) -> Result<Option<usize>, Error> {
     match core {
         Some(id) if !core_affinity::set_for_current(CoreId { id }) => {
@@ -169,12 +147,12 @@ mod tests {
 
     #[test]
     fn two_that_do_not_know_of_each_other_take_different_cores() {
-        let own = |asked, side| Cores::choose_own(asked, side, &[0, 1, 4, 5], single).unwrap();
+        let own = |asked, side| Cores::choose(asked, &[0, 1, 4, 5], single).unwrap().of(asked, side);
         assert_eq!([Side::Near, Side::Far].map(|side| own(CoresArg::Default, side)), [Some(4), Some(5)]);
         assert_eq!([Side::Near, Side::Far].map(|side| own(CoresArg::One(1), side)), [Some(1), Some(1)]);
         assert_eq!(own(CoresArg::None, Side::Far), None);
-        let alone = [Side::Near, Side::Far].map(|side| Cores::choose_own(CoresArg::Default, side, &[3], single));
-        assert!(alone.into_iter().all(|core| core.unwrap().is_none()), "one core is left to the scheduler");
+        let alone = Cores::choose(CoresArg::Default, &[3], single).unwrap();
+        assert_eq!(alone, Cores { near: None, far: None }, "one core is left to the scheduler");
     }
 
     #[test]

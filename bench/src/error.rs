@@ -12,37 +12,24 @@ pub(crate) enum Error {
     /// The options contradict each other.
     #[error("{0}")]
     Usage(String),
-    /// A message does not fit one frame.
     #[error(
         "{size} bytes do not fit one frame: {driver} carries at most {most}; give a smaller --size, `--size full`{}",
-        more(*driver)
+        if *driver == Driver::Am { ", or a framing that costs less" } else { "" }
     )]
-    TooLarge {
-        driver: Driver,
-        /// The size of the message.
-        size: usize,
-        /// The limit.
-        most: usize,
-    },
+    TooLarge { driver: Driver, size: usize, most: usize },
     /// This process may not use the core, or it does not exist.
     #[error("no core {wanted} for this process: it may use {}", list(.usable))]
-    NoCore {
-        wanted: usize,
-        /// The cores that it may use.
-        usable: Vec<usize>,
-    },
+    NoCore { wanted: usize, usable: Vec<usize> },
     /// The interfaces have no IP addresses of the same kind.
     #[error(
         "the two interfaces have no IP addresses of the same kind{0}, which kernel UDP needs: `ip addr add ADDRESS/24 \
          dev INTERFACE` on both machines, or omit udp with `--driver am,raw`"
     )]
     NoIp(String),
-    /// A capability is missing.
     #[error("not permitted: missing {missing}\n  run as root:           sudo {command}{grant}")]
     Capability {
         /// The missing ones, and what they are for.
         missing: String,
-        /// The command line.
         command: String,
         /// The command that grants them, on a line of its own; empty if there is none.
         grant: String,
@@ -56,47 +43,31 @@ pub(crate) enum Error {
     /// Namespaces or cables cannot be made.
     #[error(transparent)]
     Hosts(#[from] am_netns::HostError),
-    /// The operating system returned an error.
     #[error("{doing}: {source}")]
-    System {
-        /// What was tried.
-        doing: &'static str,
-        source: io::Error,
-    },
+    System { doing: &'static str, source: io::Error },
     /// No peer of that name answers.
     #[error(
         "no peer {name} answered on {on} within {} s; {}. Check that `am-bench --serve --on ... --name {name}` runs on \
          the other machine, {}", .waited.as_secs(), others(.other_nodes), meets(.on)
     )]
     PeerUnknown {
-        /// The peer's name.
         name: String,
-        /// This side's transport.
         on: String,
-        /// How long this side waited.
         waited: Duration,
         /// The peers that sent beacons there.
         other_nodes: Vec<String>,
     },
-    /// The far side refused the plan.
     #[error("the far side refused: {0}")]
     Refused(String),
     /// The far side does not answer, or no longer.
     #[error("the far side was lost: {doing} with {driver}, this side received nothing for {} ms", .silence.as_millis())]
-    Silent {
-        /// What this side was doing.
-        doing: &'static str,
-        driver: Driver,
-        /// For how long.
-        silence: Duration,
-    },
+    Silent { doing: &'static str, driver: Driver, silence: Duration },
     /// The far side's node is gone.
     #[error("the far side was lost: {0}")]
     Lost(String),
     /// Not every message arrived exactly once and unchanged.
     #[error("{0}")]
     Stress(String),
-    /// Messages arrived with another length or content than was sent.
     #[error(
         "{wrong} messages of {driver} arrived with wrong content or length ({bench}, {size} bytes; one in 16 was compared \
          byte by byte): something between the two sides cuts or changes them, so no figure of this driver is valid; to find \
@@ -109,13 +80,10 @@ pub(crate) enum Error {
         /// The number of such messages, on both sides.
         wrong: u64,
     },
-    /// The near side left early.
     #[error("the near side left before the end")]
     GivenUp,
-    /// The process of the other side is gone.
     #[error("the other side's process has ended: {0}")]
     PeerGone(String),
-    /// A signal arrived.
     #[error("interrupted")]
     Interrupted { signal: i32 },
 }
@@ -136,8 +104,7 @@ impl Error {
         use am_netns::HostError::{MissingTool, NotPermitted};
         match self {
             Error::Usage(_) | Error::TooLarge { .. } | Error::NoCore { .. } => 2,
-            Error::NoIp(_) => 3,
-            Error::Capability { .. } | Error::Facility(_) | Error::Open(_) => 3,
+            Error::NoIp(_) | Error::Capability { .. } | Error::Facility(_) | Error::Open(_) => 3,
             Error::Hosts(MissingTool { .. } | NotPermitted { .. }) => 3,
             Error::Interrupted { signal } => 128 + (*signal as u8 & 0x7f),
             _ => 1,
@@ -145,18 +112,10 @@ impl Error {
     }
 }
 
-fn more(driver: Driver) -> &'static str {
-    match driver {
-        Driver::Am => ", or a framing that costs less",
-        Driver::Raw | Driver::Udp | Driver::Cacheline | Driver::Row(_) => "",
-    }
-}
-
 fn others(names: &[String]) -> String {
-    if names.is_empty() {
-        "no other node was seen there".to_owned()
-    } else {
-        format!("other nodes there: {}", names.join(", "))
+    match names {
+        [] => "no other node was seen there".to_owned(),
+        _ => format!("other nodes there: {}", names.join(", ")),
     }
 }
 

@@ -7,21 +7,27 @@ use clap::{Arg, Command, CommandFactory, FromArgMatches};
 use crate::cli::Cli;
 use crate::error::Error;
 
-/// The demonstration chooses these itself.
-const NOT_FOR_DEMO: [&str; 7] = ["hosts", "serve", "peer", "on", "name", "mtu", "trace"];
-
-/// The ablation has its own rows and sizes.
-const NOT_FOR_ABLATION: [&str; 3] = ["driver", "size", "trace"];
-
-/// `stress` has its own messages, and no rounds; both sides are here.
-const NOT_FOR_STRESS: [&str; 10] =
-    ["serve", "peer", "on", "name", "driver", "size", "rounds", "time", "warm_up", "trace"];
-
-/// Both rows of `bounce` are ours, and both sides are here.
-const NOT_FOR_BOUNCE: [&str; 7] = ["serve", "peer", "on", "name", "driver", "coalesce", "trace"];
-
-/// The comparison has its own rows and hosts.
-const NOT_FOR_COMPARE: [&str; 8] = ["hosts", "serve", "peer", "on", "name", "driver", "coalesce", "trace"];
+/// The options that a command does not take: command, options.
+const NOT_FOR: [(&str, &[&str]); 6] = [
+    // It chooses these itself.
+    ("demo", &["hosts", "serve", "peer", "on", "name", "mtu", "trace"]),
+    // It has its own rows and sizes.
+    ("ablation", &["driver", "size", "trace"]),
+    // It has its own rows and hosts.
+    ("compare", &["hosts", "serve", "peer", "on", "name", "driver", "coalesce", "trace"]),
+    // Both rows are ours, and both sides are here.
+    ("bounce", &["serve", "peer", "on", "name", "driver", "coalesce", "trace"]),
+    // It has its own messages, and no rounds; both sides are here.
+    ("stress", &["serve", "peer", "on", "name", "driver", "size", "rounds", "time", "warm_up", "trace"]),
+    // The near side chooses what to measure.
+    (
+        "serve",
+        &[
+            "hosts", "serve", "peer", "mtu", "driver", "size", "coalesce", "rounds", "time", "warm_up", "json", "save",
+            "trace",
+        ],
+    ),
+];
 
 /// The help of options with another meaning for one command: command, option, help.
 const OWN_HELP: [(&str, &str, &str); 12] = [
@@ -39,31 +45,18 @@ const OWN_HELP: [(&str, &str, &str); 12] = [
     ("stress", "hosts", "Run both hosts on this machine, as two processes: any but loopback and sim [default: veth]"),
 ];
 
-/// The near side chooses what to measure.
-const NOT_FOR_SERVE: [&str; 13] = [
-    "hosts", "serve", "peer", "mtu", "driver", "size", "coalesce", "rounds", "time", "warm_up", "json", "save", "trace",
-];
-
 /// Parse the command line. If it is wrong, or asks for help, print the answer and return the exit code.
-///
-/// # Errors
-/// The help cannot be written, as on a full disk.
 pub(crate) fn read() -> Result<Result<Cli, u8>, Error> {
-    match grammar().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => Ok(Ok(cli)),
-        Err(error) => answer(&error).map(Err),
-    }
-}
-
-/// Print the error, or the help.
-fn answer(error: &clap::Error) -> Result<u8, Error> {
-    let code = u8::try_from(error.exit_code()).unwrap_or(2);
+    let error = match grammar().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => return Ok(Ok(cli)),
+        Err(error) => error,
+    };
     match error.print().and_then(|()| stdout().flush()) {
         // The reader is gone; or standard error, which fails, is the only place for an error.
         Err(why) if why.kind() != ErrorKind::BrokenPipe && !error.use_stderr() => {
             Err(Error::System { doing: "writing the help", source: why })
         }
-        _ => Ok(code),
+        _ => Ok(Err(u8::try_from(error.exit_code()).unwrap_or(2))),
     }
 }
 
@@ -71,24 +64,14 @@ fn answer(error: &clap::Error) -> Result<u8, Error> {
 /// that a command can refuse them with a reason.
 fn grammar() -> Command {
     let grammar = Cli::command();
-    let hidden = |names: &[&str]| -> Vec<Arg> {
-        let options = grammar.get_arguments().filter(|option| names.contains(&option.get_id().as_str()));
-        options.map(|option| option.clone().hide(true)).collect()
+    let options = |ids: &[&str], change: &dyn Fn(Arg) -> Arg| -> Vec<Arg> {
+        let its = grammar.get_arguments().filter(|option| ids.contains(&option.get_id().as_str()));
+        its.cloned().map(change).collect()
     };
-    let without = [
-        ("demo", hidden(&NOT_FOR_DEMO)),
-        ("ablation", hidden(&NOT_FOR_ABLATION)),
-        ("compare", hidden(&NOT_FOR_COMPARE)),
-        ("bounce", hidden(&NOT_FOR_BOUNCE)),
-        ("stress", hidden(&NOT_FOR_STRESS)),
-        ("serve", hidden(&NOT_FOR_SERVE)),
-    ];
-    let means = OWN_HELP.iter().flat_map(|(name, id, help)| {
-        let options = grammar.get_arguments().filter(|option| option.get_id() == *id);
-        options.map(|option| (*name, vec![option.clone().help(*help)]))
-    });
+    let without = NOT_FOR.iter().map(|(name, ids)| (*name, options(ids, &|option| option.hide(true))));
+    let means = OWN_HELP.iter().map(|(name, id, help)| (*name, options(&[*id], &|option| option.help(*help))));
     let take = |grammar: Command, (name, options)| grammar.mut_subcommand(name, |command| command.args(options));
-    without.into_iter().chain(means).fold(grammar.clone(), take)
+    without.chain(means).fold(grammar.clone(), take)
 }
 
 #[cfg(test)]

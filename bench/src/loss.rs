@@ -8,7 +8,6 @@ use std::str::FromStr;
 pub(crate) struct Loss(pub(crate) u16);
 
 impl Loss {
-    /// No losses.
     pub(crate) const NONE: Loss = Loss(0);
 
     /// Thousandths of a per cent in the whole.
@@ -41,7 +40,6 @@ impl FromStr for Loss {
     }
 }
 
-/// Parses a percentage, with or without the sign.
 pub(crate) fn per_cent(text: &str) -> Option<f64> {
     text.strip_suffix('%').unwrap_or(text).trim_end().parse().ok()
 }

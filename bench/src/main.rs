@@ -4,7 +4,7 @@
 //! ```text
 //!   near side: sends, times, reports             far side: answers, counts
 //!  ┌──────────────────────────────────┐         ┌─────────────────────────┐
-//!  │ cli ─▶ deploy ─▶ session ────────┼─ plan ─▶┼─▶ serve                 │
+//!  │ cli ─▶ deploy ─▶ session ────────┼─ plan ─▶┼─▶ session               │
 //!  │                     │            │         │     │                   │
 //!  │           measure::{latency,     │         │     │                   │
 //!  │      throughput} ─▶ Channel      │         │  measure::far ─▶ Channel│
@@ -29,7 +29,6 @@ mod cli;
 mod compare;
 mod content;
 mod cores;
-mod demo;
 mod deploy;
 mod driver;
 mod error;
@@ -37,16 +36,13 @@ mod grammar;
 mod link;
 mod loss;
 mod measure;
-mod named;
 mod origin;
 mod out;
 mod plan;
 mod progress;
 mod report;
 mod rights;
-mod serve;
 mod session;
-mod side_info;
 mod size;
 mod stats;
 mod stress;
@@ -61,10 +57,10 @@ use std::time::{Duration, SystemTime};
 
 use ablation::Ablation;
 use cli::{Cli, Options, Switch, Task, Topology};
-use cores::Cores;
-use deploy::machines::Target;
+use cores::{Cores, pin};
 use driver::Driver;
 use error::Error;
+use link::NamedLink;
 use loss::Loss;
 use origin::Origin;
 use plan::{Bench, DriverOptions, FramingArg, Side};
@@ -93,32 +89,26 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<(), Error> {
     let watch = Watch::signals()?;
     let options = &cli.options;
+    let run = |place| Run { place, options, watch: &watch };
+    let own_core = || Cores::own(options.cores.unwrap_or_default(), Side::Far);
     match cli.task()? {
-        Task::Measure(benches, place) => {
-            print(measure(&benches, &place, options, DEFAULT_TIME, &watch)?, &place, options)
-        }
-        Task::Loss(bench, losses, place, plot) => lose((bench, losses), &place, plot.as_deref(), options, &watch),
-        Task::Sweep(place, plot) => sweep(&place, plot.as_deref(), options, &watch),
+        Task::Measure(bench, place) => run(&place).measure(bench),
+        Task::Loss(bench, losses, place, plot) => run(&place).lose(bench, losses, plot.as_deref()),
+        Task::Sweep(place, plot) => run(&place).sweep(plot.as_deref()),
         Task::Compare(args, over) => {
             rights::check(true, &[Driver::Am])?;
             compare::run(&args, over, options, &watch)
         }
-        Task::Ablation(place) => ablate(&place, options, &watch),
-        Task::Bounce(place) => bounce(&place, options, &watch),
-        Task::Far(interface) => {
-            let core = Cores::own(options.cores.unwrap_or_default(), Side::Far)?;
-            deploy::far::serve(options.name.as_deref().unwrap_or("beta"), &interface, core, &watch)
-        }
+        Task::Ablation(place) => run(&place).ablate(),
+        Task::Bounce(place) => run(&place).bounce(),
+        Task::Far(on) => deploy::child::serve(options.name.as_deref().unwrap_or("beta"), &on, own_core()?, &watch),
         Task::Serve(on) => {
-            rights_on(&on)?;
-            let core = Cores::own(options.cores.unwrap_or_default(), Side::Far)?;
             // These options are for listening. Each plan has those of its drivers.
-            let how = options.how(FramingArg::Auto);
-            deploy::machines::serve((&options.node_name(), &on, core), how, &watch)
+            deploy::machines::serve(own_link(Side::Far, &on, options)?, options.how(FramingArg::Auto), &watch)
         }
-        Task::Demo => demo::show(options, &watch),
+        Task::Demo => demo(options, &watch),
         Task::Stress(args, place) => {
-            let sides = place.sides()?;
+            let sides = place.sides(&[Driver::Am])?;
             let cores = Cores::both(options.cores.unwrap_or_default())?;
             let how =
                 DriverOptions { coalesce: options.coalesce != Some(Switch::Off), ..options.how(FramingArg::Bare) };
@@ -129,149 +119,150 @@ fn run(cli: &Cli) -> Result<(), Error> {
     }
 }
 
-/// Check the rights for an interface. Other transports check theirs when they are opened.
-fn rights_on(on: &str) -> Result<(), Error> {
-    let has_interface = am_api::transports::split(on).iter().any(|name| name.starts_with("xdp:"));
-    if has_interface { rights::check(false, &[Driver::Am]) } else { Ok(()) }
+/// This side's end of the wire between two machines. Transports other than interfaces check their rights when they are
+/// opened.
+fn own_link(side: Side, on: &str, options: &Options) -> Result<NamedLink, Error> {
+    if am_api::transports::split(on).iter().any(|name| name.starts_with("xdp:")) {
+        rights::check(false, &[Driver::Am])?;
+    }
+    let core = Cores::own(options.cores.unwrap_or_default(), side)?;
+    NamedLink::new(side, &options.node_name(), on, pin(core)?)
 }
 
 const DEFAULT_TIME: Duration = Duration::from_millis(250);
 /// A sweep has about 27 sizes.
 const DEFAULT_SWEEP_TIME: Duration = Duration::from_millis(50);
 
-fn measure(
-    benches: &[Bench],
-    place: &Topology,
-    options: &Options,
-    time: Duration,
-    watch: &Watch,
-) -> Result<Session, Error> {
-    let benches: Vec<_> = benches.iter().map(|bench| (*bench, options.sizes(*bench))).collect();
-    // Only `am` has transfers. They are compared with frames of as many bytes.
-    let is_bulk = benches.iter().any(|(bench, _)| *bench == Bench::Bulk);
-    let all = benches.first().map_or(&[][..], |(bench, _)| place.drivers(*bench));
-    let all: Vec<Driver> = all.iter().copied().filter(|driver| !(is_bulk && *driver == Driver::Udp)).collect();
-    over(benches, vec![Loss::NONE], options.drivers(&all), place, options, time, watch)
+/// A command that measures somewhere, and prints.
+struct Run<'a> {
+    place: &'a Topology,
+    options: &'a Options,
+    watch: &'a Watch,
 }
 
-/// Measure these benches and sizes there.
-fn over(
-    benches: Vec<(Bench, Vec<Size>)>,
-    losses: Vec<Loss>,
-    drivers: Vec<Driver>,
-    place: &Topology,
-    options: &Options,
-    time: Duration,
-    watch: &Watch,
-) -> Result<Session, Error> {
-    let order = Order {
-        drivers,
-        without_udp_if_need_be: options.driver.is_empty(),
-        how: DriverOptions { lossy: losses.len() > 1, ..options.how(place.framing()) },
-        benches,
-        losses,
-        amount: options.amount(time),
-    };
-    if let Some(file) = options.trace {
-        // Each driver that is opened appends to it.
-        File::create(file).map_err(Error::system("writing the file of --trace"))?;
+impl Run<'_> {
+    fn measure(&self, bench: Bench) -> Result<(), Error> {
+        self.print(self.benches(&[bench], DEFAULT_TIME)?)
     }
-    let progress = Progress::new(order.count(), options.json);
-    let asked = options.cores.unwrap_or_default();
-    match place {
-        Topology::Veth(mtu) => {
-            rights::check(true, &order.drivers)?;
-            deploy::veth::measure(&order, *mtu, Cores::both(asked)?, &progress, watch)
+
+    fn benches(&self, benches: &[Bench], time: Duration) -> Result<Session, Error> {
+        // Only `am` has transfers. They are compared with frames of as many bytes.
+        let is_bulk = benches.contains(&Bench::Bulk);
+        let all = benches.first().map_or(&[][..], |bench| self.place.drivers(*bench));
+        let all: Vec<Driver> = all.iter().copied().filter(|driver| !(is_bulk && *driver == Driver::Udp)).collect();
+        let benches = benches.iter().map(|bench| (*bench, self.options.sizes(*bench))).collect();
+        self.session(benches, vec![Loss::NONE], &all, time)
+    }
+
+    /// Measure these benches and sizes there; `drivers` are the default.
+    fn session(
+        &self,
+        benches: Vec<(Bench, Vec<Size>)>,
+        losses: Vec<Loss>,
+        drivers: &[Driver],
+        time: Duration,
+    ) -> Result<Session, Error> {
+        let Run { place, options, watch } = *self;
+        let order = Order {
+            drivers: options.drivers(drivers),
+            without_udp_if_need_be: options.driver.is_empty(),
+            how: DriverOptions { lossy: losses.len() > 1, ..options.how(place.framing()) },
+            benches,
+            losses,
+            amount: options.amount(time),
+        };
+        if let Some(file) = options.trace {
+            // Each driver that is opened appends to it.
+            File::create(file).map_err(Error::system("writing the file of --trace"))?;
         }
-        Topology::Loopback => deploy::loopback::measure(&order, Cores::both(asked)?, &progress, watch),
-        Topology::Sim(on) => deploy::threads::simulated(&order, on, Cores::both(asked)?, &progress, watch),
-        Topology::Processes(local_transport, mtu) => {
-            deploy::processes::measure(&order, (*local_transport, *mtu), Cores::both(asked)?, &progress, watch)
+        let progress = Progress::new(order.count(), options.json);
+        if let Topology::Peer(peer, on) = place {
+            return deploy::machines::measure(&order, own_link(Side::Near, on, options)?, peer, &progress, watch);
         }
-        Topology::Peer(peer, on) => {
-            rights_on(on)?;
-            let (name, core) = (options.node_name(), Cores::own(asked, Side::Near)?);
-            deploy::machines::measure(&order, Target { name: &name, peer, on, core }, &progress, watch)
+        let cores = Cores::both(options.cores.unwrap_or_default())?;
+        match place {
+            Topology::Loopback => deploy::threads::loopback(&order, cores, &progress, watch),
+            Topology::Sim(on) => deploy::threads::simulated(&order, on, cores, &progress, watch),
+            _ => place.sides(&order.drivers)?.measure(&order, cores, &progress, watch),
         }
     }
-}
 
-/// Measure the share of the rate that remains when frames are lost. Print it, and plot it if asked.
-fn lose(
-    (bench, losses): (Bench, Vec<Loss>),
-    place: &Topology,
-    plot: Option<&Path>,
-    options: &Options,
-    watch: &Watch,
-) -> Result<(), Error> {
-    // By default one size: the curve is over losses.
-    let sizes = options.sizes(bench).into_iter().take(if options.size.is_empty() { 1 } else { usize::MAX }).collect();
-    let session =
-        over(vec![(bench, sizes)], losses, options.drivers(&[Driver::Am]), place, options, DEFAULT_TIME, watch)?;
-    let svg = plot.map(|_| report::loss_curve(&session.all, bench)).transpose()?;
-    let printed = print(session, place, options);
-    if let Some((file, svg)) = plot.zip(svg) {
-        fs::write(file, svg).map_err(Error::system("writing the plot"))?;
+    /// Measure the share of the rate that remains when frames are lost. Print it, and plot it if asked.
+    fn lose(&self, bench: Bench, losses: Vec<Loss>, plot: Option<&Path>) -> Result<(), Error> {
+        let mut sizes = self.options.sizes(bench);
+        // By default one size: the curve is over losses.
+        sizes.truncate(if self.options.size.is_empty() { 1 } else { usize::MAX });
+        let session = self.session(vec![(bench, sizes)], losses, &[Driver::Am], DEFAULT_TIME)?;
+        let svg = plot.map(|_| report::loss_curve(&session.all, bench)).transpose()?;
+        let printed = self.print(session);
+        if let Some((file, svg)) = plot.zip(svg) {
+            fs::write(file, svg).map_err(Error::system("writing the plot"))?;
+        }
+        printed
     }
-    printed
-}
 
-/// Measure the bandwidth of these sizes, for a curve.
-fn bandwidth(
-    sizes: Vec<Size>,
-    drivers: Vec<Driver>,
-    place: &Topology,
-    options: &Options,
-    watch: &Watch,
-) -> Result<Session, Error> {
-    over(vec![(Bench::Bandwidth, sizes)], vec![Loss::NONE], drivers, place, options, DEFAULT_SWEEP_TIME, watch)
-}
-
-/// Measure the curve over sizes. Print it, and plot it if asked.
-fn sweep(place: &Topology, plot: Option<&Path>, options: &Options, watch: &Watch) -> Result<(), Error> {
-    let options = &Options { coalesce: options.coalesce.or(Some(Switch::On)), ..options.clone() };
-    let drivers = options.drivers(place.drivers(Bench::Bandwidth));
-    let session = bandwidth(size::swept(), drivers, place, options, watch)?;
-    let sweep = Sweep::new(&session.all, session.cores);
-    publish(sweep.json(), || sweep.table(), &Origin::of(place, session.mtu), options)?;
-    if let Some(file) = plot {
-        fs::write(file, sweep.svg(&title(&sweep))?).map_err(Error::system("writing the plot"))?;
+    /// Measure the bandwidth of these sizes, for a curve.
+    fn bandwidth(&self, sizes: Vec<Size>, drivers: &[Driver]) -> Result<Session, Error> {
+        self.session(vec![(Bench::Bandwidth, sizes)], vec![Loss::NONE], drivers, DEFAULT_SWEEP_TIME)
     }
-    session.end
+
+    /// Measure the curve over sizes. Print it, and plot it if asked.
+    fn sweep(&self, plot: Option<&Path>) -> Result<(), Error> {
+        let options = &Options { coalesce: self.options.coalesce.or(Some(Switch::On)), ..self.options.clone() };
+        let session = Run { options, ..*self }.bandwidth(size::swept(), self.place.drivers(Bench::Bandwidth))?;
+        let sweep = Sweep::new(&session.all, session.cores);
+        publish(sweep.json(), || sweep.table(), &Origin::of(self.place, session.mtu), options)?;
+        if let Some(file) = plot {
+            let modes: Vec<String> =
+                sweep.curves.iter().map(|curve| format!("{} {}", curve.driver, curve.mode)).collect();
+            let svg = sweep.svg(&format!("bandwidth by size: {}", modes.join(", ")))?;
+            fs::write(file, svg).map_err(Error::system("writing the plot"))?;
+        }
+        session.end
+    }
+
+    /// Measure the cost of each layer, and print it.
+    fn ablate(&self) -> Result<(), Error> {
+        let session = self.bandwidth(ablation::sizes(), &self.place.layers())?;
+        let table = Ablation::new(&session.all, session.cores);
+        publish(table.json(), || table.table(), &Origin::of(self.place, session.mtu), self.options)?;
+        session.end
+    }
+
+    /// Measure the round trip of rejected requests, and print it.
+    fn bounce(&self) -> Result<(), Error> {
+        let Run { place, options, watch } = *self;
+        let sides = place.sides(&[Driver::Am])?;
+        let size = match options.size.first() {
+            Some(Size::Bytes(size)) => *size,
+            _ => 16,
+        };
+        let (cores, how) = (Cores::both(options.cores.unwrap_or_default())?, options.how(FramingArg::Bare));
+        let bounced = bounce::measure(&sides, bounce::Plan { how, size, cores }, &options.amount(DEFAULT_TIME), watch)?;
+        publish(bounced.json(), || bounced.table(), &Origin::of(place, Some(sides.mtu)), options)
+    }
+
+    /// Print a session, and return how it ended.
+    fn print(&self, session: Session) -> Result<(), Error> {
+        let report = Report::new(&session.all, session.cores);
+        publish(report.json(), || report.table(), &Origin::of(self.place, session.mtu), self.options)?;
+        session.end
+    }
 }
 
-/// Measure the cost of each layer, and print it.
-fn ablate(place: &Topology, options: &Options, watch: &Watch) -> Result<(), Error> {
-    let drivers = place.layers();
-    let session = bandwidth(ablation::sizes(), drivers, place, options, watch)?;
-    let table = Ablation::new(&session.all, session.cores);
-    publish(table.json(), || table.table(), &Origin::of(place, session.mtu), options)?;
-    session.end
-}
-
-/// Measure the round trip of rejected requests, and print it.
-fn bounce(place: &Topology, options: &Options, watch: &Watch) -> Result<(), Error> {
-    let sides = place.sides()?;
-    let size = match options.size.first() {
-        Some(Size::Bytes(size)) => *size,
-        _ => 16,
-    };
-    let (cores, how) = (Cores::both(options.cores.unwrap_or_default())?, options.how(FramingArg::Bare));
-    let bounced = bounce::measure(&sides, bounce::Plan { how, size, cores }, &options.amount(DEFAULT_TIME), watch)?;
-    publish(bounced.json(), || bounced.table(), &Origin::of(place, Some(sides.mtu)), options)
-}
-
-/// The title of the plot.
-fn title(sweep: &Sweep) -> String {
-    let modes: Vec<String> = sweep.curves.iter().map(|curve| format!("{} {}", curve.driver, curve.mode)).collect();
-    format!("bandwidth by size: {}", modes.join(", "))
-}
-
-/// Print a session, and return how it ended.
-fn print(session: Session, place: &Topology, options: &Options) -> Result<(), Error> {
-    let report = Report::new(&session.all, session.cores);
-    publish(report.json(), || report.table(), &Origin::of(place, session.mtu), options)?;
-    session.end
+/// Latency and bandwidth with explanations, over a cable, or in memory if a cable cannot be made.
+fn demo(options: &Options, watch: &Watch) -> Result<(), Error> {
+    let say = |text: &str| if options.json { Ok(()) } else { out::print(&format!("{text}\n\n")) };
+    let run = |place| Run { place, options, watch };
+    let measure = |place| run(place).benches(&[Bench::Latency, Bench::Bandwidth], Duration::from_millis(100));
+    say(report::INTRODUCTION)?;
+    match measure(&Topology::Veth(1500)) {
+        Err(error) if error.exit_code() == 3 => {
+            say(&format!("That is not possible here.\n{error}\n\n{}", report::LOOPBACK))?;
+            run(&Topology::Loopback).print(measure(&Topology::Loopback)?)
+        }
+        session => run(&Topology::Veth(1500)).print(session?),
+    }
 }
 
 /// Print the lines or the table, and write the lines to the file of `--save`.

@@ -10,7 +10,6 @@ use crate::cli::Topology;
 pub(crate) struct Origin {
     /// The transport of our messages and bare frames.
     transport: String,
-    /// The payload of a frame, if it is known.
     mtu: Option<u32>,
 }
 
@@ -19,7 +18,6 @@ impl Origin {
         Origin { transport: transport.to_owned(), mtu }
     }
 
-    /// The origin of what was measured there.
     pub(crate) fn of(place: &Topology, mtu: Option<u32>) -> Origin {
         Origin::new(place.transport(), mtu)
     }

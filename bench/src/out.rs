@@ -5,9 +5,6 @@ use std::io::{ErrorKind, Write, stderr, stdout};
 use crate::error::Error;
 
 /// Print on standard output. A reader that is gone, such as `head`, is no error.
-///
-/// # Errors
-/// [`Error::System`] if it cannot be written, as on a full disk.
 pub(crate) fn print(text: &str) -> Result<(), Error> {
     said(stdout().lock(), text)
 }

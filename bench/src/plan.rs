@@ -42,9 +42,8 @@ pub(crate) enum Bench {
 }
 
 impl Bench {
-    const ALL: [Bench; 5] = [Bench::Latency, Bench::Bandwidth, Bench::Rate, Bench::Bulk, Bench::Volley];
+    pub(crate) const ALL: [Bench; 5] = [Bench::Latency, Bench::Bandwidth, Bench::Rate, Bench::Bulk, Bench::Volley];
 
-    /// The name on the command line and in JSON.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Bench::Latency => "latency",
@@ -55,7 +54,6 @@ impl Bench {
         }
     }
 
-    /// The default sizes.
     pub(crate) const fn default_sizes(self) -> &'static [Size] {
         match self {
             Bench::Latency => &[Size::Bytes(16)],
@@ -134,9 +132,7 @@ impl XdpArg {
 /// How drivers are opened, the same on both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DriverOptions {
-    /// The framing of our messages.
     pub(crate) framing: FramingArg,
-    /// Where the XDP program runs.
     pub(crate) xdp: XdpArg,
     /// Whether several of our messages may share a frame.
     #[serde(rename = "bundles")]
@@ -152,18 +148,13 @@ pub(crate) struct DriverOptions {
 /// What the other side needs to know about a side.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SideInfo {
-    /// The node's name.
     pub(crate) name: String,
-    /// Its link address.
     pub(crate) address: [u8; 6],
-    /// Its first IPv4 address.
     pub(crate) ipv4: Option<Ipv4Addr>,
-    /// Its link-local IPv6 address.
     pub(crate) ipv6: Option<Ipv6Addr>,
     /// An address that it has and cannot use, and why.
     #[serde(default)]
     pub(crate) unusable: Option<String>,
-    /// The core that it is pinned to.
     pub(crate) core: Option<usize>,
     /// The payload of a frame, if it is known.
     #[serde(default)]
@@ -200,17 +191,13 @@ impl SideInfo {
 /// sizes and times go over the driver itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Plan {
-    /// [`VERSION`].
     pub(crate) version: u32,
-    /// The near side.
     pub(crate) near: SideInfo,
     /// How drivers are opened. A plan of another version may lack it, and has to be refused for its version.
     #[serde(default)]
     pub(crate) how: DriverOptions,
-    /// The drivers that take turns.
     #[serde(rename = "vias")]
     pub(crate) drivers: Vec<Driver>,
-    /// How many turns each takes.
     pub(crate) rounds: usize,
 }
 
@@ -224,12 +211,33 @@ impl Plan {
         };
         (0..self.rounds).flat_map(turn)
     }
+
+    /// The far side's answer; `here` describes the far side.
+    pub(crate) fn answer(&self, here: Result<SideInfo, Error>) -> Answer {
+        if self.version != VERSION {
+            return Answer::Refused(format!(
+                "it has version {VERSION} of am-bench's plans, and this side {}: run the same build on both",
+                self.version
+            ));
+        }
+        if self.drivers.is_empty() {
+            return Answer::Refused("the plan names no driver".to_owned());
+        }
+        match here {
+            Ok(here)
+                if self.drivers.iter().any(|driver| driver.is_kernel()) && here.ip_towards(&self.near).is_none() =>
+            {
+                Answer::NoIp(here.why_no_ip(&self.near))
+            }
+            Ok(here) => Answer::Accepted(here),
+            Err(error) => Answer::Refused(error.to_string()),
+        }
+    }
 }
 
 /// The far side's answer to a [`Plan`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    /// The far side begins.
     Accepted(SideInfo),
     /// The plan has kernel UDP, and the two sides have no IP addresses of one kind; with the reason, if it is known.
     NoIp(String),
@@ -238,10 +246,6 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// The description of the far side.
-    ///
-    /// # Errors
-    /// The far side refused.
     pub(crate) fn into_place(self) -> Result<SideInfo, Error> {
         match self {
             Answer::Accepted(place) => Ok(place),
@@ -254,7 +258,6 @@ impl Answer {
 /// How much is measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Amount {
-    /// How many turns each driver takes.
     pub(crate) rounds: usize,
     /// Length of one measurement.
     pub(crate) time: Duration,
@@ -286,5 +289,36 @@ mod tests {
             assert_eq!(Bench::from_code(bench.code()), Some(bench));
         }
         assert_eq!(Bench::from_code(5), None);
+    }
+
+    fn place(ipv4: Option<[u8; 4]>) -> SideInfo {
+        SideInfo { name: "beta".to_owned(), address: [2; 6], ipv4: ipv4.map(Into::into), ..SideInfo::default() }
+    }
+
+    fn plan(drivers: &[Driver]) -> Plan {
+        let near = place(Some([10, 0, 0, 1]));
+        Plan { version: VERSION, near, how: DriverOptions::default(), drivers: drivers.to_vec(), rounds: 1 }
+    }
+
+    #[test]
+    fn what_can_be_followed_is_accepted() {
+        let here = place(Some([10, 0, 0, 2]));
+        assert_eq!(plan(&[Driver::Am, Driver::Udp]).answer(Ok(here.clone())), Answer::Accepted(here));
+        assert_eq!(plan(&[Driver::Am, Driver::Raw]).answer(Ok(place(None))), Answer::Accepted(place(None)));
+    }
+
+    #[test]
+    fn what_cannot_is_refused_with_the_reason() {
+        let refused = |plan: &Plan, here| match plan.answer(Ok(here)) {
+            Answer::Refused(why) => why,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(plan(&[Driver::Udp]).answer(Ok(place(None))), Answer::NoIp(String::new()));
+        assert!(refused(&plan(&[]), place(None)).contains("names no driver"));
+        let older = Plan { version: 0, ..plan(&[Driver::Am]) };
+        assert!(refused(&older, place(None)).contains("run the same build"));
+        let first =
+            r#"{"version":1,"near":{"name":"a","address":[2,0,0,0,0,1]},"framing":"auto","vias":[],"rounds":1}"#;
+        assert!(refused(&serde_json::from_str(first).unwrap(), place(None)).contains("version 7"));
     }
 }

@@ -2,9 +2,6 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::driver::Driver;
-use crate::plan::Bench;
-
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);
 
@@ -28,22 +25,14 @@ impl Progress {
         Progress(bar)
     }
 
-    /// Show the measurement that begins.
-    pub(crate) fn now(&self, bench: Bench, driver: Driver) {
-        self.0.set_message(format!("{bench} by {driver}"));
-    }
-
-    /// Show a text.
     pub(crate) fn say(&self, what: &str) {
         self.0.set_message(what.to_owned());
     }
 
-    /// Count one more measurement.
     pub(crate) fn done(&self) {
         self.add(1);
     }
 
-    /// Count more.
     pub(crate) fn add(&self, more: u64) {
         self.0.inc(more);
     }

@@ -7,7 +7,6 @@ use caps::{CapSet, Capability, has_cap};
 use crate::driver::Driver;
 use crate::error::Error;
 
-/// A right, and its purpose.
 type Right = (Capability, &'static str);
 
 const HOSTS: [Right; 2] = [

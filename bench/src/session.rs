@@ -1,4 +1,5 @@
-//! The near side: measures everything that was ordered, with each driver in turn, in rounds.
+//! A session: the near side measures everything that was ordered, with each driver in turn, in rounds. The far side
+//! follows its plan.
 
 use std::time::{Duration, Instant};
 
@@ -10,9 +11,7 @@ use crate::driver::Driver;
 use crate::driver::datagram::DatagramLayout;
 use crate::error::Error;
 use crate::loss::Loss;
-use crate::measure::latency::latency;
-use crate::measure::throughput::throughput;
-use crate::measure::{Channel, Step, Timeouts, end, give_up};
+use crate::measure::{Channel, OpenDriver, Step, Timeouts};
 use crate::plan::{Amount, Bench, DriverOptions, Plan, SideInfo, VERSION};
 use crate::progress::Progress;
 use crate::size::Size;
@@ -22,9 +21,6 @@ use crate::watch::Watch;
 /// The channel to the far side for plans, before a driver is open.
 pub(crate) trait PlanChannel {
     /// Ask the far side to carry out this plan. Returns its description.
-    ///
-    /// # Errors
-    /// It refuses, or does not answer.
     fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<SideInfo, Error>;
 
     /// The processor time of both sides' processes so far, if it is known.
@@ -35,10 +31,10 @@ pub(crate) trait PlanChannel {
 
 /// Opens drivers on one side.
 pub(crate) trait Link {
+    /// The present description of this side: IP addresses and MTUs change.
+    fn here(&self) -> Result<SideInfo, Error>;
+
     /// Open this driver. The one before is closed by then, so that each has the wire to itself.
-    ///
-    /// # Errors
-    /// What is missing for it.
     fn open(
         &mut self,
         driver: Driver,
@@ -64,38 +60,19 @@ pub(crate) trait Link {
     }
 }
 
-/// A link that knows its own side.
-pub(crate) trait LocatedLink: Link {
-    /// The present description of this side: IP addresses and MTUs change.
-    ///
-    /// # Errors
-    /// The system does not tell, or the interface is gone.
-    fn here(&self) -> Result<SideInfo, Error>;
-}
-
 /// Everything that a session measures.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
-    /// The drivers.
     pub(crate) drivers: Vec<Driver>,
     /// Whether kernel UDP may be left out, because the user did not name it.
     pub(crate) without_udp_if_need_be: bool,
-    /// The benches, each with its sizes.
     pub(crate) benches: Vec<(Bench, Vec<Size>)>,
-    /// The losses, one after the other.
     pub(crate) losses: Vec<Loss>,
-    /// How drivers are opened.
     pub(crate) how: DriverOptions,
-    /// How much.
     pub(crate) amount: Amount,
 }
 
 impl Order {
-    fn plan(&self, near: &SideInfo) -> Plan {
-        let (drivers, rounds) = (self.drivers.clone(), self.amount.rounds);
-        Plan { version: VERSION, near: near.clone(), how: self.how, drivers, rounds }
-    }
-
     /// Whether every size fits its driver between these sides, as far as that is known before it is open.
     fn fits(&self, link: &dyn Link, near: &SideInfo, far: &SideInfo, driver: Driver) -> Result<(), Error> {
         let Some(most) = link.most(driver, self.how, near, far) else { return Ok(()) };
@@ -105,12 +82,6 @@ impl Order {
             _ => None,
         });
         too_large.max().map_or(Ok(()), |size| Err(Error::TooLarge { driver, size, most }))
-    }
-
-    /// What can be checked without the far side. Kernel UDP may still be left out.
-    fn fits_here(&self, link: &dyn Link, near: &SideInfo) -> Result<(), Error> {
-        let sure = self.drivers.iter().filter(|driver| !(driver.is_kernel() && self.without_udp_if_need_be));
-        sure.into_iter().try_for_each(|driver| self.fits(link, near, near, *driver))
     }
 
     /// The payload that one frame of every driver carries, as far as it is known in advance. It makes the messages of
@@ -127,7 +98,6 @@ impl Order {
         drivers.iter().filter_map(carries).min()
     }
 
-    /// The number of measurements.
     pub(crate) fn count(&self) -> usize {
         self.amount.rounds * self.drivers.len() * self.steps().count()
     }
@@ -141,26 +111,14 @@ impl Order {
     }
 }
 
-/// The result of a session.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) all: Vec<Measured>,
-    /// The cores of both sides.
     pub(crate) cores: Cores,
     /// The payload of a frame between them, if it is known.
     pub(crate) mtu: Option<u32>,
     /// Why it ended early, if it did.
     pub(crate) end: Result<(), Error>,
-}
-
-impl Session {
-    /// The session; an error before the first measurement is an error of its own.
-    fn new(all: Vec<Measured>, cores: Cores, mtu: Option<u32>, end: Result<(), Error>) -> Result<Session, Error> {
-        match end {
-            Err(error) if all.is_empty() => Err(error),
-            end => Ok(Session { all, cores, mtu, end }),
-        }
-    }
 }
 
 /// Measure everything.
@@ -169,65 +127,78 @@ impl Session {
 /// The reason for an end before the first measurement. A later one is the session's `end`.
 pub(crate) fn run(
     order: &Order,
-    near: &SideInfo,
     control: &mut dyn PlanChannel,
     link: &mut dyn Link,
     progress: &Progress,
     watch: &Watch,
 ) -> Result<Session, Error> {
-    order.fits_here(link, near)?;
-    let plan = order.plan(near);
+    let near = &link.here()?;
+    // What can be checked without the far side. Kernel UDP may still be left out.
+    let sure = order.drivers.iter().filter(|driver| !(driver.is_kernel() && order.without_udp_if_need_be));
+    sure.into_iter().try_for_each(|driver| order.fits(link, near, near, *driver))?;
+    let (drivers, rounds) = (order.drivers.clone(), order.amount.rounds);
+    let plan = Plan { version: VERSION, near: near.clone(), how: order.how, drivers, rounds };
     let far = control.ask(&plan, watch)?;
-    let fits = order.drivers.iter().try_for_each(|driver| order.fits(link, near, &far, *driver));
-    let mut fits = Some(fits);
+    let mut fits = Some(order.drivers.iter().try_for_each(|driver| order.fits(link, near, &far, *driver)));
     let mut mtu = near.mtu.map(|mtu| far.carries(mtu)).and_then(|mtu| u32::try_from(mtu).ok());
     let common = order.common(link, near, &far);
     let mut all = Vec::with_capacity(order.count());
     let end = plan.stages().try_for_each(|(round, driver)| {
         let mut channel = link.open(driver, &far, order.how, watch)?;
         mtu = mtu.or(u32::try_from(channel.largest()).ok());
-        let stage = Stage { driver, round, order, common, worked: &|| control.worked(), progress, watch };
+        let stage = Stage { round, order, common, worked: &|| control.worked(), progress };
+        let mut near = OpenDriver { channel: channel.as_mut(), driver, timeouts: Timeouts::default(), watch };
         // Only an open driver can tell the far side that something does not fit.
-        let over = fits.take().unwrap_or(Ok(())).and_then(|()| stage.run(channel.as_mut(), &mut all));
-        let over = over.and_then(|()| end(channel.as_mut(), driver, Timeouts::default(), watch));
-        let over = over.inspect_err(|why| give_up(channel.as_mut(), driver, why));
+        let over = fits.take().unwrap_or(Ok(())).and_then(|()| stage.run(&mut near, &mut all));
+        let over = over.and_then(|()| near.end()).inspect_err(|why| near.give_up(why));
         link.close(channel);
         over
     });
-    Session::new(all, Cores { near: near.core, far: far.core }, mtu, end)
+    match end {
+        Err(error) if all.is_empty() => Err(error),
+        end => Ok(Session { all, cores: Cores { near: near.core, far: far.core }, mtu, end }),
+    }
 }
 
-/// The busy cores between two readings of the processor time.
-fn busy(before: Option<Duration>, after: Option<Duration>, time: Duration) -> Option<f64> {
-    let worked = after?.checked_sub(before?)?;
-    (!time.is_zero()).then(|| worked.as_secs_f64() / time.as_secs_f64())
+/// The far side: open each driver in turn, and serve it.
+pub(crate) fn follow(plan: &Plan, link: &mut dyn Link, watch: &Watch) -> Result<(), Error> {
+    for (_, driver) in plan.stages() {
+        let mut channel = link.open(driver, &plan.near, plan.how, watch)?;
+        OpenDriver { channel: channel.as_mut(), driver, timeouts: link.timeouts(), watch }.serve()?;
+    }
+    Ok(())
 }
 
 /// One driver's turn.
 struct Stage<'a> {
-    driver: Driver,
     round: usize,
     order: &'a Order,
     /// The payload of a full frame of every driver.
     common: Option<usize>,
     worked: &'a dyn Fn() -> Option<Duration>,
     progress: &'a Progress,
-    watch: &'a Watch,
 }
 
 impl Stage<'_> {
-    fn run(&self, channel: &mut dyn Channel, all: &mut Vec<Measured>) -> Result<(), Error> {
+    fn run(&self, near: &mut OpenDriver<'_>, all: &mut Vec<Measured>) -> Result<(), Error> {
+        let (round, driver) = (self.round, near.driver);
         for (number, (bench, nth_size, size, loss)) in self.order.steps().enumerate() {
-            self.progress.now(bench, self.driver);
+            self.progress.say(&format!("{bench} by {driver}"));
             let Amount { time, warm_up, .. } = self.order.amount;
             let size = self.common.filter(|_| size == Size::Full).map_or(size, Size::Common);
-            if let Some(layout) = size.layout(self.driver, channel)?.filter(|_| channel.lose(loss)) {
+            if let Some(layout) = size.layout(driver, near.channel)?.filter(|_| near.channel.lose(loss)) {
                 let step = Step { number: number as u32 + 1, bench, size: layout.piece, loss, warm_up, time };
-                let (begin, worked) = (Instant::now(), (self.worked)());
-                let outcome = self.step(channel, step)?;
-                let busy = busy(worked, (self.worked)(), begin.elapsed());
+                let (begin, before) = (Instant::now(), (self.worked)());
+                let outcome = match bench {
+                    Bench::Latency | Bench::Volley => Outcome::Latency(near.latency(step)?),
+                    _ => Outcome::Throughput(near.throughput(step)?),
+                };
+                let (took, worked) = (begin.elapsed(), (self.worked)().zip(before));
+                let worked = worked.and_then(|(after, before)| after.checked_sub(before));
+                let busy = worked.filter(|_| !took.is_zero()).map(|worked| worked.as_secs_f64() / took.as_secs_f64());
+                let channel = &*near.channel;
                 let (mode, xdp, framing) = (channel.mode().to_owned(), channel.xdp(), channel.framing());
-                let (round, driver, batching) = (self.round, self.driver, Batching::of(channel, bench));
+                let batching = Batching::of(channel, bench);
                 all.push(Measured {
                     round,
                     bench,
@@ -246,16 +217,6 @@ impl Stage<'_> {
             self.progress.done();
         }
         Ok(())
-    }
-
-    fn step(&self, channel: &mut dyn Channel, step: Step) -> Result<Outcome, Error> {
-        let timeouts = Timeouts::default();
-        Ok(match step.bench {
-            Bench::Latency | Bench::Volley => {
-                Outcome::Latency(latency(channel, self.driver, step, timeouts, self.watch)?)
-            }
-            _ => Outcome::Throughput(throughput(channel, self.driver, step, timeouts, self.watch)?),
-        })
     }
 }
 

@@ -7,7 +7,6 @@ use crate::measure::Channel;
 /// The limit of `--size`. Both sides keep several transfers of this size in memory.
 pub(crate) const MAX_SIZE: usize = 1 << 28;
 
-/// The largest message of a sweep.
 pub(crate) const MAX_SWEPT_SIZE: usize = 64 << 10;
 
 /// A sweep has sizes before and after each of these numbers of full frames.
@@ -22,7 +21,6 @@ pub(crate) fn swept() -> Vec<Size> {
 /// A size as it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
-    /// This many bytes.
     Bytes(usize),
     /// As many bytes as one frame of each driver holds.
     Full,
@@ -45,11 +43,9 @@ impl std::str::FromStr for Size {
         if text == "full" {
             return Ok(Size::Full);
         }
-        let (digits, unit) = match text.as_bytes() {
-            [.., b'K'] => (&text[..text.len() - 1], 1 << 10),
-            [.., b'M'] => (&text[..text.len() - 1], 1 << 20),
-            _ => (text, 1),
-        };
+        let unit =
+            [("K", 1 << 10), ("M", 1 << 20)].into_iter().find_map(|(unit, of)| Some((text.strip_suffix(unit)?, of)));
+        let (digits, unit) = unit.unwrap_or((text, 1));
         match digits.parse::<usize>().ok().and_then(|count| count.checked_mul(unit)) {
             Some(bytes) if (1..=MAX_SIZE).contains(&bytes) => Ok(Size::Bytes(bytes)),
             _ => {
@@ -67,7 +63,6 @@ pub(crate) struct MessageLayout {
     pub(crate) size: usize,
     /// The data messages that carry it.
     pub(crate) pieces: usize,
-    /// The bytes of each data message.
     pub(crate) piece: usize,
     /// The frames of all data messages.
     pub(crate) frames: usize,
@@ -94,7 +89,11 @@ impl Size {
                     let frames = size.div_ceil(segment.max(1));
                     Ok(Some(MessageLayout { size, pieces: 1, piece: size, frames, full: size.is_multiple_of(segment) }))
                 }
-                None => Ok(Some(in_frames(size, most))),
+                None => {
+                    let frames = size.div_ceil(most.max(1)).max(1);
+                    let (piece, full) = (size.div_ceil(frames), size.is_multiple_of(most.max(1)));
+                    Ok(Some(MessageLayout { size, pieces: frames, piece, frames, full }))
+                }
             },
             Size::Whole(size) => Ok((size <= channel.most()).then(|| in_pieces(size, false, channel))),
             Size::Swept(size) => Ok(Some(in_pieces(size, false, channel))),
@@ -104,12 +103,6 @@ impl Size {
             }
         }
     }
-}
-
-/// The layout without bulk transfers: as few frames as hold the message.
-fn in_frames(size: usize, most: usize) -> MessageLayout {
-    let frames = size.div_ceil(most.max(1)).max(1);
-    MessageLayout { size, pieces: frames, piece: size.div_ceil(frames), frames, full: size.is_multiple_of(most.max(1)) }
 }
 
 fn in_pieces(size: usize, full: bool, channel: &dyn Channel) -> MessageLayout {

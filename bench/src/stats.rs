@@ -18,16 +18,13 @@ pub(crate) struct Measured {
     /// The position of the size and the loss in the order. Drivers are compared by it, since a full frame holds
     /// different sizes.
     pub(crate) nth_size: usize,
-    /// The messages, and how they were carried.
     pub(crate) layout: MessageLayout,
-    /// The frames lost on purpose.
     pub(crate) loss: Loss,
     pub(crate) driver: Driver,
     pub(crate) mode: String,
     /// Where the XDP program ran, if there was one.
     pub(crate) xdp: Option<&'static str>,
     pub(crate) framing: &'static str,
-    /// How messages were handed over.
     pub(crate) batching: Batching,
     /// The cores that both sides together kept busy, if it is known.
     pub(crate) busy: Option<f64>,
@@ -50,7 +47,6 @@ impl Measured {
         }
     }
 
-    /// Messages a second.
     fn messages(&self, counted: &Throughput) -> f64 {
         counted.messages as f64 / self.layout.pieces as f64 / counted.time.as_secs_f64()
     }
@@ -61,7 +57,6 @@ impl Measured {
         counted.bytes as f64 * share / counted.time.as_secs_f64()
     }
 
-    /// The rates; `None` of a latency.
     pub(crate) fn rates(&self) -> Option<Rates> {
         let Outcome::Throughput(counted) = &self.outcome else { return None };
         let messages = self.messages(counted);
@@ -75,24 +70,12 @@ impl Measured {
             Outcome::Throughput(throughput) => throughput.lost,
         }
     }
-
-    fn is_of(&self, row: &Row) -> bool {
-        (self.bench, self.nth_size, self.driver) == (row.bench, row.nth_size, row.driver)
-    }
 }
 
 /// All rounds of one driver, bench and size.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
-    pub(crate) bench: Bench,
-    pub(crate) nth_size: usize,
-    pub(crate) layout: MessageLayout,
-    pub(crate) loss: Loss,
-    pub(crate) driver: Driver,
-    pub(crate) mode: String,
-    pub(crate) xdp: Option<&'static str>,
-    pub(crate) framing: &'static str,
-    pub(crate) batching: Batching,
+pub(crate) struct Row<'a> {
+    pub(crate) first: &'a Measured,
     pub(crate) figures: Figures,
     /// The compared figure of each round.
     pub(crate) by_round: Vec<f64>,
@@ -117,37 +100,20 @@ pub(crate) struct Rates {
 }
 
 /// The rows: by bench, by size, and drivers in the order of the first round.
-pub(crate) fn rows(all: &[Measured]) -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
-    for one in all {
-        if !rows.iter().any(|row| one.is_of(row)) {
-            rows.push(Row::of(one, all));
+pub(crate) fn rows(all: &[Measured]) -> Vec<Row<'_>> {
+    let key = |one: &Measured| (one.bench.code(), one.nth_size, one.driver);
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for first in all {
+        if rows.iter().any(|row| key(row.first) == key(first)) {
+            continue;
         }
-    }
-    rows.sort_by_key(|row| (row.bench.code(), row.nth_size));
-    rows
-}
-
-impl Row {
-    /// The row of a measurement.
-    fn of(first: &Measured, all: &[Measured]) -> Row {
-        let key = |one: &Measured| (one.bench, one.nth_size, one.driver);
         let rounds: Vec<&Measured> = all.iter().filter(|one| key(one) == key(first)).collect();
-        Row {
-            bench: first.bench,
-            nth_size: first.nth_size,
-            layout: first.layout,
-            loss: first.loss,
-            driver: first.driver,
-            mode: first.mode.clone(),
-            xdp: first.xdp,
-            framing: first.framing,
-            batching: first.batching,
-            figures: Figures::of(&rounds),
-            by_round: rounds.iter().map(|one| one.figure()).collect(),
-            lost: rounds.iter().map(|one| one.lost()).sum(),
-        }
+        let by_round = rounds.iter().map(|one| one.figure()).collect();
+        let lost = rounds.iter().map(|one| one.lost()).sum();
+        rows.push(Row { first, figures: Figures::of(&rounds), by_round, lost });
     }
+    rows.sort_by_key(|row| (row.first.bench.code(), row.first.nth_size));
+    rows
 }
 
 impl Figures {
@@ -193,7 +159,6 @@ pub(crate) struct Ratio {
 }
 
 impl Ratio {
-    /// The name in JSON: `am_over_raw`.
     pub(crate) fn name(&self) -> String {
         format!("{}_over_{}", self.over, self.under)
     }
@@ -202,26 +167,20 @@ impl Ratio {
 /// Two drivers without a ratio, and the reason.
 pub(crate) type MismatchedPair = (Driver, Driver, Mismatch);
 
-/// The pairs of one bench and size whose sizes or batching differ.
-pub(crate) fn mismatches(rows: &[Row], bench: Bench, nth_size: usize) -> Vec<MismatchedPair> {
-    let of = |driver| {
-        let row = rows.iter().find(|row| (row.bench, row.nth_size, row.driver) == (bench, nth_size, driver))?;
-        Some((row.layout, row.batching))
-    };
-    let mismatches = |(over, under)| Some((over, under, Mismatch::of(of(over)?, of(under)?)?));
-    PAIRS.into_iter().filter_map(mismatches).collect()
-}
-
-/// The ratios of one bench and size: one for each pair with equal sizes and equal batching.
-pub(crate) fn ratios(all: &[Measured], bench: Bench, nth_size: usize) -> Vec<Ratio> {
-    let rows = rows(all);
-    let mismatches = mismatches(&rows, bench, nth_size);
-    let is_fair = |pair: &(Driver, Driver)| !mismatches.iter().any(|(over, under, _)| (*over, *under) == *pair);
-    let of = |driver: Driver| -> Vec<(usize, f64)> {
-        let mine = |one: &&Measured| (one.bench, one.nth_size, one.driver) == (bench, nth_size, driver);
-        all.iter().filter(mine).map(|one| (one.round, one.figure())).collect()
-    };
-    PAIRS.into_iter().filter(is_fair).filter_map(|(over, under)| ratio(over, &of(over), under, &of(under))).collect()
+/// The ratios of one bench and size, one for each pair with equal sizes and equal batching; and the other pairs.
+pub(crate) fn compare(all: &[Measured], bench: Bench, nth_size: usize) -> (Vec<Ratio>, Vec<MismatchedPair>) {
+    let is = |one: &Measured, driver| (one.bench, one.nth_size, one.driver) == (bench, nth_size, driver);
+    let (mut ratios, mut mismatches) = (Vec::new(), Vec::new());
+    for (over, under) in PAIRS {
+        let first = |driver| all.iter().find(|one| is(one, driver));
+        let (Some(a), Some(b)) = (first(over), first(under)) else { continue };
+        if let Some(why) = Mismatch::of((a.layout, a.batching), (b.layout, b.batching)) {
+            mismatches.push((over, under, why));
+        } else if let Some((median, range)) = ratio(all, |one| is(one, over), |one| is(one, under)) {
+            ratios.push(Ratio { over, under, median, range });
+        }
+    }
+    (ratios, mismatches)
 }
 
 /// The share of its figure that a driver retains while frames are lost.
@@ -244,26 +203,26 @@ pub(crate) fn retained(all: &[Measured], bench: Bench) -> Vec<Retained> {
         if retained.iter().any(|other| (other.driver, other.size, other.loss) == (driver, size, loss)) {
             continue;
         }
-        let of = |loss| -> Vec<(usize, f64)> {
-            let mine =
-                |one: &&Measured| (one.bench, one.driver, one.layout.size, one.loss) == (bench, driver, size, loss);
-            all.iter().filter(mine).map(|one| (one.round, one.figure())).collect()
-        };
-        if let Some(Ratio { median, range, .. }) = ratio(driver, &of(loss), driver, &of(Loss::NONE)) {
+        let is =
+            |one: &Measured, loss| (one.bench, one.driver, one.layout.size, one.loss) == (bench, driver, size, loss);
+        if let Some((median, range)) = ratio(all, |one| is(one, loss), |one| is(one, Loss::NONE)) {
             retained.push(Retained { driver, size, loss, median, range });
         }
     }
     retained
 }
 
-fn ratio(over: Driver, a: &[(usize, f64)], under: Driver, b: &[(usize, f64)]) -> Option<Ratio> {
-    let ratios: Vec<f64> = a
-        .iter()
-        .filter_map(|(round, figure)| b.iter().find(|(r, _)| r == round).map(|(_, other)| figure / other))
-        .filter(|ratio| ratio.is_finite())
-        .collect();
+/// The median of the rounds' ratios of two figures, and the smallest and the largest of them.
+fn ratio(
+    all: &[Measured],
+    over: impl Fn(&Measured) -> bool,
+    under: impl Fn(&Measured) -> bool,
+) -> Option<(f64, (f64, f64))> {
+    let other = |round| all.iter().find(|one| one.round == round && under(one));
+    let ratios = all.iter().filter(|one| over(one)).filter_map(|one| Some(one.figure() / other(one.round)?.figure()));
+    let ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_finite()).collect();
     let range = (ratios.iter().copied().reduce(f64::min)?, ratios.iter().copied().reduce(f64::max)?);
-    Some(Ratio { over, under, median: median(&ratios)?, range })
+    Some((median(&ratios)?, range))
 }
 
 /// The middle value, or the mean of the two in the middle; `None` of nothing.
@@ -335,7 +294,7 @@ pub(crate) mod tests {
                 ]
             })
             .collect();
-        let ratios = ratios(&all, Bench::Latency, 0);
+        let (ratios, _) = compare(&all, Bench::Latency, 0);
         assert_eq!(ratios.len(), 1, "only the pair that ran: {ratios:?}");
         assert_eq!(ratios[0].name(), "am_over_raw");
         assert!((ratios[0].median - 1.1).abs() < 1e-3, "{ratios:?}");
@@ -351,13 +310,14 @@ pub(crate) mod tests {
             change(&mut am);
             [am, measured(Bench::Rate, 0, Driver::Raw, 0, 100), measured(Bench::Rate, 0, Driver::Udp, 0, 20)]
         };
-        let names = |all: &[Measured]| -> Vec<String> { ratios(all, Bench::Rate, 0).iter().map(Ratio::name).collect() };
+        let names =
+            |all: &[Measured]| -> Vec<String> { compare(all, Bench::Rate, 0).0.iter().map(Ratio::name).collect() };
         assert_eq!(names(&all(|_| {})), ["am_over_raw", "am_over_udp", "udp_over_am", "udp_over_raw"]);
         let changes: [fn(&mut Measured); 2] = [|am| am.layout.size = 65, |am| am.batching = Batching::Shared];
         for change in changes {
             let all = all(change);
             assert_eq!(names(&all), ["udp_over_raw"]);
-            let mismatches: Vec<_> = mismatches(&rows(&all), Bench::Rate, 0).iter().map(|(a, b, _)| (*a, *b)).collect();
+            let mismatches: Vec<_> = compare(&all, Bench::Rate, 0).1.iter().map(|(a, b, _)| (*a, *b)).collect();
             assert_eq!(mismatches, [(Driver::Am, Driver::Raw), (Driver::Am, Driver::Udp), (Driver::Udp, Driver::Am)]);
         }
     }
@@ -369,8 +329,8 @@ pub(crate) mod tests {
             measured(Bench::Rate, 0, Driver::Raw, 0, 100),
             measured(Bench::Rate, 0, Driver::Am, 1, 500),
         ];
-        assert_eq!(ratios(&all, Bench::Rate, 0)[0].range, (0.5, 0.5));
-        assert_eq!(ratios(&all, Bench::Rate, 1), []);
+        assert_eq!(compare(&all, Bench::Rate, 0).0[0].range, (0.5, 0.5));
+        assert_eq!(compare(&all, Bench::Rate, 1).0, []);
     }
 
     #[test]

@@ -9,7 +9,6 @@ use crate::cores::CoresArg;
 use crate::error::Error;
 use crate::loss::per_cent;
 
-/// From 0.001 to 3600 seconds.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds, as in 0.5".to_owned())?;
     Duration::try_from_secs_f64(seconds)
@@ -54,7 +53,6 @@ pub(crate) fn share(text: &str) -> Result<u32, String> {
 const MIN_SECONDS: Duration = Duration::from_millis(1);
 const MAX_SECONDS: Duration = Duration::from_secs(3600);
 
-/// Two cores, one core, or `none`.
 pub(crate) fn cores(text: &str) -> Result<CoresArg, String> {
     let wrong = || "two cores as in 2,3, one core, or `none`".to_owned();
     if text == "none" {
@@ -69,11 +67,6 @@ pub(crate) fn cores(text: &str) -> Result<CoresArg, String> {
     }
 }
 
-/// Check the name of a node.
-///
-/// # Errors
-///
-/// [`Error::Usage`] if no node can have this name.
 pub(crate) fn node_name(name: &str) -> Result<(), Error> {
     match Name::new(name) {
         Some(_) => Ok(()),

@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::error::Error;
+
+/// How long the other side may take to open its end.
+pub(crate) const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Every loop that waits checks it. Cloning and checking are cheap.
 #[derive(Clone, Debug, Default)]
@@ -41,9 +46,6 @@ impl Watch {
     }
 
     /// Whether to continue.
-    ///
-    /// # Errors
-    /// [`Error::Interrupted`], [`Error::PeerGone`].
     #[inline]
     pub(crate) fn check(&self) -> Result<(), Error> {
         let signal = self.signal.load(Relaxed);
@@ -54,6 +56,26 @@ impl Watch {
             return Err(Error::gone());
         }
         Ok(())
+    }
+
+    /// Try again after each `interval`, for so long, if the error is one that `passes`.
+    pub(crate) fn retry<T>(
+        &self,
+        timeout: Duration,
+        interval: Duration,
+        passes: impl Fn(&Error) -> bool,
+        mut open: impl FnMut() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let begin = Instant::now();
+        loop {
+            match open() {
+                Err(error) if passes(&error) && begin.elapsed() < timeout => {
+                    self.check()?;
+                    sleep(interval);
+                }
+                result => return result,
+            }
+        }
     }
 }
 

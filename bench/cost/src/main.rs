@@ -12,7 +12,6 @@
 //! `scripts/cost` builds and runs it. Read first: [`trips`], the steps; then [`trace`].
 #![forbid(unsafe_code)]
 
-mod locked;
 mod table;
 mod trace;
 mod trips;
@@ -68,9 +67,9 @@ fn run(arguments: &Arguments) -> Result<bool, Error> {
         return Ok(true);
     }
     let all = if arguments.transports.is_empty() { trips::Over::value_variants() } else { &arguments.transports };
-    let (locked, mut now) = (locked::find()?, Table::new()?);
+    let (locked, mut now) = (trace::locked()?, Table::new()?);
     for &over in all {
-        now.add(over.name(), trace::count(over, &locked)?);
+        now.add(&over.name(), trace::count(over, &locked)?);
     }
     let failed = |error: std::io::Error| format!("{}: {error}", arguments.table.display());
     if arguments.write {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use crate::Error;
 use crate::trace::{Cost, Costs};
-use crate::trips::{Step, TOGETHER};
+use crate::trips::{STEPS, Step, TOGETHER};
 
 /// So many per cent more instructions are noise of the compiler's choices, and so many at least.
 const TOLERATED: (u64, u64) = (2, 2);
@@ -32,7 +32,7 @@ impl Table {
 
     pub(crate) fn add(&mut self, over: &str, [single, shared]: [Costs; 2]) {
         let mut add = |step: &str, cost| self.rows.push(((over.to_owned(), step.to_owned()), cost));
-        single.steps.iter().for_each(|(step, cost)| add(step.name(), *cost));
+        single.steps.iter().for_each(|(step, cost)| add(STEPS[*step as usize].1, *cost));
         add("round trip", single.whole);
         let in_all = |step| shared.steps.iter().filter(move |(its, _)| *its == step).map(|(_, cost)| *cost);
         in_all(Step::Request).for_each(|cost| add(&format!("{TOGETHER} requests at once: the calls"), cost));

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use crate::Error;
-use crate::trips::{Over, SHARED, Step, TRIPS};
+use crate::trips::{Over, SHARED, STEPS, Step, TRIPS};
 
 /// The trips' stack is this far around their first variable.
 const STACK: u64 = 64 << 10;
@@ -36,8 +36,8 @@ pub(crate) struct Costs {
 /// One trip while it is read.
 #[derive(Clone, Default)]
 struct Trip {
-    costs: [Cost; Step::ALL.len()],
-    lines: [Vec<u64>; Step::ALL.len()],
+    costs: [Cost; STEPS.len()],
+    lines: [Vec<u64>; STEPS.len()],
 }
 
 /// Where the program and its marks are.
@@ -55,7 +55,7 @@ pub(crate) fn count(over: Over, locked: &HashSet<u64>) -> Result<[Costs; 2], Err
     let mut child = Command::new("valgrind")
         .args(["--tool=lackey", "--trace-mem=yes", "--basic-counts=no", "--log-fd=2"])
         .arg(std::env::current_exe()?)
-        .args(["trips", over.name()])
+        .args(["trips", &over.name()])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -70,6 +70,23 @@ pub(crate) fn count(over: Over, locked: &HashSet<u64>) -> Result<[Costs; 2], Err
     }
     let (single, shared) = trips.split_at(trips.len() - 2 * SHARED);
     Ok([median(&single[single.len() - TRIPS..]), median(&shared[SHARED..])])
+}
+
+/// The addresses of this program's instructions that lock the memory bus, by what the disassembler says, where it is
+/// loaded at 0.
+pub(crate) fn locked() -> Result<HashSet<u64>, Error> {
+    let program = std::env::current_exe()?;
+    let output = Command::new("objdump").args(["--disassemble", "--no-show-raw-insn"]).arg(program).output();
+    let output = output.map_err(|error| format!("objdump: {error}; it is in the package binutils"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(locks).collect())
+}
+
+/// The address of a line's instruction, if that locks: an exchange with memory always does.
+fn locks(line: &str) -> Option<u64> {
+    let (address, instruction) = line.split_once(':')?;
+    let instruction = instruction.trim();
+    let is_locked = instruction.starts_with("lock ") || (instruction.starts_with("xchg") && instruction.contains('('));
+    is_locked.then(|| u64::from_str_radix(address.trim(), 16).ok())?
 }
 
 /// What the program says before its first trip.
@@ -95,13 +112,13 @@ fn read(mut trace: impl BufRead, told: &Receiver<Places>) -> Result<Vec<Trip>, E
         };
         let Some((kind, address, size)) = parse(&line) else { continue };
         if kind != b'I' && address.wrapping_sub(places.marks) < 64 {
-            let begins = Step::ALL.get((address - places.marks) as usize).filter(|_| kind == b'S');
-            if begins == Some(&Step::Outside) && step != Step::Outside {
+            let begins = STEPS.get((address - places.marks) as usize).filter(|_| kind == b'S').map(|(step, _)| *step);
+            if begins == Some(Step::Outside) && step != Step::Outside {
                 // Between trips a transport has steps, too: when a node is opened, and when it leaves.
                 let trip = std::mem::take(&mut trip);
                 trips.extend(Some(trip).filter(|trip| trip.costs[Step::Request as usize].instructions > 0));
             }
-            step = begins.copied().unwrap_or(step);
+            step = begins.unwrap_or(step);
             continue;
         }
         let (cost, lines) = (&mut trip.costs[step as usize], &mut trip.lines[step as usize]);
@@ -147,15 +164,24 @@ fn median(trips: &[Trip]) -> Costs {
             distinct(&mut steps.iter().flat_map(|&step| trip.lines[step as usize].iter().copied()).collect())
         }),
     };
-    let steps = &Step::ALL[1..];
+    let steps = STEPS[1..].iter().map(|(step, _)| *step);
     // Idle turns are no part of a round trip.
-    let whole: Vec<Step> = steps.iter().copied().filter(|step| *step != Step::Idle).collect();
-    Costs { steps: steps.iter().map(|&step| (step, cost(&[step]))).collect(), whole: cost(&whole) }
+    let whole: Vec<Step> = steps.clone().filter(|step| *step != Step::Idle).collect();
+    Costs { steps: steps.map(|step| (step, cost(&[step]))).collect(), whole: cost(&whole) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_locks_is_seen() {
+        assert_eq!(locks("  a1b2:\tlock cmpxchg %rcx,(%rdx)"), Some(0xa1b2));
+        assert_eq!(locks("  a1b8:\txchg   %al,0x10(%rdi)"), Some(0xa1b8));
+        assert_eq!(locks("  a1bc:\txchg   %ax,%ax"), None);
+        assert_eq!(locks("  a1c0:\tmov    (%rdi),%rax"), None);
+        assert_eq!(locks("0000000000a1b2 <lock>:"), None);
+    }
 
     #[test]
     fn a_line_is_read() {

@@ -34,12 +34,8 @@ pub(crate) enum Over {
 }
 
 impl Over {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Over::Loopback => "loopback",
-            Over::Shm => "shm",
-            Over::Udp => "udp",
-        }
+    pub(crate) fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 
     fn open(self) -> Result<[Box<dyn Transport>; 2], Error> {
@@ -93,35 +89,19 @@ pub(crate) enum Step {
     Accept,
 }
 
-impl Step {
-    pub(crate) const ALL: [Step; 10] = [
-        Step::Outside,
-        Step::Request,
-        Step::Leave,
-        Step::Serve,
-        Step::Answer,
-        Step::Idle,
-        Step::Send,
-        Step::Publish,
-        Step::Take,
-        Step::Accept,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Step::Outside => "outside",
-            Step::Request => "request: call, slot, header",
-            Step::Leave => "requester's second half",
-            Step::Serve => "server's turn: dispatch, handler, reply",
-            Step::Answer => "requester's turn: dispatch, handler",
-            Step::Idle => "two turns that find nothing",
-            Step::Send => "transport: send, both",
-            Step::Publish => "transport: flush, all turns",
-            Step::Take => "transport: receive, all turns",
-            Step::Accept => "frame into the core, both",
-        }
-    }
-}
+/// All steps in their order, and their names in the table.
+pub(crate) const STEPS: [(Step, &str); 10] = [
+    (Step::Outside, "outside"),
+    (Step::Request, "request: call, slot, header"),
+    (Step::Leave, "requester's second half"),
+    (Step::Serve, "server's turn: dispatch, handler, reply"),
+    (Step::Answer, "requester's turn: dispatch, handler"),
+    (Step::Idle, "two turns that find nothing"),
+    (Step::Send, "transport: send, both"),
+    (Step::Publish, "transport: flush, all turns"),
+    (Step::Take, "transport: receive, all turns"),
+    (Step::Accept, "frame into the core, both"),
+];
 
 /// A byte for each step, and the step that is on: one cache line, which is not counted.
 #[repr(align(64))]

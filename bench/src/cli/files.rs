@@ -39,7 +39,6 @@ fn try_to_write(file: &Path) -> io::Result<()> {
     }
 }
 
-/// The directory of a file.
 fn directory(file: &Path) -> &Path {
     file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -3,7 +3,6 @@
 mod compare;
 mod files;
 mod options;
-mod simulated;
 mod stress;
 mod topology;
 
@@ -108,7 +107,6 @@ pub(crate) enum Command {
     Turn,
 }
 
-/// The options of `bandwidth` alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct BandwidthArgs {
     /// Measure the curve from 1 byte to 64 KiB, with its start-up time t0, its asymptotic bandwidth
@@ -137,8 +135,7 @@ impl BandwidthArgs {
 /// What to do, after all checks.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Measure these benches.
-    Measure(Vec<Bench>, Topology),
+    Measure(Bench, Topology),
     /// Measure a bench with these losses, and plot it to this file.
     Loss(Bench, Vec<Loss>, Topology, Option<PathBuf>),
     /// Measure the curve of bandwidth over size, and plot it to this file.
@@ -146,15 +143,12 @@ pub(crate) enum Task {
     Compare(CompareArgs, Option<LocalTransport>),
     Ablation(Topology),
     Bounce(Topology),
-    /// Be the far side on this transport.
     Serve(String),
     /// Be the far side of `--hosts`, on this transport.
     Far(String),
     Demo,
     Stress(StressArgs, Topology),
-    /// Be one of the two processes of `stress`.
     StressChild,
-    /// Be the process of one turn of `compare`.
     Turn,
 }
 
@@ -168,10 +162,6 @@ impl Cli {
         by_itself && self.options.hosts.is_none() && self.options.peer.is_none()
     }
 
-    /// Check the options of the command.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] if options contradict each other.
     pub(crate) fn task(&self) -> Result<Task, Error> {
         let options = &self.options;
         match &self.command {
@@ -210,7 +200,7 @@ impl Cli {
                 ));
             }
         };
-        Ok(Task::Measure(vec![bench], options.place()?))
+        Ok(Task::Measure(bench, options.place()?))
     }
 }
 

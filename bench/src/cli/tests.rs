@@ -13,7 +13,7 @@ fn stress() -> StressArgs {
 
 #[test]
 fn what_makes_sense() {
-    let latency = |place| Task::Measure(vec![Bench::Latency], place);
+    let latency = |place| Task::Measure(Bench::Latency, place);
     let on = || "xdp:eth1".to_owned();
     for (line, expected) in [
         ("latency --hosts veth", latency(Topology::Veth(1500))),
@@ -26,10 +26,10 @@ fn what_makes_sense() {
             latency(Topology::Processes(LocalTransport::VirtioUser, Some(3000))),
         ),
         ("latency --hosts shm --driver am,cacheline", latency(Topology::Processes(LocalTransport::Shm, None))),
-        ("bandwidth --hosts loopback", Task::Measure(vec![Bench::Bandwidth], Topology::Loopback)),
+        ("bandwidth --hosts loopback", Task::Measure(Bench::Bandwidth, Topology::Loopback)),
         ("bandwidth --sweep --hosts loopback", Task::Sweep(Topology::Loopback, None)),
         ("bandwidth --sweep --plot a.svg --hosts veth", Task::Sweep(Topology::Veth(1500), Some("a.svg".into()))),
-        ("bandwidth --bulk --hosts veth", Task::Measure(vec![Bench::Bulk], Topology::Veth(1500))),
+        ("bandwidth --bulk --hosts veth", Task::Measure(Bench::Bulk, Topology::Veth(1500))),
         (
             "bandwidth --bulk --loss 0.01,1 --hosts veth",
             Task::Loss(Bench::Bulk, vec![Loss::NONE, Loss(10), Loss(1000)], Topology::Veth(1500), None),

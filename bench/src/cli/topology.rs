@@ -1,7 +1,13 @@
 //! Where the two sides run, and which options go together there.
 
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+
+use am_netdev_sim::live::SimSettings;
+use am_transport::{NameError, TransportName};
+use am_wire::frame::ETHERNET_HEADER;
+use clap::ValueEnum;
 
 use super::files::{check_file, is_same};
 use super::options::{HostsArg, Options};
@@ -45,15 +51,12 @@ impl Topology {
         }
     }
 
-    /// Both sides, for a command that opens transports itself.
-    ///
-    /// # Errors
-    /// What is missing, or an MTU that its frames cannot have.
-    pub(crate) fn sides(&self) -> Result<Sides, Error> {
+    /// Both sides, if they have hosts or processes of their own, on a wire that these drivers can use.
+    pub(crate) fn sides(&self, drivers: &[Driver]) -> Result<Sides, Error> {
         match self {
             Topology::Veth(mtu) => {
-                rights::check(true, &[Driver::Am])?;
-                Sides::cabled(*mtu)
+                rights::check(true, drivers)?;
+                Sides::cabled(*mtu, drivers)
             }
             Topology::Processes(local_transport, mtu) => Sides::joined(*local_transport, *mtu),
             Topology::Sim(on) => Sides::simulated(on),
@@ -71,7 +74,6 @@ impl Topology {
         }
     }
 
-    /// The rows of the ablation that exist there.
     pub(crate) fn layers(&self) -> Vec<Driver> {
         match self {
             Topology::Veth(_) | Topology::Peer(..) => ablation::drivers(),
@@ -80,7 +82,6 @@ impl Topology {
         }
     }
 
-    /// The drivers that exist there for this bench.
     pub(crate) fn drivers(&self, bench: Bench) -> &'static [Driver] {
         match self {
             Topology::Processes(LocalTransport::Shm, _) if bench == Bench::Latency => &[Driver::Am, Driver::Cacheline],
@@ -104,13 +105,7 @@ impl Options {
         }
         check_file("--save", self.save.as_deref())?;
         self.check_trace()?;
-        let mut seen = Vec::new();
-        for driver in &self.driver {
-            if seen.contains(driver) {
-                return Err(Error::Usage(format!("--driver names {driver} twice")));
-            }
-            seen.push(*driver);
-        }
+        check_once("--driver", &self.driver)?;
         if self.driver.contains(&Driver::Cacheline) && self.hosts != Some(HostsArg::Shm) {
             return Err(usage("--driver cacheline is for --hosts shm: two processes share the cache line"));
         }
@@ -140,10 +135,7 @@ impl Options {
                 "name the far side: on this machine --hosts shm, udp or tcp (no rights needed), veth (root), or loopback (one \
                  process); on another --peer NAME --on xdp:INTERFACE, or --on udp:IP:PORT,peer=IP:PORT",
             )),
-            (Some(HostsArg::Veth), _) => self.no_on().map(|()| Topology::Veth(self.mtu.unwrap_or(1500))),
-            (Some(HostsArg::Loopback), _) => self.no_on().and_then(|()| self.loopback()),
-            (Some(HostsArg::Sim), _) => self.simulated(),
-            (Some(hosts), _) => self.no_on().and_then(|()| self.joined(hosts)),
+            (Some(hosts), _) => self.joined(hosts),
             (None, Some(peer)) if *peer == self.node_name() => {
                 Err(usage("this node and its peer have the same name: give this node another with --name"))
             }
@@ -151,34 +143,61 @@ impl Options {
         }
     }
 
+    /// Both sides on this machine.
     fn joined(&self, hosts: HostsArg) -> Result<Topology, Error> {
-        let Some(local_transport) = hosts.local_transport() else { return self.loopback() };
+        match hosts {
+            HostsArg::Sim if self.name.is_some() => return Err(usage(NAMED_HERE)),
+            HostsArg::Sim => {}
+            _ => self.no_on()?,
+        }
+        if hosts == HostsArg::Veth {
+            return Ok(Topology::Veth(self.mtu.unwrap_or(DEFAULT_MTU)));
+        }
+        let value = hosts.to_possible_value();
+        let name = value.as_ref().map_or("", |value| value.get_name());
         if self.xdp.is_some() {
-            return Err(Error::Usage(format!("--xdp is for interfaces; --hosts {} has none", local_transport.name())));
+            return Err(Error::Usage(format!("--xdp is for interfaces; --hosts {name} has none: give no --xdp")));
         }
         if self.driver.contains(&Driver::Udp) {
             return Err(Error::Usage(format!(
-                "--driver udp is for interfaces; with --hosts {} give --driver am,raw",
-                local_transport.name()
+                "--driver udp is for interfaces; with --hosts {name} give --driver am,raw"
             )));
         }
-        Ok(Topology::Processes(local_transport, self.mtu))
+        match hosts.local_transport() {
+            Some(local_transport) => Ok(Topology::Processes(local_transport, self.mtu)),
+            None if hosts == HostsArg::Sim => self.simulated(),
+            None => Ok(Topology::Loopback),
+        }
     }
 
-    fn loopback(&self) -> Result<Topology, Error> {
-        if self.driver.contains(&Driver::Udp) {
-            return Err(usage("--hosts loopback has no kernel sockets: give --driver am,raw"));
+    /// The network of `--on`, by default one without faults.
+    fn simulated(&self) -> Result<Topology, Error> {
+        let on = self.on.as_deref().unwrap_or("sim:1");
+        let settings = |on: &str| {
+            let name: TransportName = on.parse().map_err(|error: NameError| Error::Usage(error.to_string()))?;
+            if name.scheme() != SIM {
+                return Err(Error::Usage(format!(
+                    "{on} is no simulated network: with --hosts sim give --on sim:7,loss=0.01 or the like"
+                )));
+            }
+            SimSettings::from_name(&name).map_err(|error| Error::Usage(error.to_string()))
+        };
+        match (settings(on)?.frame, self.mtu) {
+            (Some(_), Some(_)) => Err(usage("--mtu and frame= mean the same: omit one of them")),
+            (Some(_), None) => Ok(Topology::Sim(on.to_owned())),
+            (None, mtu) => {
+                let on = format!("{on},frame={}", mtu.unwrap_or(DEFAULT_MTU) as usize + ETHERNET_HEADER);
+                let most = 65_536 - ETHERNET_HEADER;
+                let bad = |_| Error::Usage(format!("--mtu goes from {DEFAULT_MTU} to {most} with --hosts sim"));
+                settings(&on).map_err(bad).map(|_| Topology::Sim(on))
+            }
         }
-        if self.xdp.is_some() {
-            return Err(usage("--xdp is for interfaces; --hosts loopback has none"));
-        }
-        Ok(Topology::Loopback)
     }
 
     pub(super) fn no_on(&self) -> Result<(), Error> {
         match (&self.on, &self.name) {
             (Some(_), _) => Err(usage("--on is for two machines; --hosts makes its own cable")),
-            (_, Some(_)) => Err(usage("--name is for two machines; --hosts names its own nodes")),
+            (_, Some(_)) => Err(usage(NAMED_HERE)),
             (None, None) => Ok(()),
         }
     }
@@ -231,13 +250,8 @@ impl Options {
                 "--loss is for am, and other drivers lose nothing on purpose: give --driver am, or omit --driver",
             ));
         }
-        let mut losses = vec![Loss::NONE];
-        for loss in &args.loss {
-            if losses.contains(loss) {
-                return Err(Error::Usage(format!("--loss names {loss} twice")));
-            }
-            losses.push(*loss);
-        }
+        check_once("--loss", &args.loss)?;
+        let losses = [&[Loss::NONE], &args.loss[..]].concat();
         Ok(Task::Loss(args.bench(), losses, self.place()?, args.plot.clone()))
     }
 
@@ -256,7 +270,7 @@ impl Options {
     /// The place of the command line, by default a cable of our own.
     pub(super) fn place_or_cable(&self) -> Result<Topology, Error> {
         let is_said = self.hosts.is_some() || self.peer.is_some();
-        if is_said { self.place() } else { self.no_on().map(|()| Topology::Veth(self.mtu.unwrap_or(1500))) }
+        if is_said { self.place() } else { self.no_on().map(|()| Topology::Veth(self.mtu.unwrap_or(DEFAULT_MTU))) }
     }
 
     pub(super) fn bounce(&self) -> Result<Task, Error> {
@@ -274,7 +288,6 @@ impl Options {
         Ok(Task::Bounce(self.place_or_cable()?))
     }
 
-    /// The transport of `--on`.
     pub(super) fn on(&self) -> Result<String, Error> {
         let on = self.on.as_deref().ok_or_else(|| usage("name the transport, as in --on xdp:eth1"))?;
         let names = am_api::transports::split(on);
@@ -320,10 +333,21 @@ impl Options {
     }
 }
 
-/// The scheme of a simulated network.
-pub(super) const SIM: &str = "sim";
+/// No value may appear twice.
+fn check_once<T: PartialEq + Display>(option: &str, values: &[T]) -> Result<(), Error> {
+    match values.iter().enumerate().find(|(nth, value)| values[..*nth].contains(value)) {
+        Some((_, twice)) => Err(Error::Usage(format!("{option} names {twice} twice"))),
+        None => Ok(()),
+    }
+}
 
-/// How the name of an interface begins.
+const NAMED_HERE: &str = "--name is for two machines; --hosts names its own nodes";
+
+/// The default payload of a frame on a cable, and on a simulated network.
+const DEFAULT_MTU: u32 = 1500;
+
+const SIM: &str = "sim";
+
 const XDP: &str = "xdp:";
 
 /// Whether this names one interface and nothing else.
@@ -353,7 +377,6 @@ fn is_nic(on: &str) -> bool {
 const ROUNDS: RangeInclusive<usize> = 1..=1000;
 
 impl Options {
-    /// A plot needs its own file.
     pub(super) fn check_plot(&self, plot: Option<&PathBuf>) -> Result<(), Error> {
         check_file("--plot", plot.map(PathBuf::as_path))?;
         match (plot, &self.save) {

@@ -2,18 +2,23 @@
 //! gets its plans there.
 
 use std::env::current_exe;
+use std::io::stdout;
 use std::os::unix::process::CommandExt;
 use std::process::{self, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::cores::Cores;
+use crate::cores::{Cores, pin, processor_time};
 use crate::error::Error;
+use crate::link::NamedLink;
+use crate::plan::{Answer, Plan, Side, SideInfo};
 use crate::progress::Progress;
-use crate::session::{LocatedLink, Order, Session, run};
+use crate::session::{Link, Order, PlanChannel, Session, follow, run};
 use crate::watch::Watch;
 
-use super::pipe::{Lines, Pipe};
+use super::ANSWER_TIMEOUT;
+use super::pipe::{Lines, write_line};
+use super::processes::SocketDirectory;
 
 /// How long a child may take to end by itself.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -24,9 +29,6 @@ pub(crate) struct Child(process::Child);
 
 impl Child {
     /// Start this program with these arguments, on the host of the calling thread.
-    ///
-    /// # Errors
-    /// It cannot be started.
     pub(crate) fn start(words: &[&str]) -> Result<Child, Error> {
         let mut command = Command::new(current_exe().map_err(Error::system("finding this program"))?);
         // Ctrl-C is for the parent, which then ends the child.
@@ -35,9 +37,6 @@ impl Child {
     }
 
     /// Its standard input and output. They can be taken once.
-    ///
-    /// # Errors
-    /// They were taken before.
     pub(crate) fn pipes(&mut self) -> Result<(ChildStdin, ChildStdout), Error> {
         let pipes = self.0.stdin.take().zip(self.0.stdout.take());
         pipes.ok_or_else(|| Error::PeerGone("it was started without a pipe".to_owned()))
@@ -60,36 +59,71 @@ impl Drop for Child {
     }
 }
 
-/// The process of the far side.
-#[derive(Debug)]
-pub(crate) struct Far(Child);
+/// The process of the far side of `--hosts`, and its standard input and output.
+pub(crate) struct Far {
+    plans: ChildStdin,
+    answers: Lines<Answer>,
+    process: Child,
+}
 
 impl Far {
     /// Start it on this transport, on the host of the calling thread. Its node is called "beta".
-    ///
-    /// # Errors
-    /// This program cannot be started again.
-    pub(crate) fn start(on: &str, cores: Cores) -> Result<Far, Error> {
+    pub(crate) fn start(on: &str, cores: Cores, watch: &Watch) -> Result<Far, Error> {
         let core = cores.far.map_or("none".to_owned(), |core| core.to_string());
-        Child::start(&["far", "--name", "beta", "--on", on, "--cores", &core]).map(Far)
+        let mut process = Child::start(&["far", "--name", "beta", "--on", on, "--cores", &core])?;
+        let (plans, answers) = process.pipes()?;
+        let closed = watch.clone();
+        Ok(Far { plans, answers: Lines::read(answers, move || closed.peer_is_gone()), process })
     }
 
-    /// Measure against it over this link.
-    ///
-    /// # Errors
-    /// The reason for an early end of the session.
+    /// Measure against it over this transport, on the calling thread.
     pub(crate) fn measure(
         mut self,
+        on: &str,
         order: &Order,
-        link: &mut dyn LocatedLink,
+        cores: Cores,
         progress: &Progress,
         watch: &Watch,
     ) -> Result<Session, Error> {
-        let (to, from) = self.0.pipes()?;
-        let closed = watch.clone();
-        let (from, far) = (Lines::read(from, move || closed.peer_is_gone()), Some(self.0.id()));
-        let mut control = Pipe { to, from, far };
-        let here = link.here()?;
-        run(order, &here, &mut control, link, progress, watch)
+        let mut link = NamedLink::new(Side::Near, "alpha", on, pin(cores.near)?)?;
+        run(order, &mut self, &mut link, progress, watch)
+    }
+}
+
+impl PlanChannel for Far {
+    fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<SideInfo, Error> {
+        write_line(&mut self.plans, plan)?;
+        self.answers.next(ANSWER_TIMEOUT, watch)?.ok_or_else(Error::gone)?.into_place()
+    }
+
+    fn worked(&self) -> Option<Duration> {
+        Some(processor_time(process::id())? + processor_time(self.process.id())?)
+    }
+}
+
+/// Be that process. Plans arrive on its standard input, and it ends when that closes.
+pub(crate) fn serve(name: &str, on: &str, core: Option<usize>, watch: &Watch) -> Result<(), Error> {
+    let plans: Lines<Plan> = Lines::from_parent(watch);
+    let core = pin(core)?;
+    let _files = SocketDirectory::of(on);
+    let mut link = NamedLink::new(Side::Far, name, on, core)?;
+    let mut next = || match plans.next(Duration::MAX, watch)? {
+        Some(plan) => {
+            let answer = plan.answer(link.here());
+            write_line(&mut stdout(), &answer)?;
+            let is_accepted = matches!(answer, Answer::Accepted(_));
+            let end = if is_accepted { follow(&plan, &mut link, watch) } else { Ok(()) };
+            end.map(|()| true)
+        }
+        None => Ok(false),
+    };
+    loop {
+        match next() {
+            // The near side reports its own reason.
+            Ok(true) | Err(Error::GivenUp) => {}
+            // Nobody is left to read an error.
+            Ok(false) | Err(Error::PeerGone(_)) => return Ok(()),
+            Err(error) => return Err(error),
+        }
     }
 }

@@ -1,11 +1,7 @@
 //! Where the two sides run, and how they find each other.
 
-mod any_link;
 pub(crate) mod child;
-pub(crate) mod far;
-pub(crate) mod loopback;
 pub(crate) mod machines;
-mod message;
 pub(crate) mod pipe;
 pub(crate) mod processes;
 pub(crate) mod sides;

@@ -10,13 +10,8 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::cores::processor_time;
 use crate::error::Error;
-use crate::plan::{Answer, Plan, SideInfo};
-use crate::session::PlanChannel;
 use crate::watch::Watch;
-
-use super::ANSWER_TIMEOUT;
 
 /// Every loop checks the watch. If one does not, a process whose parent is gone ends after this time.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -55,13 +50,10 @@ impl<T: DeserializeOwned + Send + 'static> Lines<T> {
     }
 
     /// The next line, if it arrives within this time.
-    ///
-    /// # Errors
-    /// A reason to stop; the other side is gone; or the line cannot be parsed.
     pub(crate) fn poll(&self, within: Duration, watch: &Watch) -> Result<Option<T>, Error> {
         watch.check()?;
         match self.lines.recv_timeout(within) {
-            Ok(line) => line.map(Some).map_err(|e| Error::Refused(format!("not understood: {e}"))),
+            Ok(line) => line.map(Some).map_err(not_understood),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(Error::gone()),
         }
@@ -75,7 +67,7 @@ impl<T: DeserializeOwned + Send + 'static> Lines<T> {
         let start = Instant::now();
         loop {
             match self.lines.recv_timeout(CHECK_INTERVAL) {
-                Ok(line) => return line.map(Some).map_err(|e| Error::Refused(format!("not understood: {e}"))),
+                Ok(line) => return line.map(Some).map_err(not_understood),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => watch.check()?,
             }
@@ -86,31 +78,13 @@ impl<T: DeserializeOwned + Send + 'static> Lines<T> {
     }
 }
 
-/// Write one line.
+fn not_understood(error: serde_json::Error) -> Error {
+    Error::Refused(format!("not understood: {error}"))
+}
+
 pub(crate) fn write_line(to: &mut dyn Write, what: &impl Serialize) -> Result<(), Error> {
     let line = serde_json::to_string(what).map_err(|e| Error::Refused(e.to_string()))?;
     writeln!(to, "{line}").and_then(|()| to.flush()).map_err(|_| Error::gone())
-}
-
-/// The near side's end of the pipe.
-pub(crate) struct Pipe<W> {
-    /// To the far side.
-    pub(crate) to: W,
-    /// From it.
-    pub(crate) from: Lines<Answer>,
-    /// The far side's process, if its processor time is to be measured.
-    pub(crate) far: Option<u32>,
-}
-
-impl<W: Write> PlanChannel for Pipe<W> {
-    fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<SideInfo, Error> {
-        write_line(&mut self.to, plan)?;
-        self.from.next(ANSWER_TIMEOUT, watch)?.ok_or_else(Error::gone)?.into_place()
-    }
-
-    fn worked(&self) -> Option<Duration> {
-        Some(processor_time(process::id())? + processor_time(self.far?)?)
-    }
 }
 
 #[cfg(test)]
@@ -118,6 +92,8 @@ mod tests {
     use std::io::pipe;
 
     use super::*;
+    use crate::deploy::ANSWER_TIMEOUT;
+    use crate::plan::Answer;
 
     fn refused(result: Result<Option<Answer>, Error>) -> String {
         match result {

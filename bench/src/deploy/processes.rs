@@ -12,16 +12,10 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use am_wire::frame::ETHERNET_HEADER;
 use nix::unistd::geteuid;
 
-use crate::cores::{Cores, pin};
 use crate::error::Error;
-use crate::named::{NamedLink, STAGE};
-use crate::plan::Side;
-use crate::progress::Progress;
-use crate::session::{Order, Session};
-use crate::watch::Watch;
+use crate::link::STAGE;
 
 use super::MIN_MTU;
-use super::child::Far;
 
 /// The transport between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +37,6 @@ const DIRECTORY_PREFIX: &str = "am-bench-";
 const MAC: &str = "02:00:00:00:00";
 
 impl LocalTransport {
-    /// The name on the command line.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             LocalTransport::Udp => "udp",
@@ -64,7 +57,6 @@ impl LocalTransport {
         }
     }
 
-    /// The range of `--mtu`.
     const fn mtus(self) -> RangeInclusive<u32> {
         const fn of(longest_frame: usize) -> u32 {
             (longest_frame - ETHERNET_HEADER) as u32
@@ -125,7 +117,6 @@ impl LocalTransport {
 
 /// The two transports that two processes open.
 pub(crate) struct TransportPair {
-    /// The near side's, and the far side's.
     pub(crate) names: [String; 2],
     /// The directory of their sockets, which lives as long as this.
     _files: Option<SocketDirectory>,
@@ -179,24 +170,6 @@ impl Drop for SocketDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
-}
-
-/// Start the far side, and measure.
-///
-/// # Errors
-/// What is missing, or the reason for an early end of the session.
-pub(crate) fn measure(
-    order: &Order,
-    (local_transport, mtu): (LocalTransport, Option<u32>),
-    cores: Cores,
-    progress: &Progress,
-    watch: &Watch,
-) -> Result<Session, Error> {
-    let ends = local_transport.ends(mtu)?;
-    let [near, far] = &ends.names;
-    let far = Far::start(far, cores)?;
-    let mut link = NamedLink::new(Side::Near, "alpha", near, pin(cores.near)?)?;
-    far.measure(order, &mut link, progress, watch)
 }
 
 #[cfg(test)]

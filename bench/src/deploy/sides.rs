@@ -1,22 +1,34 @@
-//! Two sides, for a command that opens transports itself: their hosts, and the names of their transports.
+//! Two sides on this machine: their hosts, the names of their transports, and how these are opened.
 
-use am_afxdp::XdpOptions;
+use std::time::Duration;
+
+use am_afxdp::{Xdp, XdpOptions};
+use am_api::transports::OpenError;
+use am_transport::Transport;
 use am_transport::faulty::{Faults, Faulty};
-use am_transport::{NameError, Transport, TransportName};
 
+use crate::cli::is_interface;
+use crate::cores::Cores;
 use crate::driver::Driver;
+use crate::driver::am::facility;
 use crate::error::Error;
-use crate::link::once_free;
-use crate::named::{self, NamedLink, STAGE};
+use crate::link::{NamedLink, STAGE, once_free};
 use crate::plan::{DriverOptions, Side};
-use crate::session::LocatedLink;
-use crate::watch::Watch;
+use crate::progress::Progress;
+use crate::session::{Link, Order, Session};
+use crate::watch::{PEER_TIMEOUT, Watch};
 
+use super::child;
 use super::processes::{LocalTransport, TransportPair};
-use super::veth::{INTERFACE, Pair, check_mtu};
+use super::veth::{Pair, check_mtu, interfaces};
 
-/// How the name of an interface begins.
 const XDP: &str = "xdp:";
+
+/// Devices that meet their other end when they are opened.
+const MEETING_DEVICES: [&str; 2] = ["dpdk:net_memif", "dpdk:net_virtio_user"];
+
+/// How often this side tries to open one of them.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Two sides, joined as long as this lives. The transport that is opened first is ready for the second.
 pub(crate) struct Sides {
@@ -28,29 +40,18 @@ pub(crate) struct Sides {
 }
 
 impl Sides {
-    /// Two hosts, with a cable between them.
-    ///
-    /// # Errors
-    /// The cable cannot carry a node with this MTU, or something is missing.
-    pub(crate) fn cabled(mtu: u32) -> Result<Sides, Error> {
-        check_mtu(mtu, &[Driver::Am])?;
-        let names = [(); 2].map(|()| format!("{XDP}{INTERFACE}"));
-        Ok(Sides { mtu, ends: TransportPair::of(names), pair: Some(Pair::new(mtu)?) })
+    /// Two hosts, with a cable between them that these drivers can use.
+    pub(crate) fn cabled(mtu: u32, drivers: &[Driver]) -> Result<Sides, Error> {
+        check_mtu(mtu, drivers)?;
+        Ok(Sides { mtu, ends: TransportPair::of(interfaces()), pair: Some(Pair::new(mtu)?) })
     }
 
     /// Two processes or threads, joined by this transport.
-    ///
-    /// # Errors
-    /// As [`LocalTransport::ends`].
     pub(crate) fn joined(local_transport: LocalTransport, mtu: Option<u32>) -> Result<Sides, Error> {
         let mtu = mtu.unwrap_or(local_transport.mtu());
         Ok(Sides { mtu, ends: local_transport.ends(Some(mtu))?, pair: None })
     }
 
-    /// On a simulated network.
-    ///
-    /// # Errors
-    /// The name is not that of a simulated network.
     pub(crate) fn simulated(on: &str) -> Result<Sides, Error> {
         let near = NamedLink::new(Side::Near, "alpha", on, None)?;
         let mtu = near.here()?.mtu.unwrap_or_default();
@@ -62,24 +63,39 @@ impl Sides {
         self.ends.names[side as usize].replace(STAGE, &nth.to_string())
     }
 
-    /// Whether XDP programs are between them.
     pub(crate) fn have_programs(&self) -> bool {
         self.ends.names[0].starts_with(XDP)
     }
 
     /// Run `work` on the host of that side.
-    ///
-    /// # Errors
-    /// Its host cannot be entered.
     pub(crate) fn at<T: Send>(&self, side: Side, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
         match &self.pair {
             Some(pair) => Ok(pair.hosts[side as usize].enter(work)?),
             None => Ok(work()),
         }
     }
+
+    /// Measure against a process of the far side.
+    pub(crate) fn measure(
+        &self,
+        order: &Order,
+        cores: Cores,
+        progress: &Progress,
+        watch: &Watch,
+    ) -> Result<Session, Error> {
+        match &self.pair {
+            Some(pair) => pair.measure_over(&self.ends.names, order, cores, progress, watch),
+            None => child::Far::start(&self.ends.names[1], cores, watch)?.measure(
+                &self.ends.names[0],
+                order,
+                cores,
+                progress,
+                watch,
+            ),
+        }
+    }
 }
 
-/// The frames to lose on purpose.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Losses {
     /// How many of a million.
@@ -88,28 +104,39 @@ pub(crate) struct Losses {
     pub(crate) seed: u64,
 }
 
-/// Open the transport of this name. If it has an XDP program, that loses the frames, and its place is returned.
-///
-/// # Errors
-/// Why it cannot be opened.
+/// Open the transport of this name. If it has an XDP program, that loses the frames, and its place is returned. With
+/// some devices one side is ready before the other, which has to try again.
 pub(crate) fn open(
     on: &str,
     how: DriverOptions,
     losses: Losses,
     watch: &Watch,
 ) -> Result<(Box<dyn Transport>, Option<&'static str>), Error> {
-    if let Some(interface) = on.strip_prefix(XDP) {
-        let (attach, lost_per_million) = (how.xdp.attach(), losses.per_million);
-        let options = XdpOptions { attach, lost_per_million, ..XdpOptions::new(interface) };
-        let xdp = once_free(watch, || Ok(am_afxdp::open(&options)?))?;
+    if let Some(interface) = on.strip_prefix(XDP).filter(|_| is_interface(on)) {
+        let xdp = open_xdp(interface, how, losses.per_million, watch)?;
         let at = xdp.mode().attach.name();
         return Ok((Box::new(xdp), Some(at)));
     }
-    let name: TransportName = on.parse().map_err(|error: NameError| Error::Usage(error.to_string()))?;
-    let transport = named::open(&name, watch)?;
+    let bad =
+        |error: OpenError| if error.is_about_the_name() { Error::Usage(error.to_string()) } else { facility(error) };
+    let meets = MEETING_DEVICES.iter().any(|device| on.starts_with(device));
+    let passes = |error: &Error| meets && matches!(error, Error::Facility(_));
+    let open = || am_api::transports::open(on).map_err(bad);
+    let transport = watch.retry(PEER_TIMEOUT, RETRY_INTERVAL, passes, open)?;
     if losses.per_million == 0 {
         return Ok((transport, None));
     }
     let faults = Faults { seed: losses.seed, drop: f64::from(losses.per_million) / 1e6, ..Faults::NONE };
     Ok((Box::new(Faulty::new(transport, faults)), None))
+}
+
+/// Open AF_XDP on this interface. Its program loses so many frames.
+pub(crate) fn open_xdp(
+    interface: &str,
+    how: DriverOptions,
+    lost_per_million: u32,
+    watch: &Watch,
+) -> Result<Xdp, Error> {
+    let options = XdpOptions { attach: how.xdp.attach(), lost_per_million, ..XdpOptions::new(interface) };
+    once_free(watch, || Ok(am_afxdp::open(&options)?))
 }

@@ -1,36 +1,66 @@
-//! Both hosts are threads of this process, each pinned to its core.
+//! Both hosts are threads of this process, each pinned to its core, joined by memory or a simulated network.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
+use am_transport::loopback::{LoopbackOptions, Plug, wire};
+use am_wire::Address;
+use am_wire::frame::ETHERNET_HEADER;
+
+use crate::ablation::queues::Queues;
 use crate::cores::{Cores, pin};
+use crate::driver::Driver;
+use crate::driver::am::{Am, facility};
+use crate::driver::memory::Memory;
 use crate::error::Error;
-use crate::named::NamedLink;
-use crate::plan::{Plan, Side, SideInfo};
+use crate::link::NamedLink;
+use crate::measure::Channel;
+use crate::plan::{DriverOptions, Plan, Side, SideInfo};
 use crate::progress::Progress;
-use crate::serve::follow;
-use crate::session::{Link, LocatedLink, Order, PlanChannel, Session, run};
+use crate::session::{Link, Order, PlanChannel, Session, follow, run};
 use crate::watch::Watch;
 
-/// Measure between the near side on this thread, and the far side on another.
-///
-/// # Errors
-/// The reason for an early end of the session.
-pub(crate) fn measure(
+pub(crate) fn loopback(order: &Order, cores: Cores, progress: &Progress, watch: &Watch) -> Result<Session, Error> {
+    let (ends, given) = channel();
+    let near = LoopbackLink { side: Side::Near, exchange: WireEnds::Sends(ends), name: "alpha", core: cores.near };
+    let far = LoopbackLink { side: Side::Far, exchange: WireEnds::Receives(given), name: "beta", core: cores.far };
+    measure(order, near, far, progress, watch)
+}
+
+/// Measure between two threads, on the simulated network of this name.
+pub(crate) fn simulated(
     order: &Order,
-    (here, mut link): (SideInfo, impl Link),
-    (there, mut far): (SideInfo, impl Link + Send),
+    on: &str,
+    cores: Cores,
     progress: &Progress,
     watch: &Watch,
 ) -> Result<Session, Error> {
-    let (plans, asked) = channel();
+    let near = NamedLink::new(Side::Near, "alpha", on, cores.near)?;
+    let far = NamedLink::new(Side::Far, "beta", on, cores.far)?;
+    measure(order, near, far, progress, watch)
+}
+
+/// Measure between the near side on this thread, and the far side on another.
+fn measure(
+    order: &Order,
+    mut link: impl Link,
+    mut far: impl Link + Send,
+    progress: &Progress,
+    watch: &Watch,
+) -> Result<Session, Error> {
+    let ((plans, asked), there) = (channel::<Plan>(), far.here()?);
     // The far side learns that the near side is gone, and not that it is gone itself.
     let far_watch = watch.of_another_peer();
-    let core = there.core;
+    let (core, its_watch) = (there.core, far_watch.clone());
+    let mut serve = move || {
+        pin(core)?;
+        asked.iter().try_for_each(|plan| follow(&plan, &mut far, &its_watch))
+    };
     thread::scope(|scope| {
-        let far = scope.spawn(|| serve(asked, core, &mut far, &far_watch).inspect_err(|_| watch.peer_is_gone()));
+        let far = scope.spawn(|| serve().inspect_err(|_| watch.peer_is_gone()));
         let mut control = PlanHandover { plans, there };
-        let near = pin(here.core).and_then(|_| run(order, &here, &mut control, &mut link, progress, watch));
+        let near = link.here().and_then(|here| pin(here.core));
+        let near = near.and_then(|_| run(order, &mut control, &mut link, progress, watch));
         // The far side no longer waits for anything.
         drop((control, link));
         far_watch.peer_is_gone();
@@ -46,17 +76,8 @@ pub(crate) fn measure(
     })
 }
 
-/// The error of a side that is gone.
-pub(super) fn lost(why: &str) -> Error {
+fn lost(why: &str) -> Error {
     Error::PeerGone(why.to_owned())
-}
-
-fn serve(plans: Receiver<Plan>, core: Option<usize>, link: &mut dyn Link, watch: &Watch) -> Result<(), Error> {
-    pin(core)?;
-    while let Ok(plan) = plans.recv() {
-        follow(&plan, link, watch)?;
-    }
-    Ok(())
 }
 
 /// Hands plans to the other thread, which cannot refuse.
@@ -72,18 +93,61 @@ impl PlanChannel for PlanHandover {
     }
 }
 
-/// Measure between two threads, on the network of this name.
-///
-/// # Errors
-/// There is no such network, or the session ended early.
-pub(crate) fn simulated(
-    order: &Order,
-    on: &str,
-    cores: Cores,
-    progress: &Progress,
-    watch: &Watch,
-) -> Result<Session, Error> {
-    let near = NamedLink::new(Side::Near, "alpha", on, cores.near)?;
-    let far = NamedLink::new(Side::Far, "beta", on, cores.far)?;
-    measure(order, (near.here()?, near), (far.here()?, far), progress, watch)
+/// The near side makes a wire for each stage, and sends the far side its end.
+enum WireEnds {
+    Sends(Sender<End>),
+    Receives(Receiver<End>),
+}
+
+/// An end of a wire, and the address of the other end.
+type End = (Plug, Address);
+
+impl WireEnds {
+    fn end(&self) -> Result<End, Error> {
+        match self {
+            WireEnds::Sends(ends) => {
+                let [near, far]: [Plug; 2] = wire(2).try_into().map_err(|_| lost("a wire has two ends"))?;
+                let (here, there) = (near.address(), far.address());
+                ends.send((far, here)).map_err(|_| lost("its thread has ended"))?;
+                Ok((near, there))
+            }
+            WireEnds::Receives(ends) => ends.recv().map_err(|_| lost("the near side has ended")),
+        }
+    }
+}
+
+/// One side of wires in memory.
+struct LoopbackLink {
+    side: Side,
+    exchange: WireEnds,
+    name: &'static str,
+    core: Option<usize>,
+}
+
+impl Link for LoopbackLink {
+    fn here(&self) -> Result<SideInfo, Error> {
+        let mtu = u32::try_from(LoopbackOptions::default().max_frame - ETHERNET_HEADER).ok();
+        Ok(SideInfo { name: self.name.to_owned(), core: self.core, mtu, ..SideInfo::default() })
+    }
+
+    fn open(
+        &mut self,
+        driver: Driver,
+        peer: &SideInfo,
+        how: DriverOptions,
+        watch: &Watch,
+    ) -> Result<Box<dyn Channel>, Error> {
+        let (plug, other) = self.exchange.end()?;
+        Ok(match driver {
+            Driver::Am => {
+                let transport = Box::new(plug.open().map_err(facility)?);
+                Box::new(Am::over((transport, None), self.side, self.name, peer, how, watch)?)
+            }
+            Driver::Raw => Box::new(Memory::open(plug, other)?),
+            Driver::Row(row) if row.is_of_queues() => Box::new(Queues::new(plug.open().map_err(facility)?, other, row)),
+            Driver::Udp | Driver::Cacheline | Driver::Row(_) => {
+                return Err(Error::Usage("--hosts loopback has no kernel sockets: give --driver am,raw".to_owned()));
+            }
+        })
+    }
 }

@@ -14,12 +14,9 @@
 use am_afxdp::Interface;
 use am_netns::{Host, VethOptions, veth};
 
-use crate::cores::{Cores, pin};
+use crate::cores::Cores;
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::link::InterfaceLink;
-use crate::named::NamedLink;
-use crate::plan::Side;
 use crate::progress::Progress;
 use crate::session::{Order, Session};
 use crate::watch::Watch;
@@ -35,15 +32,10 @@ const MIN_VETH_MTU: u32 = 68;
 /// Two hosts and the cable between them, as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Pair {
-    /// The near side's, and the far side's.
     pub(crate) hosts: [Host; 2],
 }
 
 impl Pair {
-    /// Make hosts and cable.
-    ///
-    /// # Errors
-    /// What is missing.
     pub(crate) fn new(mtu: u32) -> Result<Pair, Error> {
         let (alpha, beta) = (Host::new("alpha")?, Host::new("beta")?);
         let options = VethOptions { mtu, addresses: Some(ADDRESSES), ..VethOptions::default() };
@@ -51,10 +43,7 @@ impl Pair {
         Ok(Pair { hosts: [alpha, beta] })
     }
 
-    /// Start the far side and measure.
-    ///
-    /// # Errors
-    /// The reason for an early end of the session.
+    /// Start the far side, and measure over the cable.
     pub(crate) fn measure(
         &self,
         order: &Order,
@@ -62,15 +51,10 @@ impl Pair {
         progress: &Progress,
         watch: &Watch,
     ) -> Result<Session, Error> {
-        let [alpha, beta] = &self.hosts;
-        let far = beta.enter(|| Far::start(&format!("xdp:{INTERFACE}"), cores))??;
-        alpha.enter(|| near(order, cores, far, progress, watch))?
+        self.measure_over(&interfaces(), order, cores, progress, watch)
     }
 
-    /// Start the far side and measure, over these transports of the near and the far side.
-    ///
-    /// # Errors
-    /// The reason for an early end of the session.
+    /// Start the far side, and measure over these transports of the near and the far side.
     pub(crate) fn measure_over(
         &self,
         [here, there]: &[String; 2],
@@ -80,28 +64,13 @@ impl Pair {
         watch: &Watch,
     ) -> Result<Session, Error> {
         let [alpha, beta] = &self.hosts;
-        let far = beta.enter(|| Far::start(there, cores))??;
-        let near = || {
-            let mut link = NamedLink::new(Side::Near, "alpha", here, pin(cores.near)?)?;
-            far.measure(order, &mut link, progress, watch)
-        };
-        alpha.enter(near)?
+        let far = beta.enter(|| Far::start(there, cores, watch))??;
+        alpha.enter(|| far.measure(here, order, cores, progress, watch))?
     }
 }
 
-/// Make hosts and cable, start the far side, measure, remove everything.
-///
-/// # Errors
-/// What is missing, or the reason for an early end of the session.
-pub(crate) fn measure(
-    order: &Order,
-    mtu: u32,
-    cores: Cores,
-    progress: &Progress,
-    watch: &Watch,
-) -> Result<Session, Error> {
-    check_mtu(mtu, &order.drivers)?;
-    Pair::new(mtu)?.measure(order, cores, progress, watch)
+pub(super) fn interfaces() -> [String; 2] {
+    [(); 2].map(|()| format!("xdp:{INTERFACE}"))
 }
 
 /// Check the MTU here: later errors would name an interface that the user cannot reach.
@@ -130,11 +99,6 @@ pub(super) fn check_interface(interface: &Interface, drivers: &[Driver]) -> Resu
         "the MTU of {name} is {mtu}, and these drivers allow at most {most}: run `ip link set dev {name} mtu {most}`, and the \
          same on the other machine"
     )))
-}
-
-fn near(order: &Order, cores: Cores, far: Far, progress: &Progress, watch: &Watch) -> Result<Session, Error> {
-    let mut link = InterfaceLink::new(Side::Near, "alpha", INTERFACE, pin(cores.near)?)?;
-    far.measure(order, &mut link, progress, watch)
 }
 
 #[cfg(test)]

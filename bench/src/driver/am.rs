@@ -5,14 +5,12 @@ use std::collections::VecDeque;
 use std::mem;
 use std::time::Duration;
 
-use am_api::{
-    Connection, Endpoint, HandlerId, Idle, Message, Node, NotOpen, Request, RequestError, Transfer, Transport,
-};
+use am_api::{Connection, Endpoint, HandlerId, Idle, Node, NotOpen, Request, RequestError, Transport};
 use am_transport::trace::Trace;
 use am_wire::bulk::Segment;
 
 use super::lossy::{self, LossSetting};
-use super::transfers::{TransferState, Transfers};
+use super::transfers::Transfers;
 use crate::batching::Batching;
 use crate::content::Content;
 use crate::driver::Driver;
@@ -22,7 +20,6 @@ use crate::measure::{Arrived, Channel, ControlMessage, SpinWait, Timeouts};
 use crate::plan::{DriverOptions, Side, SideInfo};
 use crate::watch::Watch;
 
-/// The endpoint's name, on both sides.
 const ENDPOINT: &str = "am-bench";
 
 const DATA: HandlerId = HandlerId(0);
@@ -49,10 +46,9 @@ struct State {
     /// The other side, known once it has sent a control message.
     other: Option<Connection>,
     controls: VecDeque<ControlMessage>,
-    transfers: TransferState,
+    transfers: Transfers,
 }
 
-/// One side of the driver.
 pub(crate) struct Am {
     state: State,
     endpoint: Endpoint<State>,
@@ -64,32 +60,12 @@ pub(crate) struct Am {
     largest: usize,
     /// Whether a whole batch was sent. The sender has the next one ready, and must not wait for arrivals.
     has_more: bool,
-    /// Whether this side connects.
     is_near: bool,
-    /// Present if data messages are transfers.
-    transfers: Option<Transfers>,
-    /// Sets the share of arriving frames that is lost.
     loss: Option<LossSetting>,
 }
 
-/// A node that spins.
-///
-/// # Errors
-/// The transport cannot carry a node.
-pub(crate) fn node(name: &str, how: DriverOptions, transport: Box<dyn Transport>) -> Result<Node, Error> {
-    node_that(Idle::spinning(), name, how, transport)
-}
-
 /// A node that waits as `idle` says.
-///
-/// # Errors
-/// As [`node`].
-pub(crate) fn node_that(
-    idle: Idle,
-    name: &str,
-    how: DriverOptions,
-    transport: Box<dyn Transport>,
-) -> Result<Node, Error> {
+pub(crate) fn node(idle: Idle, name: &str, how: DriverOptions, transport: Box<dyn Transport>) -> Result<Node, Error> {
     let builder = Node::builder(name).idle(idle).coalesce(how.coalesce);
     let builder = if how.coalesce { builder.window(WINDOW) } else { builder };
     let builder = match how.framing.fixed() {
@@ -99,13 +75,32 @@ pub(crate) fn node_that(
     builder.open_on(transport).map_err(facility)
 }
 
+/// Connect to this endpoint of the peer, with a `turn` of the loop after each look. The peer may not be there yet, so
+/// try again.
+pub(crate) fn connect<S>(
+    endpoint: &mut Endpoint<S>,
+    peer: &str,
+    name: &str,
+    mut turn: impl FnMut(&mut Endpoint<S>) -> Result<(), Error>,
+) -> Result<Connection, Error> {
+    let mut to = endpoint.connect(peer, name).map_err(facility)?;
+    loop {
+        match endpoint.ready(to) {
+            Ok(()) => return Ok(to),
+            Err(NotOpen::Connecting) => {}
+            Err(_) => {
+                endpoint.close(to);
+                to = endpoint.connect(peer, name).map_err(facility)?;
+            }
+        }
+        turn(endpoint)?;
+    }
+}
+
 impl Am {
-    /// One side, with a node called `name` on this transport.
-    ///
-    /// # Errors
-    /// The transport cannot carry a node, or the peer does not answer.
+    /// One side, with a node called `name` on this transport, whose XDP program runs at `xdp`.
     pub(crate) fn over(
-        transport: impl Transport + 'static,
+        (transport, xdp): (Box<dyn Transport>, Option<&'static str>),
         side: Side,
         name: &str,
         peer: &SideInfo,
@@ -117,27 +112,42 @@ impl Am {
             Some(file) if side == Side::Near => {
                 Box::new(Trace::append(transport, file).map_err(Error::system("writing what --trace names"))?)
             }
-            _ => Box::new(transport),
+            _ => transport,
         };
         let (transport, loss) = lossy::over(transport, how.lossy);
-        let node = node(name, how, transport)?;
-        let am = match side {
-            Side::Near => Am::near(node, how, &peer.name, watch)?,
-            Side::Far => Am::far(node)?,
-        };
-        Ok(am.losing(loss))
+        let am = Am { loss, ..Am::listening(node(Idle::spinning(), name, how, transport)?)? };
+        match side {
+            Side::Near => Am { xdp, ..am }.connected(how, &peer.name, watch),
+            Side::Far => Ok(am),
+        }
     }
 
     /// The side that is connected to.
-    pub(crate) fn far(node: Node) -> Result<Am, Error> {
-        let mut endpoint = node.endpoint(ENDPOINT).map_err(facility)?;
-        endpoint.on_request(DATA, on_data);
-        endpoint.on_request(CONTROL, on_control);
+    fn listening(node: Node) -> Result<Am, Error> {
+        let mut endpoint: Endpoint<State> = node.endpoint(ENDPOINT).map_err(facility)?;
+        endpoint.on_request(DATA, |state, Request { message, token }| {
+            state.content.count(message.payload(), &mut state.arrived);
+            if state.echo {
+                // Fails only if the other side is gone, which its silence shows.
+                let _ = token.reply(DATA, &[], message.payload());
+            }
+        });
+        endpoint.on_request(CONTROL, |state, Request { message, .. }| {
+            state.other = Some(message.from());
+            state.controls.extend(ControlMessage::from_words([0, 1, 2, 3].map(|at| message.word(at))));
+        });
         endpoint.on_request(REGION, |state, Request { message: region, .. }| {
             state.transfers.on_region([region.word(0), region.word(1)])
         });
-        endpoint.on_reply(DATA, on_echo);
-        endpoint.on_transfer(on_transfer);
+        endpoint.on_reply(DATA, |state, message| state.content.count(message.payload(), &mut state.arrived));
+        endpoint.on_transfer(|state, transfer| {
+            if let Some(is_right) = state.transfers.over(&transfer) {
+                state.arrived.messages += 1;
+                state.arrived.bytes += transfer.length;
+                state.arrived.wrong += u64::from(!is_right);
+                state.transfers.pending_echoes += usize::from(state.echo);
+            }
+        });
         let state = State { controls: VecDeque::with_capacity(16), ..State::default() };
         // The near side fills in the rest, because it reports.
         Ok(Am {
@@ -151,111 +161,47 @@ impl Am {
             largest: 0,
             has_more: false,
             is_near: false,
-            transfers: None,
             loss: None,
         })
     }
 
-    /// Attach the setting of a lossy transport.
-    pub(crate) fn losing(self, loss: Option<LossSetting>) -> Am {
-        Am { loss, ..self }
-    }
-
-    /// Report where the transport's XDP program runs.
-    pub(crate) fn by_xdp(self, at: &'static str) -> Am {
-        Am { xdp: Some(at), ..self }
-    }
-
     /// The side that connects.
-    pub(crate) fn near(node: Node, how: DriverOptions, peer: &str, watch: &Watch) -> Result<Am, Error> {
-        let mut am = Am { coalesce: how.coalesce, is_near: true, ..Am::far(node)? };
-        let to = am.connect(peer, watch)?;
-        if let Some(how) = am.endpoint.describe(to) {
-            (am.mode, am.framing, am.largest) = (how.mode, how.framing.name(), how.max_body);
+    fn connected(mut self, how: DriverOptions, peer: &str, watch: &Watch) -> Result<Am, Error> {
+        let mut wait = SpinWait::new(watch, Driver::Am, "connecting", Timeouts::default().open);
+        let state = &mut self.state;
+        let to = connect(&mut self.endpoint, peer, ENDPOINT, |endpoint| {
+            endpoint.poll(state);
+            wait.idle().map(drop)
+        })?;
+        (self.coalesce, self.is_near, self.state.other) = (how.coalesce, true, Some(to));
+        if let Some(how) = self.endpoint.describe(to) {
+            (self.mode, self.framing, self.largest) = (how.mode, how.framing.name(), how.max_body);
         }
-        am.state.other = Some(to);
-        Ok(am)
+        Ok(self)
     }
 
     /// Tell the other side once where its transfers go.
     #[inline]
     fn announce_region(&mut self) -> Result<(), Error> {
-        let (Some(transfers), Some(to)) = (&mut self.transfers, self.state.other) else { return Ok(()) };
-        if let Some(words) = transfers.announcement(&self.state.transfers)
-            && settle(self.endpoint.try_request(to, REGION, &words, &[]))?.is_some()
-        {
-            transfers.set_announced();
-        }
-        Ok(())
+        let Some(to) = self.state.other else { return Ok(()) };
+        self.state.transfers.announce(|words| settle(self.endpoint.try_request(to, REGION, words, &[])))
     }
 
     /// Send back as many transfers as have arrived.
     #[inline]
     fn echo_transfers(&mut self) -> Result<(), Error> {
-        if let (Some(transfers), Some(to)) = (&self.transfers, self.state.other)
-            && self.state.transfers.pending_echoes > 0
+        let transfers = &mut self.state.transfers;
+        if let Some(to) = self.state.other
+            && transfers.pending_echoes > 0
         {
-            let pending_echoes = self.state.transfers.pending_echoes;
-            let echoed = transfers.begin(&self.endpoint, &mut self.state.transfers, to, pending_echoes)?;
-            self.state.transfers.pending_echoes -= echoed;
+            transfers.pending_echoes -= transfers.begin(&self.endpoint, to, transfers.pending_echoes)?;
         }
         Ok(())
     }
-
-    /// Connect. The far side may need time to open, so try again.
-    fn connect(&mut self, peer: &str, watch: &Watch) -> Result<Connection, Error> {
-        let mut wait = SpinWait::new(watch, Driver::Am, "connecting", Timeouts::default().open);
-        let mut to = self.endpoint.connect(peer, ENDPOINT).map_err(facility)?;
-        loop {
-            match self.endpoint.ready(to) {
-                Ok(()) => return Ok(to),
-                Err(NotOpen::Connecting) => {}
-                Err(_) => {
-                    self.endpoint.close(to);
-                    to = self.endpoint.connect(peer, ENDPOINT).map_err(facility)?;
-                }
-            }
-            self.endpoint.poll(&mut self.state);
-            wait.idle()?;
-        }
-    }
 }
 
-/// A facility that a node lacks.
 pub(crate) fn facility(error: impl std::error::Error) -> Error {
     Error::Facility(error.to_string())
-}
-
-fn on_data(state: &mut State, Request { message, token }: Request<'_, State>) {
-    count(state, &message);
-    if state.echo {
-        // Fails only if the other side is gone, which its silence shows.
-        let _ = token.reply(DATA, &[], message.payload());
-    }
-}
-
-fn on_echo(state: &mut State, message: Message<'_, State>) {
-    count(state, &message);
-}
-
-#[inline]
-fn count(state: &mut State, message: &Message<'_, State>) {
-    state.content.count(message.payload(), &mut state.arrived);
-}
-
-fn on_transfer(state: &mut State, transfer: Transfer<'_, State>) {
-    if let Some(is_right) = state.transfers.over(&transfer) {
-        state.arrived.messages += 1;
-        state.arrived.bytes += transfer.length;
-        state.arrived.wrong += u64::from(!is_right);
-        state.transfers.pending_echoes += usize::from(state.echo);
-    }
-}
-
-fn on_control(state: &mut State, Request { message, .. }: Request<'_, State>) {
-    state.other = Some(message.from());
-    let words = [0, 1, 2, 3].map(|at| message.word(at));
-    state.controls.extend(ControlMessage::from_words(words));
 }
 
 /// `None` if there is no room now.
@@ -299,7 +245,7 @@ impl Channel for Am {
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
         self.state.content = Content::of(size);
-        self.transfers = None;
+        self.state.transfers.none();
         Ok(())
     }
 
@@ -308,17 +254,12 @@ impl Channel for Am {
     }
 
     fn transfer(&mut self, size: usize) -> Result<(), Error> {
-        // Free the old memory first: it may be large.
-        self.transfers = None;
-        let Am { state, endpoint, .. } = self;
-        self.transfers = Some(Transfers::one_way(endpoint, &mut state.transfers, size, self.is_near));
+        self.state.transfers.one_way(&self.endpoint, size, self.is_near);
         Ok(())
     }
 
     fn volley(&mut self, size: usize) -> Result<(), Error> {
-        self.transfers = None;
-        let Am { state, endpoint, .. } = self;
-        self.transfers = Some(Transfers::echoed(endpoint, &mut state.transfers, size));
+        self.state.transfers.echoed(&self.endpoint, size);
         Ok(())
     }
 
@@ -338,9 +279,10 @@ impl Channel for Am {
     #[inline]
     fn send(&mut self, count: usize) -> Result<usize, Error> {
         let Some(to) = self.state.other else { return Ok(0) };
-        if let Some(transfers) = &self.transfers {
-            let begun = transfers.begin(&self.endpoint, &mut self.state.transfers, to, count)?;
-            self.has_more = self.state.transfers.is_busy();
+        let transfers = &mut self.state.transfers;
+        if !transfers.begun.is_empty() {
+            let begun = transfers.begin(&self.endpoint, to, count)?;
+            self.has_more = transfers.is_busy();
             return Ok(begun);
         }
         let count = if self.coalesce && count > 1 { COALESCED_BATCH } else { count };

@@ -5,8 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use am_shm::CacheLines;
 
@@ -14,14 +13,13 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::measure::{Arrived, Channel, ControlMessage};
 use crate::plan::Side;
-use crate::watch::Watch;
+use crate::watch::{PEER_TIMEOUT, Watch};
 
 /// The bytes of a line besides its counter.
 const MAX_PAYLOAD: usize = 60;
 /// The bytes of a line that are transferred: its counter.
 const WORD: u64 = 4;
-/// How long the near side may take to create the lines, and how often the far side looks for them.
-const PEER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often the far side looks for the lines.
 const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The lines of one side, from its first; those of the other side follow.
@@ -33,7 +31,6 @@ const EACH: usize = 3;
 /// The words of a control message, behind its counter.
 const WORDS: usize = ControlMessage::BYTES / 4;
 
-/// One side of the driver.
 pub(crate) struct Cacheline {
     lines: CacheLines,
     /// The first of our lines, and of the other side's.
@@ -48,23 +45,15 @@ pub(crate) struct Cacheline {
 
 impl Cacheline {
     /// Open this side on lines of this name. Each driver has new lines.
-    ///
-    /// # Errors
-    /// The lines cannot be created or shared.
     pub(crate) fn open(side: Side, name: &str, watch: &Watch) -> Result<Cacheline, Error> {
         let path = PathBuf::from(format!("/dev/shm/{name}.line"));
-        let begin = Instant::now();
-        let lines = loop {
-            watch.check()?;
-            let lines = match side {
-                Side::Near => CacheLines::make(&path, 2 * EACH),
-                Side::Far => CacheLines::take(&path, 2 * EACH),
-            };
-            match lines {
-                Err(_) if side == Side::Far && begin.elapsed() < PEER_TIMEOUT => sleep(RETRY_INTERVAL),
-                lines => break lines.map_err(Error::system("sharing a line of the cache in /dev/shm"))?,
-            }
+        let open = || match side {
+            Side::Near => CacheLines::make(&path, 2 * EACH),
+            Side::Far => CacheLines::take(&path, 2 * EACH),
         };
+        let open = || open().map_err(Error::system("sharing a line of the cache in /dev/shm"));
+        // The near side makes them.
+        let lines = watch.retry(PEER_TIMEOUT, RETRY_INTERVAL, |_| side == Side::Far, open)?;
         let (own, other) = if side == Side::Near { (0, EACH) } else { (EACH, 0) };
         Ok(Cacheline { lines, own, other, echo: false, sent: 0, seen: 0, controls_sent: 0, last_seen: 0 })
     }

@@ -1,7 +1,6 @@
 //! Bare frames over DPDK: the driver's bursts, with nothing above them.
 
 use std::io;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use am_dpdk::DpdkOptions;
@@ -9,13 +8,12 @@ use am_dpdk::raw::{BATCH, Raw};
 use am_transport::TransportName;
 
 use super::am::facility;
-use super::raw::{Device, RawChannel};
+use super::raw::{Device, DeviceInfo, RawChannel};
 use crate::error::Error;
 use crate::plan::{Side, SideInfo};
-use crate::watch::Watch;
+use crate::watch::{PEER_TIMEOUT, Watch};
 
-/// How long the other side may take to open its end, and how often this side tries.
-const PEER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often this side tries to open the device.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// After this time the far side opens again: a memif client looks for its server only once.
 const LINK_TIMEOUT: Duration = Duration::from_millis(200);
@@ -26,9 +24,6 @@ const NIC_LINK_TIMEOUT: Duration = Duration::from_secs(10);
 const VHOST: [u8; 6] = *b"\x56HOST\0";
 
 /// Open the device of this name, with frames for the peer.
-///
-/// # Errors
-/// A side has no known address, or the other end does not come up.
 pub(crate) fn open(
     side: Side,
     on: &TransportName,
@@ -42,31 +37,22 @@ pub(crate) fn open(
     }
     let options = DpdkOptions::of(on).map_err(|error| Error::Usage(error.to_string()))?;
     let raw = joined(side, &options, watch)?;
-    let mode = raw.mode().to_owned();
-    Ok(RawChannel::new(raw, mode, here.link(), peer))
+    let info = DeviceInfo { mode: raw.mode().to_owned(), xdp: None, max_frame: raw.max_frame(), depth: raw.depth() };
+    Ok(RawChannel::new(raw, info, here.link(), peer))
 }
 
 /// Open the device, again and again until the other end is there.
 fn joined(side: Side, options: &DpdkOptions, watch: &Watch) -> Result<Raw, Error> {
-    let begin = Instant::now();
     let within = match side {
         _ if options.is_pci() => NIC_LINK_TIMEOUT,
         Side::Near => PEER_TIMEOUT,
         Side::Far => LINK_TIMEOUT,
     };
-    loop {
-        watch.check()?;
-        let late = begin.elapsed() >= PEER_TIMEOUT;
-        match Raw::open(options) {
-            Err(error) if late => return Err(facility(error)),
-            Err(_) => sleep(RETRY_INTERVAL),
-            Ok(raw) => match up(raw, within, watch)? {
-                Some(raw) => return Ok(raw),
-                None if late => return Err(Error::Lost(format!("nobody is at the other end of {}", options.device()))),
-                None => {}
-            },
-        }
-    }
+    let passes = |error: &Error| matches!(error, Error::Facility(_) | Error::Lost(_));
+    watch.retry(PEER_TIMEOUT, RETRY_INTERVAL, passes, || {
+        let raw = up(Raw::open(options).map_err(facility)?, within, watch)?;
+        raw.ok_or_else(|| Error::Lost(format!("nobody is at the other end of {}", options.device())))
+    })
 }
 
 /// The device once its link is up. In memory, the other end is there by then.
@@ -84,28 +70,19 @@ fn up(mut raw: Raw, within: Duration, watch: &Watch) -> Result<Option<Raw>, Erro
 }
 
 /// The address of the device of this name: a NIC tells it, other names contain it; else all zero.
-///
-/// # Errors
-/// DPDK cannot open the NIC.
 pub(crate) fn address(on: &TransportName) -> Result<[u8; 6], Error> {
-    match DpdkOptions::of(on) {
-        Ok(options) if options.is_pci() => Raw::open(&options).map(|nic| nic.address().0).map_err(facility),
-        _ => Ok(named(on)),
+    if let Some(options) = DpdkOptions::of(on).ok().filter(DpdkOptions::is_pci) {
+        return Raw::open(&options).map(|nic| nic.address().0).map_err(facility);
     }
-}
-
-fn named(on: &TransportName) -> [u8; 6] {
-    let Ok((device, settings)) = on.settings_with_many("net_memif0", |_| true) else { return [0; 6] };
+    let Ok((device, settings)) = on.settings_with_many("net_memif0", |_| true) else { return Ok([0; 6]) };
     if device.starts_with("net_vhost") {
-        return VHOST;
+        return Ok(VHOST);
     }
-    let mac = settings.filter(|(key, _)| *key == "mac").find_map(|(_, value)| octets(value?));
-    mac.unwrap_or_default()
-}
-
-fn octets(text: &str) -> Option<[u8; 6]> {
-    let octets: Option<Vec<u8>> = text.split(':').map(|octet| u8::from_str_radix(octet, 16).ok()).collect();
-    octets?.try_into().ok()
+    let octets = |text: &str| {
+        let octets: Option<Vec<u8>> = text.split(':').map(|octet| u8::from_str_radix(octet, 16).ok()).collect();
+        octets?.try_into().ok()
+    };
+    Ok(settings.filter(|(key, _)| *key == "mac").find_map(|(_, value)| octets(value?)).unwrap_or_default())
 }
 
 impl Device for Raw {
@@ -131,14 +108,6 @@ impl Device for Raw {
     fn send_control(&mut self, frame: &[u8]) -> io::Result<bool> {
         self.send_control(frame)
     }
-
-    fn max_frame(&self) -> usize {
-        self.max_frame()
-    }
-
-    fn depth(&self) -> usize {
-        self.depth()
-    }
 }
 
 #[cfg(test)]
@@ -147,10 +116,10 @@ mod tests {
 
     #[test]
     fn addresses_that_are_known_before_anything_is_open() {
-        let of = |text: &str| named(&text.parse().unwrap());
+        let of = |text: &str| address(&text.parse().unwrap()).unwrap();
         assert_eq!(of("dpdk:net_memif0,role=server,mac=02:00:00:00:00:0a,id=0"), [2, 0, 0, 0, 0, 10]);
         assert_eq!(of("dpdk:net_vhost0,iface=/run/v"), VHOST);
-        for unknown in ["dpdk:net_memif0", "dpdk:net_memif0,mac=02:00", "dpdk:0000:03:00.0,mac=x:0:0:0:0:0"] {
+        for unknown in ["dpdk:net_memif0", "dpdk:net_memif0,mac=02:00", "dpdk:net_memif0,mac=x:0:0:0:0:0"] {
             assert_eq!(of(unknown), [0; 6], "{unknown}");
         }
     }

@@ -15,9 +15,8 @@ use crate::loss::Loss;
 /// The share of frames to lose, from now on.
 pub(crate) type LossSetting = Rc<Cell<Loss>>;
 
-/// A transport that drops arriving frames.
-struct Lossy<T> {
-    inner: T,
+struct Lossy {
+    inner: Box<dyn Transport>,
     caps: Caps,
     loss: LossSetting,
     random: u64,
@@ -25,9 +24,9 @@ struct Lossy<T> {
 }
 
 /// The transport itself, or with `lossy` one that drops frames.
-pub(crate) fn over(transport: impl Transport + 'static, lossy: bool) -> (Box<dyn Transport>, Option<LossSetting>) {
+pub(crate) fn over(transport: Box<dyn Transport>, lossy: bool) -> (Box<dyn Transport>, Option<LossSetting>) {
     if !lossy {
-        return (Box::new(transport), None);
+        return (transport, None);
     }
     let (loss, caps) = (LossSetting::default(), Caps { reliable: false, ..transport.caps().clone() });
     let lossy = Lossy { inner: transport, caps, loss: Rc::clone(&loss), random: 0x9e37_79b9_7f4a_7c15, lost: 0 };
@@ -43,7 +42,7 @@ fn draw(state: &mut u64) -> u32 {
     (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
 }
 
-impl<T: Transport> Transport for Lossy<T> {
+impl Transport for Lossy {
     fn caps(&self) -> &Caps {
         &self.caps
     }
@@ -103,7 +102,7 @@ mod tests {
     fn about_as_many_are_lost_as_the_knob_says() {
         let ends: Vec<_> = wire(2).into_iter().map(|plug| (plug.address(), plug.open().unwrap())).collect();
         let [(_, mut near), (to, far)] = <[_; 2]>::try_from(ends).unwrap();
-        let (mut far, setting) = over(far, true);
+        let (mut far, setting) = over(Box::new(far), true);
         far.steer(crate::driver::memory::flow_of(1), true);
         let head = crate::driver::memory::head(1, near.caps().address, to, 0);
         let mut arrived = |loss| {

@@ -2,17 +2,21 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::time::Duration;
 
+use am_netdev_sim::live::{self, LiveNic, SimSettings};
 use am_ring::Frame;
 use am_transport::loopback::{Loopback, Plug};
-use am_transport::{Transport, TransportExt};
+use am_transport::{Transport, TransportExt, TransportName};
 use am_wire::frame::{ETHERNET_HEADER, LinkAddresses, MIN_FRAME, emit};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
+use super::am::facility;
 use crate::content::Content;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::measure::{Arrived, BATCH, Channel, ControlMessage};
+use crate::watch::{PEER_TIMEOUT, Watch};
 
 /// Steering admits only frames with our header: one for data, and one for control messages.
 const DATA: u16 = 1;
@@ -21,7 +25,6 @@ const CONTROL: u16 = 2;
 /// The bytes of a `bare` frame with version, kind and flow.
 pub(crate) const FLOW_BYTES: Range<usize> = 6..9;
 
-/// One side of the driver.
 pub(crate) struct Memory<T = Loopback> {
     transport: T,
     to: Address,
@@ -40,8 +43,23 @@ pub(crate) struct Memory<T = Loopback> {
 impl Memory {
     /// This end of a wire in memory. A full queue refuses frames, and nothing is lost.
     pub(crate) fn open(plug: Plug, to: Address) -> Result<Memory, Error> {
-        let transport = plug.open().map_err(|e| Error::Facility(e.to_string()))?;
-        Ok(Memory::over(transport, to, None))
+        Ok(Memory::over(plug.open().map_err(facility)?, to, None))
+    }
+}
+
+/// On a simulated network: less than half of a NIC's ring, as for other bare frames.
+const SIMULATED_WINDOW: u64 = 256;
+
+impl Memory<LiveNic> {
+    /// A NIC of the network of this name, once the other side is there.
+    pub(crate) fn simulated(on: &TransportName, watch: &Watch) -> Result<Memory<LiveNic>, Error> {
+        let settings = SimSettings::from_name(on).map_err(|error| Error::Usage(error.to_string()))?;
+        let end = live::open(&settings).map_err(facility)?;
+        // A side that returns after a driver has its old place, and so its old address.
+        let nobody = || Error::Lost(format!("nobody else is on {on}"));
+        let look = || end.peer_addresses().first().copied().ok_or_else(nobody);
+        let to = watch.retry(PEER_TIMEOUT, Duration::from_millis(1), |_| true, look)?;
+        Ok(Memory::over(end, to, Some(SIMULATED_WINDOW)))
     }
 }
 

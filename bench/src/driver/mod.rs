@@ -7,7 +7,6 @@ pub(crate) mod dpdk;
 pub(crate) mod lossy;
 pub(crate) mod memory;
 pub(crate) mod raw;
-pub(crate) mod simulated;
 pub(crate) mod sleeping;
 mod transfers;
 pub(crate) mod udp;

@@ -24,7 +24,6 @@ const ETHERTYPE: EtherType = EtherType::DEFAULT;
 /// for the address of another station.
 const MARK: u8 = 2;
 
-/// Moves bare frames.
 pub(crate) trait Device {
     /// Set the frame that [`send`](Device::send) sends.
     fn write(&mut self, frame: &[u8]) -> io::Result<()>;
@@ -41,23 +40,20 @@ pub(crate) trait Device {
 
     /// Send this frame once; `false` if there is no room now.
     fn send_control(&mut self, frame: &[u8]) -> io::Result<bool>;
-
-    /// The longest frame, from the destination address on.
-    fn max_frame(&self) -> usize;
-
-    /// How many frames may arrive between two receives.
-    fn depth(&self) -> usize;
-
-    /// Where its XDP program runs.
-    fn xdp(&self) -> Option<&'static str> {
-        None
-    }
 }
 
-/// One side of the driver.
+pub(crate) struct DeviceInfo {
+    pub(crate) mode: String,
+    pub(crate) xdp: Option<&'static str>,
+    /// The longest frame, from the destination address on.
+    pub(crate) max_frame: usize,
+    /// How many frames may arrive between two receives.
+    pub(crate) depth: usize,
+}
+
 pub(crate) struct RawChannel<D = am_afxdp::raw::Raw> {
     raw: D,
-    mode: String,
+    info: DeviceInfo,
     largest: usize,
     content: Content,
     echo: bool,
@@ -75,18 +71,19 @@ impl RawChannel {
     /// Between two sides. The program stays attached to this side's interface as long as this lives.
     pub(crate) fn open(interface: &Interface, xdp: XdpArg, peer: &SideInfo) -> Result<RawChannel, Error> {
         let raw = am_afxdp::raw::Raw::open(&interface.name, xdp.attach())?;
-        let mode = raw.mode().to_string();
-        Ok(RawChannel::new(raw, mode, interface.address, peer))
+        let (mode, xdp) = (raw.mode().to_string(), Some(raw.mode().attach.name()));
+        let info = DeviceInfo { mode, xdp, max_frame: raw.max_frame(), depth: raw.depth() };
+        Ok(RawChannel::new(raw, info, interface.address, peer))
     }
 }
 
 impl<D: Device> RawChannel<D> {
     /// Over this device, whose address is `own`, to the peer.
-    pub(crate) fn new(raw: D, mode: String, own: Address, peer: &SideInfo) -> RawChannel<D> {
+    pub(crate) fn new(raw: D, info: DeviceInfo, own: Address, peer: &SideInfo) -> RawChannel<D> {
         RawChannel {
-            mode,
-            largest: peer.carries((raw.max_frame() - ETHERNET_HEADER) as u32),
+            largest: peer.carries((info.max_frame - ETHERNET_HEADER) as u32),
             raw,
+            info,
             content: Content::default(),
             echo: false,
             amid: None,
@@ -103,9 +100,6 @@ impl<D: Device> RawChannel<D> {
     }
 
     /// As [`send`](Channel::send), after `fill` has written the payload of each.
-    ///
-    /// # Errors
-    /// The driver cannot be used any more.
     #[inline]
     pub(crate) fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<usize, Error> {
         let end = ETHERNET_HEADER + self.content.bytes().len();
@@ -136,18 +130,6 @@ impl Device for am_afxdp::raw::Raw {
     fn send_control(&mut self, frame: &[u8]) -> io::Result<bool> {
         self.send_control(frame)
     }
-
-    fn max_frame(&self) -> usize {
-        self.max_frame()
-    }
-
-    fn depth(&self) -> usize {
-        self.depth()
-    }
-
-    fn xdp(&self) -> Option<&'static str> {
-        Some(self.mode().attach.name())
-    }
 }
 
 fn ethernet(to: Address, from: Address) -> [u8; ETHERNET_HEADER] {
@@ -167,7 +149,6 @@ fn failed(source: std::io::Error) -> Error {
     Error::System { doing: "moving bare frames", source }
 }
 
-/// Swap the addresses of a frame.
 #[inline]
 fn turn(frame: &mut [u8]) {
     if let Some(addresses) = frame.first_chunk_mut::<12>() {
@@ -178,11 +159,11 @@ fn turn(frame: &mut [u8]) {
 
 impl<D: Device> Channel for RawChannel<D> {
     fn mode(&self) -> &str {
-        &self.mode
+        &self.info.mode
     }
 
     fn xdp(&self) -> Option<&'static str> {
-        self.raw.xdp()
+        self.info.xdp
     }
 
     fn largest(&self) -> usize {
@@ -246,7 +227,7 @@ impl<D: Device> Channel for RawChannel<D> {
     }
 
     fn window(&self) -> Option<u64> {
-        Some(WINDOW.min(self.raw.depth() as u64 / 2))
+        Some(WINDOW.min(self.info.depth as u64 / 2))
     }
 }
 
@@ -305,23 +286,16 @@ mod tests {
             self.out.borrow_mut().push_back(frame.to_vec());
             Ok(true)
         }
-
-        fn max_frame(&self) -> usize {
-            ETHERNET_HEADER + 9000
-        }
-
-        fn depth(&self) -> usize {
-            64
-        }
     }
 
     /// Both sides, with messages of this size. `bend` changes what the near side sends.
     fn pair(bend: fn(&mut Vec<u8>), piece: usize, size: usize) -> [RawChannel<Bending>; 2] {
         let place = |last| SideInfo { address: [4, 0, 0, 0, 0, last], ..SideInfo::default() };
         let (there, back) = (Frames::default(), Frames::default());
+        let info = || DeviceInfo { mode: "bent".to_owned(), xdp: None, max_frame: ETHERNET_HEADER + 9000, depth: 64 };
         let channel = |own: u8, bend, out: &Frames, back: &Frames| {
             let device = Bending { frame: Vec::new(), out: Rc::clone(out), back: Rc::clone(back), bend, piece };
-            let mut channel = RawChannel::new(device, "bent".to_owned(), place(own).link(), &place(3 - own));
+            let mut channel = RawChannel::new(device, info(), place(own).link(), &place(3 - own));
             channel.prepare(size).unwrap();
             channel
         };

@@ -36,7 +36,6 @@ pub(crate) struct Sleeping<P> {
 }
 
 impl<P: Channel + Pollable> Sleeping<P> {
-    /// Wrap a channel that spins.
     pub(crate) fn new(channel: P) -> Sleeping<P> {
         Sleeping { channel, has_more: false, is_full: false }
     }

@@ -23,42 +23,34 @@ fn at_once(size: usize) -> usize {
     (MAX_BYTES_IN_FLIGHT / size.max(1)).clamp(2, 8)
 }
 
-/// The state of the transfer handler.
+/// One side's transfers, and the state of their handler.
 #[derive(Default)]
-pub(super) struct TransferState {
+pub(super) struct Transfers {
     /// The other side's region and the measurement that it is for, once announced.
     region: Option<(RegionId, u64)>,
     /// Measurements with transfers so far; both sides count the same ones.
     measurement: u64,
     /// Places without a transfer in flight, of the region and of the user's memory.
     free: Vec<usize>,
-    /// Transfers begun to each place.
+    /// Transfers begun to each place; empty if data messages are no transfers.
     pub(super) begun: Vec<u64>,
     /// Whether the first transfer to each place is shorter. Otherwise transfers that begin together would end together,
     /// and then none would be in flight.
     is_staggered: bool,
-    /// Bytes of a transfer.
     size: usize,
     /// The content of transfers, for this side to compare.
     content: Content,
-    /// Where the other side's transfers go.
+    /// The user's bytes of each place.
+    pub(super) memory: Vec<Rc<Vec<u8>>>,
+    /// Where the other side's transfers go, and whether it knows.
     takes: Option<Region>,
+    is_announced: bool,
     /// Transfers that arrived at each place, and in all.
     arrived: Vec<u64>,
     seen: u64,
     /// Transfers that arrived and are not echoed yet.
     pub(super) pending_echoes: usize,
-    /// Why a transfer failed.
     failed: Option<String>,
-}
-
-/// One side's resources for transfers.
-#[derive(Default)]
-pub(super) struct Transfers {
-    /// The user's bytes of each place.
-    pub(super) memory: Vec<Rc<Vec<u8>>>,
-    /// Whether the other side knows where its transfers go.
-    is_announced: bool,
 }
 
 /// A range of a place's memory.
@@ -70,12 +62,17 @@ impl AsRef<[u8]> for Part {
     }
 }
 
-impl TransferState {
+impl Transfers {
+    /// Data messages are no transfers.
+    pub(super) fn none(&mut self) {
+        *self = Transfers { region: self.region, measurement: self.measurement, ..Transfers::default() };
+    }
+
     /// Expect transfers of this size, this many at once.
     fn expect(&mut self, size: usize, places: usize) {
-        let (region, measurement) = (self.region, self.measurement + 1);
         // Free the old memory first: it may be large.
-        *self = TransferState { region, measurement, size, ..TransferState::default() };
+        self.none();
+        (self.size, self.measurement) = (size, self.measurement + 1);
         (self.begun, self.arrived, self.free) = (vec![0; places], vec![0; places], (0..places).collect());
         self.content = Content::of(size + (SHIFT * (SHIFTS - 1)) as usize);
     }
@@ -127,77 +124,61 @@ impl TransferState {
         is_it && length == end - start && offset == place * self.size
     }
 
-    /// Whether any transfer is in flight.
     pub(super) fn is_busy(&self) -> bool {
         self.free.len() < self.begun.len()
     }
-}
 
-impl Transfers {
     /// One way, from the near side. Each place has its own memory, which was written before: neither a cache that holds
     /// everything nor page faults are measured.
-    pub(super) fn one_way<S>(
-        endpoint: &Endpoint<S>,
-        state: &mut TransferState,
-        size: usize,
-        is_near: bool,
-    ) -> Transfers {
-        state.expect(size, at_once(size));
-        state.is_staggered = true;
-        if !is_near {
-            return Transfers::default().taking(endpoint, state);
+    pub(super) fn one_way<S>(&mut self, endpoint: &Endpoint<S>, size: usize, is_near: bool) {
+        self.expect(size, at_once(size));
+        self.is_staggered = true;
+        if is_near {
+            self.send();
+            self.content = Content::default();
+        } else {
+            self.take(endpoint);
         }
-        let transfers = Transfers::sending(state);
-        state.content = Content::default();
-        transfers
     }
 
     /// One at a time. Each is answered by one of the same size.
-    pub(super) fn echoed<S>(endpoint: &Endpoint<S>, state: &mut TransferState, size: usize) -> Transfers {
-        state.expect(size, ECHO_PLACES);
-        Transfers::sending(state).taking(endpoint, state)
+    pub(super) fn echoed<S>(&mut self, endpoint: &Endpoint<S>, size: usize) {
+        self.expect(size, ECHO_PLACES);
+        self.send();
+        self.take(endpoint);
     }
 
-    fn sending(state: &TransferState) -> Transfers {
-        let memory = state.begun.iter().map(|_| Rc::new(state.content.bytes().to_vec())).collect();
-        Transfers { memory, is_announced: false }
+    fn send(&mut self) {
+        self.memory = self.begun.iter().map(|_| Rc::new(self.content.bytes().to_vec())).collect();
     }
 
-    fn taking<S>(self, endpoint: &Endpoint<S>, state: &mut TransferState) -> Transfers {
-        state.takes = Some(endpoint.register(vec![u8::MAX; state.begun.len() * state.size], Rights::WRITE));
-        self
+    fn take<S>(&mut self, endpoint: &Endpoint<S>) {
+        self.takes = Some(endpoint.register(vec![u8::MAX; self.begun.len() * self.size], Rights::WRITE));
     }
 
-    /// The announcement of our region and its measurement, if it has not been sent.
-    pub(super) fn announcement(&self, state: &TransferState) -> Option<[u64; 2]> {
-        let region = state.takes.as_ref().filter(|_| !self.is_announced)?;
-        Some([u64::from(region.id().0), state.measurement])
-    }
-
-    pub(super) fn set_announced(&mut self) {
-        self.is_announced = true;
+    /// Announce our region and its measurement by `tell`, if it has not been announced.
+    #[inline]
+    pub(super) fn announce(&mut self, tell: impl FnOnce(&[u64]) -> Result<Option<()>, Error>) -> Result<(), Error> {
+        if let Some(region) = self.takes.as_ref().filter(|_| !self.is_announced) {
+            self.is_announced = tell(&[u64::from(region.id().0), self.measurement])?.is_some();
+        }
+        Ok(())
     }
 
     /// Begin as many transfers as there are places for, at most `count`.
-    pub(super) fn begin<S>(
-        &self,
-        endpoint: &Endpoint<S>,
-        state: &mut TransferState,
-        to: Connection,
-        count: usize,
-    ) -> Result<usize, Error> {
-        if let Some(why) = state.failed.take() {
+    pub(super) fn begin<S>(&mut self, endpoint: &Endpoint<S>, to: Connection, count: usize) -> Result<usize, Error> {
+        if let Some(why) = self.failed.take() {
             return Err(Error::Lost(why));
         }
-        let Some(region) = state.region().filter(|_| !self.memory.is_empty()) else { return Ok(0) };
+        let Some(region) = self.region().filter(|_| !self.memory.is_empty()) else { return Ok(0) };
         let mut begun = 0;
         while begun < count
-            && let Some(place) = state.free.pop()
+            && let Some(place) = self.free.pop()
         {
-            let data = Part(Rc::clone(&self.memory[place]), state.part(place, state.begun[place]));
-            let put = endpoint.put(to, region, (place * state.size) as u64, data);
+            let data = Part(Rc::clone(&self.memory[place]), self.part(place, self.begun[place]));
+            let put = endpoint.put(to, region, (place * self.size) as u64, data);
             put.map_err(|error| Error::Lost(error.to_string()))?;
-            state.begun[place] += 1;
+            self.begun[place] += 1;
             begun += 1;
         }
         Ok(begun)

@@ -32,7 +32,6 @@ const SOCKET_BUFFER: usize = 4 << 20;
 const CONTROL: u8 = 0xff;
 const CONTROL_BYTES: usize = 1 + ControlMessage::BYTES;
 
-/// One side of the driver.
 #[derive(Debug)]
 pub(crate) struct Udp {
     socket: UdpSocket,

@@ -20,10 +20,8 @@ const RUN_BUFFER: usize = 1 << 16;
 /// The most runs of one receive.
 const MAX_RUNS: usize = 16;
 
-/// Sends runs of datagrams.
 #[derive(Debug)]
 pub(super) struct GsoSender {
-    /// The messages of one run.
     run: Vec<u8>,
     size: u16,
     /// Messages of a run: one if the kernel does not cut.
@@ -72,7 +70,6 @@ impl GsoSender {
     }
 }
 
-/// Receives runs of datagrams.
 #[derive(Debug)]
 pub(super) struct GroReceiver {
     state: UdpSocketState,

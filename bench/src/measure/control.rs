@@ -17,28 +17,43 @@ pub(crate) struct Step {
     pub(crate) loss: Loss,
     /// Time at the start that is not counted.
     pub(crate) warm_up: Duration,
-    /// Time that is counted.
     pub(crate) time: Duration,
 }
 
 /// A control message. It names its step, so that a late one is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ControlMessage {
-    /// The next step.
     Hello(Step),
-    /// The far side is ready for data.
-    Ready { step: u32 },
+    Ready {
+        step: u32,
+    },
     /// How many data messages have arrived; `of` repeats the `sent` of the `HowMany` that this answers.
-    Got { step: u32, messages: u64, of: Option<u64> },
+    Got {
+        step: u32,
+        messages: u64,
+        of: Option<u64>,
+    },
     /// The near side has sent this many, more than 0, and asks for a `Got`.
-    HowMany { step: u32, sent: u64 },
+    HowMany {
+        step: u32,
+        sent: u64,
+    },
     /// What arrived within the measured interval.
-    Counted { step: u32, messages: u64, bytes: u64, time: Duration },
-    /// The step has ended.
-    Stop { step: u32 },
+    Counted {
+        step: u32,
+        messages: u64,
+        bytes: u64,
+        time: Duration,
+    },
+    Stop {
+        step: u32,
+    },
     /// How many data messages have arrived in all, and how many of them were wrong.
-    Stopped { step: u32, messages: u64, wrong: u64 },
-    /// The stage has ended.
+    Stopped {
+        step: u32,
+        messages: u64,
+        wrong: u64,
+    },
     End,
     /// Confirms `End` and `GiveUp`.
     Ended,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Arrived, Channel, ControlMessage, Timeouts, end, far};
+use super::{Arrived, Channel, ControlMessage, OpenDriver, Timeouts};
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::watch::Watch;
@@ -184,7 +184,7 @@ impl Channel for Fake {
 pub(crate) fn across<T>(faults: Faults, near: impl FnOnce(&mut Fake) -> Result<T, Error>) -> Result<T, Error> {
     let near = |channel: &mut Fake| {
         let result = near(channel)?;
-        end(channel, Driver::Raw, TIMEOUTS, &Watch::default()).map(|()| result)
+        open(channel, TIMEOUTS, &Watch::default()).end().map(|()| result)
     };
     let (result, far) = both(faults, near);
     result.and_then(|result| far.map(|()| result))
@@ -197,10 +197,14 @@ pub(crate) fn both<T>(
 ) -> (Result<T, Error>, Result<(), Error>) {
     let (there, back) = (Queue::default(), Queue::default());
     let mut far = Fake::new(&back, &there, faults);
-    let far = thread::spawn(move || far::serve(&mut far, Driver::Raw, TIMEOUTS, &Watch::default()));
+    let far = thread::spawn(move || open(&mut far, TIMEOUTS, &Watch::default()).serve());
     let result = near(&mut Fake::new(&there, &back, faults));
     let far = if result.is_ok() { far.join().unwrap() } else { Ok(()) };
     (result, far)
+}
+
+pub(crate) fn open<'a>(channel: &'a mut Fake, timeouts: Timeouts, watch: &'a Watch) -> OpenDriver<'a> {
+    OpenDriver { channel, driver: Driver::Raw, timeouts, watch }
 }
 
 /// An end without a peer.

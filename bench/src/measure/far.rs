@@ -2,81 +2,89 @@
 
 use std::time::{Duration, Instant};
 
-use crate::driver::Driver;
 use crate::error::Error;
 use crate::plan::Bench;
-use crate::watch::Watch;
 
-use super::steps::{CONFIRM_TIME, prepare};
-use super::{Arrived, BATCH, Channel, ControlMessage, SpinWait, Step, Timeouts};
+use super::{Arrived, BATCH, CONFIRM_TIME, ControlMessage, OpenDriver, Step};
 
-/// Serve one driver until the near side ends the stage.
-///
-/// # Errors
-/// [`Error::GivenUp`] if the near side leaves early; the near side is lost; or the driver fails.
-pub(crate) fn serve(channel: &mut dyn Channel, driver: Driver, timeouts: Timeouts, watch: &Watch) -> Result<(), Error> {
-    let mut far = Far { channel, driver, timeouts, watch, done: 0, last: ControlMessage::Ended };
-    let end = far.follow();
-    match end {
-        Ok(()) => far.confirm_end(),
-        Err(Error::GivenUp) => far.confirm_end().and(end),
-        lost => lost,
+impl OpenDriver<'_> {
+    /// Serve one driver until the near side ends the stage.
+    ///
+    /// # Errors
+    /// [`Error::GivenUp`] if the near side leaves early; the near side is lost; or the driver fails.
+    pub(crate) fn serve(self) -> Result<(), Error> {
+        let mut far = Far { own: self, done: 0, last: ControlMessage::Ended };
+        let end = far.follow();
+        match end {
+            Ok(()) => far.confirm_end(),
+            Err(Error::GivenUp) => far.confirm_end().and(end),
+            lost => lost,
+        }
     }
 }
 
 struct Far<'a> {
-    channel: &'a mut dyn Channel,
-    driver: Driver,
-    timeouts: Timeouts,
-    watch: &'a Watch,
-    /// The last step that is over.
+    own: OpenDriver<'a>,
     done: u32,
     /// The last control message, in case it was lost.
     last: ControlMessage,
 }
 
-impl<'a> Far<'a> {
-    /// Carry out one step after the other.
+impl Far<'_> {
     fn follow(&mut self) -> Result<(), Error> {
-        let mut limit = self.timeouts.open;
+        let mut limit = self.own.timeouts.open;
         while let Some(step) = self.next(limit)? {
-            prepare(self.channel, step)?;
-            self.channel.lose(step.loss);
-            self.channel.send_control(ControlMessage::Ready { step: step.number })?;
+            self.own.prepare(step)?;
+            self.send(ControlMessage::Ready { step: step.number })?;
             let Arrived { messages, wrong, .. } = match step.bench {
                 Bench::Latency | Bench::Volley => self.echo(step)?,
                 Bench::Bandwidth | Bench::Rate | Bench::Bulk => self.count(step)?,
             };
             self.done = step.number;
             self.last = ControlMessage::Stopped { step: step.number, messages, wrong };
-            self.channel.send_control(self.last)?;
-            limit = self.timeouts.silence;
+            self.send(self.last)?;
+            limit = self.own.timeouts.silence;
         }
         Ok(())
+    }
+
+    fn send(&mut self, control: ControlMessage) -> Result<(), Error> {
+        self.own.channel.send_control(control)
     }
 
     /// Receive. If the near side leaves, any step ends.
     #[inline]
     fn receive(&mut self) -> Result<Arrived, Error> {
-        match self.channel.receive(BATCH)? {
+        match self.own.channel.receive(BATCH)? {
             Arrived { control: Some(ControlMessage::GiveUp), .. } => Err(Error::GivenUp),
             arrived => Ok(arrived),
         }
     }
 
-    fn wait(&self, doing: &'static str, limit: Duration) -> SpinWait<'a> {
-        SpinWait::new(self.watch, self.driver, doing, limit)
+    /// Answer a control message during this step, of which so much has arrived. Returns `true` at the end of the step.
+    fn answer(&mut self, step: Step, control: Option<ControlMessage>, messages: u64) -> Result<bool, Error> {
+        match control {
+            Some(ControlMessage::Stop { step: s }) if s == step.number => return Ok(true),
+            Some(ControlMessage::Hello(again)) if again == step => {
+                self.send(ControlMessage::Ready { step: step.number })?;
+            }
+            Some(ControlMessage::HowMany { step: s, sent }) if s == step.number => {
+                self.send(ControlMessage::Got { step: s, messages, of: Some(sent) })?;
+            }
+            _ => {}
+        }
+        Ok(false)
     }
 
     /// The next step, or `None` at the end of the stage.
     fn next(&mut self, limit: Duration) -> Result<Option<Step>, Error> {
-        let mut wait = self.wait("waiting for the next measurement", limit);
+        let mut wait = self.own.wait("waiting for the next measurement", limit);
         loop {
             match self.receive()?.control {
                 // A Hello of an earlier step is late.
                 Some(ControlMessage::Hello(step)) if step.number > self.done => return Ok(Some(step)),
                 Some(ControlMessage::End) => return Ok(None),
-                Some(ControlMessage::Stop { .. }) => self.channel.send_control(self.last)?,
+                Some(ControlMessage::Stop { .. }) => self.send(self.last)?,
                 _ => {}
             }
             wait.idle()?;
@@ -85,25 +93,14 @@ impl<'a> Far<'a> {
 
     /// Send back everything until the step ends. Returns what arrived.
     fn echo(&mut self, step: Step) -> Result<Arrived, Error> {
-        let mut wait = self.wait("answering", self.timeouts.silence);
+        let mut wait = self.own.wait("answering", self.own.timeouts.silence);
         let mut all = Arrived::default();
-        self.channel.echo(true);
+        self.own.channel.echo(true);
         loop {
             let arrived = self.receive()?;
             all.add(arrived);
-            match arrived.control {
-                Some(ControlMessage::Stop { step: s }) if s == step.number => break,
-                Some(ControlMessage::Hello(again)) if again == step => {
-                    self.channel.send_control(ControlMessage::Ready { step: step.number })?
-                }
-                Some(ControlMessage::HowMany { step: s, sent }) if s == step.number => {
-                    self.channel.send_control(ControlMessage::Got {
-                        step: s,
-                        messages: all.messages,
-                        of: Some(sent),
-                    })?;
-                }
-                _ => {}
+            if arrived.control.is_some() && self.answer(step, arrived.control, all.messages)? {
+                break;
             }
             if arrived.messages > 0 {
                 wait.active()?;
@@ -111,15 +108,15 @@ impl<'a> Far<'a> {
                 wait.idle()?;
             }
         }
-        self.channel.echo(false);
+        self.own.channel.echo(false);
         Ok(all)
     }
 
     /// Count everything until the step ends. Returns what arrived.
     fn count(&mut self, step: Step) -> Result<Arrived, Error> {
-        let mut wait = self.wait("counting", self.timeouts.silence);
-        let mut report = self.wait("telling what was counted", Duration::MAX);
-        let mut count = ReceiveCount::new(step, self.channel.window());
+        let mut wait = self.own.wait("counting", self.own.timeouts.silence);
+        let mut report = self.own.wait("telling what was counted", Duration::MAX);
+        let mut count = ReceiveCount::new(step, self.own.channel.window());
         loop {
             let arrived = self.receive()?;
             if arrived == Arrived::default() {
@@ -130,22 +127,20 @@ impl<'a> Far<'a> {
             if arrived.messages > 0
                 && let Some(control) = count.on_data(arrived, Instant::now())
             {
-                self.channel.send_control(control)?;
+                self.send(control)?;
             }
-            match arrived.control {
-                Some(ControlMessage::Stop { step: s }) if s == step.number => return Ok(count.all),
-                Some(ControlMessage::Hello(again)) if again == step => {
-                    self.channel.send_control(ControlMessage::Ready { step: step.number })?
+            if arrived.control.is_some() {
+                if self.answer(step, arrived.control, count.all.messages)? {
+                    return Ok(count.all);
                 }
-                Some(ControlMessage::HowMany { step: s, sent }) if s == step.number => {
-                    self.channel.send_control(count.got(Some(sent)))?
+                if let Some(ControlMessage::HowMany { .. }) = arrived.control {
+                    count.reported = count.all.messages;
                 }
-                _ => {}
             }
             if let Some(counted) = count.counted
                 && report.ask()?
             {
-                self.channel.send_control(counted)?;
+                self.send(counted)?;
             }
         }
     }
@@ -153,20 +148,19 @@ impl<'a> Far<'a> {
     /// Confirm the end, and stay a moment in case the confirmation is lost. A near side that received it may be gone at
     /// once.
     fn confirm_end(&mut self) -> Result<(), Error> {
-        match self.stay() {
+        let mut wait = self.own.wait("leaving", CONFIRM_TIME);
+        let mut stay = || {
+            self.own.channel.send_control(ControlMessage::Ended)?;
+            loop {
+                if let Some(ControlMessage::End | ControlMessage::GiveUp) = self.own.channel.receive(BATCH)?.control {
+                    self.own.channel.send_control(ControlMessage::Ended)?;
+                }
+                wait.idle()?;
+            }
+        };
+        match stay() {
             Err(Error::Silent { .. } | Error::PeerGone(_) | Error::Lost(_)) => Ok(()),
             other => other,
-        }
-    }
-
-    fn stay(&mut self) -> Result<(), Error> {
-        self.channel.send_control(ControlMessage::Ended)?;
-        let mut wait = self.wait("leaving", CONFIRM_TIME);
-        loop {
-            if let Some(ControlMessage::End | ControlMessage::GiveUp) = self.channel.receive(BATCH)?.control {
-                self.channel.send_control(ControlMessage::Ended)?;
-            }
-            wait.idle()?;
         }
     }
 }
@@ -199,26 +193,21 @@ impl ReceiveCount {
         let first = *self.first.get_or_insert(now);
         match self.begun {
             None if now - first >= self.step.warm_up => self.begun = Some((now, self.all)),
-            Some(begun) if self.counted.is_none() && now - begun.0 >= self.step.time => {
-                self.counted = Some(self.interval(begun, now));
+            Some((begin, before)) if self.counted.is_none() && now - begin >= self.step.time => {
+                self.counted = Some(ControlMessage::Counted {
+                    step: self.step.number,
+                    messages: self.all.messages - before.messages,
+                    bytes: self.all.bytes - before.bytes,
+                    time: now - begin,
+                });
             }
             _ => {}
         }
-        (self.all.messages - self.reported >= self.every?).then(|| self.got(None))
-    }
-
-    fn interval(&self, (begin, before): (Instant, Arrived), now: Instant) -> ControlMessage {
-        ControlMessage::Counted {
-            step: self.step.number,
-            messages: self.all.messages - before.messages,
-            bytes: self.all.bytes - before.bytes,
-            time: now - begin,
+        if self.all.messages - self.reported < self.every? {
+            return None;
         }
-    }
-
-    fn got(&mut self, of: Option<u64>) -> ControlMessage {
         self.reported = self.all.messages;
-        ControlMessage::Got { step: self.step.number, messages: self.reported, of }
+        Some(ControlMessage::Got { step: self.step.number, messages: self.reported, of: None })
     }
 }
 
@@ -266,6 +255,5 @@ mod tests {
         let (mut count, now) = (count(Some(16)), Instant::now());
         let reported: Vec<u64> = (1..=16).filter(|_| count.on_data(data(1), now).is_some()).collect();
         assert_eq!(reported, [4, 8, 12, 16]);
-        assert_eq!(count.got(Some(20)), ControlMessage::Got { step: 1, messages: 16, of: Some(20) });
     }
 }

@@ -4,11 +4,9 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use crate::driver::Driver;
 use crate::error::Error;
-use crate::watch::Watch;
 
-use super::{Channel, ControlMessage, SpinWait, Step, Timeouts, start, stop};
+use super::{ControlMessage, OpenDriver, SpinWait, Step};
 
 /// Nanoseconds from one reply to the next, with all that an exchange takes; exact to one part in a thousand, up to 10
 /// s.
@@ -20,41 +18,32 @@ const LATE_REPLY: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug)]
 pub(crate) struct Latency {
     pub(crate) round_trips: RoundTrips,
-    /// Requests without a reply.
     pub(crate) lost: u64,
 }
 
-/// An empty histogram of round trips.
 pub(crate) fn round_trips() -> RoundTrips {
     RoundTrips::new_with_bounds(1, 10_000_000_000, 3).expect("bounds that hdrhistogram allows")
 }
 
-/// The near side of one measurement.
-pub(crate) fn latency(
-    channel: &mut dyn Channel,
-    driver: Driver,
-    step: Step,
-    timeouts: Timeouts,
-    watch: &Watch,
-) -> Result<Latency, Error> {
-    start(channel, driver, step, timeouts, watch)?;
-    let mut latency = Latency { round_trips: round_trips(), lost: 0 };
-    let mut ping_pong = PingPong { channel, driver, step: step.number, timeouts, watch, requests: 0, wrong: 0 };
-    ping_pong.run(step.warm_up, |_| {})?;
-    latency.lost = ping_pong.run(step.time, |time| latency.round_trips.saturating_record(time.as_nanos() as u64))?;
-    let wrong = ping_pong.wrong;
-    stop(channel, driver, (step, wrong), timeouts, watch)?;
-    Ok(latency)
+impl OpenDriver<'_> {
+    /// The near side of one measurement.
+    pub(crate) fn latency(&mut self, step: Step) -> Result<Latency, Error> {
+        self.start(step)?;
+        let mut latency = Latency { round_trips: round_trips(), lost: 0 };
+        let near = OpenDriver { channel: &mut *self.channel, ..*self };
+        let mut ping_pong = PingPong { near, step: step.number, requests: 0, wrong: 0 };
+        ping_pong.run(step.warm_up, |_| {})?;
+        let record = |time: Duration| latency.round_trips.saturating_record(time.as_nanos() as u64);
+        latency.lost = ping_pong.run(step.time, record)?;
+        let wrong = ping_pong.wrong;
+        self.stop(step, wrong)?;
+        Ok(latency)
+    }
 }
 
-/// One measurement's exchanges.
 struct PingPong<'a> {
-    channel: &'a mut dyn Channel,
-    driver: Driver,
+    near: OpenDriver<'a>,
     step: u32,
-    timeouts: Timeouts,
-    watch: &'a Watch,
-    /// Requests so far.
     requests: u64,
     /// Replies with wrong length or content.
     wrong: u64,
@@ -85,13 +74,13 @@ impl PingPong<'_> {
     #[inline]
     fn send_request(&mut self) -> Result<(), Error> {
         self.requests += 1;
-        if self.channel.send(1)? == 1 {
+        if self.near.channel.send(1)? == 1 {
             return Ok(());
         }
-        let mut wait = SpinWait::new(self.watch, self.driver, "sending a request", self.timeouts.silence);
+        let mut wait = self.near.wait("sending a request", self.near.timeouts.silence);
         loop {
-            self.channel.receive(1)?;
-            if self.channel.send(1)? == 1 {
+            self.near.channel.receive(1)?;
+            if self.near.channel.send(1)? == 1 {
                 return Ok(());
             }
             wait.idle()?;
@@ -103,10 +92,11 @@ impl PingPong<'_> {
     /// make all later times too short.
     #[inline]
     fn await_reply(&mut self, sent: Instant) -> Result<bool, Error> {
-        let mut wait = SpinWait::from(self.watch, self.driver, "waiting for a reply", self.timeouts.silence, sent);
+        let OpenDriver { driver, timeouts, watch, .. } = self.near;
+        let mut wait = SpinWait::from(watch, driver, "waiting for a reply", timeouts.silence, sent);
         let mut next_question = sent + LATE_REPLY;
         loop {
-            let arrived = self.channel.receive(1)?;
+            let arrived = self.near.channel.receive(1)?;
             if arrived.messages > 0 {
                 self.wrong += arrived.wrong;
                 return Ok(true);
@@ -115,10 +105,10 @@ impl PingPong<'_> {
                 return Ok(false);
             }
             if let Some(now) = wait.idle()?
-                && self.channel.window().is_some()
+                && self.near.channel.window().is_some()
                 && now > next_question
             {
-                self.channel.send_control(ControlMessage::HowMany { step: self.step, sent: self.requests })?;
+                self.near.channel.send_control(ControlMessage::HowMany { step: self.step, sent: self.requests })?;
                 next_question = now + LATE_REPLY;
             }
         }
@@ -130,7 +120,9 @@ mod tests {
     use super::super::fake::{self, Fake, Faults};
     use super::*;
     use crate::loss::Loss;
+    use crate::measure::Timeouts;
     use crate::plan::Bench;
+    use crate::watch::Watch;
 
     fn measure(channel: &mut Fake) -> Result<Latency, Error> {
         measure_with(channel, 1, fake::TIMEOUTS)
@@ -140,7 +132,7 @@ mod tests {
         let time = Duration::from_millis(30);
         let step =
             Step { number, bench: Bench::Latency, size: 16, loss: Loss::NONE, warm_up: Duration::from_millis(5), time };
-        latency(channel, Driver::Raw, step, timeouts, &Watch::default())
+        fake::open(channel, timeouts, &Watch::default()).latency(step)
     }
 
     #[test]
@@ -188,15 +180,15 @@ mod tests {
         let time = Duration::from_millis(20);
         let step = Step { number: 1, bench: Bench::Latency, size: 16, loss: Loss::NONE, warm_up: time, time };
         let times = fake::across(Faults::default(), |channel| {
-            let (driver, timeouts, watch) = (Driver::Raw, fake::TIMEOUTS, Watch::default());
-            start(channel, driver, step, timeouts, &watch)?;
-            let mut times = Vec::new();
-            let mut ping_pong = PingPong { channel, driver, step: 1, timeouts, watch: &watch, requests: 0, wrong: 0 };
+            let (watch, mut times) = (Watch::default(), Vec::new());
+            let mut near = fake::open(channel, fake::TIMEOUTS, &watch);
+            near.start(step)?;
+            let mut ping_pong = PingPong { near, step: 1, requests: 0, wrong: 0 };
             ping_pong.run(time, |time| {
                 times.push(time);
                 std::thread::sleep(BETWEEN);
             })?;
-            stop(channel, driver, (step, 0), timeouts, &watch)?;
+            ping_pong.near.stop(step, 0)?;
             Ok(times)
         });
         let times = times.unwrap();

@@ -16,10 +16,10 @@
 //!    │◀────────────────────────────────── Ended │
 //! ```
 //!
-//! Read first: [`Channel`], then [`latency`] and [`throughput`], then [`far`].
+//! Read first: [`Channel`], then [`OpenDriver`] in `latency`, `throughput` and `far`.
 
 mod control;
-pub(crate) mod far;
+mod far;
 pub(crate) mod latency;
 mod spin_wait;
 mod steps;
@@ -30,7 +30,7 @@ pub(crate) mod fake;
 
 pub(crate) use control::{ControlMessage, Step};
 pub(crate) use spin_wait::{SpinWait, Timeouts};
-pub(crate) use steps::{CONFIRM_TIME, end, give_up, settle, start, stop};
+pub(crate) use steps::{CONFIRM_TIME, OpenDriver};
 
 use crate::batching::Batching;
 use crate::error::Error;
@@ -112,9 +112,6 @@ pub(crate) trait Channel {
     }
 
     /// Set the size of data messages, at most [`most`](Channel::most).
-    ///
-    /// # Errors
-    /// The driver cannot be used.
     fn prepare(&mut self, size: usize) -> Result<(), Error>;
 
     /// The most payload in a frame of a bulk transfer; `None` without bulk transfers.
@@ -123,18 +120,12 @@ pub(crate) trait Channel {
     }
 
     /// Let data messages be bulk transfers of this size, if the driver has them.
-    ///
-    /// # Errors
-    /// The driver cannot be used.
     fn transfer(&mut self, size: usize) -> Result<(), Error> {
         self.prepare(size)
     }
 
     /// Let data messages be bulk transfers of this size, if the driver has them, one at a time. Each is echoed by a
     /// transfer.
-    ///
-    /// # Errors
-    /// The driver cannot be used.
     fn volley(&mut self, size: usize) -> Result<(), Error> {
         self.prepare(size)
     }
@@ -148,22 +139,13 @@ pub(crate) trait Channel {
     fn echo(&mut self, on: bool);
 
     /// Send up to `count` data messages with one doorbell. Returns how many had room.
-    ///
-    /// # Errors
-    /// The driver cannot be used any more.
     fn send(&mut self, count: usize) -> Result<usize, Error>;
 
     /// Receive about `budget` messages, and at most one control message. Further control messages are kept for the next
     /// call.
-    ///
-    /// # Errors
-    /// The driver cannot be used any more.
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error>;
 
     /// Send a control message. It is lost if there is no room now.
-    ///
-    /// # Errors
-    /// The driver cannot be used any more.
     fn send_control(&mut self, control: ControlMessage) -> Result<(), Error>;
 
     /// The most data messages in flight, for a driver without its own flow control, which may lose what arrives too

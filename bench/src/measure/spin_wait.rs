@@ -51,15 +51,11 @@ impl<'a> SpinWait<'a> {
         SpinWait::from(watch, driver, doing, limit, Instant::now())
     }
 
-    /// Wait from `now` on.
     pub(crate) fn from(watch: &'a Watch, driver: Driver, doing: &'static str, limit: Duration, now: Instant) -> Self {
         SpinWait { watch, driver, doing, limit, last_arrival: now, arrived_since: false, asked: None, turns: 0 }
     }
 
     /// A turn in which a message arrived.
-    ///
-    /// # Errors
-    /// A reason to stop.
     #[inline]
     pub(crate) fn active(&mut self) -> Result<(), Error> {
         self.arrived_since = true;
@@ -67,9 +63,6 @@ impl<'a> SpinWait<'a> {
     }
 
     /// A turn in which nothing arrived.
-    ///
-    /// # Errors
-    /// As [`turn`](SpinWait::turn).
     #[inline]
     pub(crate) fn idle(&mut self) -> Result<Option<Instant>, Error> {
         spin_loop();
@@ -104,9 +97,6 @@ impl<'a> SpinWait<'a> {
     }
 
     /// Whether to ask, at once or again.
-    ///
-    /// # Errors
-    /// As [`idle`](SpinWait::idle).
     pub(crate) fn ask(&mut self) -> Result<bool, Error> {
         let due = match self.asked {
             None => Some(self.look()?),

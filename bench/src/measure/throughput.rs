@@ -2,11 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::driver::Driver;
 use crate::error::Error;
-use crate::watch::Watch;
 
-use super::{BATCH, Channel, ControlMessage, SpinWait, Step, Timeouts, settle, start, stop};
+use super::{BATCH, Channel, ControlMessage, OpenDriver, SpinWait, Step};
 
 /// A sender without room for this long asks how many messages have arrived.
 const STALL_TIME: Duration = Duration::from_millis(5);
@@ -15,7 +13,6 @@ const STALL_TIME: Duration = Duration::from_millis(5);
 pub(crate) struct Throughput {
     /// Messages that arrived within [`time`](Throughput::time), by the receiver's count.
     pub(crate) messages: u64,
-    /// Their payload bytes.
     pub(crate) bytes: u64,
     /// The interval, by the receiver's clock.
     pub(crate) time: Duration,
@@ -25,30 +22,27 @@ pub(crate) struct Throughput {
     pub(crate) frames_each: f64,
 }
 
-/// The near side of one measurement.
-pub(crate) fn throughput(
-    channel: &mut dyn Channel,
-    driver: Driver,
-    step: Step,
-    timeouts: Timeouts,
-    watch: &Watch,
-) -> Result<Throughput, Error> {
-    start(channel, driver, step, timeouts, watch)?;
-    // With a window the receiver reports all the time, otherwise only at the end.
-    let limit = if channel.window().is_some() { Duration::ZERO } else { step.warm_up + step.time } + timeouts.silence;
-    let mut sender = Sender { window: channel.window(), ..Sender::default() };
-    let before = channel.frames_sent();
-    let mut counted = sender.run(channel, step.number, SpinWait::new(watch, driver, "sending", limit))?;
-    settle(channel, driver, (step.number, sender.sent), timeouts, watch)?;
-    let received = stop(channel, driver, (step, 0), timeouts, watch)?;
-    if let (Some(before), Some(after)) = (before, channel.frames_sent()) {
-        counted.frames_each = (after - before) as f64 / sender.sent.max(1) as f64;
+impl OpenDriver<'_> {
+    /// The near side of one measurement.
+    pub(crate) fn throughput(&mut self, step: Step) -> Result<Throughput, Error> {
+        self.start(step)?;
+        let window = self.channel.window();
+        // With a window the receiver reports all the time, otherwise only at the end.
+        let unreported = if window.is_some() { Duration::ZERO } else { step.warm_up + step.time };
+        let wait = self.wait("sending", unreported + self.timeouts.silence);
+        let mut sender = Sender { window, ..Sender::default() };
+        let before = self.channel.frames_sent();
+        let mut counted = sender.run(self.channel, step.number, wait)?;
+        self.settle(step.number, sender.sent)?;
+        let received = self.stop(step, 0)?;
+        if let (Some(before), Some(after)) = (before, self.channel.frames_sent()) {
+            counted.frames_each = (after - before) as f64 / sender.sent.max(1) as f64;
+        }
+        counted.lost = sender.sent.saturating_sub(received);
+        Ok(counted)
     }
-    counted.lost = sender.sent.saturating_sub(received);
-    Ok(counted)
 }
 
-/// The state of the sender's messages.
 #[derive(Debug, Default)]
 struct Sender {
     window: Option<u64>,
@@ -118,14 +112,16 @@ mod tests {
     use super::super::fake::{self, Fake, Faults};
     use super::*;
     use crate::loss::Loss;
+    use crate::measure::Timeouts;
     use crate::plan::Bench;
+    use crate::watch::Watch;
 
     const TIME: Duration = Duration::from_millis(60);
     const WARM_UP: Duration = Duration::from_millis(5);
     const STEP: Step = Step { number: 1, bench: Bench::Rate, size: 64, loss: Loss::NONE, warm_up: WARM_UP, time: TIME };
 
     fn measure(channel: &mut Fake) -> Result<Throughput, Error> {
-        throughput(channel, Driver::Raw, STEP, fake::TIMEOUTS, &Watch::default())
+        fake::open(channel, fake::TIMEOUTS, &Watch::default()).throughput(STEP)
     }
 
     #[test]
@@ -169,7 +165,7 @@ mod tests {
     fn what_does_not_come_for_all_patience_is_lost() {
         let faults = Faults { late_data: 20, lose_data: 50, ..Faults::default() };
         let timeouts = Timeouts { silence: Duration::from_millis(500), ..fake::TIMEOUTS };
-        let measure = |channel: &mut Fake| throughput(channel, Driver::Raw, STEP, timeouts, &Watch::default());
+        let measure = |channel: &mut Fake| fake::open(channel, timeouts, &Watch::default()).throughput(STEP);
         let (measured, lost) = fake::across(faults, |channel| Ok((measure(channel)?, channel.lost))).unwrap();
         assert!(lost > 0, "{measured:?}");
         assert_eq!(measured.lost, lost);

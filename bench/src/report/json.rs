@@ -1,147 +1,82 @@
 //! One object a line, and a summary last. The first fields are stable; later ones may grow.
 
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::batching::Batching;
-use crate::plan::Bench;
-use crate::stats::{Figures, Ratio, Row};
+use crate::stats::{Figures, Measured, Ratio, Row};
 
 use super::{Comparison, Report};
 
-#[derive(Serialize)]
-struct LatencyLine<'a> {
-    bench: Bench,
-    #[serde(rename = "via")]
-    driver: &'a str,
-    mode: &'a str,
-    framing: &'a str,
-    size: usize,
-    rtt_ns: RttNs,
-    n: u64,
-    #[serde(flatten)]
-    more: More<'a>,
-}
-
-#[derive(Serialize)]
-struct RttNs {
-    p50: u64,
-    p99: u64,
-    p999: u64,
-}
-
-#[derive(Serialize)]
-struct RateLine<'a> {
-    bench: Bench,
-    #[serde(rename = "via")]
-    driver: &'a str,
-    size: usize,
-    messages_per_s: u64,
-    frames_per_s: u64,
-    bytes_per_s: u64,
-    mode: &'a str,
-    framing: &'a str,
-    #[serde(flatten)]
-    more: More<'a>,
-}
-
-#[derive(Serialize)]
-struct More<'a> {
-    /// The figure that is compared (p50, bytes or messages a second), by round.
-    by_round: &'a [f64],
-    lost: u64,
-    batching: Batching,
-    /// Whether several messages may share a frame.
-    bundles: bool,
-    /// The share of frames lost on purpose, in per cent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    loss: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    xdp: Option<&'a str>,
-    cores: [Option<usize>; 2],
-}
-
-impl Report {
+impl Report<'_> {
     pub(crate) fn json(&self) -> Vec<Value> {
         let mut lines: Vec<Value> = self.rows.iter().map(|row| self.line(row)).collect();
         lines.push(json!({ "summary": self.summary() }));
         lines
     }
 
-    fn line(&self, row: &Row) -> Value {
-        let cores = [self.cores.near, self.cores.far];
-        let loss = (!self.retained.is_empty()).then(|| row.loss.per_cent());
-        let (batching, bundles) = (row.batching, row.batching == Batching::Shared);
-        let more = More { by_round: &row.by_round, lost: row.lost, batching, bundles, loss, xdp: row.xdp, cores };
-        let (driver, mode, framing, size) = (row.driver.name(), row.mode.as_str(), row.framing, row.layout.size);
-        let line = match &row.figures {
+    fn line(&self, row: &Row<'_>) -> Value {
+        let Measured { bench, driver, mode, framing, batching, .. } = row.first;
+        let (driver, size) = (driver.name(), row.first.layout.size);
+        let mut line = match &row.figures {
             Figures::RoundTrips(h) => {
-                let at = |quantile| h.value_at_quantile(quantile);
-                let rtt_ns = RttNs { p50: at(0.5), p99: at(0.99), p999: at(0.999) };
-                serde_json::to_value(LatencyLine {
-                    bench: row.bench,
-                    driver,
-                    mode,
-                    framing,
-                    size,
-                    rtt_ns,
-                    n: h.len(),
-                    more,
+                let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|quantile| h.value_at_quantile(quantile));
+                let rtt_ns = json!({ "p50": p50, "p99": p99, "p999": p999 });
+                json!({
+                    "bench": bench, "via": driver, "mode": mode, "framing": framing, "size": size,
+                    "rtt_ns": rtt_ns, "n": h.len(),
                 })
             }
-            Figures::Rates(rates) => serde_json::to_value(RateLine {
-                bench: row.bench,
-                driver,
-                size,
-                messages_per_s: rates.messages.round() as u64,
-                frames_per_s: rates.frames.round() as u64,
-                bytes_per_s: rates.bytes.round() as u64,
-                mode,
-                framing,
-                more,
+            Figures::Rates(rates) => json!({
+                "bench": bench, "via": driver, "size": size,
+                "messages_per_s": rates.messages.round() as u64,
+                "frames_per_s": rates.frames.round() as u64,
+                "bytes_per_s": rates.bytes.round() as u64,
+                "mode": mode, "framing": framing,
             }),
         };
-        line.unwrap_or_else(|error| json!({ "error": error.to_string() }))
+        // The figure that is compared (p50, bytes or messages a second).
+        line["by_round"] = json!(row.by_round);
+        line["lost"] = json!(row.lost);
+        line["batching"] = json!(batching);
+        line["bundles"] = json!(*batching == Batching::Shared);
+        if !self.retained.is_empty() {
+            line["loss"] = json!(row.first.loss.per_cent());
+        }
+        if let Some(at) = row.first.xdp {
+            line["xdp"] = json!(at);
+        }
+        line["cores"] = json!([self.cores.near, self.cores.far]);
+        line
     }
 
     /// The ratios of the first bench and size by name; then their context, and the same for every size.
     fn summary(&self) -> Value {
         let Some(first) = self.comparisons.first() else { return json!({}) };
-        let mut summary = named(&first.ratios);
+        let mut summary = Value::Object(named(&first.ratios));
         if !self.retained.is_empty() {
-            summary.insert("kept".to_owned(), self.retained_by_loss(first));
+            // The share of the rate that our messages retain at the first size, by loss in per cent.
+            let its = self.retained.iter().filter(|retained| retained.size == first.size);
+            let by_loss = its.map(|retained| (retained.loss.per_cent().to_string(), json!(short(retained.median))));
+            summary["kept"] = Value::Object(by_loss.collect());
         }
-        summary.insert("bench".to_owned(), json!(first.bench));
-        summary.insert("rounds".to_owned(), json!(self.rounds));
-        summary.insert("cores".to_owned(), json!([self.cores.near, self.cores.far]));
+        summary["bench"] = json!(first.bench);
+        summary["rounds"] = json!(self.rounds);
+        summary["cores"] = json!([self.cores.near, self.cores.far]);
         if self.is_simulated() {
-            summary.insert("simulated".to_owned(), json!(true));
+            summary["simulated"] = json!(true);
         }
-        let all = self.comparisons.iter().map(|c| self.comparison(c));
-        summary.insert("sizes".to_owned(), all.collect());
-        Value::Object(summary)
+        summary["sizes"] = self.comparisons.iter().map(|c| self.comparison(c)).collect();
+        summary
     }
 
-    /// The share of the rate that our messages retain at the first size, by loss in per cent.
-    fn retained_by_loss(&self, first: &Comparison) -> Value {
-        let size = self.size_of(first);
-        let its = self.retained.iter().filter(|retained| retained.size == size);
-        Value::Object(
-            its.map(|retained| (retained.loss.per_cent().to_string(), json!(short(retained.median)))).collect(),
-        )
-    }
-
-    fn comparison(&self, comparison: &Comparison) -> Value {
-        let mut all = Map::new();
-        let (size, loss) = (self.size_of(comparison), self.loss_of(comparison));
-        all.insert("bench".to_owned(), json!(comparison.bench));
-        all.insert("size".to_owned(), json!(size));
+    fn comparison(&self, Comparison { bench, size, loss, ratios, .. }: &Comparison) -> Value {
+        let mut all = Map::from_iter([("bench".to_owned(), json!(bench)), ("size".to_owned(), json!(size))]);
         if !self.retained.is_empty() {
             all.insert("loss".to_owned(), json!(loss.per_cent()));
         }
-        all.extend(named(&comparison.ratios));
-        let mut range: Map<String, Value> = comparison.ratios.iter().map(|r| (r.name(), ends(r.range))).collect();
-        if let Some(retained) = self.retained.iter().find(|retained| (retained.size, retained.loss) == (size, loss)) {
+        all.extend(named(ratios));
+        let mut range: Map<String, Value> = ratios.iter().map(|r| (r.name(), ends(r.range))).collect();
+        if let Some(retained) = self.retained.iter().find(|retained| (&retained.size, &retained.loss) == (size, loss)) {
             all.insert("kept".to_owned(), json!(short(retained.median)));
             range.insert("kept".to_owned(), ends(retained.range));
         }

@@ -9,9 +9,6 @@ use crate::plan::Bench;
 use crate::stats::{Measured, Retained, retained};
 
 /// Draw all measurements of a bench.
-///
-/// # Errors
-/// It cannot be drawn.
 pub(crate) fn loss_curve(all: &[Measured], bench: Bench) -> Result<String, Error> {
     let mut retained = retained(all, bench);
     retained.sort_by_key(|retained| retained.loss);

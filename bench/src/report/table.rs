@@ -6,74 +6,50 @@ use crate::batching::Batching;
 use crate::driver::Driver;
 use crate::loss::Loss;
 use crate::plan::Bench;
-use crate::stats::{Figures, Retained, Row};
+use crate::stats::{Figures, Measured, Retained, Row};
 
-use super::words::{SIMULATED, rounds, sentence, telling, times, xdp};
+use super::words::{footer, rounds, sentence, telling, times, xdp};
 use super::{Comparison, Report};
 
 /// A column: its head, and whether it is aligned to the right.
 pub(crate) type Column = (&'static str, bool);
 
-const LATENCY: &[Column] = &[
-    ("driver", false),
-    ("mode", false),
-    ("framing", false),
-    ("size", true),
-    ("p50", true),
-    ("p99", true),
-    ("p99.9", true),
-    ("round trips", true),
-    ("lost", true),
-];
-
-const THROUGHPUT: &[Column] = &[
-    ("driver", false),
-    ("mode", false),
-    ("framing", false),
-    ("size", true),
-    ("user bytes", true),
-    ("messages", true),
-    ("frames", true),
-    ("lost", true),
-];
+const LATENCY: [&str; 9] = ["driver", "mode", "framing", ">size", ">p50", ">p99", ">p99.9", ">round trips", ">lost"];
+const THROUGHPUT: [&str; 8] = ["driver", "mode", "framing", ">size", ">user bytes", ">messages", ">frames", ">lost"];
 
 /// The column of losses stands beside the size.
 const LOSS_AT: usize = 4;
 
-impl Report {
+impl Report<'_> {
     /// One table a bench, and the ratios.
     pub(crate) fn table(&self) -> String {
         let mut text = String::new();
-        let mut benches: Vec<Bench> = self.rows.iter().map(|row| row.bench).collect();
+        let mut benches: Vec<Bench> = self.rows.iter().map(|row| row.first.bench).collect();
         benches.dedup();
         for bench in benches {
             self.bench(bench, &mut text);
         }
-        let rounds = rounds(self.rounds);
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{rounds}, drivers taken in turn; {}", self.cores.words());
-        if let Some(at) = self.rows.iter().find_map(|row| row.xdp) {
-            let _ = writeln!(text, "{}", xdp(at));
-        }
-        if self.is_simulated() {
-            let _ = writeln!(text, "{SIMULATED}");
-        }
-        text
+        let measured = format!("{}, drivers taken in turn", rounds(self.rounds));
+        let at = self.rows.iter().find_map(|row| row.first.xdp).map(xdp);
+        text + &footer(&measured, self.cores, at, self.is_simulated())
     }
 
     fn bench(&self, bench: Bench, text: &mut String) {
-        let shared = self.rows.iter().any(|row| row.batching == Batching::Shared);
-        let (head, columns) = match bench {
-            Bench::Latency => ("latency: round trip of a request and its reply of the same size", LATENCY),
-            Bench::Volley => ("volley: round trip of a transfer and one back of the same size", LATENCY),
-            Bench::Bandwidth if shared => ("bandwidth: one way, am coalesced, counted by the receiver", THROUGHPUT),
-            Bench::Rate if shared => ("rate: one way, am coalesced, counted by the receiver", THROUGHPUT),
-            Bench::Bandwidth => ("bandwidth: one way, one message a frame, counted by the receiver", THROUGHPUT),
-            Bench::Rate => ("rate: one way, one message a frame, counted by the receiver", THROUGHPUT),
-            Bench::Bulk => (
-                "bulk: one way, transfers into the receiver's memory, compared with bare frames of as many bytes",
-                THROUGHPUT,
-            ),
+        let shared = self.rows.iter().any(|row| row.first.batching == Batching::Shared);
+        let head = match bench {
+            Bench::Latency => "latency: round trip of a request and its reply of the same size",
+            Bench::Volley => "volley: round trip of a transfer and one back of the same size",
+            Bench::Bandwidth if shared => "bandwidth: one way, am coalesced, counted by the receiver",
+            Bench::Rate if shared => "rate: one way, am coalesced, counted by the receiver",
+            Bench::Bandwidth => "bandwidth: one way, one message a frame, counted by the receiver",
+            Bench::Rate => "rate: one way, one message a frame, counted by the receiver",
+            Bench::Bulk => {
+                "bulk: one way, transfers into the receiver's memory, compared with bare frames of as many bytes"
+            }
+        };
+        let columns = match bench {
+            Bench::Latency | Bench::Volley => columns(LATENCY).to_vec(),
+            _ => columns(THROUGHPUT).to_vec(),
         };
         let (columns, rows) = self.cells(bench, columns);
         let _ = writeln!(text, "{head}\n");
@@ -99,32 +75,30 @@ impl Report {
         }
     }
 
-    /// The columns and cells of a bench.
-    fn cells(&self, bench: Bench, columns: &[Column]) -> (Vec<Column>, Vec<Vec<String>>) {
-        let its: Vec<&Row> = self.rows.iter().filter(|row| row.bench == bench).collect();
-        let (mut columns, mut rows) = (columns.to_vec(), its.iter().map(|row| cells(row)).collect::<Vec<_>>());
+    fn cells(&self, bench: Bench, mut columns: Vec<Column>) -> (Vec<Column>, Vec<Vec<String>>) {
+        let its: Vec<&Row<'_>> = self.rows.iter().filter(|row| row.first.bench == bench).collect();
+        let mut rows: Vec<_> = its.iter().map(|row| cells(row)).collect();
         // Without losses, the column would be constant.
-        if its.iter().any(|row| row.loss > Loss::NONE) {
+        if its.iter().any(|row| row.first.loss > Loss::NONE) {
             columns.insert(LOSS_AT, ("loss", true));
-            rows.iter_mut().zip(&its).for_each(|(cells, row)| cells.insert(LOSS_AT, row.loss.to_string()));
+            rows.iter_mut().zip(&its).for_each(|(cells, row)| cells.insert(LOSS_AT, row.first.loss.to_string()));
         }
         (columns, rows)
     }
 
     /// The name of raw frames in a sentence.
     fn raw(&self) -> &'static str {
-        let raw = self.rows.iter().find(|row| row.driver == Driver::Raw);
-        match raw.map(|row| row.mode.as_str()) {
-            Some("kernel") => "a bare socket",
+        match self.rows.iter().map(|row| row.first).find(|row| row.driver == Driver::Raw) {
+            Some(raw) if raw.mode == "kernel" => "a bare socket",
             // Only AF_XDP's rows say where an XDP program ran.
-            Some(_) if raw.is_some_and(|row| row.xdp.is_none()) => "bare frames",
+            Some(raw) if raw.xdp.is_none() => "bare frames",
             _ => "raw AF_XDP",
         }
     }
 
     fn compare(&self, comparison: &Comparison, text: &mut String) {
         let several = self.comparisons.iter().filter(|c| c.bench == comparison.bench).count() > 1;
-        let size = if several { format!("{}: ", bytes(self.size_of(comparison))) } else { String::new() };
+        let size = if several { format!("{}: ", bytes(comparison.size)) } else { String::new() };
         for ratio in telling(comparison.bench, &comparison.ratios) {
             let range = format!("rounds: {} to {}", times(ratio.range.0), times(ratio.range.1));
             let _ = writeln!(text, "  {size}{} ({range})", sentence(comparison.bench, ratio, self.raw()));
@@ -136,8 +110,9 @@ impl Report {
     }
 }
 
-fn cells(row: &Row) -> Vec<String> {
-    let mut cells = vec![row.driver.to_string(), row.mode.clone(), row.framing.to_owned(), bytes(row.layout.size)];
+fn cells(row: &Row<'_>) -> Vec<String> {
+    let Measured { driver, mode, framing, layout, .. } = row.first;
+    let mut cells = vec![driver.to_string(), mode.clone(), (*framing).to_owned(), bytes(layout.size)];
     match &row.figures {
         Figures::RoundTrips(h) => {
             cells.extend([0.5, 0.99, 0.999].map(|quantile| nanoseconds(h.value_at_quantile(quantile))));
@@ -206,7 +181,6 @@ pub(crate) fn metric(number: f64) -> String {
 mod tests {
     use super::*;
     use crate::cores::Cores;
-    use crate::stats::Measured;
     use crate::stats::tests::measured;
 
     #[test]

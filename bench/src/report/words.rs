@@ -5,7 +5,6 @@ use crate::driver::Driver;
 use crate::plan::Bench;
 use crate::stats::Ratio;
 
-/// The introduction of the demonstration.
 pub(crate) const INTRODUCTION: &str = "\
 Two hosts on this machine, joined by one Ethernet cable (a veth pair). Three drivers take turns to
 carry messages from a program on one host to a program on the other:
@@ -13,7 +12,6 @@ carry messages from a program on one host to a program on the other:
   raw  bare AF_XDP frames without a protocol: the limit of AF_XDP on this machine
   udp  a kernel UDP socket that spins: what a program can use without us";
 
-/// The introduction without a cable.
 pub(crate) const LOOPBACK: &str = "\
 Instead, the same two measurements run between two threads of this process, joined by memory: the
 whole protocol, without kernel, device driver or cable.
@@ -50,12 +48,10 @@ pub(crate) fn telling(bench: Bench, ratios: &[Ratio]) -> impl Iterator<Item = &R
     })
 }
 
-/// The number of rounds in words.
 pub(crate) fn rounds(count: usize) -> String {
     if count == 1 { "one round".to_owned() } else { format!("{count} rounds") }
 }
 
-/// Where the XDP program ran.
 pub(crate) fn xdp(at: &str) -> &'static str {
     match at {
         "generic" => {

@@ -8,8 +8,10 @@ use super::*;
 /// Both sides, connected.
 fn pair() -> [Am; 2] {
     let mut ends = wire(2).into_iter().map(|plug| plug.open().unwrap());
-    let mut open =
-        |name| Am::far(node(name, DriverOptions::default(), Box::new(ends.next().unwrap())).unwrap()).unwrap();
+    let mut open = |name| {
+        Am::listening(node(Idle::spinning(), name, DriverOptions::default(), Box::new(ends.next().unwrap())).unwrap())
+            .unwrap()
+    };
     let (mut near, mut far) = (Am { is_near: true, ..open("alpha") }, open("beta"));
     let to = near.endpoint.connect("beta", ENDPOINT).unwrap();
     near.state.other = Some(to);
@@ -57,7 +59,7 @@ fn transfers_are_what_was_sent_and_a_changed_byte_is_found() {
     for spoilt in [None, Some(0), Some(5000), Some(10_000)] {
         let mut pair = pair();
         pair.iter_mut().for_each(|side| side.transfer(10_000).unwrap());
-        let places = &mut pair[0].transfers.as_mut().unwrap().memory;
+        let places = &mut pair[0].state.transfers.memory;
         if let Some(at) = spoilt {
             places.iter_mut().for_each(|place| Rc::get_mut(place).unwrap()[at] ^= 1);
         }
