@@ -9,7 +9,7 @@
 //!   buffers      a pool of owned frames, four queues                 ┘ queues
 //!   hybrid       small messages copied, large ones made in place     ┐
 //!   all_dma      every message made in place, in the frame           │
-//!   streamed     bursts in each direction, one doorbell a turn       │ bare
+//!   streamed     bursts in each direction, one doorbell a turn       │ driver::raw
 //!   baseline     one frame in, one out, a doorbell each              ┘
 //!   udp, tcp     the kernel, where the paper has the Myrinet API       driver::udp, tcp
 //! ```
@@ -19,7 +19,6 @@
 //!
 //! Each row is a driver, and all drivers take turns.
 
-pub(crate) mod bare;
 pub(crate) mod queues;
 mod report;
 pub(crate) mod tcp;
@@ -80,11 +79,6 @@ impl Row {
     /// Whether it is a kernel socket.
     pub(crate) const fn is_kernel(self) -> bool {
         matches!(self, Row::Tcp | Row::TcpNagle | Row::TcpSleeping | Row::UdpSleeping)
-    }
-
-    /// Whether it runs over any transport.
-    pub(crate) const fn is_of_queues(self) -> bool {
-        matches!(self, Row::Buffers | Row::Interpreted)
     }
 }
 

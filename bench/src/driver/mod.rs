@@ -5,7 +5,6 @@ pub(crate) mod cacheline;
 pub(crate) mod datagram;
 pub(crate) mod dpdk;
 pub(crate) mod lossy;
-pub(crate) mod memory;
 pub(crate) mod raw;
 pub(crate) mod sleeping;
 mod transfers;
