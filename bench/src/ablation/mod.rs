@@ -33,23 +33,16 @@ use crate::size::Size;
 
 pub(crate) use report::Ablation;
 
-/// A driver that only `ablation` and `compare` use.
+/// A driver that only `ablation` and `compare` use. [`LAYERS`] says what most of them are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Row {
-    /// One frame in, one out per turn, a doorbell each.
     Baseline,
-    /// Bursts in each direction, one doorbell a turn.
     Streamed,
-    /// `Streamed`, with every payload built in the frame that it leaves in.
     AllDma,
-    /// `Streamed`, with small payloads copied from the user's memory.
     Hybrid,
-    /// `Hybrid`, with frames owned by a pool.
     Buffers,
-    /// `Buffers`, with each frame's header parsed.
     Interpreted,
-    /// A kernel TCP socket that spins.
     Tcp,
     /// A kernel TCP socket with Nagle's algorithm. Only in `compare`.
     TcpNagle,

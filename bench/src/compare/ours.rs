@@ -19,7 +19,7 @@ use am_netns::Host;
 use am_wire::Framing;
 
 use super::offload::{self, Offload};
-use super::peer::{PEERS, Peer, Source};
+use super::peer::{PEERS, Peer, Source, Wire};
 use super::rows::{Figures, Settings, Turn};
 use super::subprocess::run;
 use crate::deploy::pipe::{Lines, write_line};
@@ -99,11 +99,8 @@ fn session(peer: &Peer, driver: Driver, pair: &Pair, settings: &Settings, watch:
     };
     let progress = Progress::new(0, true);
     // Kernel sockets are on the interface itself.
-    let ends = if driver.is_kernel() { None } else { peer.wire.ends(settings.mtu)? };
-    let session = match &ends {
-        Some(ends) => pair.measure_over(&ends.names, &order, settings.cores, &progress, watch),
-        None => pair.measure(&order, settings.cores, &progress, watch),
-    }?;
+    let ends = if driver.is_kernel() { Wire::Interface } else { peer.wire }.ends(settings.mtu)?;
+    let session = pair.measure(&ends.names, &order, settings.cores, &progress, watch)?;
     session.end.map(|()| figures(&session.all))
 }
 

@@ -9,7 +9,7 @@ use super::rows::{Settings, Turn};
 use super::{foreign, offload, ours};
 use crate::ablation::Row;
 use crate::deploy::processes::{LocalTransport, TransportPair};
-use crate::deploy::veth::{ADDRESSES, INTERFACE, Pair};
+use crate::deploy::veth::{ADDRESSES, INTERFACE, Pair, interfaces};
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::origin::kernel;
@@ -253,10 +253,10 @@ impl Wire {
         }
     }
 
-    /// The transports of the near and the far side, over interfaces with this MTU; `None` for the interface itself.
-    pub(super) fn ends(self, mtu: usize) -> Result<Option<TransportPair>, Error> {
-        let names = match self {
-            Wire::Interface => return Ok(None),
+    /// The transports of the near and the far side, over interfaces with this MTU.
+    pub(super) fn ends(self, mtu: usize) -> Result<TransportPair, Error> {
+        Ok(TransportPair::of(match self {
+            Wire::Interface => interfaces(),
             // A frame fits one datagram of the cable. The default would be a jumbo frame.
             UDP => sockets("udp", "connect", &format!(",frame={}", mtu.saturating_sub(IP_UDP_HEADERS))),
             TCP => sockets("tcp", "peer", ""),
@@ -264,9 +264,8 @@ impl Wire {
             Wire::Dpdk(device) => {
                 [(); 2].map(|()| format!("dpdk:{device},iface={INTERFACE},am.mtu={}", self.most(mtu)))
             }
-            Wire::Local(local_transport) => return local_transport.ends(None).map(Some),
-        };
-        Ok(Some(TransportPair::of(names)))
+            Wire::Local(local_transport) => return local_transport.ends(None),
+        }))
     }
 
     /// The bytes behind the Ethernet header of our longest frame, over interfaces with this MTU.
@@ -347,13 +346,13 @@ mod tests {
 
     #[test]
     fn each_side_knows_the_other() {
-        let names = |wire: Wire, mtu| wire.ends(mtu).unwrap().unwrap().names.clone();
+        let names = |wire: Wire, mtu| wire.ends(mtu).unwrap().names.clone();
         let [near, far] = names(UDP, 65_000);
         assert_eq!(near, "udp:10.77.0.1:34997,connect=10.77.0.2:34997,frame=64972");
         assert_eq!(far, "udp:10.77.0.2:34997,connect=10.77.0.1:34997,frame=64972");
         let [here, there] = names(SHM, 65_000);
         assert_eq!(here, there);
-        assert!(XDP.ends(1500).unwrap().is_none() && UDP.most(1500) == 1458);
+        assert_eq!((&names(XDP, 1500)[1][..], UDP.most(1500)), ("xdp:am0", 1458));
         // DPDK carries what it can and the cable does.
         for (mtu, carried) in [(576, 576), (1500, 1500), (65_000, 1500)] {
             let [name, _] = names(AF_PACKET, mtu);

@@ -84,7 +84,7 @@ impl Sides {
         watch: &Watch,
     ) -> Result<Session, Error> {
         match &self.pair {
-            Some(pair) => pair.measure_over(&self.ends.names, order, cores, progress, watch),
+            Some(pair) => pair.measure(&self.ends.names, order, cores, progress, watch),
             None => child::Far::start(&self.ends.names[1], cores, watch)?.measure(
                 &self.ends.names[0],
                 order,

@@ -43,19 +43,8 @@ impl Pair {
         Ok(Pair { hosts: [alpha, beta] })
     }
 
-    /// Start the far side, and measure over the cable.
-    pub(crate) fn measure(
-        &self,
-        order: &Order,
-        cores: Cores,
-        progress: &Progress,
-        watch: &Watch,
-    ) -> Result<Session, Error> {
-        self.measure_over(&interfaces(), order, cores, progress, watch)
-    }
-
     /// Start the far side, and measure over these transports of the near and the far side.
-    pub(crate) fn measure_over(
+    pub(crate) fn measure(
         &self,
         [here, there]: &[String; 2],
         order: &Order,
@@ -69,7 +58,7 @@ impl Pair {
     }
 }
 
-pub(super) fn interfaces() -> [String; 2] {
+pub(crate) fn interfaces() -> [String; 2] {
     [(); 2].map(|()| format!("xdp:{INTERFACE}"))
 }
 
