@@ -32,7 +32,7 @@ impl Batching {
         match bench {
             Bench::Latency | Bench::Volley => Batching::Single,
             Bench::Bulk => Batching::Bursts,
-            Bench::Bandwidth | Bench::Rate => channel.batching(),
+            Bench::Bandwidth | Bench::Rate => channel.info().batching,
         }
     }
 }

@@ -8,13 +8,12 @@ use am_wire::Framing;
 use crate::batching::Batching;
 use crate::cores::Cores;
 use crate::driver::Driver;
-use crate::driver::datagram::DatagramLayout;
 use crate::error::Error;
 use crate::loss::Loss;
-use crate::measure::{Channel, OpenDriver, Step, Timeouts};
+use crate::measure::{Channel, ChannelInfo, OpenDriver, Step, Timeouts};
 use crate::plan::{Amount, Bench, DriverOptions, Plan, SideInfo, VERSION};
 use crate::progress::Progress;
-use crate::size::Size;
+use crate::size::{FrameLayout, Size};
 use crate::stats::{Measured, Outcome};
 use crate::watch::Watch;
 
@@ -145,7 +144,7 @@ pub(crate) fn run(
     let mut all = Vec::with_capacity(order.count());
     let end = plan.stages().try_for_each(|(round, driver)| {
         let mut channel = link.open(driver, &far, order.how, watch)?;
-        mtu = mtu.or(u32::try_from(channel.largest()).ok());
+        mtu = mtu.or(u32::try_from(channel.info().layout.largest).ok());
         let stage = Stage { round, order, common, worked: &|| control.worked(), progress };
         let mut near = OpenDriver { channel: channel.as_mut(), driver, timeouts: Timeouts::default(), watch };
         // Only an open driver can tell the far side that something does not fit.
@@ -196,9 +195,8 @@ impl Stage<'_> {
                 let (took, worked) = (begin.elapsed(), (self.worked)().zip(before));
                 let worked = worked.and_then(|(after, before)| after.checked_sub(before));
                 let busy = worked.filter(|_| !took.is_zero()).map(|worked| worked.as_secs_f64() / took.as_secs_f64());
-                let channel = &*near.channel;
-                let (mode, xdp, framing) = (channel.mode().to_owned(), channel.xdp(), channel.framing());
-                let batching = Batching::of(channel, bench);
+                let ChannelInfo { mode, xdp, framing, .. } = near.channel.info();
+                let (mode, batching) = (mode.to_owned(), Batching::of(near.channel, bench));
                 all.push(Measured {
                     round,
                     bench,
@@ -227,7 +225,7 @@ pub(crate) fn most(driver: Driver, how: DriverOptions, near: &SideInfo, far: &Si
         // The network's limit is known once it is open.
         Driver::Am => Some(mtu.saturating_sub(how.framing.fixed().map_or(0, Framing::cost))),
         Driver::Raw => Some(mtu),
-        Driver::Udp => near.ip_towards(far).map(|(own, _)| DatagramLayout::new(mtu, own.is_ipv4()).largest),
+        Driver::Udp => near.ip_towards(far).map(|(own, _)| FrameLayout::of_datagrams(mtu, own.is_ipv4()).largest),
         // These have their own limits.
         Driver::Cacheline | Driver::Row(_) => None,
     }

@@ -2,7 +2,7 @@
 
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::measure::Channel;
+use crate::measure::{Channel, ChannelInfo};
 
 /// The limit of `--size`. Both sides keep several transfers of this size in memory.
 pub(crate) const MAX_SIZE: usize = 1 << 28;
@@ -56,6 +56,46 @@ impl std::str::FromStr for Size {
     }
 }
 
+/// How data messages lie in frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FrameLayout {
+    /// The most payload in one frame.
+    pub(crate) largest: usize,
+    /// The most payload in one data message, which may take several frames.
+    pub(crate) most: usize,
+    /// Bytes of a longer message in each of its frames, and of the header before them.
+    fragment: usize,
+    header: usize,
+}
+
+impl FrameLayout {
+    /// Messages of one frame each.
+    pub(crate) const fn of_frames(largest: usize) -> FrameLayout {
+        FrameLayout { largest, most: largest, fragment: if largest > 0 { largest } else { 1 }, header: 0 }
+    }
+
+    /// UDP datagrams over an interface with this MTU, by IPv4 or else IPv6: whole, or in fragments.
+    pub(crate) fn of_datagrams(mtu: usize, ipv4: bool) -> FrameLayout {
+        const MAX_IP_PACKET: usize = 65_535;
+        const UDP: usize = 8;
+        // IPv6 marks fragments by a header of 8 bytes, and its longest packet has so much payload.
+        let (header, mark, most) = if ipv4 { (20, 0, MAX_IP_PACKET - 20 - UDP) } else { (40, 8, MAX_IP_PACKET - UDP) };
+        // Fragments begin at multiples of eight.
+        let fragment = (mtu.saturating_sub(header + mark) & !7).max(8);
+        FrameLayout { largest: mtu.saturating_sub(header + UDP).min(most), most, fragment, header: UDP }
+    }
+
+    /// The frames of a data message of this size.
+    pub(crate) fn frames(&self, size: usize) -> usize {
+        if size <= self.largest { 1 } else { (size + self.header).div_ceil(self.fragment) }
+    }
+
+    /// The payload that fills this many frames.
+    pub(crate) fn filling(&self, frames: usize) -> usize {
+        if frames <= 1 { self.largest } else { frames * self.fragment - self.header }
+    }
+}
+
 /// How a message is carried. Its pieces have one length, the shortest that suffices. If a piece takes a constant time
 /// and a time for each byte, as within a frame, the sum equals that of full pieces and a rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +116,8 @@ impl Size {
     /// # Errors
     /// [`Error::TooLarge`] if the user named the size, and it fits no frame.
     pub(crate) fn layout(self, driver: Driver, channel: &dyn Channel) -> Result<Option<MessageLayout>, Error> {
-        let most = channel.largest();
+        let ChannelInfo { layout, segment, .. } = channel.info();
+        let most = layout.largest;
         let one = |size| Ok(Some(MessageLayout { size, pieces: 1, piece: size, frames: 1, full: size == most }));
         match self {
             Size::Full => one(most),
@@ -84,7 +125,7 @@ impl Size {
             Size::Common(size) => one(size.min(most)),
             Size::Bytes(size) if size <= most => one(size),
             Size::Bytes(size) => Err(Error::TooLarge { driver, size, most }),
-            Size::Bulk(size) => match channel.segment() {
+            Size::Bulk(size) => match segment {
                 Some(segment) => {
                     let frames = size.div_ceil(segment.max(1));
                     Ok(Some(MessageLayout { size, pieces: 1, piece: size, frames, full: size.is_multiple_of(segment) }))
@@ -95,20 +136,20 @@ impl Size {
                     Ok(Some(MessageLayout { size, pieces: frames, piece, frames, full }))
                 }
             },
-            Size::Whole(size) => Ok((size <= channel.most()).then(|| in_pieces(size, false, channel))),
-            Size::Swept(size) => Ok(Some(in_pieces(size, false, channel))),
+            Size::Whole(size) => Ok((size <= layout.most).then(|| in_pieces(size, false, layout))),
+            Size::Swept(size) => Ok(Some(in_pieces(size, false, layout))),
             Size::Filling(frames, more) => {
-                let size = channel.filling(frames) + more;
-                Ok((size <= MAX_SWEPT_SIZE).then(|| in_pieces(size, more == 0, channel)))
+                let size = layout.filling(frames) + more;
+                Ok((size <= MAX_SWEPT_SIZE).then(|| in_pieces(size, more == 0, layout)))
             }
         }
     }
 }
 
-fn in_pieces(size: usize, full: bool, channel: &dyn Channel) -> MessageLayout {
-    let pieces = size.div_ceil(channel.most().max(1)).max(1);
+fn in_pieces(size: usize, full: bool, layout: FrameLayout) -> MessageLayout {
+    let pieces = size.div_ceil(layout.most.max(1)).max(1);
     let piece = size.div_ceil(pieces);
-    MessageLayout { size, pieces, piece, frames: pieces * channel.frames(piece), full }
+    MessageLayout { size, pieces, piece, frames: pieces * layout.frames(piece), full }
 }
 
 #[cfg(test)]
@@ -173,5 +214,20 @@ mod tests {
         assert_eq!(layout(Size::Filling(44, 0)), None);
         let sizes: Vec<usize> = swept().into_iter().filter_map(layout).map(|layout| layout.size).collect();
         assert_eq!((sizes.len(), sizes.iter().min(), sizes.iter().max()), (27, Some(&1), Some(&MAX_SWEPT_SIZE)));
+    }
+
+    #[test]
+    fn fragments_as_ip_makes_them() {
+        for (ipv4, largest, two, most) in [(true, 1472, 2952, 65_507), (false, 1452, 2888, 65_527)] {
+            let layout = FrameLayout::of_datagrams(1500, ipv4);
+            assert_eq!((layout.filling(1), layout.filling(2), layout.most), (largest, two, most));
+            assert_eq!([largest, largest + 1, two, two + 1].map(|size| layout.frames(size)), [1, 2, 2, 3]);
+        }
+    }
+
+    #[test]
+    fn a_long_mtu_holds_the_longest_datagram() {
+        let layout = FrameLayout::of_datagrams(65_535, true);
+        assert_eq!((layout.largest, layout.frames(layout.most)), (65_507, 1));
     }
 }

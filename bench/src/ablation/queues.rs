@@ -22,7 +22,7 @@ use crate::content::{Content, IN_PLACE_BYTE};
 use crate::driver::Driver;
 use crate::driver::am::facility;
 use crate::error::Error;
-use crate::measure::{Arrived, BATCH, Channel, ControlMessage};
+use crate::measure::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
 use crate::plan::SideInfo;
 use crate::watch::{PEER_TIMEOUT, Watch};
 
@@ -184,20 +184,10 @@ impl Queues<LiveNic> {
 }
 
 impl<T: Transport> Channel for Queues<T> {
-    fn mode(&self) -> &str {
-        &self.transport.caps().mode
-    }
-
-    fn xdp(&self) -> Option<&'static str> {
-        self.xdp
-    }
-
-    fn framing(&self) -> &'static str {
-        if self.driver == Driver::Raw { "none" } else { Framing::Bare.name() }
-    }
-
-    fn largest(&self) -> usize {
-        self.largest
+    fn info(&self) -> ChannelInfo<'_> {
+        let info = ChannelInfo::new(&self.transport.caps().mode, self.largest);
+        let framing = if self.driver == Driver::Raw { info.framing } else { Framing::Bare.name() };
+        ChannelInfo { xdp: self.xdp, framing, ..info }
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {

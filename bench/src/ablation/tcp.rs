@@ -15,7 +15,7 @@ use crate::driver::am::COALESCED_BATCH;
 use crate::driver::sleeping::Pollable;
 use crate::driver::udp::addresses;
 use crate::error::Error;
-use crate::measure::{Arrived, BATCH, Channel, ControlMessage, SpinWait, Timeouts};
+use crate::measure::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage, SpinWait, Timeouts};
 use crate::plan::{DriverOptions, Side, SideInfo};
 use crate::watch::Watch;
 
@@ -228,16 +228,11 @@ impl Pollable for Tcp {
 }
 
 impl Channel for Tcp {
-    fn mode(&self) -> &str {
-        &self.mode
-    }
-
-    fn largest(&self) -> usize {
-        self.largest
-    }
-
-    fn most(&self) -> usize {
-        MAX_MESSAGE
+    fn info(&self) -> ChannelInfo<'_> {
+        let mut info = ChannelInfo::new(&self.mode, self.largest);
+        let batching = if self.write_batching == WriteBatching::Sender { Batching::Bursts } else { Batching::Shared };
+        (info.batching, info.layout.most) = (batching, MAX_MESSAGE);
+        info
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
@@ -253,10 +248,6 @@ impl Channel for Tcp {
         };
         self.batch = self.content.bytes().repeat((WRITE_BYTES / size.max(1)).clamp(1, most));
         Ok(())
-    }
-
-    fn batching(&self) -> Batching {
-        if self.write_batching == WriteBatching::Sender { Batching::Bursts } else { Batching::Shared }
     }
 
     fn echo(&mut self, on: bool) {

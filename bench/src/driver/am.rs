@@ -16,7 +16,7 @@ use crate::content::Content;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::loss::Loss;
-use crate::measure::{Arrived, Channel, ControlMessage, SpinWait, Timeouts};
+use crate::measure::{Arrived, Channel, ChannelInfo, ControlMessage, SpinWait, Timeouts};
 use crate::plan::{DriverOptions, Side, SideInfo};
 use crate::watch::Watch;
 
@@ -214,20 +214,14 @@ fn settle(result: Result<(), RequestError>) -> Result<Option<()>, Error> {
 }
 
 impl Channel for Am {
-    fn mode(&self) -> &str {
-        &self.mode
-    }
-
-    fn xdp(&self) -> Option<&'static str> {
-        self.xdp
-    }
-
-    fn framing(&self) -> &'static str {
-        self.framing
-    }
-
-    fn batching(&self) -> Batching {
-        if self.coalesce { Batching::Shared } else { Batching::Bursts }
+    fn info(&self) -> ChannelInfo<'_> {
+        ChannelInfo {
+            xdp: self.xdp,
+            framing: self.framing,
+            batching: if self.coalesce { Batching::Shared } else { Batching::Bursts },
+            segment: Some(self.largest.saturating_sub(Segment::BYTES)),
+            ..ChannelInfo::new(&self.mode, self.largest)
+        }
     }
 
     fn frames_sent(&self) -> Option<u64> {
@@ -239,18 +233,10 @@ impl Channel for Am {
         Some(messages.iter().sum::<u64>() - counters.get("bundled_sent") + counters.get("bundles_sent"))
     }
 
-    fn largest(&self) -> usize {
-        self.largest
-    }
-
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
         self.state.content = Content::of(size);
         self.state.transfers.none();
         Ok(())
-    }
-
-    fn segment(&self) -> Option<usize> {
-        Some(self.largest.saturating_sub(Segment::BYTES))
     }
 
     fn transfer(&mut self, size: usize) -> Result<(), Error> {
@@ -313,11 +299,6 @@ impl Channel for Am {
     fn send_control(&mut self, control: ControlMessage) -> Result<(), Error> {
         let Some(to) = self.state.other else { return Ok(()) };
         settle(self.endpoint.try_request(to, CONTROL, &control.to_words(), &[])).map(drop)
-    }
-
-    /// Credits are the window, and nothing is lost.
-    fn window(&self) -> Option<u64> {
-        None
     }
 }
 

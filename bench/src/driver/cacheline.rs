@@ -11,7 +11,7 @@ use am_shm::CacheLines;
 
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::measure::{Arrived, Channel, ControlMessage};
+use crate::measure::{Arrived, Channel, ChannelInfo, ControlMessage};
 use crate::plan::Side;
 use crate::watch::{PEER_TIMEOUT, Watch};
 
@@ -74,12 +74,8 @@ impl Cacheline {
 }
 
 impl Channel for Cacheline {
-    fn mode(&self) -> &str {
-        "shared memory, one line"
-    }
-
-    fn largest(&self) -> usize {
-        MAX_PAYLOAD
+    fn info(&self) -> ChannelInfo<'_> {
+        ChannelInfo::new("shared memory, one line", MAX_PAYLOAD)
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
@@ -125,10 +121,6 @@ impl Channel for Cacheline {
         self.controls_sent = self.controls_sent.wrapping_add(1);
         self.lines.word(self.own + CONTROL, 0).store(self.controls_sent, Release);
         Ok(())
-    }
-
-    fn window(&self) -> Option<u64> {
-        None
     }
 }
 

@@ -2,7 +2,6 @@
 
 pub(crate) mod am;
 pub(crate) mod cacheline;
-pub(crate) mod datagram;
 pub(crate) mod dpdk;
 pub(crate) mod lossy;
 pub(crate) mod raw;

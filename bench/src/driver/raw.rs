@@ -16,7 +16,7 @@ use crate::batching::Batching;
 use crate::content::{Content, IN_PLACE_BYTE};
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::measure::{Arrived, BATCH, Channel, ControlMessage};
+use crate::measure::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
 use crate::plan::{SideInfo, XdpArg};
 
 /// At most half of the receiver's ring, so that a short absence loses nothing.
@@ -162,16 +162,9 @@ fn turn(frame: &mut [u8]) {
 }
 
 impl<D: Device> Channel for RawChannel<D> {
-    fn mode(&self) -> &str {
-        &self.info.mode
-    }
-
-    fn xdp(&self) -> Option<&'static str> {
-        self.info.xdp
-    }
-
-    fn largest(&self) -> usize {
-        self.largest
+    fn info(&self) -> ChannelInfo<'_> {
+        let batching = if self.row == Row::Baseline { Batching::Single } else { Batching::Bursts };
+        ChannelInfo { xdp: self.info.xdp, batching, ..ChannelInfo::new(&self.info.mode, self.largest) }
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
@@ -186,10 +179,6 @@ impl<D: Device> Channel for RawChannel<D> {
         let mut frame = [&self.out[..], self.content.bytes()].concat();
         frame.resize(frame.len().max(MIN_FRAME), 0);
         self.raw.write(&frame).map_err(failed)
-    }
-
-    fn batching(&self) -> Batching {
-        if self.row == Row::Baseline { Batching::Single } else { Batching::Bursts }
     }
 
     fn echo(&mut self, on: bool) {

@@ -8,9 +8,8 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
-use crate::batching::Batching;
 use crate::error::Error;
-use crate::measure::{Arrived, Channel, ControlMessage};
+use crate::measure::{Arrived, Channel, ChannelInfo, ControlMessage};
 
 /// The longest sleep. The loops above check for reasons to stop every few turns.
 const MAX_SLEEP: TimeSpec = TimeSpec::new(0, 250_000);
@@ -52,32 +51,12 @@ impl<P: Channel + Pollable> Sleeping<P> {
 }
 
 impl<P: Channel + Pollable> Channel for Sleeping<P> {
-    fn mode(&self) -> &str {
-        self.channel.mode()
-    }
-
-    fn largest(&self) -> usize {
-        self.channel.largest()
-    }
-
-    fn most(&self) -> usize {
-        self.channel.most()
-    }
-
-    fn frames(&self, size: usize) -> usize {
-        self.channel.frames(size)
-    }
-
-    fn filling(&self, frames: usize) -> usize {
-        self.channel.filling(frames)
+    fn info(&self) -> ChannelInfo<'_> {
+        self.channel.info()
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
         self.channel.prepare(size)
-    }
-
-    fn batching(&self) -> Batching {
-        self.channel.batching()
     }
 
     fn echo(&mut self, on: bool) {
@@ -129,12 +108,8 @@ mod tests {
     }
 
     impl Channel for Counting {
-        fn mode(&self) -> &str {
-            "memory"
-        }
-
-        fn largest(&self) -> usize {
-            1
+        fn info(&self) -> ChannelInfo<'_> {
+            ChannelInfo::new("memory", 1)
         }
 
         fn prepare(&mut self, _: usize) -> Result<(), Error> {
@@ -155,10 +130,6 @@ mod tests {
 
         fn send_control(&mut self, _: ControlMessage) -> Result<(), Error> {
             Ok(())
-        }
-
-        fn window(&self) -> Option<u64> {
-            None
         }
     }
 

@@ -11,14 +11,14 @@ use nix::libc::{EHOSTUNREACH, ENOBUFS};
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 
-use super::datagram::DatagramLayout;
 use super::sleeping::Pollable;
 use super::udp_batch::{GroReceiver, GsoSender};
 use crate::content::Content;
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::measure::{Arrived, BATCH, Channel, ControlMessage};
+use crate::measure::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
 use crate::plan::{Side, SideInfo};
+use crate::size::FrameLayout;
 
 /// The port of a side: the number of our EtherType. If both sides have one address, the second by name has the port
 /// below.
@@ -36,7 +36,7 @@ const CONTROL_BYTES: usize = 1 + ControlMessage::BYTES;
 pub(crate) struct Udp {
     socket: UdpSocket,
     mode: String,
-    layout: DatagramLayout,
+    layout: FrameLayout,
     /// The size of the receive buffer, which holds the kernel's own records too.
     buffer: usize,
     content: Content,
@@ -65,7 +65,7 @@ impl Udp {
         // The near side gets control messages and single echoes, which must stay apart.
         GroReceiver::merge(&socket, side == Side::Far);
         let receiver = GroReceiver::new().map_err(Error::system("preparing to receive by UDP"))?;
-        let layout = DatagramLayout::new(mtu, own.is_ipv4());
+        let layout = FrameLayout::of_datagrams(mtu, own.is_ipv4());
         let buffer = getsockopt(&socket, sockopt::RcvBuf).unwrap_or(0);
         // Room for one byte more, to detect a datagram that is too long.
         let back = vec![0; layout.most.max(CONTROL_BYTES) + 1];
@@ -187,24 +187,8 @@ impl Pollable for Udp {
 }
 
 impl Channel for Udp {
-    fn mode(&self) -> &str {
-        &self.mode
-    }
-
-    fn largest(&self) -> usize {
-        self.layout.largest
-    }
-
-    fn most(&self) -> usize {
-        self.layout.most
-    }
-
-    fn frames(&self, size: usize) -> usize {
-        self.layout.frames(size)
-    }
-
-    fn filling(&self, frames: usize) -> usize {
-        self.layout.filling(frames)
+    fn info(&self) -> ChannelInfo<'_> {
+        ChannelInfo { layout: self.layout, ..ChannelInfo::new(&self.mode, 0) }
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
@@ -276,7 +260,7 @@ mod tests {
     #[test]
     fn data_notes_and_echo() {
         let (mut near, mut far) = pair();
-        assert_eq!(near.largest(), 1472);
+        assert_eq!(near.layout.largest, 1472);
         for channel in [&mut near, &mut far] {
             channel.prepare(16).unwrap();
         }
@@ -334,7 +318,7 @@ mod tests {
         for channel in [&mut near, &mut far] {
             channel.prepare(65_507).unwrap();
         }
-        assert_eq!((near.frames(65_507), near.frames(1472), near.frames(1473)), (45, 1, 2));
+        assert_eq!([65_507, 1472, 1473].map(|size| near.layout.frames(size)), [45, 1, 2]);
         assert!((2..=WINDOW).contains(&near.window().unwrap()));
         assert_eq!(near.send(1).unwrap(), 1);
         assert_eq!(far.receive(32).unwrap(), Arrived { messages: 1, bytes: 65_507, wrong: 0, control: None });

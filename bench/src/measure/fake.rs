@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Arrived, Channel, ControlMessage, OpenDriver, Timeouts};
+use super::{Arrived, Channel, ChannelInfo, ControlMessage, OpenDriver, Timeouts};
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::watch::Watch;
@@ -49,7 +49,7 @@ enum Item {
 type Queue = Arc<Mutex<VecDeque<(Instant, Item)>>>;
 
 /// One end of the wire.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Fake {
     out: Queue,
     back: Queue,
@@ -68,20 +68,7 @@ pub(crate) struct Fake {
 
 impl Fake {
     fn new(out: &Queue, back: &Queue, faults: Faults) -> Fake {
-        let (out, back) = (Arc::clone(out), Arc::clone(back));
-        Fake {
-            out,
-            back,
-            faults,
-            size: 0,
-            echo: false,
-            data: 0,
-            controls: 0,
-            lost: 0,
-            cut: 0,
-            late: 0,
-            most_on_the_way: 0,
-        }
+        Fake { out: Arc::clone(out), back: Arc::clone(back), faults, ..Fake::default() }
     }
 
     fn put(&mut self, item: Item, delay: Duration) {
@@ -124,12 +111,8 @@ fn is_nth(count: u64, every: u64) -> bool {
 }
 
 impl Channel for Fake {
-    fn mode(&self) -> &str {
-        "fake"
-    }
-
-    fn largest(&self) -> usize {
-        1500
+    fn info(&self) -> ChannelInfo<'_> {
+        ChannelInfo::new("fake", 1500)
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {

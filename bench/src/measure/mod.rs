@@ -35,6 +35,7 @@ pub(crate) use steps::{CONFIRM_TIME, OpenDriver};
 use crate::batching::Batching;
 use crate::error::Error;
 use crate::loss::Loss;
+use crate::size::FrameLayout;
 
 /// Messages that a sender hands over with one doorbell. In copy mode the kernel sends at most 32 frames a system call,
 /// so more would gain nothing.
@@ -64,60 +65,46 @@ impl Arrived {
     }
 }
 
+/// What a channel is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChannelInfo<'a> {
+    /// The device and its mode: `veth copy`, `kernel`, `memory`.
+    pub(crate) mode: &'a str,
+    /// Where the XDP program runs, `native` or `generic`; `None` without one.
+    pub(crate) xdp: Option<&'static str>,
+    /// Where our header is in its frames, or `none`.
+    pub(crate) framing: &'static str,
+    /// How messages are handed over when many are sent.
+    pub(crate) batching: Batching,
+    pub(crate) layout: FrameLayout,
+    /// The most payload in a frame of a bulk transfer; `None` without bulk transfers.
+    pub(crate) segment: Option<usize>,
+}
+
+impl ChannelInfo<'_> {
+    /// A channel without header and XDP program that sends bursts of frames, each with at most `largest` bytes of one
+    /// message.
+    pub(crate) fn new(mode: &str, largest: usize) -> ChannelInfo<'_> {
+        let layout = FrameLayout::of_frames(largest);
+        ChannelInfo { mode, xdp: None, framing: "none", batching: Batching::Bursts, layout, segment: None }
+    }
+}
+
 /// One side of an open driver: data messages of one size, and control messages.
 ///
 /// A channel without its own flow control has a [`window`](Channel::window): it may lose messages of both kinds, and keeps
 /// their order. A channel with flow control loses nothing, but a control message may overtake data that is sent again.
 /// Any control message may find no room, so a side that waits for an answer asks again.
 pub(crate) trait Channel {
-    /// The device and its mode: `veth copy`, `kernel`, `memory`.
-    fn mode(&self) -> &str;
-
-    /// Where the XDP program runs, `native` or `generic`; `None` without one.
-    fn xdp(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// How messages are handed over when many are sent.
-    fn batching(&self) -> Batching {
-        Batching::Bursts
-    }
+    fn info(&self) -> ChannelInfo<'_>;
 
     /// Frames with messages sent so far; `None` if each message has one.
     fn frames_sent(&self) -> Option<u64> {
         None
     }
 
-    /// Where our header is in its frames, or `none`.
-    fn framing(&self) -> &'static str {
-        "none"
-    }
-
-    /// The most payload of one frame.
-    fn largest(&self) -> usize;
-
-    /// The most payload of one data message, which may take several frames.
-    fn most(&self) -> usize {
-        self.largest()
-    }
-
-    /// The frames of a data message of this size, at most [`most`](Channel::most) bytes.
-    fn frames(&self, size: usize) -> usize {
-        size.div_ceil(self.largest().max(1)).max(1)
-    }
-
-    /// The payload that fills this many frames.
-    fn filling(&self, frames: usize) -> usize {
-        frames * self.largest()
-    }
-
-    /// Set the size of data messages, at most [`most`](Channel::most).
+    /// Set the size of data messages, at most the `most` of its layout.
     fn prepare(&mut self, size: usize) -> Result<(), Error>;
-
-    /// The most payload in a frame of a bulk transfer; `None` without bulk transfers.
-    fn segment(&self) -> Option<usize> {
-        None
-    }
 
     /// Let data messages be bulk transfers of this size, if the driver has them.
     fn transfer(&mut self, size: usize) -> Result<(), Error> {
@@ -150,5 +137,7 @@ pub(crate) trait Channel {
 
     /// The most data messages in flight, for a driver without its own flow control, which may lose what arrives too
     /// fast.
-    fn window(&self) -> Option<u64>;
+    fn window(&self) -> Option<u64> {
+        None
+    }
 }
