@@ -8,7 +8,7 @@ use super::{By, Plan, Turn};
 use crate::measure::latency::{RoundTrips, round_trips};
 use crate::report::table::{align, bytes, columns, nanoseconds};
 use crate::report::words::{footer, is_simulated, rounds, times, xdp};
-use crate::stats::median;
+use crate::stats::Spread;
 
 const NO_PROGRAM: &str = "rejected by the host alone: this transport has no XDP program; --hosts veth has one";
 
@@ -18,9 +18,6 @@ pub(crate) struct Bounced {
     pub(super) rounds: usize,
     pub(super) plan: Plan,
 }
-
-/// The median of the rounds' ratios, and their range.
-type Ratio = (f64, [f64; 2]);
 
 impl Bounced {
     fn of(&self, by: By) -> impl Iterator<Item = &Turn> {
@@ -43,14 +40,9 @@ impl Bounced {
     }
 
     /// The host's round trip divided by the program's, if both were measured.
-    fn host_over_program(&self) -> Option<Ratio> {
-        let ratio = |host: &Turn| {
-            let program = self.of(By::Program).find(|program| program.round == host.round)?;
-            Some(p50(host) as f64 / p50(program) as f64)
-        };
-        let ratios: Vec<f64> = self.of(By::Host).filter_map(ratio).collect();
-        let ends = [ratios.iter().copied().reduce(f64::min)?, ratios.iter().copied().reduce(f64::max)?];
-        Some((median(&ratios)?, ends))
+    fn host_over_program(&self) -> Option<Spread> {
+        let p50s = |by| self.of(by).map(|turn| (turn.round, p50(turn) as f64)).collect::<Vec<_>>();
+        Spread::of_ratios(&p50s(By::Host), &p50s(By::Program))
     }
 
     pub(crate) fn json(&self) -> Vec<Value> {
@@ -72,11 +64,11 @@ impl Bounced {
         let ratio = self.host_over_program();
         let short = |number: f64| (number * 1e4).round() / 1e4;
         let mut summary = json!({
-            "host_over_program": ratio.map(|(median, _)| short(median)),
+            "host_over_program": ratio.map(|ratio| short(ratio.median)),
             "bench": "bounce",
             "size": self.plan.size,
             "rounds": self.rounds,
-            "range": ratio.map(|(_, ends)| ends.map(short)),
+            "range": ratio.map(|ratio| [ratio.least, ratio.most].map(short)),
             "cores": cores,
         });
         if self.is_simulated() {
@@ -99,8 +91,8 @@ impl Bounced {
             &mut text,
         );
         text.push('\n');
-        if let Some((ratio, ends)) = self.host_over_program() {
-            let (ratio, [least, most]) = (times(ratio), ends.map(times));
+        if let Some(Spread { median, least, most }) = self.host_over_program() {
+            let [ratio, least, most] = [median, least, most].map(times);
             // Writing to a string cannot fail.
             let _ = writeln!(
                 text,

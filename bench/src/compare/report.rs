@@ -6,9 +6,10 @@ use std::fmt::Write;
 use serde_json::{Map, Value, json};
 
 use super::offload::Offload;
-use super::rows::{Comparison, Figures, Row, Spread, Turn};
+use super::rows::{Comparison, Figures, Row, Turn};
 use crate::report::table::{align, bytes, columns, metric, nanoseconds};
 use crate::report::words::{rounds, times};
+use crate::stats::Spread;
 
 const NO_FIGURE: &str = "-";
 

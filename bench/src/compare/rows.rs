@@ -11,7 +11,7 @@ use crate::batching::Batching;
 use crate::cores::Cores;
 use crate::error::Error;
 use crate::plan::{Amount, DriverOptions};
-use crate::stats::median;
+use crate::stats::Spread;
 use crate::sweep::fit::size_of_rate;
 use crate::watch::Watch;
 
@@ -106,28 +106,6 @@ impl Turn {
         curve.sort_by(|one, other| one.0.total_cmp(&other.0));
         // A single size cannot tell where half of it is reached.
         if curve.len() < 2 { None } else { size_of_rate(&curve, self.peak()? / 2.0) }
-    }
-}
-
-/// A figure over the rounds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Spread {
-    pub(super) median: f64,
-    pub(super) least: f64,
-    pub(super) most: f64,
-}
-
-impl Spread {
-    /// `None` without values.
-    pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
-        let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
-        let (least, most) = (values.iter().copied().reduce(f64::min)?, values.iter().copied().reduce(f64::max)?);
-        Some(Spread { median: median(&values)?, least, most })
-    }
-
-    /// Half of the range of the rounds, in per cent of the median.
-    pub(super) fn per_cent(&self) -> f64 {
-        if self.median == 0.0 { 0.0 } else { (self.most - self.least) / 2.0 / self.median * 100.0 }
     }
 }
 
@@ -230,10 +208,7 @@ impl Comparison {
 
     /// The median of the rounds' ratios of a row's figure to that of `am`.
     fn beside_am(&self, row: &Row, figure: impl Fn(&Turn) -> Option<f64>) -> Option<f64> {
-        let am = self.am()?.by_round(&figure);
-        let same_round = |round| am.iter().find(|(other, _)| *other == round).map(|(_, value)| *value);
-        let values = row.by_round(&figure).into_iter();
-        Spread::of(values.filter_map(|(round, value)| Some(value / same_round(round)?))).map(|spread| spread.median)
+        Spread::of_ratios(&row.by_round(&figure), &self.am()?.by_round(&figure)).map(|ratio| ratio.median)
     }
 }
 

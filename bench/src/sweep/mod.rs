@@ -22,7 +22,7 @@ use crate::cores::Cores;
 use crate::driver::Driver;
 use crate::plan::Bench;
 use crate::report::words::is_simulated;
-use crate::stats::{Measured, median};
+use crate::stats::{Measured, Spread, median};
 
 use fit::Model;
 pub(crate) use report::digits;
@@ -116,11 +116,9 @@ impl Sweep {
         if over.batching != under.batching || !over.sizes(figure).eq(under.sizes(figure)) {
             return None;
         }
-        let ratios = over.rounds.iter().filter_map(|(round, model)| {
-            let other = under.rounds.iter().find(|(r, _)| r == round)?;
-            Some((figure.of)(model) / (figure.of)(&other.1))
-        });
-        median(&ratios.filter(|ratio| ratio.is_finite()).collect::<Vec<_>>())
+        let [over, under] = [over, under]
+            .map(|curve| curve.rounds.iter().map(|(round, model)| (*round, (figure.of)(model))).collect::<Vec<_>>());
+        Spread::of_ratios(&over, &under).map(|ratio| ratio.median)
     }
 }
 

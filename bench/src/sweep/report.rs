@@ -14,6 +14,8 @@ use crate::plan::Bench;
 use crate::report::table::{Column, align, bytes, columns, metric, nanoseconds};
 use crate::report::words::{footer, rounds, xdp};
 
+use crate::stats::Spread;
+
 use super::fit::Model;
 use super::{Curve, Figure, Point, R_INF, Sweep, T0};
 
@@ -146,8 +148,8 @@ impl Curve {
     /// The smallest and the largest of the rounds.
     pub(crate) fn range(&self) -> Value {
         let ends = |figure: fn(&Model) -> Option<f64>| {
-            let all = || self.rounds.iter().filter_map(|(_, model)| figure(model));
-            Some([tenths(all().reduce(f64::min)?), tenths(all().reduce(f64::max)?)])
+            let spread = Spread::of(self.rounds.iter().filter_map(|(_, model)| figure(model)));
+            spread.map(|spread| [spread.least, spread.most].map(tenths))
         };
         json!({
             "t0_ns": ends(|model| Some(model.t0)),
