@@ -108,25 +108,10 @@ impl Comparison {
             if spread { ", with\nhalf of their range" } else { "" },
             short(self.settings.largest())
         );
-        align(
-            &columns([
-                "peer",
-                "wire",
-                ">MTU",
-                "mode",
-                ">p50",
-                ">p99",
-                ">messages",
-                ">peak",
-                ">n1/2",
-                ">CPU",
-                ">to am: p50",
-                ">messages",
-                ">bytes",
-            ]),
-            &self.rows.iter().map(|row| self.cells(row)).collect::<Vec<_>>(),
-            &mut text,
-        );
+        let figures = columns(["peer", "wire", ">MTU", "mode", ">p50", ">p99", ">messages", ">peak", ">n1/2", ">CPU"]);
+        let ratios = columns([">to am: p50", ">messages", ">bytes"]);
+        let cells: Vec<_> = self.rows.iter().map(|row| self.cells(row)).collect();
+        align(&[&figures[..], &ratios].concat(), &cells, &mut text);
         let sizes = self.settings.sizes.iter().map(|size| (short(*size), true));
         let columns: Vec<(String, bool)> = [("peer".to_owned(), false)].into_iter().chain(sizes).collect();
         let heads = ["one way by size, half of a round trip: p50", "bytes a second by size, one way"];

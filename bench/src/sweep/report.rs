@@ -1,6 +1,7 @@
 //! The table: the curves side by side, and their figures below. In JSON: one object for each driver and size, and a
 //! summary last. The plot: the curves over the logarithm of the size.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use plotters::prelude::SeriesLabelPosition;
@@ -55,10 +56,8 @@ impl Sweep {
         let mut text = format!("bandwidth: user bytes a second by size, one way{shared}, counted by the receiver\n\n");
         let curves = self.curves.iter().map(|curve| (curve.driver.name(), true));
         let curve_columns: Vec<Column> = [("size", true)].into_iter().chain(curves).collect();
-        let mut sizes: Vec<usize> =
+        let sizes: BTreeSet<usize> =
             self.curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.size)).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
         let row = |size: usize| {
             let cell = |curve: &Curve| {
                 let point = curve.points.iter().find(|point| point.size == size);
@@ -69,16 +68,11 @@ impl Sweep {
         align(&curve_columns, &sizes.into_iter().map(row).collect::<Vec<_>>(), &mut text);
         text.push('\n');
         let figures = |curve: &Curve| {
-            let mut cells = vec![curve.driver.to_string(), curve.mode.clone(), curve.framing.to_owned()];
-            cells.extend(curve.cells());
-            cells.push(curve.lost().to_string());
-            cells
+            let names = [curve.driver.to_string(), curve.mode.clone(), curve.framing.to_owned()];
+            [&names[..], &curve.cells(), &[curve.lost().to_string()]].concat()
         };
-        align(
-            &columns(["driver", "mode", "framing", ">t0", ">r_inf", ">n1/2", ">t0 * r_inf", ">lost"]),
-            &self.curves.iter().map(figures).collect::<Vec<_>>(),
-            &mut text,
-        );
+        let heads = columns(["driver", "mode", "framing", ">t0", ">r_inf", ">n1/2", ">t0 * r_inf", ">lost"]);
+        align(&heads, &self.curves.iter().map(figures).collect::<Vec<_>>(), &mut text);
         text.push('\n');
         for curve in &self.curves {
             let within: Vec<usize> = curve.sizes(&T0).collect();
