@@ -27,7 +27,7 @@ use crate::driver::udp::{Udp, socket_address};
 use crate::error::Error;
 use crate::measure::{CONFIRM_TIME, Channel, Timeouts};
 use crate::plan::{DriverOptions, Side, SideInfo};
-use crate::session::{self, Link};
+use crate::session::{self, Link, Opened};
 use crate::watch::{PEER_TIMEOUT, Watch};
 
 /// The interface whose IP addresses the bare sockets use if none is named.
@@ -146,20 +146,10 @@ impl NamedLink {
         Tcp::open((self.side, write_batching), interface, mtu, (&here, peer), mode, watch)
     }
 
-    fn frames(
-        &self,
-        interface: &Interface,
-        peer: &SideInfo,
-        how: DriverOptions,
-        watch: &Watch,
-    ) -> Result<RawChannel, Error> {
-        once_free(watch, || RawChannel::open(interface, how.xdp, peer))
-    }
-
     /// The transport without our protocol: a bare socket, or bare frames.
-    fn raw(&self, peer: &SideInfo, how: DriverOptions, watch: &Watch) -> Result<Box<dyn Channel>, Error> {
+    fn raw(&self, peer: &SideInfo, how: DriverOptions, watch: &Watch) -> Opened {
         Ok(match (&self.interface, self.on.scheme()) {
-            (Some(interface), _) => Box::new(self.frames(interface, peer, how, watch)?),
+            (Some(interface), _) => Box::new(once_free(watch, || RawChannel::open(interface, how.xdp, peer))?),
             (None, "udp") => Box::new(self.udp(peer, watch)?),
             (None, "tcp") => Box::new(self.tcp(WriteBatching::like_ours(how), peer, watch)?),
             (None, "dpdk") => Box::new(dpdk::open(self.side, &self.name()?, (&self.here()?, peer), watch)?),
@@ -168,7 +158,7 @@ impl NamedLink {
         })
     }
 
-    fn row(&self, row: Row, peer: &SideInfo, how: DriverOptions, watch: &Watch) -> Result<Box<dyn Channel>, Error> {
+    fn row(&self, row: Row, peer: &SideInfo, how: DriverOptions, watch: &Watch) -> Opened {
         let like_ours = WriteBatching::like_ours(how);
         Ok(match (row, &self.interface, self.on.scheme()) {
             (Row::UdpSleeping, Some(_), _) => Box::new(Sleeping::new(self.udp(peer, watch)?)),
@@ -184,7 +174,9 @@ impl NamedLink {
             (Row::Buffers | Row::Interpreted, None, _) => Box::new(
                 Queues::new(self.transport(how, watch)?.0, Address::BROADCAST, Driver::Row(row)).carrying(peer),
             ),
-            (_, Some(interface), _) => Box::new(self.frames(interface, peer, how, watch)?.of(row)),
+            (_, Some(interface), _) => {
+                Box::new(once_free(watch, || RawChannel::open(interface, how.xdp, peer))?.of(row))
+            }
             (_, None, "dpdk") if !row.is_kernel() => {
                 Box::new(dpdk::open(self.side, &self.name()?, (&self.here()?, peer), watch)?.of(row))
             }
@@ -233,13 +225,7 @@ impl Link for NamedLink {
         }
     }
 
-    fn open(
-        &mut self,
-        driver: Driver,
-        peer: &SideInfo,
-        how: DriverOptions,
-        watch: &Watch,
-    ) -> Result<Box<dyn Channel>, Error> {
+    fn open(&mut self, driver: Driver, peer: &SideInfo, how: DriverOptions, watch: &Watch) -> Opened {
         self.opened += 1;
         // The interface of a server may get another MTU or address.
         self.interface = self.interface()?;

@@ -57,7 +57,7 @@ use std::time::{Duration, SystemTime};
 
 use ablation::Ablation;
 use cli::{Cli, Options, Switch, Task, Topology};
-use cores::{Cores, pin};
+use cores::{Cores, CoresArg, pin};
 use driver::Driver;
 use error::Error;
 use link::NamedLink;
@@ -67,7 +67,7 @@ use plan::{Bench, DriverOptions, FramingArg, Side};
 use progress::Progress;
 use report::Report;
 use serde_json::Value;
-use session::{Order, Session};
+use session::{Order, Session, Setup};
 use size::Size;
 use sweep::Sweep;
 use watch::Watch;
@@ -176,14 +176,14 @@ impl Run<'_> {
             File::create(file).map_err(Error::system("writing the file of --trace"))?;
         }
         let progress = Progress::new(order.count(), options.json);
-        if let Topology::Peer(peer, on) = place {
-            return deploy::machines::measure(&order, own_link(Side::Near, on, options)?, peer, &progress, watch);
-        }
-        let cores = Cores::both(options.cores.unwrap_or_default())?;
+        let is_one_machine = !matches!(place, Topology::Peer(..));
+        let asked = if is_one_machine { options.cores.unwrap_or_default() } else { CoresArg::None };
+        let setup = Setup { order: &order, cores: Cores::both(asked)?, progress: &progress, watch };
         match place {
-            Topology::Loopback => deploy::threads::loopback(&order, cores, &progress, watch),
-            Topology::Sim(on) => deploy::threads::simulated(&order, on, cores, &progress, watch),
-            _ => place.sides(&order.drivers)?.measure(&order, cores, &progress, watch),
+            Topology::Loopback => deploy::threads::loopback(setup),
+            Topology::Sim(on) => deploy::threads::simulated(setup, on),
+            Topology::Peer(peer, on) => deploy::machines::measure(setup, own_link(Side::Near, on, options)?, peer),
+            _ => place.sides(&order.drivers)?.measure(setup),
         }
     }
 

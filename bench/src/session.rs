@@ -28,19 +28,15 @@ pub(crate) trait PlanChannel {
     }
 }
 
+pub(crate) type Opened = Result<Box<dyn Channel>, Error>;
+
 /// Opens drivers on one side.
 pub(crate) trait Link {
     /// The present description of this side: IP addresses and MTUs change.
     fn here(&self) -> Result<SideInfo, Error>;
 
     /// Open this driver. The one before is closed by then, so that each has the wire to itself.
-    fn open(
-        &mut self,
-        driver: Driver,
-        peer: &SideInfo,
-        how: DriverOptions,
-        watch: &Watch,
-    ) -> Result<Box<dyn Channel>, Error>;
+    fn open(&mut self, driver: Driver, peer: &SideInfo, how: DriverOptions, watch: &Watch) -> Opened;
 
     /// How long the far side waits for the near side.
     fn timeouts(&self) -> Timeouts {
@@ -110,6 +106,16 @@ impl Order {
     }
 }
 
+/// An order, and the surroundings in which it is carried out.
+#[derive(Clone, Copy)]
+pub(crate) struct Setup<'a> {
+    pub(crate) order: &'a Order,
+    /// The cores of both sides if both are on this machine.
+    pub(crate) cores: Cores,
+    pub(crate) progress: &'a Progress,
+    pub(crate) watch: &'a Watch,
+}
+
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) all: Vec<Measured>,
@@ -124,13 +130,8 @@ pub(crate) struct Session {
 ///
 /// # Errors
 /// The reason for an end before the first measurement. A later one is the session's `end`.
-pub(crate) fn run(
-    order: &Order,
-    control: &mut dyn PlanChannel,
-    link: &mut dyn Link,
-    progress: &Progress,
-    watch: &Watch,
-) -> Result<Session, Error> {
+pub(crate) fn run(setup: Setup<'_>, control: &mut dyn PlanChannel, link: &mut dyn Link) -> Result<Session, Error> {
+    let Setup { order, progress, watch, .. } = setup;
     let near = &link.here()?;
     // What can be checked without the far side. Kernel UDP may still be left out.
     let sure = order.drivers.iter().filter(|driver| !(driver.is_kernel() && order.without_udp_if_need_be));

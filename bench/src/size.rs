@@ -131,9 +131,8 @@ impl Size {
                     Ok(Some(MessageLayout { size, pieces: 1, piece: size, frames, full: size.is_multiple_of(segment) }))
                 }
                 None => {
-                    let frames = size.div_ceil(most.max(1)).max(1);
-                    let (piece, full) = (size.div_ceil(frames), size.is_multiple_of(most.max(1)));
-                    Ok(Some(MessageLayout { size, pieces: frames, piece, frames, full }))
+                    let is_full = size.is_multiple_of(most.max(1));
+                    Ok(Some(in_pieces(size, is_full, FrameLayout::of_frames(most))))
                 }
             },
             Size::Whole(size) => Ok((size <= layout.most).then(|| in_pieces(size, false, layout))),

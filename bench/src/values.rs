@@ -6,7 +6,6 @@ use std::time::Duration;
 use am_wire::control::Name;
 
 use crate::cores::CoresArg;
-use crate::error::Error;
 use crate::loss::per_cent;
 
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
@@ -67,14 +66,9 @@ pub(crate) fn cores(text: &str) -> Result<CoresArg, String> {
     }
 }
 
-pub(crate) fn node_name(name: &str) -> Result<(), Error> {
-    match Name::new(name) {
-        Some(_) => Ok(()),
-        None => Err(Error::Usage(format!(
-            "`{name}` is no name for a node: 1 to {} bytes, no control characters",
-            Name::MAX_BYTES
-        ))),
-    }
+pub(crate) fn node_name(name: &str) -> Result<String, String> {
+    let bad = || format!("no name for a node: 1 to {} bytes, no control characters", Name::MAX_BYTES);
+    Name::new(name).map(|_| name.to_owned()).ok_or_else(bad)
 }
 
 /// The host's name, cut to the length of a node's.

@@ -112,17 +112,17 @@ pub(crate) struct BandwidthArgs {
     /// Measure the curve from 1 byte to 64 KiB, with its start-up time t0, its asymptotic bandwidth
     /// r_inf, and n1/2, the size that reaches half of it. Messages larger than a frame go in several
     /// frames [default --time: 0.05]
-    #[arg(long)]
+    #[arg(long, group = "curve")]
     pub(crate) sweep: bool,
     /// Measure transfers into a registered region of the far side, compared with frames of as many bytes
     #[arg(long, conflicts_with = "sweep")]
     pub(crate) bulk: bool,
     /// Lose this percentage of the frames in each direction (1 or 1%), and report the share of the rate
     /// that remains, for each percentage; for am only
-    #[arg(long, value_delimiter = ',', value_name = "PERCENT,...", conflicts_with = "sweep")]
+    #[arg(long, value_delimiter = ',', value_name = "PERCENT,...", group = "curve")]
     pub(crate) loss: Vec<Loss>,
     /// Plot the curve over sizes, or with --loss over losses, as SVG
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", requires = "curve")]
     pub(crate) plot: Option<PathBuf>,
 }
 
@@ -153,15 +153,6 @@ pub(crate) enum Task {
 }
 
 impl Cli {
-    /// Whether the command makes hosts and cable without `--hosts`.
-    fn has_its_cable(&self) -> bool {
-        let by_itself = matches!(
-            self.command,
-            Some(Command::Compare(_) | Command::Ablation | Command::Bounce | Command::Stress(_))
-        );
-        by_itself && self.options.hosts.is_none() && self.options.peer.is_none()
-    }
-
     pub(crate) fn task(&self) -> Result<Task, Error> {
         let options = &self.options;
         match &self.command {
@@ -170,7 +161,11 @@ impl Cli {
             Some(Command::Turn) => return Ok(Task::Turn),
             _ => {}
         }
-        options.check(self.has_its_cable())?;
+        let has_cable = matches!(
+            self.command,
+            Some(Command::Compare(_) | Command::Ablation | Command::Bounce | Command::Stress(_))
+        );
+        options.check(has_cable && options.hosts.is_none() && options.peer.is_none())?;
         if options.driver.contains(&Driver::Cacheline) && !matches!(self.command, Some(Command::Latency)) {
             return Err(usage("--driver cacheline has round trips only: it is for latency"));
         }
@@ -189,9 +184,6 @@ impl Cli {
             Some(Command::Bandwidth(args)) if args.sweep => return options.sweep(args.plot.as_ref()),
             Some(Command::Ablation) => return options.ablation(),
             Some(Command::Bandwidth(args)) if !args.loss.is_empty() => return options.losses(args),
-            Some(Command::Bandwidth(args)) if args.plot.is_some() => {
-                return Err(usage("--plot needs a curve: add --sweep or --loss"));
-            }
             Some(Command::Bandwidth(args)) => args.bench(),
             Some(Command::Rate) => Bench::Rate,
             Some(Command::Far | Command::StressChild | Command::Turn) | None => {

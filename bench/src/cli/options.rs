@@ -1,8 +1,10 @@
 //! The options that commands share.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 
 use crate::cores::CoresArg;
@@ -58,6 +60,9 @@ impl Switch {
     }
 }
 
+/// A session keeps every measurement of every round.
+const ROUNDS: RangeInclusive<u64> = 1..=1000;
+
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
     /// Run both hosts on this machine
@@ -67,14 +72,14 @@ pub(crate) struct Options {
     #[arg(long, global = true, help_heading = "Where")]
     pub(crate) serve: bool,
     /// Measure against the node of this name, which runs `am-bench --serve`
-    #[arg(long, global = true, value_name = "NAME", help_heading = "Where")]
+    #[arg(long, global = true, value_parser = values::node_name, value_name = "NAME", help_heading = "Where")]
     pub(crate) peer: Option<String>,
     /// The transport to the other machine, such as xdp:eth1, or udp:10.0.0.1:7000,peer=10.0.0.2:7000; with --hosts sim
     /// the network, such as sim:7,loss=0.01,delay=10us. An interface is named without queue= and other settings
     #[arg(long, global = true, value_name = "TRANSPORT", help_heading = "Where")]
     pub(crate) on: Option<String>,
     /// The name of this node [default: the host's name]
-    #[arg(long, global = true, value_name = "NAME", help_heading = "Where")]
+    #[arg(long, global = true, value_parser = values::node_name, value_name = "NAME", help_heading = "Where")]
     pub(crate) name: Option<String>,
     /// MTU of the veth pair, 140 to 65535 [default: 1500]; with other --hosts, the payload bytes of a frame, within the
     /// transport's limits [default: the transport's own]
@@ -104,7 +109,7 @@ pub(crate) struct Options {
     pub(crate) xdp: Option<XdpArg>,
 
     /// How many turns each driver takes; a ratio is the median over these rounds [default: 9]
-    #[arg(long, global = true, value_name = "N", help_heading = "How much")]
+    #[arg(long, global = true, value_parser = RangedU64ValueParser::<usize>::new().range(ROUNDS), value_name = "N", help_heading = "How much")]
     pub(crate) rounds: Option<usize>,
     /// Length of one measurement [default: 0.25, demo 0.1, --sweep and ablation 0.05]
     #[arg(long, global = true, value_parser = values::seconds, value_name = "SECONDS", help_heading = "How much")]

@@ -1,7 +1,6 @@
 //! Where the two sides run, and which options go together there.
 
 use std::fmt::Display;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use am_netdev_sim::live::SimSettings;
@@ -22,7 +21,6 @@ use crate::loss::Loss;
 use crate::plan::{Bench, FramingArg};
 use crate::rights;
 use crate::size::Size;
-use crate::values;
 
 /// Where the far side runs.
 #[derive(Debug, PartialEq, Eq)]
@@ -97,12 +95,6 @@ impl Topology {
 impl Options {
     /// The checks that every command shares. A command with `has_its_cable` works without `--hosts`.
     pub(super) fn check(&self, has_its_cable: bool) -> Result<(), Error> {
-        if self.rounds.is_some_and(|rounds| !ROUNDS.contains(&rounds)) {
-            return Err(Error::Usage(format!("--rounds goes from {} to {}", ROUNDS.start(), ROUNDS.end())));
-        }
-        for name in [&self.name, &self.peer].into_iter().flatten() {
-            values::node_name(name)?;
-        }
         check_file("--save", self.save.as_deref())?;
         self.check_trace()?;
         check_once("--driver", &self.driver)?;
@@ -301,6 +293,19 @@ impl Options {
         }
     }
 
+    /// The plot has a file of its own.
+    pub(super) fn check_plot(&self, plot: Option<&PathBuf>) -> Result<(), Error> {
+        check_file("--plot", plot.map(PathBuf::as_path))?;
+        match (plot, &self.save) {
+            (Some(plot), Some(save)) if is_same(plot, save) => Err(Error::Usage(format!(
+                "--save {} and --plot {} are one file, which the plot would overwrite: name two files",
+                save.display(),
+                plot.display()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether am-bench can measure this transport, alone or as one of several.
     fn fits(&self, on: &str, is_one_of_several: bool) -> Result<(), Error> {
         let kind = am_api::transports::kinds()
@@ -371,21 +376,4 @@ fn drivers_on(on: &str) -> &'static [Driver] {
 fn is_nic(on: &str) -> bool {
     let name = on.parse().ok();
     name.is_some_and(|name| am_dpdk::DpdkOptions::of(&name).is_ok_and(|options| options.is_pci()))
-}
-
-/// A session keeps every measurement of every round.
-const ROUNDS: RangeInclusive<usize> = 1..=1000;
-
-impl Options {
-    pub(super) fn check_plot(&self, plot: Option<&PathBuf>) -> Result<(), Error> {
-        check_file("--plot", plot.map(PathBuf::as_path))?;
-        match (plot, &self.save) {
-            (Some(plot), Some(save)) if is_same(plot, save) => Err(Error::Usage(format!(
-                "--save {} and --plot {} are one file, which the plot would overwrite: name two files",
-                save.display(),
-                plot.display()
-            ))),
-            _ => Ok(()),
-        }
-    }
 }

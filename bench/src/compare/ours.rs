@@ -22,6 +22,7 @@ use super::offload::{self, Offload};
 use super::peer::{PEERS, Peer, Source, Wire};
 use super::rows::{Figures, Settings, Turn};
 use super::subprocess::run;
+use crate::deploy::child::Far;
 use crate::deploy::pipe::{Lines, write_line};
 use crate::deploy::veth::Pair;
 use crate::driver::Driver;
@@ -29,7 +30,7 @@ use crate::error::Error;
 use crate::loss::Loss;
 use crate::plan::{Amount, Bench, DriverOptions};
 use crate::progress::Progress;
-use crate::session::Order;
+use crate::session::{Order, Setup};
 use crate::size::Size;
 use crate::stats::{Measured, Outcome};
 use crate::watch::Watch;
@@ -100,7 +101,10 @@ fn session(peer: &Peer, driver: Driver, pair: &Pair, settings: &Settings, watch:
     let progress = Progress::new(0, true);
     // Kernel sockets are on the interface itself.
     let ends = if driver.is_kernel() { Wire::Interface } else { peer.wire }.ends(settings.mtu)?;
-    let session = pair.measure(&ends.names, &order, settings.cores, &progress, watch)?;
+    let ([near, far], [here, there]) = (&pair.hosts, &ends.names);
+    let setup = Setup { order: &order, cores: settings.cores, progress: &progress, watch };
+    let far = far.enter(|| Far::start(there, settings.cores, watch))??;
+    let session = near.enter(|| far.measure(here, setup))??;
     session.end.map(|()| figures(&session.all))
 }
 

@@ -12,8 +12,7 @@ use crate::cores::{Cores, pin, processor_time};
 use crate::error::Error;
 use crate::link::NamedLink;
 use crate::plan::{Answer, Plan, Side, SideInfo};
-use crate::progress::Progress;
-use crate::session::{Link, Order, PlanChannel, Session, follow, run};
+use crate::session::{Link, PlanChannel, Session, Setup, follow, run};
 use crate::watch::Watch;
 
 use super::ANSWER_TIMEOUT;
@@ -77,16 +76,9 @@ impl Far {
     }
 
     /// Measure against it over this transport, on the calling thread.
-    pub(crate) fn measure(
-        mut self,
-        on: &str,
-        order: &Order,
-        cores: Cores,
-        progress: &Progress,
-        watch: &Watch,
-    ) -> Result<Session, Error> {
-        let mut link = NamedLink::new(Side::Near, "alpha", on, pin(cores.near)?)?;
-        run(order, &mut self, &mut link, progress, watch)
+    pub(crate) fn measure(mut self, on: &str, setup: Setup<'_>) -> Result<Session, Error> {
+        let mut link = NamedLink::new(Side::Near, "alpha", on, pin(setup.cores.near)?)?;
+        run(setup, &mut self, &mut link)
     }
 }
 

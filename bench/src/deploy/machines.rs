@@ -14,9 +14,8 @@ use crate::error::Error;
 use crate::link::NamedLink;
 use crate::out::status;
 use crate::plan::{Answer, DriverOptions, Plan, SideInfo};
-use crate::progress::Progress;
 use crate::report::words::rounds;
-use crate::session::{Link, Order, PlanChannel, Session, follow, run};
+use crate::session::{Link, Order, PlanChannel, Session, Setup, follow, run};
 use crate::watch::Watch;
 
 use super::ANSWER_TIMEOUT;
@@ -36,13 +35,8 @@ const CONFIRM_TIME: Duration = Duration::from_millis(500);
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Measure against the peer. Without IP addresses on the wire, kernel UDP is left out unless the user named it.
-pub(crate) fn measure(
-    order: &Order,
-    mut link: NamedLink,
-    peer: &str,
-    progress: &Progress,
-    watch: &Watch,
-) -> Result<Session, Error> {
+pub(crate) fn measure(setup: Setup<'_>, mut link: NamedLink, peer: &str) -> Result<Session, Error> {
+    let order = setup.order;
     let mut attempt = |order: &Order| {
         if let Some(interface) = link.interface()? {
             check_interface(&interface, &order.drivers)?;
@@ -52,7 +46,7 @@ pub(crate) fn measure(
             // Only the near side's reasons are known yet.
             return Err(Error::NoIp(here.why_no_ip(&here)));
         }
-        run(order, &mut PlanSender { link: link.clone(), peer }, &mut link, progress, watch)
+        run(Setup { order, ..setup }, &mut PlanSender { link: link.clone(), peer }, &mut link)
     };
     match attempt(order) {
         Err(error @ Error::NoIp(_)) if order.without_udp_if_need_be => {

@@ -37,39 +37,29 @@ const DIRECTORY_PREFIX: &str = "am-bench-";
 const MAC: &str = "02:00:00:00:00";
 
 impl LocalTransport {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            LocalTransport::Udp => "udp",
-            LocalTransport::Tcp => "tcp",
-            LocalTransport::Shm => "shm",
-            LocalTransport::Memif => "memif",
-            LocalTransport::VirtioUser => "virtio-user",
-        }
-    }
-
-    /// The default payload of a frame: long if nothing limits it, but short enough for the caches.
-    pub(crate) const fn mtu(self) -> u32 {
-        match self {
-            LocalTransport::Udp => 9000,
-            LocalTransport::Tcp => 64_986,
-            LocalTransport::Shm => 16_370,
-            LocalTransport::Memif | LocalTransport::VirtioUser => 1500,
-        }
-    }
-
-    const fn mtus(self) -> RangeInclusive<u32> {
+    /// The name on the command line; the default payload of a frame, long if nothing limits it, but short enough for the
+    /// caches; and the range of `--mtu`.
+    const fn facts(self) -> (&'static str, u32, RangeInclusive<u32>) {
         const fn of(longest_frame: usize) -> u32 {
             (longest_frame - ETHERNET_HEADER) as u32
         }
         match self {
             // The payload of a datagram.
-            LocalTransport::Udp => MIN_MTU..=of(65_507),
-            LocalTransport::Tcp => MIN_MTU..=of(1 << 20),
-            LocalTransport::Shm => 1500..=of(65_536),
+            LocalTransport::Udp => ("udp", 9000, MIN_MTU..=of(65_507)),
+            LocalTransport::Tcp => ("tcp", 64_986, MIN_MTU..=of(1 << 20)),
+            LocalTransport::Shm => ("shm", 16_370, 1500..=of(65_536)),
             // A buffer of the device. Longer frames would come in several pieces.
-            LocalTransport::Memif => MIN_MTU..=1500,
-            LocalTransport::VirtioUser => MIN_MTU..=9000,
+            LocalTransport::Memif => ("memif", 1500, MIN_MTU..=1500),
+            LocalTransport::VirtioUser => ("virtio-user", 1500, MIN_MTU..=9000),
         }
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        self.facts().0
+    }
+
+    pub(crate) const fn mtu(self) -> u32 {
+        self.facts().1
     }
 
     /// Two ends, with frames of this payload, or of the default one.
@@ -77,9 +67,10 @@ impl LocalTransport {
     /// # Errors
     /// [`Error::Usage`] for a payload that its frames cannot have; or the directory for its sockets cannot be made.
     pub(crate) fn ends(self, mtu: Option<u32>) -> Result<TransportPair, Error> {
-        let (mtu, mtus) = (mtu.unwrap_or(self.mtu()), self.mtus());
+        let (name, default, mtus) = self.facts();
+        let mtu = mtu.unwrap_or(default);
         if !mtus.contains(&mtu) {
-            let (name, least, most) = (self.name(), mtus.start(), mtus.end());
+            let (least, most) = (mtus.start(), mtus.end());
             return Err(Error::Usage(format!(
                 "--mtu {mtu} is out of range for --hosts {name}: from {least} to {most}"
             )));
@@ -208,7 +199,8 @@ mod tests {
     #[test]
     fn both_ends_of_the_range_open() {
         for local_transport in [LocalTransport::Udp, LocalTransport::Tcp, LocalTransport::Shm] {
-            for mtu in [*local_transport.mtus().start(), *local_transport.mtus().end()] {
+            let (_, _, mtus) = local_transport.facts();
+            for mtu in [*mtus.start(), *mtus.end()] {
                 let ends = local_transport.ends(Some(mtu)).unwrap();
                 let transport = am_api::transports::open(&ends.names[0]).unwrap();
                 assert_eq!(transport.caps().max_frame, mtu as usize + ETHERNET_HEADER, "{}", ends.names[0]);

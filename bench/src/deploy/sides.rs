@@ -8,14 +8,12 @@ use am_transport::Transport;
 use am_transport::faulty::{Faults, Faulty};
 
 use crate::cli::is_interface;
-use crate::cores::Cores;
 use crate::driver::Driver;
 use crate::driver::am::facility;
 use crate::error::Error;
 use crate::link::{NamedLink, STAGE, once_free};
 use crate::plan::{DriverOptions, Side};
-use crate::progress::Progress;
-use crate::session::{Link, Order, Session};
+use crate::session::{Link, Session, Setup};
 use crate::watch::{PEER_TIMEOUT, Watch};
 
 use super::child;
@@ -76,23 +74,10 @@ impl Sides {
     }
 
     /// Measure against a process of the far side.
-    pub(crate) fn measure(
-        &self,
-        order: &Order,
-        cores: Cores,
-        progress: &Progress,
-        watch: &Watch,
-    ) -> Result<Session, Error> {
-        match &self.pair {
-            Some(pair) => pair.measure(&self.ends.names, order, cores, progress, watch),
-            None => child::Far::start(&self.ends.names[1], cores, watch)?.measure(
-                &self.ends.names[0],
-                order,
-                cores,
-                progress,
-                watch,
-            ),
-        }
+    pub(crate) fn measure(&self, setup: Setup<'_>) -> Result<Session, Error> {
+        let [here, there] = &self.ends.names;
+        let far = self.at(Side::Far, || child::Far::start(there, setup.cores, setup.watch))??;
+        self.at(Side::Near, || far.measure(here, setup))?
     }
 }
 

@@ -1,6 +1,6 @@
 //! Both hosts are threads of this process, each pinned to its core, joined by memory or a simulated network.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use am_transport::loopback::{LoopbackOptions, Plug, wire};
@@ -9,45 +9,40 @@ use am_wire::frame::ETHERNET_HEADER;
 
 use crate::ablation::Row;
 use crate::ablation::queues::Queues;
-use crate::cores::{Cores, pin};
+use crate::cores::pin;
 use crate::driver::Driver;
 use crate::driver::am::{Am, facility};
 use crate::error::Error;
 use crate::link::NamedLink;
-use crate::measure::Channel;
 use crate::plan::{DriverOptions, Plan, Side, SideInfo};
-use crate::progress::Progress;
-use crate::session::{Link, Order, PlanChannel, Session, follow, run};
+use crate::session::{Link, Opened, PlanChannel, Session, Setup, follow, run};
 use crate::watch::Watch;
 
-pub(crate) fn loopback(order: &Order, cores: Cores, progress: &Progress, watch: &Watch) -> Result<Session, Error> {
-    let (ends, given) = channel();
-    let near = LoopbackLink { side: Side::Near, exchange: WireEnds::Sends(ends), name: "alpha", core: cores.near };
-    let far = LoopbackLink { side: Side::Far, exchange: WireEnds::Receives(given), name: "beta", core: cores.far };
-    measure(order, near, far, progress, watch)
+pub(crate) fn loopback(setup: Setup<'_>) -> Result<Session, Error> {
+    // The near side makes a wire for each stage, and sends the far side its end.
+    let (ends, given) = channel::<End>();
+    let make = move || {
+        let [near, far]: [Plug; 2] = wire(2).try_into().map_err(|_| lost("a wire has two ends"))?;
+        let (here, there) = (near.address(), far.address());
+        ends.send((far, here)).map_err(|_| lost("its thread has ended"))?;
+        Ok((near, there))
+    };
+    let take = move || given.recv().map_err(|_| lost("the near side has ended"));
+    let near = LoopbackLink { side: Side::Near, end: make, name: "alpha", core: setup.cores.near };
+    let far = LoopbackLink { side: Side::Far, end: take, name: "beta", core: setup.cores.far };
+    measure(setup, near, far)
 }
 
 /// Measure between two threads, on the simulated network of this name.
-pub(crate) fn simulated(
-    order: &Order,
-    on: &str,
-    cores: Cores,
-    progress: &Progress,
-    watch: &Watch,
-) -> Result<Session, Error> {
-    let near = NamedLink::new(Side::Near, "alpha", on, cores.near)?;
-    let far = NamedLink::new(Side::Far, "beta", on, cores.far)?;
-    measure(order, near, far, progress, watch)
+pub(crate) fn simulated(setup: Setup<'_>, on: &str) -> Result<Session, Error> {
+    let near = NamedLink::new(Side::Near, "alpha", on, setup.cores.near)?;
+    let far = NamedLink::new(Side::Far, "beta", on, setup.cores.far)?;
+    measure(setup, near, far)
 }
 
 /// Measure between the near side on this thread, and the far side on another.
-fn measure(
-    order: &Order,
-    mut link: impl Link,
-    mut far: impl Link + Send,
-    progress: &Progress,
-    watch: &Watch,
-) -> Result<Session, Error> {
+fn measure(setup: Setup<'_>, mut link: impl Link, mut far: impl Link + Send) -> Result<Session, Error> {
+    let watch = setup.watch;
     let ((plans, asked), there) = (channel::<Plan>(), far.here()?);
     // The far side learns that the near side is gone, and not that it is gone itself.
     let far_watch = watch.of_another_peer();
@@ -60,7 +55,7 @@ fn measure(
         let far = scope.spawn(|| serve().inspect_err(|_| watch.peer_is_gone()));
         let mut control = PlanHandover { plans, there };
         let near = link.here().and_then(|here| pin(here.core));
-        let near = near.and_then(|_| run(order, &mut control, &mut link, progress, watch));
+        let near = near.and_then(|_| run(setup, &mut control, &mut link));
         // The far side no longer waits for anything.
         drop((control, link));
         far_watch.peer_is_gone();
@@ -93,51 +88,26 @@ impl PlanChannel for PlanHandover {
     }
 }
 
-/// The near side makes a wire for each stage, and sends the far side its end.
-enum WireEnds {
-    Sends(Sender<End>),
-    Receives(Receiver<End>),
-}
-
 /// An end of a wire, and the address of the other end.
 type End = (Plug, Address);
 
-impl WireEnds {
-    fn end(&self) -> Result<End, Error> {
-        match self {
-            WireEnds::Sends(ends) => {
-                let [near, far]: [Plug; 2] = wire(2).try_into().map_err(|_| lost("a wire has two ends"))?;
-                let (here, there) = (near.address(), far.address());
-                ends.send((far, here)).map_err(|_| lost("its thread has ended"))?;
-                Ok((near, there))
-            }
-            WireEnds::Receives(ends) => ends.recv().map_err(|_| lost("the near side has ended")),
-        }
-    }
-}
-
 /// One side of wires in memory.
-struct LoopbackLink {
+struct LoopbackLink<F> {
     side: Side,
-    exchange: WireEnds,
+    /// Our end of the next wire.
+    end: F,
     name: &'static str,
     core: Option<usize>,
 }
 
-impl Link for LoopbackLink {
+impl<F: Fn() -> Result<End, Error>> Link for LoopbackLink<F> {
     fn here(&self) -> Result<SideInfo, Error> {
         let mtu = u32::try_from(LoopbackOptions::default().max_frame - ETHERNET_HEADER).ok();
         Ok(SideInfo { name: self.name.to_owned(), core: self.core, mtu, ..SideInfo::default() })
     }
 
-    fn open(
-        &mut self,
-        driver: Driver,
-        peer: &SideInfo,
-        how: DriverOptions,
-        watch: &Watch,
-    ) -> Result<Box<dyn Channel>, Error> {
-        let (plug, other) = self.exchange.end()?;
+    fn open(&mut self, driver: Driver, peer: &SideInfo, how: DriverOptions, watch: &Watch) -> Opened {
+        let (plug, other) = (self.end)()?;
         Ok(match driver {
             Driver::Am => {
                 let transport = Box::new(plug.open().map_err(facility)?);

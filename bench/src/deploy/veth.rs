@@ -14,14 +14,8 @@
 use am_afxdp::Interface;
 use am_netns::{Host, VethOptions, veth};
 
-use crate::cores::Cores;
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::progress::Progress;
-use crate::session::{Order, Session};
-use crate::watch::Watch;
-
-use super::child::Far;
 
 /// The name of both ends of the cable.
 pub(crate) const INTERFACE: &str = "am0";
@@ -41,20 +35,6 @@ impl Pair {
         let options = VethOptions { mtu, addresses: Some(ADDRESSES), ..VethOptions::default() };
         veth(&alpha, INTERFACE, &beta, INTERFACE, &options)?;
         Ok(Pair { hosts: [alpha, beta] })
-    }
-
-    /// Start the far side, and measure over these transports of the near and the far side.
-    pub(crate) fn measure(
-        &self,
-        [here, there]: &[String; 2],
-        order: &Order,
-        cores: Cores,
-        progress: &Progress,
-        watch: &Watch,
-    ) -> Result<Session, Error> {
-        let [alpha, beta] = &self.hosts;
-        let far = beta.enter(|| Far::start(there, cores, watch))??;
-        alpha.enter(|| far.measure(here, order, cores, progress, watch))?
     }
 }
 

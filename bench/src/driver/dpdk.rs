@@ -50,23 +50,19 @@ fn joined(side: Side, options: &DpdkOptions, watch: &Watch) -> Result<Raw, Error
     };
     let passes = |error: &Error| matches!(error, Error::Facility(_) | Error::Lost(_));
     watch.retry(PEER_TIMEOUT, RETRY_INTERVAL, passes, || {
-        let raw = up(Raw::open(options).map_err(facility)?, within, watch)?;
-        raw.ok_or_else(|| Error::Lost(format!("nobody is at the other end of {}", options.device())))
-    })
-}
-
-/// The device once its link is up. In memory, the other end is there by then.
-fn up(mut raw: Raw, within: Duration, watch: &Watch) -> Result<Option<Raw>, Error> {
-    let begin = Instant::now();
-    while !raw.is_up() {
-        watch.check()?;
-        if begin.elapsed() > within {
-            return Ok(None);
+        let mut raw = Raw::open(options).map_err(facility)?;
+        let begin = Instant::now();
+        // In memory, the other end is there once the link is up.
+        while !raw.is_up() {
+            watch.check()?;
+            if begin.elapsed() > within {
+                return Err(Error::Lost(format!("nobody is at the other end of {}", options.device())));
+            }
+            // Some drivers meet their other end on the first receive.
+            raw.receive(BATCH, &mut |_| false);
         }
-        // Some drivers meet their other end on the first receive.
-        raw.receive(BATCH, &mut |_| false);
-    }
-    Ok(Some(raw))
+        Ok(raw)
+    })
 }
 
 /// The address of the device of this name: a NIC tells it, other names contain it; else all zero.

@@ -21,8 +21,6 @@ use crate::plan::{SideInfo, XdpArg};
 
 /// At most half of the receiver's ring, so that a short absence loses nothing.
 const WINDOW: u64 = 512;
-/// The EtherType of our frames in `bare` framing.
-const ETHERTYPE: EtherType = EtherType::DEFAULT;
 /// The bit of the source address that marks control messages: "locally administered", so that a switch does not take it
 /// for the address of another station.
 const MARK: u8 = 2;
@@ -84,6 +82,12 @@ impl RawChannel {
 impl<D: Device> RawChannel<D> {
     /// Over this device, whose address is `own`, to the peer.
     pub(crate) fn new(raw: D, info: DeviceInfo, own: Address, peer: &SideInfo) -> RawChannel<D> {
+        let mut out = [0; ETHERNET_HEADER];
+        out[..6].copy_from_slice(&peer.address);
+        out[6..12].copy_from_slice(&own.0);
+        out[12..].copy_from_slice(&EtherType::DEFAULT.hidden().to_be_bytes());
+        let mut control_source = peer.address;
+        control_source[0] ^= MARK;
         RawChannel {
             largest: peer.carries((info.max_frame - ETHERNET_HEADER) as u32),
             raw,
@@ -93,9 +97,9 @@ impl<D: Device> RawChannel<D> {
             echo: false,
             amid: None,
             controls: VecDeque::with_capacity(BATCH),
-            out: ethernet(peer.link(), own),
+            out,
             data: peer.address,
-            control_source: marked(peer.address),
+            control_source,
         }
     }
 
@@ -134,19 +138,6 @@ impl Device for am_afxdp::raw::Raw {
     fn send_control(&mut self, frame: &[u8]) -> io::Result<bool> {
         self.send_control(frame)
     }
-}
-
-fn ethernet(to: Address, from: Address) -> [u8; ETHERNET_HEADER] {
-    let mut header = [0; ETHERNET_HEADER];
-    header[..6].copy_from_slice(&to.0);
-    header[6..12].copy_from_slice(&from.0);
-    header[12..].copy_from_slice(&ETHERTYPE.hidden().to_be_bytes());
-    header
-}
-
-fn marked(mut address: [u8; 6]) -> [u8; 6] {
-    address[0] ^= MARK;
-    address
 }
 
 fn failed(source: std::io::Error) -> Error {

@@ -61,7 +61,11 @@ impl Udp {
         let socket = UdpSocket::bind(own).and_then(|socket| socket.connect(other).map(|()| socket));
         let socket = socket.map_err(|error| in_use(own, error))?;
         socket.set_nonblocking(true).map_err(Error::system("making a UDP socket non-blocking"))?;
-        enlarge(&socket);
+        // Ask for larger buffers. The window fits the default ones too.
+        let _ = setsockopt(&socket, sockopt::RcvBufForce, &SOCKET_BUFFER)
+            .or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &SOCKET_BUFFER));
+        let _ = setsockopt(&socket, sockopt::SndBufForce, &SOCKET_BUFFER)
+            .or_else(|_| setsockopt(&socket, sockopt::SndBuf, &SOCKET_BUFFER));
         // The near side gets control messages and single echoes, which must stay apart.
         GroReceiver::merge(&socket, side == Side::Far);
         let receiver = GroReceiver::new().map_err(Error::system("preparing to receive by UDP"))?;
@@ -156,16 +160,6 @@ pub(crate) fn socket_address(ip: IpAddr, interface: u32) -> SocketAddr {
     match ip {
         IpAddr::V4(ip) => SocketAddr::V4(SocketAddrV4::new(ip, PORT)),
         IpAddr::V6(ip) => SocketAddr::V6(SocketAddrV6::new(ip, PORT, 0, interface)),
-    }
-}
-
-/// Ask for larger buffers. The window fits the default ones too.
-fn enlarge(socket: &UdpSocket) {
-    if setsockopt(socket, sockopt::RcvBufForce, &SOCKET_BUFFER).is_err() {
-        let _ = setsockopt(socket, sockopt::RcvBuf, &SOCKET_BUFFER);
-    }
-    if setsockopt(socket, sockopt::SndBufForce, &SOCKET_BUFFER).is_err() {
-        let _ = setsockopt(socket, sockopt::SndBuf, &SOCKET_BUFFER);
     }
 }
 

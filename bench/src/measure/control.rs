@@ -61,36 +61,33 @@ pub(crate) enum ControlMessage {
     GiveUp,
 }
 
-pub(crate) type Words = [u64; 4];
-
 impl ControlMessage {
     /// The length on a driver that carries only bytes.
     pub(crate) const BYTES: usize = 32;
 
     /// As the words of one of our messages: the kind in the low byte, small fields above it.
-    pub(crate) fn to_words(self) -> Words {
-        let head = |kind: u64, extra: u64, step: u32| kind | extra << 8 | (step as u64) << 32;
-        match self {
+    pub(crate) fn to_words(self) -> [u64; 4] {
+        let time = |time: Duration| time.as_nanos() as u64;
+        let (head, step, [a, b, c]) = match self {
             ControlMessage::Hello(s) => {
-                let head = head(1, s.bench.code() as u64 | (s.loss.0 as u64) << 8, s.number);
-                [head, s.size as u64, s.warm_up.as_nanos() as u64, s.time.as_nanos() as u64]
+                let head = 1 | (s.bench.code() as u64) << 8 | (s.loss.0 as u64) << 16;
+                (head, s.number, [s.size as u64, time(s.warm_up), time(s.time)])
             }
-            ControlMessage::Ready { step } => [head(2, 0, step), 0, 0, 0],
-            ControlMessage::Got { step, messages, of } => [head(3, 0, step), messages, of.unwrap_or(0), 0],
-            ControlMessage::HowMany { step, sent } => [head(4, 0, step), sent, 0, 0],
-            ControlMessage::Counted { step, messages, bytes, time } => {
-                [head(5, 0, step), messages, bytes, time.as_nanos() as u64]
-            }
-            ControlMessage::Stop { step } => [head(6, 0, step), 0, 0, 0],
-            ControlMessage::Stopped { step, messages, wrong } => [head(7, 0, step), messages, wrong, 0],
-            ControlMessage::End => [head(8, 0, 0), 0, 0, 0],
-            ControlMessage::Ended => [head(9, 0, 0), 0, 0, 0],
-            ControlMessage::GiveUp => [head(10, 0, 0), 0, 0, 0],
-        }
+            ControlMessage::Ready { step } => (2, step, [0; 3]),
+            ControlMessage::Got { step, messages, of } => (3, step, [messages, of.unwrap_or(0), 0]),
+            ControlMessage::HowMany { step, sent } => (4, step, [sent, 0, 0]),
+            ControlMessage::Counted { step, messages, bytes, time: t } => (5, step, [messages, bytes, time(t)]),
+            ControlMessage::Stop { step } => (6, step, [0; 3]),
+            ControlMessage::Stopped { step, messages, wrong } => (7, step, [messages, wrong, 0]),
+            ControlMessage::End => (8, 0, [0; 3]),
+            ControlMessage::Ended => (9, 0, [0; 3]),
+            ControlMessage::GiveUp => (10, 0, [0; 3]),
+        };
+        [head | (step as u64) << 32, a, b, c]
     }
 
     /// From words; `None` if they are no control message.
-    pub(crate) fn from_words([head, a, b, c]: Words) -> Option<ControlMessage> {
+    pub(crate) fn from_words([head, a, b, c]: [u64; 4]) -> Option<ControlMessage> {
         let (extra, step) = ((head >> 8) as u8, (head >> 32) as u32);
         Some(match head as u8 {
             // Both sides allocate memory for this size.
