@@ -236,7 +236,7 @@ impl<T: Transport> Channel for Queues<T> {
         arrived.control = self.controls.pop_front();
         if self.echo && arrived.messages > 0 {
             self.burst(arrived.messages as usize);
-        } else if !mem::take(&mut self.flushed) {
+        } else if !mem::take(&mut self.flushed) && self.driver != Driver::Raw {
             // Submit what the last doorbell left over, and supply buffers for what arrives.
             self.transport.flush();
         }
