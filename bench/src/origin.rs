@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::cli::Topology;
 
@@ -28,7 +28,11 @@ impl Origin {
         for line in lines {
             let inner = if line.get("summary").is_some() { &mut line["summary"] } else { line };
             let Value::Object(fields) = inner else { continue };
-            let transport = kernels(fields).unwrap_or(&self.transport).to_owned();
+            let transport = match fields.get("via").or_else(|| fields.get("row")).and_then(Value::as_str) {
+                // A row that uses a kernel socket.
+                Some(kernel @ ("udp" | "tcp")) => kernel.to_owned(),
+                _ => self.transport.clone(),
+            };
             let said = [
                 ("transport", json!(transport)),
                 ("mtu", json!(self.mtu)),
@@ -40,15 +44,6 @@ impl Origin {
                 fields.entry(name).or_insert(value);
             }
         }
-    }
-}
-
-/// The transport of a row that uses a kernel socket.
-fn kernels(line: &Map<String, Value>) -> Option<&'static str> {
-    match line.get("via").or_else(|| line.get("row"))?.as_str()? {
-        "udp" => Some("udp"),
-        "tcp" => Some("tcp"),
-        _ => None,
     }
 }
 

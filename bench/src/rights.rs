@@ -34,12 +34,9 @@ pub(crate) fn check(hosts: bool, drivers: &[Driver]) -> Result<(), Error> {
 }
 
 fn needed(hosts: bool, drivers: &[Driver]) -> Vec<Right> {
-    let mut needed: Vec<Right> = if hosts { HOSTS.to_vec() } else { Vec::new() };
-    if drivers.iter().any(|driver| !driver.is_kernel()) {
-        let more = AF_XDP.iter().filter(|(right, _)| !needed.iter().any(|(known, _)| known == right));
-        needed.extend(more.copied().collect::<Vec<_>>());
-    }
-    needed
+    let frames = drivers.iter().any(|driver| !driver.is_kernel());
+    let more = AF_XDP.iter().filter(|(right, _)| !(hosts && HOSTS.iter().any(|(known, _)| known == right)));
+    HOSTS.iter().filter(|_| hosts).chain(more.filter(|_| frames)).copied().collect()
 }
 
 /// `besides` is granted too, if the program's file can get rights.
@@ -49,18 +46,17 @@ fn missing(needed: &[Right], besides: Option<Capability>, has: impl Fn(Capabilit
     if missing.is_empty() {
         return Ok(());
     }
-    let all = needed.iter().map(|(right, _)| *right);
+    let grant = |more| {
+        let all = needed.iter().map(|(right, _)| *right).chain([more]);
+        let names: Vec<String> = all.map(|right| right.to_string().to_lowercase()).collect();
+        let program = env::current_exe().map_or("am-bench".to_owned(), |path| path.display().to_string());
+        format!("\n  or grant it for good:  sudo setcap {}+ep {program}", names.join(","))
+    };
     Err(Error::Capability {
         missing: missing.join(", "),
         command: env::args().collect::<Vec<_>>().join(" "),
-        grant: besides.map_or(String::new(), |more| grant(all.chain([more]))),
+        grant: besides.map_or(String::new(), grant),
     })
-}
-
-fn grant(capabilities: impl Iterator<Item = Capability>) -> String {
-    let names: Vec<String> = capabilities.map(|capability| capability.to_string().to_lowercase()).collect();
-    let program = env::current_exe().map_or("am-bench".to_owned(), |path| path.display().to_string());
-    format!("\n  or grant it for good:  sudo setcap {}+ep {program}", names.join(","))
 }
 
 #[cfg(test)]

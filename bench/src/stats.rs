@@ -118,23 +118,20 @@ pub(crate) fn rows(all: &[Measured]) -> Vec<Row<'_>> {
 
 impl Figures {
     fn of(rounds: &[&Measured]) -> Figures {
+        let all: Vec<Rates> = rounds.iter().filter_map(|one| one.rates()).collect();
+        let of = |rate: fn(&Rates) -> f64| median(&all.iter().map(rate).collect::<Vec<_>>());
+        let rates = (of(|rates| rates.messages), of(|rates| rates.frames), of(|rates| rates.bytes));
+        if let (Some(messages), Some(frames), Some(bytes)) = rates {
+            return Figures::Rates(Rates { messages, frames, bytes });
+        }
         let mut together = round_trips();
-        let rates: Vec<Rates> = rounds.iter().filter_map(|one| one.rates()).collect();
         for one in rounds {
             if let Outcome::Latency(latency) = &one.outcome {
                 // Cannot fail: both have the same bounds.
                 let _ = together.add(&latency.round_trips);
             }
         }
-        if rates.is_empty() { Figures::RoundTrips(together) } else { Figures::Rates(Rates::of(&rates)) }
-    }
-}
-
-impl Rates {
-    /// Medians over the rounds.
-    fn of(rounds: &[Rates]) -> Rates {
-        let of = |rate: fn(&Rates) -> f64| median(&rounds.iter().map(rate).collect::<Vec<_>>()).unwrap_or(0.0);
-        Rates { messages: of(|rates| rates.messages), frames: of(|rates| rates.frames), bytes: of(|rates| rates.bytes) }
+        Figures::RoundTrips(together)
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds, as in 0.5".to_owned())?;
     Duration::try_from_secs_f64(seconds)
         .ok()
-        .filter(|time| (MIN_SECONDS..=MAX_SECONDS).contains(time))
+        .filter(|time| (Duration::from_millis(1)..=Duration::from_secs(3600)).contains(time))
         .ok_or_else(|| "from 0.001 to 3600 seconds".to_owned())
 }
 
@@ -48,9 +48,6 @@ pub(crate) fn share(text: &str) -> Result<u32, String> {
         .map(|per_cent| (per_cent * 10_000.0).round() as u32)
         .ok_or_else(|| "per cent of the frames, from 0 to 50, as in 0.1 or 0.1%".to_owned())
 }
-
-const MIN_SECONDS: Duration = Duration::from_millis(1);
-const MAX_SECONDS: Duration = Duration::from_secs(3600);
 
 pub(crate) fn cores(text: &str) -> Result<CoresArg, String> {
     let wrong = || "two cores as in 2,3, one core, or `none`".to_owned();

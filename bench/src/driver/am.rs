@@ -179,25 +179,6 @@ impl Am {
         }
         Ok(self)
     }
-
-    /// Tell the other side once where its transfers go.
-    #[inline]
-    fn announce_region(&mut self) -> Result<(), Error> {
-        let Some(to) = self.state.other else { return Ok(()) };
-        self.state.transfers.announce(|words| settle(self.endpoint.try_request(to, REGION, words, &[])))
-    }
-
-    /// Send back as many transfers as have arrived.
-    #[inline]
-    fn echo_transfers(&mut self) -> Result<(), Error> {
-        let transfers = &mut self.state.transfers;
-        if let Some(to) = self.state.other
-            && transfers.pending_echoes > 0
-        {
-            transfers.pending_echoes -= transfers.begin(&self.endpoint, to, transfers.pending_echoes)?;
-        }
-        Ok(())
-    }
 }
 
 pub(crate) fn facility(error: impl std::error::Error) -> Error {
@@ -285,13 +266,22 @@ impl Channel for Am {
 
     #[inline]
     fn receive(&mut self, _: usize) -> Result<Arrived, Error> {
-        self.announce_region()?;
+        // Tell the other side once where its transfers go.
+        if let Some(to) = self.state.other {
+            self.state.transfers.announce(|words| settle(self.endpoint.try_request(to, REGION, words, &[])))?;
+        }
         if mem::take(&mut self.has_more) {
             self.endpoint.poll(&mut self.state);
         } else {
             self.endpoint.wait(&mut self.state, MAX_WAIT);
         }
-        self.echo_transfers()?;
+        // Send back as many transfers as have arrived.
+        let transfers = &mut self.state.transfers;
+        if let Some(to) = self.state.other
+            && transfers.pending_echoes > 0
+        {
+            transfers.pending_echoes -= transfers.begin(&self.endpoint, to, transfers.pending_echoes)?;
+        }
         let control = self.state.controls.pop_front();
         Ok(Arrived { control, ..mem::take(&mut self.state.arrived) })
     }

@@ -10,6 +10,7 @@ use am_ring::Frame;
 use am_transport::{Caps, Command, Notice, PeerAddressError, PeerInfo, Transport};
 use am_wire::Address;
 
+use crate::content::mix;
 use crate::loss::Loss;
 
 /// The share of frames to lose, from now on.
@@ -19,6 +20,7 @@ struct Lossy {
     inner: Box<dyn Transport>,
     caps: Caps,
     loss: LossSetting,
+    /// The number of the last random number.
     random: u64,
     lost: u64,
 }
@@ -29,17 +31,8 @@ pub(crate) fn over(transport: Box<dyn Transport>, lossy: bool) -> (Box<dyn Trans
         return (transport, None);
     }
     let (loss, caps) = (LossSetting::default(), Caps { reliable: false, ..transport.caps().clone() });
-    let lossy = Lossy { inner: transport, caps, loss: Rc::clone(&loss), random: 0x9e37_79b9_7f4a_7c15, lost: 0 };
+    let lossy = Lossy { inner: transport, caps, loss: Rc::clone(&loss), random: 0, lost: 0 };
     (Box::new(lossy), Some(loss))
-}
-
-/// The next random number (xorshift64*), whose upper half is good.
-#[inline]
-fn draw(state: &mut u64) -> u32 {
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
 }
 
 impl Transport for Lossy {
@@ -55,7 +48,8 @@ impl Transport for Lossy {
         }
         let (random, lost) = (&mut self.random, &mut self.lost);
         self.inner.receive(budget, &mut |frame| {
-            if loss.selects(draw(random)) {
+            *random += 1;
+            if loss.selects((mix(*random) >> 32) as u32) {
                 *lost += 1;
             } else {
                 each(frame);

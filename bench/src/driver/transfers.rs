@@ -18,11 +18,6 @@ const ECHO_PLACES: usize = 2;
 const SHIFTS: u64 = 8;
 const SHIFT: u64 = 64;
 
-/// Transfers in flight at once.
-fn at_once(size: usize) -> usize {
-    (MAX_BYTES_IN_FLIGHT / size.max(1)).clamp(2, 8)
-}
-
 /// One side's transfers, and the state of their handler.
 #[derive(Default)]
 pub(super) struct Transfers {
@@ -131,7 +126,7 @@ impl Transfers {
     /// One way, from the near side. Each place has its own memory, which was written before: neither a cache that holds
     /// everything nor page faults are measured.
     pub(super) fn one_way<S>(&mut self, endpoint: &Endpoint<S>, size: usize, is_near: bool) {
-        self.expect(size, at_once(size));
+        self.expect(size, (MAX_BYTES_IN_FLIGHT / size.max(1)).clamp(2, 8));
         self.is_staggered = true;
         if is_near {
             self.send();

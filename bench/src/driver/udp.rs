@@ -59,7 +59,13 @@ impl Udp {
     ) -> Result<Udp, Error> {
         let (own, other) = addresses(interface, here, peer)?;
         let socket = UdpSocket::bind(own).and_then(|socket| socket.connect(other).map(|()| socket));
-        let socket = socket.map_err(|error| in_use(own, error))?;
+        let socket = socket.map_err(|source| match source.kind() {
+            // Another program may have the port, or a second am-bench at this address.
+            AddrInUse => Error::Facility(format!(
+                "{own} is in use, which a bare UDP socket needs: end the program that has it (`ss -ulpn` names it), or leave raw and udp out"
+            )),
+            _ => Error::System { doing: "opening a bare UDP socket", source },
+        })?;
         socket.set_nonblocking(true).map_err(Error::system("making a UDP socket non-blocking"))?;
         // Ask for larger buffers. The window fits the default ones too.
         let _ = setsockopt(&socket, sockopt::RcvBufForce, &SOCKET_BUFFER)
@@ -124,23 +130,10 @@ impl Udp {
     }
 }
 
-/// Another program may have the port, or a second am-bench at this address.
-fn in_use(own: SocketAddr, source: io::Error) -> Error {
-    match source.kind() {
-        AddrInUse => Error::Facility(format!(
-            "{own} is in use, which a bare UDP socket needs: end the program that has it (`ss -ulpn` names it), or leave raw and udp out"
-        )),
-        _ => Error::System { doing: "opening a bare UDP socket", source },
-    }
-}
-
 /// The control message of a datagram, if it is one.
 fn control(datagram: &[u8]) -> Option<ControlMessage> {
-    if datagram.len() == CONTROL_BYTES && datagram[0] == CONTROL {
-        ControlMessage::from_bytes(&datagram[1..])
-    } else {
-        None
-    }
+    let control = datagram.strip_prefix(&[CONTROL]).filter(|control| control.len() == ControlMessage::BYTES);
+    control.and_then(ControlMessage::from_bytes)
 }
 
 pub(crate) fn addresses(interface: &str, here: &SideInfo, peer: &SideInfo) -> Result<(SocketAddr, SocketAddr), Error> {
