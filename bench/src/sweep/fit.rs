@@ -17,7 +17,7 @@ pub(crate) struct Model {
 impl Model {
     /// From a curve that is sorted by size.
     ///
-    /// `t0` is the start of the [`line`] through the sizes in one frame. The slope of that line is no bandwidth: within
+    /// `t0` is the start of the [`line()`] through the sizes in one frame. The slope of that line is no bandwidth: within
     /// a frame a byte may cost next to nothing. So `r_inf` comes from messages that fill all of their frames, as
     /// infinitely long ones do, and `n1/2` is read off the curve.
     ///
