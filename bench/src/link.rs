@@ -12,7 +12,6 @@ use am_wire::frame::ETHERNET_HEADER;
 use nix::ifaddrs::getifaddrs;
 
 use crate::ablation::Row;
-use crate::ablation::bare::Bare;
 use crate::ablation::queues::Queues;
 use crate::ablation::tcp::{IP_TCP_HEADERS, Tcp, WriteBatching};
 use crate::cli::is_interface;
@@ -22,7 +21,6 @@ use crate::driver::Driver;
 use crate::driver::am::{self, Am};
 use crate::driver::cacheline::Cacheline;
 use crate::driver::dpdk;
-use crate::driver::memory::Memory;
 use crate::driver::raw::RawChannel;
 use crate::driver::sleeping::Sleeping;
 use crate::driver::udp::{Udp, socket_address};
@@ -155,7 +153,7 @@ impl NamedLink {
             (None, "udp") => Box::new(self.udp(peer, watch)?),
             (None, "tcp") => Box::new(self.tcp(WriteBatching::like_ours(how), peer, watch)?),
             (None, "dpdk") => Box::new(dpdk::open(self.side, &self.name()?, (&self.here()?, peer), watch)?),
-            (None, "sim") => Box::new(Memory::simulated(&self.name()?, watch)?),
+            (None, "sim") => Box::new(Queues::simulated(&self.name()?, watch)?),
             _ => return Err(self.not_here(Driver::Raw)),
         })
     }
@@ -170,17 +168,17 @@ impl NamedLink {
             (Row::Buffers | Row::Interpreted, Some(interface), _) => {
                 let transport = sides::open_xdp(&interface.name, how, 0, watch)?;
                 let xdp = transport.mode().attach.name();
-                Box::new(Queues::new(transport, peer.link(), row).by_xdp(xdp).carrying(peer))
+                Box::new(Queues::new(transport, peer.link(), Driver::Row(row)).by_xdp(xdp).carrying(peer))
             }
             // The address of the other side is known once it sends.
-            (Row::Buffers | Row::Interpreted, None, _) => {
-                Box::new(Queues::new(self.transport(how, watch)?.0, Address::BROADCAST, row).carrying(peer))
-            }
+            (Row::Buffers | Row::Interpreted, None, _) => Box::new(
+                Queues::new(self.transport(how, watch)?.0, Address::BROADCAST, Driver::Row(row)).carrying(peer),
+            ),
             (_, Some(interface), _) => {
-                Box::new(Bare::new(once_free(watch, || RawChannel::open(interface, how.xdp, peer))?, row))
+                Box::new(once_free(watch, || RawChannel::open(interface, how.xdp, peer))?.of(row))
             }
             (_, None, "dpdk") if !row.is_kernel() => {
-                Box::new(Bare::new(dpdk::open(self.side, &self.name()?, (&self.here()?, peer), watch)?, row))
+                Box::new(dpdk::open(self.side, &self.name()?, (&self.here()?, peer), watch)?.of(row))
             }
             _ => return Err(self.not_here(Driver::Row(row))),
         })

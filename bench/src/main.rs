@@ -95,9 +95,9 @@ fn run(cli: &Cli) -> Result<(), Error> {
         Task::Measure(bench, place) => run(&place).measure(bench),
         Task::Loss(bench, losses, place, plot) => run(&place).lose(bench, losses, plot.as_deref()),
         Task::Sweep(place, plot) => run(&place).sweep(plot.as_deref()),
-        Task::Compare(wanted) => {
+        Task::Compare(args, over) => {
             rights::check(true, &[Driver::Am])?;
-            compare::run(&wanted, options, &watch)
+            compare::run(&args, over, options, &watch)
         }
         Task::Ablation(place) => run(&place).ablate(),
         Task::Bounce(place) => run(&place).bounce(),

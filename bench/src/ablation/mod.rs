@@ -9,7 +9,7 @@
 //!   buffers      a pool of owned frames, four queues                 ┘ queues
 //!   hybrid       small messages copied, large ones made in place     ┐
 //!   all_dma      every message made in place, in the frame           │
-//!   streamed     bursts in each direction, one doorbell a turn       │ bare
+//!   streamed     bursts in each direction, one doorbell a turn       │ driver::raw
 //!   baseline     one frame in, one out, a doorbell each              ┘
 //!   udp, tcp     the kernel, where the paper has the Myrinet API       driver::udp, tcp
 //! ```
@@ -19,7 +19,6 @@
 //!
 //! Each row is a driver, and all drivers take turns.
 
-pub(crate) mod bare;
 pub(crate) mod queues;
 mod report;
 pub(crate) mod tcp;
@@ -34,23 +33,16 @@ use crate::size::Size;
 
 pub(crate) use report::Ablation;
 
-/// A driver that only `ablation` and `compare` use.
+/// A driver that only `ablation` and `compare` use. [`LAYERS`] says what most of them are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Row {
-    /// One frame in, one out per turn, a doorbell each.
     Baseline,
-    /// Bursts in each direction, one doorbell a turn.
     Streamed,
-    /// `Streamed`, with every payload built in the frame that it leaves in.
     AllDma,
-    /// `Streamed`, with small payloads copied from the user's memory.
     Hybrid,
-    /// `Hybrid`, with frames owned by a pool.
     Buffers,
-    /// `Buffers`, with each frame's header parsed.
     Interpreted,
-    /// A kernel TCP socket that spins.
     Tcp,
     /// A kernel TCP socket with Nagle's algorithm. Only in `compare`.
     TcpNagle,
@@ -80,11 +72,6 @@ impl Row {
     /// Whether it is a kernel socket.
     pub(crate) const fn is_kernel(self) -> bool {
         matches!(self, Row::Tcp | Row::TcpNagle | Row::TcpSleeping | Row::UdpSleeping)
-    }
-
-    /// Whether it runs over any transport.
-    pub(crate) const fn is_of_queues(self) -> bool {
-        matches!(self, Row::Buffers | Row::Interpreted)
     }
 }
 

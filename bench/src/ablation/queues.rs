@@ -1,5 +1,5 @@
 //! The middle rows: owned frames from a pool pass through a transport's queues; `interpreted` also reads each frame's
-//! header.
+//! header. Without the row's content, it is `raw` over the loopback transport and on simulated networks.
 //!
 //! The paper's four queues are the transport's: the TX ring, the RX ring with its fill ring, the received burst, and
 //! the frames that wait to be sent again. Without flow control the last one is empty. Interpretation stands for the
@@ -8,20 +8,23 @@
 
 use std::collections::VecDeque;
 use std::mem;
+use std::ops::Range;
+use std::time::Duration;
 
+use am_netdev_sim::live::{self, LiveNic, SimSettings};
 use am_ring::Frame;
-use am_transport::{Command, Transport, TransportExt};
-use am_wire::frame::{ETHERNET_HEADER, LinkAddresses, MIN_FRAME, ParsedFrame, body, emit, parse};
+use am_transport::{Command, Transport, TransportExt, TransportName};
+use am_wire::frame::{ETHERNET_HEADER, LinkAddresses, MIN_FRAME, body, emit, parse};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 use super::Row;
-use super::bare::{hybrid, provide};
-use crate::content::Content;
+use crate::content::{Content, IN_PLACE_BYTE};
 use crate::driver::Driver;
-use crate::driver::memory::{FLOW_BYTES, flow_of, head};
+use crate::driver::am::facility;
 use crate::error::Error;
 use crate::measure::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
 use crate::plan::SideInfo;
+use crate::watch::{PEER_TIMEOUT, Watch};
 
 /// The flow of data frames. Steering admits only frames with our header, so data goes on a flow, and control messages
 /// go as control frames of a node.
@@ -31,11 +34,35 @@ const PROBE: u8 = 6;
 /// Messages in flight. They fit the receiver's ring, as for `raw`.
 const WINDOW: u64 = 512;
 
-/// One side of a row.
+/// On a simulated network: less than half of a NIC's ring, as for other bare frames.
+const SIMULATED_WINDOW: u64 = 256;
+const INTERPRETED: Driver = Driver::Row(Row::Interpreted);
+/// `hybrid` copies payloads up to this length: four cache lines.
+const MAX_COPIED: usize = 256;
+/// The bytes of a `bare` frame with version, kind and flow.
+const FLOW_BYTES: Range<usize> = 6..9;
+
+/// The content that `hybrid` sends.
+pub(crate) fn hybrid(size: usize) -> Content {
+    if size <= MAX_COPIED { Content::of(size) } else { Content::in_place(size) }
+}
+
+/// Fill a frame's payload as `hybrid` does: copy it, or build it in place.
+#[inline]
+pub(crate) fn provide(to: &mut [u8], payload: &[u8]) {
+    if to.len() <= MAX_COPIED {
+        to.copy_from_slice(payload);
+    } else {
+        to.fill(IN_PLACE_BYTE);
+    }
+}
+
+/// One side of the driver.
 pub(crate) struct Queues<T> {
     transport: T,
     link: LinkAddresses,
-    row: Row,
+    driver: Driver,
+    window: Option<u64>,
     xdp: Option<&'static str>,
     largest: usize,
     content: Content,
@@ -52,9 +79,9 @@ pub(crate) struct Queues<T> {
 }
 
 impl<T: Transport> Queues<T> {
-    /// This row over a transport. If the peer's address is unknown, `to` is the broadcast address; the first control
+    /// This row, or `raw`, over a transport. If the peer's address is unknown, `to` is the broadcast address; the first control
     /// message from the peer replaces it.
-    pub(crate) fn new(mut transport: T, to: Address, row: Row) -> Queues<T> {
+    pub(crate) fn new(mut transport: T, to: Address, driver: Driver) -> Queues<T> {
         transport.steer(flow_of(DATA), true);
         // As many receive buffers as `raw` has: a window, and its echoes or control messages.
         transport.control(Command::RxCredit(2 * WINDOW as usize)).unwrap();
@@ -62,7 +89,9 @@ impl<T: Transport> Queues<T> {
         let (from, largest) = (caps.address, caps.max_frame - ETHERNET_HEADER);
         Queues {
             link: LinkAddresses { to, from, ethertype: EtherType::DEFAULT },
-            row,
+            driver,
+            // In memory, a full queue refuses frames of `raw`, and nothing is lost.
+            window: (driver != Driver::Raw).then_some(WINDOW),
             xdp: None,
             largest,
             content: Content::default(),
@@ -89,35 +118,29 @@ impl<T: Transport> Queues<T> {
     /// Send one message; `false` if there is no room now.
     #[inline]
     fn message(&mut self) -> bool {
-        let Some(mut frame) = self.transport.caps().pool.take() else { return false };
-        let length = match frame.space() {
-            Some(space) if self.row == Row::Interpreted => self.with_header(space),
-            Some(space) => self.with_head(space),
-            None => None,
+        let Queues { transport, link, driver, content, data, header, .. } = self;
+        let Some(mut frame) = transport.caps().pool.take() else { return false };
+        let payload = content.bytes();
+        let write = |space: &mut [u8]| {
+            if *driver == INTERPRETED {
+                provide(body(space, Framing::Bare, payload.len()).ok()?, payload);
+                header.seq = header.seq.wrapping_add(1);
+                return emit(space, Framing::Bare, link, header, payload.len(), None).ok();
+            }
+            // The same header in each frame.
+            let (head, to) = space.split_at_mut_checked(ETHERNET_HEADER)?;
+            head.copy_from_slice(data);
+            let to = to.get_mut(..payload.len())?;
+            if *driver == Driver::Raw {
+                to.copy_from_slice(payload)
+            } else {
+                provide(to, payload)
+            }
+            Some((ETHERNET_HEADER + payload.len()).max(MIN_FRAME))
         };
-        let Some(length) = length else { return false };
+        let Some(length) = frame.space().and_then(write) else { return false };
         frame.set_len(length);
-        self.transport.send(self.link.to, &frame)
-    }
-
-    /// Write a new header for each frame.
-    #[inline]
-    fn with_header(&mut self, space: &mut [u8]) -> Option<usize> {
-        let payload = self.content.bytes();
-        provide(body(space, Framing::Bare, payload.len()).ok()?, payload);
-        let length = emit(space, Framing::Bare, &self.link, &self.header, payload.len(), None).ok()?;
-        self.header.seq = self.header.seq.wrapping_add(1);
-        Some(length)
-    }
-
-    /// Copy the same header into each frame.
-    #[inline]
-    fn with_head(&mut self, space: &mut [u8]) -> Option<usize> {
-        let (head, to) = space.split_at_mut_checked(ETHERNET_HEADER)?;
-        head.copy_from_slice(&self.data);
-        let payload = self.content.bytes();
-        provide(to.get_mut(..payload.len())?, payload);
-        Some((ETHERNET_HEADER + payload.len()).max(MIN_FRAME))
+        transport.send(link.to, &frame)
     }
 
     #[inline]
@@ -127,69 +150,51 @@ impl<T: Transport> Queues<T> {
         self.flushed = true;
         sent
     }
-
-    fn look(&mut self, budget: usize) -> Arrived {
-        let (data, controls, peer_address) = (&self.data[FLOW_BYTES], &mut self.controls, &mut self.peer_address);
-        let (mut arrived, ethertype, content) = (Arrived::default(), self.link.ethertype, &mut self.content);
-        self.transport.receive(budget, &mut |frame: Frame| match frame.bytes() {
-            bytes if bytes[FLOW_BYTES] == *data => content.count(content.payload(bytes), &mut arrived),
-            bytes => {
-                if let Ok(parsed) = parse(bytes, ethertype) {
-                    queue_control(&parsed, controls, peer_address);
-                }
-            }
-        });
-        arrived
-    }
-
-    /// Receive, and dispatch on each header.
-    fn interpret(&mut self, budget: usize) -> Arrived {
-        let (ethertype, content) = (self.link.ethertype, &mut self.content);
-        let (controls, peer_address) = (&mut self.controls, &mut self.peer_address);
-        let mut arrived = Arrived::default();
-        self.transport.receive(budget, &mut |frame: Frame| {
-            let Ok(parsed) = parse(frame.bytes(), ethertype) else { return };
-            match (parsed.header.kind, parsed.header.flow.id()) {
-                (Kind::Request, DATA) => content.count(parsed.payload, &mut arrived),
-                _ => queue_control(&parsed, controls, peer_address),
-            }
-        });
-        arrived
-    }
-
-    /// Learn the peer's address from its first control message.
-    #[inline]
-    fn learn_peer(&mut self) {
-        if let Some(to) = self.peer_address.take().filter(|_| self.link.to.is_group()) {
-            self.link.to = to;
-            self.data = head(DATA, self.link.from, to, self.content.bytes().len());
-        }
-    }
 }
 
-/// Queue a control message, and remember its source.
-fn queue_control(
-    parsed: &ParsedFrame<'_>,
-    controls: &mut VecDeque<ControlMessage>,
-    peer_address: &mut Option<Address>,
-) {
-    if parsed.header.kind == Kind::Control {
-        controls.extend(parsed.payload.get(1..).and_then(ControlMessage::from_bytes));
-        *peer_address = Some(parsed.source);
+pub(crate) fn flow_of(id: u16) -> Flow {
+    Flow::new(id).unwrap_or(Flow::NODE)
+}
+
+/// The first bytes of a frame with this payload.
+pub(crate) fn head(flow: u16, from: Address, to: Address, payload: usize) -> [u8; ETHERNET_HEADER] {
+    let header = Header { kind: Kind::Request, flow: flow_of(flow), nonce: 0, handler: 0, words: 0, seq: 0 };
+    let link = LinkAddresses { to, from, ethertype: EtherType::DEFAULT };
+    // The body fills the frame, so no trailer is written into it.
+    let body = payload.max(MIN_FRAME - ETHERNET_HEADER);
+    let mut frame = vec![0; ETHERNET_HEADER + body];
+    let written = emit(&mut frame, Framing::Bare, &link, &header, body, None);
+    debug_assert!(written.is_ok());
+    let mut head = [0; ETHERNET_HEADER];
+    head.copy_from_slice(&frame[..ETHERNET_HEADER]);
+    head
+}
+
+impl Queues<LiveNic> {
+    /// `raw` on a NIC of the network of this name, once the other side is there.
+    pub(crate) fn simulated(on: &TransportName, watch: &Watch) -> Result<Queues<LiveNic>, Error> {
+        let settings = SimSettings::from_name(on).map_err(|error| Error::Usage(error.to_string()))?;
+        let end = live::open(&settings).map_err(facility)?;
+        // A side that returns after a driver has its old place, and so its old address.
+        let nobody = || Error::Lost(format!("nobody else is on {on}"));
+        let look = || end.peer_addresses().first().copied().ok_or_else(nobody);
+        let to = watch.retry(PEER_TIMEOUT, Duration::from_millis(1), |_| true, look)?;
+        Ok(Queues { window: Some(SIMULATED_WINDOW), ..Queues::new(end, to, Driver::Raw) })
     }
 }
 
 impl<T: Transport> Channel for Queues<T> {
     fn info(&self) -> ChannelInfo<'_> {
         let info = ChannelInfo::new(&self.transport.caps().mode, self.largest);
-        ChannelInfo { xdp: self.xdp, framing: Framing::Bare.name(), ..info }
+        let framing = if self.driver == Driver::Raw { info.framing } else { Framing::Bare.name() };
+        ChannelInfo { xdp: self.xdp, framing, ..info }
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
         if size > self.largest {
-            return Err(Error::TooLarge { driver: Driver::Row(self.row), size, most: self.largest });
+            return Err(Error::TooLarge { driver: self.driver, size, most: self.largest });
         }
-        self.content = hybrid(size);
+        self.content = if self.driver == Driver::Raw { Content::of(size) } else { hybrid(size) };
         self.data = head(DATA, self.link.from, self.link.to, size);
         Ok(())
     }
@@ -205,12 +210,33 @@ impl<T: Transport> Channel for Queues<T> {
 
     #[inline]
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
-        let mut arrived = if self.row == Row::Interpreted { self.interpret(budget) } else { self.look(budget) };
-        self.learn_peer();
+        let Queues { transport, link, content, controls, peer_address, data, driver, .. } = self;
+        let (mut arrived, interprets) = (Arrived::default(), *driver == INTERPRETED);
+        transport.receive(budget, &mut |frame: Frame| {
+            let bytes = frame.bytes();
+            // Only `interpreted` dispatches on the header.
+            if !interprets && bytes[FLOW_BYTES] == data[FLOW_BYTES] {
+                return content.count(content.payload(bytes), &mut arrived);
+            }
+            let Ok(parsed) = parse(bytes, link.ethertype) else { return };
+            match (parsed.header.kind, parsed.header.flow.id()) {
+                (Kind::Request, DATA) => content.count(parsed.payload, &mut arrived),
+                (Kind::Control, _) => {
+                    controls.extend(parsed.payload.get(1..).and_then(ControlMessage::from_bytes));
+                    *peer_address = Some(parsed.source);
+                }
+                _ => {}
+            }
+        });
+        // The first control message of the peer tells its address.
+        if let Some(to) = self.peer_address.take().filter(|_| self.link.to.is_group()) {
+            self.link.to = to;
+            self.data = head(DATA, self.link.from, to, self.content.bytes().len());
+        }
         arrived.control = self.controls.pop_front();
         if self.echo && arrived.messages > 0 {
             self.burst(arrived.messages as usize);
-        } else if !mem::take(&mut self.flushed) {
+        } else if !mem::take(&mut self.flushed) && self.driver != Driver::Raw {
             // Submit what the last doorbell left over, and supply buffers for what arrives.
             self.transport.flush();
         }
@@ -235,90 +261,9 @@ impl<T: Transport> Channel for Queues<T> {
     }
 
     fn window(&self) -> Option<u64> {
-        Some(WINDOW)
+        self.window
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use am_transport::loopback::{Loopback, Plug, wire};
-
-    use super::*;
-
-    fn pair(row: Row) -> [Queues<Loopback>; 2] {
-        let [near, far]: [Plug; 2] = wire(2).try_into().unwrap();
-        let (here, there) = (near.address(), far.address());
-        [Queues::new(near.open().unwrap(), there, row), Queues::new(far.open().unwrap(), here, row)]
-    }
-
-    #[test]
-    fn messages_and_notes_arrive_in_their_order_at_every_size() {
-        for row in [Row::Buffers, Row::Interpreted] {
-            let [mut near, mut far] = pair(row);
-            for size in [1, 45, 46, 47, 256, 257, 1500] {
-                near.prepare(size).unwrap();
-                far.prepare(size).unwrap();
-                assert_eq!(near.send(3).unwrap(), 3);
-                near.send_control(ControlMessage::Stop { step: 9 }).unwrap();
-                let control = Some(ControlMessage::Stop { step: 9 });
-                let expected = Arrived { messages: 3, bytes: 3 * size as u64, wrong: 0, control };
-                assert_eq!(far.receive(BATCH).unwrap(), expected, "{row:?} {size}");
-            }
-            assert!(near.prepare(1501).is_err());
-        }
-    }
-
-    #[test]
-    fn other_content_and_another_length_are_wrong() {
-        for row in [Row::Buffers, Row::Interpreted] {
-            let [mut near, mut far] = pair(row);
-            far.prepare(100).unwrap();
-            near.prepare(100).unwrap();
-            near.content = Content::in_place(100);
-            near.send(1).unwrap();
-            near.prepare(99).unwrap();
-            near.send(1).unwrap();
-            assert_eq!(far.receive(BATCH).unwrap(), Arrived { messages: 2, bytes: 199, wrong: 2, control: None });
-        }
-    }
-
-    /// Without interpretation, padding hides the length.
-    #[test]
-    fn who_interprets_knows_the_length_of_a_short_frame() {
-        let [mut near, mut far] = pair(Row::Interpreted);
-        near.prepare(16).unwrap();
-        far.prepare(17).unwrap();
-        near.send(1).unwrap();
-        assert_eq!(far.receive(BATCH).unwrap(), Arrived { messages: 1, bytes: 16, wrong: 1, control: None });
-    }
-
-    /// As over transports that do not know the peer's address at the start.
-    #[test]
-    fn who_is_heard_is_known() {
-        let [mut near, mut far] = pair(Row::Buffers);
-        let whole = [&near, &far].map(|side| side.link.to);
-        for side in [&mut near, &mut far] {
-            side.link.to = Address::BROADCAST;
-            side.data = head(DATA, side.link.from, Address::BROADCAST, side.content.bytes().len());
-            side.prepare(16).unwrap();
-        }
-        near.send_control(ControlMessage::End).unwrap();
-        assert_eq!(far.receive(BATCH).unwrap().control, Some(ControlMessage::End));
-        far.send_control(ControlMessage::Ended).unwrap();
-        assert_eq!(near.receive(BATCH).unwrap().control, Some(ControlMessage::Ended));
-        assert_eq!([near.link.to, far.link.to], whole);
-        near.send(1).unwrap();
-        assert_eq!(far.receive(BATCH).unwrap().messages, 1);
-    }
-
-    #[test]
-    fn what_arrives_is_sent_back_where_that_is_wanted() {
-        let [mut near, mut far] = pair(Row::Buffers);
-        near.prepare(16).unwrap();
-        far.prepare(16).unwrap();
-        far.echo(true);
-        near.send(2).unwrap();
-        far.receive(BATCH).unwrap();
-        assert_eq!(near.receive(BATCH).unwrap().messages, 2);
-    }
-}
+mod tests;

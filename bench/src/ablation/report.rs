@@ -2,26 +2,16 @@
 
 use std::fmt::Write;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::cores::Cores;
 use crate::driver::Driver;
-use crate::report::table::{Column, align, bytes, metric, nanoseconds};
-use crate::report::words::{SIMULATED, rounds, times, xdp};
+use crate::report::table::{align, columns};
+use crate::report::words::times;
 use crate::stats::Measured;
-use crate::sweep::{Curve, R_INF, Sweep, T0, digits, range};
+use crate::sweep::{Curve, R_INF, Sweep, T0, digits};
 
 use super::{LAYERS, Layer, Row};
-
-const COLUMNS: &[Column] = &[
-    ("row", false),
-    ("t0", true),
-    ("r_inf", true),
-    ("n1/2", true),
-    ("lost", true),
-    ("mode", false),
-    ("what it is", false),
-];
 
 /// The meaning of the paper's three figures.
 const LEGEND: &str = concat!(
@@ -33,9 +23,6 @@ const LEGEND: &str = concat!(
     "  All rows send the same frames and sizes in the same loops. Rows above `whole` have only the bench's window for\n",
     "  flow control, and may lose frames; `whole` sends one message a frame, as they do.\n\n",
 );
-
-const WHOLE: Driver = Driver::Am;
-const HYBRID: Driver = Driver::Row(Row::Hybrid);
 
 #[derive(Debug)]
 pub(crate) struct Ablation(Sweep);
@@ -51,71 +38,70 @@ impl Ablation {
     }
 
     /// The two ratios that state the cost of all layers together, if both rows ran.
-    fn ratios(&self) -> [(&'static str, Option<f64>); 2] {
-        let ratio = |figure| self.0.ratio(WHOLE, HYBRID, figure);
-        [("whole_over_hybrid_t0", ratio(&T0)), ("whole_over_hybrid_r_inf", ratio(&R_INF))]
+    fn ratios(&self) -> [Option<f64>; 2] {
+        [T0, R_INF].map(|figure| self.0.ratio(Driver::Am, Driver::Row(Row::Hybrid), &figure))
     }
 
     pub(crate) fn json(&self) -> Vec<Value> {
         let cores = json!([self.0.cores.near, self.0.cores.far]);
-        let mut lines: Vec<Value> = self.rows().map(|(layer, curve)| line(layer, curve, &cores)).collect();
-        let ratios = self.ratios().into_iter().map(|(name, ratio)| (name.to_owned(), json!(ratio.map(short))));
-        let mut summary: Map<String, Value> = ratios.collect();
-        summary.insert("bench".to_owned(), json!("ablation"));
-        summary.insert("rounds".to_owned(), json!(self.0.rounds));
-        summary.insert("cores".to_owned(), cores);
+        let [t0, r_inf] = self.ratios().map(|ratio| ratio.map(|ratio| digits(ratio, 1e4)));
+        let mut summary = json!({
+            "whole_over_hybrid_t0": t0,
+            "whole_over_hybrid_r_inf": r_inf,
+            "bench": "ablation",
+            "rounds": self.0.rounds,
+            "cores": cores,
+        });
         if self.0.is_simulated() {
-            summary.insert("simulated".to_owned(), json!(true));
+            summary["simulated"] = json!(true);
         }
-        lines.push(json!({ "summary": summary }));
-        lines
+        self.rows().map(|(layer, curve)| line(layer, curve, &cores)).chain([json!({ "summary": summary })]).collect()
     }
 
-    /// Writing to a string cannot fail.
     pub(crate) fn table(&self) -> String {
         let mut text = "ablation: what each layer adds, after Fast Messages' table 4\n\n".to_owned();
-        align(COLUMNS, &self.rows().map(|(layer, curve)| cells(layer, curve)).collect::<Vec<_>>(), &mut text);
+        let cells = |((_, name, what), curve): (&Layer, &Curve)| {
+            let [t0, r_inf, n_half, _] = curve.cells();
+            vec![
+                (*name).to_owned(),
+                t0,
+                r_inf,
+                n_half,
+                curve.lost().to_string(),
+                curve.mode.clone(),
+                (*what).to_owned(),
+            ]
+        };
+        align(
+            &columns(["row", ">t0", ">r_inf", ">n1/2", ">lost", "mode", "what it is"]),
+            &self.rows().map(cells).collect::<Vec<_>>(),
+            &mut text,
+        );
         text.push('\n');
-        if let [(_, Some(t0)), (_, Some(r_inf))] = self.ratios() {
-            let _ = writeln!(
-                text,
-                "  whole has {} times the t0 of hybrid, and {} times its r_inf\n",
-                times(t0),
-                times(r_inf)
-            );
+        if let [Some(t0), Some(r_inf)] = self.ratios() {
+            let (t0, r_inf) = (times(t0), times(r_inf));
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "  whole has {t0} times the t0 of hybrid, and {r_inf} times its r_inf\n");
         }
-        text.push_str(LEGEND);
-        let rounds = rounds(self.0.rounds);
-        let _ = writeln!(text, "{rounds}, rows taken in turn; {}", self.0.cores.words());
-        if let Some(at) = self.0.curves.iter().find_map(|curve| curve.xdp) {
-            let _ = writeln!(text, "{}", xdp(at));
-        }
-        if self.0.is_simulated() {
-            let _ = writeln!(text, "{SIMULATED}");
-        }
-        text
+        text + LEGEND + &self.0.footer("rows")
     }
-}
-
-fn lost(curve: &Curve) -> u64 {
-    curve.points.iter().map(|point| point.lost).sum()
 }
 
 fn line((_, name, what): &Layer, curve: &Curve, cores: &Value) -> Value {
-    let model = curve.model;
+    let [t0, r_inf, n_half] = curve.figures().map(|(_, figure)| figure);
     let points = curve.points.iter().map(|point| json!({ "size": point.size, "ns": digits(point.ns, 10.0) }));
     let mut line = json!({
         "bench": "ablation",
         "row": name,
-        "t0_ns": model.map(|model| digits(model.t0, 10.0)),
-        "r_inf_bytes_per_s": model.map(|model| model.r_inf.round() as u64),
-        "n_half_bytes": model.and_then(|model| model.n_half).map(|size| digits(size, 10.0)),
+        "t0_ns": t0,
+        "r_inf_bytes_per_s": r_inf,
+        "n_half_bytes": n_half,
         "mode": curve.mode,
         "framing": curve.framing,
         "batching": curve.batching,
         "what": what,
-        "lost": lost(curve),
-        "range": range(curve),
+        "lost": curve.lost(),
+        "range": curve.range(),
         "curve": points.collect::<Vec<_>>(),
         "cores": cores,
     });
@@ -123,22 +109,4 @@ fn line((_, name, what): &Layer, curve: &Curve, cores: &Value) -> Value {
         line["xdp"] = json!(at);
     }
     line
-}
-
-fn cells((_, name, what): &Layer, curve: &Curve) -> Vec<String> {
-    let mut cells = vec![(*name).to_owned()];
-    match curve.model {
-        Some(model) => {
-            cells.push(nanoseconds(model.t0.max(0.0).round() as u64));
-            cells.push(format!("{}B/s", metric(model.r_inf)));
-            cells.push(model.n_half.map_or("none".to_owned(), |size| bytes(size.round() as usize)));
-        }
-        None => cells.extend(["?"; 3].map(str::to_owned)),
-    }
-    cells.extend([lost(curve).to_string(), curve.mode.clone(), (*what).to_owned()]);
-    cells
-}
-
-fn short(ratio: f64) -> f64 {
-    digits(ratio, 1e4)
 }

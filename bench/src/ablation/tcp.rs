@@ -37,28 +37,6 @@ impl WriteBatching {
     pub(crate) fn like_ours(how: DriverOptions) -> WriteBatching {
         if how.coalesce { WriteBatching::Coalesced } else { WriteBatching::Sender }
     }
-
-    /// The limit of messages in one write.
-    const fn most(self) -> usize {
-        match self {
-            WriteBatching::Kernel => 1,
-            WriteBatching::Sender => BATCH,
-            WriteBatching::Coalesced => COALESCED_BATCH,
-        }
-    }
-
-    /// How many messages to send when the caller asks for `asked`.
-    fn count(self, asked: usize) -> usize {
-        if self == WriteBatching::Coalesced && asked > 1 { COALESCED_BATCH } else { asked }
-    }
-
-    /// The batching to report.
-    const fn batching(self) -> Batching {
-        match self {
-            WriteBatching::Sender => Batching::Bursts,
-            WriteBatching::Kernel | WriteBatching::Coalesced => Batching::Shared,
-        }
-    }
 }
 
 /// The first byte of a control message; data begins with 0.
@@ -108,7 +86,11 @@ impl Tcp {
         let (own, other) = addresses(interface, here, peer)?;
         let (stream, listener) = match side {
             Side::Near => (Some(connect(other, write_batching, watch)?), None),
-            Side::Far => (None, Some(listen(own)?)),
+            Side::Far => {
+                let listener = TcpListener::bind(own).map_err(Error::system("listening on TCP port 34997"))?;
+                listener.set_nonblocking(true).map_err(Error::system("making a TCP socket non-blocking"))?;
+                (None, Some(listener))
+            }
         };
         Ok(Tcp {
             stream,
@@ -137,28 +119,14 @@ impl Tcp {
         Ok(self.stream.is_some())
     }
 
-    /// Send a message; `false` if there is no room. If the kernel takes a part, the rest is sent before anything else.
-    fn put(&mut self, message: Message) -> Result<bool, Error> {
-        if !self.finish()? {
-            return Ok(false);
-        }
-        let Some(stream) = &mut self.stream else { return Ok(false) };
-        let bytes = match &message {
-            Message::Data(count) => &self.batch[..count * self.content.bytes().len()],
-            Message::ControlMessage(bytes) => &bytes[..],
-        };
-        let Some(sent) = settle(stream.write(bytes))? else { return Ok(false) };
-        self.rest.extend_from_slice(&bytes[sent..]);
-        Ok(true)
-    }
-
     /// Send up to `count` data messages, a batch with each write.
     fn several(&mut self, count: usize) -> Result<usize, Error> {
-        let most = self.batch.len() / self.content.bytes().len().max(1);
+        let size = self.content.bytes().len();
+        let most = self.batch.len() / size.max(1);
         let mut sent = 0;
         while sent < count {
             let next = (count - sent).min(most);
-            if !self.put(Message::Data(next))? {
+            if !write(&mut self.stream, &mut self.rest, &self.batch[..next * size])? {
                 break;
             }
             sent += next;
@@ -166,71 +134,59 @@ impl Tcp {
         Ok(sent)
     }
 
-    /// Send the rest of a message that has begun.
-    fn finish(&mut self) -> Result<bool, Error> {
-        if let Some(stream) = &mut self.stream
-            && !self.rest.is_empty()
-            && let Some(sent) = settle(stream.write(&self.rest))?
-        {
-            self.rest.drain(..sent);
-        }
-        Ok(self.rest.is_empty())
-    }
-
     /// Read more input, behind the part that is not parsed yet.
     fn read(&mut self) -> Result<(), Error> {
         let Some(stream) = &mut self.stream else { return Ok(()) };
         let (from, to) = self.unread;
         self.input.copy_within(from..to, 0);
-        self.unread = (0, to - from);
-        match settle(stream.read(&mut self.input[to - from..]))? {
-            Some(0) => Err(Error::Lost("it has closed its TCP connection".to_owned())),
-            Some(more) => {
-                self.unread.1 += more;
-                Ok(())
-            }
-            None => Ok(()),
-        }
+        let more = settle(stream.read(&mut self.input[to - from..]))?;
+        self.unread = (0, to - from + more.unwrap_or(0));
+        if more == Some(0) { Err(Error::Lost("it has closed its TCP connection".to_owned())) } else { Ok(()) }
     }
 
-    /// The next complete message of the input.
-    fn next(&mut self) -> Option<Arrival> {
-        let (from, to) = self.unread;
-        let input = &self.input[from..to];
-        if !self.amid && *input.first()? == CONTROL {
-            let control = ControlMessage::from_bytes(&input.get(..CONTROL_BYTES)?[1..]);
+    /// Count the next message of the input; `false` if it is not complete.
+    fn next(&mut self, arrived: &mut Arrived) -> bool {
+        let input = &self.input[self.unread.0..self.unread.1];
+        let Some(first) = input.first() else { return false };
+        if !self.amid && *first == CONTROL {
+            let Some(control) = input.get(1..CONTROL_BYTES) else { return false };
+            arrived.control = ControlMessage::from_bytes(control);
             self.unread.0 += CONTROL_BYTES;
-            return Some(Arrival::ControlMessage(control));
+            return true;
         }
         let taken = self.content.missing().min(input.len());
         self.content.piece(&input[..taken]);
         self.unread.0 += taken;
         self.amid = self.content.missing() > 0;
-        (taken > 0 && !self.amid).then_some(Arrival::Data)
+        let is_whole = taken > 0 && !self.amid;
+        if is_whole {
+            self.content.end(arrived);
+        }
+        is_whole
     }
 }
 
-enum Message {
-    /// This many, back to back.
-    Data(usize),
-    ControlMessage([u8; CONTROL_BYTES]),
-}
-
-enum Arrival {
-    Data,
-    ControlMessage(Option<ControlMessage>),
+/// Send what the kernel has not taken yet, and then these bytes; `false` if there is no room for any of them. If the
+/// kernel takes a part, the rest is sent before anything else.
+fn write(stream: &mut Option<TcpStream>, rest: &mut Vec<u8>, bytes: &[u8]) -> Result<bool, Error> {
+    let Some(stream) = stream else { return Ok(false) };
+    if !rest.is_empty()
+        && let Some(sent) = settle(stream.write(rest))?
+    {
+        rest.drain(..sent);
+    }
+    if !rest.is_empty() || bytes.is_empty() {
+        return Ok(rest.is_empty());
+    }
+    let Some(sent) = settle(stream.write(bytes))? else { return Ok(false) };
+    rest.extend_from_slice(&bytes[sent..]);
+    Ok(true)
 }
 
 fn control_bytes(control: ControlMessage) -> [u8; CONTROL_BYTES] {
     let mut bytes = [CONTROL; CONTROL_BYTES];
     bytes[1..].copy_from_slice(&control.to_bytes());
     bytes
-}
-
-fn listen(own: SocketAddr) -> Result<TcpListener, Error> {
-    let listener = TcpListener::bind(own).map_err(Error::system("listening on TCP port 34997"))?;
-    listener.set_nonblocking(true).map_err(Error::system("making a TCP socket non-blocking"))?;
-    Ok(listener)
 }
 
 fn connect(other: SocketAddr, write_batching: WriteBatching, watch: &Watch) -> Result<TcpStream, Error> {
@@ -274,7 +230,8 @@ impl Pollable for Tcp {
 impl Channel for Tcp {
     fn info(&self) -> ChannelInfo<'_> {
         let mut info = ChannelInfo::new(&self.mode, self.largest);
-        (info.batching, info.layout.most) = (self.write_batching.batching(), MAX_MESSAGE);
+        let batching = if self.write_batching == WriteBatching::Sender { Batching::Bursts } else { Batching::Shared };
+        (info.batching, info.layout.most) = (batching, MAX_MESSAGE);
         info
     }
 
@@ -283,7 +240,13 @@ impl Channel for Tcp {
             return Err(Error::TooLarge { driver: Driver::Row(Row::Tcp), size, most: MAX_MESSAGE });
         }
         self.content = Content::of(size);
-        self.batch = self.content.bytes().repeat((WRITE_BYTES / size.max(1)).clamp(1, self.write_batching.most()));
+        // The limit of messages in one write.
+        let most = match self.write_batching {
+            WriteBatching::Kernel => 1,
+            WriteBatching::Sender => BATCH,
+            WriteBatching::Coalesced => COALESCED_BATCH,
+        };
+        self.batch = self.content.bytes().repeat((WRITE_BYTES / size.max(1)).clamp(1, most));
         Ok(())
     }
 
@@ -292,7 +255,8 @@ impl Channel for Tcp {
     }
 
     fn send(&mut self, count: usize) -> Result<usize, Error> {
-        self.several(self.write_batching.count(count))
+        let is_coalesced = self.write_batching == WriteBatching::Coalesced && count > 1;
+        self.several(if is_coalesced { COALESCED_BATCH } else { count })
     }
 
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
@@ -300,15 +264,9 @@ impl Channel for Tcp {
         if !self.accept()? {
             return Ok(arrived);
         }
-        self.finish()?;
+        write(&mut self.stream, &mut self.rest, &[])?;
         self.read()?;
-        while arrived.messages < budget as u64 && arrived.control.is_none() {
-            match self.next() {
-                None => break,
-                Some(Arrival::ControlMessage(control)) => arrived.control = control,
-                Some(Arrival::Data) => self.content.end(&mut arrived),
-            }
-        }
+        while arrived.messages < budget as u64 && arrived.control.is_none() && self.next(&mut arrived) {}
         if self.echo {
             self.several(arrived.messages as usize)?;
         }
@@ -316,7 +274,7 @@ impl Channel for Tcp {
     }
 
     fn send_control(&mut self, control: ControlMessage) -> Result<(), Error> {
-        self.put(Message::ControlMessage(control_bytes(control))).map(drop)
+        write(&mut self.stream, &mut self.rest, &control_bytes(control)).map(drop)
     }
 
     /// TCP has its own flow control, and loses nothing.

@@ -12,20 +12,16 @@
 //! transport without an XDP program has `host` alone. The sender's node repeats a rejected request by itself, after a
 //! growing pause. Each repetition is one round trip. The seam between node and transport times it, from before the
 //! frame is handed over until the node has received the reject.
-//!
-//! Read first: `near.rs`.
 
-mod near;
 mod report;
 mod seam;
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, sleep};
-
 use std::time::{Duration, Instant};
 
-use am_api::{Framing, Node};
+use am_api::{Connection, Endpoint, Framing, HandlerId, Node, NotOpen};
 
 pub(crate) use report::Bounced;
 
@@ -34,7 +30,7 @@ use crate::deploy::sides::{self, Losses, Sides};
 use crate::driver::Driver;
 use crate::driver::am::facility;
 use crate::error::Error;
-use crate::measure::latency::RoundTrips;
+use crate::measure::latency::{RoundTrips, round_trips};
 use crate::plan::{Amount, DriverOptions, Side};
 use crate::watch::Watch;
 use seam::{Seam, Seen};
@@ -44,6 +40,13 @@ const ENDPOINT: &str = "full";
 const RECEIVE_FRAMES: usize = 16;
 /// How long the near side waits for the far side to close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+const WORK: HandlerId = HandlerId(0);
+/// Connections. Each repeats a rejected request at its own, ever slower pace. So many round trips need many
+/// connections, but few enough that one request at a time is in flight.
+const FLOWS: usize = 64;
+/// The limit of every wait.
+const SETUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Which part of the receiver rejects requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,15 +59,10 @@ pub(crate) enum By {
 
 impl By {
     /// Both, in the order in which they are reported.
-    pub(crate) const ALL: [By; 2] = [By::Program, By::Host];
-
-    /// Those available between two sides.
-    fn between(sides: &Sides) -> &'static [By] {
-        if sides.have_programs() { &By::ALL } else { &By::ALL[1..] }
-    }
+    const ALL: [By; 2] = [By::Program, By::Host];
 
     /// The name in the table and in JSON.
-    pub(crate) const fn name(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             By::Program => "program",
             By::Host => "host",
@@ -91,15 +89,14 @@ pub(crate) struct Turn {
 }
 
 /// Measure both in turn, between the same sides.
-///
-/// # Errors
-/// What is missing, or the reason for an early end.
 pub(crate) fn measure(sides: &Sides, plan: Plan, amount: &Amount, watch: &Watch) -> Result<Bounced, Error> {
     let most = (sides.mtu as usize).saturating_sub(framing(&plan).cost());
     if plan.size > most {
         return Err(Error::TooLarge { driver: Driver::Am, size: plan.size, most });
     }
-    let (all, mut turns) = (By::between(sides), Vec::new());
+    // Those that exist between these sides.
+    let all = if sides.have_programs() { &By::ALL[..] } else { &By::ALL[1..] };
+    let mut turns = Vec::new();
     for round in 0..amount.rounds {
         let first = round % all.len();
         for by in all[first..].iter().chain(&all[..first]).copied() {
@@ -110,27 +107,6 @@ pub(crate) fn measure(sides: &Sides, plan: Plan, amount: &Amount, watch: &Watch)
     Ok(Bounced { turns, rounds: amount.rounds, plan })
 }
 
-/// How a turn ends: the near side asks the far side to close, and stays until it has. With some devices the side that
-/// still moves frames must not close last.
-#[derive(Debug, Default)]
-struct Shutdown {
-    requested: AtomicBool,
-    is_closed: AtomicBool,
-}
-
-/// Asks the far side to close when it is dropped, and waits for it.
-struct CloseOnDrop<'a>(&'a Shutdown);
-
-impl Drop for CloseOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.requested.store(true, Relaxed);
-        let begin = Instant::now();
-        while !self.0.is_closed.load(Relaxed) && begin.elapsed() < CLOSE_TIMEOUT {
-            sleep(Duration::from_millis(1));
-        }
-    }
-}
-
 fn turn(
     sides: &Sides,
     [near_on, far_on]: &[String; 2],
@@ -139,24 +115,34 @@ fn turn(
     amount: &Amount,
     watch: &Watch,
 ) -> Result<Turn, Error> {
-    let shutdown = Shutdown::default();
-    let run_far = || {
-        let end = serve(by, (far_on, plan), &shutdown.requested, watch);
-        shutdown.is_closed.store(true, Relaxed);
-        end
-    };
+    let stop = AtomicBool::new(false);
     let turn = thread::scope(|scope| {
-        let far = scope.spawn(|| sides.at(Side::Far, run_far));
-        let near = sides.at(Side::Near, || near::measure((round, by), (near_on, plan), amount, &shutdown, watch));
-        shutdown.requested.store(true, Relaxed);
-        let far = far.join().unwrap_or_else(|_| Ok(Err(Error::PeerGone("its thread panicked".to_owned()))));
-        (near, far)
+        let far = scope.spawn(|| sides.at(Side::Far, || serve(by, far_on, plan, &stop, watch)));
+        let near = sides.at(Side::Near, || -> Result<Turn, Error> {
+            pin(plan.cores.near)?;
+            let side = open(near_on, plan, None, watch)?;
+            let round_trips = round_trips_of(&side, plan.size, amount, watch);
+            // With some devices the side that still moves frames must not close last.
+            stop.store(true, Relaxed);
+            let begin = Instant::now();
+            while !far.is_finished() && begin.elapsed() < CLOSE_TIMEOUT {
+                sleep(Duration::from_millis(1));
+            }
+            Ok(Turn { round, by, mode: side.mode, xdp: side.xdp, round_trips: round_trips? })
+        });
+        stop.store(true, Relaxed);
+        (near, far.join().unwrap_or_else(|_| Ok(Err(Error::PeerGone("its thread panicked".to_owned())))))
     });
     match turn {
-        (near, Ok(Ok(by_program))) => {
-            let turn = near??;
-            check(by, by_program).map(|()| turn)
-        }
+        // The expected part must have rejected the requests.
+        (near, Ok(Ok(by_program))) => match near? {
+            Ok(_) if (by == By::Program) != (by_program > 0) => {
+                let by = by.name();
+                let why = format!("the XDP program rejected {by_program} requests in a turn of the {by}");
+                Err(Error::Facility(why))
+            }
+            turn => turn,
+        },
         // The far side's error explains why nothing came back.
         (_, Ok(Err(why)) | Err(why)) => Err(why),
     }
@@ -164,32 +150,6 @@ fn turn(
 
 fn framing(plan: &Plan) -> Framing {
     plan.how.framing.fixed().unwrap_or(Framing::Bare)
-}
-
-/// Make sure that the expected part rejected the requests.
-fn check(by: By, by_program: u64) -> Result<(), Error> {
-    if (by == By::Program) == (by_program > 0) {
-        return Ok(());
-    }
-    Err(Error::Facility(format!("the XDP program rejected {by_program} requests in a turn of the {}", by.name())))
-}
-
-/// Open a node with a seam between it and its transport.
-fn open(
-    name: &str,
-    on: &str,
-    (plan, room): (Plan, Option<usize>),
-    without_program: bool,
-    watch: &Watch,
-) -> Result<Open, Error> {
-    let (transport, xdp) = sides::open(on, plan.how, Losses::default(), watch)?;
-    let mode = transport.caps().mode.clone();
-    let seam = Seam::new(transport, without_program);
-    let seen = seam.seen();
-    let builder = Node::builder(name).framing(framing(&plan)).idle(am_api::Idle::spinning());
-    let builder = if let Some(frames) = room { builder.receive_frames(frames) } else { builder };
-    let node = builder.open_on(Box::new(seam)).map_err(facility)?;
-    Ok(Open { node, seen, mode, xdp })
 }
 
 /// An open side.
@@ -200,10 +160,22 @@ struct Open {
     xdp: Option<&'static str>,
 }
 
+/// Open a node with a seam between it and its transport: the near side's, or the far side's that rejects `by` this part.
+fn open(on: &str, plan: Plan, far: Option<By>, watch: &Watch) -> Result<Open, Error> {
+    let (inner, xdp) = sides::open(on, plan.how, Losses::default(), watch)?;
+    let (mode, seen) = (inner.caps().mode.clone(), Rc::<Seen>::default());
+    let seam = Seam { inner, seen: Rc::clone(&seen), without_program: far == Some(By::Host) };
+    let builder = Node::builder(if far.is_some() { "beta" } else { "alpha" });
+    let builder = builder.framing(framing(&plan)).idle(am_api::Idle::spinning());
+    let builder = if far.is_some() { builder.receive_frames(RECEIVE_FRAMES) } else { builder };
+    let node = builder.open_on(Box::new(seam)).map_err(facility)?;
+    Ok(Open { node, seen, mode, xdp })
+}
+
 /// Run the node's loop and take no request out, until told to stop. Returns how many requests the XDP program rejected.
-fn serve(by: By, (on, plan): (&str, Plan), stop: &AtomicBool, watch: &Watch) -> Result<u64, Error> {
+fn serve(by: By, on: &str, plan: Plan, stop: &AtomicBool, watch: &Watch) -> Result<u64, Error> {
     pin(plan.cores.far)?;
-    let Open { node, .. } = open("beta", on, (plan, Some(RECEIVE_FRAMES)), by == By::Host, watch)?;
+    let Open { node, .. } = open(on, plan, Some(by), watch)?;
     // Requests stay in this endpoint. The loop polls another.
     let _full = node.endpoint::<()>(ENDPOINT).map_err(facility)?;
     let mut turns = node.endpoint::<()>("turns").map_err(facility)?;
@@ -214,4 +186,81 @@ fn serve(by: By, (on, plan): (&str, Plan), stop: &AtomicBool, watch: &Watch) -> 
         watch.check()?;
     }
     Ok(node.counters().get("xdp_bounced"))
+}
+
+/// Fill the receiver, then time rejects.
+fn round_trips_of(side: &Open, size: usize, amount: &Amount, watch: &Watch) -> Result<RoundTrips, Error> {
+    let mut endpoint = side.node.endpoint::<()>("app").map_err(facility)?;
+    let (mut flows, begin) = (Vec::with_capacity(FLOWS), Instant::now());
+    while flows.len() < FLOWS {
+        let to = endpoint.connect("beta", ENDPOINT).map_err(facility)?;
+        while endpoint.ready(to) == Err(NotOpen::Connecting) {
+            endpoint.poll(&mut ());
+            check(begin, watch)?;
+        }
+        match endpoint.ready(to) {
+            Ok(()) => flows.push(to),
+            // The peer may not be there yet.
+            Err(_) => endpoint.close(to),
+        }
+    }
+    fill(&mut endpoint, &flows, size, (&side.seen, watch))?;
+    let mut all = round_trips();
+    time(&mut endpoint, &side.seen, amount.warm_up, watch, &mut |_| {})?;
+    time(&mut endpoint, &side.seen, amount.time, watch, &mut |time| all.saturating_record(time.as_nanos() as u64))?;
+    Ok(all)
+}
+
+/// Send one request on each connection, and then more until one is rejected.
+fn fill(
+    endpoint: &mut Endpoint<()>,
+    flows: &[Connection],
+    size: usize,
+    (seen, watch): (&Seen, &Watch),
+) -> Result<(), Error> {
+    let (begin, payload) = (Instant::now(), vec![7; size]);
+    let mut sent = 0;
+    while sent < FLOWS.max(2 * RECEIVE_FRAMES) || !seen.any.get() {
+        if sent < FLOWS.max(2 * RECEIVE_FRAMES) {
+            match endpoint.try_request(flows[sent % FLOWS], WORK, &[], &payload) {
+                Ok(()) => sent += 1,
+                Err(error) if error.is_temporary() => {}
+                Err(error) => return Err(Error::Lost(error.to_string())),
+            }
+        }
+        endpoint.poll(&mut ());
+        check(begin, watch)?;
+    }
+    Ok(())
+}
+
+/// For this long, time every request that leaves alone and is rejected; longer if none was.
+fn time(
+    endpoint: &mut Endpoint<()>,
+    seen: &Seen,
+    length: Duration,
+    watch: &Watch,
+    each: &mut dyn FnMut(Duration),
+) -> Result<(), Error> {
+    let (begin, mut any) = (Instant::now(), false);
+    seen.forget();
+    loop {
+        endpoint.poll(&mut ());
+        if let Some(left) = seen.back.take() {
+            each(left.elapsed());
+            any = true;
+        }
+        if begin.elapsed() >= length {
+            match any {
+                true => return watch.check(),
+                false => check(begin, watch)?,
+            }
+        }
+    }
+}
+
+fn check(begin: Instant, watch: &Watch) -> Result<(), Error> {
+    watch.check()?;
+    let why = || Error::Lost("the receiver was not there, or not full, in time".to_owned());
+    if begin.elapsed() > SETUP_TIMEOUT { Err(why()) } else { Ok(()) }
 }

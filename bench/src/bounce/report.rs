@@ -6,19 +6,9 @@ use serde_json::{Value, json};
 
 use super::{By, Plan, Turn};
 use crate::measure::latency::{RoundTrips, round_trips};
-use crate::report::table::{Column, align, bytes, nanoseconds};
-use crate::report::words::{SIMULATED, is_simulated, rounds, times, xdp};
-use crate::stats::median;
-
-const COLUMNS: &[Column] = &[
-    ("bounced by", false),
-    ("mode", false),
-    ("size", true),
-    ("p50", true),
-    ("p99", true),
-    ("p99.9", true),
-    ("round trips", true),
-];
+use crate::report::table::{align, bytes, columns, nanoseconds};
+use crate::report::words::{footer, is_simulated, rounds, times, xdp};
+use crate::stats::Spread;
 
 const NO_PROGRAM: &str = "rejected by the host alone: this transport has no XDP program; --hosts veth has one";
 
@@ -29,12 +19,19 @@ pub(crate) struct Bounced {
     pub(super) plan: Plan,
 }
 
-/// The median of the rounds' ratios, and their range.
-type Ratio = (f64, [f64; 2]);
-
 impl Bounced {
     fn of(&self, by: By) -> impl Iterator<Item = &Turn> {
         self.turns.iter().filter(move |turn| turn.by == by && !turn.round_trips.is_empty())
+    }
+
+    /// Those that were measured: which part rejected, its first turn, and the round trips of all its turns.
+    fn rows(&self) -> impl Iterator<Item = (By, &Turn, RoundTrips)> {
+        By::ALL.into_iter().filter_map(|by| {
+            let mut together = round_trips();
+            // Cannot fail: all have the same bounds.
+            self.of(by).for_each(|turn| _ = together.add(&turn.round_trips));
+            Some((by, self.of(by).next()?, together))
+        })
     }
 
     /// Whether the network was simulated.
@@ -42,97 +39,74 @@ impl Bounced {
         self.turns.iter().any(|turn| is_simulated(&turn.mode))
     }
 
-    fn together(&self, by: By) -> RoundTrips {
-        let mut together = round_trips();
-        // Cannot fail: all have the same bounds.
-        self.of(by).for_each(|turn| _ = together.add(&turn.round_trips));
-        together
-    }
-
     /// The host's round trip divided by the program's, if both were measured.
-    fn host_over_program(&self) -> Option<Ratio> {
-        let p50 = |turn: &Turn| turn.round_trips.value_at_quantile(0.5) as f64;
-        let ratios: Vec<f64> = self
-            .of(By::Host)
-            .filter_map(|host| {
-                let program = self.of(By::Program).find(|program| program.round == host.round)?;
-                Some(p50(host) / p50(program))
-            })
-            .collect();
-        let ends = [ratios.iter().copied().reduce(f64::min)?, ratios.iter().copied().reduce(f64::max)?];
-        Some((median(&ratios)?, ends))
+    fn host_over_program(&self) -> Option<Spread> {
+        let p50s = |by| self.of(by).map(|turn| (turn.round, p50(turn) as f64)).collect::<Vec<_>>();
+        Spread::of_ratios(&p50s(By::Host), &p50s(By::Program))
     }
 
     pub(crate) fn json(&self) -> Vec<Value> {
         let cores = json!([self.plan.cores.near, self.plan.cores.far]);
-        let mut lines: Vec<Value> = By::ALL.into_iter().filter_map(|by| self.line(by, &cores)).collect();
+        let line = |(by, first, all): (By, &Turn, RoundTrips)| {
+            let at = |quantile| all.value_at_quantile(quantile);
+            json!({
+                "bench": "bounce",
+                "by": by.name(),
+                "mode": first.mode,
+                "size": self.plan.size,
+                "rtt_ns": { "p50": at(0.5), "p99": at(0.99), "p999": at(0.999) },
+                "n": all.len(),
+                "by_round": self.of(by).map(p50).collect::<Vec<_>>(),
+                "xdp": first.xdp,
+                "cores": cores,
+            })
+        };
         let ratio = self.host_over_program();
         let short = |number: f64| (number * 1e4).round() / 1e4;
         let mut summary = json!({
-            "host_over_program": ratio.map(|(median, _)| short(median)),
+            "host_over_program": ratio.map(|ratio| short(ratio.median)),
             "bench": "bounce",
             "size": self.plan.size,
             "rounds": self.rounds,
-            "range": ratio.map(|(_, ends)| ends.map(short)),
+            "range": ratio.map(|ratio| [ratio.least, ratio.most].map(short)),
             "cores": cores,
         });
         if self.is_simulated() {
             summary["simulated"] = json!(true);
         }
-        lines.push(json!({ "summary": summary }));
-        lines
+        self.rows().map(line).chain([json!({ "summary": summary })]).collect()
     }
 
-    fn line(&self, by: By, cores: &Value) -> Option<Value> {
-        let (all, first) = (self.together(by), self.of(by).next()?);
-        let at = |quantile| all.value_at_quantile(quantile);
-        let by_round: Vec<u64> = self.of(by).map(|turn| turn.round_trips.value_at_quantile(0.5)).collect();
-        Some(json!({
-            "bench": "bounce",
-            "by": by.name(),
-            "mode": first.mode,
-            "size": self.plan.size,
-            "rtt_ns": { "p50": at(0.5), "p99": at(0.99), "p999": at(0.999) },
-            "n": all.len(),
-            "by_round": by_round,
-            "xdp": first.xdp,
-            "cores": cores,
-        }))
-    }
-
-    /// Writing to a string cannot fail.
     pub(crate) fn table(&self) -> String {
         let mut text = "bounce: round trip of a request that a full receiver rejects\n\n".to_owned();
-        let rows: Vec<Vec<String>> = By::ALL.into_iter().filter_map(|by| self.cells(by)).collect();
-        align(COLUMNS, &rows, &mut text);
+        let cells = |(by, first, all): (By, &Turn, RoundTrips)| {
+            let mut cells = vec![by.name().to_owned(), first.mode.clone(), bytes(self.plan.size)];
+            cells.extend([0.5, 0.99, 0.999].map(|quantile| nanoseconds(all.value_at_quantile(quantile))));
+            cells.push(all.len().to_string());
+            cells
+        };
+        align(
+            &columns(["bounced by", "mode", ">size", ">p50", ">p99", ">p99.9", ">round trips"]),
+            &self.rows().map(cells).collect::<Vec<_>>(),
+            &mut text,
+        );
         text.push('\n');
-        if let Some((ratio, [least, most])) = self.host_over_program() {
-            let range = (times(least), times(most));
-            let ratio = times(ratio);
+        if let Some(Spread { median, least, most }) = self.host_over_program() {
+            let [ratio, least, most] = [median, least, most].map(times);
+            // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
-                "  a reject by the host takes {ratio} times as long as by the program (rounds: {} to {})\n",
-                range.0, range.1
+                "  a reject by the host takes {ratio} times as long as by the program (rounds: {least} to {most})\n"
             );
         }
-        let rounds = rounds(self.rounds);
-        let _ = writeln!(text, "{rounds}, taken in turn; {}", self.plan.cores.words());
-        if let Some(turn) = self.turns.first() {
-            let _ = writeln!(text, "{}", turn.xdp.map_or(NO_PROGRAM, xdp));
-        }
-        if self.is_simulated() {
-            let _ = writeln!(text, "{SIMULATED}");
-        }
-        text
+        let at = self.turns.first().map(|turn| turn.xdp.map_or(NO_PROGRAM, xdp));
+        let measured = format!("{}, taken in turn", rounds(self.rounds));
+        text + &footer(&measured, self.plan.cores, at, self.is_simulated())
     }
+}
 
-    fn cells(&self, by: By) -> Option<Vec<String>> {
-        let (all, first) = (self.together(by), self.of(by).next()?);
-        let mut cells = vec![by.name().to_owned(), first.mode.clone(), bytes(self.plan.size)];
-        cells.extend([0.5, 0.99, 0.999].map(|quantile| nanoseconds(all.value_at_quantile(quantile))));
-        cells.push(all.len().to_string());
-        Some(cells)
-    }
+fn p50(turn: &Turn) -> u64 {
+    turn.round_trips.value_at_quantile(0.5)
 }
 
 #[cfg(test)]

@@ -66,20 +66,10 @@ impl Seen {
 
 /// A transport that records requests and rejects.
 pub(super) struct Seam {
-    inner: Box<dyn Transport>,
-    seen: Rc<Seen>,
+    pub(super) inner: Box<dyn Transport>,
+    pub(super) seen: Rc<Seen>,
     /// The XDP program does not get what it needs to reject.
-    without_program: bool,
-}
-
-impl Seam {
-    pub(super) fn new(inner: Box<dyn Transport>, without_program: bool) -> Seam {
-        Seam { inner, seen: Rc::default(), without_program }
-    }
-
-    pub(super) fn seen(&self) -> Rc<Seen> {
-        Rc::clone(&self.seen)
-    }
+    pub(super) without_program: bool,
 }
 
 /// The sequence number of a frame of this kind.

@@ -8,25 +8,9 @@ use clap::Args;
 use super::options::{HostsArg, Options};
 use super::{Task, usage};
 use crate::cores::CoresArg;
-use crate::deploy::processes::LocalTransport;
 use crate::error::Error;
 use crate::size::Size;
 use crate::values;
-
-/// The options of `compare`, checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CompareRequest {
-    /// The peers to measure; all if empty.
-    pub(crate) peers: Vec<String>,
-    /// Only peers that run over this transport; `None` for all.
-    pub(crate) over: Option<LocalTransport>,
-    /// The file of the plot.
-    pub(crate) plot: Option<PathBuf>,
-    /// The limit of a foreign program's turn.
-    pub(crate) limit: Duration,
-    /// The MTU of the cable.
-    pub(crate) mtu: u32,
-}
 
 /// The options of `compare` alone.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
@@ -69,7 +53,6 @@ impl Options {
         }
         self.check_plot(args.plot.as_ref())?;
         self.no_on()?;
-        let (peers, plot) = (args.peers.clone(), args.plot.clone());
-        Ok(Task::Compare(CompareRequest { peers, over, plot, limit: args.limit, mtu: self.mtu.unwrap_or(1500) }))
+        Ok(Task::Compare(args.clone(), over))
     }
 }

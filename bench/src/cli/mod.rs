@@ -10,11 +10,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use compare::{CompareArgs, CompareRequest};
+pub(crate) use compare::CompareArgs;
 pub(crate) use options::{Options, Switch};
 pub(crate) use stress::StressArgs;
 pub(crate) use topology::{Topology, is_interface};
 
+use crate::deploy::processes::LocalTransport;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::loss::Loss;
@@ -139,7 +140,7 @@ pub(crate) enum Task {
     Loss(Bench, Vec<Loss>, Topology, Option<PathBuf>),
     /// Measure the curve of bandwidth over size, and plot it to this file.
     Sweep(Topology, Option<PathBuf>),
-    Compare(CompareRequest),
+    Compare(CompareArgs, Option<LocalTransport>),
     Ablation(Topology),
     Bounce(Topology),
     Serve(String),

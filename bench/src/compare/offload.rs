@@ -1,6 +1,9 @@
 //! The cable's segmentation and receive offload.
 
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+
+use am_netns::Host;
+use serde::Serialize;
 
 use crate::deploy::veth::{INTERFACE, Pair};
 use crate::error::Error;
@@ -10,22 +13,18 @@ const FEATURES: [(&str, &str); 3] =
     [("tcp-segmentation-offload", "TSO"), ("generic-segmentation-offload", "GSO"), ("generic-receive-offload", "GRO")];
 
 /// What is on at both ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Offload {
-    pub(crate) tso: bool,
-    pub(crate) gso: bool,
-    pub(crate) gro: bool,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Offload {
+    pub(super) tso: bool,
+    pub(super) gso: bool,
+    pub(super) gro: bool,
 }
 
 impl Offload {
     /// The present state; `None` if ethtool does not tell.
     pub(super) fn of(pair: &Pair) -> Option<Offload> {
-        let ask = || Command::new("ethtool").args(["-k", INTERFACE]).stdin(Stdio::null()).output();
-        let each = pair.hosts.iter().map(|host| {
-            let output = host.enter(ask).ok()?.ok()?;
-            read(&String::from_utf8_lossy(&output.stdout))
-        });
-        let [near, far] = each.collect::<Option<Vec<_>>>()?.try_into().ok()?;
+        let of = |host| read(&String::from_utf8_lossy(&ethtool(host, &["-k", INTERFACE]).ok()?.stdout));
+        let [near, far] = [of(&pair.hosts[0])?, of(&pair.hosts[1])?];
         Some(Offload { tso: near.tso && far.tso, gso: near.gso && far.gso, gro: near.gro && far.gro })
     }
 
@@ -35,6 +34,11 @@ impl Offload {
         let each = each.map(|(is_on, (_, name))| format!("{name} {}", if is_on { "on" } else { "off" }));
         each.collect::<Vec<_>>().join(", ")
     }
+}
+
+fn ethtool(host: &Host, words: &[&str]) -> Result<Output, Error> {
+    let run = || Command::new("ethtool").args(words).stdin(Stdio::null()).output();
+    host.enter(run)?.map_err(Error::system("starting ethtool"))
 }
 
 /// ethtool prints one line a feature: `generic-receive-offload: off [requested on]`.
@@ -47,41 +51,16 @@ fn read(said: &str) -> Option<Offload> {
     Some(Offload { tso: tso?, gso: gso?, gro: gro? })
 }
 
-/// Switches segmentation offload of the cable off until it is dropped.
-pub(super) struct OffloadOff<'a>(&'a Pair);
-
-/// # Errors
-/// What is missing, and what installs it.
+/// Fails with the command that installs ethtool, if it is missing.
 pub(super) fn find() -> Result<(), String> {
-    let found = Command::new("ethtool").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let found = Command::new("ethtool").arg("--version").stdin(Stdio::null()).output();
     found.map(drop).map_err(|_| "ethtool is not installed: scripts/setup".to_owned())
 }
 
-impl OffloadOff<'_> {
-    /// # Errors
-    ///
-    /// The interfaces refuse.
-    pub(super) fn before(pair: &Pair) -> Result<OffloadOff<'_>, Error> {
-        let cut = OffloadOff(pair);
-        switch(pair, "off")?;
-        Ok(cut)
-    }
-}
-
-impl Drop for OffloadOff<'_> {
-    fn drop(&mut self) {
-        // A cable on which it can be switched off lets it be switched on.
-        let _ = switch(self.0, "on");
-    }
-}
-
-fn switch(pair: &Pair, to: &str) -> Result<(), Error> {
-    let switch = || {
-        let mut command = Command::new("ethtool");
-        command.args(["-K", INTERFACE, "tso", to, "gso", to]).stdin(Stdio::null()).output()
-    };
+/// Switch segmentation offload of the cable `on` or `off`.
+pub(super) fn switch(pair: &Pair, to: &str) -> Result<(), Error> {
     for host in &pair.hosts {
-        let output = host.enter(switch)?.map_err(Error::system("starting ethtool"))?;
+        let output = ethtool(host, &["-K", INTERFACE, "tso", to, "gso", to])?;
         if !output.status.success() {
             let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             return Err(Error::Facility(format!("segmentation offload cannot be switched {to}: {why}")));

@@ -1,19 +1,27 @@
 //! Time and bandwidth by size, on logarithmic axes. Each curve has its name at its end.
 
-use super::families::FAMILIES;
-use super::peer::Stream;
-use super::rows::{Comparison, Row};
-use super::table::short;
+use super::report::{CURVES, rate, short, time};
+use super::rows::{Comparison, Row, Turn};
 use crate::chart::{self, Axis, COLOURS, Curve, Names, Panel};
 use crate::error::Error;
-use crate::report::table::{metric, nanoseconds};
+
+/// All plots: a title, and the peers whose curves share the plot, ours first. They are those between which a reader would
+/// choose, on one wire. A peer may be in two plots, as a reference.
+const FAMILIES: [(&str, &str); 6] = [
+    ("On the cable, past the kernel's sockets, and its UDP", "am am-bundles am-dpdk-af_packet am-dpdk-af_xdp raw udp"),
+    ("UDP", "am-udp am-udp-bundles udp udp-sleeping sockperf-udp fi-udp"),
+    ("TCP: sockets", "am-tcp am-tcp-bundles tcp tcp-nagle tcp-sleeping tcp-no-offload sockperf-tcp iperf3"),
+    ("TCP: message systems, and the bare socket", "am-tcp ucx-tcp fi-tcp openmpi-tcp mpich-tcp pvm pvm-sleeping tcp"),
+    ("Shared memory", "am-shm am-shm-bundles ucx-shm fi-shm openmpi-shm mpich-shm"),
+    (
+        "DPDK between two processes",
+        "am-dpdk-memif am-dpdk-memif-bundles raw-dpdk-memif am-dpdk-virtio-user am-dpdk-virtio-user-bundles \
+         raw-dpdk-virtio-user",
+    ),
+];
 
 impl Comparison {
-    /// The plot.
-    ///
-    /// # Errors
-    /// plotters cannot draw it.
-    pub(crate) fn svg(&self) -> Result<String, Error> {
+    pub(super) fn svg(&self) -> Result<String, Error> {
         let plots = self.plots();
         let rows: Vec<Vec<Panel<'_>>> = plots.iter().map(|(title, rows)| self.panels(title, rows)).collect();
         chart::svg(&self.cable(), &rows, (780, 420))
@@ -21,57 +29,50 @@ impl Comparison {
 
     /// The curves of each plot: one plot if there are colours for all rows, else one for each family.
     fn plots(&self) -> Vec<(&'static str, Vec<&Row>)> {
-        let measured: Vec<&Row> = self.rows.iter().filter(|row| !row.turns.is_empty()).collect();
-        if measured.len() <= COLOURS.len() {
-            return vec![("", measured)];
+        if self.measured().count() <= COLOURS.len() {
+            return vec![("", self.measured().collect())];
         }
-        let members = |names: &[&str]| measured.iter().copied().filter(|row| names.contains(&row.name)).collect();
-        let plots = FAMILIES.iter().map(|family| (family.title, members(family.members)));
+        let is_member = |members: &str, row: &Row| members.split(' ').any(|name| name == row.peer.name);
+        let members = |members| self.measured().filter(|row| is_member(members, row)).collect();
+        let plots = FAMILIES.into_iter().map(|(title, names)| (title, members(names)));
         plots.filter(|(_, rows): &(_, Vec<&Row>)| !rows.is_empty()).collect()
     }
 
     /// Two panels side by side, in the same colours.
     fn panels(&self, title: &str, rows: &[&Row]) -> Vec<Panel<'_>> {
         let title = |what: &str| if title.is_empty() { what.to_owned() } else { format!("{title}: {what}") };
-        let time = |row: &Row, size: usize| Some(row.spread(|turn| turn.one_way(size)?.middle())?.median);
-        let rate = |row: &Row, size: usize| Some(row.spread(|turn| turn.stream(size).map(Stream::bytes))?.median);
+        let [time_by_size, rate_by_size] = CURVES.map(|figure| self.curves(rows, figure));
         vec![
-            self.panel(title("one way, half of a round trip"), self.curves(rows, time), &|ns| {
-                nanoseconds(ns.round() as u64)
-            }),
-            self.panel(title("bytes a second, one way"), self.curves(rows, rate), &|rate| {
-                format!("{}B/s", metric(rate))
-            }),
+            self.panel(title("one way, half of a round trip"), time_by_size, &time),
+            self.panel(title("bytes a second, one way"), rate_by_size, &rate),
         ]
     }
 
     /// The curves of the rows that have figures. A row keeps its colour.
-    fn curves(&self, rows: &[&Row], figure: impl Fn(&Row, usize) -> Option<f64>) -> Vec<Curve> {
-        let points = |row: &Row| -> Vec<(f64, f64)> {
-            let all = self.settings.sizes.iter().filter_map(|size| Some((*size as f64, figure(row, *size)?)));
-            all.filter(|(size, value)| *size > 0.0 && *value > 0.0).collect()
-        };
+    fn curves(&self, rows: &[&Row], figure: fn(&Turn, usize) -> Option<f64>) -> Vec<Curve> {
+        let point = |row: &Row, size: usize| Some((size as f64, row.spread(|turn| figure(turn, size))?.median));
         let curves = rows.iter().zip(COLOURS).map(|(row, colour)| {
-            let (name, dots, bars) = (row.name.to_owned(), Vec::new(), Vec::new());
-            Curve { name, colour, points: points(row), dots, bars }
+            let points = self.settings.sizes.iter().filter_map(|size| point(row, *size));
+            let points = points.filter(|(size, value)| *size > 0.0 && *value > 0.0).collect();
+            Curve { name: row.peer.name.to_owned(), colour, points, dots: Vec::new(), bars: Vec::new() }
         });
         curves.filter(|curve| !curve.points.is_empty()).collect()
     }
 
     fn panel<'a>(&self, title: String, curves: Vec<Curve>, label: &'a dyn Fn(f64) -> String) -> Panel<'a> {
-        let points = || curves.iter().flat_map(|curve| &curve.points);
-        let of =
-            |axis: fn(&(f64, f64)) -> f64| points().map(axis).reduce(f64::min).zip(points().map(axis).reduce(f64::max));
-        let (least, most) = of(|point| point.0).unwrap_or((1.0, 2.0));
-        let sizes = (least, most.max(least * 2.0));
+        let range = |axis: fn(&(f64, f64)) -> f64| {
+            let values: Vec<f64> = curves.iter().flat_map(|curve| &curve.points).map(axis).collect();
+            let ends = values.iter().copied().reduce(f64::min).zip(values.iter().copied().reduce(f64::max));
+            ends.unwrap_or((1.0, 2.0))
+        };
+        let ((smallest, largest), (least, most)) = (range(|point| point.0), range(|point| point.1));
         // Whole decades.
-        let (least, most) = of(|point| point.1).unwrap_or((1.0, 2.0));
         let (low, high) = (least.log10().floor() as i32, (most * 1.01).log10().ceil() as i32);
         let axes = [
             Axis {
                 name: "size",
                 is_log: true,
-                range: sizes,
+                range: (smallest, largest.max(smallest * 2.0)),
                 ticks: self.settings.sizes.iter().map(|size| *size as f64).collect(),
                 label: &|size| short(size.round() as usize).replace(" KiB", "K").replace(" MiB", "M"),
             },
@@ -91,7 +92,7 @@ impl Comparison {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::peers::chosen;
+    use super::super::peer::PEERS;
     use super::super::rows::tests::{comparison, row};
     use super::*;
 
@@ -110,7 +111,7 @@ mod tests {
     /// Counted in the picture itself.
     #[test]
     fn of_all_peers_a_panel_has_six_to_eight_curves_each_of_its_own_colour() {
-        let rows = chosen(&[], None).unwrap().iter().map(|peer| row(peer.name(), &[1000.0, 2000.0])).collect();
+        let rows = PEERS.iter().map(|peer| row(peer.name, &[1000.0, 2000.0])).collect();
         let svg = comparison(rows).svg().unwrap();
         let panels: Vec<&str> = svg.split("one way").skip(1).collect();
         assert_eq!(panels.len(), 2 * FAMILIES.len());
@@ -142,5 +143,19 @@ mod tests {
         let all = of(&nine);
         let sizes: Vec<usize> = all.plots().iter().map(|(_, rows)| rows.len()).collect();
         assert_eq!(sizes, [4, 1, 1, 3, 2], "those without a row are left out");
+    }
+
+    #[test]
+    fn every_peer_is_in_a_plot_of_six_to_eight() {
+        let peers: Vec<&str> = PEERS.iter().map(|peer| peer.name).collect();
+        for (title, members) in FAMILIES {
+            let members: Vec<&str> = members.split(' ').collect();
+            assert!((6..=8).contains(&members.len()), "{title}: {}", members.len());
+            assert!(members.iter().all(|name| peers.contains(name)), "{title}");
+        }
+        let is_drawn =
+            |name: &&&str| FAMILIES.iter().any(|(_, members)| members.split(' ').any(|other| other == **name));
+        let left: Vec<&&str> = peers.iter().filter(|name| !is_drawn(name)).collect();
+        assert!(left.is_empty(), "in no plot: {left:?}");
     }
 }

@@ -1,109 +1,137 @@
-//! From turns to rows: medians over the rounds, and their spread.
+//! From turns to rows: the figures of a turn, medians over the rounds, and their spread.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use super::offload::Offload;
-use super::peer::{OneWay, Peer, Settings, Stream, Turn};
+use super::peer::Peer;
+use crate::batching::Batching;
+use crate::cores::Cores;
 use crate::error::Error;
-use crate::stats::median;
-use crate::sweep::Point;
+use crate::plan::{Amount, DriverOptions};
+use crate::stats::Spread;
 use crate::sweep::fit::size_of_rate;
 use crate::watch::Watch;
 
 /// Messages from this size on fill several frames of any length.
 const MIN_MANY_FRAMES: usize = 1 << 16;
 
-/// All turns of one peer.
-#[derive(Debug)]
-pub(crate) struct Row {
-    pub(crate) name: &'static str,
-    pub(crate) what: &'static str,
-    pub(crate) wire: &'static str,
-    pub(crate) transport: &'static str,
-    pub(crate) mtu: Option<usize>,
-    pub(crate) notes: &'static [&'static str],
-    pub(crate) version: String,
-    /// Why it cannot be measured.
-    pub(crate) absent: Option<String>,
-    /// Each with its round.
-    pub(crate) turns: Vec<(usize, Turn)>,
-    /// Why turns failed.
-    pub(crate) failures: Vec<String>,
+/// What every peer has to measure.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Settings {
+    /// Bytes of a message, smallest first.
+    pub(super) sizes: Vec<usize>,
+    /// The number of rounds, and the length of each measurement.
+    pub(super) amount: Amount,
+    /// The limit of a foreign program's turn.
+    pub(super) limit: Duration,
+    /// The cores of both sides.
+    pub(super) cores: Cores,
+    /// How our drivers are opened.
+    pub(super) how: DriverOptions,
+    /// The MTU of the cable.
+    pub(super) mtu: usize,
 }
 
-/// Everything that was measured.
-#[derive(Debug)]
-pub(crate) struct Comparison {
-    pub(crate) rows: Vec<Row>,
-    pub(crate) settings: Settings,
-    /// Of the cable, if ethtool told it.
-    pub(crate) offload: Option<Offload>,
-}
-
-/// A figure over the rounds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Spread {
-    pub(crate) median: f64,
-    pub(crate) least: f64,
-    pub(crate) most: f64,
-}
-
-impl Spread {
-    /// `None` without values.
-    pub(crate) fn of(values: &[f64]) -> Option<Spread> {
-        let values: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
-        let (least, most) = (values.iter().copied().reduce(f64::min)?, values.iter().copied().reduce(f64::max)?);
-        Some(Spread { median: median(&values)?, least, most })
+impl Settings {
+    /// The size of the table's first figures.
+    pub(super) fn small(&self) -> usize {
+        const SMALL: usize = 64;
+        if self.sizes.contains(&SMALL) { SMALL } else { self.sizes.first().copied().unwrap_or(SMALL) }
     }
 
-    /// Half of the range of the rounds, in per cent of the median.
-    pub(crate) fn per_cent(&self) -> f64 {
-        if self.median == 0.0 { 0.0 } else { (self.most - self.least) / 2.0 / self.median * 100.0 }
+    /// The size whose bandwidths are compared.
+    pub(super) fn largest(&self) -> usize {
+        self.sizes.last().copied().unwrap_or(0)
     }
+}
+
+/// The figures of one size that a measurement tells. Times are in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Figures {
+    pub(super) size: usize,
+    /// Half of a round trip.
+    pub(super) p50: Option<f64>,
+    pub(super) p99: Option<f64>,
+    pub(super) mean: Option<f64>,
+    /// Messages a second, one way, as fast as possible.
+    pub(super) messages: Option<f64>,
+    /// Processor time that one of them costs, both sides together.
+    pub(super) cpu: Option<f64>,
+    /// How many of them never arrived.
+    #[serde(default)]
+    pub(super) lost: u64,
+    /// How they were handed over. Foreign programs do not tell.
+    pub(super) batching: Option<Batching>,
+}
+
+impl Figures {
+    /// The median; the mean of a program that tells no median.
+    pub(super) fn middle(&self) -> Option<f64> {
+        self.p50.or(self.mean)
+    }
+
+    /// Bytes a second.
+    pub(super) fn bytes(&self) -> Option<f64> {
+        self.messages.map(|messages| messages * self.size as f64)
+    }
+}
+
+/// The figures of one turn of a peer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Turn {
+    /// Its device and mode.
+    pub(super) mode: String,
+    pub(super) all: Vec<Figures>,
 }
 
 impl Turn {
-    pub(crate) fn one_way(&self, size: usize) -> Option<&OneWay> {
-        self.one_way.iter().find(|one| one.size == size)
-    }
-
-    pub(crate) fn stream(&self, size: usize) -> Option<&Stream> {
-        self.stream.iter().find(|one| one.size == size)
+    /// A figure of this size.
+    pub(super) fn of<T>(&self, size: usize, figure: impl Fn(&Figures) -> Option<T>) -> Option<T> {
+        self.all.iter().filter(|one| one.size == size).find_map(figure)
     }
 
     /// The bandwidth of the size with the largest.
-    pub(crate) fn peak(&self) -> Option<f64> {
-        self.stream.iter().map(Stream::bytes).filter(|bytes| *bytes > 0.0).reduce(f64::max)
+    pub(super) fn peak(&self) -> Option<f64> {
+        self.all.iter().filter_map(Figures::bytes).filter(|bytes| *bytes > 0.0).reduce(f64::max)
     }
 
     /// The smallest size that reaches half of the peak. Between two sizes, times are interpolated.
-    pub(crate) fn n_half(&self) -> Option<f64> {
-        let point = |(nth_size, one): (usize, &Stream)| {
-            let (size, messages) = (one.size, one.messages);
-            Point { nth_size, size, frames: 1, full: false, ns: 1e9 / messages, frames_per_s: messages, lost: one.lost }
-        };
-        let moved = self.stream.iter().filter(|one| one.messages > 0.0);
-        let mut curve: Vec<Point> = moved.enumerate().map(point).collect();
-        curve.sort_by_key(|point| point.size);
+    pub(super) fn n_half(&self) -> Option<f64> {
+        let point = |one: &Figures| Some((one.size as f64, 1e9 / one.messages.filter(|rate| *rate > 0.0)?));
+        let mut curve: Vec<(f64, f64)> = self.all.iter().filter_map(point).collect();
+        curve.sort_by(|one, other| one.0.total_cmp(&other.0));
         // A single size cannot tell where half of it is reached.
         if curve.len() < 2 { None } else { size_of_rate(&curve, self.peak()? / 2.0) }
     }
 }
 
+/// All turns of one peer.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) peer: &'static Peer,
+    pub(super) version: String,
+    /// Why it cannot be measured.
+    pub(super) absent: Option<String>,
+    /// Each with its round.
+    pub(super) turns: Vec<(usize, Turn)>,
+    /// Why turns failed.
+    pub(super) failures: Vec<String>,
+}
+
 impl Row {
     /// The row of a peer, with the reason if it cannot be measured.
-    pub(crate) fn new(peer: &dyn Peer, settings: &Settings, watch: &Watch) -> Row {
-        let (version, absent) = match peer.find(watch) {
-            Ok(version) => (version, None),
-            Err(why) => (String::new(), Some(why)),
-        };
-        let (name, what, wire, mtu, notes) = (peer.name(), peer.what(), peer.wire(), peer.mtu(settings), peer.notes());
-        let (transport, turns, failures) = (peer.transport(), Vec::new(), Vec::new());
-        Row { name, what, wire, transport, mtu, notes, version, absent, turns, failures }
+    pub(super) fn new(peer: &'static Peer, watch: &Watch) -> Row {
+        let found = peer.find(watch);
+        let (version, absent) = (found.clone().unwrap_or_default(), found.err());
+        Row { peer, version, absent, turns: Vec::new(), failures: Vec::new() }
     }
 
     /// Add the result of a turn.
-    pub(crate) fn take(&mut self, round: usize, turn: Result<Turn, Error>) {
+    pub(super) fn take(&mut self, round: usize, turn: Result<Turn, Error>) {
         match turn {
             Ok(turn) => self.turns.push((round, turn)),
             Err(why) => self.failures.push(format!("round {}: {why}", round + 1)),
@@ -111,7 +139,7 @@ impl Row {
     }
 
     /// The mode of the last turn that succeeded.
-    pub(crate) fn mode(&self) -> &str {
+    pub(super) fn mode(&self) -> &str {
         match self.turns.last() {
             Some((_, turn)) => &turn.mode,
             None if self.absent.is_some() => "not installed",
@@ -121,103 +149,94 @@ impl Row {
     }
 
     /// Why it has no figures, or fewer rounds than others.
-    pub(crate) fn reasons(&self) -> Vec<&str> {
+    pub(super) fn reasons(&self) -> Vec<&str> {
         self.absent.iter().chain(&self.failures).map(String::as_str).collect()
     }
 
     /// A figure of each round that has it.
-    pub(crate) fn by_round(&self, figure: impl Fn(&Turn) -> Option<f64>) -> Vec<(usize, f64)> {
+    pub(super) fn by_round(&self, figure: impl Fn(&Turn) -> Option<f64>) -> Vec<(usize, f64)> {
         self.turns.iter().filter_map(|(round, turn)| Some((*round, figure(turn)?))).collect()
     }
 
     /// A figure over the rounds.
-    pub(crate) fn spread(&self, figure: impl Fn(&Turn) -> Option<f64>) -> Option<Spread> {
-        Spread::of(&self.by_round(figure).into_iter().map(|(_, value)| value).collect::<Vec<_>>())
+    pub(super) fn spread(&self, figure: impl Fn(&Turn) -> Option<f64>) -> Option<Spread> {
+        Spread::of(self.by_round(figure).into_iter().map(|(_, value)| value))
+    }
+
+    /// How its messages of this size were handed over.
+    pub(super) fn batching(&self, size: usize) -> Option<Batching> {
+        self.turns.iter().find_map(|(_, turn)| turn.of(size, |one| one.batching))
     }
 
     /// The sizes that it measured.
-    pub(crate) fn sizes(&self) -> BTreeSet<usize> {
-        let of = |(_, turn): &(usize, Turn)| -> Vec<usize> {
-            let one_way = turn.one_way.iter().map(|one| one.size);
-            one_way.chain(turn.stream.iter().map(|one| one.size)).collect()
-        };
-        self.turns.iter().flat_map(of).collect()
+    pub(super) fn sizes(&self) -> BTreeSet<usize> {
+        self.turns.iter().flat_map(|(_, turn)| &turn.all).map(|one| one.size).collect()
     }
+}
+
+/// Everything that was measured.
+#[derive(Debug)]
+pub(super) struct Comparison {
+    pub(super) rows: Vec<Row>,
+    pub(super) settings: Settings,
+    /// Of the cable, if ethtool told it.
+    pub(super) offload: Option<Offload>,
 }
 
 impl Comparison {
     /// A row's round trip, its rate at the small size and its bandwidth at the largest, each divided by that of `am`.
     /// Sizes are equal, and where batching matters, so are batches.
-    pub(crate) fn ratios(&self, row: &Row) -> [(&'static str, Option<f64>); 3] {
+    pub(super) fn ratios(&self, row: &Row) -> [(&'static str, Option<f64>); 3] {
         let (small, large) = (self.settings.small(), self.settings.largest());
         let of = |size, ratio: Option<f64>| ratio.filter(|_| self.is_fair(row, size));
         [
-            ("p50", self.beside_am(row, |turn| turn.one_way(small)?.middle())),
-            ("messages", of(small, self.beside_am(row, |turn| Some(turn.stream(small)?.messages)))),
-            ("bytes", of(large, self.beside_am(row, |turn| turn.stream(large).map(Stream::bytes)))),
+            ("p50", self.beside_am(row, |turn| turn.of(small, Figures::middle))),
+            ("messages", of(small, self.beside_am(row, |turn| turn.of(small, |one| one.messages)))),
+            ("bytes", of(large, self.beside_am(row, |turn| turn.of(large, Figures::bytes)))),
         ]
+    }
+
+    fn am(&self) -> Option<&Row> {
+        self.rows.iter().find(|row| row.peer.name == "am")
     }
 
     /// Whether messages of this size were handed over as those of `am`. A message of many frames is a batch by itself.
     fn is_fair(&self, row: &Row, size: usize) -> bool {
-        let batching = |row: &Row| row.turns.iter().find_map(|(_, turn)| turn.stream(size)?.batching);
-        let am = self.rows.iter().find(|row| row.name == "am").and_then(batching);
-        size >= MIN_MANY_FRAMES || (am.is_some() && am == batching(row))
+        let am = self.am().and_then(|am| am.batching(size));
+        size >= MIN_MANY_FRAMES || (am.is_some() && am == row.batching(size))
     }
 
     /// The median of the rounds' ratios of a row's figure to that of `am`.
     fn beside_am(&self, row: &Row, figure: impl Fn(&Turn) -> Option<f64>) -> Option<f64> {
-        let am = self.rows.iter().find(|row| row.name == "am")?.by_round(&figure);
-        let same_round = |round| am.iter().find(|(other, _)| *other == round).map(|(_, value)| *value);
-        let ratios: Vec<f64> = row
-            .by_round(&figure)
-            .into_iter()
-            .filter_map(|(round, value)| Some(value / same_round(round)?))
-            .filter(|ratio| ratio.is_finite())
-            .collect();
-        median(&ratios)
+        Spread::of_ratios(&row.by_round(&figure), &self.am()?.by_round(&figure)).map(|ratio| ratio.median)
     }
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::time::Duration;
-
+pub(super) mod tests {
+    use super::super::peer::{Source, Wire};
     use super::*;
-    use crate::batching::Batching;
-    use crate::cores::Cores;
-    use crate::plan::{Amount, DriverOptions};
+    use crate::driver::Driver;
 
     /// A turn in which a message takes `start` nanoseconds, and one more for each byte.
-    pub(crate) fn turn(start: f64) -> Turn {
-        let stream = |size: usize| {
-            let messages = 1e9 / (start + size as f64);
-            Stream { size, messages, cpu: Some(2.0 * (start + size as f64)), lost: 0, batching: Some(Batching::Bursts) }
+    fn turn(start: f64) -> Turn {
+        let of_size = |size: usize| {
+            let ns = start + size as f64;
+            let (p50, messages, cpu) = (Some(ns + start), Some(1e9 / ns), Some(2.0 * ns));
+            Figures { size, p50, messages, cpu, batching: Some(Batching::Bursts), ..Figures::default() }
         };
-        let one_way = |size: usize| OneWay { size, p50: Some(2.0 * start + size as f64), p99: None, mean: None };
-        let sizes = [8, 64, 4096];
-        Turn { mode: "veth kernel".to_owned(), one_way: sizes.map(one_way).into(), stream: sizes.map(stream).into() }
+        Turn { mode: "veth kernel".to_owned(), all: [8, 64, 4096].map(of_size).into() }
     }
 
     /// A row with these turns.
-    pub(crate) fn row(name: &'static str, turns: &[f64]) -> Row {
+    pub(in crate::compare) fn row(name: &'static str, turns: &[f64]) -> Row {
         let turns = turns.iter().enumerate().map(|(round, start)| (round, turn(*start))).collect();
-        let (what, wire, version) = ("something", "veth", "1.0".to_owned());
-        Row {
-            name,
-            what,
-            wire,
-            transport: "xdp",
-            mtu: Some(1500),
-            notes: &["a note"],
-            version,
-            absent: None,
-            turns,
-            failures: Vec::new(),
-        }
+        let (wire, source) = (Wire::Interface, Source::Session(Driver::Am));
+        let peer = Box::leak(Box::new(Peer { name, what: "something", wire, source, notes: &["a note"] }));
+        Row { peer, version: "1.0".to_owned(), absent: None, turns, failures: Vec::new() }
     }
 
-    pub(crate) fn comparison(rows: Vec<Row>) -> Comparison {
+    pub(in crate::compare) fn comparison(rows: Vec<Row>) -> Comparison {
         let time = Duration::from_millis(1);
         let amount = Amount { rounds: 3, time, warm_up: time };
         let cores = Cores { near: Some(2), far: Some(3) };
@@ -237,10 +256,10 @@ pub(crate) mod tests {
 
     #[test]
     fn rounds_are_a_median_and_how_far_they_lie_apart() {
-        let spread = Spread::of(&[90.0, 100.0, 130.0, f64::NAN]).unwrap();
+        let spread = Spread::of([90.0, 100.0, 130.0, f64::NAN]).unwrap();
         assert_eq!((spread.median, spread.least, spread.most), (100.0, 90.0, 130.0));
         assert!((spread.per_cent() - 20.0).abs() < 1e-9);
-        assert_eq!(Spread::of(&[]), None);
+        assert_eq!(Spread::of([]), None);
     }
 
     #[test]
@@ -250,7 +269,7 @@ pub(crate) mod tests {
         let half = 4096.0 / 5096.0 / 2.0;
         let expected = 1000.0 * half / (1.0 - half);
         assert!((turn(1000.0).n_half().unwrap() / expected - 1.0).abs() < 1e-9);
-        let one = Turn { stream: turn(1000.0).stream[..1].to_vec(), ..Turn::default() };
+        let one = Turn { all: turn(1000.0).all[..1].to_vec(), ..Turn::default() };
         assert_eq!(one.n_half(), None);
         assert_eq!(Turn::default().peak(), None);
     }
@@ -261,7 +280,7 @@ pub(crate) mod tests {
         let mut am = row("am", &[100.0, 100.0, 1000.0]);
         am.turns.remove(1);
         let all = comparison(vec![am, row("udp", &[200.0, 900.0, 2000.0])]);
-        let ratio = all.beside_am(&all.rows[1], |turn| Some(turn.one_way(8)?.p50? - 8.0));
+        let ratio = all.beside_am(&all.rows[1], |turn| Some(turn.of(8, |one| one.p50)? - 8.0));
         assert_eq!(ratio, Some(2.0));
         assert_eq!(comparison(vec![row("udp", &[1.0])]).beside_am(&row("udp", &[1.0]), Turn::peak), None);
     }
@@ -270,7 +289,7 @@ pub(crate) mod tests {
     fn messages_in_other_batches_have_no_ratio_and_large_ones_are_batches() {
         let with = |name, batching| {
             let mut row = row(name, &[100.0]);
-            for one in &mut row.turns[0].1.stream {
+            for one in &mut row.turns[0].1.all {
                 one.batching = batching;
             }
             row
@@ -283,7 +302,7 @@ pub(crate) mod tests {
         };
         assert_eq!(fair(&all), [[true; 3], [true; 3], [true, false, false], [true, false, false]]);
         for row in &mut all.rows {
-            row.turns[0].1.stream[2].size = MIN_MANY_FRAMES;
+            row.turns[0].1.all[2].size = MIN_MANY_FRAMES;
         }
         all.settings.sizes = vec![8, 64, MIN_MANY_FRAMES];
         assert_eq!(fair(&all)[2..], [[true, false, true]; 2]);

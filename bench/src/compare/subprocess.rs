@@ -1,8 +1,8 @@
 //! Runs a program to its end, with limits on its time and its output.
 
-use std::io::{self, Read};
+use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::error::Error;
+use crate::watch::Watch;
 
 /// The limit of a program's output.
 const MAX_OUTPUT: usize = 1 << 20;
@@ -19,37 +20,6 @@ const MAX_ERROR_CHARS: usize = 300;
 const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// How long a program may take to end after its standard input is closed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// What a program printed, and how it ended.
-#[derive(Debug)]
-pub(super) struct Output {
-    pub(super) status: ExitStatus,
-    /// On standard output.
-    pub(super) out: Vec<u8>,
-    /// On standard error.
-    pub(super) err: Vec<u8>,
-}
-
-impl Output {
-    /// Both outputs, one after the other.
-    pub(super) fn all(self) -> Vec<u8> {
-        [self.out, self.err].concat()
-    }
-}
-
-/// Why a program did not run to its end.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum RunError {
-    #[error("starting a program: {0}")]
-    Start(io::Error),
-    #[error("it was killed because it printed more than {} MiB", MAX_OUTPUT >> 20)]
-    TooMuch,
-    #[error("it was killed because it took more than {} s", .0.as_secs())]
-    TooLong(Duration),
-    /// The caller said to stop.
-    #[error("{0}")]
-    Stopped(Error),
-}
 
 /// A program and its process group; killed when it is dropped.
 struct Group(Child);
@@ -69,39 +39,36 @@ impl Drop for Group {
     }
 }
 
-/// Run a program until it ends, as long as `go_on` allows. Its standard input is a pipe that closes when this process
-/// ends.
-///
-/// # Errors
-/// [`RunError`]. The program and its process group have ended by then.
-pub(super) fn run(
-    command: &mut Command,
-    limit: Duration,
-    go_on: impl Fn() -> Result<(), Error>,
-) -> Result<Output, RunError> {
+/// Run a program until it ends, with this input. Its standard input is a pipe that closes when this process ends. After
+/// an error, the program and its process group have ended too.
+pub(super) fn run(command: &mut Command, input: &[u8], limit: Duration, watch: &Watch) -> Result<Output, Error> {
     // Its own process group, so that Ctrl-C reaches only this program.
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let mut group = Group(command.spawn().map_err(RunError::Start)?);
+    let mut group = Group(command.spawn().map_err(Error::system("starting a program"))?);
+    if let Some(stdin) = &mut group.0.stdin {
+        // A program that does not read it says why.
+        let _ = stdin.write_all(input);
+    }
     let mut readers = [read(group.0.stdout.take()), read(group.0.stderr.take())];
-    let (mut texts, mut status) = ([Vec::new(), Vec::new()], None);
-    let begin = Instant::now();
+    let (mut texts, mut status, begin) = ([Vec::new(), Vec::new()], None, Instant::now());
     while status.is_none() || readers.iter().any(Option::is_some) {
-        go_on().map_err(RunError::Stopped)?;
+        watch.check()?;
         if begin.elapsed() > limit {
-            return Err(RunError::TooLong(limit));
+            return Err(Error::Facility(format!("it did not end within {} s", limit.as_secs_f64())));
         }
         for (reader, text) in readers.iter_mut().zip(&mut texts) {
             let Some(ended) = reader.take_if(|reader| reader.is_finished()) else { continue };
             *text = ended.join().unwrap_or_default();
             if text.len() > MAX_OUTPUT {
-                return Err(RunError::TooMuch);
+                let mebibytes = MAX_OUTPUT >> 20;
+                return Err(Error::Facility(format!("it was killed because it printed more than {mebibytes} MiB")));
             }
         }
-        status = group.0.try_wait().map_err(RunError::Start)?;
+        status = group.0.try_wait().map_err(Error::system("starting a program"))?;
         sleep(CHECK_INTERVAL);
     }
-    let ([out, err], Some(status)) = (texts, status) else { return Err(RunError::TooLong(limit)) };
-    Ok(Output { status, out, err })
+    let [stdout, stderr] = texts;
+    Ok(Output { status: status.unwrap_or_default(), stdout, stderr })
 }
 
 /// Read an output on its own thread, because a program blocks on a full pipe.
@@ -131,16 +98,16 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    fn shell(script: &str, limit: Duration) -> Result<Output, RunError> {
-        run(Command::new("sh").args(["-c", script]), limit, || Ok(()))
+    fn shell(script: &str, limit: Duration) -> Result<Output, Error> {
+        run(Command::new("sh").args(["-c", script]), &[], limit, &Watch::default())
     }
 
     #[test]
     fn both_outputs_and_the_end_are_told() {
         let output = shell("echo a; echo b >&2; exit 3", LONG).unwrap();
-        assert_eq!((output.status.code(), &output.out[..], &output.err[..]), (Some(3), &b"a\n"[..], &b"b\n"[..]));
+        assert_eq!((output.status.code(), &output.stdout[..], &output.stderr[..]), (Some(3), &b"a\n"[..], &b"b\n"[..]));
         let most = shell(&format!("head -c {MAX_OUTPUT} /dev/zero"), LONG).unwrap();
-        assert_eq!(most.all().len(), MAX_OUTPUT);
+        assert_eq!(most.stdout.len(), MAX_OUTPUT);
     }
 
     #[test]
@@ -165,7 +132,7 @@ mod tests {
         for script in ["sleep 86122 & echo $! >FILE; wait", "exec >&- 2>&-; sleep 86122 & echo $! >FILE; wait"] {
             let script = script.replace("FILE", &file.display().to_string());
             let why = shell(&script, Duration::from_secs(1)).unwrap_err();
-            assert!(matches!(why, RunError::TooLong(_)), "{why}");
+            assert_eq!(why.to_string(), "it did not end within 1 s");
             let pid = std::fs::read_to_string(&file).unwrap();
             let begin = Instant::now();
             let is_there = || {
@@ -181,8 +148,9 @@ mod tests {
 
     #[test]
     fn who_is_told_to_stop_does() {
-        let stop = || Err(Error::Interrupted { signal: 2 });
-        let why = run(Command::new("sleep").arg("86122"), LONG, stop).unwrap_err();
-        assert!(matches!(why, RunError::Stopped(Error::Interrupted { signal: 2 })), "{why}");
+        let watch = Watch::default();
+        watch.peer_is_gone();
+        let why = run(Command::new("sleep").arg("86122"), &[], LONG, &watch).unwrap_err();
+        assert!(matches!(why, Error::PeerGone(_)), "{why}");
     }
 }

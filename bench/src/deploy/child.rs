@@ -2,10 +2,10 @@
 //! gets its plans there.
 
 use std::env::current_exe;
-use std::io::{Read, stdout};
+use std::io::stdout;
 use std::os::unix::process::CommandExt;
 use std::process::{self, ChildStdin, ChildStdout, Command, Stdio};
-use std::thread::{self, JoinHandle, sleep};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::cores::{Cores, pin, processor_time};
@@ -29,20 +29,10 @@ pub(crate) struct Child(process::Child);
 impl Child {
     /// Start this program with these arguments, on the host of the calling thread.
     pub(crate) fn start(words: &[&str]) -> Result<Child, Error> {
-        spawn(&mut command(words)?)
-    }
-
-    /// Start it, and collect the standard error of the child and of its own children until all have ended.
-    pub(crate) fn start_aside(words: &[&str]) -> Result<(Child, JoinHandle<String>), Error> {
-        let mut child = spawn(command(words)?.stderr(Stdio::piped()))?;
-        let errors = child.0.stderr.take();
-        let read = move || {
-            let mut said = Vec::new();
-            // What cannot be read is left out.
-            errors.map(|mut errors| errors.read_to_end(&mut said));
-            String::from_utf8_lossy(&said).into_owned()
-        };
-        Ok((child, thread::spawn(read)))
+        let mut command = Command::new(current_exe().map_err(Error::system("finding this program"))?);
+        // Ctrl-C is for the parent, which then ends the child.
+        command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        command.spawn().map(Child).map_err(Error::system("starting this program again"))
     }
 
     /// Its standard input and output. They can be taken once.
@@ -54,17 +44,6 @@ impl Child {
     pub(crate) fn id(&self) -> u32 {
         self.0.id()
     }
-}
-
-fn command(words: &[&str]) -> Result<Command, Error> {
-    let mut command = Command::new(current_exe().map_err(Error::system("finding this program"))?);
-    // Ctrl-C is for the parent, which then ends the child.
-    command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
-    Ok(command)
-}
-
-fn spawn(command: &mut Command) -> Result<Child, Error> {
-    command.spawn().map(Child).map_err(Error::system("starting this program again"))
 }
 
 impl Drop for Child {

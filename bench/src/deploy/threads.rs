@@ -7,11 +7,11 @@ use am_transport::loopback::{LoopbackOptions, Plug, wire};
 use am_wire::Address;
 use am_wire::frame::ETHERNET_HEADER;
 
+use crate::ablation::Row;
 use crate::ablation::queues::Queues;
 use crate::cores::pin;
 use crate::driver::Driver;
 use crate::driver::am::{Am, facility};
-use crate::driver::memory::Memory;
 use crate::error::Error;
 use crate::link::NamedLink;
 use crate::plan::{DriverOptions, Plan, Side, SideInfo};
@@ -113,8 +113,9 @@ impl<F: Fn() -> Result<End, Error>> Link for LoopbackLink<F> {
                 let transport = Box::new(plug.open().map_err(facility)?);
                 Box::new(Am::over((transport, None), self.side, self.name, peer, how, watch)?)
             }
-            Driver::Raw => Box::new(Memory::over(plug.open().map_err(facility)?, other, None)),
-            Driver::Row(row) if row.is_of_queues() => Box::new(Queues::new(plug.open().map_err(facility)?, other, row)),
+            Driver::Raw | Driver::Row(Row::Buffers | Row::Interpreted) => {
+                Box::new(Queues::new(plug.open().map_err(facility)?, other, driver))
+            }
             Driver::Udp | Driver::Cacheline | Driver::Row(_) => {
                 return Err(Error::Usage("--hosts loopback has no kernel sockets: give --driver am,raw".to_owned()));
             }

@@ -14,14 +14,8 @@
 use am_afxdp::Interface;
 use am_netns::{Host, VethOptions, veth};
 
-use crate::cores::Cores;
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::progress::Progress;
-use crate::session::{Order, Session, Setup};
-use crate::watch::Watch;
-
-use super::child::Far;
 
 /// The name of both ends of the cable.
 pub(crate) const INTERFACE: &str = "am0";
@@ -42,34 +36,9 @@ impl Pair {
         veth(&alpha, INTERFACE, &beta, INTERFACE, &options)?;
         Ok(Pair { hosts: [alpha, beta] })
     }
-
-    /// Start the far side, and measure over the cable.
-    pub(crate) fn measure(
-        &self,
-        order: &Order,
-        cores: Cores,
-        progress: &Progress,
-        watch: &Watch,
-    ) -> Result<Session, Error> {
-        self.measure_over(&interfaces(), order, cores, progress, watch)
-    }
-
-    /// Start the far side, and measure over these transports of the near and the far side.
-    pub(crate) fn measure_over(
-        &self,
-        [here, there]: &[String; 2],
-        order: &Order,
-        cores: Cores,
-        progress: &Progress,
-        watch: &Watch,
-    ) -> Result<Session, Error> {
-        let [alpha, beta] = &self.hosts;
-        let far = beta.enter(|| Far::start(there, cores, watch))??;
-        alpha.enter(|| far.measure(here, Setup { order, cores, progress, watch }))?
-    }
 }
 
-pub(super) fn interfaces() -> [String; 2] {
+pub(crate) fn interfaces() -> [String; 2] {
     [(); 2].map(|()| format!("xdp:{INTERFACE}"))
 }
 

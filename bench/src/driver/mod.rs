@@ -4,7 +4,6 @@ pub(crate) mod am;
 pub(crate) mod cacheline;
 pub(crate) mod dpdk;
 pub(crate) mod lossy;
-pub(crate) mod memory;
 pub(crate) mod raw;
 pub(crate) mod sleeping;
 mod transfers;

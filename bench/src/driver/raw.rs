@@ -10,7 +10,10 @@ use am_afxdp::Interface;
 use am_wire::frame::{ETHERNET_HEADER, MIN_FRAME};
 use am_wire::{Address, EtherType};
 
-use crate::content::Content;
+use crate::ablation::Row;
+use crate::ablation::queues::{hybrid, provide};
+use crate::batching::Batching;
+use crate::content::{Content, IN_PLACE_BYTE};
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::measure::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
@@ -52,6 +55,7 @@ pub(crate) struct DeviceInfo {
 pub(crate) struct RawChannel<D = am_afxdp::raw::Raw> {
     raw: D,
     info: DeviceInfo,
+    row: Row,
     largest: usize,
     content: Content,
     echo: bool,
@@ -88,6 +92,7 @@ impl<D: Device> RawChannel<D> {
             largest: peer.carries((info.max_frame - ETHERNET_HEADER) as u32),
             raw,
             info,
+            row: Row::Streamed,
             content: Content::default(),
             echo: false,
             amid: None,
@@ -98,16 +103,15 @@ impl<D: Device> RawChannel<D> {
         }
     }
 
-    /// Expect data messages with this content, which the sender writes itself.
-    pub(crate) fn expect(&mut self, content: Content) {
-        self.content = content;
+    /// The driver of this row of the ablation. Each adds one thing to the row below it; `raw` is `streamed`.
+    pub(crate) fn of(self, row: Row) -> RawChannel<D> {
+        RawChannel { row, ..self }
     }
 
-    /// As [`send`](Channel::send), after `fill` has written the payload of each.
+    /// The limit of frames in a turn, in each direction.
     #[inline]
-    pub(crate) fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<usize, Error> {
-        let end = ETHERNET_HEADER + self.content.bytes().len();
-        self.raw.send_each(count, &mut |frame| fill(&mut frame[ETHERNET_HEADER..end])).map_err(failed)
+    fn burst(&self, wanted: usize) -> usize {
+        if self.row == Row::Baseline { wanted.min(1) } else { wanted }
     }
 }
 
@@ -150,14 +154,19 @@ fn turn(frame: &mut [u8]) {
 
 impl<D: Device> Channel for RawChannel<D> {
     fn info(&self) -> ChannelInfo<'_> {
-        ChannelInfo { xdp: self.info.xdp, ..ChannelInfo::new(&self.info.mode, self.largest) }
+        let batching = if self.row == Row::Baseline { Batching::Single } else { Batching::Bursts };
+        ChannelInfo { xdp: self.info.xdp, batching, ..ChannelInfo::new(&self.info.mode, self.largest) }
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
         if size > self.largest {
             return Err(Error::TooLarge { driver: Driver::Raw, size, most: self.largest });
         }
-        self.content = Content::of(size);
+        self.content = match self.row {
+            Row::AllDma => Content::in_place(size),
+            Row::Hybrid => hybrid(size),
+            _ => Content::of(size),
+        };
         let mut frame = [&self.out[..], self.content.bytes()].concat();
         frame.resize(frame.len().max(MIN_FRAME), 0);
         self.raw.write(&frame).map_err(failed)
@@ -169,12 +178,20 @@ impl<D: Device> Channel for RawChannel<D> {
 
     #[inline]
     fn send(&mut self, count: usize) -> Result<usize, Error> {
-        self.raw.send(count).map_err(failed)
+        let count = self.burst(count);
+        let RawChannel { raw, content, .. } = self;
+        let (payload, end) = (content.bytes(), ETHERNET_HEADER + content.bytes().len());
+        let sent = match self.row {
+            Row::AllDma => raw.send_each(count, &mut |frame| frame[ETHERNET_HEADER..end].fill(IN_PLACE_BYTE)),
+            Row::Hybrid => raw.send_each(count, &mut |frame| provide(&mut frame[ETHERNET_HEADER..end], payload)),
+            _ => raw.send(count),
+        };
+        sent.map_err(failed)
     }
 
     #[inline]
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
-        let mut arrived = Arrived::default();
+        let (mut arrived, budget) = (Arrived::default(), self.burst(budget));
         let RawChannel { raw, content, controls, amid, .. } = self;
         let (data, control_source, echo) = (self.data, self.control_source, self.echo);
         raw.receive(budget, &mut |piece, more| {

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use am_api::{HandlerId, Node};
 
-use super::children::Line;
-use super::verdict::Outcome;
-use super::{NODES, Plan, Role, receiver, sender};
+use super::report::Outcome;
+use super::{Line, NODES, Plan, Role, receiver, sender};
 use crate::cores::pin;
 use crate::deploy::pipe::{Lines, write_line};
 use crate::deploy::sides::{Losses, open};
+use crate::driver::am::facility;
 use crate::error::Error;
 use crate::watch::Watch;
 
@@ -43,37 +43,23 @@ const COUNTED: [&str; 10] = [
 ];
 
 /// Carry out the plan of the parent process, until that closes the pipe.
-///
-/// # Errors
-/// The transport cannot be opened, or the other process cannot be reached.
 pub(crate) fn child(watch: &Watch) -> Result<(), Error> {
     let plans: Lines<Plan> = Lines::from_parent(watch);
     let Some(plan) = plans.next(Duration::MAX, watch)? else { return Ok(()) };
     pin(plan.core)?;
-    match plan.role {
-        Role::Sender { region } => sender::run(&plan, region, watch),
-        Role::Receiver { stalls } => receiver::run(&plan, stalls, watch),
-    }
-}
-
-/// Open a node on this side.
-pub(super) fn node(plan: &Plan, watch: &Watch) -> Result<Node, Error> {
-    let Plan { how, lost_per_million, workload, .. } = *plan;
     let which = matches!(plan.role, Role::Receiver { .. }) as usize;
     // Different losses on each side.
-    let losses = Losses { per_million: lost_per_million, seed: workload.seed.wrapping_add(which as u64) };
-    let (transport, _) = open(&plan.on, how, losses, watch)?;
-    let name = NODES[which];
-    let builder = Node::builder(name).coalesce(how.coalesce);
-    let builder = match how.framing.fixed() {
-        Some(framing) => builder.framing(framing),
-        None => builder,
-    };
-    builder.open_on(transport).map_err(facility)
-}
-
-pub(super) fn facility(error: impl ToString) -> Error {
-    Error::Facility(error.to_string())
+    let losses = Losses { per_million: plan.lost_per_million, seed: plan.workload.seed.wrapping_add(which as u64) };
+    let (transport, _) = open(&plan.on, plan.how, losses, watch)?;
+    let mut builder = Node::builder(NODES[which]).coalesce(plan.how.coalesce);
+    if let Some(framing) = plan.how.framing.fixed() {
+        builder = builder.framing(framing);
+    }
+    let node = builder.open_on(transport).map_err(facility)?;
+    match plan.role {
+        Role::Sender { region } => sender::run(&node, plan.workload, region, watch),
+        Role::Receiver { stalls } => receiver::run(&node, plan.workload, stalls, watch),
+    }
 }
 
 pub(super) fn say(line: &Line) -> Result<(), Error> {
@@ -97,9 +83,9 @@ impl ProgressReporter {
         if self.complete || !complete && self.last.elapsed() < REPORT_INTERVAL {
             return Ok(());
         }
-        say(&Line::Arrived(arrived - self.arrived))?;
+        say(&Line::Arrived { more: arrived - self.arrived, complete })?;
         (self.arrived, self.last, self.complete) = (arrived, Instant::now(), complete);
-        if complete { say(&Line::Complete) } else { Ok(()) }
+        Ok(())
     }
 }
 

@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use am_api::{Endpoint, Message, Node, Region, Request, Rights, Transfer, TransferKind};
 
-use super::children::Line;
-use super::ledger::Ledger;
-use super::process::{ANSWER, ASK, DATA, ENDPOINT, ProgressReporter, conclude, facility, node, say};
-use super::verdict::Outcome;
-use super::workload::{MessageKind, Workload};
-use super::{PUT, Plan};
-use crate::content::mix;
+use super::process::{ANSWER, ASK, DATA, ENDPOINT, ProgressReporter, conclude, say};
+use super::report::Outcome;
+use super::workload::{Ledger, MessageKind, Workload};
+use super::{Line, PUT, within};
+use crate::driver::am::facility;
 use crate::error::Error;
 use crate::watch::Watch;
 
@@ -30,20 +28,22 @@ struct State {
 }
 
 /// Receive everything, check it, reply, and wait for the order to end.
-pub(super) fn run(plan: &Plan, stalls: bool, watch: &Watch) -> Result<(), Error> {
-    let node = node(plan, watch)?;
-    let workload = plan.workload;
-    let (mut endpoint, mut state) = open(&node, workload)?;
+pub(super) fn run(node: &Node, workload: Workload, stalls: bool, watch: &Watch) -> Result<(), Error> {
+    let (mut endpoint, mut state) = open(node, workload)?;
     say(&Line::Open(state.region.id().0))?;
-    let (mut reporter, mut staller) = (ProgressReporter::new(), Staller::new(workload.seed, stalls));
+    let mut reporter = ProgressReporter::new();
+    let (mut random, mut next_stall) = (!workload.seed, if stalls { 0 } else { u64::MAX });
     while watch.check().is_ok() {
         endpoint.wait(&mut state, MAX_WAIT);
-        let came = state.requests.came;
-        state.outcome.stalls += staller.turn(came) as u64;
-        reporter.report(came, came == workload.requests())?;
+        let arrived = state.outcome.arrived;
+        if arrived >= next_stall {
+            sleep(within(MAX_STALL, &mut random));
+            next_stall = arrived + 1 + random % STALL_EVERY;
+            state.outcome.stalls += 1;
+        }
+        reporter.report(arrived, arrived == workload.requests())?;
     }
-    let State { requests, outcome, .. } = state;
-    conclude(&node, Outcome { arrived: requests.came, twice: requests.twice, ..outcome })
+    conclude(node, state.outcome)
 }
 
 /// The receiving endpoint, and the state of its handlers.
@@ -69,7 +69,7 @@ fn on_request(state: &mut State, message: &Message<'_, State>, kind: MessageKind
         state.outcome.wrong += 1;
         return None;
     };
-    state.requests.note(number);
+    state.requests.note(number, &mut state.outcome);
     state.outcome.bytes += shape.bytes();
     Some(number)
 }
@@ -88,34 +88,7 @@ fn on_transfer(state: &mut State, over: &Transfer<'_, State>) {
     let is_whole = (over.kind, over.result, over.length) == (TransferKind::Deposited, Ok(()), PUT as u64);
     let is_it = bytes[..8] == number.to_be_bytes() && state.workload.is_payload_from(u64::MAX - number, &bytes, 1);
     drop(bytes);
-    if is_whole && is_it {
-        state.outcome.puts += 1;
-    } else {
-        state.outcome.wrong += 1;
-    }
-}
-
-/// Decides when the receiver stalls.
-struct Staller {
-    random: u64,
-    next: u64,
-}
-
-impl Staller {
-    fn new(seed: u64, on: bool) -> Staller {
-        Staller { random: !seed, next: if on { 0 } else { u64::MAX } }
-    }
-
-    /// Stall if it is time, after `came` messages. Returns whether it did.
-    fn turn(&mut self, came: u64) -> bool {
-        if came < self.next {
-            return false;
-        }
-        self.random = mix(self.random);
-        self.next = came + 1 + self.random % STALL_EVERY;
-        sleep(MAX_STALL.mul_f64((self.random >> 32) as f64 / (1u64 << 32) as f64));
-        true
-    }
+    *(if is_whole && is_it { &mut state.outcome.puts } else { &mut state.outcome.wrong }) += 1;
 }
 
 #[cfg(test)]
@@ -146,7 +119,7 @@ mod tests {
         let is_it = |number: &u64| Workload::kind(*number) == MessageKind::Data && workload.shape(*number).payload > 8;
         let mut numbers = (0..workload.messages).filter(is_it);
         let (mut sent, mut is_put, begin) = (0, false, Instant::now());
-        while state.requests.came + state.outcome.wrong + state.outcome.puts < 101 {
+        while state.outcome.arrived + state.outcome.wrong + state.outcome.puts < 101 {
             assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", state.outcome);
             sender.poll(&mut ());
             receiver.poll(&mut state);
@@ -171,8 +144,7 @@ mod tests {
                 sent += 1;
             }
         }
-        let State { outcome, requests, .. } = state;
-        Outcome { arrived: requests.came, ..outcome }
+        state.outcome
     }
 
     #[test]

@@ -4,12 +4,11 @@ use std::time::{Duration, Instant};
 
 use am_api::{Connection, Endpoint, Message, Node, RegionId, RequestError, Transfer, TransferKind};
 
-use super::children::Line;
-use super::ledger::Ledger;
-use super::process::{ANSWER, ASK, DATA, ENDPOINT, ProgressReporter, conclude, facility, node, say};
-use super::verdict::Outcome;
-use super::workload::{MessageKind, MessageShape, Workload};
-use super::{NODES, PUT, Plan};
+use super::process::{ANSWER, ASK, DATA, ENDPOINT, ProgressReporter, conclude, say};
+use super::report::Outcome;
+use super::workload::{Ledger, MessageKind, MessageShape, Workload};
+use super::{Line, NODES, PUT};
+use crate::driver::am::facility;
 use crate::error::Error;
 use crate::watch::Watch;
 
@@ -34,7 +33,6 @@ struct State {
 
 struct Sender<'a> {
     endpoint: Endpoint<State>,
-    node: Node,
     state: State,
     flows: Vec<Connection>,
     region: RegionId,
@@ -46,31 +44,33 @@ struct Sender<'a> {
 }
 
 /// Send everything, check the replies, and wait for the order to end.
-pub(super) fn run(plan: &Plan, region: u32, watch: &Watch) -> Result<(), Error> {
-    let node = node(plan, watch)?;
+pub(super) fn run(node: &Node, workload: Workload, region: u32, watch: &Watch) -> Result<(), Error> {
     let mut endpoint = node.endpoint(ENDPOINT).map_err(facility)?;
     endpoint.on_reply(ANSWER, |state: &mut State, message| on_answer(state, &message));
     endpoint.on_returned(|state, _| state.outcome.returned += 1);
     endpoint.on_transfer(|state, over| on_transfer(state, &over));
-    let workload = plan.workload;
-    let state =
-        State { workload, answers: Ledger::new(workload.answers()), outcome: Outcome::default(), putting: false };
-    let (flows, scratch, reporter) = (Vec::new(), vec![0; 1 << 16], ProgressReporter::new());
-    let mut sender =
-        Sender { endpoint, node, state, flows, region: RegionId(region), scratch, puts: 0, reporter, watch };
-    match sender.all() {
+    let answers = Ledger::new(workload.answers());
+    let mut sender = Sender {
+        endpoint,
+        state: State { workload, answers, outcome: Outcome::default(), putting: false },
+        flows: Vec::new(),
+        region: RegionId(region),
+        scratch: vec![0; 1 << 16],
+        puts: 0,
+        reporter: ProgressReporter::new(),
+        watch,
+    };
+    match sender.all(workload) {
         // The order to end.
-        Ok(()) | Err(Error::PeerGone(_)) => {}
-        Err(error) => return Err(error),
+        Ok(()) | Err(Error::PeerGone(_)) => conclude(node, sender.state.outcome),
+        Err(error) => Err(error),
     }
-    let State { answers, outcome, .. } = sender.state;
-    conclude(&sender.node, Outcome { arrived: answers.came, twice: answers.twice, ..outcome })
 }
 
 fn on_answer(state: &mut State, message: &Message<'_, State>) {
     match state.workload.recognise(message.words(), message.payload()) {
         Some((number, shape)) if Workload::kind(number) == MessageKind::Answer => {
-            state.answers.note(number / 4);
+            state.answers.note(number / 4, &mut state.outcome);
             state.outcome.bytes += shape.bytes();
         }
         _ => state.outcome.wrong += 1,
@@ -86,10 +86,13 @@ fn on_transfer(state: &mut State, over: &Transfer<'_, State>) {
 }
 
 impl Sender<'_> {
-    fn all(&mut self) -> Result<(), Error> {
-        self.connect()?;
+    fn all(&mut self, workload: Workload) -> Result<(), Error> {
+        for _ in 0..FLOWS {
+            let to = self.endpoint.connect(NODES[1], ENDPOINT).map_err(facility)?;
+            self.endpoint.wait_open(&mut self.state, to, CONNECT_TIMEOUT).map_err(facility)?;
+            self.flows.push(to);
+        }
         say(&Line::Open(0))?;
-        let workload = self.state.workload;
         for number in (0..workload.messages).filter(|&number| Workload::kind(number) != MessageKind::Answer) {
             self.send(number)?;
             if number % BURST == 0 {
@@ -103,23 +106,14 @@ impl Sender<'_> {
         loop {
             self.endpoint.wait(&mut self.state, MAX_WAIT);
             let all_accepted = self.flows.iter().all(|&to| self.endpoint.is_accepted(to));
-            let complete = self.state.answers.came == workload.answers() && all_accepted && !self.state.putting;
+            let complete = self.state.outcome.arrived == workload.answers() && all_accepted && !self.state.putting;
             self.look(complete)?;
         }
     }
 
-    fn connect(&mut self) -> Result<(), Error> {
-        for _ in 0..FLOWS {
-            let to = self.endpoint.connect(NODES[1], ENDPOINT).map_err(facility)?;
-            self.endpoint.wait_open(&mut self.state, to, CONNECT_TIMEOUT).map_err(facility)?;
-            self.flows.push(to);
-        }
-        Ok(())
-    }
-
     fn look(&mut self, complete: bool) -> Result<(), Error> {
         self.watch.check()?;
-        self.reporter.report(self.state.answers.came, complete)
+        self.reporter.report(self.state.outcome.arrived, complete)
     }
 
     fn send(&mut self, number: u64) -> Result<(), Error> {

@@ -3,6 +3,7 @@
 use am_wire::{MAX_WORDS, WORD_BYTES};
 use serde::{Deserialize, Serialize};
 
+use super::report::Outcome;
 use crate::content::{RandomBytes, mix};
 
 /// Small messages are sent in runs of this many, so that they are coalesced.
@@ -11,6 +12,8 @@ const RUN: u64 = 16;
 const SMALL_RUNS: u64 = 8;
 /// The largest payload of a small message.
 const MAX_SMALL_PAYLOAD: u64 = 64;
+/// The most bytes of a small message.
+const MAX_SMALL_BYTES: u64 = (MAX_WORDS * WORD_BYTES) as u64 + MAX_SMALL_PAYLOAD;
 /// The mean size of a small message in bytes: 2.5 words, and half of the largest payload.
 const SMALL_MEAN: f64 = 2.5 * WORD_BYTES as f64 + MAX_SMALL_PAYLOAD as f64 / 2.0;
 /// The mean is raised by this factor, so that many messages reach the sum with any random numbers.
@@ -67,7 +70,8 @@ impl Workload {
         let mut mean = bytes as f64 / messages as f64;
         for _ in 0..MAX_TRIES {
             let workload = Workload { bytes, ..Workload::of_mean(messages, mean, most, seed)? };
-            let lacks = if messages > MAX_SUMMED { 0 } else { bytes.saturating_sub(workload.sum()) };
+            let sum = || (0..messages).map(|number| workload.shape(number).bytes()).sum();
+            let lacks = if messages > MAX_SUMMED { 0 } else { bytes.saturating_sub(sum()) };
             if lacks == 0 {
                 return Some(workload);
             }
@@ -87,11 +91,6 @@ impl Workload {
         let low = (2 * large).checked_sub(high)?;
         let is_valid = messages > 0 && messages.is_multiple_of(4) && low <= high && most >= MAX_SMALL_BYTES;
         is_valid.then_some(Workload { messages, bytes: 0, seed, low: low as u32, high: high as u32 })
-    }
-
-    /// The bytes of words and payload of all messages.
-    fn sum(&self) -> u64 {
-        (0..self.messages).map(|number| self.shape(number).bytes()).sum()
     }
 
     /// The kind of a message.
@@ -135,11 +134,6 @@ impl Workload {
         RandomBytes::new(self.seed, number).fill(payload);
     }
 
-    /// Whether this is the message's payload.
-    fn is_payload(&self, number: u64, payload: &[u8]) -> bool {
-        self.is_payload_from(number, payload, 0)
-    }
-
     /// Whether this is the message's payload, apart from `start` pieces of 8 bytes at its start.
     pub(super) fn is_payload_from(&self, number: u64, payload: &[u8], start: usize) -> bool {
         let mut bytes = RandomBytes::new(self.seed, number);
@@ -153,16 +147,38 @@ impl Workload {
         let number = *words.first()?;
         let shape = self.shape(number);
         let matches = number < self.messages && words == shape.words() && payload.len() == shape.payload;
-        (matches && self.is_payload(number, payload)).then_some((number, shape))
+        (matches && self.is_payload_from(number, payload, 0)).then_some((number, shape))
     }
 }
 
-/// The most bytes of a small message.
-const MAX_SMALL_BYTES: u64 = (MAX_WORDS * WORD_BYTES) as u64 + MAX_SMALL_PAYLOAD;
+/// The messages that have arrived: a bit for each number.
+#[derive(Debug)]
+pub(super) struct Ledger(Vec<u64>);
+
+impl Ledger {
+    /// For the numbers below this.
+    pub(super) fn new(numbers: u64) -> Ledger {
+        Ledger(vec![0; numbers.div_ceil(64) as usize])
+    }
+
+    /// Note and count an arrival.
+    pub(super) fn note(&mut self, number: u64, outcome: &mut Outcome) {
+        let (word, bit) = (&mut self.0[(number / 64) as usize], 1 << (number % 64));
+        *(if *word & bit == 0 { &mut outcome.arrived } else { &mut outcome.twice }) += 1;
+        *word |= bit;
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn once_and_twice() {
+        let (mut ledger, mut outcome) = (Ledger::new(130), Outcome::default());
+        [0, 129, 64, 129, 63].into_iter().for_each(|number| ledger.note(number, &mut outcome));
+        assert_eq!((outcome.arrived, outcome.twice), (4, 1));
+    }
 
     fn all(workload: &Workload) -> (u64, u64, u64) {
         let bytes = (0..workload.messages).map(|number| workload.shape(number).bytes());

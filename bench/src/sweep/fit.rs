@@ -3,15 +3,6 @@
 
 use super::Point;
 
-/// A time for each message, and a time for each byte.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Line {
-    /// Nanoseconds of an empty message.
-    pub(crate) start: f64,
-    /// Nanoseconds of each byte.
-    pub(crate) per_byte: f64,
-}
-
 /// The three figures of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Model {
@@ -26,16 +17,22 @@ pub(crate) struct Model {
 impl Model {
     /// From a curve that is sorted by size.
     ///
-    /// `t0` is the start of the [`Line`] through the sizes in one frame. The slope of that line is no bandwidth: within
+    /// `t0` is the start of the [`line()`] through the sizes in one frame. The slope of that line is no bandwidth: within
     /// a frame a byte may cost next to nothing. So `r_inf` comes from messages that fill all of their frames, as
     /// infinitely long ones do, and `n1/2` is read off the curve.
     ///
     /// `None` if fewer than two sizes fit one frame, or none fills one.
     pub(crate) fn of(curve: &[Point]) -> Option<Model> {
-        let t0 = line(curve.iter().filter(|point| point.frames == 1))?.start;
-        let per_byte = asymptote(curve.iter().filter(|point| point.full))?;
+        let of = |which: fn(&&Point) -> bool| curve.iter().filter(which).map(Point::size_and_time).collect::<Vec<_>>();
+        let (t0, _) = line(&of(|point| point.frames == 1))?;
+        let full = of(|point| point.full);
+        // A start-up time is not negative; if the line's is, a line through the origin fits better.
+        let per_byte = match line(&full) {
+            Some((start, per_byte)) if start >= 0.0 && per_byte > 0.0 => per_byte,
+            _ => through_origin(&full)?,
+        };
         let r_inf = 1e9 / per_byte;
-        Some(Model { t0, r_inf, n_half: size_of_rate(curve, r_inf / 2.0) })
+        Some(Model { t0, r_inf, n_half: size_of_rate(&of(|_| true), r_inf / 2.0) })
     }
 
     /// `n1/2` of a curve that is one line.
@@ -44,12 +41,12 @@ impl Model {
     }
 }
 
-/// The line through these points with the least squares of **relative** errors: a disturbance is a share of the time,
-/// and the longest message must not decide alone. `None` of fewer than two sizes.
-pub(crate) fn line<'a>(points: impl Iterator<Item = &'a Point>) -> Option<Line> {
+/// The nanoseconds of an empty message and of each byte, by the line through these sizes and times with the least
+/// squares of **relative** errors: a disturbance is a share of the time, and the longest message must not decide alone.
+/// `None` of fewer than two sizes.
+fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let [mut w, mut wx, mut wy, mut wxx, mut wxy] = [0.0; 5];
-    for point in points {
-        let (x, y) = (point.size as f64, point.ns);
+    for (x, y) in points {
         let weight = 1.0 / (y * y);
         w += weight;
         wx += weight * x;
@@ -61,36 +58,27 @@ pub(crate) fn line<'a>(points: impl Iterator<Item = &'a Point>) -> Option<Line> 
     let per_byte = (w * wxy - wx * wy) / determinant;
     let start = (wy - per_byte * wx) / w;
     // Of one size, the determinant is only rounding.
-    (determinant > 1e-9 * w * wxx && start.is_finite()).then_some(Line { start, per_byte })
+    (determinant > 1e-9 * w * wxx && start.is_finite()).then_some((start, per_byte))
 }
 
-/// Nanoseconds of each byte of infinitely long messages, from those that fill their frames. A start-up time is not
-/// negative; if the line's is, a line through the origin fits better.
-fn asymptote<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> Option<f64> {
-    match line(points.clone()) {
-        Some(line) if line.start >= 0.0 && line.per_byte > 0.0 => Some(line.per_byte),
-        _ => through_origin(points),
-    }
-}
-
-fn through_origin<'a>(points: impl Iterator<Item = &'a Point>) -> Option<f64> {
-    let shares: Vec<f64> = points.map(|point| point.size as f64 / point.ns).collect();
+fn through_origin(points: &[(f64, f64)]) -> Option<f64> {
+    let shares: Vec<f64> = points.iter().map(|(size, ns)| size / ns).collect();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
     (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / squares)
 }
 
-/// The smallest size that reaches this rate. Between two sizes, times are interpolated.
-pub(crate) fn size_of_rate(curve: &[Point], rate: f64) -> Option<f64> {
-    let at = curve.iter().position(|point| point.rate() >= rate)?;
-    let (reached, size) = (&curve[at], curve[at].size as f64);
-    let Some(below) = at.checked_sub(1).map(|below| &curve[below]) else { return Some(size) };
-    if below.size == reached.size {
+/// The smallest size that reaches this rate, by sizes and times. Between two sizes, times are interpolated.
+pub(crate) fn size_of_rate(curve: &[(f64, f64)], rate: f64) -> Option<f64> {
+    let per_ns = rate / 1e9;
+    let at = curve.iter().position(|(size, ns)| size / ns >= per_ns)?;
+    let (size, ns) = curve[at];
+    let Some((below, ns_below)) = at.checked_sub(1).map(|below| curve[below]) else { return Some(size) };
+    if below == size {
         return Some(size);
     }
-    let slope = (reached.ns - below.ns) / (size - below.size as f64);
-    let per_ns = rate / 1e9;
-    let between = per_ns * (below.ns - below.size as f64 * slope) / (1.0 - per_ns * slope);
-    Some(between.clamp(below.size as f64, size))
+    let slope = (ns - ns_below) / (size - below);
+    let between = per_ns * (ns_below - below * slope) / (1.0 - per_ns * slope);
+    Some(between.clamp(below, size))
 }
 
 #[cfg(test)]
@@ -106,7 +94,7 @@ mod tests {
         sizes.sort_unstable();
         let point = |size: usize| {
             let (frames, full) = (size.div_ceil(FRAME), size.is_multiple_of(FRAME));
-            Point { nth_size: 0, size, frames, full, ns: time(size), frames_per_s: 0.0, lost: 0 }
+            Point { size, frames, full, ns: time(size), frames_per_s: 0.0, lost: 0 }
         };
         sizes.into_iter().map(point).collect()
     }
@@ -169,8 +157,7 @@ mod tests {
         let all = curve(|size| 1000.0 + size as f64);
         assert_eq!(Model::of(&all[..1]), None, "one size");
         assert_eq!(Model::of(&all[..3]), None, "none fills a frame");
-        let same = [all[3].clone(), all[3].clone()];
-        assert_eq!(line(same.iter()), None, "twice the same size");
+        assert_eq!(line(&[all[3].size_and_time(); 2]), None, "twice the same size");
     }
 
     #[test]
@@ -183,7 +170,7 @@ mod tests {
 
     #[test]
     fn half_of_the_asymptote_may_never_be_reached_or_at_once() {
-        let all = curve(|size| 1000.0 + size as f64);
+        let all: Vec<_> = curve(|size| 1000.0 + size as f64).iter().map(Point::size_and_time).collect();
         assert_eq!(size_of_rate(&all, 2e9), None);
         assert_eq!(size_of_rate(&all, 1.0), Some(1.0));
     }

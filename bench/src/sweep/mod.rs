@@ -13,9 +13,7 @@
 //! Read first: [`fit`].
 
 pub(crate) mod fit;
-mod json;
-mod plot;
-mod table;
+mod report;
 #[cfg(test)]
 mod tests;
 
@@ -24,10 +22,10 @@ use crate::cores::Cores;
 use crate::driver::Driver;
 use crate::plan::Bench;
 use crate::report::words::is_simulated;
-use crate::stats::{Measured, median};
+use crate::stats::{Measured, Spread, median};
 
 use fit::Model;
-pub(crate) use json::{digits, range};
+pub(crate) use report::digits;
 
 /// A figure of a curve, and the points that it comes from.
 pub(crate) struct Figure {
@@ -44,8 +42,6 @@ pub(crate) const R_INF: Figure = Figure { name: "r_inf", of: |model| model.r_inf
 /// One size on a curve.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Point {
-    /// The position of the size in the order.
-    pub(crate) nth_size: usize,
     pub(crate) size: usize,
     /// Frames of a message.
     pub(crate) frames: usize,
@@ -63,6 +59,10 @@ impl Point {
     /// Bytes a second.
     pub(crate) fn rate(&self) -> f64 {
         self.size as f64 * 1e9 / self.ns
+    }
+
+    fn size_and_time(&self) -> (f64, f64) {
+        (self.size as f64, self.ns)
     }
 }
 
@@ -116,66 +116,60 @@ impl Sweep {
         if over.batching != under.batching || !over.sizes(figure).eq(under.sizes(figure)) {
             return None;
         }
-        let ratios = over.rounds.iter().filter_map(|(round, model)| {
-            let other = under.rounds.iter().find(|(r, _)| r == round)?;
-            Some((figure.of)(model) / (figure.of)(&other.1))
-        });
-        median(&ratios.filter(|ratio| ratio.is_finite()).collect::<Vec<_>>())
+        let [over, under] = [over, under]
+            .map(|curve| curve.rounds.iter().map(|(round, model)| (*round, (figure.of)(model))).collect::<Vec<_>>());
+        Spread::of_ratios(&over, &under).map(|ratio| ratio.median)
     }
 }
 
 impl Curve {
     fn of(driver: Driver, all: &[Measured], rounds: usize) -> Option<Curve> {
-        let mine: Vec<&Measured> =
-            all.iter().filter(|one| one.driver == driver && one.bench == Bench::Bandwidth).collect();
-        let first = mine.first()?;
-        let sizes = mine.iter().map(|one| one.nth_size).max()? + 1;
-        let points = |mine: &[&Measured]| points(mine, sizes);
-        let each = |round| {
+        let is_mine = |one: &&Measured| one.driver == driver && one.bench == Bench::Bandwidth;
+        let mine: Vec<&Measured> = all.iter().filter(is_mine).collect();
+        let (first, points) = (mine.first()?, points(&mine));
+        let of_round = |round| {
             let its: Vec<&Measured> = mine.iter().copied().filter(|one| one.round == round).collect();
-            let all_of_it = points(&its);
-            (all_of_it.len() == points(&mine).len())
-                .then(|| Model::of(&all_of_it))
-                .flatten()
-                .map(|model| (round, model))
+            let its = self::points(&its);
+            // A round that was interrupted gives no figures.
+            let model = if its.len() == points.len() { Model::of(&its) } else { None };
+            Some((round, model?))
         };
-        let rounds: Vec<(usize, Model)> = (0..rounds).filter_map(each).collect();
+        let rounds: Vec<(usize, Model)> = (0..rounds).filter_map(of_round).collect();
+        let middle = |figure: fn(&Model) -> Option<f64>| {
+            median(&rounds.iter().filter_map(|(_, model)| figure(model)).collect::<Vec<_>>())
+        };
+        let n_half = middle(|model| model.n_half);
+        let ends = middle(|model| Some(model.t0)).zip(middle(|model| Some(model.r_inf)));
+        let model = ends.map(|(t0, r_inf)| Model { t0, r_inf, n_half });
         let (mode, xdp, framing, batching) = (first.mode.clone(), first.xdp, first.framing, first.batching);
-        Some(Curve { driver, mode, xdp, framing, batching, points: points(&mine), model: middle(&rounds), rounds })
+        Some(Curve { driver, mode, xdp, framing, batching, points, model, rounds })
     }
 
     /// The points that a figure comes from.
-    pub(crate) fn behind(&self, figure: &Figure) -> impl Iterator<Item = &Point> {
+    fn behind(&self, figure: &Figure) -> impl Iterator<Item = &Point> {
         self.points.iter().filter(|point| (figure.from)(point))
     }
 
     /// Their sizes.
-    pub(crate) fn sizes(&self, figure: &Figure) -> impl Iterator<Item = usize> {
+    fn sizes(&self, figure: &Figure) -> impl Iterator<Item = usize> {
         self.behind(figure).map(|point| point.size)
     }
 }
 
 /// The curve of some measurements, by size.
-fn points(mine: &[&Measured], sizes: usize) -> Vec<Point> {
+fn points(mine: &[&Measured]) -> Vec<Point> {
+    let sizes = mine.iter().map(|one| one.nth_size + 1).max().unwrap_or(0);
     let mut points: Vec<Point> = (0..sizes).filter_map(|nth| point(nth, mine)).collect();
-    points.sort_by_key(|point| (point.size, point.nth_size));
+    points.sort_by_key(|point| point.size);
     points
 }
 
 fn point(nth_size: usize, mine: &[&Measured]) -> Option<Point> {
-    let here: Vec<&&Measured> = mine.iter().filter(|one| one.nth_size == nth_size).collect();
-    let times: Vec<f64> = here.iter().map(|one| one.layout.size as f64 * 1e9 / one.figure()).collect();
-    let frames: Vec<f64> = here.iter().filter_map(|one| Some(one.rates()?.frames)).collect();
-    let (layout, frames_per_s) = (here.first()?.layout, median(&frames)?);
-    let lost = here.iter().map(|one| one.lost()).sum();
+    let here = || mine.iter().filter(|one| one.nth_size == nth_size);
+    let layout = here().next()?.layout;
+    let times: Vec<f64> = here().map(|one| one.layout.size as f64 * 1e9 / one.figure()).collect();
+    let frames: Vec<f64> = here().filter_map(|one| Some(one.rates()?.frames)).collect();
     let ns = median(&times).filter(|ns| ns.is_finite())?;
-    Some(Point { nth_size, size: layout.size, frames: layout.frames, full: layout.full, ns, frames_per_s, lost })
-}
-
-fn middle(rounds: &[(usize, Model)]) -> Option<Model> {
-    let of = |figure: fn(&Model) -> Option<f64>| {
-        median(&rounds.iter().filter_map(|(_, model)| figure(model)).collect::<Vec<_>>())
-    };
-    let (t0, r_inf) = (of(|model| Some(model.t0))?, of(|model| Some(model.r_inf))?);
-    Some(Model { t0, r_inf, n_half: of(|model| model.n_half) })
+    let (frames_per_s, lost) = (median(&frames)?, here().map(|one| one.lost()).sum());
+    Some(Point { size: layout.size, frames: layout.frames, full: layout.full, ns, frames_per_s, lost })
 }

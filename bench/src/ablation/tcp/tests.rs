@@ -37,9 +37,9 @@ fn messages_and_notes_come_whole_whatever_the_stream_cuts() {
         let (control, mut all) = (ControlMessage::Stop { step: size as u32 }, Arrived::default());
         let mut told = false;
         while all.control.is_none() {
-            told = told || near.put(Message::ControlMessage(control_bytes(control))).unwrap();
+            told = told || write(&mut near.stream, &mut near.rest, &control_bytes(control)).unwrap();
             all.add(far.receive(32).unwrap());
-            near.finish().unwrap();
+            write(&mut near.stream, &mut near.rest, &[]).unwrap();
         }
         assert_eq!(all, Arrived { messages: sent, bytes: sent * size as u64, wrong: 0, control: Some(control) });
     }
@@ -71,7 +71,7 @@ fn other_content_is_wrong() {
     let mut bytes = Content::of(1500).bytes().to_vec();
     bytes[1499] ^= 1;
     near.rest = bytes;
-    while !near.finish().unwrap() {}
+    while !write(&mut near.stream, &mut near.rest, &[]).unwrap() {}
     near.send_control(ControlMessage::End).unwrap();
     assert_eq!(hear(&mut far), Arrived { messages: 1, bytes: 1500, wrong: 1, control: Some(ControlMessage::End) });
 }

@@ -1,0 +1,133 @@
+use am_transport::loopback::{Loopback, Plug, wire};
+
+use super::*;
+
+const BUFFERS: Driver = Driver::Row(Row::Buffers);
+
+fn pair(driver: Driver) -> [Queues<Loopback>; 2] {
+    let [near, far]: [Plug; 2] = wire(2).try_into().unwrap();
+    let (here, there) = (near.address(), far.address());
+    [Queues::new(near.open().unwrap(), there, driver), Queues::new(far.open().unwrap(), here, driver)]
+}
+
+#[test]
+fn messages_and_notes_arrive_in_their_order_at_every_size() {
+    for driver in [Driver::Raw, BUFFERS, INTERPRETED] {
+        let [mut near, mut far] = pair(driver);
+        for size in [1, 45, 46, 47, 256, 257, 1500] {
+            near.prepare(size).unwrap();
+            far.prepare(size).unwrap();
+            assert_eq!(near.send(3).unwrap(), 3);
+            near.send_control(ControlMessage::Stop { step: 9 }).unwrap();
+            let control = Some(ControlMessage::Stop { step: 9 });
+            let expected = Arrived { messages: 3, bytes: 3 * size as u64, wrong: 0, control };
+            assert_eq!(far.receive(BATCH).unwrap(), expected, "{driver} {size}");
+        }
+        assert!(near.prepare(1501).is_err());
+    }
+}
+
+#[test]
+fn other_content_and_another_length_are_wrong() {
+    for driver in [Driver::Raw, BUFFERS, INTERPRETED] {
+        let [mut near, mut far] = pair(driver);
+        far.prepare(100).unwrap();
+        near.prepare(100).unwrap();
+        near.content = Content::in_place(100);
+        near.send(1).unwrap();
+        near.prepare(99).unwrap();
+        near.send(1).unwrap();
+        assert_eq!(far.receive(BATCH).unwrap(), Arrived { messages: 2, bytes: 199, wrong: 2, control: None });
+    }
+}
+
+/// Without interpretation, padding hides the length.
+#[test]
+fn who_interprets_knows_the_length_of_a_short_frame() {
+    let [mut near, mut far] = pair(INTERPRETED);
+    near.prepare(16).unwrap();
+    far.prepare(17).unwrap();
+    near.send(1).unwrap();
+    assert_eq!(far.receive(BATCH).unwrap(), Arrived { messages: 1, bytes: 16, wrong: 1, control: None });
+}
+
+/// As over transports that do not know the peer's address at the start.
+#[test]
+fn who_is_heard_is_known() {
+    let [mut near, mut far] = pair(BUFFERS);
+    let whole = [&near, &far].map(|side| side.link.to);
+    for side in [&mut near, &mut far] {
+        side.link.to = Address::BROADCAST;
+        side.data = head(DATA, side.link.from, Address::BROADCAST, side.content.bytes().len());
+        side.prepare(16).unwrap();
+    }
+    near.send_control(ControlMessage::End).unwrap();
+    assert_eq!(far.receive(BATCH).unwrap().control, Some(ControlMessage::End));
+    far.send_control(ControlMessage::Ended).unwrap();
+    assert_eq!(near.receive(BATCH).unwrap().control, Some(ControlMessage::Ended));
+    assert_eq!([near.link.to, far.link.to], whole);
+    near.send(1).unwrap();
+    assert_eq!(far.receive(BATCH).unwrap().messages, 1);
+}
+
+#[test]
+fn what_arrives_is_sent_back_where_that_is_wanted() {
+    let [mut near, mut far] = pair(BUFFERS);
+    near.prepare(16).unwrap();
+    far.prepare(16).unwrap();
+    far.echo(true);
+    near.send(2).unwrap();
+    far.receive(BATCH).unwrap();
+    assert_eq!(near.receive(BATCH).unwrap().messages, 2);
+}
+
+#[test]
+fn no_note_overtakes_another() {
+    let [mut near, mut far] = pair(Driver::Raw);
+    near.prepare(16).unwrap();
+    far.prepare(16).unwrap();
+    assert_eq!(near.send(3).unwrap(), 3);
+    let controls_out =
+        [ControlMessage::Stop { step: 1 }, ControlMessage::HowMany { step: 2, sent: 3 }, ControlMessage::End];
+    for control in controls_out {
+        near.send_control(control).unwrap();
+    }
+    let first = far.receive(BATCH).unwrap();
+    assert_eq!(first, Arrived { messages: 3, bytes: 48, wrong: 0, control: Some(controls_out[0]) });
+    assert_eq!(far.receive(BATCH).unwrap().control, Some(controls_out[1]));
+    assert_eq!(far.receive(BATCH).unwrap().control, Some(controls_out[2]));
+    assert_eq!(far.receive(BATCH).unwrap(), Arrived::default());
+}
+
+#[test]
+fn a_full_queue_says_so_and_loses_nothing() {
+    let [mut near, mut far] = pair(Driver::Raw);
+    near.prepare(16).unwrap();
+    far.prepare(16).unwrap();
+    let mut sent = 0;
+    loop {
+        match near.send(BATCH).unwrap() {
+            0 => break,
+            more => sent += more,
+        }
+    }
+    let mut arrived = 0;
+    while let Arrived { messages: more @ 1.., .. } = far.receive(BATCH).unwrap() {
+        arrived += more as usize;
+    }
+    assert_eq!(arrived, sent);
+    assert!(near.prepare(1501).is_err());
+}
+
+#[test]
+fn small_payloads_are_copied_and_large_ones_made() {
+    for (size, made) in [(MAX_COPIED, false), (MAX_COPIED + 1, true)] {
+        let mut frame = vec![0; size];
+        provide(&mut frame, &vec![7; size]);
+        assert_eq!(frame, vec![if made { IN_PLACE_BYTE } else { 7 }; size]);
+        // The receiver expects the same content.
+        let mut sent = vec![0; size];
+        provide(&mut sent, hybrid(size).bytes());
+        assert_eq!(sent, hybrid(size).bytes());
+    }
+}
