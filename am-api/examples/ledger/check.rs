@@ -48,6 +48,8 @@ pub(crate) struct Connection {
     pub(crate) server_over: Option<Over>,
     /// The client closed it, and left before what had arrived was handled.
     pub(crate) closed_and_left: bool,
+    /// The server closed its endpoint, maybe a moment after the end.
+    pub(crate) server_left: bool,
     /// The process that has handled it, and all others that have.
     pub(crate) server: Option<usize>,
     pub(crate) other_server: bool,
@@ -67,6 +69,7 @@ impl Connection {
             Kind::Closed => self.client_over = Some(Over::Closed(time)),
             Kind::Left | Kind::Ended => {
                 self.closed_and_left |= kind == Kind::Left && matches!(self.client_over, Some(Over::Closed(_)));
+                self.server_left |= kind == Kind::Left && !is_client;
                 let unhandled = if is_client { first } else { count };
                 let over = if is_client { &mut self.client_over } else { &mut self.server_over };
                 match (kind, reason) {
@@ -123,7 +126,7 @@ impl Connection {
 }
 
 /// All that is counted: key, words.
-pub(crate) const ROWS: [(&str, &str); 31] = [
+pub(crate) const ROWS: [(&str, &str); 32] = [
     ("connections", "connections"),
     ("requests", "requests"),
     ("handled", "  handled, once and in order"),
@@ -142,6 +145,7 @@ pub(crate) const ROWS: [(&str, &str); 31] = [
     ("replies_refused", "replies that were refused: the connection was closed"),
     ("replies_not_delivered", "  came back, and were not handled"),
     ("replies_unhandled", "  acknowledged, and told to be unhandled"),
+    ("replies_unheard", "  acknowledged or not: the server closed, or was killed, before it heard"),
     ("replies_dropped", "  acknowledged, and the client closed, then left"),
     ("replies_unknown_killed", "  came back as unknown: the client was killed"),
     ("replies_unknown_silent", "  came back as unknown: somebody was silent"),

@@ -248,11 +248,15 @@ impl Case<'_> {
             None if matches!(server.end, End::Killed(_)) => {}
             None => self.wrong("its server was not killed, and has not noted its end"),
             Some(Over::Closed(_) | Over::Left(_)) => {}
-            Some(Over::Ended(_, reason, unhandled)) => {
+            Some(Over::Ended(ended, reason, unhandled)) => {
+                let killed = |at| at < ended + SETTLES.as_millis() as u64;
+                let heard_all = !self.connection.server_left && !matches!(server.end, End::Killed(at) if killed(at));
                 let before = self.said_unhandled("reply", "replies_unhandled", sent, unhandled);
                 let lost: Vec<usize> = before.iter().copied().filter(|&at| !self.replied[at]).collect();
                 if self.connection.closed_and_left {
                     self.tally.add("replies_dropped", lost.len());
+                } else if !heard_all {
+                    self.tally.add("replies_unheard", lost.len());
                 } else if let (Some(at), None) = (lost.first(), self.excuse(false)) {
                     self.wrong(&format!(
                         "reply {at} did not come back and was not handled; the server heard {reason:?}"

@@ -10,14 +10,15 @@ use rand::{Rng, SeedableRng};
 
 use crate::Error;
 use crate::book::{Book, Kind};
+use crate::client::SETTLES;
 use crate::process::{ENDPOINT, Leave, Place, WORK, is_whole, open, payload};
 
 struct State {
     book: Book,
     run: u64,
     twice: bool,
-    /// The client's name of the connection that was asked on.
-    connections: HashMap<Connection, u64>,
+    /// The client's name of each connection that was asked on, and when it ended.
+    connections: HashMap<Connection, (u64, Option<Instant>)>,
 }
 
 /// Handle requests until told to leave; drop the endpoint now and then, with all that waits in it.
@@ -53,9 +54,10 @@ fn endpoint(node: &Node) -> Result<Endpoint<State>, Error> {
     });
     endpoint.on_connection(|state, event| {
         if let ConnectionChange::Ended(reason) = event.change
-            && let Some(connection) = state.connections.remove(&event.connection)
+            && let Some((connection, over)) = state.connections.get_mut(&event.connection)
         {
-            state.book.ended(connection, reason, event.unhandled);
+            *over = Some(Instant::now());
+            state.book.ended(*connection, reason, event.unhandled);
         }
     });
     Ok(endpoint)
@@ -65,7 +67,7 @@ impl State {
     fn handle(&mut self, message: &Message<'_, State>) {
         let (connection, number) = (message.word(0), message.word(1) as u32);
         self.book.note(connection, Kind::Handled, number);
-        self.connections.insert(message.from(), connection);
+        self.connections.entry(message.from()).or_insert((connection, None));
         if !is_whole(message.words(), message.payload()) {
             self.book.note(connection, Kind::Spoilt, number);
         }
@@ -80,8 +82,11 @@ impl State {
 
     /// What comes back from now on nobody hears.
     fn leaves(&mut self) {
-        for (_, connection) in self.connections.drain() {
-            self.book.note(connection, Kind::Left, 0);
+        for (_, (connection, over)) in self.connections.drain() {
+            // Of one that ended a moment ago replies may still come back.
+            if over.is_none_or(|since| since.elapsed() < SETTLES) {
+                self.book.note(connection, Kind::Left, 0);
+            }
         }
     }
 }
