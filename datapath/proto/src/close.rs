@@ -21,7 +21,7 @@ use crate::endpoint::UnhandledSeqs;
 use crate::flow::{FlowRecord, Phase, Setup};
 use crate::node::Core;
 use crate::output::ReturnReason;
-use crate::timers::TimerKind;
+use crate::time::TimerKind;
 use crate::{EndpointId, FlowId};
 
 /// How long a Close is repeated at least. A peer that answers none of them counts as gone.

@@ -7,14 +7,13 @@ use am_wire::control::{FlowParameters, Incarnation, Name, NodeId, Refusal};
 use am_wire::{Acks, Address, Class, Flow, Framing, Piggyback, Seq};
 
 use crate::output::{FlowState, FramingWhy, ReturnReason};
-use crate::path::KnownPath;
+use crate::peers::KnownPath;
 use crate::receive_queue::ReceiveQueue;
 use crate::reject_queue::RejectQueue;
 use crate::reordering::Reordering;
 use crate::rtt::Rtt;
 use crate::send_queue::SendQueue;
-use crate::time::Time;
-use crate::timers::TimerState;
+use crate::time::{Time, TimerState};
 use crate::{EndpointId, FlowId, WINDOW};
 
 /// One value for each class.

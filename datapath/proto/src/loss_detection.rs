@@ -12,15 +12,14 @@ use crate::node::Core;
 use crate::reordering::{LossRule, Reordering};
 use crate::rtt::Timing;
 use crate::slots::{SlotIndex, Slots};
-use crate::time::Time;
-use crate::timers::TimerKind;
+use crate::time::{Time, TimerKind};
 
 impl<B: am_wire::Buffer> Core<B> {
-    /// An acknowledgement carried a remark.
+    /// An acknowledgement carried a hint.
     #[cold]
-    pub(crate) fn on_remark(&mut self, flow: Flow, remark: AckHint) {
+    pub(crate) fn on_ack_hint(&mut self, flow: Flow, hint: AckHint) {
         let Some(record) = self.flows.by_flow(flow) else { return };
-        match remark {
+        match hint {
             AckHint::None => {}
             AckHint::Repeated(class, number) => {
                 let Some(order) = &mut record.reordering else { return };
@@ -33,7 +32,7 @@ impl<B: am_wire::Buffer> Core<B> {
             AckHint::Lost(class, count) | AckHint::Late(class, count) => {
                 let lost = record.reordering(&mut self.receiving.gaps).peer_losses[class.index()].on_loss_report(count);
                 self.receiving.gaps.count_lost(lost);
-                if matches!(remark, AckHint::Late(..)) {
+                if matches!(hint, AckHint::Late(..)) {
                     self.receiving.fair_shares[class].forget_losses();
                 }
             }
@@ -113,10 +112,10 @@ impl FlowRecord {
         self.reordering.get_or_insert_with(|| gaps.take_reordering())
     }
 
-    /// The remark for an acknowledgement that leaves now.
+    /// The hint for an acknowledgement that leaves now.
     #[inline]
-    pub(crate) fn take_remark(&mut self) -> AckHint {
-        self.reordering.as_mut().map_or(AckHint::None, |order| mem::take(&mut order.remark))
+    pub(crate) fn take_ack_hint(&mut self) -> AckHint {
+        self.reordering.as_mut().map_or(AckHint::None, |order| mem::take(&mut order.ack_hint))
     }
 
     /// Later messages have overtaken `missing` ones. They count as lost, unless the sender reports its losses itself.

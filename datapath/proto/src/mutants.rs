@@ -45,7 +45,7 @@ mod active {
     /// Activate this mutant, or none, for this thread's cores.
     pub fn activate(bug: Option<Mutant>) {
         ACTIVE.set(bug);
-        am_wire::planted::ignore_lengths(bug == Some(Mutant::LengthIgnored));
+        am_wire::planted::IGNORES_LENGTHS.set(bug == Some(Mutant::LengthIgnored));
     }
 
     pub(crate) fn is_active(bug: Mutant) -> bool {

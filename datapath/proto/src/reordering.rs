@@ -68,7 +68,7 @@ pub(crate) struct Reordering {
     /// By class: what the peer reports about its messages.
     pub(crate) peer_losses: [PeerLosses; 2],
     /// What the next acknowledgement reports besides.
-    pub(crate) remark: AckHint,
+    pub(crate) ack_hint: AckHint,
 }
 
 /// The peer's reports of its losses in one class.
@@ -180,11 +180,11 @@ impl Reordering {
         }
     }
 
-    /// A message of the peer arrived twice. An earlier remark that is not sent yet stays: of several duplicates it
+    /// A message of the peer arrived twice. An earlier hint that is not sent yet stays: of several duplicates it
     /// names the first.
     pub(crate) fn note_duplicate(&mut self, class: Class, seq: Seq) {
-        if self.remark == AckHint::None {
-            self.remark = AckHint::Repeated(class, seq.into());
+        if self.ack_hint == AckHint::None {
+            self.ack_hint = AckHint::Repeated(class, seq.into());
         }
     }
 
@@ -207,12 +207,12 @@ impl Reordering {
         let (count, untold) = (&mut self.lost[class.index()], &mut self.acks_until_report[class.index()]);
         *count = count.wrapping_add(lost);
         *untold = if lost > 0 { 0 } else { untold.saturating_sub(1) };
-        // A remark that is not sent yet goes first. The loss report follows with the next acknowledgement of gaps.
-        let is_due = *untold == 0 && self.remark == AckHint::None;
+        // A hint that is not sent yet goes first. The loss report follows with the next acknowledgement of gaps.
+        let is_due = *untold == 0 && self.ack_hint == AckHint::None;
         if is_due {
             *untold = ACKS_BETWEEN_REPORTS;
             let (late, count) = (&mut self.late_reports_left[class.index()], SeqLowBits::of(*count));
-            self.remark = if *late > 0 { AckHint::Late(class, count) } else { AckHint::Lost(class, count) };
+            self.ack_hint = if *late > 0 { AckHint::Late(class, count) } else { AckHint::Lost(class, count) };
             *late = late.saturating_sub(1);
         }
         is_due

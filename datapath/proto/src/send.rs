@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use am_wire::{Buffer, Class, Kind, frame};
+use am_wire::{Buffer, Class, Kind, Seq, frame};
 
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
@@ -42,8 +42,10 @@ pub enum SendError {
 }
 
 impl<B: Buffer> Core<B> {
-    /// From above: send a message. `write` writes its body into `frame`: `body` bytes, of which the first `words` times
-    /// 8 are the words, the rest payload. A reply uses up the right to reply that came with its request.
+    /// From above: send a message: a request, a reply, or, with `Put` and `Get`, a segment of a bulk transfer, which is
+    /// admitted, kept and sent again like a request, and gives no right to reply. `write` writes its body into `frame`:
+    /// `body` bytes, of which the first `words` times 8 are the words, the rest payload. A reply uses up the right to
+    /// reply that came with its request.
     ///
     /// # Errors
     /// Why not. The frame comes back, and the right to reply stays. A reply on an open flow fails only if it is too
@@ -53,45 +55,15 @@ impl<B: Buffer> Core<B> {
     pub fn send(
         &mut self,
         flow: FlowId,
-        class: Class,
-        handler: u8,
-        words: u8,
-        frame: B,
-        body: usize,
-        write: impl FnOnce(&mut [u8]),
-    ) -> Result<(), (SendError, B)> {
-        self.send_kind(flow, class, Kind::from(class), handler, words, frame, body, write)
-    }
-
-    /// From above: send a segment of a bulk transfer, `Put` or `Get`. It is admitted, kept and sent again like a
-    /// request, and gives no right to reply.
-    ///
-    /// # Errors
-    /// As for [`Core::send`].
-    pub fn send_bulk(
-        &mut self,
-        flow: FlowId,
-        kind: Kind,
-        frame: B,
-        body: usize,
-        write: impl FnOnce(&mut [u8]),
-    ) -> Result<(), (SendError, B)> {
-        self.send_kind(flow, Class::Request, kind, 0, 0, frame, body, write)
-    }
-
-    #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "a message has that many parts")]
-    fn send_kind(
-        &mut self,
-        flow: FlowId,
-        class: Class,
-        kind: Kind,
+        kind: impl Into<Kind>,
         handler: u8,
         words: u8,
         mut frame: B,
         body: usize,
         write: impl FnOnce(&mut [u8]),
     ) -> Result<(), (SendError, B)> {
+        let kind = kind.into();
+        let class = if kind == Kind::Reply { Class::Reply } else { Class::Request };
         let Some(record) = self.flows.get_mut(flow) else { return Err((SendError::Unknown, frame)) };
         if let Err(error) =
             record.admit(class, body, &mut self.slots, &mut self.sending.ready, self.receiving.replies_owed)
@@ -112,19 +84,14 @@ impl<B: Buffer> Core<B> {
         let queue = &mut record.send[class];
         queue.push(&mut self.slots, link);
         queue.queue_allowed(&mut self.slots, &mut self.sending.ready);
-        self.count_sent(class);
-        Ok(())
-    }
-
-    #[inline]
-    fn count_sent(&mut self, class: Class) {
         match class {
             Class::Request => self.counters.requests_sent += 1,
             Class::Reply => {
                 self.counters.replies_sent += 1;
-                self.receiving.replies_owed = self.receiving.replies_owed.saturating_sub(1);
+                self.decline_reply(flow);
             }
         }
+        Ok(())
     }
 
     /// From above: give up the right to reply to a request of this flow.
@@ -185,7 +152,7 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: whether this endpoint has segments of bulk transfers from this flow, which may have ended.
     pub fn has_bulk_of(&mut self, endpoint: EndpointId, flow: FlowId) -> bool {
-        self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.has_bulk_of(flow))
+        self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.bulk.iter().any(|message| message.flow == flow))
     }
 
     /// Getter: delivered requests whose right to reply is neither used nor given up.
@@ -201,7 +168,7 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: how many messages of a flow and class are held for an earlier one.
     pub fn held_messages(&self, flow: FlowId, class: Class) -> usize {
-        self.endpoints.held_count(flow.flow, class)
+        self.endpoints.held_seqs(flow.flow, class, Seq(0)).len()
     }
 
     /// Getter: whether any message is held for an earlier one.

@@ -100,7 +100,7 @@ impl<B: Buffer> Core<B> {
         record.reordering.take().into_iter().for_each(|order| self.receiving.gaps.return_reordering(order));
         if record.counts_its_peer {
             self.receiving.newest_peer = None;
-            self.receiving.budget.remove_peer();
+            self.receiving.budget.peers -= 1;
         }
         self.endpoints.deliver_all_held(record);
         self.outputs.commands.push_back(Command::Steer(id.flow, false));
@@ -153,7 +153,7 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: whether this endpoint has returned messages.
     pub fn has_returned_to(&mut self, endpoint: EndpointId) -> bool {
-        self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.has_returned())
+        self.endpoints.get(endpoint).is_some_and(|endpoint| !endpoint.returned.is_empty())
     }
 
     /// Output: the next returned message of this endpoint.

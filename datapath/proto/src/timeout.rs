@@ -7,8 +7,7 @@ use crate::node::Core;
 use crate::output::{Command, ReturnReason};
 use crate::send_queue::SendQueue;
 use crate::slots::Slots;
-use crate::time::Time;
-use crate::timers::TimerKind;
+use crate::time::{Time, TimerKind};
 
 /// The most messages of a class that are sent again at a time-out. More follow when these are acknowledged, so a
 /// receiver that was descheduled is not flooded.

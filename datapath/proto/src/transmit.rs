@@ -1,16 +1,27 @@
 //! Output: the next frame to send. Control frames go first: they are rare. Then messages, which carry acknowledgements
 //! along. Then the remaining acknowledgements.
+//!
+//! **Coalescing.** Small messages of one flow and class that are ready together share a frame. No message waits for
+//! another: one that is ready alone leaves alone. Each message keeps its own slot and its own frame, and is copied from
+//! there. So a lost message is sent again, alone or in another coalesced frame, and an undeliverable one comes back, as
+//! if each had had a frame of its own.
 
+use am_wire::coalesced::{MESSAGE_HEADER, Writer};
 use am_wire::control::Control;
-use am_wire::frame::{self, LinkAddresses as Wire};
+use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Acks, Address, Buffer, Class, Flow, Framing, Header, Kind};
 
-use crate::control_queue::{DeferredControl, OutgoingControl};
+use crate::control_queue::{DeferredControl, Outgoing, OutgoingControl};
 use crate::flow::{Phase, Route};
 use crate::mutants::{self, Mutant};
 use crate::node::Core;
 use crate::output::Transmit;
-use crate::slots::{NO_SLOT, SlotIndex};
+use crate::reordering::LOSS_THRESHOLD;
+use crate::slots::{NO_SLOT, Skip, SlotIndex};
+
+/// The most messages in a coalesced frame. When the frame is lost, a selective acknowledgement must still cover enough
+/// later messages to report the loss.
+const MAX_COALESCED: usize = u64::BITS as usize + 1 - LOSS_THRESHOLD as usize;
 
 impl<B: Buffer> Core<B> {
     /// Output: hand the next frame to `send`, which returns whether the transport took it. Returns the same, or `None`
@@ -22,7 +33,7 @@ impl<B: Buffer> Core<B> {
         fresh: &mut dyn FnMut() -> Option<B>,
         mut send: impl FnMut(Address, &B) -> bool,
     ) -> Option<bool> {
-        if !self.sending.control.is_empty()
+        if !self.sending.control.0.is_empty()
             && let Some(transmit) = self.transmit_control(fresh)
         {
             return Some(self.offer(transmit, send));
@@ -57,7 +68,7 @@ impl<B: Buffer> Core<B> {
     fn offer(&mut self, transmit: Transmit<B>, mut send: impl FnMut(Address, &B) -> bool) -> bool {
         let sent = send(transmit.to, &transmit.frame);
         if !sent {
-            self.sending.control.refused(transmit);
+            self.sending.control.0.push_front(Outgoing::Refused(transmit));
         }
         sent
     }
@@ -94,8 +105,8 @@ impl<B: Buffer> Core<B> {
             if piggyback.is_none() && slot.class == Class::Reply {
                 record.queue_ack_after_reply(&mut self.sending.acks_due);
             }
-            let wire = Wire { to, from: self.config.address, ethertype: self.config.ethertype };
-            frame::emit(space, framing, &wire, &header, body, piggyback.as_ref()).ok()?;
+            let addresses = LinkAddresses { to, from: self.config.address, ethertype: self.config.ethertype };
+            frame::emit(space, framing, &addresses, &header, body, piggyback.as_ref()).ok()?;
         }
         if !send(to, frame) {
             return self.put_back(link);
@@ -121,6 +132,67 @@ impl<B: Buffer> Core<B> {
             record.queue_ack(&mut self.sending.acks_due);
         }
         Some(false)
+    }
+
+    /// Send the message at `first` in one frame with the messages of its flow and class that are ready behind it. `None`
+    /// if no other message is ready, if two do not fit, or if there is no fresh frame: the message then leaves alone.
+    #[inline(never)]
+    fn transmit_coalesced(&mut self, first: SlotIndex, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
+        let slot = &self.slots[first];
+        let (class, seq, ours, next, length) = (slot.class, slot.seq.0, slot.flow, slot.next, slot.body);
+        let second = self.slots.coalescable(next, self.config.coalesce_below)?.body;
+        let Route { to, flow, nonce, framing, max_body, .. } = self.flows.by_flow(ours)?.route;
+        if 2 * MESSAGE_HEADER as u32 + length + second > max_body {
+            return None;
+        }
+        let mut frame = fresh()?;
+        let space = frame.space()?;
+        // This clears the padding of a short frame, before the messages are written.
+        frame::body(space, framing, 0).ok()?;
+        let at = framing.body_at();
+        let end = space.len().min(at + max_body as usize);
+        let body = self.write_messages(&mut space[at..end], first, at);
+        let record = self.flows.by_flow(ours)?;
+        let piggyback = frame::has_room_for_piggyback(framing, body).then(|| record.take_piggyback());
+        self.counters.piggybacks_sent += piggyback.is_some() as u64;
+        if piggyback.is_none() && class == Class::Reply {
+            record.queue_ack_after_reply(&mut self.sending.acks_due);
+        }
+        self.counters.bundles_sent += 1;
+        let header = Header { kind: Kind::Coalesced(class), flow, nonce, handler: 0, words: 0, seq };
+        let addresses = LinkAddresses { to, from: self.config.address, ethertype: self.config.ethertype };
+        let length = frame::emit(space, framing, &addresses, &header, body, piggyback.as_ref()).ok()?;
+        frame.set_len(length);
+        Some(Transmit { to, frame })
+    }
+
+    /// Write as many messages as fit. Returns how many bytes they take.
+    fn write_messages(&mut self, space: &mut [u8], head: SlotIndex, body_at: usize) -> usize {
+        let mut writer = Writer::new(space);
+        let mut link = head;
+        for behind in 0..MAX_COALESCED as u8 {
+            let slot = &mut self.slots[link];
+            let Some(frame) = &slot.frame else { break };
+            let Some(body) = frame.bytes().get(body_at..body_at + slot.body as usize) else { break };
+            if !writer.push(slot.handler, slot.words, body) {
+                break;
+            }
+            // The first message was popped from the ready queue. The others are still in it, and are skipped when their
+            // turn comes.
+            if slot.queued {
+                slot.skip = Skip::Coalesced;
+            }
+            self.counters.bundled_sent += 1;
+            self.counters.retransmitted += slot.note_sent() as u64;
+            self.deferred.just_sent.push(link);
+            let next = slot.next;
+            self.slots[head].sharing = behind;
+            if self.slots.coalescable(next, self.config.coalesce_below).is_none() {
+                break;
+            }
+            link = next;
+        }
+        writer.length()
     }
 
     /// Rejects leave before acknowledgements. An acknowledgement with a gap would make the sender take the rejected
@@ -168,7 +240,7 @@ impl<B: Buffer> Core<B> {
             };
             record.ack_queued = false;
             let (route, acks) = (record.route, record.take_acks());
-            let seq = record.take_remark().to_bits();
+            let seq = record.take_ack_hint().to_bits();
             let header = Header { kind: Kind::Ack, flow: route.flow, nonce: route.nonce, handler: 0, words: 0, seq };
             self.counters.acks_sent += 1;
             return self.build_frame(frame, route.to, route.framing, &header, &acks.to_bytes());
@@ -177,18 +249,18 @@ impl<B: Buffer> Core<B> {
     }
 
     fn transmit_control(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
-        if let Some(refused) = self.sending.control.take_refused() {
-            return Some(refused);
-        }
-        let outgoing = self.sending.control.pop()?;
+        let outgoing = match self.sending.control.0.pop_front()? {
+            Outgoing::Refused(transmit) => return Some(transmit),
+            Outgoing::Control(outgoing) => outgoing,
+        };
         let transmit = self.write_control(&outgoing, fresh);
         if transmit.is_none() {
-            self.sending.control.push_front(outgoing);
+            self.sending.control.0.push_front(Outgoing::Control(outgoing));
         }
         transmit
     }
 
-    pub(crate) fn write_control(
+    fn write_control(
         &mut self,
         outgoing: &OutgoingControl,
         fresh: &mut dyn FnMut() -> Option<B>,
@@ -197,18 +269,16 @@ impl<B: Buffer> Core<B> {
             self.counters.no_frame += 1;
             return None;
         };
+        let &OutgoingControl { to, framing, .. } = outgoing;
         let mut body = [0; Control::MAX_BYTES];
         let length = outgoing.body.emit(&mut body);
         let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
         self.counters.control_sent += 1;
-        let padded = outgoing.min_length.saturating_sub(outgoing.framing.body_at());
-        if padded <= length {
-            return self.build_frame(frame, outgoing.to, outgoing.framing, &header, &body[..length]);
-        }
-        let place = frame::body(frame.space()?, outgoing.framing, padded).ok()?;
-        place.fill(0);
+        let padded = outgoing.min_length.saturating_sub(framing.body_at()).max(length);
+        let place = frame::body(frame.space()?, framing, padded).ok()?;
         place[..length].copy_from_slice(&body[..length]);
-        self.finish_frame(frame, outgoing.to, outgoing.framing, &header, padded)
+        place[length..].fill(0);
+        self.finish_frame(frame, to, framing, &header, padded)
     }
 
     pub(crate) fn build_frame(
@@ -232,8 +302,8 @@ impl<B: Buffer> Core<B> {
         header: &Header,
         body: usize,
     ) -> Option<Transmit<B>> {
-        let wire = Wire { to, from: self.config.address, ethertype: self.config.ethertype };
-        let length = frame::emit(frame.space()?, framing, &wire, header, body, None).ok()?;
+        let addresses = LinkAddresses { to, from: self.config.address, ethertype: self.config.ethertype };
+        let length = frame::emit(frame.space()?, framing, &addresses, header, body, None).ok()?;
         frame.set_len(length);
         Some(Transmit { to, frame })
     }

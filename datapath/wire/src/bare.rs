@@ -11,7 +11,6 @@
 //! words, 8 to 12 a reply, 7 an extended kind, which the handler field names.
 
 use crate::header::{Flow, Header, Kind, MAX_WORDS};
-use crate::length::NARROW;
 use crate::{Framing, Reason};
 
 /// Bits of a source address that are free: all but the group and the local bit.
@@ -133,28 +132,16 @@ pub(crate) const fn length_code(bits: u64) -> u16 {
     (bits >> LENGTH_AT) as u16 & ((1 << LENGTH_BITS) - 1)
 }
 
-/// Whether a frame with these bits may have this length.
-#[inline(always)]
-pub(crate) fn fits(bits: u64, length: usize) -> bool {
-    NARROW.fits(length_code(bits), length)
-}
-
-/// The kind, or why there is none.
+/// The header of the 46 bits.
 #[inline]
-pub(crate) fn kind(bits: u64) -> Result<Kind, Reason> {
+pub(crate) fn parse(bits: u64) -> Result<Header, Reason> {
     let form = bits >> FORM_AT & ((1 << FORM_BITS) - 1);
     let field = match form {
         EXTENDED => 2,
         _ if !is_message(bits) => return Err(Reason::Kind),
         _ => (form / REPLY) as u8,
     };
-    Kind::from_fields(field, code(bits)).ok_or(Reason::Kind)
-}
-
-/// The header of the 46 bits.
-#[inline]
-pub(crate) fn parse(bits: u64) -> Result<Header, Reason> {
-    let kind = kind(bits)?;
+    let kind = Kind::from_fields(field, code(bits)).ok_or(Reason::Kind)?;
     let (handler, words) = match kind {
         Kind::Request | Kind::Reply => (code(bits), words(bits)),
         _ => (0, 0),

@@ -12,8 +12,8 @@
 //! small message is its frame's path through rings and kernel; several messages in one frame share it.
 
 use crate::Reason;
+use crate::frame::ParsedFrame;
 use crate::header::{MAX_WORDS, WORD_BYTES};
-use crate::parsed::ParsedFrame;
 
 /// Bytes before each message.
 pub const MESSAGE_HEADER: usize = 4;
@@ -107,7 +107,7 @@ impl<'a> Body<'a> {
             return Err(Reason::Body);
         }
         while items.at < body.len() {
-            let item = items.cut().ok_or(Reason::Body)?;
+            let item = items.next().ok_or(Reason::Body)?;
             if item.words as usize > MAX_WORDS || item.words as usize * WORD_BYTES > item.length {
                 return Err(Reason::Words);
             }
@@ -127,10 +127,12 @@ struct Items<'a> {
     at: usize,
 }
 
-impl Items<'_> {
+impl Iterator for Items<'_> {
+    type Item = CoalescedMessage;
+
     /// The next message, if it is all there.
     #[inline]
-    fn cut(&mut self) -> Option<CoalescedMessage> {
+    fn next(&mut self) -> Option<CoalescedMessage> {
         let (&[high, low, handler, words], rest) = self.body.get(self.at..)?.split_first_chunk::<MESSAGE_HEADER>()?;
         let length = u16::from_be_bytes([high, low]) as usize;
         if length > rest.len() {
@@ -139,14 +141,5 @@ impl Items<'_> {
         let at = self.at + MESSAGE_HEADER;
         self.at = at + length;
         Some(CoalescedMessage { handler, words, at, length })
-    }
-}
-
-impl Iterator for Items<'_> {
-    type Item = CoalescedMessage;
-
-    #[inline]
-    fn next(&mut self) -> Option<CoalescedMessage> {
-        self.cut()
     }
 }

@@ -64,15 +64,6 @@ impl Class {
     pub const fn index(self) -> usize {
         self as usize
     }
-
-    /// The class in the other direction of a connection.
-    #[inline]
-    pub const fn opposite(self) -> Class {
-        match self {
-            Class::Request => Class::Reply,
-            Class::Reply => Class::Request,
-        }
-    }
 }
 
 /// What a frame is. Two bits on the wire for the kinds of every message, the

@@ -20,7 +20,7 @@ fn pass(gate: &mut Gate, frame: &[u8], now: u64) -> Result<(), GateError> {
     gate.pass(frame, EtherType::DEFAULT, now)
 }
 
-/// A Still, which makes sense as far as the gate looks.
+/// A Keepalive, which makes sense as far as the gate looks.
 fn still(from: u64) -> Vec<u8> {
     control_frame(Framing::Plain, Address::from_u64(2 << 40 | from), &[8, 0, 1, 0, 7, 0, 2, 0, 9])
 }
