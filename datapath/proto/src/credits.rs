@@ -7,7 +7,8 @@ use std::mem;
 #[derive(Debug)]
 pub(crate) struct CreditBudget {
     total: usize,
-    granted: usize,
+    /// The credits granted, all flows together.
+    pub(crate) granted: usize,
     /// Peers that hold credits.
     pub(crate) peers: usize,
     /// The largest sum ever granted, rounded up.
@@ -49,11 +50,6 @@ impl CreditBudget {
         credits
     }
 
-    /// The credits granted, all flows together.
-    pub(crate) fn granted(&self) -> usize {
-        self.granted
-    }
-
     /// The largest value of [`CreditBudget::granted`] so far, rounded up, if it rose since this was last asked.
     #[inline]
     pub(crate) fn take_new_peak(&mut self) -> Option<usize> {
@@ -90,10 +86,10 @@ mod tests {
     fn an_overdrawn_budget_grants_only_the_minimum() {
         let mut budget = CreditBudget::new(8);
         let credits: Vec<u16> = (0..4).map(|_| budget.grant(4, 4)).collect();
-        assert_eq!((credits, budget.granted()), (vec![4; 4], 16));
+        assert_eq!((credits, budget.granted), (vec![4; 4], 16));
         budget.give_back(4);
         budget.give_back(3);
         assert_eq!((budget.grow(4, 10), budget.grow(1, 10)), (0, 3), "the least, and no more");
-        assert_eq!((budget.granted(), budget.take_new_peak(), budget.take_new_peak()), (12, Some(64), None));
+        assert_eq!((budget.granted, budget.take_new_peak(), budget.take_new_peak()), (12, Some(64), None));
     }
 }

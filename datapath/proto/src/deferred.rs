@@ -4,7 +4,6 @@
 //! Acknowledgements are processed, and the times at which messages left are recorded, while the frames are in flight.
 //! FM 1.0 has the same rule: nothing is done in the critical loop that can be done outside it (§4.2).
 
-use std::collections::VecDeque;
 use std::mem;
 
 use am_wire::{Buffer, Class, Flow, Piggyback, Seq, expand};
@@ -14,7 +13,7 @@ use crate::node::{Core, Receiving, Times};
 use crate::output::Command;
 use crate::reordering::Reordering;
 use crate::send_queue::ClosedGap;
-use crate::slots::{SlotIndex, Slots};
+use crate::slots::Slots;
 use crate::time::{Time, TimerKind};
 
 impl<B: Buffer> Core<B> {
@@ -33,7 +32,7 @@ impl<B: Buffer> Core<B> {
         if !self.deferred.received_acks.is_empty() {
             self.process_acks(now);
         }
-        if self.receiving.is_full && self.endpoints.is_half_free() {
+        if self.receiving.is_full && self.endpoints.waiting_count <= self.endpoints.room[Class::Request] / 2 {
             self.set_full(false);
         }
     }
@@ -85,7 +84,7 @@ impl<B: Buffer> Core<B> {
             }
             record.silence = Silence::from(now);
             if let Some(piggyback) = record.pending_piggyback.take() {
-                record.on_piggyback(&piggyback, &mut self.slots, &mut self.sending.ready);
+                record.on_piggyback(&piggyback, &mut self.slots);
             }
             record.take_sample(now);
             record.shorten_pause(now, timers, timing);
@@ -105,7 +104,7 @@ impl<B: Buffer> Core<B> {
             record.silence = Silence::from(now);
             for class in Class::ALL {
                 let ack = acks.classes[class.index()];
-                record.on_ack_and_limit(class, ack.accepted, ack.limit, &mut self.slots, &mut self.sending.ready);
+                record.on_ack_and_limit(class, ack.accepted, ack.limit, &mut self.slots);
                 record.take_sample(now);
             }
             record.shorten_pause(now, &mut self.time.timers, &self.time.timing);
@@ -126,15 +125,15 @@ impl FlowRecord {
         let mut is_urgent = false;
         for class in Class::ALL {
             let (queue, share) = (&mut self.receive[class], &mut receiving.fair_shares[class]);
-            let handled = queue.take_handled();
+            let handled = mem::take(&mut queue.handled);
             let is_late = |order: &Reordering| self.setup.is_ordered && order.peer_says_late(class);
-            let may_wait = queue.ahead_count() > 0 && self.reordering.as_deref().is_some_and(is_late);
-            let waiting = if may_wait { queue.ahead_count() } else { 0 };
+            let may_wait = queue.ahead_count > 0 && self.reordering.as_deref().is_some_and(is_late);
+            let waiting = if may_wait { queue.ahead_count } else { 0 };
             if handled > 0 || waiting > 0 {
-                share.count_messages(now, queue.usage(), handled, receiving.gaps.take_lost());
+                share.count_messages(now, &mut queue.usage, handled, mem::take(&mut receiving.gaps.lost));
                 let lacks = queue.fit_to_share(share.per_sender() + waiting.min(share.per_sender()));
                 if lacks > 0 {
-                    queue.grant(receiving.budget.grow(queue.granted(), lacks.min(handled + waiting)));
+                    queue.grant(receiving.budget.grow(queue.granted, lacks.min(handled + waiting)));
                     is_urgent |= queue.is_urgent();
                 }
             }
@@ -153,36 +152,24 @@ impl FlowRecord {
 
     /// Most piggybacks are news for one class only.
     #[inline]
-    pub(crate) fn on_piggyback<B: Buffer>(
-        &mut self,
-        piggyback: &Piggyback,
-        slots: &mut Slots<B>,
-        ready: &mut VecDeque<SlotIndex>,
-    ) {
+    pub(crate) fn on_piggyback<B>(&mut self, piggyback: &Piggyback, slots: &mut Slots<B>) {
         for class in Class::ALL {
             let (near_accepted, near_limit) = self.send[class].expansion_base();
             let numbers = piggyback.classes[class.index()];
             if (numbers.accepted, numbers.limit) != (near_accepted.0 as u16, near_limit.0 as u16) {
                 let accepted = expand(numbers.accepted as u32, 16, near_accepted);
                 let limit = expand(numbers.limit as u32, 16, near_limit);
-                self.on_ack_and_limit(class, accepted, limit, slots, ready);
+                self.on_ack_and_limit(class, accepted, limit, slots);
             }
         }
     }
 
     /// The receiver has everything before `accepted` and allows everything before `limit`.
-    fn on_ack_and_limit<B: Buffer>(
-        &mut self,
-        class: Class,
-        accepted: Seq,
-        limit: Seq,
-        slots: &mut Slots<B>,
-        ready: &mut VecDeque<SlotIndex>,
-    ) {
+    fn on_ack_and_limit<B>(&mut self, class: Class, accepted: Seq, limit: Seq, slots: &mut Slots<B>) {
         let queue = &mut self.send[class];
         let progress = queue.acknowledge(slots, accepted);
         queue.allow(limit);
-        queue.queue_allowed(slots, ready);
+        queue.queue_allowed(slots);
         if progress.closed_gap != ClosedGap::No {
             self.on_gap_closed(&progress.closed_gap);
         }
@@ -214,7 +201,7 @@ impl FlowRecord {
         self.rtt.backoff = 0;
         if let &ClosedGap::Late(sent_at) = closed {
             // The message that closed the gap arrived just now, or earlier if the clock was not read since.
-            let age = self.silence.since().since(sent_at);
+            let age = self.silence.since.since(sent_at);
             if let Some(order) = &mut self.reordering {
                 order.note_late(age);
             }

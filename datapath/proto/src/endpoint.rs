@@ -37,16 +37,16 @@ pub(crate) struct Endpoint<B> {
 pub(crate) struct Endpoints<B> {
     endpoints: Vec<Option<Endpoint<B>>>,
     /// Messages in all receive queues together.
-    waiting_count: usize,
+    pub(crate) waiting_count: usize,
     /// How many of them there may be. Held messages lower this bound.
-    room: PerClass<usize>,
+    pub(crate) room: PerClass<usize>,
     /// The reorder buffer.
-    held: HashMap<(Flow, Class, Seq), Delivery<B>>,
-    max_held: usize,
+    pub(crate) held: HashMap<(Flow, Class, Seq), Delivery<B>>,
+    pub(crate) max_held: usize,
     /// Segments of bulk transfers in all queues together.
-    bulk_count: usize,
+    pub(crate) bulk_count: usize,
     /// Returned messages in all queues together.
-    returned_count: usize,
+    pub(crate) returned_count: usize,
 }
 
 /// Waiting requests must leave room for replies. Otherwise two nodes full of each other's requests would wait for each
@@ -126,31 +126,12 @@ impl<B> Endpoints<B> {
         self.waiting_count < self.room[class]
     }
 
-    /// Whether half of the room for requests is free.
-    pub(crate) fn is_half_free(&self) -> bool {
-        self.waiting_count <= self.room[Class::Request] / 2
-    }
-
-    #[inline]
-    pub(crate) fn has_waiting(&self) -> bool {
-        self.waiting_count > 0
-    }
-
     /// The sequence numbers of all held messages of a flow and class, in order, starting from `near`.
     pub(crate) fn held_seqs(&self, flow: Flow, class: Class, near: Seq) -> Vec<Seq> {
         let its = self.held.keys().filter(|&&(of, kind, _)| (of, kind) == (flow, class));
         let mut numbers: Vec<Seq> = its.map(|&(.., seq)| seq).collect();
         numbers.sort_unstable_by_key(|seq| seq.since(near));
         numbers
-    }
-
-    pub(crate) fn has_held(&self) -> bool {
-        !self.held.is_empty()
-    }
-
-    /// Whether a message behind a gap may be held.
-    pub(crate) fn can_hold(&self) -> bool {
-        self.held.len() < self.max_held
     }
 
     /// Put an accepted message into its endpoint's queue, together with held messages that waited only for it. Or hold
@@ -239,12 +220,6 @@ impl<B> Endpoints<B> {
         self.waiting_count += 1;
     }
 
-    /// Whether any endpoint has segments of bulk transfers.
-    #[inline]
-    pub(crate) fn has_bulk(&self) -> bool {
-        self.bulk_count > 0
-    }
-
     pub(crate) fn pop_bulk(&mut self, id: EndpointId) -> Option<Delivery<B>> {
         let delivery = self.get(id)?.bulk.pop_front()?;
         self.bulk_count -= 1;
@@ -275,10 +250,5 @@ impl<B> Endpoints<B> {
         let message = self.get(id)?.returned.pop_front()?;
         self.returned_count -= 1;
         Some(message)
-    }
-
-    #[inline]
-    pub(crate) fn has_returned(&self) -> bool {
-        self.returned_count > 0
     }
 }

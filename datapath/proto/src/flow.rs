@@ -121,7 +121,8 @@ impl Setup {
 /// How long nothing came from the peer, and how often it was asked since.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Silence {
-    since: Time,
+    /// When the last frame of the peer arrived.
+    pub(crate) since: Time,
     probes: u8,
 }
 
@@ -129,11 +130,6 @@ impl Silence {
     #[inline]
     pub(crate) fn from(now: Time) -> Self {
         Silence { since: now, probes: 0 }
-    }
-
-    /// When the last frame of the peer arrived.
-    pub(crate) fn since(&self) -> Time {
-        self.since
     }
 
     /// Whether a frame of the peer ever arrived on this flow, or one was waited for.
@@ -252,7 +248,7 @@ impl FlowRecord {
             flow: self.id.flow,
             nonce: self.id.nonce,
             first: [self.send.0[0].first(), self.send.0[1].first()],
-            credits: [self.receive.0[0].granted(), self.receive.0[1].granted()],
+            credits: [self.receive.0[0].granted, self.receive.0[1].granted],
             max_frame,
         }
     }
@@ -274,7 +270,7 @@ impl FlowRecord {
             let credits = offer.credits[class.index()];
             let queue = &mut self.send[class];
             queue.allow(queue.first().plus(credits as u32));
-            let granted = self.receive[class].granted();
+            let granted = self.receive[class].granted;
             self.receive[class] = ReceiveQueue::new(offer.first[class.index()], granted);
         }
         // The set-up's timer.

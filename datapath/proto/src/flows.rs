@@ -21,7 +21,7 @@ pub(crate) struct Flows {
     /// The number of flows.
     count: usize,
     /// Where a walk over the flows starts. Ids are given out from here on.
-    cursor: u16,
+    pub(crate) cursor: u16,
 }
 
 impl Flows {
@@ -120,11 +120,6 @@ impl Flows {
     pub(crate) fn iter_from_cursor(&self) -> impl Iterator<Item = &FlowRecord> {
         let (before, after) = self.records.split_at(self.cursor as usize);
         after.iter().chain(before).flatten().take(self.count).map(|record| &**record)
-    }
-
-    /// The next round starts with this flow.
-    pub(crate) fn set_cursor(&mut self, flow: Option<Flow>) {
-        self.cursor = flow.map_or(self.cursor, Flow::id);
     }
 
     /// The flows for which `which` holds.

@@ -6,8 +6,6 @@
 //! that gets its first gap or duplicate. Bounded by: the most that were in use at one time. When empty: a new one is
 //! allocated.
 
-use std::mem;
-
 use am_wire::Seq;
 
 use crate::WINDOW;
@@ -27,7 +25,7 @@ pub(crate) struct Gaps {
     spare: Vec<Box<AheadBitmap>>,
     spare_reorderings: Vec<Box<Reordering>>,
     /// Messages lost, or without room, since this was last asked.
-    lost: u32,
+    pub(crate) lost: u32,
 }
 
 impl Gaps {
@@ -41,11 +39,6 @@ impl Gaps {
     #[cold]
     pub(crate) fn count_lost(&mut self, messages: u32) {
         self.lost = self.lost.saturating_add(messages);
-    }
-
-    /// Messages lost since this was last asked.
-    pub(crate) fn take_lost(&mut self) -> u32 {
-        mem::take(&mut self.lost)
     }
 
     #[cold]

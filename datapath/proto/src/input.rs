@@ -272,7 +272,7 @@ impl FlowRecord {
 
     /// Whether a message that is not the next one is accepted. One behind a gap is, if it can be held or need not be.
     pub(crate) fn accepts_out_of_order<B>(&self, verdict: Verdict, kind: Kind, endpoints: &Endpoints<B>) -> bool {
-        verdict == Verdict::Ahead && (endpoints.can_hold() || !self.must_wait_for_earlier(kind))
+        verdict == Verdict::Ahead && (endpoints.held.len() < endpoints.max_held || !self.must_wait_for_earlier(kind))
     }
 
     /// Whether a message waits for earlier ones. A bulk segment does not: it says itself where it belongs.

@@ -110,7 +110,7 @@ impl<B: Buffer> Core<B> {
         self.sending.deferred_control.extend(quiet.by_ref().take(MAX_FLOWS_A_ROUND).map(DeferredControl::Keepalive));
         let next = quiet.next();
         drop(quiet);
-        self.flows.set_cursor(next);
+        self.flows.cursor = next.map_or(self.flows.cursor, Flow::id);
     }
 
     pub(crate) fn next_keepalive(&mut self, flow: Flow) -> Option<(Address, Control)> {

@@ -4,17 +4,17 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use am_wire::{Ack, AckHint, Acks, Class, Flow, Seq};
+use am_wire::{Ack, AckHint, Acks, Buffer, Class, Flow, Seq};
 
 use crate::flow::FlowRecord;
 use crate::gaps::Gaps;
 use crate::node::Core;
 use crate::reordering::{LossRule, Reordering};
 use crate::rtt::Timing;
-use crate::slots::{SlotIndex, Slots};
+use crate::slots::Slots;
 use crate::time::{Time, TimerKind};
 
-impl<B: am_wire::Buffer> Core<B> {
+impl<B: Buffer> Core<B> {
     /// An acknowledgement carried a hint.
     #[cold]
     pub(crate) fn on_ack_hint(&mut self, flow: Flow, hint: AckHint) {
@@ -67,8 +67,7 @@ impl<B: am_wire::Buffer> Core<B> {
             order.shrink(now, &record.rtt, &self.time.timing);
         }
         let last = ack.accepted.plus(u64::BITS - ack.sack.leading_zeros());
-        let (lost, next) =
-            record.resend_lost(now, class, last, &mut self.slots, &mut self.sending.ready, &self.time.timing);
+        let (lost, next) = record.resend_lost(now, class, last, &mut self.slots, &self.time.timing);
         self.counters.fast_retransmits += lost as u64;
         if record.tolerance() > 0 {
             self.time.timers.arm(&mut record.resend_timer, TimerKind::Resend, flow.id(), next);
@@ -83,8 +82,7 @@ impl<B: am_wire::Buffer> Core<B> {
         let Some(record) = self.flows.by_flow(flow) else { return next };
         for class in Class::ALL {
             let Some(last) = record.send[class].last_selected(&self.slots) else { continue };
-            let (lost, due) =
-                record.resend_lost(now, class, last, &mut self.slots, &mut self.sending.ready, &self.time.timing);
+            let (lost, due) = record.resend_lost(now, class, last, &mut self.slots, &self.time.timing);
             self.counters.fast_retransmits += lost as u64;
             record.report_lost(class, lost, &mut self.sending.acks_due);
             next = next.min(due);
@@ -135,22 +133,17 @@ impl FlowRecord {
     }
 
     /// Send lost messages before `last`, which arrived, again. Returns how many, and when the next one counts as lost.
-    fn resend_lost<B: am_wire::Buffer>(
+    fn resend_lost<B>(
         &mut self,
         now: Time,
         class: Class,
         last: Seq,
         slots: &mut Slots<B>,
-        ready: &mut VecDeque<SlotIndex>,
         waits: &Timing,
     ) -> (u32, Time) {
-        let (tolerance, patience, doubted) = (self.tolerance(), self.rtt.min_resend_age(), self.seq_in_doubt(class));
-        let lost = self.send[class].resend_lost(
-            slots,
-            ready,
-            last,
-            &LossRule { now, tolerance, min_resend_age: patience, doubted },
-        );
+        let (tolerance, min_resend_age) = (self.tolerance(), self.rtt.min_resend_age());
+        let rule = LossRule { now, tolerance, min_resend_age, doubted: self.seq_in_doubt(class) };
+        let lost = self.send[class].resend_lost(slots, last, &rule);
         if lost.count > 0
             && let Some(order) = &mut self.reordering
         {

@@ -63,8 +63,6 @@ pub struct Core<B> {
 /// Frames to send: see `transmit.rs`.
 #[derive(Debug)]
 pub(crate) struct Sending<B> {
-    /// Messages to send now, from any flow.
-    pub(crate) ready: VecDeque<SlotIndex>,
     /// Flows with an acknowledgement to send now.
     pub(crate) acks_due: VecDeque<Flow>,
     /// Requests to reject, by flow and sequence number.
@@ -178,7 +176,6 @@ impl<B: Buffer> Core<B> {
             slots: Slots::new(frames),
             endpoints: Endpoints::new(config.receive_frames),
             sending: Sending {
-                ready: VecDeque::with_capacity(frames),
                 acks_due: VecDeque::with_capacity(64),
                 pending_rejects: VecDeque::with_capacity(MAX_PENDING_REJECTS),
                 deferred_control: VecDeque::new(),
@@ -269,7 +266,7 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: every frame that the core holds, including those that a NIC shares.
     pub fn frames(&self, each: &mut dyn FnMut(&B)) {
-        self.slots.frames().for_each(&mut *each);
+        self.slots.slots.iter().filter_map(|slot| slot.frame.as_ref()).for_each(&mut *each);
         for outgoing in &self.sending.control.0 {
             if let Outgoing::Refused(transmit) = outgoing {
                 each(&transmit.frame);
@@ -280,13 +277,13 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: the credits granted, all flows together. So many messages may be in flight to this node.
     pub fn granted(&self) -> usize {
-        self.receiving.budget.granted()
+        self.receiving.budget.granted
     }
 
     /// Getter: the credits that the peer of a flow holds for a class. They are those that it may still use, and those
     /// of its messages that are not released yet, once it knows of its latest grant.
     pub fn granted_to(&self, flow: FlowId, class: Class) -> usize {
-        self.flows.get(flow).map_or(0, |record| record.receive[class].granted() as usize)
+        self.flows.get(flow).map_or(0, |record| record.receive[class].granted as usize)
     }
 
     /// Getter: the latest time for the next call of [`Core::on_timeout`].
@@ -304,7 +301,7 @@ impl<B: Buffer> Core<B> {
     /// Getter: whether [`Core::transmit`] may have anything.
     #[inline]
     pub fn has_output(&self) -> bool {
-        !(self.sending.ready.is_empty()
+        !(self.slots.ready.is_empty()
             && self.sending.acks_due.is_empty()
             && self.sending.pending_rejects.is_empty()
             && self.sending.control.0.is_empty()

@@ -103,8 +103,7 @@ impl<B: Buffer> Core<B> {
         }
         rejects.is_pause_too_long = false;
         let batch = rejects.batch as u32;
-        let resent =
-            record.send[Class::Request].resend_rejected(&mut self.slots, &mut self.sending.ready, batch as usize);
+        let resent = record.send[Class::Request].resend(&mut self.slots, batch as usize, |slot| Some(slot.rejected));
         self.counters.rejected_resent += resent as u64;
         rejects.is_retrying |= resent > 0;
         if resent == batch {

@@ -1,13 +1,11 @@
 //! From above: sending messages, taking and releasing those that arrived.
 
-use std::collections::VecDeque;
-
 use am_wire::{Buffer, Class, Kind, Seq, frame};
 
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
 use crate::output::{Delivery, ReturnReason};
-use crate::slots::{SlotIndex, Slots};
+use crate::slots::Slots;
 use crate::{EndpointId, FlowId};
 
 /// Why a message was not admitted. Nothing was sent or kept.
@@ -65,16 +63,14 @@ impl<B: Buffer> Core<B> {
         let kind = kind.into();
         let class = if kind == Kind::Reply { Class::Reply } else { Class::Request };
         let Some(record) = self.flows.get_mut(flow) else { return Err((SendError::Unknown, frame)) };
-        if let Err(error) =
-            record.admit(class, body, &mut self.slots, &mut self.sending.ready, self.receiving.replies_owed)
-        {
+        if let Err(error) = record.admit(class, body, &mut self.slots, self.receiving.replies_owed) {
             return Err((error, frame));
         }
         let framing = record.route.framing;
         let Some(place) = frame.space().and_then(|space| frame::body(space, framing, body).ok()) else {
             return Err((SendError::TooLarge { needs: body, max: 0 }, frame));
         };
-        let Some(link) = self.slots.take() else { return Err((SendError::Full(self.slots.total()), frame)) };
+        let Some(link) = self.slots.free.pop() else { return Err((SendError::Full(self.slots.slots.len()), frame)) };
         // The header is written when the frame leaves: the message may leave in another frame.
         write(place);
         frame.set_len(frame::length(framing, body));
@@ -83,7 +79,7 @@ impl<B: Buffer> Core<B> {
         (slot.handler, slot.words, slot.body, slot.times_sent, slot.timeouts) = (handler, words, body as u32, 0, 0);
         let queue = &mut record.send[class];
         queue.push(&mut self.slots, link);
-        queue.queue_allowed(&mut self.slots, &mut self.sending.ready);
+        queue.queue_allowed(&mut self.slots);
         match class {
             Class::Request => self.counters.requests_sent += 1,
             Class::Reply => {
@@ -131,7 +127,7 @@ impl<B: Buffer> Core<B> {
     /// Output: the next request for an endpoint. `None` also if no slot can be set aside for its reply.
     #[inline]
     pub fn poll_request(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
-        if self.slots.free() <= self.receiving.replies_owed {
+        if self.slots.free.len() <= self.receiving.replies_owed {
             return None;
         }
         let request = self.endpoints.pop(endpoint, Class::Request)?;
@@ -147,7 +143,7 @@ impl<B: Buffer> Core<B> {
     /// Getter: whether any endpoint has segments of bulk transfers.
     #[inline]
     pub fn has_bulk(&self) -> bool {
-        self.endpoints.has_bulk()
+        self.endpoints.bulk_count > 0
     }
 
     /// Getter: whether this endpoint has segments of bulk transfers from this flow, which may have ended.
@@ -163,7 +159,7 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: how many more requests could be sent, if credit allows.
     pub fn free_slots(&self) -> usize {
-        self.slots.free().saturating_sub(self.receiving.replies_owed)
+        self.slots.free.len().saturating_sub(self.receiving.replies_owed)
     }
 
     /// Getter: how many messages of a flow and class are held for an earlier one.
@@ -173,25 +169,24 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: whether any message is held for an earlier one.
     pub fn has_held(&self) -> bool {
-        self.endpoints.has_held()
+        !self.endpoints.held.is_empty()
     }
 
     /// Getter: whether any endpoint has messages to deliver.
     #[inline]
     pub fn has_deliveries(&self) -> bool {
-        self.endpoints.has_waiting()
+        self.endpoints.waiting_count > 0
     }
 }
 
 impl FlowRecord {
     /// Whether a message with a body of this length is admitted now.
     #[inline]
-    fn admit<B: Buffer>(
+    fn admit<B>(
         &mut self,
         class: Class,
         body: usize,
         slots: &mut Slots<B>,
-        ready: &mut VecDeque<SlotIndex>,
         replies_owed: usize,
     ) -> Result<(), SendError> {
         match self.phase {
@@ -211,13 +206,13 @@ impl FlowRecord {
         if self.send[class].credit() == 0 {
             // The last piggybacked acknowledgement may carry credit, and is not processed yet.
             let piggyback = self.pending_piggyback.take().ok_or(SendError::NoCredit)?;
-            self.on_piggyback(&piggyback, slots, ready);
+            self.on_piggyback(&piggyback, slots);
             if self.send[class].credit() == 0 {
                 return Err(SendError::NoCredit);
             }
         }
         // One slot always stays free for a reply. Otherwise two nodes full of each other's requests would wait for each
         // other for ever.
-        if slots.free() <= replies_owed.max(1) { Err(SendError::Full(slots.total())) } else { Ok(()) }
+        if slots.free.len() <= replies_owed.max(1) { Err(SendError::Full(slots.slots.len())) } else { Ok(()) }
     }
 }

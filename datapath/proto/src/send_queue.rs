@@ -10,11 +10,11 @@
 //! Pushed by: `Core::send`. Popped by: acknowledgements. Bounded by: the receiver's credit (`limit`) and the window.
 //! When full: requests are not admitted (`NoCredit`); replies wait here, at most as many as there were requests.
 
-use std::collections::VecDeque;
+use std::mem;
 use std::time::Duration;
 
+use am_wire::Seq;
 use am_wire::control::FinalAck;
-use am_wire::{Buffer, Seq};
 
 use crate::WINDOW;
 use crate::reordering::LossRule;
@@ -117,7 +117,7 @@ impl SendQueue {
     }
 
     /// Messages kept, sent or not.
-    pub(crate) fn outstanding<B: Buffer>(&self, slots: &Slots<B>) -> usize {
+    pub(crate) fn outstanding<B>(&self, slots: &Slots<B>) -> usize {
         let (mut link, mut kept) = (self.head, 0);
         while link != NO_SLOT {
             kept += slots[link].frame.is_some() as usize;
@@ -133,7 +133,7 @@ impl SendQueue {
     }
 
     /// The oldest message in flight that is not in the reject queue.
-    pub(crate) fn oldest_in_flight<B: Buffer>(&self, slots: &Slots<B>) -> Option<SlotIndex> {
+    pub(crate) fn oldest_in_flight<B>(&self, slots: &Slots<B>) -> Option<SlotIndex> {
         let mut link = self.head;
         while link != NO_SLOT && link != self.unsent && slots[link].rejected {
             link = slots[link].next;
@@ -143,7 +143,7 @@ impl SendQueue {
 
     /// A time-out: whether the oldest message never arrives, although it has been sent again and again for longer than
     /// `patience`. A rejected message did arrive.
-    pub(crate) fn is_stuck<B: Buffer>(&self, slots: &mut Slots<B>, now: Time, patience: Duration) -> bool {
+    pub(crate) fn is_stuck<B>(&self, slots: &mut Slots<B>, now: Time, patience: Duration) -> bool {
         let Some(slot) = self.oldest_in_flight(slots).map(|link| &mut slots[link]).filter(|slot| slot.times_sent > 0)
         else {
             return false;
@@ -157,7 +157,7 @@ impl SendQueue {
 
     /// Mark this message as rejected, with those behind it that shared its last frame. Returns how many; 0 if they are
     /// not in flight, or are about to be sent again anyway.
-    pub(crate) fn reject<B: Buffer>(&mut self, slots: &mut Slots<B>, seq: Seq) -> u32 {
+    pub(crate) fn reject<B>(&self, slots: &mut Slots<B>, seq: Seq) -> u32 {
         if !(0..self.sent.since(self.unacked)).contains(&seq.since(self.unacked)) {
             return 0;
         }
@@ -182,7 +182,7 @@ impl SendQueue {
 
     /// Append a filled slot, and give it its number.
     #[inline]
-    pub(crate) fn push<B: Buffer>(&mut self, slots: &mut Slots<B>, link: SlotIndex) {
+    pub(crate) fn push<B>(&mut self, slots: &mut Slots<B>, link: SlotIndex) {
         let (slot, seq) = (&mut slots[link], self.next);
         slot.seq = seq;
         slot.next = NO_SLOT;
@@ -200,11 +200,11 @@ impl SendQueue {
 
     /// Queue for sending what credit and window allow.
     #[inline]
-    pub(crate) fn queue_allowed<B: Buffer>(&mut self, slots: &mut Slots<B>, ready: &mut VecDeque<SlotIndex>) {
+    pub(crate) fn queue_allowed<B>(&mut self, slots: &mut Slots<B>) {
         while self.unsent != NO_SLOT && self.sent.before(self.limit) && self.sent.since(self.unacked) < WINDOW as i32 {
+            slots.ready.push_back(self.unsent);
             let slot = &mut slots[self.unsent];
             slot.queued = true;
-            ready.push_back(self.unsent);
             self.unsent = slot.next;
             self.sent = self.sent.plus(1);
         }
@@ -219,7 +219,7 @@ impl SendQueue {
     }
 
     /// Everything before `accepted` arrived. A number that was never sent changes nothing.
-    pub(crate) fn acknowledge<B: Buffer>(&mut self, slots: &mut Slots<B>, accepted: Seq) -> AckProgress {
+    pub(crate) fn acknowledge<B>(&mut self, slots: &mut Slots<B>, accepted: Seq) -> AckProgress {
         let mut progress = AckProgress::default();
         // Relative to the oldest message: a number half the circle away is both before and after.
         let news = accepted.since(self.unacked);
@@ -252,8 +252,8 @@ impl SendQueue {
     /// Messages beyond the first gap arrived: bit `i` stands for `accepted + 1 + i`. Call after
     /// [`SendQueue::acknowledge`] of the same frame. Returns how many are new, and when the oldest of these that was
     /// sent once and overtaken had been sent.
-    pub(crate) fn acknowledge_selected<B: Buffer>(
-        &mut self,
+    pub(crate) fn acknowledge_selected<B>(
+        &self,
         slots: &mut Slots<B>,
         accepted: Seq,
         sack: u64,
@@ -279,7 +279,7 @@ impl SendQueue {
     }
 
     /// The last message beyond a gap that arrived.
-    pub(crate) fn last_selected<B: Buffer>(&self, slots: &Slots<B>) -> Option<Seq> {
+    pub(crate) fn last_selected<B>(&self, slots: &Slots<B>) -> Option<Seq> {
         let (mut link, mut last) = (self.head, None);
         for _ in 0..=u64::BITS {
             if link == NO_SLOT || link == self.unsent {
@@ -293,15 +293,9 @@ impl SendQueue {
     }
 
     /// Queue messages before `last`, which arrived, that are lost by this rule.
-    pub(crate) fn resend_lost<B: Buffer>(
-        &mut self,
-        slots: &mut Slots<B>,
-        ready: &mut VecDeque<SlotIndex>,
-        last: Seq,
-        rule: &LossRule,
-    ) -> LostMessages {
+    pub(crate) fn resend_lost<B>(&self, slots: &mut Slots<B>, last: Seq, rule: &LossRule) -> LostMessages {
         let (mut next, mut first_time, mut doubted) = (Time::NEVER, None, false);
-        let count = self.resend(slots, ready, usize::MAX, |slot| {
+        let count = self.resend(slots, usize::MAX, |slot| {
             if last.since(slot.seq) < rule.threshold() {
                 return None;
             }
@@ -323,36 +317,19 @@ impl SendQueue {
     }
 
     /// A time-out: send the oldest `most` messages again. Returns whether the message in doubt is among them.
-    pub(crate) fn resend_oldest<B: Buffer>(
-        &mut self,
-        slots: &mut Slots<B>,
-        ready: &mut VecDeque<SlotIndex>,
-        most: usize,
-        doubted: Option<Seq>,
-    ) -> bool {
+    pub(crate) fn resend_oldest<B>(&self, slots: &mut Slots<B>, most: usize, doubted: Option<Seq>) -> bool {
         let mut found = false;
-        self.resend(slots, ready, most, |slot| {
+        self.resend(slots, most, |slot| {
             found |= doubted == Some(slot.seq) && slot.frame.is_some();
             Some(!slot.rejected)
         });
         found
     }
 
-    /// There may be room again: send the oldest `most` rejected messages again.
-    pub(crate) fn resend_rejected<B: Buffer>(
-        &mut self,
-        slots: &mut Slots<B>,
-        ready: &mut VecDeque<SlotIndex>,
-        most: usize,
-    ) -> u32 {
-        self.resend(slots, ready, most, |slot| Some(slot.rejected))
-    }
-
     /// Queue messages in flight to be sent again, oldest first, if `due` says `true`, and until it says `None`.
-    fn resend<B: Buffer>(
-        &mut self,
+    pub(crate) fn resend<B>(
+        &self,
         slots: &mut Slots<B>,
-        ready: &mut VecDeque<SlotIndex>,
         most: usize,
         mut due: impl FnMut(&Slot<B>) -> Option<bool>,
     ) -> u32 {
@@ -362,13 +339,14 @@ impl SendQueue {
             let slot = &mut slots[link];
             let Some(due) = due(slot) else { break };
             if due && slot.frame.is_some() && !slot.is_to_be_sent() {
-                if !slot.queued {
-                    ready.push_back(link);
+                let was_queued = mem::replace(&mut slot.queued, true);
+                (slot.skip, slot.rejected) = (Skip::No, false);
+                if !was_queued {
+                    slots.ready.push_back(link);
                 }
-                (slot.queued, slot.skip, slot.rejected) = (true, Skip::No, false);
                 count += 1;
             }
-            link = slot.next;
+            link = slots[link].next;
         }
         count
     }

@@ -5,9 +5,10 @@
 //! are not admitted. Replies always are, because a slot was set aside when their request was delivered. One slot is
 //! never given to a request, so that the next request can be delivered.
 
+use std::collections::VecDeque;
 use std::mem;
 
-use am_wire::{Buffer, Class, Flow, Header, Kind, Seq};
+use am_wire::{Class, Flow, Header, Kind, Seq};
 
 use crate::time::Time;
 
@@ -95,11 +96,13 @@ impl<B> Slot<B> {
 /// The slab.
 #[derive(Debug)]
 pub(crate) struct Slots<B> {
-    slots: Vec<Slot<B>>,
-    free: Vec<SlotIndex>,
+    pub(crate) slots: Vec<Slot<B>>,
+    pub(crate) free: Vec<SlotIndex>,
+    /// Messages to send now, from any flow.
+    pub(crate) ready: VecDeque<SlotIndex>,
 }
 
-impl<B: Buffer> Slots<B> {
+impl<B> Slots<B> {
     pub(crate) fn new(count: usize) -> Self {
         let empty = || Slot {
             frame: None,
@@ -120,26 +123,11 @@ impl<B: Buffer> Slots<B> {
             sent_at: Time(0),
             next: NO_SLOT,
         };
-        Slots { slots: (0..count).map(|_| empty()).collect(), free: (0..count as SlotIndex).rev().collect() }
-    }
-
-    /// The frames in all slots.
-    pub(crate) fn frames(&self) -> impl Iterator<Item = &B> {
-        self.slots.iter().filter_map(|slot| slot.frame.as_ref())
-    }
-
-    pub(crate) fn total(&self) -> usize {
-        self.slots.len()
-    }
-
-    #[inline]
-    pub(crate) fn free(&self) -> usize {
-        self.free.len()
-    }
-
-    #[inline]
-    pub(crate) fn take(&mut self) -> Option<SlotIndex> {
-        self.free.pop()
+        Slots {
+            slots: (0..count).map(|_| empty()).collect(),
+            free: (0..count as SlotIndex).rev().collect(),
+            ready: VecDeque::with_capacity(count),
+        }
     }
 
     /// Give back a slot that is in no flow's list. A queued one is freed when it is popped.

@@ -148,7 +148,7 @@ impl<B: Buffer> Core<B> {
     /// Getter: whether any endpoint has returned messages.
     #[inline]
     pub fn has_returned(&self) -> bool {
-        self.endpoints.has_returned()
+        self.endpoints.returned_count > 0
     }
 
     /// Getter: whether this endpoint has returned messages.

@@ -77,7 +77,7 @@ impl<B: Buffer> Core<B> {
         self.counters.timeouts += 1;
         for class in Class::ALL {
             let doubted = record.seq_in_doubt(class);
-            if record.send[class].resend_oldest(&mut self.slots, &mut self.sending.ready, MAX_RESENT, doubted)
+            if record.send[class].resend_oldest(&mut self.slots, MAX_RESENT, doubted)
                 && let Some(order) = &mut record.reordering
             {
                 order.drop_doubt();
@@ -125,7 +125,7 @@ impl<B: Buffer> Core<B> {
 impl FlowRecord {
     /// When the oldest message in flight was sent. `None` if all of them are in the reject queue, which has a pace of
     /// its own.
-    fn oldest_sent_at<B: Buffer>(&self, now: Time, slots: &Slots<B>) -> Option<Time> {
+    fn oldest_sent_at<B>(&self, now: Time, slots: &Slots<B>) -> Option<Time> {
         let oldest = Class::ALL.iter().filter_map(|&class| self.send[class].oldest_in_flight(slots));
         oldest.map(|link| &slots[link]).map(|slot| if slot.times_sent > 0 { slot.sent_at } else { now }).min()
     }

@@ -38,7 +38,7 @@ impl<B: Buffer> Core<B> {
         {
             return Some(self.offer(transmit, send));
         }
-        while let Some(link) = self.sending.ready.pop_front() {
+        while let Some(link) = self.slots.ready.pop_front() {
             if self.slots.take_popped(link)
                 && let Some(sent) = self.transmit_message(link, fresh, &mut send)
             {
@@ -119,9 +119,9 @@ impl<B: Buffer> Core<B> {
     /// The transport did not take this message: it is the next one again.
     #[cold]
     fn put_back(&mut self, link: SlotIndex) -> Option<bool> {
+        self.slots.ready.push_front(link);
         let slot = &mut self.slots[link];
         slot.queued = true;
-        self.sending.ready.push_front(link);
         let was_written = slot.frame.as_mut().is_some_and(|frame| frame.space().is_some());
         if let Some(record) = self.flows.by_flow(slot.flow).filter(|_| was_written)
             && frame::has_room_for_piggyback(record.route.framing, slot.body as usize)
