@@ -86,7 +86,6 @@ impl<B: Buffer> Core<B> {
         self.sending.deferred_control.push_back(DeferredControl::Close(id.flow));
     }
 
-    /// The Close to send for a flow.
     pub(crate) fn next_close(&mut self, flow: Flow) -> Option<(Address, Control)> {
         let record = self.flows.by_flow(flow).filter(|record| record.phase == Phase::Closing)?;
         let (route, own, next) = (record.route, record.id, record.setup.next_try(self.now));

@@ -20,7 +20,6 @@ pub(crate) struct OutgoingControl {
     /// `Plain`, except for the probe with a forged source address.
     pub(crate) framing: Framing,
     pub(crate) body: Control,
-    /// The frame is padded to this length.
     pub(crate) min_length: usize,
 }
 
@@ -36,7 +35,6 @@ pub(crate) enum DeferredControl {
     Keepalive(Flow),
 }
 
-/// An entry of the queue.
 #[derive(Debug)]
 pub(crate) enum Outgoing<B> {
     Control(OutgoingControl),

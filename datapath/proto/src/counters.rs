@@ -66,7 +66,6 @@ impl Counters {
         self.dropped[reason as usize] += 1;
     }
 
-    /// Count accepted messages.
     #[inline]
     pub(crate) fn count_received(&mut self, class: Class, accepted: u64) {
         match class {

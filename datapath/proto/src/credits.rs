@@ -9,7 +9,6 @@ pub(crate) struct CreditBudget {
     total: usize,
     /// The credits granted, all flows together.
     pub(crate) granted: usize,
-    /// Peers that hold credits.
     pub(crate) peers: usize,
     /// The largest sum ever granted, rounded up.
     peak: usize,

@@ -112,7 +112,6 @@ impl<B> Endpoints<B> {
             .find(|(_, endpoint)| endpoint.name == name)
     }
 
-    /// The frames of all messages that wait here.
     pub(crate) fn frames(&self) -> impl Iterator<Item = &B> {
         let waiting = self.endpoints.iter().flatten().flat_map(|endpoint| {
             let received = endpoint.received.0.iter().flatten().chain(&endpoint.bulk);
@@ -238,7 +237,6 @@ impl<B> Endpoints<B> {
         delivery
     }
 
-    /// Return a message to the endpoint that sent it.
     pub(crate) fn push_returned(&mut self, id: EndpointId, message: Returned<B>) {
         if let Some(endpoint) = self.get(id) {
             endpoint.returned.push_back(message);

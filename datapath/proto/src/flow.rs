@@ -36,7 +36,6 @@ impl<T> IndexMut<Class> for PerClass<T> {
     }
 }
 
-/// The state of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// This node asked for the flow, or will ask as soon as it knows the peer and the path.
@@ -45,9 +44,7 @@ pub(crate) enum Phase {
     Open,
     /// This side closed the flow. The peer has not answered yet.
     Closing,
-    /// The peer refused.
     Refused(Refusal),
-    /// The flow ended.
     Ended(ReturnReason),
 }
 
@@ -75,7 +72,6 @@ impl Route {
         max_body: 0,
     };
 
-    /// The longest frame to this peer.
     pub(crate) fn max_frame(&self) -> u32 {
         self.max_body + self.framing.body_at() as u32
     }
@@ -100,7 +96,6 @@ pub(crate) struct Setup {
     /// Handlers get the messages of a class in the order in which they were sent.
     pub(crate) is_ordered: bool,
     pub(crate) tag: u64,
-    /// When to give up.
     pub(crate) deadline: Time,
     /// Questions since something was learned. The wait doubles with each.
     pub(crate) tries: u8,
@@ -144,7 +139,6 @@ impl Silence {
         self.probes > 1
     }
 
-    /// Whether the silence has lasted longer than `patience`.
     pub(crate) fn exceeds(&self, now: Time, patience: Duration) -> bool {
         now - self.since >= patience && self.probes >= MIN_TRIES
     }
@@ -168,13 +162,11 @@ pub(crate) struct FlowRecord {
     pub(crate) silence: Silence,
     /// Accepted messages that no acknowledgement has covered.
     pub(crate) unacked: u16,
-    /// The flow is in the queue of acknowledgements to send.
     pub(crate) ack_queued: bool,
     /// The acknowledgement reports something that a piggyback cannot carry.
     pub(crate) ack_forced: bool,
     /// When the acknowledgement must leave at the latest.
     pub(crate) ack_at: Time,
-    /// The flow is in the list of dirty flows.
     pub(crate) is_dirty: bool,
     /// The first flow of a series with one peer. Only this one counts its peer as a holder of credits.
     pub(crate) counts_its_peer: bool,
@@ -311,7 +303,6 @@ impl FlowRecord {
         }
     }
 
-    /// Whether an acknowledgement would tell the peer anything new.
     pub(crate) fn has_ack_to_send(&self) -> bool {
         self.ack_forced || self.unacked > 0 || self.receive.0.iter().any(|queue| queue.unadvertised() > 0)
     }

@@ -18,7 +18,6 @@ pub(crate) struct Flows {
     attempts: BTreeSet<(u32, u16)>,
     /// Flows in set-up, and some whose set-up is finished.
     in_setup: Vec<Flow>,
-    /// The number of flows.
     count: usize,
     /// Where a walk over the flows starts. Ids are given out from here on.
     pub(crate) cursor: u16,
@@ -77,7 +76,6 @@ impl Flows {
         self.by_attempt(attempt).filter_map(record).find(is_it).map(|record| record.id)
     }
 
-    /// This flow's set-up begins.
     pub(crate) fn begin_setup(&mut self, flow: Flow) {
         if self.in_setup.len() == self.in_setup.capacity() {
             self.forget_finished_setups();
@@ -85,7 +83,6 @@ impl Flows {
         self.in_setup.push(flow);
     }
 
-    /// The flows in set-up with this node.
     pub(crate) fn in_setup_with(&mut self, node: Name) -> Vec<Flow> {
         self.forget_finished_setups();
         let asks = |flow: &&Flow| self.records[flow.index()].as_ref().is_some_and(|it| it.peer.node_name == node);

@@ -35,7 +35,6 @@ impl Gaps {
         Gaps { spare, spare_reorderings: orders, lost: 0 }
     }
 
-    /// Count messages that were lost or found no room.
     #[cold]
     pub(crate) fn count_lost(&mut self, messages: u32) {
         self.lost = self.lost.saturating_add(messages);

@@ -297,7 +297,6 @@ impl FlowRecord {
         }
     }
 
-    /// Queue an acknowledgement of this flow for the next outputs.
     #[inline]
     pub(crate) fn queue_ack(&mut self, acks_due: &mut VecDeque<Flow>) {
         if !self.ack_queued {

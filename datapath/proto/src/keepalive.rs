@@ -6,6 +6,7 @@
 //! also report that a peer has gone: then nothing is asked.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use am_wire::control::{Accept, Control, Keepalive};
 use am_wire::{Address, Buffer, Flow};
@@ -26,7 +27,10 @@ const MIN_UNANSWERED_ROUNDS: u32 = 3;
 
 impl<B: Buffer> Core<B> {
     /// Ask each peer that was quiet since the last round. End the flows of those that have not answered for too long.
-    pub(crate) fn ask_quiet_peers(&mut self, now: Time) {
+    pub(crate) fn keepalive_timeout(&mut self, now: Time, at: Time) {
+        if !self.time.keepalive_timer.take_if_due(at) {
+            return;
+        }
         let round = self.config.keepalive_round();
         let mut quiet = self.last_received();
         quiet.retain(|_, peer| now - peer.last_received >= round);
@@ -40,33 +44,27 @@ impl<B: Buffer> Core<B> {
                 continue;
             }
             // Frames are lost now and then: a longer silence gets more questions.
-            (0..1 << peer.rounds_asked.min(3))
-                .for_each(|_| self.sending.deferred_control.push_back(DeferredControl::Keepalive(peer.flow)));
+            let questions = iter::repeat_n(DeferredControl::Keepalive(peer.flow), 1 << peer.rounds_asked.min(3));
+            self.sending.deferred_control.extend(questions);
             peer.rounds_asked += 1;
         }
         self.time.quiet_peers = quiet;
         self.ask_about_quiet_flows(now);
-    }
-
-    pub(crate) fn keepalive_timeout(&mut self, now: Time, at: Time) {
-        if self.time.keepalive_timer.take_if_due(at) {
-            self.ask_quiet_peers(now);
-            // Nodes that started together must not ask together. A round is shorter by up to a quarter. So a peer is
-            // asked often enough within the keepalive time, and is given up at most a quarter of it later.
-            let round = self.config.keepalive_round().as_nanos() as u64;
-            let next = now.later(round - self.random.next() % (round / 4 + 1));
-            self.time.timers.arm(&mut self.time.keepalive_timer, TimerKind::Keepalive, 0, next);
-        }
+        // Nodes that started together must not ask together. A round is shorter by up to a quarter. So a peer is asked
+        // often enough within the keepalive time, and is given up at most a quarter of it later.
+        let round = round.as_nanos() as u64;
+        let next = now.later(round - self.random.next() % (round / 4 + 1));
+        self.time.timers.arm(&mut self.time.keepalive_timer, TimerKind::Keepalive, 0, next);
     }
 
     /// For each peer with open flows: when its last frame arrived.
     fn last_received(&self) -> BTreeMap<PeerRun, QuietPeer> {
-        let mut peers: BTreeMap<PeerRun, QuietPeer> = BTreeMap::new();
+        let mut peers = BTreeMap::new();
         for record in self.flows.iter().filter(|record| record.phase == Phase::Open) {
-            let (Some(run), heard) = (record.peer.node, record.last_received()) else { continue };
-            let peer =
-                peers.entry(run).or_insert(QuietPeer { last_received: heard, flow: record.id.flow, rounds_asked: 0 });
-            peer.last_received = peer.last_received.max(heard);
+            let (Some(run), last_received) = (record.peer.node, record.last_received()) else { continue };
+            let peer = QuietPeer { last_received, flow: record.id.flow, rounds_asked: 0 };
+            let peer = peers.entry(run).or_insert(peer);
+            peer.last_received = peer.last_received.max(last_received);
         }
         peers
     }

@@ -15,7 +15,7 @@
 //! │     │      │  └─── reject_queue ◀── rejects ──┤ no room: bounce              │
 //! └─────┼──────┼──────────────────────────────────┼──────────────────────────────┘
 //!       ▼      ▼                                  │
-//!  transmit  poll_command       on_frame  settle(now)  on_timeout(now)
+//!  transmit  poll_command       on_frame  run_deferred  on_timeout(now)
 //!     outputs, to below                       from below
 //! ```
 //!

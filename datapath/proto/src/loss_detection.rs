@@ -15,7 +15,6 @@ use crate::slots::Slots;
 use crate::time::{Time, TimerKind};
 
 impl<B: Buffer> Core<B> {
-    /// An acknowledgement carried a hint.
     #[cold]
     pub(crate) fn on_ack_hint(&mut self, flow: Flow, hint: AckHint) {
         let Some(record) = self.flows.by_flow(flow) else { return };
@@ -98,7 +97,6 @@ impl FlowRecord {
         self.reordering.as_ref().map_or(0, |order| order.tolerance)
     }
 
-    /// The message of this class that is in doubt.
     pub(crate) fn seq_in_doubt(&self, class: Class) -> Option<Seq> {
         let doubt = self.reordering.as_ref()?.doubt?;
         (doubt.class == class).then_some(doubt.seq)
@@ -110,7 +108,6 @@ impl FlowRecord {
         self.reordering.get_or_insert_with(|| gaps.take_reordering())
     }
 
-    /// The hint for an acknowledgement that leaves now.
     #[inline]
     pub(crate) fn take_ack_hint(&mut self) -> AckHint {
         self.reordering.as_mut().map_or(AckHint::None, |order| mem::take(&mut order.ack_hint))

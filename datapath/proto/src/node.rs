@@ -131,11 +131,11 @@ pub(crate) struct QuietPeer {
 /// Work for [`Core::run_deferred`], when the outputs are on their way.
 #[derive(Debug)]
 pub(crate) struct Deferred {
-    /// Messages that left since they were last settled.
+    /// Messages that left since the deferred work was last done.
     pub(crate) just_sent: Vec<SlotIndex>,
-    /// Flows to settle.
+    /// Flows on which messages arrived or were released.
     pub(crate) dirty: Vec<Flow>,
-    /// Acknowledgements in frames of their own, to settle.
+    /// Acknowledgements that came in frames of their own.
     pub(crate) received_acks: VecDeque<(Flow, Acks)>,
 }
 

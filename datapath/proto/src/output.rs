@@ -53,7 +53,6 @@ pub struct Delivery<B> {
     pub handler: u8,
     /// How many words start the body.
     pub(crate) words: u8,
-    /// Where the body starts in the frame.
     pub(crate) body_at: u16,
     pub(crate) body: u32,
     /// The low 16 bits of the sequence number.
@@ -77,7 +76,6 @@ impl<B: Buffer> Delivery<B> {
         Delivery { frame: self.frame.share(), ..*self }
     }
 
-    /// Words and payload, as in the frame.
     #[inline]
     fn body(&self) -> &[u8] {
         let at = self.body_at as usize;

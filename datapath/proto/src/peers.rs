@@ -13,11 +13,8 @@ use crate::time::{Time, TimerState};
 /// What the path to a peer lets through.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Path {
-    /// Not probed yet.
     Unknown,
-    /// A probe is under way.
     Probing(Probing),
-    /// The probes are finished.
     Known(KnownPath),
 }
 
@@ -30,10 +27,8 @@ pub(crate) struct KnownPath {
     pub(crate) max_frame: u32,
 }
 
-/// The state of a probe.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probing {
-    /// The probe's number.
     pub(crate) id: u32,
     /// The question that it answers.
     pub(crate) question: Step,

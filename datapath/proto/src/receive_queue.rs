@@ -160,7 +160,6 @@ impl ReceiveQueue {
         self.granted
     }
 
-    /// Grant more credits.
     pub(crate) fn grant(&mut self, credits: u16) {
         self.granted += credits;
         let made_up = mutants::is_active(Mutant::CreditMadeUp) as u32;
@@ -192,7 +191,6 @@ impl ReceiveQueue {
         Ack { accepted: self.accepted, limit: self.limit, sack: self.sack() }
     }
 
-    /// Whether this message arrived.
     pub(crate) fn has_arrived(&self, seq: Seq) -> bool {
         seq.before(self.accepted) || self.is_ahead(seq)
     }

@@ -53,7 +53,6 @@ pub(crate) struct Reordering {
     pub(crate) tolerance: u64,
     /// The largest age at which a message came late, without being sent again, since the tolerance last shrank.
     max_late_age: u64,
-    /// When the tolerance may shrink.
     shrink_at: Time,
     /// A message that was sent again: was it lost or late?
     pub(crate) doubt: Option<Doubt>,
@@ -106,7 +105,6 @@ impl LossRule {
         if self.tolerance == 0 { LOSS_THRESHOLD } else { 1 }
     }
 
-    /// When an overtaken message counts as lost.
     pub(crate) fn lost_at<B>(&self, slot: &Slot<B>) -> Time {
         let least = if slot.times_sent > 1 { self.min_resend_age } else { 0 };
         slot.sent_at.later(least.max(self.tolerance))

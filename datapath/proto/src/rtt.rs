@@ -54,7 +54,6 @@ impl Rtt {
         self.smoothed = ((7 * smoothed + sample) / 8).max(1) as u32;
     }
 
-    /// Whether there was a sample.
     pub(crate) fn is_measured(&self) -> bool {
         self.smoothed > 0
     }

@@ -41,7 +41,6 @@ const MIN_STUCK_TIMEOUTS: u8 = 16;
 /// What an acknowledgement changed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct AckProgress {
-    /// Messages newly acknowledged.
     pub(crate) acked: u32,
     /// Whether it closed a gap that later messages had overtaken.
     pub(crate) closed_gap: ClosedGap,
@@ -52,7 +51,6 @@ pub(crate) struct AckProgress {
 /// Whether an acknowledgement closed a gap that later messages had overtaken.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum ClosedGap {
-    /// No.
     #[default]
     No,
     /// Yes, by a message that was sent again.
@@ -68,7 +66,6 @@ pub(crate) struct LostMessages {
     pub(crate) count: u32,
     /// The first of them that had been sent only once, and when.
     pub(crate) first_time: Option<(Seq, Time)>,
-    /// The message in doubt is among them.
     pub(crate) has_doubted: bool,
     /// When the next message counts as lost.
     pub(crate) next: Time,
@@ -100,7 +97,6 @@ impl SendQueue {
         allowed.min(room).max(0) as u32
     }
 
-    /// Whether any message is in flight.
     #[inline]
     pub(crate) fn in_flight(&self) -> bool {
         self.unacked != self.sent
@@ -118,12 +114,7 @@ impl SendQueue {
 
     /// Messages kept, sent or not.
     pub(crate) fn outstanding<B>(&self, slots: &Slots<B>) -> usize {
-        let (mut link, mut kept) = (self.head, 0);
-        while link != NO_SLOT {
-            kept += slots[link].frame.is_some() as usize;
-            link = slots[link].next;
-        }
-        kept
+        slots.list(self.head, NO_SLOT).filter(|(_, slot)| slot.frame.is_some()).count()
     }
 
     /// The numbers near which an acknowledgement and a limit are expanded.
@@ -134,11 +125,7 @@ impl SendQueue {
 
     /// The oldest message in flight that is not in the reject queue.
     pub(crate) fn oldest_in_flight<B>(&self, slots: &Slots<B>) -> Option<SlotIndex> {
-        let mut link = self.head;
-        while link != NO_SLOT && link != self.unsent && slots[link].rejected {
-            link = slots[link].next;
-        }
-        (link != self.unsent).then_some(link)
+        slots.list(self.head, self.unsent).find(|(_, slot)| !slot.rejected).map(|(link, _)| link)
     }
 
     /// A time-out: whether the oldest message never arrives, although it has been sent again and again for longer than
@@ -161,10 +148,7 @@ impl SendQueue {
         if !(0..self.sent.since(self.unacked)).contains(&seq.since(self.unacked)) {
             return 0;
         }
-        let mut link = self.head;
-        while slots[link].seq != seq {
-            link = slots[link].next;
-        }
+        let Some((mut link, _)) = slots.list(self.head, NO_SLOT).find(|(_, slot)| slot.seq == seq) else { return 0 };
         let mut rejected = 0;
         for _ in 0..=slots[link].sharing {
             let slot = &mut slots[link];
@@ -280,16 +264,8 @@ impl SendQueue {
 
     /// The last message beyond a gap that arrived.
     pub(crate) fn last_selected<B>(&self, slots: &Slots<B>) -> Option<Seq> {
-        let (mut link, mut last) = (self.head, None);
-        for _ in 0..=u64::BITS {
-            if link == NO_SLOT || link == self.unsent {
-                break;
-            }
-            let slot = &slots[link];
-            last = if slot.frame.is_none() { Some(slot.seq) } else { last };
-            link = slot.next;
-        }
-        last
+        let within = slots.list(self.head, self.unsent).take(1 + u64::BITS as usize);
+        within.filter(|(_, slot)| slot.frame.is_none()).last().map(|(_, slot)| slot.seq)
     }
 
     /// Queue messages before `last`, which arrived, that are lost by this rule.

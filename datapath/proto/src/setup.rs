@@ -15,7 +15,6 @@ use crate::{EndpointId, FlowId};
 
 /// The first wait for an answer. It doubles each time.
 const FIRST_WAIT: Duration = Duration::from_millis(4);
-/// The longest wait for an answer.
 const MAX_WAIT: Duration = Duration::from_millis(64);
 
 /// After more tries than this, the transport is told that the path may be broken. The first try may have been too soon,
@@ -255,7 +254,6 @@ impl<B: Buffer> Core<B> {
         self.set_reject_template(id);
     }
 
-    /// The peer of this flow has answered.
     fn mark_answered(&mut self, id: FlowId) -> Option<usize> {
         let (node, _) = self.flows.get(id)?.peer.node?;
         let peer = self.discovery.peers.by_node(node)?;

@@ -6,22 +6,19 @@
 //! never given to a request, so that the next request can be delivered.
 
 use std::collections::VecDeque;
-use std::mem;
+use std::{iter, mem};
 
 use am_wire::{Class, Flow, Header, Kind, Seq};
 
 use crate::time::Time;
 
-/// Index of a slot.
 pub(crate) type SlotIndex = u32;
 
-/// No slot.
 pub(crate) const NO_SLOT: SlotIndex = SlotIndex::MAX;
 
 /// Whether a slot in the ready queue is skipped, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Skip {
-    /// It is not skipped.
     No,
     /// Its message left in a coalesced frame.
     Coalesced,
@@ -44,7 +41,6 @@ pub(crate) struct Slot<B> {
     pub(crate) queued: bool,
     /// Rejected by the receiver, and in the reject queue.
     pub(crate) rejected: bool,
-    /// Whether to skip it when it is popped.
     pub(crate) skip: Skip,
     /// How often it was sent; it stops at 255.
     pub(crate) times_sent: u8,
@@ -57,7 +53,6 @@ pub(crate) struct Slot<B> {
     /// Bytes of words and payload.
     pub(crate) body: u32,
     pub(crate) seq: Seq,
-    /// When it was last sent.
     pub(crate) sent_at: Time,
     /// The next slot of the same flow and class, in sequence.
     pub(crate) next: SlotIndex,
@@ -93,7 +88,6 @@ impl<B> Slot<B> {
     }
 }
 
-/// The slab.
 #[derive(Debug)]
 pub(crate) struct Slots<B> {
     pub(crate) slots: Vec<Slot<B>>,
@@ -128,6 +122,12 @@ impl<B> Slots<B> {
             free: (0..count as SlotIndex).rev().collect(),
             ready: VecDeque::with_capacity(count),
         }
+    }
+
+    /// The slots of a flow's list from `first` on, up to `end`.
+    pub(crate) fn list(&self, first: SlotIndex, end: SlotIndex) -> impl Iterator<Item = (SlotIndex, &Slot<B>)> {
+        let at = move |link: SlotIndex| (link != NO_SLOT && link != end).then(|| (link, &self[link]));
+        iter::successors(at(first), move |(_, slot)| at(slot.next))
     }
 
     /// Give back a slot that is in no flow's list. A queued one is freed when it is popped.

@@ -165,9 +165,7 @@ impl<B: Buffer> Core<B> {
 /// The status of a message in a final acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FinalStatus {
-    /// The peer received it.
     Received,
-    /// The peer did not receive it.
     Missing,
     /// The message is beyond the acknowledgement's range. On an ordered flow no handler ran for it.
     Beyond,

@@ -24,7 +24,6 @@ impl Time {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// This many nanoseconds later.
     #[inline]
     pub(crate) const fn later(self, nanoseconds: u64) -> Time {
         Time(self.0.saturating_add(nanoseconds))
@@ -78,7 +77,6 @@ impl Default for TimerState {
     }
 }
 
-/// All timers of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     heap: BinaryHeap<Reverse<(Time, TimerKind, u16)>>,
@@ -98,7 +96,6 @@ impl Timers {
         }
     }
 
-    /// When the next one comes up.
     #[inline]
     pub(crate) fn next_due(&self) -> Time {
         self.heap.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at)

@@ -21,7 +21,6 @@ use crate::flow::{FlowRecord, Route};
 use crate::rate_limit::BroadcastLimit;
 use crate::time::Time;
 
-/// The most unanswered set-ups to remember.
 const MAX_UNANSWERED: usize = 1024;
 
 /// A closed flow, and the notice for its peer.
@@ -44,7 +43,6 @@ pub(crate) struct UnknownFlows {
 }
 
 impl UnknownFlows {
-    /// Remember this closed flow and what arrived on it.
     pub(crate) fn remember(&mut self, record: &FlowRecord, acks: FinalAcks) {
         let Route { to, flow, nonce, .. } = record.route;
         let FlowId { flow: own, nonce: own_nonce } = record.id;
@@ -52,7 +50,6 @@ impl UnknownFlows {
         self.closed_flows.insert(own, ClosedFlow { nonce: own_nonce, to, closed });
     }
 
-    /// Remember that this set-up ended before it was answered.
     pub(crate) fn remember_unanswered(&mut self, attempt: u32) {
         if self.unanswered.len() == MAX_UNANSWERED {
             self.unanswered.pop_front();

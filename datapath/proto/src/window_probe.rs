@@ -13,7 +13,6 @@ use crate::time::Time;
 /// The state of the search. The module's page explains it.
 #[derive(Debug, Default)]
 pub(crate) struct WindowProbe {
-    /// When this round began.
     since: Time,
     /// The current total was in force during all of the last round.
     is_steady: bool,
@@ -32,7 +31,6 @@ const MAX_PAUSE_ROUNDS: u16 = 64;
 /// The most credits of all senders together.
 const MAX_TOTAL_CREDITS: u32 = 16 << 10;
 
-/// What one round showed.
 pub(crate) struct Round {
     pub(crate) messages: u32,
     pub(crate) senders: u16,

@@ -16,7 +16,6 @@ use crate::{Framing, Reason};
 /// Bits of a source address that are free: all but the group and the local bit.
 pub(crate) const FREE: u32 = 46;
 
-/// Bits of the sequence number.
 const SEQ_BITS: u32 = Framing::Bare.seq_bits();
 
 const LENGTH_BITS: u32 = 7;
@@ -66,7 +65,6 @@ pub(crate) const fn version(bits: u64) -> u64 {
     bits >> 44
 }
 
-/// Whether a frame with these bits is in `bare` framing.
 #[inline]
 pub(crate) const fn is_bare(bits: u64) -> bool {
     bits >> (FREE - 1) == 0
@@ -100,13 +98,11 @@ pub(crate) const fn is_message(bits: u64) -> bool {
     bits >> FORM_AT & (REPLY - 1) <= MAX_WORDS as u64
 }
 
-/// Whether these bits of a message are a reply's.
 #[inline(always)]
 pub(crate) const fn is_reply(bits: u64) -> bool {
     bits >> FORM_AT & REPLY != 0
 }
 
-/// How many words a message with these bits has.
 #[inline(always)]
 pub(crate) const fn words(bits: u64) -> u8 {
     (bits >> FORM_AT & (REPLY - 1)) as u8
@@ -132,7 +128,6 @@ pub(crate) const fn length_code(bits: u64) -> u16 {
     (bits >> LENGTH_AT) as u16 & ((1 << LENGTH_BITS) - 1)
 }
 
-/// The header of the 46 bits.
 #[inline]
 pub(crate) fn parse(bits: u64) -> Result<Header, Reason> {
     let form = bits >> FORM_AT & ((1 << FORM_BITS) - 1);

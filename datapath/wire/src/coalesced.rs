@@ -103,16 +103,12 @@ impl<'a> Body<'a> {
     #[inline]
     pub fn from_body(body: &'a [u8]) -> Result<Self, Reason> {
         let mut items = Items { body, at: 0 };
-        if body.is_empty() {
-            return Err(Reason::Body);
-        }
-        while items.at < body.len() {
-            let item = items.next().ok_or(Reason::Body)?;
+        for item in &mut items {
             if item.words as usize > MAX_WORDS || item.words as usize * WORD_BYTES > item.length {
                 return Err(Reason::Words);
             }
         }
-        Ok(Body { body })
+        if items.at == body.len() && !body.is_empty() { Ok(Body { body }) } else { Err(Reason::Body) }
     }
 
     /// Its messages, in the order of their numbers.

@@ -21,7 +21,6 @@ pub(crate) const SHORT_FRAME_CODE: u16 = 0;
 /// Drivers cut frames at multiples of this many bytes.
 const UNIT: usize = 16;
 
-/// A set of codes.
 pub(crate) struct Lengths {
     /// Codes of the lengths that are multiples of [`UNIT`].
     units: u16,
