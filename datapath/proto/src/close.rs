@@ -47,9 +47,7 @@ impl<B: Buffer> Core<B> {
 
     /// From above: close every endpoint. Peers are notified with the next outputs.
     pub fn shut_down(&mut self) {
-        for endpoint in self.endpoints.ids() {
-            self.close_endpoint(endpoint);
-        }
+        (0..self.endpoints.endpoints.len()).for_each(|at| self.close_endpoint(EndpointId(at as u16)));
     }
 
     /// Getter: how many messages are kept until they are acknowledged, all flows together.
@@ -91,7 +89,7 @@ impl<B: Buffer> Core<B> {
         let (route, own, next) = (record.route, record.id, record.setup.next_try(self.now));
         record.resend_timer.disarm();
         self.time.timers.arm(&mut record.resend_timer, TimerKind::Setup, flow.id(), next);
-        let acks = self.discovery.unknown_flows.final_acks(own)?;
+        let acks = self.discovery.unknown_flows.closed_flow(own.flow, Some(own.nonce))?.closed.acks?;
         let close = Close { flow: route.flow, nonce: route.nonce, own: own.flow, own_nonce: own.nonce, acks };
         Some((route.to, Control::Close(close)))
     }

@@ -62,10 +62,6 @@ counters! {
 }
 
 impl Counters {
-    pub(crate) fn count_dropped(&mut self, reason: Reason) {
-        self.dropped[reason as usize] += 1;
-    }
-
     #[inline]
     pub(crate) fn count_received(&mut self, class: Class, accepted: u64) {
         match class {

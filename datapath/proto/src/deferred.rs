@@ -126,7 +126,8 @@ impl FlowRecord {
         for class in Class::ALL {
             let (queue, share) = (&mut self.receive[class], &mut receiving.fair_shares[class]);
             let handled = mem::take(&mut queue.handled);
-            let is_late = |order: &Reordering| self.setup.is_ordered && order.peer_says_late(class);
+            let is_late =
+                |order: &Reordering| self.setup.is_ordered && order.peer_losses[class.index()].gaps_covered > 0;
             let may_wait = queue.ahead_count > 0 && self.reordering.as_deref().is_some_and(is_late);
             let waiting = if may_wait { queue.ahead_count } else { 0 };
             if handled > 0 || waiting > 0 {

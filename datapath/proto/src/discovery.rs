@@ -89,9 +89,8 @@ impl<B: Buffer> Core<B> {
     fn learn_peer(&mut self, now: Time, peer: Peer) {
         match self.discovery.peers.learn(peer) {
             BeaconNews::Same(at) => self.on_confirming_beacon(now, at, peer.node),
-            BeaconNews::New => self.advance_setups(now, peer.name),
-            BeaconNews::Replaced => {
-                self.counters.peers_forgotten += 1;
+            news @ (BeaconNews::New | BeaconNews::Replaced) => {
+                self.counters.peers_forgotten += (news == BeaconNews::Replaced) as u64;
                 self.advance_setups(now, peer.name);
             }
             BeaconNews::Conflict(at) => self.on_address_conflict(now, at, peer),

@@ -35,7 +35,7 @@ pub(crate) struct Endpoint<B> {
 
 #[derive(Debug)]
 pub(crate) struct Endpoints<B> {
-    endpoints: Vec<Option<Endpoint<B>>>,
+    pub(crate) endpoints: Vec<Option<Endpoint<B>>>,
     /// Messages in all receive queues together.
     pub(crate) waiting_count: usize,
     /// How many of them there may be. Held messages lower this bound.
@@ -92,11 +92,6 @@ impl<B> Endpoints<B> {
             self.waiting_count -= 1;
         }
         unhandled
-    }
-
-    pub(crate) fn ids(&self) -> Vec<EndpointId> {
-        let used = self.endpoints.iter().enumerate().filter(|(_, endpoint)| endpoint.is_some());
-        used.map(|(at, _)| EndpointId(at as u16)).collect()
     }
 
     #[inline]

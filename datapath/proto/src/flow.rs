@@ -189,7 +189,6 @@ impl FlowRecord {
         remote: FlowPeer,
         setup: Setup,
         first: [Seq; 2],
-        peer_first: [Seq; 2],
         credits: [u16; 2],
     ) -> Self {
         FlowRecord {
@@ -201,7 +200,7 @@ impl FlowRecord {
             reply_offset: 0,
             route: Route::NONE,
             send: PerClass(first.map(SendQueue::new)),
-            receive: PerClass([0, 1].map(|class| ReceiveQueue::new(peer_first[class], credits[class]))),
+            receive: PerClass(credits.map(|credits| ReceiveQueue::new(Seq(0), credits))),
             rejects: RejectQueue::default(),
             rtt: Rtt::default(),
             silence: Silence::default(),
@@ -282,11 +281,6 @@ impl FlowRecord {
     /// When the last frame of the peer arrived; before the first one, the set-up's deadline.
     pub(crate) fn last_received(&self) -> Time {
         if self.silence.has_begun() { self.silence.since } else { self.setup.deadline }
-    }
-
-    /// Whether a frame of the peer arrived within this time, or messages are in flight.
-    pub(crate) fn was_active(&self, now: Time, within: Duration) -> bool {
-        now - self.silence.since < within || self.in_flight()
     }
 
     #[inline]

@@ -71,26 +71,16 @@ impl AheadBitmap {
 
     #[inline]
     pub(crate) fn has(&self, seq: Seq) -> bool {
-        self.0[limb(seq)] & bit(seq) != 0
+        self.0[seq.0 as usize % WINDOW / 64] & (1 << (seq.0 % 64)) != 0
     }
 
     #[inline]
     pub(crate) fn set(&mut self, seq: Seq) {
-        self.0[limb(seq)] |= bit(seq);
+        self.0[seq.0 as usize % WINDOW / 64] |= 1 << (seq.0 % 64);
     }
 
     #[inline]
     pub(crate) fn unset(&mut self, seq: Seq) {
-        self.0[limb(seq)] &= !bit(seq);
+        self.0[seq.0 as usize % WINDOW / 64] &= !(1 << (seq.0 % 64));
     }
-}
-
-#[inline]
-fn limb(seq: Seq) -> usize {
-    seq.0 as usize % WINDOW / 64
-}
-
-#[inline]
-fn bit(seq: Seq) -> u64 {
-    1 << (seq.0 % 64)
 }

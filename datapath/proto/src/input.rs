@@ -8,6 +8,7 @@ use am_wire::control::Control;
 use am_wire::frame::{self, ParsedFrame};
 use am_wire::{AckHint, Acks, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
 
+use crate::counters::Counters;
 use crate::endpoint::Endpoints;
 use crate::flow::{FlowRecord, Phase};
 use crate::gaps::Gaps;
@@ -40,7 +41,10 @@ impl<B: Buffer> Core<B> {
     fn on_any_frame(&mut self, frame: B) {
         let parsed = match frame::parse(frame.bytes(), self.config.ethertype) {
             Ok(parsed) => parsed,
-            Err(reason) => return self.counters.count_dropped(reason),
+            Err(reason) => {
+                self.counters.dropped[reason as usize] += 1;
+                return;
+            }
         };
         let (header, framing) = (parsed.header, parsed.framing);
         let outcome = match header.kind {
@@ -68,7 +72,7 @@ impl<B: Buffer> Core<B> {
     /// Count a dropped frame. If its flow is unknown, its sender is notified.
     #[cold]
     pub(crate) fn drop_frame(&mut self, reason: Reason, header: &Header, framing: Framing) {
-        self.counters.count_dropped(reason);
+        self.counters.dropped[reason as usize] += 1;
         if matches!(reason, Reason::NoFlow | Reason::Nonce) {
             self.answer_unknown_flow(header.flow, (framing != Framing::Bare).then_some(header.nonce));
         }
@@ -191,7 +195,7 @@ impl<B: Buffer> Core<B> {
         let first = expand(parsed.header.seq, parsed.framing.seq_bits(), record.receive[class].next_expected());
         let (gaps, ack_every) = (&mut self.receiving.gaps, self.time.timing.ack_every);
         let (mut accepted, mut is_ack_due, mut is_full, mut is_first_rejected) = (0, false, false, false);
-        for (n, item) in body.items().enumerate() {
+        for (n, (item, handle)) in body.items().zip(frame.share_many(body.count())).enumerate() {
             let seq = first.plus(n as u32);
             let verdict = record.receive[class].verdict(seq);
             let fits = verdict == Verdict::Next || record.accepts_out_of_order(verdict, class.into(), &self.endpoints);
@@ -212,7 +216,7 @@ impl<B: Buffer> Core<B> {
                 accepted += 1;
                 let header = Header { kind: class.into(), handler: item.handler, words: item.words, ..parsed.header };
                 let at = parsed.framing.body_at() + item.at;
-                let delivery = Delivery::new(record.id, &header, at, item.length, seq, frame.share());
+                let delivery = Delivery::new(record.id, &header, at, item.length, seq, handle);
                 self.endpoints.accept(record, verdict, seq, delivery);
             }
         }
@@ -288,13 +292,23 @@ impl FlowRecord {
         }
     }
 
-    /// A reply leaves without room for an acknowledgement. The peer must learn that its request arrived. Otherwise the
-    /// request could come back as undelivered, although it was answered.
-    #[inline]
-    pub(crate) fn queue_ack_after_reply(&mut self, acks_due: &mut VecDeque<Flow>) {
-        if self.unacked > 0 {
+    /// The acknowledgement that travels with a body of this length, if there is room.
+    #[inline(always)]
+    pub(crate) fn piggyback_for(
+        &mut self,
+        class: Class,
+        body: usize,
+        counters: &mut Counters,
+        acks_due: &mut VecDeque<Flow>,
+    ) -> Option<Piggyback> {
+        let piggyback = frame::has_room_for_piggyback(self.route.framing, body).then(|| self.take_piggyback());
+        counters.piggybacks_sent += piggyback.is_some() as u64;
+        // The peer must learn that its request arrived. Otherwise the request could come back as undelivered, although
+        // it was answered.
+        if piggyback.is_none() && class == Class::Reply && self.unacked > 0 {
             self.queue_ack(acks_due);
         }
+        piggyback
     }
 
     #[inline]

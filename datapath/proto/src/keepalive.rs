@@ -102,7 +102,8 @@ impl<B: Buffer> Core<B> {
         let round = self.config.keepalive_round();
         let asked = |record: &FlowRecord| Some(self.time.quiet_peers.get(&record.peer.node?)?.flow);
         let is_quiet = |record: &&FlowRecord| {
-            record.phase == Phase::Open && !record.was_active(now, round) && asked(record) != Some(record.id.flow)
+            let is_active = now - record.silence.since < round || record.in_flight();
+            record.phase == Phase::Open && !is_active && asked(record) != Some(record.id.flow)
         };
         let mut quiet = self.flows.iter_from_cursor().filter(is_quiet).map(|record| record.id.flow);
         self.sending.deferred_control.extend(quiet.by_ref().take(MAX_FLOWS_A_ROUND).map(DeferredControl::Keepalive));

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use am_wire::{Ack, AckHint, Acks, Buffer, Class, Flow, Seq};
+use am_wire::{AckHint, Acks, Buffer, Class, Flow, Seq};
 
 use crate::flow::FlowRecord;
 use crate::gaps::Gaps;
@@ -41,37 +41,31 @@ impl<B: Buffer> Core<B> {
     /// Messages beyond gaps were acknowledged.
     #[cold]
     pub(crate) fn process_selective_acks(&mut self, now: Time, flow: Flow, acks: &Acks) {
+        let Some(record) = self.flows.by_flow(flow) else { return };
         for class in Class::ALL {
             let ack = &acks.classes[class.index()];
-            if ack.sack != 0 {
-                self.process_selective_ack(now, flow, class, ack);
+            if ack.sack == 0 {
+                continue;
+            }
+            let (acked, late) = record.send[class].acknowledge_selected(&mut self.slots, ack.accepted, ack.sack);
+            if acked > 0 {
+                record.rtt.backoff = 0;
+                record.rejects.on_accepted();
+            }
+            _ = record.reordering(&mut self.receiving.gaps);
+            if let Some(order) = &mut record.reordering {
+                order.note_late(late.map_or(0, |sent_at| now.since(sent_at)));
+                order.shrink(now, &record.rtt, &self.time.timing);
+            }
+            let last = ack.accepted.plus(u64::BITS - ack.sack.leading_zeros());
+            let (lost, next) = record.resend_lost(now, class, last, &mut self.slots, &self.time.timing);
+            self.counters.fast_retransmits += lost as u64;
+            if record.tolerance() > 0 {
+                self.time.timers.arm(&mut record.resend_timer, TimerKind::Resend, flow.id(), next);
+                record.report_lost(class, lost, &mut self.sending.acks_due);
             }
         }
-        if let Some(record) = self.flows.by_flow(flow) {
-            record.shorten_pause(now, &mut self.time.timers, &self.time.timing);
-        }
-    }
-
-    fn process_selective_ack(&mut self, now: Time, flow: Flow, class: Class, ack: &Ack) {
-        let Some(record) = self.flows.by_flow(flow) else { return };
-        let queue = &mut record.send[class];
-        let (acked, late) = queue.acknowledge_selected(&mut self.slots, ack.accepted, ack.sack);
-        if acked > 0 {
-            record.rtt.backoff = 0;
-            record.rejects.on_accepted();
-        }
-        _ = record.reordering(&mut self.receiving.gaps);
-        if let Some(order) = &mut record.reordering {
-            order.note_late(late.map_or(0, |sent_at| now.since(sent_at)));
-            order.shrink(now, &record.rtt, &self.time.timing);
-        }
-        let last = ack.accepted.plus(u64::BITS - ack.sack.leading_zeros());
-        let (lost, next) = record.resend_lost(now, class, last, &mut self.slots, &self.time.timing);
-        self.counters.fast_retransmits += lost as u64;
-        if record.tolerance() > 0 {
-            self.time.timers.arm(&mut record.resend_timer, TimerKind::Resend, flow.id(), next);
-            record.report_lost(class, lost, &mut self.sending.acks_due);
-        }
+        record.shorten_pause(now, &mut self.time.timers, &self.time.timing);
     }
 
     /// Overtaken messages have grown older. Send the lost ones again. Returns when the next one counts as lost.

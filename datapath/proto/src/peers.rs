@@ -121,7 +121,7 @@ pub(crate) enum BeaconNews {
 impl Peers {
     /// Record what a beacon says.
     pub(crate) fn learn(&mut self, peer: Peer) -> BeaconNews {
-        let Some(at) = self.by_node(peer.node) else { return self.add(PeerRecord::new(peer)) };
+        let Some(at) = self.by_node(peer.node) else { return self.add(peer) };
         match self.records[at].peer {
             known if known == peer => BeaconNews::Same(at),
             Peer { incarnation: UNKNOWN_RUN, .. } => {
@@ -132,9 +132,18 @@ impl Peers {
         }
     }
 
-    fn add(&mut self, record: PeerRecord) -> BeaconNews {
+    fn add(&mut self, peer: Peer) -> BeaconNews {
+        let record = PeerRecord {
+            peer,
+            path: Path::Unknown,
+            probe_timer: TimerState::default(),
+            max_frame: u32::MAX,
+            flows: 0,
+            is_unresponsive: false,
+            retention: Retention::Replaceable,
+        };
         if let Some(at) = self.vacant.pop() {
-            self.index(at, &record.peer);
+            self.index(at, &peer);
             self.records[at as usize] = record;
             return BeaconNews::New;
         }
@@ -142,14 +151,17 @@ impl Peers {
             if self.records.len() == self.records.capacity() {
                 self.records.reserve_exact(GROWTH);
             }
-            self.index(self.records.len() as u32, &record.peer);
+            self.index(self.records.len() as u32, &peer);
             self.records.push(record);
             return BeaconNews::New;
         }
-        let Some(at) = self.least_wanted() else { return BeaconNews::TooMany };
+        // A peer without flows that is not being probed. The search starts at the oldest, so that a new peer has time to
+        // ask for a flow.
+        let mut around = (0..MAX_PEERS).map(|n| (self.cursor + n) % MAX_PEERS);
+        let Some(at) = around.find(|&at| self.records[at].is_replaceable()) else { return BeaconNews::TooMany };
         self.cursor = at + 1;
         self.unindex(at as u32);
-        self.index(at as u32, &record.peer);
+        self.index(at as u32, &peer);
         // A timer of the replaced peer does not match the new one's timer, and is ignored.
         self.records[at] = record;
         BeaconNews::Replaced
@@ -175,13 +187,6 @@ impl Peers {
             (record.path, record.max_frame) = (Path::Unknown, u32::MAX);
         }
         (record.peer, record.is_unresponsive) = (peer, false);
-    }
-
-    /// A peer without flows that is not being probed. The search starts at the oldest, so that a new peer has time to
-    /// ask for a flow.
-    fn least_wanted(&self) -> Option<usize> {
-        let mut around = (0..MAX_PEERS).map(|n| (self.cursor + n) % MAX_PEERS);
-        around.find(|&at| self.records[at].is_replaceable())
     }
 
     /// An open flow with this node ended. The peer may have been forgotten meanwhile, and learned again.
@@ -268,18 +273,6 @@ impl PeerRecord {
 
     fn is_probed_with(&self, id: u32) -> bool {
         matches!(&self.path, Path::Probing(probing) if probing.id == id)
-    }
-
-    fn new(peer: Peer) -> Self {
-        PeerRecord {
-            peer,
-            path: Path::Unknown,
-            probe_timer: TimerState::default(),
-            max_frame: u32::MAX,
-            flows: 0,
-            is_unresponsive: false,
-            retention: Retention::Replaceable,
-        }
     }
 }
 

@@ -86,19 +86,16 @@ impl<B: Buffer> Core<B> {
     /// The path as found, but `split` instead of `bare` once a third node can send. Without a nonce, a forged or late
     /// frame would soon pass as genuine. Open flows stay as they are.
     fn checked_for_third_node(&mut self, at: usize, known: KnownPath) -> KnownPath {
-        if known.why != FramingWhy::NothingLearns || !self.is_shared_with(at) {
+        let ours = [self.discovery.peers.records[at].peer.address, self.config.address];
+        let is_third = |record: &PeerRecord| !ours.contains(&record.peer.address);
+        // A third node is present: it sent a beacon, or answered a probe meant for the peer.
+        let is_shared = || self.discovery.was_probe_overheard || self.discovery.peers.iter().any(is_third);
+        if known.why != FramingWhy::NothingLearns || !is_shared() {
             return known;
         }
         let shared = KnownPath { framing: Framing::Split, why: FramingWhy::Shared, ..known };
         self.discovery.peers.records[at].path = Path::Known(shared);
         shared
-    }
-
-    /// Whether a third node is present: it sent a beacon, or answered a probe meant for the peer.
-    fn is_shared_with(&self, at: usize) -> bool {
-        let known = [self.discovery.peers.records[at].peer.address, self.config.address];
-        let is_other = |record: &PeerRecord| !known.contains(&record.peer.address);
-        self.discovery.was_probe_overheard || self.discovery.peers.iter().any(is_other)
     }
 
     /// The peer is alive, but some frames do not reach it. The next flow to it probes the path again.

@@ -64,7 +64,7 @@ impl<B: Buffer> Core<B> {
             let header =
                 Header { kind: Kind::Reject, flow: route.flow, nonce: route.nonce, handler: 0, words: 0, seq: seq.0 };
             self.counters.rejects_sent += 1;
-            return self.build_frame(frame, route.to, route.framing, &header, &[]);
+            return self.build_frame(frame, route.to, route.framing, &header, &[], 0);
         }
         None
     }

@@ -21,7 +21,6 @@ use am_wire::{AckHint, Class, Seq, SeqLowBits};
 
 use crate::mutants::{self, Mutant};
 use crate::rtt::{Rtt, Timing};
-use crate::slots::Slot;
 use crate::time::Time;
 
 /// How many later messages must arrive before an earlier one counts as lost, as long as nothing shows that the network
@@ -74,8 +73,9 @@ pub(crate) struct Reordering {
 #[derive(Debug, Default)]
 pub(crate) struct PeerLosses {
     count: SeqLowBits,
-    /// How many more gaps the last report covers. While it does, gaps do not count as loss.
-    gaps_covered: u8,
+    /// How many more gaps the last report covers. While it does, the peer's messages mostly come late, and gaps do not
+    /// count as loss.
+    pub(crate) gaps_covered: u8,
 }
 
 /// A message that was sent again, once, because later ones had overtaken it.
@@ -97,18 +97,6 @@ pub(crate) struct LossRule {
     pub(crate) min_resend_age: u64,
     /// The message in doubt. The search reports whether it sends this one again.
     pub(crate) doubted: Option<Seq>,
-}
-
-impl LossRule {
-    /// How many later messages must have arrived.
-    pub(crate) fn threshold(&self) -> i32 {
-        if self.tolerance == 0 { LOSS_THRESHOLD } else { 1 }
-    }
-
-    pub(crate) fn lost_at<B>(&self, slot: &Slot<B>) -> Time {
-        let least = if slot.times_sent > 1 { self.min_resend_age } else { 0 };
-        slot.sent_at.later(least.max(self.tolerance))
-    }
 }
 
 impl Reordering {
@@ -136,11 +124,6 @@ impl Reordering {
     /// The message is sent again once more. A report of a duplicate would prove nothing now.
     pub(crate) fn drop_doubt(&mut self) {
         self.doubt = None;
-    }
-
-    /// Whether the peer reports that its messages mostly come late, and are not lost.
-    pub(crate) fn peer_says_late(&self, class: Class) -> bool {
-        self.peer_losses[class.index()].gaps_covered > 0
     }
 
     /// The receiver reports a duplicate. Returns whether this proves that the message in doubt was sent again in vain.

@@ -17,7 +17,7 @@ use am_wire::Seq;
 use am_wire::control::FinalAck;
 
 use crate::WINDOW;
-use crate::reordering::LossRule;
+use crate::reordering::{LOSS_THRESHOLD, LossRule};
 use crate::slots::{NO_SLOT, Skip, Slot, SlotIndex, Slots};
 use crate::time::Time;
 
@@ -272,13 +272,15 @@ impl SendQueue {
     pub(crate) fn resend_lost<B>(&self, slots: &mut Slots<B>, last: Seq, rule: &LossRule) -> LostMessages {
         let (mut next, mut first_time, mut doubted) = (Time::NEVER, None, false);
         let count = self.resend(slots, usize::MAX, |slot| {
-            if last.since(slot.seq) < rule.threshold() {
+            // So many later messages must have arrived.
+            if last.since(slot.seq) < if rule.tolerance == 0 { LOSS_THRESHOLD } else { 1 } {
                 return None;
             }
             if slot.rejected || slot.frame.is_none() || slot.is_to_be_sent() {
                 return Some(false);
             }
-            let lost_at = rule.lost_at(slot);
+            let min_age = if slot.times_sent > 1 { rule.min_resend_age } else { 0 };
+            let lost_at = slot.sent_at.later(min_age.max(rule.tolerance));
             if lost_at > rule.now {
                 next = next.min(lost_at);
                 return Some(false);

@@ -6,8 +6,9 @@ use core::time::Duration;
 use am_wire::control::{Accept, Closed, Connect, Control, FinalAck, FinalAcks, FlowParameters, Name, Refusal, Refuse};
 use am_wire::{Address, Buffer, Class, Flow, Seq};
 
+use crate::fair_share::FairShare;
 use crate::flow::{FlowPeer, FlowRecord, Phase, Setup};
-use crate::node::Core;
+use crate::node::{Core, Receiving};
 use crate::output::{Command, Event, ReturnReason};
 use crate::peers::Path;
 use crate::time::{Time, TimerKind};
@@ -85,13 +86,10 @@ impl<B: Buffer> Core<B> {
             self.receiving.newest_peer = Some(remote.node_name);
             self.receiving.budget.peers += 1;
         }
-        let credits = self
-            .receiving
-            .fair_shares
-            .0
-            .each_ref()
-            .map(|share| self.receiving.budget.grant(self.config.window, share.per_present_sender()));
-        let mut record = FlowRecord::new(id, endpoint, remote, setup, first, [Seq(0); 2], credits);
+        let Receiving { fair_shares, budget, .. } = &mut self.receiving;
+        let grant = |share: &FairShare| budget.grant(self.config.window, share.per_present_sender());
+        let credits = fair_shares.0.each_ref().map(grant);
+        let mut record = FlowRecord::new(id, endpoint, remote, setup, first, credits);
         record.counts_its_peer = is_first;
         self.flows.insert(record);
         self.outputs.commands.push_back(Command::Steer(flow, true));
@@ -103,10 +101,8 @@ impl<B: Buffer> Core<B> {
         if record.phase == Phase::Open || !record.resend_timer.take_if_due(at) {
             return;
         }
-        match (record.phase, record.id) {
-            (Phase::Closing, id) => self.repeat_close(id),
-            (_, id) => self.advance_setup(now, id.flow),
-        }
+        let id = record.id;
+        if record.phase == Phase::Closing { self.repeat_close(id) } else { self.advance_setup(now, id.flow) }
     }
 
     /// Something was learned about this peer. Flows in set-up may be waiting for it.
@@ -281,7 +277,7 @@ impl<B: Buffer> Core<B> {
             .by_attempt(answer.id)
             .find_map(|ours| self.discovery.unknown_flows.notice_to_peer(ours, source, (flow, nonce)));
         // The peer took one question, received twice, for two flows; or its answer came too late.
-        let is_unused = is_other || self.discovery.unknown_flows.is_unanswered(answer.id);
+        let is_unused = is_other || self.discovery.unknown_flows.unanswered.contains(&answer.id);
         let none = FinalAcks { classes: first.map(|before| FinalAck { before, sack: 0 }) };
         let closed = notice.unwrap_or(Closed { flow, nonce, own: None, acks: is_unused.then_some(none) });
         self.sending.control.push(source, Control::Closed(closed));

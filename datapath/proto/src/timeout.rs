@@ -1,6 +1,6 @@
 //! From below: time has passed.
 
-use am_wire::{Address, Buffer, Class, Flow};
+use am_wire::{Buffer, Class, Flow};
 
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
@@ -87,8 +87,14 @@ impl<B: Buffer> Core<B> {
         let next = now.later(record.rtt.timeout(&self.time.timing));
         self.time.timers.arm(&mut record.resend_timer, TimerKind::Resend, flow.id(), next);
         if record.silence.count_probe() {
+            // No answer comes from this address. Tell the transport. With several transports the peer may be reachable
+            // through another, and neither side has sent a beacon there yet because that connection came up later. So
+            // send one.
             let to = record.route.to;
-            self.report_silent_peer(to);
+            self.outputs.commands.push_back(Command::ReportLoss(to));
+            if !self.sending.control.has_beacon_to(to) {
+                self.send_beacon(to, true);
+            }
         }
     }
 
@@ -110,15 +116,6 @@ impl<B: Buffer> Core<B> {
             .min(self.time.timing.max_timeout);
         record.rtt.credit_requests = record.rtt.credit_requests.saturating_add(1);
         self.time.timers.arm(&mut record.resend_timer, TimerKind::Resend, flow.id(), now.later(wait));
-    }
-
-    /// No answer comes from this address. Tell the transport. With several transports the peer may be reachable through
-    /// another, and neither side has sent a beacon there yet because that connection came up later. So send one.
-    fn report_silent_peer(&mut self, to: Address) {
-        self.outputs.commands.push_back(Command::ReportLoss(to));
-        if !self.sending.control.has_beacon_to(to) {
-            self.send_beacon(to, true);
-        }
     }
 }
 

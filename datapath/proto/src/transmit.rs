@@ -9,7 +9,7 @@
 use am_wire::coalesced::{MESSAGE_HEADER, Writer};
 use am_wire::control::Control;
 use am_wire::frame::{self, LinkAddresses};
-use am_wire::{Acks, Address, Buffer, Class, Flow, Framing, Header, Kind};
+use am_wire::{Acks, Address, Buffer, Flow, Framing, Header, Kind};
 
 use crate::control_queue::{DeferredControl, Outgoing, OutgoingControl};
 use crate::flow::{Phase, Route};
@@ -100,11 +100,8 @@ impl<B: Buffer> Core<B> {
         let frame = slot.frame.as_mut()?;
         // While the NIC still holds the frame, it must stay as it was written.
         if let Some(space) = frame.space() {
-            let piggyback = frame::has_room_for_piggyback(framing, body).then(|| record.take_piggyback());
-            self.counters.piggybacks_sent += piggyback.is_some() as u64;
-            if piggyback.is_none() && slot.class == Class::Reply {
-                record.queue_ack_after_reply(&mut self.sending.acks_due);
-            }
+            let acks_due = &mut self.sending.acks_due;
+            let piggyback = record.piggyback_for(slot.class, body, &mut self.counters, acks_due);
             let addresses = LinkAddresses { to, from: self.config.address, ethertype: self.config.ethertype };
             frame::emit(space, framing, &addresses, &header, body, piggyback.as_ref()).ok()?;
         }
@@ -153,11 +150,7 @@ impl<B: Buffer> Core<B> {
         let end = space.len().min(at + max_body as usize);
         let body = self.write_messages(&mut space[at..end], first, at);
         let record = self.flows.by_flow(ours)?;
-        let piggyback = frame::has_room_for_piggyback(framing, body).then(|| record.take_piggyback());
-        self.counters.piggybacks_sent += piggyback.is_some() as u64;
-        if piggyback.is_none() && class == Class::Reply {
-            record.queue_ack_after_reply(&mut self.sending.acks_due);
-        }
+        let piggyback = record.piggyback_for(class, body, &mut self.counters, &mut self.sending.acks_due);
         self.counters.bundles_sent += 1;
         let header = Header { kind: Kind::Coalesced(class), flow, nonce, handler: 0, words: 0, seq };
         let addresses = LinkAddresses { to, from: self.config.address, ethertype: self.config.ethertype };
@@ -211,7 +204,10 @@ impl<B: Buffer> Core<B> {
         while let Some(later) = self.sending.deferred_control.pop_front() {
             let next = match later {
                 DeferredControl::Close(flow) => self.next_close(flow),
-                DeferredControl::Closed(flow) => self.discovery.unknown_flows.notice(flow),
+                DeferredControl::Closed(flow) => {
+                    let ended = self.discovery.unknown_flows.closed_flow(flow, None);
+                    ended.map(|ended| (ended.to, Control::Closed(ended.closed)))
+                }
                 DeferredControl::Keepalive(flow) => self.next_keepalive(flow),
             };
             let Some((to, body)) = next else { continue };
@@ -243,7 +239,7 @@ impl<B: Buffer> Core<B> {
             let seq = record.take_ack_hint().to_bits();
             let header = Header { kind: Kind::Ack, flow: route.flow, nonce: route.nonce, handler: 0, words: 0, seq };
             self.counters.acks_sent += 1;
-            return self.build_frame(frame, route.to, route.framing, &header, &acks.to_bytes());
+            return self.build_frame(frame, route.to, route.framing, &header, &acks.to_bytes(), 0);
         }
         None
     }
@@ -265,7 +261,7 @@ impl<B: Buffer> Core<B> {
         outgoing: &OutgoingControl,
         fresh: &mut dyn FnMut() -> Option<B>,
     ) -> Option<Transmit<B>> {
-        let Some(mut frame) = fresh() else {
+        let Some(frame) = fresh() else {
             self.counters.no_frame += 1;
             return None;
         };
@@ -274,13 +270,11 @@ impl<B: Buffer> Core<B> {
         let length = outgoing.body.emit(&mut body);
         let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
         self.counters.control_sent += 1;
-        let padded = outgoing.min_length.saturating_sub(framing.body_at()).max(length);
-        let place = frame::body(frame.space()?, framing, padded).ok()?;
-        place[..length].copy_from_slice(&body[..length]);
-        place[length..].fill(0);
-        self.finish_frame(frame, to, framing, &header, padded)
+        let min_body = outgoing.min_length.saturating_sub(framing.body_at());
+        self.build_frame(frame, to, framing, &header, &body[..length], min_body)
     }
 
+    /// Write a frame with this body, padded to `min_body` bytes.
     pub(crate) fn build_frame(
         &mut self,
         mut frame: B,
@@ -288,22 +282,15 @@ impl<B: Buffer> Core<B> {
         framing: Framing,
         header: &Header,
         body: &[u8],
+        min_body: usize,
     ) -> Option<Transmit<B>> {
-        frame::body(frame.space()?, framing, body.len()).ok()?.copy_from_slice(body);
-        self.finish_frame(frame, to, framing, header, body.len())
-    }
-
-    /// Finish a frame whose body of this length is written.
-    fn finish_frame(
-        &mut self,
-        mut frame: B,
-        to: Address,
-        framing: Framing,
-        header: &Header,
-        body: usize,
-    ) -> Option<Transmit<B>> {
+        let space = frame.space()?;
+        let place = frame::body(space, framing, body.len().max(min_body)).ok()?;
+        let (content, padding) = place.split_at_mut(body.len());
+        content.copy_from_slice(body);
+        padding.fill(0);
         let addresses = LinkAddresses { to, from: self.config.address, ethertype: self.config.ethertype };
-        let length = frame::emit(frame.space()?, framing, &addresses, header, body, None).ok()?;
+        let length = frame::emit(space, framing, &addresses, header, body.len().max(min_body), None).ok()?;
         frame.set_len(length);
         Some(Transmit { to, frame })
     }

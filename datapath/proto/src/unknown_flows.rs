@@ -13,7 +13,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use am_wire::control::{Closed, Control, FinalAcks};
+use am_wire::control::{Closed, FinalAcks};
 use am_wire::{Address, Flow};
 
 use crate::FlowId;
@@ -35,8 +35,8 @@ pub(crate) struct ClosedFlow {
 pub(crate) struct UnknownFlows {
     /// By flow id: the last use that ended.
     closed_flows: HashMap<Flow, ClosedFlow>,
-    /// The latest set-ups of this node that ended before they were answered.
-    unanswered: VecDeque<u32>,
+    /// The latest set-ups of this node that ended before they were answered: nothing was ever received on their flows.
+    pub(crate) unanswered: VecDeque<u32>,
     /// No answer before this time.
     pub(crate) next_answer_at: Time,
     pub(crate) broadcasts: BroadcastLimit,
@@ -57,26 +57,11 @@ impl UnknownFlows {
         self.unanswered.push_back(attempt);
     }
 
-    /// Whether this set-up ended before it was answered: nothing was ever received on its flow.
-    pub(crate) fn is_unanswered(&self, attempt: u32) -> bool {
-        self.unanswered.contains(&attempt)
-    }
-
-    /// What had arrived on a closed flow.
-    pub(crate) fn final_acks(&self, id: FlowId) -> Option<FinalAcks> {
-        self.closed_flow(id.flow, Some(id.nonce))?.closed.acks
-    }
-
     /// The notice for the last closed flow with this id, if its peer is at this address and its half has this id and
     /// nonce.
     pub(crate) fn notice_to_peer(&self, ours: Flow, to: Address, half: (Flow, u16)) -> Option<Closed> {
         let said = self.closed_flow(ours, None)?;
         (said.to == to && (said.closed.flow, said.closed.nonce) == half).then_some(said.closed)
-    }
-
-    /// The notice for the last closed flow with this id, and its destination.
-    pub(crate) fn notice(&self, flow: Flow) -> Option<(Address, Control)> {
-        self.closed_flow(flow, None).map(|said| (said.to, Control::Closed(said.closed)))
     }
 
     /// The last closed flow with this id and, if given, this nonce.

@@ -84,6 +84,7 @@ pub struct CoalescedMessage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Body<'a> {
     body: &'a [u8],
+    count: usize,
 }
 
 impl<'a> Body<'a> {
@@ -102,13 +103,20 @@ impl<'a> Body<'a> {
     /// Why none of them can be used.
     #[inline]
     pub fn from_body(body: &'a [u8]) -> Result<Self, Reason> {
-        let mut items = Items { body, at: 0 };
+        let (mut items, mut count) = (Items { body, at: 0 }, 0);
         for item in &mut items {
+            count += 1;
             if item.words as usize > MAX_WORDS || item.words as usize * WORD_BYTES > item.length {
                 return Err(Reason::Words);
             }
         }
-        if items.at == body.len() && !body.is_empty() { Ok(Body { body }) } else { Err(Reason::Body) }
+        if items.at == body.len() && !body.is_empty() { Ok(Body { body, count }) } else { Err(Reason::Body) }
+    }
+
+    /// How many messages.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.count
     }
 
     /// Its messages, in the order of their numbers.

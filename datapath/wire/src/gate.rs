@@ -63,11 +63,6 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Before any frame.
-    pub const fn new() -> Gate {
-        Gate { each: [Bucket(0); SOURCES], known: [Address([0; 6]); SOURCES], all: Bucket(0) }
-    }
-
     /// Note an address at which a node has proved that it receives.
     pub const fn add_known(&mut self, address: Address) {
         self.known[bucket_of(address)] = address;
@@ -99,7 +94,7 @@ impl Gate {
 
 impl Default for Gate {
     fn default() -> Gate {
-        Gate::new()
+        Gate { each: [Bucket(0); SOURCES], known: [Address([0; 6]); SOURCES], all: Bucket(0) }
     }
 }
 
