@@ -193,7 +193,7 @@ impl<B: Buffer> Core<B> {
         record.check(parsed.framing, &parsed.header)?;
         record.mark_dirty(&mut self.deferred.dirty);
         let first = expand(parsed.header.seq, parsed.framing.seq_bits(), record.receive[class].next_expected());
-        let (gaps, ack_every) = (&mut self.receiving.gaps, self.time.timing.ack_every);
+        let (gaps, ack_every, at) = (&mut self.receiving.gaps, self.time.timing.ack_every, parsed.framing.body_at());
         let (mut accepted, mut is_ack_due, mut is_full, mut is_first_rejected) = (0, false, false, false);
         for (n, (item, handle)) in body.items().zip(frame.share_many(body.count())).enumerate() {
             let seq = first.plus(n as u32);
@@ -215,8 +215,7 @@ impl<B: Buffer> Core<B> {
                 is_ack_due |= record.accept(class, seq, verdict, ack_every, gaps);
                 accepted += 1;
                 let header = Header { kind: class.into(), handler: item.handler, words: item.words, ..parsed.header };
-                let at = parsed.framing.body_at() + item.at;
-                let delivery = Delivery::new(record.id, &header, at, item.length, seq, handle);
+                let delivery = Delivery::new(record.id, &header, at + item.at, item.length, seq, handle);
                 self.endpoints.accept(record, verdict, seq, delivery);
             }
         }
