@@ -130,7 +130,7 @@ impl FlowRecord {
         class: Class,
         last: Seq,
         slots: &mut Slots<B>,
-        waits: &Timing,
+        timing: &Timing,
     ) -> (u32, Time) {
         let (tolerance, min_resend_age) = (self.tolerance(), self.rtt.min_resend_age());
         let rule = LossRule { now, tolerance, min_resend_age, doubted: self.seq_in_doubt(class) };
@@ -142,7 +142,7 @@ impl FlowRecord {
                 order.drop_doubt();
             }
             if let Some(message) = lost.first_time {
-                order.begin_doubt(now, class, message, &self.rtt, waits);
+                order.begin_doubt(now, class, message, &self.rtt, timing);
             }
         }
         (lost.count, lost.next)

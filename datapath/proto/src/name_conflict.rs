@@ -106,7 +106,7 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: two live nodes with one name, if such a conflict was seen lately.
     pub fn name_conflict(&self) -> Option<NameConflict> {
-        let (contest, since) = self.discovery.name_conflict?;
-        (self.now - since < self.config.beacon * MAX_MISSED_BEACONS).then_some(contest)
+        let (conflict, since) = self.discovery.name_conflict?;
+        (self.now - since < self.config.beacon * MAX_MISSED_BEACONS).then_some(conflict)
     }
 }

@@ -109,10 +109,10 @@ impl Reordering {
         class: Class,
         (seq, sent_at): (Seq, Time),
         rtt: &Rtt,
-        waits: &Timing,
+        timing: &Timing,
     ) {
         if let Some(earlier) = &self.doubt {
-            let wait = (waits.min_timeout << self.unanswered).max(4 * rtt.min_resend_age()).max(2 * self.tolerance);
+            let wait = (timing.min_timeout << self.unanswered).max(4 * rtt.min_resend_age()).max(2 * self.tolerance);
             if now.since(earlier.again_at) < wait {
                 return;
             }
@@ -133,24 +133,24 @@ impl Reordering {
         class: Class,
         number: SeqLowBits,
         rtt: &mut Rtt,
-        waits: &Timing,
+        timing: &Timing,
     ) -> bool {
         let is_it = |doubt: &Doubt| doubt.class == class && SeqLowBits::from(doubt.seq) == number;
         let Some(Doubt { sent_at, again_at, .. }) = self.doubt.filter(is_it) else { return false };
         (self.doubt, self.unanswered) = (None, 0);
         if !mutants::is_active(Mutant::LateIsLost) {
-            let max_tolerance = MAX_TOLERANCE_GROWTH * rtt.min_resend_age().max(self.tolerance).max(waits.min_timeout);
+            let max_tolerance = MAX_TOLERANCE_GROWTH * rtt.min_resend_age().max(self.tolerance).max(timing.min_timeout);
             // A full round trip of one of the two copies, or more.
             rtt.sample(now.since(again_at));
-            self.set_tolerance(now, now.since(sent_at).min(max_tolerance).max(self.tolerance), waits);
+            self.set_tolerance(now, now.since(sent_at).min(max_tolerance).max(self.tolerance), timing);
             self.max_late_age = 0;
             (self.late_reports_left, self.acks_until_report) = ([LATE_REPORTS; 2], [0; 2]);
         }
         true
     }
 
-    fn set_tolerance(&mut self, now: Time, tolerance: u64, waits: &Timing) {
-        self.tolerance = tolerance.min(waits.max_timeout);
+    fn set_tolerance(&mut self, now: Time, tolerance: u64, timing: &Timing) {
+        self.tolerance = tolerance.min(timing.max_timeout);
         self.shrink_at = now.later(SHRINK_AFTER_TOLERANCES * self.tolerance);
     }
 
@@ -170,13 +170,13 @@ impl Reordering {
     }
 
     /// With each acknowledgement of gaps: shrink the tolerance if it is larger than needed.
-    pub(crate) fn shrink(&mut self, now: Time, rtt: &Rtt, waits: &Timing) {
+    pub(crate) fn shrink(&mut self, now: Time, rtt: &Rtt, timing: &Timing) {
         if self.tolerance == 0 || now < self.shrink_at {
             return;
         }
         let needed = self.max_late_age + self.max_late_age / 8;
         let none = if self.tolerance < 2 * rtt.min_resend_age() { 0 } else { self.tolerance / 2 };
-        self.set_tolerance(now, if needed > 0 { needed } else { none }, waits);
+        self.set_tolerance(now, if needed > 0 { needed } else { none }, timing);
         self.max_late_age = 0;
     }
 
@@ -185,13 +185,13 @@ impl Reordering {
         if self.tolerance == 0 {
             return false;
         }
-        let (count, untold) = (&mut self.lost[class.index()], &mut self.acks_until_report[class.index()]);
+        let (count, until_report) = (&mut self.lost[class.index()], &mut self.acks_until_report[class.index()]);
         *count = count.wrapping_add(lost);
-        *untold = if lost > 0 { 0 } else { untold.saturating_sub(1) };
+        *until_report = if lost > 0 { 0 } else { until_report.saturating_sub(1) };
         // A hint that is not sent yet goes first. The loss report follows with the next acknowledgement of gaps.
-        let is_due = *untold == 0 && self.ack_hint == AckHint::None;
+        let is_due = *until_report == 0 && self.ack_hint == AckHint::None;
         if is_due {
-            *untold = ACKS_BETWEEN_REPORTS;
+            *until_report = ACKS_BETWEEN_REPORTS;
             let (late, count) = (&mut self.late_reports_left[class.index()], SeqLowBits::of(*count));
             self.ack_hint = if *late > 0 { AckHint::Late(class, count) } else { AckHint::Lost(class, count) };
             *late = late.saturating_sub(1);

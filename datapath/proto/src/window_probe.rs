@@ -105,13 +105,13 @@ mod tests {
 
     /// A path that holds `capacity` messages and carries at most `rate` a second. Returns the total of each round.
     fn totals_of(capacity: u64, rate: u64, senders: u16, rounds: usize) -> Vec<u16> {
-        let (mut climb, mut total, mut now) = (WindowProbe::default(), 128, Time(1));
+        let (mut probe, mut total, mut now) = (WindowProbe::default(), 128, Time(1));
         let mut totals = vec![];
         for _ in 0..rounds {
             let messages = 2 * u32::from(total);
             let comes = (rate * u64::from(total) / capacity).min(rate);
             now = now.later(u64::from(messages) * 1_000_000_000 / comes);
-            total = climb.next_total(now, &Round { messages, senders, has_little_loss: true }, total, 128);
+            total = probe.next_total(now, &Round { messages, senders, has_little_loss: true }, total, 128);
             totals.push(total);
         }
         totals
@@ -139,9 +139,9 @@ mod tests {
 
     #[test]
     fn loss_or_a_single_sender_ends_the_probe() {
-        let (mut climb, round) = (WindowProbe::default(), Round { messages: 256, senders: 8, has_little_loss: false });
-        assert_eq!(climb.next_total(Time(1), &round, 500, 128), 500, "the loss is taken off elsewhere");
+        let (mut probe, round) = (WindowProbe::default(), Round { messages: 256, senders: 8, has_little_loss: false });
+        assert_eq!(probe.next_total(Time(1), &round, 500, 128), 500, "the loss is taken off elsewhere");
         let alone = Round { senders: 1, has_little_loss: true, ..round };
-        assert_eq!(climb.next_total(Time(2), &alone, 500, 128), 128);
+        assert_eq!(probe.next_total(Time(2), &alone, 500, 128), 128);
     }
 }

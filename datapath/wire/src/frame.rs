@@ -29,7 +29,7 @@ pub struct ParsedFrame<'a> {
     pub framing: Framing,
     /// The header.
     pub header: Header,
-    /// The word arguments, [`WORD_BYTES`](crate::WORD_BYTES) bytes each, network byte order.
+    /// The word arguments, [`WORD_BYTES`] bytes each, network byte order.
     pub words: &'a [u8],
     /// What follows the words: the user's bytes.
     pub payload: &'a [u8],
