@@ -64,9 +64,16 @@ pub struct Delivery<B> {
 impl<B: Buffer> Delivery<B> {
     /// The message with this header, whose body of `body` bytes starts at `body_at` in the frame.
     #[inline(always)]
-    pub(crate) fn new(flow: FlowId, header: &Header, body_at: usize, body: usize, seq: Seq, frame: B) -> Self {
+    pub(crate) fn new(
+        flow: FlowId,
+        class: Class,
+        header: &Header,
+        body_at: usize,
+        body: usize,
+        seq: Seq,
+        frame: B,
+    ) -> Self {
         let &Header { kind, handler, words, .. } = header;
-        let class = if kind == Kind::Reply { Class::Reply } else { Class::Request };
         let (body_at, body, seq) = (body_at as u16, body as u32, seq.0 as u16);
         Delivery { flow, class, kind, handler, words, body_at, body, seq, frame }
     }

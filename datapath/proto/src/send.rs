@@ -53,15 +53,14 @@ impl<B: Buffer> Core<B> {
     pub fn send(
         &mut self,
         flow: FlowId,
-        kind: impl Into<Kind>,
+        kind: impl Into<Kind> + Into<Class> + Copy,
         handler: u8,
         words: u8,
         mut frame: B,
         body: usize,
         write: impl FnOnce(&mut [u8]),
     ) -> Result<(), (SendError, B)> {
-        let kind = kind.into();
-        let class = if kind == Kind::Reply { Class::Reply } else { Class::Request };
+        let (class, kind): (Class, Kind) = (kind.into(), kind.into());
         let Some(record) = self.flows.get_mut(flow) else { return Err((SendError::Unknown, frame)) };
         if let Err(error) = record.admit(class, body, &mut self.slots, self.receiving.replies_owed) {
             return Err((error, frame));

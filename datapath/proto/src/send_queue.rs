@@ -186,10 +186,10 @@ impl SendQueue {
     #[inline]
     pub(crate) fn queue_allowed<B>(&mut self, slots: &mut Slots<B>) {
         while self.unsent != NO_SLOT && self.sent.before(self.limit) && self.sent.since(self.unacked) < WINDOW as i32 {
-            slots.ready.push_back(self.unsent);
             let slot = &mut slots[self.unsent];
             slot.queued = true;
-            self.unsent = slot.next;
+            let link = mem::replace(&mut self.unsent, slot.next);
+            slots.ready.push_back(link);
             self.sent = self.sent.plus(1);
         }
     }

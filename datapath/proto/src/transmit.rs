@@ -101,7 +101,7 @@ impl<B: Buffer> Core<B> {
         // While the NIC still holds the frame, it must stay as it was written.
         if let Some(space) = frame.space() {
             let acks_due = &mut self.sending.acks_due;
-            let piggyback = record.piggyback_for(slot.class, body, &mut self.counters, acks_due);
+            let piggyback = record.piggyback_for(slot.class, framing, body, &mut self.counters, acks_due);
             let addresses = LinkAddresses { to, from: self.config.address, ethertype: self.config.ethertype };
             frame::emit(space, framing, &addresses, &header, body, piggyback.as_ref()).ok()?;
         }
@@ -150,7 +150,7 @@ impl<B: Buffer> Core<B> {
         let end = space.len().min(at + max_body as usize);
         let body = self.write_messages(&mut space[at..end], first, at);
         let record = self.flows.by_flow(ours)?;
-        let piggyback = record.piggyback_for(class, body, &mut self.counters, &mut self.sending.acks_due);
+        let piggyback = record.piggyback_for(class, framing, body, &mut self.counters, &mut self.sending.acks_due);
         self.counters.bundles_sent += 1;
         let header = Header { kind: Kind::Coalesced(class), flow, nonce, handler: 0, words: 0, seq };
         let addresses = LinkAddresses { to, from: self.config.address, ethertype: self.config.ethertype };

@@ -202,11 +202,12 @@ pub(crate) fn parse_any<'a>(
     let (number, _) = smallest[6..].split_first_chunk().ok_or(Reason::Short)?;
     let number = u64::from_be_bytes(*number);
     let source = number >> 16;
-    let (framing, header, code) = read_header(smallest, source, number as u16 == ethertype.plain())?;
+    let is_plain = number as u16 == ethertype.plain();
+    let (framing, header, code, fits) = read_header(smallest, source, is_plain, frame.len())?;
     if (header.kind == Kind::Control) != (header.flow == Flow::NODE) {
         return Err(Reason::NodeFlow);
     }
-    if !fits(framing, code, frame.len()) {
+    if !fits {
         return Err(Reason::Length);
     }
     let (body, piggyback) = match code {
@@ -221,35 +222,31 @@ pub(crate) fn parse_any<'a>(
     Ok(ParsedFrame { framing, header, words, payload, piggyback, source: Address::from_u64(source) })
 }
 
-/// Whether a frame of this length may have this code.
-#[inline]
-pub(crate) fn fits(framing: Framing, code: u16, length: usize) -> bool {
-    if framing == Framing::Bare { NARROW.fits(code, length) } else { WIDE.fits(code, length) }
-}
-
-/// Our header, and the code of the frame's length in it.
-#[inline]
+/// Our header, the code of the frame's length in it, and whether that fits `length`.
+#[inline(always)]
 pub(crate) fn read_header(
     frame: &[u8; MIN_FRAME],
     source: u64,
     is_plain: bool,
-) -> Result<(Framing, Header, u16), Reason> {
+    length: usize,
+) -> Result<(Framing, Header, u16, bool), Reason> {
     let payload = &frame[ETHERNET_HEADER..];
     let (rest, _) = payload.split_first_chunk::<12>().ok_or(Reason::Short)?;
     if is_plain {
         let (header, code) = parse_plain(rest)?;
-        return Ok((Framing::Plain, header, code));
+        return Ok((Framing::Plain, header, code, WIDE.fits(code, length)));
     }
     let bits = bare::from_source(source)?;
     if bare::is_bare(bits) {
-        return Ok((Framing::Bare, bare::parse(bits)?, bare::length_code(bits)));
+        let code = bare::length_code(bits);
+        return Ok((Framing::Bare, bare::parse(bits)?, code, NARROW.fits(code, length)));
     }
     if bare::version(bits) != SPLIT_VERSION {
         return Err(Reason::Version);
     }
     let (rest, _) = rest.split_first_chunk::<8>().ok_or(Reason::Short)?;
     let (header, code) = parse_split(bits, rest)?;
-    Ok((Framing::Split, header, code))
+    Ok((Framing::Split, header, code, WIDE.fits(code, length)))
 }
 
 #[cfg(test)]

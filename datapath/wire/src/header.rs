@@ -150,6 +150,14 @@ impl Kind {
     }
 }
 
+/// The class of a message of this kind; requests for all that are not one message.
+impl From<Kind> for Class {
+    #[inline(always)]
+    fn from(kind: Kind) -> Class {
+        if matches!(kind, Kind::Reply) { Class::Reply } else { Class::Request }
+    }
+}
+
 impl From<Class> for Kind {
     fn from(class: Class) -> Kind {
         match class {

@@ -1,10 +1,11 @@
 //! Where a frame goes, decided from its first 60 bytes and its length: the twin of the XDP program (`bpf/steer.bpf.c`),
 //! as a pure function. FM 1.0 and AM-II had this in the NIC's firmware.
 
-use crate::frame::{ETHERNET_HEADER, MIN_FRAME, fits, read_header, usual_source};
+use crate::frame::{ETHERNET_HEADER, MIN_FRAME, read_header, usual_source};
 use crate::header::{Flow, Kind};
+use crate::length::NARROW;
 use crate::payload::{SPLIT_VERSION, split_flow};
-use crate::{Address, EtherType, Framing, Reason, bare};
+use crate::{Address, EtherType, Reason, bare};
 
 /// What happens to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,7 +86,7 @@ pub fn steer(frame: &[u8], table: &SteeringTable) -> Decision {
         let bits = bare::bits(source);
         let flow = bare::flow(bits);
         // The general case finds what is wrong with it.
-        if flow != Flow::NODE && fits(Framing::Bare, bare::length_code(bits), frame.len()) {
+        if flow != Flow::NODE && NARROW.fits(bare::length_code(bits), frame.len()) {
             return to_flow(flow, !bare::is_reply(bits), table);
         }
     }
@@ -111,14 +112,15 @@ pub(crate) fn steer_any(frame: &[u8], table: &SteeringTable) -> Decision {
         return Decision::Drop(Reason::Short);
     };
     let source = Address([s0, s1, s2, s3, s4, s5]).to_u64();
-    let (framing, header, code) = match read_header(smallest, source, kind == table.ethertype.plain()) {
+    let is_plain = kind == table.ethertype.plain();
+    let (_, header, _, fits) = match read_header(smallest, source, is_plain, frame.len()) {
         Ok(found) => found,
         Err(reason) => return Decision::Drop(reason),
     };
     match (header.kind, header.flow) {
         (_, flow) if !addressed && flow != Flow::NODE => Decision::Pass(PassReason::OtherHost),
         (kind, flow) if (kind == Kind::Control) != (flow == Flow::NODE) => Decision::Drop(Reason::NodeFlow),
-        _ if !fits(framing, code, frame.len()) => Decision::Drop(Reason::Length),
+        _ if !fits => Decision::Drop(Reason::Length),
         (_, Flow::NODE) => Decision::Control(table.node_socket),
         (kind, flow) => to_flow(flow, kind.is_request(), table),
     }
