@@ -30,7 +30,7 @@ impl<B: Buffer> Core<B> {
         if let Some(parsed) = frame::parse_usual(frame.bytes(), self.config.ethertype) {
             let (header, body, piggyback) = (parsed.header, parsed.body_len(), parsed.piggyback);
             if let Err(reason) = self.on_message(header.kind.into(), header, Framing::Bare, body, piggyback, frame) {
-                self.drop_frame(reason, &header, Framing::Bare);
+                self.drop_frame(reason, header.flow, None);
             }
         } else {
             self.on_any_frame(frame);
@@ -55,11 +55,11 @@ impl<B: Buffer> Core<B> {
             Kind::Reply => self.on_message(Class::Reply, header, framing, body, piggyback, frame),
             Kind::Ack => self.on_ack(&parsed),
             Kind::Control => self.on_control(&parsed),
-            Kind::Reject => self.on_reject(&header, framing),
+            Kind::Reject => self.on_reject(&parsed.header, framing),
             Kind::Coalesced(class) => self.on_coalesced(&parsed, class, &frame),
         };
         if let Err(reason) = outcome {
-            self.drop_frame(reason, &header, framing);
+            self.drop_frame(reason, header.flow, (framing != Framing::Bare).then_some(header.nonce));
         }
     }
 
@@ -72,10 +72,10 @@ impl<B: Buffer> Core<B> {
 
     /// Count a dropped frame. If its flow is unknown, its sender is notified.
     #[cold]
-    pub(crate) fn drop_frame(&mut self, reason: Reason, header: &Header, framing: Framing) {
+    pub(crate) fn drop_frame(&mut self, reason: Reason, flow: Flow, nonce: Option<u16>) {
         self.counters.dropped[reason as usize] += 1;
         if matches!(reason, Reason::NoFlow | Reason::Nonce) {
-            self.answer_unknown_flow(header.flow, (framing != Framing::Bare).then_some(header.nonce));
+            self.answer_unknown_flow(flow, nonce);
         }
     }
 

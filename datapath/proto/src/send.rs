@@ -48,7 +48,7 @@ impl<B: Buffer> Core<B> {
     /// # Errors
     /// Why not. The frame comes back, and the right to reply stays. A reply on an open flow fails only if it is too
     /// large.
-    #[inline]
+    #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "a message has that many parts")]
     pub fn send(
         &mut self,

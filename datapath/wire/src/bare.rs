@@ -128,15 +128,21 @@ pub(crate) const fn length_code(bits: u64) -> u16 {
     (bits >> LENGTH_AT) as u16 & ((1 << LENGTH_BITS) - 1)
 }
 
+/// The kind, or why there is none.
 #[inline]
-pub(crate) fn parse(bits: u64) -> Result<Header, Reason> {
+pub(crate) fn kind(bits: u64) -> Result<Kind, Reason> {
     let form = bits >> FORM_AT & ((1 << FORM_BITS) - 1);
     let field = match form {
         EXTENDED => 2,
         _ if !is_message(bits) => return Err(Reason::Kind),
         _ => (form / REPLY) as u8,
     };
-    let kind = Kind::from_fields(field, code(bits)).ok_or(Reason::Kind)?;
+    Kind::from_fields(field, code(bits)).ok_or(Reason::Kind)
+}
+
+#[inline]
+pub(crate) fn parse(bits: u64) -> Result<Header, Reason> {
+    let kind = kind(bits)?;
     let (handler, words) = match kind {
         Kind::Request | Kind::Reply => (code(bits), words(bits)),
         _ => (0, 0),

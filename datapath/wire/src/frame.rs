@@ -202,12 +202,12 @@ pub(crate) fn parse_any<'a>(
     let (number, _) = smallest[6..].split_first_chunk().ok_or(Reason::Short)?;
     let number = u64::from_be_bytes(*number);
     let source = number >> 16;
-    let is_plain = number as u16 == ethertype.plain();
-    let (framing, header, code, fits) = read_header(smallest, source, is_plain, frame.len())?;
+    let (framing, (header, code)) = read_header(smallest, source, number as u16 == ethertype.plain())?;
     if (header.kind == Kind::Control) != (header.flow == Flow::NODE) {
         return Err(Reason::NodeFlow);
     }
-    if !fits {
+    let lengths = if framing == Framing::Bare { NARROW } else { WIDE };
+    if !lengths.fits(code, frame.len()) {
         return Err(Reason::Length);
     }
     let (body, piggyback) = match code {
@@ -222,31 +222,26 @@ pub(crate) fn parse_any<'a>(
     Ok(ParsedFrame { framing, header, words, payload, piggyback, source: Address::from_u64(source) })
 }
 
-/// Our header, the code of the frame's length in it, and whether that fits `length`.
 #[inline(always)]
 pub(crate) fn read_header(
     frame: &[u8; MIN_FRAME],
     source: u64,
     is_plain: bool,
-    length: usize,
-) -> Result<(Framing, Header, u16, bool), Reason> {
+) -> Result<(Framing, (Header, u16)), Reason> {
     let payload = &frame[ETHERNET_HEADER..];
     let (rest, _) = payload.split_first_chunk::<12>().ok_or(Reason::Short)?;
     if is_plain {
-        let (header, code) = parse_plain(rest)?;
-        return Ok((Framing::Plain, header, code, WIDE.fits(code, length)));
+        return Ok((Framing::Plain, parse_plain(rest)?));
     }
     let bits = bare::from_source(source)?;
     if bare::is_bare(bits) {
-        let code = bare::length_code(bits);
-        return Ok((Framing::Bare, bare::parse(bits)?, code, NARROW.fits(code, length)));
+        return Ok((Framing::Bare, (bare::parse(bits)?, bare::length_code(bits))));
     }
     if bare::version(bits) != SPLIT_VERSION {
         return Err(Reason::Version);
     }
     let (rest, _) = rest.split_first_chunk::<8>().ok_or(Reason::Short)?;
-    let (header, code) = parse_split(bits, rest)?;
-    Ok((Framing::Split, header, code, WIDE.fits(code, length)))
+    Ok((Framing::Split, parse_split(bits, rest)?))
 }
 
 #[cfg(test)]

@@ -111,9 +111,7 @@ pub const fn bucket_of(source: Address) -> usize {
 /// Whether the body has a size that its first byte allows. Only the node checks the rest.
 fn is_sensible(frame: &[u8; MIN_FRAME], length: usize, ethertype: EtherType) -> bool {
     let is_plain = u16::from_be_bytes([frame[12], frame[13]]) == ethertype.plain();
-    let Ok((framing, header, code, _)) = read_header(frame, source(frame).to_u64(), is_plain, length) else {
-        return false;
-    };
+    let Ok((framing, (header, code))) = read_header(frame, source(frame).to_u64(), is_plain) else { return false };
     let at = framing.body_at();
     let size = if code == SHORT_FRAME_CODE { (frame[MIN_FRAME - 1] >> 2) as usize } else { length - at };
     header.words == 0 && has_size(frame[at], size)

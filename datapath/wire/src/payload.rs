@@ -45,13 +45,23 @@ fn form(header: &Header, length_code: u16) -> u8 {
     header.kind.field() << KIND_AT | (header.words & 7) << WORDS_AT | (length_code >> 8) as u8
 }
 
-/// The header and the length's code, from their fields.
 #[inline]
-fn read(form: u8, code: u8, low_length: u8, flow: Flow, nonce: u16, seq: u32) -> Result<(Header, u16), Reason> {
-    let kind = Kind::from_fields(form >> KIND_AT, code).ok_or(Reason::Kind)?;
+pub(crate) fn length_code(form: u8, low: u8) -> u16 {
+    (form as u16 & 7) << 8 | low as u16
+}
+
+/// The kind of a form byte and a handler field, or why they have none.
+#[inline]
+pub(crate) fn kind(form: u8, code: u8) -> Result<Kind, Reason> {
+    Kind::from_fields(form >> KIND_AT, code).ok_or(Reason::Kind)
+}
+
+/// The header, from its fields.
+#[inline]
+fn read(form: u8, code: u8, flow: Flow, nonce: u16, seq: u32) -> Result<Header, Reason> {
+    let kind = kind(form, code)?;
     let handler = if matches!(kind, Kind::Request | Kind::Reply) { code } else { 0 };
-    let header = Header { kind, flow, nonce, handler, words: form >> WORDS_AT & 7, seq };
-    Ok((header, (form as u16 & 7) << 8 | low_length as u16))
+    Ok(Header { kind, flow, nonce, handler, words: form >> WORDS_AT & 7, seq })
 }
 
 /// The source address of a flow's frames in `split`, from the node with this true address.
@@ -79,7 +89,7 @@ pub(crate) fn emit_split(rest: &mut [u8; 8], header: &Header, length_code: u16) 
 pub(crate) fn parse_split(bits: u64, rest: &[u8; 8]) -> Result<(Header, u16), Reason> {
     let nonce = u16::from_be_bytes([rest[2], rest[3]]);
     let seq = u32::from_be_bytes([0, rest[5], rest[6], rest[7]]);
-    read(rest[0], rest[1], rest[4], split_flow(bits), nonce, seq)
+    Ok((read(rest[0], rest[1], split_flow(bits), nonce, seq)?, length_code(rest[0], rest[4])))
 }
 
 #[inline]
@@ -94,14 +104,21 @@ pub(crate) fn emit_plain(rest: &mut [u8; 12], header: &Header, length_code: u16)
 }
 
 #[inline]
+pub(crate) fn plain_version(rest: &[u8; 12]) -> Result<(), Reason> {
+    if rest[0] == PLAIN_VERSION { Ok(()) } else { Err(Reason::Version) }
+}
+
+#[inline]
+pub(crate) fn plain_flow(rest: &[u8; 12]) -> Result<Flow, Reason> {
+    Flow::new(u16::from_be_bytes([rest[2], rest[3]])).ok_or(Reason::NoFlow)
+}
+
+#[inline]
 pub(crate) fn parse_plain(rest: &[u8; 12]) -> Result<(Header, u16), Reason> {
-    if rest[0] != PLAIN_VERSION {
-        return Err(Reason::Version);
-    }
+    plain_version(rest)?;
     let nonce = u16::from_be_bytes([rest[6], rest[7]]);
     let seq = u32::from_be_bytes([rest[8], rest[9], rest[10], rest[11]]);
-    let (header, code) = read(rest[1], rest[4], rest[5], Flow::NODE, nonce, seq)?;
-    // The kind first: the XDP program gives the same reason for the same frame.
-    let flow = Flow::new(u16::from_be_bytes([rest[2], rest[3]])).ok_or(Reason::NoFlow)?;
-    Ok((Header { flow, ..header }, code))
+    let header = read(rest[1], rest[4], Flow::NODE, nonce, seq)?;
+    // Kind before flow, as in steering: both name the same reason for the same frame.
+    Ok((Header { flow: plain_flow(rest)?, ..header }, length_code(rest[1], rest[5])))
 }

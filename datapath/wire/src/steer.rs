@@ -1,11 +1,11 @@
 //! Where a frame goes, decided from its first 60 bytes and its length: the twin of the XDP program (`bpf/steer.bpf.c`),
 //! as a pure function. FM 1.0 and AM-II had this in the NIC's firmware.
 
-use crate::frame::{ETHERNET_HEADER, MIN_FRAME, read_header, usual_source};
+use crate::frame::{ETHERNET_HEADER, MIN_FRAME, usual_source};
 use crate::header::{Flow, Kind};
-use crate::length::NARROW;
+use crate::length::{NARROW, WIDE};
 use crate::payload::{SPLIT_VERSION, split_flow};
-use crate::{Address, EtherType, Reason, bare};
+use crate::{Address, EtherType, Reason, bare, payload};
 
 /// What happens to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -111,18 +111,15 @@ pub(crate) fn steer_any(frame: &[u8], table: &SteeringTable) -> Decision {
     let Some(smallest) = frame.first_chunk::<MIN_FRAME>() else {
         return Decision::Drop(Reason::Short);
     };
-    let source = Address([s0, s1, s2, s3, s4, s5]).to_u64();
-    let is_plain = kind == table.ethertype.plain();
-    let (_, header, _, fits) = match read_header(smallest, source, is_plain, frame.len()) {
-        Ok(found) => found,
-        Err(reason) => return Decision::Drop(reason),
+    let found = if kind == table.ethertype.plain() {
+        find_plain(smallest, frame.len())
+    } else {
+        find_hidden(smallest, Address([s0, s1, s2, s3, s4, s5]), frame.len())
     };
-    match (header.kind, header.flow) {
-        (_, flow) if !addressed && flow != Flow::NODE => Decision::Pass(PassReason::OtherHost),
-        (kind, flow) if (kind == Kind::Control) != (flow == Flow::NODE) => Decision::Drop(Reason::NodeFlow),
-        _ if !fits => Decision::Drop(Reason::Length),
-        (_, Flow::NODE) => Decision::Control(table.node_socket),
-        (kind, flow) => to_flow(flow, kind.is_request(), table),
+    match found {
+        Ok(found) if !addressed && found.flow != Flow::NODE => Decision::Pass(PassReason::OtherHost),
+        Ok(found) => to_socket(&found, table),
+        Err(reason) => Decision::Drop(reason),
     }
 }
 
@@ -131,6 +128,57 @@ pub(crate) fn steer_any(frame: &[u8], table: &SteeringTable) -> Decision {
 fn is_probe(to: Address) -> bool {
     bare::from_source(to.to_u64())
         .is_ok_and(|bits| bare::version(bits) == SPLIT_VERSION && split_flow(bits) == Flow::NODE)
+}
+
+/// The parts of the header that steering needs.
+struct Found {
+    kind: Kind,
+    flow: Flow,
+    /// Whether the frame has the length that its header gives.
+    fits: bool,
+}
+
+fn find_plain(frame: &[u8; MIN_FRAME], length: usize) -> Result<Found, Reason> {
+    let (rest, _) = frame[ETHERNET_HEADER..].split_first_chunk::<12>().ok_or(Reason::Short)?;
+    payload::plain_version(rest)?;
+    let kind = payload::kind(rest[1], rest[4])?;
+    Ok(Found {
+        kind,
+        flow: payload::plain_flow(rest)?,
+        fits: WIDE.fits(payload::length_code(rest[1], rest[5]), length),
+    })
+}
+
+fn find_hidden(frame: &[u8; MIN_FRAME], source: Address, length: usize) -> Result<Found, Reason> {
+    let bits = bare::from_source(source.to_u64())?;
+    if bare::is_bare(bits) {
+        return Ok(Found {
+            kind: bare::kind(bits)?,
+            flow: bare::flow(bits),
+            fits: NARROW.fits(bare::length_code(bits), length),
+        });
+    }
+    if bare::version(bits) != SPLIT_VERSION {
+        return Err(Reason::Version);
+    }
+    let (rest, _) = frame[ETHERNET_HEADER..].split_first_chunk::<8>().ok_or(Reason::Short)?;
+    let kind = payload::kind(rest[0], rest[1])?;
+    Ok(Found { kind, flow: split_flow(bits), fits: WIDE.fits(payload::length_code(rest[0], rest[4]), length) })
+}
+
+#[inline]
+fn to_socket(found: &Found, table: &SteeringTable) -> Decision {
+    let Found { kind, flow, fits } = *found;
+    if (kind == Kind::Control) != (flow == Flow::NODE) {
+        return Decision::Drop(Reason::NodeFlow);
+    }
+    if !fits {
+        return Decision::Drop(Reason::Length);
+    }
+    if flow == Flow::NODE {
+        return Decision::Control(table.node_socket);
+    }
+    to_flow(flow, kind.is_request(), table)
 }
 
 #[inline(always)]
