@@ -113,7 +113,7 @@ impl<S> Endpoint<S> {
         let to = (names::parse(node)?, names::parse(endpoint)?, tag);
         let mut node = self.node.borrow_mut();
         let now = node.clock.now();
-        Ok(Connection(node.core().connect_with(now, self.id, to, is_ordered)?))
+        Ok(Connection(node.core().connect(now, self.id, to, is_ordered)?))
     }
 
     /// Whether requests can be sent there.

@@ -54,7 +54,7 @@ fn senseless(_: u64) -> Vec<u8> {
 /// Of no flow that there is: each is answered.
 fn still(from: u64) -> Vec<u8> {
     let flow = |number: u64| Flow::new(1 + (number % 9999) as u16).unwrap();
-    said(from, &Control::Still(Keepalive { flow: flow(from), nonce: 1, own: flow(from), own_nonce: 2 }))
+    said(from, &Control::Keepalive(Keepalive { flow: flow(from), nonce: 1, own: flow(from), own_nonce: 2 }))
 }
 
 fn from_one(_: u64) -> Vec<u8> {

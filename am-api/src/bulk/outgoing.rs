@@ -143,7 +143,7 @@ impl TransferIo<'_> {
         }
         let Some(frame) = self.engine.pool().take() else { return false };
         let write = |place: &mut [u8]| place.copy_from_slice(&notice.to_bytes());
-        self.core().send_bulk(flow, Kind::Get, frame, Notice::BYTES, write).is_ok()
+        self.core().send(flow, Kind::Get, 0, 0, frame, Notice::BYTES, write).is_ok()
     }
 
     /// As many segments as there is credit and room for, at most `most`; how many those were.
@@ -180,7 +180,7 @@ impl TransferIo<'_> {
                 None => for_data.fill(0),
             });
         };
-        if self.core().send_bulk(flow, Kind::Put, frame, Segment::BYTES + length, write).is_err() {
+        if self.core().send(flow, Kind::Put, 0, 0, frame, Segment::BYTES + length, write).is_err() {
             return false;
         }
         self.engine.send_early(self.transport);

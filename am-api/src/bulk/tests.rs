@@ -46,7 +46,7 @@ impl Pair {
         loop {
             let mut node = self.alpha.node.borrow_mut();
             let frame = node.engine.pool().take().unwrap();
-            let sent = node.core().send_bulk(self.to.0, kind, frame, body.len(), |place| place.copy_from_slice(body));
+            let sent = node.core().send(self.to.0, kind, 0, 0, frame, body.len(), |place| place.copy_from_slice(body));
             drop(node);
             if sent.is_ok() {
                 return;

@@ -33,7 +33,7 @@ struct Twins {
 
 impl Twins {
     fn new(c: Probe) -> Twins {
-        Twins { rust: Gate::new(), c }
+        Twins { rust: Gate::default(), c }
     }
 
     fn know(&mut self, address: Address) {

@@ -50,9 +50,7 @@ pub(crate) struct AddressConflict {
     /// When both sides may be asked next, and how long the wait after that is.
     pub(crate) ask_again_at: Time,
     pub(crate) ask_pause: Duration,
-    /// The claimant echoed the nonce.
     pub(crate) has_echoed_nonce: bool,
-    /// The beacon came again.
     pub(crate) was_repeated: bool,
     /// The known run has been received since.
     is_contradicted: bool,

@@ -21,7 +21,7 @@ use crate::endpoint::UnhandledSeqs;
 use crate::flow::{FlowRecord, Phase, Setup};
 use crate::node::Core;
 use crate::output::ReturnReason;
-use crate::timers::TimerKind;
+use crate::time::TimerKind;
 use crate::{EndpointId, FlowId};
 
 /// How long a Close is repeated at least. A peer that answers none of them counts as gone.
@@ -48,14 +48,12 @@ impl<B: Buffer> Core<B> {
 
     /// From above: close every endpoint. Peers are notified with the next outputs.
     pub fn shut_down(&mut self) {
-        for endpoint in self.endpoints.ids() {
-            self.close_endpoint(endpoint);
-        }
+        (0..self.endpoints.endpoints.len()).for_each(|at| self.close_endpoint(EndpointId(at as u16)));
     }
 
     /// Getter: how many messages are kept until they are acknowledged, all flows together.
     pub fn kept_messages(&self) -> usize {
-        self.slots.total() - self.slots.free()
+        self.slots.slots.len() - self.slots.free.len()
     }
 
     /// Getter: how many closed flows wait for their peer's answer.
@@ -87,13 +85,12 @@ impl<B: Buffer> Core<B> {
         self.sending.deferred_control.push_back(DeferredControl::Close(id.flow));
     }
 
-    /// The Close to send for a flow.
     pub(crate) fn next_close(&mut self, flow: Flow) -> Option<(Address, Control)> {
         let record = self.flows.by_flow(flow).filter(|record| record.phase == Phase::Closing)?;
         let (route, own, next) = (record.route, record.id, record.setup.next_try(self.now));
         record.resend_timer.disarm();
         self.time.timers.arm(&mut record.resend_timer, TimerKind::Setup, flow.id(), next);
-        let acks = self.discovery.unknown_flows.final_acks(own)?;
+        let acks = self.discovery.unknown_flows.closed_flow(own.flow, Some(own.nonce))?.closed.acks?;
         let close = Close { flow: route.flow, nonce: route.nonce, own: own.flow, own_nonce: own.nonce, acks };
         Some((route.to, Control::Close(close)))
     }

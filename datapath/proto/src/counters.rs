@@ -62,11 +62,6 @@ counters! {
 }
 
 impl Counters {
-    pub(crate) fn count_dropped(&mut self, reason: Reason) {
-        self.dropped[reason as usize] += 1;
-    }
-
-    /// Count accepted messages.
     #[inline]
     pub(crate) fn count_received(&mut self, class: Class, accepted: u64) {
         match class {

@@ -7,9 +7,9 @@ use std::mem;
 #[derive(Debug)]
 pub(crate) struct CreditBudget {
     total: usize,
-    granted: usize,
-    /// Peers that hold credits.
-    peers: usize,
+    /// The credits granted, all flows together.
+    pub(crate) granted: usize,
+    pub(crate) peers: usize,
     /// The largest sum ever granted, rounded up.
     peak: usize,
     /// The peak rose since this was last asked.
@@ -26,16 +26,6 @@ const MIN_CREDITS: usize = 4;
 impl CreditBudget {
     pub(crate) fn new(frames: usize) -> Self {
         CreditBudget { total: frames, granted: 0, peers: 0, peak: 0, peak_rose: false }
-    }
-
-    /// One more peer holds credits.
-    pub(crate) fn add_peer(&mut self) {
-        self.peers += 1;
-    }
-
-    /// One peer fewer holds credits.
-    pub(crate) fn remove_peer(&mut self) {
-        self.peers -= 1;
     }
 
     /// Credits for a new flow and class: the window divided by the number of peers, in case all of them send at once,
@@ -59,20 +49,10 @@ impl CreditBudget {
         credits
     }
 
-    /// The credits granted, all flows together.
-    pub(crate) fn granted(&self) -> usize {
-        self.granted
-    }
-
-    /// The largest value of [`CreditBudget::granted`] so far, rounded up.
-    pub(crate) fn peak(&self) -> usize {
-        self.peak
-    }
-
-    /// Whether the peak rose since this was last asked.
+    /// The largest value of [`CreditBudget::granted`] so far, rounded up, if it rose since this was last asked.
     #[inline]
-    pub(crate) fn take_peak_rose(&mut self) -> bool {
-        mem::take(&mut self.peak_rose)
+    pub(crate) fn take_new_peak(&mut self) -> Option<usize> {
+        mem::take(&mut self.peak_rose).then_some(self.peak)
     }
 
     /// A flow ended, or a sender returned part of its credits.
@@ -105,10 +85,10 @@ mod tests {
     fn an_overdrawn_budget_grants_only_the_minimum() {
         let mut budget = CreditBudget::new(8);
         let credits: Vec<u16> = (0..4).map(|_| budget.grant(4, 4)).collect();
-        assert_eq!((credits, budget.granted()), (vec![4; 4], 16));
+        assert_eq!((credits, budget.granted), (vec![4; 4], 16));
         budget.give_back(4);
         budget.give_back(3);
         assert_eq!((budget.grow(4, 10), budget.grow(1, 10)), (0, 3), "the least, and no more");
-        assert_eq!((budget.granted(), budget.peak()), (12, 64));
+        assert_eq!((budget.granted, budget.take_new_peak(), budget.take_new_peak()), (12, Some(64), None));
     }
 }

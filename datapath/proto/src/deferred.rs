@@ -4,22 +4,17 @@
 //! Acknowledgements are processed, and the times at which messages left are recorded, while the frames are in flight.
 //! FM 1.0 has the same rule: nothing is done in the critical loop that can be done outside it (§4.2).
 
-use std::collections::VecDeque;
 use std::mem;
 
-use am_wire::{Acks, Buffer, Class, Flow, Piggyback, Seq, expand};
+use am_wire::{Buffer, Class, Flow, Piggyback, Seq, expand};
 
-use crate::credits::CreditBudget;
-use crate::fair_share::FairShare;
-use crate::flow::{FlowRecord, PerClass, Phase, Silence};
-use crate::gaps::Gaps;
-use crate::node::{Core, Deferred, Receiving, Sending, Times};
+use crate::flow::{FlowRecord, Phase, Silence};
+use crate::node::{Core, Receiving, Times};
 use crate::output::Command;
 use crate::reordering::Reordering;
 use crate::send_queue::ClosedGap;
-use crate::slots::{SlotIndex, Slots};
-use crate::time::Time;
-use crate::timers::TimerKind;
+use crate::slots::Slots;
+use crate::time::{Time, TimerKind};
 
 impl<B: Buffer> Core<B> {
     /// From below: it is `now`, and the frames of [`Core::transmit`] have been sent. Call after the doorbell of a turn,
@@ -37,8 +32,8 @@ impl<B: Buffer> Core<B> {
         if !self.deferred.received_acks.is_empty() {
             self.process_acks(now);
         }
-        if self.receiving.is_full {
-            self.check_room();
+        if self.receiving.is_full && self.endpoints.waiting_count <= self.endpoints.room[Class::Request] / 2 {
+            self.set_full(false);
         }
     }
 
@@ -57,59 +52,49 @@ impl<B: Buffer> Core<B> {
 
     /// Messages left: start their retransmission time-outs.
     fn start_timeouts(&mut self, now: Time) {
-        let Core {
-            deferred: Deferred { just_sent: left, .. },
-            slots,
-            flows,
-            time: Times { timers, timing: waits, .. },
-            ..
-        } = self;
         // Messages that leave together are mostly of one flow: process it once.
         let mut seen = Flow::NODE;
-        for link in left.drain(..) {
-            let slot = &mut slots[link];
+        for link in self.deferred.just_sent.drain(..) {
+            let slot = &mut self.slots[link];
             slot.sent_at = now;
             if mem::replace(&mut seen, slot.flow) == slot.flow {
                 continue;
             }
-            let Some(record) = flows.by_flow(slot.flow) else { continue };
+            let Some(record) = self.flows.by_flow(slot.flow) else { continue };
             let is_armed = record.resend_timer.is_armed();
             if !is_armed {
                 record.silence = Silence::from(now);
             }
             // The time-out of a question for credit is longer than that of a message.
             if !is_armed || record.rtt.credit_requests > 0 {
-                let due = now.later(record.rtt.timeout(waits));
-                timers.arm(&mut record.resend_timer, TimerKind::Resend, slot.flow.id(), due);
+                let due = now.later(record.rtt.timeout(&self.time.timing));
+                self.time.timers.arm(&mut record.resend_timer, TimerKind::Resend, slot.flow.id(), due);
             }
         }
     }
 
     /// Process the flows on which messages arrived or were released.
     fn process_dirty(&mut self, recorded_at: Time, now: Time) {
-        let Core { deferred: Deferred { dirty: touched, .. }, flows, slots, .. } = self;
-        let Times { timers, timing: waits, .. } = &mut self.time;
-        let Sending { ready, acks_due, .. } = &mut self.sending;
-        let Receiving { fair_shares: shares, budget, gaps, .. } = &mut self.receiving;
-        for flow in touched.drain(..) {
-            let Some(record) = flows.by_flow(flow) else { continue };
+        let Times { timers, timing, .. } = &mut self.time;
+        for flow in self.deferred.dirty.drain(..) {
+            let Some(record) = self.flows.by_flow(flow) else { continue };
             record.is_dirty = false;
-            if record.phase == Phase::Open && record.fit_credits(now, shares, budget, gaps) {
-                record.queue_ack(acks_due);
+            if record.phase == Phase::Open && record.fit_credits(now, &mut self.receiving) {
+                record.queue_ack(&mut self.sending.acks_due);
             }
             record.silence = Silence::from(now);
             if let Some(piggyback) = record.pending_piggyback.take() {
-                record.on_piggyback(&piggyback, slots, ready);
+                record.on_piggyback(&piggyback, &mut self.slots);
             }
             record.take_sample(now);
-            record.shorten_pause(now, timers, waits);
+            record.shorten_pause(now, timers, timing);
             if record.ack_at == Time::NEVER && !record.ack_queued && record.has_ack_to_send() {
-                record.ack_at = recorded_at.later(waits.ack_delay);
+                record.ack_at = recorded_at.later(timing.ack_delay);
                 timers.arm(&mut record.ack_timer, TimerKind::Ack, flow.id(), record.ack_at);
             }
         }
-        if budget.take_peak_rose() {
-            self.outputs.commands.push_back(Command::RxCredit(self.receiving.budget.peak()));
+        if let Some(peak) = self.receiving.budget.take_new_peak() {
+            self.outputs.commands.push_back(Command::RxCredit(peak));
         }
     }
 
@@ -119,7 +104,7 @@ impl<B: Buffer> Core<B> {
             record.silence = Silence::from(now);
             for class in Class::ALL {
                 let ack = acks.classes[class.index()];
-                record.on_ack_and_limit(class, ack.accepted, ack.limit, &mut self.slots, &mut self.sending.ready);
+                record.on_ack_and_limit(class, ack.accepted, ack.limit, &mut self.slots);
                 record.take_sample(now);
             }
             record.shorten_pause(now, &mut self.time.timers, &self.time.timing);
@@ -127,13 +112,6 @@ impl<B: Buffer> Core<B> {
                 self.process_selective_acks(now, flow, &acks);
             }
         }
-    }
-
-    /// Queue an acknowledgement that came in a frame of its own.
-    #[inline]
-    pub(crate) fn queue_received_acks(&mut self, flow: Flow, acks: Acks) {
-        self.counters.acks_received += 1;
-        self.deferred.received_acks.push_back((flow, acks));
     }
 }
 
@@ -143,28 +121,20 @@ impl FlowRecord {
     /// Where the network reorders, its sender gets another one for it, since otherwise the rate would halve. Returns
     /// whether the sender should learn of it soon.
     #[inline]
-    fn fit_credits(
-        &mut self,
-        now: Time,
-        shares: &mut PerClass<FairShare>,
-        budget: &mut CreditBudget,
-        gaps: &mut Gaps,
-    ) -> bool {
+    fn fit_credits(&mut self, now: Time, receiving: &mut Receiving) -> bool {
         let mut is_urgent = false;
         for class in Class::ALL {
-            let (queue, share) = (&mut self.receive[class], &mut shares[class]);
-            let handled = queue.take_handled();
-            let is_late = |order: &Reordering| self.setup.is_ordered && order.peer_says_late(class);
-            let waiting = if queue.ahead_count() > 0 && self.reordering.as_deref().is_some_and(is_late) {
-                queue.ahead_count()
-            } else {
-                0
-            };
+            let (queue, share) = (&mut self.receive[class], &mut receiving.fair_shares[class]);
+            let handled = mem::take(&mut queue.handled);
+            let is_late =
+                |order: &Reordering| self.setup.is_ordered && order.peer_losses[class.index()].gaps_covered > 0;
+            let may_wait = queue.ahead_count > 0 && self.reordering.as_deref().is_some_and(is_late);
+            let waiting = if may_wait { queue.ahead_count } else { 0 };
             if handled > 0 || waiting > 0 {
-                share.count_messages(now, queue.usage(), handled, gaps.take_lost());
+                share.count_messages(now, &mut queue.usage, handled, mem::take(&mut receiving.gaps.lost));
                 let lacks = queue.fit_to_share(share.per_sender() + waiting.min(share.per_sender()));
                 if lacks > 0 {
-                    queue.grant(budget.grow(queue.granted(), lacks.min(handled + waiting)));
+                    queue.grant(receiving.budget.grow(queue.granted, lacks.min(handled + waiting)));
                     is_urgent |= queue.is_urgent();
                 }
             }
@@ -183,36 +153,24 @@ impl FlowRecord {
 
     /// Most piggybacks are news for one class only.
     #[inline]
-    pub(crate) fn on_piggyback<B: Buffer>(
-        &mut self,
-        piggyback: &Piggyback,
-        slots: &mut Slots<B>,
-        ready: &mut VecDeque<SlotIndex>,
-    ) {
+    pub(crate) fn on_piggyback<B>(&mut self, piggyback: &Piggyback, slots: &mut Slots<B>) {
         for class in Class::ALL {
             let (near_accepted, near_limit) = self.send[class].expansion_base();
             let numbers = piggyback.classes[class.index()];
             if (numbers.accepted, numbers.limit) != (near_accepted.0 as u16, near_limit.0 as u16) {
                 let accepted = expand(numbers.accepted as u32, 16, near_accepted);
                 let limit = expand(numbers.limit as u32, 16, near_limit);
-                self.on_ack_and_limit(class, accepted, limit, slots, ready);
+                self.on_ack_and_limit(class, accepted, limit, slots);
             }
         }
     }
 
     /// The receiver has everything before `accepted` and allows everything before `limit`.
-    fn on_ack_and_limit<B: Buffer>(
-        &mut self,
-        class: Class,
-        accepted: Seq,
-        limit: Seq,
-        slots: &mut Slots<B>,
-        ready: &mut VecDeque<SlotIndex>,
-    ) {
+    fn on_ack_and_limit<B>(&mut self, class: Class, accepted: Seq, limit: Seq, slots: &mut Slots<B>) {
         let queue = &mut self.send[class];
         let progress = queue.acknowledge(slots, accepted);
         queue.allow(limit);
-        queue.queue_allowed(slots, ready);
+        queue.queue_allowed(slots);
         if progress.closed_gap != ClosedGap::No {
             self.on_gap_closed(&progress.closed_gap);
         }
@@ -244,7 +202,7 @@ impl FlowRecord {
         self.rtt.backoff = 0;
         if let &ClosedGap::Late(sent_at) = closed {
             // The message that closed the gap arrived just now, or earlier if the clock was not read since.
-            let age = self.silence.since().since(sent_at);
+            let age = self.silence.since.since(sent_at);
             if let Some(order) = &mut self.reordering {
                 order.note_late(age);
             }

@@ -9,21 +9,16 @@ use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
 use crate::output::{Peer, ReturnReason};
 use crate::peers::BeaconNews;
-use crate::time::Time;
-use crate::timers::TimerKind;
+use crate::time::{Time, TimerKind};
 
 impl<B: Buffer> Core<B> {
     /// From above: add a peer from a static table. Incarnation 0 means unknown.
     pub fn add_peer(&mut self, peer: Peer) {
         let now = self.now;
-        let known = self
-            .discovery
-            .peers
-            .by_node(peer.node)
-            .and_then(|at| Some((at, self.discovery.peers.get(at)?.peer.incarnation)));
-        match known {
+        let run_at = |at: usize| self.discovery.peers.records[at].peer.incarnation;
+        match self.discovery.peers.by_node(peer.node) {
             None => self.learn_peer(now, peer),
-            Some((at, incarnation)) if incarnation <= peer.incarnation => self.accept_peer(now, at, peer),
+            Some(at) if run_at(at) <= peer.incarnation => self.accept_peer(now, at, peer),
             // The peer's own beacon named a later run.
             Some(_) => {}
         }
@@ -82,12 +77,11 @@ impl<B: Buffer> Core<B> {
             return self.on_duplicate_name(now, peer);
         }
         self.learn_peer(now, peer);
-        if let Some(record) = self.discovery.peers.by_node(node).and_then(|at| self.discovery.peers.get(at))
-            && record.peer == peer
+        if let Some(at) = self.discovery.peers.by_node(node).filter(|&at| self.discovery.peers.records[at].peer == peer)
         {
-            record.max_frame = beacon.max_frame.max(Control::MAX_FRAME as u32);
+            self.discovery.peers.records[at].max_frame = beacon.max_frame.max(Control::MAX_FRAME as u32);
         }
-        if beacon.answer && self.discovery.beacon_answers.try_take(now) {
+        if beacon.answer && self.time.beacon_answers.try_take(now) {
             self.send_beacon(address, false);
         }
     }
@@ -95,9 +89,8 @@ impl<B: Buffer> Core<B> {
     fn learn_peer(&mut self, now: Time, peer: Peer) {
         match self.discovery.peers.learn(peer) {
             BeaconNews::Same(at) => self.on_confirming_beacon(now, at, peer.node),
-            BeaconNews::New => self.advance_setups(now, peer.name),
-            BeaconNews::Replaced => {
-                self.counters.peers_forgotten += 1;
+            news @ (BeaconNews::New | BeaconNews::Replaced) => {
+                self.counters.peers_forgotten += (news == BeaconNews::Replaced) as u64;
                 self.advance_setups(now, peer.name);
             }
             BeaconNews::Conflict(at) => self.on_address_conflict(now, at, peer),

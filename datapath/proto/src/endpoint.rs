@@ -2,6 +2,13 @@
 //!
 //! Pushed by: frames from below. Popped by: the layer above. Bounded by: `Config::receive_frames`, all endpoints
 //! together; the last quarter is for replies. When full: nothing more is accepted, and senders keep what they sent.
+//!
+//! **The reorder buffer** holds messages that arrived before an earlier one of their flow and class. They wait for it,
+//! so that handlers get a flow's requests in the order in which they were sent, and its replies likewise. Pushed by:
+//! frames from below that arrive behind a gap. Popped by: the message that closes the gap; the flow's end, because the
+//! sender knows that they arrived. Bounded by: a quarter of the room for all waiting messages. When full: a message
+//! behind a gap is not accepted, and is sent again. The message that closes a gap needs no place here, so a full buffer
+//! always drains.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,8 +18,7 @@ use am_wire::{Class, Flow, Kind, Seq};
 use crate::flow::{FlowRecord, PerClass};
 use crate::output::{Delivery, Returned};
 use crate::receive_queue::Verdict;
-use crate::reorder_buffer::ReorderBuffer;
-use crate::{EndpointId, FlowId};
+use crate::{EndpointId, WINDOW};
 
 /// By flow and class, the low 16 bits of the sequence numbers of accepted messages that no handler will get.
 pub(crate) type UnhandledSeqs = HashMap<(Flow, Class), Vec<u16>>;
@@ -23,33 +29,24 @@ pub(crate) struct Endpoint<B> {
     pub(crate) tag: u64,
     pub(crate) received: PerClass<VecDeque<Delivery<B>>>,
     /// Segments of bulk transfers. They use the credit of requests.
-    bulk_count: VecDeque<Delivery<B>>,
-    returned_count: VecDeque<Returned<B>>,
-}
-
-impl<B> Endpoint<B> {
-    pub(crate) fn has_returned(&self) -> bool {
-        !self.returned_count.is_empty()
-    }
-
-    pub(crate) fn has_bulk_of(&self, flow: FlowId) -> bool {
-        self.bulk_count.iter().any(|delivery| delivery.flow == flow)
-    }
+    pub(crate) bulk: VecDeque<Delivery<B>>,
+    pub(crate) returned: VecDeque<Returned<B>>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Endpoints<B> {
-    endpoints: Vec<Option<Endpoint<B>>>,
+    pub(crate) endpoints: Vec<Option<Endpoint<B>>>,
     /// Messages in all receive queues together.
-    waiting_count: usize,
+    pub(crate) waiting_count: usize,
     /// How many of them there may be. Held messages lower this bound.
-    room: PerClass<usize>,
-    /// Messages that arrived behind a gap.
-    reorder_buffer: ReorderBuffer<B>,
+    pub(crate) room: PerClass<usize>,
+    /// The reorder buffer.
+    pub(crate) held: HashMap<(Flow, Class, Seq), Delivery<B>>,
+    pub(crate) max_held: usize,
     /// Segments of bulk transfers in all queues together.
-    bulk: usize,
+    pub(crate) bulk_count: usize,
     /// Returned messages in all queues together.
-    returned: usize,
+    pub(crate) returned_count: usize,
 }
 
 /// Waiting requests must leave room for replies. Otherwise two nodes full of each other's requests would wait for each
@@ -60,9 +57,10 @@ pub(crate) fn room_for_requests(room: usize) -> usize {
 
 impl<B> Endpoints<B> {
     pub(crate) fn new(room: usize) -> Self {
-        let held = ReorderBuffer::new(room / 4);
+        let max_held = room / 4;
+        let held = HashMap::with_capacity(2 * max_held.min(WINDOW));
         let room = PerClass([room_for_requests(room), room]);
-        Endpoints { endpoints: Vec::new(), waiting_count: 0, bulk: 0, room, reorder_buffer: held, returned: 0 }
+        Endpoints { endpoints: Vec::new(), waiting_count: 0, room, held, max_held, bulk_count: 0, returned_count: 0 }
     }
 
     /// Create an endpoint. Its queues have room for one flow's window at once, or for two where the network reorders.
@@ -75,7 +73,7 @@ impl<B> Endpoints<B> {
         }
         let received = PerClass([0, 1].map(|_| VecDeque::with_capacity(2 * window)));
         let bulk = VecDeque::with_capacity(window);
-        let endpoint = Endpoint { name, tag, received, bulk_count: bulk, returned_count: VecDeque::new() };
+        let endpoint = Endpoint { name, tag, received, bulk, returned: VecDeque::new() };
         if at == self.endpoints.len() {
             self.endpoints.push(None);
         }
@@ -87,18 +85,13 @@ impl<B> Endpoints<B> {
     pub(crate) fn remove(&mut self, id: EndpointId) -> UnhandledSeqs {
         let mut unhandled = UnhandledSeqs::new();
         let Some(endpoint) = self.endpoints.get_mut(id.0 as usize).and_then(Option::take) else { return unhandled };
-        self.returned -= endpoint.returned_count.len();
-        self.bulk -= endpoint.bulk_count.len();
-        for message in endpoint.received.0.iter().flatten().chain(&endpoint.bulk_count) {
+        self.returned_count -= endpoint.returned.len();
+        self.bulk_count -= endpoint.bulk.len();
+        for message in endpoint.received.0.iter().flatten().chain(&endpoint.bulk) {
             unhandled.entry((message.flow.flow, message.class)).or_default().push(message.seq);
             self.waiting_count -= 1;
         }
         unhandled
-    }
-
-    pub(crate) fn ids(&self) -> Vec<EndpointId> {
-        let used = self.endpoints.iter().enumerate().filter(|(_, endpoint)| endpoint.is_some());
-        used.map(|(at, _)| EndpointId(at as u16)).collect()
     }
 
     #[inline]
@@ -114,13 +107,12 @@ impl<B> Endpoints<B> {
             .find(|(_, endpoint)| endpoint.name == name)
     }
 
-    /// The frames of all messages that wait here.
     pub(crate) fn frames(&self) -> impl Iterator<Item = &B> {
         let waiting = self.endpoints.iter().flatten().flat_map(|endpoint| {
-            let received = endpoint.received.0.iter().flatten().chain(&endpoint.bulk_count);
-            received.map(|message| &message.frame).chain(endpoint.returned_count.iter().map(|back| &back.message.frame))
+            let received = endpoint.received.0.iter().flatten().chain(&endpoint.bulk);
+            received.map(|message| &message.frame).chain(endpoint.returned.iter().map(|back| &back.message.frame))
         });
-        waiting.chain(self.reorder_buffer.frames())
+        waiting.chain(self.held.values().map(|message| &message.frame))
     }
 
     #[inline]
@@ -128,27 +120,12 @@ impl<B> Endpoints<B> {
         self.waiting_count < self.room[class]
     }
 
-    /// Whether half of the room for requests is free.
-    pub(crate) fn is_half_free(&self) -> bool {
-        self.waiting_count <= self.room[Class::Request] / 2
-    }
-
-    #[inline]
-    pub(crate) fn has_waiting(&self) -> bool {
-        self.waiting_count > 0
-    }
-
-    pub(crate) fn held_count(&self, flow: Flow, class: Class) -> usize {
-        self.reorder_buffer.held_seqs(flow, class, Seq(0)).len()
-    }
-
-    pub(crate) fn has_held(&self) -> bool {
-        !self.reorder_buffer.is_empty()
-    }
-
-    /// Whether a message behind a gap may be held.
-    pub(crate) fn can_hold(&self) -> bool {
-        !self.reorder_buffer.is_full()
+    /// The sequence numbers of all held messages of a flow and class, in order, starting from `near`.
+    pub(crate) fn held_seqs(&self, flow: Flow, class: Class, near: Seq) -> Vec<Seq> {
+        let its = self.held.keys().filter(|&&(of, kind, _)| (of, kind) == (flow, class));
+        let mut numbers: Vec<Seq> = its.map(|&(.., seq)| seq).collect();
+        numbers.sort_unstable_by_key(|seq| seq.since(near));
+        numbers
     }
 
     /// Put an accepted message into its endpoint's queue, together with held messages that waited only for it. Or hold
@@ -165,7 +142,7 @@ impl<B> Endpoints<B> {
             return self.hold(seq, delivery);
         }
         self.push(record.endpoint, delivery);
-        if !self.reorder_buffer.is_empty() {
+        if !self.held.is_empty() {
             // Up to the next missing message.
             self.deliver_held(record, class, next, record.receive[class].next_expected());
         }
@@ -174,7 +151,7 @@ impl<B> Endpoints<B> {
     #[cold]
     fn hold(&mut self, seq: Seq, delivery: Delivery<B>) {
         self.room.0.iter_mut().for_each(|room| *room -= 1);
-        self.reorder_buffer.push(seq, delivery);
+        self.held.insert((delivery.flow.flow, delivery.class, seq), delivery);
     }
 
     #[cold]
@@ -191,12 +168,12 @@ impl<B> Endpoints<B> {
     /// The flow ended, so the missing messages will not come. Deliver the held ones. Drop those that no acknowledgement
     /// covered: their sender gets them back.
     pub(crate) fn deliver_all_held(&mut self, record: &FlowRecord) {
-        if self.reorder_buffer.is_empty() {
+        if self.held.is_empty() {
             return;
         }
         for class in Class::ALL {
             let near = record.receive[class].next_expected();
-            for seq in self.reorder_buffer.held_seqs(record.id.flow, class, near) {
+            for seq in self.held_seqs(record.id.flow, class, near) {
                 if seq.since(near) <= u64::BITS as i32 {
                     self.deliver_held(record, class, seq, seq.plus(1));
                 } else {
@@ -208,11 +185,11 @@ impl<B> Endpoints<B> {
 
     /// The flow's endpoint is closed: no handler gets the held messages.
     pub(crate) fn drop_all_held(&mut self, flow: Flow, unhandled: &mut UnhandledSeqs) {
-        if self.reorder_buffer.is_empty() {
+        if self.held.is_empty() {
             return;
         }
         for class in Class::ALL {
-            for seq in self.reorder_buffer.held_seqs(flow, class, Seq(0)) {
+            for seq in self.held_seqs(flow, class, Seq(0)) {
                 unhandled.entry((flow, class)).or_default().push(seq.0 as u16);
                 self.take_held(flow, class, seq);
             }
@@ -220,7 +197,7 @@ impl<B> Endpoints<B> {
     }
 
     fn take_held(&mut self, flow: Flow, class: Class, seq: Seq) -> Option<Delivery<B>> {
-        let delivery = self.reorder_buffer.pop(flow, class, seq)?;
+        let delivery = self.held.remove(&(flow, class, seq))?;
         self.room.0.iter_mut().for_each(|room| *room += 1);
         Some(delivery)
     }
@@ -229,23 +206,17 @@ impl<B> Endpoints<B> {
     fn push(&mut self, id: EndpointId, delivery: Delivery<B>) {
         let Some(endpoint) = self.get(id) else { return };
         if matches!(delivery.kind, Kind::Put | Kind::Get) {
-            endpoint.bulk_count.push_back(delivery);
-            self.bulk += 1;
+            endpoint.bulk.push_back(delivery);
+            self.bulk_count += 1;
         } else {
             endpoint.received[delivery.class].push_back(delivery);
         }
         self.waiting_count += 1;
     }
 
-    /// Whether any endpoint has segments of bulk transfers.
-    #[inline]
-    pub(crate) fn has_bulk(&self) -> bool {
-        self.bulk > 0
-    }
-
     pub(crate) fn pop_bulk(&mut self, id: EndpointId) -> Option<Delivery<B>> {
-        let delivery = self.get(id)?.bulk_count.pop_front()?;
-        self.bulk -= 1;
+        let delivery = self.get(id)?.bulk.pop_front()?;
+        self.bulk_count -= 1;
         self.waiting_count -= 1;
         Some(delivery)
     }
@@ -261,22 +232,16 @@ impl<B> Endpoints<B> {
         delivery
     }
 
-    /// Return a message to the endpoint that sent it.
     pub(crate) fn push_returned(&mut self, id: EndpointId, message: Returned<B>) {
         if let Some(endpoint) = self.get(id) {
-            endpoint.returned_count.push_back(message);
-            self.returned += 1;
+            endpoint.returned.push_back(message);
+            self.returned_count += 1;
         }
     }
 
     pub(crate) fn pop_returned(&mut self, id: EndpointId) -> Option<Returned<B>> {
-        let message = self.get(id)?.returned_count.pop_front()?;
-        self.returned -= 1;
+        let message = self.get(id)?.returned.pop_front()?;
+        self.returned_count -= 1;
         Some(message)
-    }
-
-    #[inline]
-    pub(crate) fn has_returned(&self) -> bool {
-        self.returned > 0
     }
 }

@@ -43,12 +43,10 @@ pub(crate) struct FairShare {
     /// How long they count.
     new_senders_until: Time,
     round: u16,
-    /// Rounds since the total last grew.
     rounds_since_growth: u16,
     /// The most messages of one sender that count in this round. A sender above its share first sends all it has at
     /// once, which is an exception.
     max_counted: u16,
-    /// Messages in this round.
     messages: u32,
     /// Σu and Σu².
     sum: u64,
@@ -100,7 +98,6 @@ impl FairShare {
         }
     }
 
-    /// The credits that each sender may have now.
     #[inline]
     pub(crate) fn per_sender(&self) -> u16 {
         self.per_sender

@@ -7,14 +7,13 @@ use am_wire::control::{FlowParameters, Incarnation, Name, NodeId, Refusal};
 use am_wire::{Acks, Address, Class, Flow, Framing, Piggyback, Seq};
 
 use crate::output::{FlowState, FramingWhy, ReturnReason};
-use crate::path::KnownPath;
+use crate::peers::KnownPath;
 use crate::receive_queue::ReceiveQueue;
 use crate::reject_queue::RejectQueue;
 use crate::reordering::Reordering;
 use crate::rtt::Rtt;
 use crate::send_queue::SendQueue;
-use crate::time::Time;
-use crate::timers::TimerState;
+use crate::time::{Time, TimerState};
 use crate::{EndpointId, FlowId, WINDOW};
 
 /// One value for each class.
@@ -37,7 +36,6 @@ impl<T> IndexMut<Class> for PerClass<T> {
     }
 }
 
-/// The state of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// This node asked for the flow, or will ask as soon as it knows the peer and the path.
@@ -46,9 +44,7 @@ pub(crate) enum Phase {
     Open,
     /// This side closed the flow. The peer has not answered yet.
     Closing,
-    /// The peer refused.
     Refused(Refusal),
-    /// The flow ended.
     Ended(ReturnReason),
 }
 
@@ -76,7 +72,6 @@ impl Route {
         max_body: 0,
     };
 
-    /// The longest frame to this peer.
     pub(crate) fn max_frame(&self) -> u32 {
         self.max_body + self.framing.body_at() as u32
     }
@@ -101,7 +96,6 @@ pub(crate) struct Setup {
     /// Handlers get the messages of a class in the order in which they were sent.
     pub(crate) is_ordered: bool,
     pub(crate) tag: u64,
-    /// When to give up.
     pub(crate) deadline: Time,
     /// Questions since something was learned. The wait doubles with each.
     pub(crate) tries: u8,
@@ -122,7 +116,8 @@ impl Setup {
 /// How long nothing came from the peer, and how often it was asked since.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Silence {
-    since: Time,
+    /// When the last frame of the peer arrived.
+    pub(crate) since: Time,
     probes: u8,
 }
 
@@ -130,11 +125,6 @@ impl Silence {
     #[inline]
     pub(crate) fn from(now: Time) -> Self {
         Silence { since: now, probes: 0 }
-    }
-
-    /// When the last frame of the peer arrived.
-    pub(crate) fn since(&self) -> Time {
-        self.since
     }
 
     /// Whether a frame of the peer ever arrived on this flow, or one was waited for.
@@ -149,7 +139,6 @@ impl Silence {
         self.probes > 1
     }
 
-    /// Whether the silence has lasted longer than `patience`.
     pub(crate) fn exceeds(&self, now: Time, patience: Duration) -> bool {
         now - self.since >= patience && self.probes >= MIN_TRIES
     }
@@ -173,13 +162,11 @@ pub(crate) struct FlowRecord {
     pub(crate) silence: Silence,
     /// Accepted messages that no acknowledgement has covered.
     pub(crate) unacked: u16,
-    /// The flow is in the queue of acknowledgements to send.
     pub(crate) ack_queued: bool,
     /// The acknowledgement reports something that a piggyback cannot carry.
     pub(crate) ack_forced: bool,
     /// When the acknowledgement must leave at the latest.
     pub(crate) ack_at: Time,
-    /// The flow is in the list of dirty flows.
     pub(crate) is_dirty: bool,
     /// The first flow of a series with one peer. Only this one counts its peer as a holder of credits.
     pub(crate) counts_its_peer: bool,
@@ -202,7 +189,6 @@ impl FlowRecord {
         remote: FlowPeer,
         setup: Setup,
         first: [Seq; 2],
-        peer_first: [Seq; 2],
         credits: [u16; 2],
     ) -> Self {
         FlowRecord {
@@ -214,7 +200,7 @@ impl FlowRecord {
             reply_offset: 0,
             route: Route::NONE,
             send: PerClass(first.map(SendQueue::new)),
-            receive: PerClass([0, 1].map(|class| ReceiveQueue::new(peer_first[class], credits[class]))),
+            receive: PerClass(credits.map(|credits| ReceiveQueue::new(Seq(0), credits))),
             rejects: RejectQueue::default(),
             rtt: Rtt::default(),
             silence: Silence::default(),
@@ -253,7 +239,7 @@ impl FlowRecord {
             flow: self.id.flow,
             nonce: self.id.nonce,
             first: [self.send.0[0].first(), self.send.0[1].first()],
-            credits: [self.receive.0[0].granted(), self.receive.0[1].granted()],
+            credits: [self.receive.0[0].granted, self.receive.0[1].granted],
             max_frame,
         }
     }
@@ -275,7 +261,7 @@ impl FlowRecord {
             let credits = offer.credits[class.index()];
             let queue = &mut self.send[class];
             queue.allow(queue.first().plus(credits as u32));
-            let granted = self.receive[class].granted();
+            let granted = self.receive[class].granted;
             self.receive[class] = ReceiveQueue::new(offer.first[class.index()], granted);
         }
         // The set-up's timer.
@@ -297,11 +283,6 @@ impl FlowRecord {
         if self.silence.has_begun() { self.silence.since } else { self.setup.deadline }
     }
 
-    /// Whether a frame of the peer arrived within this time, or messages are in flight.
-    pub(crate) fn was_active(&self, now: Time, within: Duration) -> bool {
-        now - self.silence.since < within || self.in_flight()
-    }
-
     #[inline]
     pub(crate) fn in_flight(&self) -> bool {
         self.send.0[0].in_flight() || self.send.0[1].in_flight()
@@ -316,7 +297,6 @@ impl FlowRecord {
         }
     }
 
-    /// Whether an acknowledgement would tell the peer anything new.
     pub(crate) fn has_ack_to_send(&self) -> bool {
         self.ack_forced || self.unacked > 0 || self.receive.0.iter().any(|queue| queue.unadvertised() > 0)
     }

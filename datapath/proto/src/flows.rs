@@ -21,10 +21,9 @@ pub(crate) struct Flows {
     ended: BTreeMap<u16, (FlowId, ReturnReason)>,
     /// Flows in set-up, and some whose set-up is finished.
     in_setup: Vec<Flow>,
-    /// The number of flows.
     count: usize,
     /// Where a walk over the flows starts. Ids are given out from here on.
-    cursor: u16,
+    pub(crate) cursor: u16,
 }
 
 impl Flows {
@@ -100,7 +99,6 @@ impl Flows {
         self.by_attempt(attempt).filter_map(record).find(is_it).map(|record| record.id)
     }
 
-    /// This flow's set-up begins.
     pub(crate) fn begin_setup(&mut self, flow: Flow) {
         if self.in_setup.len() == self.in_setup.capacity() {
             self.forget_finished_setups();
@@ -108,7 +106,6 @@ impl Flows {
         self.in_setup.push(flow);
     }
 
-    /// The flows in set-up with this node.
     pub(crate) fn in_setup_with(&mut self, node: Name) -> Vec<Flow> {
         self.forget_finished_setups();
         let asks = |flow: &&Flow| self.records[flow.index()].as_ref().is_some_and(|it| it.peer.node_name == node);
@@ -143,11 +140,6 @@ impl Flows {
     pub(crate) fn iter_from_cursor(&self) -> impl Iterator<Item = &FlowRecord> {
         let (before, after) = self.records.split_at(self.cursor as usize);
         after.iter().chain(before).flatten().take(self.count).map(|record| &**record)
-    }
-
-    /// The next round starts with this flow.
-    pub(crate) fn set_cursor(&mut self, flow: Option<Flow>) {
-        self.cursor = flow.map_or(self.cursor, Flow::id);
     }
 
     /// The flows for which `which` holds.

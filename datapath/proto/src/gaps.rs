@@ -6,8 +6,6 @@
 //! that gets its first gap or duplicate. Bounded by: the most that were in use at one time. When empty: a new one is
 //! allocated.
 
-use std::mem;
-
 use am_wire::Seq;
 
 use crate::WINDOW;
@@ -27,7 +25,7 @@ pub(crate) struct Gaps {
     spare: Vec<Box<AheadBitmap>>,
     spare_reorderings: Vec<Box<Reordering>>,
     /// Messages lost, or without room, since this was last asked.
-    lost: u32,
+    pub(crate) lost: u32,
 }
 
 impl Gaps {
@@ -37,15 +35,9 @@ impl Gaps {
         Gaps { spare, spare_reorderings: orders, lost: 0 }
     }
 
-    /// Count messages that were lost or found no room.
     #[cold]
     pub(crate) fn count_lost(&mut self, messages: u32) {
         self.lost = self.lost.saturating_add(messages);
-    }
-
-    /// Messages lost since this was last asked.
-    pub(crate) fn take_lost(&mut self) -> u32 {
-        mem::take(&mut self.lost)
     }
 
     #[cold]
@@ -79,26 +71,16 @@ impl AheadBitmap {
 
     #[inline]
     pub(crate) fn has(&self, seq: Seq) -> bool {
-        self.0[limb(seq)] & bit(seq) != 0
+        self.0[seq.0 as usize % WINDOW / 64] & (1 << (seq.0 % 64)) != 0
     }
 
     #[inline]
     pub(crate) fn set(&mut self, seq: Seq) {
-        self.0[limb(seq)] |= bit(seq);
+        self.0[seq.0 as usize % WINDOW / 64] |= 1 << (seq.0 % 64);
     }
 
     #[inline]
     pub(crate) fn unset(&mut self, seq: Seq) {
-        self.0[limb(seq)] &= !bit(seq);
+        self.0[seq.0 as usize % WINDOW / 64] &= !(1 << (seq.0 % 64));
     }
-}
-
-#[inline]
-fn limb(seq: Seq) -> usize {
-    seq.0 as usize % WINDOW / 64
-}
-
-#[inline]
-fn bit(seq: Seq) -> u64 {
-    1 << (seq.0 % 64)
 }

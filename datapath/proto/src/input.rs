@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use am_wire::coalesced::Body;
 use am_wire::control::Control;
 use am_wire::frame::{self, ParsedFrame};
 use am_wire::{AckHint, Acks, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
 
+use crate::counters::Counters;
 use crate::endpoint::Endpoints;
 use crate::flow::{FlowRecord, Phase};
 use crate::gaps::Gaps;
@@ -18,16 +20,6 @@ use crate::receive_queue::Verdict;
 /// The shortest time between two answers to unknown flows, whoever sent the frames.
 const UNKNOWN_FLOW_PAUSE: Duration = Duration::from_millis(5);
 
-/// A message's header fields, after its frame has moved on.
-struct MessageHead {
-    header: Header,
-    framing: Framing,
-    class: Class,
-    /// Bytes of words and payload.
-    body: u32,
-    piggyback: Option<Piggyback>,
-}
-
 impl<B: Buffer> Core<B> {
     /// From below: a frame that was steered to this node. A bad frame is counted by reason and dropped. The frame
     /// counts as received at the core's last known time ([`Core::run_deferred`]): messages do not wait for a clock to be
@@ -35,12 +27,10 @@ impl<B: Buffer> Core<B> {
     #[inline]
     pub fn on_frame(&mut self, frame: B) {
         // A path of its own keeps the parsed header in registers.
-        if let Some(parsed) = frame::parse_usual(frame.bytes(), self.config.ethertype)
-            && let Some(class) = parsed.header.kind.class()
-        {
-            let (header, message) = (parsed.header, MessageHead::new(&parsed, class));
-            if let Err(reason) = self.on_message(message, frame) {
-                self.drop_frame(reason, &header, Framing::Bare);
+        if let Some(parsed) = frame::parse_usual(frame.bytes(), self.config.ethertype) {
+            let (header, body, piggyback) = (parsed.header, parsed.body_len(), parsed.piggyback);
+            if let Err(reason) = self.on_message(header.kind.into(), header, Framing::Bare, body, piggyback, frame) {
+                self.drop_frame(reason, header.flow, None);
             }
         } else {
             self.on_any_frame(frame);
@@ -51,19 +41,25 @@ impl<B: Buffer> Core<B> {
     fn on_any_frame(&mut self, frame: B) {
         let parsed = match frame::parse(frame.bytes(), self.config.ethertype) {
             Ok(parsed) => parsed,
-            Err(reason) => return self.counters.count_dropped(reason),
+            Err(reason) => {
+                self.counters.dropped[reason as usize] += 1;
+                return;
+            }
         };
-        let (header, framing) = (parsed.header, parsed.framing);
+        let (header, framing, body, piggyback) = (parsed.header, parsed.framing, parsed.body_len(), parsed.piggyback);
         let outcome = match header.kind {
-            Kind::Request | Kind::Put | Kind::Get => self.on_message(MessageHead::new(&parsed, Class::Request), frame),
-            Kind::Reply => self.on_message(MessageHead::new(&parsed, Class::Reply), frame),
+            // A copy of the code for each class: it is much shorter if it knows its class.
+            Kind::Request | Kind::Put | Kind::Get => {
+                self.on_message(Class::Request, header, framing, body, piggyback, frame)
+            }
+            Kind::Reply => self.on_message(Class::Reply, header, framing, body, piggyback, frame),
             Kind::Ack => self.on_ack(&parsed),
             Kind::Control => self.on_control(&parsed),
-            Kind::Reject => self.on_reject(&parsed.header, parsed.framing),
+            Kind::Reject => self.on_reject(&parsed.header, framing),
             Kind::Coalesced(class) => self.on_coalesced(&parsed, class, &frame),
         };
         if let Err(reason) = outcome {
-            self.drop_frame(reason, &header, framing);
+            self.drop_frame(reason, header.flow, (framing != Framing::Bare).then_some(header.nonce));
         }
     }
 
@@ -76,10 +72,10 @@ impl<B: Buffer> Core<B> {
 
     /// Count a dropped frame. If its flow is unknown, its sender is notified.
     #[cold]
-    pub(crate) fn drop_frame(&mut self, reason: Reason, header: &Header, framing: Framing) {
-        self.counters.count_dropped(reason);
+    pub(crate) fn drop_frame(&mut self, reason: Reason, flow: Flow, nonce: Option<u16>) {
+        self.counters.dropped[reason as usize] += 1;
         if matches!(reason, Reason::NoFlow | Reason::Nonce) {
-            self.answer_unknown_flow(header.flow, (framing != Framing::Bare).then_some(header.nonce));
+            self.answer_unknown_flow(flow, nonce);
         }
     }
 
@@ -121,49 +117,44 @@ impl<B: Buffer> Core<B> {
             Control::Closed(closed) => self.on_closed(source, &closed),
             Control::Probe(probe) => self.on_probe(&probe),
             Control::ProbeSeen(seen) => self.on_probe_seen(now, source, &seen),
-            Control::Still(still) => self.on_keepalive(source, &still),
+            Control::Keepalive(question) => self.on_keepalive(source, &question),
         }
         Ok(())
     }
 
+    /// A message in a frame of its own, with `body` bytes of words and payload.
     #[inline(always)]
-    fn on_message(&mut self, message: MessageHead, frame: B) -> Result<(), Reason> {
-        let MessageHead { header, class, .. } = message;
+    fn on_message(
+        &mut self,
+        class: Class,
+        header: Header,
+        framing: Framing,
+        body: usize,
+        piggyback: Option<Piggyback>,
+        frame: B,
+    ) -> Result<(), Reason> {
         let record = self.flows.by_flow(header.flow).ok_or(Reason::NoFlow)?;
-        record.check(message.framing, &header)?;
+        record.check(framing, &header)?;
         // Any frame of the peer shows that it is alive.
         record.mark_dirty(&mut self.deferred.dirty);
-        let seq = expand(header.seq, message.framing.seq_bits(), record.receive[class].next_expected());
+        let seq = expand(header.seq, framing.seq_bits(), record.receive[class].next_expected());
         let verdict = record.receive[class].verdict(seq);
         if verdict != Verdict::Next && !record.accepts_out_of_order(verdict, header.kind, &self.endpoints) {
             self.on_not_accepted(verdict, header.flow, class, seq);
             return Ok(());
         }
+        if let Some(piggyback) = piggyback {
+            record.keep_piggyback(piggyback);
+        }
         if !self.endpoints.has_room(class) {
-            let id = record.id;
-            self.reject_message(id, class, seq, message.piggyback);
+            self.on_no_room(header.flow, class, seq);
             return Ok(());
         }
         if record.accept(class, seq, verdict, self.time.timing.ack_every, &mut self.receiving.gaps) {
             record.queue_ack(&mut self.sending.acks_due);
         }
-        if let Some(piggyback) = message.piggyback {
-            record.keep_piggyback(piggyback);
-        }
         self.counters.count_received(class, 1);
-        let Header { kind, handler, words, .. } = header;
-        let body_at = message.framing.body_at() as u16;
-        let delivery = Delivery {
-            flow: record.id,
-            class,
-            kind,
-            handler,
-            words,
-            body_at,
-            body: message.body,
-            seq: seq.0 as u16,
-            frame,
-        };
+        let delivery = Delivery::new(record.id, class, &header, framing.body_at(), body, seq, frame);
         self.endpoints.accept(record, verdict, seq, delivery);
         Ok(())
     }
@@ -173,12 +164,72 @@ impl<B: Buffer> Core<B> {
         let Some(record) = self.flows.by_flow(flow) else { return };
         if verdict == Verdict::Ahead {
             // The reorder buffer is full. With a reject the sender need not wait for a time-out.
-            self.sending.pending_rejects.reject(record, class, seq, &mut self.counters);
+            record.reject(class, seq, &mut self.sending.pending_rejects, &mut self.counters);
         } else {
             self.counters.count_not_new(verdict);
             record.on_not_new(verdict, class, seq, &mut self.receiving.gaps);
         }
         record.queue_ack(&mut self.sending.acks_due);
+    }
+
+    /// There is no room for a message in a frame of its own.
+    #[cold]
+    fn on_no_room(&mut self, flow: Flow, class: Class, seq: Seq) {
+        self.receiving.gaps.count_lost(1);
+        self.set_full(true);
+        let Some(record) = self.flows.by_flow(flow) else { return };
+        record.reject(class, seq, &mut self.sending.pending_rejects, &mut self.counters);
+        if record.ack_forced {
+            record.queue_ack(&mut self.sending.acks_due);
+        }
+    }
+
+    /// A frame with several messages. Each one is new or a duplicate, finds room or none, as if it had come alone. All
+    /// share the frame, which goes back to its pool with the last of them. One acknowledgement covers them. A malformed
+    /// frame is dropped as a whole.
+    #[inline(never)]
+    fn on_coalesced(&mut self, parsed: &ParsedFrame<'_>, class: Class, frame: &B) -> Result<(), Reason> {
+        let body = Body::parse(parsed)?;
+        let record = self.flows.by_flow(parsed.header.flow).ok_or(Reason::NoFlow)?;
+        record.check(parsed.framing, &parsed.header)?;
+        record.mark_dirty(&mut self.deferred.dirty);
+        let first = expand(parsed.header.seq, parsed.framing.seq_bits(), record.receive[class].next_expected());
+        let (gaps, ack_every, at) = (&mut self.receiving.gaps, self.time.timing.ack_every, parsed.framing.body_at());
+        let (mut accepted, mut is_ack_due, mut is_full, mut is_first_rejected) = (0, false, false, false);
+        for (n, (item, handle)) in body.items().zip(frame.share_many(body.count())).enumerate() {
+            let seq = first.plus(n as u32);
+            let verdict = record.receive[class].verdict(seq);
+            let fits = verdict == Verdict::Next || record.accepts_out_of_order(verdict, class.into(), &self.endpoints);
+            if matches!(verdict, Verdict::Duplicate | Verdict::Beyond) {
+                self.counters.count_not_new(verdict);
+                record.on_not_new(verdict, class, seq, gaps);
+                is_ack_due = true;
+            } else if is_first_rejected {
+                self.counters.no_room += 1;
+            } else if !fits || !self.endpoints.has_room(class) {
+                record.reject(class, seq, &mut self.sending.pending_rejects, &mut self.counters);
+                // If it does not fit, only the reorder buffer is full.
+                gaps.count_lost(fits as u32);
+                (is_full, is_first_rejected) = (is_full | fits, n == 0);
+                is_ack_due |= record.ack_forced;
+            } else {
+                is_ack_due |= record.accept(class, seq, verdict, ack_every, gaps);
+                accepted += 1;
+                let header = Header { kind: class.into(), handler: item.handler, words: item.words, ..parsed.header };
+                let delivery = Delivery::new(record.id, class, &header, at + item.at, item.length, seq, handle);
+                self.endpoints.accept(record, verdict, seq, delivery);
+            }
+        }
+        if is_ack_due {
+            record.queue_ack(&mut self.sending.acks_due);
+        }
+        if let Some(piggyback) = parsed.piggyback.filter(|_| accepted > 0 || is_full) {
+            record.keep_piggyback(piggyback);
+        }
+        self.set_full(is_full || self.receiving.is_full);
+        self.counters.bundles_received += 1;
+        self.counters.count_received(class, accepted);
+        Ok(())
     }
 
     /// An acknowledgement in a frame of its own.
@@ -188,9 +239,10 @@ impl<B: Buffer> Core<B> {
         if !mutants::is_active(Mutant::OtherIncarnation) {
             record.check(parsed.framing, &parsed.header)?;
         }
-        self.queue_received_acks(flow, Acks::parse(parsed.payload)?);
+        self.deferred.received_acks.push_back((flow, Acks::parse(parsed.payload)?));
+        self.counters.acks_received += 1;
         if parsed.header.seq != 0 {
-            self.on_remark(flow, AckHint::from_bits(parsed.header.seq));
+            self.on_ack_hint(flow, AckHint::from_bits(parsed.header.seq));
         }
         Ok(())
     }
@@ -224,7 +276,7 @@ impl FlowRecord {
 
     /// Whether a message that is not the next one is accepted. One behind a gap is, if it can be held or need not be.
     pub(crate) fn accepts_out_of_order<B>(&self, verdict: Verdict, kind: Kind, endpoints: &Endpoints<B>) -> bool {
-        verdict == Verdict::Ahead && (endpoints.can_hold() || !self.must_wait_for_earlier(kind))
+        verdict == Verdict::Ahead && (endpoints.held.len() < endpoints.max_held || !self.must_wait_for_earlier(kind))
     }
 
     /// Whether a message waits for earlier ones. A bulk segment does not: it says itself where it belongs.
@@ -240,29 +292,31 @@ impl FlowRecord {
         }
     }
 
-    /// A reply leaves without room for an acknowledgement. The peer must learn that its request arrived. Otherwise the
-    /// request could come back as undelivered, although it was answered.
-    #[inline]
-    pub(crate) fn queue_ack_after_reply(&mut self, acks_due: &mut VecDeque<Flow>) {
-        if self.unacked > 0 {
+    /// The acknowledgement that travels with a body of this length, if there is room.
+    #[inline(always)]
+    pub(crate) fn piggyback_for(
+        &mut self,
+        class: Class,
+        framing: Framing,
+        body: usize,
+        counters: &mut Counters,
+        acks_due: &mut VecDeque<Flow>,
+    ) -> Option<Piggyback> {
+        let piggyback = frame::has_room_for_piggyback(framing, body).then(|| self.take_piggyback());
+        counters.piggybacks_sent += piggyback.is_some() as u64;
+        // The peer must learn that its request arrived. Otherwise the request could come back as undelivered, although
+        // it was answered.
+        if piggyback.is_none() && class == Class::Reply && self.unacked > 0 {
             self.queue_ack(acks_due);
         }
+        piggyback
     }
 
-    /// Queue an acknowledgement of this flow for the next outputs.
     #[inline]
     pub(crate) fn queue_ack(&mut self, acks_due: &mut VecDeque<Flow>) {
         if !self.ack_queued {
             self.ack_queued = true;
             acks_due.push_back(self.id.flow);
         }
-    }
-}
-
-impl MessageHead {
-    #[inline]
-    fn new(parsed: &ParsedFrame<'_>, class: Class) -> Self {
-        let body = (parsed.words.len() + parsed.payload.len()) as u32;
-        MessageHead { header: parsed.header, framing: parsed.framing, class, body, piggyback: parsed.piggyback }
     }
 }

@@ -6,6 +6,7 @@
 //! also report that a peer has gone: then nothing is asked.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use am_wire::control::{Accept, Control, Keepalive};
 use am_wire::{Address, Buffer, Flow};
@@ -14,11 +15,9 @@ use crate::FlowId;
 use crate::control_queue::DeferredControl;
 use crate::flow::{FlowRecord, Phase};
 use crate::mutants::{self, Mutant};
-use crate::node::{Core, Sending, Times};
+use crate::node::{Core, PeerRun, QuietPeer};
 use crate::output::ReturnReason;
-use crate::quiet_peers::{PeerRun, QuietPeer};
-use crate::time::Time;
-use crate::timers::TimerKind;
+use crate::time::{Time, TimerKind};
 
 /// The most flows to ask about in one round. A node with more quiet ones needs several rounds.
 const MAX_FLOWS_A_ROUND: usize = 512;
@@ -28,13 +27,15 @@ const MIN_UNANSWERED_ROUNDS: u32 = 3;
 
 impl<B: Buffer> Core<B> {
     /// Ask each peer that was quiet since the last round. End the flows of those that have not answered for too long.
-    pub(crate) fn ask_quiet_peers(&mut self, now: Time) {
+    pub(crate) fn keepalive_timeout(&mut self, now: Time, at: Time) {
+        if !self.time.keepalive_timer.take_if_due(at) {
+            return;
+        }
         let round = self.config.keepalive_round();
         let mut quiet = self.last_received();
         quiet.retain(|_, peer| now - peer.last_received >= round);
         for (run, peer) in &mut quiet {
-            let before =
-                self.time.quiet_peers.peers.get(run).filter(|before| before.last_received == peer.last_received);
+            let before = self.time.quiet_peers.get(run).filter(|before| before.last_received == peer.last_received);
             peer.rounds_asked = before.map_or(0, |before| before.rounds_asked);
             let is_over =
                 peer.rounds_asked >= MIN_UNANSWERED_ROUNDS && now - peer.last_received >= self.config.keepalive;
@@ -43,33 +44,27 @@ impl<B: Buffer> Core<B> {
                 continue;
             }
             // Frames are lost now and then: a longer silence gets more questions.
-            (0..1 << peer.rounds_asked.min(3))
-                .for_each(|_| self.sending.deferred_control.push_back(DeferredControl::Keepalive(peer.flow)));
+            let questions = iter::repeat_n(DeferredControl::Keepalive(peer.flow), 1 << peer.rounds_asked.min(3));
+            self.sending.deferred_control.extend(questions);
             peer.rounds_asked += 1;
         }
-        self.time.quiet_peers.peers = quiet;
+        self.time.quiet_peers = quiet;
         self.ask_about_quiet_flows(now);
-    }
-
-    pub(crate) fn keepalive_timeout(&mut self, now: Time, at: Time) {
-        if self.time.quiet_peers.timer.take_if_due(at) {
-            self.ask_quiet_peers(now);
-            // Nodes that started together must not ask together. A round is shorter by up to a quarter. So a peer is
-            // asked often enough within the keepalive time, and is given up at most a quarter of it later.
-            let round = self.config.keepalive_round().as_nanos() as u64;
-            let next = now.later(round - self.random.next() % (round / 4 + 1));
-            self.time.timers.arm(&mut self.time.quiet_peers.timer, TimerKind::Keepalive, 0, next);
-        }
+        // Nodes that started together must not ask together. A round is shorter by up to a quarter. So a peer is asked
+        // often enough within the keepalive time, and is given up at most a quarter of it later.
+        let round = round.as_nanos() as u64;
+        let next = now.later(round - self.random.next() % (round / 4 + 1));
+        self.time.timers.arm(&mut self.time.keepalive_timer, TimerKind::Keepalive, 0, next);
     }
 
     /// For each peer with open flows: when its last frame arrived.
     fn last_received(&self) -> BTreeMap<PeerRun, QuietPeer> {
-        let mut peers: BTreeMap<PeerRun, QuietPeer> = BTreeMap::new();
+        let mut peers = BTreeMap::new();
         for record in self.flows.iter().filter(|record| record.phase == Phase::Open) {
-            let (Some(run), heard) = (record.peer.node, record.last_received()) else { continue };
-            let peer =
-                peers.entry(run).or_insert(QuietPeer { last_received: heard, flow: record.id.flow, rounds_asked: 0 });
-            peer.last_received = peer.last_received.max(heard);
+            let (Some(run), last_received) = (record.peer.node, record.last_received()) else { continue };
+            let peer = QuietPeer { last_received, flow: record.id.flow, rounds_asked: 0 };
+            let peer = peers.entry(run).or_insert(peer);
+            peer.last_received = peer.last_received.max(last_received);
         }
         peers
     }
@@ -104,26 +99,17 @@ impl<B: Buffer> Core<B> {
     }
 
     fn ask_about_quiet_flows(&mut self, now: Time) {
-        let Core {
-            flows,
-            config,
-            sending: Sending { deferred_control: later, .. },
-            time: Times { quiet_peers: vigil, .. },
-            ..
-        } = self;
-        let round = config.keepalive_round();
-        let asked = |record: &FlowRecord| Some(vigil.peers.get(&record.peer.node?)?.flow);
+        let round = self.config.keepalive_round();
+        let asked = |record: &FlowRecord| Some(self.time.quiet_peers.get(&record.peer.node?)?.flow);
         let is_quiet = |record: &&FlowRecord| {
-            record.phase == Phase::Open && !record.was_active(now, round) && asked(record) != Some(record.id.flow)
+            let is_active = now - record.silence.since < round || record.in_flight();
+            record.phase == Phase::Open && !is_active && asked(record) != Some(record.id.flow)
         };
-        let mut quiet = flows.iter_from_cursor().filter(is_quiet);
-        quiet
-            .by_ref()
-            .take(MAX_FLOWS_A_ROUND)
-            .for_each(|record| later.push_back(DeferredControl::Keepalive(record.id.flow)));
-        let next = quiet.next().map(|record| record.id.flow);
+        let mut quiet = self.flows.iter_from_cursor().filter(is_quiet).map(|record| record.id.flow);
+        self.sending.deferred_control.extend(quiet.by_ref().take(MAX_FLOWS_A_ROUND).map(DeferredControl::Keepalive));
+        let next = quiet.next();
         drop(quiet);
-        flows.set_cursor(next);
+        self.flows.cursor = next.map_or(self.flows.cursor, Flow::id);
     }
 
     pub(crate) fn next_keepalive(&mut self, flow: Flow) -> Option<(Address, Control)> {
@@ -133,22 +119,22 @@ impl<B: Buffer> Core<B> {
 
     /// A peer asks whether its flow is open here. The answer is an acknowledgement, or that the flow is closed.
     #[cold]
-    pub(crate) fn on_keepalive(&mut self, source: Address, still: &Keepalive) {
+    pub(crate) fn on_keepalive(&mut self, source: Address, question: &Keepalive) {
         let is_it = |record: &&mut FlowRecord| {
             let route = &record.route;
-            record.id.nonce == still.nonce
+            record.id.nonce == question.nonce
                 && record.phase == Phase::Open
-                && (route.to, route.flow, route.nonce) == (source, still.own, still.own_nonce)
+                && (route.to, route.flow, route.nonce) == (source, question.own, question.own_nonce)
         };
-        match self.flows.by_flow(still.flow).filter(is_it) {
+        match self.flows.by_flow(question.flow).filter(is_it) {
             Some(record) => {
                 record.mark_dirty(&mut self.deferred.dirty);
                 record.ack_forced = true;
                 record.queue_ack(&mut self.sending.acks_due);
             }
             None => {
-                let id = FlowId { flow: still.flow, nonce: still.nonce };
-                self.send_closed(source, id, (still.own, still.own_nonce));
+                let id = FlowId { flow: question.flow, nonce: question.nonce };
+                self.send_closed(source, id, (question.own, question.own_nonce));
             }
         }
     }
@@ -162,6 +148,6 @@ impl FlowRecord {
         if !self.setup.is_ours && !self.silence.has_begun() {
             return Control::Accept(Accept { id: self.setup.id, offer: self.offer(route.max_frame()) });
         }
-        Control::Still(Keepalive { flow: route.flow, nonce: route.nonce, own: id.flow, own_nonce: id.nonce })
+        Control::Keepalive(Keepalive { flow: route.flow, nonce: route.nonce, own: id.flow, own_nonce: id.nonce })
     }
 }

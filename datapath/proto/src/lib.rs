@@ -15,7 +15,7 @@
 //! │     │      │  └─── reject_queue ◀── rejects ──┤ no room: bounce              │
 //! └─────┼──────┼──────────────────────────────────┼──────────────────────────────┘
 //!       ▼      ▼                                  │
-//!  transmit  poll_command       on_frame  settle(now)  on_timeout(now)
+//!  transmit  poll_command       on_frame  run_deferred  on_timeout(now)
 //!     outputs, to below                       from below
 //! ```
 //!
@@ -26,7 +26,6 @@
 
 mod address_conflict;
 mod close;
-mod coalesce;
 mod config;
 mod control_queue;
 mod counters;
@@ -46,17 +45,12 @@ pub mod mutants;
 mod name_conflict;
 mod node;
 mod output;
-mod path;
 mod peers;
-mod pending_rejects;
 mod probe;
-mod quiet_peers;
 mod rate_limit;
-mod receive_coalesced;
 mod receive_queue;
 mod reject_queue;
 mod rejects;
-mod reorder_buffer;
 mod reordering;
 mod rtt;
 mod send;
@@ -66,7 +60,6 @@ mod slots;
 mod teardown;
 mod time;
 mod timeout;
-mod timers;
 mod transmit;
 mod unknown_flows;
 mod window_probe;

@@ -4,23 +4,21 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use am_wire::{Ack, AckHint, Acks, Class, Flow, Seq};
+use am_wire::{AckHint, Acks, Buffer, Class, Flow, Seq};
 
 use crate::flow::FlowRecord;
 use crate::gaps::Gaps;
 use crate::node::Core;
 use crate::reordering::{LossRule, Reordering};
 use crate::rtt::Timing;
-use crate::slots::{SlotIndex, Slots};
-use crate::time::Time;
-use crate::timers::TimerKind;
+use crate::slots::Slots;
+use crate::time::{Time, TimerKind};
 
-impl<B: am_wire::Buffer> Core<B> {
-    /// An acknowledgement carried a remark.
+impl<B: Buffer> Core<B> {
     #[cold]
-    pub(crate) fn on_remark(&mut self, flow: Flow, remark: AckHint) {
+    pub(crate) fn on_ack_hint(&mut self, flow: Flow, hint: AckHint) {
         let Some(record) = self.flows.by_flow(flow) else { return };
-        match remark {
+        match hint {
             AckHint::None => {}
             AckHint::Repeated(class, number) => {
                 let Some(order) = &mut record.reordering else { return };
@@ -33,7 +31,7 @@ impl<B: am_wire::Buffer> Core<B> {
             AckHint::Lost(class, count) | AckHint::Late(class, count) => {
                 let lost = record.reordering(&mut self.receiving.gaps).peer_losses[class.index()].on_loss_report(count);
                 self.receiving.gaps.count_lost(lost);
-                if matches!(remark, AckHint::Late(..)) {
+                if matches!(hint, AckHint::Late(..)) {
                     self.receiving.fair_shares[class].forget_losses();
                 }
             }
@@ -43,38 +41,31 @@ impl<B: am_wire::Buffer> Core<B> {
     /// Messages beyond gaps were acknowledged.
     #[cold]
     pub(crate) fn process_selective_acks(&mut self, now: Time, flow: Flow, acks: &Acks) {
+        let Some(record) = self.flows.by_flow(flow) else { return };
         for class in Class::ALL {
             let ack = &acks.classes[class.index()];
-            if ack.sack != 0 {
-                self.process_selective_ack(now, flow, class, ack);
+            if ack.sack == 0 {
+                continue;
+            }
+            let (acked, late) = record.send[class].acknowledge_selected(&mut self.slots, ack.accepted, ack.sack);
+            if acked > 0 {
+                record.rtt.backoff = 0;
+                record.rejects.on_accepted();
+            }
+            _ = record.reordering(&mut self.receiving.gaps);
+            if let Some(order) = &mut record.reordering {
+                order.note_late(late.map_or(0, |sent_at| now.since(sent_at)));
+                order.shrink(now, &record.rtt, &self.time.timing);
+            }
+            let last = ack.accepted.plus(u64::BITS - ack.sack.leading_zeros());
+            let (lost, next) = record.resend_lost(now, class, last, &mut self.slots, &self.time.timing);
+            self.counters.fast_retransmits += lost as u64;
+            if record.tolerance() > 0 {
+                self.time.timers.arm(&mut record.resend_timer, TimerKind::Resend, flow.id(), next);
+                record.report_lost(class, lost, &mut self.sending.acks_due);
             }
         }
-        if let Some(record) = self.flows.by_flow(flow) {
-            record.shorten_pause(now, &mut self.time.timers, &self.time.timing);
-        }
-    }
-
-    fn process_selective_ack(&mut self, now: Time, flow: Flow, class: Class, ack: &Ack) {
-        let Some(record) = self.flows.by_flow(flow) else { return };
-        let queue = &mut record.send[class];
-        let (acked, late) = queue.acknowledge_selected(&mut self.slots, ack.accepted, ack.sack);
-        if acked > 0 {
-            record.rtt.backoff = 0;
-            record.rejects.on_accepted();
-        }
-        _ = record.reordering(&mut self.receiving.gaps);
-        if let Some(order) = &mut record.reordering {
-            order.note_late(late.map_or(0, |sent_at| now.since(sent_at)));
-            order.shrink(now, &record.rtt, &self.time.timing);
-        }
-        let last = ack.accepted.plus(u64::BITS - ack.sack.leading_zeros());
-        let (lost, next) =
-            record.resend_lost(now, class, last, &mut self.slots, &mut self.sending.ready, &self.time.timing);
-        self.counters.fast_retransmits += lost as u64;
-        if record.tolerance() > 0 {
-            self.time.timers.arm(&mut record.resend_timer, TimerKind::Resend, flow.id(), next);
-            record.report_lost(class, lost, &mut self.sending.acks_due);
-        }
+        record.shorten_pause(now, &mut self.time.timers, &self.time.timing);
     }
 
     /// Overtaken messages have grown older. Send the lost ones again. Returns when the next one counts as lost.
@@ -84,8 +75,7 @@ impl<B: am_wire::Buffer> Core<B> {
         let Some(record) = self.flows.by_flow(flow) else { return next };
         for class in Class::ALL {
             let Some(last) = record.send[class].last_selected(&self.slots) else { continue };
-            let (lost, due) =
-                record.resend_lost(now, class, last, &mut self.slots, &mut self.sending.ready, &self.time.timing);
+            let (lost, due) = record.resend_lost(now, class, last, &mut self.slots, &self.time.timing);
             self.counters.fast_retransmits += lost as u64;
             record.report_lost(class, lost, &mut self.sending.acks_due);
             next = next.min(due);
@@ -101,7 +91,6 @@ impl FlowRecord {
         self.reordering.as_ref().map_or(0, |order| order.tolerance)
     }
 
-    /// The message of this class that is in doubt.
     pub(crate) fn seq_in_doubt(&self, class: Class) -> Option<Seq> {
         let doubt = self.reordering.as_ref()?.doubt?;
         (doubt.class == class).then_some(doubt.seq)
@@ -113,10 +102,9 @@ impl FlowRecord {
         self.reordering.get_or_insert_with(|| gaps.take_reordering())
     }
 
-    /// The remark for an acknowledgement that leaves now.
     #[inline]
-    pub(crate) fn take_remark(&mut self) -> AckHint {
-        self.reordering.as_mut().map_or(AckHint::None, |order| mem::take(&mut order.remark))
+    pub(crate) fn take_ack_hint(&mut self) -> AckHint {
+        self.reordering.as_mut().map_or(AckHint::None, |order| mem::take(&mut order.ack_hint))
     }
 
     /// Later messages have overtaken `missing` ones. They count as lost, unless the sender reports its losses itself.
@@ -136,22 +124,17 @@ impl FlowRecord {
     }
 
     /// Send lost messages before `last`, which arrived, again. Returns how many, and when the next one counts as lost.
-    fn resend_lost<B: am_wire::Buffer>(
+    fn resend_lost<B>(
         &mut self,
         now: Time,
         class: Class,
         last: Seq,
         slots: &mut Slots<B>,
-        ready: &mut VecDeque<SlotIndex>,
-        waits: &Timing,
+        timing: &Timing,
     ) -> (u32, Time) {
-        let (tolerance, patience, doubted) = (self.tolerance(), self.rtt.min_resend_age(), self.seq_in_doubt(class));
-        let lost = self.send[class].resend_lost(
-            slots,
-            ready,
-            last,
-            &LossRule { now, tolerance, min_resend_age: patience, doubted },
-        );
+        let (tolerance, min_resend_age) = (self.tolerance(), self.rtt.min_resend_age());
+        let rule = LossRule { now, tolerance, min_resend_age, doubted: self.seq_in_doubt(class) };
+        let lost = self.send[class].resend_lost(slots, last, &rule);
         if lost.count > 0
             && let Some(order) = &mut self.reordering
         {
@@ -159,7 +142,7 @@ impl FlowRecord {
                 order.drop_doubt();
             }
             if let Some(message) = lost.first_time {
-                order.begin_doubt(now, class, message, &self.rtt, waits);
+                order.begin_doubt(now, class, message, &self.rtt, timing);
             }
         }
         (lost.count, lost.next)

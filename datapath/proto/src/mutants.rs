@@ -33,33 +33,21 @@ pub enum Mutant {
 }
 
 #[cfg(feature = "planted")]
-mod active {
-    use std::cell::Cell;
-
-    use super::Mutant;
-
-    thread_local! {
-        static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
-    }
-
-    /// Activate this mutant, or none, for this thread's cores.
-    pub fn activate(bug: Option<Mutant>) {
-        ACTIVE.set(bug);
-        am_wire::planted::ignore_lengths(bug == Some(Mutant::LengthIgnored));
-    }
-
-    pub(crate) fn is_active(bug: Mutant) -> bool {
-        ACTIVE.get() == Some(bug)
-    }
+thread_local! {
+    static ACTIVE: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
 }
 
+/// Activate this mutant, or none, for this thread's cores.
 #[cfg(feature = "planted")]
-pub use active::activate;
-#[cfg(feature = "planted")]
-pub(crate) use active::is_active;
+pub fn activate(bug: Option<Mutant>) {
+    ACTIVE.set(bug);
+    am_wire::planted::IGNORES_LENGTHS.set(bug == Some(Mutant::LengthIgnored));
+}
 
-#[cfg(not(feature = "planted"))]
 #[inline(always)]
-pub(crate) const fn is_active(_: Mutant) -> bool {
+pub(crate) fn is_active(_bug: Mutant) -> bool {
+    #[cfg(feature = "planted")]
+    return ACTIVE.get() == Some(_bug);
+    #[cfg(not(feature = "planted"))]
     false
 }

@@ -30,7 +30,7 @@ impl<B: Buffer> Core<B> {
 
     /// Ask both sides, if the conflict is still open.
     fn ask_both(&mut self, now: Time, at: usize, claimed: &Peer) {
-        let Some(known) = self.discovery.peers.get(at).map(|record| record.peer) else { return };
+        let known = self.discovery.peers.records[at].peer;
         let AddressConflicts { open, ask_rates: asked } = &mut self.discovery.address_conflicts;
         let Some(claim) = open.iter_mut().find(|claim| claim.peer == *claimed && now >= claim.ask_again_at) else {
             return;
@@ -67,7 +67,7 @@ impl<B: Buffer> Core<B> {
     }
 
     fn judge(&mut self, now: Time, at: usize, claimed: &Peer) {
-        let Some(known) = self.discovery.peers.get(at).map(|record| record.peer) else { return };
+        let known = self.discovery.peers.records[at].peer;
         let Some(claim) = self.discovery.address_conflicts.find(claimed) else { return };
         match claim.verdict(&known, now) {
             ConflictVerdict::Open => {}
@@ -106,7 +106,7 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: two live nodes with one name, if such a conflict was seen lately.
     pub fn name_conflict(&self) -> Option<NameConflict> {
-        let (contest, since) = self.discovery.name_conflict?;
-        (self.now - since < self.config.beacon * MAX_MISSED_BEACONS).then_some(contest)
+        let (conflict, since) = self.discovery.name_conflict?;
+        (self.now - since < self.config.beacon * MAX_MISSED_BEACONS).then_some(conflict)
     }
 }

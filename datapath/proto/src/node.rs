@@ -1,14 +1,14 @@
 //! The core's state and its getters.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use am_wire::control::Name;
-use am_wire::{Acks, Address, Buffer, Class, Flow};
+use am_wire::control::{Incarnation, Name, NodeId};
+use am_wire::{Acks, Address, Buffer, Class, Flow, Seq};
 
 use crate::address_conflict::AddressConflicts;
 use crate::config::Config;
-use crate::control_queue::{ControlQueue, DeferredControl};
+use crate::control_queue::{ControlQueue, DeferredControl, Outgoing};
 use crate::counters::Counters;
 use crate::credits::CreditBudget;
 use crate::endpoint::{Endpoints, room_for_requests};
@@ -19,15 +19,15 @@ use crate::gaps::Gaps;
 use crate::mutants::{self, Mutant};
 use crate::output::{Command, Event, FlowState, NameConflict, Peer};
 use crate::peers::Peers;
-use crate::pending_rejects::PendingRejects;
-use crate::quiet_peers::QuietPeers;
 use crate::rate_limit::{BroadcastLimit, RateLimit};
 use crate::rtt::Timing;
 use crate::slots::{SlotIndex, Slots};
-use crate::time::Time;
-use crate::timers::{TimerKind, TimerState, Timers};
+use crate::time::{Time, TimerKind, TimerState, Timers};
 use crate::unknown_flows::UnknownFlows;
 use crate::{EndpointId, FlowId, WINDOW};
+
+/// Room for the rejects of a few turns.
+pub(crate) const MAX_PENDING_REJECTS: usize = 512;
 
 /// The rate of beacons in answer to beacons. A beacon can be forged in any node's name, so answers need a limit. A node
 /// without an answer asks again, and receives the next beacon.
@@ -63,12 +63,10 @@ pub struct Core<B> {
 /// Frames to send: see `transmit.rs`.
 #[derive(Debug)]
 pub(crate) struct Sending<B> {
-    /// Messages to send now, from any flow.
-    pub(crate) ready: VecDeque<SlotIndex>,
     /// Flows with an acknowledgement to send now.
     pub(crate) acks_due: VecDeque<Flow>,
-    /// Requests to return to their senders.
-    pub(crate) pending_rejects: PendingRejects,
+    /// Requests to reject, by flow and sequence number.
+    pub(crate) pending_rejects: VecDeque<(FlowId, Seq)>,
     /// Of flows that end, and quiet ones.
     pub(crate) deferred_control: VecDeque<DeferredControl>,
     pub(crate) control: ControlQueue<B>,
@@ -90,7 +88,7 @@ pub(crate) struct Receiving {
 }
 
 /// Which nodes are there, and what their claims are worth.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Discovery {
     pub(crate) peers: Peers,
     pub(crate) address_conflicts: AddressConflicts,
@@ -103,8 +101,6 @@ pub(crate) struct Discovery {
     pub(crate) unknown_prober_broadcasts: BroadcastLimit,
     /// A probe was answered that another was asked.
     pub(crate) was_probe_overheard: bool,
-    /// Beacons in answer to beacons.
-    pub(crate) beacon_answers: RateLimit,
 }
 
 /// What is due when.
@@ -113,17 +109,33 @@ pub(crate) struct Times {
     pub(crate) timing: Timing,
     pub(crate) timers: Timers,
     pub(crate) beacon_timer: TimerState,
-    pub(crate) quiet_peers: QuietPeers,
+    pub(crate) beacon_answers: RateLimit,
+    pub(crate) keepalive_timer: TimerState,
+    /// The peers that were asked in the last keepalive round.
+    pub(crate) quiet_peers: BTreeMap<PeerRun, QuietPeer>,
+}
+
+pub(crate) type PeerRun = (NodeId, Incarnation);
+
+/// A peer with open flows, on none of which anything arrived for long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QuietPeer {
+    /// When its last frame arrived, on any flow.
+    pub(crate) last_received: Time,
+    /// One of its open flows, to ask about.
+    pub(crate) flow: Flow,
+    /// Rounds in which it was asked since.
+    pub(crate) rounds_asked: u32,
 }
 
 /// Work for [`Core::run_deferred`], when the outputs are on their way.
 #[derive(Debug)]
 pub(crate) struct Deferred {
-    /// Messages that left since they were last settled.
+    /// Messages that left since the deferred work was last done.
     pub(crate) just_sent: Vec<SlotIndex>,
-    /// Flows to settle.
+    /// Flows on which messages arrived or were released.
     pub(crate) dirty: Vec<Flow>,
-    /// Acknowledgements in frames of their own, to settle.
+    /// Acknowledgements that came in frames of their own.
     pub(crate) received_acks: VecDeque<(Flow, Acks)>,
 }
 
@@ -134,52 +146,16 @@ pub(crate) struct Outputs {
     pub(crate) commands: VecDeque<Command>,
 }
 
-impl<B> Sending<B> {
-    fn new(frames: usize) -> Self {
-        Sending {
-            ready: VecDeque::with_capacity(frames),
-            acks_due: VecDeque::with_capacity(64),
-            pending_rejects: PendingRejects::new(),
-            deferred_control: VecDeque::new(),
-            control: ControlQueue::new(),
-        }
-    }
-}
-
-impl Receiving {
-    fn new(config: &Config) -> Self {
-        let budget = CreditBudget::new(room_for_requests(config.receive_frames));
-        let shares = PerClass([0, 1].map(|_| FairShare::new(config.window)));
-        Receiving { is_full: false, gaps: Gaps::new(), budget, newest_peer: None, fair_shares: shares, replies_owed: 0 }
-    }
-}
-
-impl Discovery {
-    fn new() -> Self {
-        Discovery {
-            peers: Peers::default(),
-            address_conflicts: AddressConflicts::default(),
-            duplicate_name: None,
-            name_conflict: None,
-            unknown_flows: UnknownFlows::default(),
-            unknown_prober_broadcasts: BroadcastLimit::default(),
-            was_probe_overheard: false,
-            beacon_answers: BEACON_ANSWER_RATE,
-        }
-    }
-}
-
 impl Times {
     fn new(config: &Config) -> Self {
-        let (beacon_armed, vigil) = (TimerState::default(), QuietPeers::default());
-        Times { timing: Timing::new(config), timers: Timers::new(256), beacon_timer: beacon_armed, quiet_peers: vigil }
-    }
-}
-
-impl Deferred {
-    fn new(frames: usize) -> Self {
-        let (left, touched) = (Vec::with_capacity(frames), Vec::with_capacity(64));
-        Deferred { just_sent: left, dirty: touched, received_acks: VecDeque::with_capacity(64) }
+        Times {
+            timing: Timing::new(config),
+            timers: Timers::new(256),
+            beacon_timer: TimerState::default(),
+            beacon_answers: BEACON_ANSWER_RATE,
+            keepalive_timer: TimerState::default(),
+            quiet_peers: BTreeMap::new(),
+        }
     }
 }
 
@@ -194,15 +170,32 @@ impl<B: Buffer> Core<B> {
     /// A node that has just started. Its first output is a beacon.
     pub fn new(mut config: Config, now: Time) -> Self {
         config.window = config.window.clamp(1, WINDOW as u16);
+        let (start, frames) = (first_flow(&config), config.send_frames);
         Core {
-            flows: Flows::new(if mutants::is_active(Mutant::OtherIncarnation) { 0 } else { first_flow(&config) }),
-            slots: Slots::new(config.send_frames),
+            flows: Flows::new(if mutants::is_active(Mutant::OtherIncarnation) { 0 } else { start }),
+            slots: Slots::new(frames),
             endpoints: Endpoints::new(config.receive_frames),
-            sending: Sending::new(config.send_frames),
-            receiving: Receiving::new(&config),
-            discovery: Discovery::new(),
+            sending: Sending {
+                acks_due: VecDeque::with_capacity(64),
+                pending_rejects: VecDeque::with_capacity(MAX_PENDING_REJECTS),
+                deferred_control: VecDeque::new(),
+                control: ControlQueue(VecDeque::new()),
+            },
+            receiving: Receiving {
+                is_full: false,
+                gaps: Gaps::new(),
+                budget: CreditBudget::new(room_for_requests(config.receive_frames)),
+                newest_peer: None,
+                fair_shares: PerClass([0, 1].map(|_| FairShare::new(config.window))),
+                replies_owed: 0,
+            },
+            discovery: Discovery::default(),
             time: Times::new(&config),
-            deferred: Deferred::new(config.send_frames),
+            deferred: Deferred {
+                just_sent: Vec::with_capacity(frames),
+                dirty: Vec::with_capacity(64),
+                received_acks: VecDeque::with_capacity(64),
+            },
             outputs: Outputs { events: VecDeque::with_capacity(16), commands: VecDeque::with_capacity(16) },
             counters: Counters::default(),
             random: Random(config.seed),
@@ -217,7 +210,7 @@ impl<B: Buffer> Core<B> {
         let beacon = self.now + self.config.beacon;
         self.time.timers.arm(&mut self.time.beacon_timer, TimerKind::Beacon, 0, beacon);
         let question = self.now + self.config.keepalive_round();
-        self.time.timers.arm(&mut self.time.quiet_peers.timer, TimerKind::Keepalive, 0, question);
+        self.time.timers.arm(&mut self.time.keepalive_timer, TimerKind::Keepalive, 0, question);
         self
     }
 
@@ -251,7 +244,7 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: the known nodes.
     pub fn peers(&self) -> impl Iterator<Item = &Peer> {
-        self.discovery.peers.iter()
+        self.discovery.peers.iter().map(|record| &record.peer)
     }
 
     /// Getter: the counters.
@@ -276,20 +269,24 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: every frame that the core holds, including those that a NIC shares.
     pub fn frames(&self, each: &mut dyn FnMut(&B)) {
-        self.slots.frames().for_each(&mut *each);
-        self.sending.control.frames().for_each(&mut *each);
+        self.slots.slots.iter().filter_map(|slot| slot.frame.as_ref()).for_each(&mut *each);
+        for outgoing in &self.sending.control.0 {
+            if let Outgoing::Refused(transmit) = outgoing {
+                each(&transmit.frame);
+            }
+        }
         self.endpoints.frames().for_each(each);
     }
 
     /// Getter: the credits granted, all flows together. So many messages may be in flight to this node.
     pub fn granted(&self) -> usize {
-        self.receiving.budget.granted()
+        self.receiving.budget.granted
     }
 
     /// Getter: the credits that the peer of a flow holds for a class. They are those that it may still use, and those
     /// of its messages that are not released yet, once it knows of its latest grant.
     pub fn granted_to(&self, flow: FlowId, class: Class) -> usize {
-        self.flows.get(flow).map_or(0, |record| record.receive[class].granted() as usize)
+        self.flows.get(flow).map_or(0, |record| record.receive[class].granted as usize)
     }
 
     /// Getter: the latest time for the next call of [`Core::on_timeout`].
@@ -307,10 +304,10 @@ impl<B: Buffer> Core<B> {
     /// Getter: whether [`Core::transmit`] may have anything.
     #[inline]
     pub fn has_output(&self) -> bool {
-        !(self.sending.ready.is_empty()
+        !(self.slots.ready.is_empty()
             && self.sending.acks_due.is_empty()
             && self.sending.pending_rejects.is_empty()
-            && self.sending.control.is_empty()
+            && self.sending.control.0.is_empty()
             && self.sending.deferred_control.is_empty())
     }
 

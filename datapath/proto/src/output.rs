@@ -2,7 +2,7 @@
 
 use am_wire::bounce::RejectTemplate;
 use am_wire::control::{Incarnation, Name, NodeId, Refusal};
-use am_wire::{Address, Buffer, Class, Flow, Framing, Kind, MAX_WORDS, WORD_BYTES};
+use am_wire::{Address, Buffer, Class, Flow, Framing, Header, Kind, MAX_WORDS, Seq, WORD_BYTES};
 
 use crate::{EndpointId, FlowId};
 
@@ -53,7 +53,6 @@ pub struct Delivery<B> {
     pub handler: u8,
     /// How many words start the body.
     pub(crate) words: u8,
-    /// Where the body starts in the frame.
     pub(crate) body_at: u16,
     pub(crate) body: u32,
     /// The low 16 bits of the sequence number.
@@ -63,13 +62,27 @@ pub struct Delivery<B> {
 }
 
 impl<B: Buffer> Delivery<B> {
-    /// A second handle on the same message, for a message that outlives its handler.
-    pub fn share(&self) -> Self {
-        let &Delivery { flow, class, kind, handler, words, body_at, body, seq, ref frame } = self;
-        Delivery { flow, class, kind, handler, words, body_at, body, seq, frame: frame.share() }
+    /// The message with this header, whose body of `body` bytes starts at `body_at` in the frame.
+    #[inline(always)]
+    pub(crate) fn new(
+        flow: FlowId,
+        class: Class,
+        header: &Header,
+        body_at: usize,
+        body: usize,
+        seq: Seq,
+        frame: B,
+    ) -> Self {
+        let &Header { kind, handler, words, .. } = header;
+        let (body_at, body, seq) = (body_at as u16, body as u32, seq.0 as u16);
+        Delivery { flow, class, kind, handler, words, body_at, body, seq, frame }
     }
 
-    /// Words and payload, as in the frame.
+    /// A second handle on the same message, for a message that outlives its handler.
+    pub fn share(&self) -> Self {
+        Delivery { frame: self.frame.share(), ..*self }
+    }
+
     #[inline]
     fn body(&self) -> &[u8] {
         let at = self.body_at as usize;

@@ -1,14 +1,55 @@
-//! The known nodes, from discovery or from a static table (Directed Point's NART, §3.2).
+//! The known nodes, from discovery or from a static table (Directed Point's NART, §3.2), and the network paths to them,
+//! which [`probe`](crate::probe) finds out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 
-use am_wire::Address;
-use am_wire::control::{Incarnation, Name, NodeId};
+use am_wire::control::{Incarnation, Name, NodeId, Step};
+use am_wire::{Address, Framing};
 
-use crate::output::Peer;
-use crate::path::{KnownPath, Path};
-use crate::timers::TimerState;
+use crate::output::{FramingWhy, Peer};
+use crate::time::{Time, TimerState};
+
+/// What the path to a peer lets through.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Path {
+    Unknown,
+    Probing(Probing),
+    Known(KnownPath),
+}
+
+/// How to send to a peer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownPath {
+    pub(crate) framing: Framing,
+    pub(crate) why: FramingWhy,
+    /// The longest frame that arrives.
+    pub(crate) max_frame: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probing {
+    pub(crate) id: u32,
+    /// The question that it answers.
+    pub(crate) question: Step,
+    /// When this question was first asked.
+    pub(crate) since: Time,
+    /// Answers to the probes of this question that every network lets through.
+    pub(crate) answered: u8,
+    /// Rounds since the last of these answers.
+    pub(crate) unanswered: u16,
+    /// The length of a long probe.
+    pub(crate) length: u32,
+    /// The framing found so far, for the time when the length is known.
+    pub(crate) framing: (Framing, FramingWhy),
+}
+
+impl Probing {
+    pub(crate) fn new(question: Step) -> Probing {
+        let framing = (Framing::Plain, FramingWhy::ForgedDropped);
+        Probing { id: 0, question, since: Time(0), answered: 0, unanswered: 0, length: 0, framing }
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct PeerRecord {
@@ -18,7 +59,7 @@ pub(crate) struct PeerRecord {
     /// The longest frame that the peer can receive, as far as it has said.
     pub(crate) max_frame: u32,
     /// Open flows with this peer.
-    flows: u16,
+    pub(crate) flows: u16,
     /// The peer did not answer a request for a flow.
     pub(crate) is_unresponsive: bool,
     retention: Retention,
@@ -45,7 +86,7 @@ const GROWTH: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
-    records: Vec<PeerRecord>,
+    pub(crate) records: Vec<PeerRecord>,
     /// The index in `records` by node. Other nodes choose their ids, so the hash is keyed.
     by_id: HashMap<NodeId, u32>,
     /// The same by a hash of the name. Several nodes may claim one name.
@@ -80,10 +121,8 @@ pub(crate) enum BeaconNews {
 impl Peers {
     /// Record what a beacon says.
     pub(crate) fn learn(&mut self, peer: Peer) -> BeaconNews {
-        let Some((at, record)) = self.by_node(peer.node).and_then(|at| Some((at, self.records.get_mut(at)?))) else {
-            return self.add(PeerRecord::new(peer));
-        };
-        match record.peer {
+        let Some(at) = self.by_node(peer.node) else { return self.add(peer) };
+        match self.records[at].peer {
             known if known == peer => BeaconNews::Same(at),
             Peer { incarnation: UNKNOWN_RUN, .. } => {
                 self.replace(at, peer);
@@ -93,9 +132,18 @@ impl Peers {
         }
     }
 
-    fn add(&mut self, record: PeerRecord) -> BeaconNews {
+    fn add(&mut self, peer: Peer) -> BeaconNews {
+        let record = PeerRecord {
+            peer,
+            path: Path::Unknown,
+            probe_timer: TimerState::default(),
+            max_frame: u32::MAX,
+            flows: 0,
+            is_unresponsive: false,
+            retention: Retention::Replaceable,
+        };
         if let Some(at) = self.vacant.pop() {
-            self.index(at, &record.peer);
+            self.index(at, &peer);
             self.records[at as usize] = record;
             return BeaconNews::New;
         }
@@ -103,14 +151,17 @@ impl Peers {
             if self.records.len() == self.records.capacity() {
                 self.records.reserve_exact(GROWTH);
             }
-            self.index(self.records.len() as u32, &record.peer);
+            self.index(self.records.len() as u32, &peer);
             self.records.push(record);
             return BeaconNews::New;
         }
-        let Some(at) = self.least_wanted() else { return BeaconNews::TooMany };
+        // A peer without flows that is not being probed. The search starts at the oldest, so that a new peer has time to
+        // ask for a flow.
+        let mut around = (0..MAX_PEERS).map(|n| (self.cursor + n) % MAX_PEERS);
+        let Some(at) = around.find(|&at| self.records[at].is_replaceable()) else { return BeaconNews::TooMany };
         self.cursor = at + 1;
         self.unindex(at as u32);
-        self.index(at as u32, &record.peer);
+        self.index(at as u32, &peer);
         // A timer of the replaced peer does not match the new one's timer, and is ignored.
         self.records[at] = record;
         BeaconNews::Replaced
@@ -138,18 +189,6 @@ impl Peers {
         (record.peer, record.is_unresponsive) = (peer, false);
     }
 
-    /// A peer without flows that is not being probed. The search starts at the oldest, so that a new peer has time to
-    /// ask for a flow.
-    fn least_wanted(&self) -> Option<usize> {
-        let mut around = (0..MAX_PEERS).map(|n| (self.cursor + n) % MAX_PEERS);
-        around.find(|&at| self.records[at].is_replaceable())
-    }
-
-    /// A flow with this peer opened.
-    pub(crate) fn add_flow(&mut self, at: usize) {
-        self.records[at].flows += 1;
-    }
-
     /// An open flow with this node ended. The peer may have been forgotten meanwhile, and learned again.
     pub(crate) fn remove_flow(&mut self, node: NodeId) {
         if let Some(at) = self.by_node(node) {
@@ -169,14 +208,15 @@ impl Peers {
 
     /// Never forget this node.
     pub(crate) fn make_static(&mut self, node: NodeId) {
-        let record = self.by_node(node).and_then(|at| self.records.get_mut(at));
-        record.into_iter().for_each(|record| record.retention = Retention::Static);
+        if let Some(at) = self.by_node(node) {
+            self.records[at].retention = Retention::Static;
+        }
     }
 
     /// The address of a peer in a static table from which no beacon arrived yet. It may not know this node, and then
     /// could not answer a request.
     pub(crate) fn address_without_beacon(&self, at: usize) -> Option<Address> {
-        let peer = &self.records.get(at)?.peer;
+        let peer = &self.records[at].peer;
         (peer.incarnation == UNKNOWN_RUN).then_some(peer.address)
     }
 
@@ -221,21 +261,7 @@ impl Peers {
         self.hasher.hash_one(name) as u32
     }
 
-    pub(crate) fn get(&mut self, at: usize) -> Option<&mut PeerRecord> {
-        self.records.get_mut(at)
-    }
-
-    /// The peers whose path is known.
-    pub(crate) fn with_known_path(&self) -> impl Iterator<Item = (&Peer, &KnownPath)> {
-        self.live()
-            .filter_map(|record| if let Path::Known(known) = &record.path { Some((&record.peer, known)) } else { None })
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Peer> {
-        self.live().map(|record| &record.peer)
-    }
-
-    fn live(&self) -> impl Iterator<Item = &PeerRecord> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &PeerRecord> {
         self.records.iter().filter(|record| record.retention != Retention::Vacant)
     }
 }
@@ -248,133 +274,7 @@ impl PeerRecord {
     fn is_probed_with(&self, id: u32) -> bool {
         matches!(&self.path, Path::Probing(probing) if probing.id == id)
     }
-
-    fn new(peer: Peer) -> Self {
-        let (path, armed) = (Path::Unknown, TimerState::default());
-        PeerRecord {
-            peer,
-            path,
-            probe_timer: armed,
-            max_frame: u32::MAX,
-            flows: 0,
-            is_unresponsive: false,
-            retention: Retention::Replaceable,
-        }
-    }
 }
 
 #[cfg(test)]
-mod tests {
-    use am_wire::Framing;
-
-    use super::*;
-    use crate::output::FramingWhy;
-
-    fn peer(node: u64, run: u64) -> Peer {
-        let name = Name::new("peer").expect("a good name");
-        Peer { node: NodeId(node), incarnation: Incarnation(run), name, address: Address::from_u64(node) }
-    }
-
-    #[test]
-    fn a_contradicting_beacon_is_a_conflict() {
-        let mut peers = Peers::default();
-        assert_eq!(peers.learn(peer(1, 5)), BeaconNews::New);
-        assert_eq!(peers.learn(peer(1, 5)), BeaconNews::Same(0));
-        let elsewhere = Peer { address: Address::from_u64(9), ..peer(1, 5) };
-        for other in [peer(1, 4), peer(1, 6), elsewhere] {
-            assert_eq!(peers.learn(other), BeaconNews::Conflict(0));
-        }
-        assert_eq!(peers.learn(peer(1, 5)), BeaconNews::Same(0), "nothing is believed yet");
-    }
-
-    #[test]
-    fn a_static_peer_takes_its_run_from_its_beacon() {
-        let mut peers = Peers::default();
-        peers.learn(peer(1, 0));
-        assert_eq!((peers.learn(peer(1, 5)), peers.learn(peer(1, 5))), (BeaconNews::New, BeaconNews::Same(0)));
-    }
-
-    #[test]
-    fn of_several_with_one_name_the_latest_run_counts() {
-        let mut peers = Peers::default();
-        for (node, run) in [(1, 5), (2, 9), (3, 7)] {
-            peers.learn(peer(node, run));
-        }
-        let name = Name::new("peer").expect("a good name");
-        assert_eq!(peers.by_name(name), peers.by_node(NodeId(2)));
-        peers.get(1).expect("just learned").is_unresponsive = true;
-        assert_eq!(peers.by_name(name), peers.by_node(NodeId(3)), "of those that answer");
-    }
-
-    #[test]
-    fn a_flood_of_names_is_bounded() {
-        let mut peers = Peers::default();
-        let news: Vec<BeaconNews> = (0..MAX_PEERS as u64 + 1).map(|node| peers.learn(peer(node, 1))).collect();
-        assert_eq!(news.last(), Some(&BeaconNews::Replaced));
-        assert_eq!(peers.iter().count(), MAX_PEERS);
-        assert_eq!(peers.by_node(NodeId(0)), None, "the oldest is forgotten");
-        assert_eq!(peers.learn(peer(1, 1)), BeaconNews::Same(1), "those that are known still are");
-    }
-
-    #[test]
-    fn a_flood_does_not_evict_peers_with_flows() {
-        let mut peers = Peers::default();
-        for node in [1, 2] {
-            peers.learn(peer(node, 1));
-        }
-        peers.make_static(NodeId(1));
-        peers.add_flow(1);
-        for node in 3..3 * MAX_PEERS as u64 {
-            peers.learn(peer(node, 1));
-        }
-        assert!(peers.by_node(NodeId(1)).is_some() && peers.by_node(NodeId(2)).is_some());
-        peers.remove_flow(NodeId(2));
-        (0..MAX_PEERS as u64).for_each(|node| _ = peers.learn(peer(3 * MAX_PEERS as u64 + node, 1)));
-        assert!(peers.by_node(NodeId(1)).is_some() && peers.by_node(NodeId(2)).is_none());
-    }
-
-    /// All earlier peers had flows, and those have ended.
-    #[test]
-    fn new_peers_do_not_evict_each_other() {
-        let mut peers = Peers::default();
-        let known = KnownPath { framing: Framing::Bare, why: FramingWhy::NothingLearns, max_frame: 1514 };
-        for node in 0..MAX_PEERS as u64 {
-            peers.learn(peer(node, 1));
-            peers.get(node as usize).expect("just learned").path = Path::Known(known);
-        }
-        let newcomers = 1 << 20..(1 << 20) + 1000;
-        newcomers.clone().for_each(|node| assert_eq!(peers.learn(peer(node, 1)), BeaconNews::Replaced));
-        assert!(newcomers.into_iter().all(|node| peers.by_node(NodeId(node)).is_some()));
-    }
-
-    #[test]
-    fn a_removed_peer_frees_its_place() {
-        let mut peers = Peers::default();
-        // All have one name: the latest run is found by it.
-        for (node, run) in [(1, 1), (2, 9), (3, 2)] {
-            peers.learn(peer(node, run));
-        }
-        peers.make_static(NodeId(2));
-        assert_eq!(peers.by_name(peer(2, 1).name), peers.by_node(NodeId(2)));
-        peers.remove(NodeId(2));
-        peers.remove(NodeId(2));
-        assert_eq!((peers.by_node(NodeId(2)), peers.by_name(peer(2, 1).name)), (None, peers.by_node(NodeId(3))));
-        assert_eq!(peers.iter().count(), 2);
-        assert_eq!(
-            (peers.learn(peer(4, 1)), peers.learn(peer(2, 1))),
-            (BeaconNews::New, BeaconNews::New),
-            "known anew"
-        );
-        assert_eq!((peers.iter().count(), peers.records.len()), (4, 4));
-    }
-
-    #[test]
-    fn a_static_table_that_fills_all_room_stays() {
-        let mut peers = Peers::default();
-        for node in 0..MAX_PEERS as u64 {
-            peers.learn(peer(node, 1));
-            peers.make_static(NodeId(node));
-        }
-        assert_eq!(peers.learn(peer(1 << 20, 1)), BeaconNews::TooMany);
-    }
-}
+mod tests;

@@ -24,9 +24,8 @@ use am_wire::{Address, Buffer, Flow, Framing};
 use crate::config::FramingChoice;
 use crate::node::Core;
 use crate::output::{Command, FramingWhy, Peer};
-use crate::path::{KnownPath, Path, Probing};
-use crate::time::Time;
-use crate::timers::TimerKind;
+use crate::peers::{KnownPath, Path, PeerRecord, Probing};
+use crate::time::{Time, TimerKind};
 
 /// Answered control probes that make silence a "no". At 30 % loss, one question in 50,000 is misjudged.
 const ENOUGH_ANSWERS: u8 = 8;
@@ -72,7 +71,7 @@ impl Probing {
 impl<B: Buffer> Core<B> {
     /// How to send to a peer. `None` while that is being probed; this call starts the probe.
     pub(crate) fn path_to(&mut self, now: Time, at: usize) -> Option<KnownPath> {
-        match self.discovery.peers.get(at)?.path {
+        match self.discovery.peers.records[at].path {
             Path::Known(known) => return Some(self.checked_for_third_node(at, known)),
             Path::Probing(_) => return None,
             Path::Unknown => match self.config.framing {
@@ -81,32 +80,30 @@ impl<B: Buffer> Core<B> {
             },
         }
         // With nothing to probe, the answer is there at once.
-        if let Path::Known(known) = self.discovery.peers.get(at)?.path { Some(known) } else { None }
+        if let Path::Known(known) = self.discovery.peers.records[at].path { Some(known) } else { None }
     }
 
     /// The path as found, but `split` instead of `bare` once a third node can send. Without a nonce, a forged or late
     /// frame would soon pass as genuine. Open flows stay as they are.
     fn checked_for_third_node(&mut self, at: usize, known: KnownPath) -> KnownPath {
-        if known.why != FramingWhy::NothingLearns || !self.is_shared_with(at) {
+        let ours = [self.discovery.peers.records[at].peer.address, self.config.address];
+        let is_third = |record: &PeerRecord| !ours.contains(&record.peer.address);
+        // A third node is present: it sent a beacon, or answered a probe meant for the peer.
+        let is_shared = || self.discovery.was_probe_overheard || self.discovery.peers.iter().any(is_third);
+        if known.why != FramingWhy::NothingLearns || !is_shared() {
             return known;
         }
         let shared = KnownPath { framing: Framing::Split, why: FramingWhy::Shared, ..known };
-        self.discovery.peers.get(at).into_iter().for_each(|record| record.path = Path::Known(shared));
+        self.discovery.peers.records[at].path = Path::Known(shared);
         shared
-    }
-
-    /// Whether a third node is present: it sent a beacon, or answered a probe meant for the peer.
-    fn is_shared_with(&mut self, at: usize) -> bool {
-        let Some(peer) = self.discovery.peers.get(at).map(|record| record.peer.address) else { return false };
-        let known = [peer, self.config.address];
-        self.discovery.was_probe_overheard || self.discovery.peers.iter().any(|other| !known.contains(&other.address))
     }
 
     /// The peer is alive, but some frames do not reach it. The next flow to it probes the path again.
     pub(crate) fn forget_path(&mut self, node: NodeId) {
-        let record = self.discovery.peers.by_node(node).and_then(|at| self.discovery.peers.get(at));
-        if let Some(record) = record.filter(|record| matches!(record.path, Path::Known(_))) {
-            record.path = Path::Unknown;
+        let Some(at) = self.discovery.peers.by_node(node) else { return };
+        let path = &mut self.discovery.peers.records[at].path;
+        if matches!(path, Path::Known(_)) {
+            *path = Path::Unknown;
         }
     }
 
@@ -114,11 +111,10 @@ impl<B: Buffer> Core<B> {
     fn ask_question(&mut self, now: Time, at: usize, probing: Probing) {
         let id = self.random.next() as u32;
         self.discovery.peers.set_probe(at, id);
-        let Some(record) = self.discovery.peers.get(at) else { return };
-        let is_of_a_switch = probing.question == Step::Learned;
+        let record = &mut self.discovery.peers.records[at];
         record.path = Path::Probing(Probing { id, since: now, ..probing });
         record.probe_timer.disarm();
-        if is_of_a_switch {
+        if probing.question == Step::Learned {
             self.time.timers.arm(&mut record.probe_timer, TimerKind::Probe, at as u16, now + SWITCH_LEARNING_TIME);
         } else {
             self.probe_round(now, at);
@@ -129,7 +125,7 @@ impl<B: Buffer> Core<B> {
     fn probe_round(&mut self, now: Time, at: usize) {
         let longest = self.max_frame_to(at);
         let (node, forged) = (self.config.node, split_source(Flow::NODE, self.config.address));
-        let Some(record) = self.discovery.peers.get(at) else { return };
+        let record = &mut self.discovery.peers.records[at];
         let Path::Probing(probing) = &mut record.path else { return };
         probing.length = probing.length.min(longest);
         if probing.is_silence_an_answer(now, longest) {
@@ -153,18 +149,13 @@ impl<B: Buffer> Core<B> {
             Step::Learned => (forged, Framing::Plain),
             Step::True | Step::Long => (peer, Framing::Plain),
         };
-        self.sending.control.push_padded(
-            to,
-            framing,
-            Control::Probe(Probe { id, node, step: question }),
-            length as usize,
-        );
-        self.sending.control.push(peer, Control::Probe(Probe { id, node, step: Step::True }));
+        let probe = |step| Control::Probe(Probe { id, node, step });
+        self.sending.control.push_padded(to, framing, probe(question), length as usize);
+        self.sending.control.push(peer, probe(Step::True));
     }
 
     pub(crate) fn probe_timeout(&mut self, now: Time, at: Time, owner: u16) {
-        let fired = self.discovery.peers.get(owner as usize).is_some_and(|record| record.probe_timer.take_if_due(at));
-        if fired {
+        if self.discovery.peers.records[owner as usize].probe_timer.take_if_due(at) {
             self.probe_round(now, owner as usize);
         }
     }
@@ -178,10 +169,8 @@ impl<B: Buffer> Core<B> {
             }
             return;
         };
-        if let Some(record) = self.discovery.peers.get(at) {
-            let to = record.peer.address;
-            self.sending.control.push(to, Control::ProbeSeen(ProbeSeen { id: probe.id, step: probe.step }));
-        }
+        let to = self.discovery.peers.records[at].peer.address;
+        self.sending.control.push(to, Control::ProbeSeen(ProbeSeen { id: probe.id, step: probe.step }));
     }
 
     /// An answer to a probe of this node. Hosts that overheard the probe answer too, but only the peer's own answer
@@ -191,7 +180,7 @@ impl<B: Buffer> Core<B> {
             return;
         }
         let Some(at) = self.discovery.peers.by_probe(seen.id) else { return };
-        let Some(record) = self.discovery.peers.get(at) else { return };
+        let record = &mut self.discovery.peers.records[at];
         if record.peer.address != source {
             // This probe went to a forged address, so any host on the segment may have received it.
             self.discovery.was_probe_overheard |= seen.step == Step::Learned;
@@ -210,24 +199,17 @@ impl<B: Buffer> Core<B> {
 
     /// A question is answered.
     fn conclude(&mut self, now: Time, at: usize, yes: bool) {
-        let Some(Path::Probing(probing)) = self.discovery.peers.get(at).map(|record| record.path) else { return };
+        let Path::Probing(probing) = self.discovery.peers.records[at].path else { return };
         match (probing.question, yes) {
             (Step::Forged, true) if self.config.hears_all => self.ask_question(now, at, Probing::new(Step::Learned)),
             (Step::Forged, true) => self.probe_length(now, at, (Framing::Split, FramingWhy::Shared)),
             (Step::Forged, false) => self.probe_length(now, at, (Framing::Plain, FramingWhy::ForgedDropped)),
             (Step::Learned, true) => self.probe_length(now, at, (Framing::Bare, FramingWhy::NothingLearns)),
             (Step::Learned, false) => self.probe_length(now, at, (Framing::Split, FramingWhy::SwitchLearns)),
-            (Step::True | Step::Long, true) => self.finish_probing(at, &probing),
-            (Step::True | Step::Long, false) if probing.length <= MIN_PROBED_LENGTH => {
-                self.finish_probing(at, &probing)
-            }
-            (Step::True | Step::Long, false) => {
-                let length = (probing.length / 2).max(MIN_PROBED_LENGTH);
-                self.ask_question(
-                    now,
-                    at,
-                    Probing { length, framing: probing.framing, ..Probing::new(probing.question) },
-                );
+            _ if yes || probing.length <= MIN_PROBED_LENGTH => self.finish_probing(at, &probing),
+            _ => {
+                let (length, framing) = ((probing.length / 2).max(MIN_PROBED_LENGTH), probing.framing);
+                self.ask_question(now, at, Probing { length, framing, ..Probing::new(probing.question) });
             }
         }
     }
@@ -245,22 +227,23 @@ impl<B: Buffer> Core<B> {
         // If the peer's own limit is smaller, its offer says so.
         let is_full = probing.length == self.max_frame_to(at);
         let max_frame = if is_full { self.config.max_frame as u32 } else { probing.length };
-        let Some(record) = self.discovery.peers.get(at) else { return };
+        let record = &mut self.discovery.peers.records[at];
         record.path = Path::Known(KnownPath { framing, why, max_frame });
         let name = record.peer.name;
-        let now = self.now;
-        self.advance_setups(now, name);
+        self.advance_setups(self.now, name);
     }
 
     /// Getter: the peers that frames of full length do not reach, and the longest frame that does.
     pub fn shortened_peers(&self) -> impl Iterator<Item = (&Peer, usize)> {
-        let all = self.discovery.peers.with_known_path().map(|(peer, known)| (peer, known.max_frame as usize));
-        all.filter(|(_, most)| *most < self.config.max_frame)
+        let lengths = self.discovery.peers.iter().filter_map(|record| match &record.path {
+            Path::Known(known) => Some((&record.peer, known.max_frame as usize)),
+            _ => None,
+        });
+        lengths.filter(|(_, longest)| *longest < self.config.max_frame)
     }
 
     /// The longest frame that both sides support.
-    fn max_frame_to(&mut self, at: usize) -> u32 {
-        let longest = self.config.max_frame as u32;
-        self.discovery.peers.get(at).map_or(longest, |record| longest.min(record.max_frame))
+    fn max_frame_to(&self, at: usize) -> u32 {
+        self.discovery.peers.records[at].max_frame.min(self.config.max_frame as u32)
     }
 }

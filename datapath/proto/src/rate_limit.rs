@@ -61,9 +61,9 @@ impl RateLimit {
 mod tests {
     use super::*;
 
-    fn in_a_second(hearers: usize) -> usize {
-        let mut sparing = BroadcastLimit::default();
-        (0..1_000_000).step_by(100).filter(|&at| sparing.try_take(Time(1) + Duration::from_micros(at), hearers)).count()
+    fn in_a_second(receivers: usize) -> usize {
+        let mut limit = BroadcastLimit::default();
+        (0..1_000_000).step_by(100).filter(|&at| limit.try_take(Time(1) + Duration::from_micros(at), receivers)).count()
     }
 
     #[test]

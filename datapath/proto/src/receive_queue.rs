@@ -5,8 +5,6 @@
 //! Pushed by: frames from below. Popped by: `Core::release`, which returns the credit. Bounded by: the credits granted.
 //! When full: the sender has no credit left; messages that arrive nevertheless are dropped and counted.
 
-use std::mem;
-
 use am_wire::control::FinalAck;
 use am_wire::{Ack, Seq};
 
@@ -36,15 +34,15 @@ pub(crate) struct ReceiveQueue {
     /// The messages that arrived beyond `accepted`, if any.
     ahead: Option<Box<AheadBitmap>>,
     /// How many they are.
-    ahead_count: u16,
+    pub(crate) ahead_count: u16,
     /// Credits granted: those the sender still has, and its messages that are not released yet.
-    granted: u16,
+    pub(crate) granted: u16,
     /// How many of them are withdrawn as they are released.
     surplus: u16,
     /// Messages handled since they were last counted.
-    handled: u16,
+    pub(crate) handled: u16,
     /// How much this sender uses, for the fair share.
-    usage: SenderUsage,
+    pub(crate) usage: SenderUsage,
     /// The first number that the sender may not use yet.
     limit: Seq,
     /// The last limit that the sender was told.
@@ -54,18 +52,16 @@ pub(crate) struct ReceiveQueue {
 impl ReceiveQueue {
     pub(crate) fn new(first: Seq, credits: u16) -> Self {
         let limit = first.plus(credits as u32);
-        let (surplus, handled, used) = (0, 0, SenderUsage::default());
-        let (accepted, told, granted) = (first, limit, credits);
         ReceiveQueue {
-            accepted,
+            accepted: first,
             ahead: None,
             ahead_count: 0,
-            granted,
-            surplus,
-            handled,
-            usage: used,
+            granted: credits,
+            surplus: 0,
+            handled: 0,
+            usage: SenderUsage::default(),
             limit,
-            advertised: told,
+            advertised: limit,
         }
     }
 
@@ -73,18 +69,6 @@ impl ReceiveQueue {
     #[inline]
     pub(crate) fn next_expected(&self) -> Seq {
         self.accepted
-    }
-
-    /// How many messages arrived behind a gap.
-    #[inline]
-    pub(crate) fn ahead_count(&self) -> u16 {
-        self.ahead_count
-    }
-
-    /// The credits that this side has set aside.
-    #[inline]
-    pub(crate) fn granted(&self) -> u16 {
-        self.granted
     }
 
     /// What to do with this number.
@@ -164,17 +148,6 @@ impl ReceiveQueue {
         true
     }
 
-    /// Messages handled since this was last asked.
-    #[inline]
-    pub(crate) fn take_handled(&mut self) -> u16 {
-        mem::take(&mut self.handled)
-    }
-
-    /// How much this sender uses, for the fair share.
-    pub(crate) fn usage(&mut self) -> &mut SenderUsage {
-        &mut self.usage
-    }
-
     /// Set this sender's share. Credits beyond it are withdrawn as they are used. Returns how many are lacking.
     pub(crate) fn fit_to_share(&mut self, share: u16) -> u16 {
         self.surplus = self.granted.saturating_sub(share);
@@ -187,7 +160,6 @@ impl ReceiveQueue {
         self.granted
     }
 
-    /// Grant more credits.
     pub(crate) fn grant(&mut self, credits: u16) {
         self.granted += credits;
         let made_up = mutants::is_active(Mutant::CreditMadeUp) as u32;
@@ -219,7 +191,6 @@ impl ReceiveQueue {
         Ack { accepted: self.accepted, limit: self.limit, sack: self.sack() }
     }
 
-    /// Whether this message arrived.
     pub(crate) fn has_arrived(&self, seq: Seq) -> bool {
         seq.before(self.accepted) || self.is_ahead(seq)
     }
@@ -284,11 +255,11 @@ mod tests {
         (0..8).for_each(|seq| _ = queue.accept(Seq(seq), &mut gaps));
         assert_eq!(queue.fit_to_share(3), 0);
         assert_eq!((0..8).filter(|_| queue.release()).count(), 3, "five are not granted again");
-        assert_eq!((queue.granted(), queue.take_ack().limit), (3, Seq(11)));
-        assert_eq!((queue.take_handled(), queue.take_handled()), (8, 0));
+        assert_eq!((queue.granted, queue.take_ack().limit), (3, Seq(11)));
+        assert_eq!(queue.handled, 8);
         assert_eq!(queue.fit_to_share(5), 2);
         queue.grant(2);
-        assert_eq!((queue.granted(), queue.take_ack().limit), (5, Seq(13)));
+        assert_eq!((queue.granted, queue.take_ack().limit), (5, Seq(13)));
     }
 
     #[test]

@@ -16,7 +16,7 @@
 //! many messages go. A reject is not loss: it moves no time-out. Nor is it silence: a busy peer is alive (Chun et al.:
 //! "notes that the receiving interface is still reachable").
 
-use crate::timers::TimerState;
+use crate::time::TimerState;
 
 /// The most messages sent again at the end of a pause. Fresh messages, of this flow and of others, wait behind no more
 /// than these.

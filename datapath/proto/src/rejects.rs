@@ -1,49 +1,33 @@
-//! Requests that find no room: the receiver rejects them by number, and the sender sends them again.
+//! Requests that find no room (FM 1.0, §4.5): the receiver rejects them by number, and the sender, which has kept them,
+//! sends them again.
+//!
+//! The queue of rejects is pushed by: requests that find no room. Popped by: `transmit_reject`, when outputs are drained.
+//! Bounded by: [`MAX_PENDING_REJECTS`]. When full: the reject is dropped and counted. The sender's time-out then sends
+//! the request again.
+
+use std::collections::VecDeque;
 
 use am_wire::bounce::RejectTemplate;
 use am_wire::frame::LinkAddresses;
-use am_wire::{Address, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
+use am_wire::{Address, Buffer, Class, Flow, Framing, Header, Kind, Reason, Seq, expand};
 
 use crate::FlowId;
+use crate::counters::Counters;
 use crate::flow::{FlowRecord, Phase};
 use crate::mutants::{self, Mutant};
-use crate::node::Core;
+use crate::node::{Core, MAX_PENDING_REJECTS};
 use crate::output::{Command, Transmit};
 use crate::receive_queue::Verdict;
 use crate::rtt::Timing;
-use crate::time::Time;
-use crate::timers::{TimerKind, Timers};
+use crate::time::{Time, TimerKind, Timers};
 
 impl<B: Buffer> Core<B> {
-    /// There is no room for a message in a frame of its own. The acknowledgement in its frame is still processed.
-    #[cold]
-    pub(crate) fn reject_message(&mut self, id: FlowId, class: Class, seq: Seq, piggyback: Option<Piggyback>) {
-        self.receiving.gaps.count_lost(1);
-        self.set_full(true);
-        let Some(record) = self.flows.get_mut(id) else { return };
-        if let Some(piggyback) = piggyback {
-            record.keep_piggyback(piggyback);
-        }
-        self.sending.pending_rejects.reject(record, class, seq, &mut self.counters);
-        if record.ack_forced {
-            record.queue_ack(&mut self.sending.acks_due);
-        }
-    }
-
     /// Tell the transport whether there is room. A transport that can reject requests by itself does so until half of
     /// the room is free again.
     pub(crate) fn set_full(&mut self, is_full: bool) {
         if self.receiving.is_full != is_full {
             self.receiving.is_full = is_full;
             self.outputs.commands.push_back(Command::RxFull(is_full));
-        }
-    }
-
-    /// The receiver was full: does it have room again?
-    #[cold]
-    pub(crate) fn check_room(&mut self) {
-        if self.endpoints.is_half_free() {
-            self.set_full(false);
         }
     }
 
@@ -66,21 +50,21 @@ impl<B: Buffer> Core<B> {
     /// Transmit the next pending reject. Skips requests that were accepted since, and ended flows.
     #[cold]
     pub(crate) fn transmit_reject(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
-        while let Some((id, seq)) = self.sending.pending_rejects.0.pop_front() {
+        while let Some((id, seq)) = self.sending.pending_rejects.pop_front() {
             let Some(record) = self.flows.get(id).filter(|record| record.phase == Phase::Open) else { continue };
             if record.receive[Class::Request].verdict(seq) == Verdict::Duplicate {
                 continue;
             }
             let Some(frame) = fresh() else {
                 self.counters.no_frame += 1;
-                self.sending.pending_rejects.0.push_front((id, seq));
+                self.sending.pending_rejects.push_front((id, seq));
                 return None;
             };
             let route = record.route;
             let header =
                 Header { kind: Kind::Reject, flow: route.flow, nonce: route.nonce, handler: 0, words: 0, seq: seq.0 };
             self.counters.rejects_sent += 1;
-            return self.build_frame(frame, route.to, route.framing, &header, &[]);
+            return self.build_frame(frame, route.to, route.framing, &header, &[], 0);
         }
         None
     }
@@ -119,8 +103,7 @@ impl<B: Buffer> Core<B> {
         }
         rejects.is_pause_too_long = false;
         let batch = rejects.batch as u32;
-        let resent =
-            record.send[Class::Request].resend_rejected(&mut self.slots, &mut self.sending.ready, batch as usize);
+        let resent = record.send[Class::Request].resend(&mut self.slots, batch as usize, |slot| Some(slot.rejected));
         self.counters.rejected_resent += resent as u64;
         rejects.is_retrying |= resent > 0;
         if resent == batch {
@@ -133,6 +116,27 @@ impl<B: Buffer> Core<B> {
 }
 
 impl FlowRecord {
+    /// No room for a message. A reject tells the sender that this node is busy, not gone. A reply is not rejected: its
+    /// receiver set room aside for it, so only the receiver itself can have used that room. The sender of a reply gets
+    /// an acknowledgement instead, which shows that this node is alive.
+    #[cold]
+    pub(crate) fn reject(
+        &mut self,
+        class: Class,
+        seq: Seq,
+        pending: &mut VecDeque<(FlowId, Seq)>,
+        counters: &mut Counters,
+    ) {
+        counters.no_room += 1;
+        if class == Class::Reply {
+            self.ack_forced = true;
+        } else if pending.len() < MAX_PENDING_REJECTS {
+            pending.push_back((self.id, seq));
+        } else {
+            counters.rejects_dropped += 1;
+        }
+    }
+
     /// If the receiver has room again, as `is_pause_too_long` says, shorten the pause.
     #[inline]
     pub(crate) fn shorten_pause(&mut self, now: Time, timers: &mut Timers, timing: &Timing) {

@@ -21,7 +21,6 @@ use am_wire::{AckHint, Class, Seq, SeqLowBits};
 
 use crate::mutants::{self, Mutant};
 use crate::rtt::{Rtt, Timing};
-use crate::slots::Slot;
 use crate::time::Time;
 
 /// How many later messages must arrive before an earlier one counts as lost, as long as nothing shows that the network
@@ -53,7 +52,6 @@ pub(crate) struct Reordering {
     pub(crate) tolerance: u64,
     /// The largest age at which a message came late, without being sent again, since the tolerance last shrank.
     max_late_age: u64,
-    /// When the tolerance may shrink.
     shrink_at: Time,
     /// A message that was sent again: was it lost or late?
     pub(crate) doubt: Option<Doubt>,
@@ -68,15 +66,16 @@ pub(crate) struct Reordering {
     /// By class: what the peer reports about its messages.
     pub(crate) peer_losses: [PeerLosses; 2],
     /// What the next acknowledgement reports besides.
-    pub(crate) remark: AckHint,
+    pub(crate) ack_hint: AckHint,
 }
 
 /// The peer's reports of its losses in one class.
 #[derive(Debug, Default)]
 pub(crate) struct PeerLosses {
     count: SeqLowBits,
-    /// How many more gaps the last report covers. While it does, gaps do not count as loss.
-    gaps_covered: u8,
+    /// How many more gaps the last report covers. While it does, the peer's messages mostly come late, and gaps do not
+    /// count as loss.
+    pub(crate) gaps_covered: u8,
 }
 
 /// A message that was sent again, once, because later ones had overtaken it.
@@ -100,19 +99,6 @@ pub(crate) struct LossRule {
     pub(crate) doubted: Option<Seq>,
 }
 
-impl LossRule {
-    /// How many later messages must have arrived.
-    pub(crate) fn threshold(&self) -> i32 {
-        if self.tolerance == 0 { LOSS_THRESHOLD } else { 1 }
-    }
-
-    /// When an overtaken message counts as lost.
-    pub(crate) fn lost_at<B>(&self, slot: &Slot<B>) -> Time {
-        let least = if slot.times_sent > 1 { self.min_resend_age } else { 0 };
-        slot.sent_at.later(least.max(self.tolerance))
-    }
-}
-
 impl Reordering {
     /// This message is sent again for the first time. One doubt at a time is enough: RACK, too, takes at most one
     /// answer in a round trip. The round trip may not be known well, so each doubt without an answer makes the wait
@@ -123,10 +109,10 @@ impl Reordering {
         class: Class,
         (seq, sent_at): (Seq, Time),
         rtt: &Rtt,
-        waits: &Timing,
+        timing: &Timing,
     ) {
         if let Some(earlier) = &self.doubt {
-            let wait = (waits.min_timeout << self.unanswered).max(4 * rtt.min_resend_age()).max(2 * self.tolerance);
+            let wait = (timing.min_timeout << self.unanswered).max(4 * rtt.min_resend_age()).max(2 * self.tolerance);
             if now.since(earlier.again_at) < wait {
                 return;
             }
@@ -140,11 +126,6 @@ impl Reordering {
         self.doubt = None;
     }
 
-    /// Whether the peer reports that its messages mostly come late, and are not lost.
-    pub(crate) fn peer_says_late(&self, class: Class) -> bool {
-        self.peer_losses[class.index()].gaps_covered > 0
-    }
-
     /// The receiver reports a duplicate. Returns whether this proves that the message in doubt was sent again in vain.
     pub(crate) fn on_duplicate_report(
         &mut self,
@@ -152,24 +133,24 @@ impl Reordering {
         class: Class,
         number: SeqLowBits,
         rtt: &mut Rtt,
-        waits: &Timing,
+        timing: &Timing,
     ) -> bool {
         let is_it = |doubt: &Doubt| doubt.class == class && SeqLowBits::from(doubt.seq) == number;
         let Some(Doubt { sent_at, again_at, .. }) = self.doubt.filter(is_it) else { return false };
         (self.doubt, self.unanswered) = (None, 0);
         if !mutants::is_active(Mutant::LateIsLost) {
-            let max_tolerance = MAX_TOLERANCE_GROWTH * rtt.min_resend_age().max(self.tolerance).max(waits.min_timeout);
+            let max_tolerance = MAX_TOLERANCE_GROWTH * rtt.min_resend_age().max(self.tolerance).max(timing.min_timeout);
             // A full round trip of one of the two copies, or more.
             rtt.sample(now.since(again_at));
-            self.set_tolerance(now, now.since(sent_at).min(max_tolerance).max(self.tolerance), waits);
+            self.set_tolerance(now, now.since(sent_at).min(max_tolerance).max(self.tolerance), timing);
             self.max_late_age = 0;
             (self.late_reports_left, self.acks_until_report) = ([LATE_REPORTS; 2], [0; 2]);
         }
         true
     }
 
-    fn set_tolerance(&mut self, now: Time, tolerance: u64, waits: &Timing) {
-        self.tolerance = tolerance.min(waits.max_timeout);
+    fn set_tolerance(&mut self, now: Time, tolerance: u64, timing: &Timing) {
+        self.tolerance = tolerance.min(timing.max_timeout);
         self.shrink_at = now.later(SHRINK_AFTER_TOLERANCES * self.tolerance);
     }
 
@@ -180,22 +161,22 @@ impl Reordering {
         }
     }
 
-    /// A message of the peer arrived twice. An earlier remark that is not sent yet stays: of several duplicates it
+    /// A message of the peer arrived twice. An earlier hint that is not sent yet stays: of several duplicates it
     /// names the first.
     pub(crate) fn note_duplicate(&mut self, class: Class, seq: Seq) {
-        if self.remark == AckHint::None {
-            self.remark = AckHint::Repeated(class, seq.into());
+        if self.ack_hint == AckHint::None {
+            self.ack_hint = AckHint::Repeated(class, seq.into());
         }
     }
 
     /// With each acknowledgement of gaps: shrink the tolerance if it is larger than needed.
-    pub(crate) fn shrink(&mut self, now: Time, rtt: &Rtt, waits: &Timing) {
+    pub(crate) fn shrink(&mut self, now: Time, rtt: &Rtt, timing: &Timing) {
         if self.tolerance == 0 || now < self.shrink_at {
             return;
         }
         let needed = self.max_late_age + self.max_late_age / 8;
         let none = if self.tolerance < 2 * rtt.min_resend_age() { 0 } else { self.tolerance / 2 };
-        self.set_tolerance(now, if needed > 0 { needed } else { none }, waits);
+        self.set_tolerance(now, if needed > 0 { needed } else { none }, timing);
         self.max_late_age = 0;
     }
 
@@ -204,15 +185,15 @@ impl Reordering {
         if self.tolerance == 0 {
             return false;
         }
-        let (count, untold) = (&mut self.lost[class.index()], &mut self.acks_until_report[class.index()]);
+        let (count, until_report) = (&mut self.lost[class.index()], &mut self.acks_until_report[class.index()]);
         *count = count.wrapping_add(lost);
-        *untold = if lost > 0 { 0 } else { untold.saturating_sub(1) };
-        // A remark that is not sent yet goes first. The loss report follows with the next acknowledgement of gaps.
-        let is_due = *untold == 0 && self.remark == AckHint::None;
+        *until_report = if lost > 0 { 0 } else { until_report.saturating_sub(1) };
+        // A hint that is not sent yet goes first. The loss report follows with the next acknowledgement of gaps.
+        let is_due = *until_report == 0 && self.ack_hint == AckHint::None;
         if is_due {
-            *untold = ACKS_BETWEEN_REPORTS;
+            *until_report = ACKS_BETWEEN_REPORTS;
             let (late, count) = (&mut self.late_reports_left[class.index()], SeqLowBits::of(*count));
-            self.remark = if *late > 0 { AckHint::Late(class, count) } else { AckHint::Lost(class, count) };
+            self.ack_hint = if *late > 0 { AckHint::Late(class, count) } else { AckHint::Lost(class, count) };
             *late = late.saturating_sub(1);
         }
         is_due

@@ -54,21 +54,20 @@ impl Rtt {
         self.smoothed = ((7 * smoothed + sample) / 8).max(1) as u32;
     }
 
-    /// Whether there was a sample.
     pub(crate) fn is_measured(&self) -> bool {
         self.smoothed > 0
     }
 
     /// The retransmission time-out. It includes the time that an acknowledgement may wait for a message to travel with.
-    pub(crate) fn timeout(&self, waits: &Timing) -> u64 {
-        let estimate = self.smoothed as u64 + 4 * self.deviation as u64 + waits.ack_delay;
-        (estimate.max(waits.min_timeout) << self.backoff.min(20)).min(waits.max_timeout)
+    pub(crate) fn timeout(&self, timing: &Timing) -> u64 {
+        let estimate = self.smoothed as u64 + 4 * self.deviation as u64 + timing.ack_delay;
+        (estimate.max(timing.min_timeout) << self.backoff.min(20)).min(timing.max_timeout)
     }
 
     /// How long a rejected message waits before it is sent again: one round trip, doubled `backoff` times.
-    pub(crate) fn reject_pause(&self, waits: &Timing, backoff: u8) -> u64 {
-        let rtt = if self.is_measured() { self.smoothed as u64 } else { waits.min_timeout.min(INITIAL_RTT) };
-        (rtt << backoff.min(20)).min(waits.max_timeout).min(MAX_REJECT_PAUSE)
+    pub(crate) fn reject_pause(&self, timing: &Timing, backoff: u8) -> u64 {
+        let rtt = if self.is_measured() { self.smoothed as u64 } else { timing.min_timeout.min(INITIAL_RTT) };
+        (rtt << backoff.min(20)).min(timing.max_timeout).min(MAX_REJECT_PAUSE)
     }
 
     /// How long after its last transmission a message may be sent again before its time-out: one and a half round

@@ -1,13 +1,11 @@
 //! From above: sending messages, taking and releasing those that arrived.
 
-use std::collections::VecDeque;
-
-use am_wire::{Buffer, Class, Kind, frame};
+use am_wire::{Buffer, Class, Kind, Seq, frame};
 
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
 use crate::output::{Delivery, ReturnReason};
-use crate::slots::{SlotIndex, Slots};
+use crate::slots::Slots;
 use crate::{EndpointId, FlowId};
 
 /// Why a message was not admitted. Nothing was sent or kept.
@@ -42,69 +40,38 @@ pub enum SendError {
 }
 
 impl<B: Buffer> Core<B> {
-    /// From above: send a message. `write` writes its body into `frame`: `body` bytes, of which the first `words` times
-    /// 8 are the words, the rest payload. A reply uses up the right to reply that came with its request.
+    /// From above: send a message: a request, a reply, or, with `Put` and `Get`, a segment of a bulk transfer, which is
+    /// admitted, kept and sent again like a request, and gives no right to reply. `write` writes its body into `frame`:
+    /// `body` bytes, of which the first `words` times 8 are the words, the rest payload. A reply uses up the right to
+    /// reply that came with its request.
     ///
     /// # Errors
     /// Why not. The frame comes back, and the right to reply stays. A reply on an open flow fails only if it is too
     /// large.
-    #[inline]
+    #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "a message has that many parts")]
     pub fn send(
         &mut self,
         flow: FlowId,
-        class: Class,
-        handler: u8,
-        words: u8,
-        frame: B,
-        body: usize,
-        write: impl FnOnce(&mut [u8]),
-    ) -> Result<(), (SendError, B)> {
-        self.send_kind(flow, class, Kind::from(class), handler, words, frame, body, write)
-    }
-
-    /// From above: send a segment of a bulk transfer, `Put` or `Get`. It is admitted, kept and sent again like a
-    /// request, and gives no right to reply.
-    ///
-    /// # Errors
-    /// As for [`Core::send`].
-    pub fn send_bulk(
-        &mut self,
-        flow: FlowId,
-        kind: Kind,
-        frame: B,
-        body: usize,
-        write: impl FnOnce(&mut [u8]),
-    ) -> Result<(), (SendError, B)> {
-        self.send_kind(flow, Class::Request, kind, 0, 0, frame, body, write)
-    }
-
-    #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "a message has that many parts")]
-    fn send_kind(
-        &mut self,
-        flow: FlowId,
-        class: Class,
-        kind: Kind,
+        kind: impl Into<Kind> + Into<Class> + Copy,
         handler: u8,
         words: u8,
         mut frame: B,
         body: usize,
         write: impl FnOnce(&mut [u8]),
     ) -> Result<(), (SendError, B)> {
+        let (class, kind): (Class, Kind) = (kind.into(), kind.into());
         let Some(record) = self.flows.get_mut(flow) else {
             return Err((self.flows.why_ended(flow).map_or(SendError::Unknown, SendError::Ended), frame));
         };
-        if let Err(error) =
-            record.admit(class, body, &mut self.slots, &mut self.sending.ready, self.receiving.replies_owed)
-        {
+        if let Err(error) = record.admit(class, body, &mut self.slots, self.receiving.replies_owed) {
             return Err((error, frame));
         }
         let framing = record.route.framing;
         let Some(place) = frame.space().and_then(|space| frame::body(space, framing, body).ok()) else {
             return Err((SendError::TooLarge { needs: body, max: 0 }, frame));
         };
-        let Some(link) = self.slots.take() else { return Err((SendError::Full(self.slots.total()), frame)) };
+        let Some(link) = self.slots.free.pop() else { return Err((SendError::Full(self.slots.slots.len()), frame)) };
         // The header is written when the frame leaves: the message may leave in another frame.
         write(place);
         frame.set_len(frame::length(framing, body));
@@ -113,20 +80,15 @@ impl<B: Buffer> Core<B> {
         (slot.handler, slot.words, slot.body, slot.times_sent, slot.timeouts) = (handler, words, body as u32, 0, 0);
         let queue = &mut record.send[class];
         queue.push(&mut self.slots, link);
-        queue.queue_allowed(&mut self.slots, &mut self.sending.ready);
-        self.count_sent(class);
-        Ok(())
-    }
-
-    #[inline]
-    fn count_sent(&mut self, class: Class) {
+        queue.queue_allowed(&mut self.slots);
         match class {
             Class::Request => self.counters.requests_sent += 1,
             Class::Reply => {
                 self.counters.replies_sent += 1;
-                self.receiving.replies_owed = self.receiving.replies_owed.saturating_sub(1);
+                self.decline_reply(flow);
             }
         }
+        Ok(())
     }
 
     /// From above: give up the right to reply to a request of this flow.
@@ -166,7 +128,7 @@ impl<B: Buffer> Core<B> {
     /// Output: the next request for an endpoint. `None` also if no slot can be set aside for its reply.
     #[inline]
     pub fn poll_request(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
-        if self.slots.free() <= self.receiving.replies_owed {
+        if self.slots.free.len() <= self.receiving.replies_owed {
             return None;
         }
         let request = self.endpoints.pop(endpoint, Class::Request)?;
@@ -182,12 +144,12 @@ impl<B: Buffer> Core<B> {
     /// Getter: whether any endpoint has segments of bulk transfers.
     #[inline]
     pub fn has_bulk(&self) -> bool {
-        self.endpoints.has_bulk()
+        self.endpoints.bulk_count > 0
     }
 
     /// Getter: whether this endpoint has segments of bulk transfers from this flow, which may have ended.
     pub fn has_bulk_of(&mut self, endpoint: EndpointId, flow: FlowId) -> bool {
-        self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.has_bulk_of(flow))
+        self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.bulk.iter().any(|message| message.flow == flow))
     }
 
     /// Getter: delivered requests whose right to reply is neither used nor given up.
@@ -198,35 +160,34 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: how many more requests could be sent, if credit allows.
     pub fn free_slots(&self) -> usize {
-        self.slots.free().saturating_sub(self.receiving.replies_owed)
+        self.slots.free.len().saturating_sub(self.receiving.replies_owed)
     }
 
     /// Getter: how many messages of a flow and class are held for an earlier one.
     pub fn held_messages(&self, flow: FlowId, class: Class) -> usize {
-        self.endpoints.held_count(flow.flow, class)
+        self.endpoints.held_seqs(flow.flow, class, Seq(0)).len()
     }
 
     /// Getter: whether any message is held for an earlier one.
     pub fn has_held(&self) -> bool {
-        self.endpoints.has_held()
+        !self.endpoints.held.is_empty()
     }
 
     /// Getter: whether any endpoint has messages to deliver.
     #[inline]
     pub fn has_deliveries(&self) -> bool {
-        self.endpoints.has_waiting()
+        self.endpoints.waiting_count > 0
     }
 }
 
 impl FlowRecord {
     /// Whether a message with a body of this length is admitted now.
     #[inline]
-    fn admit<B: Buffer>(
+    fn admit<B>(
         &mut self,
         class: Class,
         body: usize,
         slots: &mut Slots<B>,
-        ready: &mut VecDeque<SlotIndex>,
         replies_owed: usize,
     ) -> Result<(), SendError> {
         match self.phase {
@@ -246,13 +207,13 @@ impl FlowRecord {
         if self.send[class].credit() == 0 {
             // The last piggybacked acknowledgement may carry credit, and is not processed yet.
             let piggyback = self.pending_piggyback.take().ok_or(SendError::NoCredit)?;
-            self.on_piggyback(&piggyback, slots, ready);
+            self.on_piggyback(&piggyback, slots);
             if self.send[class].credit() == 0 {
                 return Err(SendError::NoCredit);
             }
         }
         // One slot always stays free for a reply. Otherwise two nodes full of each other's requests would wait for each
         // other for ever.
-        if slots.free() <= replies_owed.max(1) { Err(SendError::Full(slots.total())) } else { Ok(()) }
+        if slots.free.len() <= replies_owed.max(1) { Err(SendError::Full(slots.slots.len())) } else { Ok(()) }
     }
 }

@@ -10,14 +10,14 @@
 //! Pushed by: `Core::send`. Popped by: acknowledgements. Bounded by: the receiver's credit (`limit`) and the window.
 //! When full: requests are not admitted (`NoCredit`); replies wait here, at most as many as there were requests.
 
-use std::collections::VecDeque;
+use std::mem;
 use std::time::Duration;
 
+use am_wire::Seq;
 use am_wire::control::FinalAck;
-use am_wire::{Buffer, Seq};
 
 use crate::WINDOW;
-use crate::reordering::LossRule;
+use crate::reordering::{LOSS_THRESHOLD, LossRule};
 use crate::slots::{NO_SLOT, Skip, Slot, SlotIndex, Slots};
 use crate::time::Time;
 
@@ -41,7 +41,6 @@ const MIN_STUCK_TIMEOUTS: u8 = 16;
 /// What an acknowledgement changed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct AckProgress {
-    /// Messages newly acknowledged.
     pub(crate) acked: u32,
     /// Whether it closed a gap that later messages had overtaken.
     pub(crate) closed_gap: ClosedGap,
@@ -52,7 +51,6 @@ pub(crate) struct AckProgress {
 /// Whether an acknowledgement closed a gap that later messages had overtaken.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum ClosedGap {
-    /// No.
     #[default]
     No,
     /// Yes, by a message that was sent again.
@@ -68,7 +66,6 @@ pub(crate) struct LostMessages {
     pub(crate) count: u32,
     /// The first of them that had been sent only once, and when.
     pub(crate) first_time: Option<(Seq, Time)>,
-    /// The message in doubt is among them.
     pub(crate) has_doubted: bool,
     /// When the next message counts as lost.
     pub(crate) next: Time,
@@ -100,7 +97,6 @@ impl SendQueue {
         allowed.min(room).max(0) as u32
     }
 
-    /// Whether any message is in flight.
     #[inline]
     pub(crate) fn in_flight(&self) -> bool {
         self.unacked != self.sent
@@ -117,13 +113,8 @@ impl SendQueue {
     }
 
     /// Messages kept, sent or not.
-    pub(crate) fn outstanding<B: Buffer>(&self, slots: &Slots<B>) -> usize {
-        let (mut link, mut kept) = (self.head, 0);
-        while link != NO_SLOT {
-            kept += slots[link].frame.is_some() as usize;
-            link = slots[link].next;
-        }
-        kept
+    pub(crate) fn outstanding<B>(&self, slots: &Slots<B>) -> usize {
+        slots.list(self.head, NO_SLOT).filter(|(_, slot)| slot.frame.is_some()).count()
     }
 
     /// The numbers near which an acknowledgement and a limit are expanded.
@@ -133,17 +124,13 @@ impl SendQueue {
     }
 
     /// The oldest message in flight that is not in the reject queue.
-    pub(crate) fn oldest_in_flight<B: Buffer>(&self, slots: &Slots<B>) -> Option<SlotIndex> {
-        let mut link = self.head;
-        while link != NO_SLOT && link != self.unsent && slots[link].rejected {
-            link = slots[link].next;
-        }
-        (link != self.unsent).then_some(link)
+    pub(crate) fn oldest_in_flight<B>(&self, slots: &Slots<B>) -> Option<SlotIndex> {
+        slots.list(self.head, self.unsent).find(|(_, slot)| !slot.rejected).map(|(link, _)| link)
     }
 
     /// A time-out: whether the oldest message never arrives, although it has been sent again and again for longer than
     /// `patience`. A rejected message did arrive.
-    pub(crate) fn is_stuck<B: Buffer>(&self, slots: &mut Slots<B>, now: Time, patience: Duration) -> bool {
+    pub(crate) fn is_stuck<B>(&self, slots: &mut Slots<B>, now: Time, patience: Duration) -> bool {
         let Some(slot) = self.oldest_in_flight(slots).map(|link| &mut slots[link]).filter(|slot| slot.times_sent > 0)
         else {
             return false;
@@ -157,14 +144,11 @@ impl SendQueue {
 
     /// Mark this message as rejected, with those behind it that shared its last frame. Returns how many; 0 if they are
     /// not in flight, or are about to be sent again anyway.
-    pub(crate) fn reject<B: Buffer>(&mut self, slots: &mut Slots<B>, seq: Seq) -> u32 {
+    pub(crate) fn reject<B>(&self, slots: &mut Slots<B>, seq: Seq) -> u32 {
         if !(0..self.sent.since(self.unacked)).contains(&seq.since(self.unacked)) {
             return 0;
         }
-        let mut link = self.head;
-        while slots[link].seq != seq {
-            link = slots[link].next;
-        }
+        let Some((mut link, _)) = slots.list(self.head, NO_SLOT).find(|(_, slot)| slot.seq == seq) else { return 0 };
         let mut rejected = 0;
         for _ in 0..=slots[link].sharing {
             let slot = &mut slots[link];
@@ -182,7 +166,7 @@ impl SendQueue {
 
     /// Append a filled slot, and give it its number.
     #[inline]
-    pub(crate) fn push<B: Buffer>(&mut self, slots: &mut Slots<B>, link: SlotIndex) {
+    pub(crate) fn push<B>(&mut self, slots: &mut Slots<B>, link: SlotIndex) {
         let (slot, seq) = (&mut slots[link], self.next);
         slot.seq = seq;
         slot.next = NO_SLOT;
@@ -200,12 +184,12 @@ impl SendQueue {
 
     /// Queue for sending what credit and window allow.
     #[inline]
-    pub(crate) fn queue_allowed<B: Buffer>(&mut self, slots: &mut Slots<B>, ready: &mut VecDeque<SlotIndex>) {
+    pub(crate) fn queue_allowed<B>(&mut self, slots: &mut Slots<B>) {
         while self.unsent != NO_SLOT && self.sent.before(self.limit) && self.sent.since(self.unacked) < WINDOW as i32 {
             let slot = &mut slots[self.unsent];
             slot.queued = true;
-            ready.push_back(self.unsent);
-            self.unsent = slot.next;
+            let link = mem::replace(&mut self.unsent, slot.next);
+            slots.ready.push_back(link);
             self.sent = self.sent.plus(1);
         }
     }
@@ -219,7 +203,7 @@ impl SendQueue {
     }
 
     /// Everything before `accepted` arrived. A number that was never sent changes nothing.
-    pub(crate) fn acknowledge<B: Buffer>(&mut self, slots: &mut Slots<B>, accepted: Seq) -> AckProgress {
+    pub(crate) fn acknowledge<B>(&mut self, slots: &mut Slots<B>, accepted: Seq) -> AckProgress {
         let mut progress = AckProgress::default();
         // Relative to the oldest message: a number half the circle away is both before and after.
         let news = accepted.since(self.unacked);
@@ -252,8 +236,8 @@ impl SendQueue {
     /// Messages beyond the first gap arrived: bit `i` stands for `accepted + 1 + i`. Call after
     /// [`SendQueue::acknowledge`] of the same frame. Returns how many are new, and when the oldest of these that was
     /// sent once and overtaken had been sent.
-    pub(crate) fn acknowledge_selected<B: Buffer>(
-        &mut self,
+    pub(crate) fn acknowledge_selected<B>(
+        &self,
         slots: &mut Slots<B>,
         accepted: Seq,
         sack: u64,
@@ -279,36 +263,24 @@ impl SendQueue {
     }
 
     /// The last message beyond a gap that arrived.
-    pub(crate) fn last_selected<B: Buffer>(&self, slots: &Slots<B>) -> Option<Seq> {
-        let (mut link, mut last) = (self.head, None);
-        for _ in 0..=u64::BITS {
-            if link == NO_SLOT || link == self.unsent {
-                break;
-            }
-            let slot = &slots[link];
-            last = if slot.frame.is_none() { Some(slot.seq) } else { last };
-            link = slot.next;
-        }
-        last
+    pub(crate) fn last_selected<B>(&self, slots: &Slots<B>) -> Option<Seq> {
+        let within = slots.list(self.head, self.unsent).take(1 + u64::BITS as usize);
+        within.filter(|(_, slot)| slot.frame.is_none()).last().map(|(_, slot)| slot.seq)
     }
 
     /// Queue messages before `last`, which arrived, that are lost by this rule.
-    pub(crate) fn resend_lost<B: Buffer>(
-        &mut self,
-        slots: &mut Slots<B>,
-        ready: &mut VecDeque<SlotIndex>,
-        last: Seq,
-        rule: &LossRule,
-    ) -> LostMessages {
+    pub(crate) fn resend_lost<B>(&self, slots: &mut Slots<B>, last: Seq, rule: &LossRule) -> LostMessages {
         let (mut next, mut first_time, mut doubted) = (Time::NEVER, None, false);
-        let count = self.resend(slots, ready, usize::MAX, |slot| {
-            if last.since(slot.seq) < rule.threshold() {
+        let count = self.resend(slots, usize::MAX, |slot| {
+            // So many later messages must have arrived.
+            if last.since(slot.seq) < if rule.tolerance == 0 { LOSS_THRESHOLD } else { 1 } {
                 return None;
             }
             if slot.rejected || slot.frame.is_none() || slot.is_to_be_sent() {
                 return Some(false);
             }
-            let lost_at = rule.lost_at(slot);
+            let min_age = if slot.times_sent > 1 { rule.min_resend_age } else { 0 };
+            let lost_at = slot.sent_at.later(min_age.max(rule.tolerance));
             if lost_at > rule.now {
                 next = next.min(lost_at);
                 return Some(false);
@@ -323,36 +295,19 @@ impl SendQueue {
     }
 
     /// A time-out: send the oldest `most` messages again. Returns whether the message in doubt is among them.
-    pub(crate) fn resend_oldest<B: Buffer>(
-        &mut self,
-        slots: &mut Slots<B>,
-        ready: &mut VecDeque<SlotIndex>,
-        most: usize,
-        doubted: Option<Seq>,
-    ) -> bool {
+    pub(crate) fn resend_oldest<B>(&self, slots: &mut Slots<B>, most: usize, doubted: Option<Seq>) -> bool {
         let mut found = false;
-        self.resend(slots, ready, most, |slot| {
+        self.resend(slots, most, |slot| {
             found |= doubted == Some(slot.seq) && slot.frame.is_some();
             Some(!slot.rejected)
         });
         found
     }
 
-    /// There may be room again: send the oldest `most` rejected messages again.
-    pub(crate) fn resend_rejected<B: Buffer>(
-        &mut self,
-        slots: &mut Slots<B>,
-        ready: &mut VecDeque<SlotIndex>,
-        most: usize,
-    ) -> u32 {
-        self.resend(slots, ready, most, |slot| Some(slot.rejected))
-    }
-
     /// Queue messages in flight to be sent again, oldest first, if `due` says `true`, and until it says `None`.
-    fn resend<B: Buffer>(
-        &mut self,
+    pub(crate) fn resend<B>(
+        &self,
         slots: &mut Slots<B>,
-        ready: &mut VecDeque<SlotIndex>,
         most: usize,
         mut due: impl FnMut(&Slot<B>) -> Option<bool>,
     ) -> u32 {
@@ -362,13 +317,14 @@ impl SendQueue {
             let slot = &mut slots[link];
             let Some(due) = due(slot) else { break };
             if due && slot.frame.is_some() && !slot.is_to_be_sent() {
-                if !slot.queued {
-                    ready.push_back(link);
+                let was_queued = mem::replace(&mut slot.queued, true);
+                (slot.skip, slot.rejected) = (Skip::No, false);
+                if !was_queued {
+                    slots.ready.push_back(link);
                 }
-                (slot.queued, slot.skip, slot.rejected) = (true, Skip::No, false);
                 count += 1;
             }
-            link = slot.next;
+            link = slots[link].next;
         }
         count
     }

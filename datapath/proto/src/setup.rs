@@ -6,17 +6,16 @@ use core::time::Duration;
 use am_wire::control::{Accept, Closed, Connect, Control, FinalAck, FinalAcks, FlowParameters, Name, Refusal, Refuse};
 use am_wire::{Address, Buffer, Class, Flow, Seq};
 
+use crate::fair_share::FairShare;
 use crate::flow::{FlowPeer, FlowRecord, Phase, Setup};
-use crate::node::Core;
+use crate::node::{Core, Receiving};
 use crate::output::{Command, Event, ReturnReason};
-use crate::path::Path;
-use crate::time::Time;
-use crate::timers::TimerKind;
+use crate::peers::Path;
+use crate::time::{Time, TimerKind};
 use crate::{EndpointId, FlowId};
 
 /// The first wait for an answer. It doubles each time.
 const FIRST_WAIT: Duration = Duration::from_millis(4);
-/// The longest wait for an answer.
 const MAX_WAIT: Duration = Duration::from_millis(64);
 
 /// After more tries than this, the transport is told that the path may be broken. The first try may have been too soon,
@@ -53,26 +52,12 @@ impl Setup {
 impl<B: Buffer> Core<B> {
     /// From above: ask for a flow from a local endpoint to the named endpoint of the named node, which must have the
     /// tag. The flow is `Connecting` until [`Event::SetupFinished`], which comes after the configured patience at the latest,
-    /// unless this node is descheduled.
+    /// unless this node is descheduled. A flow that need not keep the order is faster where frames are lost: a lost
+    /// message delays no later one.
     ///
     /// # Errors
     /// No flow id is left, the endpoint is closed, or the name is this node's own.
     pub fn connect(
-        &mut self,
-        now: Time,
-        from: EndpointId,
-        node: Name,
-        endpoint: Name,
-        tag: u64,
-    ) -> Result<FlowId, ConnectError> {
-        self.connect_with(now, from, (node, endpoint, tag), true)
-    }
-
-    /// From above: the same for a flow that need not keep the order: a lost message then delays no later one.
-    ///
-    /// # Errors
-    /// As [`Core::connect`].
-    pub fn connect_with(
         &mut self,
         now: Time,
         from: EndpointId,
@@ -99,15 +84,12 @@ impl<B: Buffer> Core<B> {
         let is_first = self.receiving.newest_peer != Some(remote.node_name);
         if is_first {
             self.receiving.newest_peer = Some(remote.node_name);
-            self.receiving.budget.add_peer();
+            self.receiving.budget.peers += 1;
         }
-        let credits = self
-            .receiving
-            .fair_shares
-            .0
-            .each_ref()
-            .map(|share| self.receiving.budget.grant(self.config.window, share.per_present_sender()));
-        let mut record = FlowRecord::new(id, endpoint, remote, setup, first, [Seq(0); 2], credits);
+        let Receiving { fair_shares, budget, .. } = &mut self.receiving;
+        let grant = |share: &FairShare| budget.grant(self.config.window, share.per_present_sender());
+        let credits = fair_shares.0.each_ref().map(grant);
+        let mut record = FlowRecord::new(id, endpoint, remote, setup, first, credits);
         record.counts_its_peer = is_first;
         self.flows.insert(record);
         self.outputs.commands.push_back(Command::Steer(flow, true));
@@ -119,10 +101,8 @@ impl<B: Buffer> Core<B> {
         if record.phase == Phase::Open || !record.resend_timer.take_if_due(at) {
             return;
         }
-        match (record.phase, record.id) {
-            (Phase::Closing, id) => self.repeat_close(id),
-            (_, id) => self.advance_setup(now, id.flow),
-        }
+        let id = record.id;
+        if record.phase == Phase::Closing { self.repeat_close(id) } else { self.advance_setup(now, id.flow) }
     }
 
     /// Something was learned about this peer. Flows in set-up may be waiting for it.
@@ -164,7 +144,7 @@ impl<B: Buffer> Core<B> {
     #[cold]
     fn on_unanswered_setup(&mut self, flow: Flow, peer: usize, name: Name) {
         self.broadcast_beacon(true);
-        self.discovery.peers.get(peer).into_iter().for_each(|record| record.is_unresponsive = true);
+        self.discovery.peers.records[peer].is_unresponsive = true;
         if self.discovery.peers.by_name(name) != Some(peer) {
             self.flows.by_flow(flow).into_iter().for_each(|record| record.setup.tries = 0);
         }
@@ -172,7 +152,7 @@ impl<B: Buffer> Core<B> {
 
     fn ask_for_flow(&mut self, now: Time, flow: Flow, peer: usize) {
         let known = self.path_to(now, peer);
-        let (Some(peer), Some(record)) = (self.discovery.peers.get(peer), self.flows.by_flow(flow)) else { return };
+        let (peer, Some(record)) = (&self.discovery.peers.records[peer], self.flows.by_flow(flow)) else { return };
         let Some(endpoint) = self.endpoints.get(record.endpoint) else { return };
         // While the path is probed, the probes report this.
         let is_probed = matches!(peer.path, Path::Probing(_));
@@ -197,12 +177,10 @@ impl<B: Buffer> Core<B> {
 
     /// A peer asks for a flow. If the peer or the path to it is unknown, find that out first: the peer will ask again.
     pub(crate) fn on_connect(&mut self, now: Time, source: Address, question: &Connect) {
-        let known = self.discovery.peers.by_node(question.node);
-        let Some((at, peer)) = known.and_then(|at| Some((at, self.discovery.peers.get(at)?.peer))) else {
-            return self.send_beacon(source, true);
-        };
-        if question.incarnation != peer.incarnation {
-            self.counters.stale_control += u64::from(question.incarnation < peer.incarnation);
+        let Some(at) = self.discovery.peers.by_node(question.node) else { return self.send_beacon(source, true) };
+        let known = self.discovery.peers.records[at].peer.incarnation;
+        if question.incarnation != known {
+            self.counters.stale_control += u64::from(question.incarnation < known);
             return self.send_beacon(source, true);
         }
         if let Some(id) = self.flows.find_attempt(Some((question.node, question.incarnation)), question.id) {
@@ -224,7 +202,7 @@ impl<B: Buffer> Core<B> {
             return Err(Refusal::Tag);
         }
         let path = self.path_to(now, at).ok_or(Refusal::Full)?;
-        let peer = self.discovery.peers.get(at).ok_or(Refusal::Full)?.peer;
+        let peer = self.discovery.peers.records[at].peer;
         let flow = self.flows.reserve().ok_or(Refusal::Full)?;
         let remote = FlowPeer {
             node_name: peer.name,
@@ -238,7 +216,7 @@ impl<B: Buffer> Core<B> {
         if let Some(record) = self.flows.get_mut(id) {
             record.open(&question.offer, peer.address, &path);
         }
-        self.discovery.peers.add_flow(at);
+        self.discovery.peers.records[at].flows += 1;
         self.set_reject_template(id);
         self.outputs.events.push_back(Event::Accepted(endpoint, id, (peer.name, question.from)));
         Ok(id)
@@ -268,15 +246,14 @@ impl<B: Buffer> Core<B> {
             record.open(&answer.offer, source, &path);
             self.outputs.events.push_back(Event::SetupFinished(record.endpoint, id));
         }
-        self.discovery.peers.add_flow(peer);
+        self.discovery.peers.records[peer].flows += 1;
         self.set_reject_template(id);
     }
 
-    /// The peer of this flow has answered.
     fn mark_answered(&mut self, id: FlowId) -> Option<usize> {
         let (node, _) = self.flows.get(id)?.peer.node?;
         let peer = self.discovery.peers.by_node(node)?;
-        self.discovery.peers.get(peer)?.is_unresponsive = false;
+        self.discovery.peers.records[peer].is_unresponsive = false;
         Some(peer)
     }
 
@@ -300,7 +277,7 @@ impl<B: Buffer> Core<B> {
             .by_attempt(answer.id)
             .find_map(|ours| self.discovery.unknown_flows.notice_to_peer(ours, source, (flow, nonce)));
         // The peer took one question, received twice, for two flows; or its answer came too late.
-        let is_unused = is_other || self.discovery.unknown_flows.is_unanswered(answer.id);
+        let is_unused = is_other || self.discovery.unknown_flows.unanswered.contains(&answer.id);
         let none = FinalAcks { classes: first.map(|before| FinalAck { before, sack: 0 }) };
         let closed = notice.unwrap_or(Closed { flow, nonce, own: None, acks: is_unused.then_some(none) });
         self.sending.control.push(source, Control::Closed(closed));

@@ -5,22 +5,20 @@
 //! are not admitted. Replies always are, because a slot was set aside when their request was delivered. One slot is
 //! never given to a request, so that the next request can be delivered.
 
-use std::mem;
+use std::collections::VecDeque;
+use std::{iter, mem};
 
-use am_wire::{Buffer, Class, Flow, Header, Kind, Seq};
+use am_wire::{Class, Flow, Header, Kind, Seq};
 
 use crate::time::Time;
 
-/// Index of a slot.
 pub(crate) type SlotIndex = u32;
 
-/// No slot.
 pub(crate) const NO_SLOT: SlotIndex = SlotIndex::MAX;
 
 /// Whether a slot in the ready queue is skipped, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Skip {
-    /// It is not skipped.
     No,
     /// Its message left in a coalesced frame.
     Coalesced,
@@ -43,7 +41,6 @@ pub(crate) struct Slot<B> {
     pub(crate) queued: bool,
     /// Rejected by the receiver, and in the reject queue.
     pub(crate) rejected: bool,
-    /// Whether to skip it when it is popped.
     pub(crate) skip: Skip,
     /// How often it was sent; it stops at 255.
     pub(crate) times_sent: u8,
@@ -56,7 +53,6 @@ pub(crate) struct Slot<B> {
     /// Bytes of words and payload.
     pub(crate) body: u32,
     pub(crate) seq: Seq,
-    /// When it was last sent.
     pub(crate) sent_at: Time,
     /// The next slot of the same flow and class, in sequence.
     pub(crate) next: SlotIndex,
@@ -92,14 +88,15 @@ impl<B> Slot<B> {
     }
 }
 
-/// The slab.
 #[derive(Debug)]
 pub(crate) struct Slots<B> {
-    slots: Vec<Slot<B>>,
-    free: Vec<SlotIndex>,
+    pub(crate) slots: Vec<Slot<B>>,
+    pub(crate) free: Vec<SlotIndex>,
+    /// Messages to send now, from any flow.
+    pub(crate) ready: VecDeque<SlotIndex>,
 }
 
-impl<B: Buffer> Slots<B> {
+impl<B> Slots<B> {
     pub(crate) fn new(count: usize) -> Self {
         let empty = || Slot {
             frame: None,
@@ -120,26 +117,17 @@ impl<B: Buffer> Slots<B> {
             sent_at: Time(0),
             next: NO_SLOT,
         };
-        Slots { slots: (0..count).map(|_| empty()).collect(), free: (0..count as SlotIndex).rev().collect() }
+        Slots {
+            slots: (0..count).map(|_| empty()).collect(),
+            free: (0..count as SlotIndex).rev().collect(),
+            ready: VecDeque::with_capacity(count),
+        }
     }
 
-    /// The frames in all slots.
-    pub(crate) fn frames(&self) -> impl Iterator<Item = &B> {
-        self.slots.iter().filter_map(|slot| slot.frame.as_ref())
-    }
-
-    pub(crate) fn total(&self) -> usize {
-        self.slots.len()
-    }
-
-    #[inline]
-    pub(crate) fn free(&self) -> usize {
-        self.free.len()
-    }
-
-    #[inline]
-    pub(crate) fn take(&mut self) -> Option<SlotIndex> {
-        self.free.pop()
+    /// The slots of a flow's list from `first` on, up to `end`.
+    pub(crate) fn list(&self, first: SlotIndex, end: SlotIndex) -> impl Iterator<Item = (SlotIndex, &Slot<B>)> {
+        let at = move |link: SlotIndex| (link != NO_SLOT && link != end).then(|| (link, &self[link]));
+        iter::successors(at(first), move |(_, slot)| at(slot.next))
     }
 
     /// Give back a slot that is in no flow's list. A queued one is freed when it is popped.

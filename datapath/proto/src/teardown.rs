@@ -100,7 +100,7 @@ impl<B: Buffer> Core<B> {
         record.reordering.take().into_iter().for_each(|order| self.receiving.gaps.return_reordering(order));
         if record.counts_its_peer {
             self.receiving.newest_peer = None;
-            self.receiving.budget.remove_peer();
+            self.receiving.budget.peers -= 1;
         }
         self.endpoints.deliver_all_held(record);
         self.outputs.commands.push_back(Command::Steer(id.flow, false));
@@ -148,12 +148,12 @@ impl<B: Buffer> Core<B> {
     /// Getter: whether any endpoint has returned messages.
     #[inline]
     pub fn has_returned(&self) -> bool {
-        self.endpoints.has_returned()
+        self.endpoints.returned_count > 0
     }
 
     /// Getter: whether this endpoint has returned messages.
     pub fn has_returned_to(&mut self, endpoint: EndpointId) -> bool {
-        self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.has_returned())
+        self.endpoints.get(endpoint).is_some_and(|endpoint| !endpoint.returned.is_empty())
     }
 
     /// Output: the next returned message of this endpoint.
@@ -165,9 +165,7 @@ impl<B: Buffer> Core<B> {
 /// The status of a message in a final acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FinalStatus {
-    /// The peer received it.
     Received,
-    /// The peer did not receive it.
     Missing,
     /// The message is beyond the acknowledgement's range. On an ordered flow no handler ran for it.
     Beyond,

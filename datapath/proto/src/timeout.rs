@@ -1,14 +1,13 @@
 //! From below: time has passed.
 
-use am_wire::{Address, Buffer, Class, Flow};
+use am_wire::{Buffer, Class, Flow};
 
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
 use crate::output::{Command, ReturnReason};
 use crate::send_queue::SendQueue;
 use crate::slots::Slots;
-use crate::time::Time;
-use crate::timers::TimerKind;
+use crate::time::{Time, TimerKind};
 
 /// The most messages of a class that are sent again at a time-out. More follow when these are acknowledged, so a
 /// receiver that was descheduled is not flooded.
@@ -78,7 +77,7 @@ impl<B: Buffer> Core<B> {
         self.counters.timeouts += 1;
         for class in Class::ALL {
             let doubted = record.seq_in_doubt(class);
-            if record.send[class].resend_oldest(&mut self.slots, &mut self.sending.ready, MAX_RESENT, doubted)
+            if record.send[class].resend_oldest(&mut self.slots, MAX_RESENT, doubted)
                 && let Some(order) = &mut record.reordering
             {
                 order.drop_doubt();
@@ -88,8 +87,14 @@ impl<B: Buffer> Core<B> {
         let next = now.later(record.rtt.timeout(&self.time.timing));
         self.time.timers.arm(&mut record.resend_timer, TimerKind::Resend, flow.id(), next);
         if record.silence.count_probe() {
+            // No answer comes from this address. Tell the transport. With several transports the peer may be reachable
+            // through another, and neither side has sent a beacon there yet because that connection came up later. So
+            // send one.
             let to = record.route.to;
-            self.report_silent_peer(to);
+            self.outputs.commands.push_back(Command::ReportLoss(to));
+            if !self.sending.control.has_beacon_to(to) {
+                self.send_beacon(to, true);
+            }
         }
     }
 
@@ -112,21 +117,12 @@ impl<B: Buffer> Core<B> {
         record.rtt.credit_requests = record.rtt.credit_requests.saturating_add(1);
         self.time.timers.arm(&mut record.resend_timer, TimerKind::Resend, flow.id(), now.later(wait));
     }
-
-    /// No answer comes from this address. Tell the transport. With several transports the peer may be reachable through
-    /// another, and neither side has sent a beacon there yet because that connection came up later. So send one.
-    fn report_silent_peer(&mut self, to: Address) {
-        self.outputs.commands.push_back(Command::ReportLoss(to));
-        if !self.sending.control.has_beacon_to(to) {
-            self.send_beacon(to, true);
-        }
-    }
 }
 
 impl FlowRecord {
     /// When the oldest message in flight was sent. `None` if all of them are in the reject queue, which has a pace of
     /// its own.
-    fn oldest_sent_at<B: Buffer>(&self, now: Time, slots: &Slots<B>) -> Option<Time> {
+    fn oldest_sent_at<B>(&self, now: Time, slots: &Slots<B>) -> Option<Time> {
         let oldest = Class::ALL.iter().filter_map(|&class| self.send[class].oldest_in_flight(slots));
         oldest.map(|link| &slots[link]).map(|slot| if slot.times_sent > 0 { slot.sent_at } else { now }).min()
     }

@@ -1,16 +1,27 @@
 //! Output: the next frame to send. Control frames go first: they are rare. Then messages, which carry acknowledgements
 //! along. Then the remaining acknowledgements.
+//!
+//! **Coalescing.** Small messages of one flow and class that are ready together share a frame. No message waits for
+//! another: one that is ready alone leaves alone. Each message keeps its own slot and its own frame, and is copied from
+//! there. So a lost message is sent again, alone or in another coalesced frame, and an undeliverable one comes back, as
+//! if each had had a frame of its own.
 
+use am_wire::coalesced::{MESSAGE_HEADER, Writer};
 use am_wire::control::Control;
-use am_wire::frame::{self, LinkAddresses as Wire};
-use am_wire::{Acks, Address, Buffer, Class, Flow, Framing, Header, Kind};
+use am_wire::frame::{self, LinkAddresses};
+use am_wire::{Acks, Address, Buffer, Flow, Framing, Header, Kind};
 
-use crate::control_queue::{DeferredControl, OutgoingControl};
+use crate::control_queue::{DeferredControl, Outgoing, OutgoingControl};
 use crate::flow::{Phase, Route};
 use crate::mutants::{self, Mutant};
 use crate::node::Core;
 use crate::output::Transmit;
-use crate::slots::{NO_SLOT, SlotIndex};
+use crate::reordering::LOSS_THRESHOLD;
+use crate::slots::{NO_SLOT, Skip, SlotIndex};
+
+/// The most messages in a coalesced frame. When the frame is lost, a selective acknowledgement must still cover enough
+/// later messages to report the loss.
+const MAX_COALESCED: usize = u64::BITS as usize + 1 - LOSS_THRESHOLD as usize;
 
 impl<B: Buffer> Core<B> {
     /// Output: hand the next frame to `send`, which returns whether the transport took it. Returns the same, or `None`
@@ -22,12 +33,12 @@ impl<B: Buffer> Core<B> {
         fresh: &mut dyn FnMut() -> Option<B>,
         mut send: impl FnMut(Address, &B) -> bool,
     ) -> Option<bool> {
-        if !self.sending.control.is_empty()
+        if !self.sending.control.0.is_empty()
             && let Some(transmit) = self.transmit_control(fresh)
         {
             return Some(self.offer(transmit, send));
         }
-        while let Some(link) = self.sending.ready.pop_front() {
+        while let Some(link) = self.slots.ready.pop_front() {
             if self.slots.take_popped(link)
                 && let Some(sent) = self.transmit_message(link, fresh, &mut send)
             {
@@ -57,7 +68,7 @@ impl<B: Buffer> Core<B> {
     fn offer(&mut self, transmit: Transmit<B>, mut send: impl FnMut(Address, &B) -> bool) -> bool {
         let sent = send(transmit.to, &transmit.frame);
         if !sent {
-            self.sending.control.refused(transmit);
+            self.sending.control.0.push_front(Outgoing::Refused(transmit));
         }
         sent
     }
@@ -89,13 +100,10 @@ impl<B: Buffer> Core<B> {
         let frame = slot.frame.as_mut()?;
         // While the NIC still holds the frame, it must stay as it was written.
         if let Some(space) = frame.space() {
-            let piggyback = frame::has_room_for_piggyback(framing, body).then(|| record.take_piggyback());
-            self.counters.piggybacks_sent += piggyback.is_some() as u64;
-            if piggyback.is_none() && slot.class == Class::Reply {
-                record.queue_ack_after_reply(&mut self.sending.acks_due);
-            }
-            let wire = Wire { to, from: self.config.address, ethertype: self.config.ethertype };
-            frame::emit(space, framing, &wire, &header, body, piggyback.as_ref()).ok()?;
+            let acks_due = &mut self.sending.acks_due;
+            let piggyback = record.piggyback_for(slot.class, framing, body, &mut self.counters, acks_due);
+            let addresses = LinkAddresses { to, from: self.config.address, ethertype: self.config.ethertype };
+            frame::emit(space, framing, &addresses, &header, body, piggyback.as_ref()).ok()?;
         }
         if !send(to, frame) {
             return self.put_back(link);
@@ -108,9 +116,9 @@ impl<B: Buffer> Core<B> {
     /// The transport did not take this message: it is the next one again.
     #[cold]
     fn put_back(&mut self, link: SlotIndex) -> Option<bool> {
+        self.slots.ready.push_front(link);
         let slot = &mut self.slots[link];
         slot.queued = true;
-        self.sending.ready.push_front(link);
         let was_written = slot.frame.as_mut().is_some_and(|frame| frame.space().is_some());
         if let Some(record) = self.flows.by_flow(slot.flow).filter(|_| was_written)
             && frame::has_room_for_piggyback(record.route.framing, slot.body as usize)
@@ -121,6 +129,63 @@ impl<B: Buffer> Core<B> {
             record.queue_ack(&mut self.sending.acks_due);
         }
         Some(false)
+    }
+
+    /// Send the message at `first` in one frame with the messages of its flow and class that are ready behind it. `None`
+    /// if no other message is ready, if two do not fit, or if there is no fresh frame: the message then leaves alone.
+    #[inline(never)]
+    fn transmit_coalesced(&mut self, first: SlotIndex, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
+        let slot = &self.slots[first];
+        let (class, seq, ours, next, length) = (slot.class, slot.seq.0, slot.flow, slot.next, slot.body);
+        let second = self.slots.coalescable(next, self.config.coalesce_below)?.body;
+        let Route { to, flow, nonce, framing, max_body, .. } = self.flows.by_flow(ours)?.route;
+        if 2 * MESSAGE_HEADER as u32 + length + second > max_body {
+            return None;
+        }
+        let mut frame = fresh()?;
+        let space = frame.space()?;
+        // This clears the padding of a short frame, before the messages are written.
+        frame::body(space, framing, 0).ok()?;
+        let at = framing.body_at();
+        let end = space.len().min(at + max_body as usize);
+        let body = self.write_messages(&mut space[at..end], first, at);
+        let record = self.flows.by_flow(ours)?;
+        let piggyback = record.piggyback_for(class, framing, body, &mut self.counters, &mut self.sending.acks_due);
+        self.counters.bundles_sent += 1;
+        let header = Header { kind: Kind::Coalesced(class), flow, nonce, handler: 0, words: 0, seq };
+        let addresses = LinkAddresses { to, from: self.config.address, ethertype: self.config.ethertype };
+        let length = frame::emit(space, framing, &addresses, &header, body, piggyback.as_ref()).ok()?;
+        frame.set_len(length);
+        Some(Transmit { to, frame })
+    }
+
+    /// Write as many messages as fit. Returns how many bytes they take.
+    fn write_messages(&mut self, space: &mut [u8], head: SlotIndex, body_at: usize) -> usize {
+        let mut writer = Writer::new(space);
+        let mut link = head;
+        for behind in 0..MAX_COALESCED as u8 {
+            let slot = &mut self.slots[link];
+            let Some(frame) = &slot.frame else { break };
+            let Some(body) = frame.bytes().get(body_at..body_at + slot.body as usize) else { break };
+            if !writer.push(slot.handler, slot.words, body) {
+                break;
+            }
+            // The first message was popped from the ready queue. The others are still in it, and are skipped when their
+            // turn comes.
+            if slot.queued {
+                slot.skip = Skip::Coalesced;
+            }
+            self.counters.bundled_sent += 1;
+            self.counters.retransmitted += slot.note_sent() as u64;
+            self.deferred.just_sent.push(link);
+            let next = slot.next;
+            self.slots[head].sharing = behind;
+            if self.slots.coalescable(next, self.config.coalesce_below).is_none() {
+                break;
+            }
+            link = next;
+        }
+        writer.length()
     }
 
     /// Rejects leave before acknowledgements. An acknowledgement with a gap would make the sender take the rejected
@@ -139,7 +204,10 @@ impl<B: Buffer> Core<B> {
         while let Some(later) = self.sending.deferred_control.pop_front() {
             let next = match later {
                 DeferredControl::Close(flow) => self.next_close(flow),
-                DeferredControl::Closed(flow) => self.discovery.unknown_flows.notice(flow),
+                DeferredControl::Closed(flow) => {
+                    let ended = self.discovery.unknown_flows.closed_flow(flow, None);
+                    ended.map(|ended| (ended.to, Control::Closed(ended.closed)))
+                }
                 DeferredControl::Keepalive(flow) => self.next_keepalive(flow),
             };
             let Some((to, body)) = next else { continue };
@@ -168,49 +236,45 @@ impl<B: Buffer> Core<B> {
             };
             record.ack_queued = false;
             let (route, acks) = (record.route, record.take_acks());
-            let seq = record.take_remark().to_bits();
+            let seq = record.take_ack_hint().to_bits();
             let header = Header { kind: Kind::Ack, flow: route.flow, nonce: route.nonce, handler: 0, words: 0, seq };
             self.counters.acks_sent += 1;
-            return self.build_frame(frame, route.to, route.framing, &header, &acks.to_bytes());
+            return self.build_frame(frame, route.to, route.framing, &header, &acks.to_bytes(), 0);
         }
         None
     }
 
     fn transmit_control(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
-        if let Some(refused) = self.sending.control.take_refused() {
-            return Some(refused);
-        }
-        let outgoing = self.sending.control.pop()?;
+        let outgoing = match self.sending.control.0.pop_front()? {
+            Outgoing::Refused(transmit) => return Some(transmit),
+            Outgoing::Control(outgoing) => outgoing,
+        };
         let transmit = self.write_control(&outgoing, fresh);
         if transmit.is_none() {
-            self.sending.control.push_front(outgoing);
+            self.sending.control.0.push_front(Outgoing::Control(outgoing));
         }
         transmit
     }
 
-    pub(crate) fn write_control(
+    fn write_control(
         &mut self,
         outgoing: &OutgoingControl,
         fresh: &mut dyn FnMut() -> Option<B>,
     ) -> Option<Transmit<B>> {
-        let Some(mut frame) = fresh() else {
+        let Some(frame) = fresh() else {
             self.counters.no_frame += 1;
             return None;
         };
+        let &OutgoingControl { to, framing, .. } = outgoing;
         let mut body = [0; Control::MAX_BYTES];
         let length = outgoing.body.emit(&mut body);
         let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
         self.counters.control_sent += 1;
-        let padded = outgoing.min_length.saturating_sub(outgoing.framing.body_at());
-        if padded <= length {
-            return self.build_frame(frame, outgoing.to, outgoing.framing, &header, &body[..length]);
-        }
-        let place = frame::body(frame.space()?, outgoing.framing, padded).ok()?;
-        place.fill(0);
-        place[..length].copy_from_slice(&body[..length]);
-        self.finish_frame(frame, outgoing.to, outgoing.framing, &header, padded)
+        let min_body = outgoing.min_length.saturating_sub(framing.body_at());
+        self.build_frame(frame, to, framing, &header, &body[..length], min_body)
     }
 
+    /// Write a frame with this body, padded to `min_body` bytes.
     pub(crate) fn build_frame(
         &mut self,
         mut frame: B,
@@ -218,22 +282,15 @@ impl<B: Buffer> Core<B> {
         framing: Framing,
         header: &Header,
         body: &[u8],
+        min_body: usize,
     ) -> Option<Transmit<B>> {
-        frame::body(frame.space()?, framing, body.len()).ok()?.copy_from_slice(body);
-        self.finish_frame(frame, to, framing, header, body.len())
-    }
-
-    /// Finish a frame whose body of this length is written.
-    fn finish_frame(
-        &mut self,
-        mut frame: B,
-        to: Address,
-        framing: Framing,
-        header: &Header,
-        body: usize,
-    ) -> Option<Transmit<B>> {
-        let wire = Wire { to, from: self.config.address, ethertype: self.config.ethertype };
-        let length = frame::emit(frame.space()?, framing, &wire, header, body, None).ok()?;
+        let space = frame.space()?;
+        let place = frame::body(space, framing, body.len().max(min_body)).ok()?;
+        let (content, padding) = place.split_at_mut(body.len());
+        content.copy_from_slice(body);
+        padding.fill(0);
+        let addresses = LinkAddresses { to, from: self.config.address, ethertype: self.config.ethertype };
+        let length = frame::emit(space, framing, &addresses, header, body.len().max(min_body), None).ok()?;
         frame.set_len(length);
         Some(Transmit { to, frame })
     }

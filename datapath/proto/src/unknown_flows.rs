@@ -13,7 +13,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use am_wire::control::{Closed, Control, FinalAcks};
+use am_wire::control::{Closed, FinalAcks};
 use am_wire::{Address, Flow};
 
 use crate::FlowId;
@@ -21,7 +21,6 @@ use crate::flow::{FlowRecord, Route};
 use crate::rate_limit::BroadcastLimit;
 use crate::time::Time;
 
-/// The most unanswered set-ups to remember.
 const MAX_UNANSWERED: usize = 1024;
 
 /// A closed flow, and the notice for its peer.
@@ -36,15 +35,14 @@ pub(crate) struct ClosedFlow {
 pub(crate) struct UnknownFlows {
     /// By flow id: the last use that ended.
     closed_flows: HashMap<Flow, ClosedFlow>,
-    /// The latest set-ups of this node that ended before they were answered.
-    unanswered: VecDeque<u32>,
+    /// The latest set-ups of this node that ended before they were answered: nothing was ever received on their flows.
+    pub(crate) unanswered: VecDeque<u32>,
     /// No answer before this time.
     pub(crate) next_answer_at: Time,
     pub(crate) broadcasts: BroadcastLimit,
 }
 
 impl UnknownFlows {
-    /// Remember this closed flow and what arrived on it.
     pub(crate) fn remember(&mut self, record: &FlowRecord, acks: FinalAcks) {
         let Route { to, flow, nonce, .. } = record.route;
         let FlowId { flow: own, nonce: own_nonce } = record.id;
@@ -52,7 +50,6 @@ impl UnknownFlows {
         self.closed_flows.insert(own, ClosedFlow { nonce: own_nonce, to, closed });
     }
 
-    /// Remember that this set-up ended before it was answered.
     pub(crate) fn remember_unanswered(&mut self, attempt: u32) {
         if self.unanswered.len() == MAX_UNANSWERED {
             self.unanswered.pop_front();
@@ -60,26 +57,11 @@ impl UnknownFlows {
         self.unanswered.push_back(attempt);
     }
 
-    /// Whether this set-up ended before it was answered: nothing was ever received on its flow.
-    pub(crate) fn is_unanswered(&self, attempt: u32) -> bool {
-        self.unanswered.contains(&attempt)
-    }
-
-    /// What had arrived on a closed flow.
-    pub(crate) fn final_acks(&self, id: FlowId) -> Option<FinalAcks> {
-        self.closed_flow(id.flow, Some(id.nonce))?.closed.acks
-    }
-
     /// The notice for the last closed flow with this id, if its peer is at this address and its half has this id and
     /// nonce.
     pub(crate) fn notice_to_peer(&self, ours: Flow, to: Address, half: (Flow, u16)) -> Option<Closed> {
         let said = self.closed_flow(ours, None)?;
         (said.to == to && (said.closed.flow, said.closed.nonce) == half).then_some(said.closed)
-    }
-
-    /// The notice for the last closed flow with this id, and its destination.
-    pub(crate) fn notice(&self, flow: Flow) -> Option<(Address, Control)> {
-        self.closed_flow(flow, None).map(|said| (said.to, Control::Closed(said.closed)))
     }
 
     /// The last closed flow with this id and, if given, this nonce.

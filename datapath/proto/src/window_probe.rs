@@ -13,7 +13,6 @@ use crate::time::Time;
 /// The state of the search. The module's page explains it.
 #[derive(Debug, Default)]
 pub(crate) struct WindowProbe {
-    /// When this round began.
     since: Time,
     /// The current total was in force during all of the last round.
     is_steady: bool,
@@ -32,7 +31,6 @@ const MAX_PAUSE_ROUNDS: u16 = 64;
 /// The most credits of all senders together.
 const MAX_TOTAL_CREDITS: u32 = 16 << 10;
 
-/// What one round showed.
 pub(crate) struct Round {
     pub(crate) messages: u32,
     pub(crate) senders: u16,
@@ -107,13 +105,13 @@ mod tests {
 
     /// A path that holds `capacity` messages and carries at most `rate` a second. Returns the total of each round.
     fn totals_of(capacity: u64, rate: u64, senders: u16, rounds: usize) -> Vec<u16> {
-        let (mut climb, mut total, mut now) = (WindowProbe::default(), 128, Time(1));
+        let (mut probe, mut total, mut now) = (WindowProbe::default(), 128, Time(1));
         let mut totals = vec![];
         for _ in 0..rounds {
             let messages = 2 * u32::from(total);
             let comes = (rate * u64::from(total) / capacity).min(rate);
             now = now.later(u64::from(messages) * 1_000_000_000 / comes);
-            total = climb.next_total(now, &Round { messages, senders, has_little_loss: true }, total, 128);
+            total = probe.next_total(now, &Round { messages, senders, has_little_loss: true }, total, 128);
             totals.push(total);
         }
         totals
@@ -141,9 +139,9 @@ mod tests {
 
     #[test]
     fn loss_or_a_single_sender_ends_the_probe() {
-        let (mut climb, round) = (WindowProbe::default(), Round { messages: 256, senders: 8, has_little_loss: false });
-        assert_eq!(climb.next_total(Time(1), &round, 500, 128), 500, "the loss is taken off elsewhere");
+        let (mut probe, round) = (WindowProbe::default(), Round { messages: 256, senders: 8, has_little_loss: false });
+        assert_eq!(probe.next_total(Time(1), &round, 500, 128), 500, "the loss is taken off elsewhere");
         let alone = Round { senders: 1, has_little_loss: true, ..round };
-        assert_eq!(climb.next_total(Time(2), &alone, 500, 128), 128);
+        assert_eq!(probe.next_total(Time(2), &alone, 500, 128), 128);
     }
 }

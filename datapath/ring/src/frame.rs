@@ -170,9 +170,16 @@ impl Buffer for Frame {
 
     #[inline]
     fn share(&self) -> Frame {
-        self.slot().add_handle();
+        self.slot().add_handles(1);
         let Frame { region, data, number_and_length, _not_sync } = *self;
         Frame { region, data, number_and_length, _not_sync }
+    }
+
+    #[inline]
+    fn share_many(&self, count: usize) -> impl Iterator<Item = Frame> {
+        self.slot().add_handles(count as u32);
+        let Frame { region, data, number_and_length, _not_sync } = *self;
+        (0..count).map(move |_| Frame { region, data, number_and_length, _not_sync })
     }
 }
 

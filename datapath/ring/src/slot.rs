@@ -38,19 +38,19 @@ impl Slot {
         self.handles.load(Acquire) == 1
     }
 
-    /// One more handle. The caller holds one, and no second thread uses that
+    /// So many more handles. The caller holds one, and no second thread uses that
     /// very handle now (frames are not `Sync`).
     #[inline]
-    pub(crate) fn add_handle(&self) {
+    pub(crate) fn add_handles(&self, count: u32) {
         if self.is_unique() {
             // Nobody else can count up or down, so this needs no
             // read-modify-write. The store ends the release sequence of earlier
-            // decrements; `is_unique` has acquired them, and the new handle
-            // reaches other threads only through us.
-            return self.handles.store(2, Relaxed);
+            // decrements; `is_unique` has acquired them, and the new handles
+            // reach other threads only through us.
+            return self.handles.store(1 + count, Relaxed);
         }
         // Relaxed: the frame is reachable through the handle that we have.
-        if self.handles.fetch_add(1, Relaxed) > TOO_MANY {
+        if self.handles.fetch_add(count, Relaxed) > TOO_MANY {
             // As Arc does: a wrapped count would be a use after free.
             std::process::abort();
         }

@@ -11,13 +11,11 @@
 //! words, 8 to 12 a reply, 7 an extended kind, which the handler field names.
 
 use crate::header::{Flow, Header, Kind, MAX_WORDS};
-use crate::length::NARROW;
 use crate::{Framing, Reason};
 
 /// Bits of a source address that are free: all but the group and the local bit.
 pub(crate) const FREE: u32 = 46;
 
-/// Bits of the sequence number.
 const SEQ_BITS: u32 = Framing::Bare.seq_bits();
 
 const LENGTH_BITS: u32 = 7;
@@ -67,7 +65,6 @@ pub(crate) const fn version(bits: u64) -> u64 {
     bits >> 44
 }
 
-/// Whether a frame with these bits is in `bare` framing.
 #[inline]
 pub(crate) const fn is_bare(bits: u64) -> bool {
     bits >> (FREE - 1) == 0
@@ -101,13 +98,11 @@ pub(crate) const fn is_message(bits: u64) -> bool {
     bits >> FORM_AT & (REPLY - 1) <= MAX_WORDS as u64
 }
 
-/// Whether these bits of a message are a reply's.
 #[inline(always)]
 pub(crate) const fn is_reply(bits: u64) -> bool {
     bits >> FORM_AT & REPLY != 0
 }
 
-/// How many words a message with these bits has.
 #[inline(always)]
 pub(crate) const fn words(bits: u64) -> u8 {
     (bits >> FORM_AT & (REPLY - 1)) as u8
@@ -133,12 +128,6 @@ pub(crate) const fn length_code(bits: u64) -> u16 {
     (bits >> LENGTH_AT) as u16 & ((1 << LENGTH_BITS) - 1)
 }
 
-/// Whether a frame with these bits may have this length.
-#[inline(always)]
-pub(crate) fn fits(bits: u64, length: usize) -> bool {
-    NARROW.fits(length_code(bits), length)
-}
-
 /// The kind, or why there is none.
 #[inline]
 pub(crate) fn kind(bits: u64) -> Result<Kind, Reason> {
@@ -151,7 +140,6 @@ pub(crate) fn kind(bits: u64) -> Result<Kind, Reason> {
     Kind::from_fields(field, code(bits)).ok_or(Reason::Kind)
 }
 
-/// The header of the 46 bits.
 #[inline]
 pub(crate) fn parse(bits: u64) -> Result<Header, Reason> {
     let kind = kind(bits)?;

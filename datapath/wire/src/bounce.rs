@@ -3,7 +3,6 @@
 //!
 //! User space writes the start of a flow's rejects once, all but the sequence number. The program copies it over the
 //! request, adds the number, and sends the frame back. So it needs to know only where the number is.
-//! the number is.
 
 use crate::frame::{self, ETHERNET_HEADER, LinkAddresses, MIN_FRAME};
 use crate::header::{Flow, Header, Kind};

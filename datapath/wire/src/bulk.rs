@@ -1,5 +1,7 @@
 //! Bulk transfers: the bodies of `Put` and `Get` frames.
 
+use crate::codec::{Field, by_code, carried, fields};
+
 /// The start of a `Put` frame's body; the segment's data follows. It describes the whole transfer, so the receiver can
 /// judge each segment alone, in any order. Every frame of a transfer carries it, so its numbers have no more bytes than
 /// they need.
@@ -124,23 +126,16 @@ impl Notice {
     /// The body.
     pub fn to_bytes(self) -> [u8; Notice::BYTES] {
         let mut bytes = [0; Notice::BYTES];
-        let numbers = [self.what as u32, self.transfer, self.region, self.into];
-        for (place, number) in bytes.chunks_exact_mut(4).zip(numbers) {
-            place.copy_from_slice(&number.to_be_bytes());
-        }
-        for (place, number) in bytes[16..].chunks_exact_mut(8).zip([self.offset, self.into_offset, self.length]) {
-            place.copy_from_slice(&number.to_be_bytes());
-        }
+        self.put(&mut &mut bytes[..]);
         bytes
     }
 
     /// `None` for a body of another length, or with a code that is not known.
-    pub fn parse(body: &[u8]) -> Option<Notice> {
-        let bytes: &[u8; Notice::BYTES] = body.try_into().ok()?;
-        let short = |at: usize| bytes[at..].first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
-        let long = |at: usize| bytes[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        let what = *NoticeKind::ALL.get(short(0).checked_sub(1)? as usize)?;
-        let (transfer, region, into) = (short(4), short(8), short(12));
-        Some(Notice { what, transfer, region, into, offset: long(16), into_offset: long(24), length: long(32) })
+    pub fn parse(mut body: &[u8]) -> Option<Notice> {
+        Notice::take(&mut body).filter(|_| body.is_empty())
     }
 }
+
+fields! { Notice { what transfer region into offset into_offset length } }
+
+carried! { NoticeKind as u32: |what| what as u32, |code| by_code(&NoticeKind::ALL, code); }

@@ -12,8 +12,8 @@
 //! small message is its frame's path through rings and kernel; several messages in one frame share it.
 
 use crate::Reason;
+use crate::frame::ParsedFrame;
 use crate::header::{MAX_WORDS, WORD_BYTES};
-use crate::parsed::ParsedFrame;
 
 /// Bytes before each message.
 pub const MESSAGE_HEADER: usize = 4;
@@ -84,6 +84,7 @@ pub struct CoalescedMessage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Body<'a> {
     body: &'a [u8],
+    count: usize,
 }
 
 impl<'a> Body<'a> {
@@ -102,17 +103,20 @@ impl<'a> Body<'a> {
     /// Why none of them can be used.
     #[inline]
     pub fn from_body(body: &'a [u8]) -> Result<Self, Reason> {
-        let mut items = Items { body, at: 0 };
-        if body.is_empty() {
-            return Err(Reason::Body);
-        }
-        while items.at < body.len() {
-            let item = items.cut().ok_or(Reason::Body)?;
+        let (mut items, mut count) = (Items { body, at: 0 }, 0);
+        for item in &mut items {
+            count += 1;
             if item.words as usize > MAX_WORDS || item.words as usize * WORD_BYTES > item.length {
                 return Err(Reason::Words);
             }
         }
-        Ok(Body { body })
+        if items.at == body.len() && !body.is_empty() { Ok(Body { body, count }) } else { Err(Reason::Body) }
+    }
+
+    /// How many messages.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.count
     }
 
     /// Its messages, in the order of their numbers.
@@ -127,10 +131,12 @@ struct Items<'a> {
     at: usize,
 }
 
-impl Items<'_> {
+impl Iterator for Items<'_> {
+    type Item = CoalescedMessage;
+
     /// The next message, if it is all there.
     #[inline]
-    fn cut(&mut self) -> Option<CoalescedMessage> {
+    fn next(&mut self) -> Option<CoalescedMessage> {
         let (&[high, low, handler, words], rest) = self.body.get(self.at..)?.split_first_chunk::<MESSAGE_HEADER>()?;
         let length = u16::from_be_bytes([high, low]) as usize;
         if length > rest.len() {
@@ -139,14 +145,5 @@ impl Items<'_> {
         let at = self.at + MESSAGE_HEADER;
         self.at = at + length;
         Some(CoalescedMessage { handler, words, at, length })
-    }
-}
-
-impl Iterator for Items<'_> {
-    type Item = CoalescedMessage;
-
-    #[inline]
-    fn next(&mut self) -> Option<CoalescedMessage> {
-        self.cut()
     }
 }

@@ -14,12 +14,9 @@
 //!     │◀────────────────────────────── Closed  │   and this of yours
 //! ```
 
-mod codec;
-
 use core::fmt;
 
-use codec::{Reader, Writer};
-
+use crate::codec::{Field, by_code, carried, fields, put_bytes};
 use crate::{Address, Flow, Framing, Framings, Reason, Seq};
 
 /// The name of a node or an endpoint: 1 to 31 bytes of UTF-8, without control characters, because programs print names
@@ -250,32 +247,113 @@ pub struct ProbeSeen {
     pub step: Step,
 }
 
-/// The body of a control frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each variant is documented at the type that it holds")]
-pub enum Control {
-    Beacon(Beacon),
-    Connect(Connect),
-    Accept(Accept),
-    Refuse(Refuse),
-    Close(Close),
-    Closed(Closed),
-    Probe(Probe),
-    ProbeSeen(ProbeSeen),
-    Still(Keepalive),
+macro_rules! messages {
+    ($($code:literal $message:ident)*) => {
+        /// The body of a control frame.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "each variant is documented at the type that it holds")]
+        pub enum Control { $($message($message),)* }
+
+        impl Field for Control {
+            fn put(&self, to: &mut &mut [u8]) {
+                match self {
+                    $(Control::$message(message) => {
+                        put_bytes(to, &[$code]);
+                        message.put(to);
+                    })*
+                }
+            }
+
+            fn take(from: &mut &[u8]) -> Option<Self> {
+                match u8::take(from)? {
+                    $($code => Field::take(from).map(Control::$message),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+// By their codes.
+messages! { 1 Beacon 2 Connect 3 Accept 4 Refuse 5 Close 6 Probe 7 ProbeSeen 8 Keepalive 9 Closed }
+
+// In the order of `docs/wire.md`.
+fields! {
+    NodeId { 0 }
+    Incarnation { 0 }
+    FlowParameters { flow nonce first credits max_frame }
+    FinalAck { before sack }
+    FinalAcks { classes }
+    Beacon { node incarnation name address framings max_frame answer }
+    Connect { id node incarnation from to tag is_ordered offer }
+    Accept { id offer }
+    Refuse { id why }
+    Close { flow nonce own own_nonce acks }
+    Closed { flow nonce own acks }
+    Probe { id node step }
+    ProbeSeen { id step }
+    Keepalive { flow nonce own own_nonce }
+}
+
+carried! {
+    Refusal as u8: |why| why as u8, |code| by_code(&[Refusal::NoEndpoint, Refusal::Tag, Refusal::Full], code.into());
+    Step as u8: |step| step as u8, |code| by_code(&[Step::Forged, Step::Learned, Step::True, Step::Long], code.into());
+}
+
+impl Field for Name {
+    fn put(&self, to: &mut &mut [u8]) {
+        self.length.put(to);
+        put_bytes(to, self.as_str().as_bytes());
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Name> {
+        let length = u8::take(from)?;
+        let (text, rest) = from.split_at_checked(length.into())?;
+        *from = rest;
+        Name::new(core::str::from_utf8(text).ok()?)
+    }
+}
+
+/// A half of a flow. Without one there are zeros.
+impl Field for Option<(Flow, u16)> {
+    fn put(&self, to: &mut &mut [u8]) {
+        let (flow, nonce) = self.unwrap_or((Flow::NODE, 0));
+        [flow.id(), nonce].put(to);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        match <[u16; 2]>::take(from)? {
+            [0, 0] => Some(None),
+            [0, _] => None,
+            [flow, nonce] => Some(Some((Flow::new(flow)?, nonce))),
+        }
+    }
+}
+
+impl Field for Option<FinalAcks> {
+    fn put(&self, to: &mut &mut [u8]) {
+        self.is_some().put(to);
+        self.iter().for_each(|acks| acks.put(to));
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        if bool::take(from)? { Field::take(from).map(Some) } else { Some(None) }
+    }
 }
 
 impl Control {
-    /// The most bytes that a body takes.
+    /// The most bytes that a body takes: a `Connect` between the longest names has 114.
     pub const MAX_BYTES: usize = 128;
 
     /// The longest frame of a set-up, in the framing with the longest header. A transport with shorter frames cannot
     /// carry a node.
     pub const MAX_FRAME: usize = Framing::Plain.body_at() + Self::MAX_BYTES;
 
-    /// Write the body; returns its length. Never longer than [`Control::MAX_BYTES`].
+    /// Write the body; returns its length.
     pub fn emit(&self, body: &mut [u8; Self::MAX_BYTES]) -> usize {
-        Writer::new(body).control(self).at
+        let mut rest = &mut body[..];
+        self.put(&mut rest);
+        Self::MAX_BYTES - rest.len()
     }
 
     /// Whether the body may be longer than its content.
@@ -287,9 +365,8 @@ impl Control {
     ///
     /// # Errors
     /// [`Reason::Body`] if it is malformed, or followed by anything but the padding of a long probe.
-    pub fn parse(body: &[u8]) -> Result<Control, Reason> {
-        let mut input = Reader(body);
-        let control = input.control().ok_or(Reason::Body)?;
-        if input.0.is_empty() || control.is_padded() { Ok(control) } else { Err(Reason::Body) }
+    pub fn parse(mut body: &[u8]) -> Result<Control, Reason> {
+        let control = Control::take(&mut body).ok_or(Reason::Body)?;
+        if body.is_empty() || control.is_padded() { Ok(control) } else { Err(Reason::Body) }
     }
 }

@@ -90,7 +90,7 @@ impl FromStr for Framing {
     }
 }
 
-/// A set of framings, as a node says which it understands.
+/// A set of framings, as a node says which it understands: one bit a framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Framings(u8);
 
@@ -98,18 +98,7 @@ impl Framings {
     /// All three.
     pub const ALL: Framings = Framings(0b111);
 
-    /// The set with one more.
-    #[must_use]
-    pub const fn with(self, framing: Framing) -> Self {
-        Framings(self.0 | 1 << (framing.number() - 1))
-    }
-
-    /// Whether it is in the set.
-    pub const fn has(self, framing: Framing) -> bool {
-        self.0 >> (framing.number() - 1) & 1 == 1
-    }
-
-    /// One bit a framing, as on the wire.
+    /// As on the wire.
     pub const fn bits(self) -> u8 {
         self.0
     }

@@ -12,9 +12,9 @@
 //! stranger with many addresses. A part of that rate is reserved for known addresses: those of nodes that have
 //! proved that they receive there.
 
-use crate::frame::{ETHERNET_HEADER, MIN_FRAME};
+use crate::frame::{ETHERNET_HEADER, MIN_FRAME, read_header};
 use crate::length::SHORT_FRAME_CODE;
-use crate::{Address, EtherType, bare, form};
+use crate::{Address, EtherType};
 
 /// Buckets. Sources share them by a hash of the address. The hash has no secret: a host that can choose an address in
 /// another's bucket can also send with that other's address.
@@ -63,11 +63,6 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Before any frame.
-    pub const fn new() -> Gate {
-        Gate { each: [Bucket(0); SOURCES], known: [Address([0; 6]); SOURCES], all: Bucket(0) }
-    }
-
     /// Note an address at which a node has proved that it receives.
     pub const fn add_known(&mut self, address: Address) {
         self.known[bucket_of(address)] = address;
@@ -99,7 +94,7 @@ impl Gate {
 
 impl Default for Gate {
     fn default() -> Gate {
-        Gate::new()
+        Gate { each: [Bucket(0); SOURCES], known: [Address([0; 6]); SOURCES], all: Bucket(0) }
     }
 }
 
@@ -115,17 +110,11 @@ pub const fn bucket_of(source: Address) -> usize {
 
 /// Whether the body has a size that its first byte allows. Only the node checks the rest.
 fn is_sensible(frame: &[u8; MIN_FRAME], length: usize, ethertype: EtherType) -> bool {
-    let kind = u16::from_be_bytes([frame[12], frame[13]]);
-    let bits = bare::from_source(source(frame).to_u64()).unwrap_or(0);
-    let (body_at, form, code) = if kind == ethertype.plain() {
-        (26, frame[15], form::length_code(frame[15], frame[19]))
-    } else if bare::is_bare(bits) {
-        (14, 0, bare::length_code(bits))
-    } else {
-        (22, frame[14], form::length_code(frame[14], frame[18]))
-    };
-    let size = if code == SHORT_FRAME_CODE { (frame[MIN_FRAME - 1] >> 2) as usize } else { length - body_at };
-    form::words(form) == 0 && has_size(frame[body_at], size)
+    let is_plain = u16::from_be_bytes([frame[12], frame[13]]) == ethertype.plain();
+    let Ok((framing, (header, code))) = read_header(frame, source(frame).to_u64(), is_plain) else { return false };
+    let at = framing.body_at();
+    let size = if code == SHORT_FRAME_CODE { (frame[MIN_FRAME - 1] >> 2) as usize } else { length - at };
+    header.words == 0 && has_size(frame[at], size)
 }
 
 /// Whether `size` is right for a control frame whose body starts with `code` (`docs/wire.md`). Only code 6, a long

@@ -64,15 +64,6 @@ impl Class {
     pub const fn index(self) -> usize {
         self as usize
     }
-
-    /// The class in the other direction of a connection.
-    #[inline]
-    pub const fn opposite(self) -> Class {
-        match self {
-            Class::Request => Class::Reply,
-            Class::Reply => Class::Request,
-        }
-    }
 }
 
 /// What a frame is. Two bits on the wire for the kinds of every message, the
@@ -156,6 +147,14 @@ impl Kind {
             Kind::Reply => Some(Class::Reply),
             Kind::Ack | Kind::Control | Kind::Reject | Kind::Coalesced(_) => None,
         }
+    }
+}
+
+/// The class of a message of this kind; requests for all that are not one message.
+impl From<Kind> for Class {
+    #[inline(always)]
+    fn from(kind: Kind) -> Class {
+        if matches!(kind, Kind::Reply) { Class::Reply } else { Class::Request }
     }
 }
 

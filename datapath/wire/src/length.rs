@@ -21,7 +21,6 @@ pub(crate) const SHORT_FRAME_CODE: u16 = 0;
 /// Drivers cut frames at multiples of this many bytes.
 const UNIT: usize = 16;
 
-/// A set of codes.
 pub(crate) struct Lengths {
     /// Codes of the lengths that are multiples of [`UNIT`].
     units: u16,
@@ -56,10 +55,22 @@ impl Lengths {
     #[inline(always)]
     pub(crate) fn fits(&self, code: u16, length: usize) -> bool {
         #[cfg(feature = "planted")]
-        if crate::planted::ignores_lengths() {
+        if planted::IGNORES_LENGTHS.get() {
             return true;
         }
         if code == SHORT_FRAME_CODE { length == MIN_FRAME } else { code == self.code(length) }
+    }
+}
+
+/// A mutant: a bug on purpose that a checker has to find. It exists only with the feature `planted`, which tests switch
+/// on, and then only on a thread that asked for it.
+#[cfg(feature = "planted")]
+pub mod planted {
+    extern crate std;
+
+    std::thread_local! {
+        /// A frame on this thread may have any length, whatever its header says.
+        pub static IGNORES_LENGTHS: core::cell::Cell<bool> = const { core::cell::Cell::new(false) };
     }
 }
 

@@ -40,37 +40,32 @@
 #![forbid(unsafe_code)]
 
 mod ack;
-mod ack_hint;
 mod address;
 mod bare;
 pub mod bounce;
 mod buffer;
 pub mod bulk;
 pub mod coalesced;
+mod codec;
 pub mod control;
-mod form;
 pub mod frame;
 mod framing;
 pub mod gate;
 mod header;
 mod length;
-mod parsed;
-mod plain;
-#[cfg(feature = "planted")]
-pub mod planted;
+mod payload;
 mod reason;
 mod seq;
-mod split;
 pub mod steer;
 mod trailer;
-mod usual;
 
-pub use ack::{Ack, Acks};
-pub use ack_hint::{AckHint, SeqLowBits};
+pub use ack::{Ack, AckHint, Acks, SeqLowBits};
 pub use address::{Address, EtherType};
 pub use buffer::Buffer;
 pub use framing::{Framing, Framings};
 pub use header::{Class, Flow, Header, Kind, MAX_WORDS, WORD_BYTES};
+#[cfg(feature = "planted")]
+pub use length::planted;
 pub use reason::Reason;
 pub use seq::{Seq, expand};
 pub use trailer::Piggyback;

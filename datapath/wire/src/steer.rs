@@ -1,11 +1,11 @@
 //! Where a frame goes, decided from its first 60 bytes and its length: the twin of the XDP program (`bpf/steer.bpf.c`),
 //! as a pure function. FM 1.0 and AM-II had this in the NIC's firmware.
 
-use crate::frame::{ETHERNET_HEADER, MIN_FRAME};
+use crate::frame::{ETHERNET_HEADER, MIN_FRAME, usual_source};
 use crate::header::{Flow, Kind};
-use crate::length::WIDE;
-use crate::usual::Usual;
-use crate::{Address, EtherType, Reason, bare, form, plain, split};
+use crate::length::{NARROW, WIDE};
+use crate::payload::{SPLIT_VERSION, split_flow};
+use crate::{Address, EtherType, Reason, bare, payload};
 
 /// What happens to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,12 +81,13 @@ impl SteeringTable {
 pub fn steer(frame: &[u8], table: &SteeringTable) -> Decision {
     if let Some(smallest) = frame.first_chunk::<MIN_FRAME>()
         && smallest[..6] == table.own.0
-        && let Some(usual) = Usual::read(smallest, table.ethertype)
+        && let Some(source) = usual_source(smallest, table.ethertype)
     {
-        let flow = usual.flow();
+        let bits = bare::bits(source);
+        let flow = bare::flow(bits);
         // The general case finds what is wrong with it.
-        if flow != Flow::NODE && usual.fits(frame.len()) {
-            return to_flow(flow, usual.kind().is_request(), table);
+        if flow != Flow::NODE && NARROW.fits(bare::length_code(bits), frame.len()) {
+            return to_flow(flow, !bare::is_reply(bits), table);
         }
     }
     steer_any(frame, table)
@@ -126,7 +127,7 @@ pub(crate) fn steer_any(frame: &[u8], table: &SteeringTable) -> Decision {
 #[inline]
 fn is_probe(to: Address) -> bool {
     bare::from_source(to.to_u64())
-        .is_ok_and(|bits| bare::version(bits) == split::VERSION && split::flow(bits) == Flow::NODE)
+        .is_ok_and(|bits| bare::version(bits) == SPLIT_VERSION && split_flow(bits) == Flow::NODE)
 }
 
 /// The parts of the header that steering needs.
@@ -139,22 +140,30 @@ struct Found {
 
 fn find_plain(frame: &[u8; MIN_FRAME], length: usize) -> Result<Found, Reason> {
     let (rest, _) = frame[ETHERNET_HEADER..].split_first_chunk::<12>().ok_or(Reason::Short)?;
-    plain::version(rest)?;
-    let kind = form::kind(rest[1], rest[4])?;
-    Ok(Found { kind, flow: plain::flow(rest)?, fits: WIDE.fits(form::length_code(rest[1], rest[5]), length) })
+    payload::plain_version(rest)?;
+    let kind = payload::kind(rest[1], rest[4])?;
+    Ok(Found {
+        kind,
+        flow: payload::plain_flow(rest)?,
+        fits: WIDE.fits(payload::length_code(rest[1], rest[5]), length),
+    })
 }
 
 fn find_hidden(frame: &[u8; MIN_FRAME], source: Address, length: usize) -> Result<Found, Reason> {
     let bits = bare::from_source(source.to_u64())?;
     if bare::is_bare(bits) {
-        return Ok(Found { kind: bare::kind(bits)?, flow: bare::flow(bits), fits: bare::fits(bits, length) });
+        return Ok(Found {
+            kind: bare::kind(bits)?,
+            flow: bare::flow(bits),
+            fits: NARROW.fits(bare::length_code(bits), length),
+        });
     }
-    if bare::version(bits) != split::VERSION {
+    if bare::version(bits) != SPLIT_VERSION {
         return Err(Reason::Version);
     }
     let (rest, _) = frame[ETHERNET_HEADER..].split_first_chunk::<8>().ok_or(Reason::Short)?;
-    let kind = form::kind(rest[0], rest[1])?;
-    Ok(Found { kind, flow: split::flow(bits), fits: WIDE.fits(form::length_code(rest[0], rest[4]), length) })
+    let kind = payload::kind(rest[0], rest[1])?;
+    Ok(Found { kind, flow: split_flow(bits), fits: WIDE.fits(payload::length_code(rest[0], rest[4]), length) })
 }
 
 #[inline]

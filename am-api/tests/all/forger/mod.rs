@@ -100,7 +100,7 @@ impl Forger {
     fn say(&mut self, kind: Kind, body: &[u8]) -> bool {
         let (Some(flow), Some(frame)) = (self.flow, self.engine.pool().take()) else { return false };
         let write = |place: &mut [u8]| place.copy_from_slice(body);
-        self.engine.core_mut().send_bulk(flow, kind, frame, body.len(), write).is_ok()
+        self.engine.core_mut().send(flow, kind, 0, 0, frame, body.len(), write).is_ok()
     }
 }
 

@@ -110,7 +110,7 @@ fn a_flow_is_steered_before_the_peer_hears_of_it() {
     exchange(&mut alpha, &mut beta, Time(0));
     let name = |text| Name::new(text).unwrap();
     let (core, from) = (alpha.engine.core_mut(), alpha.endpoint);
-    let flow = core.connect(Time(MS), from, name("beta"), name("main"), 0).unwrap();
+    let flow = core.connect(Time(MS), from, (name("beta"), name("main"), 0), true).unwrap();
     alpha.turn(Time(MS));
     let steered = alpha.notes.calls.iter().position(|call| *call == Call::Steer(flow.flow(), true));
     let sent = alpha.notes.calls.iter().position(|call| *call == Call::Send);

@@ -1,5 +1,5 @@
 use super::*;
-use am_wire::{Class, Flow};
+use am_wire::{Buffer, Class, Flow};
 
 struct EmptyBuffer(bool);
 
@@ -21,28 +21,27 @@ const FIRST: Seq = Seq(u32::MAX - 4);
 struct Fixture {
     queue: SendQueue,
     slots: Slots<EmptyBuffer>,
-    ready: VecDeque<SlotIndex>,
 }
 
 impl Fixture {
     /// A queue with `credit`, and `count` messages pushed.
     fn new(credit: u32, count: u32) -> Fixture {
-        let mut bench = Fixture { queue: SendQueue::new(FIRST), slots: Slots::new(1024), ready: VecDeque::new() };
+        let mut bench = Fixture { queue: SendQueue::new(FIRST), slots: Slots::new(1024) };
         bench.queue.allow(FIRST.plus(credit));
         for _ in 0..count {
-            let link = bench.slots.take().expect("a free slot");
+            let link = bench.slots.free.pop().expect("a free slot");
             let slot = &mut bench.slots[link];
             (slot.frame, slot.flow, slot.class) = (Some(EmptyBuffer(true)), Flow::NODE, Class::Request);
             bench.queue.push(&mut bench.slots, link);
         }
-        bench.queue.queue_allowed(&mut bench.slots, &mut bench.ready);
+        bench.queue.queue_allowed(&mut bench.slots);
         bench
     }
 
     /// Send what is ready, at this time. Returns the numbers sent, counted from the first.
     fn transmit(&mut self, at: u64) -> Vec<i32> {
         let mut sent = Vec::new();
-        while let Some(link) = self.ready.pop_front() {
+        while let Some(link) = self.slots.ready.pop_front() {
             if self.slots.take_popped(link) {
                 let slot = &mut self.slots[link];
                 (slot.times_sent, slot.sent_at) = (slot.times_sent + 1, Time(at));
@@ -59,7 +58,7 @@ impl Fixture {
 
     /// Send lost messages before `last` again, by this rule.
     fn resend_lost(&mut self, last: u32, rule: LossRule) -> LostMessages {
-        self.queue.resend_lost(&mut self.slots, &mut self.ready, FIRST.plus(last), &rule)
+        self.queue.resend_lost(&mut self.slots, FIRST.plus(last), &rule)
     }
 
     fn acknowledge(&mut self, accepted: u32) -> AckProgress {
@@ -73,7 +72,7 @@ fn messages_without_credit_wait_in_order() {
     assert_eq!(bench.queue.credit(), 0);
     assert_eq!(bench.transmit(1), [0, 1, 2]);
     bench.queue.allow(FIRST.plus(4));
-    bench.queue.queue_allowed(&mut bench.slots, &mut bench.ready);
+    bench.queue.queue_allowed(&mut bench.slots);
     assert_eq!(bench.transmit(2), [3]);
     bench.queue.allow(FIRST.plus(2));
     assert_eq!(bench.queue.limit, FIRST.plus(4), "granted credit is not withdrawn");
@@ -84,7 +83,7 @@ fn the_window_bounds_the_messages_in_flight() {
     let mut bench = Fixture::new(WINDOW as u32 + 100, WINDOW as u32 + 100);
     assert_eq!(bench.transmit(1).len(), WINDOW);
     bench.acknowledge(10);
-    bench.queue.queue_allowed(&mut bench.slots, &mut bench.ready);
+    bench.queue.queue_allowed(&mut bench.slots);
     assert_eq!(bench.transmit(2).len(), 10);
 }
 
@@ -94,12 +93,12 @@ fn acknowledged_slots_are_free_again() {
     bench.transmit(5);
     let progress = bench.acknowledge(5);
     assert_eq!(progress, AckProgress { acked: 5, closed_gap: ClosedGap::No, sample: Some(Time(5)) });
-    assert_eq!(bench.slots.free(), 1024 - 3);
+    assert_eq!(bench.slots.free.len(), 1024 - 3);
     assert_eq!(bench.acknowledge(5), AckProgress::default(), "old news");
     assert_eq!(bench.acknowledge(3), AckProgress::default(), "older news");
     assert_eq!(bench.acknowledge(9), AckProgress::default(), "news of what was never sent");
     assert_eq!(bench.acknowledge(8).acked, 3);
-    assert_eq!((bench.slots.free(), bench.queue.in_flight()), (1024, false));
+    assert_eq!((bench.slots.free.len(), bench.queue.in_flight()), (1024, false));
 }
 
 /// Without a tolerance; a message sent again counts as lost at an age of 15.
@@ -167,7 +166,7 @@ fn a_timeout_sends_the_oldest_again_and_nothing_twice() {
     bench.transmit(5);
     let mut again = |doubted| {
         let doubted = Some(FIRST.plus(doubted));
-        bench.queue.resend_oldest(&mut bench.slots, &mut bench.ready, 3, doubted)
+        bench.queue.resend_oldest(&mut bench.slots, 3, doubted)
     };
     assert!(!again(3) && again(5), "those queued are passed over");
     assert_eq!(bench.transmit(9), [0, 1, 2, 3, 4, 5]);
@@ -177,11 +176,11 @@ fn a_timeout_sends_the_oldest_again_and_nothing_twice() {
 fn a_message_acknowledged_while_queued_is_not_sent() {
     let mut bench = Fixture::new(4, 4);
     bench.transmit(5);
-    bench.queue.resend_oldest(&mut bench.slots, &mut bench.ready, 4, None);
+    bench.queue.resend_oldest(&mut bench.slots, 4, None);
     bench.acknowledge(3);
-    assert_eq!(bench.slots.free(), 1020, "queued slots are not used again yet");
+    assert_eq!(bench.slots.free.len(), 1020, "queued slots are not used again yet");
     assert_eq!(bench.transmit(6), [3]);
-    assert_eq!(bench.slots.free(), 1023);
+    assert_eq!(bench.slots.free.len(), 1023);
 }
 
 #[test]
@@ -201,7 +200,7 @@ fn draining_gives_everything_oldest_first() {
 fn a_message_behind_a_gap_gives_no_sample() {
     let mut bench = Fixture::new(10, 4);
     bench.transmit(1);
-    bench.queue.resend_oldest(&mut bench.slots, &mut bench.ready, 1, None);
+    bench.queue.resend_oldest(&mut bench.slots, 1, None);
     bench.transmit(100);
     assert_eq!(bench.acknowledge(4), AckProgress { acked: 4, closed_gap: ClosedGap::No, sample: None });
 }
@@ -217,10 +216,10 @@ fn rejected_messages_wait_for_their_pause() {
     assert_eq!(bench.queue.acknowledge_selected(&mut bench.slots, accepted, 0b11100).0, 3, "3, 4 and 5");
     bench.resend_lost(5, rule_at(1));
     assert_eq!(bench.transmit(2), [1], "0 and 2 are not lost");
-    bench.queue.resend_oldest(&mut bench.slots, &mut bench.ready, 9, None);
+    bench.queue.resend_oldest(&mut bench.slots, 9, None);
     assert_eq!(bench.transmit(3), [1]);
     assert_eq!(bench.queue.oldest_in_flight(&bench.slots).map(|link| bench.slots[link].seq), Some(FIRST.plus(1)));
-    assert_eq!(bench.queue.resend_rejected(&mut bench.slots, &mut bench.ready, 1), 1);
+    assert_eq!(bench.queue.resend(&mut bench.slots, 1, |slot| Some(slot.rejected)), 1);
     assert!(!bench.reject(0), "it is about to be sent again");
     assert_eq!(bench.transmit(4), [0]);
     assert!(bench.reject(0), "and is rejected once more");

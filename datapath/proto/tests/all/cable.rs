@@ -69,7 +69,7 @@ fn a_third_node_that_answers_a_probe_ends_bare() {
     let (mut net, here) = pair(2);
     net.log = Some(vec![]);
     let now = net.now;
-    let flow = net.core(ALPHA).connect(now, here, name("beta"), name("app"), 7).unwrap();
+    let flow = net.core(ALPHA).connect(now, here, (name("beta"), name("app"), 7), true).unwrap();
     net.run(Duration::from_secs(1), |net| learned_probe_id(net).is_some());
     let id = learned_probe_id(&net).unwrap();
     receive_control(&mut net, THIRD, &Control::ProbeSeen(ProbeSeen { id, step: Step::Learned }));

@@ -254,11 +254,11 @@ fn numbers_wrap_inside_a_coalesced_frame() {
             let flow = net.connect(0, here, "beta");
             net.idle(MS);
             send(&mut net, flow, 0..60, small);
-            let bundle = frames(&mut net);
-            assert_eq!(bundle.len(), 1);
+            let coalesced = frames(&mut net);
+            assert_eq!(coalesced.len(), 1);
             if !is_lost {
                 // The frame arrives twice.
-                (0..2).for_each(|_| net.core(1).on_frame(Buf::of(&bundle[0])));
+                (0..2).for_each(|_| net.core(1).on_frame(Buf::of(&coalesced[0])));
                 assert_eq!(counters(&mut net, 1).duplicates, 60);
             }
             net.idle(100 * MS);
@@ -367,7 +367,7 @@ fn a_coalesced_frame_is_rejected_as_a_whole() {
     let mut net = Net::new(15);
     let (flow, there) = connected(&mut net);
     send(&mut net, flow, 0..10, small);
-    let bundle = frames(&mut net).remove(0);
+    let coalesced = frames(&mut net).remove(0);
     send(&mut net, flow, 10..12, small);
     net.drain();
     let link = LinkAddresses {
@@ -376,7 +376,7 @@ fn a_coalesced_frame_is_rejected_as_a_whole() {
         ethertype: EtherType::DEFAULT,
     };
     let way_back = RejectTemplate::new(Framing::Bare, &link, flow.flow(), 0);
-    let reject = way_back.reject(bundle.first_chunk().unwrap(), EtherType::DEFAULT).unwrap();
+    let reject = way_back.reject(coalesced.first_chunk().unwrap(), EtherType::DEFAULT).unwrap();
     for _ in 0..2 {
         net.core(0).on_frame(Buf::of(&reject));
     }

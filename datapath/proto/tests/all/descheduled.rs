@@ -17,7 +17,7 @@ fn a_descheduled_node_asks_again_for_its_flow() {
         let (alpha, here) = net.start(config);
         net.node("beta");
         let now = net.now;
-        let flow = net.core(alpha).connect(now, here, name("beta"), name("app"), 7).unwrap();
+        let flow = net.core(alpha).connect(now, here, (name("beta"), name("app"), 7), true).unwrap();
         net.now = net.now + away;
         net.run(Duration::from_secs(1), |net| net.core(alpha).state(flow) != FlowState::Connecting);
         let state = net.core(alpha).state(flow);
@@ -33,7 +33,7 @@ fn a_descheduled_node_does_not_ask_for_ever() {
     config.patience = PATIENCE;
     let (alpha, here) = net.start(config);
     let now = net.now;
-    let flow = net.core(alpha).connect(now, here, name("nobody"), name("app"), 7).unwrap();
+    let flow = net.core(alpha).connect(now, here, (name("nobody"), name("app"), 7), true).unwrap();
     net.now = net.now + 100 * PATIENCE;
     net.run(Duration::from_secs(1), |net| net.core(alpha).state(flow) != FlowState::Connecting);
     assert_eq!(net.core(alpha).state(flow), FlowState::Ended(ReturnReason::Unreachable));

@@ -54,7 +54,7 @@ fn connecting_to_a_short_nic() -> (Net, usize, FlowId) {
     let (alpha, here) = net.node("alpha");
     net.node("beta");
     let now = net.now;
-    let flow = net.core(alpha).connect(now, here, name("beta"), name("app"), 7).unwrap();
+    let flow = net.core(alpha).connect(now, here, (name("beta"), name("app"), 7), true).unwrap();
     net.idle(Duration::from_millis(150));
     (net, alpha, flow)
 }

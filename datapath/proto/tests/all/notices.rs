@@ -30,7 +30,7 @@ fn a_late_accept_is_answered_with_closed() {
     net.idle(SECOND);
     net.events(beta);
     let (before, now) = (net.core(beta).granted(), net.now);
-    let flow = net.core(alpha).connect(now, here, name("beta"), name("app"), 7).unwrap();
+    let flow = net.core(alpha).connect(now, here, (name("beta"), name("app"), 7), true).unwrap();
     net.drain();
     net.core(alpha).close(flow);
     assert_eq!(net.core(alpha).state(flow), FlowState::Unknown);
@@ -143,7 +143,7 @@ fn a_lost_accept_is_repeated() {
     net.idle(SECOND);
     [alpha, beta].into_iter().for_each(|at| drop(net.events(at)));
     let now = net.now;
-    let flow = net.core(alpha).connect(now, here, name("beta"), name("app"), 7).unwrap();
+    let flow = net.core(alpha).connect(now, here, (name("beta"), name("app"), 7), true).unwrap();
     net.drain();
     net.faults.drop = 1.0;
     net.idle(Duration::from_millis(1));

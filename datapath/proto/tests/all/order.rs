@@ -88,7 +88,7 @@ fn a_message_waits_for_those_before_it_unless_the_flow_has_no_order() {
     net.idle(100 * MS);
     assert_eq!(words(&mut net, 1, there), [0, 1, 2]);
     let now = net.now;
-    let loose = net.core(0).connect_with(now, here, (name("beta"), name("app"), 7), false).unwrap();
+    let loose = net.core(0).connect(now, here, (name("beta"), name("app"), 7), false).unwrap();
     net.run(100 * MS, |net| net.core(0).state(loose) != FlowState::Connecting);
     send_but_the_first(&mut net, loose, 3);
     assert_eq!(words(&mut net, 1, there), [1, 2]);

@@ -82,7 +82,7 @@ fn many_missing_peers_are_asked_for_with_two_frames() {
     net.drain();
     let (before, now) = (net.sent, net.now);
     for missed in 0..50 {
-        net.core(alpha).connect(now, here, name(&format!("peer{missed}")), name("app"), 7).unwrap();
+        net.core(alpha).connect(now, here, (name(&format!("peer{missed}")), name("app"), 7), true).unwrap();
     }
     net.idle(Duration::from_millis(10));
     assert_eq!(net.sent - before, 4, "two at once, and two after four milliseconds");

@@ -332,9 +332,9 @@ fn refusals_say_why() {
     let (alpha, here) = net.node("alpha");
     let (_beta, _) = net.node("beta");
     let now = net.now;
-    let none = net.core(alpha).connect(now, here, name("beta"), name("nobody"), 7).unwrap();
-    let wrong = net.core(alpha).connect(now, here, name("beta"), name("app"), 8).unwrap();
-    let absent = net.core(alpha).connect(now, here, name("nowhere"), name("app"), 7).unwrap();
+    let none = net.core(alpha).connect(now, here, (name("beta"), name("nobody"), 7), true).unwrap();
+    let wrong = net.core(alpha).connect(now, here, (name("beta"), name("app"), 8), true).unwrap();
+    let absent = net.core(alpha).connect(now, here, (name("nowhere"), name("app"), 7), true).unwrap();
     net.idle(3 * SECOND);
     assert_eq!(net.core(alpha).state(none), FlowState::Refused(Refusal::NoEndpoint));
     assert_eq!(net.core(alpha).state(wrong), FlowState::Refused(Refusal::Tag));

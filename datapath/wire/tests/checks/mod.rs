@@ -190,13 +190,13 @@ pub(crate) fn acks(bytes: &[u8]) {
     }
 }
 
-/// A bundle that is understood is written back as the same bytes, and nothing
+/// The body of a coalesced frame that is understood is written back as the same bytes, and nothing
 /// that it speaks of is outside of it.
-pub(crate) fn bundle(bytes: &[u8]) {
-    let Ok(bundle) = Body::from_body(bytes) else { return };
+pub(crate) fn coalesced(bytes: &[u8]) {
+    let Ok(messages) = Body::from_body(bytes) else { return };
     let mut body = vec![0; bytes.len()];
     let mut writer = Writer::new(&mut body);
-    for item in bundle.items() {
+    for item in messages.items() {
         assert!(item.words as usize <= MAX_WORDS && item.words as usize * WORD_BYTES <= item.length);
         assert!(writer.push(item.handler, item.words, &bytes[item.at..item.at + item.length]));
     }

@@ -76,10 +76,10 @@ pub(crate) fn link() -> impl Strategy<Value = LinkAddresses> {
 /// A header that [`frame::parse`] gives back: control frames on flow 0, no
 /// handler where none is carried.
 pub(crate) fn header() -> impl Strategy<Value = Header> {
-    let bundles = Class::ALL.map(Kind::Coalesced);
+    let coalesced = Class::ALL.map(Kind::Coalesced);
     let kinds = [Kind::Request, Kind::Reply, Kind::Ack, Kind::Control, Kind::Reject, Kind::Put, Kind::Get]
         .into_iter()
-        .chain(bundles);
+        .chain(coalesced);
     let kinds = prop::sample::select(kinds.collect::<Vec<_>>());
     (kinds, flow(), any::<(u16, u8, u32)>(), 0..=MAX_WORDS as u8).prop_map(|(kind, flow, rest, words)| {
         let (nonce, handler, seq) = rest;
@@ -168,7 +168,7 @@ pub(crate) fn control() -> impl Strategy<Value = Control> {
             step
         })),
         (any::<u32>(), step()).prop_map(|(id, step)| Control::ProbeSeen(ProbeSeen { id, step })),
-        (flow(), flow(), any::<[u16; 2]>()).prop_map(|(flow, own, [nonce, own_nonce])| Control::Still(Keepalive {
+        (flow(), flow(), any::<[u16; 2]>()).prop_map(|(flow, own, [nonce, own_nonce])| Control::Keepalive(Keepalive {
             flow,
             nonce,
             own,

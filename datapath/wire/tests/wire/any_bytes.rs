@@ -36,12 +36,12 @@ proptest! {
     }
 
     #[test]
-    fn bundles_take_any_bytes(bytes in vec(any::<u8>(), 0..80), small in 0u8..12) {
-        checks::bundle(&bytes);
+    fn coalesced_bodies_take_any_bytes(bytes in vec(any::<u8>(), 0..80), small in 0u8..12) {
+        checks::coalesced(&bytes);
         // Lengths that are small enough to lead to a second message.
         let lengths = [0, small, 7, 0].into_iter().cycle();
         let bytes: Vec<u8> = bytes.iter().zip(lengths).map(|(byte, mask)| byte & mask).collect();
-        checks::bundle(&bytes);
+        checks::coalesced(&bytes);
     }
 
     #[test]

@@ -20,7 +20,7 @@ fn pass(gate: &mut Gate, frame: &[u8], now: u64) -> Result<(), GateError> {
     gate.pass(frame, EtherType::DEFAULT, now)
 }
 
-/// A Still, which makes sense as far as the gate looks.
+/// A Keepalive, which makes sense as far as the gate looks.
 fn still(from: u64) -> Vec<u8> {
     control_frame(Framing::Plain, Address::from_u64(2 << 40 | from), &[8, 0, 1, 0, 7, 0, 2, 0, 9])
 }
@@ -42,7 +42,7 @@ proptest! {
             body.resize(length + more, 0);
         }
         let frame = control_frame(framing, Address([2, 0, 0, 0, 0, 1]), &body);
-        prop_assert_eq!(pass(&mut Gate::new(), &frame, 0), Ok(()));
+        prop_assert_eq!(pass(&mut Gate::default(), &frame, 0), Ok(()));
     }
 
     /// What is dropped as senseless the node would refuse too.
@@ -50,7 +50,7 @@ proptest! {
     fn what_could_make_sense_is_never_senseless(code in 0u8..12, rest in prop::collection::vec(any::<u8>(), 0..150), framing in any::framing()) {
         let body = [&[code][..], &rest].concat();
         let frame = control_frame(framing, Address([2, 0, 0, 0, 0, 1]), &body);
-        if pass(&mut Gate::new(), &frame, 0) == Err(GateError::Malformed) {
+        if pass(&mut Gate::default(), &frame, 0) == Err(GateError::Malformed) {
             prop_assert!(Control::parse(frame::parse(&frame, EtherType::DEFAULT).unwrap().payload).is_err());
         }
     }
@@ -58,7 +58,7 @@ proptest! {
 
 #[test]
 fn other_kinds_and_other_sizes_are_senseless() {
-    let mut gate = Gate::new();
+    let mut gate = Gate::default();
     for framing in Framing::ALL {
         let mut of = |code: u8, size: usize| {
             let frame =
@@ -78,7 +78,7 @@ fn other_kinds_and_other_sizes_are_senseless() {
 
 #[test]
 fn senseless_frames_take_no_true_ones_place() {
-    let mut gate = Gate::new();
+    let mut gate = Gate::default();
     let senseless = control_frame(Framing::Plain, Address([2, 0, 0, 0, 0, 1]), &[77; 20]);
     assert!((0..10 * TOTAL_BURST).all(|_| pass(&mut gate, &senseless, 0) == Err(GateError::Malformed)));
     assert_eq!(passed(&mut gate, SOURCE_BURST, 0, |_| 1), SOURCE_BURST);
@@ -87,7 +87,7 @@ fn senseless_frames_take_no_true_ones_place() {
 /// For a second.
 #[test]
 fn one_source_has_its_rate_and_hinders_no_other() {
-    let mut gate = Gate::new();
+    let mut gate = Gate::default();
     let most = SOURCE_BURST + SECOND / SOURCE_INTERVAL_NS;
     let got = passed(&mut gate, 200_000, 5000, |_| 7);
     assert!((most - 1..=most + 1).contains(&got), "{got}, not {most}");
@@ -98,7 +98,7 @@ fn one_source_has_its_rate_and_hinders_no_other() {
 
 #[test]
 fn with_another_source_each_they_share_one_rate() {
-    let mut gate = Gate::new();
+    let mut gate = Gate::default();
     let most = TOTAL_BURST + SECOND / TOTAL_INTERVAL_NS;
     let got = passed(&mut gate, 200_000, 5000, |n| n);
     assert!((most - 1..=most + 1).contains(&got), "{got}, not {most}");
@@ -114,7 +114,7 @@ fn with_another_source_each_they_share_one_rate() {
 /// A known one passes beside strangers that use up all that they may.
 #[test]
 fn of_the_rate_of_all_a_part_is_kept_for_known_sources() {
-    let mut gate = Gate::new();
+    let mut gate = Gate::default();
     let known = 5 << 32;
     gate.add_known(Address::from_u64(2 << 40 | known));
     assert_eq!(passed(&mut gate, 2 * TOTAL_BURST, 0, |n| n), TOTAL_BURST);
@@ -127,7 +127,7 @@ fn of_the_rate_of_all_a_part_is_kept_for_known_sources() {
 
 #[test]
 fn neighbouring_addresses_have_buckets_of_their_own() {
-    let mut gate = Gate::new();
+    let mut gate = Gate::default();
     assert_eq!(passed(&mut gate, SOURCE_BURST, 0, |_| 0x1234), SOURCE_BURST);
     let hindered = (0..256).filter(|n| pass(&mut gate, &still(0x1200 + n), 0).is_err()).count();
     assert!(hindered <= 4, "{hindered} of 256, one of which is the source itself");

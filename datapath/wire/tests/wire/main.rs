@@ -3,7 +3,7 @@
 mod any;
 mod any_bytes;
 mod bulk;
-mod bundles;
+mod coalesced;
 mod control_round_trip;
 mod costs;
 mod every_body_length;

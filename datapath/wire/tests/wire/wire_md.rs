@@ -231,14 +231,14 @@ fn the_table_of_an_acknowledgements_body() {
 }
 
 #[test]
-fn the_table_of_a_bundle() {
+fn the_table_of_a_coalesced_body() {
     let item = |handler, words, length| {
         let mut space = [0; MESSAGE_HEADER + 0xffff];
         assert!(Writer::new(&mut space).push(handler, words, &vec![0; length]));
         space[..MESSAGE_HEADER].to_vec()
     };
     let base = item(0, 0, 0);
-    for row in table("### bundle") {
+    for row in table("### coalesced") {
         let other = match row[0] {
             "length" => item(0, 0, 0xffff),
             "handler" => item(0xff, 0, 0),
@@ -315,7 +315,7 @@ fn longest_messages() -> [(&'static str, Control); 9] {
         ("Close", Control::Close(Close { flow: offer.flow, nonce: 1, own: offer.flow, own_nonce: 1, acks })),
         ("Probe", Control::Probe(Probe { id, node, step: Step::Learned })),
         ("ProbeSeen", Control::ProbeSeen(ProbeSeen { id, step: Step::Learned })),
-        ("Still", Control::Still(Keepalive { flow: offer.flow, nonce: 1, own: offer.flow, own_nonce: 1 })),
+        ("Keepalive", Control::Keepalive(Keepalive { flow: offer.flow, nonce: 1, own: offer.flow, own_nonce: 1 })),
         (
             "Closed",
             Control::Closed(Closed { flow: offer.flow, nonce: 1, own: Some((offer.flow, 1)), acks: Some(acks) }),

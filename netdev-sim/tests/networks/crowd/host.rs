@@ -44,7 +44,8 @@ impl Host {
         let endpoint = core.add_endpoint(name(0), 0).expect("the first");
         let receivers = [(0, true), (crowd.senders + 1, crowd.slow)];
         let to = receivers.iter().filter(|(_, is_there)| *is_there && (1..=crowd.senders).contains(&at));
-        let flows = to.map(|&(to, _)| core.connect(Time(0), endpoint, name(to), name(0), 0).expect("room")).collect();
+        let flows =
+            to.map(|&(to, _)| core.connect(Time(0), endpoint, (name(to), name(0), 0), true).expect("room")).collect();
         let engine = Engine::new(core, net.nic(at).caps().pool.clone());
         let random = SmallRng::seed_from_u64(at as u64);
         Host { at, engine, endpoint, flows, accepted: vec![], next: Nanos::MAX, events: vec![], random }
@@ -119,7 +120,7 @@ impl Host {
         };
         let core = self.engine.core_mut();
         if crowd.bulk {
-            return core.send_bulk(flow, Kind::Put, frame, body, write).is_ok();
+            return core.send(flow, Kind::Put, 0, 0, frame, body, write).is_ok();
         }
         core.send(flow, Class::Request, 0, 0, frame, body, write).is_ok()
     }

@@ -141,7 +141,7 @@ pub fn connected_to(adjust: impl FnOnce(&mut Config)) -> (Host, Host, FlowId, Ti
     let (mut alpha, mut beta) = (Host::new(1, "alpha"), Host::with(2, "beta", adjust));
     let name = |text| Name::new(text).unwrap();
     let (core, from) = (alpha.engine.core_mut(), alpha.endpoint);
-    let flow = core.connect(Time(0), from, name("beta"), name("main"), 0).unwrap();
+    let flow = core.connect(Time(0), from, (name("beta"), name("main"), 0), true).unwrap();
     let mut now = Time(0);
     while !matches!(alpha.engine.core().state(flow), FlowState::Open { .. }) {
         now = Time(now.0 + MS);

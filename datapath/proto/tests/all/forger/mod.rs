@@ -124,7 +124,7 @@ impl Play {
     fn alpha_puts(&mut self, script: &mut Script<'_>) {
         let (kind, body) = (script.choose(&[Kind::Put, Kind::Get]), script.byte() as usize);
         let write = |place: &mut [u8]| place.fill(0);
-        let _ = self.net.core(ALPHA).send_bulk(self.alphas, kind, Buf::fresh(2048), body, write);
+        let _ = self.net.core(ALPHA).send(self.alphas, kind, 0, 0, Buf::fresh(2048), body, write);
     }
 
     fn gamma_sends(&mut self) {
@@ -140,7 +140,7 @@ impl Play {
         match script.byte() % 8 {
             0 => {
                 let to = crate::harness::name(script.choose(&["beta", "gamma", "nobody"]));
-                let _ = self.net.core(ALPHA).connect(now, self.ends[ALPHA], to, crate::harness::name("app"), 7);
+                let _ = self.net.core(ALPHA).connect(now, self.ends[ALPHA], (to, crate::harness::name("app"), 7), true);
             }
             1 => self.net.core(ALPHA).close(self.alphas),
             2 if at == ALPHA => self.net.core(at).set_tag(self.ends[at], u64::from(script.byte())),

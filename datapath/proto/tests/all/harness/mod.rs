@@ -291,7 +291,7 @@ impl Net {
     /// `count` such flows, all asked for at once.
     pub fn connect_many(&mut self, from: usize, endpoint: EndpointId, to: &str, count: usize) -> Vec<FlowId> {
         let now = self.now;
-        let connect = |core: &mut Core<Buf>| core.connect(now, endpoint, name(to), name("app"), 7).unwrap();
+        let connect = |core: &mut Core<Buf>| core.connect(now, endpoint, (name(to), name("app"), 7), true).unwrap();
         let flows: Vec<FlowId> = (0..count).map(|_| connect(self.core(from))).collect();
         let is_settled = |net: &mut Net, flow: &FlowId| net.core(from).state(*flow) != FlowState::Connecting;
         self.run(Duration::from_secs(10), |net| flows.iter().all(|flow| is_settled(net, flow)));

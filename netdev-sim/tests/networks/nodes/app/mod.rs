@@ -305,7 +305,7 @@ impl App {
         self.serial += 1;
         let (at, core) = (Time(now), engine.core_mut());
         let asked = (name(to), app_name(), TAG);
-        if let Ok(id) = core.connect_with(at, self.endpoint, asked, is_ordered(self.serial)) {
+        if let Ok(id) = core.connect(at, self.endpoint, asked, is_ordered(self.serial)) {
             checks.asked.push((self.serial, self.run.node, to));
             self.flows.push(Flow { id, serial: self.serial, to, since: now, open: false });
         }

@@ -28,8 +28,8 @@ fn body_of(messages: &[Message]) -> Vec<u8> {
 }
 
 fn read(body: &[u8]) -> Result<Vec<Message>, Reason> {
-    let bundle = Body::from_body(body)?;
-    let read = bundle.items().map(|item| (item.handler, item.words, body[item.at..item.at + item.length].to_vec()));
+    let parts = Body::from_body(body)?;
+    let read = parts.items().map(|item| (item.handler, item.words, body[item.at..item.at + item.length].to_vec()));
     Ok(read.collect())
 }
 
@@ -41,7 +41,7 @@ proptest! {
         prop_assert_eq!(read(&body_of(&messages)), Ok(messages));
     }
 
-    /// Cut where a message ends it is a shorter bundle: the frame's length tells.
+    /// Cut where a message ends it is a shorter body: the frame's length tells.
     #[test]
     fn cut_within_a_message_or_longer_it_is_refused(messages in vec(message(), 1..6), more in 1..MESSAGE_HEADER) {
         let mut body = body_of(&messages);
@@ -75,18 +75,18 @@ proptest! {
         let frame = message.emit();
         let parsed: ParsedFrame<'_> = parse(&frame, message.link.ethertype).unwrap();
         prop_assert_eq!(parsed.header, message.arriving());
-        let bundle = Body::parse(&parsed).unwrap();
+        let parts = Body::parse(&parsed).unwrap();
         let at = parsed.framing.body_at();
-        for (item, (handler, words, body)) in bundle.items().zip(&messages) {
+        for (item, (handler, words, body)) in parts.items().zip(&messages) {
             prop_assert_eq!((item.handler, item.words), (*handler, *words));
             prop_assert_eq!(&frame[at + item.at..][..item.length], &body[..]);
         }
-        prop_assert_eq!(bundle.items().count(), messages.len());
+        prop_assert_eq!(parts.items().count(), messages.len());
     }
 }
 
 #[test]
-fn an_empty_bundle_and_impossible_words_are_refused() {
+fn an_empty_body_and_impossible_words_are_refused() {
     assert_eq!(read(&[]), Err(Reason::Body));
     assert_eq!(read(&[0, 0, 1, 0]), Ok(vec![(1, 0, Vec::new())]), "a message of nothing is one");
     assert_eq!(read(&[0, 7, 1, 1, 0, 0, 0, 0, 0, 0, 0]), Err(Reason::Words), "a word has eight bytes");
@@ -95,8 +95,8 @@ fn an_empty_bundle_and_impossible_words_are_refused() {
 }
 
 #[test]
-fn a_bundle_with_words_in_its_header_is_refused() {
-    // `bare` has no words in the header of a bundle.
+fn words_in_the_header_of_a_coalesced_frame_are_refused() {
+    // `bare` has no words in the header of a coalesced frame.
     let framing = am_wire::Framing::Split;
     let mut space = [0; 60];
     let flow = am_wire::Flow::new(9).unwrap();

@@ -1,4 +1,4 @@
-//! Any bytes as the body of a bundle.
+//! Any bytes as the body of a coalesced frame.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,5 +8,5 @@ use libfuzzer_sys::fuzz_target;
 mod checks;
 
 fuzz_target!(|bytes: &[u8]| {
-    checks::bundle(bytes);
+    checks::coalesced(bytes);
 });

@@ -1,0 +1,124 @@
+//! The framings with a part of the header in the payload.
+//!
+//! `split`: the part for steering in the source address, the rest in 8 bytes. The address depends on flow and sender
+//! only, so a switch learns one a flow.
+//!
+//! ```text
+//!  source, bit 45 44   43 … 30   29 … 0         payload, byte 0   1        2..4   4       5..8
+//!              version  flow     origin: low             form  handler  nonce  length  sequence
+//!                 3              bits of the
+//!                                true address
+//! ```
+//!
+//! `plain`: true source address, the header in 12 bytes of payload.
+//!
+//! ```text
+//!  payload, byte 0     1     2..4    4       5        6..8   8..12
+//!             version  form  flow  handler  length    nonce  sequence
+//!                2
+//! ```
+//!
+//! The form byte: kind (2 bits), words (3), and the upper three bits of the length's code, whose low eight have a byte of
+//! their own.
+
+use crate::bare::{FREE, to_source};
+use crate::header::{Flow, Header, Kind};
+use crate::{Address, Framing, Reason};
+
+const KIND_AT: u32 = 6;
+const WORDS_AT: u32 = 3;
+
+pub(crate) const SPLIT_VERSION: u64 = 3;
+const PLAIN_VERSION: u8 = 2;
+const ORIGIN_BITS: u32 = 30;
+/// Bits of the sequence number in `split`.
+const SEQ_BITS: u32 = Framing::Split.seq_bits();
+
+// Version, flow, origin; and the payload's part: form, handler, nonce, length, sequence.
+const _: () = assert!(2 + Flow::BITS + ORIGIN_BITS == FREE);
+const _: () = assert!(1 + 1 + 2 + 1 + SEQ_BITS as usize / 8 == Framing::Split.cost());
+// Version, form, flow, handler, length, nonce, sequence.
+const _: () = assert!(1 + 1 + 2 + 1 + 1 + 2 + 4 == Framing::Plain.cost());
+
+#[inline]
+fn form(header: &Header, length_code: u16) -> u8 {
+    header.kind.field() << KIND_AT | (header.words & 7) << WORDS_AT | (length_code >> 8) as u8
+}
+
+#[inline]
+pub(crate) fn length_code(form: u8, low: u8) -> u16 {
+    (form as u16 & 7) << 8 | low as u16
+}
+
+/// The kind of a form byte and a handler field, or why they have none.
+#[inline]
+pub(crate) fn kind(form: u8, code: u8) -> Result<Kind, Reason> {
+    Kind::from_fields(form >> KIND_AT, code).ok_or(Reason::Kind)
+}
+
+/// The header, from its fields.
+#[inline]
+fn read(form: u8, code: u8, flow: Flow, nonce: u16, seq: u32) -> Result<Header, Reason> {
+    let kind = kind(form, code)?;
+    let handler = if matches!(kind, Kind::Request | Kind::Reply) { code } else { 0 };
+    Ok(Header { kind, flow, nonce, handler, words: form >> WORDS_AT & 7, seq })
+}
+
+/// The source address of a flow's frames in `split`, from the node with this true address.
+#[inline]
+pub(crate) const fn split_source(flow: Flow, from: Address) -> u64 {
+    to_source(SPLIT_VERSION << 44 | (flow.id() as u64) << ORIGIN_BITS | from.to_u64() & ((1 << ORIGIN_BITS) - 1))
+}
+
+#[inline]
+pub(crate) const fn split_flow(bits: u64) -> Flow {
+    Flow::truncated(bits >> ORIGIN_BITS)
+}
+
+#[inline]
+pub(crate) fn emit_split(rest: &mut [u8; 8], header: &Header, length_code: u16) {
+    rest[0] = form(header, length_code);
+    rest[1] = header.kind.code(header.handler);
+    rest[2..4].copy_from_slice(&header.nonce.to_be_bytes());
+    // The length's low byte, then the number: four bytes, one store.
+    let last = (length_code as u32) << SEQ_BITS | header.seq & ((1 << SEQ_BITS) - 1);
+    rest[4..8].copy_from_slice(&last.to_be_bytes());
+}
+
+#[inline]
+pub(crate) fn parse_split(bits: u64, rest: &[u8; 8]) -> Result<(Header, u16), Reason> {
+    let nonce = u16::from_be_bytes([rest[2], rest[3]]);
+    let seq = u32::from_be_bytes([0, rest[5], rest[6], rest[7]]);
+    Ok((read(rest[0], rest[1], split_flow(bits), nonce, seq)?, length_code(rest[0], rest[4])))
+}
+
+#[inline]
+pub(crate) fn emit_plain(rest: &mut [u8; 12], header: &Header, length_code: u16) {
+    rest[0] = PLAIN_VERSION;
+    rest[1] = form(header, length_code);
+    rest[2..4].copy_from_slice(&header.flow.id().to_be_bytes());
+    rest[4] = header.kind.code(header.handler);
+    rest[5] = length_code as u8;
+    rest[6..8].copy_from_slice(&header.nonce.to_be_bytes());
+    rest[8..12].copy_from_slice(&header.seq.to_be_bytes());
+}
+
+#[inline]
+pub(crate) fn plain_version(rest: &[u8; 12]) -> Result<(), Reason> {
+    if rest[0] == PLAIN_VERSION { Ok(()) } else { Err(Reason::Version) }
+}
+
+#[inline]
+pub(crate) fn plain_flow(rest: &[u8; 12]) -> Result<Flow, Reason> {
+    Flow::new(u16::from_be_bytes([rest[2], rest[3]])).ok_or(Reason::NoFlow)
+}
+
+#[inline]
+pub(crate) fn parse_plain(rest: &[u8; 12]) -> Result<(Header, u16), Reason> {
+    plain_version(rest)?;
+    let nonce = u16::from_be_bytes([rest[6], rest[7]]);
+    let seq = u32::from_be_bytes([rest[8], rest[9], rest[10], rest[11]]);
+    let header = read(rest[1], rest[4], Flow::NODE, nonce, seq)?;
+    // Kind before flow, as in steering: both name the same reason for the same frame.
+    Ok((Header { flow: plain_flow(rest)?, ..header }, length_code(rest[1], rest[5])))
+}
