@@ -11,14 +11,13 @@ use am_wire::Buffer;
 use crate::region::{self, Region};
 use crate::slot::Slot;
 
-/// An owned handle on a frame. Dropping the last handle returns the frame to its pool, on any thread, even if the pool
-/// is gone.
+/// An owned handle on a frame. Dropping the last handle returns the frame to its pool, from any thread. The memory
+/// lives until the pool and all frames are dropped.
 ///
-/// A frame starts empty, after its chunk's headroom. [`Buffer::share`] makes a
-/// second handle, and a frame can be written while there is only one. Each
-/// handle has a length of its own.
+/// A frame starts empty, after its chunk's headroom. [`Buffer::share`] makes a second handle, and a frame can be written
+/// while there is only one. Each handle has its own length.
 ///
-/// It is `Send` and not `Sync`: one thread at a time uses a handle. So the first `share` needs no atomic
+/// It is `Send` and not `Sync`: only one thread at a time uses a handle. So the first `share` needs no atomic
 /// read-modify-write, nor does dropping a frame that is not shared.
 ///
 /// ```compile_fail,E0277
@@ -143,9 +142,8 @@ impl Buffer for Frame {
     #[inline]
     fn bytes(&self) -> &[u8] {
         self.slot().witness.read();
-        // SAFETY: `len` is at most the room, all of which is initialised memory
-        // of the chunk; nobody writes it while this handle exists, except
-        // through `space`, which borrows this handle mutably.
+        // SAFETY: `len` is at most the room, all of which is initialised memory of the chunk. Nobody writes it while this
+        // handle exists, except through `space`, which borrows this handle mutably.
         unsafe { slice::from_raw_parts(self.data.as_ptr(), self.len() as usize) }
     }
 
@@ -155,8 +153,7 @@ impl Buffer for Frame {
             return None;
         }
         self.slot().witness.write();
-        // SAFETY: as in `bytes`; and no other handle exists, nor can one be
-        // made while this one is borrowed.
+        // SAFETY: as in `bytes`; and no other handle exists, nor can one be made while this one is borrowed.
         Some(unsafe { slice::from_raw_parts_mut(self.data.as_ptr(), self.room()) })
     }
 
