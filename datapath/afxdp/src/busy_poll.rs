@@ -3,10 +3,12 @@
 //! It pays where interrupts and thread share a core. It needs the socket's options ([`BusyPoll`]), and an interface
 //! that holds back its interrupts while it is polled ([`Defer`]).
 
+use std::cmp::Reverse;
 use std::fs;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use crate::interface::Interface;
 use crate::sockopt;
@@ -45,9 +47,10 @@ impl Default for Defer {
     }
 }
 
-/// Settings of the interface that are restored when this is dropped.
+/// Settings of the interface, and when each was saved. They are restored when this is dropped, the first saved last:
+/// others may be settings of another node.
 #[derive(Debug, Default)]
-pub(crate) struct SavedSettings(Vec<(PathBuf, String)>);
+pub(crate) struct SavedSettings(Vec<(Instant, PathBuf, String)>);
 
 /// Enable busy polling. If the interface's settings cannot be changed, that is a note and not an error.
 pub(crate) fn enable(
@@ -85,6 +88,11 @@ impl SavedSettings {
         self.write(directory.join("gro_flush_timeout"), defer.nanoseconds.to_string())
     }
 
+    /// Restore the other's, too.
+    pub(crate) fn append(&mut self, mut other: SavedSettings) {
+        self.0.append(&mut other.0);
+    }
+
     /// Restore nothing.
     pub(crate) fn discard(mut self) {
         self.0.clear();
@@ -93,7 +101,7 @@ impl SavedSettings {
     fn write(&mut self, path: PathBuf, value: String) -> io::Result<()> {
         let before = read(&path)?;
         fs::write(&path, value)?;
-        self.0.push((path, before));
+        self.0.push((Instant::now(), path, before));
         Ok(())
     }
 }
@@ -104,9 +112,30 @@ fn read(path: &PathBuf) -> io::Result<String> {
 
 impl Drop for SavedSettings {
     fn drop(&mut self) {
-        for (path, before) in &self.0 {
+        self.0.sort_by_key(|(saved, ..)| Reverse(*saved));
+        for (_, path, before) in &self.0 {
             // The interface may be gone, and its settings with it.
             let _ = fs::write(path, before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_saved_value_is_restored_whoever_closes_first() {
+        let directory = tempfile::tempdir().unwrap();
+        for closed in [[0, 1], [1, 0]] {
+            let path = directory.path().join("setting");
+            fs::write(&path, "original").unwrap();
+            let mut saved = [SavedSettings::default(), SavedSettings::default()];
+            saved.iter_mut().for_each(|saved| saved.write(path.clone(), "ours".to_owned()).unwrap());
+            let mut all = SavedSettings::default();
+            closed.into_iter().for_each(|node: usize| all.append(std::mem::take(&mut saved[node])));
+            drop(all);
+            assert_eq!(read(&path).unwrap(), "original", "closed in the order {closed:?}");
         }
     }
 }

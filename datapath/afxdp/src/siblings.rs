@@ -47,9 +47,8 @@ struct SharedInterface {
     /// Set from the second node on.
     switch: Option<NodeSwitch>,
     nodes: Vec<NodeEntry>,
-    /// Interface settings that closed nodes saved, the last closed first. The last node restores them in this order. The
-    /// original settings are restored last if the first node to open was the first to close.
-    saved_settings: Vec<SavedSettings>,
+    /// Interface settings that closed nodes saved. The last node restores them.
+    saved_settings: SavedSettings,
     last_repair: Option<Instant>,
     siblings: Arc<Siblings>,
 }
@@ -176,8 +175,10 @@ impl InterfaceNode {
         let mut interfaces = lock_interfaces();
         let Some(shared) = interfaces.get_mut(&self.registration.key) else { return };
         shared.siblings.change(|mailboxes| mailboxes.retain(|other| !Arc::ptr_eq(other, &self.mailbox)));
-        shared.saved_settings.insert(0, std::mem::take(&mut self.saved_settings));
-        let Some(at) = shared.nodes.iter().position(|node| node.number == self.registration.number) else { return };
+        shared.saved_settings.append(std::mem::take(&mut self.saved_settings));
+        // It leaves once: afterwards its number may be another node's.
+        let number = std::mem::replace(&mut self.registration.number, u32::MAX);
+        let Some(at) = shared.nodes.iter().position(|node| node.number == number) else { return };
         let gone = shared.nodes.swap_remove(at);
         match (&mut shared.switch, shared.nodes.first()) {
             (Some(switch), Some(other)) => switch.remove(gone.number, gone.own_address, gone.queue, other.number),
