@@ -105,7 +105,7 @@ fn advice(why: ReturnReason) -> &'static str {
     match why {
         ReturnReason::Unreachable => {
             ": is its node running, on this network, under this name? Over udp and tcp one of the two needs the other's \
-             address: write `,peer=IP:PORT` after its transport, or call `add_peer_address`"
+             address, in its transport's name or by `add_peer_address`"
         }
         ReturnReason::Closed | ReturnReason::Restarted => "",
     }
