@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Where a frame goes: the twin of wire::steer::steer(), function by function.
- * tests/root_all/differential.rs feeds both the same frames.
+ * Decides where a frame goes: the twin of wire::steer::steer(), function by function. tests/root_all/differential.rs
+ * gives both the same frames.
  */
 #pragma once
 
 #include "kernel.h"
 #include "wire.h"
 
-/* A decision: the action in the second byte; reason, place or socket in the first; the queue of a socket in the third. */
+/* A decision: reason or socket in the lowest byte, then the action, and above it the queue of a socket. */
 #define PASS(why) (0x100 | (why))
 #define DROP(why) (0x200 | (why))
 #define SOCKET(index) (0x300 | (index))
@@ -34,30 +34,30 @@
 struct config {
 	__u32 own_high; /* this node's address as it stands in a frame: 4 bytes, 2 bytes */
 	__u16 own_low;
-	__u16 hidden; /* the EtherTypes as they stand in a frame */
+	__u16 hidden; /* the EtherTypes as they stand in a frame: of bare and split, of plain */
 	__u16 plain;
-	__u16 counts_redirected; /* what a socket gets is counted there too: off where speed matters */
-	__u32 lost;		 /* of 2^32 frames for a socket so many are lost on purpose, at random */
+	__u16 counts_redirected; /* count redirected frames as well: off where speed matters */
+	__u32 lost;		 /* lose this many of 2^32 frames for a socket, at random: for tests */
 };
 
 /* The reject template of a flow: am_wire::bounce::RejectTemplate. */
 struct reject_template {
-	__u8 start[START_BYTES]; /* of its rejects, but for the number */
-	__u8 framing;		 /* 1 bare, 2 split, 3 plain; 0: not known */
+	__u8 start[START_BYTES]; /* of its rejects, without the sequence number */
+	__u8 framing;		 /* 1 bare, 2 split, 3 plain; 0: no template */
 	__u8 zero[5];
 };
 
-/* Changes while the program runs. User space maps it. */
+/* User space maps it, and changes it while the program runs. */
 struct table {
 	/*
-	 * The socket's index plus one in the low byte; 0: no such flow. For flow 0: the node's socket. In the high byte the
-	 * receive queue that the socket is bound to. Both are on one cache line.
+	 * Low byte: the index of the flow's socket, plus one; 0: no such flow. Flow 0 has the node's socket.
+	 * High byte: the receive queue to which that socket is bound. One entry for both costs one cache line.
 	 */
 	__u16 flows[FLOW_COUNT];
 	__u32 rx_full;      /* no room for requests: they bounce on flows with a reject template */
-	__u32 unknown_flow; /* the last unknown flow of a frame; 0: none since user space looked */
+	__u32 unknown_flow; /* the last unknown flow that a frame named; 0: none since user space looked */
 	struct reject_template reject_templates[FLOW_COUNT];
-	__u64 known[GATE_SOURCES]; /* by bucket of the gate: the last known address that has it */
+	__u64 known[GATE_SOURCES]; /* for each bucket of the gate, the last known address in it */
 };
 
 /* The first 60 bytes of a frame; every field is aligned. */
@@ -73,7 +73,7 @@ struct frame {
 _Static_assert(sizeof(struct frame) == SMALLEST_BYTES, "the frame has no gaps");
 _Static_assert(__builtin_offsetof(struct frame, payload) == ETHERNET_BYTES, "the payload is where it belongs");
 
-/* Of the first two bytes of a source address in bare: form; version, group and local bit; and the values of these. */
+/* The first two bytes of a bare source address: where the form is; version, group and local bit; the value of these. */
 #define USUAL_FORM_SHIFT (BARE_FORM_SHIFT + 2 - 32)
 #define USUAL_SAME (1 << (BARE_VERSION_SHIFT + 2 - 32) | 3 << (GROUP_BIT - 32))
 #define USUAL (1 << (LOCAL_BIT - 32))
@@ -84,7 +84,7 @@ static inline int has_header(__u64 address)
 	return (address >> GROUP_BIT & 3) == 1 << (LOCAL_BIT - GROUP_BIT);
 }
 
-/* Its 46 bits. */
+/* The 46 bits of header in such an address. */
 static inline __u64 header_bits(__u64 address)
 {
 	__u64 below = (1ull << GROUP_BIT) - 1;
@@ -103,7 +103,7 @@ static inline int is_addressed(const struct frame *frame, const volatile struct 
 	return is_own(frame, config) || from_be32(frame->to_high) >> (GROUP_BIT - 16) & 1;
 }
 
-/* Whether it goes to the address with which discovery finds out whether the network learns. */
+/* Whether the frame is a probe, with which discovery finds out whether the network learns addresses. */
 static inline int is_probe(const struct frame *frame)
 {
 	__u64 to = (__u64)from_be32(frame->to_high) << 16 | from_be16(frame->to_low);
@@ -118,10 +118,11 @@ struct found {
 	__u32 field;
 	__u32 code; /* of an extended kind */
 	__u32 flow;
-	__u32 length; /* a code of the frame's length: wire::length */
+	__u32 length; /* the length code: wire::length */
 	__u32 is_bare;
 };
 
+/* The result of find() and find_*(): this, or a DROP(). */
 #define FOUND 0
 
 static inline __u32 find_kind(const struct found *found)
@@ -223,7 +224,7 @@ static inline __u64 flow_index(__u32 flow)
 	return index;
 }
 
-/* The socket of a table entry that has one. */
+/* The decision for a table entry with a socket. */
 static inline __u32 to_entry(__u16 entry)
 {
 	return SOCKET((entry & 0xff) - 1) | BOUND_TO(entry >> 8);
@@ -260,8 +261,8 @@ static inline __u32 to_socket(const struct found *found, __u32 length, const str
 }
 
 /*
- * Bytes of a whole frame. Programs without frames in pieces do not have the call; and subtracting pointers needs
- * CAP_PERFMON.
+ * The length of a whole frame. Programs for frames in one piece cannot call bpf_xdp_get_buff_len(). The others avoid
+ * subtracting pointers, which needs CAP_PERFMON.
  */
 static inline __u32 length_of(struct xdp_md *ctx, int pieces)
 {
@@ -269,8 +270,8 @@ static inline __u32 length_of(struct xdp_md *ctx, int pieces)
 }
 
 /*
- * wire::usual: a request or a reply to this node in bare framing. Nearly all frames are, and they take a third less
- * time this way. decide_any() finds what is wrong with a frame.
+ * A request or a reply to this node in bare framing (in wire, parse_usual()). Nearly all frames are, and this takes a
+ * third less time than decide_any(), which also finds what is wrong with a frame.
  */
 static inline int find_usual(const struct frame *frame, const volatile struct config *config, struct found *found)
 {
@@ -290,7 +291,7 @@ static inline int find_usual(const struct frame *frame, const volatile struct co
 	return found->flow != FLOW_NODE;
 }
 
-/* Every other frame. */
+/* Any frame. */
 static inline __u32 decide_any(struct xdp_md *ctx, int pieces, const volatile struct config *config,
 			       const struct table *table)
 {

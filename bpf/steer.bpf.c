@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Our LANai control program: steers active messages into AF_XDP sockets.
+ * Steers active messages into AF_XDP sockets.
  *
  *	frame ──▶ decide() ──┬─▶ Pass    to the kernel's stack, untouched
  *	                     ├─▶ Drop    counted by reason
  *	                     ├─▶ Socket  into the ring of that socket
- *	                     ├─▶ Control the same, if it passes the gate
+ *	                     ├─▶ Control into the node's socket, if it passes the gate
  *	                     └─▶ Bounce  back to its sender, as a reject
  */
 #include "bounce.h"
 #include "gate.h"
 
-/* The counters by number. */
+/* The number of each counter. */
 enum {
-	COUNT_PASS = 0, /* and wire::steer::Pass */
-	COUNT_DROP = 8, /* and wire::Reason */
+	COUNT_PASS = 0, /* plus wire::steer::PassReason */
+	COUNT_DROP = 8, /* plus wire::Reason */
 	COUNT_REDIRECTED = 40,
-	COUNT_WRONG_QUEUE = 41, /* the socket is bound to another queue: the kernel would drop it unseen */
-	COUNT_NO_SOCKET = 42,	/* a flow whose socket has been closed, or was not there yet */
-	COUNT_BOUNCED = 43,	/* requests returned to their senders, for want of room */
+	COUNT_WRONG_QUEUE = 41, /* the socket is bound to another queue: the kernel would drop the frame uncounted */
+	COUNT_NO_SOCKET = 42,	/* the flow's socket is closed, or not there yet */
+	COUNT_BOUNCED = 43,	/* rejects sent, because the node has no room for requests */
 	COUNT_LOST = 44,	/* lost on purpose */
-	COUNT_GATE = 45,	/* and why a control frame did not pass the gate */
+	COUNT_GATE = 45,	/* plus the gate's reason to refuse a control frame */
 	COUNTERS = 64,
 };
 
@@ -48,7 +48,7 @@ struct {
 	__type(value, __u32);
 } sockets SEC(".maps");
 
-/* One lookup for each count: an index of our own needs CAP_PERFMON. */
+/* One lookup for each count: a variable index into one value needs CAP_PERFMON. */
 static inline void count(__u32 number)
 {
 	__u64 *counter = bpf_map_lookup_elem(&counts, &number);
@@ -80,7 +80,7 @@ static inline int redirect(const struct xdp_md *ctx, __u32 decision)
 	return action;
 }
 
-/* Losses for tests. If this constant is 0, the verifier removes the code. */
+/* Losses for tests. The verifier removes this code if config.lost is 0. */
 static inline int is_lost(void)
 {
 	if (likely(!config.lost) || bpf_get_prandom_u32() >= config.lost)
@@ -132,8 +132,8 @@ static inline int steer_frame(struct xdp_md *ctx, int pieces)
 }
 
 /*
- * Accepts frames in several pieces; without them an interface with a large MTU refuses the program. Steering reads only
- * the first piece.
+ * Accepts frames in several pieces. An interface with a large MTU refuses programs that do not. Steering reads only the
+ * first piece.
  */
 SEC("xdp.frags") int steer(struct xdp_md *ctx)
 {
@@ -147,8 +147,9 @@ SEC("xdp") int steer_linear(struct xdp_md *ctx)
 }
 
 /*
- * Never attached. Returns the bare decision, for the comparison with wire::steer, after turning a request into its
- * reject. The four highest bits have the gate's reason to refuse a control frame, at the time that a test has set.
+ * Never attached: for tests. Returns the decision, to be compared with wire::steer, and turns a request that bounces
+ * into its reject. The upper four of the 16 bits have the gate's reason to refuse a control frame. A test sets the
+ * gate's clock.
  */
 static inline int probe(struct xdp_md *ctx, int pieces)
 {

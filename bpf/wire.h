@@ -88,6 +88,6 @@
 #define GATE_ALL_BURST 49152
 #define GATE_KNOWN_BURST 65536
 
-/* wire::steer::Pass */
+/* wire::steer::PassReason */
 #define PASS_FOREIGN 0
 #define PASS_OTHER_HOST 1

@@ -30,7 +30,7 @@ impl<S> Endpoint<S> {
         if self.node.borrow().has_bulk() {
             handled += handlers.run_bulk(self, state);
         }
-        if self.calls.borrow().next() != Time::NEVER {
+        if self.calls.borrow().next_check() != Time::NEVER {
             handled += handlers.run_unanswered(self, state);
         }
         while handled < BUDGET {

@@ -108,8 +108,8 @@
 //!
 //! # Without a copy
 //!
-//! [`prepare`](Endpoint::prepare) gives the memory that a message leaves from, and [`keep`](Message::keep) the memory that it
-//! arrived in, beyond its handler.
+//! [`prepare`](Endpoint::prepare) gives the memory that a message leaves from. [`keep`](Message::keep) keeps a received message,
+//! in the memory where it arrived, after its handler returns.
 //!
 //! ```
 //! use std::io::Write;
@@ -117,7 +117,7 @@
 //!
 //! const LINES: HandlerId = HandlerId(2);
 //!
-//! /// Written into the frame that leaves.
+//! /// Writes straight into the frame that leaves.
 //! fn send(endpoint: &Endpoint<()>, to: Connection, lines: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
 //!     let mut frame = endpoint.prepare(to, LINES, &[lines.len() as u64], 0, 1400)?;
 //!     for line in lines {
@@ -127,7 +127,7 @@
 //!     frame.commit(written).map_err(|(error, _frame)| error.into())
 //! }
 //!
-//! /// Kept where it arrived. An `OwnedMessage` may go to another thread; its sender has one credit less until it is dropped.
+//! /// Keeps each message. An `OwnedMessage` may go to another thread; its sender has one credit less until it is dropped.
 //! fn collect(endpoint: &mut Endpoint<Vec<OwnedMessage>>) {
 //!     endpoint.on_request(LINES, |all, Request { message, .. }| all.push(message.keep()));
 //! }
@@ -142,14 +142,14 @@
 //! # assert_eq!((all[0].word(0), &all[0][..]), (2, &b"one\ntwo\n"[..]));
 //! ```
 //!
-//! # What happens
+//! # Connections
 //!
-//! [`on_connection`](Endpoint::on_connection) reports connections. With or without it they are logged to `tracing`: see [`log`].
+//! [`on_connection`](Endpoint::on_connection) reports connections. They are also logged to `tracing`: see [`log`].
 //!
-//! # In time
+//! # Deadlines
 //!
-//! [`try_call`](Endpoint::try_call) is a request with a deadline and one outcome, told in one place; [`cancel`](Endpoint::cancel)
-//! stops a transfer.
+//! [`try_call`](Endpoint::try_call) is a request with a deadline and one [outcome](Endpoint::on_outcome).
+//! [`cancel`](Endpoint::cancel) stops a transfer.
 #![forbid(unsafe_code)]
 
 mod bulk;

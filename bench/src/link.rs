@@ -214,14 +214,14 @@ impl Link for NamedLink {
         })
     }
 
-    fn most(&self, driver: Driver, how: DriverOptions, near: &SideInfo, far: &SideInfo) -> Option<usize> {
+    fn max_payload(&self, driver: Driver, how: DriverOptions, near: &SideInfo, far: &SideInfo) -> Option<usize> {
         match (driver, self.on.scheme()) {
             (Driver::Raw, "udp") => {
                 let near = SideInfo { mtu: near.mtu.or(Some(DEFAULT_MTU)), ..near.clone() };
-                session::most(Driver::Udp, how, &near, far)
+                session::max_payload(Driver::Udp, how, &near, far)
             }
             (Driver::Raw, "tcp") => Some(far.carries(near.mtu?).saturating_sub(IP_TCP_HEADERS)),
-            _ => session::most(driver, how, near, far),
+            _ => session::max_payload(driver, how, near, far),
         }
     }
 

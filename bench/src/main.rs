@@ -89,30 +89,30 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<(), Error> {
     let watch = Watch::signals()?;
     let options = &cli.options;
-    let run = |place| Run { place, options, watch: &watch };
+    let run = |topology| Run { topology, options, watch: &watch };
     let own_core = || Cores::own(options.cores.unwrap_or_default(), Side::Far);
     match cli.task()? {
-        Task::Measure(bench, place) => run(&place).measure(bench),
-        Task::Loss(bench, losses, place, plot) => run(&place).lose(bench, losses, plot.as_deref()),
-        Task::Sweep(place, plot) => run(&place).sweep(plot.as_deref()),
+        Task::Measure(bench, topology) => run(&topology).measure(bench),
+        Task::Loss(bench, losses, topology, plot) => run(&topology).measure_loss(bench, losses, plot.as_deref()),
+        Task::Sweep(topology, plot) => run(&topology).sweep(plot.as_deref()),
         Task::Compare(args, over) => {
             rights::check(true, &[Driver::Am])?;
             compare::run(&args, over, options, &watch)
         }
-        Task::Ablation(place) => run(&place).ablate(),
-        Task::Bounce(place) => run(&place).bounce(),
+        Task::Ablation(topology) => run(&topology).ablate(),
+        Task::Bounce(topology) => run(&topology).bounce(),
         Task::Far(on) => deploy::child::serve(options.name.as_deref().unwrap_or("beta"), &on, own_core()?, &watch),
         Task::Serve(on) => {
-            // These options are for listening. Each plan has those of its drivers.
+            // These options are for listening. Each plan brings the options of its drivers.
             deploy::machines::serve(own_link(Side::Far, &on, options)?, options.how(FramingArg::Auto), &watch)
         }
         Task::Demo => demo(options, &watch),
-        Task::Stress(args, place) => {
-            let sides = place.sides(&[Driver::Am])?;
+        Task::Stress(args, topology) => {
+            let sides = topology.sides(&[Driver::Am])?;
             let cores = Cores::both(options.cores.unwrap_or_default())?;
             let how =
                 DriverOptions { coalesce: options.coalesce != Some(Switch::Off), ..options.how(FramingArg::Bare) };
-            stress::run(&args, how, (&sides, &place), cores, options, &watch)
+            stress::run(&args, how, (&sides, &topology), cores, options, &watch)
         }
         Task::StressChild => stress::child(&watch),
         Task::Turn => compare::take_turn(&watch),
@@ -133,9 +133,9 @@ const DEFAULT_TIME: Duration = Duration::from_millis(250);
 /// A sweep has about 27 sizes.
 const DEFAULT_SWEEP_TIME: Duration = Duration::from_millis(50);
 
-/// A command that measures somewhere, and prints.
+/// A command that measures on a topology, and prints.
 struct Run<'a> {
-    place: &'a Topology,
+    topology: &'a Topology,
     options: &'a Options,
     watch: &'a Watch,
 }
@@ -146,15 +146,15 @@ impl Run<'_> {
     }
 
     fn benches(&self, benches: &[Bench], time: Duration) -> Result<Session, Error> {
-        // Only `am` has transfers. They are compared with frames of as many bytes.
+        // Only `am` has bulk transfers. Other drivers send as many bytes in frames; kernel UDP is left out.
         let is_bulk = benches.contains(&Bench::Bulk);
-        let all = benches.first().map_or(&[][..], |bench| self.place.drivers(*bench));
+        let all = benches.first().map_or(&[][..], |bench| self.topology.drivers(*bench));
         let all: Vec<Driver> = all.iter().copied().filter(|driver| !(is_bulk && *driver == Driver::Udp)).collect();
         let benches = benches.iter().map(|bench| (*bench, self.options.sizes(*bench))).collect();
         self.session(benches, vec![Loss::NONE], &all, time)
     }
 
-    /// Measure these benches and sizes there; `drivers` are the default.
+    /// Measure these benches and sizes; `drivers` are the default.
     fn session(
         &self,
         benches: Vec<(Bench, Vec<Size>)>,
@@ -162,11 +162,11 @@ impl Run<'_> {
         drivers: &[Driver],
         time: Duration,
     ) -> Result<Session, Error> {
-        let Run { place, options, watch } = *self;
+        let Run { topology, options, watch } = *self;
         let order = Order {
             drivers: options.drivers(drivers),
-            without_udp_if_need_be: options.driver.is_empty(),
-            how: DriverOptions { lossy: losses.len() > 1, ..options.how(place.framing()) },
+            may_skip_udp: options.driver.is_empty(),
+            how: DriverOptions { lossy: losses.len() > 1, ..options.how(topology.framing()) },
             benches,
             losses,
             amount: options.amount(time),
@@ -176,21 +176,21 @@ impl Run<'_> {
             File::create(file).map_err(Error::system("writing the file of --trace"))?;
         }
         let progress = Progress::new(order.count(), options.json);
-        let is_one_machine = !matches!(place, Topology::Peer(..));
+        let is_one_machine = !matches!(topology, Topology::Peer(..));
         let asked = if is_one_machine { options.cores.unwrap_or_default() } else { CoresArg::None };
         let setup = Setup { order: &order, cores: Cores::both(asked)?, progress: &progress, watch };
-        match place {
+        match topology {
             Topology::Loopback => deploy::threads::loopback(setup),
             Topology::Sim(on) => deploy::threads::simulated(setup, on),
             Topology::Peer(peer, on) => deploy::machines::measure(setup, own_link(Side::Near, on, options)?, peer),
-            _ => place.sides(&order.drivers)?.measure(setup),
+            _ => topology.sides(&order.drivers)?.measure(setup),
         }
     }
 
     /// Measure the share of the rate that remains when frames are lost. Print it, and plot it if asked.
-    fn lose(&self, bench: Bench, losses: Vec<Loss>, plot: Option<&Path>) -> Result<(), Error> {
+    fn measure_loss(&self, bench: Bench, losses: Vec<Loss>, plot: Option<&Path>) -> Result<(), Error> {
         let mut sizes = self.options.sizes(bench);
-        // By default one size: the curve is over losses.
+        // One size by default: the curve is over losses.
         sizes.truncate(if self.options.size.is_empty() { 1 } else { usize::MAX });
         let session = self.session(vec![(bench, sizes)], losses, &[Driver::Am], DEFAULT_TIME)?;
         let svg = plot.map(|_| report::loss_curve(&session.all, bench)).transpose()?;
@@ -209,9 +209,9 @@ impl Run<'_> {
     /// Measure the curve over sizes. Print it, and plot it if asked.
     fn sweep(&self, plot: Option<&Path>) -> Result<(), Error> {
         let options = &Options { coalesce: self.options.coalesce.or(Some(Switch::On)), ..self.options.clone() };
-        let session = Run { options, ..*self }.bandwidth(size::swept(), self.place.drivers(Bench::Bandwidth))?;
+        let session = Run { options, ..*self }.bandwidth(size::swept(), self.topology.drivers(Bench::Bandwidth))?;
         let sweep = Sweep::new(&session.all, session.cores);
-        publish(sweep.json(), || sweep.table(), &Origin::of(self.place, session.mtu), options)?;
+        publish(sweep.json(), || sweep.table(), &Origin::of(self.topology, session.mtu), options)?;
         if let Some(file) = plot {
             let modes: Vec<String> =
                 sweep.curves.iter().map(|curve| format!("{} {}", curve.driver, curve.mode)).collect();
@@ -223,38 +223,38 @@ impl Run<'_> {
 
     /// Measure the cost of each layer, and print it.
     fn ablate(&self) -> Result<(), Error> {
-        let session = self.bandwidth(ablation::sizes(), &self.place.layers())?;
+        let session = self.bandwidth(ablation::sizes(), &self.topology.layers())?;
         let table = Ablation::new(&session.all, session.cores);
-        publish(table.json(), || table.table(), &Origin::of(self.place, session.mtu), self.options)?;
+        publish(table.json(), || table.table(), &Origin::of(self.topology, session.mtu), self.options)?;
         session.end
     }
 
     /// Measure the round trip of rejected requests, and print it.
     fn bounce(&self) -> Result<(), Error> {
-        let Run { place, options, watch } = *self;
-        let sides = place.sides(&[Driver::Am])?;
+        let Run { topology, options, watch } = *self;
+        let sides = topology.sides(&[Driver::Am])?;
         let size = match options.size.first() {
             Some(Size::Bytes(size)) => *size,
             _ => 16,
         };
         let (cores, how) = (Cores::both(options.cores.unwrap_or_default())?, options.how(FramingArg::Bare));
         let bounced = bounce::measure(&sides, bounce::Plan { how, size, cores }, &options.amount(DEFAULT_TIME), watch)?;
-        publish(bounced.json(), || bounced.table(), &Origin::of(place, Some(sides.mtu)), options)
+        publish(bounced.json(), || bounced.table(), &Origin::of(topology, Some(sides.mtu)), options)
     }
 
     /// Print a session, and return how it ended.
     fn print(&self, session: Session) -> Result<(), Error> {
         let report = Report::new(&session.all, session.cores);
-        publish(report.json(), || report.table(), &Origin::of(self.place, session.mtu), self.options)?;
+        publish(report.json(), || report.table(), &Origin::of(self.topology, session.mtu), self.options)?;
         session.end
     }
 }
 
-/// Latency and bandwidth with explanations, over a cable, or in memory if a cable cannot be made.
+/// Measure latency and bandwidth with explanations, over a cable, or in memory if a cable cannot be made.
 fn demo(options: &Options, watch: &Watch) -> Result<(), Error> {
     let say = |text: &str| if options.json { Ok(()) } else { out::print(&format!("{text}\n\n")) };
-    let run = |place| Run { place, options, watch };
-    let measure = |place| run(place).benches(&[Bench::Latency, Bench::Bandwidth], Duration::from_millis(100));
+    let run = |topology| Run { topology, options, watch };
+    let measure = |topology| run(topology).benches(&[Bench::Latency, Bench::Bandwidth], Duration::from_millis(100));
     say(report::INTRODUCTION)?;
     match measure(&Topology::Veth(1500)) {
         Err(error) if error.exit_code() == 3 => {

@@ -17,13 +17,13 @@ use crate::size::{FrameLayout, Size};
 use crate::stats::{Measured, Outcome};
 use crate::watch::Watch;
 
-/// The channel to the far side for plans, before a driver is open.
+/// Carries plans to the far side before a driver is open.
 pub(crate) trait PlanChannel {
-    /// Ask the far side to carry out this plan. Returns its description.
+    /// Ask the far side to carry out this plan. Returns the far side's description.
     fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<SideInfo, Error>;
 
     /// The processor time of both sides' processes so far, if it is known.
-    fn worked(&self) -> Option<Duration> {
+    fn cpu_time(&self) -> Option<Duration> {
         None
     }
 }
@@ -43,10 +43,10 @@ pub(crate) trait Link {
         Timeouts::default()
     }
 
-    /// The most payload that a frame of this driver carries between these sides; `None` if it is unknown before it is
-    /// open.
-    fn most(&self, driver: Driver, how: DriverOptions, near: &SideInfo, far: &SideInfo) -> Option<usize> {
-        most(driver, how, near, far)
+    /// The most payload that a frame of this driver carries between these sides; `None` if it is unknown before
+    /// the driver is open.
+    fn max_payload(&self, driver: Driver, how: DriverOptions, near: &SideInfo, far: &SideInfo) -> Option<usize> {
+        max_payload(driver, how, near, far)
     }
 
     /// Close the near side of a driver. With some transports the order of the sides matters.
@@ -60,7 +60,7 @@ pub(crate) trait Link {
 pub(crate) struct Order {
     pub(crate) drivers: Vec<Driver>,
     /// Whether kernel UDP may be left out, because the user did not name it.
-    pub(crate) without_udp_if_need_be: bool,
+    pub(crate) may_skip_udp: bool,
     pub(crate) benches: Vec<(Bench, Vec<Size>)>,
     pub(crate) losses: Vec<Loss>,
     pub(crate) how: DriverOptions,
@@ -68,9 +68,9 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Whether every size fits its driver between these sides, as far as that is known before it is open.
+    /// Check that every size fits this driver, as far as that is known before the driver is open.
     fn fits(&self, link: &dyn Link, near: &SideInfo, far: &SideInfo, driver: Driver) -> Result<(), Error> {
-        let Some(most) = link.most(driver, self.how, near, far) else { return Ok(()) };
+        let Some(most) = link.max_payload(driver, self.how, near, far) else { return Ok(()) };
         let sizes = self.benches.iter().flat_map(|(_, sizes)| sizes);
         let too_large = sizes.filter_map(|size| match size {
             Size::Bytes(size) if *size > most => Some(*size),
@@ -79,13 +79,13 @@ impl Order {
         too_large.max().map_or(Ok(()), |size| Err(Error::TooLarge { driver, size, most }))
     }
 
-    /// The payload that one frame of every driver carries, as far as it is known in advance. It makes the messages of
-    /// full frames equal.
+    /// The payload that one frame of every driver carries, as far as it is known in advance. With it, the full frames of
+    /// all drivers carry equal messages.
     fn common(&self, link: &dyn Link, near: &SideInfo, far: &SideInfo) -> Option<usize> {
         // An unknown framing may cost as much as the largest.
         let unknown = if self.how.framing.fixed().is_none() { Framing::Plain.cost() } else { 0 };
         let carries = |driver: &Driver| {
-            let most = link.most(*driver, self.how, near, far)?;
+            let most = link.max_payload(*driver, self.how, near, far)?;
             Some(most.saturating_sub(if *driver == Driver::Am { unknown } else { 0 }))
         };
         // One driver needs no equal size.
@@ -133,9 +133,9 @@ pub(crate) struct Session {
 pub(crate) fn run(setup: Setup<'_>, control: &mut dyn PlanChannel, link: &mut dyn Link) -> Result<Session, Error> {
     let Setup { order, progress, watch, .. } = setup;
     let near = &link.here()?;
-    // What can be checked without the far side. Kernel UDP may still be left out.
-    let sure = order.drivers.iter().filter(|driver| !(driver.is_kernel() && order.without_udp_if_need_be));
-    sure.into_iter().try_for_each(|driver| order.fits(link, near, near, *driver))?;
+    // Check what needs no far side. Kernel UDP may still be left out.
+    let required = order.drivers.iter().filter(|driver| !(driver.is_kernel() && order.may_skip_udp));
+    required.into_iter().try_for_each(|driver| order.fits(link, near, near, *driver))?;
     let (drivers, rounds) = (order.drivers.clone(), order.amount.rounds);
     let plan = Plan { version: VERSION, near: near.clone(), how: order.how, drivers, rounds };
     let far = control.ask(&plan, watch)?;
@@ -146,13 +146,13 @@ pub(crate) fn run(setup: Setup<'_>, control: &mut dyn PlanChannel, link: &mut dy
     let end = plan.stages().try_for_each(|(round, driver)| {
         let mut channel = link.open(driver, &far, order.how, watch)?;
         mtu = mtu.or(u32::try_from(channel.info().layout.largest).ok());
-        let stage = Stage { round, order, common, worked: &|| control.worked(), progress };
+        let stage = Stage { round, order, common, cpu_time: &|| control.cpu_time(), progress };
         let mut near = OpenDriver { channel: channel.as_mut(), driver, timeouts: Timeouts::default(), watch };
         // Only an open driver can tell the far side that something does not fit.
-        let over = fits.take().unwrap_or(Ok(())).and_then(|()| stage.run(&mut near, &mut all));
-        let over = over.and_then(|()| near.end()).inspect_err(|why| near.give_up(why));
+        let result = fits.take().unwrap_or(Ok(())).and_then(|()| stage.run(&mut near, &mut all));
+        let result = result.and_then(|()| near.end()).inspect_err(|why| near.give_up(why));
         link.close(channel);
-        over
+        result
     });
     match end {
         Err(error) if all.is_empty() => Err(error),
@@ -175,7 +175,7 @@ struct Stage<'a> {
     order: &'a Order,
     /// The payload of a full frame of every driver.
     common: Option<usize>,
-    worked: &'a dyn Fn() -> Option<Duration>,
+    cpu_time: &'a dyn Fn() -> Option<Duration>,
     progress: &'a Progress,
 }
 
@@ -188,14 +188,15 @@ impl Stage<'_> {
             let size = self.common.filter(|_| size == Size::Full).map_or(size, Size::Common);
             if let Some(layout) = size.layout(driver, near.channel)?.filter(|_| near.channel.lose(loss)) {
                 let step = Step { number: number as u32 + 1, bench, size: layout.piece, loss, warm_up, time };
-                let (begin, before) = (Instant::now(), (self.worked)());
+                let (begin, before) = (Instant::now(), (self.cpu_time)());
                 let outcome = match bench {
                     Bench::Latency | Bench::Volley => Outcome::Latency(near.latency(step)?),
                     _ => Outcome::Throughput(near.throughput(step)?),
                 };
-                let (took, worked) = (begin.elapsed(), (self.worked)().zip(before));
-                let worked = worked.and_then(|(after, before)| after.checked_sub(before));
-                let busy = worked.filter(|_| !took.is_zero()).map(|worked| worked.as_secs_f64() / took.as_secs_f64());
+                let (took, cpu_time) = (begin.elapsed(), (self.cpu_time)().zip(before));
+                let cpu_time = cpu_time.and_then(|(after, before)| after.checked_sub(before));
+                let busy =
+                    cpu_time.filter(|_| !took.is_zero()).map(|cpu_time| cpu_time.as_secs_f64() / took.as_secs_f64());
                 let ChannelInfo { mode, xdp, framing, .. } = near.channel.info();
                 let (mode, batching) = (mode.to_owned(), Batching::of(near.channel, bench));
                 all.push(Measured {
@@ -220,10 +221,10 @@ impl Stage<'_> {
 }
 
 /// The most payload that a frame of this driver carries between these sides; `None` if it is unknown.
-pub(crate) fn most(driver: Driver, how: DriverOptions, near: &SideInfo, far: &SideInfo) -> Option<usize> {
+pub(crate) fn max_payload(driver: Driver, how: DriverOptions, near: &SideInfo, far: &SideInfo) -> Option<usize> {
     let mtu = far.carries(near.mtu?);
     match driver {
-        // The network's limit is known once it is open.
+        // An upper limit. The network's own limit, and what `auto` costs, are known once the driver is open.
         Driver::Am => Some(mtu.saturating_sub(how.framing.fixed().map_or(0, Framing::cost))),
         Driver::Raw => Some(mtu),
         Driver::Udp => near.ip_towards(far).map(|(own, _)| FrameLayout::of_datagrams(mtu, own.is_ipv4()).largest),
@@ -238,20 +239,20 @@ mod tests {
     use crate::plan::FramingArg;
 
     #[test]
-    fn what_goes_is_known_before_a_driver_is_open() {
-        let place = |ipv4: Option<[u8; 4]>, mtu| {
+    fn the_largest_payload_is_known_before_a_driver_is_open() {
+        let side = |ipv4: Option<[u8; 4]>, mtu| {
             let (name, ipv4, ipv6) = (String::new(), ipv4.map(Into::into), Some("fe80::1".parse().unwrap()));
             SideInfo { name, address: [2; 6], ipv4, ipv6, mtu, ..SideInfo::default() }
         };
-        let (four, six) = (place(Some([10, 0, 0, 1]), Some(3000)), place(None, Some(1500)));
-        let of = |driver, near: &SideInfo, far: &SideInfo| most(driver, DriverOptions::default(), near, far);
+        let (four, six) = (side(Some([10, 0, 0, 1]), Some(3000)), side(None, Some(1500)));
+        let of = |driver, near: &SideInfo, far: &SideInfo| max_payload(driver, DriverOptions::default(), near, far);
         assert_eq!(
             [Driver::Am, Driver::Raw, Driver::Udp].map(|driver| of(driver, &four, &six)),
             [1500, 1500, 1452].map(Some)
         );
         assert_eq!([Driver::Raw, Driver::Udp].map(|driver| of(driver, &four, &four)), [3000, 2972].map(Some));
-        assert_eq!(of(Driver::Raw, &place(None, None), &six), None);
+        assert_eq!(of(Driver::Raw, &side(None, None), &six), None);
         let plain = DriverOptions { framing: FramingArg::Plain, ..DriverOptions::default() };
-        assert_eq!(most(Driver::Am, plain, &four, &six), Some(1488));
+        assert_eq!(max_payload(Driver::Am, plain, &four, &six), Some(1488));
     }
 }

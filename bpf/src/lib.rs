@@ -1,8 +1,7 @@
-//! **Our LANai control program**: the XDP program that steers active messages
-//! into AF_XDP sockets, and its loader.
+//! **The XDP program that steers active messages into AF_XDP sockets**, and its loader.
 //!
-//! The papers put this into the NIC's firmware. Here it runs in the driver's receive path, on each frame, before the
-//! kernel's stack sees it:
+//! The papers steer in the NIC's firmware (the *LANai control program*). This program runs in the driver's receive
+//! path, on each frame, before the kernel's stack sees it:
 //!
 //! ```text
 //!              user space   Steer ──set_flow──▶ table      Transport ◀── socket's RX ring
@@ -15,10 +14,10 @@
 //!                  the kernel's stack, untouched     counters, one per reason
 //! ```
 //!
-//! `decide.h` is the twin of [`am_wire::steer::steer`], function by function: a test feeds both the same millions of
-//! frames and demands the same decisions. `steer.bpf.c` acts on the decision, and counts. [`NodeSwitch`] serves several
-//! nodes on one interface: it hands each frame to the program of its node. [`Raw`] is a second, far smaller program for
-//! bare AF_XDP, for comparison.
+//! `decide.h` is the twin of [`am_wire::steer::steer`], function by function. A test gives both the same millions of
+//! frames, and requires the same decisions. `steer.bpf.c` carries out the decision, and counts. [`NodeSwitch`] serves
+//! several nodes on one interface: it hands each frame to the program of its node. [`Raw`] is a second, far smaller
+//! program for AF_XDP without steering, for comparison.
 //!
 //! A program is attached by a `bpf_link`. The link lives as long as the [`Attachment`], and the kernel removes it when
 //! the process ends, even after a crash.

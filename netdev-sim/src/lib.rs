@@ -1,9 +1,9 @@
-//! **A network in one thread**: NICs, links and a switch with the faults of real ones, and a virtual clock. Everything
-//! follows from one seed, so the same seed repeats a failure.
+//! **A network in one thread**: NICs, links and a switch with the faults of real ones, and a virtual clock. One seed
+//! determines everything, so the same seed repeats a failure.
 //!
 //! ```text
-//!   node 0                        node 1                         the caller's: engine, proto, ...
-//!   ──┼── am_transport::Transport ─────┼───────────────────────────────────────
+//!   node 0                        node 1                         of the caller: engine, proto, ...
+//!   ──┼── am_transport::Transport ──┼──────────────────────────────────────────
 //!     ▼                             ▼
 //!    Nic ─ fill, RX, TX, completion Nic     finite rings, late completions, lost wake-ups
 //!     │ ▲                           │ ▲
@@ -13,7 +13,7 @@
 //!   ║ Switch: learns, buffers, drops     ║
 //!   ╚════════════════════════════════════╝
 //!        the queue of events, in virtual time     NetOptions: every setting, drawn from the seed
-//!        check: whether each promise was kept
+//!        check: verifies each promise
 //! ```
 //!
 //! Only [`live`] reads a clock. Nothing else here reads one, starts a thread or opens a file. The caller asks
@@ -25,11 +25,11 @@
 //!
 //! | checker | after |
 //! | --- | --- |
-//! | `frames`, `memory` | every event of the network, compared with the end of the last turn; and a full count every turn |
-//! | `credits` | the frames of a turn, each admitted message, every turn; exactly, when the network is quiet |
+//! | `frames`, `memory` | every event: the counts are those at the end of the last turn; every turn: a full count |
+//! | `credits` | the frames of a turn, each admitted message, every turn; exact when the network is quiet |
 //! | `delivery`, `content` | each message that is delivered, returned, or kept and read again |
 //! | `order` | each message that is delivered or returned, on flows that keep the order |
-//! | `kept` | every turn: an acknowledged message was accepted |
+//! | `kept` | every turn: the receiver accepted each acknowledged message |
 //! | `endings` | each flow that ends |
 //! | `liveness` | every event after the last fault |
 //!
@@ -43,14 +43,14 @@
 //! ```
 //!
 //! This run has a mutant: a bug built in on purpose. `proto` has several behind its feature `planted`. Only the tests
-//! here enable it, and it costs nothing elsewhere. [`NetOptions`] has two more. Each mutant shows that its checker works
-//! (`tests/networks/mutants.rs`). `NETDEV_SIM_PCAP=FILE` writes the frames that reached the switch, for tcpdump.
+//! here enable that feature, and it costs nothing elsewhere. [`NetOptions`] has two more mutants. Each shows that its
+//! checker works (`tests/networks/mutants.rs`). `NETDEV_SIM_PCAP=FILE` writes the frames that reached the switch, for tcpdump.
 //!
 //! # Read first
 //!
 //! [`NetOptions`] lists every fault. [`Card`] has the rules that AF_XDP imposes on its user. [`check`] has the
 //! promises. In `tests/` whole nodes run on the network: `tests/networks/seeds.rs` says how to repeat one seed, and
-//! `tests/networks/coverage.rs` shows which faults really strike.
+//! `tests/networks/coverage.rs` shows which faults really occur.
 //!
 //! ```
 //! use am_netdev_sim::{NodeEvent, Net, NetOptions};

@@ -21,11 +21,11 @@ use crate::wire_frame::{Buffers, WireFrame};
 pub enum NodeEvent {
     /// A frame arrived for this node.
     Wake(usize),
-    /// A time has come that the caller asked for, on behalf of this node.
+    /// The time has come that the caller asked for with [`Net::alarm`].
     Alarm(usize),
     /// The node does not run until that time.
     Stall(usize, Nanos),
-    /// The node is dead. Its NIC is gone with all frames that it held.
+    /// The node is dead, and its NIC and the frames in it are gone.
     Death(usize),
     /// The node can start again, with a fresh NIC.
     Restart(usize),
@@ -46,7 +46,7 @@ pub(crate) enum ScheduledEvent {
     /// The NIC can put its next frame onto the cable.
     Read(usize),
     AtSwitch(usize, WireFrame),
-    /// A frame has left the switch by this port.
+    /// A frame has left the switch through this port.
     Forwarded(usize),
     AtNic(usize, WireFrame),
     Node(NodeEvent),
@@ -60,9 +60,11 @@ pub struct Net<N = Nic> {
     random: SmallRng,
     nics: Vec<N>,
     alive: Vec<bool>,
-    /// For each NIC, how many of its next reads were scheduled for its predecessors.
+    /// For each node, how many scheduled reads are for NICs that it had before.
     stale_reads: Vec<u32>,
+    /// From each node to the switch.
     up: Vec<SimLink>,
+    /// From the switch to each node.
     down: Vec<SimLink>,
     switch: Switch,
     capture: Option<Vec<u8>>,
@@ -104,10 +106,10 @@ impl<N: NetDevice> Net<N> {
         for node in 0..net.options.nodes {
             let (nic, up, down) = (net.open(node), net.fault_rng(), net.fault_rng());
             net.nics.push(nic);
-            let farther = net.options.extra_delay.get(node).copied().unwrap_or_default();
+            let extra_delay = net.options.extra_delay.get(node).copied().unwrap_or_default();
             let netem = net.options.netem.get(node).copied().unwrap_or_default();
-            net.up.push(SimLink::new(up, farther, netem));
-            net.down.push(SimLink::new(down, farther, Netem::default()));
+            net.up.push(SimLink::new(up, extra_delay, netem));
+            net.down.push(SimLink::new(down, extra_delay, Netem::default()));
         }
         for stall in &net.options.stalls {
             net.clock.schedule(stall.from, ScheduledEvent::Node(NodeEvent::Stall(stall.node, stall.until)));
@@ -126,8 +128,8 @@ impl<N: NetDevice> Net<N> {
     }
 
     fn open(&mut self, node: usize) -> N {
-        let (dice, address) = (self.fault_rng(), self.address(node));
-        let card = Card::new(&self.options, address, dice, self.now());
+        let (rng, address) = (self.fault_rng(), self.address(node));
+        let card = Card::new(&self.options, address, rng, self.now());
         N::open(&self.options, card, address)
     }
 
@@ -136,12 +138,12 @@ impl<N: NetDevice> Net<N> {
         &self.options
     }
 
-    /// The time.
+    /// The virtual time.
     pub fn now(&self) -> Nanos {
         self.clock.now()
     }
 
-    /// How many events were scheduled so far.
+    /// How many events have been scheduled so far.
     pub fn events(&self) -> u64 {
         self.clock.count
     }
@@ -151,7 +153,7 @@ impl<N: NetDevice> Net<N> {
         Address::from_u64((2 << 40) + 1 + node as u64)
     }
 
-    /// A node's NIC, at the present time. Call [`Net::start_nic`] afterwards.
+    /// A node's NIC, with its clock set to now. Call [`Net::start_nic`] afterwards.
     pub fn nic(&mut self, node: usize) -> &mut N {
         let now = self.now();
         card(&mut self.nics, node, now);
@@ -163,7 +165,7 @@ impl<N: NetDevice> Net<N> {
         &self.switch
     }
 
-    /// A node's link to the switch, and its link from there.
+    /// A node's link to the switch, and its link from the switch.
     pub fn links(&self, node: usize) -> [&SimLink; 2] {
         [&self.up[node], &self.down[node]]
     }
@@ -202,19 +204,19 @@ impl<N: NetDevice> Net<N> {
         }
     }
 
-    /// Run one event, so that the caller can check the network after each. Returns the node at whose NIC, link or switch port
-    /// it happened, and the event, if it concerns that node. `None` when no event is left.
+    /// Run one event, so that the caller can check the network after each. Returns the node whose NIC, link or switch port it
+    /// touched; and the event, if it concerns that node. `None` when no event is left.
     pub fn step_once(&mut self) -> Option<(usize, Option<NodeEvent>)> {
         Some(match self.clock.pop()? {
             ScheduledEvent::Read(node) => (node, self.read(node)),
-            ScheduledEvent::AtSwitch(port, signal) => (port, self.at_switch(port, signal)),
+            ScheduledEvent::AtSwitch(port, frame) => (port, self.at_switch(port, frame)),
             ScheduledEvent::Forwarded(port) => {
                 if self.switch.remove_sent(port) {
                     self.forward(port);
                 }
                 (port, None)
             }
-            ScheduledEvent::AtNic(node, signal) => (node, self.at_nic(node, &signal)),
+            ScheduledEvent::AtNic(node, frame) => (node, self.at_nic(node, &frame)),
             ScheduledEvent::Node(event) => (event.node(), self.apply(event)),
         })
     }
@@ -229,7 +231,7 @@ impl<N: NetDevice> Net<N> {
         self.clock.advance_to(to);
     }
 
-    /// Allocate memory for this many frames under way.
+    /// Allocate memory for this many frames in flight.
     pub(crate) fn reserve(&mut self, frames: usize) {
         self.clock.reserve(4 * frames);
         self.buffers.reserve(frames, self.options.max_frame);
@@ -243,10 +245,10 @@ impl<N: NetDevice> Net<N> {
         self.switch.set_port(node, PortState::Known(self.address(node)));
     }
 
-    /// Unplug this node's NIC. First it sends the frames of its TX ring; then it is gone with all other frames that it held.
+    /// Unplug this node's NIC. First it sends the frames of its TX ring; the other frames in it are gone.
     pub(crate) fn unplug(&mut self, node: usize) {
-        while let Some(signal) = self.nics[node].card().read_on_unplug(&mut self.buffers) {
-            self.carry_up(node, signal);
+        while let Some(frame) = self.nics[node].card().read_on_unplug(&mut self.buffers) {
+            self.carry_up(node, frame);
         }
         self.alive[node] = false;
         self.switch.set_port(node, PortState::Unplugged);
@@ -265,27 +267,27 @@ impl<N: NetDevice> Net<N> {
             return None;
         }
         let now = self.now();
-        let signal = card(&mut self.nics, node, now).read(&mut self.buffers)?;
-        let free = self.carry_up(node, signal);
+        let frame = card(&mut self.nics, node, now).read(&mut self.buffers)?;
+        let free = self.carry_up(node, frame);
         self.clock.schedule(free, ScheduledEvent::Read(node));
         None
     }
 
     /// Put a frame onto the cable from a NIC to the switch. Returns the time when the cable is free again.
-    fn carry_up(&mut self, node: usize, signal: WireFrame) -> Nanos {
+    fn carry_up(&mut self, node: usize, frame: WireFrame) -> Nanos {
         let now = self.now();
         let Net { up, options, clock, buffers, .. } = self;
-        let arrives = &mut |at, signal| clock.schedule(at, ScheduledEvent::AtSwitch(node, signal));
-        up[node].carry(now, options, signal, buffers, arrives)
+        let arrives = &mut |at, frame| clock.schedule(at, ScheduledEvent::AtSwitch(node, frame));
+        up[node].carry(now, options, frame, buffers, arrives)
     }
 
-    fn at_switch(&mut self, port: usize, signal: WireFrame) -> Option<NodeEvent> {
+    fn at_switch(&mut self, port: usize, frame: WireFrame) -> Option<NodeEvent> {
         let now = self.now();
         if let Some(capture) = &mut self.capture {
-            _ = trace::write_frame(capture, Duration::from_nanos(now), signal.bytes());
+            _ = trace::write_frame(capture, Duration::from_nanos(now), frame.bytes());
         }
         let mut woken = std::mem::take(&mut self.woken);
-        self.switch.arrive(now, &self.options, (port, signal), &mut woken);
+        self.switch.arrive(now, &self.options, (port, frame), &mut woken);
         woken.drain(..).for_each(|port| self.forward(port));
         self.woken = woken;
         None
@@ -294,37 +296,37 @@ impl<N: NetDevice> Net<N> {
     /// Put the first frame of a port's buffer onto the cable. It stays in the buffer until it has left.
     fn forward(&mut self, port: usize) {
         let now = self.now();
-        let Some(signal) = self.switch.front(port) else { return };
+        let Some(frame) = self.switch.front(port) else { return };
         let Net { down, options, clock, buffers, .. } = self;
-        let arrives = &mut |at, signal| clock.schedule(at, ScheduledEvent::AtNic(port, signal));
-        let free = down[port].carry(now, options, signal, buffers, arrives);
+        let arrives = &mut |at, frame| clock.schedule(at, ScheduledEvent::AtNic(port, frame));
+        let free = down[port].carry(now, options, frame, buffers, arrives);
         self.clock.schedule(free, ScheduledEvent::Forwarded(port));
     }
 
-    fn at_nic(&mut self, node: usize, signal: &WireFrame) -> Option<NodeEvent> {
+    fn at_nic(&mut self, node: usize, frame: &WireFrame) -> Option<NodeEvent> {
         if !self.alive[node] {
             return None;
         }
         let now = self.now();
         let card = card(&mut self.nics, node, now);
-        let Some(reject) = card.bounce(signal, &mut self.buffers) else {
-            return card.arrive(signal).then_some(NodeEvent::Wake(node));
+        let Some(reject) = card.bounce(frame, &mut self.buffers) else {
+            return card.arrive(frame).then_some(NodeEvent::Wake(node));
         };
         self.carry_up(node, reject);
         None
     }
 
-    /// Carry out a planned event, and report it, unless the node's state rules it out: a dead node does not die again.
-    fn apply(&mut self, happening: NodeEvent) -> Option<NodeEvent> {
-        let makes_sense = match happening {
+    /// Apply a planned event to its node, and return it. `None` if it is impossible: a dead node does not die again.
+    fn apply(&mut self, event: NodeEvent) -> Option<NodeEvent> {
+        let is_possible = match event {
             NodeEvent::Death(node) => std::mem::replace(&mut self.alive[node], false),
             NodeEvent::Restart(node) => !std::mem::replace(&mut self.alive[node], true),
             NodeEvent::Wake(node) | NodeEvent::Alarm(node) | NodeEvent::Stall(node, _) => self.alive[node],
         };
-        if let (true, NodeEvent::Death(node)) = (makes_sense, happening) {
+        if let (true, NodeEvent::Death(node)) = (is_possible, event) {
             self.replace(node);
         }
-        makes_sense.then_some(happening)
+        is_possible.then_some(event)
     }
 }
 

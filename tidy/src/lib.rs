@@ -1,17 +1,16 @@
-//! **The rules of the house** that no lint of the compiler or of clippy can check (`[workspace.lints]` has those).
+//! **The project's rules** that the compiler and clippy cannot check (`[workspace.lints]` has the others).
 //!
 //! ```text
-//!   every file, lexed ──┬─▶ edges     who may depend on whom
-//!   cargo metadata ─────┤   circles   which modules of a crate need each other
-//!                       └─▶ text      lines of a file; paths of one machine, things left for later; what a page
-//!                             │       points to is there
+//!   every file, lexed ──┬─▶ edges     which crate may depend on which
+//!   cargo metadata ─────┤   circles   no modules of a crate need each other in a circle
+//!                       └─▶ text      the lengths of files; words that are forbidden, such as one machine's paths;
+//!                             │       links to files and headings that exist
 //!                             ▼
-//!                       violations: where, what, and what to do about it
+//!                       violations: where, what, and the fix
 //! ```
 //!
-//! Read first: `tests/house.rs`, which runs them all over this repository; then
-//! [`edges::RULES`], the drawing of the architecture that the compiler cannot check.
-//! Each check is a function from files to violations, and has a planted one in its tests.
+//! Read first: `tests/house.rs`, which runs all checks over this repository; then [`edges::RULES`], the architecture.
+//! Each check is a function from files to violations. Its tests plant a violation, which it must find.
 #![forbid(unsafe_code)]
 
 pub mod circles;
@@ -22,12 +21,12 @@ pub mod text;
 
 use std::fmt;
 
-/// A rule that does not hold somewhere.
+/// A place where a rule does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// File and line, or crate.
     pub place: String,
-    /// What is there.
+    /// What is wrong there.
     pub what: String,
     /// What to do.
     pub fix: &'static str,

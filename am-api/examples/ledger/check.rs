@@ -1,4 +1,4 @@
-//! Both sides' books, compared: what they have noted of each connection, and what is counted of all.
+//! Compares the books of both sides: all records of a connection together, and the counts of all connections.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -10,10 +10,10 @@ use crate::book::{self, Kind, Record};
 use crate::judge::judge;
 use crate::players::Players;
 
-/// The most lines of a story: the end of it tells more.
-const LINES: usize = 20;
-/// Of each kind of wrong ones the first are told.
-const TOLD: usize = 2;
+/// The most lines of a story. Earlier ones are left out.
+const MAX_STORY_LINES: usize = 20;
+/// The most connections whose stories are told for each kind of error.
+const MAX_TOLD: usize = 2;
 
 /// Read all books, and judge each connection.
 pub(crate) fn check(players: &Players, tally: &mut Tally) -> io::Result<()> {
@@ -31,12 +31,12 @@ pub(crate) fn check(players: &Players, tally: &mut Tally) -> io::Result<()> {
 
 /// How a side saw the connection end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Over {
-    /// It closed it itself, and heard what came back.
+pub(crate) enum SideEnd {
+    /// It closed the connection, and noted what came back.
     Closed(u64),
-    /// It left, and heard nothing more.
+    /// It dropped its node or endpoint, and noted nothing more.
     Left(u64),
-    /// It was told: so many of its messages were acknowledged and not handled.
+    /// Its node reported the end: so many of its messages were acknowledged and not handled.
     Ended(u64, ReturnReason, u32),
 }
 
@@ -44,13 +44,13 @@ pub(crate) enum Over {
 pub(crate) struct Connection {
     pub(crate) opened: u64,
     pub(crate) sent: u32,
-    pub(crate) client_over: Option<Over>,
-    pub(crate) server_over: Option<Over>,
-    /// The client closed it, and left before what had arrived was handled.
+    pub(crate) client_end: Option<SideEnd>,
+    pub(crate) server_end: Option<SideEnd>,
+    /// The client closed it, then left: it may not have handled what had arrived.
     pub(crate) closed_and_left: bool,
-    /// The server closed its endpoint, maybe a moment after the end.
+    /// The server closed its endpoint before the end, or a moment after it.
     pub(crate) server_left: bool,
-    /// The process that has handled it, and all others that have.
+    /// The process that handled its requests; `other_server` if there was a second one.
     pub(crate) server: Option<usize>,
     pub(crate) other_server: bool,
     /// In the order in which each process noted them.
@@ -58,7 +58,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// What the process of this number has noted.
+    /// Add a record from the book of this process.
     fn add(&mut self, by: usize, record: &Record) {
         let &Record { time, kind, first, count, reason, .. } = record;
         let is_client = (record.connection >> 32) as usize == by;
@@ -66,17 +66,17 @@ impl Connection {
         match kind {
             Kind::Opened => self.opened = time,
             Kind::Sent => self.sent = first + count,
-            Kind::Closed => self.client_over = Some(Over::Closed(time)),
+            Kind::Closed => self.client_end = Some(SideEnd::Closed(time)),
             Kind::Left | Kind::Ended => {
-                self.closed_and_left |= kind == Kind::Left && matches!(self.client_over, Some(Over::Closed(_)));
+                self.closed_and_left |= kind == Kind::Left && matches!(self.client_end, Some(SideEnd::Closed(_)));
                 self.server_left |= kind == Kind::Left && !is_client;
                 let unhandled = if is_client { first } else { count };
-                let over = if is_client { &mut self.client_over } else { &mut self.server_over };
+                let end = if is_client { &mut self.client_end } else { &mut self.server_end };
                 match (kind, reason) {
-                    (Kind::Ended, Some(reason)) => *over = Some(Over::Ended(time, reason, unhandled)),
-                    // Of a connection that had ended the server may handle what had come before.
-                    _ if !is_client && over.is_some() => {}
-                    _ => *over = Some(Over::Left(time)),
+                    (Kind::Ended, Some(reason)) => *end = Some(SideEnd::Ended(time, reason, unhandled)),
+                    // A server that leaves a moment after the end notes both. Keep the end.
+                    _ if !is_client && end.is_some() => {}
+                    _ => *end = Some(SideEnd::Left(time)),
                 }
             }
             Kind::Handled => {
@@ -93,7 +93,7 @@ impl Connection {
         records.filter(move |record| record.kind == kind).map(|record| (record.first, record.count))
     }
 
-    /// Whether one of these happened, by number.
+    /// For each number, whether one of these happened to it.
     pub(crate) fn flags(&self, kinds: &[Kind]) -> Vec<bool> {
         let mut flags = vec![false; self.sent as usize];
         for (first, count) in kinds.iter().flat_map(|&kind| self.runs(kind)) {
@@ -103,10 +103,10 @@ impl Connection {
         flags
     }
 
-    /// What is known, for people.
+    /// The last records, as text.
     pub(crate) fn story(&self) -> String {
         let mut story = String::new();
-        let skipped = self.records.len().saturating_sub(LINES);
+        let skipped = self.records.len().saturating_sub(MAX_STORY_LINES);
         if skipped > 0 {
             _ = write!(story, "\n      {skipped} earlier lines");
         }
@@ -125,30 +125,30 @@ impl Connection {
     }
 }
 
-/// All that is counted: key, words.
+/// Everything that is counted: key and text.
 pub(crate) const ROWS: [(&str, &str); 32] = [
     ("connections", "connections"),
     ("requests", "requests"),
     ("handled", "  handled, once and in order"),
     ("replied", "  replied to"),
     ("not_delivered", "  came back, and were not handled"),
-    ("unhandled", "  acknowledged, and told to be unhandled"),
+    ("unhandled", "  acknowledged, and reported as unhandled"),
     ("unknown_killed", "  came back as unknown: the server was killed"),
-    ("unknown_silent", "  came back as unknown: somebody was silent"),
+    ("unknown_silent", "  came back as unknown: a process was silent"),
     ("no_outcome_killed", "  acknowledged, no more: the server was killed"),
-    ("no_outcome_silent", "  acknowledged, no more: somebody was silent"),
+    ("no_outcome_silent", "  acknowledged, no more: a process was silent"),
     ("client_closed", "  handled, and the client closed before the reply"),
     ("server_closed", "  handled, and the server closed before the reply"),
     ("both_closed", "  acknowledged, and both sides closed"),
-    ("client_left", "  the client left before it heard"),
-    ("client_killed", "  the client was killed before it heard"),
+    ("client_left", "  the client left before the reply"),
+    ("client_killed", "  the client was killed before the reply"),
     ("replies_refused", "replies that were refused: the connection was closed"),
     ("replies_not_delivered", "  came back, and were not handled"),
-    ("replies_unhandled", "  acknowledged, and told to be unhandled"),
-    ("replies_unheard", "  acknowledged or not: the server closed, or was killed, before it heard"),
+    ("replies_unhandled", "  acknowledged, and reported as unhandled"),
+    ("replies_unheard", "  acknowledged or not: the server closed, or was killed, before it knew"),
     ("replies_dropped", "  acknowledged, and the client closed, then left"),
     ("replies_unknown_killed", "  came back as unknown: the client was killed"),
-    ("replies_unknown_silent", "  came back as unknown: somebody was silent"),
+    ("replies_unknown_silent", "  came back as unknown: a process was silent"),
     ("server_kills", "the server was killed"),
     ("client_kills", "clients were killed"),
     ("server_leaves", "the server left"),
@@ -169,7 +169,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// So many more of one of [`ROWS`].
+    /// Add to the count of one of [`ROWS`].
     pub(crate) fn add(&mut self, key: &str, count: usize) {
         debug_assert!(ROWS.iter().any(|(known, _)| *known == key), "{key}");
         *self.counts.entry(key.to_owned()).or_default() += count as u64;
@@ -179,12 +179,12 @@ impl Tally {
         self.counts.get(key).copied().unwrap_or_default()
     }
 
-    /// Something of this connection is wrong: `what`, and all that is known.
+    /// Count an error of this connection. Tell its story, unless enough of this kind are told.
     pub(crate) fn wrong(&mut self, connection: u64, what: &str, story: impl FnOnce() -> String) {
         self.add("wrong", 1);
         let kind = what.chars().filter(|c| !c.is_ascii_digit()).collect();
         let (last, told) = self.kinds.entry(kind).or_default();
-        if *told < TOLD && (*told == 0 || *last != connection) {
+        if *told < MAX_TOLD && (*told == 0 || *last != connection) {
             (*last, *told) = (connection, *told + 1);
             self.told.push(story());
         }

@@ -1,18 +1,18 @@
-//! One connection: is everything as `docs/promises.md` says?
+//! Checks that one connection went as `docs/promises.md` says.
 
 use am_api::ReturnReason;
 
 use crate::book::Kind;
-use crate::check::{Connection, Over, Tally};
+use crate::check::{Connection, SideEnd, Tally};
 use crate::client::SETTLES;
 use crate::players::{End, Life, Players};
 
-/// A silence is noticed within the patience of a node, which began to ask a while before.
-const NOTICED: u64 = 2500;
-/// Between what the driver does and what a process notes.
+/// A connection may end so many milliseconds after a silence: a node's patience (1.5 s), and a margin.
+const NOTICED_WITHIN: u64 = 2500;
+/// Milliseconds that may lie between an action of the driver and a process's note of it.
 const SLACK: u64 = 200;
-/// Of a client that was killed: whatever happens until the end of the run.
-const NEVER: u64 = 1 << 20;
+/// The end of a connection whose end nobody noted. It leaves room for [`SLACK`].
+const NEVER: u64 = u64::MAX - SLACK;
 
 /// The two reasons for which the fate of a message may be unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ struct Case<'a> {
     players: &'a Players,
     name: u64,
     connection: &'a Connection,
-    /// The process that has opened it.
+    /// The process that opened it.
     client: Option<&'a Life>,
     tally: &'a mut Tally,
     handled: Vec<bool>,
@@ -64,12 +64,12 @@ impl Case<'_> {
         });
     }
 
-    /// Messages are handled once and in order, replies likewise, and messages come back in order. Only where a message came
-    /// back may the next one handled be a later one: it had arrived when the connection ended.
+    /// Requests and replies are handled once and in order, and come back in order. The numbers that are handled may skip
+    /// only messages that came back, or were never sent.
     fn order(&mut self) {
         let mut replies_absent = self.connection.flags(&[Kind::ReplyNotDelivered, Kind::ReplyUnknown, Kind::Refused]);
         replies_absent.iter_mut().zip(&self.handled).for_each(|(absent, handled)| *absent |= !handled);
-        // What may be missing between two that were handled, or replied to; the others come back from anywhere in the order.
+        // What handled requests, and handled replies, may skip. What comes back may skip anything.
         let requests_absent = self.connection.flags(&[Kind::NotDelivered, Kind::Unknown]);
         for (kind, may_be_absent) in [
             (Kind::Handled, Some(requests_absent)),
@@ -111,10 +111,10 @@ impl Case<'_> {
     fn requests(&mut self) {
         let [returned, unknown] = [Kind::NotDelivered, Kind::Unknown].map(|kind| self.connection.flags(&[kind]));
         self.tally.add("not_delivered", count(&returned));
-        let mut silent = vec![];
+        let mut without_outcome = vec![];
         for at in 0..self.connection.sent as usize {
             match count(&[self.replied[at], returned[at], unknown[at]]) {
-                0 => silent.push(at),
+                0 => without_outcome.push(at),
                 1 => {}
                 _ => self.wrong(&format!("request {at} has two outcomes")),
             }
@@ -128,17 +128,17 @@ impl Case<'_> {
         self.excused(count(&unknown), true, ["unknown_killed", "unknown_silent"], |count| {
             format!("{count} requests of unknown fate, and the server was neither killed nor silent")
         });
-        self.silent(&silent);
+        self.without_outcome(&without_outcome);
     }
 
-    /// Why it may be unknown what the server, or else the client, has done.
+    /// Why the fate of a message may be unknown: of a request to the server, or else of a reply to the client.
     fn excuse(&self, of_server: bool) -> Option<Excuse> {
         let client = self.client?;
-        // When the server, or else the client, noted the end.
-        let ended = match (of_server, self.connection.server_over, self.connection.client_over) {
-            (false, Some(Over::Closed(at) | Over::Left(at) | Over::Ended(at, ..)), _)
-            | (_, _, Some(Over::Closed(at) | Over::Left(at) | Over::Ended(at, ..))) => at,
-            _ => u64::MAX - NEVER,
+        // When the client noted the end; for replies when the server did, if it did.
+        let ended = match (of_server, self.connection.server_end, self.connection.client_end) {
+            (false, Some(SideEnd::Closed(at) | SideEnd::Left(at) | SideEnd::Ended(at, ..)), _)
+            | (_, _, Some(SideEnd::Closed(at) | SideEnd::Left(at) | SideEnd::Ended(at, ..))) => at,
+            _ => NEVER,
         };
         let lives = &self.players.lives;
         let within =
@@ -150,12 +150,12 @@ impl Case<'_> {
         };
         let is_silent = self.players.silences.iter().any(|silence| {
             let concerns = silence.player == 0 || silence.player == client.player;
-            concerns && silence.from <= ended + SLACK && silence.to + NOTICED >= ended
+            concerns && silence.from <= ended + SLACK && silence.to + NOTICED_WITHIN >= ended
         });
         is_killed.then_some(Excuse::Killed).or(is_silent.then_some(Excuse::Silent))
     }
 
-    /// So many messages of which nothing is known, for one of the reasons; or it is `wrong`.
+    /// Count messages of unknown fate under the key of their excuse. Without an excuse that is `wrong`.
     fn excused(&mut self, count: usize, of_server: bool, keys: [&str; 2], wrong: impl Fn(usize) -> String) {
         match self.excuse(of_server) {
             _ if count == 0 => {}
@@ -164,7 +164,7 @@ impl Case<'_> {
         }
     }
 
-    /// Of these messages the last ones are said to be unhandled; returns the others.
+    /// The peer reported the last `unhandled` of these messages as unhandled. Returns the others.
     fn said_unhandled<'b>(&mut self, what: &str, key: &str, all: &'b [usize], unhandled: u32) -> &'b [usize] {
         let (before, dropped) = all.split_at(all.len().saturating_sub(unhandled as usize));
         self.tally.add(key, dropped.len());
@@ -176,24 +176,24 @@ impl Case<'_> {
     }
 
     /// Requests that were acknowledged, and neither replied to nor returned.
-    fn silent(&mut self, silent: &[usize]) {
+    fn without_outcome(&mut self, requests: &[usize]) {
         let Some(client) = self.client else { return self.wrong("no client has opened it") };
-        match (self.connection.client_over, client.end) {
-            (None, End::Killed(_)) => self.tally.add("client_killed", silent.len()),
+        match (self.connection.client_end, client.end) {
+            (None, End::Killed(_)) => self.tally.add("client_killed", requests.len()),
             (None, _) => self.wrong("its client was not killed, and has not noted its end"),
-            (Some(Over::Left(_)), _) => self.tally.add("client_left", silent.len()),
-            // What comes back after a close comes within this time.
-            (Some(Over::Closed(at)), End::Killed(killed)) if killed < at + SETTLES.as_millis() as u64 => {
-                self.tally.add("client_killed", silent.len());
+            (Some(SideEnd::Left(_)), _) => self.tally.add("client_left", requests.len()),
+            // What comes back after a close comes back within this time.
+            (Some(SideEnd::Closed(at)), End::Killed(killed)) if killed < at + SETTLES.as_millis() as u64 => {
+                self.tally.add("client_killed", requests.len());
             }
-            (Some(Over::Closed(_)), _) => self.answered_by_nobody(silent),
-            (Some(Over::Ended(_, reason, unhandled)), _) => {
-                let before = self.said_unhandled("request", "unhandled", silent, unhandled);
-                if silent.len() < unhandled as usize {
+            (Some(SideEnd::Closed(_)), _) => self.closed_before_reply(requests),
+            (Some(SideEnd::Ended(_, reason, unhandled)), _) => {
+                let before = self.said_unhandled("request", "unhandled", requests, unhandled);
+                if requests.len() < unhandled as usize {
                     self.wrong("more are said to be unhandled than have no outcome");
                 }
                 if reason == ReturnReason::Closed {
-                    self.answered_by_nobody(before);
+                    self.closed_before_reply(before);
                 } else {
                     self.lost(before);
                 }
@@ -201,23 +201,23 @@ impl Case<'_> {
         }
     }
 
-    /// Of a connection that was closed: they were handled, and the replies went with the end that closed.
-    fn answered_by_nobody(&mut self, silent: &[usize]) {
-        let (handled, lost): (Vec<usize>, Vec<usize>) = silent.iter().partition(|&&at| self.handled[at]);
-        let by_client = matches!(self.connection.client_over, Some(Over::Closed(_)));
+    /// Requests without an outcome on a connection that one side closed. If they were handled, the close cost their replies.
+    fn closed_before_reply(&mut self, requests: &[usize]) {
+        let (handled, lost): (Vec<usize>, Vec<usize>) = requests.iter().partition(|&&at| self.handled[at]);
+        let by_client = matches!(self.connection.client_end, Some(SideEnd::Closed(_)));
         self.tally.add(if by_client { "client_closed" } else { "server_closed" }, handled.len());
-        if by_client && matches!(self.connection.server_over, Some(Over::Left(_))) {
-            // Both sides closed it, the server with requests that it had not handled: a side that closes is not told how many.
+        if by_client && matches!(self.connection.server_end, Some(SideEnd::Left(_))) {
+            // The server left with unhandled requests. A client that has closed the connection is not told how many.
             self.tally.add("both_closed", lost.len());
         } else {
             self.lost(&lost);
         }
     }
 
-    /// Nothing is known of them, for a reason.
-    fn lost(&mut self, silent: &[usize]) {
-        self.excused(silent.len(), true, ["no_outcome_killed", "no_outcome_silent"], |count| {
-            let (at, more) = (silent[0], count - 1);
+    /// Nothing is known of these requests, so they need an excuse.
+    fn lost(&mut self, requests: &[usize]) {
+        self.excused(requests.len(), true, ["no_outcome_killed", "no_outcome_silent"], |count| {
+            let (at, more) = (requests[0], count - 1);
             format!("request {at} and {more} more without outcome, and the server was neither killed nor silent")
         });
     }
@@ -244,22 +244,22 @@ impl Case<'_> {
     /// Replies that did not come back to the server.
     fn acknowledged(&mut self, sent: &[usize]) {
         let Some(server) = self.connection.server.map(|at| &self.players.lives[at]) else { return };
-        match self.connection.server_over {
+        match self.connection.server_end {
             None if matches!(server.end, End::Killed(_)) => {}
             None => self.wrong("its server was not killed, and has not noted its end"),
-            Some(Over::Closed(_) | Over::Left(_)) => {}
-            Some(Over::Ended(ended, reason, unhandled)) => {
+            Some(SideEnd::Closed(_) | SideEnd::Left(_)) => {}
+            Some(SideEnd::Ended(ended, reason, unhandled)) => {
                 let killed = |at| at < ended + SETTLES.as_millis() as u64;
-                let heard_all = !self.connection.server_left && !matches!(server.end, End::Killed(at) if killed(at));
+                let noted_all = !self.connection.server_left && !matches!(server.end, End::Killed(at) if killed(at));
                 let before = self.said_unhandled("reply", "replies_unhandled", sent, unhandled);
                 let lost: Vec<usize> = before.iter().copied().filter(|&at| !self.replied[at]).collect();
                 if self.connection.closed_and_left {
                     self.tally.add("replies_dropped", lost.len());
-                } else if !heard_all {
+                } else if !noted_all {
                     self.tally.add("replies_unheard", lost.len());
                 } else if let (Some(at), None) = (lost.first(), self.excuse(false)) {
                     self.wrong(&format!(
-                        "reply {at} did not come back and was not handled; the server heard {reason:?}"
+                        "reply {at} did not come back and was not handled; the server noted {reason:?}"
                     ));
                 }
             }

@@ -1,16 +1,16 @@
 //! Two nodes that check each other's messages: every length, every byte, in both directions.
 //!
 //!     verify serve xdp:eth0                            on one machine: the node "beta"
-//!     verify check xdp:eth0                            on the other: the node "alpha", which asks for everything
+//!     verify check xdp:eth0                            on the other: the node "alpha", which sends the requests
 //!     verify check xdp:eth0 framing=bare step=16       one framing, every 16th length and those around known limits
-//!     verify serve udp:10.0.0.7:7000 seconds=60        over any transport; gives up after so many seconds without a peer
-//!     verify keep xdp:eth0 seconds=60 patience=2       requests for so long, whatever happens to the network; it connects again
+//!     verify serve udp:10.0.0.7:7000 seconds=60        over any transport; gives up after 60 s without a message
+//!     verify keep xdp:eth0 seconds=60 patience=2       requests for 60 s, whatever happens to the network; it reconnects
 //!     verify both shm:trial                            both in one process
 //!
-//! Each side prints a line of JSON for each phase; `check` adds the sum. It ends with 0 where all that was sent came
-//! back as it was sent, with 1 where something was wrong or is missing, with 2 where it could not run.
+//! Each side prints a line of JSON for each phase; `check` adds the sum. The exit code is 0 if all that was sent
+//! came back as it was sent, 1 if something was wrong or is missing, 2 if the program could not run.
 //!
-//! What is sent: `content.rs`. What is counted: `ledger.rs`. The phases: `phases.rs`.
+//! Read first: `phases.rs`; `content.rs` makes the messages, `ledger.rs` counts them.
 
 mod client;
 mod content;
@@ -38,34 +38,34 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
   verify both shm:trial                  in one process"
 )]
 struct Settings {
-    what: What,
+    mode: Mode,
     /// The transport of this side, as in xdp:eth0 or udp:10.0.0.7:7000
     #[arg(value_name = "TRANSPORT")]
     on: String,
-    /// Where messages carry their header: bare, split or plain; auto is what the network admits
+    /// Where messages carry their header: bare, split or plain; auto takes what the network admits
     #[arg(long, default_value = "auto")]
     framing: String,
-    /// Of lengths far from any limit each so many-th is sent
+    /// Of lengths far from any limit, send only every Nth
     #[arg(long, default_value_t = 1, value_parser = value_parser!(u64).range(1..))]
     step: u64,
-    /// The most that a phase takes, and that serve waits for a message
+    /// The limit of a phase, and of serve's wait for a message
     #[arg(long, default_value_t = 30, value_parser = value_parser!(u64).range(1..))]
     seconds: u64,
-    /// After so many seconds without an answer a peer counts as dead [default: half of the above]
+    /// A peer counts as dead after so many seconds without an answer [default: half of seconds]
     #[arg(long, value_parser = value_parser!(u64).range(1..))]
     patience: Option<u64>,
-    /// Requests of keep under way at once
+    /// How many requests keep has in flight at once
     #[arg(long, default_value_t = 8, value_parser = value_parser!(u64).range(1..))]
     together: u64,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum What {
+enum Mode {
     /// Answers, as the node "beta"
     Serve,
-    /// Asks for everything, as the node "alpha", and adds the sum
+    /// Sends the requests, as the node "alpha", and adds the sum
     Check,
-    /// Sends requests for so many seconds, and connects again where the connection ends
+    /// Sends requests for so many seconds, and reconnects whenever the connection ends
     Keep,
     /// Serve and check in one process
     Both,
@@ -78,7 +78,7 @@ impl Settings {
     }
 
     fn builder(&self, name: &str) -> Result<Builder, Error> {
-        // An emulated machine may be away for seconds.
+        // An emulated machine may stop for seconds.
         let builder = Node::builder(name).patience(self.patience.map_or(self.limit() / 2, Duration::from_secs));
         match &*self.framing {
             "auto" => Ok(builder),
@@ -87,11 +87,11 @@ impl Settings {
     }
 
     fn run(&self) -> Result<bool, Error> {
-        match self.what {
-            What::Serve => server::run(self),
-            What::Check => client::run(self),
-            What::Keep => keep::run(self),
-            What::Both => {
+        match self.mode {
+            Mode::Serve => server::run(self),
+            Mode::Check => client::run(self),
+            Mode::Keep => keep::run(self),
+            Mode::Both => {
                 let far = self.clone();
                 let serving = std::thread::spawn(move || server::run(&far));
                 let good = client::run(self);
@@ -105,13 +105,13 @@ impl Settings {
     }
 }
 
-/// A reader that went away is no failure of the network.
+/// Print a line. It is no failure of the network if nobody reads it.
 fn say(line: &impl Display) {
     _ = writeln!(stdout(), "{line}");
 }
 
 fn main() {
-    // What a transport says when it is opened: its mode, and what was tried in vain.
+    // A transport logs its mode when it is opened, and what it tried in vain.
     tracing_subscriber::fmt().with_writer(stderr).without_time().with_target(false).init();
     let arguments = std::env::args_os().enumerate().map(|(at, argument)| match argument.to_str() {
         Some(setting) if at > 2 && !setting.starts_with('-') => format!("--{setting}").into(),

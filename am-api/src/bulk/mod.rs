@@ -1,15 +1,14 @@
 //! Bulk transfers: up to 4 GiB into a registered region of the peer, or out of
-//! it. Cut into segments once, at the lowest level; each is deposited where it
-//! belongs as it arrives, in any order, and copied nowhere else.
+//! it. A transfer is cut into segments as its frames are written. Each segment
+//! is copied to its place as it arrives, in any order.
 //!
 //! ```text
 //!   put    alpha ── segments ──▶ beta: Deposited       ── Done ──▶   alpha: Put
 //!   get    alpha ── Get ──▶ beta ── segments ──▶ alpha: Get ── Done ──▶ beta: Served
 //! ```
 //!
-//! `regions.rs` checks the rights of peers; `outgoing.rs` sends the segments; `incoming.rs` deposits them; `notices.rs` has the
-//! notices for peers.
-//! All of it happens in [`poll`](crate::Endpoint::poll).
+//! `regions.rs` checks the rights of peers; `outgoing.rs` sends the segments; `incoming.rs` deposits them; `extent.rs` knows
+//! what has arrived; `notices.rs` has the notices for peers. All of it happens in [`poll`](crate::Endpoint::poll).
 
 mod extent;
 mod incoming;
@@ -29,7 +28,7 @@ pub use regions::{Region, RegionId, RegionInUse, Rights};
 
 use crate::NotOpen;
 
-/// A transfer: unique among those that this side of a connection asked for.
+/// Identifies a transfer among those that this side of a connection asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TransferId(pub(crate) u32);
 
@@ -40,7 +39,7 @@ pub enum TransferKind {
     Put,
     /// Our [`get`](crate::Endpoint::get) out of the peer's region.
     Get,
-    /// A put of the peer, into a region of ours: one of which something has arrived.
+    /// A put of the peer into a region of ours, of which something has arrived.
     Deposited,
     /// A get of the peer, out of a region of ours.
     Served,
@@ -49,7 +48,7 @@ pub enum TransferKind {
 /// Why a transfer did not happen, or not as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransferError {
-    /// It could not even be begun.
+    /// It could not begin.
     #[error(transparent)]
     NotOpen(#[from] NotOpen),
     /// The peer's endpoint has no such region, or no longer.
@@ -64,7 +63,7 @@ pub enum TransferError {
     /// It is longer than a transfer may be.
     #[error("this is longer than 4 GiB; make several transfers of it")]
     TooLong,
-    /// The region of this side is borrowed: it was when the transfer was asked for, or when a part of it arrived.
+    /// This side's region was borrowed when the transfer was asked for, or when a part of it arrived.
     #[error("this side's region is borrowed; drop what `Region::bytes` returned, then try again")]
     Borrowed,
     /// The peer's program has borrowed the region while it polls.
@@ -73,26 +72,25 @@ pub enum TransferError {
     /// The peer has as many transfers at once as it can have.
     #[error("the peer has too many transfers at once; wait until some have ended, then try again")]
     Busy,
-    /// The side that had asked for it did not want it any more. Both ends hear the same.
+    /// The side that had asked for it cancelled it. Both ends get this error.
     #[error("it was cancelled; everything before byte {from} of the transfer has arrived, and nothing after it")]
     Cancelled {
         /// From this byte on nothing was sent.
         from: u64,
     },
-    /// The connection ended. Both ends hear it: the one that closes it at once, the other as soon as it knows, which is after the
+    /// The connection ended. Both ends get this error: the one that closes it at once, the other after the
     /// [keepalive](crate::Builder::keepalive) at the latest.
     #[error("the connection ended: {reason}; everything before byte {from} of the transfer has arrived")]
     Lost {
         /// Why it ended.
         reason: ReturnReason,
-        /// From this byte on, parts may be missing. The two ends do not know the same: the receiver's number is what is there,
-        /// the sender's what it knows to be there.
+        /// From this byte on, parts may be missing. The ends may differ: the sender counts only what it knows to have arrived.
         from: u64,
     },
 }
 
 impl TransferError {
-    /// What the peer says of a transfer, of which so much is there.
+    /// The result that a peer's notice stands for. Everything before byte `from` has arrived.
     fn of(notice: &Notice, from: u64) -> Result<(), TransferError> {
         match notice.what {
             NoticeKind::Get | NoticeKind::Done | NoticeKind::Waiting | NoticeKind::Cancel => Ok(()),
@@ -106,7 +104,7 @@ impl TransferError {
     }
 }
 
-/// A transfer that has ended, or its description until then: what the endpoint's handler gets.
+/// What the endpoint's handler gets of a transfer. Until the transfer ends `result` has no meaning.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completion {
     pub(crate) kind: TransferKind,
@@ -126,7 +124,7 @@ impl Completion {
     }
 }
 
-/// Set in the transfers that answer a get: their numbers are the asker's.
+/// Set in the number of a get. The side that asked chose the number, and the other side's segments carry it.
 const ANSWER: u32 = 1 << 31;
 
 /// The most bytes of one transfer: 4 GiB.
@@ -143,26 +141,26 @@ const MAX_REFUSED: usize = 64;
 pub(crate) struct Bulk {
     pub(crate) regions: regions::Regions,
     outgoing: VecDeque<outgoing::OutgoingTransfer>,
-    /// Which of them has its turn next.
+    /// Which of them sends next.
     next: usize,
     /// Gets of this side, and puts of peers that have begun.
     arriving: Vec<incoming::Arriving>,
-    /// What has come of them beyond gaps.
+    /// The parts of them that have arrived beyond a gap.
     pieces: extent::Pieces,
-    /// Connections that have ended, of which there may still be transfers.
+    /// Connections that have ended, but may still have transfers.
     ended: HashMap<FlowId, (EndpointId, ReturnReason)>,
-    /// Puts of peers that were refused last for lack of room: what is still on its way of them stays refused.
+    /// Transfers that were refused or cancelled a moment ago: what is still on its way of them stays refused.
     refused: VecDeque<(FlowId, u32)>,
-    /// To be told to peers.
+    /// Notices for peers.
     notices: notices::Notices,
-    /// To be told to endpoints.
+    /// Ended transfers, for the handlers of endpoints.
     completions: VecDeque<Completion>,
-    /// What transfers that are over had lent.
+    /// The memory that was lent to transfers that have ended.
     lent: Vec<Source>,
     next_id: u32,
-    /// Which put of `arriving` is looked at next for whether its peer is gone.
-    look_at: usize,
-    /// Then peers that we wait for are asked to acknowledge something; not set where no transfer is.
+    /// Which put of `arriving` is checked next: its connection may have ended.
+    next_checked: usize,
+    /// When to probe each peer that a transfer waits for. `None` if there is no transfer.
     probe_at: Option<Time>,
     pub(crate) counters: BulkCounters,
 }
@@ -174,9 +172,9 @@ pub(crate) struct BulkCounters {
     pub(crate) sent: u64,
     /// Segments deposited.
     pub(crate) deposited: u64,
-    /// Segments and questions that were refused, and why was told.
+    /// Segments and gets that were refused; the peer was notified why.
     pub(crate) refused: u64,
-    /// Bodies that make no sense, and answers to nothing that was asked.
+    /// Malformed bodies, and answers to no request.
     pub(crate) senseless: u64,
 }
 
@@ -187,7 +185,7 @@ impl Bulk {
         self.outgoing.is_empty() && self.notices.is_empty() && self.arriving.is_empty()
     }
 
-    /// Nor is anything known of transfers that have ended.
+    /// Whether it is idle, and no ended connection may still have transfers.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         self.is_idle() && self.ended.is_empty()
@@ -198,7 +196,7 @@ impl Bulk {
         !self.completions.is_empty()
     }
 
-    /// The next transfer of this endpoint that is over.
+    /// The next transfer of this endpoint that has ended.
     pub(crate) fn next_completion(&mut self, endpoint: EndpointId) -> Option<Completion> {
         let at = self.completions.iter().position(|completion| completion.endpoint == endpoint)?;
         if self.is_idle() {
@@ -207,7 +205,7 @@ impl Bulk {
         self.completions.remove(at)
     }
 
-    /// Its endpoint is closed. What was lent to transfers of it is to be dropped where the node is not borrowed.
+    /// Forget a closed endpoint. The caller drops what was lent to its transfers while the node is not borrowed.
     #[must_use]
     pub(crate) fn forget(&mut self, endpoint: EndpointId) -> Vec<Source> {
         for at in (0..self.outgoing.len()).rev() {
@@ -222,25 +220,24 @@ impl Bulk {
         mem::take(&mut self.lent)
     }
 
-    /// A transfer from here is over.
+    /// End a transfer whose bytes leave here.
     fn end_outgoing(&mut self, at: usize, result: Result<(), TransferError>) {
         let Some(outgoing) = self.outgoing.remove(at) else { return };
         self.lent.push(outgoing.source);
         self.completions.push_back(Completion { result, ..outgoing.completion });
     }
 
-    /// What was lent to transfers that are over: its drop may call the node, which may not be borrowed then.
+    /// Memory lent to a transfer that has ended. Its drop may call the node, so the node must not be borrowed then.
     pub(crate) fn next_lent(&mut self) -> Option<Source> {
         self.lent.pop()
     }
 
-    /// A connection has ended, not by our own doing. Its reason is noted now: a peer's connection is forgotten when it ends.
+    /// A connection has ended, and not by this side. Note its reason: the core forgets a peer's connection when it ends.
     pub(crate) fn on_ended(&mut self, endpoint: EndpointId, flow: FlowId, reason: ReturnReason) {
         self.ended.insert(flow, (endpoint, reason));
     }
 
-    /// Part of a turn with transfers or events, behind these: connections end, and their transfers with them. Both ends hear
-    /// of each, with the reason.
+    /// End the transfers of connections that have ended. It runs after the frames of a turn have left.
     #[inline(never)]
     pub(crate) fn end_dead(&mut self, core: &mut Core<Frame>) {
         for at in (0..self.outgoing.len()).rev() {
@@ -249,21 +246,21 @@ impl Bulk {
                 self.end_outgoing(at, Err(TransferError::Lost { reason, from }));
             }
         }
-        // A restarted peer counts its transfers from the start.
+        // A restarted peer counts its transfers from the start, so none of its new ones may count as refused.
         if self.refused.front().is_some_and(|(flow, _)| self.reason(core, *flow).is_some()) {
             self.refused.pop_front();
         }
-        // Of the puts of peers one a turn is looked at, and all where a connection is known to have ended.
-        self.look_at = if self.look_at < self.arriving.len() { self.look_at } else { 0 };
+        // Check one put of a peer in each turn, and all of them once a connection is known to have ended.
+        self.next_checked = if self.next_checked < self.arriving.len() { self.next_checked } else { 0 };
         for at in (0..self.arriving.len()).rev() {
             let (completion, from) = (self.arriving[at].completion, self.arriving[at].extent.front);
-            if (at == self.look_at || !self.ended.is_empty() || completion.kind == TransferKind::Get)
+            if (at == self.next_checked || !self.ended.is_empty() || completion.kind == TransferKind::Get)
                 && let Some(reason) = self.ended_for_good(core, &completion)
             {
                 self.complete(at, Err(TransferError::Lost { reason, from }));
             }
         }
-        self.look_at += 1;
+        self.next_checked += 1;
         if !self.ended.is_empty() {
             let mut ended = mem::take(&mut self.ended);
             ended.retain(|&flow, &mut (endpoint, _)| {
@@ -275,7 +272,7 @@ impl Bulk {
         }
     }
 
-    /// Why, once everything that had come is taken in, and everything that comes back is back.
+    /// Why the connection has ended, once nothing of it can arrive or come back any more.
     fn ended_for_good(&self, core: &mut Core<Frame>, of: &Completion) -> Option<ReturnReason> {
         let reason = self.reason(core, of.flow)?;
         let goes_on = core.has_unacknowledged(of.flow)
@@ -284,7 +281,7 @@ impl Bulk {
         (!goes_on).then_some(reason)
     }
 
-    /// Why it has ended, if it has.
+    /// Why the connection has ended, if it has.
     fn reason(&self, core: &Core<Frame>, flow: FlowId) -> Option<ReturnReason> {
         match core.state(flow) {
             FlowState::Open { .. } | FlowState::Connecting => None,

@@ -1,4 +1,4 @@
-//! Calls: requests with a deadline. What becomes of a call is told in one place, once.
+//! Calls: requests with a deadline. Each has one outcome, which goes to one handler.
 //!
 //! ```text
 //!   try_call(to, SQUARE, words, .., within) ── id, words ──▶ on_request(SQUARE)
@@ -67,8 +67,8 @@ impl<S> Endpoint<S> {
     /// A [`try_request`](Endpoint::try_request) with one outcome within this time. [`on_outcome`](Endpoint::on_outcome)'s handler
     /// gets it: an answer, or a [`CallError`].
     ///
-    /// The id that this returns is the first word of the request; the words given here, at most 3, follow it. The handler at
-    /// the other side replies with that word as its first, and names the same handler.
+    /// The id that this returns is the first word of the request; the words given here, at most 3, follow it. The peer's
+    /// handler replies to the same handler id, with that word as the first.
     ///
     /// ```
     /// use std::time::Duration;
@@ -136,13 +136,13 @@ impl<S> Endpoint<S> {
         self.handlers.get_mut().outcomes.set(handler, Box::new(run));
     }
 
-    /// A connection ended, and the calls on it with it.
+    /// A connection ended, and so do the calls on it.
     pub(crate) fn end_calls(&self, on: Connection, reason: ReturnReason) {
         let now = self.node.borrow().engine.core().now();
         self.calls.borrow_mut().ended(on.0, reason, now);
     }
 
-    /// A request of this endpoint came back: whether it is a call that waited, which it does no more.
+    /// A request of this endpoint came back. If it is a waiting call, remove it; returns whether it was.
     pub(crate) fn take_returned_call(&self, request: &Message<'_, S>) -> bool {
         let (flow, handler) = (request.from().0, request.handler());
         let is_it = |call: &Call| (call.flow, call.handler) == (flow, handler);
@@ -158,7 +158,7 @@ impl<S> Endpoint<S> {
             None => {
                 let &(flow, reason) = calls.ended.last()?;
                 if core.has_unacknowledged(flow) || core.has_returned_to(self.id) || core.has_deliveries() {
-                    calls.next = calls.next.min(core.now() + RECHECK);
+                    calls.next_check = calls.next_check.min(core.now() + RECHECK);
                     return None;
                 }
                 let (id, call) = calls.take_on(flow)?;
@@ -176,27 +176,27 @@ pub(crate) struct Call {
     handler: HandlerId,
 }
 
-/// The calls of an endpoint that wait. No call allocates when as many waited before.
+/// The waiting calls of an endpoint. A call does not allocate if as many have waited before.
 #[derive(Debug)]
 pub(crate) struct Calls {
     waiting: SlotMap<DefaultKey, Call>,
-    /// When each is due, and some that have had their outcome.
+    /// The deadlines of the waiting calls, and of some that have had their outcome.
     due: BinaryHeap<Reverse<(Time, DefaultKey)>>,
-    /// When to look at them next.
-    next: Time,
+    /// When to look for a call without an answer.
+    next_check: Time,
     /// Connections that ended while calls on them waited.
     ended: Vec<(FlowId, ReturnReason)>,
 }
 
-/// The heap may have so many more entries than there are waiting calls.
+/// The heap may have two entries for each waiting call, and so many more.
 const MAX_STALE: usize = 64;
 
-/// While a connection that ended has messages that may still come back, how often to look.
+/// How often to check whether messages of an ended connection may still come back.
 const RECHECK: Duration = Duration::from_millis(1);
 
 impl Default for Calls {
     fn default() -> Self {
-        Calls { waiting: SlotMap::new(), due: BinaryHeap::new(), next: Time::NEVER, ended: Vec::new() }
+        Calls { waiting: SlotMap::new(), due: BinaryHeap::new(), next_check: Time::NEVER, ended: Vec::new() }
     }
 }
 
@@ -208,23 +208,23 @@ impl Calls {
             heap.retain(|Reverse((_, key))| waiting.contains_key(*key));
         }
         heap.push(Reverse((due, key)));
-        self.next = self.next.min(due);
+        self.next_check = self.next_check.min(due);
         CallId(key.data().as_ffi())
     }
 
-    /// Whether this one waited; it does no more.
+    /// Remove this call, if it waits and `is_it` holds. Returns whether it did.
     fn take(&mut self, CallId(id): CallId, is_it: impl Fn(&Call) -> bool) -> bool {
         let key = DefaultKey::from(KeyData::from_ffi(id));
         self.waiting.get(key).is_some_and(is_it) && self.waiting.remove(key).is_some()
     }
 
-    /// When to look at them next.
+    /// When to look for a call without an answer.
     #[inline]
-    pub(crate) fn next(&self) -> Time {
-        self.next
+    pub(crate) fn next_check(&self) -> Time {
+        self.next_check
     }
 
-    /// One whose time is over.
+    /// Remove a call whose time is over.
     fn pop_due(&mut self, now: Time) -> Option<(CallId, Call)> {
         while let Some(&Reverse((_, key))) = self.due.peek().filter(|Reverse((due, _))| *due <= now) {
             self.due.pop();
@@ -232,26 +232,26 @@ impl Calls {
                 return Some((CallId(key.data().as_ffi()), call));
             }
         }
-        self.next = self.due.peek().map_or(Time::NEVER, |Reverse((due, _))| *due);
+        self.next_check = self.due.peek().map_or(Time::NEVER, |Reverse((due, _))| *due);
         None
     }
 
-    /// This connection ended: nothing can be answered any more once all that was on its way is here.
+    /// This connection ended. Its calls end once everything of it that was on its way is here.
     pub(crate) fn ended(&mut self, flow: FlowId, reason: ReturnReason, now: Time) {
         if self.waiting.values().any(|call| call.flow == flow) {
             self.ended.push((flow, reason));
-            self.next = now;
+            self.next_check = now;
         }
     }
 
-    /// One on this connection, which has ended; after the last one the connection is forgotten.
+    /// Remove a call on this ended connection. After the last one, forget the connection.
     fn take_on(&mut self, flow: FlowId) -> Option<(CallId, Call)> {
         let found = self.waiting.iter().find(|(_, call)| call.flow == flow).map(|(key, call)| (key, *call));
         if found.is_none() {
             self.ended.retain(|(ended, _)| *ended != flow);
         }
         if found.is_some() || !self.ended.is_empty() {
-            self.next = Time::default();
+            self.next_check = Time::default();
         }
         found.map(|(key, call)| {
             self.waiting.remove(key);

@@ -1,4 +1,4 @@
-//! Endpoints: where messages arrive, and whose handlers they run.
+//! Endpoints: messages arrive there and run its handlers.
 
 mod call;
 mod handler;
@@ -31,7 +31,7 @@ pub struct Endpoint<S> {
     pub(crate) node: NodeRc,
     pub(crate) id: EndpointId,
     name: Name,
-    /// Borrowed while handlers run, which see the endpoint shared: they cannot poll it.
+    /// Borrowed while handlers run. They get the endpoint by `&`, so they cannot poll it.
     pub(crate) handlers: RefCell<Handlers<S>>,
     pub(crate) calls: RefCell<Calls>,
     idle: Idle,
@@ -93,13 +93,13 @@ impl<S> Endpoint<S> {
         self.turn(state, PollScope::Everything).0
     }
 
-    /// Messages handled, and whether anything happened at all.
+    /// Returns the messages handled, and whether anything happened at all.
     #[inline]
     fn turn(&mut self, state: &mut S, look: PollScope) -> (usize, bool) {
         let mut node = self.node.borrow_mut();
         let received = node.inhale(look);
         let mut handled = 0;
-        if node.has_work() || self.calls.borrow().next() <= node.engine.core().now() {
+        if node.has_work() || self.calls.borrow().next_check() <= node.engine.core().now() {
             drop(node);
             handled = self.dispatch(state);
             node = self.node.borrow_mut();
@@ -140,10 +140,10 @@ impl<S> Endpoint<S> {
     }
 
     /// [`try_request`](Endpoint::try_request) that polls until there is room, however long the receiver takes. Handlers run
-    /// meanwhile, so it is not for handlers.
+    /// meanwhile, so a handler cannot call it.
     ///
     /// # Errors
-    /// Those that polling does not help.
+    /// Those that are not [temporary](RequestError::is_temporary).
     pub fn request(
         &mut self,
         state: &mut S,
@@ -183,8 +183,8 @@ impl<S> Endpoint<S> {
         }
     }
 
-    /// A turn, and a rest if it found nothing. Returns messages handled. Of idle turns in a row most look only for frames:
-    /// this loop is tight, so that the clock need not be read in each.
+    /// A turn, and a rest if it found nothing. Returns the messages handled. Only every eighth idle turn in a row reads the
+    /// clock; the others look only for frames, because this loop is tight.
     #[inline]
     fn rest_or_turn(&mut self, state: &mut S, until: Time) -> usize {
         const LOOK_EVERY: u32 = 8;
@@ -205,7 +205,7 @@ impl<S> Endpoint<S> {
     fn rest(&mut self, until: Time) {
         let mut node = self.node.borrow_mut();
         let (now, due) = (node.engine.core().now(), node.engine.sleep_until());
-        let until = until.min(self.calls.borrow().next());
+        let until = until.min(self.calls.borrow().next_check());
         let until = if node.kept.is_empty() { until } else { until.min(now + MAX_SLEEP_WITH_KEPT) };
         if self.idle.wait(now, due.min(until), node.transport.caps().wake.as_deref()) {
             let now = node.clock.now();

@@ -95,7 +95,7 @@ pub(crate) fn measure(sides: &Sides, plan: Plan, amount: &Amount, watch: &Watch)
         return Err(Error::TooLarge { driver: Driver::Am, size: plan.size, most });
     }
     // Those that exist between these sides.
-    let all = if sides.have_programs() { &By::ALL[..] } else { &By::ALL[1..] };
+    let all = if sides.have_xdp_programs() { &By::ALL[..] } else { &By::ALL[1..] };
     let mut turns = Vec::new();
     for round in 0..amount.rounds {
         let first = round % all.len();

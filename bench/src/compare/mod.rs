@@ -1,7 +1,7 @@
-//! Our stack compared with its alternatives, on the same wire, in turn.
+//! Our stack compared with its alternatives, on the same wire, in turn. Each stack that is compared is a *peer* here.
 //!
 //! ```text
-//!   peer.rs ─▶ each Peer: is it there? ─▶ rounds: each has its turn ─▶ rows.rs ─▶ report.rs, plot.rs
+//!   peer.rs ─▶ each Peer: installed? ───▶ rounds: each has its turn ─▶ rows.rs ─▶ report.rs, plot.rs
 //!                  │                          │
 //!                  │       ours.rs     our own, by the sessions of the other commands: am, raw, kernel UDP and TCP
 //!                  └────── foreign.rs  foreign programs, each turn in its own sandbox
@@ -48,7 +48,7 @@ const ROUNDS: usize = 3;
 const TIME: Duration = Duration::from_millis(100);
 /// The default sizes: from a word to a megabyte.
 const SIZES: [usize; 7] = [8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20];
-/// A peer that failed so often gets no more turns.
+/// A peer with this many failed turns gets no more.
 const MAX_FAILURES: usize = 2;
 
 /// Measure all rows in turn, or those `over` one transport, and print the result. The failure of a peer is no error.
@@ -93,14 +93,14 @@ fn settings(limit: Duration, mtu: u32, options: &Options) -> Result<Settings, Er
 
 /// Print how long it will take.
 fn announce(rows: &[Row], settings: &Settings) {
-    let there = rows.iter().filter(|row| row.absent.is_none());
-    let turns: Vec<Duration> = there.map(|row| row.peer.takes(settings)).collect();
+    let installed = rows.iter().filter(|row| row.absent.is_none());
+    let turns: Vec<Duration> = installed.map(|row| row.peer.takes(settings)).collect();
     let all = turns.iter().sum::<Duration>() * settings.amount.rounds as u32;
     let (count, rounds) = (turns.len(), crate::report::words::rounds(settings.amount.rounds));
     status(&format!("{count} of {} peers are installed; {rounds} take about {} s", rows.len(), all.as_secs().max(1)));
 }
 
-/// Every peer takes a turn in every round. Each round begins with another peer.
+/// Give every peer a turn in every round. Each round begins with another peer.
 fn rounds(rows: &mut [Row], pair: &Pair, settings: &Settings, quiet: bool, watch: &Watch) -> Result<(), Error> {
     let progress = Progress::new(rows.len() * settings.amount.rounds, quiet);
     for round in 0..settings.amount.rounds {

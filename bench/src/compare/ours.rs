@@ -92,7 +92,7 @@ pub(super) fn turn(
 fn session(peer: &Peer, driver: Driver, pair: &Pair, settings: &Settings, watch: &Watch) -> Result<Turn, Error> {
     let order = Order {
         drivers: vec![driver],
-        without_udp_if_need_be: false,
+        may_skip_udp: false,
         benches: benches(peer, driver, settings),
         losses: vec![Loss::NONE],
         how: DriverOptions { coalesce: peer.name.ends_with("-bundles"), ..settings.how },

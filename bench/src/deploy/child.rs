@@ -88,7 +88,7 @@ impl PlanChannel for Far {
         self.answers.next(ANSWER_TIMEOUT, watch)?.ok_or_else(Error::gone)?.into_place()
     }
 
-    fn worked(&self) -> Option<Duration> {
+    fn cpu_time(&self) -> Option<Duration> {
         Some(processor_time(process::id())? + processor_time(self.process.id())?)
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn measure(setup: Setup<'_>, mut link: NamedLink, peer: &str) -> Resu
         run(Setup { order, ..setup }, &mut PlanSender { link: link.clone(), peer }, &mut link)
     };
     match attempt(order) {
-        Err(error @ Error::NoIp(_)) if order.without_udp_if_need_be => {
+        Err(error @ Error::NoIp(_)) if order.may_skip_udp => {
             status(&format!("without udp: {error}"));
             let drivers = order.drivers.iter().copied().filter(|driver| !driver.is_kernel()).collect();
             attempt(&Order { drivers, ..order.clone() })

@@ -125,10 +125,9 @@ pub(super) struct SocketDirectory(PathBuf);
 
 impl SocketDirectory {
     fn new() -> Result<SocketDirectory, Error> {
-        static IN_PLACE_BYTE: AtomicU32 = AtomicU32::new(0);
+        static NEXT: AtomicU32 = AtomicU32::new(0);
         remove_stale();
-        let path =
-            temp_dir().join(format!("{DIRECTORY_PREFIX}{}-{}", process::id(), IN_PLACE_BYTE.fetch_add(1, Relaxed)));
+        let path = temp_dir().join(format!("{DIRECTORY_PREFIX}{}-{}", process::id(), NEXT.fetch_add(1, Relaxed)));
         fs::create_dir_all(&path).map_err(Error::system("making a directory for sockets"))?;
         Ok(SocketDirectory(path))
     }

@@ -22,13 +22,13 @@ use super::veth::{Pair, check_mtu, interfaces};
 
 const XDP: &str = "xdp:";
 
-/// Devices that meet their other end when they are opened.
+/// Devices that cannot be opened until their other end is there.
 const MEETING_DEVICES: [&str; 2] = ["dpdk:net_memif", "dpdk:net_virtio_user"];
 
-/// How often this side tries to open one of them.
+/// The pause between two attempts to open one of them.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Two sides, joined as long as this lives. The transport that is opened first is ready for the second.
+/// Two sides, joined as long as this lives.
 pub(crate) struct Sides {
     /// The payload of a frame.
     pub(crate) mtu: u32,
@@ -56,12 +56,12 @@ impl Sides {
         Ok(Sides { mtu, ends: TransportPair::of([(); 2].map(|()| on.to_owned())), pair: None })
     }
 
-    /// The transport of a side, as named when it is opened for the nth time.
+    /// The name of a side's transport when it is opened for the nth time.
     pub(crate) fn on(&self, side: Side, nth: usize) -> String {
         self.ends.names[side as usize].replace(STAGE, &nth.to_string())
     }
 
-    pub(crate) fn have_programs(&self) -> bool {
+    pub(crate) fn have_xdp_programs(&self) -> bool {
         self.ends.names[0].starts_with(XDP)
     }
 
@@ -73,7 +73,7 @@ impl Sides {
         }
     }
 
-    /// Measure against a process of the far side.
+    /// Measure against a far side in a process of its own.
     pub(crate) fn measure(&self, setup: Setup<'_>) -> Result<Session, Error> {
         let [here, there] = &self.ends.names;
         let far = self.at(Side::Far, || child::Far::start(there, setup.cores, setup.watch))??;
@@ -83,14 +83,14 @@ impl Sides {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Losses {
-    /// How many of a million.
+    /// Frames lost of a million.
     pub(crate) per_million: u32,
-    /// The seed, unless the kernel draws.
+    /// The seed. An XDP program does not use it: the kernel draws.
     pub(crate) seed: u64,
 }
 
-/// Open the transport of this name. If it has an XDP program, that loses the frames, and its place is returned. With
-/// some devices one side is ready before the other, which has to try again.
+/// Open the transport of this name. If it has an XDP program, the program loses the frames, and the name of its attach
+/// mode is returned. Some devices cannot be opened until the other side is ready, so opening them is tried again.
 pub(crate) fn open(
     on: &str,
     how: DriverOptions,
@@ -99,15 +99,15 @@ pub(crate) fn open(
 ) -> Result<(Box<dyn Transport>, Option<&'static str>), Error> {
     if let Some(interface) = on.strip_prefix(XDP).filter(|_| is_interface(on)) {
         let xdp = open_xdp(interface, how, losses.per_million, watch)?;
-        let at = xdp.mode().attach.name();
-        return Ok((Box::new(xdp), Some(at)));
+        let attach = xdp.mode().attach.name();
+        return Ok((Box::new(xdp), Some(attach)));
     }
     let bad =
         |error: OpenError| if error.is_about_the_name() { Error::Usage(error.to_string()) } else { facility(error) };
-    let meets = MEETING_DEVICES.iter().any(|device| on.starts_with(device));
-    let passes = |error: &Error| meets && matches!(error, Error::Facility(_));
+    let needs_other_end = MEETING_DEVICES.iter().any(|device| on.starts_with(device));
+    let may_pass = |error: &Error| needs_other_end && matches!(error, Error::Facility(_));
     let open = || am_api::transports::open(on).map_err(bad);
-    let transport = watch.retry(PEER_TIMEOUT, RETRY_INTERVAL, passes, open)?;
+    let transport = watch.retry(PEER_TIMEOUT, RETRY_INTERVAL, may_pass, open)?;
     if losses.per_million == 0 {
         return Ok((transport, None));
     }
@@ -115,7 +115,7 @@ pub(crate) fn open(
     Ok((Box::new(Faulty::new(transport, faults)), None))
 }
 
-/// Open AF_XDP on this interface. Its program loses so many frames.
+/// Open AF_XDP on this interface. Its XDP program loses frames at this rate.
 pub(crate) fn open_xdp(
     interface: &str,
     how: DriverOptions,

@@ -1,5 +1,4 @@
-//! **AF_XDP: frames between the NIC's queue and our memory, past the kernel's
-//! network stack.**
+//! **AF_XDP: frames go between the NIC's queue and our memory, past the kernel's network stack.**
 //!
 //! An AF_XDP socket is bound to one receive queue of one interface. The socket shares two things with the kernel: the
 //! *UMEM*, memory of ours that is cut into chunks of one frame each, and four rings of chunk addresses. An XDP program
@@ -44,30 +43,30 @@
 //!
 //! # Doorbells
 //!
-//! Sending costs one `sendto` per [`flush`], and only where the kernel asks for one. In copy mode it always asks. That
-//! call copies the frames and, on a veth, runs the other end's whole receive path, XDP program included, on the
-//! sender's core. So a frame over a veth costs its sender microseconds and its receiver nothing. Receiving needs no
-//! system call, except with [`BusyPoll`].
+//! Sending costs one `sendto` per [`flush`], if the kernel asks for it. In copy mode it always asks: the call copies
+//! the frames. On a veth the call also runs the other end's whole receive path, XDP program included, on the sender's
+//! core. So a frame over a veth costs its sender microseconds, and its receiver no kernel time. Receiving needs no
+//! system call, except with [`BusyPoll`], or where the kernel has run out of buffers in zero-copy mode.
 //!
 //! # Long frames
 //!
-//! A chunk is a page at most. Where the MTU is larger, a frame takes several chunks. That path has its own code
+//! A chunk is a page at most. Where the MTU is larger, a frame takes several chunks. They have their own code
 //! (`sg.rs`), so the usual path stays short.
 //!
 //! # Several nodes on one interface
 //!
-//! Each node has its own queue, address and steering program (`siblings.rs`). A node reports it when nothing is steered
-//! to its queue (`rx_watch.rs`). Rules of the NIC steer frames to it, where the driver supports them (`rules.rs`).
+//! Each node has its own queue, address and steering program (`siblings.rs`). Where the driver
+//! supports it, rules of the NIC steer a node's frames to its queue (`rules.rs`). A node whose frames arrive on other
+//! queues reports that (`rx_watch.rs`).
 //!
 //! # When the interface goes down
 //!
 //! Frames wait in the ring, and `link_errors` counts the doorbells that failed. Traffic goes on when the interface is
-//! up again. A renamed interface is followed. The socket does not survive the removal of its interface: from then on
-//! calls do nothing, and are counted. When an interface of the same name and address appears (a driver was bound to its
+//! up again, or has another name. The socket does not survive the removal of its interface: from then on calls do
+//! nothing, and are counted. When an interface of the same name and address appears (a driver was bound to its
 //! NIC again), the node continues on it (`reopen.rs`).
 //!
-//! Read first: [`open()`], step by step; `tx.rs`; `rx.rs`; `frames.rs`. Then
-//! `examples/pingpong.rs`, which measures this crate and nothing else.
+//! Read first: [`open()`], then `tx.rs`, `rx.rs` and `frames.rs`. `examples/pingpong.rs` measures this crate alone.
 //!
 //! ```no_run
 //! use am_afxdp::{XdpOptions, open};

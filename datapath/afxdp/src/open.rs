@@ -44,7 +44,7 @@ pub fn open(options: &XdpOptions) -> Result<Xdp, XdpOpenError> {
     let (path, pool) = open_path(bound, options, &mode, memory, socket)?;
 
     // 6. Attach the program that steers frames to the socket. From here on frames arrive.
-    let mut node = InterfaceNode::take(options, &interface, &*wake)?;
+    let mut node = InterfaceNode::join(options, &interface, &*wake)?;
     mode.attach = node.mode();
     node.saved_settings = settings;
     let own = node.own;

@@ -13,18 +13,18 @@ use crate::mode::Mode;
 use crate::prefetch::PrefetchQueue;
 use crate::stats::RxCounters;
 
-/// Ring entries that are moved at once, with one update of the index that the kernel and we share.
+/// The most ring entries that move at once, with one update of the index shared with the kernel.
 pub(crate) const BURST: usize = 64;
 
-/// Buffers in the fill ring in copy mode, unless more credit is announced. The kernel writes to them in turn, and each
+/// Buffers in the fill ring in copy mode, unless peers get more credits. The kernel writes to them in turn, and each
 /// needs a TLB entry on both sides: with 1024 of them a round trip over veth takes 3 % longer, with 2048 5 %. In
-/// zero-copy mode the ring is filled entirely, since the NIC takes as many as its own ring holds.
+/// zero-copy mode the ring is filled completely, because the NIC takes as many buffers as its own ring holds.
 const DEFAULT_FILL_LEVEL: usize = 256;
 
-/// Frames for which the fill ring has buffers, where a frame takes several.
+/// The same in frames, where a frame takes several buffers.
 const DEFAULT_LONG_FRAMES: usize = 64;
 
-/// The rings of reception.
+/// The rx ring and the fill ring.
 pub(crate) struct Rx {
     pub(crate) arrived: RxQueue,
     fill: FillQueue,
@@ -39,7 +39,7 @@ pub(crate) struct Rx {
     missing: usize,
     /// Whether the pool was empty at the last refill.
     is_starving: bool,
-    /// In this mode the kernel may run out of buffers and then wait for a system call.
+    /// Whether the kernel, when it has run out of buffers, may wait for a system call.
     zero_copy: bool,
     /// Whether frames arrive only after a system call.
     busy_poll: bool,
@@ -68,7 +68,7 @@ impl Rx {
         }
     }
 
-    /// Peers may send this many frames: have buffers for each.
+    /// Peers may send this many frames. Raise the level, so that each has its buffers.
     pub(crate) fn set_rx_credit(&mut self, frames: usize) {
         let wanted = frames.saturating_mul(self.buffers_per_frame).min(self.entries);
         let more = wanted.saturating_sub(self.level);
@@ -92,11 +92,11 @@ impl Rx {
     ) -> usize {
         let mut received = 0;
         while received < budget {
-            // A buffer has at most one frame, or the end of one.
+            // A buffer completes at most one frame.
             let most = (budget - received).min(BURST).min(frames.receivable(&mut self.counters));
             let (count, complete) = self.burst(frames, most, each);
             received += complete;
-            // A few missing buffers wait until nothing arrives.
+            // While frames arrive, a few buffers may be missing.
             if self.missing > BURST.min(self.level / 4) || count == 0 {
                 self.refill(frames);
             }
@@ -104,7 +104,7 @@ impl Rx {
                 break;
             }
         }
-        // Nothing has arrived: call the kernel if it waits for that.
+        // Nothing has arrived: call the kernel if it waits for a call.
         if received == 0 && (self.busy_poll || (self.zero_copy && self.fill.needs_wakeup())) {
             self.counters.wakeups += 1;
             // An error here is about the link, which the send path reports as well.
@@ -116,12 +116,12 @@ impl Rx {
     /// Take at most this many buffers out of the rx ring. Returns how many, and the number of complete frames.
     #[inline]
     fn burst<F: FrameTable>(&mut self, frames: &mut F, most: usize, each: &mut dyn FnMut(Frame)) -> (usize, usize) {
-        let there = self.arrived.nb_avail(most as u32);
-        if there == 0 {
+        let available = self.arrived.nb_avail(most as u32);
+        if available == 0 {
             return (0, 0);
         }
-        self.prefetch.next(there as usize).for_each(|address| frames.pool().prefetch(address));
-        // SAFETY: all frames in the ring are of the only UMEM.
+        self.prefetch.next(available as usize).for_each(|address| frames.pool().prefetch(address));
+        // SAFETY: all buffers in the ring are in the socket's UMEM.
         let count = unsafe { self.arrived.consume(&mut self.descriptors[..most]) };
         self.missing += count;
         let mut complete = 0;
@@ -142,14 +142,14 @@ impl Rx {
     pub(crate) fn refill(&mut self, frames: &mut impl FrameTable) {
         while self.missing > 0 {
             let wanted = self.missing.min(BURST);
-            // The kernel takes buffers in bursts and publishes that later. So the ring may have less room than buffers
-            // are missing.
+            // The kernel takes buffers in bursts, and publishes later that it has. So the ring may have room for fewer
+            // buffers than are missing.
             let room = wanted.min(self.fill.nb_free(wanted as u32) as usize);
             let mut count = 0;
-            for place in &mut self.descriptors[..room] {
-                let Some(blank) = frames.lend_empty() else { break };
-                self.prefetch.put(blank.addr());
-                *place = blank;
+            for entry in &mut self.descriptors[..room] {
+                let Some(buffer) = frames.lend_empty() else { break };
+                self.prefetch.put(buffer.addr());
+                *entry = buffer;
                 count += 1;
             }
             // SAFETY: these chunks are of the ring's UMEM and were just given to the kernel; nothing else accesses them.

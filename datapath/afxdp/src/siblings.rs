@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   interface ── program of the only node                 while there is one node
-//!   interface ── am_bpf::Share ─┬─ program of node 0         from the second on
+//!   interface ── NodeSwitch ─┬─ program of node 0         from the second on
 //!                            └─ program of node 1
 //! ```
 //!
 //! The kernel redirects a frame only to a socket that is bound to the queue on which the frame arrived. The NIC, or the
-//! sender, can choose the queue by destination address. A broadcast arrives on one queue only, and the node on that
+//! sender, can choose the queue by the destination address. A broadcast arrives on one queue only, and the node on that
 //! queue passes copies to the others ([decision
 //! 70](../../../docs/decisions/0070-one-queue-and-address-for-each-node.md)).
 
@@ -42,13 +42,13 @@ static INTERFACES: Mutex<BTreeMap<Key, SharedInterface>> = Mutex::new(BTreeMap::
 
 #[derive(Default)]
 struct SharedInterface {
-    /// `None` if an exchange of programs failed.
+    /// `None` if replacing the program failed.
     attachment: Option<Attachment>,
     /// Set from the second node on.
-    share: Option<NodeSwitch>,
+    switch: Option<NodeSwitch>,
     nodes: Vec<NodeEntry>,
-    /// Interface settings of closed nodes, restored after the last node, from the front on. The first node saved the
-    /// original settings, so they are at the end.
+    /// Interface settings that closed nodes saved, the last closed first. The last node restores them in this order. The
+    /// original settings are restored last if the first node to open was the first to close.
     saved_settings: Vec<SavedSettings>,
     last_repair: Option<Instant>,
     siblings: Arc<Siblings>,
@@ -70,7 +70,7 @@ struct NodeEntry {
     queue: u32,
 }
 
-/// What the nodes of an interface use from their own threads.
+/// The state of an interface that its nodes share across their threads.
 #[derive(Default)]
 struct Siblings {
     has_several: AtomicBool,
@@ -88,7 +88,7 @@ pub(crate) struct InterfaceNode {
     pub(crate) mailbox: Arc<Mailbox>,
     /// Interface settings, restored when the last node closes.
     pub(crate) saved_settings: SavedSettings,
-    /// Set if the node's address is not the interface's: the interface accepts it as well as long as this is open.
+    /// Set if the node's address is not the interface's. While this is open, the interface accepts that address too.
     _extra_address: Option<OwnedFd>,
 }
 
@@ -97,7 +97,7 @@ struct Registration {
     key: Key,
     number: u32,
     mode: AttachMode,
-    hall: Arc<Siblings>,
+    siblings: Arc<Siblings>,
 }
 
 impl InterfaceNode {
@@ -106,7 +106,7 @@ impl InterfaceNode {
     ///
     /// # Errors
     /// [`XdpOpenError::Load`], [`XdpOpenError::Attach`], [`XdpOpenError::AttachMtu`], [`XdpOpenError::TooManyNodes`].
-    pub(crate) fn take(
+    pub(crate) fn join(
         options: &XdpOptions,
         interface: &Interface,
         socket: &impl AsFd,
@@ -119,7 +119,7 @@ impl InterfaceNode {
         let mailbox = Mailbox::new().map_err(|error| XdpOpenError::system("opening a pipe", error))?;
         let mailbox = Arc::new(mailbox);
         let mut steer = attach::load(options, own, socket)?;
-        let registration = Registration::take(&mut interfaces, (options, interface), &mut steer, own, &mailbox)?;
+        let registration = Registration::new(&mut interfaces, (options, interface), &mut steer, own, &mailbox)?;
         Ok(InterfaceNode {
             steer,
             registration,
@@ -130,20 +130,20 @@ impl InterfaceNode {
         })
     }
 
-    /// From now on redirect frames to another socket.
+    /// Redirect frames to another socket from now on.
     pub(crate) fn set_socket(&self, queue: u32, socket: &impl AsFd) -> Result<(), XdpOpenError> {
         self.steer.set_socket(SOCKET, queue, socket).map_err(attach::socket_error)
     }
 
-    /// Register on the interface that replaces one that is gone. `leave` was called for that. The node keeps its
+    /// Register on the interface that replaces one that is gone. Call `leave` for the old one first. The node keeps its
     /// address.
     ///
     /// # Errors
-    /// As [`InterfaceNode::take`].
+    /// As [`InterfaceNode::join`].
     pub(crate) fn move_to(&mut self, options: &XdpOptions, interface: &Interface) -> Result<(), XdpOpenError> {
         self._extra_address = extra_address(self.own, interface)?;
         let (steer, mailbox) = (&mut self.steer, &self.mailbox);
-        self.registration = Registration::take(&mut lock_interfaces(), (options, interface), steer, self.own, mailbox)?;
+        self.registration = Registration::new(&mut lock_interfaces(), (options, interface), steer, self.own, mailbox)?;
         Ok(())
     }
 
@@ -152,7 +152,7 @@ impl InterfaceNode {
     /// Returns the cause, or `None` if nothing was done.
     ///
     /// # Errors
-    /// As [`InterfaceNode::take`]. Then no program is attached.
+    /// As [`InterfaceNode::join`]. Then no program is attached.
     pub(crate) fn reattach(
         &mut self,
         options: &XdpOptions,
@@ -164,8 +164,8 @@ impl InterfaceNode {
         let Some(cause) = next_repair(&mut shared.last_repair, is_attached, Instant::now()) else { return Ok(None) };
         shared.attachment = None;
         let attachment = attach::attach(options, interface, |mode| self.steer.attach(&interface.name, mode))?;
-        shared.attachment = Some(match &mut shared.share {
-            Some(share) => share.replace(attachment)?,
+        shared.attachment = Some(match &mut shared.switch {
+            Some(switch) => switch.replace(attachment)?,
             None => attachment,
         });
         Ok(Some(cause))
@@ -179,14 +179,14 @@ impl InterfaceNode {
         shared.saved_settings.insert(0, std::mem::take(&mut self.saved_settings));
         let Some(at) = shared.nodes.iter().position(|node| node.number == self.registration.number) else { return };
         let gone = shared.nodes.swap_remove(at);
-        match (&mut shared.share, shared.nodes.first()) {
-            (Some(share), Some(other)) => share.remove(gone.number, gone.own_address, gone.queue, other.number),
+        match (&mut shared.switch, shared.nodes.first()) {
+            (Some(switch), Some(other)) => switch.remove(gone.number, gone.own_address, gone.queue, other.number),
             (None, Some(_)) => {}
             (_, None) => drop(interfaces.remove(&self.registration.key)),
         }
     }
 
-    /// Where the interface's program runs.
+    /// The mode in which the interface's program is attached.
     pub(crate) fn mode(&self) -> AttachMode {
         self.registration.mode
     }
@@ -194,7 +194,7 @@ impl InterfaceNode {
     /// Whether the interface has other nodes.
     #[inline]
     pub(crate) fn has_siblings(&self) -> bool {
-        self.registration.hall.has_several.load(Ordering::Relaxed)
+        self.registration.siblings.has_several.load(Ordering::Relaxed)
     }
 
     /// Pass copies of a received frame to the siblings, if it is not addressed to this node: a broadcast, or a probe to
@@ -202,7 +202,7 @@ impl InterfaceNode {
     #[inline]
     pub(crate) fn forward_to_siblings(&self, frame: &[u8]) {
         if !frame.starts_with(&self.own.0) {
-            let mailboxes = self.registration.hall.lock();
+            let mailboxes = self.registration.siblings.lock();
             mailboxes.iter().filter(|other| !Arc::ptr_eq(other, &self.mailbox)).for_each(|other| other.put(frame));
         }
     }
@@ -215,7 +215,7 @@ impl Drop for InterfaceNode {
 }
 
 impl Registration {
-    fn take(
+    fn new(
         interfaces: &mut BTreeMap<Key, SharedInterface>,
         (options, interface): (&XdpOptions, &Interface),
         steer: &mut Steer,
@@ -241,13 +241,13 @@ impl Registration {
         shared.nodes.push(node);
         shared.siblings.change(|mailboxes| mailboxes.push(mailbox.clone()));
         let mode = shared.attachment.as_ref().map_or(AttachMode::default(), Attachment::mode);
-        Ok(Registration { key, number, mode, hall: shared.siblings.clone() })
+        Ok(Registration { key, number, mode, siblings: shared.siblings.clone() })
     }
 }
 
-/// The cause to repair now. `None` if the program is attached and the last repair was less than
-/// [`MIN_REPAIR_INTERVAL`] ago: each node of the interface reports the same bypassed frames, and frames may bypass an
-/// attached program for another reason.
+/// The cause of a repair that is due now. `None` if the program is attached and the last repair was less than
+/// [`MIN_REPAIR_INTERVAL`] ago: each node of the interface asks for a repair after the same bypassed frames, and frames
+/// may bypass an attached program for another reason.
 fn next_repair(last: &mut Option<Instant>, is_attached: bool, now: Instant) -> Option<BypassCause> {
     let is_early = last.is_some_and(|last| now.duration_since(last) < MIN_REPAIR_INTERVAL);
     if is_attached && is_early {
@@ -258,18 +258,18 @@ fn next_repair(last: &mut Option<Instant>, is_attached: bool, now: Instant) -> O
 }
 
 impl SharedInterface {
-    /// Share the frames of the interface with one more node.
+    /// Give one more node its frames of the interface, through a [`NodeSwitch`].
     fn add_node(&mut self, node: &NodeEntry) -> Result<(), XdpOpenError> {
-        if self.share.is_none() {
-            let mut share = NodeSwitch::load()?;
+        if self.switch.is_none() {
+            let mut switch = NodeSwitch::load()?;
             self.nodes
                 .iter()
-                .try_for_each(|node| share.add(node.number, &node.program, node.own_address, node.queue))?;
-            self.attachment = self.attachment.take().map(|attachment| share.replace(attachment)).transpose()?;
-            self.share = Some(share);
+                .try_for_each(|node| switch.add(node.number, &node.program, node.own_address, node.queue))?;
+            self.attachment = self.attachment.take().map(|attachment| switch.replace(attachment)).transpose()?;
+            self.switch = Some(switch);
         }
-        let share = self.share.as_mut();
-        share.map_or(Ok(()), |share| share.add(node.number, &node.program, node.own_address, node.queue))?;
+        let switch = self.switch.as_mut();
+        switch.map_or(Ok(()), |switch| switch.add(node.number, &node.program, node.own_address, node.queue))?;
         Ok(())
     }
 }
@@ -297,8 +297,8 @@ fn interface_key(interface: &Interface) -> Result<Key, XdpOpenError> {
     Ok((found.map_err(failed)?.ino(), interface.index))
 }
 
-/// Have the interface accept an address that is not its own until the socket is closed. Where the driver cannot filter
-/// by several addresses, the kernel makes it accept all frames.
+/// Make the interface accept this address too, until the returned socket is closed. Where the driver cannot filter by
+/// several addresses, the kernel makes it accept all frames. `None` if the address is the interface's own.
 fn extra_address(own: Address, interface: &Interface) -> Result<Option<OwnedFd>, XdpOpenError> {
     if own == interface.address {
         return Ok(None);
@@ -318,8 +318,7 @@ fn extra_address(own: Address, interface: &Interface) -> Result<Option<OwnedFd>,
     Ok(Some(socket))
 }
 
-/// The address of a new node: the interface's for the first node. For others it is derived from that and the queue
-/// number.
+/// The address of a new node: the interface's, if it is free; otherwise one derived from it and the queue number.
 fn choose_address(interface: &Interface, queue: u32, is_free: impl Fn(Address) -> bool) -> Address {
     let derived = (queue..).map(|number| derived_address(interface.address, number));
     let mut all = std::iter::once(interface.address).chain(derived.filter(|address| *address != interface.address));

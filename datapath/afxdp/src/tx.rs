@@ -19,20 +19,20 @@ use crate::rx::BURST;
 use crate::stats::TxCounters;
 use crate::tx_ring::TxRing;
 
-/// The rings of transmission.
+/// The tx ring and the completion ring.
 pub(crate) struct Tx {
-    // The first field, so that it is unmapped first.
+    // First, so that it is unmapped before the socket closes.
     ring: TxRing,
     /// Keeps the socket open.
     outgoing: TxQueue,
     sent: CompQueue,
-    /// Frames that are queued, in the ring, being sent, or in the completion ring.
+    /// Frames from `send` until they are taken out of the completion ring.
     frames_in_flight: usize,
-    /// The most of them.
+    /// The most frames in flight.
     max_frames: usize,
     /// The ring entries of these frames.
     pieces_in_flight: usize,
-    /// The most entries that both rings can hold.
+    /// The most entries in flight: the size of the smaller ring.
     max_pieces: usize,
     /// Bytes since the last doorbell.
     unsent_bytes: usize,
@@ -67,7 +67,7 @@ impl Tx {
         })
     }
 
-    /// Queue a frame, if the ring has room.
+    /// Queue a frame. False if there is no room for it.
     #[inline]
     pub(crate) fn send<F: FrameTable>(&mut self, frames: &mut F, frame: &Frame) -> bool {
         let length = frame.bytes().len();
@@ -176,7 +176,7 @@ impl Tx {
     #[inline]
     fn reap(&mut self, frames: &mut impl FrameTable) {
         loop {
-            // SAFETY: all chunks in the ring are of the only UMEM.
+            // SAFETY: all chunks in the ring are in the socket's UMEM.
             let count = unsafe { self.sent.consume(&mut *self.descriptors) };
             for descriptor in &self.descriptors[..count] {
                 if let Some(handles) = frames.take_sent(descriptor.addr()) {

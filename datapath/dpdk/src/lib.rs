@@ -1,4 +1,4 @@
-//! **DPDK: frames through its poll-mode drivers**, for what AF_XDP does not reach.
+//! **DPDK: frames through its poll-mode drivers**, for devices that AF_XDP does not reach.
 //!
 //! Neither building nor running the project needs DPDK. This crate loads a small library, the *shim*, when the first
 //! device is opened. The shim is linked with DPDK (docs/decisions/0031).
@@ -6,7 +6,7 @@
 //! ```text
 //!   Dpdk (Transport)
 //!     │ rx.rs, tx.rs: bursts of frames          open.rs: from a name to a port
-//!     ▼                                         eal.rs: DPDK itself, once a process
+//!     ▼                                         eal.rs: starts DPDK, once a process
 //!   ffi         the only calls of the shim
 //!   ══╪═══════════════════════════════════════  dlopen: shim.rs finds it, abi.rs is the ABI
 //!     ▼
@@ -15,23 +15,23 @@
 //!
 //! # Frame ownership
 //!
-//! The pool is DPDK's memory. Each chunk has an mbuf in front of the frame, for good. The mempool from which drivers
-//! allocate is a list of frames that we give them (the shim's `c/pool.c`). So this crate copies nothing, in either
-//! direction; a driver may.
+//! The pool is DPDK's memory. Each chunk always has an mbuf in front of the frame. The mempool from which drivers
+//! allocate is a list of frames that this crate gives them (the shim's `c/pool.c`). So this crate copies no frame, in
+//! either direction; a driver may.
 //!
 //! | from | until | owner | may touch the bytes |
 //! | --- | --- | --- | --- |
 //! | `Pool::take` | a driver takes it, in `flush` | the program | the program |
-//! | then | the driver frees its mbuf, and `flush` takes it back | the driver | none; other handles (the retransmit queue's) may read |
+//! | then | the driver has freed the mbuf, and `flush` takes the frame back | the driver | none; other handles (the retransmit queue's) may read |
 //! | given to the driver empty | `receive` delivers it | the driver | the driver |
 //! | `each` | the frame is dropped | the program | the program |
 //!
 //! # When the other end is away
 //!
-//! memif, vhost and virtio-user reconnect when the other end comes back. A client of memif must be restarted for that,
-//! which `tx.rs` does. Meanwhile the link is down: the counter `dpdk_link_down` and the transport's link error say so.
+//! memif, vhost and virtio-user reconnect when the other end comes back; for a memif client `tx.rs` restarts the port.
+//! Meanwhile the link is down: the counter `dpdk_link_down` and the transport's link error say so.
 //! Frames that are sent are lost and counted (`dpdk_lost_link_down`), as on an unplugged cable. A removed device is a
-//! link error for good.
+//! permanent link error.
 //!
 //! `examples/measure.rs` measures the cost of this crate against [`raw`].
 //!

@@ -7,7 +7,7 @@
 //!            ┌─────────▼───────────────────────────────────────┴────────┐
 //!            │                       am_proto::Core                        │
 //!            └──▲───────────────────┬──────────────┬──────────────▲─────┘
-//!      on_frame │      poll_command │     transmit │       settle │ on_timeout
+//!      on_frame │      poll_command │     transmit │ run_deferred │ on_timeout
 //!   ┌───────────┴───────────┐   ┌───▼──────────────▼──────────────┴─────┐
 //!   │ inhale: a burst of    │   │ exhale: steering first, then a burst  │
 //!   │ frames in; without any│   │ out, one doorbell, and after it the   │

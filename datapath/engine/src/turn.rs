@@ -23,9 +23,9 @@ pub struct Engine {
     sent: usize,
     /// Frames that this turn has received.
     received: usize,
-    /// Whether this turn received no frame and had none to send. Then its second half has no deferred work, unless
-    /// handlers made some.
-    deferred_done: bool,
+    /// Whether the first half received no frame and left none to send. Then the second half has no deferred work,
+    /// unless handlers made some.
+    inhaled_nothing: bool,
     /// Whether the last turn postponed its deferred work.
     postponed: bool,
     /// Whether a timer was due when the deferred work was last done.
@@ -61,7 +61,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Whether the turn had nothing to do.
+    /// Whether the turn neither received nor sent a frame.
     pub fn is_idle(&self) -> bool {
         *self == Turn::default()
     }
@@ -76,7 +76,7 @@ impl Engine {
             is_full: false,
             sent: 0,
             received: 0,
-            deferred_done: false,
+            inhaled_nothing: false,
             postponed: false,
             timer_due: false,
             notices_at: Time::default(),
@@ -99,7 +99,7 @@ impl Engine {
         &self.pool
     }
 
-    /// The time by which the next turn is needed. At once if work is left.
+    /// The latest time for the next turn: now (the zero time) if work is left.
     #[inline]
     pub fn sleep_until(&self) -> Time {
         if self.postponed
@@ -120,8 +120,8 @@ impl Engine {
         self.postponed
     }
 
-    /// Run one turn. It handles a burst at a time in each direction, instead of every stage for every frame, like Fast Messages'
-    /// LANai control program (Pakin et al., §4.2, figure 2b). `events` gets the events other than messages.
+    /// Run one turn. Like the NIC firmware of Fast Messages, it runs each stage for a burst of frames, not all stages for each
+    /// frame (Pakin et al., §4.2, figure 2b). `events` gets the events other than messages.
     pub fn turn<T: Transport + ?Sized>(
         &mut self,
         now: impl Fn() -> Time,
@@ -136,10 +136,10 @@ impl Engine {
         Turn { received, sent }
     }
 
-    /// The first half: receive a burst. If nothing has arrived and `scope` allows it, check the timers. The caller
-    /// runs handlers after it, so their replies leave with the second half's doorbell.
+    /// The first half: receive a burst. Then check the timers if one is due, or if nothing has arrived and `scope` allows
+    /// it. The caller runs handlers after it, so their replies leave with the second half's doorbell.
     ///
-    /// Timers are checked only here, after the receive: the missing acknowledgement may have arrived while handlers ran.
+    /// Timers are checked only after a receive, because the missing acknowledgement may have arrived while handlers ran.
     #[inline]
     pub fn inhale<T: Transport + ?Sized>(
         &mut self,
@@ -148,8 +148,8 @@ impl Engine {
         transport: &mut T,
     ) -> usize {
         self.received = transport.receive(BURST, &mut |frame| self.core.on_frame(frame));
-        self.deferred_done = self.received == 0 && !self.core.has_output();
-        if self.timer_due || (self.deferred_done && (scope == PollScope::Everything || self.postponed)) {
+        self.inhaled_nothing = self.received == 0 && !self.core.has_output();
+        if self.timer_due || (self.inhaled_nothing && (scope == PollScope::Everything || self.postponed)) {
             self.check_timers(now(), transport);
         }
         self.received
@@ -169,8 +169,8 @@ impl Engine {
         let sent = mem::take(&mut self.sent);
         let received = mem::take(&mut self.received);
         let postpone = sent == 0 && received > 0 && !self.postponed && !self.core.has_received_acks();
-        // Sent frames have to be noted, and so have messages of earlier turns that handlers have released.
-        let is_done = mem::take(&mut self.deferred_done) && sent == 0 && !self.core.has_deferred();
+        // The core has deferred work after sent frames, and after handlers released messages of earlier turns.
+        let is_done = mem::take(&mut self.inhaled_nothing) && sent == 0 && !self.core.has_deferred();
         if !is_done && !postpone {
             let now = now();
             self.core.run_deferred(now);
@@ -183,8 +183,8 @@ impl Engine {
         sent
     }
 
-    /// A message was admitted. Hand its frame to the transport now, if no other frame waits, because the frame is still in the
-    /// nearest cache. It leaves with the next doorbell.
+    /// The core has admitted a message. Hand the next frame to the transport now, unless it is full. If no other frame
+    /// waits, that is the message's frame, which is still in the nearest cache. It leaves with the next doorbell.
     #[inline]
     pub fn send_early<T: Transport + ?Sized>(&mut self, transport: &mut T) {
         if !self.is_full {
@@ -274,8 +274,8 @@ impl Engine {
         self.turn_while(&now, until, transport, |core| core.has_output() as usize);
     }
 
-    /// Turn until nothing is left, or until the rest has not become smaller for [`SHUTDOWN_IDLE_LIMIT`]. While there
-    /// are frames to send, go on until `until`.
+    /// Turn until `left` returns 0, or has not become smaller for [`SHUTDOWN_IDLE_LIMIT`]. Until `until`, that limit does not
+    /// count while there are frames to send.
     fn turn_while<T: Transport + ?Sized>(
         &mut self,
         now: &impl Fn() -> Time,
@@ -283,8 +283,8 @@ impl Engine {
         transport: &mut T,
         left: impl Fn(&Core<Frame>) -> usize,
     ) {
-        // A manual clock may stand still.
-        const TURNS: usize = 64;
+        // A manual clock may stand still. Then this many turns without progress are the limit.
+        const MAX_TURNS: usize = 64;
         let begin = now();
         let (mut since, mut before, mut turns) = (begin, usize::MAX, 0);
         loop {
@@ -297,7 +297,7 @@ impl Engine {
                 (before, turns) = (count, 0);
             }
             let clock_stands = time == begin;
-            if count == 0 || time - since >= SHUTDOWN_IDLE_LIMIT || (clock_stands && turns >= TURNS) {
+            if count == 0 || time - since >= SHUTDOWN_IDLE_LIMIT || (clock_stands && turns >= MAX_TURNS) {
                 return;
             }
             turns += 1;

@@ -51,8 +51,8 @@
 //!
 //! let [left, _right] = loopback::pair();
 //! let [other, _far] = loopback::pair();
-//! let ways: Vec<Box<dyn Transport>> = vec![Box::new(left.open()?), Box::new(other.open()?)];
-//! let both = Multipath::new(ways, EtherType::DEFAULT)?;
+//! let transports: Vec<Box<dyn Transport>> = vec![Box::new(left.open()?), Box::new(other.open()?)];
+//! let both = Multipath::new(transports, EtherType::DEFAULT)?;
 //! assert_eq!(both.caps().name, "loopback+loopback");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

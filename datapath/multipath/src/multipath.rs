@@ -21,7 +21,7 @@ pub enum MultipathOpenError {
     /// Too many transports were given.
     #[error("{0} transports are too many for one node: give at most {MAX_PATHS}")]
     TooMany(usize),
-    /// Their descriptors could not be joined.
+    /// Their wake descriptors could not be joined.
     #[error("cannot wait for several transports at once: epoll: {0}; raise the limit of open files with `ulimit -n`")]
     Wake(String),
 }
@@ -29,14 +29,14 @@ pub enum MultipathOpenError {
 /// Several transports as one. See [the crate](crate).
 pub struct Multipath {
     paths: Vec<TransportPath>,
-    /// Their descriptors as one, if all have one.
+    /// Their wake descriptors as one, if all have one.
     waker: Option<JointWaker>,
-    arrivals: FrameReceiver,
-    /// The path that is read first. It changes each time, so that a busy path does not starve another.
+    joint: JointState,
+    /// The path that `receive` reads first. It changes with each call, so that a busy path does not starve another.
     first: usize,
     count: Count,
-    /// The link errors, if all paths have one.
-    broken: Option<String>,
+    /// The link errors of all paths, if each has one.
+    link_error: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ struct Count {
     changed: u64,
     losses_reported: u64,
     flooded: u64,
-    lost_no_way: u64,
+    lost_no_path: u64,
     lost_full: u64,
     lost_probes: u64,
 }
@@ -54,12 +54,12 @@ impl Multipath {
     ///
     /// # Errors
     /// See [`MultipathOpenError`].
-    pub fn new(ways: Vec<Box<dyn Transport>>, ethertype: EtherType) -> Result<Multipath, MultipathOpenError> {
-        if ways.len() > MAX_PATHS {
-            return Err(MultipathOpenError::TooMany(ways.len()));
+    pub fn new(transports: Vec<Box<dyn Transport>>, ethertype: EtherType) -> Result<Multipath, MultipathOpenError> {
+        if transports.len() > MAX_PATHS {
+            return Err(MultipathOpenError::TooMany(transports.len()));
         }
-        let first = ways.first().ok_or(MultipathOpenError::None)?.caps().clone();
-        let all = || ways.iter().map(|way| way.caps());
+        let first = transports.first().ok_or(MultipathOpenError::None)?.caps().clone();
+        let all = || transports.iter().map(|transport| transport.caps());
         let names = |of: fn(&Caps) -> &str| all().map(of).collect::<Vec<_>>().join("+");
         let waker = JointWaker::of_all(all().map(|caps| caps.wake.as_deref()));
         let waker = waker.map_err(|e| MultipathOpenError::Wake(e.to_string()))?;
@@ -69,15 +69,15 @@ impl Multipath {
             name: names(|caps| &caps.name),
             mode: names(|caps| &caps.mode),
             max_frame: all().map(|caps| caps.max_frame).min().unwrap_or(first.max_frame),
-            // Even if each path is reliable: a frame under way on a path that dies is lost.
+            // Even if each path is reliable, a frame in flight on a path that dies is lost.
             reliable: false,
             ordered: false,
             hears_all: all().all(|caps| caps.hears_all),
             wake: wake.map(|fd| vec![Arc::new(fd)]),
             ..first
         };
-        let paths: Vec<_> = ways.into_iter().map(|way| TransportPath::new(way, ethertype)).collect();
-        let arrivals = FrameReceiver {
+        let paths: Vec<_> = transports.into_iter().map(|transport| TransportPath::new(transport, ethertype)).collect();
+        let joint = JointState {
             caps,
             ethertype,
             peers: Peers::default(),
@@ -86,19 +86,19 @@ impl Multipath {
             rewritten: 0,
             lost_no_memory: 0,
         };
-        Ok(Multipath { paths, waker, arrivals, first: 0, count: Count::default(), broken: None })
+        Ok(Multipath { paths, waker, joint, first: 0, count: Count::default(), link_error: None })
     }
 
     /// Send a frame on every path that has room. False if no path has room.
     #[cold]
-    fn flood(&mut self, to: Address, sort: &FrameClass, frame: &Frame) -> bool {
+    fn flood(&mut self, to: Address, class: &FrameClass, frame: &Frame) -> bool {
         let (mut carried, mut full) = (0, 0);
-        let FrameReceiver { caps, peers, .. } = &self.arrivals;
+        let JointState { caps, peers, .. } = &self.joint;
         let peer = peers.index(to).map(|index| &peers.all[index]);
-        for (number, way) in self.paths.iter_mut().enumerate().filter(|(_, way)| way.unusable_reason().is_none()) {
+        for (number, path) in self.paths.iter_mut().enumerate().filter(|(_, path)| path.unusable_reason().is_none()) {
             // A peer that is known only on other paths may be on this one too.
             let link = peer.map_or(to, |peer| peer.paths[number].address.unwrap_or(Address::BROADCAST));
-            match way.send(to, caps.address, link, sort, frame) {
+            match path.send(to, caps.address, link, class, frame) {
                 true => carried += 1,
                 false => full += 1,
             }
@@ -113,29 +113,29 @@ impl Multipath {
 
     /// Send a frame to a known peer, on the best usable path.
     #[inline]
-    fn send_to(&mut self, peer: usize, to: Address, sort: &FrameClass, frame: &Frame) -> bool {
-        let (known, usable) = (&mut self.arrivals.peers.all[peer], usable(&self.paths));
-        let is_setup = *sort == FrameClass::Setup;
-        let way = if is_setup { known.reply_path(self.arrivals.turn, usable) } else { known.best_path(usable) };
-        let Some((way, link)) = way else {
-            self.count.lost_no_way += 1;
+    fn send_to(&mut self, peer: usize, to: Address, class: &FrameClass, frame: &Frame) -> bool {
+        let (known, usable) = (&mut self.joint.peers.all[peer], usable(&self.paths));
+        let is_setup = *class == FrameClass::Setup;
+        let path = if is_setup { known.reply_path(self.joint.turn, usable) } else { known.best_path(usable) };
+        let Some((path, link)) = path else {
+            self.count.lost_no_path += 1;
             return true;
         };
-        if !is_setup && let Some(before) = known.active.replace(way).filter(|before| *before != way) {
+        if !is_setup && let Some(before) = known.active.replace(path).filter(|before| *before != path) {
             self.count.changed += 1;
-            tracing::info!(%to, from = self.paths[before].name(), to = self.paths[way].name(), "another path");
+            tracing::info!(%to, from = self.paths[before].name(), to = self.paths[path].name(), "another path");
         }
-        self.paths[way].send(to, self.arrivals.caps.address, link, sort, frame)
+        self.paths[path].send(to, self.joint.caps.address, link, class, frame)
     }
 
     /// The path that frames to a peer take, and why.
     fn path_to(&self, peer: &Peer) -> Option<String> {
         let (taken, _) = peer.best_path(usable(&self.paths))?;
         let name = self.paths[taken].name();
-        let passed = (0..taken).filter(|&way| peer.paths[way].address.is_some());
-        let why = passed.map(|way| {
-            let why = self.paths[way].unusable_reason().unwrap_or("nothing arrived by it");
-            format!("{}: {why}", self.paths[way].name())
+        let passed = (0..taken).filter(|&path| peer.paths[path].address.is_some());
+        let why = passed.map(|path| {
+            let why = self.paths[path].unusable_reason().unwrap_or("nothing arrived by it");
+            format!("{}: {why}", self.paths[path].name())
         });
         let why = why.collect::<Vec<_>>().join("; ");
         Some(match (why.is_empty(), peer.known_paths()) {
@@ -145,19 +145,19 @@ impl Multipath {
         })
     }
 
-    /// The paths of an address's kind.
-    fn of_kind(&mut self, place: &str) -> Result<impl Iterator<Item = &mut TransportPath>, PeerAddressError> {
-        let none = || PeerAddressError::NoPlace { place: place.to_owned(), example: "udp:127.0.0.1:7000" };
-        let name = place.parse::<TransportName>().map_err(|_| none())?;
-        let is_it = move |way: &&mut TransportPath| way.name().split(':').next() == Some(name.scheme());
-        let mut found = self.paths.iter_mut().filter(is_it).peekable();
+    /// The paths of this address's kind, such as `udp`.
+    fn paths_of_kind(&mut self, address: &str) -> Result<impl Iterator<Item = &mut TransportPath>, PeerAddressError> {
+        let none = || PeerAddressError::NoPlace { place: address.to_owned(), example: "udp:127.0.0.1:7000" };
+        let name = address.parse::<TransportName>().map_err(|_| none())?;
+        let is_of_kind = move |path: &&mut TransportPath| path.name().split(':').next() == Some(name.scheme());
+        let mut found = self.paths.iter_mut().filter(is_of_kind).peekable();
         if found.peek().is_none() { Err(none()) } else { Ok(found) }
     }
 }
 
 /// The state of all paths together.
 #[derive(Debug)]
-struct FrameReceiver {
+struct JointState {
     /// The caps that the protocol sees.
     caps: Caps,
     ethertype: EtherType,
@@ -171,25 +171,26 @@ struct FrameReceiver {
     lost_no_memory: u64,
 }
 
-impl FrameReceiver {
-    /// A frame has arrived on a path. Returns it with the addresses that the protocol knows; `None` if it is dropped.
+impl JointState {
+    /// A frame has arrived on a path. Returns it with the addresses that the protocol knows, or `None` to drop it.
     #[inline]
-    fn on_frame(&mut self, way: usize, frame: Frame) -> Option<Frame> {
-        let sort = classify(frame.bytes(), self.ethertype);
+    fn on_frame(&mut self, path: usize, frame: Frame) -> Option<Frame> {
+        let class = classify(frame.bytes(), self.ethertype);
         let link = rewrite::source(frame.bytes());
-        let above = match &sort {
+        let protocol_address = match &class {
             // A message is identified by its flow.
             FrameClass::HeaderInSource | FrameClass::Probe => return Some(frame),
-            FrameClass::Plain => link.and_then(|link| self.peers.on_frame(way, link, self.turn, self.usable)),
-            FrameClass::Setup => link.and_then(|link| self.peers.on_setup(way, link, self.turn)),
+            FrameClass::Plain => link.and_then(|link| self.peers.on_frame(path, link, self.turn, self.usable)),
+            FrameClass::Setup => link.and_then(|link| self.peers.on_setup(path, link, self.turn)),
             // A beacon is accepted only from the address that it names.
-            FrameClass::Beacon(beacon) if link == Some(beacon.address) => Some(self.peers.on_beacon(way, beacon)),
+            FrameClass::Beacon(beacon) if link == Some(beacon.address) => Some(self.peers.on_beacon(path, beacon)),
             FrameClass::Beacon(_) => None,
         };
-        match above.filter(|above| Some(*above) != link) {
+        match protocol_address.filter(|protocol_address| Some(*protocol_address) != link) {
             None => Some(frame),
-            Some(above) => {
-                let copy = rewrite::copy(&self.caps.pool, &frame, (None, Some(above)), &sort, self.ethertype);
+            Some(protocol_address) => {
+                let copy =
+                    rewrite::copy(&self.caps.pool, &frame, (None, Some(protocol_address)), &class, self.ethertype);
                 self.rewritten += 1;
                 self.lost_no_memory += copy.is_none() as u64;
                 copy
@@ -200,63 +201,63 @@ impl FrameReceiver {
 
 /// The paths that can be used now.
 #[inline]
-fn usable(ways: &[TransportPath]) -> UsablePaths {
+fn usable(paths: &[TransportPath]) -> UsablePaths {
     UsablePaths(
-        ways.iter().enumerate().fold(0, |bits, (at, way)| bits | u8::from(way.unusable_reason().is_none()) << at),
+        paths.iter().enumerate().fold(0, |bits, (at, path)| bits | u8::from(path.unusable_reason().is_none()) << at),
     )
 }
 
 impl Transport for Multipath {
     fn caps(&self) -> &Caps {
-        &self.arrivals.caps
+        &self.joint.caps
     }
 
     #[inline]
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        let Multipath { paths: ways, arrivals, first, .. } = self;
+        let Multipath { paths, joint, first, .. } = self;
         let mut taken = 0;
-        (arrivals.turn, arrivals.usable) = (arrivals.turn + 1, usable(ways));
-        for number in (*first..ways.len()).chain(0..*first) {
+        (joint.turn, joint.usable) = (joint.turn + 1, usable(paths));
+        for number in (*first..paths.len()).chain(0..*first) {
             let mut lost = 0;
-            let came =
-                ways[number].inner.receive(budget - taken, &mut |frame| match arrivals.on_frame(number, frame) {
+            let received =
+                paths[number].inner.receive(budget - taken, &mut |frame| match joint.on_frame(number, frame) {
                     Some(frame) => each(frame),
                     None => lost += 1,
                 });
-            taken += came - lost;
+            taken += received - lost;
         }
-        *first = (*first + 1) % ways.len();
+        *first = (*first + 1) % paths.len();
         taken
     }
 
     #[inline]
     fn send(&mut self, to: Address, frame: &Frame) -> bool {
-        let sort = classify(frame.bytes(), self.arrivals.ethertype);
-        match (&sort, self.arrivals.peers.index(to)) {
-            // A probe's result would hold for one path only.
+        let class = classify(frame.bytes(), self.joint.ethertype);
+        match (&class, self.joint.peers.index(to)) {
+            // The result of a probe would hold for one path only.
             (FrameClass::Probe, _) => {
                 self.count.lost_probes += 1;
                 true
             }
-            (FrameClass::Beacon(_), _) | (_, None) => self.flood(to, &sort, frame),
-            (_, Some(peer)) => self.send_to(peer, to, &sort, frame),
+            (FrameClass::Beacon(_), _) | (_, None) => self.flood(to, &class, frame),
+            (_, Some(peer)) => self.send_to(peer, to, &class, frame),
         }
     }
 
     #[inline]
     fn flush(&mut self) {
-        self.paths.iter_mut().for_each(|way| way.inner.flush());
+        self.paths.iter_mut().for_each(|path| path.inner.flush());
     }
 
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         match command {
             // Every path of the address's kind gets the command.
-            Command::AddPeer(place) | Command::RemovePeer(place) => {
-                self.of_kind(place)?.try_for_each(|way| way.inner.control(command))
+            Command::AddPeer(address) | Command::RemovePeer(address) => {
+                self.paths_of_kind(address)?.try_for_each(|path| path.inner.control(command))
             }
             Command::ReportLoss(to) => {
                 let usable = usable(&self.paths);
-                let peers = &mut self.arrivals.peers;
+                let peers = &mut self.joint.peers;
                 if peers.index(to).is_some_and(|peer| peers.report_loss(peer, usable)) {
                     self.count.losses_reported += 1;
                 }
@@ -264,23 +265,23 @@ impl Transport for Multipath {
             }
             // Each path gets the template with its own addresses. A peer that is found on another path later is a `NewPath`.
             Command::RejectTemplate { flow, template } => {
-                let Some(peer) = self.arrivals.peers.index(template.to()) else { return Ok(()) };
-                let links = self.paths.iter_mut().zip(&self.arrivals.peers.all[peer].paths);
-                links.filter_map(|(way, link)| Some((way, link.address?))).try_for_each(|(way, link)| {
-                    let template = &template.readdressed(link, way.inner.caps().address);
-                    way.inner.control(Command::RejectTemplate { flow, template })
+                let Some(peer) = self.joint.peers.index(template.to()) else { return Ok(()) };
+                let links = self.paths.iter_mut().zip(&self.joint.peers.all[peer].paths);
+                links.filter_map(|(path, link)| Some((path, link.address?))).try_for_each(|(path, link)| {
+                    let template = &template.readdressed(link, path.inner.caps().address);
+                    path.inner.control(Command::RejectTemplate { flow, template })
                 })
             }
             Command::Steer { .. } | Command::RxFull(_) | Command::RxCredit(_) => {
-                self.paths.iter_mut().try_for_each(|way| way.inner.control(command))
+                self.paths.iter_mut().try_for_each(|path| path.inner.control(command))
             }
         }
     }
 
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
-        let (mut changed, peers) = (false, &mut self.arrivals.peers);
-        for (number, way) in self.paths.iter_mut().enumerate() {
-            changed |= way.poll_notices(&mut |notice| match notice {
+        let (mut changed, peers) = (false, &mut self.joint.peers);
+        for (number, path) in self.paths.iter_mut().enumerate() {
+            changed |= path.poll_notices(&mut |notice| match notice {
                 // The peer may have left this path only.
                 Notice::PeerGone(link) => {
                     peers.on_gone(number, link).into_iter().for_each(|to| each(Notice::PeerGone(to)))
@@ -290,22 +291,22 @@ impl Transport for Multipath {
         }
         peers.found.drain(..).for_each(|peer| each(Notice::NewPath(peer)));
         if changed {
-            let why = self.paths.iter().map(|way| Some(format!("{}: {}", way.name(), way.link_error.as_ref()?)));
-            self.broken = why.collect::<Option<Vec<_>>>().map(|all| all.join("; "));
+            let why = self.paths.iter().map(|path| Some(format!("{}: {}", path.name(), path.link_error.as_ref()?)));
+            self.link_error = why.collect::<Option<Vec<_>>>().map(|all| all.join("; "));
             if let Some(Err(error)) = self.waker.as_ref().map(JointWaker::watch) {
                 tracing::error!(%error, "cannot wait for a path that has reopened");
             }
         }
-        self.broken.iter().for_each(|why| each(Notice::LinkError(why)));
+        self.link_error.iter().for_each(|why| each(Notice::LinkError(why)));
     }
 
     fn peer(&self, at: Address) -> PeerInfo {
-        let Some(peer) = self.arrivals.peers.index(at).map(|index| &self.arrivals.peers.all[index]) else {
+        let Some(peer) = self.joint.peers.index(at).map(|index| &self.joint.peers.all[index]) else {
             return PeerInfo::default();
         };
         let links = self.paths.iter().zip(&peer.paths);
-        let places = links.filter_map(|(way, link)| way.inner.peer(link.address?).address);
-        let address = Some(places.collect::<Vec<_>>().join("+")).filter(|places| !places.is_empty());
+        let addresses = links.filter_map(|(path, link)| path.inner.peer(link.address?).address);
+        let address = Some(addresses.collect::<Vec<_>>().join("+")).filter(|addresses| !addresses.is_empty());
         PeerInfo { address, path: self.path_to(peer) }
     }
 
@@ -313,16 +314,16 @@ impl Transport for Multipath {
         each("paths_changed", self.count.changed);
         each("paths_suspected", self.count.losses_reported);
         each("paths_flooded", self.count.flooded);
-        each("paths_readdressed", self.arrivals.rewritten + self.paths.iter().map(|way| way.rewritten).sum::<u64>());
-        each("paths_lost_no_way", self.count.lost_no_way);
+        each("paths_readdressed", self.joint.rewritten + self.paths.iter().map(|path| path.rewritten).sum::<u64>());
+        each("paths_lost_no_way", self.count.lost_no_path);
         each("paths_lost_full", self.count.lost_full);
-        each("paths_lost_no_memory", self.arrivals.lost_no_memory);
+        each("paths_lost_no_memory", self.joint.lost_no_memory);
         each("paths_lost_probes", self.count.lost_probes);
         // Two paths of a kind have counters of the same names.
         let mut sums = BTreeMap::new();
         self.paths
             .iter()
-            .for_each(|way| way.inner.counters(&mut |name, value| *sums.entry(name).or_insert(0) += value));
+            .for_each(|path| path.inner.counters(&mut |name, value| *sums.entry(name).or_insert(0) += value));
         sums.into_iter().for_each(|(name, value)| each(name, value));
     }
 }

@@ -20,6 +20,29 @@ use crate::receive_queue::Verdict;
 /// The shortest time between two answers to unknown flows, whoever sent the frames.
 const UNKNOWN_FLOW_PAUSE: Duration = Duration::from_millis(5);
 
+/// What is needed of a message's header after its frame has moved on.
+struct MessageHead {
+    header: Header,
+    framing: Framing,
+    class: Class,
+    /// Bytes of words and payload.
+    body: usize,
+    piggyback: Option<Piggyback>,
+}
+
+impl MessageHead {
+    #[inline]
+    fn new(parsed: &ParsedFrame<'_>, class: Class) -> Self {
+        MessageHead {
+            header: parsed.header,
+            framing: parsed.framing,
+            class,
+            body: parsed.body_len(),
+            piggyback: parsed.piggyback,
+        }
+    }
+}
+
 impl<B: Buffer> Core<B> {
     /// From below: a frame that was steered to this node. A bad frame is counted by reason and dropped. The frame
     /// counts as received at the core's last known time ([`Core::run_deferred`]): messages do not wait for a clock to be
@@ -28,8 +51,8 @@ impl<B: Buffer> Core<B> {
     pub fn on_frame(&mut self, frame: B) {
         // A path of its own keeps the parsed header in registers.
         if let Some(parsed) = frame::parse_usual(frame.bytes(), self.config.ethertype) {
-            let (header, body, piggyback) = (parsed.header, parsed.body_len(), parsed.piggyback);
-            if let Err(reason) = self.on_message(header.kind.into(), header, Framing::Bare, body, piggyback, frame) {
+            let (header, message) = (parsed.header, MessageHead::new(&parsed, parsed.header.kind.into()));
+            if let Err(reason) = self.on_message(message, frame) {
                 self.drop_frame(reason, header.flow, None);
             }
         } else {
@@ -46,13 +69,11 @@ impl<B: Buffer> Core<B> {
                 return;
             }
         };
-        let (header, framing, body, piggyback) = (parsed.header, parsed.framing, parsed.body_len(), parsed.piggyback);
+        let (header, framing) = (parsed.header, parsed.framing);
         let outcome = match header.kind {
             // A copy of the code for each class: it is much shorter if it knows its class.
-            Kind::Request | Kind::Put | Kind::Get => {
-                self.on_message(Class::Request, header, framing, body, piggyback, frame)
-            }
-            Kind::Reply => self.on_message(Class::Reply, header, framing, body, piggyback, frame),
+            Kind::Request | Kind::Put | Kind::Get => self.on_message(MessageHead::new(&parsed, Class::Request), frame),
+            Kind::Reply => self.on_message(MessageHead::new(&parsed, Class::Reply), frame),
             Kind::Ack => self.on_ack(&parsed),
             Kind::Control => self.on_control(&parsed),
             Kind::Reject => self.on_reject(&parsed.header, framing),
@@ -124,15 +145,8 @@ impl<B: Buffer> Core<B> {
 
     /// A message in a frame of its own, with `body` bytes of words and payload.
     #[inline(always)]
-    fn on_message(
-        &mut self,
-        class: Class,
-        header: Header,
-        framing: Framing,
-        body: usize,
-        piggyback: Option<Piggyback>,
-        frame: B,
-    ) -> Result<(), Reason> {
+    fn on_message(&mut self, message: MessageHead, frame: B) -> Result<(), Reason> {
+        let MessageHead { header, framing, class, body, piggyback } = message;
         let record = self.flows.by_flow(header.flow).ok_or(Reason::NoFlow)?;
         record.check(framing, &header)?;
         // Any frame of the peer shows that it is alive.
@@ -143,9 +157,6 @@ impl<B: Buffer> Core<B> {
             self.on_not_accepted(verdict, header.flow, class, seq);
             return Ok(());
         }
-        if let Some(piggyback) = piggyback {
-            record.keep_piggyback(piggyback);
-        }
         if !self.endpoints.has_room(class) {
             self.on_no_room(header.flow, class, seq);
             return Ok(());
@@ -153,8 +164,13 @@ impl<B: Buffer> Core<B> {
         if record.accept(class, seq, verdict, self.time.timing.ack_every, &mut self.receiving.gaps) {
             record.queue_ack(&mut self.sending.acks_due);
         }
+        if let Some(piggyback) = piggyback {
+            record.keep_piggyback(piggyback);
+        }
         self.counters.count_received(class, 1);
-        let delivery = Delivery::new(record.id, class, &header, framing.body_at(), body, seq, frame);
+        let Header { kind, handler, words, .. } = header;
+        let (body_at, body, seq16) = (framing.body_at() as u16, body as u32, seq.0 as u16);
+        let delivery = Delivery { flow: record.id, class, kind, handler, words, body_at, body, seq: seq16, frame };
         self.endpoints.accept(record, verdict, seq, delivery);
         Ok(())
     }

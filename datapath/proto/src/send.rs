@@ -62,7 +62,7 @@ impl<B: Buffer> Core<B> {
     ) -> Result<(), (SendError, B)> {
         let (class, kind): (Class, Kind) = (kind.into(), kind.into());
         let Some(record) = self.flows.get_mut(flow) else {
-            return Err((self.flows.why_ended(flow).map_or(SendError::Unknown, SendError::Ended), frame));
+            return Err((self.unknown(flow), frame));
         };
         if let Err(error) = record.admit(class, body, &mut self.slots, self.receiving.replies_owed) {
             return Err((error, frame));
@@ -89,6 +89,12 @@ impl<B: Buffer> Core<B> {
             }
         }
         Ok(())
+    }
+
+    /// Why a flow is not known: it ended, or this side closed it.
+    #[cold]
+    fn unknown(&self, flow: FlowId) -> SendError {
+        self.flows.why_ended(flow).map_or(SendError::Unknown, SendError::Ended)
     }
 
     /// From above: give up the right to reply to a request of this flow.

@@ -1,4 +1,4 @@
-//! A frame, held.
+//! A handle on a frame.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -11,14 +11,13 @@ use am_wire::Buffer;
 use crate::region::{self, Region};
 use crate::slot::Slot;
 
-/// An owned handle on a frame. Dropping the last handle returns the frame to its pool, on any thread, even if the pool
-/// is gone.
+/// An owned handle on a frame. Dropping the last handle returns the frame to its pool, from any thread. The memory
+/// lives until the pool and all frames are dropped.
 ///
-/// A frame starts empty, behind its chunk's headroom. [`Buffer::share`] makes a
-/// second handle, and a frame can be written while there is only one. Each
-/// handle has a length of its own.
+/// A frame starts empty, after its chunk's headroom. [`Buffer::share`] makes a second handle, and a frame can be written
+/// while there is only one. Each handle has its own length.
 ///
-/// It is `Send` and not `Sync`: one thread at a time uses a handle. So the first `share` needs no atomic
+/// It is `Send` and not `Sync`: only one thread at a time uses a handle. So the first `share` needs no atomic
 /// read-modify-write, nor does dropping a frame that is not shared.
 ///
 /// ```compile_fail,E0277
@@ -38,11 +37,9 @@ pub struct Frame {
 
 const _: () = assert!(size_of::<Frame>() == 24 && size_of::<Option<Frame>>() == 24);
 
-// SAFETY: what the handles of one frame share is its count, which is atomic,
-// and its bytes, which are written only through the one handle that is left
-// (`Slot::is_unique` orders that after the others' reads). What frames share
-// with their pool is atomic, or touched only after the owner's thread has been
-// recognised. The region outlives its frames.
+// SAFETY: the handles of one frame share its count, which is atomic, and its bytes, which are written only through the
+// last handle (`Slot::is_unique` orders that after the others' reads). Frames share with their pool only atomics, and
+// lists that the owner's thread alone touches. The region outlives its frames.
 unsafe impl Send for Frame {}
 
 impl Frame {
@@ -71,39 +68,38 @@ impl Frame {
     }
 
     #[inline]
-    fn home(&self) -> &Region {
-        // SAFETY: the region lives as long as a frame is not home, and this one is not.
+    fn region_ref(&self) -> &Region {
+        // SAFETY: the region lives until its last frame has returned to the pool, and this one has not.
         unsafe { self.region.as_ref() }
     }
 
     #[inline]
     fn slot(&self) -> &Slot {
-        self.home().slot(self.number())
+        self.region_ref().slot(self.number())
     }
 
-    /// Where in its chunk the frame starts.
+    /// The offset of the frame in its chunk.
     #[inline]
     fn start(&self) -> usize {
-        self.data.as_ptr() as usize - self.home().chunk(self.number()).as_ptr() as usize
+        self.data.as_ptr() as usize - self.region_ref().chunk(self.number()).as_ptr() as usize
     }
 
-    /// Bytes from the frame's first to the end of its chunk.
+    /// Bytes from the frame's start to the end of its chunk.
     #[inline]
     pub fn room(&self) -> usize {
-        self.home().layout.stride - self.start()
+        self.region_ref().layout.stride - self.start()
     }
 
-    /// Number of the frame in its pool.
+    /// The frame's number in its pool.
     #[inline]
     pub fn index(&self) -> usize {
         self.number() as usize
     }
 
-    /// Where the frame starts, in bytes from the pool's base: what the
-    /// descriptor of a NIC says.
+    /// The offset of the frame from the pool's base, in bytes, as in a NIC's descriptor.
     #[inline]
     pub fn offset(&self) -> usize {
-        self.index() * self.home().layout.stride + self.start()
+        self.index() * self.region_ref().layout.stride + self.start()
     }
 
     /// Whether this is the only handle. If so it stays the only one until it is shared.
@@ -112,28 +108,28 @@ impl Frame {
         self.slot().is_unique()
     }
 
-    /// Turn the handle into numbers for code outside Rust, such as a NIC.
-    /// [`Pool::from_raw_at`](crate::Pool::from_raw_at) makes a handle of it again.
+    /// Turn the handle into numbers, for a NIC or code in another language.
+    /// [`Pool::from_raw_at`](crate::Pool::from_raw_at) turns them back into a handle.
     #[inline]
     pub fn into_raw(self) -> RawFrame {
         let raw = RawFrame { index: self.number(), start: self.start() as u32, len: self.len(), offset: self.offset() };
-        let _kept = ManuallyDrop::new(self);
+        let _still_counted = ManuallyDrop::new(self);
         raw
     }
 }
 
-/// What remains of a [`Frame`] while code outside Rust, such as a NIC, has it: numbers. The handle still counts; losing the
+/// A handle as numbers, while a NIC or code in another language has the frame. It still counts as a handle; losing the
 /// numbers leaks the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "the frame stays out until it is made a `Frame` again"]
+#[must_use = "the frame leaks unless this is turned back into a `Frame`"]
 pub struct RawFrame {
-    /// Number of the frame in its pool.
+    /// The frame's number in its pool.
     pub index: u32,
-    /// Where in its chunk the frame starts.
+    /// The offset of the frame in its chunk.
     pub start: u32,
     /// Its length in bytes.
     pub len: u32,
-    /// Where it starts, in bytes from the pool's base.
+    /// The offset of the frame from the pool's base, in bytes.
     pub offset: usize,
 }
 
@@ -146,9 +142,8 @@ impl Buffer for Frame {
     #[inline]
     fn bytes(&self) -> &[u8] {
         self.slot().witness.read();
-        // SAFETY: `len` is at most the room, all of which is initialised memory
-        // of the chunk; nobody writes it while this handle exists, except
-        // through `space`, which borrows this handle mutably.
+        // SAFETY: `len` is at most the room, all of which is initialised memory of the chunk. Nobody writes it while this
+        // handle exists, except through `space`, which borrows this handle mutably.
         unsafe { slice::from_raw_parts(self.data.as_ptr(), self.len() as usize) }
     }
 
@@ -158,8 +153,7 @@ impl Buffer for Frame {
             return None;
         }
         self.slot().witness.write();
-        // SAFETY: as in `bytes`; and no other handle exists, nor can one be
-        // made while this one is borrowed.
+        // SAFETY: as in `bytes`; and no other handle exists, nor can one be made while this one is borrowed.
         Some(unsafe { slice::from_raw_parts_mut(self.data.as_ptr(), self.room()) })
     }
 

@@ -8,8 +8,9 @@
 //!  │ own pool      │        ├─────────┼──────────────────────────────────┤        │ own pool,     │
 //!  │ steering   ◀──┼──out───│ lane B▶A│ length│frame  0                  │◀──in───┼─ steering     │
 //!  └───────────────┘        ├─────────┴──────────────────────────────────┤        └───────────────┘
-//!     ▲                     │ header: version, geometry, members          │                  ▲
-//!     └──── FIFO ◀── written if `asleep` is set ─────────────────────────┘──────── FIFO ────┘
+//!     ▲                     │ header: version, geometry, members         │                    ▲
+//!     │                     └────────────────────────────────────────────┘                    │
+//!     └── FIFO ◀── a sender writes a byte if the member's `asleep` is set ──▶ FIFO ───────────┘
 //! ```
 //!
 //! Each member has a lane to each other member, and is its only writer ([`am_ring::lane`]). So a receiver polls the
@@ -17,19 +18,19 @@
 //! can change are not interpreted: frames are copied out first ([decision
 //! 30](../../../docs/decisions/0030-copy-shared-memory-before-reading.md)).
 //!
-//! The kernel knows which members live: each member holds a lock on the file, and the kernel releases it when the
+//! The kernel shows which members live. Each member holds a lock on the file, and the kernel releases it when the
 //! process ends, however that happens (`locks.rs`). The member's number, lanes and FIFO are then free for the next one.
 //! The last member that leaves removes the file. If all members were killed, the next process that opens the name
-//! starts afresh.
+//! makes a new file.
 //!
 //! # Limits
 //!
 //! - A frame for a member that died is lost (`shm_lost_dead`). A live member that takes nothing from its full lane for
-//!   250 ms counts as stalled until it takes something; frames for it are lost (`shm_lost_hung`).
-//! - A process that may open the file may write anything into it, at any time. That loses frames, and forges some. But
-//!   no member reads or writes elsewhere, panics or hangs because of it. Such a process may also cut the file short,
-//!   and then the kernel ends members that touch the missing part (SIGBUS). So give access only to processes that may
-//!   end yours anyway. The default is this user alone.
+//!   250 ms counts as stalled until it takes something. Meanwhile frames for it are lost (`shm_lost_hung`).
+//! - A process that may open the file may write anything into it, at any time. So it can destroy and forge frames. But
+//!   no member reads or writes outside the file, panics or hangs because of it. Such a process may also truncate the
+//!   file, and then the kernel kills members that touch the missing part (SIGBUS). So give access only to processes
+//!   that may kill yours anyway. The default is this user alone.
 //!
 //! # Read first
 //!
@@ -46,7 +47,7 @@
 //! let frame = one.caps().pool.copy(&[0; 60]).unwrap();
 //! assert!(one.send(other.caps().address, &frame));
 //! one.flush();
-//! // Zeros are no frame of ours, so steering passes them by.
+//! // Zeros are not a frame of ours, so steering does not admit them.
 //! assert_eq!(other.receive(64, &mut |_| ()), 0);
 //! let mut foreign = 0;
 //! other.counters(&mut |name, value| if name == "steer_pass_foreign" { foreign = value });
@@ -82,7 +83,7 @@ pub use options::{ShmOptions, ShmOptionsError};
 use peer::{Peer, address};
 use waker::Waker;
 
-/// The interval at which the kernel is asked about each member, which takes a microsecond or less.
+/// The interval at which this member asks the kernel whether each other one lives. A question takes a microsecond or less.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// One member of a link.
@@ -94,7 +95,7 @@ pub struct Shm {
     waker: Waker,
     /// The other members, by number. Our own entry is not used.
     peers: Box<[Peer]>,
-    /// The numbers of members that are present, or have left and may have sent frames before.
+    /// The numbers of the other members, and of those that have left but whose frames are not all received.
     present: Vec<usize>,
     /// The index of the lane that is read first.
     first_lane: usize,
@@ -104,7 +105,7 @@ pub struct Shm {
     unpublished: u64,
     /// Empty receives in a row.
     empty_receives: u32,
-    /// The addresses of members that have left or died, until the engine takes them.
+    /// The addresses of members that have left or died, until they are reported to the node.
     departed: Vec<Address>,
     last_check: Instant,
     counters: Counters,
@@ -128,7 +129,7 @@ struct Counters {
     sleeps: u64,
 }
 
-/// Join a link, or make it.
+/// Join a link, or create it.
 ///
 /// # Errors
 /// See [`ShmOpenError`]. A failed attempt leaves nothing behind.
@@ -245,7 +246,7 @@ impl Transport for Shm {
 }
 
 impl Drop for Shm {
-    /// Publish what was sent, then leave.
+    /// Publish the sent frames. Dropping `membership` then leaves the link.
     fn drop(&mut self) {
         self.publish();
     }

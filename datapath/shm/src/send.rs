@@ -1,5 +1,5 @@
 //! The send path. This member pushes frames into its lane to another member, which pops them. A lane is bounded by its
-//! size. When it is full, a frame is refused; after a while without progress the frame is dropped and counted.
+//! size. When it is full, a frame is refused; after a while without progress, frames are dropped and counted.
 
 use std::sync::atomic::{Ordering::*, fence};
 
@@ -10,8 +10,8 @@ use crate::peer::Verdict;
 use crate::{Shm, waker};
 
 impl Shm {
-    /// Send a frame to one member, or to all. False if it was not sent to any: then it can be sent again without a
-    /// duplicate.
+    /// Send a frame to one member, or to all. False if it was sent to none for lack of room: then it can be sent again
+    /// without a duplicate.
     #[inline]
     pub(crate) fn send_frame(&mut self, to: Address, frame: &Frame) -> bool {
         let bytes = frame.bytes();
@@ -21,13 +21,13 @@ impl Shm {
         }
         // The member's number is in its address.
         let member = to.0[5] as usize;
-        let went = match self.peers.get(member) {
+        let is_sent = match self.peers.get(member) {
             Some(peer) if peer.has_address(to) => self.push(member, bytes),
             // A broadcast, or an unknown address: flood it, as a switch does.
             _ => self.push_to_new_or_all(to, bytes),
         };
-        self.counters.full += u64::from(!went);
-        went
+        self.counters.full += u64::from(!is_sent);
+        is_sent
     }
 
     /// Send to a member that has just joined, or to all.
@@ -53,15 +53,15 @@ impl Shm {
         true
     }
 
-    /// Whether a frame for a full lane is lost; counts it if so.
+    /// The lane is full. Returns whether a frame for it is dropped, and counts it then.
     #[cold]
     fn drop_if_stuck(&mut self, member: usize) -> bool {
         let (peer, own) = (&mut self.peers[member], &self.membership);
-        let birth = peer.generation;
-        match peer.on_full(|| own.is_alive(member, birth)) {
+        let generation = peer.generation;
+        match peer.on_full(|| own.is_alive(member, generation)) {
             Verdict::Wait => return false,
             Verdict::Dead => {
-                own.header.remove_member(member, peer.generation);
+                own.header.remove_member(member, generation);
                 peer.is_leaving = true;
                 self.counters.lost_dead += 1;
             }
@@ -99,14 +99,14 @@ impl Shm {
     /// Publish the frames in the lanes, and wake members that may be asleep.
     #[inline]
     pub(crate) fn publish(&mut self) {
-        let shown = std::mem::take(&mut self.unpublished);
-        if shown == 0 {
+        let published = std::mem::take(&mut self.unpublished);
+        if published == 0 {
             return;
         }
-        for_each_bit(shown, |member| _ = self.peers[member].to.publish());
-        // See `waker.rs`: either we see that the member sleeps, or it sees the frame.
+        for_each_bit(published, |member| _ = self.peers[member].to.publish());
+        // Either this member sees that the other sleeps, or the other sees the frame: see `waker.rs`.
         fence(SeqCst);
-        for_each_bit(shown, |member| {
+        for_each_bit(published, |member| {
             let asleep = self.membership.header.asleep(member);
             if asleep.load(Relaxed) != 0 && asleep.swap(0, Relaxed) != 0 {
                 self.wake_member(member);
@@ -115,7 +115,7 @@ impl Shm {
         });
     }
 
-    /// Restart a lane that its receiver has refused, so that the next frame is not lost as well.
+    /// Restart a lane if its receiver has refused it, so that the next frame is not lost as well.
     #[inline]
     pub(crate) fn restart_if_refused(&mut self, member: usize) {
         let peer = &mut self.peers[member];

@@ -1,10 +1,10 @@
 //! **Frames over the kernel's UDP and TCP sockets.** They need no rights and no particular NIC. IPv4 and IPv6 both
-//! work, over routers too. This is slower than AF_XDP, and works everywhere.
+//! work, over routers too. They are slower than AF_XDP, and work everywhere.
 //!
 //! ```text
 //!                Transport: whole Ethernet frames, steered
 //!   ┌───────────────────────────────┬──────────────────────────────────┐
-//!   │ udp   a frame is a datagram   │ tcp   a frame is behind a length │
+//!   │ udp   a frame is a datagram   │ tcp   a frame follows its length │
 //!   │       neither reliable        │       reliable and ordered while │
 //!   │       nor ordered             │       a connection lives         │
 //!   │   flush: one sendmmsg, runs   │   flush: one sendmsg for each    │
@@ -15,13 +15,13 @@
 //!              the kernel's stack  ──▶  any interface, loopback too
 //! ```
 //!
-//! These networks have no link with all nodes on it. A transport chooses its own six-byte [`Address`](am_wire::Address)
-//! when it is opened. Broadcasts go to all peer addresses that the program has added, and to all peers that have been
-//! received from. UDP learns the socket address behind a link address from control frames, as a switch does. TCP learns
-//! it from the hello that each side sends first.
+//! These networks have no one link with all nodes on it. So a transport chooses its own six-byte
+//! [`Address`](am_wire::Address) when it is opened. Broadcasts go to all peer addresses that the program has added, and
+//! to all peers from which a frame has arrived. UDP learns the socket address behind a link address from control frames,
+//! as a switch does. TCP learns it from the hello that each side sends first.
 //!
-//! Read first: the pages of [`udp`] and [`tcp`]; then [`SocketOptions`]. `am-bench ablation --hosts udp` measures the crate with
-//! nothing above it beside bare sockets (row `buffers`), and so does `--hosts tcp`.
+//! Read first: the pages of [`udp`] and [`tcp`]; then [`SocketOptions`]. `am-bench ablation --hosts udp` (or `tcp`)
+//! compares this crate alone with bare sockets (row `buffers`).
 //!
 //! ```
 //! use am_sockets::{SocketOptions, udp};
@@ -43,9 +43,9 @@
 //!
 //! assert!(left.send(link.to, &hello), "the queue is empty");
 //! left.flush();
-//! let mut heard = 0;
-//! while heard == 0 {
-//!     heard = right.receive(64, &mut |frame| assert_eq!(frame.bytes().len(), length));
+//! let mut received = 0;
+//! while received == 0 {
+//!     received = right.receive(64, &mut |frame| assert_eq!(frame.bytes().len(), length));
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -15,32 +15,32 @@ pub enum Command<'a> {
         /// Whether it is in use.
         open: bool,
     },
-    /// The start of the rejects of a flow's requests. The XDP program uses it to bounce requests before the host sees them
-    /// ([`RxFull`](Command::RxFull)); on other transports the host rejects. It is valid until the flow closes, or until the next one.
-    /// The node has verified its destination address, so the [gate](am_wire::gate) knows that address from then on.
+    /// The first bytes of the rejects for a flow's requests. With it the XDP program bounces requests before the host sees them
+    /// ([`RxFull`](Command::RxFull)); on other transports the host rejects. It is valid until the flow closes, or the next template
+    /// replaces it. The node has verified its destination address, so the [gate](am_wire::gate) treats that as known from then on.
     RejectTemplate {
         /// The flow of the requests.
         flow: Flow,
-        /// The start of their rejects.
+        /// The first bytes of their rejects.
         template: &'a RejectTemplate,
     },
-    /// There is no room for requests, or there is again.
+    /// Whether the node has no room for requests.
     RxFull(bool),
-    /// The most credits that were ever granted together. This many frames may arrive at once.
+    /// The largest sum of credits granted so far. This many frames may arrive at once.
     RxCredit(usize),
-    /// Frames to this address seem not to arrive. A transport with another path uses that.
+    /// Frames to this address seem not to arrive. A transport with several paths changes to another.
     ReportLoss(Address),
     /// A peer may be at this address, written as the [name](crate::Caps::name) of its transport: `udp:10.0.0.7:7000`. Broadcasts reach
     /// it from now on, and so does discovery. A repetition changes nothing. The transport may allocate, because this command comes at
     /// set-up and not in each turn.
     AddPeer(&'a str),
-    /// No peer is at this address any more. Frames that still arrive from there are treated as a stranger's. Removing an address that was
-    /// never added is no error.
+    /// No peer is at this address any more. Frames that still arrive from there count as an unknown host's. Removing an address
+    /// that was never added is no error.
     RemovePeer(&'a str),
 }
 
 impl Command<'_> {
-    /// The result of a transport without peer addresses, because its link decides which nodes are on it.
+    /// The result of `control` on a transport without peer addresses: its link decides which nodes are on it.
     ///
     /// # Errors
     /// [`PeerAddressError::Needless`] for an address of a peer.
@@ -59,7 +59,7 @@ pub enum PeerAddressError {
         /// The transport.
         transport: String,
     },
-    /// The text is no address of this transport.
+    /// The text is not an address of this transport.
     #[error("`{place}` is no address: write {example}, for instance")]
     NoPlace {
         /// The text.
@@ -70,7 +70,7 @@ pub enum PeerAddressError {
     /// No peer of this transport can have the address.
     #[error("`{place}` is no peer's address: {why}")]
     NoPeer {
-        /// The place.
+        /// The address.
         place: String,
         /// Why, and what to write instead.
         why: String,
@@ -84,7 +84,7 @@ pub enum PeerAddressError {
     /// The system refused.
     #[error("`{place}` cannot be reached: {why}")]
     System {
-        /// The place.
+        /// The address.
         place: String,
         /// What the system says, and what to do.
         why: String,
@@ -94,14 +94,14 @@ pub enum PeerAddressError {
 /// A notice of a transport to its node. See [`Transport::poll_notices`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice<'a> {
-    /// Steering dropped a frame for this flow, which is not open here. Reported once; of several flows, the last. The peer may have missed
-    /// the close of the flow, so the node notifies it.
+    /// Steering dropped a frame for this flow, which is not open here. Only the last such flow is reported, once. The peer may have
+    /// missed the close of the flow, so the node notifies it.
     UnknownFlow(Flow),
     /// The peer at this address has ended. The operating system reports it, so no node on the link can forge it. Reported once.
     PeerGone(Address),
     /// Frames to this address can take a new path. Reported once.
     NewPath(Address),
-    /// Why no frame leaves or arrives now: the interface is down, or the socket was closed. Reported each time, as long as that holds.
+    /// Why no frame leaves or arrives now: the interface is down, or the socket was closed. Reported at each poll while it holds.
     LinkError(&'a str),
 }
 

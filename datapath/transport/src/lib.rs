@@ -1,5 +1,5 @@
-//! **The seam.** A trait of eight calls for a NIC, or for another carrier of frames. The protocol does not know what carries its
-//! frames, and a transport does not know what they mean.
+//! **The seam between the protocol and the devices**: a trait of eight calls, for a NIC or another carrier of frames. The protocol
+//! does not know what carries its frames, and a transport does not know what they mean.
 //!
 //! ```text
 //!      am_engine::turn                    one node, one thread
@@ -19,14 +19,14 @@
 //! frames. Steering happens below the seam: a frame that [`am_wire::steer::steer`] does not send to this transport's socket is not
 //! handed over.
 //!
-//! # What is promised
+//! # Promises
 //!
-//! | a transport | always | only if its caps say so |
+//! | about | every transport | only if its caps say so |
 //! | --- | --- | --- |
 //! | calls | never block, never allocate after it is open, never panic because of a received frame | |
-//! | received frames | every bit as it was sent | all of them, once; in order |
-//! | dropped frames | counted by reason | |
-//! | frames that it holds | go back to their pool when it is closed, also those that the NIC has | |
+//! | received frames | are unchanged, bit for bit | all arrive, once; they arrive in order |
+//! | dropped frames | are counted by reason | |
+//! | frames that it or its NIC holds | return to their pool when it is closed | |
 //!
 //! # Counters
 //!
@@ -84,7 +84,7 @@ pub use command::{Command, Notice, PeerAddressError, PeerInfo, TransportExt};
 pub use name::{NameError, TransportName};
 pub use steering::Steering;
 
-/// The seam: a NIC, or another carrier of frames.
+/// A NIC, or another carrier of frames.
 ///
 /// A transport may lose, duplicate and reorder frames unless its [`Caps`] promise otherwise. It never blocks, and it
 /// never allocates after it is open. A wrapper forwards each call in one line of code.
@@ -93,7 +93,7 @@ pub trait Transport {
     fn caps(&self) -> &Caps;
 
     /// Hand over at most `budget` frames that have arrived. Returns how many. Only frames that [`am_wire::steer::steer`] sends to this
-    /// transport's socket are handed over. Each turn calls it, so it is cheap when no frame has arrived.
+    /// transport's socket are handed over. The node calls it each turn, so it is cheap when no frame has arrived.
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize;
 
     /// Queue a whole frame, or copy it. Its Ethernet header is complete. `to` repeats the destination, for transports with other
@@ -103,7 +103,7 @@ pub trait Transport {
     #[must_use = "a frame for which there was no room was not sent"]
     fn send(&mut self, to: Address, frame: &Frame) -> bool;
 
-    /// Ring the doorbell for all queued frames, and take back sent frames. Each turn calls it, even with no frame queued.
+    /// Ring the doorbell for all queued frames, and take back sent frames. The node calls it each turn, even with no frame queued.
     fn flush(&mut self) {}
 
     /// Carry out a command of the node, such as opening a flow for steering. [`Steering::control`] does all that most transports need.
@@ -112,10 +112,10 @@ pub trait Transport {
     /// A peer's address was refused. All other commands succeed.
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError>;
 
-    /// Report notices to the node. Called about every millisecond, not in each turn. [`Steering::notices`] reports those of steering.
+    /// Report notices to the node, which calls this about every millisecond. [`Steering::notices`] reports those of steering.
     fn poll_notices(&mut self, _each: &mut dyn FnMut(Notice<'_>)) {}
 
-    /// What it knows of the peer at this link address, for reports.
+    /// The peer at this link address, for reports.
     fn peer(&self, _at: Address) -> PeerInfo {
         PeerInfo::default()
     }

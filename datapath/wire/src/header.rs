@@ -159,6 +159,7 @@ impl From<Kind> for Class {
 }
 
 impl From<Class> for Kind {
+    #[inline]
     fn from(class: Class) -> Kind {
         match class {
             Class::Request => Kind::Request,

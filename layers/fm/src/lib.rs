@@ -20,35 +20,35 @@
 //!   on(SUM)  |state, message|
 //! ```
 //!
-//! What holds, with the paper's section where it says so:
+//! The rules, with the paper's section where it has them:
 //!
 //! - A destination is the number of a node (a [`Rank`] in a [`Cluster`], the same list
-//!   everywhere), a handler the index of a function in the receiver's table:
-//!   functions stand at other addresses in other processes.
+//!   everywhere). A handler is the index of a function in the receiver's table:
+//!   functions have other addresses in other processes.
 //! - Handlers run in `extract`, and while a send outside of handlers waits for
 //!   room; nowhere else, never two at once. A handler may send to anybody (§3.1:
 //!   "there are no restrictions on the actions that can be performed by an handler"),
 //!   but not extract.
-//! - The bytes of a message are there until its handler returns (§3.1).
+//! - The bytes of a message stay until its handler returns (§3.1).
 //! - A send returns when its buffer can be used again; the message has left for
 //!   the network, or waits only for the handler that sent it to return.
 //! - Each message is handled once or comes back ([`Fm::on_returned`]). What a node sends to another outside of
 //!   handlers is handled there in the order in which it was sent (FM 1.0 promises none, §4.5).
 //! - A message is at most one frame (§5: "Larger messages will require segmentation"):
-//!   there 128 bytes, here what [`Fm::most`] says, 1488 to 1500 on common Ethernet.
+//!   128 bytes in FM, here what [`Fm::most`] returns: 1488 to 1500 on common Ethernet.
 //!   A word has 64 bits here.
-//! - One thread: an `Fm` stays on that which opened its transport.
+//! - An `Fm` stays on the thread that opened its transport.
 //!
 //! # Deadlock
 //!
-//! A sender waits where the receiver has no room, and a receiver makes room by
-//! extracting. Between nodes that extract whenever they have nothing else to do
-//! this always goes on, as long as **a handler sends at most one message, to
-//! the node that its own came from**, and the handler of that answer none: an answer has room
-//! set aside and never waits (Active Messages' discipline of request and reply).
-//! FM leaves everything beyond to the programmer (§3.1). So do we, with a net below:
-//! a handler that has waited for [`Fm::set_patience`] in vain gets
-//! [`SendError::Stuck`], which names the node that does not extract.
+//! A sender waits while the receiver has no room, and a receiver makes room by
+//! extracting. Nodes that extract whenever they have nothing else to do never
+//! block each other for ever, as long as **a handler sends at most one message, to
+//! the node that its own came from**, and the handler of that answer sends none. An answer has
+//! room set aside and never waits (Active Messages' discipline of request and reply).
+//! FM leaves everything else to the programmer (§3.1), and so do we. But a handler that
+//! has waited in vain for the time of [`Fm::set_patience`] gets [`SendError::Stuck`],
+//! which names the node that does not extract.
 //!
 //! Read first: [`Fm`], then [`Message`]; from C, `bindings/fm/include/fm.h`.
 //!
@@ -61,7 +61,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let [left, right] = am_transport::loopback::pair();
 //!
-//! // On two machines, or in two threads, this is the same program with another number.
+//! // On two machines, or in two threads, this is the same program with another rank.
 //! let mut zero = Fm::<u64>::open(Cluster::new(["alpha", "beta"], Rank(0))?, Box::new(left.open()?))?;
 //! zero.on(SUM, |sum, message| *sum = message.words()[0]);
 //!

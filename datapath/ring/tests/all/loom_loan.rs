@@ -18,7 +18,7 @@ fn what_comes_back_is_home() {
             drop(frame);
             drop(loan);
         });
-        let mut home = |lender: &mut LeaseTable| {
+        let home = |lender: &mut LeaseTable| {
             let is_back = lender.reclaim().is_some();
             if is_back {
                 pool.take().expect("the frame is home").space().expect("nobody reads it").fill(0);

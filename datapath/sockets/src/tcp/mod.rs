@@ -1,7 +1,7 @@
-//! **Frames in TCP streams**, each behind its length.
+//! **Frames in TCP streams**, each after its length.
 //!
 //! ```text
-//!   send ──▶ a queue for each connection ──▶ flush: one sendmsg for up to 64 frames, what does not fit waits
+//!   send ──▶ a queue for each connection ──▶ flush: one sendmsg for up to 64 frames; the rest waits
 //!              ▲
 //!            routes    address ─▶ connection, once its hello has come
 //!              ▲
@@ -13,21 +13,21 @@
 //! ```
 //!
 //! The transport is reliable and ordered as long as a connection lives. When it ends, frames in flight are lost with
-//! it, and frames that waited here are counted: `tcp_lost_disconnected`. If a peer takes nothing from its full queue
-//! for 20 ms, frames for it are dropped (`tcp_lost_stalled`) until it takes something. So it does not hold up
-//! other peers.
+//! it, and so are the frames still queued here, which are counted (`tcp_lost_disconnected`). If a peer takes nothing
+//! from its full queue for 20 ms, frames for it are dropped (`tcp_lost_stalled`) until it takes something. So it does
+//! not hold up other peers.
 //!
 //! Each side first sends a hello: its address, the port where it listens, and its longest frame. The dialing side sends
 //! first. If two nodes dial each other at once, the dial of the lower address is not answered. If there are two
-//! connections all the same, each side sends on the one that it knew first, until that ends, and receives on both. So
-//! no frame is duplicated or overtaken.
+//! connections all the same, each side sends only on the one that it knew first, until that ends, and receives on both.
+//! So no frame is duplicated or overtaken.
 //!
 //! # What unknown hosts can do
 //!
 //! Peers are not authenticated. A host that can connect can claim any address. It gets the frames for that address if
-//! it is first, or when the owner's connection ends. A connection that sends no valid hello within some seconds is
-//! closed and counted, and so is one that announces an invalid length. When connections or descriptors run out, silent
-//! connections are closed at once; so are those with a hello and no whole frame for half a second, and those without a
+//! it is first, or when the owner's connection ends. A connection that sends no valid hello within 3 s is closed and
+//! counted, and so is one that announces an invalid length. When connections or descriptors run out, the transport
+//! closes a connection without a hello; or one without a whole frame in its first half second; or one that has sent no
 //! whole frame for 15 s. Half of the connections are reserved for added peer addresses. As with Ethernet, use it on
 //! networks whose hosts trust each other.
 
@@ -55,17 +55,17 @@ use socket2::SockRef;
 
 use crate::{SocketOptions, peer_address};
 
-/// Up to this many connections are read without asking epoll. With more, epoll tells which are readable.
+/// Up to this many connections are read without asking epoll. With more, epoll reports which are readable.
 const MAX_READ_WITHOUT_EPOLL: usize = 4;
 /// With few connections, epoll is polled once in this many receives.
 const EPOLL_INTERVAL: u32 = 32;
 
 /// How long a slow peer may take to receive the rest when the transport is dropped: a node's default patience.
 const LINGER: Duration = Duration::from_millis(1500);
-/// Between two attempts.
-const PAUSE: Duration = Duration::from_micros(200);
+/// The pause between two attempts to send the rest.
+const LINGER_PAUSE: Duration = Duration::from_micros(200);
 
-/// The link error when no peer address answers, and when no connection can be accepted.
+/// The link errors when no peer address answers, and when no connection can be accepted.
 const NOBODY: &str = "nobody is connected: none of the peer addresses answers";
 const NO_DESCRIPTOR: &str =
     "no descriptor is left for new connections: `ulimit -n` says how many a process may have, and raises it";
@@ -80,7 +80,7 @@ pub struct Tcp {
     epoll: OwnedFd,
     timer: OwnedFd,
     is_timer_running: bool,
-    /// Set while no descriptor is left for a new connection: when accept is tried again. Until then the listener does
+    /// When accept is tried again; set while no descriptor is left for a new connection. Until then the listener does
     /// not wake the node.
     accept_retry: Option<Instant>,
     events: Vec<Event>,
@@ -90,8 +90,8 @@ pub struct Tcp {
     live: Vec<u32>,
     /// The slots whose connections have ended and must be closed.
     ended: Vec<(u32, ReadOutcome)>,
-    /// The one connection that carries the frames for each link address, even if more connections lead there. So frames
-    /// stay in order.
+    /// For each link address, the one connection that carries its frames, even if more lead there. So frames stay in
+    /// order.
     routes: BTreeMap<Address, u32>,
     peer_targets: Vec<PeerTarget>,
     receives: u32,
@@ -130,9 +130,10 @@ impl Tcp {
         self.connections[slot as usize].as_mut()
     }
 
-    /// Receive from one connection, at most `budget` frames. Makes one system call, if the bytes here are not enough.
+    /// Receive at most `budget` frames from one connection. Makes one system call if the buffered bytes are not enough and,
+    /// without `skips_epoll`, epoll has reported the connection.
     #[inline]
-    fn receive_from(&mut self, slot: u32, always: bool, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+    fn receive_from(&mut self, slot: u32, skips_epoll: bool, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         let Tcp { connections, inbox, .. } = self;
         let Some(connection) = &mut connections[slot as usize] else { return 0 };
         let (mut taken, mut is_all) = (0, true);
@@ -142,14 +143,14 @@ impl Tcp {
                 Err(_) => return self.mark_ended(slot, ReadOutcome::Garbage, 0),
             }
         }
-        if taken == budget || !is_all || !(always || connection.is_readable) {
+        if taken == budget || !is_all || !(skips_epoll || connection.is_readable) {
             return taken;
         }
         self.counters.receive_calls += 1;
         match connection.read() {
             ReadOutcome::Bytes => (),
             ReadOutcome::Nothing => return taken,
-            over => return self.mark_ended(slot, over, taken),
+            ended => return self.mark_ended(slot, ended, taken),
         }
         if let PeerState::Known(_, deframer) = &mut connection.peer {
             return match inbox.deliver_frames(deframer, budget - taken, each) {
@@ -161,7 +162,7 @@ impl Tcp {
         taken
     }
 
-    /// Mark a connection to be closed at the end of the call. Returns `taken`.
+    /// Mark a connection to be closed at the end of the call. Returns `taken`, for its callers to return.
     #[cold]
     fn mark_ended(&mut self, slot: u32, why: ReadOutcome, taken: usize) -> usize {
         if self.ended.iter().all(|(its, _)| *its != slot) {
@@ -237,16 +238,16 @@ impl Transport for Tcp {
         if budget == 0 {
             return 0;
         }
-        let always = self.live.len() <= MAX_READ_WITHOUT_EPOLL;
+        let skips_epoll = self.live.len() <= MAX_READ_WITHOUT_EPOLL;
         self.receives = self.receives.wrapping_add(1);
-        if !always || self.receives.is_multiple_of(EPOLL_INTERVAL) {
+        if !skips_epoll || self.receives.is_multiple_of(EPOLL_INTERVAL) {
             self.poll_events();
         }
         let (live, mut taken) = (self.live.len(), 0);
         for step in 0..live {
             // Each call starts at another connection, so that a busy one does not starve the rest.
             let slot = self.live[(self.receives as usize + step) % live];
-            taken += self.receive_from(slot, always, budget - taken, each);
+            taken += self.receive_from(slot, skips_epoll, budget - taken, each);
             if taken == budget {
                 break;
             }
@@ -337,21 +338,21 @@ impl Transport for Tcp {
     }
 }
 
-/// Bytes that the peer's window has no room for are still on this side. The transport waits for them, because the
-/// kernel drops them as soon as the peer sends anything to a closed socket. Meanwhile it reads received bytes: closing
-/// a socket with unread bytes resets the connection, and the peer may then miss the last frames.
+/// Bytes for which the peer's window has no room are still on this side. The transport waits until they have left,
+/// because the kernel drops them as soon as the peer sends anything to a closed socket. Meanwhile it reads received
+/// bytes: closing a socket with unread bytes resets the connection, and the peer may then miss the last frames.
 impl Drop for Tcp {
     fn drop(&mut self) {
         let (mut bytes, begin) = (vec![0; 1 << 14], Instant::now());
         for connection in self.connections.iter().flatten() {
-            // With this the socket is writable only when everything written has left.
+            // From now on the socket is writable only when everything written has left.
             _ = SockRef::from(&connection.stream).set_tcp_notsent_lowat(1);
         }
         self.flush();
         while self.connections.iter().flatten().any(|connection| !connection.has_sent_all()) && begin.elapsed() < LINGER
         {
             self.connections.iter().flatten().for_each(|connection| connection.drain(&mut bytes));
-            sleep(PAUSE);
+            sleep(LINGER_PAUSE);
             self.flush();
         }
         for connection in self.connections.iter().flatten() {

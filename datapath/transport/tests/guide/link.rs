@@ -57,10 +57,10 @@ impl Transport for Link {
 
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         let mut taken = 0;
-        // What steering drops is counted against the budget too: no flood of it keeps us here.
+        // Frames that steering drops count against the budget too, so a flood of them does not keep the node here.
         for _ in 0..budget {
             let Some(mut frame) = self.caps.pool.take() else {
-                // It stays with the kernel, and so with its sender.
+                // The frame stays in the socket's queue. When that is full, the sender's `send` returns false.
                 self.count.no_frame += 1;
                 break;
             };
