@@ -13,7 +13,7 @@ use std::{error::Error, io::Write, io::stderr, io::stdout};
 
 use am_api::{HandlerId, Node, Request};
 
-/// What a message names instead of a function; requests and replies count apart.
+/// Indices into the receiver's tables of handlers: requests have one table, replies another.
 const PING: HandlerId = HandlerId(0);
 const PONG: HandlerId = HandlerId(0);
 const SECONDS: Duration = Duration::from_secs(10);
@@ -22,8 +22,8 @@ usage:
   ping                    both sides in one process, over sim:1
   ping TRANSPORT          both sides in one process, as in: ping sim:7,loss=0.01 or: ping shm:lab
   ping serve TRANSPORT    the node \"beta\", which answers, as in: ping serve xdp:eth1
-  ping beta TRANSPORT     who asks it, as in: ping beta udp:10.0.0.8:7000,peer=10.0.0.7:7000
-exit codes: 0 all was answered, or this help; 1 it failed; 2 other arguments than these";
+  ping beta TRANSPORT     asks \"beta\", as in: ping beta udp:10.0.0.8:7000,peer=10.0.0.7:7000
+exit codes: 0 all was answered, or this help; 1 it failed; 2 wrong arguments";
 
 fn serve(on: &str) -> Result<(), Box<dyn Error>> {
     let node = Node::open("beta", on)?;

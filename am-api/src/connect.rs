@@ -64,7 +64,7 @@ impl fmt::Display for Description {
         let why = match self.why {
             FramingWhy::Configured => "as configured",
             FramingWhy::NothingLearns => "forged sources pass, nothing learns them",
-            FramingWhy::Shared => "forged sources pass, and not these two nodes alone can send",
+            FramingWhy::Shared => "forged sources pass, but other nodes can send too",
             FramingWhy::SwitchLearns => "forged sources pass, a switch learns them",
             FramingWhy::ForgedDropped => "forged sources do not arrive, or not on every path",
         };

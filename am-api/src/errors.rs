@@ -104,8 +104,8 @@ pub enum NotOpen {
 fn advice(why: ReturnReason) -> &'static str {
     match why {
         ReturnReason::Unreachable => {
-            ": is its node running, on this network, under this name? Where no link reaches everybody one of the two has \
-             to be told where the other is, in its transport's name or by `add_peer_address`"
+            ": is its node running, on this network, under this name? Over udp and tcp one of the two needs the other's \
+             address, in its transport's name or by `add_peer_address`"
         }
         ReturnReason::Closed | ReturnReason::Restarted => "",
     }

@@ -82,7 +82,7 @@ impl Node {
         self.state.borrow().engine.core().peers().copied().collect()
     }
 
-    /// Look for a node at this address, as that node's [`local_address`](Node::local_address) says it: `udp:10.0.0.7:7000`. The
+    /// Look for a node at this address, as that node's [`local_address`](Node::local_address) returns it: `udp:10.0.0.7:7000`. The
     /// node there is asked for its name, and learns of this one. It is enough that one of the two does this. The other one
     /// learns of it with the next [beacon](crate::Builder::beacon), 5 s at most: until then its connects to this node fail.
     ///
@@ -102,7 +102,7 @@ impl Node {
     /// A peer that is known without discovery, from now on: as [`Builder::peer`](crate::Builder::peer), while the node runs.
     ///
     /// # Errors
-    /// The name is none.
+    /// The name is invalid.
     pub fn add_peer(&self, name: &str, address: Address) -> Result<(), InvalidName> {
         let peer = names::fixed(name, address)?;
         self.state.borrow_mut().core().add_peer(peer);
@@ -113,7 +113,7 @@ impl Node {
     /// notified. The peer is known again when a frame of it arrives.
     ///
     /// # Errors
-    /// The name is none. A peer that is not known is no error.
+    /// The name is invalid. An unknown peer is no error.
     pub fn remove_peer(&self, name: &str) -> Result<(), InvalidName> {
         let node = names::node_id(names::parse(name)?);
         self.state.borrow_mut().core().remove_peer(node);

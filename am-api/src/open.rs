@@ -94,8 +94,8 @@ impl Node {
 }
 
 impl Builder {
-    /// Send with this framing, whatever the network is. Without it, what the
-    /// network to each peer lets through is found out.
+    /// Send with this framing, whatever the network is. Without this call the
+    /// node probes the network to each peer and chooses.
     pub fn framing(mut self, framing: Framing) -> Self {
         self.framing = FramingChoice::Fixed(framing);
         self
@@ -120,16 +120,15 @@ impl Builder {
     }
 
     /// Whether small messages that wait for the same peer share frames, as
-    /// they do unless this says no. Nothing ever waits for company.
+    /// they do by default. No message waits for another one to share with.
     pub fn coalesce(mut self, on: bool) -> Self {
         self.no_coalescing = !on;
         self
     }
 
-    /// From so many bytes of words and payload on a message is large, 741
-    /// without this, half of a usual frame: it goes to the transport at once, while it is in the
-    /// nearest cache, instead of waiting for company until the turn's doorbell.
-    /// What is still copied into its frame need not be: see [`Endpoint::prepare`](crate::Endpoint::prepare).
+    /// A message with at least this many bytes of words and payload is large: 741 by default, half of a
+    /// usual frame. A large message goes to the transport at once, while it is in the nearest cache,
+    /// instead of waiting for the turn's doorbell. Its payload is copied into the frame; [`Endpoint::prepare`](crate::Endpoint::prepare) avoids that.
     pub fn large(mut self, bytes: usize) -> Self {
         self.large = Some(bytes);
         self

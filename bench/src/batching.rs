@@ -21,9 +21,9 @@ pub(crate) enum Batching {
 impl Batching {
     pub(crate) const fn words(self) -> &'static str {
         match self {
-            Batching::Single => "one at a time",
-            Batching::Bursts => "one a frame, in bursts",
-            Batching::Shared => "several a frame",
+            Batching::Single => "one message at a time",
+            Batching::Bursts => "one message a frame, in bursts",
+            Batching::Shared => "several messages a frame",
         }
     }
 
@@ -56,7 +56,7 @@ impl Mismatch {
     pub(crate) fn words(self) -> String {
         match self {
             Mismatch::Sizes(one, other) => format!("messages of {one} B beside {other} B"),
-            Mismatch::Batching(one, other) => format!("messages {} beside {}", one.words(), other.words()),
+            Mismatch::Batching(one, other) => format!("{}, compared with {}", one.words(), other.words()),
         }
     }
 }
@@ -73,7 +73,7 @@ mod tests {
         let sizes = Mismatch::of(of(64_986, Batching::Bursts), of(1448, Batching::Bursts)).unwrap();
         assert_eq!(sizes.words(), "messages of 64986 B beside 1448 B");
         let batching = Mismatch::of(of(16, Batching::Shared), of(16, Batching::Bursts)).unwrap();
-        assert_eq!(batching.words(), "messages several a frame beside one a frame, in bursts");
+        assert_eq!(batching.words(), "several messages a frame, compared with one message a frame, in bursts");
         assert!(Mismatch::of(of(64, Batching::Bursts), of(64, Batching::Single)).is_some());
     }
 }

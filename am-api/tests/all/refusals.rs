@@ -69,7 +69,7 @@ fn a_conversation_ends_when_the_tag_changes() {
     beta.endpoint.set_tag(1);
     until(&mut alpha, &mut beta, "told", |alpha, _| !alpha.endpoint.is_open(to));
     assert_eq!(alpha.endpoint.ready(to), Err(NotOpen::Dead(ReturnReason::Closed)));
-    assert_eq!(alpha.endpoint.ready(to).unwrap_err().to_string(), "the flow was closed");
+    assert_eq!(alpha.endpoint.ready(to).unwrap_err().to_string(), "the connection was closed");
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn connected_and_ended() {
     });
     assert_eq!(
         told,
-        ["INFO ended node=beta endpoint=main peer_node=alpha peer_endpoint=main reason=the flow was closed \
+        ["INFO ended node=beta endpoint=main peer_node=alpha peer_endpoint=main reason=the connection was closed \
           unhandled_requests=0 unhandled_replies=0"]
     );
 }
@@ -109,7 +109,7 @@ fn all_that_comes_back_together_is_one_event() {
     }
     let told = lines.take();
     let back = "WARN returned node=alpha endpoint=main peer_node=beta peer_endpoint=main \
-                reason=the flow was closed requests=100 replies=0 unknown=0";
+                reason=the connection was closed requests=100 replies=0 unknown=0";
     assert_eq!(of(&told, "alpha").iter().filter(|line| line.contains("returned")).collect::<Vec<_>>(), [&back]);
 }
 
@@ -131,7 +131,7 @@ fn what_comes_back_on_a_peers_connection_has_its_names() {
         assert!(start.elapsed() < LONG);
     }
     let told = lines.take();
-    let returned = "WARN returned node=beta endpoint=main peer_node=alpha peer_endpoint=main reason=the flow was closed \
+    let returned = "WARN returned node=beta endpoint=main peer_node=alpha peer_endpoint=main reason=the connection was closed \
                     requests=3 replies=0 unknown=0";
     assert!(told.iter().any(|line| line == returned), "{told:?}");
 }

@@ -15,7 +15,8 @@ use crate::values;
 /// The options of `compare` alone.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub(crate) struct CompareArgs {
-    /// The peers to measure, each by its name or by its family (`tcp` selects `tcp-nagle` too)
+    /// The peers to measure, each by its name or by its family (`tcp` selects `tcp-nagle` too). The error
+    /// about an unknown name lists all names
     /// [default: all that are installed]
     #[arg(long, value_delimiter = ',', value_name = "PEER,...")]
     pub(crate) peers: Vec<String>,

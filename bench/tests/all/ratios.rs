@@ -60,7 +60,7 @@ fn messages_that_share_frames_have_a_ratio_to_a_stream_alone() {
         assert_eq!(messages(&lines).map(|(_, batching)| batching), batching, "{hosts}");
         assert_eq!(summary(&lines)["am_over_raw"].is_f64(), fair, "{hosts}");
         let table = text(&run(&[&arguments, QUICK]).stdout);
-        let none = "  no ratio of am to raw: messages several a frame beside one a frame, in bursts\n";
+        let none = "  no ratio of am to raw: several messages a frame, compared with one message a frame, in bursts\n";
         assert_eq!(table.contains(none), !fair, "{table}");
         assert_eq!(table.contains("am moves"), fair, "{table}");
     }

@@ -117,7 +117,7 @@ pub enum ReturnReason {
     #[error("the peer does not answer")]
     Unreachable,
     /// The peer closed the flow or its endpoint, or this side did.
-    #[error("the flow was closed")]
+    #[error("the connection was closed")]
     Closed,
     /// The peer restarted and does not know the flow.
     #[error("the peer was restarted")]
