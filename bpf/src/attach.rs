@@ -1,3 +1,4 @@
+use std::io;
 use std::os::fd::AsFd;
 
 use aya::programs::links::FdLink;
@@ -23,7 +24,7 @@ pub struct Attachment {
 impl Attachment {
     pub(crate) fn new(program: &mut Xdp, interface: &str, mode: AttachMode) -> Result<Attachment, AttachError> {
         let index = nix::net::if_::if_nametoindex(interface)
-            .map_err(|_| AttachError::NoSuchInterface { interface: interface.to_owned() })?;
+            .map_err(|error| AttachError::new(interface, &io::Error::from(error), None))?;
         let flag = match mode {
             AttachMode::Native => XdpMode::Driver,
             AttachMode::Generic => XdpMode::Skb,

@@ -93,6 +93,10 @@ impl AttachError {
         match (number, said) {
             (libc::ENODEV, _) => AttachError::NoSuchInterface { interface },
             (libc::EPERM | libc::EACCES, _) => AttachError::NotPermitted { interface },
+            (libc::EMFILE | libc::ENFILE, _) => {
+                let reason = "no file descriptor left: a larger `ulimit -n`, or LimitNOFILE= in the systemd unit".into();
+                AttachError::Refused { interface, reason }
+            }
             (_, Some(said)) if is_about(&said, &MTU) => {
                 AttachError::MtuTooLarge { interface, most: limit(&said), said }
             }
