@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::nodes::{Case, MUTANT_CASES, MutantCase, RunMutant, Setting, first_caught};
 
 /// Seeds for each setting without a mutant.
-const SEEDS_WITHOUT_MUTANT: u64 = 100;
+const SEEDS_WITHOUT_MUTANT: u64 = 30;
 
 #[test]
 fn each_planted_bug_is_caught_by_its_checker() {
