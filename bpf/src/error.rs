@@ -94,7 +94,8 @@ impl AttachError {
             (libc::ENODEV, _) => AttachError::NoSuchInterface { interface },
             (libc::EPERM | libc::EACCES, _) => AttachError::NotPermitted { interface },
             (libc::EMFILE | libc::ENFILE, _) => {
-                let reason = "no file descriptor left: a larger `ulimit -n`, or LimitNOFILE= in the systemd unit".into();
+                let reason =
+                    "no file descriptor left: a larger `ulimit -n`, or LimitNOFILE= in the systemd unit".into();
                 AttachError::Refused { interface, reason }
             }
             (_, Some(said)) if is_about(&said, &MTU) => {

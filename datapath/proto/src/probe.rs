@@ -169,8 +169,12 @@ impl<B: Buffer> Core<B> {
             }
             return;
         };
-        let to = self.discovery.peers.records[at].peer.address;
+        let Peer { name, address: to, .. } = self.discovery.peers.records[at].peer;
         self.sending.control.push(to, Control::ProbeSeen(ProbeSeen { id: probe.id, step: probe.step }));
+        // The peer is there. It answers set-ups when it knows its path to this node.
+        for flow in self.flows.in_setup_with(name) {
+            self.flows.by_flow(flow).into_iter().for_each(|record| record.setup.tries = record.setup.tries.min(1));
+        }
     }
 
     /// An answer to a probe of this node. Hosts that overheard the probe answer too, but only the peer's own answer

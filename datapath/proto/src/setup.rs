@@ -18,9 +18,9 @@ use crate::{EndpointId, FlowId};
 const FIRST_WAIT: Duration = Duration::from_millis(4);
 const MAX_WAIT: Duration = Duration::from_millis(64);
 
-/// After more tries than this, the transport is told that the path may be broken. The first try may have been too soon,
-/// and the second was not answered either.
-const SUSPECT_TRIES: u8 = 2;
+/// After more tries than this, 60 ms, the transport is told that the path may be broken. A peer on a busy machine needs
+/// less to answer.
+const SUSPECT_TRIES: u8 = 4;
 /// After more tries than this, the peer may be at another address. A peer that is there needs less time to probe its
 /// path to this node.
 const MOVED_TRIES: u8 = 4;

@@ -1,8 +1,10 @@
 //! The path to a peer gets longer or shorter while messages flow.
 
+use std::iter;
 use std::time::Duration;
 
 use crate::harness::{Faults, Net};
+use am_proto::Command;
 use am_wire::Class;
 
 const US: Duration = Duration::from_micros(1);
@@ -72,4 +74,16 @@ fn later_messages_reveal_losses_on_a_long_path() {
     // A thousand windows of four messages, each a round trip of 1 ms. A loss may cost two more round trips.
     let took = net.now - start;
     assert!(took < Duration::from_millis(2_600), "{took:?}");
+}
+
+/// Both sides probe the path before they answer a set-up. That takes a peer on a busy machine a while.
+#[test]
+fn a_slow_set_up_is_not_taken_for_a_broken_path() {
+    let mut net = Net::new(24);
+    net.latency = 5_000 * US;
+    let (alpha, here) = net.node("alpha");
+    net.node("beta");
+    net.connect(alpha, here, "beta");
+    let mut commands = iter::from_fn(|| net.core(alpha).poll_command());
+    assert!(!commands.any(|command| matches!(command, Command::ReportLoss(_))));
 }
