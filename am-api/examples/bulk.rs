@@ -2,6 +2,7 @@
 //! transport that is given: `bulk shm:lab`.
 
 use std::error::Error;
+use std::io::{Write, stderr, stdout};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,9 +21,11 @@ fn serve(on: &str, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
     let region = endpoint.register(vec![0; BYTES], Rights::BOTH);
     let id = region.id();
     endpoint.on_request(WHICH, move |(), Request { token, .. }| {
-        token.reply(WHICH, &[id.0.into()], b"").unwrap_or_else(|error| eprintln!("beta: {error}"));
+        token.reply(WHICH, &[id.0.into()], b"").unwrap_or_else(|error| _ = writeln!(stderr(), "beta: {error}"));
     });
-    endpoint.on_transfer(|(), over| println!("beta: {:?} of {} bytes: {:?}", over.kind, over.length, over.result));
+    endpoint.on_transfer(|(), over| {
+        _ = writeln!(stdout(), "beta: {:?} of {} bytes: {:?}", over.kind, over.length, over.result)
+    });
     while !stop.load(SeqCst) {
         endpoint.wait(&mut (), Duration::from_millis(50));
     }
@@ -42,7 +45,7 @@ fn transfer(on: &str) -> Result<(), Box<dyn Error>> {
     endpoint.on_reply(WHICH, |state: &mut State, reply| state.region = Some(RegionId(reply.word(0) as u32)));
     endpoint.on_transfer(|state, over| match over.result {
         Ok(()) => state.ended.push(over.kind),
-        Err(error) => eprintln!("alpha: {:?} failed: {error}", over.kind),
+        Err(error) => _ = writeln!(stderr(), "alpha: {:?} failed: {error}", over.kind),
     });
     let (mut state, to) = (State::default(), endpoint.connect("beta", "store")?);
     endpoint.wait_open(&mut state, to, SECONDS)?;
@@ -63,21 +66,26 @@ fn transfer(on: &str) -> Result<(), Box<dyn Error>> {
         return Err("the get did not end".into());
     }
     let same = back.bytes()[..] == data[..];
-    println!(
+    writeln!(
+        stdout(),
         "alpha: {BYTES} bytes there and back in {:?}, {}",
         start.elapsed(),
         if same { "the same" } else { "others" }
-    );
+    )?;
     if same { Ok(()) } else { Err("other bytes came back".into()) }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() {
     let on = std::env::args().nth(1).unwrap_or("sim:1".to_owned());
+    if on.starts_with('-') {
+        return drop(writeln!(stdout(), "usage: bulk [TRANSPORT], as in: bulk shm:lab"));
+    }
     let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| serve(&on, &stop).unwrap_or_else(|error| eprintln!("beta: {error}")));
+    let outcome = thread::scope(|scope| {
+        scope.spawn(|| serve(&on, &stop).unwrap_or_else(|error| _ = writeln!(stderr(), "beta: {error}")));
         let done = transfer(&on);
         stop.store(true, SeqCst);
         done
-    })
+    });
+    outcome.map_err(|error| _ = writeln!(stderr(), "bulk: {error}")).unwrap_or_else(|()| std::process::exit(1));
 }

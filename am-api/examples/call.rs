@@ -2,6 +2,7 @@
 //! squared. Both sides run in this process, over `sim:1` or the transport that is given: `call shm:lab`.
 
 use std::error::Error;
+use std::io::{Write, stderr, stdout};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
@@ -41,7 +42,7 @@ fn square(endpoint: &mut Endpoint<State>, to: &mut Connection, number: u64) -> R
             Ok(()) => {}
             Err(NotOpen::Connecting) => continue,
             Err(why) => {
-                println!("connecting again: {why}");
+                writeln!(stdout(), "connecting again: {why}")?;
                 endpoint.close(*to);
                 *to = endpoint.connect("beta", "squares")?;
                 continue;
@@ -52,7 +53,7 @@ fn square(endpoint: &mut Endpoint<State>, to: &mut Connection, number: u64) -> R
         }
         match state {
             Some(Ok(square)) => return Ok(square),
-            Some(Err(why)) => println!("calling again: {why}"),
+            Some(Err(why)) => writeln!(stdout(), "calling again: {why}")?,
             None => {}
         }
     }
@@ -68,18 +69,22 @@ fn ask(transport: &str) -> Result<(), Box<dyn Error>> {
     });
     let mut to = endpoint.connect("beta", "squares")?;
     for number in 1..=9 {
-        println!("{number} squared is {}", square(&mut endpoint, &mut to, number)?);
+        writeln!(stdout(), "{number} squared is {}", square(&mut endpoint, &mut to, number)?)?;
     }
     Ok(())
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() {
     let transport = std::env::args().nth(1).unwrap_or("sim:1".to_owned());
+    if transport.starts_with('-') {
+        return drop(writeln!(stdout(), "usage: call [TRANSPORT], as in: call shm:lab"));
+    }
     let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| serve(&transport, &stop).unwrap_or_else(|error| eprintln!("beta: {error}")));
+    let outcome = thread::scope(|scope| {
+        scope.spawn(|| serve(&transport, &stop).unwrap_or_else(|error| _ = writeln!(stderr(), "beta: {error}")));
         let result = ask(&transport);
         stop.store(true, SeqCst);
         result
-    })
+    });
+    outcome.map_err(|error| _ = writeln!(stderr(), "call: {error}")).unwrap_or_else(|()| std::process::exit(1));
 }

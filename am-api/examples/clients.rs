@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::error::Error;
+use std::io::{Write, stderr, stdout};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
@@ -21,13 +22,13 @@ fn serve(on: &str, left: &AtomicUsize) -> Result<(), Box<dyn Error>> {
     endpoint.on_request(ADD, |sums, Request { message, token }| {
         let sum = sums.entry(message.from()).or_default();
         *sum += message.word(0);
-        token.reply(ADD, &[*sum], b"").unwrap_or_else(|error| eprintln!("server: {error}"));
+        token.reply(ADD, &[*sum], b"").unwrap_or_else(|error| _ = writeln!(stderr(), "server: {error}"));
     });
     endpoint.on_connection(|sums, event| match event.change {
-        ConnectionChange::Accepted => println!("server: {} is here", event.peer),
+        ConnectionChange::Accepted => _ = writeln!(stdout(), "server: {} is here", event.peer),
         ConnectionChange::Ended(reason) => {
             let sum = sums.remove(&event.connection).unwrap_or_default();
-            println!("server: {} has left with {sum}: {reason}", event.peer);
+            _ = writeln!(stdout(), "server: {} has left with {sum}: {reason}", event.peer);
         }
         // Of connections that this side asked for.
         ConnectionChange::Opened | ConnectionChange::Failed(_) => {}
@@ -53,18 +54,24 @@ fn client(name: &str, on: &str) -> Result<(), Box<dyn Error>> {
     if state == (EACH, EACH * (EACH + 1) / 2) { Ok(()) } else { Err(format!("{name} got {state:?}").into()) }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() {
     let on = std::env::args().nth(1).unwrap_or("sim:1".to_owned());
+    if on.starts_with('-') {
+        return drop(writeln!(stdout(), "usage: clients [TRANSPORT], as in: clients shm:lab"));
+    }
     let left = AtomicUsize::new(0);
     let failed = thread::scope(|scope| {
-        scope.spawn(|| serve(&on, &left).unwrap_or_else(|error| eprintln!("server: {error}")));
+        scope.spawn(|| serve(&on, &left).unwrap_or_else(|error| _ = writeln!(stderr(), "server: {error}")));
         let run = |at: usize| {
-            let done = client(&format!("client{at}"), &on).map_err(|error| eprintln!("{error}"));
+            let done = client(&format!("client{at}"), &on).map_err(|error| _ = writeln!(stderr(), "{error}"));
             left.fetch_add(1, SeqCst);
             done.is_err()
         };
         let clients: Vec<_> = (1..=CLIENTS).map(|at| scope.spawn(move || run(at))).collect();
         clients.into_iter().filter_map(|client| client.join().ok()).filter(|failed| *failed).count()
     });
-    if failed == 0 { Ok(()) } else { Err(format!("{failed} clients failed").into()) }
+    if failed > 0 {
+        _ = writeln!(stderr(), "clients: {failed} of {CLIENTS} failed");
+        std::process::exit(1);
+    }
 }

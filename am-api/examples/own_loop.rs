@@ -2,11 +2,12 @@
 //! Both sides run in this process, over `sim:1` or the transport that is given: `own_loop shm:lab`.
 
 use std::error::Error;
+use std::io::{Write, stderr, stdout};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_api::{HandlerId, Node, Request};
+use am_api::{HandlerId, Node, ReplyError, Request};
 
 const MOVE: HandlerId = HandlerId(0);
 const ROUNDS: u64 = 200;
@@ -26,7 +27,11 @@ fn serve(on: &str, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
     let node = Node::open("beta", on)?;
     let mut endpoint = node.endpoint("world")?;
     endpoint.on_request(MOVE, |(), Request { message, token }| {
-        token.reply(MOVE, message.words(), b"").unwrap_or_else(|error| eprintln!("beta: {error}"));
+        match token.reply(MOVE, message.words(), b"") {
+            // Alpha has left: it had the answer that it waited for.
+            Ok(()) | Err(ReplyError::Dead(_)) => {}
+            Err(error) => _ = writeln!(stderr(), "beta: {error}"),
+        }
     });
     while !stop.load(SeqCst) {
         endpoint.wait(&mut (), Duration::from_millis(50));
@@ -53,17 +58,21 @@ fn play(on: &str) -> Result<(), Box<dyn Error>> {
         endpoint.poll(&mut world);
         thread::sleep(next.saturating_duration_since(Instant::now()));
     }
-    println!("beta has seen round {} of {}", world.seen, world.round);
+    writeln!(stdout(), "beta has seen round {} of {}", world.seen, world.round)?;
     if world.seen == ROUNDS { Ok(()) } else { Err("beta is behind".into()) }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() {
     let on = std::env::args().nth(1).unwrap_or("sim:1".to_owned());
+    if on.starts_with('-') {
+        return drop(writeln!(stdout(), "usage: own_loop [TRANSPORT], as in: own_loop shm:lab"));
+    }
     let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| serve(&on, &stop).unwrap_or_else(|error| eprintln!("beta: {error}")));
+    let outcome = thread::scope(|scope| {
+        scope.spawn(|| serve(&on, &stop).unwrap_or_else(|error| _ = writeln!(stderr(), "beta: {error}")));
         let played = play(&on);
         stop.store(true, SeqCst);
         played
-    })
+    });
+    outcome.map_err(|error| _ = writeln!(stderr(), "own_loop: {error}")).unwrap_or_else(|()| std::process::exit(1));
 }

@@ -8,8 +8,11 @@
 //!     ping beta udp:10.0.0.8:7000,peer=10.0.0.7:7000
 //!     ping serve shm:lab+udp:10.0.0.7:7000                     or over several at once
 
+use std::error::Error;
+use std::io::{Write, stderr, stdout};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{error::Error, io::Write, io::stderr, io::stdout};
 
 use am_api::{HandlerId, Node, Request};
 
@@ -25,22 +28,23 @@ usage:
   ping beta TRANSPORT     asks \"beta\", as in: ping beta udp:10.0.0.8:7000,peer=10.0.0.7:7000
 exit codes: 0 all was answered, or this help; 1 it failed; 2 wrong arguments";
 
-fn serve(on: &str) -> Result<(), Box<dyn Error>> {
+fn serve(on: &str, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
     let node = Node::open("beta", on)?;
-    eprintln!("beta serves on {}; Ctrl-C ends it", node.transport());
+    _ = writeln!(stderr(), "beta serves on {}; Ctrl-C ends it", node.transport());
     let mut endpoint = node.endpoint("ping")?;
     endpoint.on_request(PING, |(), Request { message, token }| {
-        token.reply(PONG, message.words(), message.payload()).unwrap_or_else(|error| eprintln!("{error}"));
+        token.reply(PONG, message.words(), message.payload()).unwrap_or_else(|error| _ = writeln!(stderr(), "{error}"));
     });
     let mut known = Ok(());
-    loop {
-        endpoint.wait(&mut (), SECONDS / 10);
+    while !stop.load(SeqCst) {
+        endpoint.wait(&mut (), SECONDS / 200);
         let health = node.health();
         if let (Err(problem), true) = (&health, health != known) {
-            eprintln!("beta: {problem}");
+            _ = writeln!(stderr(), "beta: {problem}");
         }
         known = health;
     }
+    Ok(())
 }
 
 fn ping(peer: &str, on: &str) -> Result<(), Box<dyn Error>> {
@@ -64,14 +68,21 @@ fn ping(peer: &str, on: &str) -> Result<(), Box<dyn Error>> {
 
 /// A node stays on the thread that opened it, so each has its own.
 fn both(on: &str) -> Result<(), Box<dyn Error>> {
-    let far = on.to_owned();
-    std::thread::spawn(move || serve(&far).unwrap_or_else(|error| eprintln!("ping: {error}")));
-    ping("beta", on)
+    if on.starts_with("udp:") || on.starts_with("tcp:") {
+        return Err("two nodes cannot share one port: start two processes, `ping serve` and `ping beta`".into());
+    }
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| serve(on, &stop).unwrap_or_else(|error| _ = writeln!(stderr(), "beta: {error}")));
+        let outcome = ping("beta", on);
+        stop.store(true, SeqCst);
+        outcome
+    })
 }
 
 fn main() {
     // What a transport says when it is opened: its mode, and what was tried in vain.
-    tracing_subscriber::fmt().with_writer(stderr).without_time().with_target(false).init();
+    tracing_subscriber::fmt().with_writer(stderr).without_time().with_target(false).log_internal_errors(false).init();
     let arguments: Vec<String> = std::env::args_os().map(|text| text.to_string_lossy().into_owned()).collect();
     let is_help = |text: &String| matches!(text.as_str(), "--help" | "-h" | "help");
     if arguments.iter().skip(1).any(is_help) {
@@ -79,13 +90,13 @@ fn main() {
     }
     let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[1..] {
         [] => both("sim:1"),
-        [on] => both(on),
-        ["serve", on] => serve(on),
+        [on] if on != "serve" && on != "beta" => both(on),
+        ["serve", on] => serve(on, &AtomicBool::new(false)),
         [peer, on] => ping(peer, on),
         _ => {
-            eprintln!("{USAGE}");
+            _ = writeln!(stderr(), "{USAGE}");
             std::process::exit(2)
         }
     };
-    outcome.map_err(|error| eprintln!("ping: {error}")).unwrap_or_else(|()| std::process::exit(1));
+    outcome.map_err(|error| _ = writeln!(stderr(), "ping: {error}")).unwrap_or_else(|()| std::process::exit(1));
 }

@@ -4,6 +4,7 @@
 //!     shutdown udp:10.0.0.7:7000
 
 use std::error::Error;
+use std::io::{Write, stderr, stdout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -13,19 +14,18 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 const ECHO: HandlerId = HandlerId(0);
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn run(on: &str) -> Result<(), Box<dyn Error>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, stop.clone())?;
     }
-    let on = std::env::args().nth(1).ok_or("usage: shutdown TRANSPORT, as in: shutdown udp:10.0.0.7:7000")?;
-    let node = Node::open("beta", &on)?;
+    let node = Node::open("beta", on)?;
     let mut endpoint = node.endpoint::<u64>("main")?;
     endpoint.on_request(ECHO, |handled, Request { message, token }| {
         *handled += 1;
-        token.reply(ECHO, message.words(), message.payload()).unwrap_or_else(|error| eprintln!("{error}"));
+        token.reply(ECHO, message.words(), message.payload()).unwrap_or_else(|error| _ = writeln!(stderr(), "{error}"));
     });
-    println!("serving on {}; Ctrl-C ends it", node.local_address());
+    writeln!(stdout(), "serving on {}; Ctrl-C ends it", node.local_address())?;
     let mut handled = 0;
     while !stop.load(SeqCst) {
         endpoint.wait(&mut handled, Duration::from_millis(100));
@@ -34,6 +34,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     while endpoint.poll(&mut handled) > 0 {}
     // Closing says how many requests were handled. The node's drop waits until replies and Closes are acknowledged.
     drop((endpoint, node));
-    println!("handled {handled}");
-    Ok(())
+    Ok(writeln!(stdout(), "handled {handled}")?)
+}
+
+fn main() {
+    let Some(on) = std::env::args().nth(1).filter(|on| !on.starts_with('-')) else {
+        _ = writeln!(stderr(), "usage: shutdown TRANSPORT, as in: shutdown udp:10.0.0.7:7000");
+        std::process::exit(2)
+    };
+    run(&on).map_err(|error| _ = writeln!(stderr(), "shutdown: {error}")).unwrap_or_else(|()| std::process::exit(1));
 }

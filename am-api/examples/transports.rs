@@ -2,6 +2,7 @@
 //! are in one process and on one thread, and "gamma" has UDP alone.
 
 use std::error::Error;
+use std::io::{Write, stderr, stdout};
 use std::time::{Duration, Instant};
 
 use am_api::{Endpoint, HandlerId, Node, NotOpen, Request};
@@ -10,7 +11,7 @@ const HELLO: HandlerId = HandlerId(0);
 const UDP: &str = "udp:127.0.0.1:0";
 const SECONDS: Duration = Duration::from_secs(30);
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn run() -> Result<(), Box<dyn Error>> {
     let both = format!("shm:am-example-{}+{UDP}", std::process::id());
     let nodes = [Node::open("alpha", &both)?, Node::open("beta", &both)?, Node::open("gamma", UDP)?];
     // Alpha finds beta by shared memory. UDP has no broadcast: one of two nodes needs the other's address.
@@ -20,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut endpoints: Vec<Endpoint<u64>> = nodes.iter().map(|node| node.endpoint("main")).collect::<Result<_, _>>()?;
     endpoints[1].on_request(HELLO, |hellos, Request { message, token }| {
         *hellos += 1;
-        token.reply(HELLO, message.words(), b"").unwrap_or_else(|error| eprintln!("beta: {error}"));
+        token.reply(HELLO, message.words(), b"").unwrap_or_else(|error| _ = writeln!(stderr(), "beta: {error}"));
     });
     for asks in [0, 2] {
         endpoints[asks].on_reply(HELLO, |answers, _| *answers += 1);
@@ -36,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for (asks, to, asked) in &mut to {
             let (endpoint, connection) = (&endpoints[*asks], to.clone()?);
             if let (false, Some(how)) = (*asked, endpoint.describe(connection)) {
-                println!("{} asks {how}", nodes[*asks].name());
+                writeln!(stdout(), "{} asks {how}", nodes[*asks].name())?;
                 *asked = endpoint.try_request(connection, HELLO, &[], b"").is_ok();
             }
             if endpoint.ready(connection).is_err_and(|why| why != NotOpen::Connecting) {
@@ -47,4 +48,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     Ok(())
+}
+
+fn main() {
+    run().map_err(|error| _ = writeln!(stderr(), "transports: {error}")).unwrap_or_else(|()| std::process::exit(1));
 }

@@ -25,8 +25,9 @@ pub enum RequestError {
     /// The connection has ended, and not by this side.
     #[error("the connection is dead: {0}; connect again when the peer is back")]
     Dead(ReturnReason),
-    /// This side closed the connection. (Of one that ended 16 thousand connections ago nothing else is known, either.)
-    #[error("this side closed the connection; connect again")]
+    /// This side closed the connection, or it is a connection of another node. (Of one that ended 16 thousand connections ago
+    /// nothing else is known, either.)
+    #[error("this side closed the connection, or it is a connection of another node; connect again")]
     Closed,
     /// The node that prepared it was dropped.
     #[error("the node of this message was dropped")]
@@ -95,8 +96,9 @@ pub enum NotOpen {
     /// On a transport without broadcast, was one of the two given the other's address?
     #[error("{0}{advice}", advice = advice(*.0))]
     Dead(ReturnReason),
-    /// This side closed it. (Of one that ended 16 thousand connections ago nothing else is known, either.)
-    #[error("this side closed it; connect again")]
+    /// This side closed it, or it is a connection of another node. (Of one that ended 16 thousand connections ago nothing else is
+    /// known, either.)
+    #[error("this side closed it, or it is a connection of another node; connect again")]
     Closed,
 }
 

@@ -8,8 +8,15 @@ use am_wire::control::{Incarnation, Name, NodeId};
 
 /// The text is no name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no name: names of nodes and endpoints have 1 to 31 bytes")]
+#[error("`{}` is no name: names of nodes and endpoints have 1 to 31 bytes and no control characters", shown(.0))]
 pub struct InvalidName(pub String);
+
+/// Of a text that is too long its beginning, with control characters escaped.
+fn shown(text: &str) -> String {
+    const MOST: usize = 40;
+    let start: String = text.chars().take(MOST).flat_map(char::escape_debug).collect();
+    if text.chars().nth(MOST).is_some() { start + "..." } else { start }
+}
 
 pub(crate) fn parse(text: &str) -> Result<Name, InvalidName> {
     Name::new(text).ok_or_else(|| InvalidName(text.to_owned()))
@@ -31,6 +38,9 @@ pub(crate) fn fixed(name: &str, address: Address) -> Result<Peer, InvalidName> {
 
 /// A connection of two endpoints, as this node names it: small, copied freely, a key for maps. It stays valid as a name when
 /// the connection has ended; a later one with the same peer has another.
+///
+/// It belongs to one endpoint of its node: that endpoint gets its replies, returned messages and events, even if a request
+/// was sent through another endpoint of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Connection(pub(crate) FlowId);
 
@@ -74,6 +84,13 @@ mod tests {
         assert_eq!(parse("").unwrap_err(), InvalidName(String::new()));
         assert!(parse(&"x".repeat(32)).is_err());
         assert_eq!(parse("beta").unwrap().as_str(), "beta");
+    }
+
+    #[test]
+    fn an_error_shows_the_start_of_a_text_that_is_no_name() {
+        let says = |text: &str| parse(text).unwrap_err().to_string();
+        assert!(says("a\0\n").starts_with("`a\\0\\n` is no name:") && says("\n").ends_with("no control characters"));
+        assert!(says(&"x".repeat(1000)).starts_with(&format!("`{}...` is", "x".repeat(40))));
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub(crate) fn run(plan: &Plan) -> Result<bool, Error> {
     let stop = process::interrupted()?;
     let kinds = if plan.transports.is_empty() { Kind::value_variants() } else { &plan.transports };
     let seed = plan.seed.unwrap_or_else(book::now);
-    eprintln!("seed {seed}");
+    _ = writeln!(stderr(), "seed {seed}");
     let directory = process::directory()?;
     let mut outcomes = vec![];
     for (at, &kind) in kinds.iter().enumerate() {
@@ -121,14 +121,14 @@ fn progress(kind: Kind, sent: u64, of: u64, [kills, leaves, stops, flaps]: [u64;
     if stderr().is_terminal() {
         _ = write!(stderr(), "\r\x1b[K{line}");
     } else if time.as_millis() % 10_000 < 600 {
-        eprintln!("{line}");
+        _ = writeln!(stderr(), "{line}");
     }
 }
 
 /// The table, and what is wrong.
 fn print(outcomes: &[(Kind, Tally)]) {
     if stderr().is_terminal() {
-        eprintln!();
+        _ = writeln!(stderr());
     }
     let names: String = outcomes.iter().map(|(kind, _)| format!("{:>12}", kind.name())).collect();
     say(&format_args!("{:<54}{names}{:>13}", "", "all"));

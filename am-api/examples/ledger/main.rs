@@ -5,7 +5,7 @@
 //!     ledger churn                              20,000 clients that connect, exchange some messages and are killed
 //!
 //! `run` ends with 0 where each request was handled once and in order, or came back and was not handled, or is unknown for one of
-//! the two reasons that `docs/promises.md` has; with 1 where anything is wrong; with 2 where it could not run.
+//! the two reasons that `docs/promises.md` has; with 1 where anything is wrong, or the table could not be written; with 2 where it could not run.
 //!
 //! ```text
 //!   driver ── starts, kills, stops ──▶ server ◀── requests ── clients      each a process
@@ -29,7 +29,8 @@ mod process;
 mod server;
 
 use std::fmt::Display;
-use std::io::{Write, stdout};
+use std::io::{ErrorKind, Write, stderr, stdout};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use clap::Parser;
 
@@ -47,9 +48,17 @@ enum Command {
     Play { place: String },
 }
 
-/// A reader that went away is no failure.
+/// Whether a line could not be printed.
+static UNPRINTED: AtomicBool = AtomicBool::new(false);
+
+/// Print a line. A reader that went away is no failure; a full disk is.
 fn say(line: &impl Display) {
-    _ = writeln!(stdout(), "{line}");
+    if let Err(error) = writeln!(stdout(), "{line}")
+        && error.kind() != ErrorKind::BrokenPipe
+        && !UNPRINTED.swap(true, Relaxed)
+    {
+        _ = writeln!(stderr(), "ledger: standard output: {error}");
+    }
 }
 
 fn main() {
@@ -60,9 +69,9 @@ fn main() {
     };
     std::process::exit(good.map_or_else(
         |error| {
-            eprintln!("ledger: {error}");
+            _ = writeln!(stderr(), "ledger: {error}");
             2
         },
-        |good| i32::from(!good),
+        |good| i32::from(!good || UNPRINTED.load(Relaxed)),
     ));
 }

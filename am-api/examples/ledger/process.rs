@@ -1,8 +1,8 @@
 //! What all processes that the driver starts have in common.
 
-use std::io::{BufRead, stdin};
+use std::io::{BufRead, Write, stderr, stdin};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio, exit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -73,8 +73,15 @@ pub(crate) fn interrupted() -> std::io::Result<Leave> {
     Ok(leave)
 }
 
-/// Where books and segments are; it goes with the driver.
+/// Where books and segments are; it goes with the driver, and where that was killed, with the next one.
 pub(crate) fn directory() -> std::io::Result<TempDir> {
+    for entry in std::fs::read_dir("/dev/shm")?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let driver = name.strip_prefix("am-ledger-").and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        if driver.is_some_and(|id| !Path::new(&format!("/proc/{id}")).exists()) {
+            _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
     tempfile::Builder::new().prefix(&format!("am-ledger-{}-", std::process::id())).tempdir_in("/dev/shm")
 }
 
@@ -122,7 +129,7 @@ pub(crate) fn open(place: &Place, leave: &Leave) -> Result<Option<Node>, Error> 
         match Node::builder(&place.name).keepalive(keepalive).patience(patience).open(&place.on) {
             Ok(node) => return Ok(Some(node)),
             Err(error) if begin.elapsed() > LONG => return Err(error.into()),
-            Err(error) => eprintln!("{error}; once more"),
+            Err(error) => _ = writeln!(stderr(), "{error}; once more"),
         }
         thread::sleep(Duration::from_millis(50));
     }

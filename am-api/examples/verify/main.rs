@@ -20,7 +20,8 @@ mod phases;
 mod server;
 
 use std::fmt::Display;
-use std::io::{Write, stderr, stdout};
+use std::io::{ErrorKind, Write, stderr, stdout};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use am_api::{Builder, Node};
@@ -105,20 +106,31 @@ impl Settings {
     }
 }
 
-/// Print a line. It is no failure of the network if nobody reads it.
+/// Whether a line could not be printed.
+static UNPRINTED: AtomicBool = AtomicBool::new(false);
+
+/// Print a line. A reader that went away is no failure; a full disk is.
 fn say(line: &impl Display) {
-    _ = writeln!(stdout(), "{line}");
+    if let Err(error) = writeln!(stdout(), "{line}")
+        && error.kind() != ErrorKind::BrokenPipe
+        && !UNPRINTED.swap(true, Relaxed)
+    {
+        _ = writeln!(stderr(), "verify: standard output: {error}");
+    }
 }
 
 fn main() {
     // A transport logs its mode when it is opened, and what it tried in vain.
-    tracing_subscriber::fmt().with_writer(stderr).without_time().with_target(false).init();
+    tracing_subscriber::fmt().with_writer(stderr).without_time().with_target(false).log_internal_errors(false).init();
     let arguments = std::env::args_os().enumerate().map(|(at, argument)| match argument.to_str() {
         Some(setting) if at > 2 && !setting.starts_with('-') => format!("--{setting}").into(),
         _ => argument,
     });
     let good = match Settings::try_parse_from(arguments) {
-        Err(help) if !help.use_stderr() => return say(&help.to_string().trim_end()),
+        Err(help) if !help.use_stderr() => {
+            say(&help.to_string().trim_end());
+            Ok(true)
+        }
         settings => settings.map_err(Error::from).and_then(|settings| settings.run()),
     };
     std::process::exit(good.map_or_else(
@@ -126,6 +138,6 @@ fn main() {
             say(&serde_json::json!({"phase": "error", "error": error.to_string()}));
             2
         },
-        |good| i32::from(!good),
+        |good| i32::from(!good || UNPRINTED.load(Relaxed)),
     ));
 }

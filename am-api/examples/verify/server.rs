@@ -1,5 +1,6 @@
 //! The side that is asked, and what both sides call things.
 
+use std::io::{Write, stderr};
 use std::time::{Duration, Instant};
 
 use am_api::{Endpoint, HandlerId, Node, Region, RegionId, Request, Rights, Token};
@@ -138,11 +139,11 @@ fn echo(state: &mut State, Request { message, token }: Request<'_, State>) {
     } else {
         token.reply(SAME, message.words(), message.payload())
     };
-    sent.unwrap_or_else(|error| eprintln!("verify: {error}"));
+    sent.unwrap_or_else(|error| _ = writeln!(stderr(), "verify: {error}"));
 }
 
 fn answer(token: Token, right: bool) {
-    token.reply(ANSWER, &[u64::from(right)], b"").unwrap_or_else(|error| eprintln!("verify: {error}"));
+    token.reply(ANSWER, &[u64::from(right)], b"").unwrap_or_else(|error| _ = writeln!(stderr(), "verify: {error}"));
 }
 
 /// Those that have counted something.

@@ -108,4 +108,14 @@ fn help_is_no_error() {
     let Output { status, stdout, stderr } = example("ping").args(["one", "two", "three"]).output().expect("started");
     assert_eq!((status.code(), stdout.is_empty()), (Some(2), true));
     assert!(String::from_utf8_lossy(&stderr).starts_with("usage:"));
+    // Without its transport.
+    let Output { status, stderr, .. } = example("ping").arg("serve").output().expect("started");
+    assert!(status.code() == Some(2) && stderr.starts_with(b"usage:"));
+}
+
+#[test]
+fn both_sides_in_one_process_share_no_port() {
+    let Output { status, stderr, .. } = example("ping").arg("udp:127.0.0.1:7100").output().expect("started");
+    let said = String::from_utf8_lossy(&stderr);
+    assert!(status.code() == Some(1) && said.contains("start two processes"), "{said}");
 }

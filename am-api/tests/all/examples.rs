@@ -49,6 +49,37 @@ fn transports_are_chosen_by_peer() {
     assert!(printed.contains("gamma asks beta/main by udp:"), "{printed}");
 }
 
+/// Onto a full disk, and with an argument that is no transport.
+#[test]
+fn none_panics_and_each_says_what_failed() {
+    let full = || std::fs::File::options().write(true).open("/dev/full").expect("a device");
+    let shm = format!("am-full-{}", id());
+    let shared = format!("shm:{shm}");
+    for name in ["bulk", "call", "clients", "own_loop", "transports", "shutdown", "ping"] {
+        let on = match name {
+            "transports" => &[][..],
+            "shutdown" => &["udp:127.0.0.1:0"],
+            _ => &[&*shared],
+        };
+        let Output { status, stderr, .. } = example(name).args(on).stdout(full()).output().expect("started");
+        let errors = String::from_utf8_lossy(&stderr);
+        assert_eq!(status.code(), Some(i32::from(name != "clients")), "{name}: {errors}");
+        assert!(name == "clients" || errors.contains(&format!("{name}: No space left")), "{name}: {errors}");
+        if name == "transports" {
+            continue;
+        }
+        let Output { status, stderr, .. } = example(name).arg("moon:7").output().expect("started");
+        let errors = String::from_utf8_lossy(&stderr);
+        assert!(status.code() == Some(1) && errors.contains("there is no transport `moon`"), "{name}: {errors}");
+        let said = example(name).arg("moon:7").stderr(full()).output().expect("started");
+        assert_eq!(said.status.code(), Some(1), "{name}");
+        let Output { stdout, stderr, .. } = example(name).arg("-h").output().expect("started");
+        assert!(stdout.starts_with(b"usage:") || stderr.starts_with(b"usage:"), "{name}");
+    }
+    let mut left = std::fs::read_dir("/dev/shm").expect("a directory").filter_map(Result::ok);
+    assert!(left.all(|entry| !entry.file_name().to_string_lossy().contains(&shm)), "files in /dev/shm");
+}
+
 #[test]
 fn own_loop_is_never_held_up() {
     assert!(printed("own_loop", &[]).contains("round 200 of 200"));

@@ -96,6 +96,29 @@ fn a_closed_conversation_says_so() {
     assert_eq!((alpha.endpoint.describe(to), alpha.endpoint.max_payload(to, 0)), (None, None));
 }
 
+/// Another node does not know it. Another endpoint of its node can use it, but hears nothing of it.
+#[test]
+fn a_connection_is_of_one_endpoint_of_one_node() {
+    let (mut alpha, mut beta, to) = connected::<u32, ()>();
+    let stranger = plain("gamma").open_on(pair().0).unwrap();
+    let error = stranger.endpoint::<()>("main").unwrap().ready(to).unwrap_err();
+    assert!(error == NotOpen::Closed && error.to_string().contains("of another node"), "{error}");
+
+    beta.endpoint.on_request(HandlerId(0), |(), Request { token, .. }| token.reply(HandlerId(0), &[], b"").unwrap());
+    alpha.endpoint.on_reply(HandlerId(0), |answers, _| *answers += 1);
+    let second = alpha.node.endpoint::<u32>("second").unwrap();
+    second.try_request(to, HandlerId(0), &[], b"").unwrap();
+    until(&mut alpha, &mut beta, "answered", |alpha, _| alpha.state == 1);
+    // What was sent through the second one comes back to the first.
+    alpha.endpoint.on_returned(|returned, _| *returned += 10);
+    second.try_request(to, HandlerId(0), &[], b"").unwrap();
+    drop(beta);
+    let (mut endpoint, mut state) = (alpha.endpoint, alpha.state);
+    assert!(endpoint.wait_until(&mut state, LONG, |state| *state == 11));
+    second.close(to);
+    assert_eq!(endpoint.ready(to), Err(NotOpen::Closed));
+}
+
 #[test]
 fn an_unknown_handler_is_counted_and_costs_nothing_else() {
     let (mut alpha, mut beta) = nodes::<u64, Vec<HandlerId>>(plain("alpha"), plain("beta").window(16).send_frames(8));

@@ -98,6 +98,14 @@ fn help_is_no_error() {
     assert!(code == Some(0) && said.trim_start().starts_with("verify both shm:trial"), "{said}");
 }
 
+#[test]
+fn a_result_that_could_not_be_written_is_a_failure() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = verify(&["both", "sim:1", "step=400"]).stdout(full).stderr(Stdio::piped()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("verify: standard output: No space"), "{said}");
+}
+
 /// As by `verify ... | head -1`.
 #[test]
 fn a_reader_that_went_away_is_no_panic() {

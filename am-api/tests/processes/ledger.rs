@@ -31,8 +31,21 @@ fn a_handler_that_is_called_twice_is_found() {
 
 #[test]
 fn clients_that_are_killed_leave_nothing() {
+    let mut killed = Command::new("true").spawn().unwrap();
+    killed.wait().unwrap();
+    let place = format!("/dev/shm/am-ledger-{}-x", killed.id());
+    std::fs::create_dir(&place).unwrap();
     let output = ledger(&["churn", "--clients", "80", "--keepalive", "1"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(!std::path::Path::new(&place).exists(), "what a driver that was killed had left");
+}
+
+#[test]
+fn a_table_that_could_not_be_written_is_a_failure() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = ledger(&["run", "--requests", "1000", "--faults", "0", "shm"]).stdout(full).output().unwrap();
+    let said = text(&output);
+    assert!(output.status.code() == Some(1) && said.contains("ledger: standard output: No space"), "{said}");
 }
 
 /// Its directory: segment, books.

@@ -123,7 +123,7 @@ impl Multipath {
         };
         if !is_setup && let Some(before) = known.active.replace(path).filter(|before| *before != path) {
             self.count.changed += 1;
-            tracing::info!(%to, from = self.paths[before].name(), to = self.paths[path].name(), "another path");
+            tracing::info!(peer = %to, from = self.paths[before].name(), to = self.paths[path].name(), "another path");
         }
         self.paths[path].send(to, self.joint.caps.address, link, class, frame)
     }
