@@ -30,7 +30,7 @@ const NOT_FOR: [(&str, &[&str]); 6] = [
 ];
 
 /// The help of options with another meaning for one command: command, option, help.
-const OWN_HELP: [(&str, &str, &str); 12] = [
+const OWN_HELP: [(&str, &str, &str); 14] = [
     ("latency", "size", "Payload bytes of a message (64K, 1M), or `full` for as many as a frame holds [default: 16]"),
     ("latency", "time", "Length of one measurement [default: 0.25]"),
     ("rate", "size", "Payload bytes of a message, or `full` for as many as a frame holds [default: 64]"),
@@ -40,6 +40,8 @@ const OWN_HELP: [(&str, &str, &str); 12] = [
     ("compare", "time", "Length of one measurement [default: 0.1]"),
     ("compare", "size", "Bytes of a message (64K, 1M) [default: 8,64,512,4K,32K,256K,1M]"),
     ("compare", "mtu", "MTU of the veth pair, 140 to 65535 [default: 1500]"),
+    ("compare", "cores", "Cores of the near and the far side, or `none` [default: the last two]"),
+    ("compare", "framing", "Where our messages carry their header [default: bare]"),
     ("ablation", "time", "Length of one measurement [default: 0.05]"),
     ("bounce", "hosts", "Run both hosts on this machine: any but loopback [default: veth]"),
     ("stress", "hosts", "Run both hosts on this machine, as two processes: any but loopback and sim [default: veth]"),
@@ -102,6 +104,7 @@ mod tests {
         for (command, says, not) in [
             ("compare", "[default: 3]", "[default: 9]"),
             ("compare", "[default: 0.1]", "0.25"),
+            ("compare", "header [default: bare]", "--serve"),
             ("latency", "[default: 16]", "rate 64"),
             ("stress", "any but loopback and sim", "Both hosts on this machine ["),
             ("stress", "there is no --time", "Length of one measurement"),

@@ -173,7 +173,7 @@ impl Run<'_> {
         };
         if let Some(file) = options.trace {
             // Each driver that is opened appends to it.
-            File::create(file).map_err(Error::system("writing the file of --trace"))?;
+            File::create(file).map_err(Error::system(driver::am::TRACING))?;
         }
         let progress = Progress::new(order.count(), options.json);
         let is_one_machine = !matches!(topology, Topology::Peer(..));

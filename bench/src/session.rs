@@ -142,7 +142,7 @@ pub(crate) fn run(setup: Setup<'_>, control: &mut dyn PlanChannel, link: &mut dy
     let mut fits = Some(order.drivers.iter().try_for_each(|driver| order.fits(link, near, &far, *driver)));
     let mut mtu = near.mtu.map(|mtu| far.carries(mtu)).and_then(|mtu| u32::try_from(mtu).ok());
     let common = order.common(link, near, &far);
-    let mut all = Vec::with_capacity(order.count());
+    let (mut all, mut trace_error) = (Vec::with_capacity(order.count()), None);
     let end = plan.stages().try_for_each(|(round, driver)| {
         let mut channel = link.open(driver, &far, order.how, watch)?;
         mtu = mtu.or(u32::try_from(channel.info().layout.largest).ok());
@@ -151,12 +151,16 @@ pub(crate) fn run(setup: Setup<'_>, control: &mut dyn PlanChannel, link: &mut dy
         // Only an open driver can tell the far side that something does not fit.
         let result = fits.take().unwrap_or(Ok(())).and_then(|()| stage.run(&mut near, &mut all));
         let result = result.and_then(|()| near.end()).inspect_err(|why| near.give_up(why));
+        trace_error = trace_error.take().or_else(|| channel.trace_error());
         link.close(channel);
         result
     });
     match end {
         Err(error) if all.is_empty() => Err(error),
-        end => Ok(Session { all, cores: Cores { near: near.core, far: far.core }, mtu, end }),
+        end => {
+            let end = end.and(trace_error.map_or(Ok(()), Err));
+            Ok(Session { all, cores: Cores { near: near.core, far: far.core }, mtu, end })
+        }
     }
 }
 

@@ -43,8 +43,9 @@ impl std::str::FromStr for Size {
         if text == "full" {
             return Ok(Size::Full);
         }
-        let unit =
-            [("K", 1 << 10), ("M", 1 << 20)].into_iter().find_map(|(unit, of)| Some((text.strip_suffix(unit)?, of)));
+        let unit = [(['K', 'k'], 1 << 10), (['M', 'm'], 1 << 20)]
+            .into_iter()
+            .find_map(|(unit, of)| Some((text.strip_suffix(unit)?, of)));
         let (digits, unit) = unit.unwrap_or((text, 1));
         match digits.parse::<usize>().ok().and_then(|count| count.checked_mul(unit)) {
             Some(bytes) if (1..=MAX_SIZE).contains(&bytes) => Ok(Size::Bytes(bytes)),
@@ -159,6 +160,7 @@ mod tests {
     #[test]
     fn sizes() {
         assert_eq!("full".parse(), Ok(Size::Full));
+        assert_eq!(["64k", "1m"].map(str::parse), [64 << 10, 1 << 20].map(|size| Ok(Size::Bytes(size))));
         assert_eq!(["16", "64K", "1M"].map(str::parse), [16, 64 << 10, 1 << 20].map(|size| Ok(Size::Bytes(size))));
         for text in ["0", "-1", "", "sixteen", "1.5", "K", "0M", "257M", "1G", "18446744073709551615K"] {
             assert!(text.parse::<Size>().is_err(), "{text}");

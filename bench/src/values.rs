@@ -21,8 +21,14 @@ pub(crate) fn path(text: &str) -> Result<&'static Path, String> {
     Ok(Path::new(String::leak(text.to_owned())))
 }
 
+/// The receiver keeps a bit of each: more than a gigabyte.
+const MAX_COUNT: f64 = 1e10;
+
 /// A count: `1e8`, `100000000`.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
+    if text.parse::<f64>().is_ok_and(|number| number > MAX_COUNT) {
+        return Err("too large: at most 1e10".to_owned());
+    }
     number(text).ok_or_else(|| "not a whole number, as in 1000000 or 1e6".to_owned())
 }
 
@@ -86,6 +92,8 @@ mod tests {
         assert_eq!([share("0.1%"), share("0%"), share("50%")], [Ok(1000), Ok(0), Ok(500_000)]);
         assert_eq!([share("0.1"), share("0"), share("50")], [Ok(1000), Ok(0), Ok(500_000)]);
         assert!(["1.5", "-1", "1e17", "many"].iter().all(|text| count(text).is_err() && bytes(text).is_err()));
+        let refused = |text| count(text).unwrap_err();
+        assert!(refused("1e11").starts_with("too large") && refused("1.5").starts_with("not a whole"));
         assert!(["NaN", "51", "51%", "-1%", "%", ""].iter().all(|text| share(text).is_err()));
     }
 }

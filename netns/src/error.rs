@@ -1,5 +1,7 @@
 use std::io;
 
+use nix::errno::Errno;
+
 /// Why a host, a cable or a switch could not be made or inspected.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
@@ -56,6 +58,14 @@ pub enum HostError {
         /// The problem.
         source: serde_json::Error,
     },
+    /// The process has too many open files.
+    #[error("{doing}: {source}: `ulimit -n` says how many a process may have, and raises it")]
+    Descriptors {
+        /// What failed.
+        doing: String,
+        /// Why.
+        source: io::Error,
+    },
     /// The kernel returned another error.
     #[error("{doing}: {source}")]
     System {
@@ -69,10 +79,10 @@ pub enum HostError {
 impl HostError {
     pub(crate) fn system(doing: impl Into<String>, source: impl Into<io::Error>) -> HostError {
         let (doing, source) = (doing.into(), source.into());
-        if source.kind() == io::ErrorKind::PermissionDenied {
-            HostError::NotPermitted { doing }
-        } else {
-            HostError::System { doing, source }
+        match source.kind() {
+            io::ErrorKind::PermissionDenied => HostError::NotPermitted { doing },
+            _ if source.raw_os_error() == Some(Errno::EMFILE as i32) => HostError::Descriptors { doing, source },
+            _ => HostError::System { doing, source },
         }
     }
 }

@@ -57,6 +57,8 @@ EXIT CODES
   3    a right or a facility is missing; the message says which, and how to get it
   130  interrupted by Ctrl-C (in general 128 plus the signal's number)";
 
+const NO_CURVE: &str = "--plot needs a curve: add --sweep or --loss";
+
 /// Measure active messages, bare AF_XDP and kernel UDP. They take turns, in rounds, in one run, so
 /// that their figures can be compared. The near side sends and reports; the far side answers.
 #[derive(Debug, Parser)]
@@ -122,7 +124,7 @@ pub(crate) struct BandwidthArgs {
     #[arg(long, value_delimiter = ',', value_name = "PERCENT,...", group = "curve")]
     pub(crate) loss: Vec<Loss>,
     /// Plot the curve over sizes, or with --loss over losses, as SVG
-    #[arg(long, value_name = "FILE.svg", requires = "curve")]
+    #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
 }
 
@@ -184,6 +186,7 @@ impl Cli {
             Some(Command::Bandwidth(args)) if args.sweep => return options.sweep(args.plot.as_ref()),
             Some(Command::Ablation) => return options.ablation(),
             Some(Command::Bandwidth(args)) if !args.loss.is_empty() => return options.losses(args),
+            Some(Command::Bandwidth(args)) if args.plot.is_some() => return Err(usage(NO_CURVE)),
             Some(Command::Bandwidth(args)) => args.bench(),
             Some(Command::Rate) => Bench::Rate,
             Some(Command::Far | Command::StressChild | Command::Turn) | None => {

@@ -98,13 +98,20 @@ impl Options {
         check_file("--save", self.save.as_deref())?;
         self.check_trace()?;
         check_once("--driver", &self.driver)?;
+        let size = |size: &Size| if let Size::Bytes(bytes) = size { bytes.to_string() } else { "full".to_owned() };
+        check_once("--size", &self.size.iter().map(size).collect::<Vec<_>>())?;
         if self.driver.contains(&Driver::Cacheline) && self.hosts != Some(HostsArg::Shm) {
             return Err(usage("--driver cacheline is for --hosts shm: two processes share the cache line"));
         }
-        if self.mtu.is_some() && matches!(self.hosts, None | Some(HostsArg::Loopback)) && !has_its_cable {
-            return Err(usage("--mtu is for --hosts that make their own wire; an interface keeps its MTU"));
+        match self.hosts {
+            Some(HostsArg::Loopback) if self.mtu.is_some() => {
+                Err(usage("--hosts loopback has frames of one length: omit --mtu, or give --hosts sim"))
+            }
+            None if self.mtu.is_some() && !has_its_cable => {
+                Err(usage("--mtu is for --hosts that make their own wire; an interface keeps its MTU"))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// A trace holds our messages alone, and needs its own file.

@@ -86,7 +86,6 @@ fn settings(limit: Duration, mtu: u32, options: &Options) -> Result<Settings, Er
         sizes = SIZES.to_vec();
     }
     sizes.sort_unstable();
-    sizes.dedup();
     let cores = Cores::both(options.cores.unwrap_or_default())?;
     Ok(Settings { sizes, amount, limit, cores, how: options.how(FramingArg::Bare), mtu: mtu as usize })
 }
@@ -97,7 +96,8 @@ fn announce(rows: &[Row], settings: &Settings) {
     let turns: Vec<Duration> = installed.map(|row| row.peer.takes(settings)).collect();
     let all = turns.iter().sum::<Duration>() * settings.amount.rounds as u32;
     let (count, rounds) = (turns.len(), crate::report::words::rounds(settings.amount.rounds));
-    status(&format!("{count} of {} peers are installed; {rounds} take about {} s", rows.len(), all.as_secs().max(1)));
+    let take = if settings.amount.rounds == 1 { "takes" } else { "take" };
+    status(&format!("{count} of {} peers are installed; {rounds} {take} about {} s", rows.len(), all.as_secs().max(1)));
 }
 
 /// Give every peer a turn in every round. Each round begins with another peer.

@@ -22,6 +22,9 @@ use super::processes::SocketDirectory;
 /// How long a child may take to end by itself.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The two sides of a driver that neither can open fail within this time.
+const BOTH_FAIL_TIME: Duration = Duration::from_millis(500);
+
 /// A child process; killed when it is dropped, if it has not ended by then.
 #[derive(Debug)]
 pub(crate) struct Child(process::Child);
@@ -115,6 +118,11 @@ pub(crate) fn serve(name: &str, on: &str, core: Option<usize>, watch: &Watch) ->
             Ok(true) | Err(Error::GivenUp) => {}
             // Nobody is left to read an error.
             Ok(false) | Err(Error::PeerGone(_)) => return Ok(()),
+            // What cannot be opened: the near side may report the same of its own, and close the pipe.
+            Err(error @ (Error::Usage(_) | Error::Facility(_))) => match plans.next(BOTH_FAIL_TIME, watch) {
+                Err(Error::PeerGone(_)) => return Ok(()),
+                _ => return Err(error),
+            },
             Err(error) => return Err(error),
         }
     }

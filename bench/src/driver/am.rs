@@ -2,7 +2,9 @@
 //! measurement a put.
 
 use std::collections::VecDeque;
+use std::io;
 use std::mem;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use am_api::{Connection, Endpoint, HandlerId, Idle, Node, NotOpen, Request, RequestError, Transport};
@@ -19,6 +21,8 @@ use crate::loss::Loss;
 use crate::measure::{Arrived, Channel, ChannelInfo, ControlMessage, SpinWait, Timeouts};
 use crate::plan::{DriverOptions, Side, SideInfo};
 use crate::watch::Watch;
+
+pub(crate) const TRACING: &str = "writing the file of --trace";
 
 const ENDPOINT: &str = "am-bench";
 
@@ -62,6 +66,8 @@ pub(crate) struct Am {
     has_more: bool,
     is_near: bool,
     loss: Option<LossSetting>,
+    /// The error that ended the trace, if there is a trace.
+    trace: Option<Arc<OnceLock<io::Error>>>,
 }
 
 /// A node that waits as `idle` says.
@@ -107,15 +113,17 @@ impl Am {
         how: DriverOptions,
         watch: &Watch,
     ) -> Result<Am, Error> {
-        let transport: Box<dyn Transport> = match how.trace {
+        let (transport, trace): (Box<dyn Transport>, _) = match how.trace {
             // If both sides are in one process, they share the file.
             Some(file) if side == Side::Near => {
-                Box::new(Trace::append(transport, file).map_err(Error::system("writing what --trace names"))?)
+                let traced = Trace::append(transport, file).map_err(Error::system(TRACING))?;
+                let error = traced.error();
+                (Box::new(traced), Some(error))
             }
-            _ => transport,
+            _ => (transport, None),
         };
         let (transport, loss) = lossy::over(transport, how.lossy);
-        let am = Am { loss, ..Am::listening(node(Idle::spinning(), name, how, transport)?)? };
+        let am = Am { loss, trace, ..Am::listening(node(Idle::spinning(), name, how, transport)?)? };
         match side {
             Side::Near => Am { xdp, ..am }.connected(how, &peer.name, watch),
             Side::Far => Ok(am),
@@ -162,6 +170,7 @@ impl Am {
             has_more: false,
             is_near: false,
             loss: None,
+            trace: None,
         })
     }
 
@@ -212,6 +221,11 @@ impl Channel for Am {
         let counters = self.node.counters();
         let messages = ["requests_sent", "replies_sent", "retransmitted"].map(|name| counters.get(name));
         Some(messages.iter().sum::<u64>() - counters.get("bundled_sent") + counters.get("bundles_sent"))
+    }
+
+    fn trace_error(&self) -> Option<Error> {
+        let error = self.trace.as_ref()?.get()?;
+        Some(Error::system(TRACING)(io::Error::new(error.kind(), error.to_string())))
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {

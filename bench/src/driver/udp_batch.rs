@@ -80,8 +80,8 @@ pub(super) struct GroReceiver {
 impl GroReceiver {
     pub(super) fn new() -> io::Result<GroReceiver> {
         // Its constructor sets options that a bare socket does not need, so it gets another socket. It keeps only facts
-        // about the kernel.
-        let state = UdpSocketState::new((&UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?).into())?;
+        // about the kernel. Where `lo` is down, 127.0.0.1 is no address.
+        let state = UdpSocketState::new((&UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?).into())?;
         Ok(GroReceiver {
             state,
             memory: vec![0; MAX_RUNS * RUN_BUFFER],

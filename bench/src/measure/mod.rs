@@ -103,6 +103,11 @@ pub(crate) trait Channel {
         None
     }
 
+    /// Why the file of `--trace` ends before the last frame, if it does.
+    fn trace_error(&self) -> Option<Error> {
+        None
+    }
+
     /// Set the size of data messages, at most the `most` of its layout.
     fn prepare(&mut self, size: usize) -> Result<(), Error>;
 

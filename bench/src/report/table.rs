@@ -8,7 +8,7 @@ use crate::loss::Loss;
 use crate::plan::Bench;
 use crate::stats::{Figures, Measured, Retained, Row};
 
-use super::words::{footer, rounds, sentence, telling, times, xdp};
+use super::words::{DISTURBED, MAX_SPREAD, footer, rounds, sentence, telling, times, xdp};
 use super::{Comparison, Report};
 
 /// A column: its head, and whether it is aligned to the right.
@@ -31,7 +31,9 @@ impl Report<'_> {
         }
         let measured = format!("{}, drivers taken in turn", rounds(self.rounds));
         let at = self.rows.iter().find_map(|row| row.first.xdp).map(xdp);
-        text + &footer(&measured, self.cores, at, self.is_simulated())
+        let mut ratios = self.comparisons.iter().flat_map(|comparison| &comparison.ratios);
+        let is_disturbed = ratios.any(|ratio| ratio.range.1 > MAX_SPREAD * ratio.range.0);
+        text + &footer(&measured, self.cores, at, self.is_simulated()) + if is_disturbed { DISTURBED } else { "" }
     }
 
     fn bench(&self, bench: Bench, text: &mut String) {
@@ -209,6 +211,17 @@ mod tests {
         let all = [measured(Bench::Latency, 0, Driver::Am, 0, 5_900)];
         let text = Report::new(&all, Cores { near: None, far: None }).table();
         assert!(!text.contains("\n\n\n") && text.contains("0\n\none round, "), "{text}");
+    }
+
+    #[test]
+    fn rounds_that_differ_too_much_are_said_to() {
+        let table = |worst| {
+            let of = |round, driver, nanos| measured(Bench::Latency, 0, driver, round, nanos);
+            let am = [of(0, Driver::Am, 6_000), of(1, Driver::Am, worst)];
+            let all = [am, [of(0, Driver::Raw, 6_000), of(1, Driver::Raw, 6_000)]].concat();
+            Report::new(&all, Cores { near: None, far: None }).table()
+        };
+        assert!(!table(50_000).contains(DISTURBED) && table(70_000).ends_with(DISTURBED), "{}", table(70_000));
     }
 
     #[test]

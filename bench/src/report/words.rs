@@ -64,6 +64,13 @@ pub(crate) fn xdp(at: &str) -> &'static str {
 /// Printed below the tables of a simulated network.
 pub(crate) const SIMULATED: &str = "the network is simulated: these are figures of the simulation, not of a wire";
 
+/// Printed below the tables if a ratio differs between rounds by more than [`MAX_SPREAD`].
+pub(crate) const DISTURBED: &str =
+    "the rounds differ by more than a factor of ten: with other load on the machine these figures are worthless\n";
+
+/// How much a ratio may differ between rounds.
+pub(crate) const MAX_SPREAD: f64 = 10.0;
+
 /// Whether the mode is that of a simulated network.
 pub(crate) fn is_simulated(mode: &str) -> bool {
     mode.starts_with("simulated")

@@ -187,10 +187,9 @@ fn workload(args: &StressArgs, how: DriverOptions, mtu: u32) -> Result<Workload,
     let most = (mtu as usize + ETHERNET_HEADER).saturating_sub(framing.body_at()).min(MAX_MESSAGE);
     let seed = args.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
     let messages = args.messages;
-    if messages == 0 || !messages.is_multiple_of(4) {
-        return Err(Error::Usage(format!(
-            "--messages {messages} is no multiple of 4: every fourth message is a reply"
-        )));
+    if messages < 4 || !messages.is_multiple_of(4) {
+        let why = if messages < 4 { "too few, give at least 4" } else { "no multiple of 4" };
+        return Err(Error::Usage(format!("--messages {messages} is {why}: every fourth message is a reply")));
     }
     let workload = match args.bytes {
         Some(bytes) => Workload::new(messages, bytes, most as u32, seed),

@@ -296,3 +296,13 @@ fn a_trace_has_the_frames_of_every_round() {
     let frames = captured(&std::fs::read(&file).unwrap());
     assert!(frames > exchanges.max(100), "{frames} frames of {exchanges} exchanges");
 }
+
+#[test]
+fn a_trace_that_a_full_disk_ends_is_an_error_below_the_table() {
+    let trace = ["--trace", "/dev/full"];
+    let ended = run(&[&["latency", "--rounds", "1", "--time", "0.002"], &trace, MEMORY]);
+    let (out, said) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("writing the file of --trace: No space left on device"), "{said}");
+    assert!(out.contains("  am  ") && out.contains("  raw  "), "{out}");
+}

@@ -75,6 +75,22 @@ fn the_table_calls_a_line_a_line() {
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
 }
 
+/// Both sides find it.
+#[test]
+fn what_no_side_can_open_is_said_once() {
+    let said = text(&run(&[&["rate", "--hosts", "shm", "--driver", "raw"]]).stderr);
+    assert_eq!(said, "am-bench: there is no --driver raw over shm: omit it\n");
+}
+
+#[test]
+fn too_few_messages_are_refused_with_the_least() {
+    for (messages, named) in [("0", "at least 4"), ("6", "no multiple of 4")] {
+        let output = run(&[&["stress", "--hosts", "shm", "--messages", messages]]);
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(named), "{said}");
+    }
+}
+
 /// The files of a near side in /dev/shm.
 fn left(pid: u32) -> usize {
     let mine = |name: String| name.contains(&format!("am-bench-{pid}"));

@@ -29,6 +29,15 @@ fn latency_by_every_driver() {
 }
 
 #[test]
+fn without_descriptors_for_a_host_the_limit_is_named() {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -n 8 && exec \"$0\" latency --hosts veth"]).arg(am_bench().get_program());
+    let output = shell.output().unwrap();
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(3) && said.contains("`ulimit -n`"), "{said}");
+}
+
+#[test]
 fn bandwidth_is_of_the_fullest_frames_that_all_vias_have() {
     for (options, drivers, size) in [
         (&[][..], &["am", "raw", "udp"][..], 1472),

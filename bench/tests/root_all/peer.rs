@@ -1,5 +1,7 @@
 //! Two machines with unusual interfaces. Needs root.
 
+use std::process::Command;
+
 use crate::common::{Machines, QUICK, json, run, start, text};
 use am_netns::{Host, VethOptions, veth};
 use am_wire::Framing;
@@ -20,6 +22,20 @@ fn an_mtu_that_ablation_cannot_measure_is_refused_with_one_that_it_can() {
     // Room is left for the cost of a framing that is not known yet.
     assert_eq!(lines[0]["size"], 9000 - Framing::Plain.cost());
     drop(far);
+}
+
+/// A new network namespace has no address before its `lo` is up.
+#[test]
+fn kernel_udp_needs_no_loopback_interface() {
+    let machines = Machines::new();
+    for host in &machines.hosts {
+        host.interface("lo").unwrap().set_down().unwrap();
+        let flushed = host.enter(|| Command::new("ip").args(["address", "flush", "dev", "lo"]).status());
+        assert!(flushed.unwrap().unwrap().success());
+    }
+    let _far = machines.start(1, &[&["--serve"]]);
+    let lines = json(&machines.measure(&[&["latency", "--peer", "beta", "--driver", "udp", "--json"], QUICK]));
+    assert_eq!(lines[0]["via"], "udp");
 }
 
 /// Linux allows any interface name without `/`, `:` and spaces.

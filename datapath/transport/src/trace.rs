@@ -18,6 +18,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use am_ring::Frame;
@@ -38,7 +39,7 @@ struct Log<W> {
     frames: u64,
     /// Whether frames were written since the last flush.
     fresh: bool,
-    error: Option<io::Error>,
+    error: Arc<OnceLock<io::Error>>,
 }
 
 impl<T: Transport> Trace<T, BufWriter<File>> {
@@ -72,12 +73,12 @@ impl<T: Transport, W: Write> Trace<T, W> {
     }
 
     fn over(inner: T, out: W) -> Self {
-        Trace { inner, log: Log { out, frames: 0, fresh: true, error: None } }
+        Trace { inner, log: Log { out, frames: 0, fresh: true, error: Arc::default() } }
     }
 
-    /// The error that ended the trace, if one did.
-    pub fn error(&self) -> Option<&io::Error> {
-        self.log.error.as_ref()
+    /// The error that ends the trace, once one does. A node that takes the transport does not hide it.
+    pub fn error(&self) -> Arc<OnceLock<io::Error>> {
+        Arc::clone(&self.log.error)
     }
 }
 
@@ -86,7 +87,7 @@ impl<W: Write> Log<W> {
         // A clock before 1970 is no reason to stop.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         self.unless_ended(|out| write_frame(out, now, bytes));
-        self.frames += self.error.is_none() as u64;
+        self.frames += self.error.get().is_none() as u64;
         self.fresh = true;
     }
 
@@ -98,8 +99,11 @@ impl<W: Write> Log<W> {
     }
 
     fn unless_ended(&mut self, write: impl FnOnce(&mut W) -> io::Result<()>) {
-        if self.error.is_none() {
-            self.error = write(&mut self.out).err();
+        if self.error.get().is_none()
+            && let Err(error) = write(&mut self.out)
+        {
+            // Nobody else sets it.
+            let _ = self.error.set(error);
         }
     }
 }
@@ -145,7 +149,7 @@ impl<T: Transport, W: Write> Transport for Trace<T, W> {
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.inner.counters(each);
         each("trace_frames", self.log.frames);
-        each("trace_ended", self.log.error.is_some() as u64);
+        each("trace_ended", self.log.error.get().is_some() as u64);
     }
 }
 

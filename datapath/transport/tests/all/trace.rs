@@ -96,7 +96,7 @@ fn a_full_disk_ends_the_trace_and_nothing_else() {
     send(&mut left, to, 0..10);
     assert_eq!(receive(&mut right).len(), 10);
     assert_eq!((counter(&left, "trace_frames"), counter(&left, "trace_ended")), (1, 1));
-    assert_eq!(left.error().unwrap().kind(), io::ErrorKind::StorageFull);
+    assert_eq!(left.error().get().unwrap().kind(), io::ErrorKind::StorageFull);
     assert!(Trace::new(right, Disk::new(10)).is_err());
 }
 
