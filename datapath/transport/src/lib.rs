@@ -67,6 +67,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod joint_waker;
 pub mod conformance;
 pub mod faulty;
 pub mod loopback;
@@ -81,6 +82,7 @@ use std::sync::Arc;
 use am_ring::{Frame, Pool};
 use am_wire::Address;
 pub use command::{Command, Notice, PeerAddressError, PeerInfo, TransportExt};
+pub use joint_waker::JointWaker;
 pub use name::{NameError, TransportName};
 pub use steering::Steering;
 
