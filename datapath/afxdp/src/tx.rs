@@ -21,9 +21,8 @@ use crate::tx_ring::TxRing;
 
 /// The tx ring and the completion ring.
 pub(crate) struct Tx {
-    // First, so that it is unmapped before the socket closes.
+    // Before the queue, which keeps it mapped and the socket open.
     ring: TxRing,
-    /// Keeps the socket open.
     outgoing: TxQueue,
     sent: CompQueue,
     /// Frames from `send` until they are taken out of the completion ring.
@@ -44,16 +43,16 @@ pub(crate) struct Tx {
 
 impl Tx {
     /// # Errors
-    /// The kernel's, where the ring cannot be mapped.
+    /// The kernel's, where the ring cannot be found.
     pub(crate) fn new(
         (outgoing, sent): (TxQueue, CompQueue),
         rings: &Rings,
         max_frame: usize,
         max_frames: usize,
     ) -> Result<Tx, XdpOpenError> {
-        let ring = TxRing::map(outgoing.fd().as_raw_fd(), rings.tx);
+        let ring = TxRing::find(outgoing.fd().as_raw_fd(), rings.tx);
         Ok(Tx {
-            ring: ring.map_err(|error| XdpOpenError::system("mapping the transmit ring", error))?,
+            ring: ring.map_err(|error| XdpOpenError::system("finding the transmit ring", error))?,
             outgoing,
             sent,
             frames_in_flight: 0,
