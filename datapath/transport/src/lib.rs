@@ -67,9 +67,9 @@
 #![forbid(unsafe_code)]
 
 mod command;
-mod joint_waker;
 pub mod conformance;
 pub mod faulty;
+mod joint_waker;
 pub mod loopback;
 pub mod memory;
 mod name;
