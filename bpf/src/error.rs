@@ -4,6 +4,9 @@ use std::io;
 
 use crate::kernel::Kernel;
 
+/// How a process gets more file descriptors.
+const MORE_FILES: &str = "a larger `ulimit -n`, or LimitNOFILE= in the systemd unit";
+
 /// Why a program could not be loaded.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the fields are the words of the text")]
@@ -21,9 +24,7 @@ pub enum LoadError {
     )]
     LockedMemory { release: String },
     /// The process has no file descriptor left for programs and maps.
-    #[error(
-        "no file descriptor left to load the XDP program with: a larger `ulimit -n`, or LimitNOFILE= in the systemd unit"
-    )]
+    #[error("no file descriptor left to load the XDP program with: {MORE_FILES}")]
     OpenFiles,
     /// The kernel's verifier does not accept the program: a bug in the program, or a kernel that we do not know.
     #[error("kernel {release} rejects the program; please report this with its verifier's log:\n{log}")]
@@ -94,8 +95,7 @@ impl AttachError {
             (libc::ENODEV, _) => AttachError::NoSuchInterface { interface },
             (libc::EPERM | libc::EACCES, _) => AttachError::NotPermitted { interface },
             (libc::EMFILE | libc::ENFILE, _) => {
-                let reason =
-                    "no file descriptor left: a larger `ulimit -n`, or LimitNOFILE= in the systemd unit".into();
+                let reason = format!("no file descriptor left: {MORE_FILES}");
                 AttachError::Refused { interface, reason }
             }
             (_, Some(said)) if is_about(&said, &MTU) => {

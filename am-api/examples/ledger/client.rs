@@ -18,6 +18,11 @@ const BURST: u32 = 32;
 const LANES: usize = 3;
 /// After an end what comes back is heard within this time.
 pub(crate) const SETTLES: Duration = Duration::from_millis(300);
+
+/// Whether messages may still come back on a connection that ended then, or has not.
+pub(crate) fn may_return_more(ended: Option<Instant>) -> bool {
+    ended.is_none_or(|since| since.elapsed() < SETTLES)
+}
 /// A client that leaves with everything answered waits so long for it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -78,9 +83,9 @@ impl State {
             let is_settled = |progress: &Progress| progress.over.is_some() || progress.settled == progress.sent;
             endpoint.wait_until(self, PATIENCE, |state| state.connections.values().all(is_settled));
         }
-        // What comes back from now on nobody hears.
+        // The book notes no message that comes back later.
         for (_, connection) in self.connections.drain() {
-            if connection.over.is_none_or(|since| since.elapsed() < SETTLES) {
+            if may_return_more(connection.over) {
                 self.book.note(connection.name, Kind::Left, 0);
             }
         }

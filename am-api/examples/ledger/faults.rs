@@ -29,7 +29,7 @@ pub(crate) struct Faults {
     /// The longest silence.
     silence: Duration,
     next: Instant,
-    /// What is over later: when, who, what, and since when.
+    /// The faults to end: when, of which player, which, and when it began.
     undo: Vec<(Instant, usize, Fault, u64)>,
     pub(crate) done: Tally,
 }

@@ -11,7 +11,7 @@ use crate::players::{End, Life, Players};
 const NOTICED_WITHIN: u64 = 2500;
 /// Milliseconds that may lie between an action of the driver and a process's note of it.
 const SLACK: u64 = 200;
-/// The end of a connection whose end nobody noted. It leaves room for [`SLACK`].
+/// Stands for the end of a connection that no book has the end of. It leaves room for [`SLACK`].
 const NEVER: u64 = u64::MAX - SLACK;
 
 /// The two reasons for which the fate of a message may be unknown.
@@ -47,6 +47,11 @@ pub(crate) fn judge(players: &Players, name: u64, connection: &Connection, tally
 
 fn count(flags: &[bool]) -> usize {
     flags.iter().filter(|&&is| is).count()
+}
+
+/// Whether a process was killed before all that could come back after this end had come back.
+fn is_killed_soon_after(ended: u64, process: End) -> bool {
+    matches!(process, End::Killed(at) if at < ended + SETTLES.as_millis() as u64)
 }
 
 impl Case<'_> {
@@ -182,8 +187,7 @@ impl Case<'_> {
             (None, End::Killed(_)) => self.tally.add("client_killed", requests.len()),
             (None, _) => self.wrong("its client was not killed, and has not noted its end"),
             (Some(SideEnd::Left(_)), _) => self.tally.add("client_left", requests.len()),
-            // What comes back after a close comes back within this time.
-            (Some(SideEnd::Closed(at)), End::Killed(killed)) if killed < at + SETTLES.as_millis() as u64 => {
+            (Some(SideEnd::Closed(at)), end) if is_killed_soon_after(at, end) => {
                 self.tally.add("client_killed", requests.len());
             }
             (Some(SideEnd::Closed(_)), _) => self.closed_before_reply(requests),
@@ -249,8 +253,7 @@ impl Case<'_> {
             None => self.wrong("its server was not killed, and has not noted its end"),
             Some(SideEnd::Closed(_) | SideEnd::Left(_)) => {}
             Some(SideEnd::Ended(ended, reason, unhandled)) => {
-                let killed = |at| at < ended + SETTLES.as_millis() as u64;
-                let noted_all = !self.connection.server_left && !matches!(server.end, End::Killed(at) if killed(at));
+                let noted_all = !self.connection.server_left && !is_killed_soon_after(ended, server.end);
                 let before = self.said_unhandled("reply", "replies_unhandled", sent, unhandled);
                 let lost: Vec<usize> = before.iter().copied().filter(|&at| !self.replied[at]).collect();
                 if self.connection.closed_and_left {

@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::Error;
 use crate::book::{Book, Kind};
-use crate::client::SETTLES;
+use crate::client::may_return_more;
 use crate::process::{ENDPOINT, Leave, Place, WORK, is_whole, open, payload};
 
 struct State {
@@ -80,11 +80,10 @@ impl State {
         }
     }
 
-    /// What comes back from now on nobody hears.
+    /// The endpoint closes: the book notes no reply that comes back later.
     fn leaves(&mut self) {
         for (_, (connection, over)) in self.connections.drain() {
-            // Of one that ended a moment ago replies may still come back.
-            if over.is_none_or(|since| since.elapsed() < SETTLES) {
+            if may_return_more(over) {
                 self.book.note(connection, Kind::Left, 0);
             }
         }

@@ -75,7 +75,7 @@ impl OutgoingTransfer {
         self.is_cancelled
     }
 
-    /// The bytes from the next segment on; none where who lent them has shortened them.
+    /// The bytes from the next segment on; none if their owner has shortened them.
     #[inline]
     fn with_rest(&self, take: impl FnOnce(&[u8])) {
         let at = (self.from + self.at) as usize;

@@ -12,7 +12,7 @@ use libc::{c_void, xdp_desc, xdp_mmap_offsets, xdp_ring_offset};
 
 use crate::sockopt;
 
-/// The ring, in the mapping of libxdp, which xsk-rs does not give out. Kernels before 6.2 refuse a second mapping of a bound
+/// The ring, in the mapping of libxdp, which xsk-rs does not give out. Linux 5.10 and 6.1 refuse a second mapping of a bound
 /// socket's ring. It must be dropped before the last of xsk-rs's queues of the socket, which unmaps it.
 pub(crate) struct TxRing {
     memory: NonNull<c_void>,
