@@ -169,6 +169,7 @@ mod prepare;
 mod reply;
 mod request;
 pub mod transports;
+mod wait;
 
 pub use am_engine::{Clock, Idle, ManualClock, PinError, pin};
 pub use am_proto::{Fate, FramingWhy, Peer, ReturnReason, WINDOW};
@@ -188,3 +189,4 @@ pub use open::{Builder, OpenError};
 pub use owned_message::OwnedMessage;
 pub use prepare::Prepared;
 pub use reply::{ReplyError, Token};
+pub use wait::{NodeDescriptor, NodeWaker};

@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::io::IoSlice;
 use std::rc::{Rc, Weak};
 use std::thread;
+use std::time::Duration;
 
 use am_engine::{Clock, Engine, PollScope};
 use am_proto::{Core, Delivery, EndpointId, Event, FlowEnd, FlowId, NameConflict, Time};
@@ -15,6 +16,7 @@ use am_wire::{Class, Framing, MAX_WORDS, WORD_BYTES};
 use crate::bulk::Bulk;
 use crate::events::EventQueues;
 use crate::log::Log;
+use crate::wait::Waiter;
 use crate::{HandlerId, NotOpen, Problem, RequestError};
 
 pub(crate) type NodeRc = Rc<RefCell<NodeState>>;
@@ -37,6 +39,9 @@ fn is_borrowed<T>() -> Option<T> {
     None
 }
 
+/// The longest sleep while the program keeps messages. Another thread may drop one, which does not wake this one.
+const MAX_SLEEP_WITH_KEPT: Duration = Duration::from_millis(1);
+
 pub(crate) struct NodeState {
     pub(crate) engine: Engine,
     pub(crate) transport: Box<dyn Transport>,
@@ -55,6 +60,8 @@ pub(crate) struct NodeState {
     pub(crate) bulk: Bulk,
     pub(crate) tally: Tally,
     pub(crate) log: Log,
+    /// Once the program waits in a loop of its own.
+    pub(crate) waiter: Option<Waiter>,
 }
 
 /// What this layer counts itself.
@@ -165,6 +172,7 @@ impl NodeState {
             bulk: Bulk::default(),
             tally: Tally::default(),
             log: Log::default(),
+            waiter: None,
         }
     }
 
@@ -227,6 +235,12 @@ impl NodeState {
             self.engine.send_early(&mut *self.transport);
         }
         sent.map_err(|(error, frame)| (error.into(), frame))
+    }
+
+    /// Another thread may drop a kept message, which does not wake this one.
+    #[inline]
+    pub(crate) fn limit_sleep(&self, now: Time, until: Time) -> Time {
+        if self.kept.is_empty() { until } else { until.min(now + MAX_SLEEP_WITH_KEPT) }
     }
 
     /// First half of a turn; see [`Engine::inhale`].

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use am_engine::{Idle, PollScope};
 use am_proto::{EndpointId, Time};
+use am_transport::Transport;
 use am_wire::control::Name;
 
 pub use call::{CallError, CallId, Outcome};
@@ -19,7 +20,8 @@ pub(crate) use message::Head;
 pub use message::{ConnectionEvent, Message, Request, Returned};
 pub use transfer::Transfer;
 
-use crate::node_state::{NodeRc, borrow_to_drop};
+use crate::node_state::{NodeRc, NodeState, borrow_to_drop};
+use crate::wait::Waiter;
 use crate::{Connection, HandlerId, NotOpen, RequestError};
 use call::Calls;
 
@@ -37,15 +39,14 @@ pub struct Endpoint<S> {
     idle: Idle,
     /// Turns in a row that found nothing.
     idle_turns: u32,
+    /// Another thread has ended the wait.
+    is_woken: bool,
 }
-
-/// The longest sleep while the program keeps messages. Another thread may drop one, which does not wake this one.
-const MAX_SLEEP_WITH_KEPT: Duration = Duration::from_millis(1);
 
 impl<S> Endpoint<S> {
     pub(crate) fn new(node: NodeRc, id: EndpointId, name: Name, idle: Idle) -> Self {
         let (handlers, calls) = (RefCell::default(), RefCell::default());
-        Endpoint { node, id, name, handlers, calls, idle, idle_turns: 0 }
+        Endpoint { node, id, name, handlers, calls, idle, idle_turns: 0, is_woken: false }
     }
 
     /// The endpoint's name.
@@ -113,13 +114,14 @@ impl<S> Endpoint<S> {
         self.node.borrow_mut().exhale();
     }
 
-    /// Poll until a message or an event has been handled (a connection, a transfer, a deadline) or the time is over; spin,
-    /// yield or sleep meanwhile. Returns how many were handled.
+    /// Poll until a message or an event has been handled (a connection, a transfer, a deadline), the time is over, or a
+    /// [waker](crate::Node::waker) ends it; spin, yield or sleep meanwhile. Returns how many were handled.
     pub fn wait(&mut self, state: &mut S, timeout: Duration) -> usize {
         let mut handled = 0;
-        self.poll_until(state, timeout, |_, _, just| {
+        self.is_woken = false;
+        self.poll_until(state, timeout, |endpoint, _, just| {
             handled += just;
-            handled > 0
+            handled > 0 || endpoint.is_woken
         });
         handled
     }
@@ -206,8 +208,12 @@ impl<S> Endpoint<S> {
         let mut node = self.node.borrow_mut();
         let (now, due) = (node.engine.core().now(), node.engine.sleep_until());
         let until = until.min(self.calls.borrow().next_check());
-        let until = if node.kept.is_empty() { until } else { until.min(now + MAX_SLEEP_WITH_KEPT) };
-        if self.idle.wait(now, due.min(until), node.transport.caps().wake.as_deref()) {
+        let until = node.limit_sleep(now, until);
+        let NodeState { engine, transport, waiter, .. } = &mut *node;
+        let look = |transport: &mut (dyn Transport + 'static)| engine.inhale(PollScope::FramesOnly, || now, transport);
+        let wake = waiter.as_ref().map(Waiter::descriptor);
+        if self.idle.wait(now, due.min(until), &mut **transport, wake, look) {
+            self.is_woken |= waiter.as_ref().is_some_and(Waiter::take_wake);
             let now = node.clock.now();
             node.core().run_deferred(now);
         }

@@ -31,6 +31,7 @@ mod mortal;
 mod moved;
 mod namesakes;
 mod no_allocation;
+mod own_epoll;
 mod paths;
 mod ping_pong;
 mod printed;

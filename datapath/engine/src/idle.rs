@@ -19,6 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use am_proto::Time;
+use am_transport::{Command, Transport};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
@@ -72,14 +73,29 @@ impl Idle {
     }
 
     /// Nothing happened, so wait: spin, yield or sleep, by the time since something last happened, at most until `until`.
-    /// `wake` is [`am_transport::Caps::wake`]. Returns whether the core was given away, so that `now` is out of date.
+    /// The thread sleeps on `wake`, or without it on the transport's descriptors.
+    /// The transport is told of a sleep before it; `receive` then looks whether a frame has arrived meanwhile, and returns how
+    /// many. Returns whether the core was given away, so that `now` is out of date.
     #[inline]
-    pub fn wait(&mut self, now: Time, until: Time, wake: Option<&[Arc<OwnedFd>]>) -> bool {
+    pub fn wait<T: Transport + ?Sized>(
+        &mut self,
+        now: Time,
+        until: Time,
+        transport: &mut T,
+        wake: Option<&[Arc<OwnedFd>]>,
+        receive: impl FnOnce(&mut T) -> usize,
+    ) -> bool {
         let step = self.next_action(now, until);
         match step {
             IdleAction::Spin => std::hint::spin_loop(),
             IdleAction::Yield => thread::yield_now(),
-            IdleAction::Sleep(longest) => sleep(longest, wake),
+            IdleAction::Sleep(longest) => {
+                // Only commands with a peer address can fail.
+                _ = transport.control(Command::BeforeSleep);
+                if receive(transport) == 0 {
+                    sleep(longest, wake.or(transport.caps().wake.as_deref()));
+                }
+            }
         }
         step != IdleAction::Spin
     }

@@ -62,7 +62,6 @@ mod multipath;
 mod path;
 mod peers;
 mod rewrite;
-mod wake;
 
 pub use multipath::{Multipath, MultipathOpenError};
 pub use path::STUCK_AFTER;

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use am_ring::Frame;
-use am_transport::{Caps, Command, Notice, PeerAddressError, PeerInfo, Transport, TransportName};
+use am_transport::{Caps, Command, JointWaker, Notice, PeerAddressError, PeerInfo, Transport, TransportName};
 use am_wire::{Address, Buffer, EtherType};
 
 use crate::path::TransportPath;
 use crate::peers::{MAX_PATHS, Peer, Peers, UsablePaths};
 use crate::rewrite::{self, FrameClass, classify};
-use crate::wake::JointWaker;
 
 /// Why transports cannot be joined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -272,7 +271,7 @@ impl Transport for Multipath {
                     path.inner.control(Command::RejectTemplate { flow, template })
                 })
             }
-            Command::Steer { .. } | Command::RxFull(_) | Command::RxCredit(_) => {
+            Command::Steer { .. } | Command::RxFull(_) | Command::RxCredit(_) | Command::BeforeSleep => {
                 self.paths.iter_mut().try_for_each(|path| path.inner.control(command))
             }
         }

@@ -216,6 +216,9 @@ impl Transport for Shm {
     }
 
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
+        if matches!(command, Command::BeforeSleep) {
+            self.before_sleep();
+        }
         self.steering.control(command, &self.caps)
     }
 

@@ -14,12 +14,8 @@ use crate::peer::address;
 /// here.
 const MAX_RECORDS_PER_LANE: usize = 256;
 
-/// After this many empty receives in a row the thread may be about to sleep. Arming the FIFO costs two system calls,
-/// and the next sender another one. So a thread that spins for an answer should not get there.
-const EMPTY_RECEIVES_TO_ARM: u32 = 512;
-
-/// While armed, the lanes are checked again after this many empty receives: the thread may sleep between two of them.
-const EMPTY_RECEIVES_TO_CHECK: u32 = 16;
+/// A thread that spins checks lanes and members after this many empty receives in a row.
+const EMPTY_RECEIVES_TO_CHECK: u32 = 512;
 
 /// The result of reading one record of a lane.
 enum Step {
@@ -38,31 +34,25 @@ impl Shm {
         let mut taken = self.receive_from_lanes(budget, each);
         if taken == 0 && budget > 0 {
             self.empty_receives = self.empty_receives.wrapping_add(1);
-            if self.empty_receives.is_multiple_of(if self.waker.is_armed() {
-                EMPTY_RECEIVES_TO_CHECK
-            } else {
-                EMPTY_RECEIVES_TO_ARM
-            }) {
-                self.prepare_to_sleep();
+            if self.empty_receives.is_multiple_of(EMPTY_RECEIVES_TO_CHECK) {
+                self.check_lanes();
                 taken = self.receive_from_lanes(budget, each);
             }
         }
         if taken > 0 {
             self.counters.received += taken as u64;
             self.on_received();
-        } else {
-            self.waker.make_readable();
         }
         taken
     }
 
-    /// Frames have arrived: reset the idle counter, and disarm the FIFO.
+    /// Frames have arrived, so the thread does not sleep.
     #[inline]
     fn on_received(&mut self) {
         self.empty_receives = 0;
-        if self.waker.is_armed() {
+        if self.waker.is_armed {
             self.membership.header.asleep(self.membership.member).store(0, Relaxed);
-            self.waker.disarm();
+            self.waker.is_armed = false;
         }
     }
 
@@ -144,9 +134,9 @@ impl Shm {
         }
     }
 
-    /// Nothing has arrived for long. Check the lanes, and allow the thread to sleep.
+    /// Nothing has arrived for long. Check the lanes and the members.
     #[cold]
-    fn prepare_to_sleep(&mut self) {
+    fn check_lanes(&mut self) {
         for at in 0..self.present.len() {
             let member = self.present[at];
             let from = &mut self.peers[member].from;
@@ -157,15 +147,21 @@ impl Shm {
             self.restart_if_refused(member);
         }
         self.refresh_members();
+    }
+
+    /// The thread is about to sleep: ask senders to wake it. The caller reads the lanes once more.
+    #[cold]
+    pub(crate) fn before_sleep(&mut self) {
+        self.check_lanes();
         let asleep = self.membership.header.asleep(self.membership.member);
         // The member was woken for frames that steering dropped, and may go on sleeping.
-        if self.waker.is_armed() && asleep.load(Relaxed) != 0 {
+        if self.waker.is_armed && asleep.load(Relaxed) != 0 {
             return;
         }
         self.waker.arm();
         self.counters.sleeps += 1;
         asleep.store(1, Relaxed);
-        // Pairs with the sender's fence, see `waker.rs`. The caller reads the lanes once more.
+        // Pairs with the sender's fence, see `waker.rs`.
         fence(SeqCst);
     }
 

@@ -1,9 +1,7 @@
 //! Wakes a sleeping member, by a FIFO for each.
 //!
-//! A transport is not told that its thread is about to sleep. So the FIFO is readable all the time, and a thread that
-//! polls it does not sleep, until [`arm`](Waker::arm). After many receives that found nothing, the member empties the
-//! FIFO and sets a word in the segment: it may be asleep. A sender reads that word. The first sender that finds it set
-//! clears it and writes to the FIFO.
+//! A node that is about to sleep says so (`Command::BeforeSleep`). Then the member empties its FIFO and sets a word in the
+//! segment: it may be asleep. A sender reads that word. The first sender that finds it set clears it and writes to the FIFO.
 //!
 //! ```text
 //!   sender                        member
@@ -29,14 +27,13 @@ use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 use nix::unistd::{UnlinkatFlags, mkfifoat, unlinkat};
 
-/// The FIFO of this member: readable, unless armed.
+/// The FIFO of this member. It is readable if a sender has woken the member since it was armed.
 #[derive(Debug)]
 pub(crate) struct Waker {
     fifo: File,
     wake: Arc<OwnedFd>,
-    is_armed: bool,
-    /// Whether the FIFO is not armed and may be empty, so that a byte must be written.
-    needs_write: bool,
+    /// Whether the member may be asleep.
+    pub(crate) is_armed: bool,
 }
 
 /// This many reads empty any FIFO.
@@ -57,9 +54,7 @@ impl Waker {
             fifo.set_permissions(std::fs::Permissions::from_mode(mode & 0o666))?;
         }
         let wake = Arc::new(fifo.try_clone()?.into());
-        let mut bell = Waker { fifo, wake, is_armed: false, needs_write: true };
-        bell.make_readable();
-        Ok(bell)
+        Ok(Waker { fifo, wake, is_armed: false })
     }
 
     /// The descriptor to poll.
@@ -67,12 +62,7 @@ impl Waker {
         self.wake.clone()
     }
 
-    #[inline]
-    pub(crate) fn is_armed(&self) -> bool {
-        self.is_armed
-    }
-
-    /// Empty the FIFO: from now on a thread that polls it sleeps.
+    /// Empty the FIFO, so that a thread that polls it sleeps until a sender writes.
     pub(crate) fn arm(&mut self) {
         let mut sink = [0; 4096];
         for _ in 0..MAX_READS {
@@ -80,23 +70,7 @@ impl Waker {
                 break;
             }
         }
-        (self.is_armed, self.needs_write) = (true, false);
-    }
-
-    /// There are frames: a thread that polls must not sleep. The FIFO becomes readable with the next
-    /// [`make_readable`](Self::make_readable).
-    #[inline]
-    pub(crate) fn disarm(&mut self) {
-        (self.is_armed, self.needs_write) = (false, true);
-    }
-
-    /// Make the FIFO readable unless armed. Called before the thread can poll it.
-    #[inline]
-    pub(crate) fn make_readable(&mut self) {
-        if self.needs_write {
-            self.needs_write = false;
-            write_byte(&self.fifo);
-        }
+        self.is_armed = true;
     }
 }
 

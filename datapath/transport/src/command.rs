@@ -30,6 +30,9 @@ pub enum Command<'a> {
     RxCredit(usize),
     /// Frames to this address seem not to arrive. A transport with several paths changes to another.
     ReportLoss(Address),
+    /// The thread is about to wait. If the next [`receive`](Transport::receive) finds nothing, a frame that arrives later makes one
+    /// of the [descriptors](crate::Caps::wake) readable. Before this command they need not become readable.
+    BeforeSleep,
     /// A peer may be at this address, written as the [name](crate::Caps::name) of its transport: `udp:10.0.0.7:7000`. Broadcasts reach
     /// it from now on, and so does discovery. A repetition changes nothing. The transport may allocate, because this command comes at
     /// set-up and not in each turn.

@@ -69,6 +69,7 @@
 mod command;
 pub mod conformance;
 pub mod faulty;
+mod joint_waker;
 pub mod loopback;
 pub mod memory;
 mod name;
@@ -81,6 +82,7 @@ use std::sync::Arc;
 use am_ring::{Frame, Pool};
 use am_wire::Address;
 pub use command::{Command, Notice, PeerAddressError, PeerInfo, TransportExt};
+pub use joint_waker::JointWaker;
 pub use name::{NameError, TransportName};
 pub use steering::Steering;
 

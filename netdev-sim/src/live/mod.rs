@@ -34,12 +34,7 @@ use network::JoinedNode;
 pub use network::SimOpenError;
 pub use settings::SimSettings;
 
-use crate::clock::{Nanos, US};
 use crate::nic;
-
-/// After this time without frames the thread may be about to sleep, so the descriptor is armed. That costs system calls
-/// here, and one more for the sender of the next frame. A thread that spins for an answer is served sooner than that.
-const IDLE_BEFORE_SLEEP: Nanos = 50 * US;
 
 /// A node's NIC on a simulated network of this process.
 #[derive(Debug)]
@@ -55,8 +50,6 @@ pub struct LiveNic {
     inbox: VecDeque<Frame>,
     /// A flush has work to do: the NIC has frames to give back, or its fill ring is not full.
     needs_flush: bool,
-    /// Since when no frame has arrived.
-    idle_since: Option<Nanos>,
     /// The descriptor is armed, as far as this side knows.
     is_armed: bool,
     /// The link error while this node is alone on the network.
@@ -102,7 +95,6 @@ pub fn open(settings: &SimSettings) -> Result<LiveNic, SimOpenError> {
         tx_full: 0,
         inbox: VecDeque::with_capacity(options.rx),
         needs_flush: false,
-        idle_since: None,
         is_armed: false,
     })
 }
@@ -132,11 +124,7 @@ impl Transport for LiveNic {
             (self.needs_flush, self.tx_room) = seen;
         }
         let taken = inbox.len();
-        if taken > 0 {
-            (self.idle_since, self.is_armed) = (None, false);
-        } else if !self.is_armed && now.saturating_sub(*self.idle_since.get_or_insert(now)) >= IDLE_BEFORE_SLEEP {
-            self.is_armed = network.try_sleep(*node);
-        }
+        self.is_armed &= taken == 0;
         inbox.drain(..).for_each(each);
         taken
     }
@@ -167,7 +155,11 @@ impl Transport for LiveNic {
     }
 
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
-        self.joined.network.with(self.joined.node, |card| card.control(command, &self.caps))
+        let JoinedNode { network, node, .. } = &self.joined;
+        if matches!(command, Command::BeforeSleep) {
+            self.is_armed = network.try_sleep(*node);
+        }
+        network.with(*node, |card| card.control(command, &self.caps))
     }
 
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {

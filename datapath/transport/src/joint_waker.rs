@@ -6,15 +6,21 @@ use std::sync::Arc;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
-/// The descriptors of all paths, joined by epoll.
-pub(crate) struct JointWaker {
-    pub(crate) epoll: Epoll,
+/// Several descriptors, joined by epoll.
+#[derive(Debug)]
+pub struct JointWaker {
+    /// Readable when one of the descriptors is.
+    pub epoll: Epoll,
     fds: Vec<Arc<OwnedFd>>,
 }
 
 impl JointWaker {
-    /// `None` if one of the paths has no descriptor. Then a thread cannot wait for the others either.
-    pub(crate) fn of_all<'a>(fds: impl Iterator<Item = Option<&'a [Arc<OwnedFd>]>>) -> nix::Result<Option<JointWaker>> {
+    /// Join the descriptors of several transports. `None` if one of the transports has none: then a thread cannot wait for the
+    /// others either.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn of_all<'a>(fds: impl Iterator<Item = Option<&'a [Arc<OwnedFd>]>>) -> nix::Result<Option<JointWaker>> {
         let Some(fds) = fds.collect::<Option<Vec<_>>>() else { return Ok(None) };
         let joint = JointWaker { epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?, fds: fds.concat() };
         joint.watch()?;
@@ -23,7 +29,10 @@ impl JointWaker {
 
     /// Watch the files that the descriptors refer to now. A transport that reopens itself has another file under the same
     /// number, and epoll forgets a closed file.
-    pub(crate) fn watch(&self) -> nix::Result<()> {
+    ///
+    /// # Errors
+    /// The kernel has no memory left.
+    pub fn watch(&self) -> nix::Result<()> {
         for (number, fd) in self.fds.iter().enumerate() {
             match self.epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, number as u64)) {
                 Err(Errno::EEXIST) => (),
