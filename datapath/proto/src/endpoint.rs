@@ -18,6 +18,7 @@ use am_wire::{Class, Flow, Kind, Seq};
 use crate::flow::{FlowRecord, PerClass};
 use crate::output::{Delivery, Returned};
 use crate::receive_queue::Verdict;
+use crate::refusals::{HandlerSet, RefusedSeqs};
 use crate::{EndpointId, WINDOW};
 
 /// By flow and class, the low 16 bits of the sequence numbers of accepted messages that no handler will get.
@@ -27,6 +28,7 @@ pub(crate) type UnhandledSeqs = HashMap<(Flow, Class), Vec<u16>>;
 pub(crate) struct Endpoint<B> {
     pub(crate) name: Name,
     pub(crate) tag: u64,
+    pub(crate) handlers: PerClass<HandlerSet>,
     pub(crate) received: PerClass<VecDeque<Delivery<B>>>,
     /// Segments of bulk transfers. They use the credit of requests.
     pub(crate) bulk: VecDeque<Delivery<B>>,
@@ -43,6 +45,7 @@ pub(crate) struct Endpoints<B> {
     /// The reorder buffer.
     pub(crate) held: HashMap<(Flow, Class, Seq), Delivery<B>>,
     pub(crate) max_held: usize,
+    pub(crate) refused: RefusedSeqs,
     /// Segments of bulk transfers in all queues together.
     pub(crate) bulk_count: usize,
     /// Returned messages in all queues together.
@@ -60,7 +63,17 @@ impl<B> Endpoints<B> {
         let max_held = room / 4;
         let held = HashMap::with_capacity(2 * max_held.min(WINDOW));
         let room = PerClass([room_for_requests(room), room]);
-        Endpoints { endpoints: Vec::new(), waiting_count: 0, room, held, max_held, bulk_count: 0, returned_count: 0 }
+        let refused = RefusedSeqs::new();
+        Endpoints {
+            endpoints: Vec::new(),
+            waiting_count: 0,
+            room,
+            held,
+            max_held,
+            refused,
+            bulk_count: 0,
+            returned_count: 0,
+        }
     }
 
     /// Create an endpoint. Its queues have room for one flow's window at once, or for two where the network reorders.
@@ -73,7 +86,8 @@ impl<B> Endpoints<B> {
         }
         let received = PerClass([0, 1].map(|_| VecDeque::with_capacity(2 * window)));
         let bulk = VecDeque::with_capacity(window);
-        let endpoint = Endpoint { name, tag, received, bulk, returned: VecDeque::new() };
+        let handlers = PerClass([HandlerSet::ALL, HandlerSet::ALL]);
+        let endpoint = Endpoint { name, tag, handlers, received, bulk, returned: VecDeque::new() };
         if at == self.endpoints.len() {
             self.endpoints.push(None);
         }
@@ -142,8 +156,13 @@ impl<B> Endpoints<B> {
             return self.hold(seq, delivery);
         }
         self.push(record.endpoint, delivery);
+        self.deliver_behind(record, class, next);
+    }
+
+    /// Deliver the held messages from `next` up to the next missing one.
+    #[inline(always)]
+    pub(crate) fn deliver_behind(&mut self, record: &FlowRecord, class: Class, next: Seq) {
         if !self.held.is_empty() {
-            // Up to the next missing message.
             self.deliver_held(record, class, next, record.receive[class].next_expected());
         }
     }

@@ -36,6 +36,7 @@ pub(crate) struct Slot<B> {
     pub(crate) class: Class,
     pub(crate) handler: u8,
     pub(crate) words: u8,
+    /// [`Kind::Reject`] once the message has come back: only its number is still sent, as withdrawn.
     pub(crate) kind: Kind,
     /// In the ready queue: the slot may not be freed or queued again.
     pub(crate) queued: bool,
@@ -81,10 +82,10 @@ impl<B> Slot<B> {
         before > 0
     }
 
-    /// A segment of a bulk transfer never shares a frame.
+    /// A segment of a bulk transfer never shares a frame, nor does the withdrawal of a message.
     #[inline]
-    pub(crate) fn is_bulk(&self) -> bool {
-        matches!(self.kind, Kind::Put | Kind::Get)
+    pub(crate) fn leaves_alone(&self) -> bool {
+        matches!(self.kind, Kind::Put | Kind::Get | Kind::Reject)
     }
 }
 
@@ -143,6 +144,16 @@ impl<B> Slots<B> {
         }
     }
 
+    /// Queue a slot in flight to be sent again.
+    pub(crate) fn send_again(&mut self, link: SlotIndex) {
+        let slot = &mut self[link];
+        let was_queued = mem::replace(&mut slot.queued, true);
+        (slot.skip, slot.rejected) = (Skip::No, false);
+        if !was_queued {
+            self.ready.push_back(link);
+        }
+    }
+
     /// Record that this slot was popped from the ready queue. Returns whether its message is still to be sent.
     #[inline]
     pub(crate) fn take_popped(&mut self, link: SlotIndex) -> bool {
@@ -162,7 +173,7 @@ impl<B> Slots<B> {
     #[inline]
     pub(crate) fn coalescable(&mut self, link: SlotIndex, below: usize) -> Option<&mut Slot<B>> {
         let slot = self.slots.get_mut(link as usize)?;
-        (slot.is_to_be_sent() && !slot.is_bulk() && (slot.body as usize) < below && slot.frame.is_some())
+        (slot.is_to_be_sent() && !slot.leaves_alone() && (slot.body as usize) < below && slot.frame.is_some())
             .then_some(slot)
     }
 }

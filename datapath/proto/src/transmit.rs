@@ -85,12 +85,15 @@ impl<B: Buffer> Core<B> {
         // A message with no other behind it skips this, and leaves at once.
         if slot.next != NO_SLOT
             && (slot.body as usize) < below
-            && !slot.is_bulk()
+            && !slot.leaves_alone()
             && let Some(transmit) = self.transmit_coalesced(link, fresh)
         {
             return Some(self.offer(transmit, send));
         }
         let slot = &mut self.slots[link];
+        if slot.kind == Kind::Reject {
+            return self.write_withdrawal(link, fresh).map(|transmit| self.offer(transmit, send));
+        }
         if mutants::is_active(Mutant::WaitsForCompany) && (slot.body as usize) < below {
             return None;
         }
