@@ -142,21 +142,36 @@ impl<B> Endpoints<B> {
         numbers
     }
 
-    /// Put an accepted message into its endpoint's queue, together with held messages that waited only for it. Or hold
-    /// it, if earlier messages are missing.
+    /// Put a message into its endpoint's queue, or hold it if earlier messages are missing. Returns `false`, and drops the
+    /// message, if its endpoint does not have the handler, or its number is refused.
     #[inline(always)]
-    pub(crate) fn accept(&mut self, record: &FlowRecord, verdict: Verdict, seq: Seq, delivery: Delivery<B>) {
-        let (class, next) = (delivery.class, seq.plus(1));
-        // The first condition matters with a mutant that takes a duplicate for a new message. It is delivered then, and
-        // a checker must notice.
-        if verdict == Verdict::Ahead
-            && record.receive[class].next_expected().before(next)
-            && record.must_wait_for_earlier(delivery.kind)
-        {
-            return self.hold(seq, delivery);
+    pub(crate) fn accept(&mut self, record: &FlowRecord, verdict: Verdict, seq: Seq, delivery: Delivery<B>) -> bool {
+        if verdict == Verdict::Next && self.refused.is_empty() {
+            return self.push(record.endpoint, delivery, true);
         }
-        self.push(record.endpoint, delivery);
-        self.deliver_behind(record, class, next);
+        self.accept_rare(record, verdict, seq, delivery)
+    }
+
+    #[cold]
+    fn accept_rare(&mut self, record: &FlowRecord, verdict: Verdict, seq: Seq, delivery: Delivery<B>) -> bool {
+        let class = delivery.class;
+        if self.refused.contains(&(record.id.flow, class, seq)) {
+            return false;
+        }
+        // The second condition matters with a mutant that takes a duplicate for a new message. It is delivered then, and
+        // a checker must notice.
+        let is_held = verdict == Verdict::Ahead
+            && record.receive[class].next_expected().before(seq.plus(1))
+            && record.must_wait_for_earlier(delivery.kind);
+        if !is_held {
+            return self.push(record.endpoint, delivery, true);
+        }
+        let handler = delivery.handler;
+        let takes = self.get(record.endpoint).is_some_and(|endpoint| endpoint.handlers[class].has(handler));
+        if takes {
+            self.hold(seq, delivery);
+        }
+        takes
     }
 
     /// Deliver the held messages from `next` up to the next missing one.
@@ -178,7 +193,7 @@ impl<B> Endpoints<B> {
         let mut seq = from;
         while seq.before(until) {
             if let Some(delivery) = self.take_held(record.id.flow, class, seq) {
-                self.push(record.endpoint, delivery);
+                self.push(record.endpoint, delivery, false);
             }
             seq = seq.plus(1);
         }
@@ -221,16 +236,20 @@ impl<B> Endpoints<B> {
         Some(delivery)
     }
 
+    /// Returns `false`, and drops the message, if it `must_have` a handler and does not.
     #[inline(always)]
-    fn push(&mut self, id: EndpointId, delivery: Delivery<B>) {
-        let Some(endpoint) = self.get(id) else { return };
+    fn push(&mut self, id: EndpointId, delivery: Delivery<B>, must_have: bool) -> bool {
+        let Some(endpoint) = self.get(id) else { return true };
         if matches!(delivery.kind, Kind::Put | Kind::Get) {
             endpoint.bulk.push_back(delivery);
             self.bulk_count += 1;
+        } else if must_have && !endpoint.handlers[delivery.class].has(delivery.handler) {
+            return drop_refused(delivery);
         } else {
             endpoint.received[delivery.class].push_back(delivery);
         }
         self.waiting_count += 1;
+        true
     }
 
     pub(crate) fn pop_bulk(&mut self, id: EndpointId) -> Option<Delivery<B>> {
@@ -263,4 +282,11 @@ impl<B> Endpoints<B> {
         self.returned_count -= 1;
         Some(message)
     }
+}
+
+/// Out of the way of messages that are accepted.
+#[cold]
+fn drop_refused<B>(delivery: Delivery<B>) -> bool {
+    drop(delivery);
+    false
 }

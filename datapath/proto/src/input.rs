@@ -157,12 +157,15 @@ impl<B: Buffer> Core<B> {
             self.on_not_accepted(verdict, header.flow, class, seq);
             return Ok(());
         }
-        if !self.endpoints.takes(record, class, header.kind, header.handler, seq) {
-            self.refuse(header.flow, class, seq);
-            return Ok(());
-        }
         if !self.endpoints.has_room(class) {
             self.on_no_room(header.flow, class, seq);
+            return Ok(());
+        }
+        let Header { kind, handler, words, .. } = header;
+        let (body_at, body, seq16) = (framing.body_at() as u16, body as u32, seq.0 as u16);
+        let delivery = Delivery { flow: record.id, class, kind, handler, words, body_at, body, seq: seq16, frame };
+        if !self.endpoints.accept(record, verdict, seq, delivery) {
+            self.refuse(header.flow, class, seq);
             return Ok(());
         }
         if record.accept(class, seq, verdict, self.time.timing.ack_every, &mut self.receiving.gaps) {
@@ -172,10 +175,7 @@ impl<B: Buffer> Core<B> {
             record.keep_piggyback(piggyback);
         }
         self.counters.count_received(class, 1);
-        let Header { kind, handler, words, .. } = header;
-        let (body_at, body, seq16) = (framing.body_at() as u16, body as u32, seq.0 as u16);
-        let delivery = Delivery { flow: record.id, class, kind, handler, words, body_at, body, seq: seq16, frame };
-        self.endpoints.accept(record, verdict, seq, delivery);
+        self.endpoints.deliver_behind(record, class, seq.plus(1));
         Ok(())
     }
 
@@ -209,9 +209,7 @@ impl<B: Buffer> Core<B> {
     #[inline(never)]
     fn on_coalesced(&mut self, parsed: &ParsedFrame<'_>, class: Class, frame: &B) -> Result<(), Reason> {
         let body = Body::parse(parsed)?;
-        let record = self.flows.by_flow(parsed.header.flow).ok_or(Reason::NoFlow)?;
-        record.check(parsed.framing, &parsed.header)?;
-        record.mark_dirty(&mut self.deferred.dirty);
+        let record = self.flows.open_flow_of(parsed, &mut self.deferred.dirty)?;
         let first = expand(parsed.header.seq, parsed.framing.seq_bits(), record.receive[class].next_expected());
         let (gaps, ack_every, at) = (&mut self.receiving.gaps, self.time.timing.ack_every, parsed.framing.body_at());
         let pending = &mut self.sending.pending_rejects;
@@ -223,8 +221,6 @@ impl<B: Buffer> Core<B> {
             if matches!(verdict, Verdict::Duplicate | Verdict::Beyond) {
                 record.on_not_new(verdict, class, seq, gaps, &mut self.counters);
                 is_ack_due = true;
-            } else if !self.endpoints.takes(record, class, class.into(), item.handler, seq) {
-                record.refuse(class, seq, &mut self.endpoints.refused, pending, &mut self.counters);
             } else if is_first_rejected {
                 self.counters.no_room += 1;
             } else if !fits || !self.endpoints.has_room(class) {
@@ -234,10 +230,14 @@ impl<B: Buffer> Core<B> {
                 (is_full, is_first_rejected) = (is_full | fits, n == 0);
                 is_ack_due |= record.ack_forced;
             } else {
+                let delivery = Delivery::coalesced(record.id, class, &item, at, seq, handle);
+                if !self.endpoints.accept(record, verdict, seq, delivery) {
+                    record.refuse(class, seq, &mut self.endpoints.refused, pending, &mut self.counters);
+                    continue;
+                }
                 is_ack_due |= record.accept(class, seq, verdict, ack_every, gaps);
                 accepted += 1;
-                let delivery = Delivery::coalesced(record.id, class, &item, at, seq, handle);
-                self.endpoints.accept(record, verdict, seq, delivery);
+                self.endpoints.deliver_behind(record, class, seq.plus(1));
             }
         }
         if is_ack_due {

@@ -19,11 +19,10 @@
 use std::collections::{HashSet, VecDeque};
 
 use am_wire::frame::ParsedFrame;
-use am_wire::{Buffer, Class, Flow, Header, Kind, Reason, Reject, Seq, expand};
+use am_wire::{Address, Buffer, Class, Flow, Header, Kind, Reason, Reject, Seq, expand};
 
 use crate::EndpointId;
 use crate::counters::Counters;
-use crate::endpoint::Endpoints;
 use crate::flow::FlowRecord;
 use crate::node::{Core, MAX_PENDING_REJECTS};
 use crate::output::{Fate, ReturnReason, Returned, Transmit};
@@ -85,9 +84,7 @@ impl<B: Buffer> Core<B> {
     pub(crate) fn on_any_reject(&mut self, parsed: &ParsedFrame<'_>) -> Result<(), Reason> {
         let (header, framing) = (&parsed.header, parsed.framing);
         let what = Reject::parse(parsed.payload)?;
-        let record = self.flows.by_flow(header.flow).ok_or(Reason::NoFlow)?;
-        record.check(framing, header)?;
-        record.mark_dirty(&mut self.deferred.dirty);
+        let record = self.flows.open_flow_of(parsed, &mut self.deferred.dirty)?;
         match what {
             Reject::NoRoom => {
                 let near = record.send[Class::Request].expansion_base().0;
@@ -117,7 +114,7 @@ impl<B: Buffer> Core<B> {
         if slot.kind != Kind::Reject {
             let Some(frame) = slot.frame.as_ref().map(Buffer::share) else { return };
             let message = delivery_of(slot, id, body_at, frame);
-            slot.kind = Kind::Reject;
+            slot.withdraw();
             self.counters.returned += 1;
             let returned = Returned { reason: ReturnReason::NoHandler, fate: Fate::NotDelivered, message };
             self.endpoints.push_returned(endpoint, returned);
@@ -140,21 +137,22 @@ impl<B: Buffer> Core<B> {
         self.release(id, class);
     }
 
-    /// Send the withdrawal of a message that came back.
+    /// Send the withdrawal of a message that came back. Returns whether it was taken; `None` if there is no frame for it: the
+    /// time-out then sends it again.
     #[cold]
-    pub(crate) fn write_withdrawal(
+    pub(crate) fn send_withdrawal(
         &mut self,
         link: SlotIndex,
         fresh: &mut dyn FnMut() -> Option<B>,
-    ) -> Option<Transmit<B>> {
+        send: impl FnMut(Address, &B) -> bool,
+    ) -> Option<bool> {
         let slot = &self.slots[link];
         let (class, seq) = (slot.class, slot.seq);
-        let FlowRecord { id, .. } = *self.flows.by_flow(slot.flow)?;
-        // Without a frame, the time-out sends it again.
-        let transmit = self.write_reject(&PendingReject { flow: id, seq, what: Reject::Withdrawn(class) }, fresh)?;
+        let flow = self.flows.by_flow(slot.flow)?.id;
+        let transmit = self.write_reject(&PendingReject { flow, seq, what: Reject::Withdrawn(class) }, fresh)?;
         self.slots[link].note_sent();
         self.deferred.just_sent.push(link);
-        Some(transmit)
+        Some(self.offer(transmit, send))
     }
 
     /// Write a reject of a flow that is open.
@@ -171,22 +169,6 @@ impl<B: Buffer> Core<B> {
         let (flow, nonce, seq) = (route.flow, route.nonce, reject.seq.0);
         let header = Header { kind: Kind::Reject, flow, nonce, handler: 0, words: 0, seq };
         self.build_frame(frame, route.to, route.framing, &header, reject.what.body(), 0)
-    }
-}
-
-impl<B> Endpoints<B> {
-    /// Whether the flow's endpoint takes this message: it has the handler, and the number is not refused.
-    #[inline(always)]
-    pub(crate) fn takes(&self, record: &FlowRecord, class: Class, kind: Kind, handler: u8, seq: Seq) -> bool {
-        let Some(Some(endpoint)) = self.endpoints.get(usize::from(record.endpoint.0)) else { return true };
-        let has_handler = endpoint.handlers[class].has(handler);
-        has_handler && self.refused.is_empty() || self.takes_rare(has_handler, kind, (record.id.flow, class, seq))
-    }
-
-    /// The same where a number is refused, or the handler does not exist. A segment of a bulk transfer names none.
-    #[cold]
-    fn takes_rare(&self, has_handler: bool, kind: Kind, number: (Flow, Class, Seq)) -> bool {
-        matches!(kind, Kind::Put | Kind::Get) || has_handler && !self.refused.contains(&number)
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Slot<B> {
     pub(crate) class: Class,
     pub(crate) handler: u8,
     pub(crate) words: u8,
-    /// [`Kind::Reject`] once the message has come back: only its number is still sent, as withdrawn.
+    /// [`Kind::Reject`] if it is withdrawn.
     pub(crate) kind: Kind,
     /// In the ready queue: the slot may not be freed or queued again.
     pub(crate) queued: bool,
@@ -51,7 +51,7 @@ pub(crate) struct Slot<B> {
     pub(crate) first_timeout_at: Time,
     /// How many messages behind it shared its last frame. A reject is for all of them.
     pub(crate) sharing: u8,
-    /// Bytes of words and payload.
+    /// Bytes of words and payload. If it is withdrawn, more than any message has, so it shares no frame.
     pub(crate) body: u32,
     pub(crate) seq: Seq,
     pub(crate) sent_at: Time,
@@ -82,10 +82,15 @@ impl<B> Slot<B> {
         before > 0
     }
 
-    /// A segment of a bulk transfer never shares a frame, nor does the withdrawal of a message.
+    /// A segment of a bulk transfer never shares a frame.
     #[inline]
-    pub(crate) fn leaves_alone(&self) -> bool {
-        matches!(self.kind, Kind::Put | Kind::Get | Kind::Reject)
+    pub(crate) fn is_bulk(&self) -> bool {
+        matches!(self.kind, Kind::Put | Kind::Get)
+    }
+
+    /// The message has come back to its sender. Its number is still to be withdrawn, in a frame of its own.
+    pub(crate) fn withdraw(&mut self) {
+        (self.kind, self.body) = (Kind::Reject, u32::MAX);
     }
 }
 
@@ -173,7 +178,7 @@ impl<B> Slots<B> {
     #[inline]
     pub(crate) fn coalescable(&mut self, link: SlotIndex, below: usize) -> Option<&mut Slot<B>> {
         let slot = self.slots.get_mut(link as usize)?;
-        (slot.is_to_be_sent() && !slot.leaves_alone() && (slot.body as usize) < below && slot.frame.is_some())
+        (slot.is_to_be_sent() && !slot.is_bulk() && (slot.body as usize) < below && slot.frame.is_some())
             .then_some(slot)
     }
 }

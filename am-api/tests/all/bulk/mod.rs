@@ -142,7 +142,9 @@ fn many_at_once_in_both_directions_and_messages_between() {
     }
     assert!(alpha.state.iter().chain(&beta.state).all(|heard| heard.result.is_ok()));
     // A reply may have come that was not looked at yet.
-    until(&mut alpha, &mut beta, "every reply seen", |alpha, _| alpha.counter("unhandled") == alpha.counter("replies_received"));
+    until(&mut alpha, &mut beta, "every reply seen", |alpha, _| {
+        alpha.counter("unhandled") == alpha.counter("replies_received")
+    });
     assert_eq!(beta.counter("no_handler"), 0);
 }
 
