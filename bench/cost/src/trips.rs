@@ -29,9 +29,14 @@ const ECHO: HandlerId = HandlerId(0);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Over {
     Loopback,
+    /// Loopback, beside [`IDLE_ENDPOINTS`] idle endpoints at each node.
+    Endpoints,
     Shm,
     Udp,
 }
+
+/// Endpoints that send and receive nothing.
+pub(crate) const IDLE_ENDPOINTS: usize = 10_000;
 
 impl Over {
     pub(crate) fn name(self) -> String {
@@ -40,7 +45,7 @@ impl Over {
 
     fn open(self) -> Result<[Box<dyn Transport>; 2], Error> {
         Ok(match self {
-            Over::Loopback => {
+            Over::Loopback | Over::Endpoints => {
                 let options = loopback::LoopbackOptions { frames: FRAMES, ..loopback::LoopbackOptions::default() };
                 let mut ends = loopback::wire_with(2, options).into_iter().map(|plug| plug.open());
                 let mut end = || ends.next().ok_or("a wire has two ends")?.map_err(Error::from);
@@ -208,6 +213,10 @@ pub(crate) fn run(over: Over) -> Result<(), Error> {
         builder.open_on(on)
     };
     let (alpha, beta) = (open("alpha", left)?, open("beta", right)?);
+    let count = if over == Over::Endpoints { IDLE_ENDPOINTS } else { 0 };
+    let idle =
+        |node: &Node| (0..count).map(|at| node.endpoint::<()>(&format!("idle {at}"))).collect::<Result<Vec<_>, _>>();
+    let _idle = [idle(&alpha)?, idle(&beta)?];
     let [mut alpha, mut beta] = [Side::open(&alpha)?, Side::open(&beta)?];
     let tick = || hand.advance(std::time::Duration::from_micros(5));
     let to = alpha.endpoint.connect("beta", "main")?;

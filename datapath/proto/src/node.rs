@@ -175,7 +175,7 @@ impl<B: Buffer> Core<B> {
         Core {
             flows: Flows::new(if mutants::is_active(Mutant::OtherIncarnation) { 0 } else { start }),
             slots: Slots::new(frames),
-            endpoints: Endpoints::new(config.receive_frames),
+            endpoints: Endpoints::new(config.receive_frames, usize::from(config.window)),
             sending: Sending {
                 acks_due: VecDeque::with_capacity(64),
                 pending_rejects: VecDeque::with_capacity(MAX_PENDING_REJECTS),

@@ -155,7 +155,7 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: whether this endpoint has segments of bulk transfers from this flow, which may have ended.
     pub fn has_bulk_of(&mut self, endpoint: EndpointId, flow: FlowId) -> bool {
-        self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.bulk.iter().any(|message| message.flow == flow))
+        self.endpoints.has_bulk_of(endpoint, flow)
     }
 
     /// Getter: delivered requests whose right to reply is neither used nor given up.

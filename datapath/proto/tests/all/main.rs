@@ -6,6 +6,7 @@ mod cable;
 mod close;
 mod coalesced;
 mod descheduled;
+mod endpoints;
 mod forged;
 mod forger;
 mod garbage;
