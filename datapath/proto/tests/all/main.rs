@@ -5,6 +5,7 @@ mod answered;
 mod cable;
 mod close;
 mod coalesced;
+mod deadlock;
 mod descheduled;
 mod endpoints;
 mod forged;
