@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use am_wire::frame::ETHERNET_HEADER;
 use am_wire::gate::{Gate, GateError};
 use am_wire::steer::{Decision, PassReason, SteeringTable, steer};
 use am_wire::{Address, EtherType, Flow, Reason, frame};
@@ -24,18 +25,38 @@ pub struct Steering {
     gate: Option<(Box<Gate>, Instant)>,
     /// Control frames that the gate refused: malformed ones, and those over the limit.
     refused: [u64; 2],
+    /// The sources of `plain` control frames that were admitted, until they are taken. Without capacity none are noted.
+    sources: Vec<Address>,
 }
 
 /// The socket's index, and the table's entry for its flows.
 const SOCKET: u8 = 0;
 const OPEN: u8 = SOCKET + 1;
 
+/// The most sources that are noted at once.
+const MAX_SOURCES: usize = 64;
+
 impl Steering {
     /// Steering without a limit on control frames, for links that only authorised processes can use.
     pub fn new(ethertype: EtherType, own: Address) -> Steering {
         let table = Box::new(SteeringTable { node_socket: SOCKET, ..SteeringTable::new(ethertype, own) });
         let (passed, dropped) = ([0; 2], [0; Reason::ALL.len()]);
-        Steering { table, passed, dropped, unknown_flow: None, to_this_place: false, gate: None, refused: [0; 2] }
+        Steering {
+            table,
+            passed,
+            dropped,
+            unknown_flow: None,
+            to_this_place: false,
+            gate: None,
+            refused: [0; 2],
+            sources: Vec::new(),
+        }
+    }
+
+    /// Note the sources of control frames ([`Steering::take_sources`]), for a transport whose peers may have several addresses.
+    #[must_use]
+    pub fn with_sources(self) -> Steering {
+        Steering { sources: Vec::with_capacity(MAX_SOURCES), ..self }
     }
 
     /// Steering with the [gate](am_wire::gate) for control frames, as the XDP program has it, for links on which
@@ -66,12 +87,35 @@ impl Steering {
     /// Whether a control frame passes the gate. Only control frames need the clock.
     #[cold]
     fn passes(&mut self, frame: &[u8]) -> bool {
-        let Some((gate, start)) = &mut self.gate else { return true };
-        let passed = gate.pass(frame, self.table.ethertype, start.elapsed().as_nanos() as u64);
-        if let Err(why) = passed {
+        if let Some((gate, start)) = &mut self.gate
+            && let Err(why) = gate.pass(frame, self.table.ethertype, start.elapsed().as_nanos() as u64)
+        {
             self.refused[why as usize] += 1;
+            return false;
         }
-        passed.is_ok()
+        if self.sources.len() < self.sources.capacity()
+            && let Some([.., a, b, c, d, e, f, t0, t1]) = frame.first_chunk::<ETHERNET_HEADER>()
+            && u16::from_be_bytes([*t0, *t1]) == self.table.ethertype.plain()
+        {
+            self.sources.push(Address([*a, *b, *c, *d, *e, *f]));
+        }
+        true
+    }
+
+    /// Whether control frames were admitted whose sources have not been taken.
+    #[inline]
+    pub fn has_sources(&self) -> bool {
+        !self.sources.is_empty()
+    }
+
+    /// Take the sources of the control frames that were admitted since the last call: addresses that nodes claim to have.
+    pub fn take_sources(&mut self) -> impl Iterator<Item = Address> {
+        self.sources.drain(..)
+    }
+
+    /// Whether this is an address of this transport, its own or an added one.
+    pub fn is_served(&self, address: Address) -> bool {
+        address == self.table.own || self.table.added.contains(address)
     }
 
     #[cold]
@@ -92,8 +136,8 @@ impl Steering {
         }
     }
 
-    /// As [`Transport::control`](crate::Transport::control), of a transport without peer addresses: flows open and close,
-    /// and the gate knows an address that a reject template leads to.
+    /// As [`Transport::control`](crate::Transport::control), of a transport without peer addresses: flows open and close, addresses are
+    /// added and removed, and the gate knows an address that a reject template leads to.
     ///
     /// # Errors
     /// See [`Command::without_peers`].
@@ -101,6 +145,11 @@ impl Steering {
         match (command, &mut self.gate) {
             (Command::Steer { flow, open }, _) => self.table.flows[flow.index()] = if open { OPEN } else { 0 },
             (Command::RejectTemplate { template, .. }, Some((gate, _))) => gate.add_known(template.to()),
+            (Command::AddAddress(address), _) => {
+                PeerAddressError::check_added(caps, address, &self.table.added)?;
+                self.table.added.insert(address);
+            }
+            (Command::RemoveAddress(address), _) => _ = self.table.added.remove(address),
             _ => return command.without_peers(caps),
         }
         Ok(())
