@@ -112,7 +112,8 @@ impl Access {
 
     /// The rule for a program. `None` if no rule is for it.
     fn rule(&self, owner: &Owner) -> Option<&Rule> {
-        let is = |account: &Option<Account>, number: u32| account.as_ref().is_none_or(|its| *its == Account::Number(number));
+        let is =
+            |account: &Option<Account>, number: u32| account.as_ref().is_none_or(|its| *its == Account::Number(number));
         let fits = |rule: &&Rule| {
             is(&rule.user, owner.uid)
                 && (is(&rule.group, owner.gid) || groups_of(owner).iter().any(|group| is(&rule.group, group.as_raw())))

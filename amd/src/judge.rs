@@ -157,7 +157,8 @@ impl Guard {
     #[cold]
     fn judge_control(&self, parsed: &ParsedFrame<'_>, to: Address) -> Result<Ruling, Refusal> {
         let control = Control::parse(parsed.payload).map_err(|_| Refusal::Malformed)?;
-        let own = |node: NodeId| if Some(node) == self.name.map(|(own, _)| own) { Ok(()) } else { Err(Refusal::BadName) };
+        let own =
+            |node: NodeId| if Some(node) == self.name.map(|(own, _)| own) { Ok(()) } else { Err(Refusal::BadName) };
         let framing = match control {
             Control::Probe(probe) if probe.step == Step::Forged => Framing::Split,
             _ => Framing::Plain,

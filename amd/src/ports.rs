@@ -22,7 +22,8 @@ impl Daemon {
     /// What an earlier daemon has left: its ports wait for their programs.
     pub(crate) fn restore(&mut self, saved: Saved) {
         for SavedPort { number, owner, weight, secret, name } in saved.ports {
-            let mut guard = Guard::new(address_of(self.switch.base, number), self.switch.ethertype, self.random.number());
+            let mut guard =
+                Guard::new(address_of(self.switch.base, number), self.switch.ethertype, self.random.number());
             name.into_iter().for_each(|name| guard.set_name(name));
             let mut member = Member::new(None, guard, owner, secret, weight);
             member.kept_until = Some(Instant::now() + KEEP_TIME);
@@ -121,7 +122,10 @@ impl Daemon {
     /// The number and weight of a port for this program, or why it gets none.
     fn admit(&mut self, owner: Owner, hello: &Hello) -> Result<(usize, u32), String> {
         if hello.version != VERSION {
-            return Err(format!("the program has version {} of the port, the daemon {VERSION}: use one version", hello.version));
+            return Err(format!(
+                "the program has version {} of the port, the daemon {VERSION}: use one version",
+                hello.version
+            ));
         }
         if hello.ethertype != self.switch.ethertype {
             let [its, own] = [hello.ethertype, self.switch.ethertype].map(|ethertype| ethertype.hidden());
@@ -138,7 +142,10 @@ impl Daemon {
         let allowance = self.access.allowance(&owner)?;
         let its = members.by_ref().filter(|(_, member)| member.owner.uid == owner.uid).count();
         if its >= allowance.ports {
-            return Err(format!("user {} has {its} ports, and may not have more: end a program, or raise `ports`", owner.uid));
+            return Err(format!(
+                "user {} has {its} ports, and may not have more: end a program, or raise `ports`",
+                owner.uid
+            ));
         }
         let free = |number: &usize| self.switch.members[*number].is_none();
         // The number that was free for longest: frames for an earlier program of a number are still under way for a while.
@@ -214,7 +221,9 @@ impl Daemon {
         let mut others = members.filter_map(|(other, member)| Some((other, member.as_deref()?)));
         if let Some((other, member)) = others.find(|(_, member)| member.guard.name() == Some(*name)) {
             let uid = member.owner.uid;
-            return Err(format!("port {other}, of user {uid}, has the name `{name}`: choose another, or end that program"));
+            return Err(format!(
+                "port {other}, of user {uid}, has the name `{name}`: choose another, or end that program"
+            ));
         }
         self.access.check_name(&owner, name)
     }
@@ -223,7 +232,9 @@ impl Daemon {
     pub(crate) fn tell_trouble(&mut self) {
         for member in self.switch.members.iter_mut().flatten() {
             let why = if member.trouble.is_empty() { &self.trouble } else { &member.trouble };
-            if *why != member.told && member.port.as_ref().is_some_and(|port| port.tell(&FromDaemon::Trouble(why.clone()))) {
+            if *why != member.told
+                && member.port.as_ref().is_some_and(|port| port.tell(&FromDaemon::Trouble(why.clone())))
+            {
                 member.told = why.clone();
             }
         }

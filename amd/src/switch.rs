@@ -15,8 +15,8 @@ use std::time::Instant;
 
 use am_ring::{Frame, Pool};
 use am_transport::{Command, Notice, Transport};
-use am_vnic::protocol::FromDaemon;
 use am_vnic::Next;
+use am_vnic::protocol::FromDaemon;
 use am_wire::control::{Control, Name};
 use am_wire::{Address, Buffer, EtherType};
 
@@ -410,6 +410,5 @@ impl Switch {
 #[cold]
 fn is_probe(frame: &[u8], ethertype: EtherType) -> bool {
     let Ok(parsed) = am_wire::frame::parse(frame, ethertype) else { return false };
-    matches!(Control::parse(parsed.payload), Ok(Control::Probe(_)))
-        && parsed.header.kind == am_wire::Kind::Control
+    matches!(Control::parse(parsed.payload), Ok(Control::Probe(_))) && parsed.header.kind == am_wire::Kind::Control
 }

@@ -47,7 +47,8 @@ pub const RULES: &[(&str, &[&str])] = &[
 const CORE: &[&str] = &["am-engine", "am-proto", "am-transport", "am-ring", "am-wire"];
 
 /// What `backends` stands for above: named where a user chooses one, and in tests.
-const BACKENDS: &[&str] = &["am-afxdp", "am-multipath", "am-dpdk", "am-sockets", "am-shm", "am-vnic", "am-bpf", "am-netdev-sim"];
+const BACKENDS: &[&str] =
+    &["am-afxdp", "am-multipath", "am-dpdk", "am-sockets", "am-shm", "am-vnic", "am-bpf", "am-netdev-sim"];
 
 /// What only tests may need besides.
 const FOR_TESTS: &str = "am-netns";

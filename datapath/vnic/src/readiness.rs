@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
-};
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
 
 /// Readable when the socket has packets or was closed, or when it is time to connect again.
 #[derive(Debug)]
