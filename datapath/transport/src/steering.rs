@@ -25,38 +25,18 @@ pub struct Steering {
     gate: Option<(Box<Gate>, Instant)>,
     /// Control frames that the gate refused: malformed ones, and those over the limit.
     refused: [u64; 2],
-    /// The sources of `plain` control frames that were admitted, until they are taken. Without capacity none are noted.
-    sources: Vec<Address>,
 }
 
 /// The socket's index, and the table's entry for its flows.
 const SOCKET: u8 = 0;
 const OPEN: u8 = SOCKET + 1;
 
-/// The most sources that are noted at once.
-const MAX_SOURCES: usize = 64;
-
 impl Steering {
     /// Steering without a limit on control frames, for links that only authorised processes can use.
     pub fn new(ethertype: EtherType, own: Address) -> Steering {
         let table = Box::new(SteeringTable { node_socket: SOCKET, ..SteeringTable::new(ethertype, own) });
         let (passed, dropped) = ([0; 2], [0; Reason::ALL.len()]);
-        Steering {
-            table,
-            passed,
-            dropped,
-            unknown_flow: None,
-            to_this_place: false,
-            gate: None,
-            refused: [0; 2],
-            sources: Vec::new(),
-        }
-    }
-
-    /// Note the sources of control frames ([`Steering::take_sources`]), for a transport whose peers may have several addresses.
-    #[must_use]
-    pub fn with_sources(self) -> Steering {
-        Steering { sources: Vec::with_capacity(MAX_SOURCES), ..self }
+        Steering { table, passed, dropped, unknown_flow: None, to_this_place: false, gate: None, refused: [0; 2] }
     }
 
     /// Steering with the [gate](am_wire::gate) for control frames, as the XDP program has it, for links on which
@@ -71,13 +51,26 @@ impl Steering {
         Steering { to_this_place: true, ..Steering::gated(ethertype, own) }
     }
 
-    /// Whether a received frame is for this node. If not, it is counted.
+    /// Whether a received frame is for this node, or for an added address. If not, it is counted.
     #[inline]
     pub fn admits(&mut self, frame: &[u8]) -> bool {
+        self.admits_from(frame, |_| ())
+    }
+
+    /// As [`admits`](Steering::admits), for a transport that learns where its peers' addresses are: `claimed` gets the source of an
+    /// admitted control frame, if that is the address of a node. A peer may send from several addresses.
+    #[inline]
+    pub fn admits_from(&mut self, frame: &[u8], claimed: impl FnOnce(Address)) -> bool {
         match steer(frame, &self.table) {
             // Without the XDP program the host rejects requests that find no room.
             Decision::Socket(_) | Decision::Bounce(_) => return true,
-            Decision::Control(_) => return self.passes(frame),
+            Decision::Control(_) => {
+                let passes = self.passes(frame);
+                if passes && let Some(source) = self.claimed_address(frame) {
+                    claimed(source);
+                }
+                return passes;
+            }
             Decision::Pass(why) => self.pass(why),
             Decision::Drop(why) => self.drop(why, frame),
         }
@@ -87,30 +80,23 @@ impl Steering {
     /// Whether a control frame passes the gate. Only control frames need the clock.
     #[cold]
     fn passes(&mut self, frame: &[u8]) -> bool {
-        if let Some((gate, start)) = &mut self.gate
-            && let Err(why) = gate.pass(frame, self.table.ethertype, start.elapsed().as_nanos() as u64)
-        {
+        let Some((gate, start)) = &mut self.gate else { return true };
+        let passed = gate.pass(frame, self.table.ethertype, start.elapsed().as_nanos() as u64);
+        if let Err(why) = passed {
             self.refused[why as usize] += 1;
-            return false;
         }
-        if self.sources.len() < self.sources.capacity()
-            && let Some([.., a, b, c, d, e, f, t0, t1]) = frame.first_chunk::<ETHERNET_HEADER>()
-            && u16::from_be_bytes([*t0, *t1]) == self.table.ethertype.plain()
-        {
-            self.sources.push(Address([*a, *b, *c, *d, *e, *f]));
-        }
-        true
+        passed.is_ok()
     }
 
-    /// Whether control frames were admitted whose sources have not been taken.
-    #[inline]
-    pub fn has_sources(&self) -> bool {
-        !self.sources.is_empty()
-    }
-
-    /// Take the sources of the control frames that were admitted since the last call: addresses that nodes claim to have.
-    pub fn take_sources(&mut self) -> impl Iterator<Item = Address> {
-        self.sources.drain(..)
+    /// The source address of a frame in `plain` framing. In other framings, and in frames of this transport's own, it says nothing about a
+    /// peer.
+    #[cold]
+    fn claimed_address(&self, frame: &[u8]) -> Option<Address> {
+        let [.., a, b, c, d, e, f, t0, t1] = *frame.first_chunk::<ETHERNET_HEADER>()?;
+        let source = Address([a, b, c, d, e, f]);
+        let is_plain = u16::from_be_bytes([t0, t1]) == self.table.ethertype.plain();
+        let is_a_nodes = !source.is_group() && source.to_u64() != 0 && !self.is_served(source);
+        (is_plain && is_a_nodes).then_some(source)
     }
 
     /// Whether this is an address of this transport, its own or an added one.
