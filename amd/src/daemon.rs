@@ -184,6 +184,11 @@ impl Daemon {
         Ok(daemon)
     }
 
+    /// The wire's name and mode, for users.
+    pub fn wire(&self) -> &str {
+        &self.wire
+    }
+
     /// Serve until `stop` is set.
     pub fn run(&mut self, stop: &AtomicBool) {
         while !stop.load(Relaxed) {

@@ -24,10 +24,12 @@ pub mod judge;
 mod listener;
 mod member;
 mod ports;
+pub mod privileges;
 mod random;
 pub mod schedule;
 mod state;
 mod switch;
+mod wire;
 
 pub use daemon::{Daemon, DaemonOptions, KEEP_TIME};
 pub use errors::DaemonError;

@@ -14,7 +14,7 @@
 use std::time::Instant;
 
 use am_ring::{Frame, Pool};
-use am_transport::{Command, Notice, Transport};
+use am_transport::{Command, Transport};
 use am_vnic::Next;
 use am_vnic::protocol::FromDaemon;
 use am_wire::control::{Control, Name};
@@ -51,7 +51,7 @@ pub(crate) struct Switch {
     /// Where frames of programs are copied to.
     pool: Pool,
     /// A frame that the next copy uses.
-    spare: Option<Frame>,
+    pub(crate) spare: Option<Frame>,
     pub(crate) base: Address,
     pub(crate) ethertype: EtherType,
     /// The ports whose lanes have frames that are not published.
@@ -65,7 +65,7 @@ pub(crate) struct Switch {
 }
 
 /// The result of one attempt.
-enum Step {
+pub(crate) enum Step {
     Moved,
     Empty,
     /// The wire, or the pool, has no room.
@@ -191,7 +191,7 @@ impl Switch {
 
     /// Put a frame into a port's lane. `is_asked`: on a flow that the port opened, or is otherwise expected to accept.
     #[inline]
-    fn deliver(&mut self, to: usize, frame: &[u8], is_asked: bool) {
+    pub(crate) fn deliver(&mut self, to: usize, frame: &[u8], is_asked: bool) {
         let Some(member) = self.members[to].as_deref_mut() else { return };
         let Some(port) = &mut member.port else {
             member.counts.dropped += 1;
@@ -218,33 +218,6 @@ impl Switch {
                 member.port.as_mut().into_iter().for_each(|port| port.publish());
             }
         }
-    }
-
-    /// Send a frame of a port to the wire, or hold it.
-    #[inline]
-    fn send_to_wire(&mut self, from: usize, frame: Frame) -> Step {
-        let Some(wire) = &mut self.wire else {
-            // There is no other host.
-            self.spare = Some(frame);
-            return Step::Moved;
-        };
-        if !wire.send(destination(frame.bytes()), &frame) {
-            if let Some(member) = self.members[from].as_deref_mut() {
-                member.held = Some(frame);
-            }
-            return Step::Blocked;
-        }
-        self.counts.to_wire += 1;
-        if frame.is_unique() {
-            self.spare = Some(frame);
-        }
-        Step::Moved
-    }
-
-    #[cold]
-    fn send_held(&mut self, number: usize) -> Step {
-        let held = self.members[number].as_deref_mut().and_then(|member| member.held.take());
-        held.map_or(Step::Empty, |frame| self.send_to_wire(number, frame))
     }
 
     /// A control frame that may pass.
@@ -294,7 +267,7 @@ impl Switch {
 
     /// A peer opened a flow to this port, or ended one.
     #[cold]
-    fn note_flow(&mut self, port: usize, to: Address, news: Option<FlowNews>, granter: Option<u16>) {
+    pub(crate) fn note_flow(&mut self, port: usize, to: Address, news: Option<FlowNews>, granter: Option<u16>) {
         let Some(member) = self.members[port].as_deref_mut() else { return };
         match news {
             Some(FlowNews::Opened(flow, nonce)) => {
@@ -318,46 +291,9 @@ impl Switch {
         }
     }
 
-    fn receive_from_wire(&mut self) -> usize {
-        let Some(mut wire) = self.wire.take() else { return 0 };
-        let taken = wire.receive(WIRE_BURST, &mut |frame| self.on_wire_frame(&frame));
-        self.wire = Some(wire);
-        self.counts.from_wire += taken as u64;
-        taken
-    }
-
-    /// A frame from the wire.
-    #[inline]
-    fn on_wire_frame(&mut self, frame: &Frame) {
-        let bytes = frame.bytes();
-        let to = destination(bytes);
-        let news = flow_news(bytes, self.ethertype);
-        if news.is_some_and(|(from, _)| self.port_at(from).is_some()) {
-            self.counts.spoofed += 1;
-            return;
-        }
-        match self.port_at(to) {
-            Some(port) => {
-                if let Some((from, news)) = news {
-                    self.note_flow(port, from, Some(news), None);
-                }
-                self.deliver(port, bytes, !am_wire::frame::is_plain_control(bytes, self.ethertype));
-            }
-            // A group, or the address of a probe: whoever sees it takes it.
-            None if to.is_group() || is_probe(bytes, self.ethertype) => self.deliver_to_all(bytes, None),
-            None => self.counts.for_no_port += 1,
-        }
-    }
-
     /// Whether something is left to do for a port, or a port has frames.
     pub(crate) fn has_held(&self) -> bool {
         self.schedule.ports().any(|number| self.members[number].as_ref().is_some_and(|member| member.held.is_some()))
-    }
-
-    /// Serve the address of a port on the wire, or no longer.
-    pub(crate) fn serve_address(&mut self, address: Address, is_served: bool) -> Result<(), String> {
-        let command = if is_served { Command::AddAddress(address) } else { Command::RemoveAddress(address) };
-        self.wire.as_mut().map_or(Ok(()), |wire| wire.control(command)).map_err(|why| why.to_string())
     }
 
     /// Tell all programs.
@@ -365,20 +301,6 @@ impl Switch {
         for member in self.members.iter().flatten() {
             member.port.iter().for_each(|port| _ = port.tell(packet));
         }
-    }
-
-    /// Ask the wire what it has noticed. Returns why no frames leave or arrive there.
-    pub(crate) fn poll_wire(&mut self) -> Option<String> {
-        let mut wire = self.wire.take()?;
-        let (mut trouble, mut gone) = (None, vec![]);
-        wire.poll_notices(&mut |notice| match notice {
-            Notice::LinkError(why) => trouble = Some(why.to_owned()),
-            Notice::PeerGone(address) => gone.push(address),
-            _ => (),
-        });
-        self.wire = Some(wire);
-        gone.into_iter().for_each(|address| self.tell_all(&FromDaemon::PeerGone(address)));
-        trouble
     }
 
     /// The daemon is about to sleep.
@@ -406,9 +328,3 @@ impl Switch {
     }
 }
 
-/// Whether this is a probe to an address at which no node is.
-#[cold]
-fn is_probe(frame: &[u8], ethertype: EtherType) -> bool {
-    let Ok(parsed) = am_wire::frame::parse(frame, ethertype) else { return false };
-    matches!(Control::parse(parsed.payload), Ok(Control::Probe(_))) && parsed.header.kind == am_wire::Kind::Control
-}

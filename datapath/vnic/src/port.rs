@@ -137,6 +137,11 @@ impl Port {
         self.region.to.push(frame).is_ok()
     }
 
+    /// Whether a frame of this length has room in the lane to the program.
+    pub fn has_room(&mut self, length: usize) -> bool {
+        self.region.to.has_room_for(length)
+    }
+
     /// Copy a frame in that the program did not ask for, and leave half of the lane to others. False if there is no room.
     #[inline]
     pub fn push_unasked(&mut self, frame: &[u8]) -> bool {

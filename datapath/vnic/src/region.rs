@@ -196,7 +196,7 @@ mod tests {
             assert!(create(wrong).is_err(), "{wrong}");
         }
         let memory = create(1514).unwrap();
-        assert!(Region::map(&memory, 9000, 1, End::Program).is_err(), "the sizes differ");
+        assert!(Region::map(&memory, MAX_FRAME, 1, End::Program).is_err(), "the sizes differ");
         assert!(Region::map(&memory, 1514, 1, End::Program).is_ok());
     }
 
