@@ -17,18 +17,15 @@ use am_ring::{Frame, Pool};
 use am_transport::{Command, Transport};
 use am_vnic::Next;
 use am_vnic::protocol::FromDaemon;
-use am_wire::control::{Control, Name};
+use am_wire::control::Name;
 use am_wire::{Address, Buffer, EtherType};
 
 use crate::address::number_in;
 use crate::grants::{FlowGrant, Granted};
-use crate::judge::{FlowNews, Refusal, Ruling, destination, ended_by, flow_news, news_of};
+use crate::judge::{FlowNews, Refusal, Ruling, destination, ended_by, news_of};
 use crate::member::Member;
 use crate::schedule::{Schedule, Visit};
 use crate::state::StateFile;
-
-/// The most frames of the wire in a turn.
-const WIRE_BURST: usize = 64;
 
 /// What the switch does with all ports together.
 #[derive(Debug, Default)]
@@ -327,4 +324,3 @@ impl Switch {
         self.schedule.ports().filter(is_expired).collect()
     }
 }
-
