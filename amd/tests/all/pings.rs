@@ -64,7 +64,7 @@ pub(crate) fn echo(name: &str, transport: &str, peer: &str, messages: u64) {
     });
 }
 
-fn amd(socket: &Path) -> String {
+pub(crate) fn amd(socket: &Path) -> String {
     format!("amd:{}", socket.display())
 }
 
