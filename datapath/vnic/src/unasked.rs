@@ -27,12 +27,14 @@ pub(crate) struct Unasked {
 impl Unasked {
     /// Whether this sender has room for another frame, of a lane with so many lines. `released` is what the receiver has given back.
     pub(crate) fn has_room(&mut self, sender: u16, lane_lines: u32, (written, released): (u32, u32)) -> bool {
+        // Positions wrap, and are always near each other.
+        let is_before = |one: u32, other: u32| (one.wrapping_sub(other) as i32) < 0;
         // A new session has begun: the lane is empty.
-        if self.entries.back().is_some_and(|last| written.wrapping_sub(last.end) > lane_lines) {
+        if self.entries.back().is_some_and(|last| is_before(written, last.end)) {
             self.entries.clear();
             self.lines.clear();
         }
-        while let Some(first) = self.entries.front().filter(|first| released.wrapping_sub(first.end) <= lane_lines) {
+        while let Some(first) = self.entries.front().filter(|first| !is_before(released, first.end)) {
             let Entry { lines, sender, .. } = *first;
             *self.lines.entry(sender).or_insert(lines) -= lines;
             self.entries.pop_front();
@@ -66,6 +68,20 @@ mod tests {
         assert!(unasked.has_room(2, LINES, (written, start)), "another sender has its own");
         assert!(!unasked.has_room(1, LINES, (written, start.wrapping_add(1))), "a frame is given back as a whole");
         assert!(unasked.has_room(1, LINES, (written, start.wrapping_add(2))));
+    }
+
+    #[test]
+    fn messages_in_between_do_not_matter() {
+        let mut unasked = Unasked::default();
+        let mut position = 0;
+        for _ in 0..100 {
+            assert!(unasked.has_room(1, LINES, (position, position)));
+            unasked.add(1, (position, position + LINES / SHARE));
+            position += 3 * LINES;
+            assert!(unasked.has_room(2, LINES, (position, position - 10)));
+            unasked.add(2, (position, position + 1));
+            position += LINES;
+        }
     }
 
     #[test]
