@@ -2,7 +2,8 @@
 //! borrowed only during a call, and never while a handler runs.
 
 use std::cell::{Cell, RefCell, RefMut};
-use std::io::IoSlice;
+use std::collections::HashSet;
+use std::io::{self, IoSlice};
 use std::rc::{Rc, Weak};
 use std::thread;
 use std::time::Duration;
@@ -16,8 +17,8 @@ use am_wire::{Class, Framing, MAX_WORDS, WORD_BYTES};
 use crate::bulk::Bulk;
 use crate::events::EventQueues;
 use crate::log::Log;
-use crate::wait::Waiter;
-use crate::{HandlerId, NotOpen, Problem, RequestError};
+use crate::waker::Waiter;
+use crate::{Events, HandlerId, NotOpen, Problem, RequestError};
 
 pub(crate) type NodeRc = Rc<RefCell<NodeState>>;
 /// For tokens and prepared messages: a kept one does not keep its node alive.
@@ -39,7 +40,8 @@ fn is_borrowed<T>() -> Option<T> {
     None
 }
 
-/// The longest sleep while the program keeps messages. Another thread may drop one, which does not wake this one.
+/// The longest sleep while the program keeps messages, if the process has no descriptor left for a waker. Another thread may drop
+/// one, which does not wake this one then.
 const MAX_SLEEP_WITH_KEPT: Duration = Duration::from_millis(1);
 
 pub(crate) struct NodeState {
@@ -60,8 +62,10 @@ pub(crate) struct NodeState {
     pub(crate) bulk: Bulk,
     pub(crate) tally: Tally,
     pub(crate) log: Log,
-    /// Once the program waits in a loop of its own.
+    /// Once the program waits in a loop of its own, has a waker or keeps a message.
     pub(crate) waiter: Option<Waiter>,
+    /// Connections that refused a message for the time being, once an endpoint waits for that to end.
+    pub(crate) refused: Option<HashSet<(EndpointId, FlowId)>>,
 }
 
 /// What this layer counts itself.
@@ -173,6 +177,7 @@ impl NodeState {
             tally: Tally::default(),
             log: Log::default(),
             waiter: None,
+            refused: None,
         }
     }
 
@@ -237,10 +242,10 @@ impl NodeState {
         sent.map_err(|(error, frame)| (error.into(), frame))
     }
 
-    /// Another thread may drop a kept message, which does not wake this one.
+    /// When to look for kept messages that were dropped, if that wakes nobody.
     #[inline]
     pub(crate) fn limit_sleep(&self, now: Time, until: Time) -> Time {
-        if self.kept.is_empty() { until } else { until.min(now + MAX_SLEEP_WITH_KEPT) }
+        if self.kept.is_empty() || self.waiter.is_some() { until } else { until.min(now + MAX_SLEEP_WITH_KEPT) }
     }
 
     /// First half of a turn; see [`Engine::inhale`].
@@ -258,6 +263,48 @@ impl NodeState {
         while let Some((flow, class)) = self.kept.next_dropped() {
             self.core().release(flow, class);
         }
+    }
+
+    pub(crate) fn waiter(&mut self) -> io::Result<&mut Waiter> {
+        if self.waiter.is_none() {
+            self.waiter = Some(Waiter::new(&*self.transport)?);
+        }
+        self.waiter.as_mut().ok_or_else(|| io::ErrorKind::Unsupported.into())
+    }
+
+    /// What waits for handlers of this endpoint.
+    pub(crate) fn pending_events(&mut self, endpoint: EndpointId) -> Events {
+        let core = self.engine.core_mut();
+        let mut events = Events::empty();
+        events.set(Events::MESSAGES, core.has_deliveries_to(endpoint) || self.bulk.has_completion_of(endpoint));
+        events.set(Events::RETURNED, core.has_returned_to(endpoint));
+        events.set(Events::CONNECTION, self.events.has(endpoint));
+        events
+    }
+
+    /// A message of this endpoint was not sent.
+    #[cold]
+    pub(crate) fn note_refused(&mut self, endpoint: EndpointId, flow: FlowId, why: RequestError) -> RequestError {
+        if let Some(refused) = &mut self.refused
+            && why.is_temporary()
+        {
+            refused.insert((endpoint, flow));
+        }
+        why
+    }
+
+    /// Whether a connection that refused a message of this endpoint would take one now, or has ended. Forgets these.
+    pub(crate) fn take_can_send(&mut self, endpoint: EndpointId) -> bool {
+        let (core, pool) = (self.engine.core(), self.engine.pool());
+        let has_room = pool.available() > 0 && core.free_slots() > self.prepared;
+        let can_send = |flow| match NotOpen::of(core.state(flow)) {
+            Ok(_) => has_room && core.credit(flow, Class::Request) > 0,
+            Err(why) => why != NotOpen::Connecting,
+        };
+        let Some(refused) = &mut self.refused else { return false };
+        let before = refused.len();
+        refused.retain(|&(of, flow)| of != endpoint || !can_send(flow));
+        refused.len() < before
     }
 
     /// Whether there is anything for handlers to do.
