@@ -18,7 +18,7 @@ use crate::bulk::Bulk;
 use crate::events::EventQueues;
 use crate::log::Log;
 use crate::waker::Waiter;
-use crate::{Events, HandlerId, NotOpen, Problem, RequestError};
+use crate::{HandlerId, NotOpen, Problem, RequestError};
 
 pub(crate) type NodeRc = Rc<RefCell<NodeState>>;
 /// For tokens and prepared messages: a kept one does not keep its node alive.
@@ -270,41 +270,6 @@ impl NodeState {
             self.waiter = Some(Waiter::new(&*self.transport)?);
         }
         self.waiter.as_mut().ok_or_else(|| io::ErrorKind::Unsupported.into())
-    }
-
-    /// What waits for handlers of this endpoint.
-    pub(crate) fn pending_events(&mut self, endpoint: EndpointId) -> Events {
-        let core = self.engine.core_mut();
-        let mut events = Events::empty();
-        events.set(Events::MESSAGES, core.has_deliveries_to(endpoint) || self.bulk.has_completion_of(endpoint));
-        events.set(Events::RETURNED, core.has_returned_to(endpoint));
-        events.set(Events::CONNECTION, self.events.has(endpoint));
-        events
-    }
-
-    /// A message of this endpoint was not sent.
-    #[cold]
-    pub(crate) fn note_refused(&mut self, endpoint: EndpointId, flow: FlowId, why: RequestError) -> RequestError {
-        if let Some(refused) = &mut self.refused
-            && why.is_temporary()
-        {
-            refused.insert((endpoint, flow));
-        }
-        why
-    }
-
-    /// Whether a connection that refused a message of this endpoint would take one now, or has ended. Forgets these.
-    pub(crate) fn take_can_send(&mut self, endpoint: EndpointId) -> bool {
-        let (core, pool) = (self.engine.core(), self.engine.pool());
-        let has_room = pool.available() > 0 && core.free_slots() > self.prepared;
-        let can_send = |flow| match NotOpen::of(core.state(flow)) {
-            Ok(_) => has_room && core.credit(flow, Class::Request) > 0,
-            Err(why) => why != NotOpen::Connecting,
-        };
-        let Some(refused) = &mut self.refused else { return false };
-        let before = refused.len();
-        refused.retain(|&(of, flow)| of != endpoint || !can_send(flow));
-        refused.len() < before
     }
 
     /// Whether there is anything for handlers to do.

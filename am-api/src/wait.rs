@@ -25,12 +25,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use am_engine::PollScope;
-use am_proto::Time;
+use am_proto::{EndpointId, FlowId, Time};
 use am_transport::Command;
+use am_wire::Class;
 
 use crate::node_state::NodeState;
 use crate::waker::{BY_PROGRAM, NodeDescriptor, NodeWaker};
-use crate::{Endpoint, Events, Node};
+use crate::{Endpoint, Events, Node, NotOpen, RequestError};
 
 /// Turns of a node that finds frames and no event, before it lets the program do something else.
 const MAX_TURNS: usize = 16;
@@ -255,5 +256,42 @@ impl<S> Endpoint<S> {
             events |= Events::CAN_SEND;
         }
         events & (self.mask | Events::WOKEN)
+    }
+}
+
+impl NodeState {
+    /// What waits for handlers of this endpoint.
+    pub(crate) fn pending_events(&mut self, endpoint: EndpointId) -> Events {
+        let core = self.engine.core_mut();
+        let mut events = Events::empty();
+        events.set(Events::MESSAGES, core.has_deliveries_to(endpoint) || self.bulk.has_completion_of(endpoint));
+        events.set(Events::RETURNED, core.has_returned_to(endpoint));
+        events.set(Events::CONNECTION, self.events.has(endpoint));
+        events
+    }
+
+    /// A message of this endpoint was not sent.
+    #[cold]
+    pub(crate) fn note_refused(&mut self, endpoint: EndpointId, flow: FlowId, why: RequestError) -> RequestError {
+        if let Some(refused) = &mut self.refused
+            && why.is_temporary()
+        {
+            refused.insert((endpoint, flow));
+        }
+        why
+    }
+
+    /// Whether a connection that refused a message of this endpoint would take one now, or has ended. Forgets these.
+    pub(crate) fn take_can_send(&mut self, endpoint: EndpointId) -> bool {
+        let (core, pool) = (self.engine.core(), self.engine.pool());
+        let has_room = pool.available() > 0 && core.free_slots() > self.prepared;
+        let can_send = |flow| match NotOpen::of(core.state(flow)) {
+            Ok(_) => has_room && core.credit(flow, Class::Request) > 0,
+            Err(why) => why != NotOpen::Connecting,
+        };
+        let Some(refused) = &mut self.refused else { return false };
+        let before = refused.len();
+        refused.retain(|&(of, flow)| of != endpoint || !can_send(flow));
+        refused.len() < before
     }
 }

@@ -119,11 +119,13 @@ impl<S> Endpoint<S> {
     /// [waker](crate::Node::waker) ends it; spin, yield or sleep meanwhile. Returns how many were handled.
     pub fn wait(&mut self, state: &mut S, timeout: Duration) -> usize {
         let mut handled = 0;
-        self.is_woken = false;
         self.poll_until(state, timeout, |endpoint, _, just| {
             handled += just;
             handled > 0 || endpoint.is_woken
         });
+        if handled == 0 {
+            self.is_woken = false;
+        }
         handled
     }
 
