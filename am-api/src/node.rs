@@ -6,7 +6,7 @@ use am_engine::Idle;
 use am_proto::Peer;
 use am_transport::{Command, PeerAddressError};
 use am_wire::Address;
-use am_wire::control::Name;
+use am_wire::control::{Name, NodeId};
 
 use crate::names::{self, InvalidName};
 use crate::node_state::{NodeRc, NodeState};
@@ -115,7 +115,7 @@ impl Node {
     /// # Errors
     /// The name is invalid. An unknown peer is no error.
     pub fn remove_peer(&self, name: &str) -> Result<(), InvalidName> {
-        let node = names::node_id(names::parse(name)?);
+        let node = NodeId::of(&names::parse(name)?);
         self.state.borrow_mut().core().remove_peer(node);
         Ok(())
     }
