@@ -56,7 +56,10 @@ impl Node {
     /// not a secret).
     pub fn endpoint_with_tag<S>(&self, name: &str, tag: u64) -> Result<Endpoint<S>, EndpointError> {
         let name = names::parse(name)?;
-        let id = self.state.borrow_mut().core().add_endpoint(name, tag)?;
+        let mut node = self.state.borrow_mut();
+        let id = node.core().add_endpoint(name, tag)?;
+        node.core().set_all_handlers(id, false);
+        drop(node);
         Ok(Endpoint::new(self.state.clone(), id, name, self.idle.clone()))
     }
 
