@@ -146,6 +146,11 @@
 //!
 //! [`on_connection`](Endpoint::on_connection) reports connections. They are also logged to `tracing`: see [`log`].
 //!
+//! # Members
+//!
+//! [`Node::members`] returns the nodes of the segment, and [`on_members`](Endpoint::on_members) reports those that join, leave or
+//! crash.
+//!
 //! # Deadlines
 //!
 //! [`try_call`](Endpoint::try_call) is a request with a deadline and one [outcome](Endpoint::on_outcome).
@@ -159,12 +164,14 @@ mod endpoint;
 mod errors;
 mod events;
 pub mod log;
+mod members;
 mod names;
 mod node;
 mod node_state;
 mod object_table;
 mod open;
 mod owned_message;
+mod peers_file;
 mod prepare;
 mod reply;
 mod request;
@@ -172,7 +179,7 @@ pub mod transports;
 mod wait;
 
 pub use am_engine::{Clock, Idle, ManualClock, PinError, pin};
-pub use am_proto::{Fate, FramingWhy, Peer, ReturnReason, WINDOW};
+pub use am_proto::{Departure, Fate, FramingWhy, Member, MemberChange, Peer, ReturnReason, WINDOW};
 pub use am_transport::{PeerAddressError, Transport};
 pub use am_wire::control::{Incarnation, Name, NodeId, Refusal};
 pub use am_wire::{Address, Class, EtherType, Framing};
@@ -182,11 +189,13 @@ pub use dispatch::BUDGET;
 pub use endpoint::{CallError, CallId, ConnectionEvent, Endpoint, Message, Outcome, Request, Returned, Transfer};
 pub use errors::{NotOpen, Problem, RequestError};
 pub use events::ConnectionChange;
+pub use members::MemberEvent;
 pub use names::{Connection, EndpointName, HandlerId, InvalidName};
 pub use node::{Counters, EndpointError, Node};
 pub use object_table::{ObjectId, ObjectTable};
 pub use open::{Builder, OpenError};
 pub use owned_message::OwnedMessage;
+pub use peers_file::{LineError, PeersFileError};
 pub use prepare::Prepared;
 pub use reply::{ReplyError, Token};
 pub use wait::{NodeDescriptor, NodeWaker};

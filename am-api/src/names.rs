@@ -31,9 +31,13 @@ pub(crate) fn node_id(name: Name) -> NodeId {
 
 /// A peer of a static table.
 pub(crate) fn fixed(name: &str, address: Address) -> Result<Peer, InvalidName> {
-    let name = parse(name)?;
+    Ok(unseen(parse(name)?, address))
+}
+
+/// A peer that has not introduced itself.
+pub(crate) fn unseen(name: Name, address: Address) -> Peer {
     // Run 0 is before any that a peer will tell of.
-    Ok(Peer { node: node_id(name), incarnation: Incarnation(0), name, address })
+    Peer { node: node_id(name), incarnation: Incarnation(0), name, address }
 }
 
 /// A connection of two endpoints, as this node names it: small, copied freely, a key for maps. It stays valid as a name when

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use am_engine::Idle;
-use am_proto::Peer;
+use am_proto::{Member, Peer};
 use am_transport::{Command, PeerAddressError};
 use am_wire::Address;
 use am_wire::control::Name;
@@ -80,6 +80,13 @@ impl Node {
     /// The nodes that are known, by discovery or from the static table.
     pub fn peers(&self) -> Vec<Peer> {
         self.state.borrow().engine.core().peers().copied().collect()
+    }
+
+    /// The nodes that are there now. Once an endpoint [watches](crate::Endpoint::on_members), these are the nodes that have answered
+    /// this one; one that crashes is missing about two seconds later. Otherwise they are those that introduced themselves
+    /// once, and may be gone.
+    pub fn members(&self) -> Vec<Member> {
+        self.state.borrow().engine.core().members().collect()
     }
 
     /// Look for a node at this address, as that node's [`local_address`](Node::local_address) returns it: `udp:10.0.0.7:7000`. The

@@ -231,6 +231,7 @@ impl<S> Drop for Endpoint<S> {
         let Some(mut node) = borrow_to_drop(&self.node) else { return };
         node.core().close_endpoint(self.id);
         node.events.remove(self.id);
+        node.members.remove(self.id);
         let lent = node.bulk.forget(self.id);
         node.exhale();
         drop(node);

@@ -27,6 +27,7 @@ mod hybrid;
 mod liar;
 mod limits;
 mod lossy;
+mod members;
 mod mortal;
 mod moved;
 mod namesakes;

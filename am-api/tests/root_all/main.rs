@@ -13,6 +13,7 @@ mod bounce;
 mod capture;
 mod killed;
 mod long;
+mod members;
 mod notes;
 mod ordinary;
 mod paths;
