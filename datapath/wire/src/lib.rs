@@ -41,6 +41,7 @@
 
 mod ack;
 mod address;
+mod address_set;
 mod bare;
 pub mod bounce;
 mod buffer;
@@ -61,6 +62,7 @@ mod trailer;
 
 pub use ack::{Ack, AckHint, Acks, SeqLowBits};
 pub use address::{Address, EtherType};
+pub use address_set::AddressSet;
 pub use buffer::Buffer;
 pub use framing::{Framing, Framings};
 pub use header::{Class, Flow, Header, Kind, MAX_WORDS, WORD_BYTES};
