@@ -186,10 +186,11 @@ pub use am_wire::{Address, Class, EtherType, Framing};
 pub use bulk::{Region, RegionId, RegionInUse, Rights, TransferError, TransferId, TransferKind};
 pub use connect::{ConnectError, Description};
 pub use dispatch::BUDGET;
-pub use endpoint::{CallError, CallId, ConnectionEvent, Endpoint, Message, Outcome, Request, Returned, Transfer};
+pub use endpoint::{
+    CallError, CallId, ConnectionEvent, Endpoint, MemberEvent, Message, Outcome, Request, Returned, Transfer,
+};
 pub use errors::{NotOpen, Problem, RequestError};
 pub use events::ConnectionChange;
-pub use members::MemberEvent;
 pub use names::{Connection, EndpointName, HandlerId, InvalidName};
 pub use node::{Counters, EndpointError, Node};
 pub use object_table::{ObjectId, ObjectTable};

@@ -1,71 +1,9 @@
 //! Events about members, queued until the endpoints that watch are polled.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 
 use am_proto::{EndpointId, Member, MemberChange};
 use am_wire::control::NodeId;
-use derive_where::derive_where;
-
-use crate::Endpoint;
-
-/// What [`Endpoint::on_members`]'s handler gets.
-#[derive_where(Clone, Copy, Debug)]
-pub struct MemberEvent<'a, S> {
-    /// What happened.
-    pub change: MemberChange,
-    /// The node that it happened to; if it left, as it was.
-    pub member: Member,
-    /// The endpoint: handlers connect and send through it.
-    #[derive_where(skip)]
-    pub endpoint: &'a Endpoint<S>,
-}
-
-impl<S> fmt::Display for MemberEvent<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Member { peer, max_frame, framing } = self.member;
-        match self.change {
-            MemberChange::Joined => write!(f, "{} joined, at {}", peer.name, peer.address),
-            MemberChange::Changed => {
-                write!(f, "{} is at {}, frames of {max_frame} bytes", peer.name, peer.address)?;
-                framing.map_or(Ok(()), |framing| write!(f, ", {framing} framing"))
-            }
-            MemberChange::Left(why) => write!(f, "{}: {why}", peer.name),
-        }
-    }
-}
-
-impl<S> Endpoint<S> {
-    /// Run this when a node of the segment joins, changes or leaves, beginning with those that are there. The node asks members
-    /// that were silent, and so notices a crash within two seconds; [`Builder::member_timeout`](crate::Builder::member_timeout)
-    /// changes that. Connections are not affected: they end as [`on_connection`](Endpoint::on_connection) reports.
-    ///
-    /// ```
-    /// use am_api::{MemberChange, Node};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let (alpha, beta) = (Node::open("alpha", "sim:5")?, Node::open("beta", "sim:5")?);
-    /// let (mut watches, mut other) = (alpha.endpoint::<bool>("main")?, beta.endpoint::<()>("main")?);
-    /// watches.on_members(|is_there, event| *is_there = event.change == MemberChange::Joined);
-    /// let mut is_there = false;
-    /// while !is_there {
-    ///     watches.poll(&mut is_there);
-    ///     other.poll(&mut ());
-    /// }
-    /// assert_eq!(alpha.members()[0].peer.name.as_str(), "beta");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn on_members(&mut self, run: impl FnMut(&mut S, MemberEvent<'_, S>) + 'static) {
-        let mut node = self.node.borrow_mut();
-        node.core().watch_members();
-        let present = node.engine.core().members().collect();
-        node.members.add(self.id, present);
-        drop(node);
-        self.handlers.get_mut().members = Some(Box::new(run));
-    }
-}
-
 /// Events that wait for their endpoint to be polled. Only endpoints that watch have a queue.
 ///
 /// An endpoint that is not polled has a bounded number: of a member that came and went unseen nothing is left.

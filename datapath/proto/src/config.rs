@@ -99,7 +99,7 @@ impl Config {
             patience: Duration::from_millis(1500),
             keepalive: Duration::from_secs(20),
             beacon: Duration::from_secs(5),
-            member_timeout: Duration::from_millis(1500),
+            member_timeout: Duration::from_millis(1200),
             seed: incarnation.0 ^ node.0,
             first_seq: None,
         }

@@ -47,6 +47,7 @@ mod name_conflict;
 mod node;
 mod output;
 mod peers;
+mod presence;
 mod probe;
 mod rate_limit;
 mod receive_queue;

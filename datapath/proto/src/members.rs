@@ -14,111 +14,25 @@
 //! It is declared absent only after [`MIN_UNANSWERED_ROUNDS`] rounds: this node itself may have been descheduled.
 //! A farewell may be forged as well. It makes this node ask at once.
 
-use core::time::Duration;
 use std::collections::BTreeMap;
 use std::iter;
 
 use am_wire::control::{Control, Leave, Probe, ProbeSeen, Step};
-use am_wire::{Address, Buffer, Framing};
+use am_wire::{Address, Buffer};
 
-use crate::config::Config;
 use crate::node::{Core, PeerRun, QuietPeer};
 use crate::output::{Departure, Event, Member, MemberChange, Peer};
-use crate::peers::{Path, Peers};
-use crate::rate_limit::RateLimit;
-use crate::time::{Time, TimerKind, TimerState};
+use crate::presence::{INTRODUCTIONS, MAX_UNVERIFIED_ROUNDS, Presence, Stage};
+use crate::time::{Time, TimerKind};
 
 /// Rounds in the time-out.
 const ROUNDS: u32 = 10;
-/// Beacons of this node in the time-out, while it watches.
-const BEACONS: u32 = 3;
 /// Rounds in which a member was asked before its silence counts.
 const MIN_UNANSWERED_ROUNDS: u8 = 4;
 /// The same for a member that said farewell.
 const MIN_FAREWELL_ROUNDS: u8 = 2;
-/// Rounds in which a node is asked that has never answered. Its next beacon starts this anew.
-const MAX_UNVERIFIED_ROUNDS: u8 = 4;
 /// The most members to ask in one round. With more silent ones it takes several.
 const MAX_ASKED_A_ROUND: usize = 256;
-/// The rate of questions to nodes that have never answered: their beacons may be forged.
-const UNVERIFIED_RATE: RateLimit = RateLimit::new(Duration::from_millis(1), 512);
-/// Beacons after the start of watching that want an answer: frames may be lost.
-const INTRODUCTIONS: u8 = 3;
-
-/// Whether a peer is a member.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
-    #[default]
-    Unverified,
-    Present,
-    Absent,
-}
-
-/// What was last said of a member.
-type Told = (Address, u32, Option<Framing>);
-
-/// A peer as a member.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Presence {
-    stage: Stage,
-    has_said_farewell: bool,
-    /// Rounds in which it was asked since its last sign of life.
-    rounds_asked: u8,
-    /// The number of these questions.
-    nonce: u32,
-    /// Its last beacon or answer.
-    heard_at: Time,
-    told: Option<Told>,
-}
-
-impl Presence {
-    /// A beacon of this run arrived.
-    pub(crate) fn on_beacon(&mut self, now: Time) {
-        match self.stage {
-            Stage::Present if !self.has_said_farewell => (self.heard_at, self.rounds_asked) = (now, 0),
-            Stage::Unverified if self.rounds_asked < MAX_UNVERIFIED_ROUNDS => {}
-            Stage::Unverified | Stage::Absent => *self = Presence::default(),
-            Stage::Present => {}
-        }
-    }
-
-    pub(crate) fn is_asked_with(&self, id: u32) -> bool {
-        self.rounds_asked > 0 && self.nonce == id
-    }
-}
-
-/// Whether this node watches members.
-#[derive(Debug)]
-pub(crate) struct Watch {
-    is_on: bool,
-    timer: TimerState,
-    introductions: u8,
-    unverified_rate: RateLimit,
-    /// Where the next round starts.
-    cursor: usize,
-}
-
-impl Default for Watch {
-    fn default() -> Self {
-        let timer = TimerState::default();
-        Watch { is_on: false, timer, introductions: 0, unverified_rate: UNVERIFIED_RATE, cursor: 0 }
-    }
-}
-
-impl Watch {
-    /// How often this node introduces itself.
-    pub(crate) fn beacon_interval(&self, config: &Config) -> Duration {
-        if self.is_on { config.beacon.min(config.member_timeout / BEACONS) } else { config.beacon }
-    }
-
-    /// Whether the next beacon wants answers.
-    pub(crate) fn take_introduction(&mut self) -> bool {
-        let is_wanted = self.introductions > 0;
-        self.introductions = self.introductions.saturating_sub(1);
-        is_wanted
-    }
-}
-
 impl<B: Buffer> Core<B> {
     /// From above: report members with [`Event::Member`] from now on, beginning with those that are there.
     pub fn watch_members(&mut self) {
@@ -141,7 +55,7 @@ impl<B: Buffer> Core<B> {
             Some(presences) => presences[*at].stage == Stage::Present,
             None => peers.records[*at].has_beaconed(),
         };
-        (0..peers.records.len()).filter(is_member).map(|at| peers.member(at, &self.config))
+        (0..peers.records.len()).filter(is_member).map(|at| peers.member(at, self.config.max_frame))
     }
 
     /// From above: tell all nodes that this one leaves, with the next outputs. It answers no questions any more.
@@ -293,54 +207,14 @@ impl<B: Buffer> Core<B> {
 
     fn report_changes(&mut self, at: usize) {
         let told = self.discovery.peers.presence(at).told;
-        if told.is_some_and(|told| told != self.discovery.peers.member(at, &self.config).told()) {
+        if told.is_some_and(|told| told != self.discovery.peers.member(at, self.config.max_frame).told()) {
             self.report_member(at, MemberChange::Changed);
         }
     }
 
     fn report_member(&mut self, at: usize, change: MemberChange) {
-        let member = self.discovery.peers.member(at, &self.config);
+        let member = self.discovery.peers.member(at, self.config.max_frame);
         self.discovery.peers.presence_mut(at).into_iter().for_each(|presence| presence.told = Some(member.told()));
         self.outputs.events.push_back(Event::Member(member, change));
-    }
-}
-
-impl Member {
-    fn told(&self) -> Told {
-        (self.peer.address, self.max_frame as u32, self.framing)
-    }
-}
-
-impl Peers {
-    pub(crate) fn presence(&self, at: usize) -> Presence {
-        self.presences.as_ref().map_or(Presence::default(), |presences| presences[at])
-    }
-
-    /// `None` if members are not watched.
-    pub(crate) fn presence_mut(&mut self, at: usize) -> Option<&mut Presence> {
-        self.presences.as_mut().map(|presences| &mut presences[at])
-    }
-
-    pub(crate) fn set_presence(&mut self, at: usize, presence: Presence) {
-        self.presence_mut(at).into_iter().for_each(|place| *place = presence);
-    }
-
-    fn member(&self, at: usize, config: &Config) -> Member {
-        let record = &self.records[at];
-        let (longest, framing) = match record.path {
-            Path::Known(path) => (path.max_frame, Some(path.framing)),
-            _ => (u32::MAX, None),
-        };
-        let max_frame = longest.min(record.max_frame).min(config.max_frame as u32) as usize;
-        // While the path is probed again, what was known of it counts.
-        let framing = framing.or(self.presence(at).told.and_then(|(.., framing)| framing));
-        Member { peer: record.peer, max_frame, framing }
-    }
-
-    /// What was last said of this member.
-    pub(crate) fn told_member(&self, at: usize) -> Option<Member> {
-        let Presence { stage, told, .. } = self.presence(at);
-        let (address, max_frame, framing) = told.filter(|_| stage == Stage::Present)?;
-        Some(Member { peer: Peer { address, ..self.records[at].peer }, max_frame: max_frame as usize, framing })
     }
 }

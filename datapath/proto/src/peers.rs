@@ -7,8 +7,8 @@ use std::hash::{BuildHasher, RandomState};
 use am_wire::control::{Incarnation, Name, NodeId, Step};
 use am_wire::{Address, Framing};
 
-use crate::members::Presence;
 use crate::output::{FramingWhy, Member, Peer};
+use crate::presence::{Presence, Stage};
 use crate::time::{Time, TimerState};
 
 /// What the path to a peer lets through.
@@ -315,6 +315,41 @@ impl PeerRecord {
     /// The peer has named its run, so a beacon of it arrived.
     pub(crate) fn has_beaconed(&self) -> bool {
         self.peer.incarnation != UNKNOWN_RUN && !self.is_vacant()
+    }
+}
+
+impl Peers {
+    pub(crate) fn presence(&self, at: usize) -> Presence {
+        self.presences.as_ref().map_or(Presence::default(), |presences| presences[at])
+    }
+
+    /// `None` if members are not watched.
+    pub(crate) fn presence_mut(&mut self, at: usize) -> Option<&mut Presence> {
+        self.presences.as_mut().map(|presences| &mut presences[at])
+    }
+
+    pub(crate) fn set_presence(&mut self, at: usize, presence: Presence) {
+        self.presence_mut(at).into_iter().for_each(|place| *place = presence);
+    }
+
+    /// This peer as a member, if frames to it have this many bytes at most.
+    pub(crate) fn member(&self, at: usize, own_limit: usize) -> Member {
+        let record = &self.records[at];
+        let (longest, framing) = match record.path {
+            Path::Known(path) => (path.max_frame, Some(path.framing)),
+            _ => (u32::MAX, None),
+        };
+        let max_frame = longest.min(record.max_frame).min(own_limit as u32) as usize;
+        // While the path is probed again, what was known of it counts.
+        let framing = framing.or(self.presence(at).told.and_then(|(.., framing)| framing));
+        Member { peer: record.peer, max_frame, framing }
+    }
+
+    /// What was last said of this member.
+    pub(crate) fn told_member(&self, at: usize) -> Option<Member> {
+        let Presence { stage, told, .. } = self.presence(at);
+        let (address, max_frame, framing) = told.filter(|_| stage == Stage::Present)?;
+        Some(Member { peer: Peer { address, ..self.records[at].peer }, max_frame: max_frame as usize, framing })
     }
 }
 
