@@ -151,6 +151,13 @@
 //! [`Node::members`] returns the nodes of the segment, and [`on_members`](Endpoint::on_members) reports those that join, leave or
 //! crash.
 //!
+//! # Waiting
+//!
+//! [`wait`](Endpoint::wait) polls and sleeps until something was handled. [`wait_events`](Endpoint::wait_events) waits for the events of
+//! a mask, and runs no handler. Programs with a loop of their own wait on a [descriptor](Endpoint::descriptor), and async
+//! executors with [`poll_ready`](Endpoint::poll_ready). A [waker](Node::waker) ends a wait from any thread. Calls from several threads, and
+//! endpoints that they share, are in the crate `am-threads`.
+//!
 //! # Deadlines
 //!
 //! [`try_call`](Endpoint::try_call) is a request with a deadline and one [outcome](Endpoint::on_outcome).
@@ -162,6 +169,7 @@ mod connect;
 mod dispatch;
 mod endpoint;
 mod errors;
+mod event_mask;
 mod events;
 pub mod log;
 mod members;
@@ -177,6 +185,7 @@ mod reply;
 mod request;
 pub mod transports;
 mod wait;
+mod waker;
 
 pub use am_engine::{Clock, Idle, ManualClock, PinError, pin};
 pub use am_proto::{Departure, Fate, FramingWhy, Member, MemberChange, Peer, ReturnReason, WINDOW};
@@ -190,6 +199,7 @@ pub use endpoint::{
     CallError, CallId, ConnectionEvent, Endpoint, MemberEvent, Message, Outcome, Request, Returned, Transfer,
 };
 pub use errors::{NotOpen, Problem, RequestError};
+pub use event_mask::Events;
 pub use events::ConnectionChange;
 pub use names::{Connection, EndpointName, HandlerId, InvalidName};
 pub use node::{Counters, EndpointError, Node};
@@ -199,4 +209,4 @@ pub use owned_message::OwnedMessage;
 pub use peers_file::{LineError, PeersFileError};
 pub use prepare::Prepared;
 pub use reply::{ReplyError, Token};
-pub use wait::{NodeDescriptor, NodeWaker};
+pub use waker::{NodeDescriptor, NodeWaker};

@@ -39,6 +39,11 @@ impl MemberQueues {
         }
     }
 
+    /// Whether this endpoint has an event.
+    pub(crate) fn has(&self, endpoint: EndpointId) -> bool {
+        self.queues.get(&endpoint).is_some_and(|queue| !queue.0.is_empty())
+    }
+
     /// Whether no endpoint has an event.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {

@@ -1,13 +1,12 @@
 //! The static table in a file.
 
-use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::io;
+use std::path::PathBuf;
 
-use am_transport::{Command, PeerAddressError};
+use am_transport::PeerAddressError;
 use am_wire::Address;
 use am_wire::control::Name;
 
-use crate::Node;
 use crate::names::{self, InvalidName};
 
 /// Why a file of peers was not loaded. Nothing of it is in use then, unless a transport refused an address.
@@ -53,13 +52,13 @@ pub enum LineError {
 /// A line of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    line: usize,
-    name: Name,
-    place: Place,
+    pub(crate) line: usize,
+    pub(crate) name: Name,
+    pub(crate) place: Place,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+pub(crate) enum Place {
     /// The six bytes in frames.
     Link(Address),
     /// An address of the transport.
@@ -67,7 +66,7 @@ enum Place {
 }
 
 /// Each line has a name and an address, with white space between them. Empty lines and what follows a `#` are ignored.
-fn parse(text: &str) -> Result<Vec<Entry>, (usize, LineError)> {
+pub(crate) fn parse(text: &str) -> Result<Vec<Entry>, (usize, LineError)> {
     let mut entries: Vec<Entry> = vec![];
     for (line, text) in (1..).zip(text.lines()) {
         let words: Vec<&str> = text.split('#').next().unwrap_or_default().split_whitespace().collect();
@@ -85,54 +84,6 @@ fn parse(text: &str) -> Result<Vec<Entry>, (usize, LineError)> {
         entries.push(Entry { line, name, place });
     }
     Ok(entries)
-}
-
-impl Node {
-    /// Load a static table of peers: known without discovery, and never forgotten for others. A later call replaces what
-    /// the earlier one loaded; connections with peers that are no longer in the file stay. The file has a line for each
-    /// peer:
-    ///
-    /// ```text
-    /// # name  address
-    /// beta    02:00:00:00:00:02     as `Node::link_address` returns it (AF_XDP, DPDK)
-    /// gamma   udp:10.0.0.7:7000     as `Node::local_address` returns it (UDP, TCP)
-    /// ```
-    ///
-    /// A node that is found at a local address is known by the name that it gives itself; the name in the file is for the
-    /// reader.
-    ///
-    /// # Errors
-    /// The file cannot be read, or a line is wrong: the error says which. If the transport refuses an address, the lines
-    /// before it are in use.
-    pub fn load_peers(&self, path: impl AsRef<Path>) -> Result<(), PeersFileError> {
-        let path = path.as_ref();
-        let text = fs::read_to_string(path).map_err(|error| PeersFileError::Read { path: path.into(), error })?;
-        let wrong = |(line, why)| PeersFileError::Line { path: path.into(), line, why };
-        let entries = parse(&text).map_err(wrong)?;
-        let mut node = self.state.borrow_mut();
-        let before = std::mem::take(&mut node.loaded_peers);
-        for entry in
-            before.iter().filter(|old| !entries.iter().any(|new| (new.name, &new.place) == (old.name, &old.place)))
-        {
-            match &entry.place {
-                Place::Link(_) => node.core().release_peer(names::node_id(entry.name)),
-                // An address that was added before cannot be wrong now.
-                Place::Local(place) => _ = node.transport.control(Command::RemovePeer(place)),
-            }
-        }
-        for entry in entries {
-            match &entry.place {
-                &Place::Link(address) => node.core().add_peer(names::unseen(entry.name, address)),
-                Place::Local(place) => {
-                    let added = node.transport.control(Command::AddPeer(place));
-                    added.map_err(|error| wrong((entry.line, error.into())))?;
-                }
-            }
-            node.loaded_peers.push(entry);
-        }
-        node.core().request_beacons();
-        Ok(())
-    }
 }
 
 #[cfg(test)]

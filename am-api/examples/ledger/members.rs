@@ -174,9 +174,12 @@ impl Views {
                 let seen = view.members.get(name).unwrap_or(&nothing);
                 for (at, &(begin, is_there)) in present.iter().enumerate() {
                     let end = present.get(at + 1).map_or(view.to, |&(next, _)| next.min(view.to));
-                    let begin = begin.max(view.from);
-                    if let Some(delay) = delay(seen, is_there, begin, end, within) {
-                        outcome.note(view, name, is_there, begin, delay, within);
+                    let first = begin.max(view.from);
+                    // A node that was gone before this one began was never seen, which is not news.
+                    let is_news = is_there || first == begin;
+                    if let Some(delay) = delay(seen, is_there, first, end, within).filter(|&delay| is_news || delay > 0)
+                    {
+                        outcome.note(view, name, is_there, first, delay, within);
                     }
                 }
             }

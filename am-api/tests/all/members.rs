@@ -3,13 +3,13 @@
 use std::fs;
 use std::time::Duration;
 
-use am_api::{Departure, MemberChange, Node, Peer};
+use am_api::{Departure, Events, MemberChange, Node, Peer};
 
 use crate::common::{LONG, Side, connect, in_memory, nodes, plain, until};
 
-type Events = Vec<(String, MemberChange)>;
+type Changes = Vec<(String, MemberChange)>;
 
-fn watch(side: &mut Side<Events>) {
+fn watch(side: &mut Side<Changes>) {
     side.endpoint.on_members(|events, event| events.push((event.member.peer.name.to_string(), event.change)));
 }
 
@@ -19,7 +19,7 @@ fn names(node: &Node) -> Vec<String> {
 
 #[test]
 fn a_node_joins_changes_and_leaves() {
-    let (mut alpha, mut beta) = nodes::<Events, ()>(plain("alpha"), plain("beta"));
+    let (mut alpha, mut beta) = nodes::<Changes, ()>(plain("alpha"), plain("beta"));
     watch(&mut alpha);
     until(&mut alpha, &mut beta, "joined", |alpha, _| !alpha.state.is_empty());
     assert_eq!(
@@ -44,11 +44,12 @@ fn a_node_joins_changes_and_leaves() {
 #[test]
 fn each_endpoint_that_watches_learns_of_all_members() {
     let (left, right) = in_memory();
-    let (mut alpha, mut beta) = (Side::<Events>::open(plain("alpha"), left), Side::<()>::open(plain("beta"), right));
+    let (mut alpha, mut beta) = (Side::<Changes>::open(plain("alpha"), left), Side::<()>::open(plain("beta"), right));
     watch(&mut alpha);
     until(&mut alpha, &mut beta, "joined", |alpha, _| !alpha.state.is_empty());
-    let (mut late, mut seen) = (alpha.node.endpoint::<Events>("late").unwrap(), vec![]);
+    let (mut late, mut seen) = (alpha.node.endpoint::<Changes>("late").unwrap(), vec![]);
     late.on_members(|events, event| events.push((event.member.peer.name.to_string(), event.change)));
+    assert_eq!(late.wait_events(LONG), Events::MEMBERS);
     late.poll(&mut seen);
     assert_eq!(seen, [("beta".into(), MemberChange::Joined)], "it was there before");
     alpha.node.remove_peer("beta").unwrap();
@@ -62,7 +63,7 @@ fn each_endpoint_that_watches_learns_of_all_members() {
 fn one_that_is_not_polled_is_silent_and_joins_again() {
     let (left, right) = in_memory();
     let quick = plain("alpha").member_timeout(Duration::from_millis(200));
-    let (mut alpha, mut beta) = (Side::<Events>::open(quick, left), Side::<()>::open(plain("beta"), right));
+    let (mut alpha, mut beta) = (Side::<Changes>::open(quick, left), Side::<()>::open(plain("beta"), right));
     watch(&mut alpha);
     until(&mut alpha, &mut beta, "joined", |alpha, _| !alpha.state.is_empty());
     assert!(alpha.endpoint.wait_until(&mut alpha.state, LONG, |state| state.len() == 2));
