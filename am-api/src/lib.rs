@@ -146,6 +146,13 @@
 //!
 //! [`on_connection`](Endpoint::on_connection) reports connections. They are also logged to `tracing`: see [`log`].
 //!
+//! # Waiting
+//!
+//! [`wait`](Endpoint::wait) polls and sleeps until something was handled. [`wait_events`](Endpoint::wait_events) waits for the events of
+//! a mask, and runs no handler. Programs with a loop of their own wait on a [descriptor](Endpoint::descriptor), and async
+//! executors with [`poll_ready`](Endpoint::poll_ready). A [waker](Node::waker) ends a wait from any thread. Calls from several threads, and
+//! endpoints that they share, are in the crate `am-threads`.
+//!
 //! # Deadlines
 //!
 //! [`try_call`](Endpoint::try_call) is a request with a deadline and one [outcome](Endpoint::on_outcome).
@@ -157,6 +164,7 @@ mod connect;
 mod dispatch;
 mod endpoint;
 mod errors;
+mod event_mask;
 mod events;
 pub mod log;
 mod names;
@@ -170,6 +178,7 @@ mod reply;
 mod request;
 pub mod transports;
 mod wait;
+mod waker;
 
 pub use am_engine::{Clock, Idle, ManualClock, PinError, pin};
 pub use am_proto::{Fate, FramingWhy, Peer, ReturnReason, WINDOW};
@@ -181,6 +190,7 @@ pub use connect::{ConnectError, Description};
 pub use dispatch::BUDGET;
 pub use endpoint::{CallError, CallId, ConnectionEvent, Endpoint, Message, Outcome, Request, Returned, Transfer};
 pub use errors::{NotOpen, Problem, RequestError};
+pub use event_mask::Events;
 pub use events::ConnectionChange;
 pub use names::{Connection, EndpointName, HandlerId, InvalidName};
 pub use node::{Counters, EndpointError, Node};
@@ -189,4 +199,4 @@ pub use open::{Builder, OpenError};
 pub use owned_message::OwnedMessage;
 pub use prepare::Prepared;
 pub use reply::{ReplyError, Token};
-pub use wait::{NodeDescriptor, NodeWaker};
+pub use waker::{NodeDescriptor, NodeWaker};

@@ -6,7 +6,7 @@ use am_engine::Idle;
 use am_proto::Peer;
 use am_transport::{Command, PeerAddressError};
 use am_wire::Address;
-use am_wire::control::Name;
+use am_wire::control::{Name, NodeId};
 
 use crate::names::{self, InvalidName};
 use crate::node_state::{NodeRc, NodeState};
@@ -56,7 +56,10 @@ impl Node {
     /// not a secret).
     pub fn endpoint_with_tag<S>(&self, name: &str, tag: u64) -> Result<Endpoint<S>, EndpointError> {
         let name = names::parse(name)?;
-        let id = self.state.borrow_mut().core().add_endpoint(name, tag)?;
+        let mut node = self.state.borrow_mut();
+        let id = node.core().add_endpoint(name, tag)?;
+        node.core().set_all_handlers(id, false);
+        drop(node);
         Ok(Endpoint::new(self.state.clone(), id, name, self.idle.clone()))
     }
 
@@ -115,7 +118,7 @@ impl Node {
     /// # Errors
     /// The name is invalid. An unknown peer is no error.
     pub fn remove_peer(&self, name: &str) -> Result<(), InvalidName> {
-        let node = names::node_id(names::parse(name)?);
+        let node = NodeId::of(&names::parse(name)?);
         self.state.borrow_mut().core().remove_peer(node);
         Ok(())
     }

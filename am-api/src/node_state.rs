@@ -2,7 +2,8 @@
 //! borrowed only during a call, and never while a handler runs.
 
 use std::cell::{Cell, RefCell, RefMut};
-use std::io::IoSlice;
+use std::collections::HashSet;
+use std::io::{self, IoSlice};
 use std::rc::{Rc, Weak};
 use std::thread;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use am_wire::{Class, Framing, MAX_WORDS, WORD_BYTES};
 use crate::bulk::Bulk;
 use crate::events::EventQueues;
 use crate::log::Log;
-use crate::wait::Waiter;
+use crate::waker::Waiter;
 use crate::{HandlerId, NotOpen, Problem, RequestError};
 
 pub(crate) type NodeRc = Rc<RefCell<NodeState>>;
@@ -39,7 +40,8 @@ fn is_borrowed<T>() -> Option<T> {
     None
 }
 
-/// The longest sleep while the program keeps messages. Another thread may drop one, which does not wake this one.
+/// The longest sleep while the program keeps messages, if the process has no descriptor left for a waker. Another thread may drop
+/// one, which does not wake this one then.
 const MAX_SLEEP_WITH_KEPT: Duration = Duration::from_millis(1);
 
 pub(crate) struct NodeState {
@@ -60,14 +62,16 @@ pub(crate) struct NodeState {
     pub(crate) bulk: Bulk,
     pub(crate) tally: Tally,
     pub(crate) log: Log,
-    /// Once the program waits in a loop of its own.
+    /// Once the program waits in a loop of its own, has a waker or keeps a message.
     pub(crate) waiter: Option<Waiter>,
+    /// Connections that refused a message for the time being, once an endpoint waits for that to end.
+    pub(crate) refused: Option<HashSet<(EndpointId, FlowId)>>,
 }
 
 /// What this layer counts itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
-    /// Messages for a handler that the endpoint does not have.
+    /// Messages for a handler that the endpoint does not have, given to the one for all of these.
     pub(crate) unhandled: u64,
     /// Times that requests had to wait because no frame was left for a reply.
     pub(crate) no_reply_frame: u64,
@@ -173,6 +177,7 @@ impl NodeState {
             tally: Tally::default(),
             log: Log::default(),
             waiter: None,
+            refused: None,
         }
     }
 
@@ -237,10 +242,10 @@ impl NodeState {
         sent.map_err(|(error, frame)| (error.into(), frame))
     }
 
-    /// Another thread may drop a kept message, which does not wake this one.
+    /// When to look for kept messages that were dropped, if that wakes nobody.
     #[inline]
     pub(crate) fn limit_sleep(&self, now: Time, until: Time) -> Time {
-        if self.kept.is_empty() { until } else { until.min(now + MAX_SLEEP_WITH_KEPT) }
+        if self.kept.is_empty() || self.waiter.is_some() { until } else { until.min(now + MAX_SLEEP_WITH_KEPT) }
     }
 
     /// First half of a turn; see [`Engine::inhale`].
@@ -258,6 +263,13 @@ impl NodeState {
         while let Some((flow, class)) = self.kept.next_dropped() {
             self.core().release(flow, class);
         }
+    }
+
+    pub(crate) fn waiter(&mut self) -> io::Result<&mut Waiter> {
+        if self.waiter.is_none() {
+            self.waiter = Some(Waiter::new(&*self.transport)?);
+        }
+        self.waiter.as_mut().ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
 
     /// Whether there is anything for handlers to do.

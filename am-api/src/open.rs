@@ -9,7 +9,7 @@ use std::time::Duration;
 use am_engine::{Clock, Engine, Idle, incarnation};
 use am_proto::{Config, Core, FramingChoice};
 use am_transport::{Caps, Transport};
-use am_wire::control::{Incarnation, Name};
+use am_wire::control::{Incarnation, Name, NodeId};
 use am_wire::{Address, EtherType, Framing};
 
 use crate::names::{self, InvalidName};
@@ -205,7 +205,7 @@ impl Builder {
 
     fn config(&self, name: Name, caps: &Caps) -> Result<Config, OpenError> {
         let run = self.clock.as_ref().map_or_else(incarnation, |(_, run)| *run);
-        let mut config = Config::new(names::node_id(name), run, name, caps.address);
+        let mut config = Config::new(NodeId::of(&name), run, name, caps.address);
         if self.clock.is_none() {
             // Nobody else can compute the numbers that it draws.
             config.seed ^= RandomState::new().build_hasher().finish();

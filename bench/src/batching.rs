@@ -27,10 +27,11 @@ impl Batching {
         }
     }
 
-    /// The batching of a driver in a bench. A round trip has one message in flight; a transfer is cut into full frames.
+    /// The batching of a driver in a bench. A round trip has one message in flight; in bursts of
+    /// `logp` each message has its own doorbell; a transfer is cut into full frames.
     pub(crate) fn of(channel: &dyn Channel, bench: Bench) -> Batching {
         match bench {
-            Bench::Latency | Bench::Volley => Batching::Single,
+            Bench::Latency | Bench::Volley | Bench::LogP => Batching::Single,
             Bench::Bulk => Batching::Bursts,
             Bench::Bandwidth | Bench::Rate => channel.info().batching,
         }

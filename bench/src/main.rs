@@ -34,6 +34,7 @@ mod driver;
 mod error;
 mod grammar;
 mod link;
+mod logp;
 mod loss;
 mod measure;
 mod origin;
@@ -51,8 +52,10 @@ mod values;
 mod watch;
 
 use std::fs::{self, File};
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::ExitCode;
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use ablation::Ablation;
@@ -101,6 +104,7 @@ fn run(cli: &Cli) -> Result<(), Error> {
         }
         Task::Ablation(topology) => run(&topology).ablate(),
         Task::Bounce(topology) => run(&topology).bounce(),
+        Task::LogP(topologies, plot) => logp(&topologies, plot.as_deref(), options, &watch),
         Task::Far(on) => deploy::child::serve(options.name.as_deref().unwrap_or("beta"), &on, own_core()?, &watch),
         Task::Serve(on) => {
             // These options are for listening. Each plan brings the options of its drivers.
@@ -130,6 +134,8 @@ fn own_link(side: Side, on: &str, options: &Options) -> Result<NamedLink, Error>
 }
 
 const DEFAULT_TIME: Duration = Duration::from_millis(250);
+/// `logp` has up to four transports.
+const DEFAULT_LOGP_TIME: Duration = Duration::from_millis(100);
 /// A sweep has about 27 sizes.
 const DEFAULT_SWEEP_TIME: Duration = Duration::from_millis(50);
 
@@ -263,6 +269,27 @@ fn demo(options: &Options, watch: &Watch) -> Result<(), Error> {
         }
         session => run(&Topology::Veth(1500)).print(session?),
     }
+}
+
+/// Measure the LogP parameters over these transports. Print them, and plot them if asked.
+fn logp(topologies: &[Topology], plot: Option<&Path>, options: &Options, watch: &Watch) -> Result<(), Error> {
+    let rounds = options.amount(DEFAULT_LOGP_TIME).rounds;
+    let (figures, end) = logp::measure(topologies, rounds, |topology, rounds| {
+        let options = &Options { rounds: Some(rounds), ..options.clone() };
+        // The far side of the session before has ended, and the near side's thread was pinned.
+        let watch = &watch.of_another_peer();
+        let session = || Run { topology, options, watch }.benches(&[Bench::LogP], DEFAULT_LOGP_TIME);
+        thread::scope(|scope| scope.spawn(session).join()).unwrap_or_else(|panic| resume_unwind(panic))
+    })?;
+    let origin = match topologies {
+        [one] => Origin::of(one, None),
+        _ => Origin::new("all", None),
+    };
+    publish(figures.json(), || figures.table(), &origin, options)?;
+    if let Some(file) = plot {
+        fs::write(file, figures.svg()?).map_err(Error::system("writing the plot"))?;
+    }
+    end
 }
 
 /// Print the lines or the table, and write the lines to the file of `--save`.

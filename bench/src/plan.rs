@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::size::Size;
 
 /// Increases when two versions of this program no longer understand each other.
-pub(crate) const VERSION: u32 = 7;
+pub(crate) const VERSION: u32 = 8;
 
 /// One of the two sides of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,10 +39,13 @@ pub(crate) enum Bench {
     Bulk,
     /// Round trip of a bulk transfer and one back.
     Volley,
+    /// The parameters of the LogP model.
+    LogP,
 }
 
 impl Bench {
-    pub(crate) const ALL: [Bench; 5] = [Bench::Latency, Bench::Bandwidth, Bench::Rate, Bench::Bulk, Bench::Volley];
+    pub(crate) const ALL: [Bench; 6] =
+        [Bench::Latency, Bench::Bandwidth, Bench::Rate, Bench::Bulk, Bench::Volley, Bench::LogP];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -51,12 +54,13 @@ impl Bench {
             Bench::Rate => "rate",
             Bench::Bulk => "bulk",
             Bench::Volley => "volley",
+            Bench::LogP => "logp",
         }
     }
 
     pub(crate) const fn default_sizes(self) -> &'static [Size] {
         match self {
-            Bench::Latency => &[Size::Bytes(16)],
+            Bench::Latency | Bench::LogP => &[Size::Bytes(16)],
             Bench::Bandwidth => &[Size::Full],
             Bench::Rate => &[Size::Bytes(64)],
             Bench::Bulk | Bench::Volley => &[Size::Bytes(1 << 20), Size::Bytes(64 << 10), Size::Bytes(16 << 20)],
@@ -288,7 +292,7 @@ mod tests {
         for bench in Bench::ALL {
             assert_eq!(Bench::from_code(bench.code()), Some(bench));
         }
-        assert_eq!(Bench::from_code(5), None);
+        assert_eq!(Bench::from_code(6), None);
     }
 
     fn place(ipv4: Option<[u8; 4]>) -> SideInfo {
@@ -319,6 +323,6 @@ mod tests {
         assert!(refused(&older, place(None)).contains("run the same build"));
         let first =
             r#"{"version":1,"near":{"name":"a","address":[2,0,0,0,0,1]},"framing":"auto","vias":[],"rounds":1}"#;
-        assert!(refused(&serde_json::from_str(first).unwrap(), place(None)).contains("version 7"));
+        assert!(refused(&serde_json::from_str(first).unwrap(), place(None)).contains("version 8"));
     }
 }

@@ -195,6 +195,7 @@ impl Stage<'_> {
                 let (begin, before) = (Instant::now(), (self.cpu_time)());
                 let outcome = match bench {
                     Bench::Latency | Bench::Volley => Outcome::Latency(near.latency(step)?),
+                    Bench::LogP => Outcome::LogP(near.logp(step)?),
                     _ => Outcome::Throughput(near.throughput(step)?),
                 };
                 let (took, cpu_time) = (begin.elapsed(), (self.cpu_time)().zip(before));

@@ -7,6 +7,7 @@ use crate::batching::{Batching, Mismatch};
 use crate::driver::Driver;
 use crate::loss::Loss;
 use crate::measure::latency::{Latency, RoundTrips, round_trips};
+use crate::measure::logp::LogP;
 use crate::measure::throughput::Throughput;
 use crate::plan::Bench;
 use crate::size::MessageLayout;
@@ -35,6 +36,7 @@ pub(crate) struct Measured {
 pub(crate) enum Outcome {
     Latency(Latency),
     Throughput(Throughput),
+    LogP(LogP),
 }
 
 impl Measured {
@@ -44,6 +46,7 @@ impl Measured {
             Outcome::Latency(latency) => latency.round_trips.value_at_quantile(0.5) as f64,
             Outcome::Throughput(t) if matches!(self.bench, Bench::Bandwidth | Bench::Bulk) => self.bytes(t),
             Outcome::Throughput(t) => self.messages(t),
+            Outcome::LogP(logp) => logp.round_trip,
         }
     }
 
@@ -68,6 +71,7 @@ impl Measured {
         match &self.outcome {
             Outcome::Latency(latency) => latency.lost,
             Outcome::Throughput(throughput) => throughput.lost,
+            Outcome::LogP(logp) => logp.lost,
         }
     }
 }

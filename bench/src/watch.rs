@@ -35,7 +35,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// A watch with the same signals, for the other side of the same process.
+    /// A watch with the same signals, for the other side of the same process, or for another session.
     pub(crate) fn of_another_peer(&self) -> Watch {
         Watch { signal: Arc::clone(&self.signal), gone: Arc::default() }
     }

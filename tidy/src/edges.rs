@@ -27,6 +27,7 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("datapath/sockets", &["am-transport", "am-ring", "am-wire"]),
     ("datapath/multipath", &["am-transport", "am-ring", "am-wire"]),
     ("datapath/shm", &["am-transport", "am-ring", "am-wire"]),
+    ("datapath/vnic", &["am-transport", "am-ring", "am-wire"]),
     ("netdev-sim", &["am-transport", "am-ring", "am-wire"]),
     // Its users name a transport in a string.
     ("am-api", &["core", "backends"]),
@@ -38,6 +39,8 @@ pub const RULES: &[(&str, &[&str])] = &[
     // Libraries for other languages.
     ("bindings/", &["active-messages", "am-spmd", "layers", "am-transport"]),
     ("apps/", &["active-messages", "layers"]),
+    // It opens a wire by its name, and has the other end of the transport `amd:`.
+    ("amd", &["active-messages", "am-vnic", "am-transport", "am-ring", "am-wire"]),
     ("bench", &["active-messages", "core", "layers", "backends", "am-netns"]),
     ("bench/cost", &["active-messages", "am-transport", "am-ring", "am-wire", "backends"]),
     ("netns", &[]),
@@ -48,7 +51,8 @@ pub const RULES: &[(&str, &[&str])] = &[
 const CORE: &[&str] = &["am-engine", "am-proto", "am-transport", "am-ring", "am-wire"];
 
 /// What `backends` stands for above: named where a user chooses one, and in tests.
-const BACKENDS: &[&str] = &["am-afxdp", "am-multipath", "am-dpdk", "am-sockets", "am-shm", "am-bpf", "am-netdev-sim"];
+const BACKENDS: &[&str] =
+    &["am-afxdp", "am-multipath", "am-dpdk", "am-sockets", "am-shm", "am-vnic", "am-bpf", "am-netdev-sim"];
 
 /// What only tests may need besides.
 const FOR_TESTS: &str = "am-netns";

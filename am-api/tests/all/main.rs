@@ -16,6 +16,7 @@ mod bulk;
 mod bundles;
 mod deadline;
 mod documented;
+mod events;
 mod examples;
 mod failover;
 mod failures;

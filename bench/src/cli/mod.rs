@@ -2,6 +2,7 @@
 
 mod compare;
 mod files;
+mod logp;
 mod options;
 mod stress;
 mod topology;
@@ -31,6 +32,7 @@ EXAMPLES
     am-bench compare --plot peers.svg
     am-bench ablation
     am-bench bounce
+    am-bench logp --plot logp.svg
     am-bench stress
   On one machine, two processes and another transport (no root):
     am-bench latency --hosts shm
@@ -88,6 +90,10 @@ pub(crate) enum Command {
     /// Round trip of a request that a full receiver rejects: by its XDP program, if it has one, and by
     /// its host [default: --hosts veth]
     Bounce,
+    /// The parameters of the LogP model: overheads Os and Or, latency L, gap g, and the round trip
+    /// [default: over veth, udp, tcp and shm in turn, --time 0.1]
+    #[command(name = "logp")]
+    LogP(PlotArgs),
     /// Stress test: messages of all sizes, replies, coalesced messages and transfers, over a wire that loses frames,
     /// between processes that are stopped at random. Each message has to arrive once and unchanged. It runs until
     /// all --messages have arrived: there is no --time [default: --hosts veth]
@@ -134,6 +140,13 @@ impl BandwidthArgs {
     }
 }
 
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub(crate) struct PlotArgs {
+    /// Plot the figures, as SVG
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) plot: Option<PathBuf>,
+}
+
 /// What to do, after all checks.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
@@ -145,6 +158,8 @@ pub(crate) enum Task {
     Compare(CompareArgs, Option<LocalTransport>),
     Ablation(Topology),
     Bounce(Topology),
+    /// Over each of these in turn, plotted to this file.
+    LogP(Vec<Topology>, Option<PathBuf>),
     Serve(String),
     /// Be the far side of `--hosts`, on this transport.
     Far(String),
@@ -155,6 +170,12 @@ pub(crate) enum Task {
 }
 
 impl Cli {
+    /// Whether the command makes its own wire if it is not told where to run.
+    fn has_cable(&self) -> bool {
+        use Command::{Ablation, Bounce, Compare, LogP, Stress};
+        matches!(self.command, Some(Compare(_) | Ablation | Bounce | LogP(_) | Stress(_)))
+    }
+
     pub(crate) fn task(&self) -> Result<Task, Error> {
         let options = &self.options;
         match &self.command {
@@ -163,11 +184,7 @@ impl Cli {
             Some(Command::Turn) => return Ok(Task::Turn),
             _ => {}
         }
-        let has_cable = matches!(
-            self.command,
-            Some(Command::Compare(_) | Command::Ablation | Command::Bounce | Command::Stress(_))
-        );
-        options.check(has_cable && options.hosts.is_none() && options.peer.is_none())?;
+        options.check(self.has_cable() && options.hosts.is_none() && options.peer.is_none())?;
         if options.driver.contains(&Driver::Cacheline) && !matches!(self.command, Some(Command::Latency)) {
             return Err(usage("--driver cacheline has round trips only: it is for latency"));
         }
@@ -181,6 +198,7 @@ impl Cli {
             Some(Command::Compare(args)) => return options.compare(args),
             Some(Command::Stress(args)) => return options.stress(args),
             Some(Command::Bounce) => return options.bounce(),
+            Some(Command::LogP(args)) => return options.logp(args.plot.as_ref()),
             _ if options.serve => return options.serving(),
             Some(Command::Latency) => Bench::Latency,
             Some(Command::Bandwidth(args)) if args.sweep => return options.sweep(args.plot.as_ref()),
@@ -191,7 +209,7 @@ impl Cli {
             Some(Command::Rate) => Bench::Rate,
             Some(Command::Far | Command::StressChild | Command::Turn) | None => {
                 return Err(usage(
-                    "name a command: latency, bandwidth, rate, compare, ablation, bounce, stress or demo; --help has examples",
+                    "name a command: latency, bandwidth, rate, compare, ablation, bounce, logp, stress or demo; --help has examples",
                 ));
             }
         };

@@ -60,6 +60,8 @@ fn what_makes_sense_of_two_sides() {
         ("ablation", Task::Ablation(Topology::Veth(1500))),
         ("ablation --hosts veth --mtu 3000", Task::Ablation(Topology::Veth(3000))),
         ("ablation --hosts loopback", Task::Ablation(Topology::Loopback)),
+        ("logp --hosts sim", Task::LogP(vec![Topology::Sim("sim:1,frame=1514".to_owned())], None)),
+        ("logp --peer beta --on xdp:eth1", Task::LogP(vec![Topology::Peer("beta".into(), "xdp:eth1".into())], None)),
         ("ablation --hosts udp --mtu 1500", Task::Ablation(Topology::Processes(LocalTransport::Udp, Some(1500)))),
         ("bounce --hosts shm", Task::Bounce(Topology::Processes(LocalTransport::Shm, None))),
         ("stress --hosts memif", Task::Stress(stress(), Topology::Processes(LocalTransport::Memif, None))),
@@ -93,6 +95,9 @@ fn what_does_not() {
         "latency --hosts veth --save no/such/directory/a.jsonl",
         "demo --serve",
         "demo --name alpha",
+        "logp --driver am",
+        "logp --mtu 3000",
+        "logp --hosts veth --coalesce on",
     ] {
         refused(line);
     }

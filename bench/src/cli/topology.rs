@@ -143,7 +143,7 @@ impl Options {
     }
 
     /// Both sides on this machine.
-    fn joined(&self, hosts: HostsArg) -> Result<Topology, Error> {
+    pub(super) fn joined(&self, hosts: HostsArg) -> Result<Topology, Error> {
         match hosts {
             HostsArg::Sim if self.name.is_some() => return Err(usage(NAMED_HERE)),
             HostsArg::Sim => {}

@@ -137,7 +137,8 @@ fn figures(all: &[Measured]) -> Turn {
                 let mean = Some(latency.round_trips.mean() / 2.0);
                 Figures { size, p50: half(0.5), p99: half(0.99), mean, ..Figures::default() }
             }
-            Outcome::Throughput(_) => {
+            // The compared benches have rates where they have no round trips.
+            Outcome::Throughput(_) | Outcome::LogP(_) => {
                 let messages = one.rates().map_or(0.0, |rates| rates.messages);
                 let cpu = one.busy.map(|cores| cores * 1e9 / messages).filter(|cpu| cpu.is_finite());
                 let (messages, batching) = (Some(messages), Some(one.batching));

@@ -279,6 +279,11 @@ impl Channel for Am {
     }
 
     #[inline]
+    fn keep_sending(&mut self) {
+        self.has_more = true;
+    }
+
+    #[inline]
     fn receive(&mut self, _: usize) -> Result<Arrived, Error> {
         // Tell the other side once where its transfers go.
         if let Some(to) = self.state.other {

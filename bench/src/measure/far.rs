@@ -37,7 +37,7 @@ impl Far<'_> {
             self.own.prepare(step)?;
             self.send(ControlMessage::Ready { step: step.number })?;
             let Arrived { messages, wrong, .. } = match step.bench {
-                Bench::Latency | Bench::Volley => self.echo(step)?,
+                Bench::Latency | Bench::Volley | Bench::LogP => self.echo(step)?,
                 Bench::Bandwidth | Bench::Rate | Bench::Bulk => self.count(step)?,
             };
             self.done = step.number;

@@ -16,11 +16,12 @@
 //!    │◀────────────────────────────────── Ended │
 //! ```
 //!
-//! Read first: [`Channel`], then [`OpenDriver`] in `latency`, `throughput` and `far`.
+//! Read first: [`Channel`], then [`OpenDriver`] in `latency`, `throughput`, `logp` and `far`.
 
 mod control;
 mod far;
 pub(crate) mod latency;
+pub(crate) mod logp;
 mod spin_wait;
 mod steps;
 pub(crate) mod throughput;
@@ -132,6 +133,9 @@ pub(crate) trait Channel {
 
     /// Send up to `count` data messages with one doorbell. Returns how many had room.
     fn send(&mut self, count: usize) -> Result<usize, Error>;
+
+    /// The sender has its next message ready: the next [`receive`](Channel::receive) does not wait for arrivals.
+    fn keep_sending(&mut self) {}
 
     /// Receive about `budget` messages, and at most one control message. Further control messages are kept for the next
     /// call.

@@ -44,7 +44,7 @@ impl<'a> OpenDriver<'a> {
         match step.bench {
             Bench::Bulk => self.channel.transfer(step.size),
             Bench::Volley => self.channel.volley(step.size),
-            Bench::Latency | Bench::Bandwidth | Bench::Rate => self.channel.prepare(step.size),
+            Bench::Latency | Bench::Bandwidth | Bench::Rate | Bench::LogP => self.channel.prepare(step.size),
         }?;
         self.channel.lose(step.loss);
         Ok(())

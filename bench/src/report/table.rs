@@ -39,7 +39,8 @@ impl Report<'_> {
     fn bench(&self, bench: Bench, text: &mut String) {
         let shared = self.rows.iter().any(|row| row.first.batching == Batching::Shared);
         let head = match bench {
-            Bench::Latency => "latency: round trip of a request and its reply of the same size",
+            // `logp` has a report of its own.
+            Bench::Latency | Bench::LogP => "latency: round trip of a request and its reply of the same size",
             Bench::Volley => "volley: round trip of a transfer and one back of the same size",
             Bench::Bandwidth if shared => "bandwidth: one way, am coalesced, counted by the receiver",
             Bench::Rate if shared => "rate: one way, am coalesced, counted by the receiver",
@@ -50,7 +51,7 @@ impl Report<'_> {
             }
         };
         let columns = match bench {
-            Bench::Latency | Bench::Volley => columns(LATENCY).to_vec(),
+            Bench::Latency | Bench::Volley | Bench::LogP => columns(LATENCY).to_vec(),
             _ => columns(THROUGHPUT).to_vec(),
         };
         let (columns, rows) = self.cells(bench, columns);

@@ -30,7 +30,7 @@ pub(crate) fn sentence(bench: Bench, ratio: &Ratio, raw: &str) -> String {
     let (over, under) = (words(ratio.over), words(ratio.under));
     let times = times(ratio.median);
     match bench {
-        Bench::Latency | Bench::Volley => format!("{over} takes {times} times as long as {under}"),
+        Bench::Latency | Bench::Volley | Bench::LogP => format!("{over} takes {times} times as long as {under}"),
         Bench::Bandwidth | Bench::Bulk => format!("{over} moves {times} times the bytes of {under}"),
         Bench::Rate => format!("{over} moves {times} times the messages of {under}"),
     }

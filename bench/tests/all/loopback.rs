@@ -306,3 +306,28 @@ fn a_trace_that_a_full_disk_ends_is_an_error_below_the_table() {
     assert!(said.contains("writing the file of --trace: No space left on device"), "{said}");
     assert!(out.contains("  am  ") && out.contains("  raw  "), "{out}");
 }
+
+/// The parts of a round trip add up.
+fn check_logp(line: &serde_json::Value) {
+    let ns = |name: &str| line[format!("{name}_ns")].as_f64().expect(name);
+    assert!(ns("os") > 0.0 && ns("g") > 0.0 && ns("rtt") > 0.0, "{line}");
+    if line["rounds"] == 1 {
+        assert!((2.0 * (ns("os") + ns("l") + ns("or")) - ns("rtt")).abs() < 1.0, "{line}");
+    }
+}
+
+#[test]
+fn logp_has_every_parameter_of_each_driver_and_bars() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("logp.svg");
+    let plot = ["--plot", file.to_str().unwrap()];
+    let lines = json(&run(&[&["logp", "--size", "16,1024", "--json"], &plot, MEMORY, QUICK]));
+    let rows: Vec<_> = lines[..4].iter().map(|line| (line["via"].as_str().unwrap(), line["size"].as_u64())).collect();
+    assert_eq!(rows, [("am", Some(16)), ("raw", Some(16)), ("am", Some(1024)), ("raw", Some(1024))]);
+    lines[..4].iter().for_each(check_logp);
+    let ratios = summary(&lines)["ratios"].as_array().unwrap();
+    assert_eq!(ratios.len(), 2, "{ratios:?}");
+    assert!(ratios.iter().all(|ratio| ratio["rtt"].as_f64() > Some(0.0)), "{ratios:?}");
+    let svg = std::fs::read_to_string(file).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.contains("\nam memory\n") && svg.contains("\nos\n"), "{svg}");
+}

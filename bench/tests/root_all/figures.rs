@@ -77,3 +77,22 @@ fn shared_frames_have_no_ratio_to_those_of_one_message_each() {
         [Some("xdp"), Some("xdp"), Some("udp")]
     );
 }
+
+#[test]
+fn logp_over_every_transport_in_one_run() {
+    let lines = json(&run(&[&["logp", "--rounds", "2", "--time", "0.02", "--json"]]));
+    let rows: Vec<_> = lines[..lines.len() - 1]
+        .iter()
+        .map(|line| (line["via"].as_str().unwrap(), line["transport"].as_str().unwrap()))
+        .collect();
+    let veth = [("am", "xdp"), ("raw", "xdp"), ("udp", "udp")];
+    let others = [("am", "udp"), ("raw", "udp"), ("am", "tcp"), ("raw", "tcp"), ("am", "shm")];
+    assert_eq!(rows, [&veth[..], &others].concat());
+    for line in &lines[..rows.len()] {
+        assert!(
+            line["rounds"] == 2 && line["g_ns"].as_f64() > Some(0.0) && line["os_ns"].as_f64() > Some(0.0),
+            "{line}"
+        );
+    }
+    assert_eq!(summary(&lines)["ratios"].as_array().unwrap().len(), 4, "{}", summary(&lines));
+}

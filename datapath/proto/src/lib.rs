@@ -49,6 +49,7 @@ mod peers;
 mod probe;
 mod rate_limit;
 mod receive_queue;
+mod refusals;
 mod reject_queue;
 mod rejects;
 mod reordering;

@@ -98,6 +98,13 @@ impl Sender {
         self.has_room(lines + 1 + if lines <= to_end { 0 } else { to_end })
     }
 
+    /// Whether more than half of the lane is in use.
+    #[inline]
+    pub fn is_half_full(&mut self) -> bool {
+        let half = self.shape.lines() / 2;
+        self.free() < half && !(self.look() && self.free() >= half)
+    }
+
     /// Write the length of the current record, whose bytes are complete.
     #[inline]
     fn put(&mut self, length: u32, lines: u32) {

@@ -1,4 +1,6 @@
-//! Plots of curves, as SVG.
+//! Plots of curves, as SVG; `bars` has those of bars.
+
+pub(crate) mod bars;
 
 use std::ops::Range;
 

@@ -1,0 +1,5 @@
+//! The daemon, with programs attached.
+#![allow(missing_docs, reason = "tests")]
+
+mod common;
+mod pings;

@@ -1,0 +1,124 @@
+//! The LogP parameters of each driver, by transport: overheads, latency and gap, as AM-II's Figure 5 has them.
+
+mod report;
+
+use crate::cli::Topology;
+use crate::cores::Cores;
+use crate::error::Error;
+use crate::measure::logp::LogP;
+use crate::session::Session;
+use crate::stats::{Measured, Outcome, Spread};
+
+/// What was measured over one transport.
+#[derive(Debug)]
+struct Part {
+    /// Its name in reports.
+    transport: String,
+    mtu: Option<u32>,
+    all: Vec<Measured>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Figures {
+    parts: Vec<Part>,
+    cores: Cores,
+    rounds: usize,
+}
+
+/// A parameter: its name in the table and in JSON, and its value in nanoseconds.
+type Parameter = (&'static str, fn(&LogP) -> f64);
+
+const PARAMETERS: [Parameter; 5] = [
+    ("os", |logp| logp.send),
+    ("l", LogP::latency),
+    ("or", |logp| logp.receive),
+    ("g", |logp| logp.gap),
+    ("rtt", |logp| logp.round_trip),
+];
+
+/// Measure over each of the transports in turn, in rounds; `session` measures so many rounds over one.
+///
+/// # Errors
+/// The reason for an end before the first measurement. A later one is returned beside what was measured.
+pub(crate) fn measure(
+    topologies: &[Topology],
+    rounds: usize,
+    mut session: impl FnMut(&Topology, usize) -> Result<Session, Error>,
+) -> Result<(Figures, Result<(), Error>), Error> {
+    let part = |topology: &Topology| Part { transport: topology.transport().to_owned(), mtu: None, all: Vec::new() };
+    let cores = Cores { near: None, far: None };
+    let mut figures = Figures { parts: topologies.iter().map(part).collect(), cores, rounds };
+    // A session of one transport takes its drivers in turn by itself.
+    let each = if topologies.len() > 1 { 1 } else { rounds };
+    for first in (0..rounds).step_by(each) {
+        for (topology, part) in topologies.iter().zip(&mut figures.parts) {
+            let done = match session(topology, each) {
+                Ok(done) => done,
+                Err(error) if part.all.is_empty() => return Err(error),
+                Err(error) => return Ok((figures, Err(error))),
+            };
+            (part.mtu, figures.cores) = (done.mtu, done.cores);
+            part.all.extend(done.all.into_iter().map(|one| Measured { round: first + one.round, ..one }));
+            if let Err(error) = done.end {
+                return Ok((figures, Err(error)));
+            }
+        }
+    }
+    Ok((figures, Ok(())))
+}
+
+/// All rounds of one driver and size over one transport.
+struct Row<'a> {
+    part: &'a Part,
+    first: &'a Measured,
+    /// Each round's number, and its parameters.
+    rounds: Vec<(usize, LogP)>,
+}
+
+impl Figures {
+    fn rows(&self) -> Vec<Row<'_>> {
+        let mut rows: Vec<Row<'_>> = Vec::new();
+        for part in &self.parts {
+            let before = rows.len();
+            for one in &part.all {
+                let Outcome::LogP(logp) = one.outcome else { continue };
+                let is = |row: &&mut Row<'_>| (row.first.driver, row.first.nth_size) == (one.driver, one.nth_size);
+                match rows[before..].iter_mut().find(is) {
+                    Some(row) => row.rounds.push((one.round, logp)),
+                    None => rows.push(Row { part, first: one, rounds: vec![(one.round, logp)] }),
+                }
+            }
+            rows[before..].sort_by_key(|row| row.first.nth_size);
+        }
+        rows
+    }
+}
+
+impl Row<'_> {
+    /// The name of what carries its messages.
+    fn transport(&self) -> &str {
+        if self.first.driver.is_kernel() { self.first.driver.name() } else { &self.part.transport }
+    }
+
+    fn by_round(&self, (_, of): Parameter) -> Vec<(usize, f64)> {
+        self.rounds.iter().map(|(round, logp)| (*round, of(logp))).collect()
+    }
+
+    /// The parameters over the rounds.
+    fn spread(&self, parameter: Parameter) -> Option<Spread> {
+        Spread::of(self.by_round(parameter).into_iter().map(|(_, value)| value))
+    }
+
+    fn median(&self, parameter: Parameter) -> f64 {
+        self.spread(parameter).map_or(0.0, |spread| spread.median)
+    }
+
+    /// The median of the rounds' ratios of this row to another.
+    fn ratio(&self, under: &Row<'_>, parameter: Parameter) -> Option<f64> {
+        Spread::of_ratios(&self.by_round(parameter), &under.by_round(parameter)).map(|ratio| ratio.median)
+    }
+
+    fn lost(&self) -> u64 {
+        self.rounds.iter().map(|(_, logp)| logp.lost).sum()
+    }
+}
