@@ -29,7 +29,7 @@ pub struct Place {
 enum Link {
     Alone,
     Launcher(Launcher),
-    Pmix(Client),
+    Pmix(Box<Client>),
 }
 
 impl Link {
@@ -65,7 +65,7 @@ impl Place {
         let job = short_job(&client.job());
         let (local_rank, is_only_host) = (client.local_rank(), local_size == size);
         let facts = Facts { job, size, local_rank, local_size, is_only_host, host: None };
-        Ok(Place { rank, size, facts, transport: asked_transport(), link: Link::Pmix(client) })
+        Ok(Place { rank, size, facts, transport: asked_transport(), link: Link::Pmix(Box::new(client)) })
     }
 
     fn alone() -> Place {

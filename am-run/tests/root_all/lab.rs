@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 /// Hosts on a switch, called by their addresses, and a remote shell for them.
 pub(crate) struct Lab {
-    hosts: Vec<Host>,
+    _hosts: Vec<Host>,
     _switch: Bridge,
     directory: TempDir,
 }
@@ -29,7 +29,7 @@ impl Lab {
         }
         let shell = "host=$1; shift; exec nsenter --net=\"$(cat \"$(dirname \"$0\")/$host\")\" -- \"$@\"\n";
         std::fs::write(directory.path().join("enter"), shell).expect("a file");
-        Lab { hosts, _switch: switch, directory }
+        Lab { _hosts: hosts, _switch: switch, directory }
     }
 
     /// The command that enters a host.
@@ -40,10 +40,5 @@ impl Lab {
     /// Where its files are.
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
-    }
-
-    /// Do this on the first host.
-    pub(crate) fn on_first<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        self.hosts[0].enter(work).expect("a host")
     }
 }
