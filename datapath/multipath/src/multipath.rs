@@ -271,6 +271,13 @@ impl Transport for Multipath {
                     path.inner.control(Command::RejectTemplate { flow, template })
                 })
             }
+            // The paths rewrite addresses to their own, and a peer knows one of them on each path.
+            Command::AddAddress(address) => {
+                let why =
+                    "each of its transports has an address of its own, which stands for the node; use one transport";
+                Err(PeerAddressError::not_served(&self.joint.caps, address, why))
+            }
+            Command::RemoveAddress(_) => Ok(()),
             Command::Steer { .. } | Command::RxFull(_) | Command::RxCredit(_) | Command::BeforeSleep => {
                 self.paths.iter_mut().try_for_each(|path| path.inner.control(command))
             }

@@ -38,6 +38,7 @@ counters! {
     rejects_dropped: "Requests not accepted and not rejected either, because the queue of rejects was full.",
     rejects_received: "Requests of this node that were rejected, and are sent again later.",
     rejects_stale: "Rejects of messages that were not in flight: late, duplicate, or never sent.",
+    no_handler: "Messages refused because their endpoint does not have the handler that they name. They come back to their senders.",
     rejected_resent: "Requests sent again after a reject.",
     acks_sent: "Acknowledgements sent in frames of their own.",
     acks_received: "Acknowledgements received in frames of their own.",
@@ -68,6 +69,12 @@ impl Counters {
             Class::Request => self.requests_received += accepted,
             Class::Reply => self.replies_received += accepted,
         }
+    }
+
+    /// Count a coalesced frame, and the messages of it that were accepted.
+    pub(crate) fn count_coalesced(&mut self, class: Class, accepted: u64) {
+        self.bundles_received += 1;
+        self.count_received(class, accepted);
     }
 
     /// Count a message that is a duplicate, or beyond the window.

@@ -1,8 +1,9 @@
 //! The core's outputs.
 
 use am_wire::bounce::RejectTemplate;
+use am_wire::coalesced::CoalescedMessage;
 use am_wire::control::{Incarnation, Name, NodeId, Refusal};
-use am_wire::{Address, Buffer, Class, Flow, Framing, Header, Kind, MAX_WORDS, Seq, WORD_BYTES};
+use am_wire::{Address, Buffer, Class, Flow, Framing, Kind, MAX_WORDS, Seq, WORD_BYTES};
 
 use crate::{EndpointId, FlowId};
 
@@ -62,20 +63,19 @@ pub struct Delivery<B> {
 }
 
 impl<B: Buffer> Delivery<B> {
-    /// The message with this header, whose body of `body` bytes starts at `body_at` in the frame.
+    /// A message of a coalesced frame whose body starts at `body_at`.
     #[inline(always)]
-    pub(crate) fn new(
+    pub(crate) fn coalesced(
         flow: FlowId,
         class: Class,
-        header: &Header,
+        message: &CoalescedMessage,
         body_at: usize,
-        body: usize,
         seq: Seq,
         frame: B,
     ) -> Self {
-        let &Header { kind, handler, words, .. } = header;
-        let (body_at, body, seq) = (body_at as u16, body as u32, seq.0 as u16);
-        Delivery { flow, class, kind, handler, words, body_at, body, seq, frame }
+        let &CoalescedMessage { handler, words, at, length } = message;
+        let (body_at, body) = ((body_at + at) as u16, length as u32);
+        Delivery { flow, class, kind: class.into(), handler, words, body_at, body, seq: seq.0 as u16, frame }
     }
 
     /// A second handle on the same message, for a message that outlives its handler.
@@ -122,6 +122,9 @@ pub enum ReturnReason {
     /// The peer restarted and does not know the flow.
     #[error("the peer was restarted")]
     Restarted,
+    /// The peer's endpoint does not have the handler that the message names. The flow stays.
+    #[error("the peer's endpoint does not have this handler")]
+    NoHandler,
 }
 
 /// Whether a returned message was handled.
@@ -156,6 +159,46 @@ pub struct Peer {
     pub name: Name,
     /// The address for frames to it.
     pub address: Address,
+}
+
+/// A node of the segment, as this node sees it now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Who it is, which run of it, and where.
+    pub peer: Peer,
+    /// The longest frame that reaches it, in bytes from the destination address on, as far as this node knows.
+    pub max_frame: usize,
+    /// The framing towards it, once the path has been probed: when the first connection with it is set up.
+    pub framing: Option<Framing>,
+}
+
+/// What happened to a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MemberChange {
+    /// It is there: it has answered.
+    Joined,
+    /// Its address, its longest frame or its framing is another one.
+    Changed,
+    /// It is gone.
+    Left(Departure),
+}
+
+/// Why a member is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Departure {
+    /// It said so, and answers no more.
+    #[error("it left")]
+    Farewell,
+    /// It sends nothing and answers no question: it crashed, is stopped, or cannot be reached. Or the system reported
+    /// the end of its process.
+    #[error("it is silent")]
+    Silent,
+    /// A new run of it is there.
+    #[error("it was restarted")]
+    Restarted,
+    /// This node was told to forget it, or had no room to remember it.
+    #[error("it was forgotten")]
+    Forgotten,
 }
 
 /// Two live nodes that use the same identity.
@@ -232,6 +275,8 @@ pub enum Event {
     /// Two live nodes use the same identity: see [`Core::name_conflict`](crate::Core::name_conflict). Reported each time this
     /// is found.
     NameConflict,
+    /// A member joined, changed or left. Only after [`Core::watch_members`](crate::Core::watch_members).
+    Member(Member, MemberChange),
 }
 
 /// What the transport must do.

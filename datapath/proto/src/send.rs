@@ -184,6 +184,14 @@ impl<B: Buffer> Core<B> {
     pub fn has_deliveries(&self) -> bool {
         self.endpoints.waiting_count > 0
     }
+
+    /// Getter: whether this endpoint has messages, or segments of bulk transfers, to deliver.
+    pub fn has_deliveries_to(&mut self, endpoint: EndpointId) -> bool {
+        let is_empty = |endpoint: &mut crate::endpoint::Endpoint<B>| {
+            endpoint.bulk.is_empty() && endpoint.received.0.iter().all(|queue| queue.is_empty())
+        };
+        self.endpoints.get(endpoint).is_some_and(|endpoint| !is_empty(endpoint))
+    }
 }
 
 impl FlowRecord {

@@ -65,7 +65,7 @@ impl<B: Buffer> Core<B> {
     }
 
     /// Hand over a frame that only the core holds. Returns whether it was taken.
-    fn offer(&mut self, transmit: Transmit<B>, mut send: impl FnMut(Address, &B) -> bool) -> bool {
+    pub(crate) fn offer(&mut self, transmit: Transmit<B>, mut send: impl FnMut(Address, &B) -> bool) -> bool {
         let sent = send(transmit.to, &transmit.frame);
         if !sent {
             self.sending.control.0.push_front(Outgoing::Refused(transmit));
@@ -103,7 +103,12 @@ impl<B: Buffer> Core<B> {
             let acks_due = &mut self.sending.acks_due;
             let piggyback = record.piggyback_for(slot.class, framing, body, &mut self.counters, acks_due);
             let addresses = LinkAddresses { to, from: self.config.address, ethertype: self.config.ethertype };
-            frame::emit(space, framing, &addresses, &header, body, piggyback.as_ref()).ok()?;
+            // A withdrawn message is longer than any frame.
+            if frame::emit(space, framing, &addresses, &header, body, piggyback.as_ref()).is_err() {
+                return self.send_withdrawal(link, fresh, send);
+            }
+        } else if header.kind == Kind::Reject {
+            return self.send_withdrawal(link, fresh, send);
         }
         if !send(to, frame) {
             return self.put_back(link);

@@ -68,6 +68,7 @@ mod segment_path;
 mod send;
 mod waker;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Acquire;
 use std::time::{Duration, Instant};
 
@@ -97,6 +98,8 @@ pub struct Shm {
     peers: Box<[Peer]>,
     /// The numbers of the other members, and of those that have left but whose frames are not all received.
     present: Vec<usize>,
+    /// Addresses of nodes behind other members, and the member and its generation. Learned from control frames.
+    added_addresses: BTreeMap<Address, (usize, u32)>,
     /// The index of the lane that is read first.
     first_lane: usize,
     /// The header's count of changes when the list of members was last read.
@@ -159,6 +162,7 @@ pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
         peers: (0..members).map(|member| Peer::new(&own, member)).collect(),
         membership: own,
         present: Vec::with_capacity(members),
+        added_addresses: BTreeMap::new(),
         first_lane: 0,
         seen_changes: 0,
         unpublished: 0,

@@ -112,6 +112,11 @@ impl Peer {
         self.generation != 0 && !self.is_leaving
     }
 
+    /// Whether frames can be sent to this run of it.
+    pub(crate) fn is_run(&self, generation: u32) -> bool {
+        self.is_present() && self.generation == generation
+    }
+
     #[inline]
     pub(crate) fn has_address(&self, to: Address) -> bool {
         self.is_present() && address(self.member, self.generation) == to

@@ -5,7 +5,7 @@ use std::sync::atomic::{Ordering::*, fence};
 
 use am_ring::Frame;
 use am_ring::lane::Peeked;
-use am_wire::Buffer;
+use am_wire::{Address, AddressSet, Buffer};
 
 use crate::Shm;
 use crate::peer::address;
@@ -16,6 +16,9 @@ const MAX_RECORDS_PER_LANE: usize = 256;
 
 /// A thread that spins checks lanes and members after this many empty receives in a row.
 const EMPTY_RECEIVES_TO_CHECK: u32 = 512;
+
+/// The most addresses of other members, beside those of their own, that frames are sent to. Frames to more are flooded.
+const MAX_ADDED_ADDRESSES: usize = 16 * AddressSet::MAX;
 
 /// The result of reading one record of a lane.
 enum Step {
@@ -118,7 +121,30 @@ impl Shm {
         let is_whole = frame.space().and_then(|space| space.get_mut(..len)).is_some_and(|space| peer.from.take(space));
         frame.set_len(len);
         // Steering reads our own copy, so no other process can change the bytes between the check and their use.
-        if is_whole && self.steering.admits(frame.bytes()) { Step::Frame(frame) } else { Step::Dropped }
+        let mut claimed = None;
+        let is_ours = is_whole && self.steering.admits_from(frame.bytes(), |source| claimed = Some(source));
+        if let Some(source) = claimed {
+            self.learn_address(source, member);
+        }
+        if is_ours { Step::Frame(frame) } else { Step::Dropped }
+    }
+
+    /// A control frame from this address has arrived from a member, which may have several addresses.
+    #[cold]
+    fn learn_address(&mut self, source: Address, member: usize) {
+        let generation = self.peers[member].generation;
+        if self.peers[member].has_address(source) {
+            return;
+        }
+        if self.added_addresses.len() >= MAX_ADDED_ADDRESSES {
+            let peers = &self.peers;
+            self.added_addresses.retain(|_, (member, generation)| peers[*member].is_run(*generation));
+        }
+        let is_another = |(member, generation): &(usize, u32)| self.peers[*member].is_run(*generation);
+        let is_taken = self.added_addresses.get(&source).is_some_and(is_another);
+        if !is_taken && self.added_addresses.len() < MAX_ADDED_ADDRESSES {
+            self.added_addresses.insert(source, (member, generation));
+        }
     }
 
     /// The lane is empty. If its member has left, it is done with.

@@ -30,11 +30,13 @@ impl Shm {
         is_sent
     }
 
-    /// Send to a member that has just joined, or to all.
+    /// Send to a member that has just joined, to one by an address that it has added, or to all.
     #[cold]
     fn push_to_new_or_all(&mut self, to: Address, bytes: &[u8]) -> bool {
         self.refresh_if_changed();
-        match self.peers.iter().position(|peer| peer.has_address(to)) {
+        let member = self.peers.iter().position(|peer| peer.has_address(to));
+        let is_valid = |added: &&(usize, u32)| self.peers[added.0].is_run(added.1);
+        match member.or_else(|| self.added_addresses.get(&to).filter(is_valid).map(|added| added.0)) {
             Some(member) => self.push(member, bytes),
             None => self.flood(bytes),
         }

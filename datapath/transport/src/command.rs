@@ -1,7 +1,7 @@
 //! Commands from a node to its transport, and notices from the transport to the node.
 
 use am_wire::bounce::RejectTemplate;
-use am_wire::{Address, Flow};
+use am_wire::{Address, AddressSet, Flow};
 
 use crate::{Caps, Transport};
 
@@ -40,20 +40,35 @@ pub enum Command<'a> {
     /// No peer is at this address any more. Frames that still arrive from there count as an unknown host's. Removing an address
     /// that was never added is no error.
     RemovePeer(&'a str),
+    /// Serve one more link address, for nodes behind this one: a switch in this process decides about their flows. Well-formed frames of
+    /// our EtherTypes to this address are handed over from now on, whatever their flow; control frames pass the [gate](am_wire::gate)
+    /// first. Frames may be sent with it as their source, and the peers' answers to them arrive. A group frame is handed over once, as
+    /// before. A repetition changes nothing. A transport serves at most [`AddressSet::MAX`] added addresses.
+    AddAddress(Address),
+    /// No longer serve an added address. Removing an address that was never added is no error.
+    RemoveAddress(Address),
 }
 
 impl Command<'_> {
-    /// The result of `control` on a transport without peer addresses: its link decides which nodes are on it.
+    /// The result of `control` on a transport without peer addresses, because its link decides which nodes are on it, and without
+    /// added addresses.
     ///
     /// # Errors
-    /// [`PeerAddressError::Needless`] for an address of a peer.
+    /// [`PeerAddressError::Needless`] for an address of a peer, [`PeerAddressError::NotServed`] for an address to be served.
     pub fn without_peers(&self, caps: &Caps) -> Result<(), PeerAddressError> {
-        let is_refused = matches!(self, Command::AddPeer(_) | Command::RemovePeer(_));
-        if is_refused { Err(PeerAddressError::Needless { transport: caps.name.clone() }) } else { Ok(()) }
+        match *self {
+            Command::AddPeer(_) | Command::RemovePeer(_) => {
+                Err(PeerAddressError::Needless { transport: caps.name.clone() })
+            }
+            Command::AddAddress(address) => {
+                Err(PeerAddressError::not_served(caps, address, "it serves no address but its own"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
-/// Why a peer address cannot be added or removed.
+/// Why an address of a peer cannot be added or removed, or why an address cannot be served.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PeerAddressError {
     /// The link decides which nodes are on it.
@@ -92,6 +107,40 @@ pub enum PeerAddressError {
         /// What the system says, and what to do.
         why: String,
     },
+    /// The transport cannot serve this link address ([`Command::AddAddress`]).
+    #[error("`{transport}` cannot serve the address {address}: {why}")]
+    NotServed {
+        /// The transport.
+        transport: String,
+        /// The address.
+        address: Address,
+        /// Why, and what to do.
+        why: String,
+    },
+}
+
+impl PeerAddressError {
+    /// This transport cannot serve this address.
+    pub fn not_served(caps: &Caps, address: Address, why: impl Into<String>) -> PeerAddressError {
+        PeerAddressError::NotServed { transport: caps.name.clone(), address, why: why.into() }
+    }
+
+    /// Check that an address can be added to those that a transport serves, and how many it serves already.
+    ///
+    /// # Errors
+    /// [`PeerAddressError::NotServed`]: no node can have the address, or there is no room for it.
+    pub fn check_added(caps: &Caps, address: Address, served: &AddressSet) -> Result<(), PeerAddressError> {
+        let why = if address.is_group() || address.to_u64() == 0 {
+            "no node can have it"
+        } else if address == caps.address {
+            "it is the transport's own"
+        } else if served.is_full() && !served.contains(address) {
+            "it serves as many as it can; remove another one first"
+        } else {
+            return Ok(());
+        };
+        Err(PeerAddressError::not_served(caps, address, why))
+    }
 }
 
 /// A notice of a transport to its node. See [`Transport::poll_notices`].
@@ -121,7 +170,7 @@ pub struct PeerInfo {
 pub trait TransportExt: Transport {
     /// [`Command::Steer`]: admit frames for a flow, or drop them.
     fn steer(&mut self, flow: Flow, open: bool) {
-        // Only commands with a peer address can fail.
+        // Only commands with an address can fail.
         _ = self.control(Command::Steer { flow, open });
     }
 
@@ -139,6 +188,20 @@ pub trait TransportExt: Transport {
     /// See [`PeerAddressError`].
     fn remove_peer(&mut self, address: &str) -> Result<(), PeerAddressError> {
         self.control(Command::RemovePeer(address))
+    }
+
+    /// [`Command::AddAddress`].
+    ///
+    /// # Errors
+    /// [`PeerAddressError::NotServed`].
+    fn add_address(&mut self, address: Address) -> Result<(), PeerAddressError> {
+        self.control(Command::AddAddress(address))
+    }
+
+    /// [`Command::RemoveAddress`].
+    fn remove_address(&mut self, address: Address) {
+        // Only commands that add something, or name a peer, can fail.
+        _ = self.control(Command::RemoveAddress(address));
     }
 
     /// [`Notice::LinkError`]. Other notices are lost.

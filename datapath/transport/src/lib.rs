@@ -111,7 +111,7 @@ pub trait Transport {
     /// Carry out a command of the node, such as opening a flow for steering. [`Steering::control`] does all that most transports need.
     ///
     /// # Errors
-    /// A peer's address was refused. All other commands succeed.
+    /// An address was refused: a peer's, or one to be served. All other commands succeed.
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError>;
 
     /// Report notices to the node, which calls this about every millisecond. [`Steering::notices`] reports those of steering.
@@ -133,7 +133,7 @@ pub struct Caps {
     pub name: String,
     /// How it carries frames, for users: `veth copy`, `zero-copy`, `memory`.
     pub mode: String,
-    /// Its true link address.
+    /// Its true link address. Others can be [added](Command::AddAddress).
     pub address: Address,
     /// The longest frame, in bytes from the destination address on.
     pub max_frame: usize,

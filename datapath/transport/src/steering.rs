@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use am_wire::frame::ETHERNET_HEADER;
 use am_wire::gate::{Gate, GateError};
 use am_wire::steer::{Decision, PassReason, SteeringTable, steer};
 use am_wire::{Address, EtherType, Flow, Reason, frame};
@@ -50,13 +51,26 @@ impl Steering {
         Steering { to_this_place: true, ..Steering::gated(ethertype, own) }
     }
 
-    /// Whether a received frame is for this node. If not, it is counted.
+    /// Whether a received frame is for this node, or for an added address. If not, it is counted.
     #[inline]
     pub fn admits(&mut self, frame: &[u8]) -> bool {
+        self.admits_from(frame, |_| ())
+    }
+
+    /// As [`admits`](Steering::admits), for a transport that learns where its peers' addresses are: `claimed` gets the source of an
+    /// admitted control frame, if that is the address of a node. A peer may send from several addresses.
+    #[inline]
+    pub fn admits_from(&mut self, frame: &[u8], claimed: impl FnOnce(Address)) -> bool {
         match steer(frame, &self.table) {
             // Without the XDP program the host rejects requests that find no room.
             Decision::Socket(_) | Decision::Bounce(_) => return true,
-            Decision::Control(_) => return self.passes(frame),
+            Decision::Control(_) => {
+                let passes = self.passes(frame);
+                if passes && let Some(source) = self.claimed_address(frame) {
+                    claimed(source);
+                }
+                return passes;
+            }
             Decision::Pass(why) => self.pass(why),
             Decision::Drop(why) => self.drop(why, frame),
         }
@@ -72,6 +86,22 @@ impl Steering {
             self.refused[why as usize] += 1;
         }
         passed.is_ok()
+    }
+
+    /// The source address of a frame in `plain` framing. In other framings, and in frames of this transport's own, it says nothing about a
+    /// peer.
+    #[cold]
+    fn claimed_address(&self, frame: &[u8]) -> Option<Address> {
+        let [.., a, b, c, d, e, f, t0, t1] = *frame.first_chunk::<ETHERNET_HEADER>()?;
+        let source = Address([a, b, c, d, e, f]);
+        let is_plain = u16::from_be_bytes([t0, t1]) == self.table.ethertype.plain();
+        let is_a_nodes = !source.is_group() && source.to_u64() != 0 && !self.is_served(source);
+        (is_plain && is_a_nodes).then_some(source)
+    }
+
+    /// Whether this is an address of this transport, its own or an added one.
+    pub fn is_served(&self, address: Address) -> bool {
+        address == self.table.own || self.table.added.contains(address)
     }
 
     #[cold]
@@ -92,8 +122,8 @@ impl Steering {
         }
     }
 
-    /// As [`Transport::control`](crate::Transport::control), of a transport without peer addresses: flows open and close,
-    /// and the gate knows an address that a reject template leads to.
+    /// As [`Transport::control`](crate::Transport::control), of a transport without peer addresses: flows open and close, addresses are
+    /// added and removed, and the gate knows an address that a reject template leads to.
     ///
     /// # Errors
     /// See [`Command::without_peers`].
@@ -101,6 +131,11 @@ impl Steering {
         match (command, &mut self.gate) {
             (Command::Steer { flow, open }, _) => self.table.flows[flow.index()] = if open { OPEN } else { 0 },
             (Command::RejectTemplate { template, .. }, Some((gate, _))) => gate.add_known(template.to()),
+            (Command::AddAddress(address), _) => {
+                PeerAddressError::check_added(caps, address, &self.table.added)?;
+                self.table.added.insert(address);
+            }
+            (Command::RemoveAddress(address), _) => _ = self.table.added.remove(address),
             _ => return command.without_peers(caps),
         }
         Ok(())

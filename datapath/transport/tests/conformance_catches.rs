@@ -1,5 +1,9 @@
 //! The checks of the suite work: each of these transports has one bug, and the check for it fails.
 
+use std::fs::File;
+use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
+
 use allocation_counter::measure;
 use am_ring::Frame;
 use am_transport::conformance::{self, CheckResult, Pair};
@@ -22,6 +26,12 @@ enum Bug {
     IsOneWay,
     HearsItself,
     OpensEveryFlow,
+    IgnoresAddedAddresses,
+    JudgesTheirFlows,
+    NeverRemovesAddresses,
+    AddsAddressesWithoutLimit,
+    NeverWakes,
+    WakesAllTheTime,
     IgnoresSteering,
     SeesOthers,
     RepairsGarbage,
@@ -43,6 +53,8 @@ struct Broken {
     inner: Loopback,
     caps: Caps,
     bug: Bug,
+    /// A byte here wakes this end. The other end writes it.
+    bell: UnixDatagram,
     sent: u64,
     received: usize,
     /// Frames that were received, and not handed over yet.
@@ -52,14 +64,18 @@ struct Broken {
 }
 
 impl Broken {
-    fn new(inner: Loopback, bug: Bug) -> Broken {
+    fn new(inner: Loopback, bell: UnixDatagram, bug: Bug) -> Broken {
         let mut caps = inner.caps().clone();
+        bell.set_nonblocking(true).unwrap();
+        caps.wake = Some(vec![Arc::new(bell.try_clone().unwrap().into())]);
         match bug {
             Bug::IsEverybody => caps.address = Address::BROADCAST,
             Bug::PromisesTooLongFrames => caps.max_frame = 9000,
+            // It is always readable.
+            Bug::WakesAllTheTime => caps.wake = Some(vec![Arc::new(File::open("/dev/null").unwrap().into())]),
             _ => (),
         }
-        Broken { inner, caps, bug, sent: 0, received: 0, got: Vec::with_capacity(8192), kept: vec![] }
+        Broken { inner, caps, bug, bell, sent: 0, received: 0, got: Vec::with_capacity(8192), kept: vec![] }
     }
 
     /// A frame like this one, changed.
@@ -78,6 +94,8 @@ impl Broken {
             Bug::Doubles if nth => _ = self.inner.send(to, &frame),
             Bug::FlipsABit if nth => frame = self.changed(&frame, |bytes| bytes[50] ^= 8),
             Bug::CutsTheEnd if length == 1000 => frame.set_len(999),
+            // Only the flow that the checks open later is admitted.
+            Bug::JudgesTheirFlows if frame.bytes()[16..18] == [0, 99] => return None,
             Bug::SeesOthers => frame = self.changed(&frame, |bytes| bytes[..6].copy_from_slice(&FAR.0)),
             Bug::RepairsGarbage => frame = self.changed(&frame, |bytes| bytes[13] |= 2),
             Bug::HearsItself if to.is_group() => self.got.push(frame.share()),
@@ -123,12 +141,23 @@ impl Transport for Broken {
 
     fn flush(&mut self) {
         self.inner.flush();
+        // A full socket holds a byte that wakes the other end.
+        if self.bug != Bug::NeverWakes {
+            _ = self.bell.send(&[1]);
+        }
     }
 
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         let open = |id| Command::Steer { flow: Flow::new(id).unwrap(), open: true };
         match (command, self.bug) {
+            (Command::BeforeSleep, _) => {
+                while self.bell.recv(&mut [0]).is_ok() {}
+                Ok(())
+            }
             (Command::Steer { .. }, Bug::IgnoresSteering) => Ok(()),
+            (Command::AddAddress(_), Bug::IgnoresAddedAddresses) => Ok(()),
+            (Command::RemoveAddress(_), Bug::NeverRemovesAddresses) => Ok(()),
+            (Command::AddAddress(_), Bug::AddsAddressesWithoutLimit) => self.inner.control(command).or(Ok(())),
             (Command::Steer { .. }, Bug::OpensEveryFlow) => (1..200).try_for_each(|id| self.inner.control(open(id))),
             _ => self.inner.control(command),
         }
@@ -142,8 +171,9 @@ impl Transport for Broken {
 }
 
 fn check(name: &str, bug: Bug) -> Result<CheckResult, conformance::CheckFailure> {
-    let mut ends = loopback::wire(2).into_iter().map(|plug| Broken::new(plug.open().unwrap(), bug));
-    let pair = Pair::new(ends.next().unwrap(), ends.next().unwrap());
+    let [near, far] = loopback::pair().map(|plug| plug.open().unwrap());
+    let (bell, other_bell) = UnixDatagram::pair().unwrap();
+    let pair = Pair::new(Broken::new(near, bell, bug), Broken::new(far, other_bell, bug));
     conformance::check(name, pair, |run| measure(run).count_total)
 }
 
@@ -175,6 +205,9 @@ catches! {
     steering_follows_the_flows: IgnoresSteering, OpensEveryFlow;
     frames_for_others_are_not_seen: SeesOthers;
     garbage_is_dropped_and_counted_by_reason: RepairsGarbage, HasNoCounters;
+    an_added_address_is_served_until_it_is_removed: IgnoresAddedAddresses, JudgesTheirFlows, NeverRemovesAddresses;
+    added_addresses_are_bounded: AddsAddressesWithoutLimit, NeverRemovesAddresses;
+    a_frame_wakes_a_sleeper: NeverWakes, WakesAllTheTime;
     receive_honours_its_budget: ExceedsTheBudget, Miscounts;
     an_idle_link_gives_nothing: GivesFromNowhere;
     a_full_transport_leaves_the_frame_alone: LosesWhenFull, KeepsWhenFull;

@@ -41,6 +41,7 @@
 
 mod ack;
 mod address;
+mod address_set;
 mod bare;
 pub mod bounce;
 mod buffer;
@@ -55,17 +56,20 @@ mod header;
 mod length;
 mod payload;
 mod reason;
+mod reject;
 mod seq;
 pub mod steer;
 mod trailer;
 
 pub use ack::{Ack, AckHint, Acks, SeqLowBits};
 pub use address::{Address, EtherType};
+pub use address_set::AddressSet;
 pub use buffer::Buffer;
 pub use framing::{Framing, Framings};
 pub use header::{Class, Flow, Header, Kind, MAX_WORDS, WORD_BYTES};
 #[cfg(feature = "planted")]
 pub use length::planted;
 pub use reason::Reason;
+pub use reject::Reject;
 pub use seq::{Seq, expand};
 pub use trailer::Piggyback;

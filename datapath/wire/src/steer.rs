@@ -5,7 +5,7 @@ use crate::frame::{ETHERNET_HEADER, MIN_FRAME, usual_source};
 use crate::header::{Flow, Kind};
 use crate::length::{NARROW, WIDE};
 use crate::payload::{SPLIT_VERSION, split_flow};
-use crate::{Address, EtherType, Reason, bare, payload};
+use crate::{Address, AddressSet, EtherType, Reason, bare, payload};
 
 /// What happens to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,7 +40,9 @@ pub struct SteeringTable {
     pub ethertype: EtherType,
     /// This node's true address.
     pub own: Address,
-    /// The socket that control frames go to.
+    /// Added addresses: those of nodes behind this one, which decides about flows itself.
+    pub added: AddressSet,
+    /// The socket that control frames go to, and all frames to an added address.
     pub node_socket: u8,
     /// By flow id: the socket's index plus one, or 0 for an unknown flow.
     pub flows: [u8; Flow::COUNT],
@@ -61,6 +63,7 @@ impl SteeringTable {
         SteeringTable {
             ethertype,
             own,
+            added: AddressSet::new(),
             node_socket: 0,
             flows: [0; Flow::COUNT],
             full: false,
@@ -76,7 +79,7 @@ impl SteeringTable {
 /// says, unknown flow. [`frame::parse`](crate::frame::parse) checks the rest.
 ///
 /// A frame to the address with which discovery probes is ours only on flow 0, because another host may really have a
-/// similar address.
+/// similar address. A frame to an added address goes to the node's socket, whatever its flow.
 #[inline]
 pub fn steer(frame: &[u8], table: &SteeringTable) -> Decision {
     if let Some(smallest) = frame.first_chunk::<MIN_FRAME>()
@@ -105,7 +108,8 @@ pub(crate) fn steer_any(frame: &[u8], table: &SteeringTable) -> Decision {
     }
     let to = Address([d0, d1, d2, d3, d4, d5]);
     let addressed = to == table.own || to.is_group();
-    if !addressed && !is_probe(to) {
+    let is_added = !addressed && table.added.contains(to);
+    if !addressed && !is_added && !is_probe(to) {
         return Decision::Pass(PassReason::OtherHost);
     }
     let Some(smallest) = frame.first_chunk::<MIN_FRAME>() else {
@@ -117,7 +121,9 @@ pub(crate) fn steer_any(frame: &[u8], table: &SteeringTable) -> Decision {
         find_hidden(smallest, Address([s0, s1, s2, s3, s4, s5]), frame.len())
     };
     match found {
-        Ok(found) if !addressed && found.flow != Flow::NODE => Decision::Pass(PassReason::OtherHost),
+        Ok(found) if addressed => to_socket(&found, table),
+        Ok(found) if is_added => to_node(&found, table),
+        Ok(found) if found.flow != Flow::NODE => Decision::Pass(PassReason::OtherHost),
         Ok(found) => to_socket(&found, table),
         Err(reason) => Decision::Drop(reason),
     }
@@ -179,6 +185,19 @@ fn to_socket(found: &Found, table: &SteeringTable) -> Decision {
         return Decision::Control(table.node_socket);
     }
     to_flow(flow, kind.is_request(), table)
+}
+
+/// A frame to an added address.
+fn to_node(found: &Found, table: &SteeringTable) -> Decision {
+    let Found { kind, flow, fits } = *found;
+    if (kind == Kind::Control) != (flow == Flow::NODE) {
+        return Decision::Drop(Reason::NodeFlow);
+    }
+    match kind {
+        _ if !fits => Decision::Drop(Reason::Length),
+        Kind::Control => Decision::Control(table.node_socket),
+        _ => Decision::Socket(table.node_socket),
+    }
 }
 
 #[inline(always)]

@@ -12,6 +12,8 @@ mod garbage;
 mod harness;
 mod length;
 mod many_peers;
+mod members;
+mod no_handler;
 mod notices;
 mod order;
 mod path_latency;

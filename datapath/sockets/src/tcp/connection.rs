@@ -79,6 +79,8 @@ pub(super) struct Connection {
     pub(super) remote: SocketAddr,
     pub(super) peer: PeerState,
     pub(super) outbox: Outbox,
+    /// The peer's addresses that frames are sent to by this connection, beside the one of its hello.
+    pub(super) further_addresses: usize,
     pub(super) since: Instant,
     /// Whether a whole frame has arrived since the last tick, and when a tick last found one. Partial frames do not
     /// count: a peer could send half a frame and never finish it.
@@ -114,6 +116,7 @@ impl Connection {
             remote,
             peer,
             outbox,
+            further_addresses: 0,
             since: Instant::now(),
             had_frame: false,
             last_frame: None,
@@ -127,6 +130,11 @@ impl Connection {
             PeerState::Known(hello, _) => Some(hello),
             _ => None,
         }
+    }
+
+    /// Whether this is the address of the peer's hello.
+    pub(super) fn has_address(&self, address: Address) -> bool {
+        self.hello().is_some_and(|hello| hello.address == address)
     }
 
     /// Whether the connection may be closed to make room, and its rank: the lowest is closed first. Connections without

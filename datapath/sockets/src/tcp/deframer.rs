@@ -21,8 +21,8 @@
 
 use am_ring::{Frame, Pool};
 use am_transport::Steering;
-use am_wire::Buffer;
 use am_wire::frame::ETHERNET_HEADER;
+use am_wire::{Address, Buffer};
 
 /// Bytes of the length in front of each frame.
 pub const PREFIX: usize = 4;
@@ -108,7 +108,12 @@ pub(super) struct Inbox {
     pub(super) spare_frame: Option<Frame>,
     /// How often the pool had no frame for a received one.
     pub(super) no_frame: u64,
+    /// The addresses from which control frames have arrived, until the routes to them are learned.
+    pub(super) claimed: Vec<Address>,
 }
+
+/// The most addresses of [`Inbox::claimed`].
+pub(super) const MAX_CLAIMED: usize = 64;
 
 impl Inbox {
     /// Pass whole frames to `each`, at most `budget`. Returns how many, and whether those are all.
@@ -130,7 +135,13 @@ impl Inbox {
                 return Ok((taken, false));
             };
             let space = frame.space().and_then(|space| space.get_mut(..bytes.len()));
-            match space.filter(|_| self.steering.admits(bytes)) {
+            let claimed = &mut self.claimed;
+            let mut note = |source| {
+                if claimed.len() < MAX_CLAIMED {
+                    claimed.push(source);
+                }
+            };
+            match space.filter(|_| self.steering.admits_from(bytes, &mut note)) {
                 Some(space) => {
                     space.copy_from_slice(bytes);
                     frame.set_len(bytes.len());

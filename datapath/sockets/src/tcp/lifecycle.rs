@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use am_transport::PeerAddressError;
+use am_wire::{Address, AddressSet};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
 
@@ -333,16 +334,48 @@ impl Tcp {
         self.reroute(slot);
     }
 
-    /// If there is a second connection to the same peer, use it from now on.
+    /// If there is a second connection to the same peer, use it from now on. It learns the peer's other addresses again.
     fn reroute(&mut self, slot: u32) {
-        let Some((&address, _)) = self.routes.iter().find(|(_, its)| **its == slot) else { return };
-        self.routes.remove(&address);
-        let is_theirs = |slot: &&u32| {
-            let other = self.connections[**slot as usize].as_ref().filter(|other| !other.is_half_closed);
-            other.and_then(Connection::hello).is_some_and(|hello| hello.address == address)
-        };
-        if let Some(other) = self.live.iter().find(is_theirs) {
-            self.routes.insert(address, *other);
+        let routed: Vec<Address> = self.routes.iter().filter(|(_, its)| **its == slot).map(|(to, _)| *to).collect();
+        for address in routed {
+            self.routes.remove(&address);
+            let is_theirs = |slot: &&u32| {
+                let other = self.connections[**slot as usize].as_ref().filter(|other| !other.is_half_closed);
+                other.is_some_and(|other| other.has_address(address))
+            };
+            if let Some(other) = self.live.iter().find(is_theirs) {
+                self.routes.insert(address, *other);
+            }
         }
+    }
+
+    /// Control frames have arrived on this connection. Frames to the addresses that they came from go by it too, if no
+    /// other connection has them: a peer may have several addresses.
+    #[cold]
+    pub(super) fn learn_routes(&mut self, slot: u32) {
+        for source in self.inbox.claimed.drain(..) {
+            let Some(connection) = &mut self.connections[slot as usize] else { continue };
+            if connection.has_address(source) || connection.is_half_closed {
+                continue;
+            }
+            match self.routes.get(&source) {
+                Some(other) if *other == slot => (),
+                Some(_) => self.counters.not_learned_elsewhere += 1,
+                None if connection.further_addresses == AddressSet::MAX => self.counters.not_learned_full += 1,
+                None => {
+                    connection.further_addresses += 1;
+                    self.routes.insert(source, slot);
+                    self.counters.learned += 1;
+                }
+            }
+        }
+    }
+
+    /// The number of peers that frames can be sent to.
+    pub(super) fn peer_count(&self) -> usize {
+        let is_own = |address: &Address, slot: u32| {
+            self.connections[slot as usize].as_ref().is_some_and(|connection| connection.has_address(*address))
+        };
+        self.routes.iter().filter(|(address, slot)| is_own(address, **slot)).count()
     }
 }

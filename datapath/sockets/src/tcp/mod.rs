@@ -24,8 +24,9 @@
 //!
 //! # What unknown hosts can do
 //!
-//! Peers are not authenticated. A host that can connect can claim any address. It gets the frames for that address if
-//! it is first, or when the owner's connection ends. A connection that sends no valid hello within 3 s is closed and
+//! Peers are not authenticated. A host that can connect can claim any address, by its hello or by control frames from that
+//! address, and 256 addresses beside that of its hello. It gets the frames for an address if it is first, or when the
+//! owner's connection ends. A connection that sends no valid hello within 3 s is closed and
 //! counted, and so is one that announces an invalid length. When connections or descriptors run out, the transport
 //! closes a connection without a hello; or one without a whole frame in its first half second; or one that has sent no
 //! whole frame for 15 s. Half of the connections are reserved for added peer addresses. As with Ethernet, use it on
@@ -91,7 +92,7 @@ pub struct Tcp {
     /// The slots whose connections have ended and must be closed.
     ended: Vec<(u32, ReadOutcome)>,
     /// For each link address, the one connection that carries its frames, even if more lead there. So frames stay in
-    /// order.
+    /// order. A connection carries those for its peer's own address and for others from which its peer has sent.
     routes: BTreeMap<Address, u32>,
     peer_targets: Vec<PeerTarget>,
     receives: u32,
@@ -107,6 +108,9 @@ struct Counters {
     receive_calls: u64,
     full: u64,
     connected: u64,
+    learned: u64,
+    not_learned_full: u64,
+    not_learned_elsewhere: u64,
     dialed: u64,
     dial_failed: u64,
     accepted: u64,
@@ -194,14 +198,17 @@ impl Tcp {
     #[cold]
     fn flood(&mut self, frame: &Frame) -> bool {
         let Tcp { routes, connections, counters: count, .. } = self;
-        let mut room = |slot: u32| connections[slot as usize].as_mut().map(|its| its.outbox.room());
-        if routes.values().any(|slot| room(*slot) == Some(Room::Full)) {
+        let mut room = |(_, slot): (_, &u32)| connections[*slot as usize].as_mut().map(|its| its.outbox.room());
+        if routes.iter().any(|route| room(route) == Some(Room::Full)) {
             count.full += 1;
             return false;
         }
         let mut receivers = 0;
-        for slot in routes.values() {
-            if let Some(connection) = &mut connections[*slot as usize] {
+        for (address, slot) in &*routes {
+            // A peer with several addresses has a route for each, and gets the frame by that of its own address.
+            if let Some(connection) = &mut connections[*slot as usize]
+                && connection.has_address(*address)
+            {
                 receivers += 1;
                 match connection.outbox.room() {
                     Room::Some => connection.outbox.push(frame.share()),
@@ -248,6 +255,9 @@ impl Transport for Tcp {
             // Each call starts at another connection, so that a busy one does not starve the rest.
             let slot = self.live[(self.receives as usize + step) % live];
             taken += self.receive_from(slot, skips_epoll, budget - taken, each);
+            if !self.inbox.claimed.is_empty() {
+                self.learn_routes(slot);
+            }
             if taken == budget {
                 break;
             }
@@ -315,8 +325,11 @@ impl Transport for Tcp {
         each("tcp_send_calls", count.send_calls);
         each("tcp_receive_calls", count.receive_calls);
         each("tcp_connections", self.live.len() as u64);
-        each("tcp_peers", self.routes.len() as u64);
+        each("tcp_peers", self.peer_count() as u64);
         each("tcp_connected", count.connected);
+        each("tcp_learned", count.learned);
+        each("tcp_not_learned_full", count.not_learned_full);
+        each("tcp_not_learned_elsewhere", count.not_learned_elsewhere);
         each("tcp_dialed", count.dialed);
         each("tcp_dial_failed", count.dial_failed);
         each("tcp_accepted", count.accepted);

@@ -12,7 +12,7 @@ use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 use socket2::{Protocol, Type};
 
 use super::connection::Hello;
-use super::deframer::Inbox;
+use super::deframer::{Inbox, MAX_CLAIMED};
 use super::lifecycle::{LISTENER, MAX_CONNECTIONS, TIMER};
 use super::{Counters, Tcp};
 use crate::errors::doing;
@@ -50,7 +50,13 @@ pub fn open(options: &SocketOptions) -> Result<Tcp, SocketOpenError> {
     let caps = setup::caps(options, ["tcp"; 2], local, max_frame, wake)?;
     let (address, steering) = (caps.address, Steering::at_a_place(options.ethertype, caps.address));
     let mut tcp = Tcp {
-        inbox: Inbox { steering, pool: caps.pool.clone(), spare_frame: None, no_frame: 0 },
+        inbox: Inbox {
+            steering,
+            pool: caps.pool.clone(),
+            spare_frame: None,
+            no_frame: 0,
+            claimed: Vec::with_capacity(MAX_CLAIMED),
+        },
         hello: Hello { address, port: local.port(), max_frame: max_frame as u32 },
         options: options.clone(),
         is_timer_running: false,

@@ -19,16 +19,16 @@
 //! # What unknown hosts can do
 //!
 //! Control frames use the `plain` framing, so their Ethernet source is the sender's own address. The socket address
-//! from which such a frame arrives is where frames for that link address go. Peers are not authenticated. A host that
-//! can send datagrams to this socket can
+//! from which such a frame arrives is where frames for that link address go. Several link addresses, up to 257, may be
+//! behind one socket address. Peers are not authenticated. A host that can send datagrams to this socket can
 //!
 //! - claim any link address, unless a peer that was added or received from recently has it. Frames for the address then
 //!   go to that host. A link address of an added peer can only move to another added peer. A learned one can move after
 //!   it has been silent for two beacons;
 //! - receive broadcasts, for a small beacon now and then, or direct them to a third host;
 //! - cause floods of frames to unknown addresses, as many a second as `FloodLimiter` allows;
-//! - fill the table of 16,384 peers: then no new peer is learned until some entries have been silent for two beacons.
-//!   Added peers are kept. A learned peer is removed after a minute of silence.
+//! - fill the table of 16,384 peers and as many learned link addresses: then no new one is learned until some have been
+//!   silent for two beacons. Added peers are kept. A learned link address is forgotten after a minute of silence.
 //!
 //! As with Ethernet, use it on networks whose hosts trust each other.
 
@@ -110,7 +110,7 @@ impl Udp {
     fn learn_from(&mut self, bytes: &[u8], from: SocketAddr) -> bool {
         let Ok(parsed) = frame::parse(bytes, self.ethertype) else { return true };
         let source = parsed.source;
-        if source == self.caps.address {
+        if self.steering.is_served(source) {
             self.counters.own += 1;
             return false;
         }

@@ -1,18 +1,24 @@
 //! The peer table: the socket addresses to which broadcasts go, and the link address behind each.
 //!
-//! Each entry is a socket address, and one transport uses each socket. So an entry has one link address at a time,
-//! and a link address one entry. Learned entries expire; added ones stay.
+//! An entry is a socket address. Behind it are the link addresses from which frames have arrived by it: usually one, more
+//! if a switch with several nodes is there, or if the node has restarted. A link address belongs to one entry. Learned
+//! entries expire; added ones stay.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use am_wire::Address;
+use am_wire::{Address, AddressSet};
 use rustix::net::{SocketAddrAny, addr::SocketAddrArg};
 use slotmap::{SlotMap, new_key_type};
 
-/// The most peer addresses, added or learned: as many as the peers that a node with several transports knows.
+/// The most peer addresses, added or learned, and the most learned link addresses: as many as the peers that a node with
+/// several transports knows.
 pub(super) const MAX_PEERS: usize = 16_384;
+
+/// The most link addresses behind one socket address: a transport's own, and those that it can add. For one more, the
+/// earliest is forgotten.
+const MAX_LINKS: usize = 1 + AddressSet::MAX;
 
 /// A learned entry that has been silent for this long is removed. A connected peer sends more often than that.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -32,7 +38,7 @@ new_key_type! {
 pub(crate) enum Learned {
     /// As before.
     Known,
-    /// The link address is new, or the socket had another one.
+    /// The link address is new.
     New,
     /// The peer has moved from another socket.
     Moved,
@@ -41,7 +47,7 @@ pub(crate) enum Learned {
     /// Refused: the link address belongs to an added entry, and the sender's socket was not added.
     TakenByAdded,
     /// Refused: the link address was received from another socket a moment ago. A link address belongs to one run of a
-    /// node, which has one socket.
+    /// node, which is behind one socket.
     Elsewhere,
 }
 
@@ -51,9 +57,17 @@ pub(crate) struct PeerTable {
     capacity: usize,
     by_socket: HashMap<SocketAddr, PeerKey>,
     /// A tree, because each sent frame reads it, and it usually has few entries.
-    by_address: BTreeMap<Address, PeerKey>,
-    /// No learned entry was received from earlier than this. So a search for silent ones is rarely in vain.
+    by_address: BTreeMap<Address, Link>,
+    /// No link address of a learned entry was received from earlier than this. So a search for silent ones is rarely in
+    /// vain.
     earliest: Instant,
+}
+
+/// A link address is behind an entry.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    key: PeerKey,
+    last_received: Instant,
 }
 
 #[derive(Debug)]
@@ -61,9 +75,9 @@ struct PeerEntry {
     at: SocketAddr,
     /// The address in the form of the system call.
     raw: SocketAddrAny,
-    address: Option<Address>,
+    /// The link addresses behind it, the earliest first.
+    links: VecDeque<Address>,
     is_added: bool,
-    last_received: Instant,
 }
 
 impl PeerTable {
@@ -81,7 +95,7 @@ impl PeerTable {
     /// Find the entry of a link address.
     #[inline]
     pub(crate) fn find(&self, address: Address) -> Option<PeerKey> {
-        self.by_address.get(&address).copied()
+        self.by_address.get(&address).map(|link| link.key)
     }
 
     /// The socket address of an entry; `None` if the entry was removed.
@@ -109,73 +123,106 @@ impl PeerTable {
         }
     }
 
-    /// Remove learned entries that have been silent for too long.
+    /// Forget learned link addresses that have been silent for too long, and learned entries that have none left.
     pub(crate) fn remove_silent(&mut self, now: Instant) {
-        let silence = if self.all.len() == self.capacity { MOVE_TIMEOUT } else { SILENCE_TIMEOUT };
+        let silence = if self.is_full() { MOVE_TIMEOUT } else { SILENCE_TIMEOUT };
         let is_silent = |last_received: Instant| now.saturating_duration_since(last_received) >= silence;
         if !is_silent(self.earliest) {
             return;
         }
-        let silent: Vec<PeerKey> =
-            self.learned_entries().filter(|(_, last_received)| is_silent(*last_received)).map(|(key, _)| key).collect();
-        silent.into_iter().for_each(|key| self.remove_key(key));
-        self.earliest = self.learned_entries().map(|(_, last_received)| last_received).min().unwrap_or(now);
+        let PeerTable { all, by_socket, by_address, earliest, .. } = self;
+        *earliest = now;
+        all.retain(|_, entry| {
+            if entry.is_added {
+                return true;
+            }
+            entry.links.retain(|address| {
+                let last_received = by_address.get(address).map(|link| link.last_received);
+                let is_kept = last_received.is_some_and(|last| !is_silent(last));
+                match last_received.filter(|_| is_kept) {
+                    Some(last) => *earliest = last.min(*earliest),
+                    None => _ = by_address.remove(address),
+                }
+                is_kept
+            });
+            if entry.links.is_empty() {
+                by_socket.remove(&entry.at);
+            }
+            !entry.links.is_empty()
+        });
     }
 
-    /// The learned entries, and when each was last received from.
-    fn learned_entries(&self) -> impl Iterator<Item = (PeerKey, Instant)> {
-        self.all.iter().filter(|(_, entry)| !entry.is_added).map(|(key, entry)| (key, entry.last_received))
+    /// Whether there may be no room for another entry or link address.
+    fn is_full(&self) -> bool {
+        self.all.len() >= self.capacity || self.by_address.len() >= self.capacity
     }
 
     /// A frame from this link address has arrived from this socket.
     pub(crate) fn learn(&mut self, address: Address, from: SocketAddr, now: Instant) -> Learned {
-        let known = self.find(address);
-        if let Some(entry) = known.and_then(|key| self.all.get_mut(key))
-            && entry.at == from
+        let known = self.by_address.get_mut(&address);
+        if let Some(link) = known
+            && self.all.get(link.key).is_some_and(|entry| entry.at == from)
         {
-            entry.last_received = now;
+            link.last_received = now;
             return Learned::Known;
         }
+        let known = self.by_address.get(&address).copied();
         let here = self.by_socket.get(&from).copied();
         let is_added_entry = |key: Option<PeerKey>| key.is_some_and(|key| self.all[key].is_added);
-        let is_recent = |key: PeerKey| now.saturating_duration_since(self.all[key].last_received) < MOVE_TIMEOUT;
-        if is_added_entry(known) && !is_added_entry(here) {
+        let is_recent = |link: Link| now.saturating_duration_since(link.last_received) < MOVE_TIMEOUT;
+        if is_added_entry(known.map(|link| link.key)) && !is_added_entry(here) {
             return Learned::TakenByAdded;
         }
         if !is_added_entry(here) && known.is_some_and(is_recent) {
             return Learned::Elsewhere;
         }
-        let Some(here) = here.or_else(|| self.insert(from, now)) else { return Learned::Full };
+        let Some(here) = self.entry_for(here, from, now) else { return Learned::Full };
         // It may have been removed to make room.
-        if let Some(known) = known.filter(|known| self.all.contains_key(*known)) {
-            self.detach(known);
+        if self.by_address.contains_key(&address) {
+            self.unbind(address);
         }
         self.bind(here, address, now);
         if known.is_some() { Learned::Moved } else { Learned::New }
     }
 
-    /// Set the link address of an entry.
-    fn bind(&mut self, key: PeerKey, address: Address, now: Instant) {
-        self.unbind(key);
-        let entry = &mut self.all[key];
-        (entry.address, entry.last_received) = (Some(address), now);
-        self.by_address.insert(address, key);
+    /// The entry to which a new link address is bound, if there is room for both.
+    fn entry_for(&mut self, here: Option<PeerKey>, from: SocketAddr, now: Instant) -> Option<PeerKey> {
+        let has_own_room = |entry: &PeerEntry| entry.is_added || entry.links.len() == MAX_LINKS;
+        if self.by_address.len() >= self.capacity && !here.is_some_and(|key| has_own_room(&self.all[key])) {
+            self.remove_silent(now);
+            if self.by_address.len() >= self.capacity {
+                return None;
+            }
+        }
+        // It may have been removed as silent.
+        self.by_socket.get(&from).copied().or_else(|| self.insert(from, now))
     }
 
-    fn unbind(&mut self, key: PeerKey) {
-        if let Some(address) = self.all[key].address.take() {
-            self.by_address.remove(&address);
+    /// Put a link address behind an entry.
+    fn bind(&mut self, key: PeerKey, address: Address, now: Instant) {
+        let links = &mut self.all[key].links;
+        if links.len() == MAX_LINKS
+            && let Some(earliest) = links.pop_front()
+        {
+            self.by_address.remove(&earliest);
+        }
+        links.push_back(address);
+        self.by_address.insert(address, Link { key, last_received: now });
+    }
+
+    /// Take a link address from its entry. A learned entry is removed with its last one.
+    fn unbind(&mut self, address: Address) {
+        let Some(link) = self.by_address.remove(&address) else { return };
+        let Some(entry) = self.all.get_mut(link.key) else { return };
+        entry.links.retain(|other| *other != address);
+        if entry.links.is_empty() && !entry.is_added {
+            self.remove_key(link.key);
         }
     }
 
-    /// Take the link address from an entry. A learned entry is removed with it.
-    fn detach(&mut self, key: PeerKey) {
-        if self.all[key].is_added { self.unbind(key) } else { self.remove_key(key) }
-    }
-
     fn remove_key(&mut self, key: PeerKey) {
-        self.unbind(key);
         if let Some(entry) = self.all.remove(key) {
+            entry.links.iter().for_each(|address| _ = self.by_address.remove(address));
             self.by_socket.remove(&entry.at);
         }
     }
@@ -183,10 +230,10 @@ impl PeerTable {
     /// Make a new entry, if there is room.
     fn insert(&mut self, at: SocketAddr, now: Instant) -> Option<PeerKey> {
         self.remove_silent(now);
-        if self.all.len() == self.capacity {
+        if self.all.len() >= self.capacity {
             return None;
         }
-        let entry = PeerEntry { at, raw: at.as_any(), address: None, is_added: false, last_received: now };
+        let entry = PeerEntry { at, raw: at.as_any(), links: VecDeque::new(), is_added: false };
         let key = self.all.insert(entry);
         self.by_socket.insert(at, key);
         Some(key)
@@ -226,138 +273,4 @@ impl FloodLimiter {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn table(capacity: usize) -> (PeerTable, Instant) {
-        let now = Instant::now();
-        (PeerTable::new(capacity, now), now)
-    }
-
-    fn socket(number: u16) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], 1000 + number))
-    }
-
-    fn address(number: u64) -> Address {
-        Address::from_u64(2 << 40 | number)
-    }
-
-    fn place_of(peers: &PeerTable, number: u64) -> Option<SocketAddr> {
-        let raw = peers.get(peers.find(address(number))?)?;
-        raw.clone().try_into().ok()
-    }
-
-    #[test]
-    fn an_address_is_where_it_is_heard_and_elsewhere_only_after_a_silence() {
-        let (mut peers, now) = table(4);
-        assert_eq!(peers.learn(address(1), socket(1), now), Learned::New);
-        assert_eq!(peers.learn(address(1), socket(1), now), Learned::Known);
-        assert_eq!(peers.learn(address(1), socket(2), now + MOVE_TIMEOUT / 2), Learned::Elsewhere);
-        assert_eq!(place_of(&peers, 1), Some(socket(1)));
-        assert_eq!(peers.learn(address(1), socket(2), now + MOVE_TIMEOUT), Learned::Moved);
-        assert_eq!((place_of(&peers, 1), peers.len()), (Some(socket(2)), 1));
-    }
-
-    #[test]
-    fn a_restarted_peer_takes_the_place_of_its_old_address() {
-        let (mut peers, now) = table(4);
-        assert!(peers.add(socket(1)));
-        for run in 1..100 {
-            assert_eq!(peers.learn(address(run), socket(1), now), Learned::New);
-            assert_eq!((place_of(&peers, run), place_of(&peers, run - 1)), (Some(socket(1)), None));
-        }
-        assert_eq!((peers.len(), peers.by_address.len()), (1, 1));
-    }
-
-    #[test]
-    fn a_learned_peer_does_not_take_an_added_peers_address() {
-        let (mut peers, now) = table(4);
-        assert!(peers.add(socket(1)));
-        peers.learn(address(1), socket(1), now);
-        assert_eq!(peers.learn(address(1), socket(9), now), Learned::TakenByAdded);
-        assert_eq!(place_of(&peers, 1), Some(socket(1)));
-        // Another added entry does: the peer has moved, or has two sockets.
-        assert!(peers.add(socket(2)));
-        assert_eq!(peers.learn(address(1), socket(2), now), Learned::Moved);
-        assert_eq!((place_of(&peers, 1), peers.len()), (Some(socket(2)), 2));
-    }
-
-    #[test]
-    fn in_a_full_table_a_silent_entry_is_reused() {
-        let (mut peers, then) = table(3);
-        assert!(peers.add(socket(0)));
-        let (a, b, just) = (then, then + Duration::from_secs(1), Duration::from_millis(1));
-        peers.learn(address(1), socket(1), a);
-        peers.learn(address(2), socket(2), b);
-        assert_eq!(peers.learn(address(3), socket(3), a + MOVE_TIMEOUT - just), Learned::Full);
-        assert!(!peers.add(socket(3)));
-        assert_eq!(peers.learn(address(3), socket(3), a + MOVE_TIMEOUT), Learned::New);
-        assert_eq!((place_of(&peers, 1), place_of(&peers, 2)), (None, Some(socket(2))));
-        // An entry that was received from since then stays.
-        peers.learn(address(2), socket(2), b + MOVE_TIMEOUT);
-        assert_eq!(peers.learn(address(4), socket(4), b + MOVE_TIMEOUT), Learned::Full);
-        assert_eq!(peers.learn(address(4), socket(4), a + 2 * MOVE_TIMEOUT), Learned::New);
-        assert_eq!((place_of(&peers, 2), place_of(&peers, 3)), (Some(socket(2)), None));
-    }
-
-    #[test]
-    fn a_stranger_who_is_silent_for_long_is_forgotten_and_an_introduced_place_is_not() {
-        let (mut peers, now) = table(9);
-        assert!(peers.add(socket(0)));
-        (0..3).for_each(|number| _ = peers.learn(address(number), socket(number as u16), now));
-        peers.learn(address(2), socket(2), now + SILENCE_TIMEOUT / 2);
-        peers.remove_silent(now + SILENCE_TIMEOUT - Duration::from_millis(1));
-        assert_eq!(peers.len(), 3);
-        peers.remove_silent(now + SILENCE_TIMEOUT);
-        assert_eq!((peers.len(), place_of(&peers, 2), place_of(&peers, 0)), (2, Some(socket(2)), Some(socket(0))));
-        peers.remove_silent(now + 2 * SILENCE_TIMEOUT);
-        assert_eq!((peers.len(), peers.by_socket.len(), peers.by_address.len()), (1, 1, 1));
-    }
-
-    /// The entry that is reused is the one that has moved.
-    #[test]
-    fn a_moved_peer_is_found_in_a_full_table() {
-        let (mut peers, now) = table(1);
-        peers.learn(address(1), socket(1), now);
-        assert_eq!(peers.learn(address(1), socket(2), now + MOVE_TIMEOUT), Learned::Moved);
-        assert_eq!((place_of(&peers, 1), peers.len()), (Some(socket(2)), 1));
-    }
-
-    #[test]
-    fn the_key_of_a_removed_entry_is_invalid() {
-        let (mut peers, now) = table(1);
-        peers.learn(address(1), socket(1), now);
-        let key = peers.find(address(1)).unwrap();
-        peers.remove(socket(1));
-        assert!(peers.get(key).is_none() && peers.len() == 0);
-        peers.learn(address(2), socket(2), now);
-        assert!(peers.get(key).is_none(), "the slot is another's now");
-    }
-
-    #[test]
-    fn many_addresses_are_found() {
-        let (mut peers, now) = table(500);
-        for number in 0..500 {
-            let mixed = number * 7919 % 500;
-            peers.learn(address(mixed), socket(mixed as u16), now);
-        }
-        assert!((0..500).all(|number| place_of(&peers, number) == Some(socket(number as u16))));
-    }
-
-    /// Of frames that come as fast as possible, the number that are flooded at once, and in the second after that.
-    fn go(places: usize) -> [usize; 2] {
-        let start = Instant::now();
-        let mut unheard = FloodLimiter::new(start);
-        let mut within = |milliseconds: std::ops::Range<u64>| {
-            let tries = milliseconds.flat_map(|at| [start + Duration::from_millis(at); 1000]);
-            tries.filter(|at| unheard.may_flood(*at, places)).count()
-        };
-        [within(0..1), within(1..1001)]
-    }
-
-    #[test]
-    fn more_peers_get_fewer_floods() {
-        assert_eq!(go(1), [1000, 1_000_000], "a single peer is never limited");
-        assert_eq!([go(101), go(257), go(MAX_PEERS)], [[655, 50], [256, 19], [4, 0]]);
-    }
-}
+mod tests;

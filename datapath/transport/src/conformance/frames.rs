@@ -16,6 +16,8 @@ const PROBE: u8 = 6;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spec {
     pub(super) to: Address,
+    /// The source address, if it is not the sender's own.
+    pub(super) from: Option<Address>,
     pub(super) kind: Kind,
     pub(super) flow: Flow,
     pub(super) number: u64,
@@ -27,12 +29,17 @@ pub(super) struct Spec {
 impl Spec {
     /// A request on [`FLOW`].
     pub(super) fn new(to: Address, number: u64, len: usize) -> Spec {
-        Spec { to, kind: Kind::Request, flow: FLOW, number, len, damage: |_| () }
+        Spec { to, from: None, kind: Kind::Request, flow: FLOW, number, len, damage: |_| () }
     }
 
     /// A broadcast, as discovery sends it.
     pub(super) fn broadcast(number: u64) -> Spec {
-        Spec { kind: Kind::Control, flow: Flow::NODE, ..Spec::new(Address::BROADCAST, number, 100) }
+        Spec::control(Address::BROADCAST, number)
+    }
+
+    /// A control frame to one address, or to all.
+    pub(super) fn control(to: Address, number: u64) -> Spec {
+        Spec { kind: Kind::Control, flow: Flow::NODE, ..Spec::new(to, number, 100) }
     }
 
     /// Build the frame, unless the pool is empty. In `plain` framing, which passes everywhere. Its body is the number, the
@@ -50,7 +57,7 @@ impl Spec {
         }
         let header =
             Header { kind: self.kind, flow: self.flow, nonce: 0, handler: 0, words: 0, seq: self.number as u32 };
-        let link = LinkAddresses { to: self.to, from, ethertype: EtherType::DEFAULT };
+        let link = LinkAddresses { to: self.to, from: self.from.unwrap_or(from), ethertype: EtherType::DEFAULT };
         let len = frame::emit(space, Framing::Plain, &link, &header, body, None).ok()?;
         (self.damage)(space);
         frame.set_len(len);

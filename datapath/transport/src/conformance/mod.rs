@@ -21,20 +21,24 @@
 //! | `delivery.rs` | delivery: sizes, order, loss, both directions, broadcast |
 //! | `steering.rs` | steering: unknown flows, other hosts, malformed frames |
 //! | `limits.rs` | the description (caps, counters), full queues, budgets |
+//! | `added.rs` | added addresses: their frames arrive, whatever their flow, until they are removed |
+//! | `sleep.rs` | the descriptors to wait on |
 //! | `memory.rs` | ownership of frames: shared, kept, returned after closing; no allocation |
 
+mod added;
 mod delivery;
 mod frames;
 mod limits;
 mod memory;
 mod pair;
+mod sleep;
 mod steering;
 
 use std::fmt;
 
 pub use pair::Pair;
 
-use crate::Caps;
+use crate::{Caps, TransportExt};
 
 /// A check that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +124,9 @@ checks! {
     steering::steering_follows_the_flows,
     steering::frames_for_others_are_not_seen,
     steering::garbage_is_dropped_and_counted_by_reason,
+    added::an_added_address_is_served_until_it_is_removed,
+    added::added_addresses_are_bounded,
+    sleep::a_frame_wakes_a_sleeper,
     limits::receive_honours_its_budget,
     limits::an_idle_link_gives_nothing,
     limits::a_full_transport_leaves_the_frame_alone,
@@ -151,11 +158,10 @@ pub fn run(mut make: impl FnMut() -> Pair, allocations: impl Fn(&mut dyn FnMut()
 /// The check failed, or there is no check of this name.
 pub fn check(
     name: &str,
-    pair: Pair,
+    mut pair: Pair,
     allocations: impl Fn(&mut dyn FnMut()) -> u64,
 ) -> Result<CheckResult, CheckFailure> {
-    let Caps { ordered, reliable, .. } = *pair.near.caps();
-    if name == "frames_arrive_in_order" && !ordered || name == "nothing_is_lost_or_doubled" && !reliable {
+    if !is_promised(name, &mut pair) {
         return Ok(CheckResult::NotPromised);
     }
     let checked = match CHECKS.iter().find(|(its, _)| *its == name) {
@@ -164,4 +170,16 @@ pub fn check(
         None => Err(CheckFailure(format!("there is no check `{name}`"))),
     };
     checked.map(|()| CheckResult::Passed)
+}
+
+/// Whether the transport promises what a check looks at: by its caps, or by accepting an added address.
+fn is_promised(name: &str, pair: &mut Pair) -> bool {
+    let Caps { ordered, reliable, ref wake, .. } = *pair.near.caps();
+    match name {
+        "frames_arrive_in_order" => ordered,
+        "nothing_is_lost_or_doubled" => reliable,
+        "a_frame_wakes_a_sleeper" => wake.is_some(),
+        _ if name.contains("added_address") => pair.far.add_address(added::ADDED).is_ok(),
+        _ => true,
+    }
 }

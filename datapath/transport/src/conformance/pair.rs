@@ -11,7 +11,7 @@ use super::{CheckFailure, Checked, ensure};
 use crate::{Transport, TransportExt};
 
 /// A check fails after this time without progress.
-const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
 /// After this time without an arrival on a lossy link, missing frames are sent again.
 const QUIET_TIME: Duration = Duration::from_millis(20);
 /// The most frames that are received at once.

@@ -23,7 +23,7 @@ fn counter(transport: &dyn Transport, end: &str) -> Option<u64> {
 }
 
 /// Send a frame until the far end's counter for `reason` grows. The frame must not be handed over.
-fn expect_dropped(pair: &mut Pair, reason: Reason, spec: &Spec) -> Checked {
+pub(super) fn expect_dropped(pair: &mut Pair, reason: Reason, spec: &Spec) -> Checked {
     let Some(before) = counter(&*pair.far, reason.name()) else {
         return Err(CheckFailure(format!("no counter has a name that ends in `{}`", reason.name())));
     };

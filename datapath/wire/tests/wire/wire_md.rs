@@ -4,11 +4,13 @@
 use am_wire::bulk::{Notice, NoticeKind, Segment};
 use am_wire::coalesced::{MESSAGE_HEADER, Writer};
 use am_wire::control::{
-    Accept, Beacon, Close, Closed, Connect, Control, FinalAcks, FlowParameters, Incarnation, Keepalive, Name, NodeId,
-    Probe, ProbeSeen, Refusal, Refuse, Step,
+    Accept, Beacon, Close, Closed, Connect, Control, FinalAcks, FlowParameters, Incarnation, Keepalive, Leave, Name,
+    NodeId, Probe, ProbeSeen, Refusal, Refuse, Step,
 };
 use am_wire::frame::{ETHERNET_HEADER, LinkAddresses};
-use am_wire::{Ack, Acks, Address, EtherType, Flow, Framing, Framings, Header, Kind, Piggyback, Reason, Seq};
+use am_wire::{
+    Ack, Acks, Address, Class, EtherType, Flow, Framing, Framings, Header, Kind, Piggyback, Reason, Reject, Seq,
+};
 
 use crate::any::Message;
 
@@ -295,8 +297,24 @@ fn the_table_of_a_notices_body() {
     check_bytes("### notice", &zero.to_bytes(), &fields.map(|(name, notice)| (name, notice.to_bytes().to_vec())));
 }
 
+#[test]
+fn the_table_of_rejects() {
+    let rows = table("### reject");
+    for (row, code) in rows.iter().zip(1..) {
+        let what = Reject::parse(&[code]).expect("each code of the page is known");
+        let (says, class) = match what {
+            Reject::NoHandler(class) => ("the receiver", class),
+            Reject::Withdrawn(class) => ("the sender", class),
+            Reject::NoRoom => panic!("it has no body"),
+        };
+        let class = if class == Class::Request { "request" } else { "reply" };
+        assert_eq!((row[0], row[1]), (&code.to_string()[..], &format!("{says} of a {class}")[..]));
+    }
+    assert_eq!(Reject::parse(&[rows.len() as u8 + 1]), Err(Reason::Body), "the page has all codes");
+}
+
 /// Every control message, as long as it gets.
-fn longest_messages() -> [(&'static str, Control); 9] {
+fn longest_messages() -> [(&'static str, Control); 10] {
     let name = Name::new(&"n".repeat(Name::MAX_BYTES)).unwrap();
     let (node, incarnation, id) = (NodeId(1), Incarnation(1), 1);
     let offer =
@@ -320,6 +338,7 @@ fn longest_messages() -> [(&'static str, Control); 9] {
             "Closed",
             Control::Closed(Closed { flow: offer.flow, nonce: 1, own: Some((offer.flow, 1)), acks: Some(acks) }),
         ),
+        ("Leave", Control::Leave(Leave { node: NodeId(1), incarnation: Incarnation(1) })),
     ]
 }
 

@@ -87,6 +87,8 @@ pub enum Loss {
     FirstProbes(usize),
     /// Acknowledgements in frames of their own.
     Acks,
+    /// Those between the first so many nodes and the others.
+    Across(usize),
 }
 
 pub const MAX_FRAME: usize = 1514;
@@ -195,7 +197,7 @@ impl Net {
             port = self.learned.get(&to).copied();
         }
         for receiver in (0..self.nodes.len()).filter(|&n| n != from && port.is_none_or(|port| port == n)) {
-            if self.random.random_bool(self.faults.drop) || self.is_lost(receiver, &bytes) {
+            if self.random.random_bool(self.faults.drop) || self.is_lost(from, receiver, &bytes) {
                 continue;
             }
             self.schedule(receiver, bytes.clone());
@@ -205,7 +207,7 @@ impl Net {
         }
     }
 
-    fn is_lost(&mut self, receiver: usize, bytes: &[u8]) -> bool {
+    fn is_lost(&mut self, from: usize, receiver: usize, bytes: &[u8]) -> bool {
         match &mut self.loss {
             Loss::LongerThan { node, bytes: most } => receiver == *node && bytes.len() > *most,
             Loss::FirstProbes(count) if *count > 0 => {
@@ -220,6 +222,7 @@ impl Net {
                 parsed.is_ok_and(|parsed| parsed.header.kind == am_wire::Kind::Ack)
             }
             Loss::All => true,
+            Loss::Across(first) => (from < *first) != (receiver < *first),
             Loss::None | Loss::FirstProbes(_) => false,
         }
     }
@@ -307,12 +310,25 @@ impl Net {
         word: u64,
         payload: &[u8],
     ) -> Result<(), am_proto::SendError> {
+        self.send_to(from, flow, class, 3, word, payload)
+    }
+
+    /// The same, for this handler.
+    pub fn send_to(
+        &mut self,
+        from: usize,
+        flow: FlowId,
+        class: Class,
+        handler: u8,
+        word: u64,
+        payload: &[u8],
+    ) -> Result<(), am_proto::SendError> {
         let body = 8 + payload.len();
         let write = |place: &mut [u8]| {
             place[..8].copy_from_slice(&word.to_be_bytes());
             place[8..].copy_from_slice(payload);
         };
-        self.core(from).send(flow, class, 3, 1, Buf::fresh(2048), body, write).map_err(|(error, _)| error)
+        self.core(from).send(flow, class, handler, 1, Buf::fresh(2048), body, write).map_err(|(error, _)| error)
     }
 
     /// Take and handle the next message of an endpoint: no reply, credit back.
