@@ -364,6 +364,9 @@ impl<N: NetDevice> Net<N> {
     }
 }
 
+#[cfg(test)]
+mod tests;
+
 /// The card of a node, with its clock set.
 fn card<N: NetDevice>(nics: &mut [N], node: usize, now: Nanos) -> &mut Card {
     let card = nics[node].card();
