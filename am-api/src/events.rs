@@ -86,6 +86,11 @@ impl EventQueues {
         self.count == 0
     }
 
+    /// Whether this endpoint has events.
+    pub(crate) fn has(&self, endpoint: EndpointId) -> bool {
+        self.count > 0 && self.queues.get(&endpoint).is_some_and(|queue| !queue.is_empty())
+    }
+
     /// The next event of this endpoint.
     pub(crate) fn pop(&mut self, endpoint: EndpointId, core: &Core<Frame>) -> Option<(Connection, Change)> {
         let queue = self.queues.get_mut(&endpoint)?;
@@ -109,7 +114,7 @@ impl EventQueues {
                     let Some(names) = core.peer_names(flow) else { continue };
                     (flow, (change, EndpointName::of(names), [0; 2]))
                 }
-                Event::NameConflict => continue,
+                Event::NameConflict | Event::Member(..) => continue,
             };
             return Some((Connection(flow), change));
         }

@@ -2,7 +2,8 @@
 //! borrowed only during a call, and never while a handler runs.
 
 use std::cell::{Cell, RefCell, RefMut};
-use std::io::IoSlice;
+use std::collections::HashSet;
+use std::io::{self, IoSlice};
 use std::rc::{Rc, Weak};
 use std::thread;
 use std::time::Duration;
@@ -16,7 +17,9 @@ use am_wire::{Class, Framing, MAX_WORDS, WORD_BYTES};
 use crate::bulk::Bulk;
 use crate::events::EventQueues;
 use crate::log::Log;
-use crate::wait::Waiter;
+use crate::members::MemberQueues;
+use crate::peers_file::Entry;
+use crate::waker::Waiter;
 use crate::{HandlerId, NotOpen, Problem, RequestError};
 
 pub(crate) type NodeRc = Rc<RefCell<NodeState>>;
@@ -39,7 +42,8 @@ fn is_borrowed<T>() -> Option<T> {
     None
 }
 
-/// The longest sleep while the program keeps messages. Another thread may drop one, which does not wake this one.
+/// The longest sleep while the program keeps messages, if the process has no descriptor left for a waker. Another thread may drop
+/// one, which does not wake this one then.
 const MAX_SLEEP_WITH_KEPT: Duration = Duration::from_millis(1);
 
 pub(crate) struct NodeState {
@@ -52,16 +56,21 @@ pub(crate) struct NodeState {
     /// A frame for each reply that is promised, and one more.
     pub(crate) for_replies: Vec<Frame>,
     pub(crate) events: EventQueues,
+    pub(crate) members: MemberQueues,
     /// What handlers kept.
     pub(crate) kept: KeptCredits,
     /// Prepared requests that are not committed yet.
     pub(crate) prepared: usize,
+    /// The static table's file, as it was loaded last.
+    pub(crate) loaded_peers: Vec<Entry>,
     /// Transfers.
     pub(crate) bulk: Bulk,
     pub(crate) tally: Tally,
     pub(crate) log: Log,
-    /// Once the program waits in a loop of its own.
+    /// Once the program waits in a loop of its own, has a waker or keeps a message.
     pub(crate) waiter: Option<Waiter>,
+    /// Connections that refused a message for the time being, once an endpoint waits for that to end.
+    pub(crate) refused: Option<HashSet<(EndpointId, FlowId)>>,
 }
 
 /// What this layer counts itself.
@@ -168,11 +177,14 @@ impl NodeState {
             clock,
             large,
             events: EventQueues::default(),
+            members: MemberQueues::default(),
             prepared: 0,
+            loaded_peers: vec![],
             bulk: Bulk::default(),
             tally: Tally::default(),
             log: Log::default(),
             waiter: None,
+            refused: None,
         }
     }
 
@@ -237,10 +249,10 @@ impl NodeState {
         sent.map_err(|(error, frame)| (error.into(), frame))
     }
 
-    /// Another thread may drop a kept message, which does not wake this one.
+    /// When to look for kept messages that were dropped, if that wakes nobody.
     #[inline]
     pub(crate) fn limit_sleep(&self, now: Time, until: Time) -> Time {
-        if self.kept.is_empty() { until } else { until.min(now + MAX_SLEEP_WITH_KEPT) }
+        if self.kept.is_empty() || self.waiter.is_some() { until } else { until.min(now + MAX_SLEEP_WITH_KEPT) }
     }
 
     /// First half of a turn; see [`Engine::inhale`].
@@ -258,6 +270,13 @@ impl NodeState {
         while let Some((flow, class)) = self.kept.next_dropped() {
             self.core().release(flow, class);
         }
+    }
+
+    pub(crate) fn waiter(&mut self) -> io::Result<&mut Waiter> {
+        if self.waiter.is_none() {
+            self.waiter = Some(Waiter::new(&*self.transport)?);
+        }
+        self.waiter.as_mut().ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
 
     /// Whether there is anything for handlers to do.
@@ -293,13 +312,16 @@ impl NodeState {
 
     #[cold]
     fn take_events(&mut self) {
-        let NodeState { engine, events, bulk, log, .. } = self;
+        let NodeState { engine, events, members, bulk, log, .. } = self;
         while let Some(event) = engine.core_mut().poll_event() {
             if let Event::Ended(endpoint, flow, FlowEnd { reason, .. }) = event {
                 bulk.on_ended(endpoint, flow, reason);
             }
             log.note(event);
-            events.push(event);
+            match event {
+                Event::Member(member, change) => members.push(member, change),
+                event => events.push(event),
+            }
         }
     }
 
@@ -327,7 +349,10 @@ impl NodeState {
     /// transfers.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
-        self.engine.core().has_returned() || !self.events.is_empty() || self.bulk.has_completions()
+        self.engine.core().has_returned()
+            || !self.events.is_empty()
+            || !self.members.is_empty()
+            || self.bulk.has_completions()
     }
 
     /// Whether endpoints have anything to do for transfers.

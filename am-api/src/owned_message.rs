@@ -8,6 +8,7 @@ use am_proto::{Delivery, Words};
 use am_ring::{Frame, Lease};
 
 use crate::endpoint::Head;
+use crate::waker::CreditWaker;
 use crate::{Connection, HandlerId, Message};
 
 /// A message kept beyond its handler, in the memory that the NIC wrote it to: [`Message::keep`] gives it. It derefs to the
@@ -20,6 +21,8 @@ pub struct OwnedMessage {
     words: Words,
     /// Dropped after the frame, because a credit promises a free frame. `None` for a returned message.
     _credit: Option<Lease>,
+    /// Dropped last: it tells the node of the credit.
+    _waker: Option<CreditWaker>,
 }
 
 const _: fn() = || {
@@ -39,9 +42,10 @@ impl<S> Message<'_, S> {
     /// ```
     pub fn keep(&self) -> OwnedMessage {
         let &Delivery { flow, class, .. } = self.delivery;
-        let node = &self.endpoint().node;
-        let credit = self.kept.and_then(|kept| node.borrow_mut().kept.hold(kept, flow, class));
-        OwnedMessage { delivery: self.delivery.share(), words: self.delivery.words(), _credit: credit }
+        let node = &mut *self.endpoint().node.borrow_mut();
+        let credit = self.kept.and_then(|kept| node.kept.hold(kept, flow, class));
+        let waker = credit.as_ref().and_then(|_| Some(node.waiter().ok()?.credit_waker()));
+        OwnedMessage { delivery: self.delivery.share(), words: self.delivery.words(), _credit: credit, _waker: waker }
     }
 }
 

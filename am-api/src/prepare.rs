@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 
-use am_proto::FlowId;
+use am_proto::{EndpointId, FlowId};
 use am_ring::Frame;
 use am_wire::frame::MIN_FRAME;
 use am_wire::{Buffer, Class, Framing, MAX_WORDS, WORD_BYTES};
@@ -25,6 +25,8 @@ pub struct Prepared {
     node: NodeWeak,
     /// Until it is sent or dropped.
     frame: Option<Frame>,
+    /// The endpoint of a request.
+    endpoint: Option<EndpointId>,
     flow: FlowId,
     class: Class,
     handler: HandlerId,
@@ -65,14 +67,14 @@ impl<S> Endpoint<S> {
         most: usize,
     ) -> Result<Prepared, RequestError> {
         let mut node = self.node.borrow_mut();
-        let mut prepared = node.prepared(to.0, Class::Request, handler, words, (least, most))?;
-        if node.engine.core().free_slots() <= node.prepared {
-            return Err(RequestError::QueueFull);
+        match node.prepare_request(to.0, handler, words, (least, most)) {
+            Ok((mut prepared, frame)) => {
+                prepared.endpoint = Some(self.id);
+                prepared.lay_out(Rc::downgrade(&self.node), frame, words);
+                Ok(prepared)
+            }
+            Err(why) => Err(node.note_refused(self.id, to.0, why)),
         }
-        let frame = node.engine.pool().take().ok_or(RequestError::NoFrame)?;
-        node.prepared += 1;
-        prepared.lay_out(Rc::downgrade(&self.node), frame, words);
-        Ok(prepared)
     }
 }
 
@@ -142,6 +144,9 @@ impl Prepared {
             }
             Err((error, frame)) => {
                 self.frame = Some(frame);
+                if let Some(endpoint) = self.endpoint {
+                    node.note_refused(endpoint, self.flow, error);
+                }
                 drop(node);
                 Err((error, self))
             }
@@ -237,7 +242,25 @@ impl NodeState {
             return Err(RequestError::TooLarge { needs, most: max_body });
         }
         let (words, room) = (words.len() as u8, most.clamp(least, max_body - front) as u32);
-        Ok(Prepared { node: NodeWeak::new(), frame: None, flow, class, handler, words, framing, room, written: 0 })
+        let (node, frame, endpoint) = (NodeWeak::new(), None, None);
+        Ok(Prepared { node, frame, endpoint, flow, class, handler, words, framing, room, written: 0 })
+    }
+
+    /// The same for a request, with its frame.
+    fn prepare_request(
+        &mut self,
+        flow: FlowId,
+        handler: HandlerId,
+        words: &[u64],
+        bytes: (usize, usize),
+    ) -> Result<(Prepared, Frame), RequestError> {
+        let prepared = self.prepared(flow, Class::Request, handler, words, bytes)?;
+        if self.engine.core().free_slots() <= self.prepared {
+            return Err(RequestError::QueueFull);
+        }
+        let frame = self.engine.pool().take().ok_or(RequestError::NoFrame)?;
+        self.prepared += 1;
+        Ok((prepared, frame))
     }
 
     /// Words and payload stand in the frame already.

@@ -59,11 +59,14 @@ impl<S> Endpoint<S> {
         payload: &P,
     ) -> Result<(), RequestError> {
         let mut node = self.node.borrow_mut();
-        let frame = node.engine.pool().take().ok_or(RequestError::NoFrame)?;
+        let Some(frame) = node.engine.pool().take() else {
+            return Err(node.note_refused(self.id, to.0, RequestError::NoFrame));
+        };
         let bytes = payload.bytes();
         if bytes >= node.large {
             node.engine.pool().prefetch_next(bytes);
         }
-        node.send(to.0, Class::Request, handler, words, payload, frame).map_err(|(error, _)| error)
+        let sent = node.send(to.0, Class::Request, handler, words, payload, frame);
+        sent.map_err(|(error, _)| node.note_refused(self.id, to.0, error))
     }
 }

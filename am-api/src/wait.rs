@@ -1,115 +1,40 @@
-//! Waiting in a loop of the program's own: a descriptor for `epoll` and its like, and a waker for other threads.
+//! Waiting: a blocking call, a descriptor for a loop of the program's own, and a poll for async executors. All three advance the
+//! protocol and end for the same events.
 //!
-//! ```text
-//!   transport's descriptors ─┐
-//!   timer: the next deadline ─┼─ epoll ─▶ one descriptor, readable when the node needs a poll
-//!   waker: other threads ────┘
-//! ```
+//! | | ends for | runs handlers |
+//! | --- | --- | --- |
+//! | [`wait`](Endpoint::wait), [`wait_until`](Endpoint::wait_until) | whatever was handled | yes |
+//! | [`wait_events`](Endpoint::wait_events) | an event of the mask | no: [`poll`](Endpoint::poll) does |
+//! | [`descriptor`](Endpoint::descriptor) with [`poll_events`](Endpoint::poll_events) | an event of the mask | no |
+//! | [`poll_ready`](Endpoint::poll_ready), on that descriptor | an event of the mask | no |
+//! | [`descriptor`](Endpoint::descriptor) with [`prepare_wait`](Endpoint::prepare_wait) | whatever there is to do | no |
 //!
-//! The descriptor is worth waiting on only after [`Endpoint::prepare_wait`] has said so. That call tells the transport, empties
-//! timer and waker, and looks once more. So both a loop that is told of a state (level-triggered) and one that is told of a
-//! change (edge-triggered) miss nothing: whatever comes later is a change.
+//! # Level and edge
+//!
+//! An event is a state (level): while a message waits for its handler, each call says [`Events::MESSAGES`]. Two are said once:
+//! [`Events::CAN_SEND`], once for each connection that refused a message, and [`Events::WOKEN`], once for all wakes before.
+//!
+//! The descriptor means nothing before `poll_events` has returned no event, or `prepare_wait` true. That call tells the transport,
+//! empties timer and bell, and looks once more for frames. So a loop that is told of a state (level-triggered `epoll`, `poll`) finds
+//! the descriptor unreadable, and a loop that is told of a change (`EPOLLET`, tokio's `AsyncFd`) misses nothing: whatever comes
+//! later is a change. A readable descriptor says only that the node has something to do, which need not be an event of the mask:
+//! call `poll_events` again, until it returns none.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use am_engine::PollScope;
-use am_proto::Time;
-use am_transport::{Command, JointWaker, Transport};
-use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use am_proto::{EndpointId, FlowId, Time};
+use am_transport::Command;
+use am_wire::Class;
 
 use crate::node_state::NodeState;
-use crate::{Endpoint, Node};
+use crate::waker::{BY_PROGRAM, NodeDescriptor, NodeWaker};
+use crate::{Endpoint, Events, Node, NotOpen, RequestError};
 
-/// The longest wait. After it the node looks at its transport, in case a peer died before it could wake this node.
-const MAX_WAIT: Duration = Duration::from_millis(100);
-/// The longest wait on a transport without descriptors.
-const POLL_INTERVAL: Duration = Duration::from_micros(50);
-
-/// A node's descriptor, timer and waker.
-#[derive(Debug)]
-pub(crate) struct Waiter {
-    joint: JointWaker,
-    descriptor: [Arc<OwnedFd>; 1],
-    timer: TimerFd,
-    /// When the timer ends.
-    until: Time,
-    event: Arc<EventFd>,
-    max_wait: Duration,
-}
-
-/// Ends the wait of a node's thread, from any thread.
-#[derive(Clone, Debug)]
-pub struct NodeWaker(Arc<EventFd>);
-
-impl NodeWaker {
-    /// End the node's wait: a [`wait`](Endpoint::wait) returns, and the node's [descriptor](Endpoint::descriptor) becomes readable.
-    /// If the thread does not wait now, its next wait ends at once.
-    pub fn wake(&self) {
-        // It fails only while the descriptor is readable already.
-        _ = self.0.write(1);
-    }
-}
-
-impl Waiter {
-    fn new(transport: &dyn Transport) -> io::Result<Waiter> {
-        let wake = transport.caps().wake.as_deref();
-        let joint = JointWaker::of_all([Some(wake.unwrap_or_default())].into_iter())?;
-        let joint = joint.ok_or(io::ErrorKind::Unsupported)?;
-        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
-        let event = EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
-        joint.epoll.add(timer.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
-        joint.epoll.add(&event, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
-        Ok(Waiter {
-            descriptor: [Arc::new(joint.epoll.0.try_clone()?)],
-            joint,
-            timer,
-            until: Time::default(),
-            event: Arc::new(event),
-            max_wait: if wake.is_some() { MAX_WAIT } else { POLL_INTERVAL },
-        })
-    }
-
-    /// The descriptor to sleep on.
-    #[inline]
-    pub(crate) fn descriptor(&self) -> &[Arc<OwnedFd>] {
-        &self.descriptor
-    }
-
-    /// Whether another thread has used the waker since this was last asked.
-    pub(crate) fn take_wake(&self) -> bool {
-        self.event.read().is_ok()
-    }
-
-    /// Make the descriptor readable at this time, or sooner if another endpoint asked for that.
-    fn set_timer(&mut self, now: Time, due: Time) {
-        let due = due.min(now + self.max_wait);
-        self.until = if self.until > now { self.until.min(due) } else { due };
-        let wait = TimeSpec::from_duration((self.until - now).max(Duration::from_nanos(1)));
-        // It does not fail for an open timer and a valid time.
-        _ = self.timer.set(Expiration::OneShot(wait), TimerSetTimeFlags::empty());
-    }
-
-    fn is_readable(&self) -> bool {
-        // The transport may have reopened itself.
-        _ = self.joint.watch();
-        self.joint.epoll.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO).is_ok_and(|ready| ready > 0)
-    }
-}
-
-impl NodeState {
-    fn waiter(&mut self) -> io::Result<&mut Waiter> {
-        if self.waiter.is_none() {
-            self.waiter = Some(Waiter::new(&*self.transport)?);
-        }
-        self.waiter.as_mut().ok_or_else(|| io::ErrorKind::Unsupported.into())
-    }
-}
+/// Turns of a node that finds frames and no event, before it lets the program do something else.
+const MAX_TURNS: usize = 16;
 
 impl Node {
     /// A waker of this node, for other threads.
@@ -117,57 +42,257 @@ impl Node {
     /// # Errors
     /// The process has no descriptor left.
     pub fn waker(&self) -> io::Result<NodeWaker> {
-        Ok(NodeWaker(self.state.borrow_mut().waiter()?.event.clone()))
+        Ok(self.state.borrow_mut().waiter()?.waker())
     }
 }
 
 impl<S> Endpoint<S> {
     /// The node's descriptor, for `epoll`, `poll`, `io_uring` and async executors: it becomes readable when this endpoint has to be
-    /// [polled](Endpoint::poll). Wait on it only after [`prepare_wait`](Endpoint::prepare_wait). Do not read from it.
+    /// polled. Wait on it only after [`poll_events`](Endpoint::poll_events) or [`prepare_wait`](Endpoint::prepare_wait) has said so.
+    /// Do not read from it. It stands for all descriptors of the node: those of its transport, a timer for
+    /// [the next deadline](Endpoint::next_deadline), and what [wakers](Node::waker) write to.
     ///
     /// # Errors
     /// The process has no descriptor left.
     pub fn descriptor(&self) -> io::Result<NodeDescriptor> {
-        Ok(NodeDescriptor(self.node.borrow_mut().waiter()?.descriptor[0].clone()))
+        Ok(self.node.borrow_mut().waiter()?.node_descriptor())
     }
 
-    /// Call this after a poll that handled nothing, before a wait on the node's [descriptor](Endpoint::descriptor). False: there is
-    /// something to do, so poll again. True: wait. From then on the descriptor becomes readable by a frame that arrives, the next
-    /// deadline, or a [waker](Node::waker).
+    /// How long the node can wait if nothing arrives: until a retransmission, a keepalive, a beacon or the deadline of a
+    /// [call](Endpoint::try_call). The descriptor becomes readable then, so only a loop that waits on something else needs it.
+    pub fn next_deadline(&self) -> Duration {
+        let node = self.node.borrow();
+        let now = node.clock.now();
+        self.due(&node, now, true) - now
+    }
+
+    fn due(&self, node: &NodeState, now: Time, with_calls: bool) -> Time {
+        let calls = if with_calls { self.calls.borrow().next_check() } else { Time::NEVER };
+        node.limit_sleep(now, node.engine.sleep_until().min(calls))
+    }
+
+    /// For a loop that [polls](Endpoint::poll): call this after a poll that handled nothing, before a wait on the node's
+    /// [descriptor](Endpoint::descriptor). False: there is something to do, or a [waker](Node::waker) was used, so poll again and
+    /// look at what other threads left. True: wait. From then on the descriptor becomes readable by a frame that arrives, the next
+    /// deadline, or a waker.
     ///
     /// # Errors
     /// The process has no descriptor left.
     pub fn prepare_wait(&self) -> io::Result<bool> {
+        let is_woken = self.node.borrow_mut().waiter()?.end_sleep() != 0;
+        Ok(!is_woken && !self.node.borrow().has_work() && self.arm(true)?)
+    }
+
+    /// Make the descriptor readable by whatever comes from now on. False: something has come already.
+    fn arm(&self, with_calls: bool) -> io::Result<bool> {
         let mut node = self.node.borrow_mut();
-        let due = node.engine.sleep_until().min(self.calls.borrow().next_check());
         let now = node.clock.now();
-        let due = node.limit_sleep(now, due);
-        node.waiter()?;
-        let has_work = node.has_work();
+        let due = self.due(&node, now, with_calls);
         let NodeState { engine, transport, waiter: Some(waiter), .. } = &mut *node else { return Ok(false) };
-        _ = waiter.take_wake();
         // Only commands with a peer address can fail.
         _ = transport.control(Command::BeforeSleep);
-        if has_work || due <= now || engine.inhale(PollScope::FramesOnly, || now, &mut **transport) > 0 {
+        if due <= now || !waiter.try_sleep() || engine.inhale(PollScope::FramesOnly, || now, &mut **transport) > 0 {
             return Ok(false);
         }
         waiter.set_timer(now, due);
         Ok(!waiter.is_readable())
     }
-}
 
-/// A node's descriptor. It stays valid after the node is dropped, and then is never readable.
-#[derive(Clone, Debug)]
-pub struct NodeDescriptor(Arc<OwnedFd>);
+    /// Wait for these events only, in [`wait_events`](Endpoint::wait_events), [`poll_events`](Endpoint::poll_events) and
+    /// [`poll_ready`](Endpoint::poll_ready) (AM-II's `AM_SetEventMask`). Without this call they wait for all but
+    /// [`Events::CAN_SEND`]. [`Events::WOKEN`] ends a wait in any case.
+    pub fn set_event_mask(&mut self, mask: Events) {
+        let mut node = self.node.borrow_mut();
+        if mask.contains(Events::CONNECTION) {
+            node.events.add(self.id);
+        }
+        if mask.contains(Events::CAN_SEND) {
+            node.refused.get_or_insert_default();
+        }
+        self.mask = mask;
+    }
 
-impl AsFd for NodeDescriptor {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+    /// The events that this endpoint waits for.
+    pub fn event_mask(&self) -> Events {
+        self.mask
+    }
+
+    /// Receive and send, but run no handler. Returns the events of the mask that hold now. If there are none, the node's
+    /// [descriptor](Endpoint::descriptor) becomes readable when this has to be called again. It never blocks.
+    ///
+    /// ```
+    /// use std::os::fd::AsFd;
+    /// use am_api::{Endpoint, Events};
+    /// use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    ///
+    /// /// What `wait_events` does, for a program that waits for other descriptors, too.
+    /// fn wait(endpoint: &mut Endpoint<()>) -> std::io::Result<Events> {
+    ///     let descriptor = endpoint.descriptor()?;
+    ///     loop {
+    ///         let events = endpoint.poll_events()?;
+    ///         if !events.is_empty() {
+    ///             return Ok(events);
+    ///         }
+    ///         poll(&mut [PollFd::new(descriptor.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE)?;
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn poll_events(&mut self) -> io::Result<Events> {
+        let with_calls = self.mask.contains(Events::MESSAGES);
+        self.is_woken |= self.node.borrow_mut().waiter()?.end_sleep() & BY_PROGRAM != 0;
+        for _ in 0..MAX_TURNS {
+            self.advance(PollScope::Everything);
+            let events = self.take_events();
+            if !events.is_empty() || self.arm(with_calls)? {
+                return Ok(events);
+            }
+        }
+        // The program may have other things to do. This makes the descriptor readable at once.
+        let mut node = self.node.borrow_mut();
+        let now = node.clock.now();
+        node.waiter()?.set_timer(now, now);
+        Ok(Events::empty())
+    }
+
+    /// Wait until an event of the mask holds, the time is over, or a [waker](Node::waker) is used (AM-II's `AM_WaitSema`). Returns
+    /// the events, none if the time is over. Handlers do not run: [`poll`](Endpoint::poll) then runs them.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use am_api::{Connection, Endpoint, Events, HandlerId, RequestError};
+    ///
+    /// /// Send all of these. Messages that arrive meanwhile wait, and so do their handlers.
+    /// fn send_all(endpoint: &mut Endpoint<()>, to: Connection, numbers: &[u64]) -> Result<(), RequestError> {
+    ///     endpoint.set_event_mask(Events::CAN_SEND);
+    ///     for &number in numbers {
+    ///         while let Err(error) = endpoint.try_request(to, HandlerId(0), &[number], b"") {
+    ///             if !error.is_temporary() {
+    ///                 return Err(error);
+    ///             }
+    ///             endpoint.wait_events(Duration::from_secs(1));
+    ///         }
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn wait_events(&mut self, timeout: Duration) -> Events {
+        let with_calls = self.mask.contains(Events::MESSAGES);
+        let mut until = None;
+        loop {
+            let is_busy = self.advance(PollScope::Everything);
+            let events = self.take_events();
+            let now = self.node.borrow().now();
+            let until = *until.get_or_insert(now + timeout);
+            if !events.is_empty() || now >= until {
+                return events;
+            }
+            if is_busy {
+                self.idle.busy();
+            } else {
+                let calls = if with_calls { self.calls.borrow().next_check() } else { Time::NEVER };
+                self.rest(until.min(calls));
+            }
+        }
+    }
+
+    /// [`wait_events`](Endpoint::wait_events) for async executors. `readable` is the executor's poll of the node's
+    /// [descriptor](Endpoint::descriptor): if the descriptor was readable, it forgets that and is ready; otherwise it arranges for
+    /// the task to be woken. This call drops no event: a task may be dropped at any time.
+    ///
+    /// With tokio (see `examples/tokio_echo.rs`):
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    /// use std::io;
+    /// use am_api::{Endpoint, Events, NodeDescriptor};
+    /// use tokio::io::unix::AsyncFd;
+    ///
+    /// async fn ready(endpoint: &mut Endpoint<()>, fd: &AsyncFd<NodeDescriptor>) -> io::Result<Events> {
+    ///     poll_fn(|cx| {
+    ///         endpoint.poll_ready(cx, |cx| fd.poll_read_ready(cx).map_ok(|mut guard| guard.clear_ready()))
+    ///     })
+    ///     .await
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `readable`, or the process has no descriptor left.
+    pub fn poll_ready(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut readable: impl FnMut(&mut Context<'_>) -> Poll<io::Result<()>>,
+    ) -> Poll<io::Result<Events>> {
+        for _ in 0..MAX_TURNS {
+            let events = self.poll_events()?;
+            if !events.is_empty() {
+                return Poll::Ready(Ok(events));
+            }
+            match readable(cx) {
+                Poll::Ready(result) => result?,
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// A turn without handlers. Returns whether a frame came or went.
+    fn advance(&self, scope: PollScope) -> bool {
+        let mut node = self.node.borrow_mut();
+        node.inhale(scope) + node.exhale() > 0
+    }
+
+    /// The events of the mask that hold now, and those that are said once.
+    fn take_events(&mut self) -> Events {
+        let mut node = self.node.borrow_mut();
+        let mut events = node.pending_events(self.id);
+        events.set(Events::WOKEN, std::mem::take(&mut self.is_woken));
+        let calls_due = self.calls.borrow().next_check() <= node.engine.core().now();
+        events.set(Events::MESSAGES, calls_due || events.contains(Events::MESSAGES));
+        if self.mask.contains(Events::CAN_SEND) && node.take_can_send(self.id) {
+            events |= Events::CAN_SEND;
+        }
+        events & (self.mask | Events::WOKEN)
     }
 }
 
-impl std::os::fd::AsRawFd for NodeDescriptor {
-    fn as_raw_fd(&self) -> std::os::fd::RawFd {
-        self.0.as_raw_fd()
+impl NodeState {
+    /// What waits for handlers of this endpoint.
+    pub(crate) fn pending_events(&mut self, endpoint: EndpointId) -> Events {
+        let core = self.engine.core_mut();
+        let mut events = Events::empty();
+        events.set(Events::MESSAGES, core.has_deliveries_to(endpoint) || self.bulk.has_completion_of(endpoint));
+        events.set(Events::RETURNED, core.has_returned_to(endpoint));
+        events.set(Events::CONNECTION, self.events.has(endpoint));
+        events.set(Events::MEMBERS, self.members.has(endpoint));
+        events
+    }
+
+    /// A message of this endpoint was not sent.
+    #[cold]
+    pub(crate) fn note_refused(&mut self, endpoint: EndpointId, flow: FlowId, why: RequestError) -> RequestError {
+        if let Some(refused) = &mut self.refused
+            && why.is_temporary()
+        {
+            refused.insert((endpoint, flow));
+        }
+        why
+    }
+
+    /// Whether a connection that refused a message of this endpoint would take one now, or has ended. Forgets these.
+    pub(crate) fn take_can_send(&mut self, endpoint: EndpointId) -> bool {
+        let (core, pool) = (self.engine.core(), self.engine.pool());
+        let has_room = pool.available() > 0 && core.free_slots() > self.prepared;
+        let can_send = |flow| match NotOpen::of(core.state(flow)) {
+            Ok(_) => has_room && core.credit(flow, Class::Request) > 0,
+            Err(why) => why != NotOpen::Connecting,
+        };
+        let Some(refused) = &mut self.refused else { return false };
+        let before = refused.len();
+        refused.retain(|&(of, flow)| of != endpoint || !can_send(flow));
+        refused.len() < before
     }
 }

@@ -196,6 +196,11 @@ impl Bulk {
         !self.completions.is_empty()
     }
 
+    /// Whether a transfer of this endpoint has ended, and its handler has not run.
+    pub(crate) fn has_completion_of(&self, endpoint: EndpointId) -> bool {
+        self.completions.iter().any(|completion| completion.endpoint == endpoint)
+    }
+
     /// The next transfer of this endpoint that has ended.
     pub(crate) fn next_completion(&mut self, endpoint: EndpointId) -> Option<Completion> {
         let at = self.completions.iter().position(|completion| completion.endpoint == endpoint)?;

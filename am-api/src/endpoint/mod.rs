@@ -18,12 +18,12 @@ use am_wire::control::Name;
 pub use call::{CallError, CallId, Outcome};
 pub(crate) use handler::Handlers;
 pub(crate) use message::Head;
-pub use message::{ConnectionEvent, Message, Request, Returned};
+pub use message::{ConnectionEvent, MemberEvent, Message, Request, Returned};
 pub use transfer::Transfer;
 
 use crate::node_state::{NodeRc, NodeState, borrow_to_drop};
-use crate::wait::Waiter;
-use crate::{Connection, HandlerId, NotOpen, RequestError};
+use crate::waker::{BY_PROGRAM, Waiter};
+use crate::{Connection, Events, HandlerId, NotOpen, RequestError};
 use call::Calls;
 
 /// An endpoint of a node, with the handlers of the messages that arrive for it.
@@ -37,17 +37,18 @@ pub struct Endpoint<S> {
     /// Borrowed while handlers run. They get the endpoint by `&`, so they cannot poll it.
     pub(crate) handlers: RefCell<Handlers<S>>,
     pub(crate) calls: RefCell<Calls>,
-    idle: Idle,
+    pub(crate) idle: Idle,
     /// Turns in a row that found nothing.
     idle_turns: u32,
     /// Another thread has ended the wait.
-    is_woken: bool,
+    pub(crate) is_woken: bool,
+    pub(crate) mask: Events,
 }
 
 impl<S> Endpoint<S> {
     pub(crate) fn new(node: NodeRc, id: EndpointId, name: Name, idle: Idle) -> Self {
         let (handlers, calls) = (RefCell::default(), RefCell::default());
-        Endpoint { node, id, name, handlers, calls, idle, idle_turns: 0, is_woken: false }
+        Endpoint { node, id, name, handlers, calls, idle, idle_turns: 0, is_woken: false, mask: Events::default() }
     }
 
     /// The endpoint's name.
@@ -93,6 +94,35 @@ impl<S> Endpoint<S> {
         self.handlers.get_mut().connection = Some(Box::new(run));
     }
 
+    /// Run this when a node of the segment joins, changes or leaves, beginning with those that are there. The node asks members
+    /// that were silent, and so notices a crash within two seconds; [`Builder::member_timeout`](crate::Builder::member_timeout)
+    /// changes that. Connections are not affected: they end as [`on_connection`](Endpoint::on_connection) reports.
+    ///
+    /// ```
+    /// use am_api::{MemberChange, Node};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (alpha, beta) = (Node::open("alpha", "sim:5")?, Node::open("beta", "sim:5")?);
+    /// let (mut watches, mut other) = (alpha.endpoint::<bool>("main")?, beta.endpoint::<()>("main")?);
+    /// watches.on_members(|is_there, event| *is_there = event.change == MemberChange::Joined);
+    /// let mut is_there = false;
+    /// while !is_there {
+    ///     watches.poll(&mut is_there);
+    ///     other.poll(&mut ());
+    /// }
+    /// assert_eq!(alpha.members()[0].peer.name.as_str(), "beta");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_members(&mut self, run: impl FnMut(&mut S, MemberEvent<'_, S>) + 'static) {
+        let mut node = self.node.borrow_mut();
+        node.core().watch_members();
+        let present = node.engine.core().members().collect();
+        node.members.add(self.id, present);
+        drop(node);
+        self.handlers.get_mut().members = Some(Box::new(run));
+    }
+
     /// One turn of the node's loop: receive what has arrived, run the handlers of this endpoint's messages (at most
     /// [`BUDGET`](crate::BUDGET)), send what is to leave. Returns how many messages and events were handled.
     #[inline]
@@ -124,11 +154,13 @@ impl<S> Endpoint<S> {
     /// [waker](crate::Node::waker) ends it; spin, yield or sleep meanwhile. Returns how many were handled.
     pub fn wait(&mut self, state: &mut S, timeout: Duration) -> usize {
         let mut handled = 0;
-        self.is_woken = false;
         self.poll_until(state, timeout, |endpoint, _, just| {
             handled += just;
             handled > 0 || endpoint.is_woken
         });
+        if handled == 0 {
+            self.is_woken = false;
+        }
         handled
     }
 
@@ -204,22 +236,35 @@ impl<S> Endpoint<S> {
             self.idle.busy();
         } else {
             self.idle_turns = self.idle_turns.wrapping_add(1);
-            self.rest(until);
+            let next_check = self.calls.borrow().next_check();
+            self.rest(until.min(next_check));
         }
         handled
     }
 
+    /// Nothing happened: spin, yield or sleep, until this time at most.
     #[inline]
-    fn rest(&mut self, until: Time) {
+    pub(crate) fn rest(&mut self, until: Time) {
         let mut node = self.node.borrow_mut();
         let (now, due) = (node.engine.core().now(), node.engine.sleep_until());
-        let until = until.min(self.calls.borrow().next_check());
         let until = node.limit_sleep(now, until);
         let NodeState { engine, transport, waiter, .. } = &mut *node;
-        let look = |transport: &mut (dyn Transport + 'static)| engine.inhale(PollScope::FramesOnly, || now, transport);
-        let wake = waiter.as_ref().map(Waiter::descriptor);
-        if self.idle.wait(now, due.min(until), &mut **transport, wake, look) {
-            self.is_woken |= waiter.as_ref().is_some_and(Waiter::take_wake);
+        let waiter = waiter.as_ref();
+        let mut is_told = false;
+        let look = |transport: &mut (dyn Transport + 'static)| match waiter {
+            Some(waiter) if !waiter.try_sleep() => 1,
+            _ => {
+                is_told = true;
+                engine.inhale(PollScope::FramesOnly, || now, transport)
+            }
+        };
+        let wake = waiter.and_then(Waiter::descriptor);
+        let gave_away = self.idle.wait(now, due.min(until), &mut **transport, wake, look);
+        if let Some(waiter) = waiter {
+            let reasons = if is_told { waiter.end_sleep() } else { waiter.take_reasons() };
+            self.is_woken |= reasons & BY_PROGRAM != 0;
+        }
+        if gave_away {
             let now = node.clock.now();
             node.core().run_deferred(now);
         }
@@ -237,6 +282,7 @@ impl<S> Drop for Endpoint<S> {
         let Some(mut node) = borrow_to_drop(&self.node) else { return };
         node.core().close_endpoint(self.id);
         node.events.remove(self.id);
+        node.members.remove(self.id);
         let lent = node.bulk.forget(self.id);
         node.exhale();
         drop(node);

@@ -79,7 +79,7 @@ fn free_port() -> u16 {
 }
 
 /// Names of both ends, which know each other's address.
-fn sockets(scheme: &str) -> [String; 2] {
+pub(crate) fn sockets(scheme: &str) -> [String; 2] {
     let [a, b] = [free_port(), free_port()];
     [(a, b), (b, a)].map(|(own, peer)| format!("{scheme}:127.0.0.1:{own},peer=127.0.0.1:{peer}"))
 }

@@ -15,6 +15,7 @@ use std::collections::{HashMap, VecDeque};
 use am_wire::control::Name;
 use am_wire::{Class, Flow, Kind, Seq};
 
+use crate::credits::room_for_requests;
 use crate::flow::{FlowRecord, PerClass};
 use crate::output::{Delivery, Returned};
 use crate::receive_queue::Verdict;
@@ -65,18 +66,12 @@ pub(crate) struct Endpoints<B> {
     pub(crate) returned_count: usize,
 }
 
-/// Waiting requests must leave room for replies. Otherwise two nodes full of each other's requests would wait for each
-/// other for ever.
-pub(crate) fn room_for_requests(room: usize) -> usize {
-    (room - room.div_ceil(4)).max(1)
-}
-
 /// Queues that have memory from the start: those of one endpoint, as most nodes have.
 const INITIAL_QUEUES: usize = 3;
 
 impl<B> Endpoint<B> {
     /// Messages that wait here.
-    fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.received.0.iter().map(VecDeque::len).sum::<usize>() + self.bulk.len()
     }
 

@@ -184,6 +184,11 @@ impl<B: Buffer> Core<B> {
     pub fn has_deliveries(&self) -> bool {
         self.endpoints.waiting_count > 0
     }
+
+    /// Getter: whether this endpoint has messages, or segments of bulk transfers, to deliver.
+    pub fn has_deliveries_to(&mut self, endpoint: EndpointId) -> bool {
+        self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.waiting() > 0)
+    }
 }
 
 impl FlowRecord {

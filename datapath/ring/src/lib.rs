@@ -48,7 +48,8 @@
 //! # Read first
 //!
 //! [`Pool`] and [`Frame`]; then `slot.rs`, the count of a frame, and `region.rs`, which frees the memory with the last of pool
-//! and frames, in any order; then [`LeaseTable`] for places that other threads hold. [`lane`]
+//! and frames, in any order; then [`LeaseTable`] for places that other threads hold, and
+//! [`WakeFlag`] for threads that sleep. [`lane`]
 //! stands alone: frames to another process, through memory that nobody trusts.
 //!
 //! # How it is tested
@@ -88,8 +89,10 @@ mod region;
 mod remote;
 mod slot;
 mod sync;
+mod wake_flag;
 
 pub use frame::{Frame, RawFrame};
 pub use layout::{Layout, LayoutError};
 pub use lease::{Lease, LeaseTable};
 pub use pool::{Pool, prefetch};
+pub use wake_flag::WakeFlag;

@@ -63,6 +63,14 @@ impl fmt::Debug for Name {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u64);
 
+impl NodeId {
+    /// The id of the node with this name: its FNV-1a hash. It stays the same from run to run.
+    pub fn of(name: &Name) -> NodeId {
+        let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        NodeId(name.as_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, fold))
+    }
+}
+
 /// One run of a node. It grows from start to start, so frames of an earlier run can be recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Incarnation(pub u64);
@@ -247,6 +255,15 @@ pub struct ProbeSeen {
     pub step: Step,
 }
 
+/// A node leaves, after all its flows are closed. Whoever reads this asks it once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leave {
+    /// Who.
+    pub node: NodeId,
+    /// The run that ends.
+    pub incarnation: Incarnation,
+}
+
 macro_rules! messages {
     ($($code:literal $message:ident)*) => {
         /// The body of a control frame.
@@ -275,7 +292,7 @@ macro_rules! messages {
 }
 
 // By their codes.
-messages! { 1 Beacon 2 Connect 3 Accept 4 Refuse 5 Close 6 Probe 7 ProbeSeen 8 Keepalive 9 Closed }
+messages! { 1 Beacon 2 Connect 3 Accept 4 Refuse 5 Close 6 Probe 7 ProbeSeen 8 Keepalive 9 Closed 10 Leave }
 
 // In the order of `docs/wire.md`.
 fields! {
@@ -293,6 +310,7 @@ fields! {
     Probe { id node step }
     ProbeSeen { id step }
     Keepalive { flow nonce own own_nonce }
+    Leave { node incarnation }
 }
 
 carried! {

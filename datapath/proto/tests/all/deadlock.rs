@@ -49,17 +49,17 @@ impl Graph {
             Class::ALL.iter().for_each(|&class| net.core(at).add_handler(endpoint, class, HERE));
             programs.push(Program { endpoint, flows: vec![], to_send: vec![], owed: vec![] });
         }
-        for at in 0..count {
+        for (at, program) in programs.iter_mut().enumerate() {
             // A ring, so that each node is in a cycle, and more at random.
             for to in (0..count).filter(|&to| to != at) {
                 if to == (at + 1) % count || random.random_bool(0.5) {
-                    let flow = net.connect(at, programs[at].endpoint, &format!("node {to}"));
-                    programs[at].flows.push(flow);
+                    let flow = net.connect(at, program.endpoint, &format!("node {to}"));
+                    program.flows.push(flow);
                 }
             }
-            programs[at].to_send = (0..40).map(|_| random.random_range(0..4)).collect();
+            program.to_send = (0..40).map(|_| random.random_range(0..4)).collect();
         }
-        if seed % 3 == 0 {
+        if seed.is_multiple_of(3) {
             net.faults = Faults { drop: 0.05, duplicate: 0.05, delay: 0.1 };
         }
         Graph { net, random, programs, counts: [0; 5] }

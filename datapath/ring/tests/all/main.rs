@@ -10,6 +10,7 @@ mod loan;
 mod loom_lane;
 mod loom_loan;
 mod loom_pool;
+mod loom_wake;
 mod pool;
 mod pool_threads;
 mod watched;

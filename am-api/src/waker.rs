@@ -1,0 +1,172 @@
+//! Wakers: what ends the sleep of a node's thread, from any thread, and the descriptor that it sleeps on.
+//!
+//! ```text
+//!   transport's descriptors ──┐
+//!   timer: the next deadline ─┼─ epoll ─▶ one descriptor, readable when the node needs a poll
+//!   bell: other threads ──────┘
+//! ```
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use am_proto::Time;
+use am_ring::WakeFlag;
+use am_transport::{JointWaker, Transport};
+use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+
+/// The longest wait. After it the node looks at its transport, in case a peer died before it could wake this node.
+const MAX_WAIT: Duration = Duration::from_millis(100);
+/// The longest wait on a transport without descriptors.
+const POLL_INTERVAL: Duration = Duration::from_micros(50);
+
+/// A [`NodeWaker`] was used.
+pub(crate) const BY_PROGRAM: u32 = 1;
+/// A kept message was dropped, so its credit can return.
+const BY_CREDIT: u32 = 2;
+
+/// Ends the sleep of a node's thread. An eventfd is written only if the thread sleeps.
+#[derive(Debug)]
+struct Bell {
+    flag: WakeFlag,
+    event: EventFd,
+}
+
+impl Bell {
+    fn ring(&self, reason: u32) {
+        if self.flag.wake(reason) {
+            // It fails only while the descriptor is readable already.
+            _ = self.event.write(1);
+        }
+    }
+}
+
+/// Ends the wait of a node's thread, from any thread.
+#[derive(Clone, Debug)]
+pub struct NodeWaker(Arc<Bell>);
+
+impl NodeWaker {
+    /// End the node's wait: a [`wait`](crate::Endpoint::wait) returns, and the node's [descriptor](crate::Endpoint::descriptor)
+    /// becomes readable. If the thread does not wait now, its next wait ends at once. What this thread has written before, the
+    /// node's thread sees after that wait.
+    ///
+    /// This makes a system call only if the thread sleeps.
+    pub fn wake(&self) {
+        self.0.ring(BY_PROGRAM);
+    }
+}
+
+/// Tells the node's thread that a credit can return, when this is dropped.
+#[derive(Debug)]
+pub(crate) struct CreditWaker(Arc<Bell>);
+
+impl Drop for CreditWaker {
+    fn drop(&mut self) {
+        self.0.ring(BY_CREDIT);
+    }
+}
+
+/// A node's descriptor, timer and bell.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    joint: JointWaker,
+    descriptor: [Arc<OwnedFd>; 1],
+    timer: TimerFd,
+    /// When the timer ends.
+    until: Time,
+    bell: Arc<Bell>,
+    /// Whether the transport has descriptors. Without them a wait is short.
+    can_sleep: bool,
+}
+
+impl Waiter {
+    pub(crate) fn new(transport: &dyn Transport) -> io::Result<Waiter> {
+        let wake = transport.caps().wake.as_deref();
+        let joint = JointWaker::of_all([Some(wake.unwrap_or_default())].into_iter())?;
+        let joint = joint.ok_or(io::ErrorKind::Unsupported)?;
+        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
+        let event = EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
+        joint.epoll.add(timer.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        joint.epoll.add(&event, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        Ok(Waiter {
+            descriptor: [Arc::new(joint.epoll.0.try_clone()?)],
+            joint,
+            timer,
+            until: Time::default(),
+            bell: Arc::new(Bell { flag: WakeFlag::default(), event }),
+            can_sleep: wake.is_some(),
+        })
+    }
+
+    pub(crate) fn waker(&self) -> NodeWaker {
+        NodeWaker(self.bell.clone())
+    }
+
+    pub(crate) fn credit_waker(&self) -> CreditWaker {
+        CreditWaker(self.bell.clone())
+    }
+
+    pub(crate) fn node_descriptor(&self) -> NodeDescriptor {
+        NodeDescriptor(self.descriptor[0].clone())
+    }
+
+    /// The descriptor for a thread to sleep on. `None` if it would miss frames.
+    #[inline]
+    pub(crate) fn descriptor(&self) -> Option<&[Arc<OwnedFd>]> {
+        self.can_sleep.then_some(&self.descriptor)
+    }
+
+    /// Before a sleep. False: another thread has woken this one, so it must not sleep.
+    pub(crate) fn try_sleep(&self) -> bool {
+        // The transport may have reopened itself.
+        _ = self.joint.watch();
+        self.bell.flag.try_sleep()
+    }
+
+    /// The thread does not sleep. Returns whether another thread has woken it since this was last asked, and why.
+    #[inline]
+    pub(crate) fn take_reasons(&self) -> u32 {
+        self.bell.flag.take()
+    }
+
+    /// The same after a sleep.
+    pub(crate) fn end_sleep(&self) -> u32 {
+        let reasons = self.bell.flag.take();
+        // Whoever wakes writes after it has set the flag. If that is still to come, the next sleep ends at once.
+        _ = self.bell.event.read();
+        reasons
+    }
+
+    /// Make the descriptor readable at this time, or sooner if another endpoint asked for that.
+    pub(crate) fn set_timer(&mut self, now: Time, due: Time) {
+        let due = due.min(now + if self.can_sleep { MAX_WAIT } else { POLL_INTERVAL });
+        self.until = if self.until > now { self.until.min(due) } else { due };
+        let wait = TimeSpec::from_duration((self.until - now).max(Duration::from_nanos(1)));
+        // It does not fail for an open timer and a valid time.
+        _ = self.timer.set(Expiration::OneShot(wait), TimerSetTimeFlags::empty());
+    }
+
+    pub(crate) fn is_readable(&self) -> bool {
+        self.joint.epoll.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+    }
+}
+
+/// A node's descriptor. It stays valid after the node is dropped, and then is never readable.
+#[derive(Clone, Debug)]
+pub struct NodeDescriptor(Arc<OwnedFd>);
+
+impl AsFd for NodeDescriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl AsRawFd for NodeDescriptor {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}

@@ -1,0 +1,108 @@
+//! The hand-over to a thread that sleeps, under the model checker; the command is in `loom_pool.rs`. A wake-up that is missed
+//! leaves the sleeper without an end, which the model checker reports.
+#![cfg(loom)]
+
+use std::collections::VecDeque;
+
+use am_ring::WakeFlag;
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+
+const WORK: u32 = 1;
+const OTHER: u32 = 2;
+
+/// What a node and its handles share: the queue, the flag, and an eventfd.
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<VecDeque<u32>>,
+    flag: WakeFlag,
+    event: Mutex<u32>,
+    is_readable: Condvar,
+}
+
+impl Shared {
+    fn post(&self, work: u32, reason: u32) {
+        self.queue.lock().unwrap().push_back(work);
+        if self.flag.wake(reason) {
+            *self.event.lock().unwrap() += 1;
+            self.is_readable.notify_one();
+        }
+    }
+
+    /// Sleep until the event is readable, and read it.
+    fn sleep(&self) {
+        let mut event = self.event.lock().unwrap();
+        while *event == 0 {
+            event = self.is_readable.wait(event).unwrap();
+        }
+        *event = 0;
+    }
+
+    /// The owner's loop, until it has had so much work. Returns how often it slept.
+    fn serve(&self, count: usize) -> usize {
+        let (mut done, mut sleeps) = (0, 0);
+        while done < count {
+            self.flag.take();
+            done += self.queue.lock().unwrap().drain(..).count();
+            if done < count && self.flag.try_sleep() {
+                self.sleep();
+                sleeps += 1;
+            }
+        }
+        sleeps
+    }
+}
+
+#[test]
+fn one_post_ends_the_sleep() {
+    loom::model(|| {
+        let shared = Arc::new(Shared::default());
+        let posts = shared.clone();
+        let other = thread::spawn(move || posts.post(7, WORK));
+        assert!(shared.serve(1) <= 1);
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn two_threads_post_and_none_is_missed() {
+    loom::model(|| {
+        let shared = Arc::new(Shared::default());
+        let others = [WORK, OTHER].map(|reason| {
+            let posts = shared.clone();
+            thread::spawn(move || posts.post(7, reason))
+        });
+        shared.serve(2);
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
+#[test]
+fn two_posts_in_turn_are_both_found() {
+    loom::model(|| {
+        let shared = Arc::new(Shared::default());
+        let posts = shared.clone();
+        let other = thread::spawn(move || (0..2).for_each(|work| posts.post(work, WORK)));
+        shared.serve(2);
+        other.join().unwrap();
+    });
+}
+
+/// Without a queue with a lock: the flag alone orders what was written before it.
+#[test]
+fn what_was_done_before_a_wake_is_seen_after_the_take() {
+    loom::model(|| {
+        let shared = Arc::new((WakeFlag::default(), loom::cell::UnsafeCell::new(0)));
+        let writes = shared.clone();
+        let other = thread::spawn(move || {
+            // SAFETY: nobody reads it before the flag says so.
+            writes.1.with_mut(|place| unsafe { *place = 7 });
+            writes.0.wake(WORK);
+        });
+        if shared.0.take() == WORK {
+            // SAFETY: the other thread wrote it before, and writes no more.
+            assert_eq!(shared.1.with(|place| unsafe { *place }), 7);
+        }
+        other.join().unwrap();
+    });
+}

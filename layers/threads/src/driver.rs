@@ -1,0 +1,226 @@
+//! The half of a shared endpoint that stays on the node's thread: it sends what other threads post, and hands them what arrives.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::mem;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use am_api::{Class, Endpoint, EndpointError, Events, Node, NodeDescriptor, ReplyError, RequestError};
+
+use crate::handle::Alive;
+use crate::inbox::{Handlers, Inbox};
+use crate::local::{Local, not_sent, set_handlers};
+use crate::peers::Peers;
+use crate::shared::{Body, Post, Shared};
+use crate::{CallError, SharedEndpoint, Tokens};
+
+/// The longest sleep of [`Driver::run`].
+const LONG: Duration = Duration::from_secs(3600);
+
+/// Why an endpoint cannot be shared.
+#[derive(Debug, thiserror::Error)]
+pub enum ShareError {
+    /// The node gives none of this name.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// There is no waker.
+    #[error("no waker for the node's thread: {0}; raise the limit of open files")]
+    Waker(#[from] io::Error),
+}
+
+/// A new endpoint of this node, for several threads. The driver stays on this thread, which polls it; the endpoint may be cloned, and
+/// sent to others.
+///
+/// # Errors
+/// See [`ShareError`].
+pub fn share(node: &Node, name: &str, handlers: Handlers) -> Result<(Driver, SharedEndpoint), ShareError> {
+    share_with_tag(node, name, 0, handlers)
+}
+
+/// The same with a tag. Only endpoints that give the tag can connect to it.
+///
+/// # Errors
+/// As for [`share`].
+pub fn share_with_tag(
+    node: &Node,
+    name: &str,
+    tag: u64,
+    handlers: Handlers,
+) -> Result<(Driver, SharedEndpoint), ShareError> {
+    let mut endpoint = node.endpoint_with_tag(name, tag)?;
+    set_handlers(&mut endpoint, &handlers);
+    endpoint.set_event_mask(Events::all());
+    let shared = Shared::new(node.waker()?, handlers.replies());
+    let inbox = Arc::new(Inbox::new(handlers));
+    let alive = Arc::new(Alive { shared: shared.clone(), inbox: inbox.clone() });
+    let local = Local::new(shared, inbox);
+    let driver =
+        Driver { endpoint, local, peers: Peers::default(), posts: VecDeque::new(), handles: Arc::downgrade(&alive) };
+    Ok((driver, SharedEndpoint(alive)))
+}
+
+/// The half of a shared endpoint that stays on the node's thread. Nothing happens unless it is polled; dropped, it ends all calls with
+/// [`NodeDropped`](crate::CallError::NodeDropped).
+pub struct Driver {
+    endpoint: Endpoint<Local>,
+    local: Local,
+    peers: Peers,
+    /// Taken from the handles; empty between two polls.
+    posts: VecDeque<Post>,
+    handles: Weak<Alive>,
+}
+
+impl Driver {
+    /// Send what other threads have posted, receive, and hand them what has arrived. Returns how many messages and events that
+    /// were, in both directions.
+    pub fn poll(&mut self) -> usize {
+        let mut done = self.take_posts();
+        done += self.pump();
+        done += self.endpoint.poll(&mut self.local);
+        self.hand_over();
+        if self.pump() > 0 {
+            self.endpoint.flush();
+        }
+        done
+    }
+
+    /// The same; if there is nothing to do, first wait until there is, for so long at most. Spins, yields and sleeps as the node does.
+    pub fn wait(&mut self, timeout: Duration) -> usize {
+        let done = self.poll();
+        if done > 0 {
+            return done;
+        }
+        let timeout = timeout.min(self.peers.next_due().saturating_duration_since(Instant::now()));
+        self.endpoint.wait_events(timeout);
+        self.poll()
+    }
+
+    /// Poll until every handle was dropped, and all that they posted has its outcome.
+    pub fn run(&mut self) {
+        while self.handles.strong_count() > 0 || self.is_busy() {
+            self.wait(LONG);
+        }
+    }
+
+    /// Whether a message waits to be sent, a call for its outcome, or a token for its reply.
+    fn is_busy(&self) -> bool {
+        let state = self.local.shared.lock();
+        !state.posts.is_empty() || !self.peers.is_idle() || !self.local.calls.is_empty() || self.local.tokens.is_held()
+    }
+
+    /// The node's descriptor, for [`Driver::poll_ready`]: see [`Endpoint::descriptor`].
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn descriptor(&self) -> io::Result<NodeDescriptor> {
+        self.endpoint.descriptor()
+    }
+
+    /// For async executors: ready when the driver has to be [polled](Driver::poll). See [`Endpoint::poll_ready`] for `readable`. It
+    /// has to be polled also after [`Driver::next_deadline`].
+    ///
+    /// # Errors
+    /// As for [`Endpoint::poll_ready`].
+    pub fn poll_ready(
+        &mut self,
+        cx: &mut Context<'_>,
+        readable: impl FnMut(&mut Context<'_>) -> Poll<io::Result<()>>,
+    ) -> Poll<io::Result<()>> {
+        self.endpoint.poll_ready(cx, readable).map_ok(|_| ())
+    }
+
+    /// When to poll even if nothing is ready: calls that were not sent have deadlines, and connections pauses.
+    pub fn next_deadline(&self) -> Instant {
+        self.peers.next_due()
+    }
+
+    /// Makes tokens for other threads from those of this node's handlers, of any endpoint.
+    pub fn tokens(&self) -> Tokens {
+        self.local.tokens.clone()
+    }
+
+    /// What the handles have posted.
+    fn take_posts(&mut self) -> usize {
+        let Driver { endpoint, local, peers, posts, .. } = self;
+        mem::swap(&mut local.shared.lock().posts, posts);
+        let count = posts.len();
+        for post in posts.drain(..) {
+            match post {
+                Post::Connect { peer, node, endpoint: name, tag, reconnect } => {
+                    peers.add(peer, (node, name, tag), reconnect, endpoint, local);
+                }
+                Post::Close(peer) => peers.close(peer, endpoint, local),
+                Post::Request(peer, body) => peers.push_request(peer, body, local),
+                Post::Call(key, peer) => peers.push_call(peer, key, local),
+                Post::Reply(key, body) => reply(local, key, body),
+                // Without the token the reply is declined.
+                Post::Decline(key) => drop(local.tokens.take(key)),
+            }
+        }
+        count
+    }
+
+    /// Send what can be sent now.
+    fn pump(&mut self) -> usize {
+        self.peers.pump(&mut self.endpoint, &mut self.local)
+    }
+
+    /// After a poll: what has arrived goes to the other threads.
+    fn hand_over(&mut self) {
+        let Driver { local, peers, handles, .. } = self;
+        let now = Instant::now();
+        for (connection, change) in mem::take(&mut local.ended) {
+            peers.on_ended(connection, change, now, local);
+        }
+        for (key, peer, error) in mem::take(&mut local.unhandled) {
+            peers.send_again(peer, key, error, local);
+        }
+        if handles.strong_count() == 0 {
+            // No thread will take these. Requests stay without a reply.
+            local.arrived.clear();
+            local.inbox.clear();
+        } else if !local.arrived.is_empty() {
+            local.inbox.append(&mut local.arrived);
+        }
+        local.wakers.drain(..).for_each(Waker::wake);
+    }
+}
+
+fn reply(local: &mut Local, key: slotmap::DefaultKey, body: Body) {
+    let Some(token) = local.tokens.take(key) else { return };
+    let (from, Body { handler, words, payload }) = (token.from(), body);
+    match token.reply(handler, words.as_slice(), &payload) {
+        Ok(()) => local.shared.lock().recycle(payload),
+        Err(error) => {
+            let to = local.peer_of(from);
+            let why = CallError::NotSent(as_request_error(error));
+            local.arrived.push(not_sent(to, Class::Reply, handler, words, payload, why));
+        }
+    }
+}
+
+fn as_request_error(error: ReplyError) -> RequestError {
+    match error {
+        ReplyError::Dead(reason) => RequestError::Dead(reason),
+        ReplyError::Closed => RequestError::Closed,
+        ReplyError::NodeDropped => RequestError::NodeDropped,
+        ReplyError::TooLarge { needs, most } => RequestError::TooLarge { needs, most },
+        ReplyError::TooManyWords { count, most } => RequestError::TooManyWords { count, most },
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.local.shared.close();
+        self.local.inbox.close();
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,161 @@
+//! The half of a shared endpoint that goes to any thread.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use am_api::{ConnectError, HandlerId, InvalidName, Name, RequestError};
+
+use crate::inbox::Inbox;
+use crate::shared::{Body, MAX_QUEUED, Post, Shared, State};
+use crate::words::Words;
+use crate::{Peer, Reconnect};
+
+/// The most messages that one [`poll`](SharedEndpoint::poll) hands to handlers.
+const BUDGET: usize = 64;
+
+/// An endpoint that several threads send on, poll and wait on, each with a clone (AM-II's `AM_PAR`).
+///
+/// | | |
+/// | --- | --- |
+/// | [`try_request`](Self::try_request), [`request`](Self::request) | a message; what is not delivered goes to [`on_returned`](crate::Handlers::on_returned) |
+/// | [`call`](Self::call) | a message with one outcome, which is a future |
+/// | [`poll`](Self::poll), [`wait`](Self::wait) | run handlers, on this thread |
+///
+/// A thread's requests to one peer leave in the order in which it posts them. Messages are handed to the threads in the order in which
+/// they arrive; handlers of two threads run at the same time.
+#[derive(Clone)]
+pub struct SharedEndpoint(pub(crate) Arc<Alive>);
+
+/// There are handles as long as this lives.
+pub(crate) struct Alive {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) inbox: Arc<Inbox>,
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.shared.waker.wake();
+    }
+}
+
+impl SharedEndpoint {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0.shared
+    }
+
+    /// Connect to an endpoint of a node. What is sent before the connection is open waits for it.
+    ///
+    /// # Errors
+    /// A name is invalid, or the driver was dropped. All else is said by what is sent.
+    pub fn connect(&self, node: &str, endpoint: &str, reconnect: Reconnect) -> Result<Peer, ConnectError> {
+        self.connect_with_tag(node, endpoint, 0, reconnect)
+    }
+
+    /// The same with an endpoint that has a tag.
+    ///
+    /// # Errors
+    /// As for [`SharedEndpoint::connect`].
+    pub fn connect_with_tag(
+        &self,
+        node: &str,
+        endpoint: &str,
+        tag: u64,
+        reconnect: Reconnect,
+    ) -> Result<Peer, ConnectError> {
+        for name in [node, endpoint] {
+            Name::new(name).ok_or_else(|| InvalidName(name.to_owned()))?;
+        }
+        let mut state = self.shared().lock();
+        if state.is_closed {
+            return Err(ConnectError::Closed);
+        }
+        let peer = Peer(state.peers.insert(()));
+        let (node, endpoint) = (node.to_owned(), endpoint.to_owned());
+        self.shared().post(state, Post::Connect { peer, node, endpoint, tag, reconnect });
+        Ok(peer)
+    }
+
+    /// End the connection with this peer. What waits for it fails, and so does what is sent to it later.
+    pub fn close(&self, peer: Peer) {
+        let state = self.shared().lock();
+        if !state.is_closed {
+            self.shared().post(state, Post::Close(peer));
+        }
+    }
+
+    /// Post a request: at the peer, its function for `handler` runs with these words (at most 4) and this payload. The node's thread
+    /// sends it. If that fails, or it is not delivered, [`on_returned`](crate::Handlers::on_returned) gets it.
+    ///
+    /// # Errors
+    /// [`QueueFull`](RequestError::QueueFull) if too many requests wait for the node's thread or for room at their receivers,
+    /// [`TooManyWords`](RequestError::TooManyWords), [`NodeDropped`](RequestError::NodeDropped).
+    pub fn try_request(&self, to: Peer, handler: HandlerId, words: &[u64], payload: &[u8]) -> Result<(), RequestError> {
+        let words = words_of(words)?;
+        let mut state = self.shared().lock();
+        check(&state)?;
+        let payload = state.buffer(payload);
+        state.queued += 1;
+        self.shared().post(state, Post::Request(to, Body { handler, words, payload }));
+        Ok(())
+    }
+
+    /// [`try_request`](SharedEndpoint::try_request) that waits until there is room in the queue. On the node's own thread it does not
+    /// wait, because that thread makes the room.
+    ///
+    /// # Errors
+    /// Those of [`SharedEndpoint::try_request`]; on other threads all but [`QueueFull`](RequestError::QueueFull).
+    pub fn request(&self, to: Peer, handler: HandlerId, words: &[u64], payload: &[u8]) -> Result<(), RequestError> {
+        loop {
+            match self.try_request(to, handler, words, payload) {
+                Err(RequestError::QueueFull) if !self.shared().is_own_thread() => {}
+                done => return done,
+            }
+            let mut state = self.shared().lock();
+            while check(&state) == Err(RequestError::QueueFull) {
+                state = self.shared().room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// Run the handlers of what has arrived, on this thread, without waiting. Returns how many ran.
+    pub fn poll(&self) -> usize {
+        let next = || self.0.inbox.pop();
+        (0..BUDGET).map_while(|_| next()).map(|item| self.0.inbox.handlers.run(item)).count()
+    }
+
+    /// The same, but wait until something arrives, for so long at most. Of several threads that wait, one is woken for each message.
+    /// Returns 0 also if the driver was dropped.
+    pub fn wait(&self, timeout: Duration) -> usize {
+        match self.0.inbox.wait(timeout) {
+            Some(item) => {
+                self.0.inbox.handlers.run(item);
+                1
+            }
+            None => 0,
+        }
+    }
+
+    /// Whether the driver was dropped: nothing arrives any more.
+    pub fn is_closed(&self) -> bool {
+        self.shared().lock().is_closed
+    }
+}
+
+fn words_of(words: &[u64]) -> Result<Words, RequestError> {
+    const MOST: usize = 4;
+    Words::new(words).ok_or(RequestError::TooManyWords { count: words.len(), most: MOST })
+}
+
+fn check(state: &State) -> Result<(), RequestError> {
+    if state.is_closed {
+        return Err(RequestError::NodeDropped);
+    }
+    if state.queued >= MAX_QUEUED { Err(RequestError::QueueFull) } else { Ok(()) }
+}
+
+impl fmt::Debug for SharedEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedEndpoint").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,276 @@
+//! What has arrived for a shared endpoint, and the handlers that its threads run for it.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::mem;
+use std::ops::Deref;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use am_api::{Class, ConnectionChange, EndpointName, HandlerId, OwnedMessage};
+
+use crate::words::Words;
+use crate::{CallError, Peer, SendToken};
+
+type OnRequest = Box<dyn Fn(SharedRequest) + Send + Sync>;
+type OnMessage = Box<dyn Fn(SharedMessage) + Send + Sync>;
+type OnReturned = Box<dyn Fn(SharedReturned) + Send + Sync>;
+type OnConnection = Box<dyn Fn(SharedConnectionEvent) + Send + Sync>;
+
+/// The handlers of a shared endpoint. Several threads run them, also the same one at once: what they change needs a lock or atomics.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+/// use am_api::HandlerId;
+/// use am_threads::Handlers;
+///
+/// const ADD: HandlerId = HandlerId(0);
+///
+/// fn adds(sum: Arc<AtomicU64>) -> Handlers {
+///     Handlers::new().on_request(ADD, move |request| {
+///         let before = sum.fetch_add(request.message.word(0), Relaxed);
+///         request.token.reply(ADD, &[before], b"").unwrap_or_else(|error| eprintln!("{error}"));
+///     })
+/// }
+/// ```
+#[derive(Default)]
+#[must_use = "they do nothing before `share`"]
+pub struct Handlers {
+    pub(crate) requests: Vec<(HandlerId, OnRequest)>,
+    pub(crate) replies: Vec<(HandlerId, OnMessage)>,
+    pub(crate) returned: Option<OnReturned>,
+    pub(crate) connection: Option<OnConnection>,
+}
+
+impl Handlers {
+    /// None yet: enough for an endpoint that only [calls](crate::SharedEndpoint::call).
+    pub fn new() -> Handlers {
+        Handlers::default()
+    }
+
+    /// Run this for requests that name `handler`.
+    pub fn on_request(mut self, handler: HandlerId, run: impl Fn(SharedRequest) + Send + Sync + 'static) -> Handlers {
+        self.requests.retain(|(id, _)| *id != handler);
+        self.requests.push((handler, Box::new(run)));
+        self
+    }
+
+    /// Run this for replies that name `handler`. Answers to [calls](crate::SharedEndpoint::call) need another id.
+    pub fn on_reply(mut self, handler: HandlerId, run: impl Fn(SharedMessage) + Send + Sync + 'static) -> Handlers {
+        self.replies.retain(|(id, _)| *id != handler);
+        self.replies.push((handler, Box::new(run)));
+        self
+    }
+
+    /// Run this for requests and replies that could not be sent or delivered; calls have their outcome instead.
+    pub fn on_returned(mut self, run: impl Fn(SharedReturned) + Send + Sync + 'static) -> Handlers {
+        self.returned = Some(Box::new(run));
+        self
+    }
+
+    /// Run this when a connection of this endpoint opens, fails or ends.
+    pub fn on_connection(mut self, run: impl Fn(SharedConnectionEvent) + Send + Sync + 'static) -> Handlers {
+        self.connection = Some(Box::new(run));
+        self
+    }
+
+    /// The ids of replies.
+    pub(crate) fn replies(&self) -> Vec<HandlerId> {
+        self.replies.iter().map(|(id, _)| *id).collect()
+    }
+
+    /// Run the handler of this item.
+    pub(crate) fn run(&self, item: Item) {
+        match item {
+            Item::Request(request) => {
+                let of = request.message.handler();
+                if let Some((_, run)) = self.requests.iter().find(|(id, _)| *id == of) {
+                    run(request);
+                }
+            }
+            Item::Reply(message) => {
+                if let Some((_, run)) = self.replies.iter().find(|(id, _)| *id == message.handler()) {
+                    run(message);
+                }
+            }
+            Item::Returned(returned) => {
+                if let Some(run) = &self.returned {
+                    run(returned);
+                }
+            }
+            Item::Connection(event) => {
+                if let Some(run) = &self.connection {
+                    run(event);
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Handlers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handlers").finish_non_exhaustive()
+    }
+}
+
+/// A message for a thread of a shared endpoint, in the memory where it arrived. It derefs to its payload. Its sender's credit returns
+/// when it is dropped.
+#[derive(Debug)]
+pub struct SharedMessage {
+    pub(crate) message: OwnedMessage,
+    pub(crate) from: Peer,
+}
+
+impl SharedMessage {
+    /// Its word arguments.
+    pub fn words(&self) -> &[u64] {
+        self.message.words()
+    }
+
+    /// The word argument at this place, 0 where the message has none there.
+    pub fn word(&self, at: usize) -> u64 {
+        self.message.word(at)
+    }
+
+    /// The handler that it names.
+    pub fn handler(&self) -> HandlerId {
+        self.message.handler()
+    }
+
+    /// Its sender. Requests may be sent there.
+    pub fn from(&self) -> Peer {
+        self.from
+    }
+}
+
+impl Deref for SharedMessage {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.message
+    }
+}
+
+/// A request for a thread of a shared endpoint, with the right to reply.
+#[derive(Debug)]
+pub struct SharedRequest {
+    /// The message.
+    pub message: SharedMessage,
+    /// The right to reply, from any thread. Dropped, the request stays without a reply.
+    pub token: SendToken,
+}
+
+/// A message that was not sent, or came back, as it was given.
+#[derive(Clone, Debug)]
+pub struct SharedReturned {
+    /// Where it should have gone.
+    pub to: Peer,
+    /// Request or reply.
+    pub class: Class,
+    /// The handler that it named.
+    pub handler: HandlerId,
+    pub(crate) words: Words,
+    /// Its payload.
+    pub payload: Vec<u8>,
+    /// Why it is here: it was not sent, there is no connection, or it came back.
+    pub why: CallError,
+}
+
+impl SharedReturned {
+    /// Its word arguments.
+    pub fn words(&self) -> &[u64] {
+        self.words.as_slice()
+    }
+}
+
+/// A connection of a shared endpoint opened, failed or ended.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedConnectionEvent {
+    /// The peer.
+    pub peer: Peer,
+    /// What happened.
+    pub change: ConnectionChange,
+    /// The endpoint at the other side.
+    pub name: EndpointName,
+}
+
+/// Something for a handler.
+pub(crate) enum Item {
+    Request(SharedRequest),
+    Reply(SharedMessage),
+    Returned(SharedReturned),
+    Connection(SharedConnectionEvent),
+}
+
+/// What waits for a thread, and what the thread runs for it.
+pub(crate) struct Inbox {
+    pub(crate) handlers: Handlers,
+    queue: Mutex<Queue>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    items: VecDeque<Item>,
+    /// Threads that wait.
+    waiting: usize,
+    is_closed: bool,
+}
+
+impl Inbox {
+    pub(crate) fn new(handlers: Handlers) -> Inbox {
+        Inbox { handlers, queue: Mutex::default(), arrived: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Put these in, and wake as many threads as have something to do then.
+    pub(crate) fn append(&self, items: &mut Vec<Item>) {
+        let count = items.len();
+        let mut queue = self.lock();
+        queue.items.extend(items.drain(..));
+        let waiting = queue.waiting;
+        drop(queue);
+        (0..count.min(waiting)).for_each(|_| self.arrived.notify_one());
+    }
+
+    /// The oldest, if there is one.
+    pub(crate) fn pop(&self) -> Option<Item> {
+        self.lock().items.pop_front()
+    }
+
+    /// The oldest. Waits for one, until the time is over or the driver is dropped.
+    pub(crate) fn wait(&self, timeout: Duration) -> Option<Item> {
+        let until = Instant::now().checked_add(timeout);
+        let mut queue = self.lock();
+        loop {
+            if let Some(item) = queue.items.pop_front() {
+                return Some(item);
+            }
+            let left = until.map_or(timeout, |until| until.saturating_duration_since(Instant::now()));
+            if left.is_zero() || queue.is_closed {
+                return None;
+            }
+            queue.waiting += 1;
+            queue = self.arrived.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+            queue.waiting -= 1;
+        }
+    }
+
+    /// No thread will take what is here.
+    pub(crate) fn clear(&self) {
+        let items = mem::take(&mut self.lock().items);
+        // Without the lock: tokens among them tell the driver.
+        drop(items);
+    }
+
+    /// Nothing more will arrive.
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+        self.arrived.notify_all();
+        self.clear();
+    }
+}

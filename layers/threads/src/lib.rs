@@ -1,0 +1,100 @@
+//! **Active messages for several threads.** A node stays on one thread, its driver's. Other threads call, send, reply, and run
+//! handlers through handles that they share.
+//!
+//! ```text
+//!   any thread                                        the node's thread
+//!
+//!   endpoint.call(..) ───────┐   posts, and a flag     ┌────────────────────┐
+//!   endpoint.request(..) ────┼──────────────────────▶ │ driver.poll()      │ ◀── the network ──▶
+//!   token.reply(..) ─────────┘   (no system call       │  am_api::Endpoint  │
+//!                                 if it is awake)      └─────────┬──────────┘
+//!   call.await, call.wait() ◀────── outcome ────────────────────┤
+//!   endpoint.wait(): handlers run ◀── inbox: kept messages ─────┘
+//! ```
+//!
+//! | | here |
+//! | --- | --- |
+//! | a call from any thread, as a future or blocking | [`SharedEndpoint::call`], [`Call`] |
+//! | an endpoint that several threads send on, poll and wait on (AM-II's `AM_PAR`) | [`SharedEndpoint`], [`Handlers`] |
+//! | a reply from any thread, also for a sequential endpoint | [`SendToken`], [`Tokens`] |
+//! | connections that are opened again | [`Reconnect`] |
+//!
+//! A program that needs none of this pays nothing for it: this crate uses the public interface of `am-api` only. Handlers that shall stay
+//! on the node's thread belong to an [`am_api::Endpoint`] beside the shared one.
+//!
+//! # Outcomes
+//!
+//! Each call has one: an answer or a [`CallError`]. A call that is dropped is cancelled. If the driver is dropped, every call ends with
+//! [`CallError::NodeDropped`] and every wait ends. Requests without an outcome of their own come back to
+//! [`Handlers::on_returned`], unless the driver is dropped first.
+//!
+//! # Memory
+//!
+//! Calls and requests use buffers that earlier ones have left, so 1,000 outstanding calls allocate nothing once as many have been
+//! outstanding before. A message that arrives stays in the memory where it arrived until its handler has run.
+//!
+//! Read first: [`share`], then [`SharedEndpoint`]. Examples: `pool.rs` (four threads on one endpoint), `tokio_clients.rs` (1,000
+//! connections on one thread).
+//!
+//! ```
+//! use std::sync::mpsc::channel;
+//! use std::thread;
+//! use std::time::Duration;
+//! use am_api::{HandlerId, Node};
+//! use am_threads::{Handlers, Reconnect, share};
+//!
+//! const SQUARE: HandlerId = HandlerId(0);
+//! const SECOND: Duration = Duration::from_secs(1);
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Each node on a thread of its own, which lends its endpoint to this one.
+//! let start = |name: &'static str, handlers: Handlers| {
+//!     let (gives, endpoint) = channel();
+//!     thread::spawn(move || {
+//!         let node = Node::open(name, "sim:51").expect("a simulated network");
+//!         let (mut driver, endpoint) = share(&node, "main", handlers).expect("an endpoint");
+//!         gives.send(endpoint).expect("the other thread waits");
+//!         driver.run();
+//!     });
+//!     endpoint.recv()
+//! };
+//! // Answers repeat the first word: it names the call.
+//! let server = start("beta", Handlers::new().on_request(SQUARE, |request| {
+//!     let (id, number) = (request.message.word(0), request.message.word(1));
+//!     request.token.reply(SQUARE, &[id, number * number], b"").unwrap_or_else(|error| eprintln!("{error}"));
+//! }))?;
+//! thread::spawn(move || while !server.is_closed() { server.wait(SECOND); });
+//!
+//! let client = start("alpha", Handlers::new())?;
+//! let beta = client.connect("beta", "main", Reconnect::After(SECOND / 10))?;
+//! let callers = [7, 8, 9].map(|number| {
+//!     let client = client.clone();
+//!     thread::spawn(move || client.call(beta, SQUARE, &[number], b"", 10 * SECOND).wait())
+//! });
+//! for (caller, square) in callers.into_iter().zip([49, 64, 81]) {
+//!     assert_eq!(caller.join().expect("no panic")?.word(0), square);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod call;
+mod driver;
+mod error;
+mod handle;
+mod inbox;
+mod local;
+mod peer;
+mod peers;
+mod shared;
+mod token;
+mod words;
+
+pub use call::{Answer, Call};
+pub use driver::{Driver, ShareError, share, share_with_tag};
+pub use error::CallError;
+pub use handle::SharedEndpoint;
+pub use inbox::{Handlers, SharedConnectionEvent, SharedMessage, SharedRequest, SharedReturned};
+pub use peer::{Peer, Reconnect};
+pub use token::{SendToken, Tokens};

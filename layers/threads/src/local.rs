@@ -1,0 +1,144 @@
+//! What the handlers of the driver's endpoint work on: they note what has arrived, and the driver passes it on after its poll.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::task::Waker;
+
+use am_api::{
+    CallId, Class, Connection, ConnectionChange, ConnectionEvent, Endpoint, EndpointName, Fate, HandlerId, Message,
+    Outcome, Returned,
+};
+use slotmap::DefaultKey;
+
+use crate::inbox::{Handlers, Inbox, Item, SharedConnectionEvent, SharedMessage, SharedRequest, SharedReturned};
+use crate::shared::{Phase, Shared};
+use crate::words::Words;
+use crate::{CallError, Peer, Tokens};
+
+pub(crate) struct Local {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) tokens: Tokens,
+    /// Calls that were sent.
+    pub(crate) calls: HashMap<CallId, (DefaultKey, Peer)>,
+    pub(crate) peers: HashMap<Connection, Peer>,
+    /// For the inbox.
+    pub(crate) arrived: Vec<Item>,
+    /// Of calls that have their outcome.
+    pub(crate) wakers: Vec<Waker>,
+    /// Calls that came back, certainly not handled.
+    pub(crate) unhandled: Vec<(DefaultKey, Peer, CallError)>,
+    /// Connections that failed or ended.
+    pub(crate) ended: Vec<(Connection, ConnectionChange)>,
+}
+
+impl Local {
+    pub(crate) fn new(shared: Arc<Shared>, inbox: Arc<Inbox>) -> Local {
+        let tokens = Tokens::new(shared.clone());
+        let (calls, peers) = Default::default();
+        let (arrived, wakers, unhandled, ended) = Default::default();
+        Local { shared, inbox, tokens, calls, peers, arrived, wakers, unhandled, ended }
+    }
+
+    /// The peer of a connection; a new one if it is a peer's connection that no handle knows yet.
+    pub(crate) fn peer_of(&mut self, connection: Connection) -> Peer {
+        *self.peers.entry(connection).or_insert_with(|| Peer(self.shared.lock().peers.insert(())))
+    }
+
+    fn keep(&mut self, message: &Message<'_, Local>) -> SharedMessage {
+        SharedMessage { message: message.keep(), from: self.peer_of(message.from()) }
+    }
+
+    fn on_returned(&mut self, returned: &Returned<'_, Local>) {
+        let Returned { message, reason, fate } = *returned;
+        let to = self.peer_of(returned.to());
+        self.arrived.push(Item::Returned(SharedReturned {
+            to,
+            class: returned.class(),
+            handler: message.handler(),
+            words: Words::new(message.words()).unwrap_or_default(),
+            payload: message.payload().to_vec(),
+            why: CallError::Returned { reason, fate },
+        }));
+    }
+
+    fn on_connection(&mut self, event: &ConnectionEvent<'_, Local>) {
+        let &ConnectionEvent { change, connection, peer: name, .. } = event;
+        self.note_connection(connection, change, name);
+        if matches!(change, ConnectionChange::Failed(_) | ConnectionChange::Ended(_)) {
+            self.ended.push((connection, change));
+        }
+    }
+
+    fn note_connection(&mut self, connection: Connection, change: ConnectionChange, name: EndpointName) {
+        let peer = self.peer_of(connection);
+        if self.inbox.handlers.connection.is_some() {
+            self.arrived.push(Item::Connection(SharedConnectionEvent { peer, change, name }));
+        }
+    }
+
+    /// A call has its outcome.
+    pub(crate) fn on_outcome(&mut self, outcome: Outcome<'_, Local>) {
+        let Some((key, peer)) = self.calls.remove(&outcome.id) else { return };
+        let error = match outcome.result {
+            Ok(answer) => return self.on_answer(key, &answer),
+            Err(am_api::CallError::Returned(returned)) => {
+                let Returned { reason, fate, .. } = returned;
+                let error = CallError::Returned { reason, fate };
+                if fate == Fate::NotDelivered {
+                    return self.unhandled.push((key, peer, error));
+                }
+                error
+            }
+            Err(am_api::CallError::Ended(reason)) => CallError::Ended(reason),
+            Err(am_api::CallError::TimedOut) => CallError::TimedOut,
+        };
+        let waker = self.shared.lock().finish(key, Err(error));
+        self.wakers.extend(waker);
+    }
+
+    fn on_answer(&mut self, key: DefaultKey, answer: &Message<'_, Local>) {
+        // The first word is the call's id.
+        let words = Words::new(answer.words().get(1..).unwrap_or_default()).unwrap_or_default();
+        let mut state = self.shared.lock();
+        if let Some(slot) = state.calls.get_mut(key)
+            && matches!(slot.phase, Phase::Waiting)
+        {
+            slot.payload.clear();
+            slot.payload.extend_from_slice(answer.payload());
+        }
+        let waker = state.finish(key, Ok(words));
+        drop(state);
+        self.wakers.extend(waker);
+    }
+}
+
+/// The handlers of the driver's endpoint: those that the shared endpoint has, and its own.
+pub(crate) fn set_handlers(endpoint: &mut Endpoint<Local>, handlers: &Handlers) {
+    for &(handler, _) in &handlers.requests {
+        endpoint.on_request(handler, |local, request| {
+            let (message, token) = (local.keep(&request.message), local.tokens.detach(request.token));
+            local.arrived.push(Item::Request(SharedRequest { message, token }));
+        });
+    }
+    for &(handler, _) in &handlers.replies {
+        endpoint.on_reply(handler, |local, message| {
+            let message = local.keep(&message);
+            local.arrived.push(Item::Reply(message));
+        });
+    }
+    endpoint.on_returned(|local, returned| local.on_returned(&returned));
+    endpoint.on_connection(|local, event| local.on_connection(&event));
+}
+
+/// A message that was never sent, for its handler.
+pub(crate) fn not_sent(
+    to: Peer,
+    class: Class,
+    handler: HandlerId,
+    words: Words,
+    payload: Vec<u8>,
+    why: CallError,
+) -> Item {
+    Item::Returned(SharedReturned { to, class, handler, words, payload, why })
+}

@@ -1,0 +1,341 @@
+//! The driver's connections, and what waits to be sent on them.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::time::{Duration, Instant};
+
+use am_api::{Class, Connection, ConnectionChange, Endpoint, HandlerId, NotOpen, RequestError};
+use slotmap::{DefaultKey, SecondaryMap};
+
+use crate::local::{Local, not_sent};
+use crate::shared::{Body, CallSlot, Phase};
+use crate::{CallError, Peer, Reconnect};
+
+/// Without anything due.
+const NOT_SOON: Duration = Duration::from_secs(3600);
+
+pub(crate) struct Peers {
+    records: SecondaryMap<DefaultKey, Record>,
+    /// Those with something to send.
+    busy: Vec<Peer>,
+    /// Those that a pump visits; empty between two.
+    visited: Vec<Peer>,
+    /// When to look at what waits even if no event has come.
+    due: Option<Instant>,
+    /// The handlers whose outcomes come here.
+    calls: [bool; 256],
+}
+
+#[derive(Default)]
+struct Record {
+    /// Node, endpoint and tag, unless the peer connected to this endpoint.
+    name: Option<(String, String, u64)>,
+    reconnect: Reconnect,
+    connection: Option<Connection>,
+    /// Not to be connected to before this.
+    pause: Option<Instant>,
+    /// It will not be connected to again.
+    failed: Option<CallError>,
+    queue: VecDeque<Queued>,
+}
+
+enum Queued {
+    Request(Body),
+    Call(DefaultKey, Instant),
+}
+
+impl Default for Peers {
+    fn default() -> Self {
+        Peers { records: SecondaryMap::new(), busy: Vec::new(), visited: Vec::new(), due: None, calls: [false; 256] }
+    }
+}
+
+impl Peers {
+    pub(crate) fn is_idle(&self) -> bool {
+        self.busy.is_empty()
+    }
+
+    pub(crate) fn next_due(&self) -> Instant {
+        self.due.unwrap_or_else(|| Instant::now() + NOT_SOON)
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        peer: Peer,
+        name: (String, String, u64),
+        reconnect: Reconnect,
+        endpoint: &Endpoint<Local>,
+        local: &mut Local,
+    ) {
+        let mut record = Record { name: Some(name), reconnect, ..Record::default() };
+        record.connect(peer, endpoint, local);
+        self.records.insert(peer.0, record);
+    }
+
+    /// The connection and what waits for it end.
+    pub(crate) fn close(&mut self, peer: Peer, endpoint: &Endpoint<Local>, local: &mut Local) {
+        let connection = local.peers.iter().find(|(_, of)| **of == peer).map(|(connection, _)| *connection);
+        if let Some(connection) = connection {
+            endpoint.close(connection);
+            local.peers.remove(&connection);
+        }
+        self.remove(peer, &CallError::NotSent(RequestError::Closed), local);
+    }
+
+    fn remove(&mut self, peer: Peer, why: &CallError, local: &mut Local) {
+        local.shared.lock().peers.remove(peer.0);
+        self.busy.retain(|busy| *busy != peer);
+        let queue = self.records.remove(peer.0).map(|record| record.queue).unwrap_or_default();
+        queue.into_iter().for_each(|queued| local.fail(peer, queued, why.clone()));
+    }
+
+    pub(crate) fn push_request(&mut self, peer: Peer, body: Body, local: &mut Local) {
+        self.push(peer, Queued::Request(body), local);
+    }
+
+    pub(crate) fn push_call(&mut self, peer: Peer, key: DefaultKey, local: &mut Local) {
+        let due = local.shared.lock().calls.get(key).map(|slot| slot.due);
+        if let Some(due) = due {
+            self.push(peer, Queued::Call(key, due), local);
+        }
+    }
+
+    fn push(&mut self, peer: Peer, queued: Queued, local: &mut Local) {
+        let is_known = local.shared.lock().peers.contains_key(peer.0);
+        let Some(record) = self.records.entry(peer.0).filter(|_| is_known).map(|entry| entry.or_default()) else {
+            return local.fail(peer, queued, CallError::NotSent(RequestError::Closed));
+        };
+        if record.name.is_none() && record.connection.is_none() {
+            // A peer that connected to this endpoint.
+            record.connection = local.peers.iter().find(|(_, of)| **of == peer).map(|(connection, _)| *connection);
+        }
+        if record.queue.is_empty() {
+            self.busy.push(peer);
+        }
+        record.queue.push_back(queued);
+    }
+
+    /// A call came back, and no handler had it.
+    pub(crate) fn send_again(&mut self, peer: Peer, key: DefaultKey, error: CallError, local: &mut Local) {
+        let may = self.records.get(peer.0).is_some_and(|record| record.reconnect != Reconnect::Never);
+        if may {
+            return self.push_call(peer, key, local);
+        }
+        let waker = local.shared.lock().finish(key, Err(error));
+        local.wakers.extend(waker);
+    }
+
+    /// A connection failed or ended, and not by this side.
+    pub(crate) fn on_ended(
+        &mut self,
+        connection: Connection,
+        change: ConnectionChange,
+        now: Instant,
+        local: &mut Local,
+    ) {
+        let Some(peer) = local.peers.remove(&connection) else { return };
+        let why = match change {
+            ConnectionChange::Failed(why) => RequestError::from(why),
+            ConnectionChange::Ended(reason) => NotOpen::Dead(reason).into(),
+            ConnectionChange::Opened | ConnectionChange::Accepted => return,
+        };
+        match self.records.get_mut(peer.0) {
+            Some(record) if record.name.is_some() => {
+                record.connection = None;
+                match record.reconnect {
+                    Reconnect::Never => record.failed = Some(why.into()),
+                    Reconnect::After(pause) => record.pause = Some(now + pause),
+                }
+            }
+            _ => self.remove(peer, &why.into(), local),
+        }
+    }
+
+    /// Send what can be sent. Returns how many messages that were.
+    pub(crate) fn pump(&mut self, endpoint: &mut Endpoint<Local>, local: &mut Local) -> usize {
+        if self.busy.is_empty() {
+            return 0;
+        }
+        let now = Instant::now();
+        let is_due = self.due.is_some_and(|due| due <= now);
+        self.due = None;
+        let mut visited = mem::take(&mut self.visited);
+        mem::swap(&mut self.busy, &mut visited);
+        let sent = visited.drain(..).map(|peer| self.pump_one(peer, (now, is_due), endpoint, local)).sum();
+        self.visited = visited;
+        sent
+    }
+
+    fn pump_one(
+        &mut self,
+        peer: Peer,
+        (now, is_due): (Instant, bool),
+        endpoint: &mut Endpoint<Local>,
+        local: &mut Local,
+    ) -> usize {
+        let Some(record) = self.records.get_mut(peer.0) else { return 0 };
+        let mut queue = mem::take(&mut record.queue);
+        if is_due {
+            queue.retain(|queued| !local.is_over(queued, now));
+        }
+        let connection = record.connection_now(peer, now, endpoint, local);
+        let failed = record.failed.clone();
+        let mut sent = 0;
+        while let Some(queued) = queue.pop_front() {
+            let left = match (connection, &failed) {
+                (_, Some(why)) => {
+                    local.fail(peer, queued, why.clone());
+                    continue;
+                }
+                (Some(connection), None) => self.send((peer, connection), queued, now, endpoint, local),
+                (None, None) => Some(queued),
+            };
+            if let Some(queued) = left {
+                queue.push_front(queued);
+                break;
+            }
+            sent += 1;
+        }
+        self.put_back(peer, queue);
+        sent
+    }
+
+    /// What could not be sent waits, for an event, its deadline or the end of a pause.
+    fn put_back(&mut self, peer: Peer, queue: VecDeque<Queued>) {
+        let Some(record) = self.records.get_mut(peer.0) else { return };
+        record.queue = queue;
+        if record.queue.is_empty() {
+            return;
+        }
+        let calls = record.queue.iter().filter_map(|queued| match queued {
+            Queued::Call(_, due) => Some(*due),
+            Queued::Request(_) => None,
+        });
+        let pause = record.pause.filter(|_| record.connection.is_none());
+        self.due = calls.chain(pause).chain(self.due).min();
+        self.busy.push(peer);
+    }
+
+    /// Send this. Returns it if it has to wait.
+    fn send(
+        &mut self,
+        (peer, connection): (Peer, Connection),
+        queued: Queued,
+        now: Instant,
+        endpoint: &mut Endpoint<Local>,
+        local: &mut Local,
+    ) -> Option<Queued> {
+        let result = match &queued {
+            Queued::Request(Body { handler, words, payload }) => {
+                endpoint.try_request(connection, *handler, words.as_slice(), payload)
+            }
+            Queued::Call(key, _) => self.send_call(*key, (peer, connection), now, endpoint, local),
+        };
+        match result {
+            Ok(()) => local.is_sent(queued),
+            Err(RequestError::Dead(_) | RequestError::Refused(_)) => return Some(queued),
+            Err(error) if error.is_temporary() => return Some(queued),
+            Err(error) => local.fail(peer, queued, error.into()),
+        }
+        None
+    }
+
+    fn send_call(
+        &mut self,
+        key: DefaultKey,
+        (peer, connection): (Peer, Connection),
+        now: Instant,
+        endpoint: &mut Endpoint<Local>,
+        local: &mut Local,
+    ) -> Result<(), RequestError> {
+        let shared = local.shared.clone();
+        let mut state = shared.lock();
+        match state.calls.get(key) {
+            Some(CallSlot { phase: Phase::Waiting, handler, words, payload, due, .. }) => {
+                self.listen(*handler, endpoint);
+                let within = due.saturating_duration_since(now);
+                let id = endpoint.try_call(connection, *handler, words.as_slice(), payload, within)?;
+                local.calls.insert(id, (key, peer));
+            }
+            _ => state.remove_call(key),
+        }
+        Ok(())
+    }
+
+    /// Outcomes of calls to this handler come here.
+    fn listen(&mut self, handler: HandlerId, endpoint: &mut Endpoint<Local>) {
+        if !mem::replace(&mut self.calls[handler.0 as usize], true) {
+            endpoint.on_outcome(handler, Local::on_outcome);
+        }
+    }
+}
+
+impl Record {
+    /// The connection to send on, opened again if it may be.
+    fn connection_now(
+        &mut self,
+        peer: Peer,
+        now: Instant,
+        endpoint: &Endpoint<Local>,
+        local: &mut Local,
+    ) -> Option<Connection> {
+        let is_paused = self.pause.is_some_and(|until| until > now);
+        if self.connection.is_none() && self.failed.is_none() && !is_paused {
+            self.connect(peer, endpoint, local);
+        }
+        self.connection
+    }
+
+    fn connect(&mut self, peer: Peer, endpoint: &Endpoint<Local>, local: &mut Local) {
+        let Some((node, name, tag)) = &self.name else { return };
+        self.pause = None;
+        match endpoint.connect_with_tag(node, name, *tag) {
+            Ok(connection) => {
+                local.peers.insert(connection, peer);
+                self.connection = Some(connection);
+            }
+            Err(error) => self.failed = Some(error.into()),
+        }
+    }
+}
+
+impl Local {
+    /// Whether the time of a call is over, or nobody waits for it. If so, it has its outcome.
+    fn is_over(&mut self, queued: &Queued, now: Instant) -> bool {
+        let Queued::Call(key, due) = queued else { return false };
+        let mut state = self.shared.lock();
+        let is_over = *due <= now;
+        if is_over {
+            let waker = state.finish(*key, Err(CallError::TimedOut));
+            drop(state);
+            self.wakers.extend(waker);
+        }
+        is_over
+    }
+
+    /// This has left.
+    fn is_sent(&mut self, queued: Queued) {
+        if let Queued::Request(body) = queued {
+            let mut state = self.shared.lock();
+            state.queued -= 1;
+            state.recycle(body.payload);
+            drop(state);
+            self.shared.room.notify_one();
+        }
+    }
+
+    /// This will not leave.
+    fn fail(&mut self, peer: Peer, queued: Queued, why: CallError) {
+        match queued {
+            Queued::Request(Body { handler, words, payload }) => {
+                self.shared.lock().queued -= 1;
+                self.shared.room.notify_one();
+                self.arrived.push(not_sent(peer, Class::Request, handler, words, payload, why));
+            }
+            Queued::Call(key, _) => {
+                let waker = self.shared.lock().finish(key, Err(why));
+                self.wakers.extend(waker);
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Replies from any thread.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use am_api::{HandlerId, RequestError, Token};
+use slotmap::{DefaultKey, SlotMap};
+
+use crate::shared::{Body, Post, Shared};
+use crate::words::Words;
+
+/// The right to answer one request, once, from any thread. Dropped, the reply is declined.
+///
+/// The reply is sent by the node's thread. If that fails, a shared endpoint's [`on_returned`](crate::Handlers::on_returned) gets it.
+pub struct SendToken {
+    shared: Arc<Shared>,
+    /// Until it is used.
+    key: Option<DefaultKey>,
+}
+
+/// Turns the tokens of the node's handlers into tokens for other threads: [`Driver::tokens`](crate::Driver::tokens) gives it. It stays on
+/// the node's thread, where handlers run.
+///
+/// ```
+/// use std::sync::mpsc::Sender;
+/// use am_api::{Endpoint, HandlerId};
+/// use am_threads::{SendToken, Tokens};
+///
+/// const WORK: HandlerId = HandlerId(0);
+///
+/// /// A sequential endpoint: its handlers stay on this thread, and the work is done by others.
+/// fn hand_out(endpoint: &mut Endpoint<()>, tokens: Tokens, to: Sender<(u64, SendToken)>) {
+///     endpoint.on_request(WORK, move |(), request| {
+///         // If nobody takes it, the token is dropped, which declines the reply.
+///         _ = to.send((request.message.word(0), tokens.detach(request.token)));
+///     });
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Tokens {
+    shared: Arc<Shared>,
+    /// The tokens of [`SendToken`]s that are neither used nor dropped.
+    held: Rc<RefCell<SlotMap<DefaultKey, Token>>>,
+}
+
+impl SendToken {
+    /// Answer: at the side that asked, its function for `handler` runs with these words (at most 4) and this payload.
+    ///
+    /// # Errors
+    /// There are too many words, or the driver was dropped. All else comes back.
+    pub fn reply(mut self, handler: HandlerId, words: &[u64], payload: &[u8]) -> Result<(), RequestError> {
+        const MOST: usize = 4;
+        let words = Words::new(words).ok_or(RequestError::TooManyWords { count: words.len(), most: MOST })?;
+        let Some(key) = self.key.take() else { return Err(RequestError::NodeDropped) };
+        let mut state = self.shared.lock();
+        if state.is_closed {
+            return Err(RequestError::NodeDropped);
+        }
+        let payload = state.buffer(payload);
+        self.shared.post(state, Post::Reply(key, Body { handler, words, payload }));
+        Ok(())
+    }
+}
+
+impl Drop for SendToken {
+    fn drop(&mut self) {
+        let Some(key) = self.key.take() else { return };
+        let state = self.shared.lock();
+        if !state.is_closed {
+            self.shared.post(state, Post::Decline(key));
+        }
+    }
+}
+
+impl fmt::Debug for SendToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendToken").finish_non_exhaustive()
+    }
+}
+
+impl Tokens {
+    pub(crate) fn new(shared: Arc<Shared>) -> Tokens {
+        Tokens { shared, held: Rc::default() }
+    }
+
+    /// A token for any thread. The request is answered with the driver's next poll after [`SendToken::reply`].
+    pub fn detach(&self, token: Token) -> SendToken {
+        SendToken { shared: self.shared.clone(), key: Some(self.held.borrow_mut().insert(token)) }
+    }
+
+    /// Whether any waits for its reply.
+    pub(crate) fn is_held(&self) -> bool {
+        !self.held.borrow().is_empty()
+    }
+
+    /// The token that this key stands for.
+    pub(crate) fn take(&self, key: DefaultKey) -> Option<Token> {
+        self.held.borrow_mut().remove(key)
+    }
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokens").finish_non_exhaustive()
+    }
+}

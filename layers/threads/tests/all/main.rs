@@ -1,0 +1,7 @@
+//! Nodes on threads of their own, and other threads that call, send, reply and run handlers.
+
+mod calls;
+mod common;
+mod no_allocation;
+mod shared;
+mod tokens;
