@@ -10,8 +10,8 @@ use crate::address_conflict::AddressConflicts;
 use crate::config::Config;
 use crate::control_queue::{ControlQueue, DeferredControl, Outgoing};
 use crate::counters::Counters;
-use crate::credits::CreditBudget;
-use crate::endpoint::{Endpoints, room_for_requests};
+use crate::credits::{CreditBudget, room_for_requests};
+use crate::endpoint::Endpoints;
 use crate::fair_share::FairShare;
 use crate::flow::{PerClass, Phase};
 use crate::flows::Flows;
@@ -186,7 +186,7 @@ impl<B: Buffer> Core<B> {
         Core {
             flows: Flows::new(if mutants::is_active(Mutant::OtherIncarnation) { 0 } else { start }),
             slots: Slots::new(frames),
-            endpoints: Endpoints::new(config.receive_frames),
+            endpoints: Endpoints::new(config.receive_frames, usize::from(config.window)),
             sending: Sending {
                 acks_due: VecDeque::with_capacity(64),
                 pending_rejects: VecDeque::with_capacity(MAX_PENDING_REJECTS),
