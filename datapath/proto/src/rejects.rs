@@ -8,8 +8,8 @@
 use std::collections::VecDeque;
 
 use am_wire::bounce::RejectTemplate;
-use am_wire::frame::LinkAddresses;
-use am_wire::{Address, Buffer, Class, Flow, Framing, Header, Kind, Reason, Seq, expand};
+use am_wire::frame::{LinkAddresses, ParsedFrame};
+use am_wire::{Address, Buffer, Class, Flow, Header, Kind, Reason, Seq, expand};
 
 use crate::FlowId;
 use crate::counters::Counters;
@@ -19,15 +19,18 @@ use crate::node::{Core, MAX_PENDING_REJECTS};
 use crate::output::{Command, Transmit};
 use crate::receive_queue::Verdict;
 use crate::rtt::Timing;
+use crate::segment_key::is_tag;
 use crate::time::{Time, TimerKind, Timers};
 
 impl<B: Buffer> Core<B> {
     /// Tell the transport whether there is room. A transport that can reject requests by itself does so until half of
-    /// the room is free again.
+    /// the room is free again. It has no segment key, so on a segment with one it rejects nothing.
     pub(crate) fn set_full(&mut self, is_full: bool) {
         if self.receiving.is_full != is_full {
             self.receiving.is_full = is_full;
-            self.outputs.commands.push_back(Command::RxFull(is_full));
+            if self.config.key.is_none() {
+                self.outputs.commands.push_back(Command::RxFull(is_full));
+            }
         }
     }
 
@@ -64,7 +67,10 @@ impl<B: Buffer> Core<B> {
             let header =
                 Header { kind: Kind::Reject, flow: route.flow, nonce: route.nonce, handler: 0, words: 0, seq: seq.0 };
             self.counters.rejects_sent += 1;
-            return self.build_frame(frame, route.to, route.framing, &header, &[], 0);
+            let tag = self.config.key.as_ref();
+            let tag = tag.map(|key| key.reject_tag(route.to, self.config.address, (route.flow, route.nonce), seq));
+            let body = tag.as_ref().map_or(&[][..], |tag| tag);
+            return self.build_frame(frame, route.to, route.framing, &header, body, 0);
         }
         None
     }
@@ -72,12 +78,20 @@ impl<B: Buffer> Core<B> {
     /// The peer rejected a request of this node. The sender keeps it and sends it again. A reject that is late,
     /// duplicate or of a message that was never sent changes nothing.
     #[cold]
-    pub(crate) fn on_reject(&mut self, header: &Header, framing: Framing) -> Result<(), Reason> {
+    pub(crate) fn on_reject(&mut self, parsed: &ParsedFrame<'_>) -> Result<(), Reason> {
+        let (header, framing) = (&parsed.header, parsed.framing);
         let record = self.flows.by_flow(header.flow).ok_or(Reason::NoFlow)?;
         record.check(framing, header)?;
+        let seq = expand(header.seq, framing.seq_bits(), record.send[Class::Request].expansion_base().0);
+        if let Some(key) = &self.config.key {
+            let FlowId { flow, nonce } = record.id;
+            if !is_tag(&key.reject_tag(self.config.address, record.route.to, (flow, nonce), seq), parsed.payload) {
+                self.note_unauthenticated();
+                return Ok(());
+            }
+        }
         record.mark_dirty(&mut self.deferred.dirty);
         let queue = &mut record.send[Class::Request];
-        let seq = expand(header.seq, framing.seq_bits(), queue.expansion_base().0);
         let rejected = queue.reject(&mut self.slots, seq);
         if rejected == 0 {
             self.counters.rejects_stale += 1;

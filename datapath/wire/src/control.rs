@@ -352,8 +352,10 @@ impl Field for Option<FinalAcks> {
 }
 
 impl Control {
-    /// The most bytes that a body takes: a `Connect` between the longest names has 114.
-    pub const MAX_BYTES: usize = 128;
+    /// The most bytes that a body takes: a `Connect` between the longest names has 114, and a tag.
+    pub const MAX_BYTES: usize = 136;
+    /// Bytes of the tag behind the content, where a segment has a key.
+    pub const TAG_BYTES: usize = 16;
 
     /// The longest frame of a set-up, in the framing with the longest header. A transport with shorter frames cannot
     /// carry a node.
@@ -375,8 +377,23 @@ impl Control {
     ///
     /// # Errors
     /// [`Reason::Body`] if it is malformed, or followed by anything but the padding of a long probe.
-    pub fn parse(mut body: &[u8]) -> Result<Control, Reason> {
-        let control = Control::take(&mut body).ok_or(Reason::Body)?;
-        if body.is_empty() || control.is_padded() { Ok(control) } else { Err(Reason::Body) }
+    pub fn parse(body: &[u8]) -> Result<Control, Reason> {
+        match Control::parse_tagged(body)? {
+            (control, _, rest) if rest.is_empty() || control.is_padded() => Ok(control),
+            _ => Err(Reason::Body),
+        }
+    }
+
+    /// Read a body that may have a tag. Returns the message, its bytes, and what follows them: nothing, a tag of
+    /// [`Control::TAG_BYTES`], or the padding of a long probe, which starts with its tag.
+    ///
+    /// # Errors
+    /// [`Reason::Body`] if the message is malformed, or followed by anything else.
+    pub fn parse_tagged(body: &[u8]) -> Result<(Control, &[u8], &[u8]), Reason> {
+        let mut rest = body;
+        let control = Control::take(&mut rest).ok_or(Reason::Body)?;
+        let content = &body[..body.len() - rest.len()];
+        let is_good = matches!(rest.len(), 0 | Self::TAG_BYTES) || control.is_padded();
+        if is_good { Ok((control, content, rest)) } else { Err(Reason::Body) }
     }
 }
