@@ -22,8 +22,8 @@
 #define WORDS_MASK 7
 #endif
 
-/* wire::control::Control::TAG_BYTES */
-#define TAG_BYTES 16
+/* wire::control::Control::AUTH_CODE_BYTES */
+#define AUTH_CODE_BYTES 16
 
 #define GATE_ALL GATE_SOURCES
 #define GATE_CLOCK (GATE_SOURCES + 1)
@@ -92,7 +92,7 @@ static inline __u32 is_within(__u64 from, __u64 now, const struct table *table)
 }
 
 /*
- * Whether `size` is right for a control frame whose body starts with `code` (docs/wire.md), without a tag. Only code 6,
+ * Whether `size` is right for a control frame whose body starts with `code` (docs/wire.md), without an authentication code. Only code 6,
  * a long probe, has no largest size.
  */
 static inline int has_content_size(__u32 code, __u32 size)
@@ -123,7 +123,7 @@ static inline int has_content_size(__u32 code, __u32 size)
 
 static inline int has_size(__u32 code, __u32 size)
 {
-	return has_content_size(code, size) || (size > TAG_BYTES && has_content_size(code, size - TAG_BYTES));
+	return has_content_size(code, size) || (size > AUTH_CODE_BYTES && has_content_size(code, size - AUTH_CODE_BYTES));
 }
 
 /*

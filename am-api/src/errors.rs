@@ -109,7 +109,7 @@ fn advice(why: ReturnReason) -> &'static str {
             ": is its node running, on this network, under this name? Over udp and tcp one of the two needs the other's \
              address, in its transport's name or by `add_peer_address`"
         }
-        ReturnReason::Closed | ReturnReason::Restarted => "",
+        ReturnReason::Closed | ReturnReason::Restarted | ReturnReason::NoHandler => "",
     }
 }
 

@@ -22,13 +22,6 @@ pub(crate) fn parse(text: &str) -> Result<Name, InvalidName> {
     Name::new(text).ok_or_else(|| InvalidName(text.to_owned()))
 }
 
-/// The number of the node with this name (FNV-1a): the same whatever run,
-/// machine or address, so that a node that moved is known as the same one.
-pub(crate) fn node_id(name: Name) -> NodeId {
-    let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    NodeId(name.as_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, fold))
-}
-
 /// A peer of a static table.
 pub(crate) fn fixed(name: &str, address: Address) -> Result<Peer, InvalidName> {
     Ok(unseen(parse(name)?, address))
@@ -37,7 +30,7 @@ pub(crate) fn fixed(name: &str, address: Address) -> Result<Peer, InvalidName> {
 /// A peer that has not introduced itself.
 pub(crate) fn unseen(name: Name, address: Address) -> Peer {
     // Run 0 is before any that a peer will tell of.
-    Peer { node: node_id(name), incarnation: Incarnation(0), name, address }
+    Peer { node: NodeId::of(&name), incarnation: Incarnation(0), name, address }
 }
 
 /// A connection of two endpoints, as this node names it: small, copied freely, a key for maps. It stays valid as a name when
@@ -100,7 +93,7 @@ mod tests {
     #[test]
     fn node_ids_are_those_of_every_build() {
         // FNV-1a's published test vector for "a".
-        assert_eq!(node_id(parse("a").unwrap()), NodeId(0xaf63_dc4c_8601_ec8c));
-        assert_ne!(node_id(parse("alpha").unwrap()), node_id(parse("beta").unwrap()));
+        assert_eq!(NodeId::of(&parse("a").unwrap()), NodeId(0xaf63_dc4c_8601_ec8c));
+        assert_ne!(NodeId::of(&parse("alpha").unwrap()), NodeId::of(&parse("beta").unwrap()));
     }
 }

@@ -7,7 +7,7 @@ use am_engine::Idle;
 use am_proto::{Member, Peer};
 use am_transport::{Command, PeerAddressError};
 use am_wire::Address;
-use am_wire::control::Name;
+use am_wire::control::{Name, NodeId};
 
 use crate::names::{self, InvalidName};
 use crate::node_state::{NodeRc, NodeState};
@@ -58,7 +58,10 @@ impl Node {
     /// not a secret).
     pub fn endpoint_with_tag<S>(&self, name: &str, tag: u64) -> Result<Endpoint<S>, EndpointError> {
         let name = names::parse(name)?;
-        let id = self.state.borrow_mut().core().add_endpoint(name, tag)?;
+        let mut node = self.state.borrow_mut();
+        let id = node.core().add_endpoint(name, tag)?;
+        node.core().set_all_handlers(id, false);
+        drop(node);
         Ok(Endpoint::new(self.state.clone(), id, name, self.idle.clone()))
     }
 
@@ -145,7 +148,7 @@ impl Node {
             before.iter().filter(|old| !entries.iter().any(|new| (new.name, &new.place) == (old.name, &old.place)))
         {
             match &entry.place {
-                Place::Link(_) => node.core().release_peer(names::node_id(entry.name)),
+                Place::Link(_) => node.core().release_peer(NodeId::of(&entry.name)),
                 // An address that was added before cannot be wrong now.
                 Place::Local(place) => _ = node.transport.control(Command::RemovePeer(place)),
             }
@@ -170,7 +173,7 @@ impl Node {
     /// # Errors
     /// The name is invalid. An unknown peer is no error.
     pub fn remove_peer(&self, name: &str) -> Result<(), InvalidName> {
-        let node = names::node_id(names::parse(name)?);
+        let node = NodeId::of(&names::parse(name)?);
         self.state.borrow_mut().core().remove_peer(node);
         Ok(())
     }

@@ -76,7 +76,7 @@ pub(crate) struct NodeState {
 /// What this layer counts itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
-    /// Messages for a handler that the endpoint does not have.
+    /// Messages for a handler that the endpoint does not have, given to the one for all of these.
     pub(crate) unhandled: u64,
     /// Times that requests had to wait because no frame was left for a reply.
     pub(crate) no_reply_frame: u64,

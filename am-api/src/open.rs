@@ -11,7 +11,7 @@ use std::{fs, io};
 use am_engine::{Clock, Engine, Idle, incarnation};
 use am_proto::{Config, Core, FramingChoice, SegmentKey};
 use am_transport::{Caps, Transport};
-use am_wire::control::{Incarnation, Name};
+use am_wire::control::{Incarnation, Name, NodeId};
 use am_wire::{Address, EtherType, Framing};
 
 use crate::names::{self, InvalidName};
@@ -38,7 +38,7 @@ pub enum OpenError {
         /// Why.
         error: io::Error,
     },
-    /// A node on several transports rewrites its addresses in frames, which a tag does not allow.
+    /// A node on several transports rewrites its addresses in frames, which an authentication code does not allow.
     #[error("`{0}` is several transports, and a segment key works over one only: name one of them")]
     KeyOverSeveral(String),
     /// The transport's frames cannot even carry the set-up.
@@ -216,7 +216,7 @@ impl Builder {
         self
     }
 
-    /// The key that all nodes of the segment have: 32 random bytes, a secret. Control frames and rejects without a tag of
+    /// The key that all nodes of the segment have: 32 random bytes, a secret. Control frames and rejects without an authentication code of
     /// this key are dropped, so a program without it can take no name and end no connection. Messages are not
     /// authenticated; `docs/promises.md` says what a stranger can still do. The XDP program rejects nothing then; the host does.
     pub fn segment_key(mut self, key: [u8; 32]) -> Self {
@@ -284,7 +284,7 @@ impl Builder {
 
     fn config(&self, name: Name, caps: &Caps) -> Result<Config, OpenError> {
         let run = self.clock.as_ref().map_or_else(incarnation, |(_, run)| *run);
-        let mut config = Config::new(names::node_id(name), run, name, caps.address);
+        let mut config = Config::new(NodeId::of(&name), run, name, caps.address);
         if self.clock.is_none() {
             // Nobody else can compute the numbers that it draws.
             config.seed ^= RandomState::new().build_hasher().finish();

@@ -27,13 +27,20 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("datapath/sockets", &["am-transport", "am-ring", "am-wire"]),
     ("datapath/multipath", &["am-transport", "am-ring", "am-wire"]),
     ("datapath/shm", &["am-transport", "am-ring", "am-wire"]),
+    ("datapath/vnic", &["am-transport", "am-ring", "am-wire"]),
     ("netdev-sim", &["am-transport", "am-ring", "am-wire"]),
     // Its users name a transport in a string.
     ("am-api", &["core", "backends"]),
-    ("layers/", &["active-messages"]),
+    // A program of many processes: where each is, and who starts them.
+    ("pmix", &[]),
+    ("spmd", &["active-messages", "am-pmix"]),
+    ("am-run", &["am-spmd"]),
+    ("layers/", &["active-messages", "am-spmd"]),
     // Libraries for other languages.
-    ("bindings/", &["active-messages", "layers", "am-transport"]),
+    ("bindings/", &["active-messages", "am-spmd", "layers", "am-transport"]),
     ("apps/", &["active-messages", "layers"]),
+    // It opens a wire by its name, and has the other end of the transport `amd:`.
+    ("amd", &["active-messages", "am-vnic", "am-transport", "am-ring", "am-wire"]),
     ("bench", &["active-messages", "core", "layers", "backends", "am-netns"]),
     ("bench/cost", &["active-messages", "am-transport", "am-ring", "am-wire", "backends"]),
     ("netns", &[]),
@@ -44,7 +51,8 @@ pub const RULES: &[(&str, &[&str])] = &[
 const CORE: &[&str] = &["am-engine", "am-proto", "am-transport", "am-ring", "am-wire"];
 
 /// What `backends` stands for above: named where a user chooses one, and in tests.
-const BACKENDS: &[&str] = &["am-afxdp", "am-multipath", "am-dpdk", "am-sockets", "am-shm", "am-bpf", "am-netdev-sim"];
+const BACKENDS: &[&str] =
+    &["am-afxdp", "am-multipath", "am-dpdk", "am-sockets", "am-shm", "am-vnic", "am-bpf", "am-netdev-sim"];
 
 /// What only tests may need besides.
 const FOR_TESTS: &str = "am-netns";
@@ -54,6 +62,7 @@ const NODES_FOR_TESTS: &[(&str, &[&str])] = &[
     ("netdev-sim", &["am-engine", "am-proto"]),
     ("layers/", &["am-transport"]),
     ("datapath/dpdk", &["active-messages"]),
+    ("am-run", &["active-messages"]),
 ];
 
 const UNPLACED: &str = "say in tidy/src/edges.rs where the crate stands, and in docs/architecture.md why";

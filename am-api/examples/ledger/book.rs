@@ -50,7 +50,8 @@ pub(crate) enum Kind {
     Spoilt,
 }
 
-const REASONS: [ReturnReason; 3] = [ReturnReason::Closed, ReturnReason::Restarted, ReturnReason::Unreachable];
+const REASONS: [ReturnReason; 4] =
+    [ReturnReason::Closed, ReturnReason::Restarted, ReturnReason::Unreachable, ReturnReason::NoHandler];
 
 /// Numbers `first`, `first + 1`, ... of one connection to which the same happened.
 #[derive(Clone, Copy, Debug)]

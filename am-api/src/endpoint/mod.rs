@@ -12,6 +12,7 @@ use std::time::Duration;
 use am_engine::{Idle, PollScope};
 use am_proto::{EndpointId, Time};
 use am_transport::Transport;
+use am_wire::Class;
 use am_wire::control::Name;
 
 pub use call::{CallError, CallId, Outcome};
@@ -55,13 +56,17 @@ impl<S> Endpoint<S> {
         self.name.as_str()
     }
 
-    /// Run this for requests that name `handler`.
+    /// Run this for requests that name `handler`. Requests for a handler that the endpoint does not have come back to their
+    /// senders with [`ReturnReason::NoHandler`](crate::ReturnReason::NoHandler). So set an endpoint's handlers before any
+    /// endpoint of its node is polled again.
     pub fn on_request(&mut self, handler: HandlerId, run: impl FnMut(&mut S, Request<'_, S>) + 'static) {
+        self.node.borrow_mut().core().add_handler(self.id, Class::Request, handler.0);
         self.handlers.get_mut().requests.set(handler, Box::new(run));
     }
 
     /// Run this for replies that name `handler`.
     pub fn on_reply(&mut self, handler: HandlerId, run: impl FnMut(&mut S, Message<'_, S>) + 'static) {
+        self.node.borrow_mut().core().add_handler(self.id, Class::Reply, handler.0);
         self.handlers.get_mut().replies.set(handler, Box::new(run));
     }
 
@@ -71,9 +76,10 @@ impl<S> Endpoint<S> {
         self.handlers.get_mut().returned = Some(Box::new(run));
     }
 
-    /// Run this for messages that name a handler that this endpoint does not have. They are counted in any case
-    /// (`unhandled`). They were delivered, so they do not return to their sender.
+    /// Run this for messages that name a handler that this endpoint does not have, instead of returning them to their senders.
+    /// They are counted (`unhandled`).
     pub fn on_unhandled(&mut self, run: impl FnMut(&mut S, Message<'_, S>) + 'static) {
+        self.node.borrow_mut().core().set_all_handlers(self.id, true);
         self.handlers.get_mut().unhandled = Some(Box::new(run));
     }
 

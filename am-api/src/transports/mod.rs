@@ -7,6 +7,7 @@
 //!   --on udp:10.0.0.7:7000                 the kernel's UDP; IPv4 and IPv6
 //!   --on tcp:[::1]:7000                    the kernel's TCP: no frame is lost while a connection lives
 //!   --on shm:lab                           processes of this machine
+//!   --on amd:run/amd.sock                  a NIC that a daemon shares among programs
 //!   --on sim:7,loss=0.01                   nodes of this process, on a simulated network
 //!   --on shm:lab+udp:10.0.0.7:7000         both: peers of this machine by shm, all others by UDP
 //! ```
@@ -53,6 +54,12 @@ const KINDS: &[Kind] = &[
         example: "shm:lab",
         what: "shared memory: processes of this machine",
         open: |name| Ok(Box::new(am_shm::open(&am_shm::ShmOptions::from_name(name)?)?)),
+    },
+    Kind {
+        scheme: "amd",
+        example: "amd:run/amd.sock",
+        what: "a virtual NIC: programs of this machine, and the NIC that the daemon amd shares among them",
+        open: |name| Ok(Box::new(am_vnic::open(&am_vnic::VnicOptions::from_name(name)?)?)),
     },
     #[cfg(feature = "dpdk")]
     Kind {
@@ -128,6 +135,7 @@ impl OpenError {
                     return true;
                 }
                 matches!(why.downcast_ref(), Some(am_shm::ShmOpenError::Name(_) | am_shm::ShmOpenError::Options(_)))
+                    || matches!(why.downcast_ref(), Some(am_vnic::VnicOpenError::Setting { .. }))
                     || matches!(why.downcast_ref(), Some(am_sockets::SocketOpenError::Frame { .. }))
             }
             OpenError::LeftOut(_) | OpenError::Several(_) => false,

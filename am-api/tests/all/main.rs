@@ -8,6 +8,8 @@ mod cut;
 mod doomed;
 #[path = "../example/mod.rs"]
 mod example;
+#[path = "../idling/mod.rs"]
+mod idling;
 #[path = "../least/mod.rs"]
 mod least;
 
@@ -25,6 +27,7 @@ mod forged;
 mod forger;
 mod gone;
 mod hybrid;
+mod idle;
 mod liar;
 mod limits;
 mod lossy;

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::{LONG, Side, connect, connected, in_memory, nodes, pair, plain, until};
 use am_api::{
-    ConnectError, Connection, EndpointError, HandlerId, Node, NotOpen, OpenError, Refusal, Request, RequestError,
-    ReturnReason,
+    CallError, Class, ConnectError, Connection, EndpointError, Fate, HandlerId, Node, NotOpen, OpenError, Refusal,
+    Request, RequestError, ReturnReason, Returned,
 };
 
 fn settled(alpha: &mut Side<()>, beta: &mut Side<()>, to: Connection) -> Result<(), NotOpen> {
@@ -140,12 +140,51 @@ fn an_unknown_handler_is_counted_and_costs_nothing_else() {
     assert!(beta.state.iter().all(|handler| *handler == HandlerId(0)));
 }
 
+/// What came back: class, reason, fate, handler, words and payload.
+type Back = Vec<(Class, ReturnReason, Fate, HandlerId, Vec<u64>, Vec<u8>)>;
+
+fn note(back: &mut Back, returned: Returned<'_, Back>) {
+    let Returned { message, reason, fate } = returned;
+    let (words, payload) = (message.words().to_vec(), message.payload().to_vec());
+    back.push((returned.class(), reason, fate, message.handler(), words, payload));
+}
+
 #[test]
-fn a_reply_to_an_unknown_handler_is_counted_by_who_asked() {
-    let (mut alpha, mut beta, to) = connected::<(), ()>();
-    beta.endpoint.on_request(HandlerId(0), |(), Request { token, .. }| token.reply(HandlerId(9), &[], b"").unwrap());
-    alpha.endpoint.try_request(to, HandlerId(0), &[], b"").unwrap();
-    until(&mut alpha, &mut beta, "counted", |alpha, _| alpha.counter("unhandled") == 1);
+fn a_message_for_an_unknown_handler_comes_back_with_words_and_payload() {
+    let (mut alpha, mut beta, to) = connected::<Back, Back>();
+    beta.endpoint.on_request(HandlerId(0), |_, Request { token, .. }| {
+        token.reply(HandlerId(9), &[5], b"an answer").unwrap();
+    });
+    alpha.endpoint.on_returned(note);
+    beta.endpoint.on_returned(note);
+    alpha.endpoint.try_request(to, HandlerId(1), &[1, 2], b"a question").unwrap();
+    alpha.endpoint.try_request(to, HandlerId(0), &[3], b"another").unwrap();
+    until(&mut alpha, &mut beta, "both back", |alpha, beta| alpha.state.len() + beta.state.len() == 2);
+    let expected = |class, handler, words: &[u64], payload: &[u8]| {
+        let cause = (ReturnReason::NoHandler, Fate::NotDelivered);
+        vec![(class, cause.0, cause.1, HandlerId(handler), words.to_vec(), payload.to_vec())]
+    };
+    assert_eq!(alpha.state, expected(Class::Request, 1, &[1, 2], b"a question"));
+    assert_eq!(beta.state, expected(Class::Reply, 9, &[5], b"an answer"));
+    assert_eq!((alpha.counter("no_handler"), beta.counter("no_handler")), (1, 1));
+    // The connection is as good as before.
+    alpha.endpoint.on_reply(HandlerId(9), |back, _| back.clear());
+    alpha.endpoint.try_request(to, HandlerId(0), &[3], b"another").unwrap();
+    until(&mut alpha, &mut beta, "answered", |alpha, _| alpha.state.is_empty());
+}
+
+#[test]
+fn a_call_of_an_unknown_handler_has_that_outcome() {
+    let (mut alpha, mut beta, to) = connected::<Option<ReturnReason>, ()>();
+    alpha.endpoint.on_outcome(HandlerId(4), |why, outcome| {
+        *why = match outcome.result {
+            Err(CallError::Returned(returned)) => Some(returned.reason),
+            other => panic!("{other:?}"),
+        };
+    });
+    alpha.endpoint.try_call(to, HandlerId(4), &[], b"", LONG).unwrap();
+    until(&mut alpha, &mut beta, "outcome", |alpha, _| alpha.state.is_some());
+    assert_eq!(alpha.state, Some(ReturnReason::NoHandler));
 }
 
 #[test]

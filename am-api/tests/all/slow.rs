@@ -51,6 +51,7 @@ fn leaves_a_slow_server(serving: &str, asking: impl FnOnce(&str) -> String) {
     });
     let client = open("alpha", &asking(&place.recv().unwrap()));
     let mut endpoint: Endpoint<()> = client.endpoint("main").unwrap();
+    endpoint.on_reply(WORK, |(), _| ());
     let to = endpoint.connect("beta", "main").unwrap();
     endpoint.wait_open(&mut (), to, LONG).unwrap();
     let bytes = vec![7; endpoint.max_payload(to, 0).unwrap().min(15_000)];

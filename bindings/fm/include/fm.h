@@ -88,12 +88,12 @@ typedef void (*FM_handler)(void *context, const FM_message *message);
 int FM_initialize(const char *transport, int node, int nodes, const char *const names[]);
 
 /* Run this for messages that name `handler`, 0 to 255. Other processes have their
- * functions elsewhere, so messages carry this number. Messages for handlers that are not set are
- * dropped, and counted as "unhandled". */
+ * functions elsewhere, so messages carry this number. Messages for handlers that are not set
+ * come back to their senders, and are counted as "no_handler". */
 int FM_set_handler(int handler, FM_handler run, void *context);
 
-/* Run this for messages of ours that come back because their node has gone. It may not
- * send. They are counted as "returned" in any case. */
+/* Run this for messages of ours that come back because their node has gone, or does not
+ * have their handler. It may not send. They are counted as "returned" in any case. */
 int FM_set_returned(FM_handler run, void *context);
 
 /* Wait until all nodes are there, at most so many milliseconds; handlers do not run.

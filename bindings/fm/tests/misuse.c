@@ -103,7 +103,7 @@ static void *beta(void *unused)
     EXPECT(FM_send(0, IN, NULL, 0), 0);
     while (!over)
         EXPECT(FM_extract_or_wait(1000) >= 0, 1);
-    EXPECT(FM_counter("unhandled"), 1);
+    EXPECT(FM_counter("no_handler"), 1);
     EXPECT(FM_finalize(), 0);
     return unused;
 }

@@ -38,6 +38,7 @@ counters! {
     rejects_dropped: "Requests not accepted and not rejected either, because the queue of rejects was full.",
     rejects_received: "Requests of this node that were rejected, and are sent again later.",
     rejects_stale: "Rejects of messages that were not in flight: late, duplicate, or never sent.",
+    no_handler: "Messages refused because their endpoint does not have the handler that they name. They come back to their senders.",
     rejected_resent: "Requests sent again after a reject.",
     acks_sent: "Acknowledgements sent in frames of their own.",
     acks_received: "Acknowledgements received in frames of their own.",
@@ -58,7 +59,7 @@ counters! {
     unknown_flows_answered: "Answers to frames on flows that had ended or were of an earlier run: their senders are notified.",
     claims: "Address conflicts: beacons that contradict what is known of their node. Both sides are asked.",
     names_contested: "Name conflicts: times that two live nodes with one name were found.",
-    control_unauthenticated: "Control frames and rejects without a tag of this segment's key, or with a tag where this node has no key.",
+    control_unauthenticated: "Control frames and rejects without an authentication code of this segment's key, or with one where this node has no key.",
     stale_control: "Set-up frames of a peer's earlier run, or that answer no question of this node.",
 }
 
@@ -69,6 +70,12 @@ impl Counters {
             Class::Request => self.requests_received += accepted,
             Class::Reply => self.replies_received += accepted,
         }
+    }
+
+    /// Count a coalesced frame, and the messages of it that were accepted.
+    pub(crate) fn count_coalesced(&mut self, class: Class, accepted: u64) {
+        self.bundles_received += 1;
+        self.count_received(class, accepted);
     }
 
     /// Count a message that is a duplicate, or beyond the window.

@@ -18,6 +18,7 @@ use am_wire::{Class, Flow, Kind, Seq};
 use crate::flow::{FlowRecord, PerClass};
 use crate::output::{Delivery, Returned};
 use crate::receive_queue::Verdict;
+use crate::refusals::{HandlerSet, RefusedSeqs};
 use crate::{EndpointId, WINDOW};
 
 /// By flow and class, the low 16 bits of the sequence numbers of accepted messages that no handler will get.
@@ -27,6 +28,7 @@ pub(crate) type UnhandledSeqs = HashMap<(Flow, Class), Vec<u16>>;
 pub(crate) struct Endpoint<B> {
     pub(crate) name: Name,
     pub(crate) tag: u64,
+    pub(crate) handlers: PerClass<HandlerSet>,
     pub(crate) received: PerClass<VecDeque<Delivery<B>>>,
     /// Segments of bulk transfers. They use the credit of requests.
     pub(crate) bulk: VecDeque<Delivery<B>>,
@@ -43,6 +45,7 @@ pub(crate) struct Endpoints<B> {
     /// The reorder buffer.
     pub(crate) held: HashMap<(Flow, Class, Seq), Delivery<B>>,
     pub(crate) max_held: usize,
+    pub(crate) refused: RefusedSeqs,
     /// Segments of bulk transfers in all queues together.
     pub(crate) bulk_count: usize,
     /// Returned messages in all queues together.
@@ -60,7 +63,17 @@ impl<B> Endpoints<B> {
         let max_held = room / 4;
         let held = HashMap::with_capacity(2 * max_held.min(WINDOW));
         let room = PerClass([room_for_requests(room), room]);
-        Endpoints { endpoints: Vec::new(), waiting_count: 0, room, held, max_held, bulk_count: 0, returned_count: 0 }
+        let refused = RefusedSeqs::new();
+        Endpoints {
+            endpoints: Vec::new(),
+            waiting_count: 0,
+            room,
+            held,
+            max_held,
+            refused,
+            bulk_count: 0,
+            returned_count: 0,
+        }
     }
 
     /// Create an endpoint. Its queues have room for one flow's window at once, or for two where the network reorders.
@@ -73,7 +86,8 @@ impl<B> Endpoints<B> {
         }
         let received = PerClass([0, 1].map(|_| VecDeque::with_capacity(2 * window)));
         let bulk = VecDeque::with_capacity(window);
-        let endpoint = Endpoint { name, tag, received, bulk, returned: VecDeque::new() };
+        let handlers = PerClass([HandlerSet::ALL, HandlerSet::ALL]);
+        let endpoint = Endpoint { name, tag, handlers, received, bulk, returned: VecDeque::new() };
         if at == self.endpoints.len() {
             self.endpoints.push(None);
         }
@@ -128,22 +142,42 @@ impl<B> Endpoints<B> {
         numbers
     }
 
-    /// Put an accepted message into its endpoint's queue, together with held messages that waited only for it. Or hold
-    /// it, if earlier messages are missing.
+    /// Put a message into its endpoint's queue, or hold it if earlier messages are missing. Returns `false`, and drops the
+    /// message, if its endpoint does not have the handler, or its number is refused.
     #[inline(always)]
-    pub(crate) fn accept(&mut self, record: &FlowRecord, verdict: Verdict, seq: Seq, delivery: Delivery<B>) {
-        let (class, next) = (delivery.class, seq.plus(1));
-        // The first condition matters with a mutant that takes a duplicate for a new message. It is delivered then, and
-        // a checker must notice.
-        if verdict == Verdict::Ahead
-            && record.receive[class].next_expected().before(next)
-            && record.must_wait_for_earlier(delivery.kind)
-        {
-            return self.hold(seq, delivery);
+    pub(crate) fn accept(&mut self, record: &FlowRecord, verdict: Verdict, seq: Seq, delivery: Delivery<B>) -> bool {
+        if verdict == Verdict::Next && self.refused.is_empty() {
+            return self.push(record.endpoint, delivery, true);
         }
-        self.push(record.endpoint, delivery);
+        self.accept_rare(record, verdict, seq, delivery)
+    }
+
+    #[cold]
+    fn accept_rare(&mut self, record: &FlowRecord, verdict: Verdict, seq: Seq, delivery: Delivery<B>) -> bool {
+        let class = delivery.class;
+        if self.refused.contains(&(record.id.flow, class, seq)) {
+            return false;
+        }
+        // The second condition matters with a mutant that takes a duplicate for a new message. It is delivered then, and
+        // a checker must notice.
+        let is_held = verdict == Verdict::Ahead
+            && record.receive[class].next_expected().before(seq.plus(1))
+            && record.must_wait_for_earlier(delivery.kind);
+        if !is_held {
+            return self.push(record.endpoint, delivery, true);
+        }
+        let handler = delivery.handler;
+        let takes = self.get(record.endpoint).is_some_and(|endpoint| endpoint.handlers[class].has(handler));
+        if takes {
+            self.hold(seq, delivery);
+        }
+        takes
+    }
+
+    /// Deliver the held messages from `next` up to the next missing one.
+    #[inline(always)]
+    pub(crate) fn deliver_behind(&mut self, record: &FlowRecord, class: Class, next: Seq) {
         if !self.held.is_empty() {
-            // Up to the next missing message.
             self.deliver_held(record, class, next, record.receive[class].next_expected());
         }
     }
@@ -159,7 +193,7 @@ impl<B> Endpoints<B> {
         let mut seq = from;
         while seq.before(until) {
             if let Some(delivery) = self.take_held(record.id.flow, class, seq) {
-                self.push(record.endpoint, delivery);
+                self.push(record.endpoint, delivery, false);
             }
             seq = seq.plus(1);
         }
@@ -202,16 +236,20 @@ impl<B> Endpoints<B> {
         Some(delivery)
     }
 
+    /// Returns `false`, and drops the message, if it `must_have` a handler and does not.
     #[inline(always)]
-    fn push(&mut self, id: EndpointId, delivery: Delivery<B>) {
-        let Some(endpoint) = self.get(id) else { return };
+    fn push(&mut self, id: EndpointId, delivery: Delivery<B>, must_have: bool) -> bool {
+        let Some(endpoint) = self.get(id) else { return true };
         if matches!(delivery.kind, Kind::Put | Kind::Get) {
             endpoint.bulk.push_back(delivery);
             self.bulk_count += 1;
+        } else if must_have && !endpoint.handlers[delivery.class].has(delivery.handler) {
+            return drop_refused(delivery);
         } else {
             endpoint.received[delivery.class].push_back(delivery);
         }
         self.waiting_count += 1;
+        true
     }
 
     pub(crate) fn pop_bulk(&mut self, id: EndpointId) -> Option<Delivery<B>> {
@@ -244,4 +282,11 @@ impl<B> Endpoints<B> {
         self.returned_count -= 1;
         Some(message)
     }
+}
+
+/// Out of the way of messages that are accepted.
+#[cold]
+fn drop_refused<B>(delivery: Delivery<B>) -> bool {
+    drop(delivery);
+    false
 }

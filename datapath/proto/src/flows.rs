@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use am_wire::Flow;
 use am_wire::control::{Incarnation, Name, NodeId};
+use am_wire::frame::ParsedFrame;
+use am_wire::{Flow, Reason};
 
 use crate::FlowId;
 use crate::flow::{FlowRecord, Phase};
@@ -123,6 +124,19 @@ impl Flows {
     #[inline]
     pub(crate) fn by_flow(&mut self, flow: Flow) -> Option<&mut FlowRecord> {
         self.records[flow.index()].as_deref_mut()
+    }
+
+    /// The open flow of a frame. Any frame shows that the peer is alive.
+    #[inline(always)]
+    pub(crate) fn open_flow_of(
+        &mut self,
+        frame: &ParsedFrame<'_>,
+        dirty: &mut Vec<Flow>,
+    ) -> Result<&mut FlowRecord, Reason> {
+        let record = self.by_flow(frame.header.flow).ok_or(Reason::NoFlow)?;
+        record.check(frame.framing, &frame.header)?;
+        record.mark_dirty(dirty);
+        Ok(record)
     }
 
     /// The flow by the id that the layer above holds, which may be an old one.

@@ -16,7 +16,7 @@ use crate::mutants::{self, Mutant};
 use crate::node::Core;
 use crate::output::Delivery;
 use crate::receive_queue::Verdict;
-use crate::segment_key::is_tag;
+use crate::segment_key::is_auth_code;
 
 /// The shortest time between two answers to unknown flows, whoever sent the frames.
 const UNKNOWN_FLOW_PAUSE: Duration = Duration::from_millis(5);
@@ -77,7 +77,7 @@ impl<B: Buffer> Core<B> {
             Kind::Reply => self.on_message(MessageHead::new(&parsed, Class::Reply), frame),
             Kind::Ack => self.on_ack(&parsed),
             Kind::Control => self.on_control(&parsed, destination(frame.bytes())),
-            Kind::Reject => self.on_reject(&parsed),
+            Kind::Reject => self.on_any_reject(&parsed),
             Kind::Coalesced(class) => self.on_coalesced(&parsed, class, &frame),
         };
         if let Err(reason) = outcome {
@@ -129,9 +129,9 @@ impl<B: Buffer> Core<B> {
     fn on_control(&mut self, parsed: &ParsedFrame<'_>, to: Address) -> Result<(), Reason> {
         let now = self.now;
         let source = parsed.source;
-        let (body, content, rest) = Control::parse_tagged(parsed.payload)?;
+        let (body, content, rest) = Control::parse_with_auth_code(parsed.payload)?;
         let is_authentic = match &self.config.key {
-            Some(key) => is_tag(&key.control_tag(parsed.framing, to, source, content), rest),
+            Some(key) => is_auth_code(&key.control_code(parsed.framing, to, source, content), rest),
             None => rest.is_empty() || body.is_padded(),
         };
         if !is_authentic {
@@ -184,6 +184,13 @@ impl<B: Buffer> Core<B> {
             self.on_no_room(header.flow, class, seq);
             return Ok(());
         }
+        let Header { kind, handler, words, .. } = header;
+        let (body_at, body, seq16) = (framing.body_at() as u16, body as u32, seq.0 as u16);
+        let delivery = Delivery { flow: record.id, class, kind, handler, words, body_at, body, seq: seq16, frame };
+        if !self.endpoints.accept(record, verdict, seq, delivery) {
+            self.refuse(header.flow, class, seq);
+            return Ok(());
+        }
         if record.accept(class, seq, verdict, self.time.timing.ack_every, &mut self.receiving.gaps) {
             record.queue_ack(&mut self.sending.acks_due);
         }
@@ -191,10 +198,7 @@ impl<B: Buffer> Core<B> {
             record.keep_piggyback(piggyback);
         }
         self.counters.count_received(class, 1);
-        let Header { kind, handler, words, .. } = header;
-        let (body_at, body, seq16) = (framing.body_at() as u16, body as u32, seq.0 as u16);
-        let delivery = Delivery { flow: record.id, class, kind, handler, words, body_at, body, seq: seq16, frame };
-        self.endpoints.accept(record, verdict, seq, delivery);
+        self.endpoints.deliver_behind(record, class, seq.plus(1));
         Ok(())
     }
 
@@ -205,8 +209,7 @@ impl<B: Buffer> Core<B> {
             // The reorder buffer is full. With a reject the sender need not wait for a time-out.
             record.reject(class, seq, &mut self.sending.pending_rejects, &mut self.counters);
         } else {
-            self.counters.count_not_new(verdict);
-            record.on_not_new(verdict, class, seq, &mut self.receiving.gaps);
+            record.on_not_new(verdict, class, seq, &mut self.receiving.gaps, &mut self.counters);
         }
         record.queue_ack(&mut self.sending.acks_due);
     }
@@ -229,34 +232,35 @@ impl<B: Buffer> Core<B> {
     #[inline(never)]
     fn on_coalesced(&mut self, parsed: &ParsedFrame<'_>, class: Class, frame: &B) -> Result<(), Reason> {
         let body = Body::parse(parsed)?;
-        let record = self.flows.by_flow(parsed.header.flow).ok_or(Reason::NoFlow)?;
-        record.check(parsed.framing, &parsed.header)?;
-        record.mark_dirty(&mut self.deferred.dirty);
+        let record = self.flows.open_flow_of(parsed, &mut self.deferred.dirty)?;
         let first = expand(parsed.header.seq, parsed.framing.seq_bits(), record.receive[class].next_expected());
         let (gaps, ack_every, at) = (&mut self.receiving.gaps, self.time.timing.ack_every, parsed.framing.body_at());
+        let pending = &mut self.sending.pending_rejects;
         let (mut accepted, mut is_ack_due, mut is_full, mut is_first_rejected) = (0, false, false, false);
         for (n, (item, handle)) in body.items().zip(frame.share_many(body.count())).enumerate() {
             let seq = first.plus(n as u32);
             let verdict = record.receive[class].verdict(seq);
             let fits = verdict == Verdict::Next || record.accepts_out_of_order(verdict, class.into(), &self.endpoints);
             if matches!(verdict, Verdict::Duplicate | Verdict::Beyond) {
-                self.counters.count_not_new(verdict);
-                record.on_not_new(verdict, class, seq, gaps);
+                record.on_not_new(verdict, class, seq, gaps, &mut self.counters);
                 is_ack_due = true;
             } else if is_first_rejected {
                 self.counters.no_room += 1;
             } else if !fits || !self.endpoints.has_room(class) {
-                record.reject(class, seq, &mut self.sending.pending_rejects, &mut self.counters);
+                record.reject(class, seq, pending, &mut self.counters);
                 // If it does not fit, only the reorder buffer is full.
                 gaps.count_lost(fits as u32);
                 (is_full, is_first_rejected) = (is_full | fits, n == 0);
                 is_ack_due |= record.ack_forced;
             } else {
+                let delivery = Delivery::coalesced(record.id, class, &item, at, seq, handle);
+                if !self.endpoints.accept(record, verdict, seq, delivery) {
+                    record.refuse(class, seq, &mut self.endpoints.refused, pending, &mut self.counters);
+                    continue;
+                }
                 is_ack_due |= record.accept(class, seq, verdict, ack_every, gaps);
                 accepted += 1;
-                let header = Header { kind: class.into(), handler: item.handler, words: item.words, ..parsed.header };
-                let delivery = Delivery::new(record.id, class, &header, at + item.at, item.length, seq, handle);
-                self.endpoints.accept(record, verdict, seq, delivery);
+                self.endpoints.deliver_behind(record, class, seq.plus(1));
             }
         }
         if is_ack_due {
@@ -266,8 +270,7 @@ impl<B: Buffer> Core<B> {
             record.keep_piggyback(piggyback);
         }
         self.set_full(is_full || self.receiving.is_full);
-        self.counters.bundles_received += 1;
-        self.counters.count_received(class, accepted);
+        self.counters.count_coalesced(class, accepted);
         Ok(())
     }
 
@@ -328,7 +331,15 @@ impl FlowRecord {
     }
 
     /// A duplicate, or a message beyond the window. The acknowledgement corrects the sender, and names a duplicate.
-    pub(crate) fn on_not_new(&mut self, verdict: Verdict, class: Class, seq: Seq, gaps: &mut Gaps) {
+    pub(crate) fn on_not_new(
+        &mut self,
+        verdict: Verdict,
+        class: Class,
+        seq: Seq,
+        gaps: &mut Gaps,
+        counters: &mut Counters,
+    ) {
+        counters.count_not_new(verdict);
         self.ack_forced = true;
         if verdict == Verdict::Duplicate {
             self.reordering(gaps).note_duplicate(class, seq);

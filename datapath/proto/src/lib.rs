@@ -51,6 +51,7 @@ mod presence;
 mod probe;
 mod rate_limit;
 mod receive_queue;
+mod refusals;
 mod reject_queue;
 mod rejects;
 mod reordering;

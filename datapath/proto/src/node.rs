@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use am_wire::control::{Incarnation, Name, NodeId};
-use am_wire::{Acks, Address, Buffer, Class, Flow, Seq};
+use am_wire::{Acks, Address, Buffer, Class, Flow};
 
 use crate::address_conflict::AddressConflicts;
 use crate::config::Config;
@@ -21,6 +21,7 @@ use crate::output::{Command, Event, FlowState, NameConflict, Peer};
 use crate::peers::Peers;
 use crate::presence::Watch;
 use crate::rate_limit::{BroadcastLimit, RateLimit};
+use crate::rejects::PendingReject;
 use crate::rtt::Timing;
 use crate::slots::{SlotIndex, Slots};
 use crate::time::{Time, TimerKind, TimerState, Timers};
@@ -70,8 +71,8 @@ pub struct Core<B> {
 pub(crate) struct Sending<B> {
     /// Flows with an acknowledgement to send now.
     pub(crate) acks_due: VecDeque<Flow>,
-    /// Requests to reject, by flow and sequence number.
-    pub(crate) pending_rejects: VecDeque<(FlowId, Seq)>,
+    /// Messages to reject.
+    pub(crate) pending_rejects: VecDeque<PendingReject>,
     /// Of flows that end, and quiet ones.
     pub(crate) deferred_control: VecDeque<DeferredControl>,
     pub(crate) control: ControlQueue<B>,

@@ -1,8 +1,9 @@
 //! The core's outputs.
 
 use am_wire::bounce::RejectTemplate;
+use am_wire::coalesced::CoalescedMessage;
 use am_wire::control::{Incarnation, Name, NodeId, Refusal};
-use am_wire::{Address, Buffer, Class, Flow, Framing, Header, Kind, MAX_WORDS, Seq, WORD_BYTES};
+use am_wire::{Address, Buffer, Class, Flow, Framing, Kind, MAX_WORDS, Seq, WORD_BYTES};
 
 use crate::{EndpointId, FlowId};
 
@@ -62,20 +63,19 @@ pub struct Delivery<B> {
 }
 
 impl<B: Buffer> Delivery<B> {
-    /// The message with this header, whose body of `body` bytes starts at `body_at` in the frame.
+    /// A message of a coalesced frame whose body starts at `body_at`.
     #[inline(always)]
-    pub(crate) fn new(
+    pub(crate) fn coalesced(
         flow: FlowId,
         class: Class,
-        header: &Header,
+        message: &CoalescedMessage,
         body_at: usize,
-        body: usize,
         seq: Seq,
         frame: B,
     ) -> Self {
-        let &Header { kind, handler, words, .. } = header;
-        let (body_at, body, seq) = (body_at as u16, body as u32, seq.0 as u16);
-        Delivery { flow, class, kind, handler, words, body_at, body, seq, frame }
+        let &CoalescedMessage { handler, words, at, length } = message;
+        let (body_at, body) = ((body_at + at) as u16, length as u32);
+        Delivery { flow, class, kind: class.into(), handler, words, body_at, body, seq: seq.0 as u16, frame }
     }
 
     /// A second handle on the same message, for a message that outlives its handler.
@@ -122,6 +122,9 @@ pub enum ReturnReason {
     /// The peer restarted and does not know the flow.
     #[error("the peer was restarted")]
     Restarted,
+    /// The peer's endpoint does not have the handler that the message names. The flow stays.
+    #[error("the peer's endpoint does not have this handler")]
+    NoHandler,
 }
 
 /// Whether a returned message was handled.

@@ -8,8 +8,8 @@
 use std::collections::VecDeque;
 
 use am_wire::bounce::RejectTemplate;
-use am_wire::frame::{LinkAddresses, ParsedFrame};
-use am_wire::{Address, Buffer, Class, Flow, Header, Kind, Reason, Seq, expand};
+use am_wire::frame::LinkAddresses;
+use am_wire::{Address, Buffer, Class, Flow, Reject, Seq};
 
 use crate::FlowId;
 use crate::counters::Counters;
@@ -19,8 +19,15 @@ use crate::node::{Core, MAX_PENDING_REJECTS};
 use crate::output::{Command, Transmit};
 use crate::receive_queue::Verdict;
 use crate::rtt::Timing;
-use crate::segment_key::is_tag;
 use crate::time::{Time, TimerKind, Timers};
+
+/// A reject to send.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PendingReject {
+    pub(crate) flow: FlowId,
+    pub(crate) seq: Seq,
+    pub(crate) what: Reject,
+}
 
 impl<B: Buffer> Core<B> {
     /// Tell the transport whether there is room. A transport that can reject requests by itself does so until half of
@@ -50,27 +57,23 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// Transmit the next pending reject. Skips requests that were accepted since, and ended flows.
+    /// Transmit the next pending reject. Skips messages that were accepted since, and ended flows.
     #[cold]
     pub(crate) fn transmit_reject(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
-        while let Some((id, seq)) = self.sending.pending_rejects.pop_front() {
-            let Some(record) = self.flows.get(id).filter(|record| record.phase == Phase::Open) else { continue };
-            if record.receive[Class::Request].verdict(seq) == Verdict::Duplicate {
+        while let Some(reject) = self.sending.pending_rejects.pop_front() {
+            let class = if let Reject::NoHandler(class) = reject.what { class } else { Class::Request };
+            let is_pending = |record: &&FlowRecord| {
+                record.phase == Phase::Open && record.receive[class].verdict(reject.seq) != Verdict::Duplicate
+            };
+            if self.flows.get(reject.flow).filter(is_pending).is_none() {
                 continue;
             }
-            let Some(frame) = fresh() else {
-                self.counters.no_frame += 1;
-                self.sending.pending_rejects.push_front((id, seq));
-                return None;
-            };
-            let route = record.route;
-            let header =
-                Header { kind: Kind::Reject, flow: route.flow, nonce: route.nonce, handler: 0, words: 0, seq: seq.0 };
-            self.counters.rejects_sent += 1;
-            let tag = self.config.key.as_ref();
-            let tag = tag.map(|key| key.reject_tag(route.to, self.config.address, (route.flow, route.nonce), seq));
-            let body = tag.as_ref().map_or(&[][..], |tag| tag);
-            return self.build_frame(frame, route.to, route.framing, &header, body, 0);
+            let transmit = self.write_reject(&reject, fresh);
+            if transmit.is_none() {
+                self.sending.pending_rejects.push_front(reject);
+            }
+            self.counters.rejects_sent += u64::from(transmit.is_some() && reject.what == Reject::NoRoom);
+            return transmit;
         }
         None
     }
@@ -78,24 +81,12 @@ impl<B: Buffer> Core<B> {
     /// The peer rejected a request of this node. The sender keeps it and sends it again. A reject that is late,
     /// duplicate or of a message that was never sent changes nothing.
     #[cold]
-    pub(crate) fn on_reject(&mut self, parsed: &ParsedFrame<'_>) -> Result<(), Reason> {
-        let (header, framing) = (&parsed.header, parsed.framing);
-        let record = self.flows.by_flow(header.flow).ok_or(Reason::NoFlow)?;
-        record.check(framing, header)?;
-        let seq = expand(header.seq, framing.seq_bits(), record.send[Class::Request].expansion_base().0);
-        if let Some(key) = &self.config.key {
-            let FlowId { flow, nonce } = record.id;
-            if !is_tag(&key.reject_tag(self.config.address, record.route.to, (flow, nonce), seq), parsed.payload) {
-                self.note_unauthenticated();
-                return Ok(());
-            }
-        }
-        record.mark_dirty(&mut self.deferred.dirty);
-        let queue = &mut record.send[Class::Request];
-        let rejected = queue.reject(&mut self.slots, seq);
+    pub(crate) fn on_reject(&mut self, flow: Flow, seq: Seq) {
+        let Some(record) = self.flows.by_flow(flow) else { return };
+        let rejected = record.send[Class::Request].reject(&mut self.slots, seq);
         if rejected == 0 {
             self.counters.rejects_stale += 1;
-            return Ok(());
+            return;
         }
         self.counters.rejects_received += rejected as u64;
         record.rejects.on_rejected();
@@ -103,9 +94,8 @@ impl<B: Buffer> Core<B> {
             let pause = record.rtt.reject_pause(&self.time.timing, record.rejects.backoff);
             // A random part keeps senders that were rejected together from coming back together.
             let pause = pause + self.random.next() % (pause / 2 + 1);
-            self.time.timers.arm(&mut record.rejects.timer, TimerKind::Reject, header.flow.id(), self.now.later(pause));
+            self.time.timers.arm(&mut record.rejects.timer, TimerKind::Reject, flow.id(), self.now.later(pause));
         }
-        Ok(())
     }
 
     /// The pause ended: send some messages again.
@@ -138,14 +128,14 @@ impl FlowRecord {
         &mut self,
         class: Class,
         seq: Seq,
-        pending: &mut VecDeque<(FlowId, Seq)>,
+        pending: &mut VecDeque<PendingReject>,
         counters: &mut Counters,
     ) {
         counters.no_room += 1;
         if class == Class::Reply {
             self.ack_forced = true;
         } else if pending.len() < MAX_PENDING_REJECTS {
-            pending.push_back((self.id, seq));
+            pending.push_back(PendingReject { flow: self.id, seq, what: Reject::NoRoom });
         } else {
             counters.rejects_dropped += 1;
         }

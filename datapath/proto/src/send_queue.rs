@@ -18,7 +18,7 @@ use am_wire::control::FinalAck;
 
 use crate::WINDOW;
 use crate::reordering::{LOSS_THRESHOLD, LossRule};
-use crate::slots::{NO_SLOT, Skip, Slot, SlotIndex, Slots};
+use crate::slots::{NO_SLOT, Slot, SlotIndex, Slots};
 use crate::time::Time;
 
 #[derive(Debug)]
@@ -162,6 +162,15 @@ impl SendQueue {
             }
         }
         rejected
+    }
+
+    /// The slot of this message, if it was sent and is not acknowledged.
+    pub(crate) fn find_in_flight<B>(&self, slots: &Slots<B>, seq: Seq) -> Option<SlotIndex> {
+        if !(0..self.sent.since(self.unacked)).contains(&seq.since(self.unacked)) {
+            return None;
+        }
+        let found = slots.list(self.head, self.unsent).find(|(_, slot)| slot.seq == seq)?;
+        (found.1.frame.is_some() && found.1.times_sent > 0).then_some(found.0)
     }
 
     /// Append a filled slot, and give it its number.
@@ -317,11 +326,7 @@ impl SendQueue {
             let slot = &mut slots[link];
             let Some(due) = due(slot) else { break };
             if due && slot.frame.is_some() && !slot.is_to_be_sent() {
-                let was_queued = mem::replace(&mut slot.queued, true);
-                (slot.skip, slot.rejected) = (Skip::No, false);
-                if !was_queued {
-                    slots.ready.push_back(link);
-                }
+                slots.send_again(link);
                 count += 1;
             }
             link = slots[link].next;

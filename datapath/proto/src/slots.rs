@@ -36,6 +36,7 @@ pub(crate) struct Slot<B> {
     pub(crate) class: Class,
     pub(crate) handler: u8,
     pub(crate) words: u8,
+    /// [`Kind::Reject`] if it is withdrawn.
     pub(crate) kind: Kind,
     /// In the ready queue: the slot may not be freed or queued again.
     pub(crate) queued: bool,
@@ -50,7 +51,7 @@ pub(crate) struct Slot<B> {
     pub(crate) first_timeout_at: Time,
     /// How many messages behind it shared its last frame. A reject is for all of them.
     pub(crate) sharing: u8,
-    /// Bytes of words and payload.
+    /// Bytes of words and payload. If it is withdrawn, more than any message has, so it shares no frame.
     pub(crate) body: u32,
     pub(crate) seq: Seq,
     pub(crate) sent_at: Time,
@@ -85,6 +86,11 @@ impl<B> Slot<B> {
     #[inline]
     pub(crate) fn is_bulk(&self) -> bool {
         matches!(self.kind, Kind::Put | Kind::Get)
+    }
+
+    /// The message has come back to its sender. Its number is still to be withdrawn, in a frame of its own.
+    pub(crate) fn withdraw(&mut self) {
+        (self.kind, self.body) = (Kind::Reject, u32::MAX);
     }
 }
 
@@ -140,6 +146,16 @@ impl<B> Slots<B> {
             slot.skip = Skip::Acknowledged;
         } else {
             self.free.push(link);
+        }
+    }
+
+    /// Queue a slot in flight to be sent again.
+    pub(crate) fn send_again(&mut self, link: SlotIndex) {
+        let slot = &mut self[link];
+        let was_queued = mem::replace(&mut slot.queued, true);
+        (slot.skip, slot.rejected) = (Skip::No, false);
+        if !was_queued {
+            self.ready.push_back(link);
         }
     }
 

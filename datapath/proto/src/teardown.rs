@@ -103,6 +103,7 @@ impl<B: Buffer> Core<B> {
             self.receiving.budget.peers -= 1;
         }
         self.endpoints.deliver_all_held(record);
+        self.endpoints.refused.retain(|&(flow, ..)| flow != id.flow);
         self.outputs.commands.push_back(Command::Steer(id.flow, false));
     }
 
@@ -125,9 +126,13 @@ impl<B: Buffer> Core<B> {
             let next = slot.next;
             let is_answered = class == Class::Request && is_ordered(slot.kind) && record.is_answered(slot.seq);
             let status = ack.map(|ack| final_status(&ack, slot.seq)).or(is_answered.then_some(FinalStatus::Received));
-            let message = take_message(slot, id, body_at);
+            // A message that came back as refused does not come back again.
+            let is_back = slot.kind == Kind::Reject;
+            let frame = slot.frame.take();
+            let message = frame.map(|frame| delivery_of(slot, id, body_at, frame));
             match (message, status) {
                 (_, Some(FinalStatus::Received)) => {}
+                _ if is_back => {}
                 (None, Some(_)) => unhandled += 1,
                 (None, None) => {}
                 (Some(message), status) => {
@@ -181,9 +186,8 @@ fn final_status(ack: &FinalAck, seq: Seq) -> FinalStatus {
     }
 }
 
-/// Take the message out of its slot. `None` if the receiver acknowledged it.
-fn take_message<B: Buffer>(slot: &mut Slot<B>, flow: FlowId, body_at: usize) -> Option<Delivery<B>> {
-    let frame = slot.frame.take()?;
-    let &mut Slot { class, kind, handler, words, body, seq, .. } = slot;
-    Some(Delivery { flow, class, kind, handler, words, body_at: body_at as u16, body, seq: seq.0 as u16, frame })
+/// The message of this slot, with its frame.
+pub(crate) fn delivery_of<B: Buffer>(slot: &Slot<B>, flow: FlowId, body_at: usize, frame: B) -> Delivery<B> {
+    let &Slot { class, kind, handler, words, body, seq, .. } = slot;
+    Delivery { flow, class, kind, handler, words, body_at: body_at as u16, body, seq: seq.0 as u16, frame }
 }

@@ -65,7 +65,7 @@ impl<B: Buffer> Core<B> {
     }
 
     /// Hand over a frame that only the core holds. Returns whether it was taken.
-    fn offer(&mut self, transmit: Transmit<B>, mut send: impl FnMut(Address, &B) -> bool) -> bool {
+    pub(crate) fn offer(&mut self, transmit: Transmit<B>, mut send: impl FnMut(Address, &B) -> bool) -> bool {
         let sent = send(transmit.to, &transmit.frame);
         if !sent {
             self.sending.control.0.push_front(Outgoing::Refused(transmit));
@@ -103,7 +103,12 @@ impl<B: Buffer> Core<B> {
             let acks_due = &mut self.sending.acks_due;
             let piggyback = record.piggyback_for(slot.class, framing, body, &mut self.counters, acks_due);
             let addresses = LinkAddresses { to, from: self.config.address, ethertype: self.config.ethertype };
-            frame::emit(space, framing, &addresses, &header, body, piggyback.as_ref()).ok()?;
+            // A withdrawn message is longer than any frame.
+            if frame::emit(space, framing, &addresses, &header, body, piggyback.as_ref()).is_err() {
+                return self.send_withdrawal(link, fresh, send);
+            }
+        } else if header.kind == Kind::Reject {
+            return self.send_withdrawal(link, fresh, send);
         }
         if !send(to, frame) {
             return self.put_back(link);
@@ -269,9 +274,9 @@ impl<B: Buffer> Core<B> {
         let mut body = [0; Control::MAX_BYTES];
         let mut length = outgoing.body.emit(&mut body);
         if let Some(key) = &self.config.key {
-            let tag = key.control_tag(framing, to, self.config.address, &body[..length]);
-            body[length..length + tag.len()].copy_from_slice(&tag);
-            length += tag.len();
+            let code = key.control_code(framing, to, self.config.address, &body[..length]);
+            body[length..length + code.len()].copy_from_slice(&code);
+            length += code.len();
         }
         let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
         self.counters.control_sent += 1;

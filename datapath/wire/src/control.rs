@@ -63,6 +63,14 @@ impl fmt::Debug for Name {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u64);
 
+impl NodeId {
+    /// The id of the node with this name: its FNV-1a hash. It stays the same from run to run.
+    pub fn of(name: &Name) -> NodeId {
+        let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        NodeId(name.as_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, fold))
+    }
+}
+
 /// One run of a node. It grows from start to start, so frames of an earlier run can be recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Incarnation(pub u64);
@@ -352,10 +360,10 @@ impl Field for Option<FinalAcks> {
 }
 
 impl Control {
-    /// The most bytes that a body takes: a `Connect` between the longest names has 114, and a tag.
+    /// The most bytes that a body takes: a `Connect` between the longest names has 114, and an authentication code.
     pub const MAX_BYTES: usize = 136;
-    /// Bytes of the tag behind the content, where a segment has a key.
-    pub const TAG_BYTES: usize = 16;
+    /// Bytes of the authentication code behind the content, where a segment has a key.
+    pub const AUTH_CODE_BYTES: usize = 16;
 
     /// The longest frame of a set-up, in the framing with the longest header. A transport with shorter frames cannot
     /// carry a node.
@@ -373,27 +381,23 @@ impl Control {
         matches!(self, Control::Probe(Probe { step: Step::Long, .. }))
     }
 
-    /// Read a body.
+    /// Read a body, with or without an authentication code: only a node can tell whether the code is right.
     ///
     /// # Errors
-    /// [`Reason::Body`] if it is malformed, or followed by anything but the padding of a long probe.
+    /// [`Reason::Body`] if it is malformed, or followed by anything but a code or the padding of a long probe.
     pub fn parse(body: &[u8]) -> Result<Control, Reason> {
-        match Control::parse_tagged(body)? {
-            (control, _, rest) if rest.is_empty() || control.is_padded() => Ok(control),
-            _ => Err(Reason::Body),
-        }
+        Control::parse_with_auth_code(body).map(|(control, ..)| control)
     }
 
-    /// Read a body that may have a tag. Returns the message, its bytes, and what follows them: nothing, a tag of
-    /// [`Control::TAG_BYTES`], or the padding of a long probe, which starts with its tag.
+    /// The same. Returns the message, its bytes, and what follows them: nothing, the code, or the padding of a long
+    /// probe, which starts with its code.
     ///
     /// # Errors
     /// [`Reason::Body`] if the message is malformed, or followed by anything else.
-    pub fn parse_tagged(body: &[u8]) -> Result<(Control, &[u8], &[u8]), Reason> {
+    pub fn parse_with_auth_code(body: &[u8]) -> Result<(Control, &[u8], &[u8]), Reason> {
         let mut rest = body;
         let control = Control::take(&mut rest).ok_or(Reason::Body)?;
-        let content = &body[..body.len() - rest.len()];
-        let is_good = matches!(rest.len(), 0 | Self::TAG_BYTES) || control.is_padded();
-        if is_good { Ok((control, content, rest)) } else { Err(Reason::Body) }
+        let is_good = matches!(rest.len(), 0 | Self::AUTH_CODE_BYTES) || control.is_padded();
+        if is_good { Ok((control, &body[..body.len() - rest.len()], rest)) } else { Err(Reason::Body) }
     }
 }

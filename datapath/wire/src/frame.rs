@@ -153,6 +153,16 @@ pub fn parse(frame: &[u8], ethertype: EtherType) -> Result<ParsedFrame<'_>, Reas
     parse_usual(frame, ethertype).map_or_else(|| parse_any(frame, smallest, ethertype), Ok)
 }
 
+/// Whether a frame has its true source address and is on [`Flow::NODE`], as all control frames but some probes. Says nothing
+/// about whether it is well-formed.
+#[inline]
+pub fn is_plain_control(frame: &[u8], ethertype: EtherType) -> bool {
+    frame.first_chunk::<18>().is_some_and(|head| {
+        let (found, flow) = (u16::from_be_bytes([head[12], head[13]]), u16::from_be_bytes([head[16], head[17]]));
+        found == ethertype.plain() && Flow::truncated(flow.into()) == Flow::NODE
+    })
+}
+
 /// As [`parse`], for most frames: a request or a reply with its header in the source address. `None` says nothing about
 /// the frame; [`parse`] does.
 #[inline(always)]

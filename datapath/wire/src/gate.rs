@@ -118,12 +118,13 @@ fn is_sensible(frame: &[u8; MIN_FRAME], length: usize, ethertype: EtherType) -> 
     header.words == 0 && has_size(frame[at], size)
 }
 
-/// Whether `size` is right for a control frame whose body starts with `code` (`docs/wire.md`), with or without a tag.
+/// Whether `size` is right for a control frame whose body starts with `code` (`docs/wire.md`), with or without an authentication code.
 const fn has_size(code: u8, size: usize) -> bool {
-    has_content_size(code, size) || size > Control::TAG_BYTES && has_content_size(code, size - Control::TAG_BYTES)
+    has_content_size(code, size)
+        || size > Control::AUTH_CODE_BYTES && has_content_size(code, size - Control::AUTH_CODE_BYTES)
 }
 
-/// The same without a tag. Only code 6, a long probe, has no largest size.
+/// The same without the code. Only code 6, a long probe, has no largest size.
 const fn has_content_size(code: u8, size: usize) -> bool {
     match code {
         1 => size >= 31 && size <= 61,  // beacon

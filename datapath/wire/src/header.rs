@@ -79,8 +79,8 @@ pub enum Kind {
     /// Discovery and set-up; body: [`control::Control`](crate::control::Control).
     /// Only on [`Flow::NODE`], and no other kind is there.
     Control,
-    /// A rejected request: its receiver had no room (FM 1.0, §4.5). `seq` is the request's number. The sender has kept
-    /// the request, so there is no body.
+    /// A message was not accepted (FM 1.0, §4.5); body: [`Reject`](crate::Reject). `seq` is the message's number. Its
+    /// sender has kept the message.
     Reject,
     /// Several messages of a class in one frame; body: [`Body`](crate::coalesced::Body).
     /// The header's sequence number is the first one's.

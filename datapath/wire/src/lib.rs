@@ -56,6 +56,7 @@ mod header;
 mod length;
 mod payload;
 mod reason;
+mod reject;
 mod seq;
 pub mod steer;
 mod trailer;
@@ -69,5 +70,6 @@ pub use header::{Class, Flow, Header, Kind, MAX_WORDS, WORD_BYTES};
 #[cfg(feature = "planted")]
 pub use length::planted;
 pub use reason::Reason;
+pub use reject::Reject;
 pub use seq::{Seq, expand};
 pub use trailer::Piggyback;

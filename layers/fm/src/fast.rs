@@ -77,7 +77,7 @@ impl<S> Fm<S> {
     }
 
     /// Run this for messages that name `handler`. Messages for handlers that are not set
-    /// are counted (`unhandled`) and dropped.
+    /// come back to their senders, and are counted (`no_handler`).
     pub fn on(&mut self, handler: HandlerId, run: impl FnMut(&mut S, &Message<'_, S>) + 'static) {
         // What arrives is a request or the answer to one: to FM they are the same.
         let run = Rc::new(RefCell::new(run));

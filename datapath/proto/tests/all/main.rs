@@ -13,6 +13,7 @@ mod harness;
 mod length;
 mod many_peers;
 mod members;
+mod no_handler;
 mod notices;
 mod order;
 mod path_latency;

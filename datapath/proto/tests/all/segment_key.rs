@@ -96,7 +96,7 @@ fn nodes_with_another_key_or_none_do_not_talk_and_both_say_so() {
 }
 
 #[test]
-fn a_frame_with_a_missing_wrong_or_moved_tag_changes_nothing() {
+fn a_frame_with_a_missing_wrong_or_moved_code_changes_nothing() {
     let (mut net, _, flow) = session(Wiring::Switch);
     net.core(1).say_farewell();
     net.idle(SECOND);
@@ -104,15 +104,15 @@ fn a_frame_with_a_missing_wrong_or_moved_tag_changes_nothing() {
     for (receiver, bytes) in recorded(&net) {
         let (to, from) = addresses(&bytes);
         let parsed = frame::parse(&bytes, EtherType::DEFAULT).unwrap();
-        let (control, content, rest) = Control::parse_tagged(parsed.payload).unwrap();
+        let (control, content, rest) = Control::parse_with_auth_code(parsed.payload).unwrap();
         let (content, is_plain) = (content.len(), parsed.framing == Framing::Plain);
-        assert!(rest.len() >= Control::TAG_BYTES);
-        let untagged = rebuilt(&bytes, to, from, |body| body.truncate(content));
+        assert!(rest.len() >= Control::AUTH_CODE_BYTES);
+        let without_code = rebuilt(&bytes, to, from, |body| body.truncate(content));
         let damaged = rebuilt(&bytes, to, from, |body| body[content + 15] ^= 1);
         let changed = rebuilt(&bytes, to, from, |body| body[content - 1] ^= 1);
         let moved = rebuilt(&bytes, to, stranger, |_| ());
         let to_another = rebuilt(&bytes, Address([2, 0, 0, 0, 1, 7]), from, |_| ());
-        for (what, frame) in [untagged, damaged, changed, to_another, moved].into_iter().enumerate() {
+        for (what, frame) in [without_code, damaged, changed, to_another, moved].into_iter().enumerate() {
             if what == 4 && !is_plain {
                 continue;
             }
@@ -173,7 +173,7 @@ fn what_was_recorded_ends_no_connection_and_takes_no_name() {
 }
 
 #[test]
-fn rejects_have_a_tag_and_the_driver_makes_none() {
+fn rejects_have_a_code_and_the_driver_makes_none() {
     let mut net = Net::new(3);
     let (_, asks) = start(&mut net, "alpha", Some(KEY));
     let mut config = net.config(1, "beta");
@@ -195,8 +195,8 @@ fn rejects_have_a_tag_and_the_driver_makes_none() {
     let before = net.core(0).counters().clone();
     for reject in &rejects {
         let (to, from) = addresses(reject);
-        let untagged = rebuilt(reject, to, from, |body| body.clear());
-        net.core(0).on_frame(Buf::of(&untagged));
+        let without_code = rebuilt(reject, to, from, |body| body.clear());
+        net.core(0).on_frame(Buf::of(&without_code));
     }
     let after = net.core(0).counters().clone();
     assert_eq!(after.control_unauthenticated - before.control_unauthenticated, rejects.len() as u64);

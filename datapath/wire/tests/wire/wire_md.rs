@@ -8,7 +8,9 @@ use am_wire::control::{
     NodeId, Probe, ProbeSeen, Refusal, Refuse, Step,
 };
 use am_wire::frame::{ETHERNET_HEADER, LinkAddresses};
-use am_wire::{Ack, Acks, Address, EtherType, Flow, Framing, Framings, Header, Kind, Piggyback, Reason, Seq};
+use am_wire::{
+    Ack, Acks, Address, Class, EtherType, Flow, Framing, Framings, Header, Kind, Piggyback, Reason, Reject, Seq,
+};
 
 use crate::any::Message;
 
@@ -293,6 +295,22 @@ fn the_table_of_a_notices_body() {
         ("length", Notice { length: u64::MAX, ..zero }),
     ];
     check_bytes("### notice", &zero.to_bytes(), &fields.map(|(name, notice)| (name, notice.to_bytes().to_vec())));
+}
+
+#[test]
+fn the_table_of_rejects() {
+    let rows = table("### reject");
+    for (row, code) in rows.iter().zip(1..) {
+        let what = Reject::parse(&[code]).expect("each code of the page is known");
+        let (says, class) = match what {
+            Reject::NoHandler(class) => ("the receiver", class),
+            Reject::Withdrawn(class) => ("the sender", class),
+            Reject::NoRoom => panic!("it has no body"),
+        };
+        let class = if class == Class::Request { "request" } else { "reply" };
+        assert_eq!((row[0], row[1]), (&code.to_string()[..], &format!("{says} of a {class}")[..]));
+    }
+    assert_eq!(Reject::parse(&[rows.len() as u8 + 1]), Err(Reason::Body), "the page has all codes");
 }
 
 /// Every control message, as long as it gets.

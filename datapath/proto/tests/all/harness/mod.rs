@@ -310,12 +310,25 @@ impl Net {
         word: u64,
         payload: &[u8],
     ) -> Result<(), am_proto::SendError> {
+        self.send_to(from, flow, class, 3, word, payload)
+    }
+
+    /// The same, for this handler.
+    pub fn send_to(
+        &mut self,
+        from: usize,
+        flow: FlowId,
+        class: Class,
+        handler: u8,
+        word: u64,
+        payload: &[u8],
+    ) -> Result<(), am_proto::SendError> {
         let body = 8 + payload.len();
         let write = |place: &mut [u8]| {
             place[..8].copy_from_slice(&word.to_be_bytes());
             place[8..].copy_from_slice(payload);
         };
-        self.core(from).send(flow, class, 3, 1, Buf::fresh(2048), body, write).map_err(|(error, _)| error)
+        self.core(from).send(flow, class, handler, 1, Buf::fresh(2048), body, write).map_err(|(error, _)| error)
     }
 
     /// Take and handle the next message of an endpoint: no reply, credit back.

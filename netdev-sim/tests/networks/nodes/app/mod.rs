@@ -225,6 +225,7 @@ impl App {
             ReturnReason::Unreachable => "given up by a sender",
             ReturnReason::Closed => "closed by the peer",
             ReturnReason::Restarted => "peer restarted",
+            ReturnReason::NoHandler => unreachable!("it ends no flow"),
         });
         self.granted.retain(|(granted, _)| *granted != id);
         if let Some(at) = self.flows.iter().position(|flow| flow.id == id) {

@@ -1,0 +1,229 @@
+//! Who may attach, under which names, how often, and with what share.
+//!
+//! The socket's file permissions decide who may connect at all. Without rules everybody who can connect may have any free
+//! name. With rules, the first that fits a program's user or group decides; a program that none fits is refused.
+//!
+//! ```toml
+//! [[allow]]
+//! user = "alice"            # or a number
+//! names = ["alpha", "worker-*"]
+//! ports = 4
+//! weight = 2
+//!
+//! [[allow]]
+//! group = "cluster"         # also a user's further groups
+//! ```
+
+use am_wire::control::Name;
+use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
+use serde::Deserialize;
+
+use crate::address::MAX_PORTS;
+use crate::member::Owner;
+use crate::schedule::MAX_WEIGHT;
+
+/// The rules of a configuration file.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Access {
+    /// The first that fits decides. Without any, everybody may attach.
+    #[serde(default)]
+    allow: Vec<Rule>,
+}
+
+/// A rule for a user or a group; for everybody if it names neither.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+struct Rule {
+    user: Option<Account>,
+    group: Option<Account>,
+    /// Names of nodes; one that ends with `*` stands for all that begin so. Without any, all.
+    names: Option<Vec<String>>,
+    /// The most ports of one user.
+    #[serde(default = "all_ports")]
+    ports: usize,
+    /// The weight of each port.
+    #[serde(default = "one")]
+    weight: u32,
+}
+
+fn all_ports() -> usize {
+    MAX_PORTS
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// A user or a group, by number or by name.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(untagged)]
+enum Account {
+    Number(u32),
+    Name(String),
+}
+
+/// A rule is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AccessError {
+    /// The text is no such file.
+    #[error("{0}")]
+    Text(String),
+    /// There is no such user or group.
+    #[error("there is no {what} `{name}` on this machine: write another, or a number")]
+    NoAccount {
+        /// User or group.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// A number is out of range.
+    #[error("`weight = {0}` is out of range: 1 to {MAX_WEIGHT}")]
+    Weight(u32),
+}
+
+/// What a program may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// The most ports of its user.
+    pub ports: usize,
+    /// Its weight.
+    pub weight: u32,
+}
+
+impl Access {
+    /// Read rules.
+    ///
+    /// # Errors
+    /// See [`AccessError`].
+    pub fn parse(text: &str) -> Result<Access, AccessError> {
+        let mut access: Access = toml::from_str(text).map_err(|error| AccessError::Text(error.to_string()))?;
+        for rule in &mut access.allow {
+            if !(1..=MAX_WEIGHT).contains(&rule.weight) {
+                return Err(AccessError::Weight(rule.weight));
+            }
+            let user = |name: &str| User::from_name(name).ok().flatten().map(|user| user.uid.as_raw());
+            let group = |name: &str| Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw());
+            resolve(&mut rule.user, "user", user)?;
+            resolve(&mut rule.group, "group", group)?;
+        }
+        Ok(access)
+    }
+
+    /// The rule for a program. `None` if no rule is for it.
+    fn rule(&self, owner: &Owner) -> Option<&Rule> {
+        let is =
+            |account: &Option<Account>, number: u32| account.as_ref().is_none_or(|its| *its == Account::Number(number));
+        let fits = |rule: &&Rule| {
+            is(&rule.user, owner.uid)
+                && (is(&rule.group, owner.gid) || groups_of(owner).iter().any(|group| is(&rule.group, group.as_raw())))
+        };
+        self.allow.iter().find(fits)
+    }
+
+    /// What a program may have.
+    ///
+    /// # Errors
+    /// Why it may not attach.
+    pub fn allowance(&self, owner: &Owner) -> Result<Allowance, String> {
+        match self.rule(owner) {
+            Some(rule) => Ok(Allowance { ports: rule.ports, weight: rule.weight }),
+            None if self.allow.is_empty() => Ok(Allowance { ports: MAX_PORTS, weight: 1 }),
+            None => Err(format!("no rule allows user {}: add one to the daemon's configuration", owner.uid)),
+        }
+    }
+
+    /// Whether a program may have this name.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_name(&self, owner: &Owner, name: &Name) -> Result<(), String> {
+        let Some(names) = self.rule(owner).and_then(|rule| rule.names.as_ref()) else { return Ok(()) };
+        let fits = |pattern: &String| match pattern.strip_suffix('*') {
+            Some(start) => name.as_str().starts_with(start),
+            None => name.as_str() == pattern,
+        };
+        if names.iter().any(fits) {
+            return Ok(());
+        }
+        Err(format!("user {} may not have the name `{name}`: the names are {}", owner.uid, names.join(", ")))
+    }
+}
+
+fn resolve(
+    account: &mut Option<Account>,
+    what: &'static str,
+    number_of: impl Fn(&str) -> Option<u32>,
+) -> Result<(), AccessError> {
+    if let Some(Account::Name(name)) = account {
+        let number = number_of(name).ok_or_else(|| AccessError::NoAccount { what, name: name.clone() })?;
+        *account = Some(Account::Number(number));
+    }
+    Ok(())
+}
+
+/// The further groups of a program's user, as the system's accounts say.
+fn groups_of(owner: &Owner) -> Vec<Gid> {
+    let user = User::from_uid(Uid::from_raw(owner.uid)).ok().flatten();
+    let name = user.and_then(|user| std::ffi::CString::new(user.name).ok());
+    name.and_then(|name| getgrouplist(&name, Gid::from_raw(owner.gid)).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOBODY: Owner = Owner { uid: 65_534, gid: 65_534, pid: 1 };
+    const ROOT: Owner = Owner { uid: 0, gid: 0, pid: 1 };
+
+    fn name(text: &str) -> Name {
+        Name::new(text).unwrap()
+    }
+
+    #[test]
+    fn without_rules_everybody_may_have_any_name() {
+        let access = Access::parse("").unwrap();
+        assert_eq!(access.allowance(&NOBODY), Ok(Allowance { ports: MAX_PORTS, weight: 1 }));
+        assert_eq!(access.check_name(&NOBODY, &name("alpha")), Ok(()));
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_decides() {
+        let text = r#"
+            [[allow]]
+            user = "root"
+            names = ["alpha", "worker-*"]
+            ports = 2
+            weight = 3
+            [[allow]]
+            user = 0
+            ports = 9
+        "#;
+        let access = Access::parse(text).unwrap();
+        assert_eq!(access.allowance(&ROOT), Ok(Allowance { ports: 2, weight: 3 }));
+        for (text, may) in [("alpha", true), ("worker-7", true), ("worker", false), ("alphabet", false)] {
+            assert_eq!(access.check_name(&ROOT, &name(text)).is_ok(), may, "{text}");
+        }
+        assert!(access.allowance(&NOBODY).unwrap_err().contains("65534"));
+    }
+
+    #[test]
+    fn a_rule_for_a_group_fits_its_members() {
+        let access = Access::parse("[[allow]]\ngroup = 65534\nweight = 5").unwrap();
+        assert_eq!(access.allowance(&NOBODY).map(|allowance| allowance.weight), Ok(5));
+        assert!(access.allowance(&ROOT).is_err());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for (text, word) in [
+            ("[[allow]]\nuser = \"no such user\"", "no such user"),
+            ("[[allow]]\nweight = 0", "weight"),
+            ("[[allow]]\nname = \"a\"", "name"),
+            ("allow", "allow"),
+        ] {
+            let error = Access::parse(text).unwrap_err().to_string();
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+}

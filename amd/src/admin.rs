@@ -1,0 +1,108 @@
+//! What administrators ask a running daemon, on the same socket: a line of JSON, and a line as the answer.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use am_vnic::protocol::MAX_PACKET;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send, socket_with,
+};
+use serde::{Deserialize, Serialize};
+
+/// The most bytes of an answer.
+const MAX_ANSWER: usize = 128 * 1024;
+
+/// A question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Question {
+    /// What the daemon serves, and for whom.
+    List,
+    /// Give another weight to the ports of this name. For root and the daemon's user.
+    Weight {
+        /// The name of a node.
+        name: String,
+        /// 1 to 64.
+        weight: u32,
+    },
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// What the daemon serves.
+    List(Listing),
+    /// It is done.
+    Done,
+    /// It is not: why, and what to do.
+    Refused(String),
+}
+
+/// What the daemon serves, and for whom.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listing {
+    /// The wire's name and mode.
+    pub wire: String,
+    /// Frames from the wire, and to it.
+    pub from_wire: u64,
+    /// Frames to the wire.
+    pub to_wire: u64,
+    /// Frames from the wire that were for no port.
+    pub for_no_port: u64,
+    /// Frames from the wire with the address of a port as their source.
+    pub spoofed: u64,
+    /// The ports.
+    pub ports: Vec<PortListing>,
+}
+
+/// One port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortListing {
+    /// Its number.
+    pub port: usize,
+    /// The name of its node, if it has said it.
+    pub name: Option<String>,
+    /// Its link address.
+    pub address: String,
+    /// The user's number.
+    pub uid: u32,
+    /// The process; 0 if the program is expected to attach again.
+    pub pid: i32,
+    /// Its weight.
+    pub weight: u32,
+    /// Frames from the program that passed.
+    pub sent: u64,
+    /// Frames for the program that it got.
+    pub delivered: u64,
+    /// Frames for the program that found no room.
+    pub dropped: u64,
+    /// Flows on which it may send.
+    pub flows: usize,
+    /// By reason: frames from the program that were refused.
+    pub refused: std::collections::BTreeMap<String, u64>,
+}
+
+/// Ask a daemon.
+///
+/// # Errors
+/// No daemon listens there, or this user may not ask.
+pub fn ask(socket: &Path, question: &Question) -> io::Result<Answer> {
+    let question = serde_json::to_vec(question)?;
+    if question.len() > MAX_PACKET {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the name is too long"));
+    }
+    let connection = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    connect(&connection, &SocketAddrUnix::new(socket)?)?;
+    send(&connection, &question, SendFlags::NOSIGNAL)?;
+    Ok(serde_json::from_slice(&read_answer(&connection)?)?)
+}
+
+fn read_answer(connection: &OwnedFd) -> io::Result<Vec<u8>> {
+    let mut answer = Vec::with_capacity(MAX_ANSWER);
+    let space: &mut [MaybeUninit<u8>] = answer.spare_capacity_mut();
+    let ((read, _), _) = recv(connection, space, RecvFlags::empty())?;
+    Ok(read.to_vec())
+}

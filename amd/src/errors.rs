@@ -1,0 +1,109 @@
+//! Why a daemon could not start, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use am_ring::LayoutError;
+
+use crate::access::AccessError;
+
+/// Why a daemon could not start. A failed start leaves nothing behind.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The wire could not be opened.
+    #[error(transparent)]
+    Wire(#[from] am_api::transports::OpenError),
+    /// A peer's address was refused.
+    #[error("--peer {peer}: {source}")]
+    Peer {
+        /// The address.
+        peer: String,
+        /// Why.
+        source: am_transport::PeerAddressError,
+    },
+    /// The wire cannot carry ports.
+    #[error("`{name}` carries frames of at most {most} bytes, too short for a set-up: choose another `frame=`")]
+    ShortFrames {
+        /// The wire.
+        name: String,
+        /// Its longest frame.
+        most: usize,
+    },
+    /// Another daemon serves the socket.
+    #[error("a daemon serves {} already: `amd list --socket {}` shows it; choose another `--socket`", socket.display(), socket.display())]
+    Running {
+        /// The socket.
+        socket: PathBuf,
+    },
+    /// The socket could not be made.
+    #[error("no socket at {}: {source}; make its directory, as one that this user may write", socket.display())]
+    Socket {
+        /// The socket.
+        socket: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The path is in use for another purpose.
+    #[error("{} is no socket, and is left alone: choose another `--socket`", socket.display())]
+    NoSocket {
+        /// The path.
+        socket: PathBuf,
+    },
+    /// The socket's permissions could not be set.
+    #[error("the permissions of {} cannot be set: {source}; this user must be a member of the group in `--group`", socket.display())]
+    Permissions {
+        /// The socket.
+        socket: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// There is no such group.
+    #[error("there is no group `{0}` on this machine: name another in `--group`")]
+    NoGroup(String),
+    /// The state file could not be used.
+    #[error("the state file {} cannot be used: {source}", path.display())]
+    State {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The state file is another user's.
+    #[error("{} belongs to another user or can be read by others, and is not believed: `rm {}`", path.display(), path.display())]
+    ForeignState {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The configuration could not be read.
+    #[error("{}: {source}", path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The configuration is wrong.
+    #[error("{}: {why}", path.display())]
+    Access {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: AccessError,
+    },
+    /// There is no memory for frames.
+    #[error(transparent)]
+    Pool(#[from] LayoutError),
+    /// Another error of the system.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// An error of a call that should not fail.
+pub(crate) fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> DaemonError {
+    move |source| DaemonError::System { what, source: source.into() }
+}

@@ -1,0 +1,217 @@
+//! The flows on which a port may send.
+//!
+//! A flow id belongs to the receiver of the frames, which chose it and sent it in a Connect or an Accept. The daemon reads
+//! these set-up frames as they pass to a port, and so it knows the flows of that port. No other program knows them better.
+//!
+//! The table is bounded. A program on this host that grants a port too many flows gets no further ones. Nodes of the wire
+//! may forge their addresses, so they share one limit. Beyond it the grant that was not used for longest is
+//! forgotten.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, Hasher};
+
+use am_wire::{Address, Flow};
+
+/// The most flows that nodes of the wire grant to a port.
+pub const MAX_FROM_WIRE: usize = 4096;
+
+/// The most flows that another port grants to a port.
+pub const MAX_FROM_PORT: usize = 1024;
+
+/// A flow of a peer on which a port may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowGrant {
+    /// The peer.
+    pub to: Address,
+    /// Its flow id.
+    pub flow: Flow,
+    /// And its nonce.
+    pub nonce: u16,
+}
+
+/// What is known of a grant besides its key.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    nonce: u16,
+    /// The port that granted it; `None` for a node of the wire.
+    granter: Option<u16>,
+    /// Whether a frame was sent on it since the last look.
+    is_used: bool,
+    /// Its record in the state file.
+    record: u32,
+}
+
+/// The grants of one port.
+#[derive(Debug)]
+pub struct Grants {
+    entries: HashMap<u64, Entry, Mixing>,
+    /// The keys of grants from the wire, in the order in which they are looked at when one has to go. Those that were
+    /// revoked are still in it.
+    from_wire: VecDeque<u64>,
+    wire_count: usize,
+    port_counts: HashMap<u16, usize>,
+    max_from_wire: usize,
+}
+
+/// What happened to a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Granted {
+    /// It is new, and has this record. A grant with the other record, if there is one, was forgotten for it.
+    New(Option<u32>),
+    /// It was there, now with another nonce.
+    Renewed(u32),
+    /// It was there.
+    Known,
+    /// The granting port has granted too many.
+    Refused,
+}
+
+const fn key(to: Address, flow: Flow) -> u64 {
+    to.to_u64() << Flow::BITS | flow.id() as u64
+}
+
+impl Grants {
+    /// No grants. `random` makes the table's hash unknown to peers.
+    pub fn new(random: u64) -> Grants {
+        Grants {
+            entries: HashMap::with_hasher(Mixing(random | 1)),
+            from_wire: VecDeque::new(),
+            wire_count: 0,
+            port_counts: HashMap::new(),
+            max_from_wire: MAX_FROM_WIRE,
+        }
+    }
+
+    /// Whether the port may send on this flow.
+    #[inline]
+    pub fn allows(&mut self, to: Address, flow: Flow) -> bool {
+        match self.entries.get_mut(&key(to, flow)) {
+            Some(entry) => {
+                entry.is_used = true;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Grant a flow. `record` is its number in the state file, if it is new.
+    pub fn grant(&mut self, grant: FlowGrant, granter: Option<u16>, record: u32) -> Granted {
+        let key = key(grant.to, grant.flow);
+        if let Some(entry) = self.entries.get_mut(&key) {
+            let known = entry.nonce == grant.nonce;
+            entry.nonce = grant.nonce;
+            return if known { Granted::Known } else { Granted::Renewed(entry.record) };
+        }
+        let mut forgotten = None;
+        match granter {
+            Some(port) => {
+                let count = self.port_counts.entry(port).or_default();
+                if *count >= MAX_FROM_PORT {
+                    return Granted::Refused;
+                }
+                *count += 1;
+            }
+            None => {
+                if self.wire_count >= self.max_from_wire {
+                    forgotten = self.forget_unused();
+                }
+                self.wire_count += 1;
+                self.from_wire.push_back(key);
+                if self.from_wire.len() > 2 * self.max_from_wire {
+                    let entries = &self.entries;
+                    self.from_wire.retain(|other| entries.contains_key(other) || *other == key);
+                }
+            }
+        }
+        self.entries.insert(key, Entry { nonce: grant.nonce, granter, is_used: false, record });
+        Granted::New(forgotten)
+    }
+
+    /// Forget the grant from the wire that was not used for longest. Returns its record.
+    fn forget_unused(&mut self) -> Option<u32> {
+        // After one round none is marked as used.
+        for _ in 0..2 * self.from_wire.len() {
+            let key = self.from_wire.pop_front()?;
+            match self.entries.get_mut(&key) {
+                Some(entry) if entry.is_used => {
+                    entry.is_used = false;
+                    self.from_wire.push_back(key);
+                }
+                Some(_) => return self.remove(key),
+                None => (),
+            }
+        }
+        None
+    }
+
+    fn remove(&mut self, key: u64) -> Option<u32> {
+        let entry = self.entries.remove(&key)?;
+        match entry.granter {
+            None => self.wire_count -= 1,
+            Some(port) => *self.port_counts.entry(port).or_insert(1) -= 1,
+        }
+        Some(entry.record)
+    }
+
+    /// The flow has ended. Returns its record, if this use of the flow was granted.
+    pub fn revoke(&mut self, grant: FlowGrant) -> Option<u32> {
+        let key = key(grant.to, grant.flow);
+        self.entries.get(&key).filter(|entry| entry.nonce == grant.nonce)?;
+        self.remove(key)
+    }
+
+    /// A port has gone, and with it its flows. Returns their records.
+    pub fn revoke_all_of(&mut self, port: u16) -> Vec<u32> {
+        let its = self.entries.iter().filter(|(_, entry)| entry.granter == Some(port)).map(|(key, _)| *key);
+        let keys: Vec<u64> = its.collect();
+        self.port_counts.remove(&port);
+        keys.iter().filter_map(|key| self.entries.remove(key)).map(|entry| entry.record).collect()
+    }
+
+    /// The records of all grants.
+    pub fn records(&self) -> impl Iterator<Item = u32> {
+        self.entries.values().map(|entry| entry.record)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+/// A hash of one multiplication by a random number. Peers choose part of the keys, and do not know the number.
+#[derive(Clone, Copy, Debug)]
+struct Mixing(u64);
+
+struct Mixed(u64, u64);
+
+impl BuildHasher for Mixing {
+    type Hasher = Mixed;
+
+    #[inline]
+    fn build_hasher(&self) -> Mixed {
+        Mixed(self.0, 0)
+    }
+}
+
+impl Hasher for Mixed {
+    #[inline]
+    fn write_u64(&mut self, key: u64) {
+        let product = u128::from(key ^ self.0.rotate_left(32)) * u128::from(self.0);
+        self.1 = product as u64 ^ (product >> 64) as u64;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.1
+    }
+}

@@ -1,0 +1,36 @@
+//! **The daemon that shares one NIC among programs.** It owns the NIC, through any transport, and gives each program that
+//! attaches a virtual one ([`am_vnic`]). It switches frames between programs and wire, and protects the programs from each other.
+//!
+//! ```text
+//!   program A ── port 0 ─┐                        ┌─ judge: may this port send this?   judge.rs, grants.rs
+//!   program B ── port 1 ─┼─ switch ── wire ── NIC │  schedule: which port is next?     schedule.rs
+//!   program C ── port 2 ─┘                        └─ state: what a restart must know   state.rs
+//! ```
+//!
+//! What a program can and cannot do to others, and the limits: `docs/amd.md`.
+//!
+//! # Read first
+//!
+//! `switch.rs`, the path of a frame; `judge.rs`, what may pass; `ports.rs`, how programs come and go; `daemon.rs`, the loop.
+#![forbid(unsafe_code)]
+
+pub mod access;
+pub mod address;
+pub mod admin;
+mod daemon;
+mod errors;
+pub mod grants;
+pub mod judge;
+mod listener;
+mod member;
+mod ports;
+pub mod privileges;
+mod random;
+pub mod schedule;
+mod state;
+mod switch;
+mod wire;
+
+pub use daemon::{Daemon, DaemonOptions, KEEP_TIME};
+pub use errors::DaemonError;
+pub use member::{MAX_REFUSED, Owner};

@@ -1,0 +1,106 @@
+//! The daemon's socket, and the descriptors that it waits on.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::event::{Timespec, epoll};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with, sockopt,
+};
+
+use crate::DaemonError;
+use crate::errors::system;
+use crate::member::Owner;
+
+/// Programs that connect at once.
+const BACKLOG: i32 = 128;
+
+/// The socket; removed when dropped.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: OwnedFd,
+    path: PathBuf,
+}
+
+impl Listener {
+    /// Make the socket. The caller has made sure that no other daemon has it.
+    pub(crate) fn new(path: &Path, mode: u32, group: Option<u32>) -> Result<Listener, DaemonError> {
+        let failed = |source: io::Error| DaemonError::Socket { socket: path.to_owned(), source };
+        match fs::symlink_metadata(path) {
+            Ok(found) if !found.file_type().is_socket() => {
+                return Err(DaemonError::NoSocket { socket: path.to_owned() });
+            }
+            Ok(_) => fs::remove_file(path).map_err(failed)?,
+            Err(_) => (),
+        }
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let socket = socket.map_err(system("cannot make a socket"))?;
+        let address = SocketAddrUnix::new(path).map_err(|why| failed(why.into()))?;
+        bind(&socket, &address).map_err(|why| failed(why.into()))?;
+        let listener = Listener { socket, path: path.to_owned() };
+        let denied = |source: io::Error| DaemonError::Permissions { socket: path.to_owned(), source };
+        if group.is_some() {
+            std::os::unix::fs::chown(path, None, group).map_err(denied)?;
+        }
+        // Nobody can connect before the permissions are set.
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(denied)?;
+        listen(&listener.socket, BACKLOG).map_err(system("cannot listen on the socket"))?;
+        Ok(listener)
+    }
+
+    pub(crate) fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
+    /// Accept a connection, and ask the kernel whose it is.
+    pub(crate) fn accept(&self) -> Option<(OwnedFd, Owner)> {
+        let socket = accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).ok()?;
+        let peer = sockopt::socket_peercred(&socket).ok()?;
+        let owner = Owner { uid: peer.uid.as_raw(), gid: peer.gid.as_raw(), pid: peer.pid.as_raw_nonzero().get() };
+        Some((socket, owner))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// The descriptors that the daemon waits on, each with a number.
+#[derive(Debug)]
+pub(crate) struct Watched(OwnedFd);
+
+impl Watched {
+    pub(crate) fn new() -> io::Result<Watched> {
+        Ok(Watched(epoll::create(epoll::CreateFlags::CLOEXEC)?))
+    }
+
+    /// Watch a descriptor until it is closed.
+    pub(crate) fn add(&self, descriptor: impl AsFd, number: u64) -> io::Result<()> {
+        epoll::add(&self.0, descriptor, epoll::EventData::new_u64(number), epoll::EventFlags::IN)?;
+        Ok(())
+    }
+
+    /// Give another number to a descriptor.
+    pub(crate) fn renumber(&self, descriptor: impl AsFd, number: u64) -> io::Result<()> {
+        epoll::modify(&self.0, descriptor, epoll::EventData::new_u64(number), epoll::EventFlags::IN)?;
+        Ok(())
+    }
+
+    /// The numbers of descriptors that are readable, after at most this time.
+    pub(crate) fn wait(&self, timeout: Duration, ready: &mut Vec<u64>) {
+        ready.clear();
+        let mut events = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; 64];
+        let timeout = Timespec::try_from(timeout).ok();
+        // A signal ends the wait early, and the daemon looks around.
+        if let Ok((events, _)) = epoll::wait(&self.0, &mut events, timeout.as_ref()) {
+            ready.extend(events.iter().map(|event| event.data.u64()));
+        }
+    }
+}

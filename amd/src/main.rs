@@ -1,0 +1,192 @@
+//! `amd`: share one NIC among programs.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use am_daemon::access::Access;
+use am_daemon::admin::{self, Answer, Listing, Question};
+use am_daemon::{Daemon, DaemonError, DaemonOptions, privileges};
+use clap::{Args, Parser, Subcommand};
+
+type Error = Box<dyn std::error::Error>;
+
+const DEFAULT_SOCKET: &str = "/run/amd/amd.sock";
+
+/// Share one NIC among programs. Each program attaches with the transport `amd:SOCKET`, and has a link address of its own.
+#[derive(Parser)]
+#[command(name = "amd", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Open a wire, and serve programs until SIGTERM or SIGINT
+    Run(Run),
+    /// Show the programs that are attached
+    List {
+        #[command(flatten)]
+        at: At,
+        /// As JSON, in one line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Set the weight of a program while the daemon runs; for root and the daemon's user
+    Weight {
+        /// The name of its node
+        name: String,
+        /// 1 to 64: with 2 it has twice the turns of a program with 1
+        weight: u32,
+        #[command(flatten)]
+        at: At,
+    },
+}
+
+#[derive(Args)]
+struct At {
+    /// The daemon's socket
+    #[arg(long, default_value = DEFAULT_SOCKET)]
+    socket: PathBuf,
+}
+
+#[derive(Args)]
+struct Run {
+    /// The transport to share, as in `xdp:eth1` or `udp:10.0.0.7:7000`; `local` joins only the programs of this machine
+    wire: String,
+    #[command(flatten)]
+    at: At,
+    /// The permissions of the socket, in octal: who may write to it may attach
+    #[arg(long, default_value = "660", value_parser = octal)]
+    mode: u32,
+    /// The group of the socket
+    #[arg(long)]
+    group: Option<String>,
+    /// Another host of the wire, as its address there; for wires that do not find their hosts by themselves
+    #[arg(long)]
+    peer: Vec<String>,
+    /// A file of rules: who may attach, under which names, how often, with what weight
+    #[arg(long)]
+    config: Option<PathBuf>,
+}
+
+fn octal(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| mode & !0o777 == 0);
+    mode.ok_or_else(|| "permissions in octal go here, as in `660`".into())
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("amd: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Error> {
+    match command {
+        Command::Run(run) => serve(run),
+        Command::List { at, json } => {
+            let Answer::List(listing) = ask(&at.socket, &Question::List)? else {
+                return Err("the daemon gave an answer of another version".into());
+            };
+            if json {
+                println!("{}", serde_json::to_string(&listing)?);
+            } else {
+                print!("{}", table(&listing));
+            }
+            Ok(())
+        }
+        Command::Weight { name, weight, at } => match ask(&at.socket, &Question::Weight { name, weight })? {
+            Answer::Refused(why) => Err(why.into()),
+            _ => Ok(()),
+        },
+    }
+}
+
+fn ask(socket: &Path, question: &Question) -> Result<Answer, Error> {
+    let failed =
+        |why: io::Error| format!("no daemon answers at {}: {why}; name its socket with --socket", socket.display());
+    Ok(admin::ask(socket, question).map_err(failed)?)
+}
+
+fn serve(run: Run) -> Result<(), Error> {
+    tracing_subscriber::fmt().with_writer(io::stderr).with_target(false).without_time().init();
+    let group = run.group.as_deref().map(group_number).transpose()?;
+    let access = run.config.as_deref().map(read_access).transpose()?.unwrap_or_default();
+    let wire = (run.wire != "local").then_some(run.wire);
+    let options = DaemonOptions {
+        wire: wire.clone(),
+        mode: run.mode,
+        group,
+        peers: run.peer,
+        access,
+        ..DaemonOptions::new(&run.at.socket)
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    let mut daemon = Daemon::open(options)?;
+    let left = privileges::drop_all_but_needed(wire.as_deref())?;
+    let left = if left.is_empty() { "no capabilities".into() } else { left.join(" ") };
+    let socket = run.at.socket.display();
+    let said = format!(
+        "amd: serves {} at {socket} (mode {:o}), with {left}\n\
+         amd: programs attach with `amd:{socket}`; `amd list --socket {socket}` shows them\n",
+        daemon.wire(),
+        run.mode
+    );
+    // Whoever started it may not be listening any more.
+    let _ = io::stdout().write_all(said.as_bytes());
+    daemon.run(&stop);
+    Ok(())
+}
+
+fn group_number(name: &str) -> Result<u32, DaemonError> {
+    let by_name = || nix::unistd::Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw());
+    name.parse().ok().or_else(by_name).ok_or_else(|| DaemonError::NoGroup(name.into()))
+}
+
+fn read_access(path: &Path) -> Result<Access, DaemonError> {
+    let text = std::fs::read_to_string(path).map_err(|source| DaemonError::Config { path: path.into(), source })?;
+    Access::parse(&text).map_err(|why| DaemonError::Access { path: path.into(), why })
+}
+
+/// The listing, a line for each port.
+fn table(listing: &Listing) -> String {
+    let head =
+        ["port", "name", "user", "process", "weight", "sent", "delivered", "dropped", "flows", "address", "refused"];
+    let mut rows = vec![head.map(String::from)];
+    for port in &listing.ports {
+        let refused = port.refused.iter().map(|(why, count)| format!("{why}={count}")).collect::<Vec<_>>().join(" ");
+        let process = if port.pid == 0 { "(gone)".into() } else { port.pid.to_string() };
+        rows.push([
+            port.port.to_string(),
+            port.name.clone().unwrap_or("-".into()),
+            port.uid.to_string(),
+            process,
+            port.weight.to_string(),
+            port.sent.to_string(),
+            port.delivered.to_string(),
+            port.dropped.to_string(),
+            port.flows.to_string(),
+            port.address.clone(),
+            if refused.is_empty() { "0".into() } else { refused },
+        ]);
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let line = |row: &[String; 11]| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    let Listing { wire, from_wire, to_wire, for_no_port, spoofed, .. } = listing;
+    let wire = format!("{wire}: {from_wire} frames in, {to_wire} out, {for_no_port} for no port, {spoofed} spoofed\n");
+    wire + &rows.iter().map(line).collect::<String>()
+}

@@ -1,0 +1,109 @@
+//! A program, or a place that is kept for one after the daemon has restarted.
+
+use std::time::{Duration, Instant};
+
+use am_ring::Frame;
+use am_vnic::Port;
+use am_vnic::protocol::Secret;
+
+use crate::judge::{Guard, Refusal};
+
+/// A port with this many refused frames at once is detached. Honest programs have few: frames that were under way when a
+/// flow ended.
+pub const MAX_REFUSED: u64 = 65_536;
+
+/// A refused frame counts for this long.
+const REFUSED_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Who runs a program, as the kernel says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The user's number.
+    pub uid: u32,
+    /// The number of the user's first group.
+    pub gid: u32,
+    /// The process; 0 while none is attached.
+    pub pid: i32,
+}
+
+/// What a port has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PortCounts {
+    /// Frames from the program that passed.
+    pub(crate) sent: u64,
+    /// Frames for the program that it got.
+    pub(crate) delivered: u64,
+    /// Frames for the program that were dropped, because its lane had no room.
+    pub(crate) dropped: u64,
+    /// Flows that were granted and did not fit the table.
+    pub(crate) grants_refused: u64,
+    /// By reason: frames from the program that were refused.
+    pub(crate) refused: [u64; Refusal::ALL.len()],
+}
+
+/// A port of the switch.
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// `None` while its program is expected to attach again.
+    pub(crate) port: Option<Port>,
+    pub(crate) guard: Guard,
+    pub(crate) owner: Owner,
+    pub(crate) secret: Secret,
+    /// The attempts of a turn are a multiple of it.
+    pub(crate) weight: u32,
+    /// A frame for the wire that the wire did not take.
+    pub(crate) held: Option<Frame>,
+    /// Whether its lane has frames that are not published.
+    pub(crate) is_dirty: bool,
+    /// Why its own frames do not leave: its name is refused.
+    pub(crate) trouble: String,
+    /// The reason that it was told last.
+    pub(crate) told: String,
+    /// When a place without a program is given up.
+    pub(crate) kept_until: Option<Instant>,
+    pub(crate) counts: PortCounts,
+    offences: Offences,
+}
+
+/// A leaky bucket of refused frames.
+#[derive(Debug)]
+struct Offences {
+    level: u64,
+    since: Instant,
+}
+
+impl Member {
+    pub(crate) fn new(port: Option<Port>, guard: Guard, owner: Owner, secret: Secret, weight: u32) -> Member {
+        Member {
+            port,
+            guard,
+            owner,
+            secret,
+            weight,
+            held: None,
+            is_dirty: false,
+            trouble: String::new(),
+            told: String::new(),
+            kept_until: None,
+            counts: PortCounts::default(),
+            offences: Offences { level: 0, since: Instant::now() },
+        }
+    }
+
+    /// Count a refused frame. Returns whether there were too many.
+    #[cold]
+    pub(crate) fn refuse(&mut self, why: Refusal) -> bool {
+        self.counts.refused[why as usize] += 1;
+        let Offences { level, since } = &mut self.offences;
+        *level += 1;
+        // The clock is read only now and then: a frame in 256.
+        if *level % 256 == 0 {
+            let forgotten = since.elapsed().as_nanos() / REFUSED_INTERVAL.as_nanos();
+            if forgotten > 0 {
+                *since = Instant::now();
+                *level = level.saturating_sub(forgotten as u64);
+            }
+        }
+        *level >= MAX_REFUSED
+    }
+}

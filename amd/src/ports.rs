@@ -1,0 +1,298 @@
+//! Programs attach, say their names, and leave.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use am_vnic::protocol::{FromDaemon, Hello, Secret, VERSION, Welcome};
+use am_vnic::{MIN_FRAME, Port, Visitor};
+use am_wire::control::Name;
+
+use crate::address::{MAX_PORTS, address_of};
+use crate::admin::{Answer, Listing, PortListing, Question};
+use crate::daemon::{Daemon, KEEP_TIME};
+use crate::judge::{Guard, Refusal};
+use crate::member::{MAX_REFUSED, Member, Owner};
+use crate::schedule::MAX_WEIGHT;
+use crate::state::{Saved, SavedPort};
+
+/// The most frames that are still taken from a program that has ended.
+const MAX_LAST_FRAMES: usize = 1024;
+
+impl Daemon {
+    /// What an earlier daemon has left: its ports wait for their programs.
+    pub(crate) fn restore(&mut self, saved: Saved) {
+        for SavedPort { number, owner, weight, secret, name } in saved.ports {
+            let mut guard =
+                Guard::new(address_of(self.switch.base, number), self.switch.ethertype, self.random.number());
+            name.into_iter().for_each(|name| guard.set_name(name));
+            let mut member = Member::new(None, guard, owner, secret, weight);
+            member.kept_until = Some(Instant::now() + KEEP_TIME);
+            // Attaching again tries once more, and says what is wrong.
+            _ = self.switch.serve_address(member.guard.address(), true);
+            self.insert(number, member);
+        }
+        for grant in saved.grants {
+            if let Some(member) = self.switch.members.get_mut(grant.port).and_then(Option::as_deref_mut) {
+                let record = self.switch.state.free_grant();
+                member.guard.grants.grant(grant.grant, grant.granter, record);
+                self.switch.state.put_grant(record, grant.port, grant.granter, grant.grant);
+            }
+        }
+    }
+
+    /// Add a port, with its address on the wire.
+    fn insert(&mut self, number: usize, member: Member) {
+        let weight = member.weight;
+        self.switch.members[number] = Some(Box::new(member));
+        self.switch.schedule.set(number, weight);
+        self.save(number);
+    }
+
+    fn save(&self, number: usize) {
+        let Some(member) = &self.switch.members[number] else { return };
+        let Member { owner, weight, secret, guard, .. } = &**member;
+        let saved = SavedPort { number, owner: *owner, weight: *weight, secret: *secret, name: guard.name() };
+        self.switch.state.put_port(&saved);
+    }
+
+    /// A visitor has said what it wants.
+    pub(crate) fn serve_visitor(&mut self, visitor: Visitor, owner: Owner, packet: &[u8]) {
+        if let Ok(question) = serde_json::from_slice::<Question>(packet) {
+            let answer = serde_json::to_vec(&self.answer(owner, question)).unwrap_or_default();
+            // An administrator who has gone needs no answer.
+            _ = visitor.answer(&answer);
+            return;
+        }
+        let Some(hello) = Hello::from_bytes(packet) else {
+            return visitor.refuse("this socket is for `amd:` transports and for `amd list`".into());
+        };
+        if let Err((visitor, why)) = self.attach(visitor, owner, &hello) {
+            tracing::info!("user {} was refused: {why}", owner.uid);
+            visitor.refuse(why);
+        }
+    }
+
+    fn attach(&mut self, visitor: Visitor, owner: Owner, hello: &Hello) -> Result<(), (Visitor, String)> {
+        let (number, weight) = match self.admit(owner, hello) {
+            Ok(admitted) => admitted,
+            Err(why) => return Err((visitor, why)),
+        };
+        let address = address_of(self.switch.base, number);
+        if let Err(why) = self.switch.serve_address(address, true) {
+            return Err((visitor, why));
+        }
+        let wanted = hello.max_frame.map_or(self.max_frame, |frame| frame as usize);
+        let welcome = Welcome {
+            address,
+            max_frame: wanted.clamp(MIN_FRAME, self.max_frame) as u32,
+            session: self.random.number() as u32,
+            secret: Secret(self.random.bytes()),
+            hears_all: self.hears_all,
+            wire: self.wire.clone(),
+        };
+        let secret = welcome.secret;
+        let port = match visitor.welcome(welcome) {
+            Ok(port) => port,
+            Err(why) => {
+                tracing::warn!("user {} cannot attach: {why}", owner.uid);
+                return Ok(());
+            }
+        };
+        if self.watched.renumber(port.socket(), number as u64).is_err() {
+            return Ok(());
+        }
+        if !self.trouble.is_empty() {
+            port.tell(&FromDaemon::Trouble(self.trouble.clone()));
+        }
+        tracing::info!("port {number}: process {} of user {} has attached", owner.pid, owner.uid);
+        self.place(number, port, owner, secret, weight);
+        Ok(())
+    }
+
+    /// Put a program at its port: where it was before the daemon restarted, or a new one.
+    fn place(&mut self, number: usize, port: Port, owner: Owner, secret: Secret, weight: u32) {
+        if let Some(member) = self.switch.members[number].as_deref_mut() {
+            (member.port, member.owner, member.secret, member.kept_until) = (Some(port), owner, secret, None);
+            return self.save(number);
+        }
+        let guard = Guard::new(address_of(self.switch.base, number), self.switch.ethertype, self.random.number());
+        self.insert(number, Member::new(Some(port), guard, owner, secret, weight));
+    }
+
+    /// The number and weight of a port for this program, or why it gets none.
+    fn admit(&mut self, owner: Owner, hello: &Hello) -> Result<(usize, u32), String> {
+        if hello.version != VERSION {
+            return Err(format!(
+                "the program has version {} of the port, the daemon {VERSION}: use one version",
+                hello.version
+            ));
+        }
+        if hello.ethertype != self.switch.ethertype {
+            let [its, own] = [hello.ethertype, self.switch.ethertype].map(|ethertype| ethertype.hidden());
+            return Err(format!("the program's EtherType is {its:#06x}, the daemon's {own:#06x}: use one"));
+        }
+        let members = self.switch.members.iter().enumerate();
+        let mut members = members.filter_map(|(number, member)| Some((number, member.as_deref()?)));
+        if let Some((number, member)) = members.clone().find(|(_, member)| Some(member.secret) == hello.secret) {
+            return match &member.port {
+                None if member.owner.uid == owner.uid => Ok((number, member.weight)),
+                _ => Err("another program has this port: open the transport again".into()),
+            };
+        }
+        let allowance = self.access.allowance(&owner)?;
+        let its = members.by_ref().filter(|(_, member)| member.owner.uid == owner.uid).count();
+        if its >= allowance.ports {
+            return Err(format!(
+                "user {} has {its} ports, and may not have more: end a program, or raise `ports`",
+                owner.uid
+            ));
+        }
+        let free = |number: &usize| self.switch.members[*number].is_none();
+        // The number that was free for longest: frames for an earlier program of a number are still under way for a while.
+        let next = (0..MAX_PORTS).map(|step| (self.next_port + step) % MAX_PORTS).find(free);
+        let number = next.ok_or_else(|| format!("all {MAX_PORTS} ports are in use: end a program"))?;
+        self.next_port = number + 1;
+        Ok((number, allowance.weight))
+    }
+
+    /// A program's socket is readable.
+    pub(crate) fn read_packets(&mut self, number: usize) {
+        let member = self.switch.members.get(number).and_then(Option::as_deref);
+        if member.and_then(|member| member.port.as_ref()).is_some_and(|port| !port.is_alive()) {
+            // What it sent before it ended still goes out.
+            self.switch.serve(number, MAX_LAST_FRAMES);
+            self.detach(number);
+        }
+    }
+
+    /// A program has ended: its port, name and flows are free.
+    pub(crate) fn detach(&mut self, number: usize) {
+        let Some(member) = self.switch.members[number].take() else { return };
+        let address = member.guard.address();
+        tracing::info!("port {number}: process {} of user {} has ended", member.owner.pid, member.owner.uid);
+        self.switch.schedule.remove(number);
+        self.switch.state.forget_port(number);
+        let state = &mut self.switch.state;
+        member.guard.grants.records().for_each(|record| state.forget_grant(record));
+        for other in self.switch.members.iter_mut().flatten() {
+            let revoked = other.guard.grants.revoke_all_of(number as u16);
+            revoked.into_iter().for_each(|record| state.forget_grant(record));
+        }
+        // Removing an address cannot fail.
+        _ = self.switch.serve_address(address, false);
+        self.switch.tell_all(&FromDaemon::PeerGone(address));
+    }
+
+    /// A program has sent too much that is refused.
+    pub(crate) fn detach_offender(&mut self, number: usize, why: Refusal) {
+        let Some(member) = self.switch.members[number].as_deref() else { return };
+        let text = format!("{MAX_REFUSED} of its frames were refused, the last as `{}`", why.name());
+        tracing::warn!("port {number}: process {} of user {} is detached: {text}", member.owner.pid, member.owner.uid);
+        member.port.iter().for_each(|port| _ = port.tell(&FromDaemon::Detached(text.clone())));
+        self.detach(number);
+    }
+
+    /// Decide about the names that programs have claimed.
+    #[cold]
+    pub(crate) fn decide_claims(&mut self) {
+        for (number, name, frame) in std::mem::take(&mut self.switch.claims) {
+            let Some(member) = self.switch.members[number].as_deref() else { continue };
+            let verdict = self.check_name(number, member.owner, &name);
+            let Some(member) = self.switch.members[number].as_deref_mut() else { continue };
+            match verdict {
+                Ok(()) => {
+                    member.guard.set_name(name);
+                    member.counts.sent += 1;
+                    member.trouble.clear();
+                    self.save(number);
+                    self.switch.admit_claim(number, &frame);
+                }
+                Err(why) => {
+                    member.refuse(Refusal::BadName);
+                    member.trouble = why;
+                }
+            }
+            self.tell_trouble();
+        }
+    }
+
+    fn check_name(&self, number: usize, owner: Owner, name: &Name) -> Result<(), String> {
+        let members = self.switch.members.iter().enumerate().filter(|(other, _)| *other != number);
+        let mut others = members.filter_map(|(other, member)| Some((other, member.as_deref()?)));
+        if let Some((other, member)) = others.find(|(_, member)| member.guard.name() == Some(*name)) {
+            let uid = member.owner.uid;
+            return Err(format!(
+                "port {other}, of user {uid}, has the name `{name}`: choose another, or end that program"
+            ));
+        }
+        self.access.check_name(&owner, name)
+    }
+
+    /// Tell each program why its frames do not leave or arrive now, if that has changed.
+    pub(crate) fn tell_trouble(&mut self) {
+        for member in self.switch.members.iter_mut().flatten() {
+            let why = if member.trouble.is_empty() { &self.trouble } else { &member.trouble };
+            if *why != member.told
+                && member.port.as_ref().is_some_and(|port| port.tell(&FromDaemon::Trouble(why.clone())))
+            {
+                member.told = why.clone();
+            }
+        }
+    }
+
+    fn answer(&mut self, owner: Owner, question: Question) -> Answer {
+        match question {
+            Question::List => Answer::List(self.list()),
+            Question::Weight { weight, .. } if !(1..=MAX_WEIGHT).contains(&weight) => {
+                Answer::Refused(format!("the weight {weight} is out of range: 1 to {MAX_WEIGHT}"))
+            }
+            Question::Weight { .. } if owner.uid != 0 && owner.uid != nix::unistd::geteuid().as_raw() => {
+                Answer::Refused("only root and the daemon's user may set weights".into())
+            }
+            Question::Weight { name, weight } => self.set_weight(&name, weight),
+        }
+    }
+
+    fn set_weight(&mut self, name: &str, weight: u32) -> Answer {
+        let members = self.switch.members.iter_mut().enumerate();
+        let mut members = members.filter_map(|(number, member)| Some((number, member.as_deref_mut()?)));
+        let found = members.find(|(_, member)| member.guard.name().is_some_and(|its| its.as_str() == name));
+        let Some((number, member)) = found else {
+            return Answer::Refused(format!("no port has the name `{name}`: `amd list` shows the names"));
+        };
+        member.weight = weight;
+        self.switch.schedule.set(number, weight);
+        self.save(number);
+        Answer::Done
+    }
+
+    fn list(&self) -> Listing {
+        let counts = &self.switch.counts;
+        let members = self.switch.members.iter().enumerate();
+        Listing {
+            wire: self.wire.clone(),
+            from_wire: counts.from_wire,
+            to_wire: counts.to_wire,
+            for_no_port: counts.for_no_port,
+            spoofed: counts.spoofed,
+            ports: members.filter_map(|(port, member)| Some(listing(port, member.as_deref()?))).collect(),
+        }
+    }
+}
+
+fn listing(port: usize, member: &Member) -> PortListing {
+    let refused = Refusal::ALL.iter().map(|why| (why.name().to_owned(), member.counts.refused[*why as usize]));
+    PortListing {
+        port,
+        name: member.guard.name().map(|name| name.to_string()),
+        address: member.guard.address().to_string(),
+        uid: member.owner.uid,
+        pid: if member.port.is_some() { member.owner.pid } else { 0 },
+        weight: member.weight,
+        sent: member.counts.sent,
+        delivered: member.counts.delivered,
+        dropped: member.counts.dropped,
+        flows: member.guard.grants.len(),
+        refused: refused.filter(|(_, count)| *count > 0).collect::<BTreeMap<_, _>>(),
+    }
+}

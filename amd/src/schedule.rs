@@ -1,0 +1,100 @@
+//! Which port is served when: weighted round robin (Chun et al., "Endpoint scheduling").
+//!
+//! A turn visits each port once. A visit is a number of attempts to take a frame, a multiple of the port's weight. It ends when the
+//! attempts are used up, or when the port is empty. An empty port so costs one look. At a port that had frames the switch
+//! loiters for a few more looks: its program has probably another frame, and a visit that goes on is cheaper than
+//! another turn. Each turn starts at another port.
+
+/// The attempts of a visit with weight 1: the paper's 2^k, with k = 5.
+pub const ATTEMPTS: usize = 32;
+
+/// Looks at a port that had frames and is empty now.
+pub const LOITER: usize = 4;
+
+/// The largest weight.
+pub const MAX_WEIGHT: u32 = 64;
+
+/// A visit of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Visit {
+    pub(crate) port: usize,
+    pub(crate) attempts: usize,
+}
+
+/// The order of the ports.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    /// Numbers of ports and their weights.
+    ports: Vec<(usize, u32)>,
+    first: usize,
+    visited: usize,
+    pub(crate) loiter: usize,
+}
+
+impl Default for Schedule {
+    fn default() -> Schedule {
+        Schedule { ports: Vec::with_capacity(crate::address::MAX_PORTS), first: 0, visited: 0, loiter: LOITER }
+    }
+}
+
+impl Schedule {
+    /// Add a port, or change its weight.
+    pub(crate) fn set(&mut self, port: usize, weight: u32) {
+        let weight = weight.clamp(1, MAX_WEIGHT);
+        match self.ports.iter_mut().find(|(other, _)| *other == port) {
+            Some(entry) => entry.1 = weight,
+            None => self.ports.push((port, weight)),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, port: usize) {
+        self.ports.retain(|(other, _)| *other != port);
+        self.first = 0;
+    }
+
+    /// The ports.
+    pub(crate) fn ports(&self) -> impl Iterator<Item = usize> + use<> {
+        self.ports.iter().map(|(port, _)| *port).collect::<Vec<_>>().into_iter()
+    }
+
+    /// Begin a turn.
+    pub(crate) fn begin(&mut self) {
+        self.first = if self.first + 1 < self.ports.len() { self.first + 1 } else { 0 };
+        self.visited = 0;
+    }
+
+    /// The next visit of this turn.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<Visit> {
+        if self.visited == self.ports.len() {
+            return None;
+        }
+        let at = self.first + self.visited;
+        self.visited += 1;
+        let (port, weight) = self.ports[if at < self.ports.len() { at } else { at - self.ports.len() }];
+        Some(Visit { port, attempts: ATTEMPTS * weight as usize })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(schedule: &mut Schedule) -> Vec<(usize, usize)> {
+        schedule.begin();
+        std::iter::from_fn(|| schedule.next()).map(|visit| (visit.port, visit.attempts / ATTEMPTS)).collect()
+    }
+
+    #[test]
+    fn each_turn_visits_all_and_starts_at_another() {
+        let mut schedule = Schedule::default();
+        assert_eq!(turn(&mut schedule), []);
+        [(7, 1), (8, 3), (9, 1000), (8, 2)].into_iter().for_each(|(port, weight)| schedule.set(port, weight));
+        let turns: Vec<_> = (0..3).map(|_| turn(&mut schedule)).collect();
+        let firsts: Vec<_> = turns.iter().map(|visits| visits[0].0).collect();
+        assert_eq!(firsts, [8, 9, 7]);
+        assert_eq!(turns[2], [(7, 1), (8, 2), (9, MAX_WEIGHT as usize)]);
+        schedule.remove(8);
+        assert_eq!(turn(&mut schedule).len(), 2);
+    }
+}

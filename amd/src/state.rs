@@ -1,0 +1,220 @@
+//! What a daemon that was killed has to know again: the ports with their secrets, and the flows on which they may send.
+//!
+//! One file beside the socket, which only the daemon's user can read. It has fixed records, each written by one `pwrite` when a
+//! port or a flow is set up or ends, and never for a message. `kill -9` leaves each record whole. A daemon that ends in order
+//! removes the file. An exclusive lock on it says that a daemon lives.
+
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use am_vnic::protocol::Secret;
+use am_wire::control::Name;
+use am_wire::{Address, Flow};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg, OFlag};
+
+use crate::DaemonError;
+use crate::address::MAX_PORTS;
+use crate::grants::FlowGrant;
+use crate::member::Owner;
+
+const MAGIC: &[u8; 8] = b"amd-st\x01\n";
+const HEADER_BYTES: usize = 64;
+const PORT_BYTES: usize = 128;
+const GRANT_BYTES: usize = 32;
+const GRANTS_AT: usize = HEADER_BYTES + MAX_PORTS * PORT_BYTES;
+
+/// The most grants in the file. Connections beyond it work, and end when the daemon is restarted.
+const MAX_GRANTS: u32 = 1 << 18;
+
+/// A port as the file has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SavedPort {
+    pub(crate) number: usize,
+    pub(crate) owner: Owner,
+    pub(crate) weight: u32,
+    pub(crate) secret: Secret,
+    pub(crate) name: Option<Name>,
+}
+
+/// A grant as the file has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SavedGrant {
+    pub(crate) record: u32,
+    pub(crate) port: usize,
+    pub(crate) granter: Option<u16>,
+    pub(crate) grant: FlowGrant,
+}
+
+/// What an earlier daemon has left.
+#[derive(Debug, Default)]
+pub(crate) struct Saved {
+    /// The address from which those of ports are made.
+    pub(crate) base: Option<Address>,
+    pub(crate) ports: Vec<SavedPort>,
+    pub(crate) grants: Vec<SavedGrant>,
+}
+
+/// The file, locked.
+#[derive(Debug)]
+pub(crate) struct StateFile {
+    file: Flock<File>,
+    path: PathBuf,
+    /// Free records among those that were ever used, and the first that never was.
+    free: BTreeSet<u32>,
+    next: u32,
+}
+
+impl StateFile {
+    /// Open the file beside a socket, or make it.
+    pub(crate) fn open(socket: &Path) -> Result<StateFile, DaemonError> {
+        let path = PathBuf::from(format!("{}.state", socket.display()));
+        loop {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());
+            let file = options.open(&path).map_err(|source| DaemonError::State { path: path.clone(), source })?;
+            let failed = |source| DaemonError::State { path: path.clone(), source };
+            let opened = file.metadata().map_err(failed)?;
+            if opened.uid() != nix::unistd::geteuid().as_raw() || opened.mode() & 0o077 != 0 {
+                return Err(DaemonError::ForeignState { path });
+            }
+            let file = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, why)| match why {
+                Errno::EWOULDBLOCK => DaemonError::Running { socket: socket.to_owned() },
+                why => DaemonError::State { path: path.clone(), source: why.into() },
+            })?;
+            // A daemon that ended meanwhile has removed the file.
+            if std::fs::metadata(&path).is_ok_and(|now| (now.dev(), now.ino()) == (opened.dev(), opened.ino())) {
+                return Ok(StateFile { file, path, free: BTreeSet::new(), next: 0 });
+            }
+        }
+    }
+
+    /// Read what an earlier daemon has left. Records that are none are ignored.
+    pub(crate) fn load(&mut self) -> Saved {
+        let length = self.file.metadata().map_or(0, |data| data.len()) as usize;
+        let mut bytes = vec![0; length.min(GRANTS_AT + MAX_GRANTS as usize * GRANT_BYTES)];
+        let is_read = self.file.read_exact_at(&mut bytes, 0).is_ok();
+        let Some(header) = bytes.get(..HEADER_BYTES).filter(|header| is_read && header.starts_with(MAGIC)) else {
+            return Saved::default();
+        };
+        let base = header[8..14].try_into().ok().map(Address);
+        let (ports, grants) = bytes[HEADER_BYTES..].split_at(bytes.len().min(GRANTS_AT) - HEADER_BYTES);
+        let ports = ports.chunks_exact(PORT_BYTES).enumerate();
+        let ports: Vec<_> = ports.filter_map(|(number, bytes)| read_port(number, bytes)).collect();
+        let is_known = |grant: &SavedGrant| ports.iter().any(|port| port.number == grant.port);
+        let grants = grants.chunks_exact(GRANT_BYTES).enumerate();
+        let grants = grants.filter_map(|(record, bytes)| read_grant(record as u32, bytes)).filter(is_known);
+        let grants: Vec<_> = grants.collect();
+        self.next = grants.iter().map(|grant| grant.record + 1).max().unwrap_or(0);
+        self.free = (0..self.next).collect();
+        grants.iter().for_each(|grant| _ = self.free.remove(&grant.record));
+        Saved { base, ports, grants }
+    }
+
+    /// Start an empty file with ports of this base address.
+    pub(crate) fn begin(&mut self, base: Address) -> io::Result<()> {
+        self.file.set_len(0)?;
+        (self.free, self.next) = (BTreeSet::new(), 0);
+        let mut header = [0; HEADER_BYTES];
+        header[..8].copy_from_slice(MAGIC);
+        header[8..14].copy_from_slice(&base.0);
+        self.file.write_all_at(&header, 0)
+    }
+
+    fn write(&self, at: usize, record: &[u8]) {
+        if let Err(why) = self.file.write_all_at(record, at as u64) {
+            tracing::warn!("{}: {why}; a restart of the daemon would end connections", self.path.display());
+        }
+    }
+
+    /// Write a port.
+    pub(crate) fn put_port(&self, port: &SavedPort) {
+        let mut record = [0; PORT_BYTES];
+        record[0] = 1;
+        record[4..8].copy_from_slice(&port.owner.uid.to_le_bytes());
+        record[8..12].copy_from_slice(&port.owner.gid.to_le_bytes());
+        record[12..16].copy_from_slice(&port.weight.to_le_bytes());
+        record[16..32].copy_from_slice(&port.secret.0);
+        let name = port.name.map(|name| name.as_str().as_bytes().to_vec()).unwrap_or_default();
+        record[32] = name.len() as u8;
+        record[33..33 + name.len()].copy_from_slice(&name);
+        self.write(HEADER_BYTES + port.number * PORT_BYTES, &record);
+    }
+
+    /// A port has ended.
+    pub(crate) fn forget_port(&self, number: usize) {
+        self.write(HEADER_BYTES + number * PORT_BYTES, &[0; PORT_BYTES]);
+    }
+
+    /// The record that the next grant would have. Beyond the last one, grants are not written.
+    pub(crate) fn free_grant(&self) -> u32 {
+        self.free.first().copied().unwrap_or(self.next)
+    }
+
+    /// Write a grant.
+    pub(crate) fn put_grant(&mut self, record: u32, port: usize, granter: Option<u16>, grant: FlowGrant) {
+        if record >= MAX_GRANTS {
+            return;
+        }
+        if !self.free.remove(&record) && record == self.next {
+            self.next += 1;
+        }
+        let mut bytes = [0; GRANT_BYTES];
+        bytes[0] = 1;
+        bytes[1] = granter.is_some().into();
+        bytes[2..4].copy_from_slice(&granter.unwrap_or(0).to_le_bytes());
+        bytes[4..6].copy_from_slice(&(port as u16).to_le_bytes());
+        bytes[6..8].copy_from_slice(&grant.flow.id().to_le_bytes());
+        bytes[8..10].copy_from_slice(&grant.nonce.to_le_bytes());
+        bytes[10..16].copy_from_slice(&grant.to.0);
+        self.write(GRANTS_AT + record as usize * GRANT_BYTES, &bytes);
+    }
+
+    /// A grant has ended.
+    pub(crate) fn forget_grant(&mut self, record: u32) {
+        if record < self.next {
+            self.write(GRANTS_AT + record as usize * GRANT_BYTES, &[0; GRANT_BYTES]);
+            self.free.insert(record);
+        }
+    }
+
+    /// The daemon ends in order.
+    pub(crate) fn remove(&self) {
+        // Without it the next daemon reads what no longer holds: it waits a while for programs that do not come.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..)?.first_chunk().copied()
+}
+
+fn read_port(index: usize, bytes: &[u8]) -> Option<SavedPort> {
+    if bytes[0] != 1 {
+        return None;
+    }
+    let word = |at| number(bytes, at).map(u32::from_le_bytes);
+    let owner = Owner { uid: word(4)?, gid: word(8)?, pid: 0 };
+    let name = std::str::from_utf8(bytes.get(33..33 + usize::from(bytes[32]))?).ok()?;
+    Some(SavedPort {
+        number: index,
+        owner,
+        weight: word(12)?,
+        secret: Secret(number(bytes, 16)?),
+        name: Name::new(name),
+    })
+}
+
+fn read_grant(record: u32, bytes: &[u8]) -> Option<SavedGrant> {
+    let half = |at| number(bytes, at).map(u16::from_le_bytes);
+    let granter = match bytes[..2] {
+        [1, 0] => None,
+        [1, 1] => Some(half(2)?),
+        _ => return None,
+    };
+    let grant = FlowGrant { to: Address(number(bytes, 10)?), flow: Flow::new(half(6)?)?, nonce: half(8)? };
+    Some(SavedGrant { record, port: half(4)?.into(), granter, grant })
+}

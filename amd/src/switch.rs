@@ -1,0 +1,332 @@
+//! The switch: frames from ports to ports and to the wire, and from the wire to ports.
+//!
+//! ```text
+//!   wire ──▶ by destination ──▶ lane of that port, or of all
+//!   port ──▶ copied ──▶ judged ──▶ a port of this daemon: its lane
+//!                                  everyone: all other lanes, and the wire
+//!                                  any other: the wire
+//! ```
+//!
+//! A lane without room loses the frame, which counts for that port; its sender sends again. A wire without room loses nothing: the
+//! port's frame is held, and the port is not read before it has left. So no port holds more of the daemon's memory than one
+//! frame, and its lanes.
+
+use std::time::Instant;
+
+use am_ring::{Frame, Pool};
+use am_transport::{Command, Transport};
+use am_vnic::Next;
+use am_vnic::protocol::FromDaemon;
+use am_wire::control::Name;
+use am_wire::{Address, Buffer, EtherType};
+
+use crate::address::number_in;
+use crate::grants::{FlowGrant, Granted};
+use crate::judge::{FlowNews, Refusal, Ruling, destination, ended_by, news_of};
+use crate::member::Member;
+use crate::schedule::{Schedule, Visit};
+use crate::state::StateFile;
+
+/// The sender of frames from the wire, beside the numbers of ports.
+pub(crate) const WIRE_SENDER: u16 = u16::MAX;
+
+/// What the switch does with all ports together.
+#[derive(Debug, Default)]
+pub(crate) struct SwitchCounts {
+    /// Frames from the wire that were for no port.
+    pub(crate) for_no_port: u64,
+    /// Frames from the wire with the address of a port as their source.
+    pub(crate) spoofed: u64,
+    /// Frames from the wire.
+    pub(crate) from_wire: u64,
+    /// Frames to the wire.
+    pub(crate) to_wire: u64,
+}
+
+/// The switch of one daemon.
+pub(crate) struct Switch {
+    pub(crate) members: Vec<Option<Box<Member>>>,
+    pub(crate) schedule: Schedule,
+    pub(crate) wire: Option<Box<dyn Transport>>,
+    /// Where frames of programs are copied to.
+    pool: Pool,
+    /// A frame that the next copy uses.
+    pub(crate) spare: Option<Frame>,
+    pub(crate) base: Address,
+    pub(crate) ethertype: EtherType,
+    /// The ports whose lanes have frames that are not published.
+    dirty: Vec<usize>,
+    /// Ports with too many refused frames, and what they did.
+    pub(crate) offenders: Vec<(usize, Refusal)>,
+    /// Beacons with new names, until the daemon has decided.
+    pub(crate) claims: Vec<(usize, Name, Frame)>,
+    pub(crate) state: StateFile,
+    pub(crate) counts: SwitchCounts,
+}
+
+/// The result of one attempt.
+pub(crate) enum Step {
+    Moved,
+    Empty,
+    /// The wire, or the pool, has no room.
+    Blocked,
+}
+
+impl Switch {
+    /// A switch without ports. `base` is the address from which those of ports are made.
+    pub(crate) fn new(
+        wire: Option<Box<dyn Transport>>,
+        pool: Pool,
+        base: Address,
+        ethertype: EtherType,
+        state: StateFile,
+    ) -> Switch {
+        Switch {
+            members: (0..crate::address::MAX_PORTS).map(|_| None).collect(),
+            schedule: Schedule::default(),
+            wire,
+            pool,
+            spare: None,
+            base,
+            ethertype,
+            dirty: Vec::with_capacity(crate::address::MAX_PORTS),
+            offenders: vec![],
+            claims: vec![],
+            state,
+            counts: SwitchCounts::default(),
+        }
+    }
+
+    /// One turn: a burst of the wire, and each port in its turn. Returns how many frames were moved.
+    pub(crate) fn turn(&mut self) -> usize {
+        let mut moved = self.receive_from_wire();
+        self.publish();
+        self.schedule.begin();
+        while let Some(Visit { port, attempts }) = self.schedule.next() {
+            let sent = self.serve(port, attempts);
+            if sent > 0 {
+                moved += sent;
+                self.publish();
+            }
+        }
+        if let Some(wire) = &mut self.wire {
+            wire.flush();
+        }
+        moved
+    }
+
+    /// Take frames of one port. An empty port costs one look; one that was active gets a few more looks.
+    pub(crate) fn serve(&mut self, port: usize, attempts: usize) -> usize {
+        let (mut moved, mut looks) = (0, 0);
+        for _ in 0..attempts {
+            match self.step(port) {
+                Step::Moved => (moved, looks) = (moved + 1, self.schedule.loiter),
+                Step::Empty if looks > 0 => looks -= 1,
+                Step::Empty | Step::Blocked => break,
+            }
+        }
+        moved
+    }
+
+    /// One frame of a port.
+    #[inline]
+    fn step(&mut self, number: usize) -> Step {
+        let Some(member) = self.members[number].as_deref_mut() else { return Step::Empty };
+        if member.held.is_some() {
+            return self.send_held(number);
+        }
+        let Some(port) = &mut member.port else { return Step::Empty };
+        let length = match port.look() {
+            Next::Frame(length) => length,
+            Next::Nothing => return Step::Empty,
+            Next::Invalid => return self.refuse(number, Refusal::Malformed),
+        };
+        let Some(mut frame) = self.spare.take().or_else(|| self.pool.take()) else { return Step::Blocked };
+        let is_whole = frame.space().and_then(|space| space.get_mut(..length)).is_some_and(|space| port.take(space));
+        frame.set_len(length);
+        let ruling = if is_whole { member.guard.judge(frame.bytes()) } else { Err(Refusal::Malformed) };
+        match ruling {
+            Ok(Ruling::Granted) => {
+                member.counts.sent += 1;
+                self.forward(number, frame)
+            }
+            Ok(ruling) => self.pass_control(number, ruling, frame),
+            Err(why) => {
+                self.spare = Some(frame);
+                self.refuse(number, why)
+            }
+        }
+    }
+
+    #[cold]
+    fn refuse(&mut self, number: usize, why: Refusal) -> Step {
+        let is_offender = self.members[number].as_deref_mut().is_some_and(|member| member.refuse(why));
+        if is_offender && !self.offenders.iter().any(|(offender, _)| *offender == number) {
+            self.offenders.push((number, why));
+        }
+        // It has used an attempt, as a frame that passes does.
+        Step::Moved
+    }
+
+    /// A message goes to a port of this daemon, or to the wire.
+    #[inline]
+    fn forward(&mut self, from: usize, frame: Frame) -> Step {
+        match self.port_at(destination(frame.bytes())) {
+            Some(to) => {
+                self.deliver(to, frame.bytes(), None);
+                self.spare = Some(frame);
+                Step::Moved
+            }
+            None => self.send_to_wire(from, frame),
+        }
+    }
+
+    /// The port with this address.
+    #[inline]
+    pub(crate) fn port_at(&self, address: Address) -> Option<usize> {
+        let number = number_in(self.base, address);
+        let member = self.members.get(number)?.as_deref()?;
+        (member.guard.address() == address).then_some(number)
+    }
+
+    /// Put a frame into a port's lane. `unasked`: its sender, if it is on no flow of the port.
+    #[inline]
+    pub(crate) fn deliver(&mut self, to: usize, frame: &[u8], unasked: Option<u16>) {
+        let Some(member) = self.members[to].as_deref_mut() else { return };
+        let Some(port) = &mut member.port else {
+            member.counts.dropped += 1;
+            return;
+        };
+        let is_pushed = match unasked {
+            None => port.push(frame),
+            Some(sender) => port.push_unasked(frame, sender),
+        };
+        if !is_pushed {
+            member.counts.dropped += 1;
+            return;
+        }
+        member.counts.delivered += 1;
+        if !member.is_dirty {
+            member.is_dirty = true;
+            self.dirty.push(to);
+        }
+    }
+
+    /// Make delivered frames visible.
+    #[inline]
+    fn publish(&mut self) {
+        for number in self.dirty.drain(..) {
+            if let Some(member) = self.members[number].as_deref_mut() {
+                member.is_dirty = false;
+                member.port.as_mut().into_iter().for_each(|port| port.publish());
+            }
+        }
+    }
+
+    /// A control frame that may pass.
+    #[cold]
+    fn pass_control(&mut self, from: usize, ruling: Ruling, frame: Frame) -> Step {
+        let to = destination(frame.bytes());
+        if let Ruling::Claim(name) = ruling {
+            self.claims.push((from, name, frame));
+            return Step::Moved;
+        }
+        let Some(member) = self.members[from].as_deref_mut() else { return Step::Empty };
+        member.counts.sent += 1;
+        let source = member.guard.address();
+        if let Ruling::Control(control) = ruling {
+            if let Some((flow, nonce)) = ended_by(&control) {
+                let ended = member.guard.grants.revoke(FlowGrant { to, flow, nonce });
+                ended.into_iter().for_each(|record| self.state.forget_grant(record));
+            }
+            if let Some(port) = self.port_at(to) {
+                self.note_flow(port, source, news_of(&control), Some(from as u16));
+                self.deliver(port, frame.bytes(), Some(from as u16));
+                return Step::Moved;
+            }
+            return self.send_to_wire(from, frame);
+        }
+        self.deliver_to_all(frame.bytes(), Some(from));
+        self.send_to_wire(from, frame)
+    }
+
+    /// A frame for everyone but its sender.
+    pub(crate) fn deliver_to_all(&mut self, frame: &[u8], but: Option<usize>) {
+        for number in self.schedule.ports() {
+            if Some(number) != but {
+                self.deliver(number, frame, Some(but.map_or(WIRE_SENDER, |port| port as u16)));
+            }
+        }
+    }
+
+    /// The program may have the name that its beacon claims: let it pass.
+    pub(crate) fn admit_claim(&mut self, from: usize, frame: &Frame) {
+        self.deliver_to_all(frame.bytes(), Some(from));
+        self.publish();
+        // A beacon is sent again, so that a full wire need not be waited for.
+        let sent = self.wire.as_mut().is_some_and(|wire| wire.send(destination(frame.bytes()), frame));
+        self.counts.to_wire += u64::from(sent);
+    }
+
+    /// A peer opened a flow to this port, or ended one.
+    #[cold]
+    pub(crate) fn note_flow(&mut self, port: usize, to: Address, news: Option<FlowNews>, granter: Option<u16>) {
+        let Some(member) = self.members[port].as_deref_mut() else { return };
+        match news {
+            Some(FlowNews::Opened(flow, nonce)) => {
+                let grant = FlowGrant { to, flow, nonce };
+                let record = self.state.free_grant();
+                match member.guard.grants.grant(grant, granter, record) {
+                    Granted::New(forgotten) => {
+                        forgotten.into_iter().for_each(|record| self.state.forget_grant(record));
+                        self.state.put_grant(record, port, granter, grant);
+                    }
+                    Granted::Renewed(record) => self.state.put_grant(record, port, granter, grant),
+                    Granted::Known => (),
+                    Granted::Refused => member.counts.grants_refused += 1,
+                }
+            }
+            Some(FlowNews::Ended(flow, nonce)) => {
+                let ended = member.guard.grants.revoke(FlowGrant { to, flow, nonce });
+                ended.into_iter().for_each(|record| self.state.forget_grant(record));
+            }
+            None => (),
+        }
+    }
+
+    /// Whether something is left to do for a port, or a port has frames.
+    pub(crate) fn has_held(&self) -> bool {
+        self.schedule.ports().any(|number| self.members[number].as_ref().is_some_and(|member| member.held.is_some()))
+    }
+
+    /// Tell all programs.
+    pub(crate) fn tell_all(&mut self, packet: &FromDaemon) {
+        for member in self.members.iter().flatten() {
+            member.port.iter().for_each(|port| _ = port.tell(packet));
+        }
+    }
+
+    /// The daemon is about to sleep.
+    pub(crate) fn before_sleep(&mut self) {
+        for member in self.members.iter_mut().flatten() {
+            member.port.iter_mut().for_each(am_vnic::Port::before_sleep);
+        }
+        if let Some(wire) = &mut self.wire {
+            // This command cannot fail.
+            _ = wire.control(Command::BeforeSleep);
+        }
+    }
+
+    /// The daemon is awake.
+    pub(crate) fn after_sleep(&mut self) {
+        self.members.iter().flatten().flat_map(|member| &member.port).for_each(am_vnic::Port::after_sleep);
+    }
+
+    /// Places whose programs have not come back.
+    pub(crate) fn expired(&self, now: Instant) -> Vec<usize> {
+        let is_expired = |number: &usize| {
+            self.members[*number].as_deref().and_then(|member| member.kept_until).is_some_and(|until| until <= now)
+        };
+        self.schedule.ports().filter(is_expired).collect()
+    }
+}

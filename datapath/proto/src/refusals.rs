@@ -1,0 +1,219 @@
+//! Messages for a handler that does not exist: the receiver refuses them by number, and they come back to the sender's
+//! endpoint, which has kept them (AM-II: a message that cannot be delivered returns to its sender).
+//!
+//! ```text
+//!   sender                                    receiver
+//!   message ────────────────────────────────▶ no such handler: its number is refused, and stays so
+//!   comes back, `NotDelivered` ◀── NoHandler ─┤   (each copy that arrives is answered again)
+//!   its slot now says Withdrawn ────────────▶ the number counts as arrived, its credit is released
+//!   the slot is free ◀─── acknowledgement ────┘
+//! ```
+//!
+//! A refused number is never accepted with a message, even if the handler is added meanwhile. So a message that came back
+//! was not handled. On a flow that keeps the order, later messages wait for the withdrawal. A flow that ends meanwhile
+//! returns the message as any other that did not arrive.
+//!
+//! The refused numbers are pushed by: messages without a handler. Popped by: their withdrawal; the flow's end. Bounded
+//! by: [`MAX_REFUSED`]. When full: the message is rejected as if there were no room, and is sent again.
+
+use std::collections::{HashSet, VecDeque};
+
+use am_wire::control::Control;
+use am_wire::frame::ParsedFrame;
+use am_wire::{Address, Buffer, Class, Flow, Header, Kind, Reason, Reject, Seq, expand};
+
+use crate::EndpointId;
+use crate::counters::Counters;
+use crate::flow::FlowRecord;
+use crate::node::{Core, MAX_PENDING_REJECTS};
+use crate::output::{Fate, ReturnReason, Returned, Transmit};
+use crate::receive_queue::Verdict;
+use crate::rejects::PendingReject;
+use crate::segment_key::{SegmentKey, is_auth_code, split_auth_code};
+use crate::slots::SlotIndex;
+use crate::teardown::delivery_of;
+
+/// Numbers that are refused and not withdrawn yet, all flows together: a window of each class of 16 flows.
+const MAX_REFUSED: usize = 16 << 10;
+
+/// Which messages no handler exists for, by flow, class and number.
+pub(crate) type RefusedSeqs = HashSet<(Flow, Class, Seq)>;
+
+/// The handlers that an endpoint has in one class.
+#[derive(Debug)]
+pub(crate) struct HandlerSet([u64; 4]);
+
+impl HandlerSet {
+    pub(crate) const ALL: HandlerSet = HandlerSet([u64::MAX; 4]);
+    const NONE: HandlerSet = HandlerSet([0; 4]);
+
+    #[inline(always)]
+    pub(crate) fn has(&self, handler: u8) -> bool {
+        self.0[usize::from(handler >> 6)] >> (handler & 63) & 1 == 1
+    }
+
+    fn add(&mut self, handler: u8) {
+        self.0[usize::from(handler >> 6)] |= 1 << (handler & 63);
+    }
+}
+
+impl<B: Buffer> Core<B> {
+    /// From above: whether this endpoint takes messages for every handler, as a new endpoint does, or for none. Messages for
+    /// a handler that it does not have come back to their senders with [`ReturnReason::NoHandler`].
+    pub fn set_all_handlers(&mut self, endpoint: EndpointId, exist: bool) {
+        if let Some(endpoint) = self.endpoints.get(endpoint) {
+            let set = || if exist { HandlerSet::ALL } else { HandlerSet::NONE };
+            endpoint.handlers.0 = [set(), set()];
+        }
+    }
+
+    /// From above: this endpoint takes messages of this class for this handler from now on.
+    pub fn add_handler(&mut self, endpoint: EndpointId, class: Class, handler: u8) {
+        if let Some(endpoint) = self.endpoints.get(endpoint) {
+            endpoint.handlers[class].add(handler);
+        }
+    }
+
+    /// The endpoint has no handler for this message.
+    #[cold]
+    pub(crate) fn refuse(&mut self, flow: Flow, class: Class, seq: Seq) {
+        let Some(record) = self.flows.by_flow(flow) else { return };
+        record.refuse(class, seq, &mut self.endpoints.refused, &mut self.sending.pending_rejects, &mut self.counters);
+    }
+
+    /// The peer rejected or refused a message of this node, or withdraws one of its own.
+    #[cold]
+    pub(crate) fn on_any_reject(&mut self, parsed: &ParsedFrame<'_>) -> Result<(), Reason> {
+        let (header, framing) = (&parsed.header, parsed.framing);
+        let (content, code) = match &self.config.key {
+            Some(_) => split_auth_code(parsed.payload),
+            None => (parsed.payload, &[][..]),
+        };
+        let what = Reject::parse(content)?;
+        let record = self.flows.open_flow_of(parsed, &mut self.deferred.dirty)?;
+        let near = match what {
+            Reject::NoRoom => record.send[Class::Request].expansion_base().0,
+            Reject::NoHandler(class) => record.send[class].expansion_base().0,
+            Reject::Withdrawn(class) => record.receive[class].next_expected(),
+        };
+        let seq = expand(header.seq, framing.seq_bits(), near);
+        let addresses = [self.config.address, record.route.to];
+        let half = (record.id.flow, record.id.nonce);
+        let is_authentic = |key: &SegmentKey| is_auth_code(&key.reject_code(addresses, half, seq, content), code);
+        if !self.config.key.as_ref().is_none_or(is_authentic) {
+            self.note_unauthenticated();
+            return Ok(());
+        }
+        match what {
+            Reject::NoRoom => self.on_reject(header.flow, seq),
+            Reject::NoHandler(class) => self.on_refused(header.flow, class, seq),
+            Reject::Withdrawn(class) => self.on_withdrawn(header.flow, class, seq),
+        }
+        Ok(())
+    }
+
+    /// The peer has no handler for this message: it comes back. The slot keeps its number until that is acknowledged.
+    fn on_refused(&mut self, flow: Flow, class: Class, seq: Seq) {
+        let Some(record) = self.flows.by_flow(flow) else { return };
+        let Some(link) = record.send[class].find_in_flight(&self.slots, seq) else {
+            self.counters.rejects_stale += 1;
+            return;
+        };
+        let (endpoint, id, body_at) = (record.endpoint, record.id, record.route.framing.body_at());
+        let slot = &mut self.slots[link];
+        if slot.kind != Kind::Reject {
+            let Some(frame) = slot.frame.as_ref().map(Buffer::share) else { return };
+            let message = delivery_of(slot, id, body_at, frame);
+            slot.withdraw();
+            self.counters.returned += 1;
+            let returned = Returned { reason: ReturnReason::NoHandler, fate: Fate::NotDelivered, message };
+            self.endpoints.push_returned(endpoint, returned);
+        }
+        self.slots.send_again(link);
+    }
+
+    /// The peer has its message back, so its number is empty. This needs no room.
+    fn on_withdrawn(&mut self, flow: Flow, class: Class, seq: Seq) {
+        let Some(record) = self.flows.by_flow(flow) else { return };
+        let verdict = record.receive[class].verdict(seq);
+        let id = record.id;
+        record.queue_ack(&mut self.sending.acks_due);
+        if matches!(verdict, Verdict::Duplicate | Verdict::Beyond) {
+            return record.on_not_new(verdict, class, seq, &mut self.receiving.gaps, &mut self.counters);
+        }
+        self.endpoints.refused.remove(&(flow, class, seq));
+        record.accept(class, seq, verdict, self.time.timing.ack_every, &mut self.receiving.gaps);
+        self.endpoints.deliver_behind(record, class, seq.plus(1));
+        self.release(id, class);
+    }
+
+    /// Send the withdrawal of a message that came back. Returns whether it was taken; `None` if there is no frame for it: the
+    /// time-out then sends it again.
+    #[cold]
+    pub(crate) fn send_withdrawal(
+        &mut self,
+        link: SlotIndex,
+        fresh: &mut dyn FnMut() -> Option<B>,
+        send: impl FnMut(Address, &B) -> bool,
+    ) -> Option<bool> {
+        let slot = &self.slots[link];
+        let (class, seq) = (slot.class, slot.seq);
+        let flow = self.flows.by_flow(slot.flow)?.id;
+        let transmit = self.write_reject(&PendingReject { flow, seq, what: Reject::Withdrawn(class) }, fresh)?;
+        self.slots[link].note_sent();
+        self.deferred.just_sent.push(link);
+        Some(self.offer(transmit, send))
+    }
+
+    /// Write a reject of a flow that is open.
+    pub(crate) fn write_reject(
+        &mut self,
+        reject: &PendingReject,
+        fresh: &mut dyn FnMut() -> Option<B>,
+    ) -> Option<Transmit<B>> {
+        let route = self.flows.get(reject.flow)?.route;
+        let Some(frame) = fresh() else {
+            self.counters.no_frame += 1;
+            return None;
+        };
+        let (flow, nonce, seq) = (route.flow, route.nonce, reject.seq.0);
+        let header = Header { kind: Kind::Reject, flow, nonce, handler: 0, words: 0, seq };
+        let content = reject.what.body();
+        let mut body = [0; 1 + Control::AUTH_CODE_BYTES];
+        body[..content.len()].copy_from_slice(content);
+        let mut length = content.len();
+        if let Some(key) = &self.config.key {
+            let code = key.reject_code([route.to, self.config.address], (flow, nonce), reject.seq, content);
+            body[length..length + code.len()].copy_from_slice(&code);
+            length += code.len();
+        }
+        self.build_frame(frame, route.to, route.framing, &header, &body[..length], 0)
+    }
+}
+
+impl FlowRecord {
+    /// Refuse this number, now or again.
+    #[cold]
+    pub(crate) fn refuse(
+        &mut self,
+        class: Class,
+        seq: Seq,
+        refused: &mut RefusedSeqs,
+        pending: &mut VecDeque<PendingReject>,
+        counters: &mut Counters,
+    ) {
+        let number = (self.id.flow, class, seq);
+        if !refused.contains(&number) {
+            if refused.len() >= MAX_REFUSED {
+                return self.reject(class, seq, pending, counters);
+            }
+            refused.insert(number);
+            counters.no_handler += 1;
+        }
+        if pending.len() < MAX_PENDING_REJECTS {
+            pending.push_back(PendingReject { flow: self.id, seq, what: Reject::NoHandler(class) });
+        } else {
+            counters.rejects_dropped += 1;
+        }
+    }
+}

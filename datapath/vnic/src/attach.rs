@@ -1,0 +1,102 @@
+//! The program's side of an attachment: connect, ask, and map the region. After the daemon has ended, the same again, without
+//! blocking.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::VnicOpenError;
+use crate::errors::system;
+use crate::options::VnicOptions;
+use crate::protocol::{FromDaemon, Hello, Secret, VERSION, Welcome};
+use crate::region::{End, Region};
+use crate::socket::{self, Received};
+
+/// How long a daemon may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A request to attach that was sent.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) socket: OwnedFd,
+    since: Instant,
+}
+
+/// An attachment.
+#[derive(Debug)]
+pub(crate) struct Attachment {
+    pub(crate) socket: OwnedFd,
+    pub(crate) region: Region,
+}
+
+/// The state of a request.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// The daemon has not answered yet.
+    Waiting(Request),
+    /// It has.
+    Attached(Box<(Attachment, Welcome)>),
+    /// It will not: why.
+    Failed(VnicOpenError),
+}
+
+impl Request {
+    /// Connect to the daemon and ask to attach.
+    pub(crate) fn send(options: &VnicOptions, secret: Option<Secret>) -> Result<Request, VnicOpenError> {
+        let path = &options.path;
+        let connected = socket::connect_to(path).and_then(|socket| {
+            let max_frame = options.max_frame.map(|frame| frame as u32);
+            let hello = Hello { version: VERSION, max_frame, ethertype: options.ethertype, secret };
+            socket::send_packet(&socket, &hello.to_bytes()).map(|()| socket)
+        });
+        match connected {
+            Ok(socket) => Ok(Request { socket, since: Instant::now() }),
+            Err(source) if source.kind() == io::ErrorKind::PermissionDenied => {
+                Err(VnicOpenError::Rights { path: path.clone(), source })
+            }
+            Err(source) => Err(VnicOpenError::NoDaemon { path: path.clone(), source }),
+        }
+    }
+
+    /// Look for the answer.
+    pub(crate) fn poll(self, path: &Path) -> Answer {
+        let path = path.to_owned();
+        let (packet, memory) = match socket::receive_with_descriptor(&self.socket) {
+            Received::Packet(received) => received,
+            Received::Nothing if self.since.elapsed() < ANSWER_TIMEOUT => return Answer::Waiting(self),
+            Received::Nothing => {
+                return Answer::Failed(VnicOpenError::Silent { path, seconds: ANSWER_TIMEOUT.as_secs() });
+            }
+            Received::Closed => {
+                let source = io::ErrorKind::ConnectionReset.into();
+                return Answer::Failed(VnicOpenError::NoDaemon { path, source });
+            }
+        };
+        let (welcome, memory) = match (FromDaemon::from_bytes(&packet), memory) {
+            (Some(FromDaemon::Welcome(welcome)), Some(memory)) => (welcome, memory),
+            (Some(FromDaemon::Refused(why)), _) => return Answer::Failed(VnicOpenError::Refused { path, why }),
+            _ => return Answer::Failed(VnicOpenError::Foreign { path }),
+        };
+        match Region::map(memory, welcome.max_frame as usize, welcome.session, End::Program) {
+            Ok(region) => Answer::Attached(Box::new((Attachment { socket: self.socket, region }, welcome))),
+            Err(why) => Answer::Failed(system("cannot map the memory of the port")(why)),
+        }
+    }
+
+    /// Wait for the answer.
+    pub(crate) fn wait(mut self, path: &Path) -> Result<(Attachment, Welcome), VnicOpenError> {
+        loop {
+            self = match self.poll(path) {
+                Answer::Waiting(request) => request,
+                Answer::Attached(attached) => return Ok(*attached),
+                Answer::Failed(why) => return Err(why),
+            };
+            let timeout = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+            // A signal or a time-out only makes it look again.
+            let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout));
+        }
+    }
+}

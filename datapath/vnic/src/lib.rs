@@ -1,0 +1,51 @@
+//! **A virtual NIC.** A program that opens `amd:PATH` attaches to the daemon behind that socket, which owns a NIC and shares it
+//! among programs. Each program has a link address of its own.
+//!
+//! ```text
+//!   program A ─ Vnic ══ region A ══ Port ┐
+//!                                        ├─ daemon ── NIC
+//!   program B ─ Vnic ══ region B ══ Port ┘
+//!
+//!   ══  two lanes in memory that only this program and the daemon map;
+//!       beside them a UNIX socket, for set-up, wake-ups and notices
+//! ```
+//!
+//! This crate has both ends: [`Vnic`], the program's [`Transport`](am_transport::Transport), and [`Port`], from which the
+//! daemon takes frames. What may pass is the daemon's to decide (the package `am-daemon`).
+//!
+//! # What each end believes
+//!
+//! The daemon believes nothing. It keeps its own positions in the lanes ([`am_ring::lane`]), and copies each frame out before it
+//! looks at it. The region is sealed, so its size cannot change. A wake-up is a packet on the socket and not an eventfd: the
+//! descriptor of an eventfd is one object in both processes, so a program could make the daemon's write block. The
+//! daemon takes no descriptors from programs.
+//!
+//! A program trusts its daemon, as it trusts a NIC.
+//!
+//! # When the daemon ends
+//!
+//! The socket closes. The transport reports a link error, drops what is sent, and attaches again as soon as a daemon
+//! listens there. It shows a secret that the first daemon chose, and gets the same address. The node does not notice,
+//! except that frames were lost.
+//!
+//! # Read first
+//!
+//! [`VnicOptions`]; then `program.rs` and `port.rs`, the two ends; `region.rs`, the memory; `protocol.rs`, the packets.
+#![allow(unsafe_code, reason = "memory that processes share")]
+
+mod attach;
+mod errors;
+mod options;
+mod port;
+mod program;
+pub mod protocol;
+mod readiness;
+mod region;
+mod socket;
+mod unasked;
+
+pub use errors::VnicOpenError;
+pub use options::VnicOptions;
+pub use port::{Next, Port, Sent, Visitor};
+pub use program::{Vnic, open};
+pub use region::{MAX_FRAME, MIN_FRAME};

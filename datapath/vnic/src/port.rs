@@ -1,0 +1,214 @@
+//! The daemon's end of an attachment.
+//!
+//! The daemon believes nothing that the program writes. A frame is copied out of the lane before it is judged, and each
+//! call does a bounded amount of work, whatever is in the lane or in the socket.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use am_ring::lane::Peeked;
+
+use crate::protocol::{FromDaemon, MAX_PACKET, Welcome};
+use crate::region::{self, End, Region};
+use crate::socket::{self, Received};
+use crate::unasked::Unasked;
+
+/// The most packets of a program that one call reads. A program that sends more only wakes the daemon again.
+const MAX_PACKETS: usize = 16;
+
+/// A program that has connected and is not attached yet.
+#[derive(Debug)]
+pub struct Visitor {
+    socket: OwnedFd,
+}
+
+/// What a visitor has sent.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// A packet.
+    Packet(Vec<u8>),
+    /// Nothing yet.
+    Nothing,
+    /// The visitor has gone.
+    Closed,
+}
+
+impl Visitor {
+    /// A connection that the daemon's socket has accepted.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(socket: OwnedFd) -> io::Result<Visitor> {
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        Ok(Visitor { socket })
+    }
+
+    /// The descriptor, to wait on and to ask the kernel who the program is.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Receive a packet. Descriptors that come with it are not accepted.
+    pub fn receive(&self) -> Sent {
+        match socket::receive(&self.socket, &mut [0; MAX_PACKET]) {
+            Received::Packet(packet) => Sent::Packet(packet.to_vec()),
+            Received::Nothing => Sent::Nothing,
+            Received::Closed => Sent::Closed,
+        }
+    }
+
+    /// Answer a packet that is none of the attachment protocol.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn answer(&self, packet: &[u8]) -> io::Result<()> {
+        socket::send_packet(&self.socket, packet)
+    }
+
+    /// Say why it may not attach.
+    pub fn refuse(self, why: String) {
+        // If it has gone it needs no answer.
+        let _ = socket::send_packet(&self.socket, &FromDaemon::Refused(why).to_bytes());
+    }
+
+    /// Attach it: make the region, and pass it.
+    ///
+    /// # Errors
+    /// The system's: no memory, no descriptors, or the program has gone.
+    pub fn welcome(self, welcome: Welcome) -> io::Result<Port> {
+        let (max_frame, session) = (welcome.max_frame as usize, welcome.session);
+        let memory = region::create(max_frame)?;
+        let region = Region::map(&memory, max_frame, session, End::Daemon)?;
+        let packet = FromDaemon::Welcome(welcome).to_bytes();
+        socket::send_with_descriptor(&self.socket, &packet, memory.as_fd())?;
+        Ok(Port { socket: self.socket, region, unasked: Unasked::default(), repaired: 0 })
+    }
+}
+
+/// The next frame of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A frame of this many bytes: [`Port::take`] it.
+    Frame(usize),
+    /// No frame now.
+    Nothing,
+    /// The lane has no valid record. The program has to begin a new session.
+    Invalid,
+}
+
+/// A program that is attached.
+#[derive(Debug)]
+pub struct Port {
+    socket: OwnedFd,
+    region: Region,
+    unasked: Unasked,
+    repaired: u64,
+}
+
+impl Port {
+    /// Look for a frame of the program.
+    #[inline]
+    pub fn look(&mut self) -> Next {
+        match self.region.from.peek() {
+            Peeked::Frame(length) => Next::Frame(length),
+            Peeked::Nothing => Next::Nothing,
+            Peeked::Closed => self.open_session(),
+            Peeked::Invalid => Next::Invalid,
+        }
+    }
+
+    #[cold]
+    fn open_session(&mut self) -> Next {
+        match self.region.accept().then(|| self.region.from.peek()) {
+            Some(Peeked::Frame(length)) => Next::Frame(length),
+            Some(Peeked::Invalid) => Next::Invalid,
+            _ => Next::Nothing,
+        }
+    }
+
+    /// Copy the frame out that [`look`](Self::look) has just found; `into` has the length that it gave. False if the
+    /// program began a new session meanwhile: then the bytes mean nothing.
+    #[inline]
+    pub fn take(&mut self, into: &mut [u8]) -> bool {
+        self.region.from.take(into)
+    }
+
+    /// Copy a frame into the lane to the program. False if there is no room.
+    #[inline]
+    pub fn push(&mut self, frame: &[u8]) -> bool {
+        self.region.to.push(frame).is_ok()
+    }
+
+    /// Whether a frame of this length has room in the lane to the program.
+    pub fn has_room(&mut self, length: usize) -> bool {
+        self.region.to.has_room_for(length)
+    }
+
+    /// Copy a frame in that the program did not ask for. Such frames have half of the lane, and those of one sender an eighth. False if there
+    /// is no room. `sender` is any number that differs between senders.
+    #[cold]
+    pub fn push_unasked(&mut self, frame: &[u8], sender: u16) -> bool {
+        let (before, released) = self.region.to.progress();
+        let has_room = !self.region.to.is_half_full()
+            && self.unasked.has_room(sender, self.region.lane_lines(), (before, released))
+            && self.push(frame);
+        if has_room {
+            self.unasked.add(sender, (before, self.region.to.progress().0));
+        }
+        has_room
+    }
+
+    /// Make the pushed frames visible, and wake the program if it sleeps.
+    #[inline]
+    pub fn publish(&mut self) {
+        if self.region.publish() {
+            socket::wake(&self.socket);
+        }
+    }
+
+    /// The daemon is about to sleep: the program wakes it from now on. Look once more after this.
+    pub fn before_sleep(&mut self) {
+        self.repair();
+        self.region.set_asleep();
+    }
+
+    /// The daemon is awake.
+    pub fn after_sleep(&self) {
+        self.region.set_awake();
+    }
+
+    /// Repair lanes that were overwritten. For the daemon to call from time to time.
+    #[cold]
+    pub fn repair(&mut self) {
+        self.repaired += self.region.repair();
+    }
+
+    /// How often a lane had to be repaired.
+    pub fn repaired(&self) -> u64 {
+        self.repaired
+    }
+
+    /// Read the packets of the program, which only wake the daemon. False if the program has ended, or has closed its
+    /// end.
+    pub fn is_alive(&self) -> bool {
+        let mut packet = [0; MAX_PACKET];
+        for _ in 0..MAX_PACKETS {
+            match socket::receive(&self.socket, &mut packet) {
+                Received::Packet(_) => (),
+                Received::Nothing => return true,
+                Received::Closed => return false,
+            }
+        }
+        true
+    }
+
+    /// Send a packet to the program. False if its socket is full.
+    pub fn tell(&self, packet: &FromDaemon) -> bool {
+        socket::send_packet(&self.socket, &packet.to_bytes()).is_ok()
+    }
+
+    /// The descriptor, to wait on.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,370 @@
+//! The program's end of an attachment: a transport.
+
+use std::time::{Duration, Instant};
+
+use am_ring::lane::Peeked;
+use am_ring::{Frame, Layout, Pool};
+use am_transport::{Caps, Command, Notice, PeerAddressError, Steering, Transport, memory};
+use am_wire::{Address, Buffer};
+
+use crate::VnicOpenError;
+use crate::attach::{Answer, Attachment, Request};
+use crate::errors::system;
+use crate::options::VnicOptions;
+use crate::protocol::{FromDaemon, MAX_PACKET, Secret, Welcome};
+use crate::readiness::Readiness;
+use crate::socket::{self, Received};
+
+/// The most records that one call takes from the lane. A flood of frames that steering drops must not keep the thread here.
+const MAX_RECORDS: usize = 256;
+
+/// A thread that spins checks the lanes after this many empty receives in a row.
+const EMPTY_RECEIVES_TO_CHECK: u32 = 512;
+
+/// The pause between two attempts to attach to a daemon that has ended.
+const ATTACH_PAUSE: Duration = Duration::from_millis(20);
+
+/// Departed peers that the node has not been told of yet. If it never asks, the first ones are kept.
+const MAX_DEPARTED: usize = 256;
+
+/// The most packets that one call reads.
+const MAX_PACKETS: usize = 64;
+
+/// A virtual NIC. See the [crate](crate).
+#[derive(Debug)]
+pub struct Vnic {
+    caps: Caps,
+    steering: Steering,
+    options: VnicOptions,
+    state: State,
+    readiness: Readiness,
+    secret: Secret,
+    /// Why frames do not leave or arrive now. Empty if they do.
+    trouble: String,
+    /// The addresses of peers that have ended, until they are reported to the node.
+    departed: Vec<Address>,
+    /// Empty receives in a row.
+    empty_receives: u32,
+    /// Whether the daemon was asked to wake this program.
+    is_armed: bool,
+    counters: Counters,
+}
+
+#[derive(Debug)]
+enum State {
+    Attached(Attachment),
+    /// The daemon has ended. The next attempt to attach is at this time.
+    Lost(Instant),
+    /// The daemon was asked to attach this program again.
+    Asked(Request),
+    /// This program must not attach again.
+    Ended,
+}
+
+/// Each counter has its field's name with `amd_` in front.
+#[derive(Debug, Default)]
+struct Counters {
+    sent: u64,
+    received: u64,
+    full: u64,
+    lost_too_long: u64,
+    lost_detached: u64,
+    no_frame: u64,
+    nonsense: u64,
+    rings: u64,
+    sleeps: u64,
+    attached: u64,
+}
+
+/// Attach to a daemon.
+///
+/// # Errors
+/// See [`VnicOpenError`].
+pub fn open(options: &VnicOptions) -> Result<Vnic, VnicOpenError> {
+    options.check()?;
+    let (attachment, welcome) = Request::send(options, None)?.wait(&options.path)?;
+    let readiness = Readiness::new().map_err(system("cannot make a descriptor to wait on"))?;
+    readiness.add(&attachment.socket).map_err(system("cannot wait on the socket"))?;
+    let Welcome { address, max_frame, hears_all, wire, secret, .. } = welcome;
+    let max_frame = max_frame as usize;
+    let caps = Caps {
+        name: format!("amd:{}", options.path.display()),
+        mode: wire,
+        address,
+        max_frame,
+        // A frame for a program that does not keep up is lost, and so are the frames in the lanes of a daemon that ends.
+        reliable: false,
+        ordered: true,
+        hears_all,
+        pool: pool(options.frames, max_frame)?,
+        wake: Some(vec![readiness.descriptor()]),
+    };
+    let options = VnicOptions { max_frame: Some(max_frame), ..options.clone() };
+    Ok(Vnic {
+        caps,
+        steering: Steering::gated(options.ethertype, address),
+        options,
+        state: State::Attached(attachment),
+        readiness,
+        secret,
+        trouble: String::new(),
+        departed: Vec::with_capacity(MAX_DEPARTED),
+        empty_receives: 0,
+        is_armed: false,
+        counters: Counters { attached: 1, ..Counters::default() },
+    })
+}
+
+/// Frames start on separate cache lines, and not all at the same offset of a page.
+fn pool(frames: usize, max_frame: usize) -> Result<Pool, VnicOpenError> {
+    let stride = max_frame.next_multiple_of(128);
+    let stride = if stride.is_multiple_of(1024) { stride + 128 } else { stride };
+    memory::check(frames, stride)?;
+    Ok(Pool::heap(Layout { frames, stride, headroom: 0 })?)
+}
+
+/// The result of reading one record of the lane.
+enum Step {
+    Frame(Frame),
+    /// A frame that steering dropped, or that was not whole.
+    Dropped,
+    Nothing,
+}
+
+impl Vnic {
+    fn receive_frames(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let mut taken = 0;
+        for _ in 0..MAX_RECORDS {
+            if taken == budget {
+                break;
+            }
+            match self.read_record() {
+                Step::Frame(frame) => {
+                    taken += 1;
+                    each(frame);
+                }
+                Step::Dropped => (),
+                Step::Nothing => break,
+            }
+            // If frames come one at a time, a second look would cost as much as the frame's transfer.
+            if !matches!(&self.state, State::Attached(port) if port.region.from.has_more()) {
+                break;
+            }
+        }
+        taken
+    }
+
+    #[inline]
+    fn read_record(&mut self) -> Step {
+        let State::Attached(Attachment { region, .. }) = &mut self.state else { return Step::Nothing };
+        let length = match region.from.peek() {
+            Peeked::Frame(length) => length,
+            Peeked::Closed if region.accept() => return Step::Dropped,
+            Peeked::Nothing | Peeked::Closed => return Step::Nothing,
+            Peeked::Invalid => {
+                self.counters.nonsense += 1;
+                return Step::Nothing;
+            }
+        };
+        let Some(mut frame) = self.caps.pool.take() else {
+            self.counters.no_frame += 1;
+            return Step::Nothing;
+        };
+        let is_whole =
+            frame.space().and_then(|space| space.get_mut(..length)).is_some_and(|space| region.from.take(space));
+        frame.set_len(length);
+        if is_whole && self.steering.admits(frame.bytes()) { Step::Frame(frame) } else { Step::Dropped }
+    }
+
+    /// Frames have arrived, so the thread does not sleep.
+    #[cold]
+    fn disarm(&mut self) {
+        self.is_armed = false;
+        if let State::Attached(Attachment { region, .. }) = &self.state {
+            region.set_awake();
+        }
+    }
+
+    /// Nothing has arrived for long.
+    #[cold]
+    fn check_lanes(&mut self) {
+        if let State::Attached(Attachment { region, .. }) = &mut self.state {
+            self.counters.nonsense += region.repair();
+        }
+    }
+
+    /// The thread is about to sleep: ask the daemon to wake it. The caller looks for frames once more.
+    #[cold]
+    fn before_sleep(&mut self) {
+        self.check_lanes();
+        let State::Attached(Attachment { region, .. }) = &self.state else { return self.attend() };
+        // It was woken for frames that steering dropped, and may go on sleeping.
+        if self.is_armed && region.is_marked_asleep() {
+            return;
+        }
+        // Packets in the socket would wake it at once.
+        self.attend();
+        if let State::Attached(Attachment { region, .. }) = &self.state {
+            region.set_asleep();
+            self.is_armed = true;
+            self.counters.sleeps += 1;
+        }
+    }
+
+    /// Read what the daemon has sent, or attach again after it has ended.
+    fn attend(&mut self) {
+        self.state = match std::mem::replace(&mut self.state, State::Ended) {
+            State::Attached(attachment) => self.read_packets(attachment),
+            State::Lost(next) if Instant::now() >= next => match Request::send(&self.options, Some(self.secret)) {
+                Ok(request) => self.follow(request),
+                Err(why) => self.lose(why.to_string()),
+            },
+            State::Asked(request) => self.ask(request),
+            other => other,
+        };
+    }
+
+    fn read_packets(&mut self, attachment: Attachment) -> State {
+        let mut bytes = [0; MAX_PACKET];
+        for _ in 0..MAX_PACKETS {
+            match socket::receive(&attachment.socket, &mut bytes) {
+                Received::Packet(packet) => match FromDaemon::from_bytes(packet) {
+                    Some(FromDaemon::PeerGone(address)) if self.departed.len() < MAX_DEPARTED => {
+                        self.departed.push(address);
+                    }
+                    Some(FromDaemon::Trouble(why)) => self.trouble = why,
+                    Some(FromDaemon::Detached(why)) => {
+                        self.trouble = format!("the daemon has detached this program: {why}");
+                        return State::Ended;
+                    }
+                    _ => (),
+                },
+                Received::Nothing => break,
+                Received::Closed => return self.lose("the daemon has ended".into()),
+            }
+        }
+        State::Attached(attachment)
+    }
+
+    /// There is no daemon now: try again after a pause.
+    #[cold]
+    fn lose(&mut self, why: String) -> State {
+        self.trouble = why;
+        self.is_armed = false;
+        self.readiness.set_timer(ATTACH_PAUSE);
+        State::Lost(Instant::now() + ATTACH_PAUSE)
+    }
+
+    /// Wait for the daemon's answer.
+    fn follow(&mut self, request: Request) -> State {
+        // Without it the node's own deadlines make it look.
+        let _ = self.readiness.add(&request.socket);
+        self.readiness.set_timer(Duration::ZERO);
+        State::Asked(request)
+    }
+
+    #[cold]
+    fn ask(&mut self, request: Request) -> State {
+        let (attachment, welcome) = match request.poll(&self.options.path) {
+            Answer::Waiting(request) => return State::Asked(request),
+            Answer::Failed(why) => return self.lose(why.to_string()),
+            Answer::Attached(attached) => *attached,
+        };
+        if welcome.address != self.caps.address || (welcome.max_frame as usize) < self.caps.max_frame {
+            self.trouble = format!(
+                "the daemon at {} has forgotten this program, and gave it another address: open the node again",
+                self.options.path.display()
+            );
+            return State::Ended;
+        }
+        self.secret = welcome.secret;
+        self.trouble.clear();
+        self.counters.attached += 1;
+        State::Attached(attachment)
+    }
+}
+
+impl Transport for Vnic {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let taken = self.receive_frames(budget, each);
+        if taken > 0 {
+            self.counters.received += taken as u64;
+            self.empty_receives = 0;
+            if self.is_armed {
+                self.disarm();
+            }
+        } else {
+            self.empty_receives = self.empty_receives.wrapping_add(1);
+            if self.empty_receives.is_multiple_of(EMPTY_RECEIVES_TO_CHECK) {
+                self.check_lanes();
+            }
+        }
+        taken
+    }
+
+    fn send(&mut self, _to: Address, frame: &Frame) -> bool {
+        let bytes = frame.bytes();
+        let State::Attached(Attachment { region, .. }) = &mut self.state else {
+            self.counters.lost_detached += 1;
+            return true;
+        };
+        if region.to.push(bytes).is_ok() {
+            self.counters.sent += 1;
+            return true;
+        }
+        let is_carried = (1..=self.caps.max_frame).contains(&bytes.len());
+        *(if is_carried { &mut self.counters.full } else { &mut self.counters.lost_too_long }) += 1;
+        !is_carried
+    }
+
+    fn flush(&mut self) {
+        if let State::Attached(Attachment { region, socket }) = &mut self.state
+            && region.publish()
+        {
+            self.counters.rings += 1;
+            socket::wake(socket);
+        }
+    }
+
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
+        if matches!(command, Command::BeforeSleep) {
+            self.before_sleep();
+        }
+        self.steering.control(command, &self.caps)
+    }
+
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.attend();
+        self.departed.drain(..).for_each(|address| each(Notice::PeerGone(address)));
+        self.steering.notices(each);
+        if !self.trouble.is_empty() {
+            each(Notice::LinkError(&self.trouble));
+        }
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        let count = &self.counters;
+        each("amd_sent", count.sent);
+        each("amd_received", count.received);
+        each("amd_full", count.full);
+        each("amd_lost_too_long", count.lost_too_long);
+        each("amd_lost_detached", count.lost_detached);
+        each("amd_no_frame", count.no_frame);
+        each("amd_nonsense", count.nonsense);
+        each("amd_rings", count.rings);
+        each("amd_sleeps", count.sleeps);
+        each("amd_attached", count.attached);
+        self.steering.counters(each);
+    }
+}
+
+impl Drop for Vnic {
+    /// Publish the sent frames. The daemon reads them before it frees the port.
+    fn drop(&mut self) {
+        self.flush();
+    }
+}

@@ -1,0 +1,44 @@
+//! One descriptor to wait on for as long as the transport is open, whichever socket it has: the daemon may restart.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{Timespec, epoll};
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
+
+/// Readable when the socket has packets or was closed, or when it is time to connect again.
+#[derive(Debug)]
+pub(crate) struct Readiness {
+    epoll: Arc<OwnedFd>,
+    timer: OwnedFd,
+}
+
+impl Readiness {
+    pub(crate) fn new() -> io::Result<Readiness> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+        let readiness = Readiness { epoll: Arc::new(epoll), timer };
+        readiness.add(&readiness.timer)?;
+        Ok(readiness)
+    }
+
+    pub(crate) fn descriptor(&self) -> Arc<OwnedFd> {
+        self.epoll.clone()
+    }
+
+    /// Watch a socket, until it is closed.
+    pub(crate) fn add(&self, socket: impl AsFd) -> io::Result<()> {
+        epoll::add(&self.epoll, socket, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+        Ok(())
+    }
+
+    /// Be readable after this time; not at all for zero.
+    pub(crate) fn set_timer(&self, after: Duration) {
+        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let it_value = Timespec::try_from(after).unwrap_or(none);
+        // Fails only for an invalid time, and then the node's own deadlines remain.
+        let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &Itimerspec { it_interval: none, it_value });
+    }
+}

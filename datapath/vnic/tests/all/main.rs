@@ -1,0 +1,5 @@
+//! The virtual NIC: the conformance suite, and its two ends by themselves.
+#![allow(missing_docs, reason = "tests")]
+
+mod conformance;
+mod repeater;
