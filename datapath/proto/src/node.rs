@@ -108,6 +108,8 @@ pub(crate) struct Discovery {
     /// A probe was answered that another was asked.
     pub(crate) was_probe_overheard: bool,
     pub(crate) watch: Watch,
+    /// When the last frame without this node's segment key arrived.
+    pub(crate) unauthenticated_at: Option<Time>,
     /// This node said farewell, and answers no more.
     pub(crate) has_left: bool,
 }
