@@ -166,6 +166,8 @@ mod endpoint;
 mod errors;
 mod event_mask;
 mod events;
+mod group;
+mod group_place;
 pub mod log;
 mod names;
 mod node;
@@ -192,6 +194,8 @@ pub use endpoint::{CallError, CallId, ConnectionEvent, Endpoint, Message, Outcom
 pub use errors::{NotOpen, Problem, RequestError};
 pub use event_mask::Events;
 pub use events::ConnectionChange;
+pub use group::{GroupError, GroupMember};
+pub use group_place::Placement;
 pub use names::{Connection, EndpointName, HandlerId, InvalidName};
 pub use node::{Counters, EndpointError, Node};
 pub use object_table::{ObjectId, ObjectTable};

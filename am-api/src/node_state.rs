@@ -16,6 +16,7 @@ use am_wire::{Class, Framing, MAX_WORDS, WORD_BYTES};
 
 use crate::bulk::Bulk;
 use crate::events::EventQueues;
+use crate::group_place::Membership;
 use crate::log::Log;
 use crate::waker::Waiter;
 use crate::{HandlerId, NotOpen, Problem, RequestError};
@@ -66,6 +67,8 @@ pub(crate) struct NodeState {
     pub(crate) waiter: Option<Waiter>,
     /// Connections that refused a message for the time being, once an endpoint waits for that to end.
     pub(crate) refused: Option<HashSet<(EndpointId, FlowId)>>,
+    /// Set for a member of a group.
+    pub(crate) membership: Option<Membership>,
 }
 
 /// What this layer counts itself.
@@ -178,6 +181,7 @@ impl NodeState {
             log: Log::default(),
             waiter: None,
             refused: None,
+            membership: None,
         }
     }
 
@@ -312,6 +316,14 @@ impl NodeState {
             }
             log.note(event);
             events.push(event);
+        }
+        self.publish_load();
+    }
+
+    /// Report the number of connections to the group, if the node is in one.
+    pub(crate) fn publish_load(&self) {
+        if let Some(membership) = &self.membership {
+            membership.set_load(self.engine.core().connection_count());
         }
     }
 

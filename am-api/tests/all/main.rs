@@ -24,6 +24,7 @@ mod flow_control;
 mod forged;
 mod forger;
 mod gone;
+mod group;
 mod hybrid;
 mod liar;
 mod limits;

@@ -11,6 +11,7 @@ mod wires;
 
 mod bounce;
 mod capture;
+mod group;
 mod killed;
 mod long;
 mod notes;

@@ -116,7 +116,7 @@ impl<B: Buffer> Core<B> {
     }
 
     /// Ask for the next thing that a flow needs, now and again later.
-    fn advance_setup(&mut self, now: Time, flow: Flow) {
+    pub(crate) fn advance_setup(&mut self, now: Time, flow: Flow) {
         let Some(record) = self.flows.by_flow(flow).filter(|record| record.phase == Phase::Connecting) else { return };
         if record.setup.is_expired(now) {
             let id = record.id;
@@ -185,6 +185,10 @@ impl<B: Buffer> Core<B> {
         }
         if let Some(id) = self.flows.find_attempt(Some((question.node, question.incarnation)), question.id) {
             return self.send_accept(id, question.id);
+        }
+        let peer = self.discovery.peers.records[at].peer.name;
+        if let Some(why) = self.other_member(peer) {
+            return self.sending.control.push(source, Control::Refuse(Refuse { id: question.id, why }));
         }
         if self.path_to(now, at).is_none() {
             return;
@@ -289,6 +293,11 @@ impl<B: Buffer> Core<B> {
             return;
         };
         self.mark_answered(id);
+        if let Refusal::Member(member) = answer.why
+            && self.ask_member(id, member)
+        {
+            return;
+        }
         if let Some(record) = self.flows.get_mut(id) {
             record.phase = Phase::Refused(answer.why);
             self.outputs.events.push_back(Event::SetupFinished(record.endpoint, id));

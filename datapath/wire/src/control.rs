@@ -41,6 +41,33 @@ impl Name {
         (!text.is_empty()).then_some(Name { length: text.len() as u8, bytes })
     }
 
+    /// The name of another member of a group, whose first member has this name: `server#2`. `None` for 0, for the name of such
+    /// a member, and if it would be too long.
+    pub fn member(&self, number: u8) -> Option<Name> {
+        let text = self.as_str();
+        if number == 0 || text.contains(Self::MEMBER_MARK) {
+            return None;
+        }
+        let digits = [number / 100, number / 10 % 10, number % 10].map(|digit| b'0' + digit);
+        let digits = &digits[if number >= 100 {
+            0
+        } else if number >= 10 {
+            1
+        } else {
+            2
+        }..];
+        let mut name = *self;
+        let length = text.len() + 1 + digits.len();
+        let (mark, rest) = name.bytes.get_mut(text.len()..length)?.split_first_mut()?;
+        *mark = Self::MEMBER_MARK as u8;
+        rest.copy_from_slice(digits);
+        name.length = length as u8;
+        Some(name)
+    }
+
+    /// Separates a group's name from the number of a member.
+    const MEMBER_MARK: char = '#';
+
     /// The text.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.bytes[..self.length as usize]).unwrap_or("?")
@@ -150,14 +177,39 @@ pub struct Refuse {
 
 /// Why a flow was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
 pub enum Refusal {
     /// There is no endpoint of that name.
-    NoEndpoint = 1,
+    NoEndpoint,
     /// The endpoint has another tag.
-    Tag = 2,
+    Tag,
     /// No flow id or no credit is left.
-    Full = 3,
+    Full,
+    /// The node is the first of a group: ask the [member](Name::member) with this number, 1 to [`Refusal::MAX_MEMBER`].
+    Member(u8),
+}
+
+impl Refusal {
+    /// The largest number of a member.
+    pub const MAX_MEMBER: u8 = 127;
+
+    const fn code(self) -> u8 {
+        match self {
+            Refusal::NoEndpoint => 1,
+            Refusal::Tag => 2,
+            Refusal::Full => 3,
+            Refusal::Member(member) => 0x80 | member,
+        }
+    }
+
+    const fn of_code(code: u8) -> Option<Refusal> {
+        match code {
+            1 => Some(Refusal::NoEndpoint),
+            2 => Some(Refusal::Tag),
+            3 => Some(Refusal::Full),
+            0x81.. => Some(Refusal::Member(code & 0x7f)),
+            _ => None,
+        }
+    }
 }
 
 /// The sender closes a flow. It repeats this until [`Closed`] answers.
@@ -304,7 +356,7 @@ fields! {
 }
 
 carried! {
-    Refusal as u8: |why| why as u8, |code| by_code(&[Refusal::NoEndpoint, Refusal::Tag, Refusal::Full], code.into());
+    Refusal as u8: Refusal::code, Refusal::of_code;
     Step as u8: |step| step as u8, |code| by_code(&[Step::Forged, Step::Learned, Step::True, Step::Long], code.into());
 }
 
