@@ -186,14 +186,13 @@ impl<B: Buffer> Core<B> {
         if let Some(id) = self.flows.find_attempt(Some((question.node, question.incarnation)), question.id) {
             return self.send_accept(id, question.id);
         }
-        let peer = self.discovery.peers.records[at].peer.name;
-        if let Some(why) = self.other_member(peer) {
-            return self.sending.control.push(source, Control::Refuse(Refuse { id: question.id, why }));
-        }
         if self.path_to(now, at).is_none() {
             return;
         }
-        match self.admit(now, at, question) {
+        // Asked for once only: the peer repeats its question until the path is known.
+        let peer = self.discovery.peers.records[at].peer.name;
+        let admitted = self.other_member(peer).map_or_else(|| self.admit(now, at, question), Err);
+        match admitted {
             Ok(id) => self.send_accept(id, question.id),
             Err(why) => self.sending.control.push(source, Control::Refuse(Refuse { id: question.id, why })),
         }
