@@ -36,7 +36,7 @@ impl<B: Buffer> Core<B> {
 
     /// The peer is the first of a group, and names the member to ask instead. False if there is no such member: the peer is
     /// in no group, or the member is this node.
-    pub(crate) fn ask_member(&mut self, id: FlowId, member: u8) -> bool {
+    pub(crate) fn follow_to_member(&mut self, id: FlowId, member: u8) -> bool {
         let Some(record) = self.flows.get_mut(id) else { return false };
         let Some(name) = record.peer.node_name.member(member).filter(|name| *name != self.config.name) else {
             return false;

@@ -293,7 +293,7 @@ impl<B: Buffer> Core<B> {
         };
         self.mark_answered(id);
         if let Refusal::Member(member) = answer.why
-            && self.ask_member(id, member)
+            && self.follow_to_member(id, member)
         {
             return;
         }
