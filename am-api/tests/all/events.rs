@@ -173,6 +173,15 @@ fn the_deadline_of_a_call_is_an_event_and_the_nodes_next_deadline() {
     assert_eq!(alpha.state, 1);
 }
 
+#[test]
+fn without_a_mask_a_connection_that_opens_ends_a_wait() {
+    let (mut alpha, mut beta) = nodes::<u64, u64>(plain("alpha"), plain("beta"));
+    assert_eq!(alpha.endpoint.event_mask(), Events::default());
+    alpha.endpoint.connect("beta", "main").expect("a connection asked for");
+    assert_eq!(first_events(&mut alpha, &mut beta), Events::CONNECTION);
+    assert_eq!(beta.endpoint.wait_events(SOON), Events::empty(), "it was accepted before beta waited");
+}
+
 /// The ways to wait.
 #[derive(Clone, Copy, Debug)]
 enum Way {
