@@ -31,6 +31,7 @@ mod idle;
 mod liar;
 mod limits;
 mod lossy;
+mod members;
 mod mortal;
 mod moved;
 mod namesakes;

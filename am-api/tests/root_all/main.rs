@@ -16,6 +16,7 @@ mod capture;
 mod idle;
 mod killed;
 mod long;
+mod members;
 mod notes;
 mod ordinary;
 mod paths;
