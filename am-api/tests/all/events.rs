@@ -116,6 +116,7 @@ fn connections_and_returned_messages_are_events() {
 fn a_wait_ends_neither_for_what_is_masked_nor_for_another_endpoint() {
     let (mut alpha, mut beta, to) = connected::<u64, u64>();
     let mut other = beta.node.endpoint::<u64>("other").expect("an endpoint");
+    [&mut beta.endpoint, &mut other].into_iter().for_each(|endpoint| endpoint.on_request(TELL, |told, _| *told += 1));
     let second = alpha.endpoint.connect("beta", "other").expect("a connection asked for");
     until(&mut alpha, &mut beta, "connected", |alpha, _| alpha.endpoint.is_open(second));
     alpha.endpoint.try_request(second, TELL, &[], b"").expect("credit");

@@ -6,6 +6,7 @@ mod logp;
 mod options;
 mod stress;
 mod topology;
+mod wakeup;
 
 use std::path::PathBuf;
 
@@ -33,6 +34,7 @@ EXAMPLES
     am-bench ablation
     am-bench bounce
     am-bench logp --plot logp.svg
+    am-bench wakeup
     am-bench stress
   On one machine, two processes and another transport (no root):
     am-bench latency --hosts shm
@@ -94,6 +96,9 @@ pub(crate) enum Command {
     /// [default: over veth, udp, tcp and shm in turn, --time 0.1]
     #[command(name = "logp")]
     LogP(PlotArgs),
+    /// How soon a thread that sleeps runs again: in a node's wait by a message or a waker, beside a thread that is blocked in a
+    /// kernel UDP socket, or parked [default: --rounds 5]
+    Wakeup,
     /// Stress test: messages of all sizes, replies, coalesced messages and transfers, over a wire that loses frames,
     /// between processes that are stopped at random. Each message has to arrive once and unchanged. It runs until
     /// all --messages have arrived: there is no --time [default: --hosts veth]
@@ -158,6 +163,7 @@ pub(crate) enum Task {
     Compare(CompareArgs, Option<LocalTransport>),
     Ablation(Topology),
     Bounce(Topology),
+    Wakeup,
     /// Over each of these in turn, plotted to this file.
     LogP(Vec<Topology>, Option<PathBuf>),
     Serve(String),
@@ -198,6 +204,7 @@ impl Cli {
             Some(Command::Compare(args)) => return options.compare(args),
             Some(Command::Stress(args)) => return options.stress(args),
             Some(Command::Bounce) => return options.bounce(),
+            Some(Command::Wakeup) => return options.wakeup(),
             Some(Command::LogP(args)) => return options.logp(args.plot.as_ref()),
             _ if options.serve => return options.serving(),
             Some(Command::Latency) => Bench::Latency,
@@ -209,7 +216,7 @@ impl Cli {
             Some(Command::Rate) => Bench::Rate,
             Some(Command::Far | Command::StressChild | Command::Turn) | None => {
                 return Err(usage(
-                    "name a command: latency, bandwidth, rate, compare, ablation, bounce, logp, stress or demo; --help has examples",
+                    "name a command: latency, bandwidth, rate, compare, ablation, bounce, logp, wakeup, stress or demo; --help has examples",
                 ));
             }
         };
