@@ -159,11 +159,9 @@ impl Guard {
         let control = Control::parse(parsed.payload).map_err(|_| Refusal::Malformed)?;
         let own =
             |node: NodeId| if Some(node) == self.name.map(|(own, _)| own) { Ok(()) } else { Err(Refusal::BadName) };
-        let framing = match control {
-            Control::Probe(probe) if probe.step == Step::Forged => Framing::Split,
-            _ => Framing::Plain,
-        };
-        if parsed.framing != framing {
+        // One probe asks whether a frame with a header for its source arrives.
+        let is_forged = matches!(control, Control::Probe(probe) if probe.step == Step::Forged);
+        if parsed.framing != Framing::Plain && !(is_forged && parsed.framing == Framing::Split) {
             return Err(Refusal::BadSource);
         }
         match control {

@@ -31,9 +31,13 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("netdev-sim", &["am-transport", "am-ring", "am-wire"]),
     // Its users name a transport in a string.
     ("am-api", &["core", "backends"]),
-    ("layers/", &["active-messages"]),
+    // A program of many processes: where each is, and who starts them.
+    ("pmix", &[]),
+    ("spmd", &["active-messages", "am-pmix"]),
+    ("am-run", &["am-spmd"]),
+    ("layers/", &["active-messages", "am-spmd"]),
     // Libraries for other languages.
-    ("bindings/", &["active-messages", "layers", "am-transport"]),
+    ("bindings/", &["active-messages", "am-spmd", "layers", "am-transport"]),
     ("apps/", &["active-messages", "layers"]),
     // It opens a wire by its name, and has the other end of the transport `amd:`.
     ("amd", &["active-messages", "am-vnic", "am-transport", "am-ring", "am-wire"]),
@@ -58,6 +62,7 @@ const NODES_FOR_TESTS: &[(&str, &[&str])] = &[
     ("netdev-sim", &["am-engine", "am-proto"]),
     ("layers/", &["am-transport"]),
     ("datapath/dpdk", &["active-messages"]),
+    ("am-run", &["active-messages"]),
 ];
 
 const UNPLACED: &str = "say in tidy/src/edges.rs where the crate stands, and in docs/architecture.md why";

@@ -9,6 +9,7 @@ mod report;
 
 use std::io;
 use std::net::UdpSocket;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, Scope};
@@ -96,7 +97,7 @@ impl Run {
 /// Measure all ways in turn, in so many rounds.
 pub(crate) fn measure(rounds: usize, watch: &Watch) -> Result<Wakeups, Error> {
     let shared = Default::default();
-    let run = &Run { begin: Instant::now(), shared, is_over: AtomicBool::new(false) };
+    let run = &Arc::new(Run { begin: Instant::now(), shared, is_over: AtomicBool::new(false) });
     thread::scope(|scope| {
         let result = open(run, scope).and_then(|mut ways| {
             let mut samples: [Vec<Vec<u64>>; WAYS.len()] = Default::default();
@@ -121,12 +122,13 @@ pub(crate) fn measure(rounds: usize, watch: &Watch) -> Result<Wakeups, Error> {
 type Wake = Box<dyn FnMut()>;
 
 /// The sleeping threads, and what wakes each.
-fn open<'scope>(run: &'scope Run, scope: &'scope Scope<'scope, '_>) -> Result<[Wake; WAYS.len()], Error> {
+fn open<'scope>(run: &Arc<Run>, scope: &'scope Scope<'scope, '_>) -> Result<[Wake; WAYS.len()], Error> {
     let shm = format!("shm:am-bench-wakeup-{}", std::process::id());
-    let parked = scope.spawn(|| {
-        while !run.is_over.load(SeqCst) {
+    let parks = run.clone();
+    let parked = scope.spawn(move || {
+        while !parks.is_over.load(SeqCst) {
             thread::park_timeout(LOOK);
-            run.mark_if_signalled(3);
+            parks.mark_if_signalled(3);
         }
     });
     let (parked, waker) = (parked.thread().clone(), sleeper(4, run, scope)?);
@@ -139,10 +141,10 @@ fn open<'scope>(run: &'scope Run, scope: &'scope Scope<'scope, '_>) -> Result<[W
     ])
 }
 
-fn kernel_udp<'scope>(run: &'scope Run, scope: &'scope Scope<'scope, '_>) -> io::Result<Wake> {
+fn kernel_udp<'scope>(run: &Arc<Run>, scope: &'scope Scope<'scope, '_>) -> io::Result<Wake> {
     let [near, far] = [UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?];
     far.set_read_timeout(Some(LOOK))?;
-    let to = far.local_addr()?;
+    let (to, run) = (far.local_addr()?, run.clone());
     scope.spawn(move || {
         while !run.is_over.load(SeqCst) {
             if far.recv(&mut [0; 64]).is_ok() {
@@ -169,8 +171,8 @@ fn tell<T, U>(to: &Sender<Result<T, Error>>, opened: Result<U, Error>) -> Option
 }
 
 /// A thread in `Endpoint::wait` that another one wakes.
-fn sleeper<'scope>(way: usize, run: &'scope Run, scope: &'scope Scope<'scope, '_>) -> Result<NodeWaker, Error> {
-    let (tells, told) = channel();
+fn sleeper<'scope>(way: usize, run: &Arc<Run>, scope: &'scope Scope<'scope, '_>) -> Result<NodeWaker, Error> {
+    let ((tells, told), run) = (channel(), run.clone());
     scope.spawn(move || {
         let open = || -> Result<_, Error> {
             let node = node("sleeps", "udp:127.0.0.1:0")?;
@@ -192,11 +194,10 @@ fn sleeper<'scope>(way: usize, run: &'scope Run, scope: &'scope Scope<'scope, '_
 fn messages<'scope>(
     way: usize,
     [near, far]: [&str; 2],
-    run: &'scope Run,
+    run: &Arc<Run>,
     scope: &'scope Scope<'scope, '_>,
 ) -> Result<Wake, Error> {
-    let (tells, told) = channel();
-    let far = far.to_owned();
+    let ((tells, told), run, far) = (channel(), run.clone(), far.to_owned());
     scope.spawn(move || {
         let open = || -> Result<_, Error> {
             let node = node("sleeps", &far)?;
@@ -204,7 +205,8 @@ fn messages<'scope>(
         };
         let Some((mut endpoint, node)) = tell(&tells, open()) else { return };
         _ = tells.send(Ok(node.local_address()));
-        endpoint.on_request(WAKE, move |(), _| run.mark(way));
+        let marks = run.clone();
+        endpoint.on_request(WAKE, move |(), _| marks.mark(way));
         while !run.is_over.load(SeqCst) {
             endpoint.wait(&mut (), LOOK);
         }

@@ -46,7 +46,8 @@ impl Wakeups {
             .map(|way| {
                 let (name, against) = WAYS[way];
                 let all = self.all(way);
-                let mut line = json!({ "bench": "wakeup", "way": name, "n": all.len(), "rounds": self.samples[way].len() });
+                let mut line =
+                    json!({ "bench": "wakeup", "way": name, "n": all.len(), "rounds": self.samples[way].len() });
                 for (quantile_name, share) in QUANTILES {
                     line["wakeup_ns"][quantile_name] = json!(quantile(&all, share));
                     line["ratio"][quantile_name] = json!(self.ratio(way, share).map(short));

@@ -42,6 +42,7 @@ pub mod protocol;
 mod readiness;
 mod region;
 mod socket;
+mod unasked;
 
 pub use errors::VnicOpenError;
 pub use options::VnicOptions;

@@ -1,0 +1,59 @@
+//! The agent on a host: starts the host's processes, carries what goes to and from them, and ends them when the launcher does.
+//!
+//! ```text
+//!   launcher ── ToAgent ──▶ main thread ── signals, ends ──▶ processes
+//!            ◀─ FromAgent ── a thread for each output, each end, each rendezvous
+//! ```
+
+use std::io::{self, BufReader, Stdin, Write};
+use std::process::ExitCode;
+
+use am_spmd::rendezvous;
+
+use crate::protocol::{FromAgent, GREETING, Job, MAX_MESSAGE, ToAgent, ToLauncher};
+use crate::ranks::Ranks;
+use crate::table::Table;
+
+pub(crate) fn run() -> ExitCode {
+    let mut from = BufReader::new(io::stdin());
+    let to = ToLauncher::default();
+    let greeted = io::stdout().write_all(GREETING).and_then(|()| io::stdout().flush());
+    let Ok(Some(ToAgent::Start(job))) = greeted.and_then(|()| rendezvous::read(&mut from, MAX_MESSAGE)) else {
+        return ExitCode::FAILURE;
+    };
+    match start(&job, &to) {
+        Ok((ranks, table)) => serve(from, &ranks, &table, &to),
+        Err(why) => {
+            to.say(&FromAgent::Failed(why));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(job: &Job, to: &ToLauncher) -> Result<(Ranks, Table), String> {
+    let table = Table::open(job, to).map_err(|error| format!("no socket for the processes: {error}"))?;
+    Ok((Ranks::start(job, table.variables(), to)?, table))
+}
+
+/// Do what the launcher says, until it ends or all processes have.
+fn serve(mut from: BufReader<Stdin>, ranks: &Ranks, table: &Table, to: &ToLauncher) -> ExitCode {
+    loop {
+        match rendezvous::read(&mut from, MAX_MESSAGE) {
+            Ok(Some(ToAgent::Input(bytes))) => ranks.input(bytes),
+            Ok(Some(ToAgent::Signal(number))) => {
+                ranks.signal(number);
+                to.say(&FromAgent::Signalled(number));
+            }
+            Ok(Some(ToAgent::Blobs(blobs))) => table.answer(blobs),
+            // The launcher sends this also when all processes have ended.
+            Ok(Some(ToAgent::End)) => {
+                ranks.end();
+                return ExitCode::SUCCESS;
+            }
+            Ok(Some(ToAgent::Start(_)) | None) | Err(_) => {
+                ranks.end();
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+}

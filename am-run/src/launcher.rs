@@ -1,0 +1,296 @@
+//! The launcher: starts an agent on each host, and decides when the job ends.
+
+use std::os::unix::ffi::OsStrExt;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use am_spmd::rendezvous::variables;
+use nix::sys::signal::{Signal, raise};
+use nix::unistd;
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+
+use crate::event::Event;
+use crate::hosts::{self, HostSlots, Placed};
+use crate::options::Options;
+use crate::output::Output;
+use crate::protocol::{CHUNK, End, FromAgent, Job, ToAgent};
+use crate::remote::{Agent, Ways};
+use crate::table::random;
+
+/// The exit code of a job that could not be started, or that lost a host.
+const NO_JOB: u8 = 125;
+/// What stops a process.
+const STOP: i32 = Signal::SIGSTOP as i32;
+/// The agent of rank 0: ranks fill the hosts in order.
+const READER: usize = 0;
+/// How long the agents have to end their processes.
+const END: Duration = Duration::from_secs(10);
+/// How long the processes have to end after a signal that asks for it.
+const AFTER_SIGNAL: Duration = Duration::from_secs(5);
+
+/// A job that runs.
+#[derive(Debug)]
+struct Launcher {
+    agents: Vec<Agent>,
+    /// Whether each agent answers, and whether it is gone.
+    ready: Vec<bool>,
+    gone: Vec<bool>,
+    /// The processes that have ended.
+    ended: Vec<bool>,
+    /// The blobs of the present exchange.
+    blobs: Vec<Option<Vec<u8>>>,
+    /// The way back to the thread that reads input.
+    taken: mpsc::Sender<()>,
+    /// The hosts whose processes are to be stopped before the launcher stops.
+    unstopped: usize,
+    /// The exit code, once it is decided.
+    code: Option<u8>,
+    /// When the agents were told to end, or have to be.
+    end_at: Option<Instant>,
+    is_ending: bool,
+}
+
+pub(crate) fn run(options: &Options) -> ExitCode {
+    let result = place(options).and_then(|placed| launch(options, &placed));
+    ExitCode::from(result.unwrap_or_else(|why| {
+        eprintln!("am-run: {why}");
+        NO_JOB
+    }))
+}
+
+fn place(options: &Options) -> Result<Vec<Placed>, String> {
+    let here = || Ok(vec![HostSlots { name: "localhost".to_owned(), slots: options.processes.unwrap_or(1) }]);
+    let listed = options.hosts.as_deref().map_or_else(here, hosts::parse);
+    listed.and_then(|hosts| hosts::place(&hosts, options.processes)).map_err(|error| error.to_string())
+}
+
+fn launch(options: &Options, placed: &[Placed]) -> Result<u8, String> {
+    let (events, received) = mpsc::channel();
+    let ways = Ways { events: events.clone(), output: Arc::new(Output::new(options.prefix)) };
+    watch_signals(&events)?;
+    let size = placed.iter().map(|placed| placed.ranks.len()).sum();
+    let job = job(options, size)?;
+    let mut agents = vec![];
+    for (at, Placed { host, ranks }) in placed.iter().enumerate() {
+        let agent = Agent::start(options, host, at, &ways)?;
+        agent.say(ToAgent::Start(Job {
+            ranks: ranks.clone(),
+            host: host.rsplit('@').next().unwrap_or(host).to_owned(),
+            reader: ranks.contains(&0).then_some(0),
+            ..job.clone()
+        }));
+        agents.push(agent);
+    }
+    let (taken, count) = (read_input(&events), agents.len());
+    let launcher = Launcher {
+        agents,
+        ready: vec![false; count],
+        gone: vec![false; count],
+        ended: vec![false; size],
+        blobs: vec![None; size],
+        taken,
+        unstopped: 0,
+        code: None,
+        end_at: None,
+        is_ending: false,
+    };
+    Ok(launcher.run(&received, Duration::from_secs(options.patience)))
+}
+
+/// The part of a job that all hosts share.
+fn job(options: &Options, size: usize) -> Result<Job, String> {
+    let directory = match &options.directory {
+        Some(directory) => directory.as_bytes().to_vec(),
+        None => std::env::current_dir().map_err(|error| error.to_string())?.as_os_str().as_bytes().to_vec(),
+    };
+    let mut environment = options.environment();
+    environment.push((variables::TRANSPORT.to_owned(), options.transport.clone()));
+    let name = random::<4>().map_err(|error| format!("no random numbers: {error}"))?;
+    Ok(Job {
+        name: format!("job{name}"),
+        size: u32::try_from(size).unwrap_or(u32::MAX),
+        ranks: vec![],
+        host: String::new(),
+        program: options.program.iter().map(|part| part.as_bytes().to_vec()).collect(),
+        directory,
+        environment,
+        reader: None,
+    })
+}
+
+/// Make an event of each signal.
+fn watch_signals(events: &mpsc::Sender<Event>) -> Result<(), String> {
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT]);
+    let mut signals = signals.map_err(|error| format!("signals cannot be handled: {error}"))?;
+    let events = events.clone();
+    thread::spawn(move || signals.forever().for_each(|signal| _ = events.send(Event::Signal(signal))));
+    Ok(())
+}
+
+/// Read input in pieces: the next one when rank 0 has taken the last.
+fn read_input(events: &mpsc::Sender<Event>) -> mpsc::Sender<()> {
+    let (sender, taken) = mpsc::channel();
+    let events = events.clone();
+    thread::spawn(move || {
+        let stdin = std::io::stdin();
+        // A process in the background that reads from the terminal is stopped. It has no input.
+        let is_background = unistd::tcgetpgrp(&stdin).is_ok_and(|group| group != unistd::getpgrp());
+        let mut bytes = vec![0; CHUNK];
+        loop {
+            let length = if is_background { 0 } else { unistd::read(&stdin, &mut bytes).unwrap_or(0) };
+            _ = events.send(Event::Input(bytes[..length].to_vec()));
+            if length == 0 || taken.recv().is_err() {
+                return;
+            }
+        }
+    });
+    sender
+}
+
+impl Launcher {
+    fn run(mut self, events: &Receiver<Event>, patience: Duration) -> u8 {
+        let start = Instant::now();
+        while !self.gone.iter().all(|gone| *gone) {
+            match events.recv_timeout(Duration::from_millis(50)) {
+                Ok(event) => self.on_event(event),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if !self.is_ending && start.elapsed() > patience {
+                let late: Vec<_> = (0..self.agents.len()).filter(|at| !self.ready[*at]).collect();
+                late.iter().for_each(|at| eprintln!("am-run: no answer from {}", self.shown(*at)));
+                if !late.is_empty() {
+                    self.fail(NO_JOB);
+                }
+            }
+            match self.end_at {
+                Some(at) if at <= Instant::now() && self.is_ending => break,
+                Some(at) if at <= Instant::now() => self.end(),
+                _ => {}
+            }
+        }
+        self.agents.iter().for_each(Agent::kill);
+        self.code.unwrap_or(0)
+    }
+
+    /// An agent for a message: its host, and what started it.
+    fn shown(&self, at: usize) -> String {
+        format!("host {} (`{}`)", self.agents[at].host, self.agents[at].command)
+    }
+
+    fn on_event(&mut self, event: Event) {
+        match event {
+            Event::Ready(at) => self.ready[at] = true,
+            Event::NoAgent(at, why) => {
+                self.gone[at] = true;
+                if !self.is_ending {
+                    let how = self.agents[at].wait();
+                    eprintln!("am-run: no agent on {}: {why}; the command ended with {how}", self.shown(at));
+                    eprintln!(
+                        "am-run: is the host reachable without a password, and am-run installed there? See --rsh and --am-run"
+                    );
+                    self.fail(NO_JOB);
+                }
+            }
+            Event::Said(_, FromAgent::Written(..)) => {}
+            Event::Said(_, FromAgent::InputTaken) => _ = self.taken.send(()),
+            Event::Said(_, FromAgent::Signalled(STOP)) => self.on_stopped(),
+            Event::Said(_, FromAgent::Signalled(_)) => {}
+            Event::Said(_, FromAgent::Blob(rank, blob)) => self.on_blob(rank, blob),
+            Event::Said(at, FromAgent::Ended(rank, end)) => self.on_ended(at, rank, end),
+            Event::Said(at, FromAgent::Failed(why)) => {
+                eprintln!("am-run: host {}: {why}", self.agents[at].host);
+                self.fail(NO_JOB);
+            }
+            Event::Gone(at) => {
+                self.gone[at] = true;
+                if !self.is_ending {
+                    eprintln!("am-run: host {} was lost", self.agents[at].host);
+                    self.fail(NO_JOB);
+                }
+            }
+            Event::NoOutput => self.fail(NO_JOB),
+            Event::Signal(signal) => self.on_signal(signal),
+            Event::Input(bytes) => self.agents[READER].say(ToAgent::Input(bytes)),
+        }
+    }
+
+    fn on_blob(&mut self, rank: u32, blob: Vec<u8>) {
+        if let Some(slot) = self.blobs.get_mut(rank as usize) {
+            *slot = Some(blob);
+        }
+        if self.blobs.iter().all(Option::is_some) {
+            let blobs: Vec<Vec<u8>> = self.blobs.iter_mut().map(|blob| blob.take().unwrap_or_default()).collect();
+            self.agents.iter().for_each(|agent| agent.say(ToAgent::Blobs(blobs.clone())));
+        }
+    }
+
+    fn on_ended(&mut self, at: usize, rank: u32, end: End) {
+        if let Some(ended) = self.ended.get_mut(rank as usize) {
+            *ended = true;
+        }
+        let (code, how) = match end {
+            End::Code(0) => (0, String::new()),
+            End::Code(code) => (u8::try_from(code).unwrap_or(1), format!("ended with exit code {code}")),
+            End::Signal(signal) => (by_signal(signal), format!("was ended by signal {signal}")),
+        };
+        if code != 0 && self.code.is_none() {
+            let others = if self.ended.iter().all(|ended| *ended) { "" } else { "; ending the others" };
+            eprintln!("am-run: rank {rank} on host {} {how}{others}", self.agents[at].host);
+            self.fail(code);
+        } else if self.ended.iter().all(|ended| *ended) {
+            self.end();
+        }
+    }
+
+    fn on_signal(&mut self, signal: i32) {
+        let send = |signal: i32| self.agents.iter().for_each(|agent| agent.say(ToAgent::Signal(signal)));
+        match signal {
+            SIGTSTP => {
+                send(STOP);
+                self.unstopped = self.gone.iter().filter(|gone| !**gone).count();
+            }
+            SIGINT | SIGTERM | SIGHUP | SIGQUIT => {
+                send(signal);
+                if self.code.is_some() {
+                    // The second such signal.
+                    return self.end();
+                }
+                self.code = Some(by_signal(signal));
+                self.end_at = Some(Instant::now() + AFTER_SIGNAL);
+            }
+            _ => send(signal),
+        }
+    }
+
+    /// The processes of one more host are stopped. The agents are in other process groups, and go on.
+    fn on_stopped(&mut self) {
+        self.unstopped = self.unstopped.saturating_sub(1);
+        if self.unstopped == 0 {
+            // It fails only for a number that is no signal.
+            _ = raise(Signal::SIGSTOP);
+        }
+    }
+
+    fn fail(&mut self, code: u8) {
+        self.code.get_or_insert(code);
+        self.end();
+    }
+
+    /// Tell the agents to end.
+    fn end(&mut self) {
+        if !self.is_ending {
+            self.is_ending = true;
+            self.end_at = Some(Instant::now() + END);
+            self.agents.iter().for_each(|agent| agent.say(ToAgent::End));
+        }
+    }
+}
+
+fn by_signal(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
+}

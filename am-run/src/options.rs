@@ -1,0 +1,77 @@
+//! The command line.
+
+use std::ffi::OsString;
+
+use clap::Parser;
+
+/// Starts the processes of a program on the hosts of a list.
+///
+/// Each process finds its rank, their number and the others' addresses by am-spmd (`Place::find`, from C `AM2_SpmdInit`), or in the
+/// variables AM_RANK and AM_SIZE. Output is forwarded line by line, input goes to rank 0. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1,
+/// SIGUSR2, SIGTSTP and SIGCONT go to all processes. If one process fails, all end. am-run must be installed on each host.
+///
+/// The exit code is 0 if all processes ended with 0. Otherwise it is the exit code of the first that did not, or 128 and the number of the
+/// signal that ended it. It is 125 if the job could not be started, or a host was lost.
+#[derive(Debug, Parser)]
+#[command(name = "am-run", version, after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// The number of processes; without it one for each slot
+    #[arg(short = 'n', long = "processes", value_name = "NUMBER")]
+    pub(crate) processes: Option<usize>,
+
+    /// The hosts: NAME[:SLOTS],.., or a file with one host a line (NAME, NAME:SLOTS or NAME slots=SLOTS; # begins a comment).
+    /// A host without SLOTS has one. Without this option all processes run here
+    #[arg(short = 'H', long = "hosts", value_name = "LIST|FILE")]
+    pub(crate) hosts: Option<String>,
+
+    /// The command that runs another on a host: COMMAND HOST am-run --agent
+    #[arg(long, value_name = "COMMAND", default_value = "ssh -o BatchMode=yes")]
+    pub(crate) rsh: String,
+
+    /// The transport that each process opens: `udp`, `tcp`, `shm`, `xdp:eth1` or several joined by `+`. am-spmd adds the host's address, the
+    /// job's name and the queue. `udp:10.0.0.0/8` chooses the address in that network
+    #[arg(long, value_name = "NAME", default_value = "udp")]
+    pub(crate) transport: String,
+
+    /// Begin each line of output with its rank
+    #[arg(short = 'p', long)]
+    pub(crate) prefix: bool,
+
+    /// Set a variable in each process; without =VALUE to its value here. (Processes on this host have all variables of am-run)
+    #[arg(short = 'x', long = "export", value_name = "NAME[=VALUE]")]
+    pub(crate) exports: Vec<String>,
+
+    /// The directory that the processes start in; without it this one
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) directory: Option<OsString>,
+
+    /// Where am-run is on the other hosts; without it where it is here
+    #[arg(long, value_name = "PATH")]
+    pub(crate) am_run: Option<OsString>,
+
+    /// How many seconds a host has to answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) patience: u64,
+
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  am-run -n 4 ./program                                   four processes on this host, over UDP
+  am-run -n 4 --transport shm ./program                   the same over shared memory
+  am-run -H alpha:2,beta:2 --transport xdp:eth1 ./program    two hosts, AF_XDP
+  am-run -H hosts --transport shm+udp -p ./program        a file of hosts; lines begin with their rank";
+
+impl Options {
+    /// The variables of `-x`, with their values. One that is not set here is left out.
+    pub(crate) fn environment(&self) -> Vec<(String, String)> {
+        let exports = self.exports.iter().filter_map(|export| match export.split_once('=') {
+            Some((name, value)) => Some((name.to_owned(), value.to_owned())),
+            None => Some((export.clone(), std::env::var(export).ok()?)),
+        });
+        exports.collect()
+    }
+}

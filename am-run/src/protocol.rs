@@ -1,0 +1,158 @@
+//! What launcher and agent say to each other, through the pipe of the remote shell.
+
+use std::io::{self, ErrorKind, Read, Stdout};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use am_spmd::rendezvous;
+use serde::{Deserialize, Serialize};
+
+/// The argument that makes this program an agent.
+pub(crate) const AGENT: &str = "--agent";
+
+/// What the agent writes first. A remote shell's own output, such as that of a login script, may come before it.
+pub(crate) const GREETING: &[u8] = concat!("\u{1}am-run ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
+
+/// What every version's greeting begins with.
+const GREETING_START: &[u8] = b"\x01am-run ";
+
+/// The most bytes of what a remote shell says instead of an agent that an error shows.
+const MAX_SHOWN: usize = 200;
+
+/// The longest message between launcher and agent.
+pub(crate) const MAX_MESSAGE: usize = 1 << 30;
+
+/// The most bytes of output or input in one message.
+pub(crate) const CHUNK: usize = 32 * 1024;
+
+/// A job, as far as it concerns one host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Job {
+    /// Its name.
+    pub(crate) name: String,
+    /// The number of processes on all hosts.
+    pub(crate) size: u32,
+    /// The ranks on this host.
+    pub(crate) ranks: Vec<u32>,
+    /// The host, as the user named it.
+    pub(crate) host: String,
+    /// The program and its arguments.
+    pub(crate) program: Vec<Vec<u8>>,
+    /// The directory to start in.
+    pub(crate) directory: Vec<u8>,
+    /// Variables to set.
+    pub(crate) environment: Vec<(String, String)>,
+    /// The rank that gets the launcher's input.
+    pub(crate) reader: Option<u32>,
+}
+
+/// What an agent gets. The first is a job.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ToAgent {
+    /// Start these processes.
+    Start(Job),
+    /// Input for the reader; none means its end.
+    Input(Vec<u8>),
+    /// Send this signal to all processes.
+    Signal(i32),
+    /// All ranks' blobs of the next exchange.
+    Blobs(Vec<Vec<u8>>),
+    /// End all processes.
+    End,
+}
+
+/// One of a process's two outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Stream {
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Error,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum End {
+    /// With this exit code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// What an agent says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum FromAgent {
+    /// A process wrote this.
+    Written(u32, Stream, Vec<u8>),
+    /// The reader has taken the last input.
+    InputTaken,
+    /// The processes have this signal.
+    Signalled(i32),
+    /// A process's blob for its next exchange.
+    Blob(u32, Vec<u8>),
+    /// A process ended.
+    Ended(u32, End),
+    /// The job cannot be started here.
+    Failed(String),
+}
+
+/// The way to the launcher, for all threads.
+#[derive(Clone, Debug)]
+pub(crate) struct ToLauncher(Arc<Mutex<Stdout>>);
+
+impl Default for ToLauncher {
+    fn default() -> Self {
+        ToLauncher(Arc::new(Mutex::new(io::stdout())))
+    }
+}
+
+impl ToLauncher {
+    /// Say this to the launcher. If the launcher has ended, its end is noticed elsewhere: the main thread reads from it.
+    pub(crate) fn say(&self, message: &FromAgent) {
+        let mut stdout = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        _ = rendezvous::write(&mut *stdout, message);
+    }
+}
+
+/// Skip what a remote shell writes before the agent speaks. Returns the text that was skipped.
+///
+/// # Errors
+/// The stream's; [`ErrorKind::InvalidData`] for an agent of another version.
+pub(crate) fn await_greeting(from: &mut impl Read) -> io::Result<Vec<u8>> {
+    let (mut seen, mut byte) = (Vec::new(), [0]);
+    loop {
+        if from.read(&mut byte)? == 0 {
+            let text = String::from_utf8_lossy(&seen[..seen.len().min(MAX_SHOWN)]).trim().to_owned();
+            return Err(io::Error::new(ErrorKind::UnexpectedEof, format!("it said only `{text}`")));
+        }
+        seen.push(byte[0]);
+        if seen.ends_with(GREETING) {
+            seen.truncate(seen.len() - GREETING.len());
+            return Ok(seen);
+        }
+        let start = seen.windows(GREETING_START.len()).position(|window| window == GREETING_START);
+        if let Some(start) = start.filter(|_| seen.ends_with(b"\n")) {
+            let version = String::from_utf8_lossy(&seen[start + GREETING_START.len()..]).trim().to_owned();
+            let own = env!("CARGO_PKG_VERSION");
+            return Err(io::Error::new(ErrorKind::InvalidData, format!("am-run there is {version}, and here {own}")));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_greeting_is_found_behind_what_a_shell_says() {
+        let mut text = b"Welcome!\n\x01nothing\n".to_vec();
+        let before = text.clone();
+        text.extend_from_slice(GREETING);
+        text.extend_from_slice(b"rest");
+        let mut from = &text[..];
+        assert_eq!((await_greeting(&mut from).unwrap(), from), (before, &b"rest"[..]));
+        let other = await_greeting(&mut &b"\x01am-run 99.1\n"[..]).unwrap_err();
+        assert!(other.to_string().contains("99.1"), "{other}");
+        let none = await_greeting(&mut &b"command not found\n"[..]).unwrap_err();
+        assert!(none.to_string().contains("`command not found`"), "{none}");
+    }
+}

@@ -1,0 +1,127 @@
+//! An agent, seen from the launcher: a child process, here or behind the remote shell.
+
+use std::ffi::OsStr;
+use std::io::{BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use am_spmd::rendezvous;
+
+use crate::event::Event;
+use crate::options::Options;
+use crate::output::Output;
+use crate::protocol::{self, AGENT, FromAgent, MAX_MESSAGE, ToAgent};
+
+/// An agent that was started. Messages to it go through a thread: a pipe may be full.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    pub(crate) host: String,
+    /// The command that started it.
+    pub(crate) command: String,
+    to: Sender<ToAgent>,
+    child: Arc<Mutex<Child>>,
+}
+
+/// What an agent's threads need.
+#[derive(Clone, Debug)]
+pub(crate) struct Ways {
+    pub(crate) events: Sender<Event>,
+    pub(crate) output: Arc<Output>,
+}
+
+impl Agent {
+    /// Start the agent of this host, which is number `at` in the list.
+    ///
+    /// # Errors
+    /// The command cannot be started; the text says which.
+    pub(crate) fn start(options: &Options, host: &str, at: usize, ways: &Ways) -> Result<Agent, String> {
+        let (mut command, shown) = command(options, host)?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().map_err(|error| format!("`{shown}` cannot be started: {error}"))?;
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(format!("`{shown}` has no pipes"));
+        };
+        let (to, messages) = mpsc::channel();
+        thread::spawn(move || speak(stdin, &messages));
+        let ways = ways.clone();
+        thread::spawn(move || listen(at, stdout, &ways));
+        Ok(Agent { host: host.to_owned(), command: shown, to, child: Arc::new(Mutex::new(child)) })
+    }
+
+    /// Say this to the agent. If it is gone, its end is an event.
+    pub(crate) fn say(&self, message: ToAgent) {
+        _ = self.to.send(message);
+    }
+
+    /// How the command ended.
+    pub(crate) fn wait(&self) -> String {
+        let status = self.child.lock().unwrap_or_else(PoisonError::into_inner).wait();
+        status.map_or_else(|error| error.to_string(), |status| status.to_string())
+    }
+
+    /// End the command, and with it the agent.
+    pub(crate) fn kill(&self) {
+        // It may have ended.
+        _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+    }
+}
+
+fn command(options: &Options, host: &str) -> Result<(Command, String), String> {
+    let own = std::env::current_exe().map_err(|error| format!("am-run does not find itself: {error}"))?;
+    if is_here(host) {
+        let mut command = Command::new(&own);
+        command.arg(AGENT);
+        return Ok((command, format!("{} {AGENT}", own.display())));
+    }
+    let there = options.am_run.as_deref().unwrap_or(own.as_os_str());
+    let mut words = options.rsh.split_whitespace();
+    let shell = words.next().ok_or("--rsh names no command")?;
+    let mut command = Command::new(shell);
+    // Some remote shells take a host without brackets only.
+    command.args(words).arg(host.trim_matches(['[', ']'])).arg(there).arg(AGENT);
+    let shown = format!("{} {host} {} {AGENT}", options.rsh, there.to_string_lossy());
+    Ok((command, shown))
+}
+
+/// Whether the host is this one by its name.
+fn is_here(host: &str) -> bool {
+    let own = nix::unistd::gethostname().unwrap_or_default();
+    host == "localhost" || OsStr::new(host) == own
+}
+
+fn speak(mut stdin: ChildStdin, messages: &Receiver<ToAgent>) {
+    while let Ok(message) = messages.recv() {
+        if rendezvous::write(&mut stdin, &message).is_err() {
+            return;
+        }
+    }
+}
+
+/// Hand on what the agent says: output at once, everything else as an event.
+fn listen(at: usize, stdout: ChildStdout, ways: &Ways) {
+    let mut from = BufReader::new(stdout);
+    // The launcher's main thread outlives this one.
+    let send = |event| _ = ways.events.send(event);
+    match protocol::await_greeting(&mut from) {
+        Ok(before) => _ = std::io::stderr().write_all(&before),
+        Err(error) => return send(Event::NoAgent(at, error.to_string())),
+    }
+    send(Event::Ready(at));
+    while let Ok(Some(message)) = rendezvous::read(&mut from, MAX_MESSAGE) {
+        let written = match &message {
+            FromAgent::Written(rank, stream, bytes) => ways.output.write(*rank, *stream, bytes),
+            FromAgent::Ended(rank, _) => ways.output.end(*rank),
+            _ => Ok(()),
+        };
+        if written.is_err() {
+            send(Event::NoOutput);
+        }
+        if !matches!(message, FromAgent::Written(..)) {
+            send(Event::Said(at, message));
+        }
+    }
+    send(Event::Gone(at));
+}

@@ -1,0 +1,119 @@
+//! The rendezvous of a host's processes: an abstract UNIX socket, a secret, and a thread for each process.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use am_spmd::rendezvous::{self, Answer, Call, MAX_CALL, variables};
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use nix::unistd;
+
+use crate::protocol::{FromAgent, Job, ToLauncher};
+
+type Blobs = Arc<Vec<Vec<u8>>>;
+
+/// The processes that have their place, each with the way to its thread.
+type Seats = Arc<Mutex<BTreeMap<u32, Sender<Blobs>>>>;
+
+/// The agent's side of the rendezvous.
+#[derive(Debug)]
+pub(crate) struct Table {
+    seats: Seats,
+    socket: String,
+    secret: String,
+}
+
+/// What each thread needs.
+#[derive(Clone, Debug)]
+struct Host {
+    seats: Seats,
+    secret: String,
+    ranks: Vec<u32>,
+    to: ToLauncher,
+}
+
+/// Random bytes in hexadecimal digits.
+///
+/// # Errors
+/// The system has no random numbers.
+pub(crate) fn random<const BYTES: usize>() -> io::Result<String> {
+    let mut bytes = [0; BYTES];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+impl Table {
+    pub(crate) fn open(job: &Job, to: &ToLauncher) -> io::Result<Table> {
+        let (socket, secret) = (format!("am-run-{}", random::<16>()?), random::<16>()?);
+        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&socket)?)?;
+        let seats = Seats::default();
+        let host = Host { seats: seats.clone(), secret: secret.clone(), ranks: job.ranks.clone(), to: to.clone() };
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let host = host.clone();
+                thread::spawn(move || host.serve(stream));
+            }
+        });
+        Ok(Table { seats, socket, secret })
+    }
+
+    /// How the processes find it.
+    pub(crate) fn variables(&self) -> [(&'static str, &str); 2] {
+        [(variables::RENDEZVOUS, &self.socket), (variables::SECRET, &self.secret)]
+    }
+
+    /// All ranks' blobs of an exchange, for all processes.
+    pub(crate) fn answer(&self, blobs: Vec<Vec<u8>>) {
+        let blobs = Arc::new(blobs);
+        let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        // A process that has ended needs none.
+        seats.values().for_each(|seat| _ = seat.send(blobs.clone()));
+    }
+}
+
+impl Host {
+    fn serve(&self, mut stream: UnixStream) {
+        // Another user cannot know the secret; it need not be asked.
+        let user = getsockopt(&stream, PeerCredentials).map(|peer| peer.uid());
+        if user != Ok(unistd::geteuid().as_raw()) {
+            return;
+        }
+        match self.seat(&mut stream) {
+            Ok((rank, blobs)) => self.carry(rank, &blobs, &mut stream),
+            Err(why) => _ = rendezvous::write(&mut stream, &Answer::Refused(why.to_owned())),
+        }
+    }
+
+    fn seat(&self, stream: &mut UnixStream) -> Result<(u32, Receiver<Blobs>), &'static str> {
+        let Ok(Some(Call::Hello { secret, rank })) = rendezvous::read(stream, MAX_CALL) else {
+            return Err("it did not say who it is");
+        };
+        if secret != self.secret || !self.ranks.contains(&rank) {
+            return Err("it does not belong to the job that runs here");
+        }
+        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        if seats.contains_key(&rank) {
+            return Err("another process has this rank already; a rank is one process, and finds its place once");
+        }
+        let (sender, blobs) = mpsc::channel();
+        seats.insert(rank, sender);
+        Ok((rank, blobs))
+    }
+
+    /// Carry the blobs of one process, until it or the agent ends.
+    fn carry(&self, rank: u32, blobs: &Receiver<Blobs>, stream: &mut UnixStream) {
+        let mut answered = rendezvous::write(stream, &Answer::Welcome);
+        while answered.is_ok()
+            && let Ok(Some(Call::Exchange(blob))) = rendezvous::read(stream, MAX_CALL)
+        {
+            self.to.say(&FromAgent::Blob(rank, blob));
+            let Ok(all) = blobs.recv() else { return };
+            answered = rendezvous::write(stream, &Answer::Blobs(all.to_vec()));
+        }
+    }
+}

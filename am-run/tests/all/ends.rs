@@ -1,0 +1,126 @@
+//! Jobs end as a whole, whoever ends first and however.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal::{SIGCONT, SIGINT, SIGKILL, SIGTERM, SIGTSTP, SIGUSR1};
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+
+use crate::job::{Job, children, runs, state, until};
+
+/// A job of processes that say their id and wait, with a child each that has no part in that.
+fn waiting(count: usize, trap: &str) -> (Job, Vec<u32>) {
+    let script = format!("{trap} (trap '' USR1; exec sleep 1000) & echo $! $$; wait $!; wait $!");
+    let mut job = Job::of(&["-n", &count.to_string(), "sh", "-c", &script]);
+    let mut pids = vec![];
+    for _ in 0..count {
+        pids.extend(job.line().split(' ').map(|pid| pid.parse::<u32>().expect("a process id")));
+    }
+    assert!(pids.iter().all(|pid| runs(*pid)));
+    (job, pids)
+}
+
+fn gone(pids: &[u32]) {
+    until("gone", || pids.iter().all(|pid| !runs(*pid)));
+}
+
+#[test]
+fn the_first_failure_ends_all_and_is_the_exit_code() {
+    let script = "echo $$; test $AM_RANK = 1 && read x </dev/null; test $AM_RANK = 1 && exit 7; exec sleep 1000";
+    let ended = Job::of(&["-n", "3", "sh", "-c", script]).end();
+    assert_eq!(ended.code, Some(7), "{ended:?}");
+    assert!(ended.errors().contains("rank 1 on host localhost ended with exit code 7; ending the others"), "{ended:?}");
+    gone(&ended.output.iter().map(|pid| pid.parse().expect("a process id")).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_killed_process_ends_all() {
+    let (job, pids) = waiting(3, "");
+    kill(Pid::from_raw(pids[1].cast_signed()), SIGKILL).expect("it runs");
+    let ended = job.end();
+    assert_eq!(ended.code, Some(128 + 9), "{ended:?}");
+    assert!(ended.errors().contains("was ended by signal 9"), "{ended:?}");
+    gone(&pids);
+}
+
+#[test]
+fn a_process_that_ignores_the_request_to_end_is_killed() {
+    let (job, pids) = waiting(2, "trap '' TERM INT;");
+    job.signal(SIGTERM);
+    assert_eq!(job.end().code, Some(128 + 15));
+    gone(&pids);
+}
+
+#[test]
+fn ctrl_c_reaches_all_processes() {
+    let (job, pids) = waiting(3, "trap 'echo interrupted; exit 0' INT;");
+    job.signal(SIGINT);
+    let ended = job.end();
+    assert_eq!(ended.code, Some(128 + 2), "{ended:?}");
+    assert_eq!(ended.output.iter().filter(|line| *line == "interrupted").count(), 3, "{ended:?}");
+    gone(&pids);
+}
+
+#[test]
+fn other_signals_reach_all_processes_and_end_nothing() {
+    let (mut job, pids) = waiting(2, "trap 'echo seen' USR1;");
+    job.signal(SIGUSR1);
+    assert_eq!([job.line(), job.line()], ["seen", "seen"]);
+    job.signal(SIGTERM);
+    job.end();
+    gone(&pids);
+}
+
+#[test]
+fn ctrl_z_stops_all_and_a_continuation_goes_on() {
+    let (job, pids) = waiting(2, "");
+    job.signal(SIGTSTP);
+    let is = |pid: u32, stopped: bool| state(pid).is_some_and(|state| (state == 'T') == stopped);
+    until("stopped", || is(job.pid(), true) && pids.iter().all(|pid| is(*pid, true)));
+    job.signal(SIGCONT);
+    until("continued", || is(job.pid(), false) && pids.iter().all(|pid| is(*pid, false)));
+    job.signal(SIGTERM);
+    job.end();
+    gone(&pids);
+}
+
+#[test]
+fn a_killed_launcher_leaves_nothing() {
+    let (job, pids) = waiting(2, "");
+    let agents = children(job.pid());
+    assert_eq!(agents.len(), 1);
+    job.signal(SIGKILL);
+    assert_eq!(job.end().code, None);
+    gone(&pids);
+    gone(&agents);
+}
+
+#[test]
+fn a_killed_agent_leaves_no_rank_and_ends_the_job() {
+    let (job, pids) = waiting(2, "");
+    kill(Pid::from_raw(children(job.pid())[0].cast_signed()), SIGKILL).expect("it runs");
+    // The ranks' own children are not the agent's.
+    gone(&[pids[1], pids[3]]);
+    for child in [pids[0], pids[2]] {
+        _ = kill(Pid::from_raw(child.cast_signed()), SIGKILL);
+    }
+    let ended = job.end();
+    assert_eq!(ended.code, Some(125), "{ended:?}");
+    assert!(ended.errors().contains("host localhost was lost"), "{ended:?}");
+}
+
+/// A process that leaves another behind in its group ends with it; the job does not wait for that one.
+#[test]
+fn what_a_process_leaves_behind_ends_with_it() {
+    let ended = Job::of(&["sh", "-c", "sleep 1000 & echo $!"]).end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    gone(&[ended.output()[..].parse().expect("a process id")]);
+}
+
+#[test]
+fn ranks_may_end_at_different_times() {
+    let start = std::time::Instant::now();
+    let ended = Job::of(&["-n", "2", "sh", "-c", "test $AM_RANK = 0 || sleep 1; echo $AM_RANK"]).end();
+    assert_eq!((ended.code, &ended.output[..]), (Some(0), &["0".to_owned(), "1".to_owned()][..]));
+    assert!(start.elapsed() >= Duration::from_secs(1));
+}

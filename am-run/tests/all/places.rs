@@ -1,0 +1,57 @@
+//! Processes find their places and each other.
+
+use crate::job::{Job, am_run, example};
+
+fn ring(transport: &str) {
+    let ended = Job::of(&["-n", "4", "--transport", transport, &example("ring")]).end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.output.iter().any(|line| line == "4 processes on the ring"), "{ended:?}");
+    let scheme = transport.split('+').next().unwrap_or(transport);
+    let by = |line: &&String| line.contains(&format!(" by {scheme}:")) && line.contains("of 4");
+    assert_eq!(ended.output.iter().filter(by).count(), 4, "{ended:?}");
+}
+
+#[test]
+fn udp() {
+    ring("udp");
+}
+
+#[test]
+fn tcp() {
+    ring("tcp");
+}
+
+#[test]
+fn shared_memory() {
+    ring("shm");
+}
+
+#[test]
+fn several_at_once() {
+    ring("shm+udp");
+}
+
+/// As many as there are slots, and a process alone is a job too.
+#[test]
+fn one_process() {
+    let ended = Job::of(&[&example("ring")]).end();
+    assert_eq!((ended.code, ended.output()), (Some(0), "1 processes on the ring".to_owned()), "{ended:?}");
+    let alone = std::process::Command::new(example("ring")).output().expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&alone.stdout), "1 processes on the ring\n", "{alone:?}");
+}
+
+#[test]
+fn processes_know_where_they_are() {
+    let script = "echo $AM_RANK $AM_SIZE $AM_LOCAL_RANK $AM_LOCAL_SIZE $AM_HOST $AM_TRANSPORT $WITH $HERE";
+    let mut command = am_run();
+    command.env("HERE", "here").args(["-n", "2", "-x", "WITH=a=b", "-x", "HERE", "-x", "UNSET", "sh", "-c", script]);
+    let mut output = Job::start(&mut command).end().output;
+    output.sort();
+    assert_eq!(output, ["0 2 0 2 localhost udp a=b here", "1 2 1 2 localhost udp a=b here"]);
+}
+
+#[test]
+fn two_jobs_have_two_names() {
+    let name = || Job::of(&["sh", "-c", "echo $AM_JOB"]).end().output();
+    assert_ne!(name(), name());
+}

@@ -1,0 +1,92 @@
+//! What cannot be started, and who is not let in.
+
+use crate::job::{Ended, Job, am_run, example};
+
+fn fails(arguments: &[&str], code: i32) -> Ended {
+    let ended = Job::of(arguments).end();
+    assert_eq!(ended.code, Some(code), "{arguments:?}: {ended:?}");
+    ended
+}
+
+#[test]
+fn a_missing_program_is_named() {
+    let ended = fails(&["-n", "2", "no-such-program"], 127);
+    assert!(ended.errors().contains("`no-such-program` cannot be started: No such file"), "{ended:?}");
+    let ended = fails(&["--directory", "/proc/nowhere", "true"], 125);
+    assert!(ended.errors().contains("cannot be started in /proc/nowhere"), "{ended:?}");
+    fails(&["/proc/version"], 126);
+}
+
+#[test]
+fn too_few_slots_say_what_to_write() {
+    let ended = fails(&["-n", "3", "-H", "alpha,beta", "true"], 125);
+    assert!(ended.errors().contains("`-H alpha:3`"), "{ended:?}");
+    fails(&["-n", "1", "-H", "alpha:0", "true"], 125);
+    fails(&["-n", "0", "true"], 125);
+    fails(&["-H", "no/such/file", "true"], 125);
+}
+
+#[test]
+fn a_host_that_does_not_answer_is_named() {
+    let ended = fails(&["-H", "alpha", "--rsh", "false", "true"], 125);
+    assert!(ended.errors().contains("no agent on host alpha (`false alpha"), "{ended:?}");
+    let ended = fails(&["-H", "alpha", "--rsh", "no-such-shell", "true"], 125);
+    assert!(ended.errors().contains("`no-such-shell alpha"), "{ended:?}");
+    let ended = fails(&["-H", "alpha", "--rsh", "echo Welcome to", "true"], 125);
+    assert!(ended.errors().contains("it said only `Welcome to alpha"), "{ended:?}");
+    let ended = fails(&["-H", "alpha", "--rsh", "sleep 1000", "--patience", "1", "true"], 125);
+    assert!(ended.errors().contains("no agent on host alpha"), "{ended:?}");
+}
+
+/// One host fails: no process is left on the others.
+#[test]
+fn a_job_without_one_of_its_hosts_does_not_run() {
+    let ended = fails(&["-H", "localhost,alpha", "--rsh", "false", "sh", "-c", "echo $$; exec sleep 1000"], 125);
+    for pid in &ended.output {
+        crate::job::until("gone", || !crate::job::runs(pid.parse().expect("a process id")));
+    }
+}
+
+#[test]
+fn a_remote_shell_may_say_something_first() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let shell = directory.path().join("shell");
+    std::fs::write(&shell, "echo Welcome\nshift\nexec \"$@\"\n").expect("a file");
+    let rsh = format!("sh {}", shell.display());
+    let ended = Job::of(&["-H", "alpha:2", "--rsh", &rsh, &example("ring")]).end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.output().contains("2 processes on the ring") && ended.errors().contains("Welcome"), "{ended:?}");
+}
+
+#[test]
+fn who_does_not_know_the_secret_has_no_place() {
+    let ring = example("ring");
+    let ended = Job::of(&["env", "AM_SECRET=guess", &ring]).end();
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.errors().contains("it does not belong to the job"), "{ended:?}");
+    let ended = Job::of(&["-n", "2", "env", "AM_RANK=7", "AM_SIZE=9", &ring]).end();
+    assert!(ended.errors().contains("it does not belong to the job"), "{ended:?}");
+    let ended = Job::of(&["env", "-u", "AM_SECRET", &ring]).end();
+    assert!(ended.errors().contains("`AM_SECRET` is missing"), "{ended:?}");
+    let ended = Job::of(&["env", "AM_SIZE=many", &ring]).end();
+    assert!(ended.errors().contains("`AM_SIZE` is `many`"), "{ended:?}");
+}
+
+#[test]
+fn a_rank_is_one_process() {
+    let ring = example("ring");
+    let ended = Job::of(&["sh", "-c", &format!("{ring} && {ring}")]).end();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.errors().contains("another process has this rank already"), "{ended:?}");
+}
+
+#[test]
+fn the_manual_and_the_help_name_the_same_options() {
+    let help = Job::start(am_run().arg("--help")).end().output();
+    let manual = include_str!("../../../docs/am-run.md");
+    let options: Vec<&str> = help.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2).collect();
+    assert!(options.len() > 8, "{help}");
+    for option in options.into_iter().map(|word| word.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '-')) {
+        assert!(manual.contains(&format!("`{option}")) || option == "--agent", "{option} is not in docs/am-run.md");
+    }
+}

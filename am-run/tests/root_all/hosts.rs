@@ -1,0 +1,57 @@
+//! Jobs on four hosts, by am-run.
+
+use nix::sys::signal::Signal::SIGKILL;
+
+use crate::job::{Ended, Job, am_run, example, runs, until};
+use crate::lab::{ADDRESSES, Lab};
+
+/// am-run on all hosts, with so many slots each.
+fn start(lab: &Lab, slots: usize, arguments: &[&str]) -> Job {
+    let hosts: Vec<String> = ADDRESSES.iter().map(|address| format!("{address}:{slots}")).collect();
+    Job::start(am_run().args(["-H", &hosts.join(","), "--rsh", &lab.shell()]).args(arguments))
+}
+
+fn ring(slots: usize, transport: &str) -> Ended {
+    let lab = Lab::new();
+    let ended = start(&lab, slots, &["--transport", transport, &example("ring")]).end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.output().contains(&format!("{} processes on the ring", 4 * slots)), "{ended:?}");
+    ended
+}
+
+#[test]
+fn four_hosts_over_udp() {
+    let ended = ring(1, "udp");
+    for address in ADDRESSES {
+        assert!(ended.output().contains(&format!(" by udp:{address}:")), "{ended:?}");
+    }
+}
+
+#[test]
+fn four_hosts_over_xdp() {
+    ring(1, "xdp:am0");
+}
+
+#[test]
+fn shared_memory_on_a_host_and_udp_between() {
+    ring(2, "shm+udp:10.78.0.0/24");
+}
+
+#[test]
+fn a_killed_launcher_leaves_nothing_on_any_host() {
+    let lab = Lab::new();
+    let mut job = start(&lab, 1, &["sh", "-c", "echo $$; exec sleep 1000"]);
+    let pids: Vec<u32> = (0..4).map(|_| job.line().parse().expect("a process id")).collect();
+    job.signal(SIGKILL);
+    job.end();
+    until("gone", || pids.iter().all(|pid| !runs(*pid)));
+}
+
+#[test]
+fn a_process_that_fails_on_one_host_ends_those_on_the_others() {
+    let lab = Lab::new();
+    let ended = start(&lab, 1, &["sh", "-c", "echo $$; test $AM_RANK = 2 && exit 3; exec sleep 1000"]).end();
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    assert!(ended.errors().contains("rank 2 on host 10.78.0.3 ended with exit code 3"), "{ended:?}");
+    until("gone", || ended.output.iter().all(|pid| !runs(pid.parse().expect("a process id"))));
+}

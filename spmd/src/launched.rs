@@ -1,0 +1,53 @@
+//! A process that `am-run` started: its place is in variables, its rendezvous is an abstract UNIX socket.
+
+use std::env;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+
+use crate::errors::{ExchangeError, FindError};
+use crate::rendezvous::{self, Answer, Call, variables};
+
+/// The connection with the agent on this host.
+#[derive(Debug)]
+pub(crate) struct Launcher(UnixStream);
+
+/// Whether `am-run` started this process.
+pub(crate) fn is_launched() -> bool {
+    env::var_os(variables::RENDEZVOUS).is_some()
+}
+
+/// The value of a variable that a launcher sets.
+pub(crate) fn variable<T: std::str::FromStr>(name: &'static str) -> Result<T, FindError> {
+    let text = env::var(name).map_err(|_| FindError::Missing(name))?;
+    text.parse().map_err(|_| FindError::Senseless { name, text })
+}
+
+impl Launcher {
+    pub(crate) fn connect(rank: usize) -> Result<Launcher, FindError> {
+        let name: String = variable(variables::RENDEZVOUS)?;
+        let secret = variable(variables::SECRET)?;
+        let rank = u32::try_from(rank).map_err(|_| FindError::Missing(variables::RANK))?;
+        let meet = || -> io::Result<(UnixStream, Option<Answer>)> {
+            let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(&name)?)?;
+            rendezvous::write(&mut stream, &Call::Hello { secret, rank })?;
+            let answer = rendezvous::read(&mut stream, rendezvous::MAX_CALL)?;
+            Ok((stream, answer))
+        };
+        match meet().map_err(FindError::Launcher)? {
+            (stream, Some(Answer::Welcome)) => Ok(Launcher(stream)),
+            (_, Some(Answer::Refused(why))) => Err(FindError::Refused(why)),
+            _ => Err(FindError::Launcher(io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+
+    pub(crate) fn exchange(&mut self, blob: &[u8]) -> Result<Vec<Vec<u8>>, ExchangeError> {
+        let Launcher(stream) = self;
+        rendezvous::write(stream, &Call::Exchange(blob.to_vec())).map_err(ExchangeError::Launcher)?;
+        // As many blobs as there are processes: the agent is trusted with their sum.
+        match rendezvous::read(stream, u32::MAX as usize).map_err(ExchangeError::Launcher)? {
+            Some(Answer::Blobs(blobs)) => Ok(blobs),
+            _ => Err(ExchangeError::JobEnded),
+        }
+    }
+}
