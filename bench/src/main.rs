@@ -28,17 +28,21 @@ mod chart;
 mod cli;
 mod compare;
 mod content;
+mod contention;
 mod cores;
 mod deploy;
 mod driver;
 mod error;
 mod grammar;
+mod hosts;
 mod link;
 mod logp;
 mod loss;
+mod many;
 mod measure;
 mod origin;
 mod out;
+mod permute;
 mod plan;
 mod progress;
 mod report;
@@ -109,6 +113,8 @@ fn run(cli: &Cli) -> Result<(), Error> {
             let wakeups = wakeup::measure(options.rounds.unwrap_or(DEFAULT_WAKEUP_ROUNDS), &watch)?;
             publish(wakeups.json(), || wakeups.table(), &Origin::new("udp, shm", None), options)
         }
+        Task::Contention(hosts, servers) => many::contention(&hosts, servers, options, &watch),
+        Task::Permute(hosts, trunk) => many::permute(&hosts, trunk, options, &watch),
         Task::LogP(topologies, plot) => logp(&topologies, plot.as_deref(), options, &watch),
         Task::Far(on) => deploy::child::serve(options.name.as_deref().unwrap_or("beta"), &on, own_core()?, &watch),
         Task::Serve(on) => {

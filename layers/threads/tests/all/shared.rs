@@ -198,7 +198,6 @@ fn the_sender_of_a_request_can_be_asked() {
         client.poll();
         told.load(SeqCst) == 55
     });
-    // The server has no such handler.
-    let error = client.call(to, SQUARE, &[1], b"", LONG).wait().unwrap_err();
-    assert_eq!(error, CallError::Returned { reason: ReturnReason::NoHandler, fate: Fate::NotDelivered });
+    let no_handler = CallError::Returned { reason: ReturnReason::NoHandler, fate: Fate::NotDelivered };
+    assert_eq!(client.call(to, SQUARE, &[1], b"", LONG).wait().unwrap_err(), no_handler);
 }
