@@ -14,8 +14,8 @@ use crate::tables::Handle;
 pub(crate) enum ReplyTo {
     /// Over the network.
     Token(Token),
-    /// To an endpoint of this process.
-    Local(Handle),
+    /// To an endpoint of this process, and the request's translation there.
+    Local(Handle, usize),
 }
 
 /// A message while its handler runs: what C has as the token.

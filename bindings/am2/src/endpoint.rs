@@ -51,6 +51,8 @@ pub(crate) struct Local {
     pub(crate) payload: Vec<u8>,
     pub(crate) is_reply: bool,
     pub(crate) from: Handle,
+    /// The request's translation, at the endpoint that sent it.
+    pub(crate) index: usize,
 }
 
 /// Where a queued message goes.

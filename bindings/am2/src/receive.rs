@@ -22,6 +22,8 @@ struct Origin {
     connection: Option<Connection>,
     source: Option<Name>,
     is_reply: bool,
+    /// The translation that the request was sent by; of a reply only.
+    index: usize,
     reply: Option<ReplyTo>,
 }
 
@@ -54,14 +56,21 @@ fn on_message(ep: Handle, kind: Kind, message: &Message<'_, ()>, reply: Option<R
             Name::of_bytes(message.payload()).map(|name| ep.peers.borrow_mut().insert(connection, name));
             return Ok(());
         }
-        let own = ep.index_of(connection).and_then(|index| ep.translation(index)).map(|entry| entry.name);
+        let index = ep.index_of(connection);
+        let own = index.and_then(|index| ep.translation(index)).map(|entry| entry.name);
         let far = || {
             let name = message.endpoint().peer(connection)?;
             Name::new(name.node.as_str(), name.endpoint.as_str(), "")
         };
         let source = ep.peers.borrow().get(&connection).copied().or(own).or_else(far);
         let words = [0, 1, 2, 3].map(|at| message.word(at));
-        let origin = Origin { connection: Some(connection), source, is_reply: reply.is_none(), reply };
+        let origin = Origin {
+            connection: Some(connection),
+            source,
+            is_reply: reply.is_none(),
+            index: index.unwrap_or(0),
+            reply,
+        };
         deliver(am, ep, kind, &words, message.payload(), origin);
         Ok(())
     });
@@ -70,8 +79,8 @@ fn on_message(ep: Handle, kind: Kind, message: &Message<'_, ()>, reply: Option<R
 /// A message of this process to itself.
 pub(crate) fn on_local(am: &Am, ep: &Ep, local: &Local) {
     let source = am.endpoints.borrow().get(local.from).map(|from| from.name);
-    let reply = (!local.is_reply).then_some(ReplyTo::Local(local.from));
-    let origin = Origin { connection: None, source, is_reply: local.is_reply, reply };
+    let reply = (!local.is_reply).then_some(ReplyTo::Local(local.from, local.index));
+    let origin = Origin { connection: None, source, is_reply: local.is_reply, index: local.index, reply };
     deliver(am, ep, local.kind, &local.words, &local.payload, origin);
 }
 
@@ -82,9 +91,8 @@ fn deliver(am: &Am, ep: &Ep, kind: Kind, words: &[u64; 4], payload: &[u8], origi
     if kind == Kind::Returned {
         let [status, first, low, high] = *words;
         if let Some((header, _)) = Header::parse(&[first, 0, low, high], payload) {
-            let index = origin.connection.and_then(|connection| ep.index_of(connection)).unwrap_or(0);
             // A reply that is no request's answer came back as a request.
-            on_error(ep, status_of(status as u32), &header, (status >> 32) as usize, index, !origin.is_reply);
+            on_error(ep, status_of(status as u32), &header, (status >> 32) as usize, origin.index, !origin.is_reply);
         }
         return;
     }
@@ -244,8 +252,8 @@ fn send_back(am: &Am, ep: &Ep, status: Status, header: &Header, bytes: usize, or
     match (origin.reply, origin.connection, origin.source) {
         // Nobody is left who wants it, if this fails.
         (Some(ReplyTo::Token(token)), ..) => _ = token.reply(handler, &words, &payload),
-        (Some(ReplyTo::Local(to)), ..) => {
-            let local = Local { kind, words, payload, is_reply: true, from: ep.handle };
+        (Some(ReplyTo::Local(to, index)), ..) => {
+            let local = Local { kind, words, payload, is_reply: true, from: ep.handle, index };
             am.endpoints.borrow().get(to).iter().for_each(|to| to.local.borrow_mut().push_back(local.clone()));
         }
         (None, Some(connection), _) => {
@@ -253,7 +261,7 @@ fn send_back(am: &Am, ep: &Ep, status: Status, header: &Header, bytes: usize, or
             ep.queued.borrow_mut().push_back(Queued { to, kind, words, payload });
         }
         (None, None, source) => {
-            let local = Local { kind, words, payload, is_reply: false, from: ep.handle };
+            let local = Local { kind, words, payload, is_reply: false, from: ep.handle, index: 0 };
             let all = am.endpoints.borrow();
             all.all()
                 .filter(|to| Some(to.name) == source)

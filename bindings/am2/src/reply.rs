@@ -34,20 +34,20 @@ impl Outgoing<'_> {
 }
 
 /// A message to an endpoint of this process.
-pub(crate) fn push(to: &Ep, from: Handle, outgoing: &Outgoing<'_>) {
+pub(crate) fn push(to: &Ep, (from, index): (Handle, usize), outgoing: &Outgoing<'_>) {
     let mut payload = outgoing.header.prefix();
     payload.extend_from_slice(outgoing.data);
     let (kind, words, is_reply) = (outgoing.header.kind, outgoing.header.words(), outgoing.is_reply);
-    to.local.borrow_mut().push_back(Local { kind, words, payload, is_reply, from });
+    to.local.borrow_mut().push_back(Local { kind, words, payload, is_reply, from, index });
 }
 
 /// Send a reply from its handler. One that needs several frames leaves with the next polls.
 pub(crate) fn reply(am: &Am, ep: &Ep, to: ReplyTo, outgoing: &Outgoing<'_>) -> Result<(), Code> {
     let token = match to {
         ReplyTo::Token(token) => token,
-        ReplyTo::Local(handle) => {
+        ReplyTo::Local(handle, index) => {
             // An endpoint that is gone wants no reply.
-            am.endpoints.borrow().get(handle).iter().for_each(|to| push(to, ep.handle, outgoing));
+            am.endpoints.borrow().get(handle).iter().for_each(|to| push(to, (ep.handle, index), outgoing));
             return Ok(());
         }
     };

@@ -75,7 +75,7 @@ fn attempt(am: &Am, ep: &Rc<Ep>, index: usize, outgoing: &Outgoing<'_>, from: us
     let Some(entry) = ep.translation(index) else { return Tried::Back(Status::BadEntry) };
     let Some([node, name, _]) = entry.name.parts() else { return Tried::Back(Status::BadEndpoint) };
     if node == am.node.name() {
-        return to_self(am, ep.handle, name, outgoing);
+        return to_self(am, (ep.handle, index), name, outgoing);
     }
     let endpoint = ep.endpoint.borrow();
     let connection = match connection(am, ep, &endpoint, index) {
@@ -134,7 +134,7 @@ fn connection(am: &Am, ep: &Ep, endpoint: &Endpoint<()>, index: usize) -> Result
 }
 
 /// A message to an endpoint of this process.
-fn to_self(am: &Am, from: Handle, name: &str, outgoing: &Outgoing<'_>) -> Tried {
+fn to_self(am: &Am, from: (Handle, usize), name: &str, outgoing: &Outgoing<'_>) -> Tried {
     let is_it = |ep: &&Rc<Ep>| ep.name.parts().is_some_and(|[_, own, _]| own == name);
     let Some(ep) = am.endpoints.borrow().all().find(is_it).cloned() else { return Tried::Back(Status::BadEndpoint) };
     reply::push(&ep, from, outgoing);

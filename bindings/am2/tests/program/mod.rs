@@ -2,6 +2,7 @@
 //! for these tests.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
+use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -82,22 +83,37 @@ impl Program {
         run(cc.arg("-o").arg(self.directory.path().join("program")));
     }
 
-    /// Start it; under another program where `AM2_RUNNER` names one, as `scripts/sanitize` does.
-    pub fn start(&self, arguments: &[&str]) -> Running {
+    /// Start it on a transport; under another program where `AM2_RUNNER` names one, as `scripts/sanitize` does.
+    pub fn start(&self, transport: &str, arguments: &[&str]) -> Running {
         let runner = std::env::var("AM2_RUNNER").unwrap_or_default();
-        let mut words = runner.split_whitespace().map(PathBuf::from).chain([self.directory.path().join("program")]);
+        let mut words = runner.split_whitespace().map(PathBuf::from).chain([self.path()]);
         let mut command = Command::new(words.next().expect("the program at least"));
-        command
-            .args(words)
-            .args(arguments)
-            .env("LD_LIBRARY_PATH", self.libraries.as_deref().unwrap_or(self.directory.path()));
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(words).args(arguments).env("AM_TRANSPORT", transport).env("LD_LIBRARY_PATH", self.libraries());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Running(Some(command.spawn().expect("the program starts")))
     }
 
-    /// Run it to its end, and return what it said.
-    pub fn run(&self, arguments: &[&str]) -> String {
-        self.start(arguments).end()
+    /// The program.
+    pub fn path(&self) -> PathBuf {
+        self.directory.path().join("program")
+    }
+
+    /// Where its library is.
+    pub fn libraries(&self) -> &Path {
+        self.libraries.as_deref().unwrap_or(self.directory.path())
+    }
+
+    /// Run two processes that pass each other their names: 0, which asks, on the first transport, and 1. Returns what 0 said after
+    /// its name.
+    pub fn run_two(&self, transports: [&str; 2]) -> String {
+        let mut both = [0, 1].map(|at| self.start(transports[at], &[&at.to_string()]));
+        let [first, second] = both.each_mut().map(Running::line);
+        both[0].write(&second);
+        both[1].write(&first);
+        let [first, second] = both;
+        let said = first.end();
+        second.end();
+        said
     }
 }
 
@@ -105,6 +121,30 @@ impl Program {
 pub struct Running(Option<Child>);
 
 impl Running {
+    /// The next line that it says.
+    pub fn line(&mut self) -> String {
+        let stdout = self.0.as_mut().expect("it runs").stdout.as_mut().expect("a pipe");
+        let mut line = vec![];
+        let mut byte = [0];
+        while stdout.read(&mut byte).expect("it speaks") == 1 && byte != *b"\n" {
+            line.push(byte[0]);
+        }
+        String::from_utf8(line).expect("a text")
+    }
+
+    /// Tell it this and no more.
+    pub fn write(&mut self, text: &str) {
+        let mut stdin = self.0.as_mut().expect("it runs").stdin.take().expect("a pipe");
+        // If it has ended, its end says why.
+        _ = stdin.write_all(text.as_bytes());
+    }
+
+    /// Wait for its end, which has to be a bad one. Returns its exit code and what it said on standard error.
+    pub fn fail(&mut self) -> (Option<i32>, String) {
+        let output = self.0.take().expect("it runs").wait_with_output().expect("what it said");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
     /// Wait for its end, which has to be a good one. Returns what it said.
     pub fn end(mut self) -> String {
         let start = Instant::now();
