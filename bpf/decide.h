@@ -60,6 +60,17 @@ struct table {
 	__u64 known[GATE_SOURCES]; /* for each bucket of the gate, the last known address in it */
 };
 
+/*
+ * Added addresses, as they stand in a frame: those of nodes behind this one, which decides about flows itself. Their
+ * frames go to the node's socket.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, ADDED_ADDRESSES);
+	__type(key, __u64);
+	__type(value, __u32);
+} added SEC(".maps");
+
 /* The first 60 bytes of a frame; every field is aligned. */
 struct frame {
 	__u32 to_high;
@@ -101,6 +112,14 @@ static inline int is_own(const struct frame *frame, const volatile struct config
 static inline int is_addressed(const struct frame *frame, const volatile struct config *config)
 {
 	return is_own(frame, config) || from_be32(frame->to_high) >> (GROUP_BIT - 16) & 1;
+}
+
+/* For a node behind this one. */
+static inline int is_added(const struct frame *frame)
+{
+	__u64 to = frame->to_high | (__u64)frame->to_low << 32;
+
+	return bpf_map_lookup_elem(&added, &to) != 0;
 }
 
 /* Whether the frame is a probe, with which discovery finds out whether the network learns addresses. */
@@ -260,6 +279,20 @@ static inline __u32 to_socket(const struct found *found, __u32 length, const str
 	return (to_entry(table->flows[FLOW_NODE]) & ~0xff00u) | CONTROL(0);
 }
 
+/* A frame to an added address. */
+static inline __u32 to_node(const struct found *found, __u32 length, const struct table *table)
+{
+	int is_control = found->field == FIELD_EXTENDED && found->code == CODE_CONTROL;
+
+	if (is_control != (found->flow == FLOW_NODE))
+		return DROP(REASON_NODE_FLOW);
+	if (!fits(found, length))
+		return DROP(REASON_LENGTH);
+	if (is_control)
+		return (to_entry(table->flows[FLOW_NODE]) & ~0xff00u) | CONTROL(0);
+	return to_entry(table->flows[FLOW_NODE]);
+}
+
 /*
  * The length of a whole frame. Programs for frames in one piece cannot call bpf_xdp_get_buff_len(). The others avoid
  * subtracting pointers, which needs CAP_PERFMON.
@@ -299,7 +332,7 @@ static inline __u32 decide_any(struct xdp_md *ctx, int pieces, const volatile st
 	const void *end = (void *)(long)ctx->data_end;
 	const struct frame *frame = data;
 	struct found found = {};
-	int addressed;
+	int addressed, behind;
 	__u32 refused;
 
 	if (data + ETHERNET_BYTES > end)
@@ -307,13 +340,16 @@ static inline __u32 decide_any(struct xdp_md *ctx, int pieces, const volatile st
 	if (frame->ethertype != config->hidden && frame->ethertype != config->plain)
 		return PASS(PASS_FOREIGN);
 	addressed = is_addressed(frame, config);
-	if (!addressed && !is_probe(frame))
+	behind = !addressed && is_added(frame);
+	if (!addressed && !behind && !is_probe(frame))
 		return PASS(PASS_OTHER_HOST);
 	if (data + SMALLEST_BYTES > end)
 		return DROP(REASON_SHORT);
 	refused = find(frame, config, &found);
 	if (refused)
 		return refused;
+	if (behind)
+		return to_node(&found, length_of(ctx, pieces), table);
 	if (!addressed && found.flow != FLOW_NODE)
 		return PASS(PASS_OTHER_HOST);
 	return to_socket(&found, length_of(ctx, pieces), table);

@@ -112,6 +112,8 @@ static inline int has_size(__u32 code, __u32 size)
 		return size == 9;
 	case 9: /* closed */
 		return size == 10 || size == 34;
+	case 10: /* leave */
+		return size == 17;
 	}
 	return 0;
 }

@@ -3,7 +3,7 @@
  * Several nodes on one interface. Each has its own steering program (steer.bpf.c) with its own address, table and
  * socket, but an interface takes one program. This program hands each frame to the program of the frame's node.
  *
- *	to a node's address ──▶ that node's program, on whatever queue it came in
+ *	to a node's address, or one that it has added ──▶ that node's program, on whatever queue it came in
  *	to a group, or a probe ──▶ the program of the node on this queue, or of any
  *
  * A node's program itself notices and counts a frame on a queue that its socket is not bound to.
@@ -12,6 +12,8 @@
 
 #define ETHERNET_BYTES 14
 #define NODES 16
+/* Of all nodes together. */
+#define ADDED_ADDRESSES 256
 
 /* Keys of `places` that are no addresses: addresses have 48 bits. */
 #define QUEUE (1ull << 48)
@@ -27,7 +29,7 @@ struct {
 /* The node of an address, as it stands in a frame, or of a queue. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 2 * NODES + 1);
+	__uint(max_entries, 2 * NODES + 1 + ADDED_ADDRESSES);
 	__type(key, __u64);
 	__type(value, __u32);
 } places SEC(".maps");

@@ -80,6 +80,9 @@
 #define REASON_NODE_FLOW 5
 #define REASON_LENGTH 6
 
+/* wire::AddressSet::MAX */
+#define ADDED_ADDRESSES 256
+
 /* wire::gate */
 #define GATE_SOURCES 1024
 #define GATE_EACH_NS 50000

@@ -11,8 +11,8 @@ use am_wire::{Class, Kind};
 use crate::endpoint::Handlers;
 use crate::node_state::{NodeState, borrow_to_drop};
 use crate::{
-    CallError, CallId, ConnectionChange, ConnectionEvent, Endpoint, HandlerId, Message, Outcome, Request, Returned,
-    Token, Transfer,
+    CallError, CallId, ConnectionChange, ConnectionEvent, Endpoint, HandlerId, MemberEvent, Message, Outcome, Request,
+    Returned, Token, Transfer,
 };
 
 /// The most messages that one poll hands to handlers. A poll ends even if messages keep arriving, so endpoints that
@@ -25,6 +25,7 @@ impl<S> Endpoint<S> {
         let mut handled = 0;
         if self.node.borrow().has_news() {
             handled = handlers.run_connection_events(self, state);
+            handled += handlers.run_member_events(self, state);
             handled += handlers.run_returned(self, state);
         }
         if self.node.borrow().has_bulk() {
@@ -167,6 +168,21 @@ impl<S> Handlers<S> {
             let Some(completion) = next else { break };
             if let Some(run) = &mut self.transfer {
                 run(state, Transfer::of(&completion, endpoint));
+            }
+            handled += 1;
+        }
+        handled
+    }
+
+    #[cold]
+    fn run_member_events(&mut self, endpoint: &Endpoint<S>, state: &mut S) -> usize {
+        let next = || endpoint.node.borrow_mut().members.pop(endpoint.id);
+        let mut handled = 0;
+        while handled < BUDGET
+            && let Some((member, change)) = next()
+        {
+            if let Some(run) = &mut self.members {
+                run(state, MemberEvent { change, member, endpoint });
             }
             handled += 1;
         }

@@ -15,12 +15,14 @@ bitflags::bitflags! {
         const CONNECTION = 1 << 3;
         /// A [waker](crate::Node::waker) was used. It is said once, whatever the mask is.
         const WOKEN = 1 << 4;
+        /// A member joined, changed or left, and the event waits for its handler ([`Endpoint::on_members`](crate::Endpoint::on_members)).
+        const MEMBERS = 1 << 5;
     }
 }
 
 impl Default for Events {
     /// What a poll handles. Who sends rarely finds out by itself whether it can.
     fn default() -> Self {
-        Events::MESSAGES | Events::RETURNED | Events::CONNECTION
+        Events::MESSAGES | Events::RETURNED | Events::CONNECTION | Events::MEMBERS
     }
 }

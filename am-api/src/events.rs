@@ -114,7 +114,7 @@ impl EventQueues {
                     let Some(names) = core.peer_names(flow) else { continue };
                     (flow, (change, EndpointName::of(names), [0; 2]))
                 }
-                Event::NameConflict => continue,
+                Event::NameConflict | Event::Member(..) => continue,
             };
             return Some((Connection(flow), change));
         }

@@ -146,6 +146,11 @@
 //!
 //! [`on_connection`](Endpoint::on_connection) reports connections. They are also logged to `tracing`: see [`log`].
 //!
+//! # Members
+//!
+//! [`Node::members`] returns the nodes of the segment, and [`on_members`](Endpoint::on_members) reports those that join, leave or
+//! crash.
+//!
 //! # Waiting
 //!
 //! [`wait`](Endpoint::wait) polls and sleeps until something was handled. [`wait_events`](Endpoint::wait_events) waits for the events of
@@ -167,12 +172,14 @@ mod errors;
 mod event_mask;
 mod events;
 pub mod log;
+mod members;
 mod names;
 mod node;
 mod node_state;
 mod object_table;
 mod open;
 mod owned_message;
+mod peers_file;
 mod prepare;
 mod reply;
 mod request;
@@ -181,14 +188,16 @@ mod wait;
 mod waker;
 
 pub use am_engine::{Clock, Idle, ManualClock, PinError, pin};
-pub use am_proto::{Fate, FramingWhy, Peer, ReturnReason, WINDOW};
+pub use am_proto::{Departure, Fate, FramingWhy, Member, MemberChange, Peer, ReturnReason, WINDOW};
 pub use am_transport::{PeerAddressError, Transport};
 pub use am_wire::control::{Incarnation, Name, NodeId, Refusal};
 pub use am_wire::{Address, Class, EtherType, Framing};
 pub use bulk::{Region, RegionId, RegionInUse, Rights, TransferError, TransferId, TransferKind};
 pub use connect::{ConnectError, Description};
 pub use dispatch::BUDGET;
-pub use endpoint::{CallError, CallId, ConnectionEvent, Endpoint, Message, Outcome, Request, Returned, Transfer};
+pub use endpoint::{
+    CallError, CallId, ConnectionEvent, Endpoint, MemberEvent, Message, Outcome, Request, Returned, Transfer,
+};
 pub use errors::{NotOpen, Problem, RequestError};
 pub use event_mask::Events;
 pub use events::ConnectionChange;
@@ -197,6 +206,7 @@ pub use node::{Counters, EndpointError, Node};
 pub use object_table::{ObjectId, ObjectTable};
 pub use open::{Builder, OpenError};
 pub use owned_message::OwnedMessage;
+pub use peers_file::{LineError, PeersFileError};
 pub use prepare::Prepared;
 pub use reply::{ReplyError, Token};
 pub use waker::{NodeDescriptor, NodeWaker};

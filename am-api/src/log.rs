@@ -7,6 +7,8 @@
 //! | `unreachable` | warn | a peer did not answer a connect, or was given up | as above |
 //! | `ended` | info | one that was open ended, not by this side | as above; `unhandled_requests`, `unhandled_replies`: see [`ConnectionEvent`](crate::ConnectionEvent::unhandled) |
 //! | `returned` | warn | messages came back: one event for all of a connection that came back together | as above; `requests`, `replies`, and how many of both are `unknown`: they may have been handled |
+//! | `joined`, `left` | info | a member is there, or is gone; only where an endpoint [watches](crate::Endpoint::on_members) | `name`, `address`; `reason` |
+//! | `changed` | info | a member has another address, longest frame or framing | `name`, `address`, `framing`, `max_frame` |
 //! | `contested` | warn | two nodes have one name; once a minute as long as it lasts | `name`, `first`, `second`: their addresses |
 //!
 //! All have the target `am_api`. No message that is delivered is told of, and none costs anything for this.
@@ -31,7 +33,10 @@ use std::collections::HashMap;
 use std::mem;
 use std::time::Duration;
 
-use am_proto::{Core, EndpointId, Event, Fate, FlowEnd, FlowId, FlowState, NameConflict, ReturnReason, Returned, Time};
+use am_proto::{
+    Core, EndpointId, Event, Fate, FlowEnd, FlowId, FlowState, Member, MemberChange, NameConflict, Peer, ReturnReason,
+    Returned, Time,
+};
 use am_ring::Frame;
 use am_wire::Class;
 use am_wire::control::Name;
@@ -92,6 +97,10 @@ impl Log {
                     self.tell_contest(core);
                     continue;
                 }
+                Event::Member(member, change) => {
+                    tell_member(core, &member, change);
+                    continue;
+                }
             };
             let Some(names) = core.peer_names(flow).or_else(|| self.names.get(&flow).copied()) else { continue };
             tell_change(core, endpoint, names, event);
@@ -148,6 +157,19 @@ impl Log {
 }
 
 #[cold]
+fn tell_member(core: &Core<Frame>, member: &Member, change: MemberChange) {
+    let (node, Peer { name, address, .. }) = (core.config().name, member.peer);
+    let framing = member.framing.map(display);
+    match change {
+        MemberChange::Joined => info!(target: TARGET, %node, %name, %address, "joined"),
+        MemberChange::Changed => {
+            info!(target: TARGET, %node, %name, %address, framing, max_frame = member.max_frame, "changed");
+        }
+        MemberChange::Left(reason) => info!(target: TARGET, %node, %name, %address, %reason, "left"),
+    }
+}
+
+#[cold]
 fn tell_change(core: &mut Core<Frame>, endpoint: EndpointId, (peer_node, peer_endpoint): Names, event: Event) {
     // The endpoint may be closed already.
     let (node, endpoint) = (core.config().name, core.endpoint_name(endpoint).map(display));
@@ -178,6 +200,6 @@ fn tell_change(core: &mut Core<Frame>, endpoint: EndpointId, (peer_node, peer_en
                 unhandled_replies, "ended"
             );
         }
-        Event::NameConflict => (),
+        Event::NameConflict | Event::Member(..) => (),
     }
 }

@@ -24,9 +24,13 @@ pub(crate) fn parse(text: &str) -> Result<Name, InvalidName> {
 
 /// A peer of a static table.
 pub(crate) fn fixed(name: &str, address: Address) -> Result<Peer, InvalidName> {
-    let name = parse(name)?;
+    Ok(unseen(parse(name)?, address))
+}
+
+/// A peer that has not introduced itself.
+pub(crate) fn unseen(name: Name, address: Address) -> Peer {
     // Run 0 is before any that a peer will tell of.
-    Ok(Peer { node: NodeId::of(&name), incarnation: Incarnation(0), name, address })
+    Peer { node: NodeId::of(&name), incarnation: Incarnation(0), name, address }
 }
 
 /// A connection of two endpoints, as this node names it: small, copied freely, a key for maps. It stays valid as a name when

@@ -1,16 +1,18 @@
 //! Nodes: AM-II's bundle, what is known to the network under one name.
 
-use std::fmt;
+use std::path::Path;
+use std::{fmt, fs};
 
 use am_engine::Idle;
-use am_proto::Peer;
+use am_proto::{Member, Peer};
 use am_transport::{Command, PeerAddressError};
 use am_wire::Address;
 use am_wire::control::{Name, NodeId};
 
 use crate::names::{self, InvalidName};
 use crate::node_state::{NodeRc, NodeState};
-use crate::{Endpoint, Problem};
+use crate::peers_file::{self, Place};
+use crate::{Endpoint, PeersFileError, Problem};
 
 /// A node on the network, with one transport and any number of endpoints,
 /// all of one thread: whichever endpoint is polled turns the loop for all.
@@ -85,6 +87,13 @@ impl Node {
         self.state.borrow().engine.core().peers().copied().collect()
     }
 
+    /// The nodes that are there now. Once an endpoint [watches](crate::Endpoint::on_members), these are the nodes that have answered
+    /// this one; one that crashes is missing about two seconds later. Otherwise they are those that introduced themselves
+    /// once, and may be gone.
+    pub fn members(&self) -> Vec<Member> {
+        self.state.borrow().engine.core().members().collect()
+    }
+
     /// Look for a node at this address, as that node's [`local_address`](Node::local_address) returns it: `udp:10.0.0.7:7000`. The
     /// node there is asked for its name, and learns of this one. It is enough that one of the two does this. The other one
     /// learns of it with the next [beacon](crate::Builder::beacon), 5 s at most: until then its connects to this node fail.
@@ -109,6 +118,52 @@ impl Node {
     pub fn add_peer(&self, name: &str, address: Address) -> Result<(), InvalidName> {
         let peer = names::fixed(name, address)?;
         self.state.borrow_mut().core().add_peer(peer);
+        Ok(())
+    }
+
+    /// Load a static table of peers: known without discovery, and never forgotten for others. A later call replaces what
+    /// the earlier one loaded; connections with peers that are no longer in the file stay. The file has a line for each
+    /// peer:
+    ///
+    /// ```text
+    /// # name  address
+    /// beta    02:00:00:00:00:02     as `Node::link_address` returns it (AF_XDP, DPDK)
+    /// gamma   udp:10.0.0.7:7000     as `Node::local_address` returns it (UDP, TCP)
+    /// ```
+    ///
+    /// A node that is found at a local address is known by the name that it gives itself; the name in the file is for the
+    /// reader.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a line is wrong: the error says which. If the transport refuses an address, the lines
+    /// before it are in use.
+    pub fn load_peers(&self, path: impl AsRef<Path>) -> Result<(), PeersFileError> {
+        let path = path.as_ref();
+        let text = fs::read_to_string(path).map_err(|error| PeersFileError::Read { path: path.into(), error })?;
+        let wrong = |(line, why)| PeersFileError::Line { path: path.into(), line, why };
+        let entries = peers_file::parse(&text).map_err(wrong)?;
+        let mut node = self.state.borrow_mut();
+        let before = std::mem::take(&mut node.loaded_peers);
+        for entry in
+            before.iter().filter(|old| !entries.iter().any(|new| (new.name, &new.place) == (old.name, &old.place)))
+        {
+            match &entry.place {
+                Place::Link(_) => node.core().release_peer(NodeId::of(&entry.name)),
+                // An address that was added before cannot be wrong now.
+                Place::Local(place) => _ = node.transport.control(Command::RemovePeer(place)),
+            }
+        }
+        for entry in entries {
+            match &entry.place {
+                &Place::Link(address) => node.core().add_peer(names::unseen(entry.name, address)),
+                Place::Local(place) => {
+                    let added = node.transport.control(Command::AddPeer(place));
+                    added.map_err(|error| wrong((entry.line, error.into())))?;
+                }
+            }
+            node.loaded_peers.push(entry);
+        }
+        node.core().request_beacons();
         Ok(())
     }
 

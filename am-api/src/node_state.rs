@@ -17,6 +17,8 @@ use am_wire::{Class, Framing, MAX_WORDS, WORD_BYTES};
 use crate::bulk::Bulk;
 use crate::events::EventQueues;
 use crate::log::Log;
+use crate::members::MemberQueues;
+use crate::peers_file::Entry;
 use crate::waker::Waiter;
 use crate::{HandlerId, NotOpen, Problem, RequestError};
 
@@ -54,10 +56,13 @@ pub(crate) struct NodeState {
     /// A frame for each reply that is promised, and one more.
     pub(crate) for_replies: Vec<Frame>,
     pub(crate) events: EventQueues,
+    pub(crate) members: MemberQueues,
     /// What handlers kept.
     pub(crate) kept: KeptCredits,
     /// Prepared requests that are not committed yet.
     pub(crate) prepared: usize,
+    /// The static table's file, as it was loaded last.
+    pub(crate) loaded_peers: Vec<Entry>,
     /// Transfers.
     pub(crate) bulk: Bulk,
     pub(crate) tally: Tally,
@@ -172,7 +177,9 @@ impl NodeState {
             clock,
             large,
             events: EventQueues::default(),
+            members: MemberQueues::default(),
             prepared: 0,
+            loaded_peers: vec![],
             bulk: Bulk::default(),
             tally: Tally::default(),
             log: Log::default(),
@@ -305,13 +312,16 @@ impl NodeState {
 
     #[cold]
     fn take_events(&mut self) {
-        let NodeState { engine, events, bulk, log, .. } = self;
+        let NodeState { engine, events, members, bulk, log, .. } = self;
         while let Some(event) = engine.core_mut().poll_event() {
             if let Event::Ended(endpoint, flow, FlowEnd { reason, .. }) = event {
                 bulk.on_ended(endpoint, flow, reason);
             }
             log.note(event);
-            events.push(event);
+            match event {
+                Event::Member(member, change) => members.push(member, change),
+                event => events.push(event),
+            }
         }
     }
 
@@ -339,7 +349,10 @@ impl NodeState {
     /// transfers.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
-        self.engine.core().has_returned() || !self.events.is_empty() || self.bulk.has_completions()
+        self.engine.core().has_returned()
+            || !self.events.is_empty()
+            || !self.members.is_empty()
+            || self.bulk.has_completions()
     }
 
     /// Whether endpoints have anything to do for transfers.

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use am_wire::{Address, EtherType, Framing};
 
 use crate::names::{self, InvalidName};
 use crate::node_state::{LARGE, NodeState};
-use crate::{Node, transports};
+use crate::{Node, PeersFileError, transports};
 
 /// Why a node could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +26,9 @@ pub enum OpenError {
     /// Of the node or of a peer in the static table.
     #[error(transparent)]
     Name(#[from] InvalidName),
+    /// The file of peers.
+    #[error(transparent)]
+    PeersFile(#[from] PeersFileError),
     /// The transport's frames cannot even carry the set-up.
     #[error("`{transport}` carries frames of at most {longest} bytes, a node needs {}: raise the MTU", FRAME_LEAST)]
     FrameTooSmall {
@@ -61,6 +65,7 @@ const OWN_FRAMES: usize = 32;
 pub struct Builder {
     name: String,
     peers: Vec<(String, Address)>,
+    peers_file: Option<PathBuf>,
     clock: Option<(Clock, Incarnation)>,
     idle: Idle,
     large: Option<usize>,
@@ -71,6 +76,7 @@ pub struct Builder {
     patience: Option<Duration>,
     beacon: Option<Duration>,
     keepalive: Option<Duration>,
+    member_timeout: Option<Duration>,
     receive_frames: Option<usize>,
     send_frames: Option<usize>,
 }
@@ -110,6 +116,12 @@ impl Builder {
     /// A peer that is known without discovery: an entry of the static table.
     pub fn peer(mut self, name: &str, address: Address) -> Self {
         self.peers.push((name.to_owned(), address));
+        self
+    }
+
+    /// The same for each line of a file: see [`Node::load_peers`].
+    pub fn peers_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.peers_file = Some(path.into());
         self
     }
 
@@ -153,6 +165,14 @@ impl Builder {
     /// How often the node tells the network where it is: every 5 s without this.
     pub fn beacon(mut self, every: Duration) -> Self {
         self.beacon = Some(every);
+        self
+    }
+
+    /// Where an endpoint [watches members](crate::Endpoint::on_members): a node that was silent for this time, and answered no
+    /// question, is said to be gone, at most a tenth later. 1.2 s without this. A process that does not poll for so long counts as gone until it
+    /// polls again. A node that watches introduces itself three times in this time.
+    pub fn member_timeout(mut self, timeout: Duration) -> Self {
+        self.member_timeout = Some(timeout);
         self
     }
 
@@ -200,7 +220,9 @@ impl Builder {
         let engine = Engine::new(core, caps.pool.clone());
         let mut node = NodeState::new(engine, transport, clock, self.large.unwrap_or(LARGE));
         node.exhale();
-        Ok(Node { state: Rc::new(RefCell::new(node)), name, idle: self.idle })
+        let node = Node { state: Rc::new(RefCell::new(node)), name, idle: self.idle };
+        self.peers_file.map_or(Ok(()), |path| node.load_peers(path))?;
+        Ok(node)
     }
 
     fn config(&self, name: Name, caps: &Caps) -> Result<Config, OpenError> {
@@ -225,6 +247,7 @@ impl Builder {
             ("patience", self.patience, &mut config.patience),
             ("beacon", self.beacon, &mut config.beacon),
             ("keepalive", self.keepalive, &mut config.keepalive),
+            ("member_timeout", self.member_timeout, &mut config.member_timeout),
         ] {
             *time = asked.unwrap_or(*time);
             if time.is_zero() {

@@ -267,6 +267,7 @@ impl NodeState {
         events.set(Events::MESSAGES, core.has_deliveries_to(endpoint) || self.bulk.has_completion_of(endpoint));
         events.set(Events::RETURNED, core.has_returned_to(endpoint));
         events.set(Events::CONNECTION, self.events.has(endpoint));
+        events.set(Events::MEMBERS, self.members.has(endpoint));
         events
     }
 

@@ -6,6 +6,20 @@ mod example;
 use example::example;
 use serde_json::Value;
 
+/// 16 hosts on a switch. The limit on the time is generous: they share the cores with other tests.
+#[test]
+fn members_are_known_and_messages_accounted_for_while_nodes_are_killed_and_added() {
+    let mut ledger = example("ledger");
+    ledger.args(["members", "--json", "--seconds", "20", "--within", "6000", "--pause", "1000"]);
+    let output = ledger.output().unwrap();
+    let (said, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{said}{why}");
+    let line: Value = said.lines().find_map(|line| serde_json::from_str(line).ok()).expect("a line of JSON");
+    let count = |key: &str| line[key].as_u64().unwrap_or_else(|| panic!("no {key}: {line}"));
+    assert!(count("kills") >= 15 && count("replied") > 1000 && count("connections") > 200, "{line}");
+    assert!(count("seen") > 100 && count("late") == 0 && count("wrong") == 0, "{said}");
+}
+
 #[test]
 fn each_is_handled_once_or_comes_back_or_is_unknown_for_a_reason() {
     let mut ledger = example("ledger");

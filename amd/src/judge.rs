@@ -159,17 +159,19 @@ impl Guard {
         let control = Control::parse(parsed.payload).map_err(|_| Refusal::Malformed)?;
         let own =
             |node: NodeId| if Some(node) == self.name.map(|(own, _)| own) { Ok(()) } else { Err(Refusal::BadName) };
-        let framing = match control {
-            Control::Probe(probe) if probe.step == Step::Forged => Framing::Split,
-            _ => Framing::Plain,
-        };
-        if parsed.framing != framing {
+        // One probe asks whether a frame with a header for its source arrives.
+        let is_forged = matches!(control, Control::Probe(probe) if probe.step == Step::Forged);
+        if parsed.framing != Framing::Plain && !(is_forged && parsed.framing == Framing::Split) {
             return Err(Refusal::BadSource);
         }
         match control {
             Control::Beacon(beacon) => return self.judge_beacon(&beacon, to),
             Control::Connect(connect) => own(connect.node)?,
             Control::Probe(probe) => own(probe.node)?,
+            Control::Leave(leave) => {
+                own(leave.node)?;
+                return Ok(if to.is_group() { Ruling::Everyone } else { Ruling::Control(control) });
+            }
             _ => (),
         }
         let is_learned = matches!(control, Control::Probe(probe) if probe.step == Step::Learned);

@@ -1,6 +1,6 @@
 //! `amd`: share one NIC among programs.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -128,16 +128,22 @@ fn serve(run: Run) -> Result<(), Error> {
         access,
         ..DaemonOptions::new(&run.at.socket)
     };
-    let mut daemon = Daemon::open(options)?;
-    let left = privileges::drop_all_but_needed(wire.as_deref())?;
-    let left = if left.is_empty() { "no capabilities".into() } else { left.join(" ") };
-    let socket = run.at.socket.display();
-    println!("amd: serves {} at {socket} (mode {:o}), with {left}", daemon.wire(), run.mode);
-    println!("amd: programs attach with `amd:{socket}`; `amd list --socket {socket}` shows them");
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::flag::register(signal, stop.clone())?;
     }
+    let mut daemon = Daemon::open(options)?;
+    let left = privileges::drop_all_but_needed(wire.as_deref())?;
+    let left = if left.is_empty() { "no capabilities".into() } else { left.join(" ") };
+    let socket = run.at.socket.display();
+    let said = format!(
+        "amd: serves {} at {socket} (mode {:o}), with {left}\n\
+         amd: programs attach with `amd:{socket}`; `amd list --socket {socket}` shows them\n",
+        daemon.wire(),
+        run.mode
+    );
+    // Whoever started it may not be listening any more.
+    let _ = io::stdout().write_all(said.as_bytes());
     daemon.run(&stop);
     Ok(())
 }

@@ -27,6 +27,9 @@ use crate::member::Member;
 use crate::schedule::{Schedule, Visit};
 use crate::state::StateFile;
 
+/// The sender of frames from the wire, beside the numbers of ports.
+pub(crate) const WIRE_SENDER: u16 = u16::MAX;
+
 /// What the switch does with all ports together.
 #[derive(Debug, Default)]
 pub(crate) struct SwitchCounts {
@@ -170,7 +173,7 @@ impl Switch {
     fn forward(&mut self, from: usize, frame: Frame) -> Step {
         match self.port_at(destination(frame.bytes())) {
             Some(to) => {
-                self.deliver(to, frame.bytes(), true);
+                self.deliver(to, frame.bytes(), None);
                 self.spare = Some(frame);
                 Step::Moved
             }
@@ -186,15 +189,18 @@ impl Switch {
         (member.guard.address() == address).then_some(number)
     }
 
-    /// Put a frame into a port's lane. `is_asked`: on a flow that the port opened, or is otherwise expected to accept.
+    /// Put a frame into a port's lane. `unasked`: its sender, if it is on no flow of the port.
     #[inline]
-    pub(crate) fn deliver(&mut self, to: usize, frame: &[u8], is_asked: bool) {
+    pub(crate) fn deliver(&mut self, to: usize, frame: &[u8], unasked: Option<u16>) {
         let Some(member) = self.members[to].as_deref_mut() else { return };
         let Some(port) = &mut member.port else {
             member.counts.dropped += 1;
             return;
         };
-        let is_pushed = if is_asked { port.push(frame) } else { port.push_unasked(frame) };
+        let is_pushed = match unasked {
+            None => port.push(frame),
+            Some(sender) => port.push_unasked(frame, sender),
+        };
         if !is_pushed {
             member.counts.dropped += 1;
             return;
@@ -235,7 +241,7 @@ impl Switch {
             }
             if let Some(port) = self.port_at(to) {
                 self.note_flow(port, source, news_of(&control), Some(from as u16));
-                self.deliver(port, frame.bytes(), false);
+                self.deliver(port, frame.bytes(), Some(from as u16));
                 return Step::Moved;
             }
             return self.send_to_wire(from, frame);
@@ -248,7 +254,7 @@ impl Switch {
     pub(crate) fn deliver_to_all(&mut self, frame: &[u8], but: Option<usize>) {
         for number in self.schedule.ports() {
             if Some(number) != but {
-                self.deliver(number, frame, false);
+                self.deliver(number, frame, Some(but.map_or(WIRE_SENDER, |port| port as u16)));
             }
         }
     }

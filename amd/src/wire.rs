@@ -7,7 +7,7 @@ use am_wire::control::Control;
 use am_wire::{Address, Buffer, EtherType, frame};
 
 use crate::judge::{destination, flow_news};
-use crate::switch::{Step, Switch};
+use crate::switch::{Step, Switch, WIRE_SENDER};
 
 /// The most frames of the wire in a turn.
 const WIRE_BURST: usize = 64;
@@ -63,7 +63,8 @@ impl Switch {
                 if let Some((from, news)) = news {
                     self.note_flow(port, from, Some(news), None);
                 }
-                self.deliver(port, bytes, !frame::is_plain_control(bytes, self.ethertype));
+                let unasked = frame::is_plain_control(bytes, self.ethertype).then_some(WIRE_SENDER);
+                self.deliver(port, bytes, unasked);
             }
             // A group, or the address of a probe: whoever sees it takes it.
             None if to.is_group() || is_probe(bytes, self.ethertype) => self.deliver_to_all(bytes, None),

@@ -28,17 +28,21 @@ mod chart;
 mod cli;
 mod compare;
 mod content;
+mod contention;
 mod cores;
 mod deploy;
 mod driver;
 mod error;
 mod grammar;
+mod hosts;
 mod link;
 mod logp;
 mod loss;
+mod many;
 mod measure;
 mod origin;
 mod out;
+mod permute;
 mod plan;
 mod progress;
 mod report;
@@ -104,6 +108,8 @@ fn run(cli: &Cli) -> Result<(), Error> {
         }
         Task::Ablation(topology) => run(&topology).ablate(),
         Task::Bounce(topology) => run(&topology).bounce(),
+        Task::Contention(hosts, servers) => many::contention(&hosts, servers, options, &watch),
+        Task::Permute(hosts, trunk) => many::permute(&hosts, trunk, options, &watch),
         Task::LogP(topologies, plot) => logp(&topologies, plot.as_deref(), options, &watch),
         Task::Far(on) => deploy::child::serve(options.name.as_deref().unwrap_or("beta"), &on, own_core()?, &watch),
         Task::Serve(on) => {

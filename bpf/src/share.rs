@@ -53,17 +53,31 @@ impl NodeSwitch {
     /// The kernel's; no cause is known.
     pub fn add(&mut self, node: u32, program: &Program, own: Address, queue: u32) -> Result<(), ShareError> {
         let set = self.nodes.set(node, &program.0, 0);
-        let set = set.and_then(|()| self.places.insert(address(own), node, 0));
+        let set = set.and_then(|()| self.places.insert(key(own), node, 0));
         let set = set.and_then(|()| self.places.insert(QUEUE | u64::from(queue), node, 0));
         // The node starts to exist here.
         let set = set.and_then(|()| if self.places.get(&ANY, 0).is_err() { self.set_any(node) } else { Ok(()) });
         set.map_err(|error| ShareError(root_cause(&error)))
     }
 
+    /// Hand frames to this added address to a node as well.
+    ///
+    /// # Errors
+    /// The kernel's: the nodes of the interface have [`AddressSet::MAX`](am_wire::AddressSet::MAX) added addresses together.
+    pub fn add_address(&mut self, node: u32, added: Address) -> Result<(), ShareError> {
+        self.places.insert(key(added), node, 0).map_err(|error| ShareError(root_cause(&error)))
+    }
+
+    /// No longer hand frames to this added address to a node.
+    pub fn remove_address(&mut self, added: Address) {
+        // A missing entry needs no removal.
+        let _ = self.places.remove(&key(added));
+    }
+
     /// Remove a node. Broadcasts on a queue without a node go to `other`.
     pub fn remove(&mut self, node: u32, own: Address, queue: u32, other: u32) {
         // A missing entry needs no removal.
-        let _ = self.places.remove(&address(own));
+        let _ = self.places.remove(&key(own));
         let _ = self.places.remove(&(QUEUE | u64::from(queue)));
         let _ = self.set_any(other);
         let _ = self.nodes.clear_index(&node);
@@ -83,8 +97,8 @@ impl NodeSwitch {
     }
 }
 
-/// In network byte order, as the program reads it.
-fn address(Address([a, b, c, d, e, f]): Address) -> u64 {
+/// In network byte order, as the programs read it.
+pub(crate) fn key(Address([a, b, c, d, e, f]): Address) -> u64 {
     u64::from_ne_bytes([a, b, c, d, e, f, 0, 0])
 }
 

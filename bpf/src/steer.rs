@@ -1,15 +1,16 @@
 use std::fmt;
+use std::io;
 use std::os::fd::AsFd;
 use std::sync::Mutex;
 
-use am_wire::Flow;
 use am_wire::bounce::RejectTemplate;
+use am_wire::{Address, Flow};
 use aya::include_bytes_aligned;
-use aya::maps::{MapData, PerCpuArray, XskMap};
+use aya::maps::{HashMap, MapData, PerCpuArray, XskMap};
 
 use crate::error::root_cause;
 use crate::object::{Object, set_socket};
-use crate::share::Program;
+use crate::share::{self, Program};
 use crate::table::{self, Table};
 use crate::{AttachError, AttachMode, Attachment, Config, Counters, CountersError, LoadError, SocketError};
 
@@ -23,6 +24,7 @@ pub struct Steer {
     table: Table,
     counters: PerCpuArray<MapData, u64>,
     sockets: Mutex<XskMap<MapData>>,
+    added: Mutex<HashMap<MapData, u64, u32>>,
 }
 
 impl Steer {
@@ -43,6 +45,7 @@ impl Steer {
             table: Table::of(&mut object, config)?,
             counters: object.map("counts")?,
             sockets: Mutex::new(object.map("sockets")?),
+            added: Mutex::new(object.map("added")?),
             object,
         })
     }
@@ -76,6 +79,23 @@ impl Steer {
         self.table.set_queue(index, queue.try_into().map_err(|_| SocketError::NoSuchQueue(queue))?);
         let mut sockets = self.sockets.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         set_socket(&mut sockets, index.into(), socket)
+    }
+
+    /// Steer all frames to this address to the socket of control frames, whatever their flow: the address of a node behind this one.
+    /// The program has room for [`AddressSet::MAX`](am_wire::AddressSet::MAX) of them.
+    ///
+    /// # Errors
+    /// The kernel's: there is no room, or no memory.
+    pub fn add_address(&self, address: Address) -> io::Result<()> {
+        let mut added = self.added.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        added.insert(share::key(address), 0, 0).map_err(|error| root_cause(&error))
+    }
+
+    /// No longer steer frames to this address.
+    pub fn remove_address(&self, address: Address) {
+        let mut added = self.added.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // A missing entry needs no removal.
+        let _ = added.remove(&share::key(address));
     }
 
     /// Steer a flow to the socket with this index, or to none: then its frames are dropped and counted. This is one

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use am_wire::frame::{self, LinkAddresses};
 use am_wire::gate;
 use am_wire::steer::PassReason;
-use am_wire::{Address, Class, EtherType, Flow, Framing, Header, Kind, MAX_WORDS, Reason};
+use am_wire::{Address, AddressSet, Class, EtherType, Flow, Framing, Header, Kind, MAX_WORDS, Reason};
 
 /// `#define NAME number`, all of the header's.
 fn defines() -> BTreeMap<&'static str, u64> {
@@ -183,6 +183,7 @@ fn enumerations() -> Vec<(&'static str, u64)> {
         ("NARROW_OTHERS", length_codes(Framing::Bare, false)),
         ("WIDE_UNITS", length_codes(Framing::Plain, true)),
         ("WIDE_OTHERS", length_codes(Framing::Plain, false)),
+        ("ADDED_ADDRESSES", AddressSet::MAX as u64),
         ("GATE_SOURCES", gate::SOURCES as u64),
         ("GATE_EACH_NS", gate::SOURCE_INTERVAL_NS),
         ("GATE_EACH_BURST", gate::SOURCE_BURST),

@@ -150,7 +150,7 @@ impl Case<'_> {
             |end: End| matches!(end, End::Killed(at) if at + SLACK >= self.connection.opened && at <= ended + SLACK);
         let is_killed = match (of_server, self.connection.server) {
             (true, Some(server)) => within(lives[server].end),
-            (true, None) => lives.iter().any(|life| life.player == 0 && within(life.end)),
+            (true, None) => lives.iter().any(|life| life.serves && within(life.end)),
             (false, _) => within(client.end),
         };
         let is_silent = self.players.silences.iter().any(|silence| {

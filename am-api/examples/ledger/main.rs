@@ -3,6 +3,7 @@
 //!     ledger run                                100 million requests, over xdp, shm, udp and tcp; needs root
 //!     ledger run --requests 1000000 shm         over one of them
 //!     ledger churn                              20,000 clients that connect, exchange some messages and are killed
+//!     ledger members                            16 hosts, one killed and one added every second for five minutes; needs root
 //!
 //! `run` ends with 0 where each request was handled once and in order, or came back and was not handled, or is unknown for one of
 //! the two reasons that `docs/promises.md` has; with 1 where anything is wrong, or the table could not be written; with 2 where it could not run.
@@ -24,6 +25,8 @@ mod drive;
 mod example;
 mod faults;
 mod judge;
+mod members;
+mod mesh;
 mod players;
 mod process;
 mod server;
@@ -43,6 +46,8 @@ enum Command {
     Run(drive::Plan),
     /// Clients that connect, exchange some messages and are killed, under a server that stays
     Churn(churn::Plan),
+    /// Many nodes that ask each other, of which one is killed and one added again and again; needs root
+    Members(members::Plan),
     /// A process, as `run` and `churn` start it
     #[command(hide = true)]
     Play { place: String },
@@ -65,6 +70,7 @@ fn main() {
     let good = match Command::parse() {
         Command::Run(plan) => drive::run(&plan),
         Command::Churn(plan) => churn::run(&plan),
+        Command::Members(plan) => members::run(&plan),
         Command::Play { place } => process::play(&place).map(|()| true),
     };
     std::process::exit(good.map_or_else(

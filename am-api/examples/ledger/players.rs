@@ -46,6 +46,8 @@ pub(crate) enum End {
 pub(crate) struct Life {
     /// 0 is the server, the others are clients.
     pub(crate) player: usize,
+    /// Whether others ask it.
+    pub(crate) serves: bool,
     pub(crate) book: PathBuf,
     pub(crate) end: End,
 }
@@ -69,6 +71,8 @@ pub(crate) struct Players {
     directory: PathBuf,
     seed: u64,
     twice: bool,
+    /// The names of the nodes, where all of them ask and answer. No server is started then.
+    mesh: Option<Vec<String>>,
     pub(crate) lives: Vec<Life>,
     pub(crate) silences: Vec<Silence>,
 }
@@ -95,7 +99,20 @@ impl Players {
         }
         let (running, directory) = ((0..=clients).map(|_| None).collect(), directory.to_owned());
         let (lives, silences) = (vec![], vec![]);
-        Ok(Players { running, kind, hosts, ends, _switch: switch, directory, seed, twice, lives, silences })
+        let mesh = None;
+        Ok(Players { running, kind, hosts, ends, _switch: switch, directory, seed, twice, mesh, lives, silences })
+    }
+
+    /// Players 1 to `count`, each of which asks all others over AF_XDP.
+    pub(crate) fn mesh(count: usize, directory: &Path, seed: u64) -> Result<Players, Error> {
+        let names = (0..=count).map(|player| format!("m{player}")).collect();
+        Ok(Players { mesh: Some(names), ..Players::new(Kind::Xdp, count, directory, seed, false)? })
+    }
+
+    /// The next node of this player has another name.
+    pub(crate) fn rename(&mut self, player: usize) {
+        let run = self.lives.len();
+        self.mesh.iter_mut().for_each(|names| names[player] = format!("m{player}-{run}"));
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -129,8 +146,11 @@ impl Players {
     pub(crate) fn start(&mut self, player: usize) -> Result<(), Error> {
         let run = self.lives.len();
         let book = self.directory.join(format!("{run}.book"));
-        let (role, name) =
-            if player == 0 { (Role::Serve, SERVER.into()) } else { (Role::Ask, format!("client{player}")) };
+        let (role, name) = match &self.mesh {
+            Some(names) => (Role::Mesh, names[player].clone()),
+            None if player == 0 => (Role::Serve, SERVER.into()),
+            None => (Role::Ask, format!("client{player}")),
+        };
         let errors = File::create(book.with_extension("said"))?;
         let place = Place {
             role,
@@ -142,10 +162,11 @@ impl Players {
             seed: self.seed.wrapping_add(run as u64),
             twice: self.twice,
             keepalive: 20.0,
-            patience: 1.5,
+            // Where a process for each host shares few cores, one may have to wait for long.
+            patience: if self.mesh.is_some() { 5.0 } else { 1.5 },
         };
         self.running[player] = Some((place.start(errors.into())?, run));
-        self.lives.push(Life { player, book, end: End::Lives });
+        self.lives.push(Life { player, serves: player == 0 || self.mesh.is_some(), book, end: End::Lives });
         Ok(())
     }
 

@@ -18,7 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tempfile::TempDir;
 
 use crate::example::Running;
-use crate::{Error, churn, client, server};
+use crate::{Error, churn, client, mesh, server};
 
 pub(crate) const SERVER: &str = "server";
 pub(crate) const ENDPOINT: &str = "ledger";
@@ -35,6 +35,8 @@ pub(crate) enum Role {
     Stay,
     Steady,
     Visit,
+    /// Of `members`: it asks all others, and answers.
+    Mesh,
 }
 
 /// How a process is started: its argument, as JSON.
@@ -104,6 +106,7 @@ pub(crate) fn play(place: &str) -> Result<(), Error> {
         Role::Stay => churn::stay,
         Role::Steady => churn::steady,
         Role::Visit => churn::visit,
+        Role::Mesh => mesh::run,
     };
     set_pdeathsig(Signal::SIGKILL)?;
     let leave = Leave::default();

@@ -2,7 +2,7 @@
 
 use derive_where::derive_where;
 
-use crate::{ConnectionEvent, HandlerId, Message, Outcome, Request, Returned, Transfer};
+use crate::{ConnectionEvent, HandlerId, MemberEvent, Message, Outcome, Request, Returned, Transfer};
 
 type OnRequest<S> = Box<dyn FnMut(&mut S, Request<'_, S>)>;
 type OnMessage<S> = Box<dyn FnMut(&mut S, Message<'_, S>)>;
@@ -10,6 +10,7 @@ type OnReturned<S> = Box<dyn FnMut(&mut S, Returned<'_, S>)>;
 type OnTransfer<S> = Box<dyn FnMut(&mut S, Transfer<'_, S>)>;
 type OnOutcome<S> = Box<dyn FnMut(&mut S, Outcome<'_, S>)>;
 type OnConnection<S> = Box<dyn FnMut(&mut S, ConnectionEvent<'_, S>)>;
+type OnMembers<S> = Box<dyn FnMut(&mut S, MemberEvent<'_, S>)>;
 
 /// What an endpoint runs for what arrives. Boxed when set up, called ever after.
 #[derive_where(Default)]
@@ -22,6 +23,7 @@ pub(crate) struct Handlers<S> {
     pub(crate) returned: Option<OnReturned<S>>,
     pub(crate) connection: Option<OnConnection<S>>,
     pub(crate) transfer: Option<OnTransfer<S>>,
+    pub(crate) members: Option<OnMembers<S>>,
 }
 
 /// Functions by [`HandlerId`]; as long as the largest index in use.

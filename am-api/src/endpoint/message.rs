@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fmt;
 
-use am_proto::{Delivery, Fate, ReturnReason, Words};
+use am_proto::{Delivery, Fate, Member, MemberChange, ReturnReason, Words};
 use am_ring::Frame;
 use am_wire::Class;
 use derive_where::derive_where;
@@ -156,6 +156,32 @@ impl<S> fmt::Display for ConnectionEvent<'_, S> {
             ConnectionChange::Failed(why) => write!(f, "{peer}: not open: {why}"),
             ConnectionChange::Accepted => write!(f, "{peer}: connected to this endpoint"),
             ConnectionChange::Ended(reason) => write!(f, "{peer}: ended: {reason}"),
+        }
+    }
+}
+
+/// What [`Endpoint::on_members`]'s handler gets.
+#[derive_where(Clone, Copy, Debug)]
+pub struct MemberEvent<'a, S> {
+    /// What happened.
+    pub change: MemberChange,
+    /// The node that it happened to; if it left, as it was.
+    pub member: Member,
+    /// The endpoint: handlers connect and send through it.
+    #[derive_where(skip)]
+    pub endpoint: &'a Endpoint<S>,
+}
+
+impl<S> fmt::Display for MemberEvent<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Member { peer, max_frame, framing } = self.member;
+        match self.change {
+            MemberChange::Joined => write!(f, "{} joined, at {}", peer.name, peer.address),
+            MemberChange::Changed => {
+                write!(f, "{} is at {}, frames of {max_frame} bytes", peer.name, peer.address)?;
+                framing.map_or(Ok(()), |framing| write!(f, ", {framing} framing"))
+            }
+            MemberChange::Left(why) => write!(f, "{}: {why}", peer.name),
         }
     }
 }

@@ -18,7 +18,7 @@ use am_wire::control::Name;
 pub use call::{CallError, CallId, Outcome};
 pub(crate) use handler::Handlers;
 pub(crate) use message::Head;
-pub use message::{ConnectionEvent, Message, Request, Returned};
+pub use message::{ConnectionEvent, MemberEvent, Message, Request, Returned};
 pub use transfer::Transfer;
 
 use crate::node_state::{NodeRc, NodeState, borrow_to_drop};
@@ -92,6 +92,35 @@ impl<S> Endpoint<S> {
     pub fn on_connection(&mut self, run: impl FnMut(&mut S, ConnectionEvent<'_, S>) + 'static) {
         self.node.borrow_mut().events.add(self.id);
         self.handlers.get_mut().connection = Some(Box::new(run));
+    }
+
+    /// Run this when a node of the segment joins, changes or leaves, beginning with those that are there. The node asks members
+    /// that were silent, and so notices a crash within two seconds; [`Builder::member_timeout`](crate::Builder::member_timeout)
+    /// changes that. Connections are not affected: they end as [`on_connection`](Endpoint::on_connection) reports.
+    ///
+    /// ```
+    /// use am_api::{MemberChange, Node};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (alpha, beta) = (Node::open("alpha", "sim:5")?, Node::open("beta", "sim:5")?);
+    /// let (mut watches, mut other) = (alpha.endpoint::<bool>("main")?, beta.endpoint::<()>("main")?);
+    /// watches.on_members(|is_there, event| *is_there = event.change == MemberChange::Joined);
+    /// let mut is_there = false;
+    /// while !is_there {
+    ///     watches.poll(&mut is_there);
+    ///     other.poll(&mut ());
+    /// }
+    /// assert_eq!(alpha.members()[0].peer.name.as_str(), "beta");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_members(&mut self, run: impl FnMut(&mut S, MemberEvent<'_, S>) + 'static) {
+        let mut node = self.node.borrow_mut();
+        node.core().watch_members();
+        let present = node.engine.core().members().collect();
+        node.members.add(self.id, present);
+        drop(node);
+        self.handlers.get_mut().members = Some(Box::new(run));
     }
 
     /// One turn of the node's loop: receive what has arrived, run the handlers of this endpoint's messages (at most
@@ -253,6 +282,7 @@ impl<S> Drop for Endpoint<S> {
         let Some(mut node) = borrow_to_drop(&self.node) else { return };
         node.core().close_endpoint(self.id);
         node.events.remove(self.id);
+        node.members.remove(self.id);
         let lent = node.bulk.forget(self.id);
         node.exhale();
         drop(node);

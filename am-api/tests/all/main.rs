@@ -8,6 +8,8 @@ mod cut;
 mod doomed;
 #[path = "../example/mod.rs"]
 mod example;
+#[path = "../idling/mod.rs"]
+mod idling;
 #[path = "../least/mod.rs"]
 mod least;
 
@@ -25,9 +27,11 @@ mod forged;
 mod forger;
 mod gone;
 mod hybrid;
+mod idle;
 mod liar;
 mod limits;
 mod lossy;
+mod members;
 mod mortal;
 mod moved;
 mod namesakes;

@@ -4,6 +4,8 @@
 mod doomed;
 #[path = "../example/mod.rs"]
 mod example;
+#[path = "../idling/mod.rs"]
+mod idling;
 #[path = "../least/mod.rs"]
 mod least;
 #[path = "../wires/mod.rs"]
@@ -11,8 +13,10 @@ mod wires;
 
 mod bounce;
 mod capture;
+mod idle;
 mod killed;
 mod long;
+mod members;
 mod notes;
 mod ordinary;
 mod paths;

@@ -78,6 +78,13 @@ pub(crate) fn port(socket: &Path, name: &str) -> Option<PortListing> {
     list(socket).ports.into_iter().find(|port| port.name.as_deref() == Some(name))
 }
 
+/// Nothing of it was refused but what was under way when a flow ended.
+#[track_caller]
+pub(crate) fn is_honest(port: &PortListing) {
+    let is_late = |why: &str, count: u64| why == "not_granted" && count < 100;
+    assert!(port.refused.iter().all(|(why, count)| is_late(why, *count)), "{port:?}");
+}
+
 /// Do it until it says that it is done.
 pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();

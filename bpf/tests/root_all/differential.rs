@@ -89,6 +89,39 @@ fn a_closed_flow_is_closed_and_an_opened_one_open() {
 }
 
 #[test]
+fn frames_to_an_added_address_go_to_the_nodes_socket_whatever_their_flow() {
+    let mut twins = twins();
+    let added = Address([0x82, 0, 0, 0, 0, 7]);
+    let node = Decision::Socket(CONFIG.node_socket);
+    let frame = |table: &SteeringTable, framing, kind, flow| {
+        let mut spec = Spec { kind, ..Spec::request(framing, flow, table) };
+        spec.link.to = added;
+        spec.bytes()
+    };
+    for is_added in [false, true, false] {
+        if is_added {
+            twins.add_address(added)
+        } else {
+            twins.remove_address(added)
+        }
+        let expected = |decision| if is_added { decision } else { Decision::Pass(PassReason::OtherHost) };
+        for framing in Framing::ALL {
+            for flow in [17, 18] {
+                let bytes = frame(&twins.rust, framing, Kind::Request, flow);
+                expect(&mut twins, &bytes, expected(node));
+                expect(&mut twins, &bytes[..59], expected(Decision::Drop(Reason::Short)));
+            }
+            let bytes = frame(&twins.rust, framing, Kind::Control, 0);
+            expect(&mut twins, &bytes, expected(Decision::Control(CONFIG.node_socket)));
+            let bytes = frame(&twins.rust, framing, Kind::Control, 17);
+            expect(&mut twins, &bytes, expected(Decision::Drop(Reason::NodeFlow)));
+        }
+        // A full node bounces its own requests only.
+        twins.set_full(is_added);
+    }
+}
+
+#[test]
 fn what_is_not_ours_passes() {
     let mut twins = twins();
     let mut spec = Spec::request(Framing::Split, 17, &twins.rust);
@@ -197,6 +230,7 @@ fn compare(seed: u64, count: u64, load: impl Fn(&Config) -> Probe) -> Result<See
         };
         let mut twins = Twins::with(&config, load(&config));
         let open = open_flows(&mut frames, &mut twins);
+        (0..frames.random.random_range(0..4)).for_each(|_| twins.add_address(frames.own()));
         twins.set_full(frames.random.random_bool(0.5));
         for _ in 0..ROUND {
             let frame = frames.next(&twins.rust, &open);

@@ -62,7 +62,7 @@ fn compare(c: Probe, seed: u64, frames: usize) -> Result<[usize; 3], String> {
     for _ in 0..frames {
         let mut body = vec![0; random.random_range(1..130)];
         random.fill(&mut body[..]);
-        body[0] = random.random_range(0..11);
+        body[0] = random.random_range(0..13);
         if random.random_ratio(9, 10) {
             body.resize(*[9, 10, 33, 34].choose(&mut random).unwrap(), 0);
             body[0] = [9, 8, 5][usize::from(body.len() == 9) + 2 * usize::from(body.len() == 33)];

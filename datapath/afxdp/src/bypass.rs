@@ -16,6 +16,7 @@ use am_wire::{Address, EtherType};
 use libc::{c_int, sock_filter, sock_fprog, sockaddr_ll, socklen_t};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, socket};
 
+use crate::addresses::NodeAddresses;
 use crate::sockopt;
 
 /// The interval of the checks.
@@ -34,7 +35,6 @@ pub(crate) struct Bypass {
     is_untagged_only: bool,
     interface: u32,
     ethertype: EtherType,
-    own_address: Address,
     next_check: Instant,
     /// Set if attaching the program again failed: why it does not run.
     pub(crate) error: Option<String>,
@@ -43,13 +43,12 @@ pub(crate) struct Bypass {
 impl Bypass {
     /// # Errors
     /// The process has too many files open, or may not listen.
-    pub(crate) fn listen(interface: u32, own: Address, ethertype: EtherType) -> io::Result<Bypass> {
+    pub(crate) fn listen(interface: u32, ethertype: EtherType) -> io::Result<Bypass> {
         Ok(Bypass {
             sockets: listen(interface, ethertype)?,
             is_untagged_only: false,
             interface,
             ethertype,
-            own_address: own,
             next_check: Instant::now() + CHECK_INTERVAL,
             error: None,
         })
@@ -62,13 +61,13 @@ impl Bypass {
     }
 
     /// Whether frames have bypassed the program since the last call. Makes a few system calls, now and then.
-    pub(crate) fn is_detected(&mut self) -> bool {
+    pub(crate) fn is_detected(&mut self, own: &NodeAddresses) -> bool {
         let now = Instant::now();
         if now < self.next_check {
             return false;
         }
         self.next_check = now + CHECK_INTERVAL;
-        let is_suspected = self.count_own_frames() >= MIN_FRAMES;
+        let is_suspected = self.count_own_frames(own) >= MIN_FRAMES;
         if is_suspected && !self.is_untagged_only {
             // If that fails, it is tried again at the next suspicion.
             if let Ok(socket) = listen_to_untagged(self.interface, self.ethertype) {
@@ -79,19 +78,19 @@ impl Bypass {
         is_suspected
     }
 
-    /// Read the sockets, and count the frames to this node.
-    fn count_own_frames(&self) -> usize {
-        let own = |socket: &OwnedFd| {
-            let mut start = [0; 6];
-            recv(socket.as_raw_fd(), &mut start, MsgFlags::MSG_DONTWAIT).is_ok().then_some(start == self.own_address.0)
+    /// Read the sockets, and count the frames to this node, or to one behind it.
+    fn count_own_frames(&self, own: &NodeAddresses) -> usize {
+        let is_own = |socket: &OwnedFd| {
+            let mut to = [0; 6];
+            recv(socket.as_raw_fd(), &mut to, MsgFlags::MSG_DONTWAIT).is_ok().then(|| own.contains(Address(to)))
         };
-        let all = self.sockets.iter().flat_map(|socket| (0..MAX_READS).map_while(move |_| own(socket)));
+        let all = self.sockets.iter().flat_map(|socket| (0..MAX_READS).map_while(move |_| is_own(socket)));
         all.filter(|is_own| *is_own).count()
     }
 
     /// The program was attached again: discard earlier frames.
-    pub(crate) fn reset(&mut self, result: Result<(), String>) {
-        self.count_own_frames();
+    pub(crate) fn reset(&mut self, own: &NodeAddresses, result: Result<(), String>) {
+        self.count_own_frames(own);
         self.error = result.err();
         self.next_check = Instant::now() + CHECK_INTERVAL;
     }

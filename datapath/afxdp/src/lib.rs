@@ -84,6 +84,7 @@
 //! [`flush`]: am_transport::Transport::flush
 #![allow(unsafe_code, reason = "memory that the kernel shares")]
 
+mod addresses;
 mod attach;
 mod bind;
 mod busy_poll;

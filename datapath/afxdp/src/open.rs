@@ -47,12 +47,12 @@ pub fn open(options: &XdpOptions) -> Result<Xdp, XdpOpenError> {
     let mut node = InterfaceNode::join(options, &interface, &*wake)?;
     mode.attach = node.mode();
     node.saved_settings = settings;
-    let own = node.own;
+    let own = node.addresses.own;
     let rules = install_rules(options, &interface, own, &mut mode);
 
     let (name, queue) = (&interface.name, options.queue);
     tracing::info!(interface = name, queue, %mode, xdp = mode.attach.name(), mode.multi_buffer, mode.huge_pages, ?mode.notes, "opened");
-    let bypass = Bypass::listen(interface.index, own, options.ethertype)
+    let bypass = Bypass::listen(interface.index, options.ethertype)
         .map_err(|error| XdpOpenError::system("listening for frames that pass the XDP program", error))?;
     let caps = Caps {
         name: if queue == 0 { format!("xdp:{name}") } else { format!("xdp:{name},queue={queue}") },

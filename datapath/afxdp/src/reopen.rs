@@ -103,7 +103,7 @@ impl Xdp {
 
     /// If the driver no longer runs the program, attach it again.
     pub(crate) fn check_for_bypass(&mut self) {
-        if !self.bypass.is_detected() {
+        if !self.bypass.is_detected(&self.node.addresses) {
             return;
         }
         let interface = self.interface();
@@ -120,7 +120,7 @@ impl Xdp {
             Err(why) => tracing::error!(interface = name, driver, %why, "the XDP program does not run any more"),
         }
         let why = |why| format!("the driver {driver} of {name} does not run the XDP program any more, and {why}");
-        self.bypass.reset(result.map(|_| ()).map_err(why));
+        self.bypass.reset(&self.node.addresses, result.map(|_| ()).map_err(why));
     }
 
     /// The interface, with its present name.
@@ -144,7 +144,7 @@ impl Xdp {
         } else {
             self.node.move_to(options, interface)?;
             self.node.saved_settings = settings;
-            self._rules = install_rules(options, interface, self.node.own, &mut mode);
+            self._rules = install_rules(options, interface, self.node.addresses.own, &mut mode);
         }
         mode.attach = self.node.mode();
         // The counters continue those of the path before.

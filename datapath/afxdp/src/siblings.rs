@@ -13,7 +13,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,15 +22,14 @@ use std::time::{Duration, Instant};
 
 use am_bpf::{AttachMode, Attachment, NodeSwitch, Program, Steer};
 use am_wire::Address;
-use libc::{c_int, packet_mreq};
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
+use crate::XdpOpenError;
+use crate::addresses::NodeAddresses;
 use crate::attach::{self, SOCKET};
 use crate::busy_poll::SavedSettings;
 use crate::interface::Interface;
 use crate::mailbox::Mailbox;
 use crate::options::XdpOptions;
-use crate::{XdpOpenError, sockopt};
 
 /// A network namespace, and an interface's index in it.
 type Key = (u64, u32);
@@ -66,7 +66,17 @@ struct NodeEntry {
     number: u32,
     program: Program,
     own_address: Address,
+    added: Vec<Address>,
     queue: u32,
+}
+
+impl NodeEntry {
+    /// Have a switch hand this node its frames.
+    fn add_to(&self, switch: &mut NodeSwitch) -> Result<(), XdpOpenError> {
+        switch.add(self.number, &self.program, self.own_address, self.queue)?;
+        self.added.iter().try_for_each(|added| switch.add_address(self.number, *added))?;
+        Ok(())
+    }
 }
 
 /// The state of an interface that its nodes share across their threads.
@@ -81,14 +91,12 @@ pub(crate) struct InterfaceNode {
     /// The node's program. It decides which frames the socket gets.
     pub(crate) steer: Steer,
     registration: Registration,
-    /// The node's address.
-    pub(crate) own: Address,
+    /// The node's own address, and those of nodes behind it.
+    pub(crate) addresses: NodeAddresses,
     /// The mailbox into which siblings put frames.
     pub(crate) mailbox: Arc<Mailbox>,
     /// Interface settings, restored when the last node closes.
     pub(crate) saved_settings: SavedSettings,
-    /// Set if the node's address is not the interface's. While this is open, the interface accepts that address too.
-    _extra_address: Option<OwnedFd>,
 }
 
 /// The node's entry in the list of its interface.
@@ -114,19 +122,12 @@ impl InterfaceNode {
         let mut interfaces = lock_interfaces();
         let others = interfaces.get(&key).map_or(&[][..], |found| &found.nodes);
         let own = choose_address(interface, options.queue, |own| others.iter().all(|other| other.own_address != own));
-        let _extra_address = extra_address(own, interface)?;
+        let addresses = NodeAddresses::new(own, interface)?;
         let mailbox = Mailbox::new().map_err(|error| XdpOpenError::system("opening a pipe", error))?;
         let mailbox = Arc::new(mailbox);
         let mut steer = attach::load(options, own, socket)?;
         let registration = Registration::new(&mut interfaces, (options, interface), &mut steer, own, &mailbox)?;
-        Ok(InterfaceNode {
-            steer,
-            registration,
-            own,
-            mailbox,
-            saved_settings: SavedSettings::default(),
-            _extra_address,
-        })
+        Ok(InterfaceNode { steer, registration, addresses, mailbox, saved_settings: SavedSettings::default() })
     }
 
     /// Redirect frames to another socket from now on.
@@ -140,10 +141,34 @@ impl InterfaceNode {
     /// # Errors
     /// As [`InterfaceNode::join`].
     pub(crate) fn move_to(&mut self, options: &XdpOptions, interface: &Interface) -> Result<(), XdpOpenError> {
-        self._extra_address = extra_address(self.own, interface)?;
-        let (steer, mailbox) = (&mut self.steer, &self.mailbox);
-        self.registration = Registration::new(&mut lock_interfaces(), (options, interface), steer, self.own, mailbox)?;
+        self.addresses.move_to(interface)?;
+        let (steer, mailbox, own) = (&mut self.steer, &self.mailbox, self.addresses.own);
+        let mut interfaces = lock_interfaces();
+        self.registration = Registration::new(&mut interfaces, (options, interface), steer, own, mailbox)?;
+        for added in self.addresses.added.iter() {
+            self.registration.add_address(&mut interfaces, added)?;
+        }
         Ok(())
+    }
+
+    /// Receive frames to one more address, which is valid.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn add_address(&mut self, address: Address) -> io::Result<()> {
+        self.addresses.add(address)?;
+        let added = self.steer.add_address(address);
+        added
+            .and_then(|()| self.registration.add_address(&mut lock_interfaces(), address).map_err(io::Error::other))
+            .inspect_err(|_| self.remove_address(address))
+    }
+
+    /// No longer receive frames to an added address.
+    pub(crate) fn remove_address(&mut self, address: Address) {
+        if self.addresses.remove(address) {
+            self.steer.remove_address(address);
+            self.registration.remove_address(address);
+        }
     }
 
     /// Attach the interface's program again, if it was removed or its driver no longer runs it. It is detached
@@ -181,7 +206,10 @@ impl InterfaceNode {
         let Some(at) = shared.nodes.iter().position(|node| node.number == number) else { return };
         let gone = shared.nodes.swap_remove(at);
         match (&mut shared.switch, shared.nodes.first()) {
-            (Some(switch), Some(other)) => switch.remove(gone.number, gone.own_address, gone.queue, other.number),
+            (Some(switch), Some(other)) => {
+                gone.added.iter().for_each(|added| switch.remove_address(*added));
+                switch.remove(gone.number, gone.own_address, gone.queue, other.number);
+            }
             (None, Some(_)) => {}
             (_, None) => drop(interfaces.remove(&self.registration.key)),
         }
@@ -198,11 +226,11 @@ impl InterfaceNode {
         self.registration.siblings.has_several.load(Ordering::Relaxed)
     }
 
-    /// Pass copies of a received frame to the siblings, if it is not addressed to this node: a broadcast, or a probe to
-    /// an address that no node has.
+    /// Pass copies of a received frame to the siblings, if it is not addressed to this node or one behind it: a broadcast,
+    /// or a probe to an address that no node has.
     #[inline]
     pub(crate) fn forward_to_siblings(&self, frame: &[u8]) {
-        if !frame.starts_with(&self.own.0) {
+        if !frame.first_chunk().is_some_and(|to| self.addresses.contains(Address(*to))) {
             let mailboxes = self.registration.siblings.lock();
             mailboxes.iter().filter(|other| !Arc::ptr_eq(other, &self.mailbox)).for_each(|other| other.put(frame));
         }
@@ -227,7 +255,8 @@ impl Registration {
         let others = interfaces.get(&key).map_or(&[][..], |found| &found.nodes);
         let number = (0..NodeSwitch::NODES).find(|number| others.iter().all(|other| other.number != *number));
         let number = number.ok_or_else(|| XdpOpenError::TooManyNodes { interface: interface.name.clone() })?;
-        let node = NodeEntry { number, program: steer.program()?, own_address: own, queue: options.queue };
+        let (program, queue, added) = (steer.program()?, options.queue, Vec::new());
+        let node = NodeEntry { number, program, own_address: own, added, queue };
         let shared = match interfaces.get_mut(&key) {
             Some(shared) => {
                 shared.add_node(&node)?;
@@ -243,6 +272,31 @@ impl Registration {
         shared.siblings.change(|mailboxes| mailboxes.push(mailbox.clone()));
         let mode = shared.attachment.as_ref().map_or(AttachMode::default(), Attachment::mode);
         Ok(Registration { key, number, mode, siblings: shared.siblings.clone() })
+    }
+
+    /// Note an added address of the node, and have the switch hand the node its frames, if there is a switch.
+    fn add_address(
+        &self,
+        interfaces: &mut BTreeMap<Key, SharedInterface>,
+        address: Address,
+    ) -> Result<(), XdpOpenError> {
+        let Some(shared) = interfaces.get_mut(&self.key) else { return Ok(()) };
+        let Some(node) = shared.nodes.iter_mut().find(|node| node.number == self.number) else { return Ok(()) };
+        if let Some(switch) = &mut shared.switch {
+            switch.add_address(self.number, address)?;
+        }
+        node.added.push(address);
+        Ok(())
+    }
+
+    fn remove_address(&self, address: Address) {
+        let mut interfaces = lock_interfaces();
+        let Some(shared) = interfaces.get_mut(&self.key) else { return };
+        let nodes = shared.nodes.iter_mut().filter(|node| node.number == self.number);
+        nodes.for_each(|node| node.added.retain(|added| *added != address));
+        if let Some(switch) = &mut shared.switch {
+            switch.remove_address(address);
+        }
     }
 }
 
@@ -263,15 +317,11 @@ impl SharedInterface {
     fn add_node(&mut self, node: &NodeEntry) -> Result<(), XdpOpenError> {
         if self.switch.is_none() {
             let mut switch = NodeSwitch::load()?;
-            self.nodes
-                .iter()
-                .try_for_each(|node| switch.add(node.number, &node.program, node.own_address, node.queue))?;
+            self.nodes.iter().try_for_each(|node| node.add_to(&mut switch))?;
             self.attachment = self.attachment.take().map(|attachment| switch.replace(attachment)).transpose()?;
             self.switch = Some(switch);
         }
-        let switch = self.switch.as_mut();
-        switch.map_or(Ok(()), |switch| switch.add(node.number, &node.program, node.own_address, node.queue))?;
-        Ok(())
+        self.switch.as_mut().map_or(Ok(()), |switch| node.add_to(switch))
     }
 }
 
@@ -296,27 +346,6 @@ fn interface_key(interface: &Interface) -> Result<Key, XdpOpenError> {
     let found = fs::metadata("/proc/thread-self/ns/net");
     let failed = |error| XdpOpenError::system("asking for the network namespace in /proc", error);
     Ok((found.map_err(failed)?.ino(), interface.index))
-}
-
-/// Make the interface accept this address too, until the returned socket is closed. Where the driver cannot filter by
-/// several addresses, the kernel makes it accept all frames. `None` if the address is the interface's own.
-fn extra_address(own: Address, interface: &Interface) -> Result<Option<OwnedFd>, XdpOpenError> {
-    if own == interface.address {
-        return Ok(None);
-    }
-    let failed = |error| XdpOpenError::system(format!("adding the address {own} to the interface"), error);
-    // Without a protocol the socket receives no frames.
-    let socket = socket(AddressFamily::Packet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None);
-    let socket = socket.map_err(|error| failed(error.into()))?;
-    let [a, b, c, d, e, f] = own.0;
-    let wanted = packet_mreq {
-        mr_ifindex: interface.index as c_int,
-        mr_type: libc::PACKET_MR_UNICAST as u16,
-        mr_alen: 6,
-        mr_address: [a, b, c, d, e, f, 0, 0],
-    };
-    sockopt::set(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, wanted).map_err(failed)?;
-    Ok(Some(socket))
 }
 
 /// The address of a new node: the interface's, if it is free; otherwise one derived from it and the queue number.

@@ -211,6 +211,13 @@ impl Transport for Xdp {
             Command::RejectTemplate { flow, template } => steer.set_reject_template(flow, Some(template)),
             Command::RxFull(is_full) => steer.set_rx_full(is_full),
             Command::RxCredit(frames) => self.set_rx_credit(frames),
+            Command::AddAddress(address) => {
+                PeerAddressError::check_added(&self.caps, address, &self.node.addresses.added)?;
+                let refused =
+                    |error| PeerAddressError::not_served(&self.caps, address, format!("the kernel says {error}"));
+                self.node.add_address(address).map_err(refused)?;
+            }
+            Command::RemoveAddress(address) => self.node.remove_address(address),
             _ => return command.without_peers(&self.caps),
         }
         Ok(())

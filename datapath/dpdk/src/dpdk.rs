@@ -63,6 +63,13 @@ impl Dpdk {
         self.opened.port.is_link_up().unwrap_or(false)
     }
 
+    fn accept_address(&mut self, address: Address) -> Result<(), PeerAddressError> {
+        self.opened.port.accept_address(address).or_else(|error| {
+            self.steering.control(Command::RemoveAddress(address), &self.caps)?;
+            Err(PeerAddressError::not_served(&self.caps, address, format!("the driver says {error}")))
+        })
+    }
+
     fn look_at_link(&mut self) {
         if matches!(self.broken, Some(Cow::Owned(_))) {
             return;
@@ -101,7 +108,18 @@ impl Transport for Dpdk {
     }
 
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
-        self.steering.control(command, &self.caps)
+        let is_known = |address| self.steering.is_served(address);
+        let is_new = matches!(command, Command::AddAddress(address) if !is_known(address));
+        let is_old = matches!(command, Command::RemoveAddress(address) if is_known(address));
+        self.steering.control(command, &self.caps)?;
+        match command {
+            Command::AddAddress(address) if is_new => self.accept_address(address),
+            Command::RemoveAddress(address) if is_old => {
+                self.opened.port.refuse_address(address);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {

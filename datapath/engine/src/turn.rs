@@ -271,6 +271,7 @@ impl Engine {
         self.turn_while(&now, until, transport, |core| core.kept_messages());
         self.core.shut_down();
         self.turn_while(&now, until, transport, Core::closing_flows);
+        self.core.say_farewell();
         self.turn_while(&now, until, transport, |core| core.has_output() as usize);
     }
 

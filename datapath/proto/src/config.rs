@@ -63,6 +63,8 @@ pub struct Config {
     pub keepalive: Duration,
     /// How often a node announces its address, so that switches remember it.
     pub beacon: Duration,
+    /// Where members are watched: how long one may be silent and answer no question before it is said to be gone.
+    pub member_timeout: Duration,
     /// Seed of the first sequence numbers, flow ids and nonces.
     pub seed: u64,
     /// The first sequence number of every flow, instead of a random one: for tests where numbers wrap.
@@ -97,6 +99,7 @@ impl Config {
             patience: Duration::from_millis(1500),
             keepalive: Duration::from_secs(20),
             beacon: Duration::from_secs(5),
+            member_timeout: Duration::from_millis(1200),
             seed: incarnation.0 ^ node.0,
             first_seq: None,
         }

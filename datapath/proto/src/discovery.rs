@@ -7,7 +7,7 @@ use am_wire::{Address, Buffer, Framings};
 use crate::control_queue::DeferredControl;
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
-use crate::output::{Peer, ReturnReason};
+use crate::output::{Departure, Event, MemberChange, Peer, ReturnReason};
 use crate::peers::BeaconNews;
 use crate::time::{Time, TimerKind};
 
@@ -25,6 +25,11 @@ impl<B: Buffer> Core<B> {
         self.discovery.peers.make_static(peer.node);
     }
 
+    /// From above: this peer is no longer in a static table. It may be forgotten to make room for others.
+    pub fn release_peer(&mut self, node: NodeId) {
+        self.discovery.peers.make_replaceable(node);
+    }
+
     /// From above: ask all nodes to introduce themselves, with the next outputs. Nodes may have come within reach.
     pub fn request_beacons(&mut self) {
         self.broadcast_beacon(true);
@@ -37,6 +42,13 @@ impl<B: Buffer> Core<B> {
         for id in self.flows.filter(its) {
             self.end_flow(id, ReturnReason::Closed, None);
             self.sending.deferred_control.push_back(DeferredControl::Closed(id.flow));
+        }
+        self.forget_peer(node, Departure::Forgotten);
+    }
+
+    pub(crate) fn forget_peer(&mut self, node: NodeId, why: Departure) {
+        if let Some(at) = self.discovery.peers.by_node(node) {
+            self.end_membership(at, why);
         }
         self.discovery.peers.remove(node);
         self.discovery.address_conflicts.forget(node);
@@ -64,10 +76,18 @@ impl<B: Buffer> Core<B> {
 
     pub(crate) fn beacon_timeout(&mut self, now: Time, at: Time) {
         if self.time.beacon_timer.take_if_due(at) {
-            self.broadcast_beacon(false);
-            let next = now + self.config.beacon;
-            self.time.timers.arm(&mut self.time.beacon_timer, TimerKind::Beacon, 0, next);
+            let answer = self.discovery.watch.take_introduction();
+            self.broadcast_beacon(answer);
+            self.arm_beacon(now);
         }
+    }
+
+    /// Set the time of the next beacon.
+    pub(crate) fn arm_beacon(&mut self, now: Time) {
+        let usual = self.discovery.watch.beacon_interval(&self.config);
+        let pause = self.time.beacon_pause.min(usual);
+        self.time.beacon_pause = (pause * 2).min(usual);
+        self.time.timers.arm(&mut self.time.beacon_timer, TimerKind::Beacon, 0, now + pause);
     }
 
     pub(crate) fn on_beacon(&mut self, now: Time, beacon: &Beacon) {
@@ -88,9 +108,15 @@ impl<B: Buffer> Core<B> {
 
     fn learn_peer(&mut self, now: Time, peer: Peer) {
         match self.discovery.peers.learn(peer) {
-            BeaconNews::Same(at) => self.on_confirming_beacon(now, at, peer.node),
-            news @ (BeaconNews::New | BeaconNews::Replaced) => {
-                self.counters.peers_forgotten += (news == BeaconNews::Replaced) as u64;
+            BeaconNews::Same(at) => {
+                self.discovery.peers.presence_mut(at).into_iter().for_each(|presence| presence.on_beacon(now));
+                self.on_confirming_beacon(now, at, peer.node);
+            }
+            BeaconNews::New => self.advance_setups(now, peer.name),
+            BeaconNews::Replaced(forgotten) => {
+                self.counters.peers_forgotten += 1;
+                let departure = MemberChange::Left(Departure::Forgotten);
+                self.outputs.events.extend(forgotten.map(|member| Event::Member(member, departure)));
                 self.advance_setups(now, peer.name);
             }
             BeaconNews::Conflict(at) => self.on_address_conflict(now, at, peer),
@@ -101,7 +127,7 @@ impl<B: Buffer> Core<B> {
     /// Accept this address and run of a peer. A restarted peer knows nothing of its earlier run's flows, so those end.
     /// Set-ups under way now ask the new run.
     pub(crate) fn accept_peer(&mut self, now: Time, at: usize, peer: Peer) {
-        self.discovery.peers.replace(at, peer);
+        self.on_member_accepted(now, at, &peer);
         self.discovery.address_conflicts.forget(peer.node);
         let is_other = |record: &FlowRecord| {
             record.phase != Phase::Connecting

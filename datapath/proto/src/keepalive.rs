@@ -16,7 +16,7 @@ use crate::control_queue::DeferredControl;
 use crate::flow::{FlowRecord, Phase};
 use crate::mutants::{self, Mutant};
 use crate::node::{Core, PeerRun, QuietPeer};
-use crate::output::ReturnReason;
+use crate::output::{Departure, ReturnReason};
 use crate::time::{Time, TimerKind};
 
 /// The most flows to ask about in one round. A node with more quiet ones needs several rounds.
@@ -58,7 +58,7 @@ impl<B: Buffer> Core<B> {
     }
 
     /// For each peer with open flows: when its last frame arrived.
-    fn last_received(&self) -> BTreeMap<PeerRun, QuietPeer> {
+    pub(crate) fn last_received(&self) -> BTreeMap<PeerRun, QuietPeer> {
         let mut peers = BTreeMap::new();
         for record in self.flows.iter().filter(|record| record.phase == Phase::Open) {
             let (Some(run), last_received) = (record.peer.node, record.last_received()) else { continue };
@@ -93,8 +93,7 @@ impl<B: Buffer> Core<B> {
             }
         }
         if let Some(node) = self.discovery.peers.by_address(address) {
-            self.discovery.peers.remove(node);
-            self.discovery.address_conflicts.forget(node);
+            self.forget_peer(node, Departure::Silent);
         }
     }
 

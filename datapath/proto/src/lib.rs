@@ -40,12 +40,14 @@ mod gaps;
 mod input;
 mod keepalive;
 mod loss_detection;
+mod members;
 #[doc(hidden)]
 pub mod mutants;
 mod name_conflict;
 mod node;
 mod output;
 mod peers;
+mod presence;
 mod probe;
 mod rate_limit;
 mod receive_queue;
@@ -69,8 +71,8 @@ pub use config::{Config, FramingChoice};
 pub use counters::Counters;
 pub use node::Core;
 pub use output::{
-    Command, Delivery, Event, Fate, FlowEnd, FlowState, FramingWhy, NameConflict, Peer, ReturnReason, Returned,
-    Transmit, Words,
+    Command, Delivery, Departure, Event, Fate, FlowEnd, FlowState, FramingWhy, Member, MemberChange, NameConflict,
+    Peer, ReturnReason, Returned, Transmit, Words,
 };
 pub use send::SendError;
 pub use setup::ConnectError;

@@ -51,6 +51,15 @@ impl<B: Buffer> Core<B> {
         }
     }
 
+    /// Ask again about open conflicts, without waiting for the claimants' next beacons.
+    pub(crate) fn ask_about_conflicts(&mut self, now: Time) {
+        let open: Vec<Peer> = self.discovery.address_conflicts.open.iter().map(|claim| claim.peer).collect();
+        for claimed in open {
+            let at = self.discovery.peers.by_node(claimed.node);
+            at.into_iter().for_each(|at| self.ask_both(now, at, &claimed));
+        }
+    }
+
     /// A beacon repeats what is known of its node. It contradicts every open claim.
     pub(crate) fn on_confirming_beacon(&mut self, now: Time, at: usize, node: NodeId) {
         self.discovery.address_conflicts.contradict(node).iter().for_each(|claimed| self.judge(now, at, claimed));

@@ -19,6 +19,7 @@ use crate::gaps::Gaps;
 use crate::mutants::{self, Mutant};
 use crate::output::{Command, Event, FlowState, NameConflict, Peer};
 use crate::peers::Peers;
+use crate::presence::Watch;
 use crate::rate_limit::{BroadcastLimit, RateLimit};
 use crate::rejects::PendingReject;
 use crate::rtt::Timing;
@@ -33,6 +34,10 @@ pub(crate) const MAX_PENDING_REJECTS: usize = 512;
 /// The rate of beacons in answer to beacons. A beacon can be forged in any node's name, so answers need a limit. A node
 /// without an answer asks again, and receives the next beacon.
 const BEACON_ANSWER_RATE: RateLimit = RateLimit::new(Duration::from_micros(200), 1024);
+
+/// The first pause between two beacons is this part of the usual one. It doubles each time: a node that has just
+/// started becomes known soon, even if its first beacons are lost.
+const FIRST_BEACON_PART: u32 = 16;
 
 /// The sans-IO core of one node. `B` is the memory of a frame.
 ///
@@ -102,6 +107,9 @@ pub(crate) struct Discovery {
     pub(crate) unknown_prober_broadcasts: BroadcastLimit,
     /// A probe was answered that another was asked.
     pub(crate) was_probe_overheard: bool,
+    pub(crate) watch: Watch,
+    /// This node said farewell, and answers no more.
+    pub(crate) has_left: bool,
 }
 
 /// What is due when.
@@ -110,6 +118,8 @@ pub(crate) struct Times {
     pub(crate) timing: Timing,
     pub(crate) timers: Timers,
     pub(crate) beacon_timer: TimerState,
+    /// The pause before the next beacon but one.
+    pub(crate) beacon_pause: Duration,
     pub(crate) beacon_answers: RateLimit,
     pub(crate) keepalive_timer: TimerState,
     /// The peers that were asked in the last keepalive round.
@@ -153,6 +163,7 @@ impl Times {
             timing: Timing::new(config),
             timers: Timers::new(256),
             beacon_timer: TimerState::default(),
+            beacon_pause: config.beacon / FIRST_BEACON_PART,
             beacon_answers: BEACON_ANSWER_RATE,
             keepalive_timer: TimerState::default(),
             quiet_peers: BTreeMap::new(),
@@ -208,8 +219,7 @@ impl<B: Buffer> Core<B> {
 
     fn start(mut self) -> Self {
         self.broadcast_beacon(true);
-        let beacon = self.now + self.config.beacon;
-        self.time.timers.arm(&mut self.time.beacon_timer, TimerKind::Beacon, 0, beacon);
+        self.arm_beacon(self.now);
         let question = self.now + self.config.keepalive_round();
         self.time.timers.arm(&mut self.time.keepalive_timer, TimerKind::Keepalive, 0, question);
         self

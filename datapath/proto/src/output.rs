@@ -161,6 +161,46 @@ pub struct Peer {
     pub address: Address,
 }
 
+/// A node of the segment, as this node sees it now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Who it is, which run of it, and where.
+    pub peer: Peer,
+    /// The longest frame that reaches it, in bytes from the destination address on, as far as this node knows.
+    pub max_frame: usize,
+    /// The framing towards it, once the path has been probed: when the first connection with it is set up.
+    pub framing: Option<Framing>,
+}
+
+/// What happened to a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MemberChange {
+    /// It is there: it has answered.
+    Joined,
+    /// Its address, its longest frame or its framing is another one.
+    Changed,
+    /// It is gone.
+    Left(Departure),
+}
+
+/// Why a member is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Departure {
+    /// It said so, and answers no more.
+    #[error("it left")]
+    Farewell,
+    /// It sends nothing and answers no question: it crashed, is stopped, or cannot be reached. Or the system reported
+    /// the end of its process.
+    #[error("it is silent")]
+    Silent,
+    /// A new run of it is there.
+    #[error("it was restarted")]
+    Restarted,
+    /// This node was told to forget it, or had no room to remember it.
+    #[error("it was forgotten")]
+    Forgotten,
+}
+
 /// Two live nodes that use the same identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NameConflict {
@@ -235,6 +275,8 @@ pub enum Event {
     /// Two live nodes use the same identity: see [`Core::name_conflict`](crate::Core::name_conflict). Reported each time this
     /// is found.
     NameConflict,
+    /// A member joined, changed or left. Only after [`Core::watch_members`](crate::Core::watch_members).
+    Member(Member, MemberChange),
 }
 
 /// What the transport must do.

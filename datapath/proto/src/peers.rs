@@ -7,7 +7,8 @@ use std::hash::{BuildHasher, RandomState};
 use am_wire::control::{Incarnation, Name, NodeId, Step};
 use am_wire::{Address, Framing};
 
-use crate::output::{FramingWhy, Peer};
+use crate::output::{FramingWhy, Member, Peer};
+use crate::presence::{Presence, Stage};
 use crate::time::{Time, TimerState};
 
 /// What the path to a peer lets through.
@@ -87,6 +88,8 @@ const GROWTH: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     pub(crate) records: Vec<PeerRecord>,
+    /// Which of them are members, by the same index. `None` unless members are watched.
+    pub(crate) presences: Option<Vec<Presence>>,
     /// The index in `records` by node. Other nodes choose their ids, so the hash is keyed.
     by_id: HashMap<NodeId, u32>,
     /// The same by a hash of the name. Several nodes may claim one name.
@@ -94,6 +97,8 @@ pub(crate) struct Peers {
     hasher: RandomState,
     /// The index by probe number, possibly out of date.
     by_probe_id: BTreeMap<u32, u32>,
+    /// At this size it loses its outdated entries.
+    max_probe_ids: usize,
     /// Where the search for a peer to forget continues.
     cursor: usize,
     /// Indices of removed records.
@@ -112,8 +117,8 @@ pub(crate) enum BeaconNews {
     New,
     /// The beacon contradicts what is known.
     Conflict(usize),
-    /// The node was unknown, and another was forgotten for it.
-    Replaced,
+    /// The node was unknown, and another was forgotten for it, which may have been a member.
+    Replaced(Option<Member>),
     /// The node is unknown, and there is no room to remember it.
     TooMany,
 }
@@ -145,6 +150,7 @@ impl Peers {
         if let Some(at) = self.vacant.pop() {
             self.index(at, &peer);
             self.records[at as usize] = record;
+            self.set_presence(at as usize, Presence::default());
             return BeaconNews::New;
         }
         if self.records.len() < MAX_PEERS {
@@ -153,6 +159,7 @@ impl Peers {
             }
             self.index(self.records.len() as u32, &peer);
             self.records.push(record);
+            self.presences.iter_mut().for_each(|presences| presences.push(Presence::default()));
             return BeaconNews::New;
         }
         // A peer without flows that is not being probed. The search starts at the oldest, so that a new peer has time to
@@ -162,9 +169,11 @@ impl Peers {
         self.cursor = at + 1;
         self.unindex(at as u32);
         self.index(at as u32, &peer);
+        let forgotten = self.told_member(at);
+        self.set_presence(at, Presence::default());
         // A timer of the replaced peer does not match the new one's timer, and is ignored.
         self.records[at] = record;
-        BeaconNews::Replaced
+        BeaconNews::Replaced(forgotten)
     }
 
     fn index(&mut self, at: u32, peer: &Peer) {
@@ -204,6 +213,20 @@ impl Peers {
         // A probe timer that is still queued is ignored.
         (record.retention, record.probe_timer) = (Retention::Vacant, TimerState::default());
         self.vacant.push(at);
+    }
+
+    /// Forget this node if there is no room.
+    pub(crate) fn make_replaceable(&mut self, node: NodeId) {
+        if let Some(at) = self.by_node(node) {
+            self.records[at].retention = Retention::Replaceable;
+        }
+    }
+
+    /// As [`Peers::remove`], unless the node is in a static table.
+    pub(crate) fn remove_unless_static(&mut self, node: NodeId) {
+        if self.by_node(node).is_some_and(|at| self.records[at].retention != Retention::Static) {
+            self.remove(node);
+        }
     }
 
     /// Never forget this node.
@@ -248,11 +271,21 @@ impl Peers {
         self.records[at].is_probed_with(id).then_some(at)
     }
 
-    /// A node is probed with this number from now on.
+    /// The member that is asked with this number whether it is still there.
+    pub(crate) fn by_question(&self, id: u32) -> Option<usize> {
+        let at = *self.by_probe_id.get(&id)? as usize;
+        self.presence(at).is_asked_with(id).then_some(at)
+    }
+
+    /// A node is probed with this number from now on, or asked whether it is still there.
     pub(crate) fn set_probe(&mut self, at: usize, id: u32) {
-        if self.by_probe_id.len() >= GROWTH {
-            let records = &self.records;
-            self.by_probe_id.retain(|&id, at| records[*at as usize].is_probed_with(id));
+        if self.by_probe_id.len() >= self.max_probe_ids.max(GROWTH) {
+            let mut all = std::mem::take(&mut self.by_probe_id);
+            all.retain(|&id, &mut at| {
+                self.records[at as usize].is_probed_with(id) || self.presence(at as usize).is_asked_with(id)
+            });
+            self.max_probe_ids = 2 * all.len();
+            self.by_probe_id = all;
         }
         self.by_probe_id.insert(id, at as u32);
     }
@@ -273,6 +306,50 @@ impl PeerRecord {
 
     fn is_probed_with(&self, id: u32) -> bool {
         matches!(&self.path, Path::Probing(probing) if probing.id == id)
+    }
+
+    pub(crate) fn is_vacant(&self) -> bool {
+        self.retention == Retention::Vacant
+    }
+
+    /// The peer has named its run, so a beacon of it arrived.
+    pub(crate) fn has_beaconed(&self) -> bool {
+        self.peer.incarnation != UNKNOWN_RUN && !self.is_vacant()
+    }
+}
+
+impl Peers {
+    pub(crate) fn presence(&self, at: usize) -> Presence {
+        self.presences.as_ref().map_or(Presence::default(), |presences| presences[at])
+    }
+
+    /// `None` if members are not watched.
+    pub(crate) fn presence_mut(&mut self, at: usize) -> Option<&mut Presence> {
+        self.presences.as_mut().map(|presences| &mut presences[at])
+    }
+
+    pub(crate) fn set_presence(&mut self, at: usize, presence: Presence) {
+        self.presence_mut(at).into_iter().for_each(|place| *place = presence);
+    }
+
+    /// This peer as a member, if frames to it have this many bytes at most.
+    pub(crate) fn member(&self, at: usize, own_limit: usize) -> Member {
+        let record = &self.records[at];
+        let (longest, framing) = match record.path {
+            Path::Known(path) => (path.max_frame, Some(path.framing)),
+            _ => (u32::MAX, None),
+        };
+        let max_frame = longest.min(record.max_frame).min(own_limit as u32) as usize;
+        // While the path is probed again, what was known of it counts.
+        let framing = framing.or(self.presence(at).told.and_then(|(.., framing)| framing));
+        Member { peer: record.peer, max_frame, framing }
+    }
+
+    /// What was last said of this member.
+    pub(crate) fn told_member(&self, at: usize) -> Option<Member> {
+        let Presence { stage, told, .. } = self.presence(at);
+        let (address, max_frame, framing) = told.filter(|_| stage == Stage::Present)?;
+        Some(Member { peer: Peer { address, ..self.records[at].peer }, max_frame: max_frame as usize, framing })
     }
 }
 

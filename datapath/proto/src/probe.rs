@@ -163,6 +163,9 @@ impl<B: Buffer> Core<B> {
     /// A peer's probe arrived: answer it. If the sender is unknown, one of the two missed the other's beacon. So ask
     /// all nodes, at a limited rate, because the probe may be forged.
     pub(crate) fn on_probe(&mut self, probe: &Probe) {
+        if self.discovery.has_left {
+            return;
+        }
         let Some(at) = self.discovery.peers.by_node(probe.node) else {
             if self.discovery.unknown_prober_broadcasts.try_take(self.now, self.discovery.peers.count()) {
                 self.broadcast_beacon(true);
@@ -180,7 +183,7 @@ impl<B: Buffer> Core<B> {
     /// An answer to a probe of this node. Hosts that overheard the probe answer too, but only the peer's own answer
     /// counts.
     pub(crate) fn on_probe_seen(&mut self, now: Time, source: Address, seen: &ProbeSeen) {
-        if self.on_claimant_answer(now, source, seen) {
+        if self.on_claimant_answer(now, source, seen) || self.on_member_answer(now, source, seen) {
             return;
         }
         let Some(at) = self.discovery.peers.by_probe(seen.id) else { return };

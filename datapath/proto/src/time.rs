@@ -65,6 +65,8 @@ pub(crate) enum TimerKind {
     Beacon,
     /// The next keepalive round.
     Keepalive,
+    /// The next look at the members.
+    Members,
 }
 
 /// When this timer comes up; [`Time::NEVER`] if it is not armed.

@@ -27,6 +27,7 @@ impl<B: Buffer> Core<B> {
                 TimerKind::Probe => self.probe_timeout(now, at, owner),
                 TimerKind::Beacon => self.beacon_timeout(now, at),
                 TimerKind::Keepalive => self.keepalive_timeout(now, at),
+                TimerKind::Members => self.members_timeout(now, at),
             }
         }
     }

@@ -11,6 +11,7 @@ use am_ring::lane::Peeked;
 use crate::protocol::{FromDaemon, MAX_PACKET, Welcome};
 use crate::region::{self, End, Region};
 use crate::socket::{self, Received};
+use crate::unasked::Unasked;
 
 /// The most packets of a program that one call reads. A program that sends more only wakes the daemon again.
 const MAX_PACKETS: usize = 16;
@@ -80,7 +81,7 @@ impl Visitor {
         let region = Region::map(&memory, max_frame, session, End::Daemon)?;
         let packet = FromDaemon::Welcome(welcome).to_bytes();
         socket::send_with_descriptor(&self.socket, &packet, memory.as_fd())?;
-        Ok(Port { socket: self.socket, region, repaired: 0 })
+        Ok(Port { socket: self.socket, region, unasked: Unasked::default(), repaired: 0 })
     }
 }
 
@@ -100,6 +101,7 @@ pub enum Next {
 pub struct Port {
     socket: OwnedFd,
     region: Region,
+    unasked: Unasked,
     repaired: u64,
 }
 
@@ -142,10 +144,18 @@ impl Port {
         self.region.to.has_room_for(length)
     }
 
-    /// Copy a frame in that the program did not ask for, and leave half of the lane to others. False if there is no room.
-    #[inline]
-    pub fn push_unasked(&mut self, frame: &[u8]) -> bool {
-        !self.region.to.is_half_full() && self.push(frame)
+    /// Copy a frame in that the program did not ask for. Such frames have half of the lane, and those of one sender an eighth. False if there
+    /// is no room. `sender` is any number that differs between senders.
+    #[cold]
+    pub fn push_unasked(&mut self, frame: &[u8], sender: u16) -> bool {
+        let (before, released) = self.region.to.progress();
+        let has_room = !self.region.to.is_half_full()
+            && self.unasked.has_room(sender, self.region.lane_lines(), (before, released))
+            && self.push(frame);
+        if has_room {
+            self.unasked.add(sender, (before, self.region.to.progress().0));
+        }
+        has_room
     }
 
     /// Make the pushed frames visible, and wake the program if it sleeps.

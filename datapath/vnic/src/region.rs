@@ -53,6 +53,7 @@ pub(crate) struct Region {
     pair_to: Pair,
     pair_from: Pair,
     memory: Shared,
+    lane_lines: u32,
     /// The offsets of this end's word and of the other's.
     own_word: usize,
     other_word: usize,
@@ -96,7 +97,13 @@ impl Region {
         };
         let (mut to, from) = (Sender::new(to, lane), Receiver::new(from, lane));
         to.offer(pair_to);
-        Ok(Region { to, from, pair_to, pair_from, memory, own_word, other_word })
+        let lane_lines = (lane.bytes() / 64) as u32;
+        Ok(Region { to, from, pair_to, pair_from, memory, lane_lines, own_word, other_word })
+    }
+
+    /// How many lines of the cache a lane has.
+    pub(crate) fn lane_lines(&self) -> u32 {
+        self.lane_lines
     }
 
     /// Accept a session that the other end offers, if it is a new one.

@@ -255,6 +255,15 @@ pub struct ProbeSeen {
     pub step: Step,
 }
 
+/// A node leaves, after all its flows are closed. Whoever reads this asks it once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leave {
+    /// Who.
+    pub node: NodeId,
+    /// The run that ends.
+    pub incarnation: Incarnation,
+}
+
 macro_rules! messages {
     ($($code:literal $message:ident)*) => {
         /// The body of a control frame.
@@ -283,7 +292,7 @@ macro_rules! messages {
 }
 
 // By their codes.
-messages! { 1 Beacon 2 Connect 3 Accept 4 Refuse 5 Close 6 Probe 7 ProbeSeen 8 Keepalive 9 Closed }
+messages! { 1 Beacon 2 Connect 3 Accept 4 Refuse 5 Close 6 Probe 7 ProbeSeen 8 Keepalive 9 Closed 10 Leave }
 
 // In the order of `docs/wire.md`.
 fields! {
@@ -301,6 +310,7 @@ fields! {
     Probe { id node step }
     ProbeSeen { id step }
     Keepalive { flow nonce own own_nonce }
+    Leave { node incarnation }
 }
 
 carried! {

@@ -129,6 +129,7 @@ const fn has_size(code: u8, size: usize) -> bool {
         6 => size >= 14,                // probe
         8 => size == 9,                 // keepalive
         9 => size == 10 || size == 34,  // closed
+        10 => size == 17,               // leave
         _ => false,
     }
 }

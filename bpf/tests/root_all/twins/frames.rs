@@ -100,7 +100,9 @@ impl Frames {
         // Mostly on the flow where its kind belongs.
         let flow = if kind == Kind::Control && !self.one_in(8) { Flow::NODE } else { flow };
         let (random, probe) = (self.address(), frame::split_source(Flow::NODE, self.address()));
-        let to = self.pick(&[table.own, table.own, table.own, table.own, Address::BROADCAST, probe, random]);
+        let added: Vec<Address> = table.added.iter().collect();
+        let added = added.choose(&mut self.random).copied().unwrap_or(random);
+        let to = self.pick(&[table.own, table.own, table.own, table.own, Address::BROADCAST, probe, random, added]);
         let link = LinkAddresses { to, from: random, ethertype: table.ethertype };
         let framing = self.pick(&Framing::ALL);
         let body = self.random.random_range(0..=LONGEST - framing.body_at());
@@ -115,8 +117,11 @@ impl Frames {
         if self.random.random() {
             let ethertype = self.pick(&[table.ethertype.hidden(), table.ethertype.plain()]);
             bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());
-            if self.random.random() {
-                bytes[..6].copy_from_slice(&table.own.0);
+            let added = table.added.iter().next().unwrap_or(table.own);
+            match self.random.random_range(0..4) {
+                0 => (),
+                1 => bytes[..6].copy_from_slice(&added.0),
+                _ => bytes[..6].copy_from_slice(&table.own.0),
             }
         }
         bytes

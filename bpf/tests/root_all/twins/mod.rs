@@ -11,10 +11,10 @@ use std::path::Path;
 use std::process::Command;
 
 use am_bpf::{Config, Probe};
-use am_wire::Flow;
 use am_wire::bounce::RejectTemplate;
 use am_wire::frame::MIN_FRAME;
 use am_wire::steer::{Decision, SteeringTable, steer};
+use am_wire::{Address, Flow};
 
 /// Both sides, with the same configuration and the same flows.
 pub(crate) struct Twins {
@@ -52,6 +52,16 @@ impl Twins {
         let bit = 1 << (flow.index() % 64);
         *word = if back.is_some() { *word | bit } else { *word & !bit };
         self.c.steer().set_reject_template(flow, back);
+    }
+
+    pub(crate) fn add_address(&mut self, address: Address) {
+        assert!(self.rust.added.insert(address));
+        self.c.steer().add_address(address).unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    pub(crate) fn remove_address(&mut self, address: Address) {
+        self.rust.added.remove(address);
+        self.c.steer().remove_address(address);
     }
 
     pub(crate) fn set_full(&mut self, is_full: bool) {

@@ -12,6 +12,9 @@ use am_wire::control::{Beacon, Control, Incarnation, Name, NodeId};
 use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Framings, Header, Kind};
 
+/// So long a frame may take that is expected not to arrive.
+const QUIET_TIME: Duration = Duration::from_millis(300);
+
 fn cable() -> Cable {
     Cable::new(&VethOptions { queues: 2, ..VethOptions::default() })
 }
@@ -85,6 +88,42 @@ fn two_nodes_have_an_address_and_a_queue_each() {
     for node in [&a, &b, &c, &d] {
         assert_eq!(counter(node, "xdp_drop_wrong_queue"), 0);
     }
+}
+
+/// Whether a message to an added address arrives here.
+fn arrives(from: &mut Xdp, to: &mut Xdp, address: Address, within: Duration) -> bool {
+    let deadline = Instant::now() + within;
+    let mut has_arrived = false;
+    while !has_arrived && Instant::now() < deadline {
+        let frame = message(from, address, 7).unwrap();
+        assert!(from.send(address, &frame), "room");
+        from.flush();
+        to.receive(64, &mut |_| has_arrived = true);
+    }
+    has_arrived
+}
+
+/// The first node is alone when it adds its address. A second one puts a switch in front of it.
+#[test]
+fn frames_to_an_added_address_are_the_nodes_that_added_it() {
+    let cable = cable();
+    let [first, second] = [1, 2].map(|number| Address([0x82, 0, 0, 0, 7, number]));
+    let mut a = on(&cable, 0, 0);
+    a.steer(flow(), false);
+    a.add_address(first).unwrap();
+    let (mut c, mut d) = (on(&cable, 1, 0), on(&cable, 1, 1));
+    assert!(arrives(&mut c, &mut a, first, PATIENCE));
+    let mut b = on(&cable, 0, 1);
+    b.steer(flow(), false);
+    b.add_address(second).unwrap();
+    assert!(arrives(&mut c, &mut a, first, PATIENCE) && arrives(&mut d, &mut b, second, PATIENCE));
+    assert!(!arrives(&mut c, &mut a, second, QUIET_TIME) && !arrives(&mut d, &mut b, first, QUIET_TIME));
+    assert_eq!([&a, &b].map(|node| counter(node, "broadcasts_handed_over")), [0, 0]);
+    b.remove_address(second);
+    assert!(arrives(&mut c, &mut a, first, PATIENCE) && !arrives(&mut d, &mut b, second, QUIET_TIME));
+    drop(a);
+    b.add_address(first).unwrap();
+    assert!(arrives(&mut d, &mut b, first, PATIENCE));
 }
 
 /// Each has a table of its own: one's flow is not the other's.

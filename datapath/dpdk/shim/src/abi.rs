@@ -9,7 +9,7 @@ use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicI32, AtomicU32};
 
 /// Changes with anything in this file.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The name of the exported function; its type is [`Entry`].
 pub const SYMBOL: &[u8] = b"am_dpdk_shim\0";
@@ -132,6 +132,11 @@ pub struct Table {
     pub open: unsafe extern "C" fn(port: *const Port, pool: *mut Counts) -> c_int,
     /// Let the device filter by the EtherType. Returns 0 if it does.
     pub flow: unsafe extern "C" fn(port: u16, ethertype: u16) -> c_int,
+    /// Have the device accept frames to one more link address, and if it cannot filter by so many, all frames. Returns 0 if it does, or if
+    /// its driver filters by no address.
+    pub accept: unsafe extern "C" fn(port: u16, address: *const [u8; 6]) -> c_int,
+    /// No longer accept frames to an address that was added, where the device filters by it.
+    pub refuse: unsafe extern "C" fn(port: u16, address: *const [u8; 6]) -> c_int,
     /// Close the port, open or only probed, and remove its device.
     pub close: unsafe extern "C" fn(port: u16) -> c_int,
     /// Stop the port and start it again, on a thread of DPDK. The port must not be used until `done` is not 0: then 1

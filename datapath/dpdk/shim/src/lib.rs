@@ -41,6 +41,8 @@ static TABLE: abi::Table = abi::Table {
     recall: dpdk::am_recall,
     open: port::open,
     flow: port::flow,
+    accept: port::accept,
+    refuse: port::refuse,
     close: port::close,
     restart: port::restart,
     link: port::link,

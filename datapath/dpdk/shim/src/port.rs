@@ -211,3 +211,37 @@ pub(crate) unsafe extern "C" fn flow(port: u16, ethertype: u16) -> c_int {
 fn item(kind: dpdk::rte_flow_item_type) -> rte_flow_item {
     rte_flow_item { type_: kind, ..rte_flow_item::default() }
 }
+
+/// The result of a call that the driver does not support (`ENOTSUP`).
+const NOT_SUPPORTED: c_int = -95;
+
+/// See [`Table::accept`](crate::abi::Table::accept).
+///
+/// # Safety
+/// The port is open, `address` may be read.
+pub(crate) unsafe extern "C" fn accept(port: u16, address: *const [u8; 6]) -> c_int {
+    // SAFETY: guaranteed by the caller.
+    let mut address = dpdk::rte_ether_addr { addr_bytes: unsafe { *address } };
+    // SAFETY: the port is open, and DPDK copies the address. Without pools of queues, the pool is 0.
+    let filtered = unsafe { dpdk::rte_eth_dev_mac_addr_add(port, &mut address, 0) };
+    if filtered >= 0 {
+        return 0;
+    }
+    // SAFETY: the port is open.
+    match (filtered, unsafe { dpdk::rte_eth_promiscuous_enable(port) }) {
+        (NOT_SUPPORTED, NOT_SUPPORTED) => 0,
+        (_, result) => result.min(0),
+    }
+}
+
+/// See [`Table::refuse`](crate::abi::Table::refuse).
+///
+/// # Safety
+/// The port is open, `address` may be read.
+pub(crate) unsafe extern "C" fn refuse(port: u16, address: *const [u8; 6]) -> c_int {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let mut address = dpdk::rte_ether_addr { addr_bytes: *address };
+        dpdk::rte_eth_dev_mac_addr_remove(port, &mut address)
+    }
+}

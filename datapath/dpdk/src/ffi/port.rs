@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use am_ring::{Frame, Pool};
+use am_wire::Address;
 
 use super::{BURST, Chunks, RX_LEVEL, check_result};
 use crate::abi::{self, Counts, Memory, Stats, Table, Wanted};
@@ -103,6 +104,21 @@ impl Port {
     pub(crate) fn install_flow_rule(&mut self, ethertype: u16) -> bool {
         // SAFETY: the port is open.
         unsafe { (self.table().flow)(self.id(), ethertype) == 0 }
+    }
+
+    /// Have the device accept frames to one more link address, or if it cannot, all frames.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn accept_address(&mut self, address: Address) -> io::Result<()> {
+        // SAFETY: the port is open, and the address lives until the call returns.
+        check_result(unsafe { (self.table().accept)(self.id(), &address.0) }).map(drop)
+    }
+
+    /// No longer accept frames to an address that was added.
+    pub(crate) fn refuse_address(&mut self, address: Address) {
+        // SAFETY: as above. A driver that cannot remove it delivers frames that steering drops.
+        let _ = unsafe { (self.table().refuse)(self.id(), &address.0) };
     }
 
     /// Receive buffers that the driver has left.

@@ -40,7 +40,7 @@ fn of_several_with_one_name_the_latest_run_counts() {
 fn a_flood_of_names_is_bounded() {
     let mut peers = Peers::default();
     let news: Vec<BeaconNews> = (0..MAX_PEERS as u64 + 1).map(|node| peers.learn(peer(node, 1))).collect();
-    assert_eq!(news.last(), Some(&BeaconNews::Replaced));
+    assert_eq!(news.last(), Some(&BeaconNews::Replaced(None)));
     assert_eq!(peers.iter().count(), MAX_PEERS);
     assert_eq!(peers.by_node(NodeId(0)), None, "the oldest is forgotten");
     assert_eq!(peers.learn(peer(1, 1)), BeaconNews::Same(1), "those that are known still are");
@@ -73,7 +73,7 @@ fn new_peers_do_not_evict_each_other() {
         peers.records[node as usize].path = Path::Known(known);
     }
     let newcomers = 1 << 20..(1 << 20) + 1000;
-    newcomers.clone().for_each(|node| assert_eq!(peers.learn(peer(node, 1)), BeaconNews::Replaced));
+    newcomers.clone().for_each(|node| assert_eq!(peers.learn(peer(node, 1)), BeaconNews::Replaced(None)));
     assert!(newcomers.into_iter().all(|node| peers.by_node(NodeId(node)).is_some()));
 }
 

@@ -12,6 +12,7 @@ mod garbage;
 mod harness;
 mod length;
 mod many_peers;
+mod members;
 mod no_handler;
 mod notices;
 mod order;

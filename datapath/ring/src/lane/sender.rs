@@ -98,6 +98,12 @@ impl Sender {
         self.has_room(lines + 1 + if lines <= to_end { 0 } else { to_end })
     }
 
+    /// How many lines were ever written in this session, and how many of them the receiver has given back. Both wrap.
+    pub fn progress(&mut self) -> (u32, u32) {
+        self.look();
+        (self.written, self.released)
+    }
+
     /// Whether more than half of the lane is in use.
     #[inline]
     pub fn is_half_full(&mut self) -> bool {

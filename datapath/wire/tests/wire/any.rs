@@ -1,8 +1,8 @@
 //! Any frame that can be built, and how the tests write and read it.
 
 use am_wire::control::{
-    Accept, Beacon, Close, Closed, Connect, Control, FinalAck, FinalAcks, FlowParameters, Incarnation, Keepalive, Name,
-    NodeId, Probe, ProbeSeen, Refusal, Refuse, Step,
+    Accept, Beacon, Close, Closed, Connect, Control, FinalAck, FinalAcks, FlowParameters, Incarnation, Keepalive,
+    Leave, Name, NodeId, Probe, ProbeSeen, Refusal, Refuse, Step,
 };
 use am_wire::frame::{self, LinkAddresses};
 use am_wire::{
@@ -174,5 +174,8 @@ pub(crate) fn control() -> impl Strategy<Value = Control> {
             own,
             own_nonce
         })),
+        any::<[u64; 2]>().prop_map(|[node, incarnation]| {
+            Control::Leave(Leave { node: NodeId(node), incarnation: Incarnation(incarnation) })
+        }),
     ]
 }

@@ -4,8 +4,8 @@
 use am_wire::bulk::{Notice, NoticeKind, Segment};
 use am_wire::coalesced::{MESSAGE_HEADER, Writer};
 use am_wire::control::{
-    Accept, Beacon, Close, Closed, Connect, Control, FinalAcks, FlowParameters, Incarnation, Keepalive, Name, NodeId,
-    Probe, ProbeSeen, Refusal, Refuse, Step,
+    Accept, Beacon, Close, Closed, Connect, Control, FinalAcks, FlowParameters, Incarnation, Keepalive, Leave, Name,
+    NodeId, Probe, ProbeSeen, Refusal, Refuse, Step,
 };
 use am_wire::frame::{ETHERNET_HEADER, LinkAddresses};
 use am_wire::{
@@ -314,7 +314,7 @@ fn the_table_of_rejects() {
 }
 
 /// Every control message, as long as it gets.
-fn longest_messages() -> [(&'static str, Control); 9] {
+fn longest_messages() -> [(&'static str, Control); 10] {
     let name = Name::new(&"n".repeat(Name::MAX_BYTES)).unwrap();
     let (node, incarnation, id) = (NodeId(1), Incarnation(1), 1);
     let offer =
@@ -338,6 +338,7 @@ fn longest_messages() -> [(&'static str, Control); 9] {
             "Closed",
             Control::Closed(Closed { flow: offer.flow, nonce: 1, own: Some((offer.flow, 1)), acks: Some(acks) }),
         ),
+        ("Leave", Control::Leave(Leave { node: NodeId(1), incarnation: Incarnation(1) })),
     ]
 }
 

@@ -87,6 +87,8 @@ pub enum Loss {
     FirstProbes(usize),
     /// Acknowledgements in frames of their own.
     Acks,
+    /// Those between the first so many nodes and the others.
+    Across(usize),
 }
 
 pub const MAX_FRAME: usize = 1514;
@@ -195,7 +197,7 @@ impl Net {
             port = self.learned.get(&to).copied();
         }
         for receiver in (0..self.nodes.len()).filter(|&n| n != from && port.is_none_or(|port| port == n)) {
-            if self.random.random_bool(self.faults.drop) || self.is_lost(receiver, &bytes) {
+            if self.random.random_bool(self.faults.drop) || self.is_lost(from, receiver, &bytes) {
                 continue;
             }
             self.schedule(receiver, bytes.clone());
@@ -205,7 +207,7 @@ impl Net {
         }
     }
 
-    fn is_lost(&mut self, receiver: usize, bytes: &[u8]) -> bool {
+    fn is_lost(&mut self, from: usize, receiver: usize, bytes: &[u8]) -> bool {
         match &mut self.loss {
             Loss::LongerThan { node, bytes: most } => receiver == *node && bytes.len() > *most,
             Loss::FirstProbes(count) if *count > 0 => {
@@ -220,6 +222,7 @@ impl Net {
                 parsed.is_ok_and(|parsed| parsed.header.kind == am_wire::Kind::Ack)
             }
             Loss::All => true,
+            Loss::Across(first) => (from < *first) != (receiver < *first),
             Loss::None | Loss::FirstProbes(_) => false,
         }
     }

@@ -1,0 +1,80 @@
+//! A partition between two hosts on a switch, and its end: each side sees the other as silent and then join again; messages
+//! come back, and a new connection works.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use am_api::{Departure, Endpoint, HandlerId, MemberChange, Node, NotOpen, Request, ReturnReason};
+use am_netns::{Bridge, BridgeOptions, Host};
+
+use crate::wires::{ECHO, SECONDS};
+
+#[derive(Default)]
+struct Seen {
+    changes: Vec<MemberChange>,
+    back: u64,
+    replies: u64,
+}
+
+/// A node that watches, echoes and counts.
+fn open(name: &str) -> (Node, Endpoint<Seen>) {
+    let node = Node::open(name, "xdp:am0").unwrap_or_else(|error| panic!("{error}"));
+    let mut endpoint = node.endpoint::<Seen>("app").unwrap();
+    // Framing and length change when the first connection opens.
+    endpoint
+        .on_members(|seen, event| seen.changes.extend(Some(event.change).filter(|it| *it != MemberChange::Changed)));
+    endpoint.on_request(ECHO, |_, Request { message, token }| token.reply(ECHO, message.words(), b"").unwrap());
+    endpoint.on_reply(ECHO, |seen, _| seen.replies += 1);
+    endpoint.on_returned(|seen, _| seen.back += 1);
+    (node, endpoint)
+}
+
+fn after(endpoint: &mut Endpoint<Seen>, seen: &mut Seen, changes: &[MemberChange]) {
+    let is_so = endpoint.wait_until(seen, 3 * SECONDS, |seen| seen.changes.len() >= changes.len());
+    assert!(is_so && seen.changes == changes, "{:?} instead of {changes:?}", seen.changes);
+}
+
+const JOINED: MemberChange = MemberChange::Joined;
+const SILENT: MemberChange = MemberChange::Left(Departure::Silent);
+
+#[test]
+fn a_partition_is_seen_by_both_and_survived() {
+    let hosts = ["members-a", "members-b"].map(|name| Host::new(name).unwrap());
+    let [alpha, beta] = &hosts;
+    let switch = Bridge::new(&[alpha, beta], "am0", &BridgeOptions::default()).unwrap();
+    let stop = AtomicBool::new(false);
+    let other = || {
+        let (_node, mut endpoint) = open("beta");
+        let mut seen = Seen::default();
+        while !stop.load(Relaxed) {
+            endpoint.wait(&mut seen, Duration::from_millis(5));
+        }
+        seen.changes
+    };
+    let one = || {
+        let ((_node, mut endpoint), mut seen) = (open("alpha"), Seen::default());
+        after(&mut endpoint, &mut seen, &[JOINED]);
+        let to = endpoint.connect("beta", "app").unwrap();
+        endpoint.wait_open(&mut seen, to, SECONDS).unwrap_or_else(|error| panic!("beta: {error}"));
+        switch.ports()[1].set_down().unwrap();
+        endpoint.try_request(to, HandlerId(1), &[1], b"").unwrap();
+        after(&mut endpoint, &mut seen, &[JOINED, SILENT]);
+        assert!(endpoint.wait_until(&mut seen, SECONDS, |seen| seen.back == 1), "the request is not back");
+        assert_eq!(endpoint.ready(to), Err(NotOpen::Dead(ReturnReason::Unreachable)));
+        switch.ports()[1].set_up().unwrap();
+        after(&mut endpoint, &mut seen, &[JOINED, SILENT, JOINED]);
+        let to = endpoint.connect("beta", "app").unwrap();
+        endpoint.wait_open(&mut seen, to, SECONDS).unwrap_or_else(|error| panic!("beta: {error}"));
+        endpoint.request(&mut seen, to, ECHO, &[2], b"").unwrap();
+        assert!(endpoint.wait_until(&mut seen, SECONDS, |seen| seen.replies == 1), "no reply");
+    };
+    thread::scope(|scope| {
+        let other = scope.spawn(|| beta.enter(other).unwrap());
+        let result = alpha.enter(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(one))).unwrap();
+        stop.store(true, Relaxed);
+        let changes = other.join().unwrap();
+        result.unwrap_or_else(|cause| std::panic::resume_unwind(cause));
+        assert_eq!(changes[..3], [JOINED, SILENT, JOINED]);
+    });
+}

@@ -1,0 +1,110 @@
+//! The link addresses of a node, and the interface's filter, which has to accept those that are not the interface's own.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use am_wire::{Address, AddressSet};
+use libc::{c_int, packet_mreq};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+
+use crate::interface::Interface;
+use crate::{XdpOpenError, sockopt};
+
+/// A node's own address and its added ones.
+pub(crate) struct NodeAddresses {
+    pub(crate) own: Address,
+    pub(crate) added: AddressSet,
+    filter: Filter,
+}
+
+/// A packet socket. Until it is closed, the interface accepts its addresses as well. Where the driver cannot filter by
+/// several addresses, the kernel makes it accept all frames.
+struct Filter {
+    /// `None` while there is no address but the interface's own.
+    socket: Option<OwnedFd>,
+    interface: u32,
+}
+
+impl NodeAddresses {
+    /// # Errors
+    /// The interface cannot accept the address.
+    pub(crate) fn new(own: Address, interface: &Interface) -> Result<NodeAddresses, XdpOpenError> {
+        let filter = filter(interface, own, &AddressSet::new())?;
+        Ok(NodeAddresses { own, added: AddressSet::new(), filter })
+    }
+
+    /// Have the interface accept them that replaces one that is gone.
+    ///
+    /// # Errors
+    /// It cannot accept them.
+    pub(crate) fn move_to(&mut self, interface: &Interface) -> Result<(), XdpOpenError> {
+        self.filter = filter(interface, self.own, &self.added)?;
+        Ok(())
+    }
+
+    /// Whether frames to this address are the node's.
+    pub(crate) fn contains(&self, address: Address) -> bool {
+        address == self.own || self.added.contains(address)
+    }
+
+    /// Add an address. The set has room for it.
+    ///
+    /// # Errors
+    /// The interface cannot accept it.
+    pub(crate) fn add(&mut self, address: Address) -> io::Result<()> {
+        if !self.added.contains(address) {
+            self.filter.accept(address)?;
+            self.added.insert(address);
+        }
+        Ok(())
+    }
+
+    /// Remove an added address. False if there is no such address.
+    pub(crate) fn remove(&mut self, address: Address) -> bool {
+        let is_removed = self.added.remove(address);
+        if is_removed {
+            self.filter.refuse(address);
+        }
+        is_removed
+    }
+}
+
+fn filter(interface: &Interface, own: Address, added: &AddressSet) -> Result<Filter, XdpOpenError> {
+    let mut filter = Filter { socket: None, interface: interface.index };
+    for address in added.iter().chain((own != interface.address).then_some(own)) {
+        let doing = || format!("adding the address {address} to the interface");
+        filter.accept(address).map_err(|error| XdpOpenError::system(doing(), error))?;
+    }
+    Ok(filter)
+}
+
+impl Filter {
+    fn accept(&mut self, address: Address) -> io::Result<()> {
+        let socket = match &self.socket {
+            Some(socket) => socket,
+            // Without a protocol the socket receives no frames.
+            None => {
+                self.socket.insert(socket(AddressFamily::Packet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?)
+            }
+        };
+        let wanted = membership(self.interface, address);
+        sockopt::set(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, wanted)
+    }
+
+    fn refuse(&self, address: Address) {
+        let wanted = membership(self.interface, address);
+        // If the interface is gone, so is its filter.
+        let drop =
+            |socket: &OwnedFd| sockopt::set(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_DROP_MEMBERSHIP, wanted);
+        let _ = self.socket.as_ref().map(drop);
+    }
+}
+
+fn membership(interface: u32, Address([a, b, c, d, e, f]): Address) -> packet_mreq {
+    packet_mreq {
+        mr_ifindex: interface as c_int,
+        mr_type: libc::PACKET_MR_UNICAST as u16,
+        mr_alen: 6,
+        mr_address: [a, b, c, d, e, f, 0, 0],
+    }
+}
