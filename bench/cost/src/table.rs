@@ -32,7 +32,8 @@ impl Table {
 
     pub(crate) fn add(&mut self, over: &str, [single, shared]: [Costs; 2]) {
         let mut add = |step: &str, cost| self.rows.push(((over.to_owned(), step.to_owned()), cost));
-        single.steps.iter().for_each(|(step, cost)| add(STEPS[*step as usize].1, *cost));
+        let is_there = |(step, cost): &&(Step, Cost)| *step != Step::Daemon || cost.instructions > 0;
+        single.steps.iter().filter(is_there).for_each(|(step, cost)| add(STEPS[*step as usize].1, *cost));
         add("round trip", single.whole);
         let in_all = |step| shared.steps.iter().filter(move |(its, _)| *its == step).map(|(_, cost)| *cost);
         in_all(Step::Request).for_each(|cost| add(&format!("{TOGETHER} requests at once: the calls"), cost));
