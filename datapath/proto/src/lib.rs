@@ -37,6 +37,7 @@ mod fair_share;
 mod flow;
 mod flows;
 mod gaps;
+mod handler_set;
 mod input;
 mod keepalive;
 mod loss_detection;
