@@ -7,8 +7,9 @@
 use std::collections::VecDeque;
 
 use am_wire::control::{Beacon, Control};
-use am_wire::{Address, Flow, Framing};
+use am_wire::{Address, Flow, Framing, Reject, Seq};
 
+use crate::FlowId;
 use crate::output::Transmit;
 
 const MAX_CONTROL_FRAMES: usize = 1024;
@@ -33,6 +34,14 @@ pub(crate) enum DeferredControl {
     Closed(Flow),
     /// Ask the peer whether a flow is still open.
     Keepalive(Flow),
+}
+
+/// A reject to send.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PendingReject {
+    pub(crate) flow: FlowId,
+    pub(crate) seq: Seq,
+    pub(crate) what: Reject,
 }
 
 #[derive(Debug)]

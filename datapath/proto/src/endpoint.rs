@@ -17,9 +17,9 @@ use am_wire::{Class, Flow, Kind, Seq};
 
 use crate::credits::room_for_requests;
 use crate::flow::{FlowRecord, PerClass};
+use crate::handler_set::{HandlerSet, RefusedSeqs};
 use crate::output::{Delivery, Returned};
 use crate::receive_queue::Verdict;
-use crate::refusals::{HandlerSet, RefusedSeqs};
 use crate::{EndpointId, FlowId, WINDOW};
 
 /// By flow and class, the low 16 bits of the sequence numbers of accepted messages that no handler will get.

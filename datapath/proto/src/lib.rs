@@ -38,6 +38,7 @@ mod flow;
 mod flows;
 mod gaps;
 mod group;
+mod handler_set;
 mod input;
 mod keepalive;
 mod loss_detection;

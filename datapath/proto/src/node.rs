@@ -8,7 +8,7 @@ use am_wire::{Acks, Address, Buffer, Class, Flow};
 
 use crate::address_conflict::AddressConflicts;
 use crate::config::{Config, Placement};
-use crate::control_queue::{ControlQueue, DeferredControl, Outgoing};
+use crate::control_queue::{ControlQueue, DeferredControl, Outgoing, PendingReject};
 use crate::counters::Counters;
 use crate::credits::{CreditBudget, room_for_requests};
 use crate::endpoint::Endpoints;
@@ -21,7 +21,6 @@ use crate::output::{Command, Event, FlowState, NameConflict, Peer};
 use crate::peers::Peers;
 use crate::presence::Watch;
 use crate::rate_limit::{BroadcastLimit, RateLimit};
-use crate::rejects::PendingReject;
 use crate::rtt::Timing;
 use crate::slots::{SlotIndex, Slots};
 use crate::time::{Time, TimerKind, TimerState, Timers};

@@ -16,46 +16,26 @@
 //! The refused numbers are pushed by: messages without a handler. Popped by: their withdrawal; the flow's end. Bounded
 //! by: [`MAX_REFUSED`]. When full: the message is rejected as if there were no room, and is sent again.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
 use am_wire::control::Control;
 use am_wire::frame::ParsedFrame;
 use am_wire::{Address, Buffer, Class, Flow, Header, Kind, Reason, Reject, Seq, expand};
 
 use crate::EndpointId;
+use crate::control_queue::PendingReject;
 use crate::counters::Counters;
 use crate::flow::FlowRecord;
+use crate::handler_set::{HandlerSet, RefusedSeqs};
 use crate::node::{Core, MAX_PENDING_REJECTS};
 use crate::output::{Fate, ReturnReason, Returned, Transmit};
 use crate::receive_queue::Verdict;
-use crate::rejects::PendingReject;
 use crate::segment_key::{SegmentKey, is_auth_code, split_auth_code};
 use crate::slots::SlotIndex;
 use crate::teardown::delivery_of;
 
 /// Numbers that are refused and not withdrawn yet, all flows together: a window of each class of 16 flows.
 const MAX_REFUSED: usize = 16 << 10;
-
-/// Which messages no handler exists for, by flow, class and number.
-pub(crate) type RefusedSeqs = HashSet<(Flow, Class, Seq)>;
-
-/// The handlers that an endpoint has in one class.
-#[derive(Debug)]
-pub(crate) struct HandlerSet([u64; 4]);
-
-impl HandlerSet {
-    pub(crate) const ALL: HandlerSet = HandlerSet([u64::MAX; 4]);
-    const NONE: HandlerSet = HandlerSet([0; 4]);
-
-    #[inline(always)]
-    pub(crate) fn has(&self, handler: u8) -> bool {
-        self.0[usize::from(handler >> 6)] >> (handler & 63) & 1 == 1
-    }
-
-    fn add(&mut self, handler: u8) {
-        self.0[usize::from(handler >> 6)] |= 1 << (handler & 63);
-    }
-}
 
 impl<B: Buffer> Core<B> {
     /// From above: whether this endpoint takes messages for every handler, as a new endpoint does, or for none. Messages for

@@ -12,6 +12,7 @@ use am_wire::frame::LinkAddresses;
 use am_wire::{Address, Buffer, Class, Flow, Reject, Seq};
 
 use crate::FlowId;
+use crate::control_queue::PendingReject;
 use crate::counters::Counters;
 use crate::flow::{FlowRecord, Phase};
 use crate::mutants::{self, Mutant};
@@ -20,14 +21,6 @@ use crate::output::{Command, Transmit};
 use crate::receive_queue::Verdict;
 use crate::rtt::Timing;
 use crate::time::{Time, TimerKind, Timers};
-
-/// A reject to send.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PendingReject {
-    pub(crate) flow: FlowId,
-    pub(crate) seq: Seq,
-    pub(crate) what: Reject,
-}
 
 impl<B: Buffer> Core<B> {
     /// Tell the transport whether there is room. A transport that can reject requests by itself does so until half of
