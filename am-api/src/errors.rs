@@ -172,5 +172,8 @@ pub(crate) fn refusal(why: Refusal) -> &'static str {
         Refusal::NoEndpoint => "it has no endpoint of that name",
         Refusal::Tag => "its endpoint has another tag; both sides must name the same",
         Refusal::Full => "it has no room for another connection",
+        Refusal::Member(_) => {
+            "it belongs to a group, and the member that it names is not to be asked; connect to the group's name"
+        }
     }
 }

@@ -14,6 +14,7 @@ use am_transport::{Caps, Transport};
 use am_wire::control::{Incarnation, Name, NodeId};
 use am_wire::{Address, EtherType, Framing};
 
+use crate::group_place::{Membership, Place};
 use crate::names::{self, InvalidName};
 use crate::node_state::{LARGE, NodeState};
 use crate::{Node, PeersFileError, transports};
@@ -92,6 +93,7 @@ pub struct Builder {
     key: Option<KeySource>,
     receive_frames: Option<usize>,
     send_frames: Option<usize>,
+    place: Option<Place>,
 }
 
 /// Where the segment's key is.
@@ -256,6 +258,12 @@ impl Builder {
         self
     }
 
+    /// The node is a member of a group.
+    pub(crate) fn place(mut self, place: Place) -> Self {
+        self.place = Some(place);
+        self
+    }
+
     /// Open the node on the transport of this name, as in `udp:10.0.0.7:7000`: see [`transports`].
     pub fn open(self, transport: &str) -> Result<Node, OpenError> {
         self.open_on(transports::open(transport)?)
@@ -274,8 +282,10 @@ impl Builder {
         }
         let mut core = Core::new(config, clock.now());
         peers.into_iter().for_each(|peer| core.add_peer(peer));
+        self.place.as_ref().and_then(Place::chooser).into_iter().for_each(|choose| core.place_peers(choose));
         let engine = Engine::new(core, caps.pool.clone());
         let mut node = NodeState::new(engine, transport, clock, self.large.unwrap_or(LARGE));
+        node.membership = self.place.map(Membership::new);
         node.exhale();
         let node = Node { state: Rc::new(RefCell::new(node)), name, idle: self.idle };
         self.peers_file.map_or(Ok(()), |path| node.load_peers(path))?;

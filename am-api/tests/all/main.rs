@@ -26,6 +26,7 @@ mod flow_control;
 mod forged;
 mod forger;
 mod gone;
+mod group;
 mod hybrid;
 mod idle;
 mod liar;

@@ -1,5 +1,6 @@
 //! The settings of a node.
 
+use core::fmt;
 use core::time::Duration;
 
 use am_wire::control::{Incarnation, Name, NodeId};
@@ -127,5 +128,18 @@ impl Config {
             max_timeout: Duration::from_millis(400),
             ..self
         }
+    }
+}
+
+/// Chooses the member of a group for a peer, by the peer's node name: 0 is this node.
+pub type ChooseMember = Box<dyn FnMut(Name) -> u8>;
+
+/// How this node, as the first of its group, places peers.
+#[derive(Default)]
+pub(crate) struct Placement(pub(crate) Option<ChooseMember>);
+
+impl fmt::Debug for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Placement").field(&self.0.is_some()).finish()
     }
 }

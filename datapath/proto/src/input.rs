@@ -180,7 +180,7 @@ impl<B: Buffer> Core<B> {
             self.on_not_accepted(verdict, header.flow, class, seq);
             return Ok(());
         }
-        if !self.endpoints.has_room(class) {
+        if !self.endpoints.has_room(class, record.endpoint) {
             self.on_no_room(header.flow, class, seq);
             return Ok(());
         }
@@ -207,7 +207,7 @@ impl<B: Buffer> Core<B> {
         let Some(record) = self.flows.by_flow(flow) else { return };
         if verdict == Verdict::Ahead {
             // The reorder buffer is full. With a reject the sender need not wait for a time-out.
-            record.reject(class, seq, &mut self.sending.pending_rejects, &mut self.counters);
+            record.reject(class, seq, false, &mut self.sending.pending_rejects, &mut self.counters);
         } else {
             record.on_not_new(verdict, class, seq, &mut self.receiving.gaps, &mut self.counters);
         }
@@ -217,10 +217,13 @@ impl<B: Buffer> Core<B> {
     /// There is no room for a message in a frame of its own.
     #[cold]
     fn on_no_room(&mut self, flow: Flow, class: Class, seq: Seq) {
-        self.receiving.gaps.count_lost(1);
-        self.set_full(true);
+        let is_all_full = self.endpoints.is_full(class);
+        if is_all_full {
+            self.receiving.gaps.count_lost(1);
+            self.set_full(true);
+        }
         let Some(record) = self.flows.by_flow(flow) else { return };
-        record.reject(class, seq, &mut self.sending.pending_rejects, &mut self.counters);
+        record.reject(class, seq, !is_all_full, &mut self.sending.pending_rejects, &mut self.counters);
         if record.ack_forced {
             record.queue_ack(&mut self.sending.acks_due);
         }
@@ -237,8 +240,8 @@ impl<B: Buffer> Core<B> {
         let (gaps, ack_every, at) = (&mut self.receiving.gaps, self.time.timing.ack_every, parsed.framing.body_at());
         let pending = &mut self.sending.pending_rejects;
         let (mut accepted, mut is_ack_due, mut is_full, mut is_first_rejected) = (0, false, false, false);
-        for (n, (item, handle)) in body.items().zip(frame.share_many(body.count())).enumerate() {
-            let seq = first.plus(n as u32);
+        let seqs = (0..).map(|n| first.plus(n));
+        for (seq, (item, handle)) in seqs.zip(body.items().zip(frame.share_many(body.count()))) {
             let verdict = record.receive[class].verdict(seq);
             let fits = verdict == Verdict::Next || record.accepts_out_of_order(verdict, class.into(), &self.endpoints);
             if matches!(verdict, Verdict::Duplicate | Verdict::Beyond) {
@@ -246,12 +249,12 @@ impl<B: Buffer> Core<B> {
                 is_ack_due = true;
             } else if is_first_rejected {
                 self.counters.no_room += 1;
-            } else if !fits || !self.endpoints.has_room(class) {
-                record.reject(class, seq, pending, &mut self.counters);
-                // If it does not fit, only the reorder buffer is full.
-                gaps.count_lost(fits as u32);
-                (is_full, is_first_rejected) = (is_full | fits, n == 0);
-                is_ack_due |= record.ack_forced;
+            } else if !fits || !self.endpoints.has_room(class, record.endpoint) {
+                // Else only the reorder buffer is full, or the endpoint has its part of the room.
+                let is_all_full = self.endpoints.is_full(class);
+                record.reject(class, seq, fits && !is_all_full, pending, &mut self.counters);
+                gaps.count_lost(is_all_full as u32);
+                (is_full, is_first_rejected) = (is_full | is_all_full, seq == first);
             } else {
                 let delivery = Delivery::coalesced(record.id, class, &item, at, seq, handle);
                 if !self.endpoints.accept(record, verdict, seq, delivery) {
@@ -263,7 +266,7 @@ impl<B: Buffer> Core<B> {
                 self.endpoints.deliver_behind(record, class, seq.plus(1));
             }
         }
-        if is_ack_due {
+        if is_ack_due || record.ack_forced {
             record.queue_ack(&mut self.sending.acks_due);
         }
         if let Some(piggyback) = parsed.piggyback.filter(|_| accepted > 0 || is_full) {

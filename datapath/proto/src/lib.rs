@@ -37,6 +37,7 @@ mod fair_share;
 mod flow;
 mod flows;
 mod gaps;
+mod group;
 mod input;
 mod keepalive;
 mod loss_detection;
@@ -68,7 +69,7 @@ mod transmit;
 mod unknown_flows;
 mod window_probe;
 
-pub use config::{Config, FramingChoice};
+pub use config::{ChooseMember, Config, FramingChoice};
 pub use counters::Counters;
 pub use node::Core;
 pub use output::{

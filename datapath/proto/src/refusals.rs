@@ -205,7 +205,7 @@ impl FlowRecord {
         let number = (self.id.flow, class, seq);
         if !refused.contains(&number) {
             if refused.len() >= MAX_REFUSED {
-                return self.reject(class, seq, pending, counters);
+                return self.reject(class, seq, false, pending, counters);
             }
             refused.insert(number);
             counters.no_handler += 1;

@@ -128,10 +128,12 @@ impl FlowRecord {
         &mut self,
         class: Class,
         seq: Seq,
+        is_endpoint_fault: bool,
         pending: &mut VecDeque<PendingReject>,
         counters: &mut Counters,
     ) {
         counters.no_room += 1;
+        counters.endpoint_faults += u64::from(is_endpoint_fault);
         if class == Class::Reply {
             self.ack_forced = true;
         } else if pending.len() < MAX_PENDING_REJECTS {
