@@ -191,7 +191,10 @@ impl Node {
         if let Some(error) = engine.link_error(&mut **transport) {
             return Err(Problem::Link(error));
         }
-        node.duplicate_name().or_else(|| node.short_frames()).or_else(|| node.other_key()).map_or(Ok(()), Err)
+        let core = node.engine.core();
+        let other_key = || Problem::OtherKey { frames: core.counters().control_unauthenticated };
+        let other_key = core.has_unauthenticated().then(other_key);
+        node.duplicate_name().or_else(|| node.short_frames()).or(other_key).map_or(Ok(()), Err)
     }
 
     /// Everything counted so far, in every layer.

@@ -275,8 +275,7 @@ macro_rules! messages {
     };
 }
 
-// By their codes.
-messages! { 1 Beacon 2 Connect 3 Accept 4 Refuse 5 Close 6 Probe 7 ProbeSeen 8 Keepalive 9 Closed 10 Leave }
+messages! { 1 Beacon 2 Connect 3 Accept 4 Refuse 5 Close 6 Probe 7 ProbeSeen 8 Keepalive 9 Closed 10 Leave } // by their codes
 
 // In the order of `docs/wire.md`.
 fields! {
@@ -335,8 +334,7 @@ impl Control {
     /// Bytes of the authentication code behind the content, where a segment has a key.
     pub const AUTH_CODE_BYTES: usize = 16;
 
-    /// The longest frame of a set-up, in the framing with the longest header. A transport with shorter frames cannot
-    /// carry a node.
+    /// The longest frame of a set-up, with the longest header. A transport with shorter frames cannot carry a node.
     pub const MAX_FRAME: usize = Framing::Plain.body_at() + Self::MAX_BYTES;
 
     /// Write the body; returns its length.
@@ -359,11 +357,10 @@ impl Control {
         Control::parse_with_auth_code(body).map(|(control, ..)| control)
     }
 
-    /// The same. Returns the message, its bytes, and what follows them: nothing, the code, or the padding of a long
-    /// probe, which starts with its code.
+    /// The same. Returns the message, its bytes, and what follows: nothing, a code, or padding that starts with one.
     ///
     /// # Errors
-    /// [`Reason::Body`] if the message is malformed, or followed by anything else.
+    /// As for [`Control::parse`].
     pub fn parse_with_auth_code(body: &[u8]) -> Result<(Control, &[u8], &[u8]), Reason> {
         let mut rest = body;
         let control = Control::take(&mut rest).ok_or(Reason::Body)?;
