@@ -156,6 +156,15 @@ pub enum Problem {
         /// The longest frames that reach it.
         max_frame: usize,
     },
+    /// Nodes with another segment key, or without one, are on the segment. They and this node do not talk.
+    #[error(
+        "{frames} control frames of nodes with another segment key, or without one, were dropped: give all nodes of the \
+         segment the same key (`Builder::segment_key`)"
+    )]
+    OtherKey {
+        /// Such frames so far.
+        frames: u64,
+    },
 }
 
 pub(crate) fn refusal(why: Refusal) -> &'static str {

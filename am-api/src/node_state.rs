@@ -227,6 +227,12 @@ impl NodeState {
         Some(Problem::ShortFrames { peer: peer.name, max_frame })
     }
 
+    /// Nodes with another segment key, or with none.
+    pub(crate) fn other_key(&self) -> Option<Problem> {
+        let core = self.engine.core();
+        core.has_unauthenticated().then(|| Problem::OtherKey { frames: core.counters().control_unauthenticated })
+    }
+
     /// Admit the message, and write it into the frame. On an error the frame comes back.
     #[inline]
     pub(crate) fn send<P: Payload + ?Sized>(

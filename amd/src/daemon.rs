@@ -218,6 +218,12 @@ impl Daemon {
         moved
     }
 
+    /// Look at once at everything that is no frame, as [`run`](Self::run) does about each millisecond. For a program that turns the daemon
+    /// itself.
+    pub fn attend(&mut self) {
+        self.look_around(Duration::ZERO);
+    }
+
     /// Wait until something happens.
     fn sleep(&mut self) {
         let is_short = !self.can_wait || self.switch.has_held();

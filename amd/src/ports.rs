@@ -253,7 +253,8 @@ impl Daemon {
         }
     }
 
-    fn set_weight(&mut self, name: &str, weight: u32) -> Answer {
+    /// Give another weight to the port of the node with this name: 1 to 64.
+    pub fn set_weight(&mut self, name: &str, weight: u32) -> Answer {
         let members = self.switch.members.iter_mut().enumerate();
         let mut members = members.filter_map(|(number, member)| Some((number, member.as_deref_mut()?)));
         let found = members.find(|(_, member)| member.guard.name().is_some_and(|its| its.as_str() == name));
@@ -266,7 +267,8 @@ impl Daemon {
         Answer::Done
     }
 
-    fn list(&self) -> Listing {
+    /// What the daemon serves, and for whom.
+    pub fn list(&self) -> Listing {
         let counts = &self.switch.counts;
         let members = self.switch.members.iter().enumerate();
         Listing {

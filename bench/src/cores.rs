@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use core_affinity::CoreId;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -104,6 +106,17 @@ pub(crate) fn pin(core: Option<usize>) -> Result<Option<usize>, Error> {
             Err(Error::NoCore { wanted: id, usable: usable() })
         }
         core => Ok(core),
+    }
+}
+
+/// Leave this core to others, if there are more.
+pub(crate) fn pin_elsewhere(core: Option<usize>) {
+    let mut elsewhere = CpuSet::new();
+    let others = usable().into_iter().filter(|other| Some(*other) != core);
+    let others = others.filter(|other| elsewhere.set(*other).is_ok()).count();
+    if others > 0 {
+        // Without it, the thread runs on all cores.
+        let _ = sched_setaffinity(Pid::from_raw(0), &elsewhere);
     }
 }
 

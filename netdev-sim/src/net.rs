@@ -12,7 +12,7 @@ use crate::clock::{EventQueue, Nanos};
 use crate::fault::FaultRng;
 use crate::nic::{NetDevice, Nic};
 use crate::options::{NetOptions, Netem};
-use crate::sim_link::SimLink;
+use crate::sim_link::{FRAME_OVERHEAD, SimLink};
 use crate::switch::{PortState, Switch};
 use crate::wire_frame::{Buffers, WireFrame};
 
@@ -46,6 +46,8 @@ pub(crate) enum ScheduledEvent {
     /// The NIC can put its next frame onto the cable.
     Read(usize),
     AtSwitch(usize, WireFrame),
+    /// A frame from this port has passed the trunk.
+    BehindTrunk(usize, WireFrame),
     /// A frame has left the switch through this port.
     Forwarded(usize),
     AtNic(usize, WireFrame),
@@ -67,6 +69,8 @@ pub struct Net<N = Nic> {
     /// From the switch to each node.
     down: Vec<SimLink>,
     switch: Switch,
+    /// When each direction of the trunk is free again.
+    trunk_free_at: [Nanos; 2],
     capture: Option<Vec<u8>>,
     buffers: Buffers,
     /// Ports of the switch that have become busy. Empty between two events; kept for its memory.
@@ -98,6 +102,7 @@ impl<N: NetDevice> Net<N> {
             up: vec![],
             down: vec![],
             switch: Switch::new(options.nodes),
+            trunk_free_at: [0; 2],
             capture: None,
             buffers: Buffers::default(),
             woken: vec![],
@@ -210,6 +215,7 @@ impl<N: NetDevice> Net<N> {
         Some(match self.clock.pop()? {
             ScheduledEvent::Read(node) => (node, self.read(node)),
             ScheduledEvent::AtSwitch(port, frame) => (port, self.at_switch(port, frame)),
+            ScheduledEvent::BehindTrunk(port, frame) => (port, self.switch_frame(port, frame)),
             ScheduledEvent::Forwarded(port) => {
                 if self.switch.remove_sent(port) {
                     self.forward(port);
@@ -286,6 +292,34 @@ impl<N: NetDevice> Net<N> {
         if let Some(capture) = &mut self.capture {
             _ = trace::write_frame(capture, Duration::from_nanos(now), frame.bytes());
         }
+        match self.options.trunk.and_then(|rate| self.cross_trunk(port, frame.bytes(), rate)) {
+            Some(Some(at)) => self.clock.schedule(at, ScheduledEvent::BehindTrunk(port, frame)),
+            Some(None) => self.switch.count.full += 1,
+            None => return self.switch_frame(port, frame),
+        }
+        None
+    }
+
+    /// When a frame from this port has passed the trunk: inside, `None` if its buffer is full. `None` if it need not pass: its
+    /// destination is in the same half, or unknown. Frames for everybody are few, and take no time on the trunk.
+    fn cross_trunk(&mut self, port: usize, bytes: &[u8], rate: u64) -> Option<Option<Nanos>> {
+        let half = |port: usize| usize::from(port >= self.options.nodes / 2);
+        let to = self.switch.port_of(Address(*bytes.first_chunk()?))?;
+        if half(to) == half(port) {
+            return None;
+        }
+        let (now, free_at) = (self.now(), self.trunk_free_at[half(port)].max(self.now()));
+        let waiting = (free_at - now) as u128 * rate as u128 / 8_000_000_000;
+        if waiting as usize + bytes.len() > self.options.switch_buffer {
+            return Some(None);
+        }
+        let passed = free_at + (bytes.len() as u64 + FRAME_OVERHEAD) * 8 * 1_000_000_000 / rate;
+        self.trunk_free_at[half(port)] = passed;
+        Some(Some(passed))
+    }
+
+    fn switch_frame(&mut self, port: usize, frame: WireFrame) -> Option<NodeEvent> {
+        let now = self.now();
         let mut woken = std::mem::take(&mut self.woken);
         self.switch.arrive(now, &self.options, (port, frame), &mut woken);
         woken.drain(..).for_each(|port| self.forward(port));
@@ -329,6 +363,9 @@ impl<N: NetDevice> Net<N> {
         is_possible.then_some(event)
     }
 }
+
+#[cfg(test)]
+mod tests;
 
 /// The card of a node, with its clock set.
 fn card<N: NetDevice>(nics: &mut [N], node: usize, now: Nanos) -> &mut Card {

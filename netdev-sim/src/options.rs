@@ -73,6 +73,9 @@ pub struct NetOptions {
     /// Whether Ethernet's check sequence detects the damage, so that the frame is dropped.
     pub check: bool,
 
+    /// Bits per second between the first half of the nodes and the second, if the switch is two that are joined by one link
+    /// (each direction has this rate, and the buffer of a port). `None`: one switch, which forwards at any rate.
+    pub trunk: Option<u64>,
     /// The most bytes that wait at a port of the switch.
     pub switch_buffer: usize,
     /// The most addresses in the switch's table.
@@ -168,6 +171,7 @@ impl NetOptions {
             netem: vec![],
             corrupt: 0.0,
             check: true,
+            trunk: None,
             switch_buffer: 128 * 1024,
             switch_addresses: 1024,
             partitions: vec![],

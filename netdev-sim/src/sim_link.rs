@@ -6,7 +6,7 @@ use crate::options::{NetOptions, Netem};
 use crate::wire_frame::{Buffers, WireFrame};
 
 /// Bytes of the preamble, the check sequence and the gap between frames.
-const FRAME_OVERHEAD: u64 = 24;
+pub(crate) const FRAME_OVERHEAD: u64 = 24;
 
 /// One direction of a cable, with one sender. It carries one frame after the other, each for the time that its bits
 /// take; then faults may strike the frame.

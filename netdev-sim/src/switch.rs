@@ -43,7 +43,7 @@ pub struct SwitchCount {
     pub forwarded: u64,
     /// Frames sent to all ports except their own.
     pub flooded: u64,
-    /// Frames that found the buffer of a port full.
+    /// Frames that found the buffer of a port, or of the trunk, full.
     pub full: u64,
     /// Frames with a wrong check sequence.
     pub damaged: u64,
@@ -84,8 +84,7 @@ impl Switch {
         let address = |at: usize| signal.bytes().get(at..)?.first_chunk().map(|address| Address(*address));
         let (Some(to), Some(source)) = (address(0), address(6)) else { return };
         self.learn(source, from, options.switch_addresses);
-        let told = self.ports.iter().position(|port| port.state == PortState::Known(to));
-        let known = told.or_else(|| self.learned.iter().find(|(address, _)| *address == to).map(|(_, port)| *port));
+        let known = self.port_of(to);
         let counter = if known.is_some() { &mut self.count.forwarded } else { &mut self.count.flooded };
         *counter += 1;
         let room = if options.overfills { usize::MAX } else { options.switch_buffer };
@@ -96,6 +95,12 @@ impl Switch {
                 woken.push(port);
             }
         }
+    }
+
+    /// The port behind which this address is, if it is known.
+    pub(crate) fn port_of(&self, address: Address) -> Option<usize> {
+        let told = self.ports.iter().position(|port| port.state == PortState::Known(address));
+        told.or_else(|| self.learned.iter().find(|(known, _)| *known == address).map(|(_, port)| *port))
     }
 
     fn learn(&mut self, source: Address, port: usize, most: usize) {

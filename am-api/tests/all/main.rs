@@ -45,6 +45,7 @@ mod refusals;
 mod reliable;
 mod restarted;
 mod returns;
+mod segment_key;
 mod simulated;
 mod sleepers;
 mod slow;

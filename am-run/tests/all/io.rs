@@ -34,7 +34,8 @@ fn input_goes_to_rank_0() {
     job.write(b"one\n");
     while job.line() != "[0] got one" {}
     job.write(b"two\n");
-    assert_eq!(job.line(), "[0] got two");
+    // The others may end at any time.
+    while job.line() != "[0] got two" {}
     job.close_input();
     let ended = job.end();
     assert_eq!(ended.output.iter().filter(|line| line.ends_with("] end")).count(), 3, "{ended:?}");

@@ -1,10 +1,12 @@
 //! The measured program: round trips of two nodes on one thread, with a mark where each step begins.
 
 use std::io::{Write, stdout};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 
 use am_api::{Clock, Connection, Endpoint, Framing, HandlerId, Incarnation, Node, Request, Transport};
+use am_daemon::{Daemon, DaemonOptions};
 use am_ring::Frame;
 use am_sockets::udp;
 use am_transport::{Caps, Command, Notice, PeerAddressError, loopback};
@@ -26,21 +28,55 @@ pub(crate) const TOGETHER: u64 = 32;
 
 const ECHO: HandlerId = HandlerId(0);
 
+/// The transports of the two nodes.
+type Ends = [Box<dyn Transport>; 2];
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Over {
     Loopback,
+    /// Loopback, to a node with [`IDLE_ENDPOINTS`] idle endpoints besides.
+    Endpoints,
     Shm,
     Udp,
+    /// Two programs of one daemon.
+    Amd,
+    /// Two programs, each with a daemon, and a wire in memory between these.
+    Amd2,
 }
+
+/// Endpoints that send and receive nothing.
+pub(crate) const IDLE_ENDPOINTS: usize = 10_000;
 
 impl Over {
     pub(crate) fn name(self) -> String {
         format!("{self:?}").to_lowercase()
     }
 
-    fn open(self) -> Result<[Box<dyn Transport>; 2], Error> {
+    /// The daemons, in the order in which a request passes them, and the two nodes' transports.
+    fn open(self) -> Result<(Vec<Daemon>, Ends), Error> {
+        let mut daemons = match self {
+            Over::Amd => vec![Daemon::open(DaemonOptions::new(socket(0)))?],
+            Over::Amd2 => {
+                let options = loopback::LoopbackOptions { frames: FRAMES, ..loopback::LoopbackOptions::default() };
+                let ends = loopback::wire_with(2, options).into_iter().enumerate();
+                let serve = |(number, plug): (usize, loopback::Plug)| {
+                    Ok(Daemon::open_on(DaemonOptions::new(socket(number)), Box::new(plug.open()?))?)
+                };
+                ends.map(serve).collect::<Result<_, Error>>()?
+            }
+            _ => vec![],
+        };
+        let ends = self.open_ends(&mut daemons)?;
+        Ok((daemons, ends))
+    }
+
+    fn open_ends(self, daemons: &mut [Daemon]) -> Result<Ends, Error> {
         Ok(match self {
-            Over::Loopback => {
+            Over::Amd | Over::Amd2 => {
+                let last = daemons.len() - 1;
+                [marked(attach(daemons, 0)?), marked(attach(daemons, last)?)]
+            }
+            Over::Loopback | Over::Endpoints => {
                 let options = loopback::LoopbackOptions { frames: FRAMES, ..loopback::LoopbackOptions::default() };
                 let mut ends = loopback::wire_with(2, options).into_iter().map(|plug| plug.open());
                 let mut end = || ends.next().ok_or("a wire has two ends")?.map_err(Error::from);
@@ -66,6 +102,21 @@ impl Over {
     }
 }
 
+/// The socket of a daemon.
+fn socket(number: usize) -> PathBuf {
+    std::env::temp_dir().join(format!("am-cost-{}-{number}.sock", std::process::id()))
+}
+
+/// Attach to a daemon that this thread turns.
+fn attach(daemons: &mut [Daemon], number: usize) -> Result<am_vnic::Vnic, Error> {
+    let options =
+        am_vnic::VnicOptions { max_frame: Some(1514), frames: FRAMES, ..am_vnic::VnicOptions::new(socket(number)) };
+    let attaching = am_vnic::begin(&options)?;
+    // It accepts the connection, and then reads from it.
+    (0..2).for_each(|_| daemons[number].attend());
+    Ok(attaching.finish()?)
+}
+
 /// Where a step begins. What is counted until the next mark belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -87,10 +138,12 @@ pub(crate) enum Step {
     Take,
     /// A frame that arrived, in the core.
     Accept,
+    /// The daemons' turns.
+    Daemon,
 }
 
 /// All steps in their order, and their names in the table.
-pub(crate) const STEPS: [(Step, &str); 10] = [
+pub(crate) const STEPS: [(Step, &str); 11] = [
     (Step::Outside, "outside"),
     (Step::Request, "request: call, slot, header"),
     (Step::Leave, "requester's second half"),
@@ -101,6 +154,7 @@ pub(crate) const STEPS: [(Step, &str); 10] = [
     (Step::Publish, "transport: flush, all turns"),
     (Step::Take, "transport: receive, all turns"),
     (Step::Accept, "frame into the core, both"),
+    (Step::Daemon, "daemons: a turn of each, both ways"),
 ];
 
 /// A byte for each step, and the step that is on: one cache line, which is not counted.
@@ -202,19 +256,26 @@ impl Side {
 
 pub(crate) fn run(over: Over) -> Result<(), Error> {
     let (clock, hand) = Clock::manual();
-    let [left, right] = over.open()?;
+    let (mut daemons, [left, right]) = over.open()?;
     let open = |name: &str, on| {
         let builder = Node::builder(name).framing(Framing::Split).clock(clock.clone(), Incarnation(1));
         builder.open_on(on)
     };
     let (alpha, beta) = (open("alpha", left)?, open("beta", right)?);
+    let count = if over == Over::Endpoints { IDLE_ENDPOINTS } else { 0 };
+    for number in 0..count {
+        // To close them takes longer than all trips under valgrind.
+        std::mem::forget(beta.endpoint::<()>(&format!("idle {number}"))?);
+    }
     let [mut alpha, mut beta] = [Side::open(&alpha)?, Side::open(&beta)?];
     let tick = || hand.advance(std::time::Duration::from_micros(5));
     let to = alpha.endpoint.connect("beta", "main")?;
     while !alpha.endpoint.is_open(to) {
         tick();
         alpha.poll();
+        daemons.iter_mut().for_each(|daemon| _ = daemon.turn());
         beta.poll();
+        daemons.iter_mut().rev().for_each(|daemon| _ = daemon.turn());
     }
     // The stack goes down from about here.
     let here = 0u8;
@@ -222,19 +283,29 @@ pub(crate) fn run(over: Over) -> Result<(), Error> {
     stdout().flush()?;
     for messages in [vec![1; 2 * TRIPS], vec![TOGETHER; 2 * SHARED]].concat() {
         tick();
-        trip(&mut alpha, &mut beta, to, messages)?;
+        trip([&mut alpha, &mut beta], &mut daemons, to, messages)?;
     }
     Ok(())
 }
 
-fn trip(alpha: &mut Side, beta: &mut Side, to: Connection, messages: u64) -> Result<(), Error> {
+/// A turn of each daemon that a message passes.
+fn turn<'a>(daemons: impl ExactSizeIterator<Item = &'a mut Daemon>) {
+    if daemons.len() > 0 {
+        enter(Step::Daemon as u8);
+        daemons.for_each(|daemon| _ = daemon.turn());
+    }
+}
+
+fn trip([alpha, beta]: [&mut Side; 2], daemons: &mut [Daemon], to: Connection, messages: u64) -> Result<(), Error> {
     let before = (alpha.state, beta.state);
     enter(Step::Request as u8);
     let asked = (0..messages).try_for_each(|_| alpha.endpoint.try_request(to, ECHO, &[], &[7; 16]));
     enter(Step::Leave as u8);
     alpha.endpoint.flush();
+    turn(daemons.iter_mut());
     enter(Step::Serve as u8);
     beta.poll_until(before.1 + messages);
+    turn(daemons.iter_mut().rev());
     enter(Step::Answer as u8);
     alpha.poll_until(before.0 + messages);
     enter(Step::Idle as u8);

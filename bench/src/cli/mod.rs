@@ -1,21 +1,25 @@
 //! The command line: its options, and which of them go together.
 
 mod compare;
+mod contention;
 mod files;
 mod logp;
 mod options;
 mod stress;
 mod topology;
+mod wakeup;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use compare::CompareArgs;
+pub(crate) use contention::{Clients, ContentionArgs, ManyHosts, PermuteArgs};
 pub(crate) use options::{Options, Switch};
 pub(crate) use stress::StressArgs;
 pub(crate) use topology::{Topology, is_interface};
 
+use crate::contention::Server;
 use crate::deploy::processes::LocalTransport;
 use crate::driver::Driver;
 use crate::error::Error;
@@ -33,12 +37,17 @@ EXAMPLES
     am-bench ablation
     am-bench bounce
     am-bench logp --plot logp.svg
+    am-bench contention --plot contention.svg
+    am-bench permute
+    am-bench wakeup
     am-bench stress
   On one machine, two processes and another transport (no root):
     am-bench latency --hosts shm
     am-bench stress --hosts udp
   In one process, no root:
     am-bench latency --hosts loopback
+    am-bench contention --hosts sim
+    am-bench permute --hosts sim --nodes 92
     am-bench latency --hosts sim --on sim:7,loss=0.01,delay=10us
   On two machines:
     beta$  am-bench --serve --on xdp:eth1 --name beta
@@ -94,6 +103,17 @@ pub(crate) enum Command {
     /// [default: over veth, udp, tcp and shm in turn, --time 0.1]
     #[command(name = "logp")]
     LogP(PlotArgs),
+    /// Many clients and one server on a switch: the server's rate, each client's share, the round trip, and what
+    /// a client that floods takes from the others [default: --hosts veth (namespaces on a bridge, root), --rounds 3;
+    /// --hosts sim is a simulated switch in virtual time, one round; --size 16,1024]
+    Contention(ContentionArgs),
+    /// Every host sends to one other and answers one: circular shift, neighbour, bisection. Bandwidth of a host
+    /// and of all, and the round trip, beside two hosts alone [default: --hosts veth (namespaces on a bridge,
+    /// root), --rounds 3; --hosts sim is a simulated switch in virtual time, one round; --size 1024]
+    Permute(PermuteArgs),
+    /// How soon a thread that sleeps runs again: in a node's wait by a message or a waker, beside a thread that is blocked in a
+    /// kernel UDP socket, or parked [default: --rounds 5]
+    Wakeup,
     /// Stress test: messages of all sizes, replies, coalesced messages and transfers, over a wire that loses frames,
     /// between processes that are stopped at random. Each message has to arrive once and unchanged. It runs until
     /// all --messages have arrived: there is no --time [default: --hosts veth]
@@ -158,8 +178,12 @@ pub(crate) enum Task {
     Compare(CompareArgs, Option<LocalTransport>),
     Ablation(Topology),
     Bounce(Topology),
+    Wakeup,
     /// Over each of these in turn, plotted to this file.
     LogP(Vec<Topology>, Option<PathBuf>),
+    Contention(ManyHosts, Vec<Server>),
+    /// With the trunk's oversubscription.
+    Permute(ManyHosts, Option<u64>),
     Serve(String),
     /// Be the far side of `--hosts`, on this transport.
     Far(String),
@@ -172,8 +196,8 @@ pub(crate) enum Task {
 impl Cli {
     /// Whether the command makes its own wire if it is not told where to run.
     fn has_cable(&self) -> bool {
-        use Command::{Ablation, Bounce, Compare, LogP, Stress};
-        matches!(self.command, Some(Compare(_) | Ablation | Bounce | LogP(_) | Stress(_)))
+        use Command::{Ablation, Bounce, Compare, Contention, LogP, Permute, Stress};
+        matches!(self.command, Some(Compare(_) | Ablation | Bounce | Contention(_) | LogP(_) | Permute(_) | Stress(_)))
     }
 
     pub(crate) fn task(&self) -> Result<Task, Error> {
@@ -198,6 +222,9 @@ impl Cli {
             Some(Command::Compare(args)) => return options.compare(args),
             Some(Command::Stress(args)) => return options.stress(args),
             Some(Command::Bounce) => return options.bounce(),
+            Some(Command::Contention(args)) => return options.contention(args),
+            Some(Command::Permute(args)) => return options.permute(args),
+            Some(Command::Wakeup) => return options.wakeup(),
             Some(Command::LogP(args)) => return options.logp(args.plot.as_ref()),
             _ if options.serve => return options.serving(),
             Some(Command::Latency) => Bench::Latency,
@@ -209,7 +236,7 @@ impl Cli {
             Some(Command::Rate) => Bench::Rate,
             Some(Command::Far | Command::StressChild | Command::Turn) | None => {
                 return Err(usage(
-                    "name a command: latency, bandwidth, rate, compare, ablation, bounce, logp, stress or demo; --help has examples",
+                    "name a command: latency, bandwidth, rate, compare, ablation, bounce, logp, contention, permute, wakeup, stress or demo; --help has examples",
                 ));
             }
         };

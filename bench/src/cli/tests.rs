@@ -74,6 +74,29 @@ fn what_makes_sense_of_two_sides() {
 }
 
 #[test]
+fn what_makes_sense_of_many_hosts() {
+    let hosts = |is_simulated, counts: &[usize], sizes: &[usize]| ManyHosts {
+        is_simulated,
+        counts: Clients(counts.to_vec()),
+        sizes: sizes.to_vec(),
+        plot: None,
+    };
+    let bridged = hosts(false, &[1, 2, 4, 8, 16], &[16, 1024]);
+    for (line, expected) in [
+        ("contention", Task::Contention(bridged.clone(), Server::ALL.to_vec())),
+        ("contention --mtu 9000 --server one", Task::Contention(bridged, vec![Server::One])),
+        (
+            "contention --hosts sim --clients 1,256 --size 64",
+            Task::Contention(hosts(true, &[1, 256], &[64]), vec![Server::One, Server::Polled]),
+        ),
+        ("permute", Task::Permute(hosts(false, &[16], &[1024]), Some(4))),
+        ("permute --hosts sim --oversubscription 1", Task::Permute(hosts(true, &[16, 92, 256], &[1024]), None)),
+    ] {
+        assert_eq!(task(line).expect(line), expected, "{line}");
+    }
+}
+
+#[test]
 fn what_does_not() {
     for line in [
         "",
@@ -95,6 +118,15 @@ fn what_does_not() {
         "latency --hosts veth --save no/such/directory/a.jsonl",
         "demo --serve",
         "demo --name alpha",
+        "contention --hosts shm",
+        "contention --clients 17",
+        "contention --hosts sim --server threads",
+        "contention --size 8",
+        "contention --driver am",
+        "permute --nodes 3",
+        "permute --oversubscription 4",
+        "permute --size 16,1024",
+        "permute --peer beta --on xdp:eth1",
         "logp --driver am",
         "logp --mtu 3000",
         "logp --hosts veth --coalesce on",

@@ -4,6 +4,7 @@
 mod common;
 
 mod loopback;
+mod many;
 mod peer;
 mod processes;
 mod ratios;

@@ -6,6 +6,7 @@ mod common;
 mod bench;
 mod compare;
 mod figures;
+mod many;
 mod mtus;
 mod peer;
 mod serve;

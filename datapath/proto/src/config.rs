@@ -6,6 +6,8 @@ use core::time::Duration;
 use am_wire::control::{Incarnation, Name, NodeId};
 use am_wire::{Address, EtherType, Framing};
 
+use crate::segment_key::SegmentKey;
+
 /// The framing that a node sends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum FramingChoice {
@@ -66,6 +68,8 @@ pub struct Config {
     pub beacon: Duration,
     /// Where members are watched: how long one may be silent and answer no question before it is said to be gone.
     pub member_timeout: Duration,
+    /// The segment's key. Nodes with another one, or none, do not talk with this node.
+    pub key: Option<SegmentKey>,
     /// Seed of the first sequence numbers, flow ids and nonces.
     pub seed: u64,
     /// The first sequence number of every flow, instead of a random one: for tests where numbers wrap.
@@ -100,6 +104,7 @@ impl Config {
             patience: Duration::from_millis(1500),
             keepalive: Duration::from_secs(20),
             beacon: Duration::from_secs(5),
+            key: None,
             member_timeout: Duration::from_millis(1200),
             seed: incarnation.0 ^ node.0,
             first_seq: None,

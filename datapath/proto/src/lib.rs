@@ -57,6 +57,7 @@ mod reject_queue;
 mod rejects;
 mod reordering;
 mod rtt;
+mod segment_key;
 mod send;
 mod send_queue;
 mod setup;
@@ -75,6 +76,7 @@ pub use output::{
     Command, Delivery, Departure, Event, Fate, FlowEnd, FlowState, FramingWhy, Member, MemberChange, NameConflict,
     Peer, ReturnReason, Returned, Transmit, Words,
 };
+pub use segment_key::SegmentKey;
 pub use send::SendError;
 pub use setup::ConnectError;
 pub use teardown::EndpointError;

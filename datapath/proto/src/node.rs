@@ -10,8 +10,8 @@ use crate::address_conflict::AddressConflicts;
 use crate::config::{Config, Placement};
 use crate::control_queue::{ControlQueue, DeferredControl, Outgoing};
 use crate::counters::Counters;
-use crate::credits::CreditBudget;
-use crate::endpoint::{Endpoints, room_for_requests};
+use crate::credits::{CreditBudget, room_for_requests};
+use crate::endpoint::Endpoints;
 use crate::fair_share::FairShare;
 use crate::flow::{PerClass, Phase};
 use crate::flows::Flows;
@@ -110,6 +110,8 @@ pub(crate) struct Discovery {
     /// A probe was answered that another was asked.
     pub(crate) was_probe_overheard: bool,
     pub(crate) watch: Watch,
+    /// When the last frame without this node's segment key arrived.
+    pub(crate) unauthenticated_at: Option<Time>,
     /// This node said farewell, and answers no more.
     pub(crate) has_left: bool,
 }
@@ -188,7 +190,7 @@ impl<B: Buffer> Core<B> {
         Core {
             flows: Flows::new(if mutants::is_active(Mutant::OtherIncarnation) { 0 } else { start }),
             slots: Slots::new(frames),
-            endpoints: Endpoints::new(config.receive_frames),
+            endpoints: Endpoints::new(config.receive_frames, usize::from(config.window)),
             sending: Sending {
                 acks_due: VecDeque::with_capacity(64),
                 pending_rejects: VecDeque::with_capacity(MAX_PENDING_REJECTS),

@@ -81,6 +81,7 @@ impl<B: Buffer> Core<B> {
     fn insert_flow(&mut self, flow: Flow, endpoint: EndpointId, remote: FlowPeer, setup: Setup) -> FlowId {
         let id = FlowId { flow, nonce: self.random.next() as u16 };
         let first = [0, 1].map(|_| Seq(self.config.first_seq.unwrap_or(self.random.next() as u32)));
+        self.endpoints.get(endpoint).into_iter().for_each(|found| found.had_flows = true);
         let is_first = self.receiving.newest_peer != Some(remote.node_name);
         if is_first {
             self.receiving.newest_peer = Some(remote.node_name);

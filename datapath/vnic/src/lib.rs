@@ -47,5 +47,5 @@ mod unasked;
 pub use errors::VnicOpenError;
 pub use options::VnicOptions;
 pub use port::{Next, Port, Sent, Visitor};
-pub use program::{Vnic, open};
+pub use program::{Attaching, Vnic, begin, open};
 pub use region::{MAX_FRAME, MIN_FRAME};

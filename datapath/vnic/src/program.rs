@@ -81,8 +81,37 @@ struct Counters {
 /// # Errors
 /// See [`VnicOpenError`].
 pub fn open(options: &VnicOptions) -> Result<Vnic, VnicOpenError> {
+    begin(options)?.finish()
+}
+
+/// An attachment that the daemon was asked for.
+#[derive(Debug)]
+pub struct Attaching {
+    request: Request,
+    options: VnicOptions,
+}
+
+/// Ask a daemon to attach this program. For a thread that turns the daemon itself; others call [`open`].
+///
+/// # Errors
+/// See [`VnicOpenError`].
+pub fn begin(options: &VnicOptions) -> Result<Attaching, VnicOpenError> {
     options.check()?;
-    let (attachment, welcome) = Request::send(options, None)?.wait(&options.path)?;
+    Ok(Attaching { request: Request::send(options, None)?, options: options.clone() })
+}
+
+impl Attaching {
+    /// Wait for the daemon's answer.
+    ///
+    /// # Errors
+    /// See [`VnicOpenError`].
+    pub fn finish(self) -> Result<Vnic, VnicOpenError> {
+        let (attachment, welcome) = self.request.wait(&self.options.path)?;
+        attached(&self.options, attachment, welcome)
+    }
+}
+
+fn attached(options: &VnicOptions, attachment: Attachment, welcome: Welcome) -> Result<Vnic, VnicOpenError> {
     let readiness = Readiness::new().map_err(system("cannot make a descriptor to wait on"))?;
     readiness.add(&attachment.socket).map_err(system("cannot wait on the socket"))?;
     let Welcome { address, max_frame, hears_all, wire, secret, .. } = welcome;

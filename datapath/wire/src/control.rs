@@ -330,8 +330,10 @@ impl Field for Option<FinalAcks> {
 }
 
 impl Control {
-    /// The most bytes that a body takes: a `Connect` between the longest names has 114.
-    pub const MAX_BYTES: usize = 128;
+    /// The most bytes that a body takes: a `Connect` between the longest names has 114, and an authentication code.
+    pub const MAX_BYTES: usize = 136;
+    /// Bytes of the authentication code behind the content, where a segment has a key.
+    pub const AUTH_CODE_BYTES: usize = 16;
 
     /// The longest frame of a set-up, in the framing with the longest header. A transport with shorter frames cannot
     /// carry a node.
@@ -349,12 +351,23 @@ impl Control {
         matches!(self, Control::Probe(Probe { step: Step::Long, .. }))
     }
 
-    /// Read a body.
+    /// Read a body, with or without an authentication code: only a node can tell whether the code is right.
     ///
     /// # Errors
-    /// [`Reason::Body`] if it is malformed, or followed by anything but the padding of a long probe.
-    pub fn parse(mut body: &[u8]) -> Result<Control, Reason> {
-        let control = Control::take(&mut body).ok_or(Reason::Body)?;
-        if body.is_empty() || control.is_padded() { Ok(control) } else { Err(Reason::Body) }
+    /// [`Reason::Body`] if it is malformed, or followed by anything but a code or the padding of a long probe.
+    pub fn parse(body: &[u8]) -> Result<Control, Reason> {
+        Control::parse_with_auth_code(body).map(|(control, ..)| control)
+    }
+
+    /// The same. Returns the message, its bytes, and what follows them: nothing, the code, or the padding of a long
+    /// probe, which starts with its code.
+    ///
+    /// # Errors
+    /// [`Reason::Body`] if the message is malformed, or followed by anything else.
+    pub fn parse_with_auth_code(body: &[u8]) -> Result<(Control, &[u8], &[u8]), Reason> {
+        let mut rest = body;
+        let control = Control::take(&mut rest).ok_or(Reason::Body)?;
+        let is_good = matches!(rest.len(), 0 | Self::AUTH_CODE_BYTES) || control.is_padded();
+        if is_good { Ok((control, &body[..body.len() - rest.len()], rest)) } else { Err(Reason::Body) }
     }
 }

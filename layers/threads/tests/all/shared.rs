@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
-use am_api::{ConnectionChange, HandlerId, RequestError};
+use am_api::{ConnectionChange, Fate, HandlerId, RequestError, ReturnReason};
 use am_threads::{CallError, Handlers, Reconnect};
 
 use crate::common::{LONG, MS, SQUARE, TELL, serve, squares, start, until};
@@ -198,5 +198,6 @@ fn the_sender_of_a_request_can_be_asked() {
         client.poll();
         told.load(SeqCst) == 55
     });
-    assert_eq!(client.call(to, SQUARE, &[1], b"", 20 * MS).wait().unwrap_err(), CallError::TimedOut);
+    let no_handler = CallError::Returned { reason: ReturnReason::NoHandler, fate: Fate::NotDelivered };
+    assert_eq!(client.call(to, SQUARE, &[1], b"", LONG).wait().unwrap_err(), no_handler);
 }

@@ -1,0 +1,7 @@
+//! The daemon on AF_XDP, with exactly the rights that its unit gives it, and programs of other users. Needs root.
+#![allow(missing_docs, reason = "tests")]
+
+#[path = "../all/common.rs"]
+#[allow(dead_code, reason = "not all of it is needed here")]
+mod common;
+mod users;

@@ -1,0 +1,149 @@
+//! Two hosts on a cable. The daemons run as `nobody` with the capabilities of the unit and no others; the programs run as further
+//! users, without any.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use am_api::{HandlerId, Node, Request};
+use am_netns::{Host, VethOptions, veth};
+
+use crate::common::{list, port, until};
+
+/// The unit of the daemon.
+const UNIT: &str = include_str!("../../systemd/amd@.service");
+const NOBODY: u32 = 65_534;
+const ECHO: HandlerId = HandlerId(0);
+
+/// Set in a process that this test starts as another user: the role that it plays.
+const ROLE: &str = "AMD_TEST_ROLE";
+
+/// A directory that other users can reach, with copies of the programs.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Place {
+        let place = Place(tempfile::tempdir().unwrap());
+        let open = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(place.0.path(), open).unwrap();
+        for (from, to) in
+            [(PathBuf::from(env!("CARGO_BIN_EXE_amd")), "amd"), (std::env::current_exe().unwrap(), "test")]
+        {
+            std::fs::copy(from, place.path(to)).unwrap();
+        }
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+/// A process; killed when dropped.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A command that this user runs, with these capabilities in all sets and no others.
+fn as_user(user: u32, capabilities: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    let (reuid, regid) = (format!("--reuid={user}"), format!("--regid={user}"));
+    let sets = [format!("--inh-caps=-all{capabilities}"), format!("--ambient-caps=-all{capabilities}")];
+    let bounding = format!("--bounding-set=-all{capabilities}");
+    command.args([reuid, regid, "--clear-groups".into(), bounding]).args(sets).arg("--no-new-privs");
+    command
+}
+
+/// What the unit grants, as `setpriv` has it.
+fn granted() -> String {
+    let line = |key: &str| UNIT.lines().find_map(|line| line.strip_prefix(key)).unwrap().to_lowercase();
+    let ambient = line("AmbientCapabilities=");
+    assert_eq!(ambient, line("CapabilityBoundingSet="));
+    ambient.split(' ').map(|name| format!(",+{}", name.strip_prefix("cap_").unwrap())).collect()
+}
+
+fn daemon(host: &Host, place: &Place, socket: &Path) -> (Process, String) {
+    let mut command = as_user(NOBODY, &granted());
+    command.arg(place.path("amd")).args(["run", "xdp:am0", "--mode", "666", "--socket"]).arg(socket);
+    let mut child = host.enter(|| command.stdout(Stdio::piped()).spawn()).unwrap().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("serves xdp:am0"), "{line}");
+    (Process(child), line)
+}
+
+/// This test program again, as another user without any capability.
+fn program(user: u32, place: &Place, role: &str, socket: &Path) -> Process {
+    let mut command = as_user(user, "");
+    command.arg(place.path("test")).args(["users::a_role_of_another_user", "--exact"]);
+    command.env(ROLE, format!("{role} amd:{}", socket.display())).stdout(Stdio::null());
+    Process(command.spawn().unwrap())
+}
+
+/// A role in a process of another user; in the tests' own process nothing.
+#[test]
+fn a_role_of_another_user() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let (role, transport) = role.split_once(' ').unwrap();
+    let node = Node::open(role, transport).unwrap();
+    let mut endpoint = node.endpoint("main").unwrap();
+    endpoint.on_request(ECHO, |_: &mut u64, Request { message, token }| _ = token.reply(ECHO, &[], message.payload()));
+    endpoint.on_reply(ECHO, |count: &mut u64, _| *count += 1);
+    let mut count = 0;
+    if role == "beta" {
+        loop {
+            endpoint.wait(&mut count, std::time::Duration::from_millis(50));
+        }
+    }
+    let to = endpoint.connect("beta", "main").unwrap();
+    let mut asked = 0;
+    until("all replies arrive", || {
+        while asked < 5_000 && endpoint.try_request(to, ECHO, &[], &[7; 64]).is_ok() {
+            asked += 1;
+        }
+        endpoint.poll(&mut count);
+        count == 5_000
+    });
+}
+
+#[test]
+fn the_daemon_needs_five_capabilities_and_its_programs_none() {
+    let hosts = ["amd-alpha", "amd-beta"].map(|name| Host::new(name).expect("root"));
+    let _ends = veth(&hosts[0], "am0", &hosts[1], "am0", &VethOptions::default()).unwrap();
+    let place = Place::new();
+    let [near, far] = [place.path("near.sock"), place.path("far.sock")];
+    let (first, said) = daemon(&hosts[0], &place, &near);
+    let (second, _) = daemon(&hosts[1], &place, &far);
+    let kept = ["CAP_BPF", "CAP_IPC_LOCK", "CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_PERFMON"].join(" ");
+    assert!(said.trim_end().ends_with(&kept), "{said}");
+
+    let server = program(20_002, &place, "beta", &far);
+    until("the server has its name", || port(&far, "beta").is_some());
+    assert_eq!(port(&far, "beta").unwrap().uid, 20_002);
+    for (user, role, socket) in [(20_001, "alpha", &near), (20_003, "gamma", &far)] {
+        let mut client = program(user, &place, role, socket);
+        let mut status = None;
+        until("the client has ended", || {
+            status = client.0.try_wait().unwrap();
+            status.is_some()
+        });
+        assert!(status.unwrap().success(), "{role}");
+    }
+    let wire = list(&near);
+    assert!(wire.from_wire > 20 && wire.to_wire > 20, "{wire:?}");
+    drop(server);
+    until("the ports are free", || list(&near).ports.is_empty() && list(&far).ports.is_empty());
+    for mut daemon in [first, second] {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(daemon.0.id() as i32), nix::sys::signal::Signal::SIGTERM)
+            .unwrap();
+        assert!(daemon.0.wait().unwrap().success());
+    }
+    assert!(!near.exists() && !far.exists());
+}

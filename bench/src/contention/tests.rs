@@ -1,0 +1,80 @@
+//! What the protocol promises to many clients, in virtual time: the same figures on every machine.
+
+use std::time::Duration;
+
+use super::*;
+use crate::hosts::simulation::{PRICES, Simulation};
+use crate::plan::{DriverOptions, FramingArg};
+use crate::watch::Watch;
+
+fn simulated(server: Server, clients: &[usize], size: usize) -> Contention {
+    let span = Span { warm_up: Duration::from_millis(10), time: Duration::from_millis(5) };
+    let clients = Clients(clients.to_vec());
+    let order = Order { servers: vec![server], clients, sizes: vec![size], rounds: 1, span };
+    let (how, watch) = (DriverOptions { framing: FramingArg::Split, ..DriverOptions::default() }, Watch::default());
+    let mut arena = Simulation { how, mtu: 1500, prices: PRICES, oversubscription: None, watch: &watch };
+    let (figures, end) = measure(&order, &mut arena, &Progress::new(1, true));
+    end.unwrap();
+    figures
+}
+
+fn summary(figures: &Contention) -> serde_json::Value {
+    figures.json().pop().unwrap()["summary"]["servers"][0].clone()
+}
+
+/// The aggregate is within 5 % of the peak, each client within 10 % of its share. As in the paper's Figure 9, each client
+/// adds one gap to the round trip.
+#[test]
+fn one_endpoint_serves_many_clients_alike() {
+    for (size, clients) in [(WORD_BYTES, &[1, 16, 32, 48][..]), (1024, &[1, 32])] {
+        let figures = simulated(Server::One, clients, size);
+        let summary = summary(&figures);
+        let number = |value: &serde_json::Value| value.as_f64().unwrap();
+        assert!(number(&summary["over_peak"]) >= 0.95, "{summary}");
+        assert!(number(&summary["share"][0]) >= 0.9 && number(&summary["share"][1]) <= 1.1, "{summary}");
+        if size == WORD_BYTES {
+            assert!((0.9..1.1).contains(&number(&summary["slope_over_gap"])), "{summary}");
+        }
+        let flood = figures.floods.iter().find(|flooded| flooded.flood == Flood::Window).unwrap();
+        assert!(flood.others >= 0.9 && flood.worst >= 0.9, "{flood:?}");
+    }
+}
+
+/// Where the round trip is as long as an acknowledgement waits for a message to travel with, it leaves alone. The server
+/// pays for those frames.
+#[test]
+fn acknowledgements_alone_cost_some_of_the_rate() {
+    let figures = simulated(Server::One, &[1, 64], WORD_BYTES);
+    let over_peak = summary(&figures)["over_peak"].as_f64().unwrap();
+    assert!(over_peak >= 0.88, "{}", figures.table());
+}
+
+/// A turn of the node's loop for each endpoint costs more with each of them, but no client has more than another.
+#[test]
+fn endpoints_polled_in_turn_have_equal_shares() {
+    let figures = simulated(Server::Polled, &[1, 16], WORD_BYTES);
+    let summary = summary(&figures);
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    assert!(number(&summary["over_peak"]) >= 0.85, "{summary}");
+    assert!(number(&summary["share"][0]) >= 0.9 && number(&summary["share"][1]) <= 1.1, "{summary}");
+}
+
+#[test]
+fn the_same_run_has_the_same_figures() {
+    let [one, other] = [(); 2].map(|()| simulated(Server::Polled, &[1, 3], 100).json());
+    assert_eq!(one, other);
+    assert!(one.iter().all(|line| line.get("summary").unwrap_or(line)["simulated"] == true), "{one:?}");
+}
+
+#[test]
+fn each_server_has_its_plans() {
+    let plans = |server: Server| server.plans(3, 16, |nth| if nth == 0 { (9, 2) } else { (1, 1) });
+    let names = |server| plans(server).iter().map(|plan| plan.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(Server::Polled), ["server", "client0", "client1", "client2"]);
+    assert_eq!(names(Server::Threads)[..3], ["server0", "server1", "server2"]);
+    assert_eq!(plans(Server::Polled)[0].endpoints, ["for0", "for1", "for2"]);
+    let ports: Vec<usize> = plans(Server::Threads).iter().map(|plan| plan.port).collect();
+    assert_eq!(ports, [0, 4, 5, 1, 2, 3], "a port for each");
+    let first = &plans(Server::One)[1];
+    assert_eq!((first.targets.len(), first.outstanding), (2, 9));
+}

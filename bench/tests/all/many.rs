@@ -1,0 +1,72 @@
+//! The commands with many hosts, in virtual time. Needs no rights.
+
+use crate::common::{json, run, summary, text};
+
+const SIM: &[&str] = &["--hosts", "sim", "--json", "--time", "0.001", "--warm-up", "0.001"];
+
+/// Every line says that it is no measurement.
+fn check_simulated(lines: &[serde_json::Value]) {
+    for line in lines {
+        assert_eq!(line.get("summary").unwrap_or(line)["simulated"], true, "{line}");
+        assert_eq!(line.get("summary").unwrap_or(line)["transport"], "sim", "{line}");
+    }
+}
+
+#[test]
+fn contention_has_a_row_for_each_server_size_and_number_of_clients() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("contention.svg");
+    let plot = ["--plot", file.to_str().unwrap()];
+    let lines = json(&run(&[&["contention", "--clients", "1,4", "--size", "16,100"], &plot, SIM]));
+    check_simulated(&lines);
+    let rows: Vec<_> = lines
+        .iter()
+        .filter(|line| line["messages_per_s"].is_u64())
+        .map(|line| {
+            (line["server"].as_str().unwrap(), line["size"].as_u64().unwrap(), line["clients"].as_u64().unwrap())
+        })
+        .collect();
+    let expected = [16, 100].map(|size| ["one", "polled"].map(|server| [1, 4].map(|clients| (server, size, clients))));
+    assert_eq!(rows, expected.concat().concat());
+    for line in lines.iter().filter(|line| line["messages_per_s"].is_u64()) {
+        let rtt = line["rtt_ns"].as_f64().unwrap();
+        assert!(rtt > 2000.0 && line["messages_per_s"].as_u64() > Some(100_000) && line["returned"] == 0, "{line}");
+    }
+    let floods: Vec<_> = lines.iter().filter_map(|line| line["flood"].as_str()).collect();
+    assert_eq!(floods, ["window", "connections"].repeat(4), "{lines:?}");
+    assert_eq!(summary(&lines)["servers"].as_array().unwrap().len(), 4);
+    let svg = std::fs::read_to_string(file).unwrap();
+    assert!(svg.contains("simulated") && svg.contains("\none: all\n") && !svg.contains("NaN"), "{svg}");
+}
+
+#[test]
+fn permute_has_each_pattern_on_each_switch() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("permute.svg");
+    let plot = ["--plot", file.to_str().unwrap()];
+    let lines = json(&run(&[&["permute", "--nodes", "4", "--oversubscription", "8"], &plot, SIM]));
+    check_simulated(&lines);
+    let rows: Vec<_> = lines[..lines.len() - 1]
+        .iter()
+        .map(|line| {
+            (line["pattern"].as_str().unwrap(), line["hosts"].as_u64().unwrap(), line["oversubscription"].as_u64())
+        })
+        .collect();
+    let patterns = ["shift", "neighbor", "bisection"];
+    let switch = |trunk: Option<u64>| patterns.map(|pattern| (pattern, 4, trunk));
+    assert_eq!(rows, [&[("pair", 2, None)][..], &switch(None), &switch(Some(8))].concat());
+    let ratios = summary(&lines)["ratios"].as_array().unwrap();
+    let narrow = ratios.last().unwrap()["host_over_pair"].as_f64().unwrap();
+    assert!((0.08..0.2).contains(&narrow), "{ratios:?}");
+    let svg = std::fs::read_to_string(file).unwrap();
+    assert!(svg.contains("simulated") && svg.contains("paper, 92"), "{svg}");
+}
+
+#[test]
+fn tables_say_that_they_are_simulated() {
+    for command in [&["contention", "--clients", "1,2"][..], &["permute", "--nodes", "2"]] {
+        let output = run(&[command, &["--hosts", "sim", "--time", "0.001", "--warm-up", "0.001"]]);
+        let table = text(&output.stdout);
+        assert!(output.status.success() && table.contains("the network is simulated"), "{table}");
+    }
+}

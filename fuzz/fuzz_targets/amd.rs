@@ -1,0 +1,12 @@
+//! Any bytes as what a program gives the daemon: its first packet, or a frame in its lane.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../amd/tests/checks/mod.rs"]
+mod checks;
+
+fuzz_target!(|bytes: &[u8]| {
+    checks::judged(bytes);
+    checks::greeted(bytes);
+});
