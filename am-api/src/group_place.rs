@@ -5,7 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use am_proto::ChooseMember;
+use am_proto::{ChooseMember, Core};
+use am_wire::Buffer;
 
 /// How a group chooses the member that gets a peer's connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,8 +88,14 @@ impl Membership {
         Membership(place)
     }
 
-    /// Publish the number of this member's connections.
-    pub(crate) fn set_load(&self, connections: usize) {
+    /// Report the number of a node's connections to its group, if it is in one.
+    pub(crate) fn publish<B: Buffer>(of: &Option<Membership>, core: &Core<B>) {
+        if let Some(membership) = of {
+            membership.set_load(core.connection_count());
+        }
+    }
+
+    fn set_load(&self, connections: usize) {
         self.0.set_load(connections);
     }
 }

@@ -327,14 +327,7 @@ impl NodeState {
                 event => events.push(event),
             }
         }
-        self.publish_load();
-    }
-
-    /// Report the number of connections to the group, if the node is in one.
-    pub(crate) fn publish_load(&self) {
-        if let Some(membership) = &self.membership {
-            membership.set_load(self.engine.core().connection_count());
-        }
+        Membership::publish(&self.membership, self.engine.core());
     }
 
     /// Reserve frames for replies: one for each reply that is owed, and one for the next request. Returns whether

@@ -21,6 +21,7 @@ pub(crate) use message::Head;
 pub use message::{ConnectionEvent, MemberEvent, Message, Request, Returned};
 pub use transfer::Transfer;
 
+use crate::group_place::Membership;
 use crate::node_state::{NodeRc, NodeState, borrow_to_drop};
 use crate::waker::{BY_PROGRAM, Waiter};
 use crate::{Connection, Events, HandlerId, NotOpen, RequestError};
@@ -281,7 +282,7 @@ impl<S> Endpoint<S> {
             let now = node.clock.now();
             node.core().run_deferred(now);
             // Connections that this side has closed end without an event.
-            node.publish_load();
+            Membership::publish(&node.membership, node.engine.core());
         }
     }
 

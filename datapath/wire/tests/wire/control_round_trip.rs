@@ -88,9 +88,22 @@ fn unknown_messages_steps_and_refusals_are_refused() {
     for code in (10..=u8::MAX).chain([0]) {
         assert_eq!(Control::parse(&[code, 0, 0, 0, 1, 1]), Err(Reason::Body));
     }
-    for (code, known) in [(4, 1..=3), (7, 1..=4)] {
-        for value in 0..=u8::MAX {
-            assert_eq!(Control::parse(&[code, 0, 0, 0, 1, value]).is_ok(), known.contains(&value));
-        }
+    for value in 0..=u8::MAX {
+        let is_known = |code| Control::parse(&[code, 0, 0, 0, 1, value]).is_ok();
+        // A refusal from 129 on names another member of the group.
+        assert_eq!((is_known(4), is_known(7)), (matches!(value, 1..=3 | 129..), matches!(value, 1..=4)));
     }
+}
+
+#[test]
+fn members_of_a_group_are_named_by_their_number() {
+    let name = |text: &str| Name::new(text).unwrap();
+    for (number, member) in [(1, "a#1"), (10, "a#10"), (127, "a#127")] {
+        assert_eq!(name("a").member(number), Some(name(member)));
+        assert_eq!(name(member).member(number), None);
+    }
+    assert_eq!(name("a").member(0), None);
+    let long = name(&"é".repeat(14));
+    assert_eq!(long.member(9), Some(name(&format!("{long}#9"))));
+    assert_eq!((long.member(10), name(&"x".repeat(30)).member(1)), (Some(name(&format!("{long}#10"))), None));
 }
