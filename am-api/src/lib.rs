@@ -171,6 +171,8 @@ mod endpoint;
 mod errors;
 mod event_mask;
 mod events;
+mod group;
+mod group_place;
 pub mod log;
 mod members;
 mod names;
@@ -201,6 +203,8 @@ pub use endpoint::{
 pub use errors::{NotOpen, Problem, RequestError};
 pub use event_mask::Events;
 pub use events::ConnectionChange;
+pub use group::{GroupError, GroupMember};
+pub use group_place::Placement;
 pub use names::{Connection, EndpointName, HandlerId, InvalidName};
 pub use node::{Counters, EndpointError, Node};
 pub use object_table::{ObjectId, ObjectTable};

@@ -280,6 +280,8 @@ impl<S> Endpoint<S> {
         if gave_away {
             let now = node.clock.now();
             node.core().run_deferred(now);
+            // Connections that this side has closed end without an event.
+            node.publish_load();
         }
     }
 
