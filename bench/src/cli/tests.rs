@@ -52,6 +52,8 @@ fn what_makes_sense() {
 #[test]
 fn what_makes_sense_of_two_sides() {
     for (line, expected) in [
+        ("wakeup", Task::Wakeup),
+        ("wakeup --rounds 2 --json", Task::Wakeup),
         ("bounce", Task::Bounce(Topology::Veth(1500))),
         ("bounce --size 64 --rounds 3", Task::Bounce(Topology::Veth(1500))),
         ("bounce --hosts veth", Task::Bounce(Topology::Veth(1500))),
@@ -164,6 +166,9 @@ fn what_has_no_effect_is_refused() {
         ("serve --on xdp:eth1 --cores 0,1", "each takes its own: --cores 0"),
         ("serve --on xdp:eth1 --rounds 3", "--rounds"),
         ("serve --on xdp:eth1 --json", "--json"),
+        ("wakeup --hosts shm", "--rounds"),
+        ("wakeup --size 8", "--rounds"),
+        ("wakeup --cores none", "--rounds"),
         ("bounce --serve --on xdp:eth1", "--serve"),
         ("bounce --coalesce on", "--coalesce"),
         ("bandwidth --hosts veth --loss 1 --driver raw", "--loss is for am"),

@@ -10,3 +10,4 @@ mod processes;
 mod ratios;
 mod serve;
 mod simulated;
+mod wakeup;
