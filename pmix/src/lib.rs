@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   Client::open()      PMIx_Init; the job's size, the ranks on this host
-//!   client.exchange()   PMIx_Put, PMIx_Commit, PMIx_Fence; PMIx_Get of each rank
+//!   client.exchange()   PMIx_Put, PMIx_Commit, PMIx_Fence; PMIx_Get of each rank, PMIx_Fence
 //!   drop                PMIx_Finalize
 //! ```
 //!
@@ -93,12 +93,23 @@ impl Client {
         self.rounds += 1;
         self.library.put(&key, blob)?;
         self.library.commit()?;
-        self.library.fence(&self.own.of_rank(Proc::ALL))?;
+        self.barrier()?;
         let blob_of = |rank| match self.library.get(&self.own.of_rank(rank), &key)? {
             Value::Bytes(bytes) => Ok(bytes),
             Value::Number(_) => Err(PmixError::Untold("a blob")),
         };
-        (0..u32::try_from(self.size).unwrap_or(u32::MAX)).map(blob_of).collect()
+        let blobs = (0..u32::try_from(self.size).unwrap_or(u32::MAX)).map(blob_of).collect();
+        // A blob may be fetched from its host only now, and a process that has left takes its blobs along: PMIx_Get would wait forever.
+        self.barrier()?;
+        blobs
+    }
+
+    /// Wait until all processes are here.
+    ///
+    /// # Errors
+    /// As for [`Client::exchange`].
+    pub fn barrier(&mut self) -> Result<(), PmixError> {
+        self.library.fence(&self.own.of_rank(Proc::ALL))
     }
 }
 

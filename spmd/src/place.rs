@@ -40,6 +40,13 @@ impl Link {
             Link::Pmix(client) => Ok(client.exchange(blob)?),
         }
     }
+
+    fn barrier(&mut self) -> Result<(), ExchangeError> {
+        match self {
+            Link::Pmix(client) => Ok(client.barrier()?),
+            other => other.exchange(&[]).map(drop),
+        }
+    }
 }
 
 impl Place {
@@ -152,17 +159,11 @@ impl Place {
     ///
     /// # Errors
     /// As for [`Place::exchange`].
-    pub fn exchange_with(&mut self, blob: &[u8], mut poll: impl FnMut()) -> Result<Vec<Vec<u8>>, ExchangeError> {
+    pub fn exchange_with(&mut self, blob: &[u8], poll: impl FnMut()) -> Result<Vec<Vec<u8>>, ExchangeError> {
         if blob.len() > MAX_BLOB {
             return Err(ExchangeError::TooLong(blob.len()));
         }
-        thread::scope(|scope| {
-            let exchange = scope.spawn(|| self.link.exchange(blob));
-            while !exchange.is_finished() {
-                poll();
-            }
-            exchange.join().unwrap_or_else(|panic| resume_unwind(panic))
-        })
+        meanwhile(poll, || self.link.exchange(blob))
     }
 
     /// Wait until all processes are here.
@@ -170,7 +171,7 @@ impl Place {
     /// # Errors
     /// As for [`Place::exchange`].
     pub fn barrier(&mut self) -> Result<(), ExchangeError> {
-        self.exchange(&[]).map(drop)
+        self.link.barrier()
     }
 
     /// The same, and meanwhile `poll` runs again and again: see [`Place::exchange_with`].
@@ -178,7 +179,7 @@ impl Place {
     /// # Errors
     /// As for [`Place::exchange`].
     pub fn barrier_with(&mut self, poll: impl FnMut()) -> Result<(), ExchangeError> {
-        self.exchange_with(&[], poll).map(drop)
+        meanwhile(poll, || self.link.barrier())
     }
 
     /// The name of the transport that this process opens.
@@ -222,6 +223,17 @@ fn other_launcher() -> Option<(usize, &'static str)> {
     let number = |name| variable(name).ok().filter(|processes| *processes > 1);
     let slurm = number("SLURM_STEP_NUM_TASKS").map(|processes| (processes, "start it by `srun --mpi=pmix`"));
     slurm.or_else(|| Some((number("PMI_SIZE")?, "start it by Open MPI's mpirun, by prterun or by am-run")))
+}
+
+/// Do `work` on another thread, and `poll` here until it is done.
+fn meanwhile<T: Send>(mut poll: impl FnMut(), work: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| {
+        let work = scope.spawn(work);
+        while !work.is_finished() {
+            poll();
+        }
+        work.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }
 
 fn asked_transport() -> String {

@@ -20,6 +20,9 @@
  * the reason, the kind of message and an am_argblock_t. It came to no handler of the peer, except
  * with EUNREACHABLE: then it may have. Without a handler 0 a line on standard error says it.
  *
+ * POLLING. A process that does not poll answers nobody. After 30 s without an answer a peer is taken for unreachable, and
+ * after 120 s also if nothing was sent to it.
+ *
  * HANDLERS run in AM_Poll, and in requests while they wait for room; never two at once in a process.
  * A handler's type follows from the message: a token; for AM_RequestI, AM_ReplyI and transfers the bytes and
  * their number; then as many int32_t as the message has. A handler of a request may reply once. No handler may

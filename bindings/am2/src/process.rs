@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Duration;
 
 use am_api::Events;
 use am_spmd::Place;
@@ -15,6 +16,11 @@ use crate::progress;
 use crate::receive;
 use crate::tables::{Handle, Table};
 
+/// How long a peer may leave a message unacknowledged: programs compute between two polls.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a peer to which nothing is sent may go without a poll.
+const KEEPALIVE: Duration = Duration::from_secs(120);
+
 /// `AM_Init`: find the process's place and open its node.
 pub(crate) fn init() -> Result<(), Code> {
     let process = am::PROCESS.lock();
@@ -26,7 +32,7 @@ pub(crate) fn init() -> Result<(), Code> {
         say(&error);
         Code::Resource
     })?;
-    let node = place.open().map_err(|error| {
+    let node = place.open_with(|builder| builder.patience(PATIENCE).keepalive(KEEPALIVE)).map_err(|error| {
         say(&error);
         Code::Resource
     })?;

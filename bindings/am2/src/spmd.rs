@@ -3,6 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
+use am_spmd::{ExchangeError, Place};
+
 use crate::am::{self, Am};
 use crate::code::{Code, guarded};
 use crate::context;
@@ -34,29 +36,37 @@ fn number(of: impl FnOnce(&Am) -> usize) -> c_int {
     found
 }
 
-/// The blobs of all ranks; meanwhile all bundles are polled.
-fn exchange(am: &Rc<Am>, blob: &[u8]) -> Result<Vec<Vec<u8>>, Code> {
+/// Do this with all processes; meanwhile all bundles are polled.
+fn together<T>(
+    am: &Rc<Am>,
+    work: impl FnOnce(&mut Place, &mut dyn FnMut()) -> Result<T, ExchangeError>,
+) -> Result<T, Code> {
     if context::is_in_handler() {
         return Err(Code::BadArg);
     }
     let bundles: Vec<Handle> = am.bundles.borrow().all().map(|bundle| bundle.handle).collect();
-    let poll = || {
+    let mut poll = || {
         let busy = bundles.iter().filter(|bundle| progress::poll(am, **bundle)).count();
         if busy == 0 {
             std::thread::sleep(std::time::Duration::from_micros(100));
         }
     };
-    am.place.borrow_mut().exchange_with(blob, poll).map_err(|error| {
+    work(&mut am.place.borrow_mut(), &mut poll).map_err(|error| {
         eprintln!("libam2: {error}");
         Code::Resource
     })
+}
+
+/// The blobs of all ranks.
+fn exchange(am: &Rc<Am>, blob: &[u8]) -> Result<Vec<Vec<u8>>, Code> {
+    together(am, |place, poll| place.exchange_with(blob, poll))
 }
 
 /// See `am_spmd.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn AM2_SpmdBarrier() -> c_int {
-    guarded(|| am::with(|am| exchange(am, &[]).map(drop)))
+    guarded(|| am::with(|am| together(am, |place, poll| place.barrier_with(poll))))
 }
 
 /// See `am_spmd.h`.

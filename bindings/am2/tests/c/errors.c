@@ -58,6 +58,8 @@ static void came_back(int status, op_t opcode, int index, int handler)
 {
     POLL_UNTIL(errors > 0);
     EXPECT(errors == 1);
+    if (status_last != status || opcode_last != opcode)
+        fprintf(stderr, "status %d of operation %d, expected %d of %d\n", status_last, opcode_last, status, opcode);
     EXPECT(status_last == status);
     EXPECT(opcode_last == opcode);
     EXPECT(last.request_endpoint == ep && last.reply_endpoint == index && last.handler == handler);
