@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use crate::Error;
 use crate::trace::{Cost, Costs};
-use crate::trips::{STEPS, Step, TOGETHER};
+use crate::trips::{IDLE_ENDPOINTS, Over, STEPS, Step, TOGETHER};
 
 /// So many per cent more instructions are noise of the compiler's choices, and so many at least.
 const TOLERATED: (u64, u64) = (2, 2);
@@ -63,7 +63,19 @@ impl Table {
             let dearer = counts.iter().filter(|(.., now, most)| now > most);
             all.extend(dearer.map(|(what, was, now, _)| format!("{over}: {step}: {now} {what}, were {was}")));
         }
+        all.extend(self.idle_cost());
         all
+    }
+
+    /// Whether idle endpoints make a round trip dearer.
+    fn idle_cost(&self) -> Option<String> {
+        let trip = |over: Over| {
+            let key = (over.name(), "round trip".to_owned());
+            self.rows.iter().find(|(its, _)| *its == key).map(|(_, cost)| cost.instructions)
+        };
+        let (none, many) = (trip(Over::Loopback)?, trip(Over::Endpoints)?);
+        (many > none + none * TOLERATED.0 / 100)
+            .then(|| format!("{IDLE_ENDPOINTS} idle endpoints: {many} instructions, {none} without them"))
     }
 }
 
@@ -113,6 +125,15 @@ mod tests {
     #[test]
     fn what_is_printed_is_read_again() {
         assert_eq!(table(400, 2, 31).to_string().parse::<Table>().unwrap(), table(400, 2, 31));
+    }
+
+    #[test]
+    fn idle_endpoints_may_cost_little() {
+        let row = |over: &str, instructions| {
+            ((over.to_owned(), "round trip".to_owned()), Cost { instructions, locked: 0, lines: 0 })
+        };
+        let with = |many| Table { compiler: String::new(), rows: vec![row("loopback", 1000), row("endpoints", many)] };
+        assert_eq!((with(1020).idle_cost(), with(1021).idle_cost().is_some()), (None, true));
     }
 
     #[test]

@@ -34,6 +34,8 @@ type Ends = [Box<dyn Transport>; 2];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Over {
     Loopback,
+    /// Loopback, to a node with [`IDLE_ENDPOINTS`] idle endpoints besides.
+    Endpoints,
     Shm,
     Udp,
     /// Two programs of one daemon.
@@ -41,6 +43,9 @@ pub(crate) enum Over {
     /// Two programs, each with a daemon, and a wire in memory between these.
     Amd2,
 }
+
+/// Endpoints that send and receive nothing.
+pub(crate) const IDLE_ENDPOINTS: usize = 10_000;
 
 impl Over {
     pub(crate) fn name(self) -> String {
@@ -71,7 +76,7 @@ impl Over {
                 let last = daemons.len() - 1;
                 [marked(attach(daemons, 0)?), marked(attach(daemons, last)?)]
             }
-            Over::Loopback => {
+            Over::Loopback | Over::Endpoints => {
                 let options = loopback::LoopbackOptions { frames: FRAMES, ..loopback::LoopbackOptions::default() };
                 let mut ends = loopback::wire_with(2, options).into_iter().map(|plug| plug.open());
                 let mut end = || ends.next().ok_or("a wire has two ends")?.map_err(Error::from);
@@ -257,6 +262,11 @@ pub(crate) fn run(over: Over) -> Result<(), Error> {
         builder.open_on(on)
     };
     let (alpha, beta) = (open("alpha", left)?, open("beta", right)?);
+    let count = if over == Over::Endpoints { IDLE_ENDPOINTS } else { 0 };
+    for number in 0..count {
+        // To close them takes longer than all trips under valgrind.
+        std::mem::forget(beta.endpoint::<()>(&format!("idle {number}"))?);
+    }
     let [mut alpha, mut beta] = [Side::open(&alpha)?, Side::open(&beta)?];
     let tick = || hand.advance(std::time::Duration::from_micros(5));
     let to = alpha.endpoint.connect("beta", "main")?;
@@ -278,18 +288,24 @@ pub(crate) fn run(over: Over) -> Result<(), Error> {
     Ok(())
 }
 
+/// A turn of each daemon that a message passes.
+fn turn<'a>(daemons: impl ExactSizeIterator<Item = &'a mut Daemon>) {
+    if daemons.len() > 0 {
+        enter(Step::Daemon as u8);
+        daemons.for_each(|daemon| _ = daemon.turn());
+    }
+}
+
 fn trip([alpha, beta]: [&mut Side; 2], daemons: &mut [Daemon], to: Connection, messages: u64) -> Result<(), Error> {
     let before = (alpha.state, beta.state);
     enter(Step::Request as u8);
     let asked = (0..messages).try_for_each(|_| alpha.endpoint.try_request(to, ECHO, &[], &[7; 16]));
     enter(Step::Leave as u8);
     alpha.endpoint.flush();
-    enter(Step::Daemon as u8);
-    daemons.iter_mut().for_each(|daemon| _ = daemon.turn());
+    turn(daemons.iter_mut());
     enter(Step::Serve as u8);
     beta.poll_until(before.1 + messages);
-    enter(Step::Daemon as u8);
-    daemons.iter_mut().rev().for_each(|daemon| _ = daemon.turn());
+    turn(daemons.iter_mut().rev());
     enter(Step::Answer as u8);
     alpha.poll_until(before.0 + messages);
     enter(Step::Idle as u8);

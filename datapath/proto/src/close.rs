@@ -38,6 +38,10 @@ impl<B: Buffer> Core<B> {
     /// From above: close an endpoint and all its flows. Messages that wait to be extracted are dropped, and their
     /// senders learn that no handler got them. What the endpoint had sent does not come back to it.
     pub fn close_endpoint(&mut self, endpoint: EndpointId) {
+        if self.endpoints.get(endpoint).is_none_or(|found| !found.had_flows) {
+            self.endpoints.remove(endpoint);
+            return;
+        }
         let mut unhandled = self.endpoints.remove(endpoint);
         for id in self.flows.filter(|record| record.endpoint == endpoint) {
             self.endpoints.drop_all_held(id.flow, &mut unhandled);

@@ -34,6 +34,7 @@ counters! {
     duplicates: "Messages that arrived before.",
     beyond_window: "Messages beyond the window.",
     no_room: "Messages not accepted because all receive frames hold messages that wait to be extracted, or a quarter of them hold messages that wait for an earlier one.",
+    endpoint_faults: "Messages of those in `no_room` whose endpoint had as many frames as it may have, while there were some for other endpoints.",
     rejects_sent: "Requests rejected because there was no room.",
     rejects_dropped: "Requests not accepted and not rejected either, because the queue of rejects was full.",
     rejects_received: "Requests of this node that were rejected, and are sent again later.",
@@ -59,6 +60,8 @@ counters! {
     unknown_flows_answered: "Answers to frames on flows that had ended or were of an earlier run: their senders are notified.",
     claims: "Address conflicts: beacons that contradict what is known of their node. Both sides are asked.",
     names_contested: "Name conflicts: times that two live nodes with one name were found.",
+    control_unauthenticated: "Control frames and rejects without an authentication code of this segment's key, or with one where this node has no key.",
+    redirected: "Connections that were given to another member of the peer's group.",
     stale_control: "Set-up frames of a peer's earlier run, or that answer no question of this node.",
 }
 

@@ -19,6 +19,12 @@ pub(crate) struct CreditBudget {
 /// The peak is rounded up to a multiple of this.
 const PEAK_STEP: usize = 64;
 
+/// Waiting requests must leave room for replies. Otherwise two nodes full of each other's requests would wait for each
+/// other for ever.
+pub(crate) fn room_for_requests(room: usize) -> usize {
+    (room - room.div_ceil(4)).max(1)
+}
+
 /// Each flow and class gets at least this many, even from an empty budget. A node with very many peers
 /// therefore grants a little more than it has, and rejects what finds no room.
 const MIN_CREDITS: usize = 4;

@@ -15,11 +15,12 @@ use std::collections::{HashMap, VecDeque};
 use am_wire::control::Name;
 use am_wire::{Class, Flow, Kind, Seq};
 
+use crate::credits::room_for_requests;
 use crate::flow::{FlowRecord, PerClass};
 use crate::output::{Delivery, Returned};
 use crate::receive_queue::Verdict;
 use crate::refusals::{HandlerSet, RefusedSeqs};
-use crate::{EndpointId, WINDOW};
+use crate::{EndpointId, FlowId, WINDOW};
 
 /// By flow and class, the low 16 bits of the sequence numbers of accepted messages that no handler will get.
 pub(crate) type UnhandledSeqs = HashMap<(Flow, Class), Vec<u16>>;
@@ -28,20 +29,33 @@ pub(crate) type UnhandledSeqs = HashMap<(Flow, Class), Vec<u16>>;
 pub(crate) struct Endpoint<B> {
     pub(crate) name: Name,
     pub(crate) tag: u64,
+    /// It has or had a flow.
+    pub(crate) had_flows: bool,
     pub(crate) handlers: PerClass<HandlerSet>,
-    pub(crate) received: PerClass<VecDeque<Delivery<B>>>,
+    received: PerClass<VecDeque<Delivery<B>>>,
     /// Segments of bulk transfers. They use the credit of requests.
-    pub(crate) bulk: VecDeque<Delivery<B>>,
+    bulk: VecDeque<Delivery<B>>,
     pub(crate) returned: VecDeque<Returned<B>>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Endpoints<B> {
     pub(crate) endpoints: Vec<Option<Endpoint<B>>>,
+    names: HashMap<Name, EndpointId>,
+    /// Ids that were used, and are not.
+    free_ids: Vec<EndpointId>,
+    /// The memory of receive queues that no endpoint uses now.
+    spare: Vec<VecDeque<Delivery<B>>>,
+    /// Messages that a queue has memory for from the start: a flow's window, twice because the network may reorder.
+    queue_length: usize,
+    /// Endpoints whose queues have memory, and whether they were found idle.
+    warm: Vec<(EndpointId, bool)>,
     /// Messages in all receive queues together.
     pub(crate) waiting_count: usize,
     /// How many of them there may be. Held messages lower this bound.
     pub(crate) room: PerClass<usize>,
+    /// With fewer than this, there is room at every endpoint.
+    plenty: usize,
     /// The reorder buffer.
     pub(crate) held: HashMap<(Flow, Class, Seq), Delivery<B>>,
     pub(crate) max_held: usize,
@@ -52,58 +66,87 @@ pub(crate) struct Endpoints<B> {
     pub(crate) returned_count: usize,
 }
 
-/// Waiting requests must leave room for replies. Otherwise two nodes full of each other's requests would wait for each
-/// other for ever.
-pub(crate) fn room_for_requests(room: usize) -> usize {
-    (room - room.div_ceil(4)).max(1)
+/// Queues that have memory from the start: those of one endpoint, as most nodes have.
+const INITIAL_QUEUES: usize = 3;
+
+impl<B> Endpoint<B> {
+    /// Messages that wait here.
+    pub(crate) fn waiting(&self) -> usize {
+        self.received.0.iter().map(VecDeque::len).sum::<usize>() + self.bulk.len()
+    }
+
+    /// Whether no queue has memory.
+    fn is_cold(&self) -> bool {
+        self.received.0.iter().chain([&self.bulk]).all(|queue| queue.capacity() == 0)
+    }
+
+    fn take_queues(&mut self) -> [VecDeque<Delivery<B>>; 3] {
+        let [requests, replies] = &mut self.received.0;
+        [requests, replies, &mut self.bulk].map(std::mem::take)
+    }
 }
 
 impl<B> Endpoints<B> {
-    pub(crate) fn new(room: usize) -> Self {
-        let max_held = room / 4;
-        let held = HashMap::with_capacity(2 * max_held.min(WINDOW));
-        let room = PerClass([room_for_requests(room), room]);
-        let refused = RefusedSeqs::new();
+    pub(crate) fn new(frames: usize, window: usize) -> Self {
+        let max_held = frames / 4;
         Endpoints {
             endpoints: Vec::new(),
+            names: HashMap::new(),
+            free_ids: Vec::new(),
+            spare: (0..INITIAL_QUEUES).map(|_| VecDeque::with_capacity(2 * window)).collect(),
+            queue_length: 2 * window,
+            warm: Vec::new(),
             waiting_count: 0,
-            room,
-            held,
+            room: PerClass([room_for_requests(frames), frames]),
+            plenty: room_for_requests(frames) / 2,
+            held: HashMap::with_capacity(2 * max_held.min(WINDOW)),
             max_held,
-            refused,
+            refused: RefusedSeqs::new(),
             bulk_count: 0,
             returned_count: 0,
         }
     }
 
-    /// Create an endpoint. Its queues have room for one flow's window at once, or for two where the network reorders.
-    /// `None` if all 65,535 endpoints are in use.
-    pub(crate) fn add(&mut self, name: Name, tag: u64, window: usize) -> Option<EndpointId> {
-        let at = self.endpoints.iter().position(Option::is_none).unwrap_or(self.endpoints.len());
-        let id = EndpointId(u16::try_from(at).ok()?);
+    /// Create an endpoint. `None` if all 65,535 endpoints are in use.
+    pub(crate) fn add(&mut self, name: Name, tag: u64) -> Option<EndpointId> {
+        let id = self.free_ids.pop().or_else(|| Some(EndpointId(u16::try_from(self.endpoints.len()).ok()?)))?;
         if id == EndpointId::NONE {
             return None;
         }
-        let received = PerClass([0, 1].map(|_| VecDeque::with_capacity(2 * window)));
-        let bulk = VecDeque::with_capacity(window);
-        let handlers = PerClass([HandlerSet::ALL, HandlerSet::ALL]);
-        let endpoint = Endpoint { name, tag, handlers, received, bulk, returned: VecDeque::new() };
+        let endpoint = Endpoint {
+            name,
+            tag,
+            had_flows: false,
+            handlers: PerClass([HandlerSet::ALL, HandlerSet::ALL]),
+            received: PerClass([VecDeque::new(), VecDeque::new()]),
+            bulk: VecDeque::new(),
+            returned: VecDeque::new(),
+        };
+        let at = usize::from(id.0);
         if at == self.endpoints.len() {
             self.endpoints.push(None);
         }
         self.endpoints[at] = Some(endpoint);
+        self.names.insert(name, id);
         Some(id)
     }
 
     /// Remove an endpoint and the messages that wait at it. No handler gets these.
     pub(crate) fn remove(&mut self, id: EndpointId) -> UnhandledSeqs {
         let mut unhandled = UnhandledSeqs::new();
-        let Some(endpoint) = self.endpoints.get_mut(id.0 as usize).and_then(Option::take) else { return unhandled };
+        let Some(mut endpoint) = self.endpoints.get_mut(usize::from(id.0)).and_then(Option::take) else {
+            return unhandled;
+        };
+        self.names.remove(&endpoint.name);
+        self.free_ids.push(id);
         self.returned_count -= endpoint.returned.len();
         self.bulk_count -= endpoint.bulk.len();
-        for message in endpoint.received.0.iter().flatten().chain(&endpoint.bulk) {
-            unhandled.entry((message.flow.flow, message.class)).or_default().push(message.seq);
-            self.waiting_count -= 1;
+        self.waiting_count -= endpoint.waiting();
+        for mut queue in endpoint.take_queues() {
+            for message in queue.drain(..) {
+                unhandled.entry((message.flow.flow, message.class)).or_default().push(message.seq);
+            }
+            self.keep_spare(queue);
         }
         unhandled
     }
@@ -114,11 +157,8 @@ impl<B> Endpoints<B> {
     }
 
     pub(crate) fn by_name(&self, name: Name) -> Option<(EndpointId, &Endpoint<B>)> {
-        self.endpoints
-            .iter()
-            .enumerate()
-            .filter_map(|(at, endpoint)| Some((EndpointId(at as u16), endpoint.as_ref()?)))
-            .find(|(_, endpoint)| endpoint.name == name)
+        let id = *self.names.get(&name)?;
+        Some((id, self.endpoints.get(usize::from(id.0))?.as_ref()?))
     }
 
     pub(crate) fn frames(&self) -> impl Iterator<Item = &B> {
@@ -129,9 +169,30 @@ impl<B> Endpoints<B> {
         waiting.chain(self.held.values().map(|message| &message.frame))
     }
 
+    /// Whether a segment of a bulk transfer on this flow waits at the endpoint.
+    pub(crate) fn has_bulk_of(&self, id: EndpointId, flow: FlowId) -> bool {
+        let endpoint = self.endpoints.get(usize::from(id.0)).and_then(Option::as_ref);
+        endpoint.is_some_and(|endpoint| endpoint.bulk.iter().any(|message| message.flow == flow))
+    }
+
+    /// Whether there is a frame for one more message to this endpoint.
     #[inline]
-    pub(crate) fn has_room(&self, class: Class) -> bool {
-        self.waiting_count < self.room[class]
+    pub(crate) fn has_room(&self, class: Class, id: EndpointId) -> bool {
+        self.waiting_count < self.plenty || self.has_room_for(class, id)
+    }
+
+    /// The same when less than half of the room is free. Where a node has several endpoints, one of them may hold at most
+    /// four times as many frames as are free. So an endpoint that is not polled leaves frames to the others.
+    #[cold]
+    fn has_room_for(&self, class: Class, id: EndpointId) -> bool {
+        let free = self.room[class].saturating_sub(self.waiting_count);
+        let endpoint = self.endpoints.get(usize::from(id.0)).and_then(Option::as_ref);
+        free > 0 && (self.names.len() == 1 || endpoint.is_none_or(|endpoint| endpoint.waiting() <= 4 * free))
+    }
+
+    /// Whether no endpoint has a frame for one more message.
+    pub(crate) fn is_full(&self, class: Class) -> bool {
+        self.waiting_count >= self.room[class]
     }
 
     /// The sequence numbers of all held messages of a flow and class, in order, starting from `near`.
@@ -240,16 +301,57 @@ impl<B> Endpoints<B> {
     #[inline(always)]
     fn push(&mut self, id: EndpointId, delivery: Delivery<B>, must_have: bool) -> bool {
         let Some(endpoint) = self.get(id) else { return true };
-        if matches!(delivery.kind, Kind::Put | Kind::Get) {
-            endpoint.bulk.push_back(delivery);
-            self.bulk_count += 1;
-        } else if must_have && !endpoint.handlers[delivery.class].has(delivery.handler) {
+        let is_bulk = matches!(delivery.kind, Kind::Put | Kind::Get);
+        if must_have && !is_bulk && !endpoint.handlers[delivery.class].has(delivery.handler) {
             return drop_refused(delivery);
-        } else {
-            endpoint.received[delivery.class].push_back(delivery);
         }
+        let queue = if is_bulk { &mut endpoint.bulk } else { &mut endpoint.received[delivery.class] };
+        if queue.capacity() == 0 {
+            self.push_first(id, delivery);
+        } else {
+            queue.push_back(delivery);
+        }
+        self.bulk_count += usize::from(is_bulk);
         self.waiting_count += 1;
         true
+    }
+
+    /// Put a message into a queue that has no memory yet.
+    #[cold]
+    fn push_first(&mut self, id: EndpointId, delivery: Delivery<B>) {
+        let mut queue = self.spare.pop().unwrap_or_else(|| VecDeque::with_capacity(self.queue_length));
+        let Some(Some(endpoint)) = self.endpoints.get_mut(usize::from(id.0)) else { return };
+        if endpoint.is_cold() {
+            self.warm.push((id, false));
+        }
+        let (class, kind) = (delivery.class, delivery.kind);
+        queue.push_back(delivery);
+        match kind {
+            Kind::Put | Kind::Get => endpoint.bulk = queue,
+            _ => endpoint.received[class] = queue,
+        }
+    }
+
+    /// Take back the memory of queues that were empty now and the last time that this was called.
+    pub(crate) fn cool_down(&mut self) {
+        let mut warm = std::mem::take(&mut self.warm);
+        warm.retain_mut(|(id, was_idle)| {
+            let Some(endpoint) = self.get(*id) else { return false };
+            let is_idle = endpoint.waiting() == 0;
+            if !(is_idle && std::mem::replace(was_idle, is_idle)) {
+                return true;
+            }
+            let queues = endpoint.take_queues();
+            queues.into_iter().for_each(|queue| self.keep_spare(queue));
+            false
+        });
+        self.warm = warm;
+    }
+
+    fn keep_spare(&mut self, queue: VecDeque<Delivery<B>>) {
+        if queue.capacity() > 0 && self.spare.len() < INITIAL_QUEUES {
+            self.spare.push(queue);
+        }
     }
 
     pub(crate) fn pop_bulk(&mut self, id: EndpointId) -> Option<Delivery<B>> {
@@ -278,7 +380,11 @@ impl<B> Endpoints<B> {
     }
 
     pub(crate) fn pop_returned(&mut self, id: EndpointId) -> Option<Returned<B>> {
-        let message = self.get(id)?.returned.pop_front()?;
+        let endpoint = self.get(id)?;
+        let message = endpoint.returned.pop_front()?;
+        if endpoint.returned.is_empty() {
+            endpoint.returned = VecDeque::new();
+        }
         self.returned_count -= 1;
         Some(message)
     }

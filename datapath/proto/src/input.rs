@@ -6,7 +6,7 @@ use std::time::Duration;
 use am_wire::coalesced::Body;
 use am_wire::control::Control;
 use am_wire::frame::{self, ParsedFrame};
-use am_wire::{AckHint, Acks, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
+use am_wire::{AckHint, Acks, Address, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
 
 use crate::counters::Counters;
 use crate::endpoint::Endpoints;
@@ -16,6 +16,7 @@ use crate::mutants::{self, Mutant};
 use crate::node::Core;
 use crate::output::Delivery;
 use crate::receive_queue::Verdict;
+use crate::segment_key::is_auth_code;
 
 /// The shortest time between two answers to unknown flows, whoever sent the frames.
 const UNKNOWN_FLOW_PAUSE: Duration = Duration::from_millis(5);
@@ -75,7 +76,7 @@ impl<B: Buffer> Core<B> {
             Kind::Request | Kind::Put | Kind::Get => self.on_message(MessageHead::new(&parsed, Class::Request), frame),
             Kind::Reply => self.on_message(MessageHead::new(&parsed, Class::Reply), frame),
             Kind::Ack => self.on_ack(&parsed),
-            Kind::Control => self.on_control(&parsed),
+            Kind::Control => self.on_control(&parsed, destination(frame.bytes())),
             Kind::Reject => self.on_any_reject(&parsed),
             Kind::Coalesced(class) => self.on_coalesced(&parsed, class, &frame),
         };
@@ -125,9 +126,18 @@ impl<B: Buffer> Core<B> {
 
     /// Control frames are rare: this code stays out of the messages' way.
     #[cold]
-    fn on_control(&mut self, parsed: &ParsedFrame<'_>) -> Result<(), Reason> {
+    fn on_control(&mut self, parsed: &ParsedFrame<'_>, to: Address) -> Result<(), Reason> {
         let now = self.now;
-        let (source, body) = (parsed.source, Control::parse(parsed.payload)?);
+        let source = parsed.source;
+        let (body, content, rest) = Control::parse_with_auth_code(parsed.payload)?;
+        let is_authentic = match &self.config.key {
+            Some(key) => is_auth_code(&key.control_code(parsed.framing, to, source, content), rest),
+            None => rest.is_empty() || body.is_padded(),
+        };
+        if !is_authentic {
+            self.note_unauthenticated();
+            return Ok(());
+        }
         self.counters.control_received += 1;
         match body {
             Control::Beacon(beacon) => self.on_beacon(now, &beacon),
@@ -144,6 +154,18 @@ impl<B: Buffer> Core<B> {
         Ok(())
     }
 
+    /// A control frame or a reject that was not made with this node's key.
+    pub(crate) fn note_unauthenticated(&mut self) {
+        self.counters.control_unauthenticated += 1;
+        self.discovery.unauthenticated_at = Some(self.now);
+    }
+
+    /// Getter: whether frames of nodes with another segment key, or without one, arrived lately.
+    pub fn has_unauthenticated(&self) -> bool {
+        let lately = self.config.beacon * 3;
+        self.discovery.unauthenticated_at.is_some_and(|at| self.now - at < lately)
+    }
+
     /// A message in a frame of its own, with `body` bytes of words and payload.
     #[inline(always)]
     fn on_message(&mut self, message: MessageHead, frame: B) -> Result<(), Reason> {
@@ -158,7 +180,7 @@ impl<B: Buffer> Core<B> {
             self.on_not_accepted(verdict, header.flow, class, seq);
             return Ok(());
         }
-        if !self.endpoints.has_room(class) {
+        if !self.endpoints.has_room(class, record.endpoint) {
             self.on_no_room(header.flow, class, seq);
             return Ok(());
         }
@@ -185,7 +207,7 @@ impl<B: Buffer> Core<B> {
         let Some(record) = self.flows.by_flow(flow) else { return };
         if verdict == Verdict::Ahead {
             // The reorder buffer is full. With a reject the sender need not wait for a time-out.
-            record.reject(class, seq, &mut self.sending.pending_rejects, &mut self.counters);
+            record.reject(class, seq, false, &mut self.sending.pending_rejects, &mut self.counters);
         } else {
             record.on_not_new(verdict, class, seq, &mut self.receiving.gaps, &mut self.counters);
         }
@@ -195,10 +217,13 @@ impl<B: Buffer> Core<B> {
     /// There is no room for a message in a frame of its own.
     #[cold]
     fn on_no_room(&mut self, flow: Flow, class: Class, seq: Seq) {
-        self.receiving.gaps.count_lost(1);
-        self.set_full(true);
+        let is_all_full = self.endpoints.is_full(class);
+        if is_all_full {
+            self.receiving.gaps.count_lost(1);
+            self.set_full(true);
+        }
         let Some(record) = self.flows.by_flow(flow) else { return };
-        record.reject(class, seq, &mut self.sending.pending_rejects, &mut self.counters);
+        record.reject(class, seq, !is_all_full, &mut self.sending.pending_rejects, &mut self.counters);
         if record.ack_forced {
             record.queue_ack(&mut self.sending.acks_due);
         }
@@ -215,8 +240,8 @@ impl<B: Buffer> Core<B> {
         let (gaps, ack_every, at) = (&mut self.receiving.gaps, self.time.timing.ack_every, parsed.framing.body_at());
         let pending = &mut self.sending.pending_rejects;
         let (mut accepted, mut is_ack_due, mut is_full, mut is_first_rejected) = (0, false, false, false);
-        for (n, (item, handle)) in body.items().zip(frame.share_many(body.count())).enumerate() {
-            let seq = first.plus(n as u32);
+        let seqs = (0..).map(|n| first.plus(n));
+        for (seq, (item, handle)) in seqs.zip(body.items().zip(frame.share_many(body.count()))) {
             let verdict = record.receive[class].verdict(seq);
             let fits = verdict == Verdict::Next || record.accepts_out_of_order(verdict, class.into(), &self.endpoints);
             if matches!(verdict, Verdict::Duplicate | Verdict::Beyond) {
@@ -224,12 +249,12 @@ impl<B: Buffer> Core<B> {
                 is_ack_due = true;
             } else if is_first_rejected {
                 self.counters.no_room += 1;
-            } else if !fits || !self.endpoints.has_room(class) {
-                record.reject(class, seq, pending, &mut self.counters);
-                // If it does not fit, only the reorder buffer is full.
-                gaps.count_lost(fits as u32);
-                (is_full, is_first_rejected) = (is_full | fits, n == 0);
-                is_ack_due |= record.ack_forced;
+            } else if !fits || !self.endpoints.has_room(class, record.endpoint) {
+                // Else only the reorder buffer is full, or the endpoint has its part of the room.
+                let is_all_full = self.endpoints.is_full(class);
+                record.reject(class, seq, fits && !is_all_full, pending, &mut self.counters);
+                gaps.count_lost(is_all_full as u32);
+                (is_full, is_first_rejected) = (is_full | is_all_full, seq == first);
             } else {
                 let delivery = Delivery::coalesced(record.id, class, &item, at, seq, handle);
                 if !self.endpoints.accept(record, verdict, seq, delivery) {
@@ -241,7 +266,7 @@ impl<B: Buffer> Core<B> {
                 self.endpoints.deliver_behind(record, class, seq.plus(1));
             }
         }
-        if is_ack_due {
+        if is_ack_due || record.ack_forced {
             record.queue_ack(&mut self.sending.acks_due);
         }
         if let Some(piggyback) = parsed.piggyback.filter(|_| accepted > 0 || is_full) {
@@ -266,6 +291,10 @@ impl<B: Buffer> Core<B> {
         }
         Ok(())
     }
+}
+
+fn destination(frame: &[u8]) -> Address {
+    Address(frame.first_chunk().copied().unwrap_or_default())
 }
 
 impl FlowRecord {

@@ -31,6 +31,7 @@ impl<B: Buffer> Core<B> {
         if !self.time.keepalive_timer.take_if_due(at) {
             return;
         }
+        self.endpoints.cool_down();
         let round = self.config.keepalive_round();
         let mut quiet = self.last_received();
         quiet.retain(|_, peer| now - peer.last_received >= round);

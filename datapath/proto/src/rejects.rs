@@ -31,11 +31,13 @@ pub(crate) struct PendingReject {
 
 impl<B: Buffer> Core<B> {
     /// Tell the transport whether there is room. A transport that can reject requests by itself does so until half of
-    /// the room is free again.
+    /// the room is free again. It has no segment key, so on a segment with one it rejects nothing.
     pub(crate) fn set_full(&mut self, is_full: bool) {
         if self.receiving.is_full != is_full {
             self.receiving.is_full = is_full;
-            self.outputs.commands.push_back(Command::RxFull(is_full));
+            if self.config.key.is_none() {
+                self.outputs.commands.push_back(Command::RxFull(is_full));
+            }
         }
     }
 
@@ -126,10 +128,12 @@ impl FlowRecord {
         &mut self,
         class: Class,
         seq: Seq,
+        is_endpoint_fault: bool,
         pending: &mut VecDeque<PendingReject>,
         counters: &mut Counters,
     ) {
         counters.no_room += 1;
+        counters.endpoint_faults += u64::from(is_endpoint_fault);
         if class == Class::Reply {
             self.ack_forced = true;
         } else if pending.len() < MAX_PENDING_REJECTS {

@@ -155,7 +155,7 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: whether this endpoint has segments of bulk transfers from this flow, which may have ended.
     pub fn has_bulk_of(&mut self, endpoint: EndpointId, flow: FlowId) -> bool {
-        self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.bulk.iter().any(|message| message.flow == flow))
+        self.endpoints.has_bulk_of(endpoint, flow)
     }
 
     /// Getter: delivered requests whose right to reply is neither used nor given up.
@@ -187,10 +187,7 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: whether this endpoint has messages, or segments of bulk transfers, to deliver.
     pub fn has_deliveries_to(&mut self, endpoint: EndpointId) -> bool {
-        let is_empty = |endpoint: &mut crate::endpoint::Endpoint<B>| {
-            endpoint.bulk.is_empty() && endpoint.received.0.iter().all(|queue| queue.is_empty())
-        };
-        self.endpoints.get(endpoint).is_some_and(|endpoint| !is_empty(endpoint))
+        self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.waiting() > 0)
     }
 }
 

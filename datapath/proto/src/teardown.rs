@@ -32,8 +32,7 @@ impl<B: Buffer> Core<B> {
         if self.endpoints.by_name(name).is_some() {
             return Err(EndpointError::NameTaken(name));
         }
-        let window = self.config.window as usize;
-        self.endpoints.add(name, tag, window).ok_or(EndpointError::TooMany)
+        self.endpoints.add(name, tag).ok_or(EndpointError::TooMany)
     }
 
     /// From above: change the tag. Flows that peers opened with the old tag are closed.
