@@ -38,7 +38,7 @@ fn draw(text: &mut String, title: &str, groups: &[Group]) -> Drawn {
     area.fill(&WHITE)?;
     let heights =
         groups.iter().flat_map(|group| &group.bars).map(|bar| bar.parts.iter().map(|part| part.1.max(0.0)).sum());
-    let most = heights.fold(0.1, f64::max) * 1.1;
+    let most = heights.fold(0.1, f64::max) * 1.3;
     let mut chart = ChartBuilder::on(&area)
         .caption(title, FONT)
         .margin(15)
@@ -60,7 +60,7 @@ fn draw(text: &mut String, title: &str, groups: &[Group]) -> Drawn {
     }
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
+        .position(SeriesLabelPosition::UpperLeft)
         .background_style(WHITE.mix(0.8))
         .label_font(FONT)
         .draw()?;

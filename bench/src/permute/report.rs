@@ -137,9 +137,9 @@ impl Permute {
     pub(crate) fn svg(&self) -> Result<String, Error> {
         let group = |row: &Row| {
             let bar = |name, ratio: Option<f64>| Bar { parts: vec![(name, ratio.unwrap_or(0.0))] };
-            let switch = row.oversubscription.map_or(String::new(), |times| format!(", 1:{times}"));
+            let switch = row.oversubscription.map_or(" hosts".to_owned(), |times| format!(", 1:{times}"));
             let bars = vec![bar("bandwidth of a host", row.bandwidth_ratio), bar("round trip", row.round_trip_ratio)];
-            Group { name: format!("{}\n{} hosts{switch}", row.pattern.name(), row.hosts), bars }
+            Group { name: format!("{}\n{}{switch}", row.pattern.name(), row.hosts), bars }
         };
         let rows = self.rows();
         let mut groups: Vec<Group> = rows.iter().filter(|row| row.pattern != Pattern::Pair).map(group).collect();
