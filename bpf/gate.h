@@ -22,6 +22,9 @@
 #define WORDS_MASK 7
 #endif
 
+/* wire::control::Control::AUTH_CODE_BYTES */
+#define AUTH_CODE_BYTES 16
+
 #define GATE_ALL GATE_SOURCES
 #define GATE_CLOCK (GATE_SOURCES + 1)
 
@@ -89,10 +92,10 @@ static inline __u32 is_within(__u64 from, __u64 now, const struct table *table)
 }
 
 /*
- * Whether `size` is right for a control frame whose body starts with `code` (docs/wire.md). Only code 6, a long probe,
- * has no largest size.
+ * Whether `size` is right for a control frame whose body starts with `code` (docs/wire.md), without an authentication code. Only code 6,
+ * a long probe, has no largest size.
  */
-static inline int has_size(__u32 code, __u32 size)
+static inline int has_content_size(__u32 code, __u32 size)
 {
 	switch (code) {
 	case 1: /* beacon */
@@ -116,6 +119,11 @@ static inline int has_size(__u32 code, __u32 size)
 		return size == 17;
 	}
 	return 0;
+}
+
+static inline int has_size(__u32 code, __u32 size)
+{
+	return has_content_size(code, size) || (size > AUTH_CODE_BYTES && has_content_size(code, size - AUTH_CODE_BYTES));
 }
 
 /*

@@ -156,6 +156,15 @@ pub enum Problem {
         /// The longest frames that reach it.
         max_frame: usize,
     },
+    /// Nodes with another segment key, or without one, are on the segment. They and this node do not talk.
+    #[error(
+        "{frames} control frames of nodes with another segment key, or without one, were dropped: give all nodes of the \
+         segment the same key (`Builder::segment_key`)"
+    )]
+    OtherKey {
+        /// Such frames so far.
+        frames: u64,
+    },
 }
 
 pub(crate) fn refusal(why: Refusal) -> &'static str {
@@ -163,5 +172,8 @@ pub(crate) fn refusal(why: Refusal) -> &'static str {
         Refusal::NoEndpoint => "it has no endpoint of that name",
         Refusal::Tag => "its endpoint has another tag; both sides must name the same",
         Refusal::Full => "it has no room for another connection",
+        Refusal::Member(_) => {
+            "it belongs to a group, and the member that it names is not to be asked; connect to the group's name"
+        }
     }
 }

@@ -35,7 +35,7 @@
 //!
 //! Read first: `examples/ping.rs`, then [`Endpoint`], [`Message`] and [`Token`]. The path of one message through the source is
 //! `request.rs`, `node_state.rs`, the layers below (`datapath/`), `dispatch.rs`, `reply.rs`. One use each: `examples/call.rs` (a
-//! deadline, and reconnecting), `bulk.rs`, `clients.rs`, `transports.rs`, `shutdown.rs` and `own_loop.rs`.
+//! deadline, and reconnecting), `bulk.rs`, `clients.rs`, `transports.rs`, `shutdown.rs`, `own_loop.rs` and `tokio_echo.rs`.
 //!
 //! ```
 //! use am_api::{HandlerId, Node, Request};
@@ -171,6 +171,8 @@ mod endpoint;
 mod errors;
 mod event_mask;
 mod events;
+mod group;
+mod group_place;
 pub mod log;
 mod members;
 mod names;
@@ -201,6 +203,8 @@ pub use endpoint::{
 pub use errors::{NotOpen, Problem, RequestError};
 pub use event_mask::Events;
 pub use events::ConnectionChange;
+pub use group::{GroupError, GroupMember};
+pub use group_place::Placement;
 pub use names::{Connection, EndpointName, HandlerId, InvalidName};
 pub use node::{Counters, EndpointError, Node};
 pub use object_table::{ObjectId, ObjectTable};

@@ -191,7 +191,7 @@ impl Node {
         if let Some(error) = engine.link_error(&mut **transport) {
             return Err(Problem::Link(error));
         }
-        node.duplicate_name().or_else(|| node.short_frames()).map_or(Ok(()), Err)
+        node.duplicate_name().or_else(|| node.short_frames()).or_else(|| node.other_key()).map_or(Ok(()), Err)
     }
 
     /// Everything counted so far, in every layer.

@@ -16,6 +16,7 @@ use am_wire::{Class, Framing, MAX_WORDS, WORD_BYTES};
 
 use crate::bulk::Bulk;
 use crate::events::EventQueues;
+use crate::group_place::Membership;
 use crate::log::Log;
 use crate::members::MemberQueues;
 use crate::peers_file::Entry;
@@ -71,6 +72,8 @@ pub(crate) struct NodeState {
     pub(crate) waiter: Option<Waiter>,
     /// Connections that refused a message for the time being, once an endpoint waits for that to end.
     pub(crate) refused: Option<HashSet<(EndpointId, FlowId)>>,
+    /// Set for a member of a group.
+    pub(crate) membership: Option<Membership>,
 }
 
 /// What this layer counts itself.
@@ -185,6 +188,7 @@ impl NodeState {
             log: Log::default(),
             waiter: None,
             refused: None,
+            membership: None,
         }
     }
 
@@ -221,6 +225,12 @@ impl NodeState {
     pub(crate) fn short_frames(&self) -> Option<Problem> {
         let (peer, max_frame) = self.engine.core().shortened_peers().next()?;
         Some(Problem::ShortFrames { peer: peer.name, max_frame })
+    }
+
+    /// Nodes with another segment key, or with none.
+    pub(crate) fn other_key(&self) -> Option<Problem> {
+        let core = self.engine.core();
+        core.has_unauthenticated().then(|| Problem::OtherKey { frames: core.counters().control_unauthenticated })
     }
 
     /// Admit the message, and write it into the frame. On an error the frame comes back.
@@ -322,6 +332,14 @@ impl NodeState {
                 Event::Member(member, change) => members.push(member, change),
                 event => events.push(event),
             }
+        }
+        self.publish_load();
+    }
+
+    /// Report the number of connections to the group, if the node is in one.
+    pub(crate) fn publish_load(&self) {
+        if let Some(membership) = &self.membership {
+            membership.set_load(self.engine.core().connection_count());
         }
     }
 

@@ -6,13 +6,15 @@ use std::hash::{BuildHasher, Hasher};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
+use std::{fs, io};
 
 use am_engine::{Clock, Engine, Idle, incarnation};
-use am_proto::{Config, Core, FramingChoice};
+use am_proto::{Config, Core, FramingChoice, SegmentKey};
 use am_transport::{Caps, Transport};
 use am_wire::control::{Incarnation, Name, NodeId};
 use am_wire::{Address, EtherType, Framing};
 
+use crate::group_place::{Membership, Place};
 use crate::names::{self, InvalidName};
 use crate::node_state::{LARGE, NodeState};
 use crate::{Node, PeersFileError, transports};
@@ -29,6 +31,17 @@ pub enum OpenError {
     /// The file of peers.
     #[error(transparent)]
     PeersFile(#[from] PeersFileError),
+    /// The file with the segment's key cannot be read.
+    #[error("the segment's key, {}: {error}", .path.display())]
+    KeyFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A node on several transports rewrites its addresses in frames, which an authentication code does not allow.
+    #[error("`{0}` is several transports, and a segment key works over one only: name one of them")]
+    KeyOverSeveral(String),
     /// The transport's frames cannot even carry the set-up.
     #[error("`{transport}` carries frames of at most {longest} bytes, a node needs {}: raise the MTU", FRAME_LEAST)]
     FrameTooSmall {
@@ -77,8 +90,37 @@ pub struct Builder {
     beacon: Option<Duration>,
     keepalive: Option<Duration>,
     member_timeout: Option<Duration>,
+    key: Option<KeySource>,
     receive_frames: Option<usize>,
     send_frames: Option<usize>,
+    place: Option<Place>,
+}
+
+/// Where the segment's key is.
+#[derive(Debug)]
+enum KeySource {
+    Bytes(SegmentKey),
+    File(PathBuf),
+}
+
+impl KeySource {
+    fn read(&self) -> Result<SegmentKey, OpenError> {
+        let path = match self {
+            KeySource::Bytes(key) => return Ok(key.clone()),
+            KeySource::File(path) => path,
+        };
+        let wrong = |error| OpenError::KeyFile { path: path.clone(), error };
+        let text = fs::read_to_string(path).map_err(wrong)?;
+        let digits = text.trim();
+        let byte = |at: usize| digits.get(2 * at..2 * at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
+        let mut key = [0; 32];
+        let is_hex = digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        for (at, place) in key.iter_mut().enumerate().filter(|_| is_hex) {
+            *place = byte(at).unwrap_or_default();
+        }
+        let not_hex = || wrong(io::Error::new(io::ErrorKind::InvalidData, "it does not have 64 hexadecimal digits"));
+        is_hex.then(|| SegmentKey::new(key)).ok_or_else(not_hex)
+    }
 }
 
 impl Node {
@@ -176,6 +218,20 @@ impl Builder {
         self
     }
 
+    /// The key that all nodes of the segment have: 32 random bytes, a secret. Control frames and rejects without an authentication code of
+    /// this key are dropped, so a program without it can take no name and end no connection. Messages are not
+    /// authenticated; `docs/promises.md` says what a stranger can still do. The XDP program rejects nothing then; the host does.
+    pub fn segment_key(mut self, key: [u8; 32]) -> Self {
+        self.key = Some(KeySource::Bytes(SegmentKey::new(key)));
+        self
+    }
+
+    /// The same from a file with 64 hexadecimal digits, as `openssl rand -hex 32` writes it. Only the programs' users should be able to read it.
+    pub fn segment_key_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.key = Some(KeySource::File(path.into()));
+        self
+    }
+
     /// Frames for messages that have arrived, of all connections together:
     /// 2048 without this, or half of what the transport has.
     pub fn receive_frames(mut self, frames: usize) -> Self {
@@ -202,6 +258,12 @@ impl Builder {
         self
     }
 
+    /// The node is a member of a group.
+    pub(crate) fn place(mut self, place: Place) -> Self {
+        self.place = Some(place);
+        self
+    }
+
     /// Open the node on the transport of this name, as in `udp:10.0.0.7:7000`: see [`transports`].
     pub fn open(self, transport: &str) -> Result<Node, OpenError> {
         self.open_on(transports::open(transport)?)
@@ -215,10 +277,15 @@ impl Builder {
         let caps = transport.caps();
         let config = self.config(name, caps)?;
         let clock = self.clock.map_or_else(Clock::monotonic, |(clock, _)| clock);
+        if config.key.is_some() && caps.name.contains(transports::SEPARATOR) {
+            return Err(OpenError::KeyOverSeveral(caps.name.clone()));
+        }
         let mut core = Core::new(config, clock.now());
         peers.into_iter().for_each(|peer| core.add_peer(peer));
+        self.place.as_ref().and_then(Place::chooser).into_iter().for_each(|choose| core.place_peers(choose));
         let engine = Engine::new(core, caps.pool.clone());
         let mut node = NodeState::new(engine, transport, clock, self.large.unwrap_or(LARGE));
+        node.membership = self.place.map(Membership::new);
         node.exhale();
         let node = Node { state: Rc::new(RefCell::new(node)), name, idle: self.idle };
         self.peers_file.map_or(Ok(()), |path| node.load_peers(path))?;
@@ -235,6 +302,7 @@ impl Builder {
         if caps.reliable && caps.ordered {
             config = config.reliable();
         }
+        config.key = self.key.as_ref().map(KeySource::read).transpose()?;
         config.framing = self.framing;
         config.hears_all = caps.hears_all;
         config.ethertype = self.ethertype;

@@ -100,7 +100,8 @@ impl<S> Endpoint<S> {
 
     /// Wait for these events only, in [`wait_events`](Endpoint::wait_events), [`poll_events`](Endpoint::poll_events) and
     /// [`poll_ready`](Endpoint::poll_ready) (AM-II's `AM_SetEventMask`). Without this call they wait for all but
-    /// [`Events::CAN_SEND`]. [`Events::WOKEN`] ends a wait in any case.
+    /// [`Events::CAN_SEND`]. [`Events::WOKEN`] ends a wait in any case. What happens to connections, and which messages are refused,
+    /// is noted from this call on, or from the first wait.
     pub fn set_event_mask(&mut self, mask: Events) {
         let mut node = self.node.borrow_mut();
         if mask.contains(Events::CONNECTION) {
@@ -110,6 +111,14 @@ impl<S> Endpoint<S> {
             node.refused.get_or_insert_default();
         }
         self.mask = mask;
+        self.listens = true;
+    }
+
+    /// The first wait for events: note them from now on.
+    fn listen(&mut self) {
+        if !self.listens {
+            self.set_event_mask(self.mask);
+        }
     }
 
     /// The events that this endpoint waits for.
@@ -141,6 +150,7 @@ impl<S> Endpoint<S> {
     /// # Errors
     /// The process has no descriptor left.
     pub fn poll_events(&mut self) -> io::Result<Events> {
+        self.listen();
         let with_calls = self.mask.contains(Events::MESSAGES);
         self.is_woken |= self.node.borrow_mut().waiter()?.end_sleep() & BY_PROGRAM != 0;
         for _ in 0..MAX_TURNS {
@@ -179,6 +189,7 @@ impl<S> Endpoint<S> {
     /// }
     /// ```
     pub fn wait_events(&mut self, timeout: Duration) -> Events {
+        self.listen();
         let with_calls = self.mask.contains(Events::MESSAGES);
         let mut until = None;
         loop {

@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use am_engine::MAX_SLEEP;
 use am_proto::Time;
 use am_ring::WakeFlag;
 use am_transport::{JointWaker, Transport};
@@ -19,8 +20,6 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-/// The longest wait. After it the node looks at its transport, in case a peer died before it could wake this node.
-const MAX_WAIT: Duration = Duration::from_millis(100);
 /// The longest wait on a transport without descriptors.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
@@ -143,7 +142,7 @@ impl Waiter {
 
     /// Make the descriptor readable at this time, or sooner if another endpoint asked for that.
     pub(crate) fn set_timer(&mut self, now: Time, due: Time) {
-        let due = due.min(now + if self.can_sleep { MAX_WAIT } else { POLL_INTERVAL });
+        let due = due.min(now + if self.can_sleep { MAX_SLEEP } else { POLL_INTERVAL });
         self.until = if self.until > now { self.until.min(due) } else { due };
         let wait = TimeSpec::from_duration((self.until - now).max(Duration::from_nanos(1)));
         // It does not fail for an open timer and a valid time.

@@ -122,18 +122,6 @@ impl Guard {
     /// Why it must not pass.
     #[inline]
     pub fn judge(&mut self, frame: &[u8]) -> Result<Ruling, Refusal> {
-        if let Some(parsed) = frame::parse_usual(frame, self.ethertype) {
-            return self.judge_message(destination(frame), parsed.header.flow);
-        }
-        self.judge_any(frame)
-    }
-
-    #[inline]
-    fn judge_message(&mut self, to: Address, flow: Flow) -> Result<Ruling, Refusal> {
-        if self.grants.allows(to, flow) { Ok(Ruling::Granted) } else { Err(Refusal::NotGranted) }
-    }
-
-    fn judge_any(&mut self, frame: &[u8]) -> Result<Ruling, Refusal> {
         let (to, found) = (destination(frame), ethertype(frame));
         if found != self.ethertype.hidden() && found != self.ethertype.plain() {
             return Err(Refusal::ForeignEthertype);
@@ -152,6 +140,11 @@ impl Guard {
             Kind::Control => self.judge_control(&parsed, to),
             _ => self.judge_message(to, flow),
         }
+    }
+
+    #[inline]
+    fn judge_message(&mut self, to: Address, flow: Flow) -> Result<Ruling, Refusal> {
+        if self.grants.allows(to, flow) { Ok(Ruling::Granted) } else { Err(Refusal::NotGranted) }
     }
 
     #[cold]

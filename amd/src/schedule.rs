@@ -9,7 +9,7 @@
 pub const ATTEMPTS: usize = 32;
 
 /// Looks at a port that had frames and is empty now.
-pub const LOITER: usize = 4;
+pub const LOITER: usize = 2;
 
 /// The largest weight.
 pub const MAX_WEIGHT: u32 = 64;

@@ -99,8 +99,11 @@ impl Switch {
 
     /// One turn: a burst of the wire, and each port in its turn. Returns how many frames were moved.
     pub(crate) fn turn(&mut self) -> usize {
-        let mut moved = self.receive_from_wire();
-        self.publish();
+        let mut moved = 0;
+        if self.wire.is_some() {
+            moved = self.receive_from_wire();
+            self.publish();
+        }
         self.schedule.begin();
         while let Some(Visit { port, attempts }) = self.schedule.next() {
             let sent = self.serve(port, attempts);
@@ -215,6 +218,9 @@ impl Switch {
     /// Make delivered frames visible.
     #[inline]
     fn publish(&mut self) {
+        if self.dirty.is_empty() {
+            return;
+        }
         for number in self.dirty.drain(..) {
             if let Some(member) = self.members[number].as_deref_mut() {
                 member.is_dirty = false;

@@ -53,6 +53,7 @@ mod stats;
 mod stress;
 mod sweep;
 mod values;
+mod wakeup;
 mod watch;
 
 use std::fs::{self, File};
@@ -108,6 +109,10 @@ fn run(cli: &Cli) -> Result<(), Error> {
         }
         Task::Ablation(topology) => run(&topology).ablate(),
         Task::Bounce(topology) => run(&topology).bounce(),
+        Task::Wakeup => {
+            let wakeups = wakeup::measure(options.rounds.unwrap_or(DEFAULT_WAKEUP_ROUNDS), &watch)?;
+            publish(wakeups.json(), || wakeups.table(), &Origin::new("udp, shm", None), options)
+        }
         Task::Contention(hosts, servers) => many::contention(&hosts, servers, options, &watch),
         Task::Permute(hosts, trunk) => many::permute(&hosts, trunk, options, &watch),
         Task::LogP(topologies, plot) => logp(&topologies, plot.as_deref(), options, &watch),
@@ -140,6 +145,8 @@ fn own_link(side: Side, on: &str, options: &Options) -> Result<NamedLink, Error>
 }
 
 const DEFAULT_TIME: Duration = Duration::from_millis(250);
+/// Of `wakeup`: a round takes a second.
+const DEFAULT_WAKEUP_ROUNDS: usize = 5;
 /// `logp` has up to four transports.
 const DEFAULT_LOGP_TIME: Duration = Duration::from_millis(100);
 /// A sweep has about 27 sizes.

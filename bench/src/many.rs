@@ -25,7 +25,7 @@ use crate::{publish, rights};
 const BRIDGED_TIME: Duration = Duration::from_millis(200);
 const CONTENTION_TIME: Duration = Duration::from_millis(10);
 /// All hosts send and receive at once: as much virtual time would take much longer.
-const PERMUTE_TIME: Duration = Duration::from_millis(2);
+const PERMUTE_TIME: Duration = Duration::from_millis(1);
 /// Rounds on a bridge. Virtual time needs one: the others would have the same figures.
 const BRIDGED_ROUNDS: usize = 3;
 

@@ -25,6 +25,14 @@ pub enum FindError {
     /// The cluster's launcher speaks PMIx, and that failed.
     #[error(transparent)]
     Pmix(#[from] PmixError),
+    /// A launcher started several processes, and none can find the others.
+    #[error("{processes} processes were started together, without PMIx: {advice}")]
+    OtherLauncher {
+        /// Their number.
+        processes: usize,
+        /// What to do.
+        advice: &'static str,
+    },
     /// The launcher's agent does not answer.
     #[error("am-run's agent on this host does not answer: {0}; the job may have ended")]
     Launcher(io::Error),

@@ -54,6 +54,8 @@ impl Place {
             Place::of_launcher()
         } else if am_pmix::is_launched() {
             Place::of_pmix()
+        } else if let Some((processes, advice)) = other_launcher() {
+            Err(FindError::OtherLauncher { processes, advice })
         } else {
             Ok(Place::alone())
         }
@@ -213,6 +215,13 @@ impl Place {
         }
         Ok(node)
     }
+}
+
+/// A launcher that started several processes and does not speak PMIx: their number, and what to do.
+fn other_launcher() -> Option<(usize, &'static str)> {
+    let number = |name| variable(name).ok().filter(|processes| *processes > 1);
+    let slurm = number("SLURM_STEP_NUM_TASKS").map(|processes| (processes, "start it by `srun --mpi=pmix`"));
+    slurm.or_else(|| Some((number("PMI_SIZE")?, "start it by Open MPI's mpirun, by prterun or by am-run")))
 }
 
 fn asked_transport() -> String {

@@ -43,12 +43,25 @@ pub struct Endpoint<S> {
     /// Another thread has ended the wait.
     pub(crate) is_woken: bool,
     pub(crate) mask: Events,
+    /// Whether it has waited for events.
+    pub(crate) listens: bool,
 }
 
 impl<S> Endpoint<S> {
     pub(crate) fn new(node: NodeRc, id: EndpointId, name: Name, idle: Idle) -> Self {
         let (handlers, calls) = (RefCell::default(), RefCell::default());
-        Endpoint { node, id, name, handlers, calls, idle, idle_turns: 0, is_woken: false, mask: Events::default() }
+        Endpoint {
+            node,
+            id,
+            name,
+            handlers,
+            calls,
+            idle,
+            idle_turns: 0,
+            is_woken: false,
+            mask: Events::default(),
+            listens: false,
+        }
     }
 
     /// The endpoint's name.
@@ -267,6 +280,8 @@ impl<S> Endpoint<S> {
         if gave_away {
             let now = node.clock.now();
             node.core().run_deferred(now);
+            // Connections that this side has closed end without an event.
+            node.publish_load();
         }
     }
 

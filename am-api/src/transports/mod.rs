@@ -30,7 +30,7 @@ use am_transport::{NameError, Transport, TransportName};
 use am_wire::EtherType;
 
 /// The character between several names.
-const SEPARATOR: char = '+';
+pub(crate) const SEPARATOR: char = '+';
 
 /// The result of opening a transport.
 type Opened = Result<Box<dyn Transport>, Box<dyn std::error::Error + Send + Sync>>;

@@ -116,6 +116,7 @@ fn connections_and_returned_messages_are_events() {
 fn a_wait_ends_neither_for_what_is_masked_nor_for_another_endpoint() {
     let (mut alpha, mut beta, to) = connected::<u64, u64>();
     let mut other = beta.node.endpoint::<u64>("other").expect("an endpoint");
+    [&mut beta.endpoint, &mut other].into_iter().for_each(|endpoint| endpoint.on_request(TELL, |told, _| *told += 1));
     let second = alpha.endpoint.connect("beta", "other").expect("a connection asked for");
     until(&mut alpha, &mut beta, "connected", |alpha, _| alpha.endpoint.is_open(second));
     alpha.endpoint.try_request(second, TELL, &[], b"").expect("credit");
@@ -171,6 +172,15 @@ fn the_deadline_of_a_call_is_an_event_and_the_nodes_next_deadline() {
     assert_eq!(alpha.endpoint.wait_events(LONG), Events::MESSAGES);
     alpha.poll();
     assert_eq!(alpha.state, 1);
+}
+
+#[test]
+fn without_a_mask_a_connection_that_opens_ends_a_wait() {
+    let (mut alpha, mut beta) = nodes::<u64, u64>(plain("alpha"), plain("beta"));
+    assert_eq!(alpha.endpoint.event_mask(), Events::default());
+    alpha.endpoint.connect("beta", "main").expect("a connection asked for");
+    assert_eq!(first_events(&mut alpha, &mut beta), Events::CONNECTION);
+    assert_eq!(beta.endpoint.wait_events(SOON), Events::empty(), "it was accepted before beta waited");
 }
 
 /// The ways to wait.

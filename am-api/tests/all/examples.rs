@@ -55,7 +55,7 @@ fn none_panics_and_each_says_what_failed() {
     let full = || std::fs::File::options().write(true).open("/dev/full").expect("a device");
     let shm = format!("am-full-{}", id());
     let shared = format!("shm:{shm}");
-    for name in ["bulk", "call", "clients", "own_loop", "transports", "shutdown", "ping"] {
+    for name in ["bulk", "call", "clients", "own_loop", "tokio_echo", "transports", "shutdown", "ping"] {
         let on = match name {
             "transports" => &[][..],
             "shutdown" => &["udp:127.0.0.1:0"],
@@ -83,6 +83,14 @@ fn none_panics_and_each_says_what_failed() {
 #[test]
 fn own_loop_is_never_held_up() {
     assert!(printed("own_loop", &[]).contains("round 200 of 200"));
+}
+
+#[test]
+fn tokio_echo_shares_a_thread_with_other_tasks() {
+    for on in ["sim:1", &format!("shm:am-tokio-{}", id())] {
+        let printed = printed("tokio_echo", &[on]);
+        assert!(printed.contains("1000 echoes, and ") && !printed.contains(" 0 ticks"), "{printed}");
+    }
 }
 
 const ECHO: HandlerId = HandlerId(0);

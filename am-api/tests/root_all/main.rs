@@ -13,6 +13,7 @@ mod wires;
 
 mod bounce;
 mod capture;
+mod group;
 mod idle;
 mod killed;
 mod long;

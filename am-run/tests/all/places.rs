@@ -50,6 +50,18 @@ fn processes_know_where_they_are() {
     assert_eq!(output, ["0 2 0 2 localhost udp a=b here", "1 2 1 2 localhost udp a=b here"]);
 }
 
+/// Processes of a launcher without PMIx do not take themselves for alone.
+#[test]
+fn other_launchers_are_an_error() {
+    for (variable, advice) in [("SLURM_STEP_NUM_TASKS", "srun --mpi=pmix"), ("PMI_SIZE", "Open MPI's mpirun")] {
+        let ended = Job::start(std::process::Command::new(example("ring")).env(variable, "2")).end();
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert!(ended.errors().contains("2 processes") && ended.errors().contains(advice), "{ended:?}");
+        let one = Job::start(std::process::Command::new(example("ring")).env(variable, "1")).end();
+        assert_eq!(one.code, Some(0), "{one:?}");
+    }
+}
+
 #[test]
 fn two_jobs_have_two_names() {
     let name = || Job::of(&["sh", "-c", "echo $AM_JOB"]).end().output();

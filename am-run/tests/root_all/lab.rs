@@ -1,6 +1,5 @@
 //! Four hosts and a remote shell that enters them.
 
-use std::path::Path;
 use std::process::Command;
 
 use am_netns::{Bridge, BridgeOptions, Host};
@@ -37,8 +36,29 @@ impl Lab {
         format!("sh {}/enter", self.directory.path().display())
     }
 
-    /// Where its files are.
-    pub(crate) fn directory(&self) -> &Path {
-        self.directory.path()
+    /// Open MPI's launcher, on the first host, for a process on each.
+    pub(crate) fn mpirun(&self, program: &str) -> Command {
+        // The hosts share this machine's files and its name; each needs its own for mpirun's files. mpirun passes one text to a
+        // remote shell, as ssh takes it.
+        let own = "mkdir -p \"$TMPDIR\" && hostname \"$0\" && exec \"$@\"";
+        let text = format!(
+            "#!/bin/sh\nhost=$1; shift; export TMPDIR={}/files-$host\nexec {} \"$host\" unshare --uts sh -c '{own}' \"h${{host##*.}}\" sh -c \"$*\"\n",
+            self.directory.path().display(),
+            self.shell()
+        );
+        let shell = self.directory.path().join("enter.sh");
+        std::fs::write(&shell, text).expect("a file");
+        assert!(Command::new("chmod").arg("+x").arg(&shell).status().expect("chmod").success());
+        // mpirun's own connections need an address that its hosts reach, so it runs on the first.
+        let network = "--mca oob_tcp_if_include 10.78.0.0/24 --mca plm_rsh_no_tree_spawn 1";
+        let text = format!(
+            "mpirun.openmpi --allow-run-as-root -n 4 --host {} --mca plm_rsh_agent {} {network} {}",
+            ADDRESSES.join(","),
+            shell.display(),
+            program
+        );
+        let mut command = Command::new(&shell);
+        command.args([ADDRESSES[0], &text]);
+        command
     }
 }

@@ -30,26 +30,7 @@ fn four_processes_on_one_host() {
 #[test]
 fn a_process_on_each_of_four_hosts() {
     let lab = Lab::new();
-    // The hosts share this machine's files and its name; each needs its own for mpirun's files. mpirun passes one text to a
-    // remote shell, as ssh takes it.
-    let own = "mkdir -p \"$TMPDIR\" && hostname \"$0\" && exec \"$@\"";
-    let text = format!(
-        "#!/bin/sh\nhost=$1; shift; export TMPDIR={}/files-$host\nexec {} \"$host\" unshare --uts sh -c '{own}' \"h${{host##*.}}\" sh -c \"$*\"\n",
-        lab.directory().display(),
-        lab.shell()
-    );
-    let shell = lab.directory().join("enter.sh");
-    std::fs::write(&shell, text).expect("a file");
-    assert!(Command::new("chmod").arg("+x").arg(&shell).status().expect("chmod").success());
-    // mpirun's own connections need an address that its hosts reach, so it runs on the first.
-    let network = "--mca oob_tcp_if_include 10.78.0.0/24 --mca plm_rsh_no_tree_spawn 1";
-    let text = format!(
-        "mpirun.openmpi --allow-run-as-root -n 4 --host {} --mca plm_rsh_agent {} {network} {}",
-        ADDRESSES.join(","),
-        shell.display(),
-        example("ring")
-    );
-    let job = Job::start(Command::new(&shell).args([ADDRESSES[0], &text]));
+    let job = Job::start(&mut lab.mpirun(&example("ring")));
     let ended = job.end();
     assert_eq!(ended.code, Some(0), "{ended:?}");
     for address in ADDRESSES {

@@ -288,18 +288,24 @@ pub(crate) fn run(over: Over) -> Result<(), Error> {
     Ok(())
 }
 
+/// A turn of each daemon that a message passes.
+fn turn<'a>(daemons: impl ExactSizeIterator<Item = &'a mut Daemon>) {
+    if daemons.len() > 0 {
+        enter(Step::Daemon as u8);
+        daemons.for_each(|daemon| _ = daemon.turn());
+    }
+}
+
 fn trip([alpha, beta]: [&mut Side; 2], daemons: &mut [Daemon], to: Connection, messages: u64) -> Result<(), Error> {
     let before = (alpha.state, beta.state);
     enter(Step::Request as u8);
     let asked = (0..messages).try_for_each(|_| alpha.endpoint.try_request(to, ECHO, &[], &[7; 16]));
     enter(Step::Leave as u8);
     alpha.endpoint.flush();
-    enter(Step::Daemon as u8);
-    daemons.iter_mut().for_each(|daemon| _ = daemon.turn());
+    turn(daemons.iter_mut());
     enter(Step::Serve as u8);
     beta.poll_until(before.1 + messages);
-    enter(Step::Daemon as u8);
-    daemons.iter_mut().rev().for_each(|daemon| _ = daemon.turn());
+    turn(daemons.iter_mut().rev());
     enter(Step::Answer as u8);
     alpha.poll_until(before.0 + messages);
     enter(Step::Idle as u8);

@@ -45,19 +45,25 @@ fn draw(text: &mut String, title: &str, groups: &[Group]) -> Drawn {
         .set_label_area_size(LabelAreaPosition::Left, 60)
         .set_label_area_size(LabelAreaPosition::Bottom, 45)
         .build_cartesian_2d(0.0..groups.len().max(1) as f64, 0.0..most)?;
-    chart.configure_mesh().disable_x_mesh().disable_x_axis().bold_line_style(MESH_COLOUR).label_style(FONT).draw()?;
-    let mut names: Vec<&str> = Vec::new();
-    for name in groups.iter().flat_map(|group| &group.bars).flat_map(|bar| &bar.parts).map(|part| part.0) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    for (name, colour) in names.into_iter().zip(COLOURS) {
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .disable_x_axis()
+        .max_light_lines(0)
+        .bold_line_style(MESH_COLOUR)
+        .label_style(FONT)
+        .draw()?;
+    for (name, colour) in part_names(groups).into_iter().zip(COLOURS) {
         let its = groups.iter().enumerate().flat_map(|(nth, group)| boxes(nth as f64, group, name));
         let drawn = chart.draw_series(its.map(|ends| Rectangle::new(ends, colour.filled())))?;
         drawn.label(name).legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 10, y + 5)], colour.filled()));
     }
-    chart.configure_series_labels().background_style(WHITE.mix(0.8)).label_font(FONT).draw()?;
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .background_style(WHITE.mix(0.8))
+        .label_font(FONT)
+        .draw()?;
     let style = FONT.into_text_style(&area).pos(Pos::new(HPos::Center, VPos::Top));
     for (nth, group) in groups.iter().enumerate() {
         let (x, y) = chart.backend_coord(&(nth as f64 + 0.5, 0.0));
@@ -67,6 +73,17 @@ fn draw(text: &mut String, title: &str, groups: &[Group]) -> Drawn {
     }
     area.present()?;
     Ok(())
+}
+
+/// The names of all parts, each once.
+fn part_names(groups: &[Group]) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for (name, _) in groups.iter().flat_map(|group| &group.bars).flat_map(|bar| &bar.parts) {
+        if !names.contains(name) {
+            names.push(*name);
+        }
+    }
+    names
 }
 
 /// The boxes of the parts of this name in the nth group: two corners each.

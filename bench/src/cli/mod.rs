@@ -7,6 +7,7 @@ mod logp;
 mod options;
 mod stress;
 mod topology;
+mod wakeup;
 
 use std::path::PathBuf;
 
@@ -38,6 +39,7 @@ EXAMPLES
     am-bench logp --plot logp.svg
     am-bench contention --plot contention.svg
     am-bench permute
+    am-bench wakeup
     am-bench stress
   On one machine, two processes and another transport (no root):
     am-bench latency --hosts shm
@@ -109,6 +111,9 @@ pub(crate) enum Command {
     /// and of all, and the round trip, beside two hosts alone [default: --hosts veth (namespaces on a bridge,
     /// root), --rounds 3; --hosts sim is a simulated switch in virtual time, one round; --size 1024]
     Permute(PermuteArgs),
+    /// How soon a thread that sleeps runs again: in a node's wait by a message or a waker, beside a thread that is blocked in a
+    /// kernel UDP socket, or parked [default: --rounds 5]
+    Wakeup,
     /// Stress test: messages of all sizes, replies, coalesced messages and transfers, over a wire that loses frames,
     /// between processes that are stopped at random. Each message has to arrive once and unchanged. It runs until
     /// all --messages have arrived: there is no --time [default: --hosts veth]
@@ -173,6 +178,7 @@ pub(crate) enum Task {
     Compare(CompareArgs, Option<LocalTransport>),
     Ablation(Topology),
     Bounce(Topology),
+    Wakeup,
     /// Over each of these in turn, plotted to this file.
     LogP(Vec<Topology>, Option<PathBuf>),
     Contention(ManyHosts, Vec<Server>),
@@ -218,6 +224,7 @@ impl Cli {
             Some(Command::Bounce) => return options.bounce(),
             Some(Command::Contention(args)) => return options.contention(args),
             Some(Command::Permute(args)) => return options.permute(args),
+            Some(Command::Wakeup) => return options.wakeup(),
             Some(Command::LogP(args)) => return options.logp(args.plot.as_ref()),
             _ if options.serve => return options.serving(),
             Some(Command::Latency) => Bench::Latency,
@@ -229,7 +236,7 @@ impl Cli {
             Some(Command::Rate) => Bench::Rate,
             Some(Command::Far | Command::StressChild | Command::Turn) | None => {
                 return Err(usage(
-                    "name a command: latency, bandwidth, rate, compare, ablation, bounce, logp, contention, permute, stress or demo; --help has examples",
+                    "name a command: latency, bandwidth, rate, compare, ablation, bounce, logp, contention, permute, wakeup, stress or demo; --help has examples",
                 ));
             }
         };

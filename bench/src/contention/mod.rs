@@ -3,6 +3,8 @@
 
 mod report;
 
+use std::ops::RangeInclusive;
+
 use crate::cli::Clients;
 use crate::error::Error;
 use crate::hosts::host::WORD_BYTES;
@@ -18,8 +20,8 @@ const UNLIMITED: u32 = u32::MAX;
 const MODEST: u32 = 8;
 /// The connections of a client that floods by many.
 const FLOOD_CONNECTIONS: usize = 8;
-/// A flood needs others that it could harm.
-const MIN_FLOODED: usize = 4;
+/// The numbers of clients of a flood: enough others that it could harm, and that each of them has a few credits.
+const FLOODED: RangeInclusive<usize> = 4..=16;
 
 /// How the server serves its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -155,8 +157,13 @@ struct Flooded {
 impl Order {
     /// Runs of hosts.
     pub(crate) fn count(&self) -> usize {
-        let floods = if self.clients.most() >= MIN_FLOODED { 1 + Flood::ALL.len() } else { 0 };
+        let floods = if self.flooded().is_some() { 1 + Flood::ALL.len() } else { 0 };
         self.rounds * self.servers.len() * self.sizes.len() * (2 * self.clients.0.len() + floods)
+    }
+
+    /// The number of clients of a flood.
+    fn flooded(&self) -> Option<usize> {
+        self.clients.0.iter().copied().rfind(|clients| FLOODED.contains(clients))
     }
 }
 
@@ -172,9 +179,10 @@ pub(crate) fn measure(order: &Order, arena: &mut dyn Arena, progress: &Progress)
                     all.points.push(point(server, size, clients, order.span, arena, progress)?);
                 }
             }
-            for &server in order.servers.iter().filter(|_| order.clients.most() >= MIN_FLOODED) {
+            for (&server, clients) in order.servers.iter().zip(std::iter::repeat(order.flooded())) {
+                let Some(clients) = clients else { continue };
                 progress.say(&format!("a flood, {size} B, {}", server.name()));
-                all.floods.extend(floods(server, size, order.clients.most(), order.span, arena, progress)?);
+                all.floods.extend(floods(server, size, clients, order.span, arena, progress)?);
             }
         }
         Ok(())

@@ -275,12 +275,15 @@ impl Contention {
         let (low, high) = (least.min(most).log10().floor() as i32, (most * 1.01).log10().ceil() as i32);
         let label: &dyn Fn(f64) -> String =
             if is_rate { &|rate| format!("{}/s", metric(rate)) } else { &|ns| nanoseconds(ns.round() as u64) };
+        // Labels of more would overlap.
+        let counts = self.order.clients.0.iter();
+        let counts = counts.filter(|count| self.order.clients.0.len() <= 6 || count.is_power_of_two());
         let axes = [
             Axis {
                 name: "clients",
                 is_log: true,
                 range: (1.0, self.order.clients.most().max(2) as f64),
-                ticks: self.order.clients.0.iter().map(|count| *count as f64).collect(),
+                ticks: counts.map(|count| *count as f64).collect(),
                 label: &|count| format!("{count:.0}"),
             },
             Axis {

@@ -72,9 +72,8 @@ impl Figures {
     /// For each row the parts of one way on each other, and beside them the gap.
     pub(crate) fn svg(&self) -> Result<String, Error> {
         let group = |row: &Row<'_>| {
-            let part = |(name, of): Parameter| (name, row.median((name, of)) / 1e3);
-            let [os, l, or, g, _] = PARAMETERS.map(part);
-            let bars = vec![Bar { parts: vec![os, or, l] }, Bar { parts: vec![g] }];
+            let [os, l, or, g, _] = PARAMETERS.map(|parameter| row.median(parameter) / 1e3);
+            let bars = vec![Bar { parts: vec![("Os", os), ("Or", or), ("L", l)] }, Bar { parts: vec![("g", g)] }];
             Group { name: row.name(), bars }
         };
         let groups: Vec<Group> = self.rows().iter().map(group).collect();

@@ -329,5 +329,5 @@ fn logp_has_every_parameter_of_each_driver_and_bars() {
     assert_eq!(ratios.len(), 2, "{ratios:?}");
     assert!(ratios.iter().all(|ratio| ratio["rtt"].as_f64() > Some(0.0)), "{ratios:?}");
     let svg = std::fs::read_to_string(file).unwrap();
-    assert!(svg.starts_with("<svg ") && svg.contains("\nam memory\n") && svg.contains("\nos\n"), "{svg}");
+    assert!(svg.starts_with("<svg ") && svg.contains("\nam memory\n") && svg.contains("\nOs\n"), "{svg}");
 }

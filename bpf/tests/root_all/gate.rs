@@ -65,7 +65,9 @@ fn compare(c: Probe, seed: u64, frames: usize) -> Result<[usize; 3], String> {
         body[0] = random.random_range(0..13);
         if random.random_ratio(9, 10) {
             body.resize(*[9, 10, 33, 34].choose(&mut random).unwrap(), 0);
+            let tag = if random.random_ratio(1, 3) { 16 } else { 0 };
             body[0] = [9, 8, 5][usize::from(body.len() == 9) + 2 * usize::from(body.len() == 33)];
+            body.resize(body.len() + tag, 0);
         }
         let framing =
             [Framing::Plain, Framing::Split, Framing::Bare][random.random_range(0..20_usize).saturating_sub(17)];

@@ -26,8 +26,9 @@ use nix::sys::time::TimeSpec;
 /// How often a sleeping thread looks at a transport without a descriptor.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
-/// The longest sleep. After it the caller can check whether it should still run.
-const MAX_SLEEP: Duration = Duration::from_millis(100);
+/// The longest sleep. After it the node looks at its transport, in case a peer died before it could wake this node, or the XDP program
+/// dropped frames of a flow that this node does not know.
+pub const MAX_SLEEP: Duration = Duration::from_millis(250);
 
 /// How to wait: spin, then yield, then sleep.
 #[derive(Clone, Debug)]

@@ -31,5 +31,5 @@ mod idle;
 mod turn;
 
 pub use clock::{Clock, ManualClock, incarnation};
-pub use idle::{Idle, PinError, pin};
+pub use idle::{Idle, MAX_SLEEP, PinError, pin};
 pub use turn::{BURST, Engine, PollScope, Turn};

@@ -1,9 +1,12 @@
 //! The settings of a node.
 
+use core::fmt;
 use core::time::Duration;
 
 use am_wire::control::{Incarnation, Name, NodeId};
 use am_wire::{Address, EtherType, Framing};
+
+use crate::segment_key::SegmentKey;
 
 /// The framing that a node sends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -65,6 +68,8 @@ pub struct Config {
     pub beacon: Duration,
     /// Where members are watched: how long one may be silent and answer no question before it is said to be gone.
     pub member_timeout: Duration,
+    /// The segment's key. Nodes with another one, or none, do not talk with this node.
+    pub key: Option<SegmentKey>,
     /// Seed of the first sequence numbers, flow ids and nonces.
     pub seed: u64,
     /// The first sequence number of every flow, instead of a random one: for tests where numbers wrap.
@@ -99,6 +104,7 @@ impl Config {
             patience: Duration::from_millis(1500),
             keepalive: Duration::from_secs(20),
             beacon: Duration::from_secs(5),
+            key: None,
             member_timeout: Duration::from_millis(1200),
             seed: incarnation.0 ^ node.0,
             first_seq: None,
@@ -122,5 +128,18 @@ impl Config {
             max_timeout: Duration::from_millis(400),
             ..self
         }
+    }
+}
+
+/// Chooses the member of a group for a peer, by the peer's node name: 0 is this node.
+pub type ChooseMember = Box<dyn FnMut(Name) -> u8>;
+
+/// How this node, as the first of its group, places peers.
+#[derive(Default)]
+pub(crate) struct Placement(pub(crate) Option<ChooseMember>);
+
+impl fmt::Debug for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Placement").field(&self.0.is_some()).finish()
     }
 }

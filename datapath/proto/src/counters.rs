@@ -60,6 +60,8 @@ counters! {
     unknown_flows_answered: "Answers to frames on flows that had ended or were of an earlier run: their senders are notified.",
     claims: "Address conflicts: beacons that contradict what is known of their node. Both sides are asked.",
     names_contested: "Name conflicts: times that two live nodes with one name were found.",
+    control_unauthenticated: "Control frames and rejects without an authentication code of this segment's key, or with one where this node has no key.",
+    redirected: "Connections that were given to another member of the peer's group.",
     stale_control: "Set-up frames of a peer's earlier run, or that answer no question of this node.",
 }
 

@@ -109,7 +109,13 @@ impl<B: Buffer> Core<B> {
     fn learn_peer(&mut self, now: Time, peer: Peer) {
         match self.discovery.peers.learn(peer) {
             BeaconNews::Same(at) => {
-                self.discovery.peers.presence_mut(at).into_iter().for_each(|presence| presence.on_beacon(now));
+                // With a key, beacons cannot be made up, but sent again.
+                let is_proof = self.config.key.is_none();
+                self.discovery
+                    .peers
+                    .presence_mut(at)
+                    .into_iter()
+                    .for_each(|presence| presence.on_beacon(now, is_proof));
                 self.on_confirming_beacon(now, at, peer.node);
             }
             BeaconNews::New => self.advance_setups(now, peer.name),

@@ -57,6 +57,11 @@ impl Flows {
         self.count += 1;
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
     pub(crate) fn remove(&mut self, flow: Flow) {
         if let Some(record) = self.records[flow.index()].take() {
             if !record.setup.is_ours {

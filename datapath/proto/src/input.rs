@@ -6,7 +6,7 @@ use std::time::Duration;
 use am_wire::coalesced::Body;
 use am_wire::control::Control;
 use am_wire::frame::{self, ParsedFrame};
-use am_wire::{AckHint, Acks, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
+use am_wire::{AckHint, Acks, Address, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
 
 use crate::counters::Counters;
 use crate::endpoint::Endpoints;
@@ -16,6 +16,7 @@ use crate::mutants::{self, Mutant};
 use crate::node::Core;
 use crate::output::Delivery;
 use crate::receive_queue::Verdict;
+use crate::segment_key::is_auth_code;
 
 /// The shortest time between two answers to unknown flows, whoever sent the frames.
 const UNKNOWN_FLOW_PAUSE: Duration = Duration::from_millis(5);
@@ -75,7 +76,7 @@ impl<B: Buffer> Core<B> {
             Kind::Request | Kind::Put | Kind::Get => self.on_message(MessageHead::new(&parsed, Class::Request), frame),
             Kind::Reply => self.on_message(MessageHead::new(&parsed, Class::Reply), frame),
             Kind::Ack => self.on_ack(&parsed),
-            Kind::Control => self.on_control(&parsed),
+            Kind::Control => self.on_control(&parsed, destination(frame.bytes())),
             Kind::Reject => self.on_any_reject(&parsed),
             Kind::Coalesced(class) => self.on_coalesced(&parsed, class, &frame),
         };
@@ -125,9 +126,18 @@ impl<B: Buffer> Core<B> {
 
     /// Control frames are rare: this code stays out of the messages' way.
     #[cold]
-    fn on_control(&mut self, parsed: &ParsedFrame<'_>) -> Result<(), Reason> {
+    fn on_control(&mut self, parsed: &ParsedFrame<'_>, to: Address) -> Result<(), Reason> {
         let now = self.now;
-        let (source, body) = (parsed.source, Control::parse(parsed.payload)?);
+        let source = parsed.source;
+        let (body, content, rest) = Control::parse_with_auth_code(parsed.payload)?;
+        let is_authentic = match &self.config.key {
+            Some(key) => is_auth_code(&key.control_code(parsed.framing, to, source, content), rest),
+            None => rest.is_empty() || body.is_padded(),
+        };
+        if !is_authentic {
+            self.note_unauthenticated();
+            return Ok(());
+        }
         self.counters.control_received += 1;
         match body {
             Control::Beacon(beacon) => self.on_beacon(now, &beacon),
@@ -142,6 +152,18 @@ impl<B: Buffer> Core<B> {
             Control::Leave(leave) => self.on_leave(&leave),
         }
         Ok(())
+    }
+
+    /// A control frame or a reject that was not made with this node's key.
+    pub(crate) fn note_unauthenticated(&mut self) {
+        self.counters.control_unauthenticated += 1;
+        self.discovery.unauthenticated_at = Some(self.now);
+    }
+
+    /// Getter: whether frames of nodes with another segment key, or without one, arrived lately.
+    pub fn has_unauthenticated(&self) -> bool {
+        let lately = self.config.beacon * 3;
+        self.discovery.unauthenticated_at.is_some_and(|at| self.now - at < lately)
     }
 
     /// A message in a frame of its own, with `body` bytes of words and payload.
@@ -269,6 +291,10 @@ impl<B: Buffer> Core<B> {
         }
         Ok(())
     }
+}
+
+fn destination(frame: &[u8]) -> Address {
+    Address(frame.first_chunk().copied().unwrap_or_default())
 }
 
 impl FlowRecord {

@@ -37,6 +37,7 @@ mod fair_share;
 mod flow;
 mod flows;
 mod gaps;
+mod group;
 mod handler_set;
 mod input;
 mod keepalive;
@@ -57,6 +58,7 @@ mod reject_queue;
 mod rejects;
 mod reordering;
 mod rtt;
+mod segment_key;
 mod send;
 mod send_queue;
 mod setup;
@@ -68,13 +70,14 @@ mod transmit;
 mod unknown_flows;
 mod window_probe;
 
-pub use config::{Config, FramingChoice};
+pub use config::{ChooseMember, Config, FramingChoice};
 pub use counters::Counters;
 pub use node::Core;
 pub use output::{
     Command, Delivery, Departure, Event, Fate, FlowEnd, FlowState, FramingWhy, Member, MemberChange, NameConflict,
     Peer, ReturnReason, Returned, Transmit, Words,
 };
+pub use segment_key::SegmentKey;
 pub use send::SendError;
 pub use setup::ConnectError;
 pub use teardown::EndpointError;

@@ -7,7 +7,7 @@ use am_wire::control::{Incarnation, Name, NodeId};
 use am_wire::{Acks, Address, Buffer, Class, Flow};
 
 use crate::address_conflict::AddressConflicts;
-use crate::config::Config;
+use crate::config::{Config, Placement};
 use crate::control_queue::{ControlQueue, DeferredControl, Outgoing, PendingReject};
 use crate::counters::Counters;
 use crate::credits::{CreditBudget, room_for_requests};
@@ -63,6 +63,8 @@ pub struct Core<B> {
     pub(crate) time: Times,
     pub(crate) deferred: Deferred,
     pub(crate) outputs: Outputs,
+    /// Set in the first node of a group.
+    pub(crate) placement: Placement,
 }
 
 /// Frames to send: see `transmit.rs`.
@@ -107,6 +109,8 @@ pub(crate) struct Discovery {
     /// A probe was answered that another was asked.
     pub(crate) was_probe_overheard: bool,
     pub(crate) watch: Watch,
+    /// When the last frame without this node's segment key arrived.
+    pub(crate) unauthenticated_at: Option<Time>,
     /// This node said farewell, and answers no more.
     pub(crate) has_left: bool,
 }
@@ -208,6 +212,7 @@ impl<B: Buffer> Core<B> {
                 received_acks: VecDeque::with_capacity(64),
             },
             outputs: Outputs { events: VecDeque::with_capacity(16), commands: VecDeque::with_capacity(16) },
+            placement: Placement::default(),
             counters: Counters::default(),
             random: Random(config.seed),
             now,

@@ -45,10 +45,10 @@ pub(crate) struct Presence {
 }
 
 impl Presence {
-    /// A beacon of this run arrived.
-    pub(crate) fn on_beacon(&mut self, now: Time) {
+    /// A beacon of this run arrived. `is_proof` says whether it counts as a sign of life.
+    pub(crate) fn on_beacon(&mut self, now: Time, is_proof: bool) {
         match self.stage {
-            Stage::Present if !self.has_said_farewell => (self.heard_at, self.rounds_asked) = (now, 0),
+            Stage::Present if is_proof && !self.has_said_farewell => (self.heard_at, self.rounds_asked) = (now, 0),
             Stage::Unverified if self.rounds_asked < MAX_UNVERIFIED_ROUNDS => {}
             Stage::Unverified | Stage::Absent => *self = Presence::default(),
             Stage::Present => {}

@@ -18,6 +18,7 @@
 
 use std::collections::VecDeque;
 
+use am_wire::control::Control;
 use am_wire::frame::ParsedFrame;
 use am_wire::{Address, Buffer, Class, Flow, Header, Kind, Reason, Reject, Seq, expand};
 
@@ -29,6 +30,7 @@ use crate::handler_set::{HandlerSet, RefusedSeqs};
 use crate::node::{Core, MAX_PENDING_REJECTS};
 use crate::output::{Fate, ReturnReason, Returned, Transmit};
 use crate::receive_queue::Verdict;
+use crate::segment_key::{SegmentKey, is_auth_code, split_auth_code};
 use crate::slots::SlotIndex;
 use crate::teardown::delivery_of;
 
@@ -63,21 +65,29 @@ impl<B: Buffer> Core<B> {
     #[cold]
     pub(crate) fn on_any_reject(&mut self, parsed: &ParsedFrame<'_>) -> Result<(), Reason> {
         let (header, framing) = (&parsed.header, parsed.framing);
-        let what = Reject::parse(parsed.payload)?;
+        let (content, code) = match &self.config.key {
+            Some(_) => split_auth_code(parsed.payload),
+            None => (parsed.payload, &[][..]),
+        };
+        let what = Reject::parse(content)?;
         let record = self.flows.open_flow_of(parsed, &mut self.deferred.dirty)?;
+        let near = match what {
+            Reject::NoRoom => record.send[Class::Request].expansion_base().0,
+            Reject::NoHandler(class) => record.send[class].expansion_base().0,
+            Reject::Withdrawn(class) => record.receive[class].next_expected(),
+        };
+        let seq = expand(header.seq, framing.seq_bits(), near);
+        let addresses = [self.config.address, record.route.to];
+        let half = (record.id.flow, record.id.nonce);
+        let is_authentic = |key: &SegmentKey| is_auth_code(&key.reject_code(addresses, half, seq, content), code);
+        if !self.config.key.as_ref().is_none_or(is_authentic) {
+            self.note_unauthenticated();
+            return Ok(());
+        }
         match what {
-            Reject::NoRoom => {
-                let near = record.send[Class::Request].expansion_base().0;
-                self.on_reject(header.flow, expand(header.seq, framing.seq_bits(), near));
-            }
-            Reject::NoHandler(class) => {
-                let near = record.send[class].expansion_base().0;
-                self.on_refused(header.flow, class, expand(header.seq, framing.seq_bits(), near));
-            }
-            Reject::Withdrawn(class) => {
-                let near = record.receive[class].next_expected();
-                self.on_withdrawn(header.flow, class, expand(header.seq, framing.seq_bits(), near));
-            }
+            Reject::NoRoom => self.on_reject(header.flow, seq),
+            Reject::NoHandler(class) => self.on_refused(header.flow, class, seq),
+            Reject::Withdrawn(class) => self.on_withdrawn(header.flow, class, seq),
         }
         Ok(())
     }
@@ -148,7 +158,16 @@ impl<B: Buffer> Core<B> {
         };
         let (flow, nonce, seq) = (route.flow, route.nonce, reject.seq.0);
         let header = Header { kind: Kind::Reject, flow, nonce, handler: 0, words: 0, seq };
-        self.build_frame(frame, route.to, route.framing, &header, reject.what.body(), 0)
+        let content = reject.what.body();
+        let mut body = [0; 1 + Control::AUTH_CODE_BYTES];
+        body[..content.len()].copy_from_slice(content);
+        let mut length = content.len();
+        if let Some(key) = &self.config.key {
+            let code = key.reject_code([route.to, self.config.address], (flow, nonce), reject.seq, content);
+            body[length..length + code.len()].copy_from_slice(&code);
+            length += code.len();
+        }
+        self.build_frame(frame, route.to, route.framing, &header, &body[..length], 0)
     }
 }
 

@@ -24,11 +24,13 @@ use crate::time::{Time, TimerKind, Timers};
 
 impl<B: Buffer> Core<B> {
     /// Tell the transport whether there is room. A transport that can reject requests by itself does so until half of
-    /// the room is free again.
+    /// the room is free again. It has no segment key, so on a segment with one it rejects nothing.
     pub(crate) fn set_full(&mut self, is_full: bool) {
         if self.receiving.is_full != is_full {
             self.receiving.is_full = is_full;
-            self.outputs.commands.push_back(Command::RxFull(is_full));
+            if self.config.key.is_none() {
+                self.outputs.commands.push_back(Command::RxFull(is_full));
+            }
         }
     }
 

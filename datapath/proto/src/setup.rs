@@ -117,7 +117,7 @@ impl<B: Buffer> Core<B> {
     }
 
     /// Ask for the next thing that a flow needs, now and again later.
-    fn advance_setup(&mut self, now: Time, flow: Flow) {
+    pub(crate) fn advance_setup(&mut self, now: Time, flow: Flow) {
         let Some(record) = self.flows.by_flow(flow).filter(|record| record.phase == Phase::Connecting) else { return };
         if record.setup.is_expired(now) {
             let id = record.id;
@@ -190,7 +190,10 @@ impl<B: Buffer> Core<B> {
         if self.path_to(now, at).is_none() {
             return;
         }
-        match self.admit(now, at, question) {
+        // Asked for once only: the peer repeats its question until the path is known.
+        let peer = self.discovery.peers.records[at].peer.name;
+        let admitted = self.other_member(peer).map_or_else(|| self.admit(now, at, question), Err);
+        match admitted {
             Ok(id) => self.send_accept(id, question.id),
             Err(why) => self.sending.control.push(source, Control::Refuse(Refuse { id: question.id, why })),
         }
@@ -290,6 +293,11 @@ impl<B: Buffer> Core<B> {
             return;
         };
         self.mark_answered(id);
+        if let Refusal::Member(member) = answer.why
+            && self.follow_to_member(id, member)
+        {
+            return;
+        }
         if let Some(record) = self.flows.get_mut(id) {
             record.phase = Phase::Refused(answer.why);
             self.outputs.events.push_back(Event::SetupFinished(record.endpoint, id));

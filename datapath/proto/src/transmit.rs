@@ -272,7 +272,12 @@ impl<B: Buffer> Core<B> {
         };
         let &OutgoingControl { to, framing, .. } = outgoing;
         let mut body = [0; Control::MAX_BYTES];
-        let length = outgoing.body.emit(&mut body);
+        let mut length = outgoing.body.emit(&mut body);
+        if let Some(key) = &self.config.key {
+            let code = key.control_code(framing, to, self.config.address, &body[..length]);
+            body[length..length + code.len()].copy_from_slice(&code);
+            length += code.len();
+        }
         let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
         self.counters.control_sent += 1;
         let min_body = outgoing.min_length.saturating_sub(framing.body_at());

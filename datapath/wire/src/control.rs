@@ -14,50 +14,9 @@
 //!     │◀────────────────────────────── Closed  │   and this of yours
 //! ```
 
-use core::fmt;
-
 use crate::codec::{Field, by_code, carried, fields, put_bytes};
+pub use crate::name::Name;
 use crate::{Address, Flow, Framing, Framings, Reason, Seq};
-
-/// The name of a node or an endpoint: 1 to 31 bytes of UTF-8, without control characters, because programs print names
-/// from the network on terminals.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Name {
-    length: u8,
-    bytes: [u8; Name::MAX_BYTES],
-}
-
-impl Name {
-    /// The most bytes of a name.
-    pub const MAX_BYTES: usize = 31;
-
-    /// The name, or `None` if it is empty, too long, or has control characters.
-    pub fn new(text: &str) -> Option<Name> {
-        if text.chars().any(char::is_control) {
-            return None;
-        }
-        let mut bytes = [0; Self::MAX_BYTES];
-        bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
-        (!text.is_empty()).then_some(Name { length: text.len() as u8, bytes })
-    }
-
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        core::str::from_utf8(&self.bytes[..self.length as usize]).unwrap_or("?")
-    }
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl fmt::Debug for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self.as_str(), f)
-    }
-}
 
 /// Identifies a node for as long as it exists, whatever its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -150,14 +109,39 @@ pub struct Refuse {
 
 /// Why a flow was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
 pub enum Refusal {
     /// There is no endpoint of that name.
-    NoEndpoint = 1,
+    NoEndpoint,
     /// The endpoint has another tag.
-    Tag = 2,
+    Tag,
     /// No flow id or no credit is left.
-    Full = 3,
+    Full,
+    /// The node is the first of a group: ask the [member](Name::member) with this number, 1 to [`Refusal::MAX_MEMBER`].
+    Member(u8),
+}
+
+impl Refusal {
+    /// The largest number of a member.
+    pub const MAX_MEMBER: u8 = 127;
+
+    const fn code(self) -> u8 {
+        match self {
+            Refusal::NoEndpoint => 1,
+            Refusal::Tag => 2,
+            Refusal::Full => 3,
+            Refusal::Member(member) => 0x80 | member,
+        }
+    }
+
+    const fn of_code(code: u8) -> Option<Refusal> {
+        match code {
+            1 => Some(Refusal::NoEndpoint),
+            2 => Some(Refusal::Tag),
+            3 => Some(Refusal::Full),
+            0x81.. => Some(Refusal::Member(code & 0x7f)),
+            _ => None,
+        }
+    }
 }
 
 /// The sender closes a flow. It repeats this until [`Closed`] answers.
@@ -314,22 +298,8 @@ fields! {
 }
 
 carried! {
-    Refusal as u8: |why| why as u8, |code| by_code(&[Refusal::NoEndpoint, Refusal::Tag, Refusal::Full], code.into());
+    Refusal as u8: Refusal::code, Refusal::of_code;
     Step as u8: |step| step as u8, |code| by_code(&[Step::Forged, Step::Learned, Step::True, Step::Long], code.into());
-}
-
-impl Field for Name {
-    fn put(&self, to: &mut &mut [u8]) {
-        self.length.put(to);
-        put_bytes(to, self.as_str().as_bytes());
-    }
-
-    fn take(from: &mut &[u8]) -> Option<Name> {
-        let length = u8::take(from)?;
-        let (text, rest) = from.split_at_checked(length.into())?;
-        *from = rest;
-        Name::new(core::str::from_utf8(text).ok()?)
-    }
 }
 
 /// A half of a flow. Without one there are zeros.
@@ -360,8 +330,10 @@ impl Field for Option<FinalAcks> {
 }
 
 impl Control {
-    /// The most bytes that a body takes: a `Connect` between the longest names has 114.
-    pub const MAX_BYTES: usize = 128;
+    /// The most bytes that a body takes: a `Connect` between the longest names has 114, and an authentication code.
+    pub const MAX_BYTES: usize = 136;
+    /// Bytes of the authentication code behind the content, where a segment has a key.
+    pub const AUTH_CODE_BYTES: usize = 16;
 
     /// The longest frame of a set-up, in the framing with the longest header. A transport with shorter frames cannot
     /// carry a node.
@@ -379,12 +351,23 @@ impl Control {
         matches!(self, Control::Probe(Probe { step: Step::Long, .. }))
     }
 
-    /// Read a body.
+    /// Read a body, with or without an authentication code: only a node can tell whether the code is right.
     ///
     /// # Errors
-    /// [`Reason::Body`] if it is malformed, or followed by anything but the padding of a long probe.
-    pub fn parse(mut body: &[u8]) -> Result<Control, Reason> {
-        let control = Control::take(&mut body).ok_or(Reason::Body)?;
-        if body.is_empty() || control.is_padded() { Ok(control) } else { Err(Reason::Body) }
+    /// [`Reason::Body`] if it is malformed, or followed by anything but a code or the padding of a long probe.
+    pub fn parse(body: &[u8]) -> Result<Control, Reason> {
+        Control::parse_with_auth_code(body).map(|(control, ..)| control)
+    }
+
+    /// The same. Returns the message, its bytes, and what follows them: nothing, the code, or the padding of a long
+    /// probe, which starts with its code.
+    ///
+    /// # Errors
+    /// [`Reason::Body`] if the message is malformed, or followed by anything else.
+    pub fn parse_with_auth_code(body: &[u8]) -> Result<(Control, &[u8], &[u8]), Reason> {
+        let mut rest = body;
+        let control = Control::take(&mut rest).ok_or(Reason::Body)?;
+        let is_good = matches!(rest.len(), 0 | Self::AUTH_CODE_BYTES) || control.is_padded();
+        if is_good { Ok((control, &body[..body.len() - rest.len()], rest)) } else { Err(Reason::Body) }
     }
 }

@@ -12,6 +12,7 @@
 //! stranger with many addresses. A part of that rate is reserved for known addresses: those of nodes that have
 //! proved that they receive there.
 
+use crate::control::Control;
 use crate::frame::{ETHERNET_HEADER, MIN_FRAME, read_header};
 use crate::length::SHORT_FRAME_CODE;
 use crate::{Address, EtherType};
@@ -117,9 +118,14 @@ fn is_sensible(frame: &[u8; MIN_FRAME], length: usize, ethertype: EtherType) -> 
     header.words == 0 && has_size(frame[at], size)
 }
 
-/// Whether `size` is right for a control frame whose body starts with `code` (`docs/wire.md`). Only code 6, a long
-/// probe, has no largest size.
+/// Whether `size` is right for a control frame whose body starts with `code` (`docs/wire.md`), with or without an authentication code.
 const fn has_size(code: u8, size: usize) -> bool {
+    has_content_size(code, size)
+        || size > Control::AUTH_CODE_BYTES && has_content_size(code, size - Control::AUTH_CODE_BYTES)
+}
+
+/// The same without the code. Only code 6, a long probe, has no largest size.
+const fn has_content_size(code: u8, size: usize) -> bool {
     match code {
         1 => size >= 31 && size <= 61,  // beacon
         2 => size >= 54 && size <= 114, // connect

@@ -54,6 +54,7 @@ mod framing;
 pub mod gate;
 mod header;
 mod length;
+mod name;
 mod payload;
 mod reason;
 mod reject;

@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use am_api::{
     CallId, Class, Connection, ConnectionChange, ConnectionEvent, Endpoint, EndpointName, Fate, HandlerId, Message,
-    Outcome, Returned,
+    Outcome, ReturnReason, Returned,
 };
 use slotmap::DefaultKey;
 
@@ -85,7 +85,8 @@ impl Local {
             Err(am_api::CallError::Returned(returned)) => {
                 let Returned { reason, fate, .. } = returned;
                 let error = CallError::Returned { reason, fate };
-                if fate == Fate::NotDelivered {
+                // With the next connection it may be otherwise; a handler that is not there is there no sooner.
+                if fate == Fate::NotDelivered && reason != ReturnReason::NoHandler {
                     return self.unhandled.push((key, peer, error));
                 }
                 error

@@ -24,5 +24,6 @@ mod rate_limits;
 mod refused;
 mod returns;
 mod scenarios;
+mod segment_key;
 mod unknown_flows;
 mod unreached;

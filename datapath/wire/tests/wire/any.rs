@@ -150,7 +150,8 @@ fn final_acks() -> impl Strategy<Value = FinalAcks> {
 
 /// Any body of a control frame.
 pub(crate) fn control() -> impl Strategy<Value = Control> {
-    let refusal = prop::sample::select(&[Refusal::NoEndpoint, Refusal::Tag, Refusal::Full][..]);
+    let refusals = [Refusal::NoEndpoint, Refusal::Tag, Refusal::Full, Refusal::Member(1), Refusal::Member(127)];
+    let refusal = prop::sample::select(refusals.to_vec());
     let step = || prop::sample::select(&[Step::Forged, Step::Learned, Step::True, Step::Long][..]);
     prop_oneof![
         beacon(),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::Instant;
 
-use am_api::{ConnectError, Framing, Node, RequestError, ReturnReason};
+use am_api::{ConnectError, Fate, Framing, Node, RequestError, ReturnReason};
 use am_threads::{CallError, Handlers, Reconnect, SharedEndpoint, share};
 
 use crate::common::{LONG, MS, SQUARE, TELL, serve, squares, start};
@@ -196,6 +196,16 @@ fn what_was_not_handled_is_sent_again() {
     const WINDOW: u64 = 128;
     assert!(answers >= 400 - WINDOW, "{answers} of 400");
     stop.store(true, SeqCst);
+}
+
+/// It would come back each time.
+#[test]
+fn what_has_no_handler_is_not_sent_again() {
+    let (client, stop, threads) = pair("sim:214");
+    let beta = client.connect("beta", "main", Reconnect::After(MS)).unwrap();
+    let error = client.call(beta, TELL, &[], b"", LONG).wait().unwrap_err();
+    assert_eq!(error, CallError::Returned { reason: ReturnReason::NoHandler, fate: Fate::NotDelivered });
+    end(client, &stop, threads);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod calls;
 mod common;
+mod examples;
 mod no_allocation;
 mod shared;
 mod tokens;

@@ -1,0 +1,141 @@
+//! A group: peers connect to its name, and each gets one member.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use am_api::{Connection, Endpoint, GroupMember, HandlerId, Node, Placement};
+
+const WHO: HandlerId = HandlerId(0);
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The threads of a group.
+struct Group {
+    is_over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Group {
+    /// Each member answers with its number.
+    fn run(transports: Vec<String>, placement: Placement) -> Group {
+        let is_over = Arc::<AtomicBool>::default();
+        let members = GroupMember::group("server", transports, placement).unwrap();
+        let thread = |member: GroupMember| {
+            let is_over = is_over.clone();
+            std::thread::spawn(move || {
+                let mut work = member.open().unwrap().endpoint("work").unwrap();
+                let number = member.number() as u64;
+                work.on_request(WHO, move |(), request| request.token.reply(WHO, &[number], b"").unwrap());
+                while !is_over.load(Relaxed) {
+                    work.wait(&mut (), Duration::from_millis(20));
+                }
+            })
+        };
+        let threads = members.into_iter().map(thread).collect();
+        Group { is_over, threads }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.is_over.store(true, Relaxed);
+        let results: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
+        assert!(std::thread::panicking() || results.iter().all(Result::is_ok));
+    }
+}
+
+type Client = Endpoint<Vec<u64>>;
+
+fn client(name: &str, transport: &str) -> Client {
+    let mut client = Node::open(name, transport).unwrap().endpoint("client").unwrap();
+    client.on_reply(WHO, |seen: &mut Vec<u64>, reply| seen.push(reply.word(0)));
+    client
+}
+
+fn connect(client: &mut Client, name: &str) -> Connection {
+    let to = client.connect(name, "work").unwrap();
+    let opened = client.wait_open(&mut vec![], to, PATIENCE);
+    assert!(opened.is_ok(), "{name}: {opened:?}");
+    to
+}
+
+/// Which member answers. The connection has its node's name.
+fn member(client: &mut Client, to: Connection) -> u64 {
+    let mut seen = vec![];
+    client.try_request(to, WHO, &[], b"").unwrap();
+    assert!(client.wait_until(&mut seen, PATIENCE, |seen| !seen.is_empty()));
+    let name = if seen[0] == 0 { "server".to_owned() } else { format!("server#{}", seen[0]) };
+    assert_eq!(client.peer(to).unwrap().node.as_str(), name);
+    seen[0]
+}
+
+fn members_of(client: &mut Client, connections: usize) -> BTreeMap<u64, usize> {
+    let mut count = BTreeMap::new();
+    for _ in 0..connections {
+        let to = connect(client, "server");
+        *count.entry(member(client, to)).or_default() += 1;
+    }
+    count
+}
+
+#[test]
+fn each_member_gets_its_share_of_the_connections() {
+    let _group = Group::run(vec!["sim:9107".into(); 4], Placement::Load);
+    let mut client = client("client", "sim:9107");
+    assert_eq!(members_of(&mut client, 12), BTreeMap::from([(0, 3), (1, 3), (2, 3), (3, 3)]));
+    // A peer can name a member.
+    let third = connect(&mut client, "server#3");
+    assert_eq!(member(&mut client, third), 3);
+}
+
+#[test]
+fn a_member_that_loses_its_connections_gets_the_next_ones() {
+    let _group = Group::run(vec!["sim:9108".into(); 3], Placement::Load);
+    let mut client = client("client", "sim:9108");
+    let all: Vec<_> = (0..9).map(|_| connect(&mut client, "server")).collect();
+    for to in all {
+        if member(&mut client, to) == 1 {
+            client.close(to);
+        }
+    }
+    // The member learns of it a little later.
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let to = connect(&mut client, "server");
+        if member(&mut client, to) == 1 {
+            break;
+        }
+        client.close(to);
+        client.wait(&mut vec![], Duration::from_millis(50));
+        assert!(Instant::now() < deadline, "the member without connections gets none");
+    }
+}
+
+#[test]
+fn all_connections_of_a_node_go_to_one_member_by_its_name() {
+    let _group = Group::run(vec!["sim:9109".into(); 4], Placement::PeerName);
+    for name in ["ann", "bob", "cy", "dee"] {
+        let chosen = members_of(&mut client(name, "sim:9109"), 3);
+        assert_eq!(chosen.len(), 1, "{name}: {chosen:?}");
+        assert_eq!(members_of(&mut client(name, "sim:9109"), 2).keys().next(), chosen.keys().next());
+    }
+}
+
+/// Frames are lost, doubled and reordered: an answer of the first member may come twice, and late.
+#[test]
+fn peers_find_their_members_on_a_bad_network() {
+    let network = "sim:9110,loss=0.1,duplicate=0.2,reorder=0.2";
+    let _group = Group::run(vec![network.into(); 3], Placement::Load);
+    let mut client = client("client", network);
+    let chosen = members_of(&mut client, 30);
+    assert!(chosen.len() == 3 && chosen.values().all(|count| *count >= 5), "{chosen:?}");
+}
+
+#[test]
+fn a_group_can_be_on_other_transports_too() {
+    let name = format!("shm:group-{}", std::process::id());
+    let _group = Group::run(vec![name.clone(); 2], Placement::Load);
+    assert_eq!(members_of(&mut client("client", &name), 4), BTreeMap::from([(0, 2), (1, 2)]));
+}

@@ -1,0 +1,286 @@
+/* Active Messages 2: the calls of Mainwaring and Culler's "Active Messages Applications Programming
+ * Interface and Communication Subsystem Organization" (draft 1.1), over AF_XDP, DPDK, UDP, TCP and
+ * shared memory.
+ *
+ *   make -C bindings/am2 && sudo make -C bindings/am2 install      (PREFIX=/usr/local; DESTDIR as usual)
+ *   cc -std=c11 -O2 program.c $(pkg-config --cflags --libs am2) -o program
+ *
+ * A whole program is bindings/am2/examples/ping.c. Processes of one job: am_spmd.h.
+ *
+ * TRANSPORT. The variable AM_TRANSPORT names it, as docs/am-run.md says: "udp" (without the variable),
+ * "shm:lab", "xdp:eth1", "shm:lab+udp:10.0.0.7:7000", .. AM_Init prints what is wrong with a name.
+ *
+ * RESULTS. Each call returns AM_OK or one of AM_ERR_... No call ends the program. NULL, a handle that was
+ * freed and an index out of range are AM_ERR_BAD_ARG.
+ *
+ * TAGS. A message carries the tag of its translation. An endpoint accepts messages with its own tag; with
+ * the tag AM_ALL all messages, and with AM_NONE, which a new endpoint has, none.
+ *
+ * WHAT COMES BACK. A message that is not delivered comes to handler 0 of the endpoint that sent it, with
+ * the reason, the kind of message and an am_argblock_t. It came to no handler of the peer, except
+ * with EUNREACHABLE: then it may have. Without a handler 0 a line on standard error says it.
+ *
+ * HANDLERS run in AM_Poll, and in requests while they wait for room; never two at once in a process.
+ * A handler's type follows from the message: a token; for AM_RequestI, AM_ReplyI and transfers the bytes and
+ * their number; then as many int32_t as the message has. A handler of a request may reply once. No handler may
+ * request, poll, wait or free. The token and the bytes of a medium message are valid until the handler returns.
+ *
+ * THREADS. Any thread may use any endpoint; one lock of the process keeps them apart, and AM_WaitSema
+ * sleeps without it. So AM_SEQ and AM_PAR behave alike.
+ */
+#ifndef AM2_AM_H
+#define AM2_AM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What calls return. */
+#define AM_OK 0           /* done */
+#define AM_ERR_NOT_INIT 1 /* AM_Init was not called */
+#define AM_ERR_BAD_ARG 2  /* a wrong argument, or a call that this caller may not make */
+#define AM_ERR_RESOURCE 3 /* something is missing, full, or not there; a table entry is taken */
+#define AM_ERR_NOT_SENT 4 /* an asynchronous message could not leave at once */
+#define AM_ERR_IN_USE 5   /* it is in use */
+
+/* Why a message came back: the status of the error handler. */
+#define EBADARGS 1     /* its arguments */
+#define EBADENTRY 2    /* the translation is not mapped */
+#define EBADTAG 3      /* the endpoint has another tag */
+#define EBADHANDLER 4  /* the endpoint has no such handler */
+#define EBADSEGOFF 5   /* the transfer begins beyond the segment */
+#define EBADLENGTH 6   /* the transfer ends beyond the segment */
+#define EBADENDPOINT 7 /* there is no such endpoint */
+#define ECONGESTION 8  /* the endpoint has no room; this library waits instead */
+#define EUNREACHABLE 9 /* the endpoint's process does not answer, or not any more */
+
+/* What came back: the operation of the error handler. */
+typedef int op_t;
+#define AM_REQUEST_M 1
+#define AM_REQUEST_IM 2
+#define AM_REQUEST_XFER_M 3
+#define AM_REPLY_M 4
+#define AM_REPLY_IM 5
+#define AM_REPLY_XFER_M 6
+#define AM_GET_XFER_M 7
+
+/* Access to a bundle. */
+#define AM_SEQ 0 /* by one thread at a time */
+#define AM_PAR 1 /* by several */
+
+/* Events that a bundle waits for: bits. */
+#define AM_NOEVENTS 0
+#define AM_NOTEMPTY 1 /* a message waits for its handler */
+#define AM_CANSEND 2  /* some translation could send a request without waiting */
+
+typedef uint64_t tag_t;
+#define AM_NONE ((tag_t)0)
+#define AM_ALL ((tag_t)-1)
+
+typedef uint8_t handler_t;
+
+/* Bundles and endpoints: handles. */
+typedef struct am2_bundle *eb_t;
+typedef struct am2_endpoint *ep_t;
+typedef ep_t ea_t;
+
+/* The name of an endpoint: bytes that mean nothing to programs. They may be compared, and sent to another process. */
+typedef struct {
+    unsigned char bytes[256];
+} en_t;
+
+/* A message that came back. */
+typedef struct {
+    ep_t request_endpoint;            /* the endpoint that sent it */
+    int reply_endpoint;               /* the index of the translation; 0 if there is none any more */
+    handler_t handler;                /* the handler that it named */
+    int nbytes;                       /* of a message with bytes: how many */
+    uintptr_t offset;                 /* of transfers and gets: where in the peer's segment */
+    int numargs;                      /* its arguments */
+    int32_t args[16];
+} am_argblock_t;
+
+/* Handler 0: typedef void (*)(int status, op_t opcode, void *argblock), the block an am_argblock_t. */
+typedef void (*am_error_handler_t)(int status, op_t opcode, void *argblock);
+typedef void (*am_handler_fn_t)(void);
+
+/* The process. AM_Init finds the process's place (am_spmd.h) and opens the transport; a second call does nothing. In a job all
+ * processes call it. AM_Terminate frees everything; what was sent leaves before. */
+int AM_Init(void);
+int AM_Terminate(void);
+
+/* Bundles and endpoints. A known endpoint has a name that other processes can make with AM2_KnownName, from the job's
+ * node name (as JOB.RANK; AM2_NodeName says it) and the address of its transport ("" where peers find each other). */
+int AM_AllocateBundle(int access, eb_t *bundle);
+int AM_AllocateEndpoint(eb_t bundle, ep_t *endpoint, en_t *name);
+int AM_AllocateKnownEndpoint(eb_t bundle, ep_t *endpoint, en_t *name, unsigned port);
+int AM2_KnownName(en_t *name, const char *node, const char *address, unsigned port);
+int AM2_NodeName(char *node, size_t bytes);
+int AM_FreeEndpoint(ep_t endpoint);
+int AM_FreeBundle(eb_t bundle);
+int AM_MoveEndpoint(ep_t endpoint, eb_t from_bundle, eb_t to_bundle);
+
+/* Translations: 256 in a new endpoint. AM_GetTranslationInuse returns AM_OK for an entry in use, else AM_ERR_RESOURCE. */
+int AM_Map(ep_t endpoint, int index, en_t name, tag_t tag);
+int AM_MapAny(ep_t endpoint, int *index, en_t name, tag_t tag);
+int AM_Unmap(ep_t endpoint, int index);
+#define AM_UnMap AM_Unmap
+int AM_GetTranslationInuse(ep_t endpoint, int index);
+int AM_GetTranslationName(ep_t endpoint, int index, en_t *name);
+int AM_GetTranslationTag(ep_t endpoint, int index, tag_t *tag);
+int AM_GetNumTranslations(ep_t endpoint, int *count);
+int AM_SetNumTranslations(ep_t endpoint, int count);
+int AM_MaxNumTranslations(int *count);
+int AM_SetExpectedResources(ep_t endpoint, int n_endpoints, int n_outstanding_requests);
+
+/* Tag, segment, handlers. */
+int AM_SetTag(ep_t endpoint, tag_t tag);
+int AM_GetTag(ep_t endpoint, tag_t *tag);
+int AM_SetSeg(ep_t endpoint, void *address, uintptr_t nbytes);
+int AM_GetSeg(ep_t endpoint, void **address, uintptr_t *nbytes);
+#define AM_SetSegment AM_SetSeg
+#define AM_GetSegment AM_GetSeg
+int AM_MaxSegLength(uintptr_t *nbytes);
+int AM2_SetHandler(ep_t endpoint, handler_t handler, am_handler_fn_t function);
+int AM2_SetHandlerAny(ep_t endpoint, handler_t *handler, am_handler_fn_t function);
+#define AM_SetHandler(endpoint, handler, function) AM2_SetHandler((endpoint), (handler), (am_handler_fn_t)(function))
+#define AM_SetHandlerAny(endpoint, handler, function) AM2_SetHandlerAny((endpoint), (handler), (am_handler_fn_t)(function))
+int AM_GetNumHandlers(ep_t endpoint, int *count);
+int AM_SetNumHandlers(ep_t endpoint, int count);
+int AM_MaxNumHandlers(void);
+
+/* Limits: arguments, bytes of a medium message, bytes of a transfer. */
+int AM_MaxShort(void);
+int AM_MaxMedium(void);
+int AM_MaxLong(void);
+
+/* Events. AM_WaitSema sleeps until an event of the mask holds; handlers do not run: AM_Poll then runs them. */
+int AM_Poll(eb_t bundle);
+int AM_GetEventMask(eb_t bundle, int *mask);
+int AM_SetEventMask(eb_t bundle, int mask);
+int AM_WaitSema(eb_t bundle);
+#define AM_Wait AM_WaitSema
+
+/* What a handler may ask of its token. */
+int AM_GetSourceEndpoint(void *token, en_t *name);
+int AM_GetDestEndpoint(void *token, ep_t *endpoint);
+int AM_GetMsgTag(void *token, tag_t *tag);
+
+/* The functions behind AM_RequestM and so on. */
+int AM2_Request(ep_t endpoint, int index, handler_t handler, int numargs, const int32_t *args);
+int AM2_RequestI(ep_t endpoint, int index, handler_t handler, const void *source, int nbytes, int numargs,
+                 const int32_t *args);
+int AM2_RequestXfer(ep_t endpoint, int index, uintptr_t dest_offset, handler_t handler, const void *source, int nbytes,
+                    int is_async, int numargs, const int32_t *args);
+int AM2_GetXfer(ep_t endpoint, int index, uintptr_t source_offset, handler_t handler, void *dest, int nbytes,
+                int is_async, int numargs, const int32_t *args);
+int AM2_Reply(void *token, handler_t handler, int numargs, const int32_t *args);
+int AM2_ReplyI(void *token, handler_t handler, const void *source, int nbytes, int numargs, const int32_t *args);
+int AM2_ReplyXfer(void *token, uintptr_t dest_offset, handler_t handler, const void *source, int nbytes, int numargs,
+                  const int32_t *args);
+
+/* Messages of M arguments, 0 to 16. A request waits for room, and polls its bundle meanwhile; the source may be
+ * changed as soon as the call returns.
+ *
+ *   AM_RequestM(endpoint, index, handler, arg0, ..)
+ *   AM_RequestIM(endpoint, index, handler, source, nbytes, arg0, ..)                      nbytes <= AM_MaxMedium()
+ *   AM_RequestXferM(endpoint, index, dest_offset, handler, source, nbytes, arg0, ..)      nbytes <= AM_MaxLong()
+ *   AM_RequestXferAsyncM, the same; AM_ERR_NOT_SENT where it would wait before its first byte leaves
+ *   AM_GetXferM(endpoint, index, source_offset, handler, dest, nbytes, arg0, ..)          the handler runs here
+ *   AM_ReplyM(token, handler, arg0, ..); AM_ReplyIM; AM_ReplyXferM(token, dest_offset, handler, source, nbytes, ..)
+ */
+#define AM2_UNWRAP(...) __VA_ARGS__
+#define AM2_DEFINE(M, PARAMETERS, VALUES)                                                                              \
+    static inline int AM_Request##M(ep_t e, int i, handler_t h AM2_UNWRAP PARAMETERS)                                  \
+    {                                                                                                                  \
+        const int32_t args[] = {0 AM2_UNWRAP VALUES};                                                                  \
+        return AM2_Request(e, i, h, M, args + 1);                                                                      \
+    }                                                                                                                  \
+    static inline int AM_RequestI##M(ep_t e, int i, handler_t h, const void *s, int n AM2_UNWRAP PARAMETERS)           \
+    {                                                                                                                  \
+        const int32_t args[] = {0 AM2_UNWRAP VALUES};                                                                  \
+        return AM2_RequestI(e, i, h, s, n, M, args + 1);                                                               \
+    }                                                                                                                  \
+    static inline int AM_RequestXfer##M(ep_t e, int i, uintptr_t o, handler_t h, const void *s, int n AM2_UNWRAP PARAMETERS) \
+    {                                                                                                                  \
+        const int32_t args[] = {0 AM2_UNWRAP VALUES};                                                                  \
+        return AM2_RequestXfer(e, i, o, h, s, n, 0, M, args + 1);                                                      \
+    }                                                                                                                  \
+    static inline int AM_RequestXferAsync##M(ep_t e, int i, uintptr_t o, handler_t h, const void *s,                   \
+                                             int n AM2_UNWRAP PARAMETERS)                                              \
+    {                                                                                                                  \
+        const int32_t args[] = {0 AM2_UNWRAP VALUES};                                                                  \
+        return AM2_RequestXfer(e, i, o, h, s, n, 1, M, args + 1);                                                      \
+    }                                                                                                                  \
+    static inline int AM_GetXfer##M(ep_t e, int i, uintptr_t o, handler_t h, void *d, int n AM2_UNWRAP PARAMETERS)     \
+    {                                                                                                                  \
+        const int32_t args[] = {0 AM2_UNWRAP VALUES};                                                                  \
+        return AM2_GetXfer(e, i, o, h, d, n, 0, M, args + 1);                                                          \
+    }                                                                                                                  \
+    static inline int AM_GetXferAsync##M(ep_t e, int i, uintptr_t o, handler_t h, void *d, int n AM2_UNWRAP PARAMETERS) \
+    {                                                                                                                  \
+        const int32_t args[] = {0 AM2_UNWRAP VALUES};                                                                  \
+        return AM2_GetXfer(e, i, o, h, d, n, 1, M, args + 1);                                                          \
+    }                                                                                                                  \
+    static inline int AM_Reply##M(void *t, handler_t h AM2_UNWRAP PARAMETERS)                                          \
+    {                                                                                                                  \
+        const int32_t args[] = {0 AM2_UNWRAP VALUES};                                                                  \
+        return AM2_Reply(t, h, M, args + 1);                                                                           \
+    }                                                                                                                  \
+    static inline int AM_ReplyI##M(void *t, handler_t h, const void *s, int n AM2_UNWRAP PARAMETERS)                   \
+    {                                                                                                                  \
+        const int32_t args[] = {0 AM2_UNWRAP VALUES};                                                                  \
+        return AM2_ReplyI(t, h, s, n, M, args + 1);                                                                    \
+    }                                                                                                                  \
+    static inline int AM_ReplyXfer##M(void *t, uintptr_t o, handler_t h, const void *s, int n AM2_UNWRAP PARAMETERS)   \
+    {                                                                                                                  \
+        const int32_t args[] = {0 AM2_UNWRAP VALUES};                                                                  \
+        return AM2_ReplyXfer(t, o, h, s, n, M, args + 1);                                                              \
+    }
+
+AM2_DEFINE(0, (), ())
+AM2_DEFINE(1, (, int32_t a0), (, a0))
+AM2_DEFINE(2, (, int32_t a0, int32_t a1), (, a0, a1))
+AM2_DEFINE(3, (, int32_t a0, int32_t a1, int32_t a2), (, a0, a1, a2))
+AM2_DEFINE(4, (, int32_t a0, int32_t a1, int32_t a2, int32_t a3), (, a0, a1, a2, a3))
+AM2_DEFINE(5, (, int32_t a0, int32_t a1, int32_t a2, int32_t a3, int32_t a4), (, a0, a1, a2, a3, a4))
+AM2_DEFINE(6, (, int32_t a0, int32_t a1, int32_t a2, int32_t a3, int32_t a4, int32_t a5),
+           (, a0, a1, a2, a3, a4, a5))
+AM2_DEFINE(7, (, int32_t a0, int32_t a1, int32_t a2, int32_t a3, int32_t a4, int32_t a5, int32_t a6),
+           (, a0, a1, a2, a3, a4, a5, a6))
+AM2_DEFINE(8, (, int32_t a0, int32_t a1, int32_t a2, int32_t a3, int32_t a4, int32_t a5, int32_t a6, int32_t a7),
+           (, a0, a1, a2, a3, a4, a5, a6, a7))
+AM2_DEFINE(9, (, int32_t a0, int32_t a1, int32_t a2, int32_t a3, int32_t a4, int32_t a5, int32_t a6, int32_t a7
+               , int32_t a8),
+           (, a0, a1, a2, a3, a4, a5, a6, a7, a8))
+AM2_DEFINE(10, (, int32_t a0, int32_t a1, int32_t a2, int32_t a3, int32_t a4, int32_t a5, int32_t a6, int32_t a7
+               , int32_t a8, int32_t a9),
+           (, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9))
+AM2_DEFINE(11, (, int32_t a0, int32_t a1, int32_t a2, int32_t a3, int32_t a4, int32_t a5, int32_t a6, int32_t a7
+               , int32_t a8, int32_t a9, int32_t a10),
+           (, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10))
+AM2_DEFINE(12, (, int32_t a0, int32_t a1, int32_t a2, int32_t a3, int32_t a4, int32_t a5, int32_t a6, int32_t a7
+               , int32_t a8, int32_t a9, int32_t a10, int32_t a11),
+           (, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11))
+AM2_DEFINE(13, (, int32_t a0, int32_t a1, int32_t a2, int32_t a3, int32_t a4, int32_t a5, int32_t a6, int32_t a7
+               , int32_t a8, int32_t a9, int32_t a10, int32_t a11, int32_t a12),
+           (, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12))
+AM2_DEFINE(14, (, int32_t a0, int32_t a1, int32_t a2, int32_t a3, int32_t a4, int32_t a5, int32_t a6, int32_t a7
+               , int32_t a8, int32_t a9, int32_t a10, int32_t a11, int32_t a12, int32_t a13),
+           (, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13))
+AM2_DEFINE(15, (, int32_t a0, int32_t a1, int32_t a2, int32_t a3, int32_t a4, int32_t a5, int32_t a6, int32_t a7
+               , int32_t a8, int32_t a9, int32_t a10, int32_t a11, int32_t a12, int32_t a13, int32_t a14),
+           (, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14))
+AM2_DEFINE(16, (, int32_t a0, int32_t a1, int32_t a2, int32_t a3, int32_t a4, int32_t a5, int32_t a6, int32_t a7
+               , int32_t a8, int32_t a9, int32_t a10, int32_t a11, int32_t a12, int32_t a13, int32_t a14
+               , int32_t a15),
+           (, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15))
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,396 @@
+//! The functions of `am.h` that send nothing: process, bundles, endpoints, tables, events, tokens. Each looks at its arguments.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::rc::Rc;
+
+use crate::am::{self, Am, Bundle};
+use crate::code::{Code, guarded};
+use crate::context;
+use crate::endpoint::{Ep, MAX_TRANSLATIONS, Segment, Tag, Translation};
+use crate::name::Name;
+use crate::process;
+use crate::tables::Handle;
+
+/// # Safety
+/// `to` is null, or has room for a value.
+pub(crate) unsafe fn put<T>(to: *mut T, value: T) -> Result<(), Code> {
+    if to.is_null() {
+        return Err(Code::BadArg);
+    }
+    // SAFETY: not null, and the caller's promise.
+    unsafe { to.write_unaligned(value) };
+    Ok(())
+}
+
+/// A call that changes an endpoint's tables.
+pub(crate) fn at_ep(ep: Handle, work: impl FnOnce(&Rc<Am>, &Rc<Ep>) -> Result<(), Code>) -> c_int {
+    guarded(|| am::with_ep(ep, work))
+}
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM_Init() -> c_int {
+    guarded(process::init)
+}
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM_Terminate() -> c_int {
+    guarded(process::terminate)
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// `bundle` is null, or has room for a handle.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM_AllocateBundle(access: c_int, bundle: *mut Handle) -> c_int {
+    guarded(|| {
+        am::with(|am| {
+            if !(0..=1).contains(&access) || bundle.is_null() {
+                return Err(Code::BadArg);
+            }
+            let make = |handle| Rc::new(Bundle { handle, mask: 0.into() });
+            let handle = am.bundles.borrow_mut().add(make).ok_or(Code::Resource)?;
+            // SAFETY: the caller's promise.
+            unsafe { put(bundle, handle) }
+        })
+    })
+}
+
+fn allocate(bundle: Handle, to: (*mut Handle, *mut Name), port: Option<u32>) -> Result<(), Code> {
+    am::with(|am| {
+        let bundle = am.bundle(bundle)?;
+        if to.0.is_null() || to.1.is_null() {
+            return Err(Code::BadArg);
+        }
+        let ep = process::add_endpoint(am, bundle.handle, port)?;
+        // SAFETY: the callers' promise.
+        unsafe { put(to.0, ep.handle).and_then(|()| put(to.1, ep.name)) }
+    })
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// The pointers are null, or have room for a handle and a name.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM_AllocateEndpoint(bundle: Handle, ep: *mut Handle, name: *mut Name) -> c_int {
+    guarded(|| allocate(bundle, (ep, name), None))
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// As for [`AM_AllocateEndpoint`].
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM_AllocateKnownEndpoint(
+    bundle: Handle,
+    ep: *mut Handle,
+    name: *mut Name,
+    port: c_uint,
+) -> c_int {
+    guarded(|| allocate(bundle, (ep, name), Some(port)))
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// `name` is null, or has room for a name; the texts are null, or end with 0.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM2_KnownName(
+    name: *mut Name,
+    node: *const c_char,
+    address: *const c_char,
+    port: c_uint,
+) -> c_int {
+    guarded(|| {
+        let text = |text: *const c_char| {
+            if text.is_null() {
+                return Err(Code::BadArg);
+            }
+            // SAFETY: not null, and the caller's promise.
+            unsafe { CStr::from_ptr(text) }.to_str().map_err(|_| Code::BadArg)
+        };
+        let known = Name::new(text(node)?, &format!("port{port}"), text(address)?).ok_or(Code::BadArg)?;
+        known.parts().ok_or(Code::BadArg)?;
+        // SAFETY: the caller's promise.
+        unsafe { put(name, known) }
+    })
+}
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM_FreeEndpoint(ep: Handle) -> c_int {
+    at_ep(ep, |am, found| {
+        if found.endpoint.try_borrow_mut().is_err() || context::is_in_handler() {
+            return Err(Code::InUse);
+        }
+        am.endpoints.borrow_mut().remove(ep);
+        Ok(())
+    })
+}
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM_FreeBundle(bundle: Handle) -> c_int {
+    guarded(|| {
+        am::with(|am| {
+            am.bundle(bundle)?;
+            if context::is_in_handler() {
+                return Err(Code::InUse);
+            }
+            for ep in am.endpoints_of(bundle) {
+                am.endpoints.borrow_mut().remove(ep.handle);
+            }
+            am.bundles.borrow_mut().remove(bundle);
+            Ok(())
+        })
+    })
+}
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM_MoveEndpoint(ep: Handle, from: Handle, to: Handle) -> c_int {
+    at_ep(ep, |am, ep| {
+        let (from, to) = (am.bundle(from)?, am.bundle(to)?);
+        if ep.bundle.get() != from.handle {
+            return Err(Code::BadArg);
+        }
+        ep.bundle.set(to.handle);
+        Ok(())
+    })
+}
+
+fn index_of(ep: &Ep, index: c_int) -> Result<usize, Code> {
+    let index = usize::try_from(index).map_err(|_| Code::BadArg)?;
+    if index < ep.translations.borrow().len() { Ok(index) } else { Err(Code::BadArg) }
+}
+
+fn map(ep: &Ep, index: usize, name: Name, tag: u64) -> Result<(), Code> {
+    name.parts().ok_or(Code::BadArg)?;
+    match &mut ep.translations.borrow_mut()[index] {
+        Some(_) => Err(Code::Resource),
+        free => {
+            *free = Some(Translation { name, tag, connection: None, is_greeted: false });
+            Ok(())
+        }
+    }
+}
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM_Map(ep: Handle, index: c_int, name: Name, tag: u64) -> c_int {
+    at_ep(ep, |_, ep| map(ep, index_of(ep, index)?, name, tag))
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// `index` is null, or has room for a number.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM_MapAny(ep: Handle, index: *mut c_int, name: Name, tag: u64) -> c_int {
+    at_ep(ep, |_, ep| {
+        if index.is_null() {
+            return Err(Code::BadArg);
+        }
+        let free = ep.translations.borrow().iter().position(Option::is_none).ok_or(Code::Resource)?;
+        map(ep, free, name, tag)?;
+        // SAFETY: the caller's promise.
+        unsafe { put(index, c_int::try_from(free).map_err(|_| Code::Resource)?) }
+    })
+}
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM_Unmap(ep: Handle, index: c_int) -> c_int {
+    at_ep(ep, |_, ep| {
+        let index = index_of(ep, index)?;
+        let entry = ep.translations.borrow_mut()[index].take().ok_or(Code::BadArg)?;
+        // In a handler of this endpoint the connection stays until the endpoint is freed.
+        if let (Some(connection), Ok(endpoint)) = (entry.connection, ep.endpoint.try_borrow()) {
+            endpoint.close(connection);
+        }
+        Ok(())
+    })
+}
+
+fn translation(ep: &Ep, index: c_int) -> Result<Translation, Code> {
+    ep.translation(index_of(ep, index)?).ok_or(Code::Resource)
+}
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM_GetTranslationInuse(ep: Handle, index: c_int) -> c_int {
+    at_ep(ep, |_, ep| translation(ep, index).map(drop))
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// `name` is null, or has room for a name.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM_GetTranslationName(ep: Handle, index: c_int, name: *mut Name) -> c_int {
+    // SAFETY: the caller's promise.
+    at_ep(ep, |_, ep| unsafe { put(name, translation(ep, index)?.name) })
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// `tag` is null, or has room for a tag.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM_GetTranslationTag(ep: Handle, index: c_int, tag: *mut u64) -> c_int {
+    // SAFETY: the caller's promise.
+    at_ep(ep, |_, ep| unsafe { put(tag, translation(ep, index)?.tag) })
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// `count` is null, or has room for a number.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM_GetNumTranslations(ep: Handle, count: *mut c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    at_ep(ep, |_, ep| unsafe { put(count, ep.translations.borrow().len() as c_int) })
+}
+
+/// The new length of a table whose entries beyond it have to be free.
+pub(crate) fn resize<T: Clone>(table: &mut Vec<Option<T>>, length: c_int, max: usize) -> Result<(), Code> {
+    let length = usize::try_from(length).ok().filter(|length| *length > 0).ok_or(Code::BadArg)?;
+    if length > max {
+        return Err(Code::Resource);
+    }
+    if table.iter().skip(length).any(Option::is_some) {
+        return Err(Code::InUse);
+    }
+    table.resize(length, None);
+    Ok(())
+}
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM_SetNumTranslations(ep: Handle, count: c_int) -> c_int {
+    at_ep(ep, |_, ep| resize(&mut ep.translations.borrow_mut(), count, MAX_TRANSLATIONS))
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// `count` is null, or has room for a number.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM_MaxNumTranslations(count: *mut c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe { put(count, MAX_TRANSLATIONS as c_int) })
+}
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM_SetExpectedResources(ep: Handle, endpoints: c_int, requests: c_int) -> c_int {
+    // Credits adapt to what is used, so there is nothing to set.
+    at_ep(ep, |_, _| if endpoints > 0 && requests > 0 { Ok(()) } else { Err(Code::BadArg) })
+}
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM_SetTag(ep: Handle, tag: u64) -> c_int {
+    at_ep(ep, |_, ep| {
+        ep.tag.set(Tag(tag));
+        Ok(())
+    })
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// `tag` is null, or has room for a tag.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM_GetTag(ep: Handle, tag: *mut u64) -> c_int {
+    // SAFETY: the caller's promise.
+    at_ep(ep, |_, ep| unsafe { put(tag, ep.tag.get().0) })
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// Transfers may read and write this memory until the segment is another, or the endpoint is freed.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM_SetSeg(ep: Handle, start: *mut c_void, length: usize) -> c_int {
+    at_ep(ep, |_, ep| {
+        if (start.is_null() && length > 0) || isize::try_from(length).is_err() {
+            return Err(Code::BadArg);
+        }
+        ep.segment.set(Segment { start: start.cast(), length });
+        Ok(())
+    })
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// The pointers are null, or have room for an address and a length.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM_GetSeg(ep: Handle, start: *mut *mut c_void, length: *mut usize) -> c_int {
+    at_ep(ep, |_, ep| {
+        let segment = ep.segment.get();
+        // SAFETY: the caller's promise.
+        unsafe { put(start, segment.start.cast()).and_then(|()| put(length, segment.length)) }
+    })
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// `length` is null, or has room for a length.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM_MaxSegLength(length: *mut usize) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe { put(length, isize::MAX.cast_unsigned()) })
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// `node` is null, or has room for so many bytes.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM2_NodeName(node: *mut c_char, bytes: usize) -> c_int {
+    guarded(|| {
+        am::with(|am| {
+            let name = am.node.name().as_bytes();
+            if node.is_null() || bytes <= name.len() {
+                return Err(Code::BadArg);
+            }
+            // SAFETY: not null, there is room for the name and its end, and the caller's promise.
+            unsafe {
+                node.cast::<u8>().copy_from_nonoverlapping(name.as_ptr(), name.len());
+                node.add(name.len()).write(0);
+            }
+            Ok(())
+        })
+    })
+}

@@ -1,0 +1,180 @@
+//! The functions of `am.h` for handlers, polling and waiting, and what a handler asks of its token.
+
+use std::ffi::{c_int, c_uchar, c_void};
+use std::thread;
+
+use crate::am;
+use crate::calls::{at_ep, put, resize};
+use crate::code::{Code, guarded};
+use crate::context::{self, with_token};
+use crate::endpoint::MAX_HANDLERS;
+use crate::header::MAX_ARGUMENTS;
+use crate::invoke::HandlerFn;
+use crate::messages::{MAX_LONG, MAX_MEDIUM};
+use crate::name::Name;
+use crate::progress::{self, CAN_SEND, NOT_EMPTY};
+use crate::tables::Handle;
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM2_SetHandler(ep: Handle, handler: c_uchar, run: Option<HandlerFn>) -> c_int {
+    at_ep(ep, |_, ep| {
+        let run = run.ok_or(Code::BadArg)?;
+        *ep.handlers.borrow_mut().get_mut(usize::from(handler)).ok_or(Code::BadArg)? = Some(run);
+        Ok(())
+    })
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// `handler` is null, or has room for an index.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM2_SetHandlerAny(ep: Handle, handler: *mut c_uchar, run: Option<HandlerFn>) -> c_int {
+    at_ep(ep, |_, ep| {
+        let run = run.filter(|_| !handler.is_null()).ok_or(Code::BadArg)?;
+        let mut handlers = ep.handlers.borrow_mut();
+        // The first is the error handler.
+        let free = handlers.iter().skip(1).position(Option::is_none).ok_or(Code::Resource)? + 1;
+        handlers[free] = Some(run);
+        // SAFETY: the caller's promise.
+        unsafe { put(handler, c_uchar::try_from(free).map_err(|_| Code::Resource)?) }
+    })
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// `count` is null, or has room for a number.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM_GetNumHandlers(ep: Handle, count: *mut c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    at_ep(ep, |_, ep| unsafe { put(count, ep.handlers.borrow().len() as c_int) })
+}
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM_SetNumHandlers(ep: Handle, count: c_int) -> c_int {
+    at_ep(ep, |_, ep| resize(&mut ep.handlers.borrow_mut(), count, MAX_HANDLERS))
+}
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM_MaxNumHandlers() -> c_int {
+    MAX_HANDLERS as c_int
+}
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM_MaxShort() -> c_int {
+    MAX_ARGUMENTS as c_int
+}
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM_MaxMedium() -> c_int {
+    MAX_MEDIUM as c_int
+}
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM_MaxLong() -> c_int {
+    MAX_LONG as c_int
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// `mask` is null, or has room for a number.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM_GetEventMask(bundle: Handle, mask: *mut c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| am::with(|am| unsafe { put(mask, am.bundle(bundle)?.mask.get()) }))
+}
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM_SetEventMask(bundle: Handle, mask: c_int) -> c_int {
+    guarded(|| {
+        am::with(|am| {
+            if mask & !(NOT_EMPTY | CAN_SEND) != 0 {
+                return Err(Code::BadArg);
+            }
+            am.bundle(bundle)?.mask.set(mask);
+            Ok(())
+        })
+    })
+}
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM_WaitSema(bundle: Handle) -> c_int {
+    guarded(|| progress::wait(bundle))
+}
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn AM_Poll(bundle: Handle) -> c_int {
+    guarded(|| {
+        let is_busy = am::with(|am| {
+            am.bundle(bundle)?;
+            if context::is_in_handler() {
+                return Err(Code::BadArg);
+            }
+            Ok(progress::poll(am, bundle))
+        })?;
+        // Programs poll in loops, and the peer may need this processor.
+        if !is_busy {
+            thread::yield_now();
+        }
+        Ok(())
+    })
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// `name` is null, or has room for a name.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM_GetSourceEndpoint(token: *mut c_void, name: *mut Name) -> c_int {
+    guarded(|| {
+        let source = with_token(token, |context| context.source).ok_or(Code::BadArg)?;
+        // SAFETY: the caller's promise.
+        unsafe { put(name, source.ok_or(Code::Resource)?) }
+    })
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// `ep` is null, or has room for a handle.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM_GetDestEndpoint(token: *mut c_void, ep: *mut Handle) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe { put(ep, with_token(token, |context| context.ep).ok_or(Code::BadArg)?) })
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// `tag` is null, or has room for a tag.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM_GetMsgTag(token: *mut c_void, tag: *mut u64) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe { put(tag, with_token(token, |context| context.tag).ok_or(Code::BadArg)?) })
+}

@@ -1,0 +1,199 @@
+//! What the words and the payload of a message mean.
+//!
+//! ```text
+//!   handler id   the kind
+//!   word 0       handler │ number of arguments │ kind │ flags
+//!   word 1       the tag
+//!   words 2, 3   arguments 0 to 3, two in a word
+//!   payload      of transfers and gets: id, bytes, offset │ arguments 4 to 15 │ data
+//!   a fragment   words: id and flags, tag, base, position │ payload: data
+//! ```
+
+/// The most arguments of a message.
+pub(crate) const MAX_ARGUMENTS: usize = 16;
+/// Arguments that travel in words.
+const IN_WORDS: usize = 4;
+/// The bytes of an [`Extent`].
+const EXTENT: usize = 16;
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// Arguments only.
+    Short,
+    /// Arguments and bytes, handed to the handler.
+    Medium,
+    /// The end of a transfer, with its last bytes.
+    Transfer,
+    /// Bytes of a transfer.
+    Fragment,
+    /// A request for bytes of the segment.
+    Get,
+    /// A message that could not be delivered.
+    Returned,
+    /// The sender's name, first on a connection.
+    Hello,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 7] =
+        [Kind::Short, Kind::Medium, Kind::Transfer, Kind::Fragment, Kind::Get, Kind::Returned, Kind::Hello];
+
+    pub(crate) fn of(number: u8) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| *kind as u8 == number)
+    }
+}
+
+/// Where the bytes of a transfer are to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// Which transfer of its sender.
+    pub(crate) id: u32,
+    /// All of its bytes.
+    pub(crate) bytes: u32,
+    /// The offset in the segment; of an answer to a get, the get's number.
+    pub(crate) base: u64,
+}
+
+/// A message's head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) kind: Kind,
+    pub(crate) handler: u8,
+    /// The data answers a get.
+    pub(crate) is_get: bool,
+    pub(crate) tag: u64,
+    arguments: [i32; MAX_ARGUMENTS],
+    count: usize,
+    pub(crate) extent: Option<Extent>,
+}
+
+/// A fragment's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fragment {
+    pub(crate) id: u32,
+    pub(crate) is_get: bool,
+    /// It belongs to a reply, whose token needs no tag.
+    pub(crate) is_reply: bool,
+    pub(crate) tag: u64,
+    pub(crate) base: u64,
+    pub(crate) position: u64,
+}
+
+impl Fragment {
+    pub(crate) fn words(&self) -> [u64; 4] {
+        let flags = u64::from(self.is_get) << 32 | u64::from(self.is_reply) << 33;
+        [u64::from(self.id) | flags, self.tag, self.base, self.position]
+    }
+
+    pub(crate) fn of(words: &[u64; 4]) -> Fragment {
+        let [first, tag, base, position] = *words;
+        Fragment { id: first as u32, is_get: first >> 32 & 1 == 1, is_reply: first >> 33 & 1 == 1, tag, base, position }
+    }
+}
+
+impl Header {
+    /// `None` if there are too many arguments.
+    pub(crate) fn new(kind: Kind, handler: u8, tag: u64, arguments: &[i32], extent: Option<Extent>) -> Option<Header> {
+        let mut all = [0; MAX_ARGUMENTS];
+        all.get_mut(..arguments.len())?.copy_from_slice(arguments);
+        Some(Header { kind, handler, is_get: false, tag, arguments: all, count: arguments.len(), extent })
+    }
+
+    /// The head of a get's answer.
+    pub(crate) fn answer(&self, extent: Extent) -> Header {
+        Header { kind: Kind::Transfer, is_get: true, extent: Some(extent), ..*self }
+    }
+
+    pub(crate) fn arguments(&self) -> &[i32] {
+        &self.arguments[..self.count]
+    }
+
+    pub(crate) fn words(&self) -> [u64; 4] {
+        let first = u64::from(self.handler) | (self.count as u64) << 8 | (self.kind as u64) << 16;
+        let pair = |at: usize| {
+            let [low, high] = [at, at + 1].map(|at| u64::from(self.arguments[at].cast_unsigned()));
+            low | high << 32
+        };
+        [first | u64::from(self.is_get) << 24, self.tag, pair(0), pair(2)]
+    }
+
+    /// What comes before the data in the payload.
+    pub(crate) fn prefix(&self) -> Vec<u8> {
+        let mut prefix = vec![];
+        if let Some(Extent { id, bytes, base }) = self.extent {
+            prefix.extend_from_slice(&id.to_le_bytes());
+            prefix.extend_from_slice(&bytes.to_le_bytes());
+            prefix.extend_from_slice(&base.to_le_bytes());
+        }
+        self.arguments().iter().skip(IN_WORDS).for_each(|argument| prefix.extend_from_slice(&argument.to_le_bytes()));
+        prefix
+    }
+
+    /// Read a message; returns the data behind the head. `None` for one that makes no sense.
+    pub(crate) fn parse<'a>(words: &[u64; 4], payload: &'a [u8]) -> Option<(Header, &'a [u8])> {
+        let [first, tag, low, high] = *words;
+        let [handler, count, kind, flags, ..] = first.to_le_bytes();
+        let (kind, count) = (Kind::of(kind)?, usize::from(count));
+        let mut arguments = [0; MAX_ARGUMENTS];
+        let pairs = [low as i32, (low >> 32) as i32, high as i32, (high >> 32) as i32];
+        arguments[..IN_WORDS].copy_from_slice(&pairs);
+        let (extent, rest) = match kind {
+            Kind::Transfer | Kind::Get => {
+                let (head, rest) = payload.split_at_checked(EXTENT)?;
+                let [id, bytes] =
+                    [0, 4].map(|at| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]));
+                (Some(Extent { id, bytes, base: u64::from_le_bytes(head[8..].try_into().ok()?) }), rest)
+            }
+            _ => (None, payload),
+        };
+        let more = count.saturating_sub(IN_WORDS);
+        let (texts, data) = rest.split_at_checked(more * 4)?;
+        for (place, text) in arguments.get_mut(IN_WORDS..IN_WORDS + more)?.iter_mut().zip(texts.chunks_exact(4)) {
+            *place = i32::from_le_bytes(text.try_into().ok()?);
+        }
+        Some((Header { kind, handler, is_get: flags & 1 == 1, tag, arguments, count, extent }, data))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_of_arguments_survives() {
+        let numbers: Vec<i32> = (0..17).map(|at| (at - 8) * 0x0765_4321).collect();
+        let extent = Some(Extent { id: 7, bytes: u32::MAX, base: u64::MAX - 3 });
+        for count in 0..=MAX_ARGUMENTS {
+            for (kind, extent) in
+                [(Kind::Short, None), (Kind::Medium, None), (Kind::Transfer, extent), (Kind::Get, extent)]
+            {
+                let mut header = Header::new(kind, 200, u64::MAX - 9, &numbers[..count], extent).unwrap();
+                header.is_get = kind == Kind::Transfer;
+                let mut payload = header.prefix();
+                payload.extend_from_slice(b"data");
+                assert_eq!(Header::parse(&header.words(), &payload), Some((header, &b"data"[..])));
+                assert_eq!(header.arguments(), &numbers[..count]);
+            }
+        }
+        assert_eq!(Header::new(Kind::Short, 1, 0, &numbers, None), None);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_none() {
+        let words = |kind: u64, count: u64| [count << 8 | kind << 16, 0, 0, 0];
+        assert_eq!(Header::parse(&words(99, 0), b""), None);
+        assert_eq!(Header::parse(&words(0, 17), &[0; 100]), None);
+        assert_eq!(Header::parse(&words(0, 5), &[0; 3]), None);
+        assert_eq!(Header::parse(&words(Kind::Transfer as u64, 0), &[0; 15]), None);
+    }
+
+    #[test]
+    fn a_fragment_survives() {
+        let fragment = Fragment { id: u32::MAX, is_get: true, is_reply: false, tag: 3, base: u64::MAX, position: 9 };
+        assert_eq!(Fragment::of(&fragment.words()), fragment);
+        let other = Fragment { is_get: false, is_reply: true, ..fragment };
+        assert_eq!(Fragment::of(&other.words()), other);
+    }
+}

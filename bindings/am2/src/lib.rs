@@ -1,0 +1,51 @@
+//! **Active Messages 2 from C**: the calls of Mainwaring and Culler's "Active Messages Applications Programming Interface and
+//! Communication Subsystem Organization" behind `include/am.h`.
+//!
+//! ```text
+//!   a C program       #include <am.h>          cc program.c -lam2
+//!        │
+//!   calls.rs, events.rs, messages.rs, spmd.rs     the functions of the headers: arguments looked at, panics stay here
+//!   process.rs, progress.rs     begin and end, poll and wait
+//!   am.rs          the process: one node, bundles, endpoints, one lock
+//!   endpoint.rs    an endpoint's tables
+//!   send.rs, reply.rs, queue.rs    a message leaves, by a connection or to this process itself
+//!   receive.rs     a message arrives: tag, handler, bounds; what does not fit comes back (undelivered.rs)
+//!   header.rs      what the words and the payload of a message mean
+//!        ▼
+//!   am-api, am-spmd
+//! ```
+//!
+//! A process has one node. A bundle is a set of its endpoints that are polled together, so an endpoint can move to another bundle and
+//! keep its name ([decision 123](../../../docs/decisions/0123-one-node-and-one-lock-under-am-2.md)). Tags are checked by the receiver, for
+//! each message.
+//!
+//! Read first: `include/am.h`, which is the documentation for users; `examples/ping.c`; then `am.rs`.
+#![allow(unsafe_code, reason = "pointers from C")]
+#![allow(non_snake_case, reason = "the specification's names")]
+
+mod am;
+mod calls;
+mod code;
+mod context;
+mod endpoint;
+mod events;
+mod header;
+mod invoke;
+mod messages;
+mod name;
+mod process;
+mod progress;
+mod queue;
+mod receive;
+mod reply;
+mod send;
+mod spmd;
+mod tables;
+mod undelivered;
+
+pub use calls::*;
+pub use code::{Code, Status};
+pub use events::*;
+pub use messages::*;
+pub use name::Name;
+pub use spmd::*;

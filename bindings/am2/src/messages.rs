@@ -1,0 +1,237 @@
+//! The functions behind the message calls of `am.h`, which has one inline function for each number of arguments.
+
+use std::ffi::{c_int, c_uchar, c_void};
+
+use crate::am;
+use crate::code::{Code, guarded};
+use crate::context::with_token;
+use crate::header::{Extent, Header, Kind};
+use crate::receive::add_get;
+use crate::reply::{self, Outgoing};
+use crate::send;
+use crate::tables::Handle;
+
+/// The most bytes of a medium message.
+pub(crate) const MAX_MEDIUM: usize = 1024;
+/// The most bytes of a transfer.
+pub(crate) const MAX_LONG: usize = 1 << 24;
+
+/// # Safety
+/// `at` is null, or points to so many numbers, which outlive what is returned.
+unsafe fn arguments<'a>(count: c_int, at: *const i32) -> Result<&'a [i32], Code> {
+    match usize::try_from(count) {
+        Ok(0) => Ok(&[]),
+        // SAFETY: not null, and the caller's promise.
+        Ok(count) if count <= crate::header::MAX_ARGUMENTS && !at.is_null() => unsafe {
+            Ok(std::slice::from_raw_parts(at, count))
+        },
+        _ => Err(Code::BadArg),
+    }
+}
+
+/// # Safety
+/// `at` is null, or points to so many bytes, which outlive what is returned.
+unsafe fn data<'a>(at: *const c_void, count: c_int, max: usize) -> Result<&'a [u8], Code> {
+    match usize::try_from(count) {
+        Ok(0) => Ok(&[]),
+        // SAFETY: not null, and the caller's promise.
+        Ok(count) if count <= max && !at.is_null() => unsafe { Ok(std::slice::from_raw_parts(at.cast(), count)) },
+        _ => Err(Code::BadArg),
+    }
+}
+
+/// The tag of a translation, and its index; 0 for an entry that is not mapped, whose message comes back.
+fn entry(ep: Handle, index: c_int) -> Result<(usize, u64), Code> {
+    am::with_ep(ep, |_, ep| {
+        let index = usize::try_from(index).map_err(|_| Code::BadArg)?;
+        if index >= ep.translations.borrow().len() {
+            return Err(Code::BadArg);
+        }
+        Ok((index, ep.translation(index).map_or(0, |entry| entry.tag)))
+    })
+}
+
+fn transfer(ep: Handle, bytes: usize, base: usize) -> Result<Extent, Code> {
+    let id = am::with_ep(ep, |_, ep| Ok(ep.new_transfer()))?;
+    let bytes = u32::try_from(bytes).map_err(|_| Code::BadArg)?;
+    Ok(Extent { id, bytes, base: base as u64 })
+}
+
+fn request(
+    (ep, index): (Handle, c_int),
+    (kind, handler): (Kind, c_uchar),
+    arguments: &[i32],
+    data: &[u8],
+    base: Option<usize>,
+    is_async: bool,
+) -> Result<(), Code> {
+    let (index, tag) = entry(ep, index)?;
+    let extent = base.map(|base| transfer(ep, data.len(), base)).transpose()?;
+    let header = Header::new(kind, handler, tag, arguments, extent).ok_or(Code::BadArg)?;
+    send::request(ep, index, Outgoing { header, data, is_reply: false }, is_async)
+}
+
+fn reply(
+    token: *mut c_void,
+    (kind, handler): (Kind, c_uchar),
+    arguments: &[i32],
+    data: &[u8],
+    base: Option<usize>,
+) -> Result<(), Code> {
+    let found = with_token(token, |context| (context.ep, context.tag, context.reply.borrow_mut().take()));
+    let (ep, tag, to) = found.ok_or(Code::BadArg)?;
+    // A reply was sent already, or the message is one.
+    let to = to.ok_or(Code::BadArg)?;
+    let extent = base.map(|base| transfer(ep, data.len(), base)).transpose()?;
+    let header = Header::new(kind, handler, tag, arguments, extent).ok_or(Code::BadArg)?;
+    am::with_ep(ep, |am, ep| reply::reply(am, ep, to, &Outgoing { header, data, is_reply: true }))
+}
+
+/// See `AM_RequestM` in `am.h`.
+///
+/// # Safety
+/// `at` has `count` arguments.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM2_Request(
+    ep: Handle,
+    index: c_int,
+    handler: c_uchar,
+    count: c_int,
+    at: *const i32,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| request((ep, index), (Kind::Short, handler), unsafe { arguments(count, at)? }, &[], None, false))
+}
+
+/// See `AM_RequestIM` in `am.h`.
+///
+/// # Safety
+/// `at` has `count` arguments, `source` has `bytes` bytes.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM2_RequestI(
+    ep: Handle,
+    index: c_int,
+    handler: c_uchar,
+    source: *const c_void,
+    bytes: c_int,
+    count: c_int,
+    at: *const i32,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let (arguments, data) = unsafe { (arguments(count, at)?, data(source, bytes, MAX_MEDIUM)?) };
+        request((ep, index), (Kind::Medium, handler), arguments, data, None, false)
+    })
+}
+
+/// See `AM_RequestXferM` and `AM_RequestXferAsyncM` in `am.h`.
+///
+/// # Safety
+/// `at` has `count` arguments, `source` has `bytes` bytes.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM2_RequestXfer(
+    ep: Handle,
+    index: c_int,
+    offset: usize,
+    handler: c_uchar,
+    source: *const c_void,
+    bytes: c_int,
+    is_async: c_int,
+    count: c_int,
+    at: *const i32,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let (arguments, data) = unsafe { (arguments(count, at)?, data(source, bytes, MAX_LONG)?) };
+        request((ep, index), (Kind::Transfer, handler), arguments, data, Some(offset), is_async != 0)
+    })
+}
+
+/// See `AM_GetXferM` and `AM_GetXferAsyncM` in `am.h`.
+///
+/// # Safety
+/// `at` has `count` arguments; `to` has `bytes` bytes until the handler has run.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM2_GetXfer(
+    ep: Handle,
+    index: c_int,
+    offset: usize,
+    handler: c_uchar,
+    to: *mut c_void,
+    bytes: c_int,
+    is_async: c_int,
+    count: c_int,
+    at: *const i32,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let (arguments, room) = unsafe { (arguments(count, at)?, data(to, bytes, MAX_LONG)?.len()) };
+        let (index, tag) = entry(ep, index)?;
+        let bytes = u32::try_from(room).map_err(|_| Code::BadArg)?;
+        let id = am::with_ep(ep, |_, ep| Ok(add_get(ep, to.cast(), bytes)))?;
+        let extent = Extent { id, bytes, base: offset as u64 };
+        let header = Header::new(Kind::Get, handler, tag, arguments, Some(extent)).ok_or(Code::BadArg)?;
+        let sent = send::request(ep, index, Outgoing { header, data: &[], is_reply: false }, is_async != 0);
+        sent.inspect_err(|_| {
+            _ = am::with_ep(ep, |_, ep| Ok(ep.gets.borrow_mut().remove(&id.into())));
+        })
+    })
+}
+
+/// See `AM_ReplyM` in `am.h`.
+///
+/// # Safety
+/// `at` has `count` arguments.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM2_Reply(token: *mut c_void, handler: c_uchar, count: c_int, at: *const i32) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| reply(token, (Kind::Short, handler), unsafe { arguments(count, at)? }, &[], None))
+}
+
+/// See `AM_ReplyIM` in `am.h`.
+///
+/// # Safety
+/// `at` has `count` arguments, `source` has `bytes` bytes.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM2_ReplyI(
+    token: *mut c_void,
+    handler: c_uchar,
+    source: *const c_void,
+    bytes: c_int,
+    count: c_int,
+    at: *const i32,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let (arguments, data) = unsafe { (arguments(count, at)?, data(source, bytes, MAX_MEDIUM)?) };
+        reply(token, (Kind::Medium, handler), arguments, data, None)
+    })
+}
+
+/// See `AM_ReplyXferM` in `am.h`.
+///
+/// # Safety
+/// `at` has `count` arguments, `source` has `bytes` bytes.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM2_ReplyXfer(
+    token: *mut c_void,
+    offset: usize,
+    handler: c_uchar,
+    source: *const c_void,
+    bytes: c_int,
+    count: c_int,
+    at: *const i32,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let (arguments, data) = unsafe { (arguments(count, at)?, data(source, bytes, MAX_LONG)?) };
+        reply(token, (Kind::Transfer, handler), arguments, data, Some(offset))
+    })
+}

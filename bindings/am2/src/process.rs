@@ -1,0 +1,85 @@
+//! The beginning and the end of a process's node and endpoints.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use am_api::Events;
+use am_spmd::Place;
+
+use crate::am::{self, Am};
+use crate::code::Code;
+use crate::context;
+use crate::endpoint::{Ep, Tag};
+use crate::name::Name;
+use crate::progress;
+use crate::receive;
+use crate::tables::{Handle, Table};
+
+/// `AM_Init`: find the process's place and open its node.
+pub(crate) fn init() -> Result<(), Code> {
+    let process = am::PROCESS.lock();
+    if process.0.borrow().is_some() {
+        return Ok(());
+    }
+    let say = |error: &dyn std::fmt::Display| eprintln!("libam2: AM_Init: {error}");
+    let mut place = Place::find().map_err(|error| {
+        say(&error);
+        Code::Resource
+    })?;
+    let node = place.open().map_err(|error| {
+        say(&error);
+        Code::Resource
+    })?;
+    let waker = node.waker().map_err(|_| Code::Resource)?;
+    let am = Am {
+        place: RefCell::new(place),
+        node,
+        bundles: RefCell::new(Table::new(1)),
+        endpoints: RefCell::new(Table::new(2)),
+        next_name: Cell::new(0),
+        sleepers: Cell::new(0),
+        waker,
+        descriptor: RefCell::new(None),
+    };
+    *process.0.borrow_mut() = Some(Rc::new(am));
+    Ok(())
+}
+
+/// `AM_Terminate`: close all endpoints, then the node.
+pub(crate) fn terminate() -> Result<(), Code> {
+    let process = am::PROCESS.lock();
+    let am = process.0.borrow_mut().take().ok_or(Code::NotInit)?;
+    if am.sleepers.get() > 0 || context::is_in_handler() {
+        *process.0.borrow_mut() = Some(am);
+        return Err(Code::InUse);
+    }
+    progress::flush(&am);
+    Ok(())
+}
+
+/// A new endpoint, named after the port if there is one.
+pub(crate) fn add_endpoint(am: &Am, bundle: Handle, port: Option<u32>) -> Result<Rc<Ep>, Code> {
+    let own = port.map_or_else(
+        || {
+            am.next_name.set(am.next_name.get() + 1);
+            format!("ep{}", am.next_name.get())
+        },
+        |port| format!("port{port}"),
+    );
+    let name = Name::new(am.node.name(), &own, &am.node.local_address()).ok_or(Code::Resource)?;
+    let mut endpoint = am.node.endpoint::<()>(&own).map_err(|error| match error {
+        am_api::EndpointError::Taken(_) => Code::InUse,
+        _ => Code::Resource,
+    })?;
+    endpoint.set_event_mask(Events::MESSAGES | Events::RETURNED);
+    *am.descriptor.borrow_mut() = Some(endpoint.descriptor().map_err(|_| Code::Resource)?);
+    let mut endpoints = am.endpoints.borrow_mut();
+    let handle = endpoints.add(|handle| {
+        receive::listen(&mut endpoint, handle);
+        Rc::new(Ep::new(handle, bundle, name, endpoint))
+    });
+    let ep = endpoints.get(handle.ok_or(Code::Resource)?).ok_or(Code::Resource)?;
+    // An endpoint accepts nothing before it has a tag.
+    ep.tag.set(Tag(Tag::NONE));
+    Ok(ep)
+}

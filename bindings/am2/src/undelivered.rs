@@ -1,0 +1,67 @@
+//! Messages that came back, for the endpoint's error handler.
+
+use std::ffi::c_int;
+
+use crate::code::Status;
+use crate::context::IN_ERROR;
+use crate::endpoint::Ep;
+use crate::header::{Header, Kind, MAX_ARGUMENTS};
+use crate::invoke;
+use crate::tables::Handle;
+
+/// `am_argblock_t` of `am.h`.
+#[repr(C)]
+struct Block {
+    endpoint: Handle,
+    index: c_int,
+    handler: u8,
+    bytes: c_int,
+    offset: usize,
+    count: c_int,
+    arguments: [i32; MAX_ARGUMENTS],
+}
+
+/// A message of this endpoint came back: run its error handler.
+pub(crate) fn on_error(ep: &Ep, status: Status, header: &Header, bytes: usize, index: usize, is_reply: bool) {
+    let operation = match (header.kind, is_reply) {
+        (Kind::Short, false) => 1,
+        (Kind::Medium, false) => 2,
+        (Kind::Transfer, false) => 3,
+        (Kind::Short, true) => 4,
+        (Kind::Medium, true) => 5,
+        (Kind::Transfer, true) => 6,
+        (Kind::Get, _) => 7,
+        (Kind::Fragment | Kind::Returned | Kind::Hello, _) => return,
+    };
+    if header.kind == Kind::Get
+        && let Some(extent) = header.extent
+    {
+        ep.gets.borrow_mut().remove(&extent.id.into());
+    }
+    let Some(handler) = ep.handlers.borrow().first().copied().flatten() else {
+        eprintln!("libam2: a message came back, and the endpoint has no error handler (handler 0): {status:?}");
+        return;
+    };
+    let number = |number: usize| c_int::try_from(number).unwrap_or(c_int::MAX);
+    let mut block = Block {
+        endpoint: ep.handle,
+        index: number(index),
+        handler: header.handler,
+        bytes: number(header.extent.map_or(bytes, |extent| extent.bytes as usize)),
+        offset: header.extent.map_or(0, |extent| extent.base as usize),
+        count: number(header.arguments().len()),
+        arguments: [0; MAX_ARGUMENTS],
+    };
+    block.arguments[..header.arguments().len()].copy_from_slice(header.arguments());
+    let before = IN_ERROR.replace(true);
+    // SAFETY: `am.h` asks for an error handler of this type; the block lives on.
+    unsafe { invoke::error(handler, status as c_int, operation, (&raw mut block).cast()) };
+    IN_ERROR.set(before);
+}
+
+/// The status of this number; one that is unknown stands for an unreachable peer.
+pub(crate) fn status_of(number: u32) -> Status {
+    use Status::{BadArgs, BadEndpoint, BadEntry, BadHandler, BadLength, BadSegmentOffset, BadTag, Congestion};
+    let all = [BadArgs, BadEntry, BadTag, BadHandler, BadSegmentOffset, BadLength, BadEndpoint, Congestion];
+    all.into_iter().find(|status| *status as u32 == number).unwrap_or(Status::Unreachable)
+}

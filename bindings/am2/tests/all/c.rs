@@ -1,0 +1,59 @@
+//! C programs: two processes over each transport that needs no rights, and one alone.
+
+use crate::program::Program;
+
+/// A transport that no other test has at the same time.
+fn transports() -> [[String; 2]; 4] {
+    let shm = format!("shm:am2-{}-{:?}", std::process::id(), std::thread::current().id());
+    let shm: String = shm.chars().filter(|c| c.is_ascii_alphanumeric() || *c == ':' || *c == '-').collect();
+    let [udp, tcp] = ["udp:127.0.0.1:0", "tcp:127.0.0.1:0"].map(str::to_owned);
+    let both = format!("{shm}+{udp}");
+    [[udp.clone(), udp], [tcp.clone(), tcp], [shm.clone(), shm], [both.clone(), both]]
+}
+
+fn over_each(source: &str, wanted: &str) {
+    let program = Program::build(source);
+    for [first, second] in transports() {
+        let said = program.run_two([&first, &second]);
+        assert!(said.contains(wanted), "{first}: {said}");
+    }
+}
+
+/// Each call with 0 to 16 arguments, to the other process and to the own one.
+#[test]
+fn every_message_call() {
+    over_each("tests/c/every.c", &format!("{} answers", 2 * 17 * 6));
+}
+
+#[test]
+fn what_is_not_delivered_comes_back() {
+    over_each("tests/c/errors.c", "all came back");
+}
+
+#[test]
+fn threads_share_and_wait() {
+    over_each("tests/c/events.c", "4 threads");
+}
+
+#[test]
+fn misuse_is_an_error() {
+    let program = Program::build("tests/c/misuse.c");
+    for transport in ["udp:127.0.0.1:0", "shm", "sim:7"] {
+        let said = program.start(transport, &[]).end();
+        assert!(said.contains("all as it should be"), "{transport}: {said}");
+    }
+}
+
+#[test]
+fn the_example_runs_alone() {
+    let said = Program::build("examples/ping.c").start("udp", &[]).end();
+    assert!(said.contains("rank 0 of 1: 1002 answers, 0 wrong"), "{said}");
+}
+
+#[test]
+fn a_transport_that_cannot_be_opened_is_named() {
+    let program = Program::build("examples/ping.c");
+    let mut child = program.start("carrier-pigeon:9", &[]);
+    let (code, errors) = child.fail();
+    assert!(code == Some(1) && errors.contains("carrier-pigeon"), "{code:?} {errors}");
+}

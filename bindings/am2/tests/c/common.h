@@ -1,0 +1,48 @@
+/* What the test programs share: two processes that learn each other's names through their standard output and input. */
+#include <am.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAG 1998
+
+/* Fail unless this holds. */
+#define EXPECT(condition)                                                                                              \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                    \
+            exit(1);                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+#define IS(call, code) EXPECT((call) == (code))
+#define OK(call) IS(call, AM_OK)
+
+static eb_t bundle;
+static ep_t ep;
+static en_t own, other;
+
+/* Open an endpoint, say its name, read the other's, and map it at 0 and this one at 1. */
+static inline void meet(void)
+{
+    OK(AM_Init());
+    OK(AM_AllocateBundle(AM_PAR, &bundle));
+    OK(AM_AllocateEndpoint(bundle, &ep, &own));
+    OK(AM_SetTag(ep, TAG));
+    OK(AM_SetEventMask(bundle, AM_NOTEMPTY));
+    for (size_t at = 0; at < sizeof own; at++)
+        printf("%02x", own.bytes[at]);
+    printf("\n");
+    fflush(stdout);
+    for (size_t at = 0; at < sizeof other; at++) {
+        unsigned byte;
+        EXPECT(scanf("%2x", &byte) == 1);
+        other.bytes[at] = (unsigned char)byte;
+    }
+    OK(AM_Map(ep, 0, other, TAG));
+    OK(AM_Map(ep, 1, own, TAG));
+}
+
+/* Poll until this holds. */
+#define POLL_UNTIL(condition)                                                                                          \
+    while (!(condition))                                                                                               \
+    OK(AM_Poll(bundle))

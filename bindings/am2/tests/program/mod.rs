@@ -1,0 +1,172 @@
+//! C programs, built with the header against the shared library that cargo built
+//! for these tests.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+
+use std::io::{Read, Write};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// Longer than anything here takes when nothing is wrong.
+const LONG: Duration = Duration::from_secs(120);
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+const STRICT: &[&str] = &["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror"];
+
+/// A program, and the directory that it is in as long as it is wanted.
+pub struct Program {
+    directory: TempDir,
+    /// Where its library is, if not there.
+    libraries: Option<PathBuf>,
+}
+
+/// What cargo built, beside the tests.
+pub fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("this test's file");
+    let library = test.parent().expect("its directory").join("libam2.so");
+    assert!(library.exists(), "no {}", library.display());
+    library
+}
+
+/// The C compiler: another one where these tests are built for another processor, as by `scripts/cross`.
+pub fn compiler() -> String {
+    std::env::var("AM2_CC").unwrap_or_else(|_| "cc".to_owned())
+}
+
+/// Run this to its end, which has to be a good one. Returns what it said.
+pub fn run(command: &mut Command) -> String {
+    let output = command.output().expect("a program that scripts/setup installs");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+impl Program {
+    /// Compile and link with what cargo built, warnings being errors.
+    pub fn build(source: &str) -> Program {
+        let program = Program { directory: tempfile::tempdir().expect("a directory"), libraries: None };
+        let at = program.directory.path();
+        // The loader looks for the name that the library says that it has.
+        let said = run(Command::new("readelf").arg("-d").arg(library()));
+        let (_, name) = said.split_once("(SONAME)").expect("a library that says its name");
+        let name = name.split(['[', ']']).nth(1).expect("its name");
+        for name in ["libam2.so", name] {
+            symlink(library(), at.join(name)).expect("a link");
+        }
+        program.compile(
+            source,
+            &[
+                "-I".to_owned(),
+                format!("{ROOT}/include"),
+                "-L".to_owned(),
+                at.display().to_string(),
+                "-lam2".to_owned(),
+            ],
+        );
+        program
+    }
+
+    /// The same with what is installed there, with the flags for it.
+    pub fn build_with(source: &str, libraries: &Path, flags: &str) -> Program {
+        let flags: Vec<String> = flags.split_whitespace().map(ToOwned::to_owned).collect();
+        let libraries = Some(libraries.to_owned());
+        let program = Program { directory: tempfile::tempdir().expect("a directory"), libraries };
+        program.compile(source, &flags);
+        program
+    }
+
+    fn compile(&self, source: &str, flags: &[String]) {
+        let mut cc = Command::new(compiler());
+        cc.args(STRICT).arg(Path::new(ROOT).join(source)).args(flags).arg("-lpthread");
+        run(cc.arg("-o").arg(self.directory.path().join("program")));
+    }
+
+    /// Start it on a transport; under another program where `AM2_RUNNER` names one, as `scripts/sanitize` does.
+    pub fn start(&self, transport: &str, arguments: &[&str]) -> Running {
+        let runner = std::env::var("AM2_RUNNER").unwrap_or_default();
+        let mut words = runner.split_whitespace().map(PathBuf::from).chain([self.path()]);
+        let mut command = Command::new(words.next().expect("the program at least"));
+        command.args(words).args(arguments).env("AM_TRANSPORT", transport).env("LD_LIBRARY_PATH", self.libraries());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running(Some(command.spawn().expect("the program starts")))
+    }
+
+    /// The program.
+    pub fn path(&self) -> PathBuf {
+        self.directory.path().join("program")
+    }
+
+    /// Where its library is.
+    pub fn libraries(&self) -> &Path {
+        self.libraries.as_deref().unwrap_or(self.directory.path())
+    }
+
+    /// Run two processes that pass each other their names: 0, which asks, on the first transport, and 1. Returns what 0 said after
+    /// its name.
+    pub fn run_two(&self, transports: [&str; 2]) -> String {
+        let mut both = [0, 1].map(|at| self.start(transports[at], &[&at.to_string()]));
+        let [first, second] = both.each_mut().map(Running::line);
+        both[0].write(&second);
+        both[1].write(&first);
+        let [first, second] = both;
+        let said = first.end();
+        second.end();
+        said
+    }
+}
+
+/// A program that runs; it ends with this at the latest.
+pub struct Running(Option<Child>);
+
+impl Running {
+    /// The next line that it says.
+    pub fn line(&mut self) -> String {
+        let stdout = self.0.as_mut().expect("it runs").stdout.as_mut().expect("a pipe");
+        let mut line = vec![];
+        let mut byte = [0];
+        while stdout.read(&mut byte).expect("it speaks") == 1 && byte != *b"\n" {
+            line.push(byte[0]);
+        }
+        String::from_utf8(line).expect("a text")
+    }
+
+    /// Tell it this and no more.
+    pub fn write(&mut self, text: &str) {
+        let mut stdin = self.0.as_mut().expect("it runs").stdin.take().expect("a pipe");
+        // If it has ended, its end says why.
+        _ = stdin.write_all(text.as_bytes());
+    }
+
+    /// Wait for its end, which has to be a bad one. Returns its exit code and what it said on standard error.
+    pub fn fail(&mut self) -> (Option<i32>, String) {
+        let output = self.0.take().expect("it runs").wait_with_output().expect("what it said");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    /// Wait for its end, which has to be a good one. Returns what it said.
+    pub fn end(mut self) -> String {
+        let start = Instant::now();
+        let child = self.0.as_mut().expect("it runs");
+        while child.try_wait().expect("it is ours").is_none() {
+            assert!(start.elapsed() < LONG, "the program does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let Output { status, stdout, stderr } =
+            self.0.take().expect("it ran").wait_with_output().expect("what it said");
+        let said = String::from_utf8_lossy(&stdout).into_owned();
+        assert!(status.success(), "{status}\n{said}{}", String::from_utf8_lossy(&stderr));
+        said
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            // It may have ended by itself: then there is nothing to end.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

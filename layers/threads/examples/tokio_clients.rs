@@ -1,0 +1,105 @@
+//! Tokio: 1,000 connections on one thread, each used by a task of its own that awaits its calls. The server runs on another thread of
+//! this process, over `sim:1` or the transport that is given: `tokio_clients shm:lab`.
+
+use std::error::Error;
+use std::future::poll_fn;
+use std::io::{self, Write, stderr, stdout};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+
+use am_api::{HandlerId, Node, Request};
+use am_threads::{CallError, Driver, Handlers, Reconnect, SharedEndpoint, share};
+use tokio::io::unix::AsyncFd;
+use tokio::task::LocalSet;
+use tokio::time::{Instant, sleep_until};
+
+const ADD: HandlerId = HandlerId(0);
+const SECONDS: Duration = Duration::from_secs(60);
+const CLIENTS: u64 = 1000;
+const CALLS: u64 = 20;
+
+/// The node "beta": a sequential endpoint on a thread of its own, with a sum for each connection.
+fn serve(on: &str, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
+    let node = Node::open("beta", on)?;
+    let mut endpoint = node.endpoint("sums")?;
+    endpoint.on_request(ADD, |sums: &mut std::collections::HashMap<_, _>, Request { message, token }| {
+        let sum: &mut u64 = sums.entry(message.from()).or_default();
+        *sum += message.word(1);
+        token.reply(ADD, &[message.word(0), *sum], b"").unwrap_or_else(|error| _ = writeln!(stderr(), "beta: {error}"));
+    });
+    let mut sums = std::collections::HashMap::new();
+    while !stop.load(SeqCst) {
+        endpoint.wait(&mut sums, Duration::from_millis(50));
+    }
+    writeln!(stdout(), "beta has {} sums", sums.len())?;
+    Ok(())
+}
+
+/// The node's half: polled whenever its descriptor is readable.
+#[allow(
+    deprecated,
+    reason = "the other constructor is unsafe, and a node's descriptor keeps its number while it is held"
+)]
+async fn drive(mut driver: Driver) -> io::Result<()> {
+    let fd = AsyncFd::new(driver.descriptor()?)?;
+    loop {
+        let deadline = Instant::from_std(driver.next_deadline());
+        let ready =
+            poll_fn(|cx| driver.poll_ready(cx, |cx| fd.poll_read_ready(cx).map_ok(|mut guard| guard.clear_ready())));
+        tokio::select! {
+            result = ready => result?,
+            () = sleep_until(deadline) => {}
+        }
+        driver.poll();
+        // The tasks that have their answers go first.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A task with a connection of its own. Returns the sum that the server has for it.
+async fn client(endpoint: SharedEndpoint, number: u64) -> Result<u64, Box<dyn Error>> {
+    let server = endpoint.connect("beta", "sums", Reconnect::Never)?;
+    let mut sum = 0;
+    for _ in 0..CALLS {
+        sum = endpoint.call(server, ADD, &[number], b"", SECONDS).await?.word(0);
+    }
+    Ok(sum)
+}
+
+async fn run(on: &str) -> Result<(), Box<dyn Error>> {
+    let node = Node::open("alpha", on)?;
+    let (driver, endpoint) = share(&node, "main", Handlers::new())?;
+    let driving = tokio::task::spawn_local(drive(driver));
+    let clients: Vec<_> =
+        (0..CLIENTS).map(|number| tokio::task::spawn_local(client(endpoint.clone(), number))).collect();
+    let mut right = 0;
+    for (number, client) in clients.into_iter().enumerate() {
+        right += u64::from(client.await?? == number as u64 * CALLS);
+    }
+    writeln!(stdout(), "{right} of {CLIENTS} connections have the right sum")?;
+    driving.abort();
+    if right == CLIENTS { Ok(()) } else { Err(CallError::TimedOut.into()) }
+}
+
+fn ask(on: &str) -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    LocalSet::new().block_on(&runtime, run(on))
+}
+
+fn main() {
+    let on = std::env::args().nth(1).unwrap_or("sim:1".to_owned());
+    if on.starts_with('-') {
+        return drop(writeln!(stdout(), "usage: tokio_clients [TRANSPORT], as in: tokio_clients shm:lab"));
+    }
+    let stop = AtomicBool::new(false);
+    let outcome = thread::scope(|scope| {
+        scope.spawn(|| serve(&on, &stop).unwrap_or_else(|error| _ = writeln!(stderr(), "beta: {error}")));
+        let asked = ask(&on);
+        stop.store(true, SeqCst);
+        asked
+    });
+    outcome
+        .map_err(|error| _ = writeln!(stderr(), "tokio_clients: {error}"))
+        .unwrap_or_else(|()| std::process::exit(1));
+}
