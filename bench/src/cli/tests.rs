@@ -50,6 +50,13 @@ fn what_makes_sense() {
 }
 
 #[test]
+fn wakeup_has_sides_of_its_own() {
+    for option in ["--hosts shm", "--size 8", "--cores none"] {
+        refused_with(&format!("wakeup {option}"), "--rounds");
+    }
+}
+
+#[test]
 fn what_makes_sense_of_two_sides() {
     for (line, expected) in [
         ("wakeup", Task::Wakeup),
@@ -166,9 +173,6 @@ fn what_has_no_effect_is_refused() {
         ("serve --on xdp:eth1 --cores 0,1", "each takes its own: --cores 0"),
         ("serve --on xdp:eth1 --rounds 3", "--rounds"),
         ("serve --on xdp:eth1 --json", "--json"),
-        ("wakeup --hosts shm", "--rounds"),
-        ("wakeup --size 8", "--rounds"),
-        ("wakeup --cores none", "--rounds"),
         ("bounce --serve --on xdp:eth1", "--serve"),
         ("bounce --coalesce on", "--coalesce"),
         ("bandwidth --hosts veth --loss 1 --driver raw", "--loss is for am"),
