@@ -191,6 +191,15 @@ fn what_has_no_effect_is_refused() {
             "serve --on moon:7",
             "no transport that am-bench knows; it knows shm:lab, dpdk:net_memif0,role=server, xdp:eth1, udp:10.0.0.7:7000, tcp:10.0.0.7:7000",
         ),
+    ] {
+        refused_with(line, named);
+    }
+}
+
+/// Hosts and transports that a task cannot use are refused, and the text names what it can.
+#[test]
+fn what_does_not_fit_the_hosts_is_refused() {
+    for (line, named) in [
         ("latency", "--hosts shm, udp or tcp"),
         ("ablation --peer beta --on udp:10.0.0.1:7000", "--on xdp:INTERFACE"),
         ("bounce --hosts loopback", "no loopback"),
