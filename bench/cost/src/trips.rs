@@ -60,7 +60,7 @@ impl Over {
                 let options = loopback::LoopbackOptions { frames: FRAMES, ..loopback::LoopbackOptions::default() };
                 let ends = loopback::wire_with(2, options).into_iter().enumerate();
                 let serve = |(number, plug): (usize, loopback::Plug)| {
-                    Ok(Daemon::open_on(DaemonOptions::new(socket(number)), Box::new(plug.open()?))?)
+                    Ok(Daemon::open_on(DaemonOptions::new(socket(number)), marked(plug.open()?))?)
                 };
                 ends.map(serve).collect::<Result<_, Error>>()?
             }
