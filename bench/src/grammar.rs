@@ -39,7 +39,7 @@ const OWN_HELP: [(&str, &str, &str); 14] = [
     ("compare", "rounds", "How many turns each peer takes; ratios are medians over these rounds [default: 3]"),
     ("compare", "time", "Length of one measurement [default: 0.1]"),
     ("compare", "size", "Bytes of a message (64K, 1M) [default: 8,64,512,4K,32K,256K,1M]"),
-    ("compare", "mtu", "MTU of the veth pair, 140 to 65535 [default: 1500]"),
+    ("compare", "mtu", "MTU of the veth pair, 148 to 65535 [default: 1500]"),
     ("compare", "cores", "Cores of the near and the far side, or `none` [default: the last two]"),
     ("compare", "framing", "Where our messages carry their header [default: bare]"),
     ("ablation", "time", "Length of one measurement [default: 0.05]"),

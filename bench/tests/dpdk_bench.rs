@@ -40,7 +40,7 @@ fn dpdk_rate_and_full_frames() {
 /// The error names the reason, as for any other device.
 #[test]
 fn dpdk_frames_as_short_and_as_long_as_they_can_be() {
-    for (hosts, mtu) in [("memif", "140"), ("virtio-user", "140"), ("virtio-user", "9000")] {
+    for (hosts, mtu) in [("memif", "148"), ("virtio-user", "148"), ("virtio-user", "9000")] {
         let lines = json(&run(&[&["bandwidth", "--json", "--hosts", hosts, "--mtu", mtu], QUICK]));
         for (line, driver) in lines.iter().zip(["am", "raw"]) {
             check_throughput(line, "bandwidth", driver, mtu.parse().unwrap());

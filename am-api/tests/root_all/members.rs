@@ -43,12 +43,13 @@ fn a_partition_is_seen_by_both_and_survived() {
     let hosts = ["members-a", "members-b"].map(|name| Host::new(name).unwrap());
     let [alpha, beta] = &hosts;
     let switch = Bridge::new(&[alpha, beta], "am0", &BridgeOptions::default()).unwrap();
-    let stop = AtomicBool::new(false);
+    let (stop, is_back) = (AtomicBool::new(false), AtomicBool::new(false));
     let other = || {
         let (_node, mut endpoint) = open("beta");
         let mut seen = Seen::default();
         while !stop.load(Relaxed) {
             endpoint.wait(&mut seen, Duration::from_millis(5));
+            is_back.store(seen.changes.len() >= 3, Relaxed);
         }
         seen.changes
     };
@@ -68,6 +69,8 @@ fn a_partition_is_seen_by_both_and_survived() {
         endpoint.wait_open(&mut seen, to, SECONDS).unwrap_or_else(|error| panic!("beta: {error}"));
         endpoint.request(&mut seen, to, ECHO, &[2], b"").unwrap();
         assert!(endpoint.wait_until(&mut seen, SECONDS, |seen| seen.replies == 1), "no reply");
+        // Beta may hear of alpha's return a little later.
+        endpoint.wait_until(&mut seen, SECONDS, |_| is_back.load(Relaxed));
     };
     thread::scope(|scope| {
         let other = scope.spawn(|| beta.enter(other).unwrap());
@@ -75,6 +78,6 @@ fn a_partition_is_seen_by_both_and_survived() {
         stop.store(true, Relaxed);
         let changes = other.join().unwrap();
         result.unwrap_or_else(|cause| std::panic::resume_unwind(cause));
-        assert_eq!(changes[..3], [JOINED, SILENT, JOINED]);
+        assert_eq!(changes[..3.min(changes.len())], [JOINED, SILENT, JOINED]);
     });
 }

@@ -176,12 +176,12 @@ fn open(on: &str, plan: Plan, far: Option<By>, watch: &Watch) -> Result<Open, Er
 fn serve(by: By, on: &str, plan: Plan, stop: &AtomicBool, watch: &Watch) -> Result<u64, Error> {
     pin(plan.cores.far)?;
     let Open { node, .. } = open(on, plan, Some(by), watch)?;
-    // Requests stay in this endpoint. The loop polls another.
-    let _full = node.endpoint::<()>(ENDPOINT).map_err(facility)?;
-    let mut turns = node.endpoint::<()>("turns").map_err(facility)?;
+    // Requests wait for their handler, which never runs.
+    let mut full = node.endpoint::<()>(ENDPOINT).map_err(facility)?;
+    full.on_request(WORK, |(), _| ());
     while !stop.load(Relaxed) {
         for _ in 0..1024 {
-            turns.poll(&mut ());
+            full.wait_events(Duration::ZERO);
         }
         watch.check()?;
     }

@@ -81,7 +81,7 @@ pub(crate) struct Options {
     /// The name of this node [default: the host's name]
     #[arg(long, global = true, value_parser = values::node_name, value_name = "NAME", help_heading = "Where")]
     pub(crate) name: Option<String>,
-    /// MTU of the veth pair, 140 to 65535 [default: 1500]; with other --hosts, the payload bytes of a frame, within the
+    /// MTU of the veth pair, 148 to 65535 [default: 1500]; with other --hosts, the payload bytes of a frame, within the
     /// transport's limits [default: the transport's own]
     #[arg(long, global = true, value_name = "BYTES", help_heading = "Where")]
     pub(crate) mtu: Option<u32>,

@@ -99,14 +99,14 @@ fn a_cable_with_long_frames() {
 /// The smallest MTU that carries a node works. A smaller one is an error of the command line.
 #[test]
 fn a_cable_with_short_frames() {
-    let lines = json(&run(&[&["compare", "--json", "--peers", "am,udp,raw", "--mtu", "140"], SHORT]));
+    let lines = json(&run(&[&["compare", "--json", "--peers", "am,udp,raw", "--mtu", "148"], SHORT]));
     for line in lines.iter().filter(|line| line["peer"] == "am" || line["peer"] == "udp") {
-        assert_eq!((&line["mtu"], &line["failures"]), (&value!(140), &value!([])), "{line}");
+        assert_eq!((&line["mtu"], &line["failures"]), (&value!(148), &value!([])), "{line}");
     }
     for command in [&["compare"][..], &["latency", "--hosts", "veth"], &["bounce"], &["stress"]] {
-        let output = run(&[command, &["--mtu", "139"]]);
+        let output = run(&[command, &["--mtu", "147"]]);
         assert_eq!(output.status.code(), Some(2), "{command:?}");
-        assert!(text(&output.stderr).contains("--mtu 139 is out of range: from 140"), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("--mtu 147 is out of range: from 148"), "{}", text(&output.stderr));
     }
     let bare = ["latency", "--hosts", "veth", "--mtu", "68", "--driver", "raw,udp"];
     assert_eq!(json(&run(&[&bare, &["--json", "--rounds", "1", "--time", "0.02"]])).len(), 3);

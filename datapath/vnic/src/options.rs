@@ -60,7 +60,7 @@ impl VnicOptions {
     /// The first setting that is out of range.
     pub(crate) fn check(&self) -> Result<(), VnicOpenError> {
         if let Some(frame) = self.max_frame.filter(|frame| !(MIN_FRAME..=MAX_FRAME).contains(frame)) {
-            return Err(VnicOpenError::Setting { setting: format!("frame={frame}"), hint: "154 to 65536 bytes" });
+            return Err(VnicOpenError::Setting { setting: format!("frame={frame}"), hint: "162 to 65536 bytes" });
         }
         if !FRAMES_RANGE.contains(&self.frames) {
             let setting = format!("frames={}", self.frames);

@@ -357,7 +357,7 @@ fn what_cannot_be_opened_says_what_to_do() {
     let in_use = error(&taken.caps().name);
     assert!(in_use.contains(&format!("`ss -lnpt sport = :{port}`")), "{in_use}");
     assert!(error("tcp:192.0.2.1:0").contains("`ip -brief address`"));
-    assert!(error("tcp:127.0.0.1:0,frame=2000000").contains("154 to 1048576"));
+    assert!(error("tcp:127.0.0.1:0,frame=2000000").contains("162 to 1048576"));
     assert!(error("tcp:127.0.0.1:0,frames=4000000000").contains("lower `frames=`"));
     assert!(error("tcp:[fe80::1]:0").contains("[fe80::1%eth0]:7000"));
     assert!(error("tcp:224.0.0.1:7000").contains("a multicast address"));

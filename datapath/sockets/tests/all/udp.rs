@@ -288,8 +288,8 @@ fn what_cannot_be_opened_says_what_to_do() {
     let in_use = error(&taken.caps().name);
     assert!(in_use.contains(&format!("`ss -lnpu sport = :{port}`")), "{in_use}");
     assert!(error("udp:192.0.2.1:0").contains("`ip -brief address`"));
-    assert!(error("udp:127.0.0.1:0,frame=70000").contains("154 to 65507"));
-    assert!(error("udp:127.0.0.1:0,frame=100").contains("154 to 65507"));
+    assert!(error("udp:127.0.0.1:0,frame=70000").contains("162 to 65507"));
+    assert!(error("udp:127.0.0.1:0,frame=100").contains("162 to 65507"));
     assert!(error("udp:127.0.0.1:0,frames=0").contains("at least one frame"));
     assert!(error("udp:127.0.0.1:0,frames=4000000000").contains("lower `frames=`"));
     assert!(error("udp:127.0.0.1:0,peer=[::1]:7").contains("write 127.0.0.1:7000"));

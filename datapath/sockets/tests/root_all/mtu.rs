@@ -51,7 +51,7 @@ fn the_longest_frame_is_what_the_interface_carries() {
     assert!(receive_so_many(&mut ends[1], 40).into_iter().eq(0..40));
     assert_eq!((counter(&ends[0], "udp_gso_messages"), counter(&ends[0], "udp_gso_refused")), (1, 0));
     let error = open(&hosts[0], "udp:10.77.0.1:0,frame=1473").err().unwrap().to_string();
-    assert!(error.contains("154 to 1472") && error.contains("`fragment`"), "{error}");
+    assert!(error.contains("162 to 1472") && error.contains("`fragment`"), "{error}");
 }
 
 #[test]
