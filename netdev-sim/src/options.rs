@@ -215,7 +215,7 @@ impl NetOptions {
         self.reorder = draw_probability(random, 0.3);
         self.reorder_by = random.random_range(US..2 * MS);
         self.corrupt = draw_probability(random, 0.1);
-        self.switch_buffer = random.random_range(4..128) * 1024;
+        self.switch_buffer = random.random_range(4..64) * 1024;
         self.switch_addresses = random.random_range(4..64);
     }
 
