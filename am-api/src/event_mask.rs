@@ -21,7 +21,7 @@ bitflags::bitflags! {
 }
 
 impl Default for Events {
-    /// What a poll handles. Who sends rarely finds out by itself whether it can.
+    /// What a poll handles. `CAN_SEND` is left out, because few programs wait for it.
     fn default() -> Self {
         Events::MESSAGES | Events::RETURNED | Events::CONNECTION | Events::MEMBERS
     }

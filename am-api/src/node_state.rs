@@ -253,7 +253,7 @@ impl NodeState {
         sent.map_err(|(error, frame)| (error.into(), frame))
     }
 
-    /// When to look for kept messages that were dropped, if that wakes nobody.
+    /// The time of the next look for dropped messages that were kept, if a drop does not wake this thread.
     #[inline]
     pub(crate) fn limit_sleep(&self, now: Time, until: Time) -> Time {
         if self.kept.is_empty() || self.waiter.is_some() { until } else { until.min(now + MAX_SLEEP_WITH_KEPT) }

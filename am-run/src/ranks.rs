@@ -135,7 +135,7 @@ fn command(job: &Job, own: [(&str, &str); 2], rank: u32, local: usize) -> std::i
 
 /// Wait for a process, end what is left of its group, and forget the group.
 fn reap(groups: &Groups, group: Pid, mut child: Child) -> End {
-    // Errors: an interrupted wait is repeated; nobody else waits for this process.
+    // The errors are ignored: an interrupted wait is repeated, and no other thread waits for this process.
     while waitid(Id::Pid(group), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) == Err(nix::Error::EINTR) {}
     let mut groups = lock(groups);
     _ = signal::killpg(group, Signal::SIGKILL);

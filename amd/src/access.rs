@@ -1,4 +1,4 @@
-//! Who may attach, under which names, how often, and with what share.
+//! The rules for attaching: which users may attach, under which names, how often, and with what share.
 //!
 //! The socket's file permissions decide who may connect at all. Without rules everybody who can connect may have any free
 //! name. With rules, the first that fits a program's user or group decides; a program that none fits is refused.

@@ -42,7 +42,8 @@ struct Asked {
     over: Option<Instant>,
 }
 
-/// Where a process notes who is a member: a line of time, name, and 1 or 0. Its first line is its own start.
+/// The file in which a process records changes of members. Each line has a time, a node's name, and 1 for joined or 0 for left.
+/// The first line is the start of the process.
 pub(crate) struct MembersBook(File);
 
 impl MembersBook {

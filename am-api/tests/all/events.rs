@@ -62,7 +62,7 @@ fn a_connection_that_refused_says_once_that_it_can_send() {
         alpha.endpoint.try_request(to, TELL, &[], b"").expect("credit");
     }
     fill(&alpha);
-    // A connection that has ended has something else to say to who tries again.
+    // A connection that has ended gives the next attempt another error.
     drop(beta);
     assert_eq!(alpha.endpoint.wait_events(LONG), Events::CAN_SEND);
     assert_eq!(alpha.endpoint.try_request(to, TELL, &[], b""), Err(RequestError::Dead(ReturnReason::Closed)));

@@ -1,4 +1,4 @@
-//! Members as endpoints see them: who joins, leaves and restarts; and the static table in a file.
+//! Events of members for endpoints: nodes that join, leave and restart. And the static table in a file.
 
 use std::fs;
 use std::time::Duration;

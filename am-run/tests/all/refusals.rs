@@ -1,4 +1,4 @@
-//! What cannot be started, and who is not let in.
+//! Jobs that cannot be started, and connections that the agent refuses.
 
 use crate::job::{Ended, Job, am_run, example};
 
