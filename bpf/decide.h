@@ -62,7 +62,8 @@ struct table {
 
 /*
  * Added addresses, as they stand in a frame: those of nodes behind this one, which decides about flows itself. Their
- * frames go to the node's socket.
+ * frames go to the node's socket (0), or to the socket of a queue that was lent to the address: an entry as in
+ * table.flows, for frames on that queue.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -114,12 +115,12 @@ static inline int is_addressed(const struct frame *frame, const volatile struct 
 	return is_own(frame, config) || from_be32(frame->to_high) >> (GROUP_BIT - 16) & 1;
 }
 
-/* For a node behind this one. */
-static inline int is_added(const struct frame *frame)
+/* For a node behind this one: its entry, or a null pointer. */
+static inline const __u32 *find_added(const struct frame *frame)
 {
 	__u64 to = frame->to_high | (__u64)frame->to_low << 32;
 
-	return bpf_map_lookup_elem(&added, &to) != 0;
+	return bpf_map_lookup_elem(&added, &to);
 }
 
 /* Whether the frame is a probe, with which discovery finds out whether the network learns addresses. */
@@ -279,8 +280,8 @@ static inline __u32 to_socket(const struct found *found, __u32 length, const str
 	return (to_entry(table->flows[FLOW_NODE]) & ~0xff00u) | CONTROL(0);
 }
 
-/* A frame to an added address. */
-static inline __u32 to_node(const struct found *found, __u32 length, const struct table *table)
+/* A frame to an added address. Who has a lent queue has a gate of its own. */
+static inline __u32 to_node(const struct found *found, __u32 length, const struct table *table, __u32 lent, __u32 queue)
 {
 	int is_control = found->field == FIELD_EXTENDED && found->code == CODE_CONTROL;
 
@@ -288,6 +289,8 @@ static inline __u32 to_node(const struct found *found, __u32 length, const struc
 		return DROP(REASON_NODE_FLOW);
 	if (!fits(found, length))
 		return DROP(REASON_LENGTH);
+	if (lent && lent >> 8 == queue)
+		return to_entry(lent);
 	if (is_control)
 		return (to_entry(table->flows[FLOW_NODE]) & ~0xff00u) | CONTROL(0);
 	return to_entry(table->flows[FLOW_NODE]);
@@ -332,15 +335,17 @@ static inline __u32 decide_any(struct xdp_md *ctx, int pieces, const volatile st
 	const void *end = (void *)(long)ctx->data_end;
 	const struct frame *frame = data;
 	struct found found = {};
-	int addressed, behind;
+	const __u32 *behind = 0;
 	__u32 refused;
+	int addressed;
 
 	if (data + ETHERNET_BYTES > end)
 		return PASS(PASS_FOREIGN);
 	if (frame->ethertype != config->hidden && frame->ethertype != config->plain)
 		return PASS(PASS_FOREIGN);
 	addressed = is_addressed(frame, config);
-	behind = !addressed && is_added(frame);
+	if (!addressed)
+		behind = find_added(frame);
 	if (!addressed && !behind && !is_probe(frame))
 		return PASS(PASS_OTHER_HOST);
 	if (data + SMALLEST_BYTES > end)
@@ -349,7 +354,7 @@ static inline __u32 decide_any(struct xdp_md *ctx, int pieces, const volatile st
 	if (refused)
 		return refused;
 	if (behind)
-		return to_node(&found, length_of(ctx, pieces), table);
+		return to_node(&found, length_of(ctx, pieces), table, *behind, ctx->rx_queue_index);
 	if (!addressed && found.flow != FLOW_NODE)
 		return PASS(PASS_OTHER_HOST);
 	return to_socket(&found, length_of(ctx, pieces), table);

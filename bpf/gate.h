@@ -108,13 +108,13 @@ static inline int has_content_size(__u32 code, __u32 size)
 	case 7: /* probe seen */
 		return size == 6;
 	case 5: /* close */
-		return size == 33;
+		return size == 34;
 	case 6: /* probe */
 		return size >= 14;
 	case 8: /* keepalive */
 		return size == 9;
 	case 9: /* closed */
-		return size == 10 || size == 34;
+		return size == 10 || size == 35;
 	case 10: /* leave */
 		return size == 17;
 	}

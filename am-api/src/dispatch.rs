@@ -22,19 +22,34 @@ pub const BUDGET: usize = 64;
 impl<S> Endpoint<S> {
     pub(crate) fn dispatch(&self, state: &mut S) -> usize {
         let handlers = &mut *self.handlers.borrow_mut();
+        let handled = self.run_events(handlers, state);
+        self.run_messages(handlers, state, handled, BUDGET)
+    }
+
+    /// Only what is no message.
+    pub(crate) fn dispatch_events(&self, state: &mut S) -> usize {
+        self.run_events(&mut self.handlers.borrow_mut(), state)
+    }
+
+    /// Only messages, at most so many.
+    pub(crate) fn dispatch_messages(&self, state: &mut S, most: usize) -> usize {
+        self.run_messages(&mut self.handlers.borrow_mut(), state, 0, most)
+    }
+
+    #[inline(always)]
+    fn run_events(&self, handlers: &mut Handlers<S>, state: &mut S) -> usize {
         let mut handled = 0;
-        if self.node.borrow().has_news() {
-            handled = handlers.run_connection_events(self, state);
-            handled += handlers.run_member_events(self, state);
-            handled += handlers.run_returned(self, state);
+        // Evaluated together: nearly every turn has messages only.
+        if self.has_other_work() {
+            handled = handlers.run_other_work(self, state);
         }
-        if self.node.borrow().has_bulk() {
-            handled += handlers.run_bulk(self, state);
-        }
-        if self.calls.borrow().next_check() != Time::NEVER {
-            handled += handlers.run_unanswered(self, state);
-        }
-        while handled < BUDGET {
+        handled
+    }
+
+    /// Until `most` are handled, with those handled before.
+    #[inline(always)]
+    fn run_messages(&self, handlers: &mut Handlers<S>, state: &mut S, mut handled: usize, most: usize) -> usize {
+        while handled < most {
             let Some(delivery) = self.next() else { break };
             // By reference: another move of a delivery would stall on store forwarding.
             let current = InHand { endpoint: self, delivery: &delivery, kept: Cell::new(None) };
@@ -45,6 +60,13 @@ impl<S> Endpoint<S> {
             handled += 1;
         }
         handled
+    }
+
+    /// Whether there is anything beside messages.
+    #[inline]
+    fn has_other_work(&self) -> bool {
+        let node = self.node.borrow();
+        node.has_news() || node.engine.core().has_bulk() || self.calls.borrow().next_check() != Time::NEVER
     }
 
     #[inline]
@@ -105,6 +127,23 @@ impl<S> Handlers<S> {
         if let Some(run) = &mut self.unhandled {
             run(state, message.message());
         }
+    }
+
+    #[cold]
+    fn run_other_work(&mut self, endpoint: &Endpoint<S>, state: &mut S) -> usize {
+        let mut handled = 0;
+        if endpoint.node.borrow().has_news() {
+            handled = self.run_connection_events(endpoint, state);
+            handled += self.run_member_events(endpoint, state);
+            handled += self.run_returned(endpoint, state);
+        }
+        if endpoint.node.borrow().has_bulk() {
+            handled += self.run_bulk(endpoint, state);
+        }
+        if endpoint.calls.borrow().next_check() != Time::NEVER {
+            handled += self.run_unanswered(endpoint, state);
+        }
+        handled
     }
 
     #[cold]

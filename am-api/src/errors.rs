@@ -109,6 +109,7 @@ fn advice(why: ReturnReason) -> &'static str {
             ": is its node running, on this network, under this name? Over udp and tcp one of the two needs the other's \
              address, in its transport's name or by `add_peer_address`"
         }
+        ReturnReason::Tag => ": connect with the new one",
         ReturnReason::Closed | ReturnReason::Restarted | ReturnReason::NoHandler => "",
     }
 }

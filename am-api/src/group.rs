@@ -34,7 +34,8 @@ pub enum GroupError {
 ///
 /// Over AF_XDP each member has a queue of its interface (`xdp:eth1,queue=0`, `xdp:eth1,queue=1`), with a link address of its own. Rules of the NIC steer
 /// each member's frames to its queue. Opening sets them, and closing removes them. Where the NIC takes no rules, a member receives only what
-/// arrives on its queue, and reports the rest ([`Node::health`]).
+/// arrives on its queue, and reports the rest ([`Node::health`]). A peer leaves a member that does not answer, after 250 ms, for one
+/// that does: on a veth the member on the peer's own queue, elsewhere the first.
 ///
 /// ```
 /// use am_api::{GroupMember, HandlerId, Node, Placement};

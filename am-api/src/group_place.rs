@@ -22,6 +22,37 @@ pub enum Placement {
 /// The load of a member whose node is not open.
 const CLOSED: usize = usize::MAX;
 
+/// What the first member knows of another one. A member's load does not show the peers that were given to it a moment ago, and they
+/// may come in great numbers.
+#[derive(Clone, Default)]
+struct Chosen {
+    /// Its load when it was last looked at.
+    load: usize,
+    /// Peers that were given to it and do not show in its load.
+    pending: usize,
+    /// Peers that were given to it in all.
+    given: u64,
+}
+
+/// After so many peers, half of those that still do not show are forgotten: they did not reach the member, or are gone again.
+const PENDING_HALF_LIFE: u64 = 64;
+
+impl Chosen {
+    /// Its load with the peers to come, and of equals the one that got fewer.
+    fn expected_load(&mut self, load: usize) -> (usize, u64) {
+        self.pending = self.pending.saturating_sub(load.saturating_sub(self.load));
+        self.load = load;
+        if load == CLOSED {
+            self.pending = 0;
+        }
+        (load.saturating_add(self.pending), self.given)
+    }
+
+    fn give(&mut self) {
+        (self.pending, self.given) = (self.pending + 1, self.given + 1);
+    }
+}
+
 /// A node's place in its group.
 #[derive(Clone)]
 pub(crate) struct Place {
@@ -54,12 +85,18 @@ impl Place {
         let loads = self.loads.clone();
         Some(match self.placement {
             Placement::Load => {
-                // A member's load does not yet show the peers that were given to it a moment ago.
-                let mut given = vec![0u64; loads.len()];
+                let mut members = vec![Chosen::default(); loads.len()];
+                let mut total = 0_u64;
                 Box::new(move |_| {
-                    let load = |number: &usize| (loads[*number].load(Relaxed), given[*number]);
-                    let chosen = (0..loads.len()).min_by_key(load).unwrap_or(0);
-                    given[chosen] += 1;
+                    total += 1;
+                    if total.is_multiple_of(PENDING_HALF_LIFE) {
+                        members.iter_mut().for_each(|member| member.pending /= 2);
+                    }
+                    let seen = members.iter_mut().zip(&*loads);
+                    let expected = seen.map(|(member, load)| member.expected_load(load.load(Relaxed)));
+                    let least = expected.enumerate().min_by_key(|(_, expected)| *expected);
+                    let chosen = least.map_or(0, |(number, _)| number);
+                    members[chosen].give();
                     chosen as u8
                 })
             }
@@ -133,6 +170,28 @@ mod tests {
         assert_eq!(choose(peer(1)), 1);
         drop(all.remove(1));
         assert_eq!([0; 2].map(|_| choose(peer(1))), [2, 0], "a closed member gets none");
+    }
+
+    #[test]
+    fn a_member_whose_load_shows_late_is_not_preferred() {
+        let (all, mut choose) = group(4, Placement::Load);
+        let mut given = [0; 4];
+        for _ in 0..64 {
+            given[choose(peer(1)) as usize] += 1;
+            all[0].set_load(given[0]);
+        }
+        assert_eq!(given, [16; 4]);
+        (0..4).for_each(|member| all[member].set_load(16));
+        assert_eq!([0; 4].map(|_| choose(peer(1))), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn peers_that_never_come_are_forgotten() {
+        let (all, mut choose) = group(2, Placement::Load);
+        all[0].set_load(1000);
+        assert_eq!([0; 60].map(|_| choose(peer(1))), [1; 60]);
+        all[0].set_load(40);
+        assert_eq!([0; 5].map(|_| choose(peer(1))), [0, 0, 0, 1, 1]);
     }
 
     #[test]

@@ -228,7 +228,7 @@ impl NodeState {
     }
 
     /// Admit the message, and write it into the frame. On an error the frame comes back.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send<P: Payload + ?Sized>(
         &mut self,
         flow: FlowId,

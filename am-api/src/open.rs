@@ -211,7 +211,7 @@ impl Builder {
     }
 
     /// Where an endpoint [watches members](crate::Endpoint::on_members): a node that was silent for this time, and answered no
-    /// question, is said to be gone, at most a tenth later. 1.2 s without this. A process that does not poll for so long counts as gone until it
+    /// question, is said to be gone, at most a tenth later. 1 s without this. A process that does not poll for so long counts as gone until it
     /// polls again. A node that watches introduces itself three times in this time.
     pub fn member_timeout(mut self, timeout: Duration) -> Self {
         self.member_timeout = Some(timeout);

@@ -19,6 +19,9 @@
 //! the descriptor unreadable, and a loop that is told of a change (`EPOLLET`, tokio's `AsyncFd`) misses nothing: whatever comes
 //! later is a change. A readable descriptor says only that the node has something to do, which need not be an event of the mask:
 //! call `poll_events` again, until it returns none.
+//!
+//! A polling driver has no descriptor (`dpdk:`). Then a deadline of 50 µs stands for its frames: the node's descriptor becomes
+//! readable by then, and a blocking call looks as often. So such a wait uses a part of a processor, and costs 50 µs at most.
 
 use std::io;
 use std::task::{Context, Poll};

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use am_spmd::rendezvous;
 
-use crate::protocol::{FromAgent, GREETING, Job, MAX_MESSAGE, ToAgent, ToLauncher};
+use crate::protocol::{FromAgent, GREETING, MAX_MESSAGE, ToAgent, ToLauncher};
 use crate::ranks::Ranks;
 use crate::table::Table;
 
@@ -21,18 +21,17 @@ pub(crate) fn run() -> ExitCode {
     let Ok(Some(ToAgent::Start(job))) = greeted.and_then(|()| rendezvous::read(&mut from, MAX_MESSAGE)) else {
         return ExitCode::FAILURE;
     };
-    match start(&job, &to) {
-        Ok((ranks, table)) => serve(from, &ranks, &table, &to),
-        Err(why) => {
-            to.say(&FromAgent::Failed(why));
-            ExitCode::FAILURE
+    let table = match Table::open(&job, &to) {
+        Ok(table) => table,
+        Err(error) => {
+            to.say(&FromAgent::Failed(format!("no socket for the processes: {error}")));
+            return ExitCode::FAILURE;
         }
+    };
+    match Ranks::start(&job, table.variables(), &to) {
+        Some(ranks) => serve(from, &ranks, &table, &to),
+        None => ExitCode::FAILURE,
     }
-}
-
-fn start(job: &Job, to: &ToLauncher) -> Result<(Ranks, Table), String> {
-    let table = Table::open(job, to).map_err(|error| format!("no socket for the processes: {error}"))?;
-    Ok((Ranks::start(job, table.variables(), to)?, table))
 }
 
 /// Do what the launcher says, until it ends or all processes have.

@@ -13,8 +13,8 @@ pub(crate) enum Event {
     Said(usize, FromAgent),
     /// An agent's pipe has ended.
     Gone(usize),
-    /// Standard output or standard error is closed.
-    NoOutput,
+    /// Standard output or standard error takes nothing more: why.
+    NoOutput(std::io::Error),
     /// A signal arrived.
     Signal(i32),
     /// Input arrived; none means its end.

@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+/// The most processes of a job: each sends its address to all others.
+pub(crate) const MAX_PROCESSES: usize = 65_536;
+
 /// A host, and how many processes it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostSlots {
@@ -22,7 +25,9 @@ pub(crate) struct Placed {
 pub(crate) enum HostsError {
     #[error("the list of hosts cannot be read from `{path}`: {why}")]
     File { path: String, why: String },
-    #[error("`{0}` is no host: write NAME, NAME:SLOTS or USER@NAME:SLOTS, as in `alpha:4,beta`")]
+    #[error(
+        "`{0}` is no host: write NAME, NAME:SLOTS or USER@NAME:SLOTS, as in `alpha:4,beta`; slots go up to {MAX_PROCESSES}"
+    )]
     Entry(String),
     #[error("the list of hosts is empty")]
     Empty,
@@ -30,6 +35,8 @@ pub(crate) enum HostsError {
     TooFewSlots { processes: usize, slots: usize, host: String },
     #[error("no process is to be started: give -n a number from 1")]
     NoProcess,
+    #[error("{0} processes are too many for one job: {MAX_PROCESSES} at most")]
+    TooMany(usize),
 }
 
 /// The hosts of `-H`: names separated by commas, or a file with one host a line.
@@ -63,7 +70,7 @@ fn entry(text: &str) -> Result<HostSlots, HostsError> {
             _ => (text, "1"),
         },
     };
-    let slots = slots.parse().ok().filter(|slots| *slots > 0).ok_or_else(bad)?;
+    let slots = slots.parse().ok().filter(|slots| (1..=MAX_PROCESSES).contains(slots)).ok_or_else(bad)?;
     // A name that begins so would be an option of the remote shell.
     if name.is_empty() || name.starts_with('-') || name.contains(char::is_whitespace) {
         return Err(bad());
@@ -76,10 +83,11 @@ pub(crate) fn place(hosts: &[HostSlots], processes: Option<usize>) -> Result<Vec
     let slots = hosts.iter().map(|host| host.slots).sum();
     let processes = processes.unwrap_or(slots);
     let host = hosts.first().ok_or(HostsError::Empty)?.name.clone();
-    match u32::try_from(processes) {
-        Ok(1..) if processes <= slots => {}
-        Ok(0) => return Err(HostsError::NoProcess),
-        _ => return Err(HostsError::TooFewSlots { processes, slots, host }),
+    match processes {
+        0 => return Err(HostsError::NoProcess),
+        _ if processes > MAX_PROCESSES => return Err(HostsError::TooMany(processes)),
+        _ if processes > slots => return Err(HostsError::TooFewSlots { processes, slots, host }),
+        _ => {}
     }
     let mut ranks = 0..u32::try_from(processes).unwrap_or(u32::MAX);
     let fill = |host: &HostSlots| Placed { host: host.name.clone(), ranks: ranks.by_ref().take(host.slots).collect() };
@@ -103,7 +111,7 @@ mod tests {
         is("alpha:2,me@beta:3", &[("alpha", 2), ("me@beta", 3)]);
         is("a,b,a", &[("a", 2), ("b", 1)]);
         is("[fd00::7]:2,fd00::8", &[("[fd00::7]", 2), ("fd00::8", 1)]);
-        for bad in ["", "a,", "a:0", "a:x", "-oProxyCommand=x", ":4"] {
+        for bad in ["", "a,", "a:0", "a:x", "a:65537", "a:18446744073709551615", "-oProxyCommand=x", ":4"] {
             assert!(matches!(parse(bad), Err(HostsError::Entry(_))), "{bad}");
         }
         assert!(matches!(parse("no/such/file"), Err(HostsError::File { .. })));
@@ -128,6 +136,8 @@ mod tests {
         assert_eq!(placed(Some(3)), Ok(vec![("a".into(), vec![0, 1]), ("b".into(), vec![2])]));
         assert_eq!(placed(None).unwrap().len(), 3);
         assert_eq!(placed(Some(0)), Err(HostsError::NoProcess));
+        assert_eq!(placed(Some(usize::MAX)), Err(HostsError::TooMany(usize::MAX)));
+        assert_eq!(place(&parse("a:65536,b").unwrap(), None), Err(HostsError::TooMany(65_537)));
         let error = placed(Some(6)).unwrap_err().to_string();
         assert!(error.contains("6 processes, but the hosts have 5 slots") && error.contains("-H a:6"), "{error}");
     }

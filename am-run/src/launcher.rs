@@ -1,5 +1,6 @@
 //! The launcher: starts an agent on each host, and decides when the job ends.
 
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ const STOP: i32 = Signal::SIGSTOP as i32;
 const READER: usize = 0;
 /// How long the agents have to end their processes.
 const END: Duration = Duration::from_secs(10);
+/// How long those have that have not answered yet.
+const END_UNREADY: Duration = Duration::from_secs(1);
 /// How long the processes have to end after a signal that asks for it.
 const AFTER_SIGNAL: Duration = Duration::from_secs(5);
 
@@ -51,7 +54,8 @@ struct Launcher {
     code: Option<u8>,
     /// When the agents were told to end, or have to be.
     end_at: Option<Instant>,
-    is_ending: bool,
+    /// Since when the agents are told to end.
+    ending_since: Option<Instant>,
 }
 
 pub(crate) fn run(options: &Options) -> ExitCode {
@@ -96,7 +100,7 @@ fn launch(options: &Options, placed: &[Placed]) -> Result<u8, String> {
         unstopped: 0,
         code: None,
         end_at: None,
-        is_ending: false,
+        ending_since: None,
     };
     Ok(launcher.run(&received, Duration::from_secs(options.patience)))
 }
@@ -108,7 +112,9 @@ fn job(options: &Options, size: usize) -> Result<Job, String> {
         None => std::env::current_dir().map_err(|error| error.to_string())?.as_os_str().as_bytes().to_vec(),
     };
     let mut environment = options.environment();
-    environment.push((variables::TRANSPORT.to_owned(), options.transport.clone()));
+    if let Some(transport) = &options.transport {
+        environment.push((variables::TRANSPORT.to_owned(), transport.clone()));
+    }
     let name = random::<4>().map_err(|error| format!("no random numbers: {error}"))?;
     Ok(Job {
         name: format!("job{name}"),
@@ -154,13 +160,13 @@ fn read_input(events: &mpsc::Sender<Event>) -> mpsc::Sender<()> {
 impl Launcher {
     fn run(mut self, events: &Receiver<Event>, patience: Duration) -> u8 {
         let start = Instant::now();
-        while !self.gone.iter().all(|gone| *gone) {
+        while !self.is_over() {
             match events.recv_timeout(Duration::from_millis(50)) {
                 Ok(event) => self.on_event(event),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if !self.is_ending && start.elapsed() > patience {
+            if self.ending_since.is_none() && start.elapsed() > patience {
                 let late: Vec<_> = (0..self.agents.len()).filter(|at| !self.ready[*at]).collect();
                 late.iter().for_each(|at| eprintln!("am-run: no answer from {}", self.shown(*at)));
                 if !late.is_empty() {
@@ -168,13 +174,19 @@ impl Launcher {
                 }
             }
             match self.end_at {
-                Some(at) if at <= Instant::now() && self.is_ending => break,
+                Some(at) if at <= Instant::now() && self.ending_since.is_some() => break,
                 Some(at) if at <= Instant::now() => self.end(),
                 _ => {}
             }
         }
         self.agents.iter().for_each(Agent::kill);
         self.code.unwrap_or(0)
+    }
+
+    /// Whether nobody has to be waited for: agents that have not answered yet have little to end.
+    fn is_over(&self) -> bool {
+        let is_late = self.ending_since.is_some_and(|since| since.elapsed() > END_UNREADY);
+        self.gone.iter().zip(&self.ready).all(|(gone, ready)| *gone || (is_late && !ready))
     }
 
     /// An agent for a message: its host, and what started it.
@@ -187,9 +199,9 @@ impl Launcher {
             Event::Ready(at) => self.ready[at] = true,
             Event::NoAgent(at, why) => {
                 self.gone[at] = true;
-                if !self.is_ending {
-                    let how = self.agents[at].wait();
-                    eprintln!("am-run: no agent on {}: {why}; the command ended with {how}", self.shown(at));
+                if self.ending_since.is_none() {
+                    let how = self.agents[at].end();
+                    eprintln!("am-run: no agent on {}: {why}; {how}", self.shown(at));
                     eprintln!(
                         "am-run: is the host reachable without a password, and am-run installed there? See --rsh and --am-run"
                     );
@@ -208,12 +220,12 @@ impl Launcher {
             }
             Event::Gone(at) => {
                 self.gone[at] = true;
-                if !self.is_ending {
+                if self.ending_since.is_none() {
                     eprintln!("am-run: host {} was lost", self.agents[at].host);
                     self.fail(NO_JOB);
                 }
             }
-            Event::NoOutput => self.fail(NO_JOB),
+            Event::NoOutput(why) => self.on_no_output(&why),
             Event::Signal(signal) => self.on_signal(signal),
             Event::Input(bytes) => self.agents[READER].say(ToAgent::Input(bytes)),
         }
@@ -227,6 +239,7 @@ impl Launcher {
             let blobs: Vec<Vec<u8>> = self.blobs.iter_mut().map(|blob| blob.take().unwrap_or_default()).collect();
             self.agents.iter().for_each(|agent| agent.say(ToAgent::Blobs(blobs.clone())));
         }
+        self.check_exchange();
     }
 
     fn on_ended(&mut self, at: usize, rank: u32, end: End) {
@@ -244,6 +257,8 @@ impl Launcher {
             self.fail(code);
         } else if self.ended.iter().all(|ended| *ended) {
             self.end();
+        } else {
+            self.check_exchange();
         }
     }
 
@@ -256,11 +271,12 @@ impl Launcher {
             }
             SIGINT | SIGTERM | SIGHUP | SIGQUIT => {
                 send(signal);
-                if self.code.is_some() {
-                    // The second such signal.
+                let is_second = self.code.is_some();
+                self.code.get_or_insert(by_signal(signal));
+                // A job that has not started everywhere has nothing to bring to its end.
+                if is_second || !self.ready.iter().all(|ready| *ready) {
                     return self.end();
                 }
-                self.code = Some(by_signal(signal));
                 self.end_at = Some(Instant::now() + AFTER_SIGNAL);
             }
             _ => send(signal),
@@ -276,6 +292,27 @@ impl Launcher {
         }
     }
 
+    /// A reader that has left, as in `| head`, needs no words.
+    fn on_no_output(&mut self, why: &io::Error) {
+        if self.ending_since.is_none() && why.kind() != ErrorKind::BrokenPipe {
+            eprintln!("am-run: the output cannot be written: {why}; ending the processes");
+        }
+        self.fail(NO_JOB);
+    }
+
+    /// A process that has ended takes part in no exchange, and the others would wait for it forever.
+    fn check_exchange(&mut self) {
+        let mut missing = self.blobs.iter().zip(&self.ended).map(|(blob, ended)| blob.is_none() && *ended);
+        let is_waiting = self.blobs.iter().any(Option::is_some);
+        if let Some(rank) = missing.position(|missing| missing).filter(|_| is_waiting && self.code.is_none()) {
+            eprintln!(
+                "am-run: rank {rank} has ended, and the others wait for it: all processes open their nodes, exchange and meet at \
+                 barriers equally often; ending the others"
+            );
+            self.fail(NO_JOB);
+        }
+    }
+
     fn fail(&mut self, code: u8) {
         self.code.get_or_insert(code);
         self.end();
@@ -283,8 +320,8 @@ impl Launcher {
 
     /// Tell the agents to end.
     fn end(&mut self) {
-        if !self.is_ending {
-            self.is_ending = true;
+        if self.ending_since.is_none() {
+            self.ending_since = Some(Instant::now());
             self.end_at = Some(Instant::now() + END);
             self.agents.iter().for_each(|agent| agent.say(ToAgent::End));
         }

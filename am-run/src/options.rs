@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use am_spmd::rendezvous::variables;
 use clap::Parser;
 
 /// Starts the processes of a program on the hosts of a list.
@@ -28,10 +29,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "COMMAND", default_value = "ssh -o BatchMode=yes")]
     pub(crate) rsh: String,
 
-    /// The transport that each process opens: `udp`, `tcp`, `shm`, `xdp:eth1` or several joined by `+`. am-spmd adds the host's address, the
+    /// The transport that each process opens, `udp` without it and without AM_TRANSPORT: `udp`, `tcp`, `shm`, `xdp:eth1` or several joined by `+`. am-spmd adds the host's address, the
     /// job's name and the queue. `udp:10.0.0.0/8` chooses the address in that network
-    #[arg(long, value_name = "NAME", default_value = "udp")]
-    pub(crate) transport: String,
+    #[arg(long, value_name = "NAME")]
+    pub(crate) transport: Option<String>,
 
     /// Begin each line of output with its rank
     #[arg(short = 'p', long)]
@@ -66,12 +67,13 @@ Examples:
   am-run -H hosts --transport shm+udp -p ./program        a file of hosts; lines begin with their rank";
 
 impl Options {
-    /// The variables of `-x`, with their values. One that is not set here is left out.
+    /// The transport, unless an option names it, and the variables of `-x`. One that is not set here is left out.
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
+        let transport = std::env::var(variables::TRANSPORT).unwrap_or_else(|_| "udp".to_owned());
         let exports = self.exports.iter().filter_map(|export| match export.split_once('=') {
             Some((name, value)) => Some((name.to_owned(), value.to_owned())),
             None => Some((export.clone(), std::env::var(export).ok()?)),
         });
-        exports.collect()
+        std::iter::once((variables::TRANSPORT.to_owned(), transport)).chain(exports).collect()
     }
 }

@@ -18,6 +18,9 @@ const GREETING_START: &[u8] = b"\x01am-run ";
 /// The most bytes of what a remote shell says instead of an agent that an error shows.
 const MAX_SHOWN: usize = 200;
 
+/// The most bytes that a remote shell says before its agent speaks.
+const MAX_BEFORE: usize = 64 * 1024;
+
 /// The longest message between launcher and agent.
 pub(crate) const MAX_MESSAGE: usize = 1 << 30;
 
@@ -116,25 +119,36 @@ impl ToLauncher {
 /// Skip what a remote shell writes before the agent speaks. Returns the text that was skipped.
 ///
 /// # Errors
-/// The stream's; [`ErrorKind::InvalidData`] for an agent of another version.
+/// The stream's; [`ErrorKind::InvalidData`] for an agent of another version, and for a shell that says too much.
 pub(crate) fn await_greeting(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let (mut seen, mut byte) = (Vec::new(), [0]);
+    // Where the present line begins.
+    let mut line = 0;
+    let shown = |seen: &[u8]| String::from_utf8_lossy(&seen[..seen.len().min(MAX_SHOWN)]).trim().to_owned();
     loop {
         if from.read(&mut byte)? == 0 {
-            let text = String::from_utf8_lossy(&seen[..seen.len().min(MAX_SHOWN)]).trim().to_owned();
-            return Err(io::Error::new(ErrorKind::UnexpectedEof, format!("it said only `{text}`")));
+            let text =
+                if seen.is_empty() { "it said nothing".into() } else { format!("it said only `{}`", shown(&seen)) };
+            return Err(io::Error::new(ErrorKind::UnexpectedEof, text));
+        }
+        if seen.len() == MAX_BEFORE {
+            let text = format!("it said {MAX_BEFORE} bytes that are no agent's: `{}..`", shown(&seen));
+            return Err(io::Error::new(ErrorKind::InvalidData, text));
         }
         seen.push(byte[0]);
         if seen.ends_with(GREETING) {
             seen.truncate(seen.len() - GREETING.len());
             return Ok(seen);
         }
-        let start = seen.windows(GREETING_START.len()).position(|window| window == GREETING_START);
-        if let Some(start) = start.filter(|_| seen.ends_with(b"\n")) {
-            let version = String::from_utf8_lossy(&seen[start + GREETING_START.len()..]).trim().to_owned();
+        if byte != *b"\n" {
+            continue;
+        }
+        if let Some(start) = seen[line..].windows(GREETING_START.len()).position(|window| window == GREETING_START) {
+            let version = String::from_utf8_lossy(&seen[line + start + GREETING_START.len()..]).trim().to_owned();
             let own = env!("CARGO_PKG_VERSION");
             return Err(io::Error::new(ErrorKind::InvalidData, format!("am-run there is {version}, and here {own}")));
         }
+        line = seen.len();
     }
 }
 
@@ -152,6 +166,10 @@ mod tests {
         assert_eq!((await_greeting(&mut from).unwrap(), from), (before, &b"rest"[..]));
         let other = await_greeting(&mut &b"\x01am-run 99.1\n"[..]).unwrap_err();
         assert!(other.to_string().contains("99.1"), "{other}");
+        let other = await_greeting(&mut &b"Welcome!\nand \x01am-run 99.1\n"[..]).unwrap_err();
+        assert!(other.to_string().contains("99.1"), "{other}");
+        let much = await_greeting(&mut io::repeat(b'\n')).unwrap_err();
+        assert!(much.to_string().contains("65536 bytes"), "{much}");
         let none = await_greeting(&mut &b"command not found\n"[..]).unwrap_err();
         assert!(none.to_string().contains("`command not found`"), "{none}");
     }

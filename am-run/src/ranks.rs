@@ -1,7 +1,7 @@
 //! The processes of a host: each in a process group of its own, which ends as a whole.
 
 use std::ffi::OsStr;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use am_spmd::rendezvous::variables;
+use nix::errno::Errno;
 use nix::sys::signal::{self, Signal};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
@@ -35,20 +36,24 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    pub(crate) fn start(job: &Job, own: [(&str, &str); 2], to: &ToLauncher) -> Result<Ranks, String> {
+    /// Start them. `None` if that fails, and the launcher is told why.
+    pub(crate) fn start(job: &Job, own: [(&str, &str); 2], to: &ToLauncher) -> Option<Ranks> {
         let mut ranks = Ranks { groups: Groups::default(), input: None };
         for (local, &rank) in job.ranks.iter().enumerate() {
             let started = command(job, own, rank, local).and_then(|mut command| command.spawn());
             match started {
                 Ok(child) => ranks.watch(rank, child, to),
                 Err(error) => {
+                    let directory = String::from_utf8_lossy(&job.directory);
+                    let why = format!("rank {rank} cannot be started in {directory}: {error}{}", advice(&error));
+                    // Before the others end: this is the reason.
+                    to.say(&FromAgent::Failed(why));
                     ranks.end();
-                    let directory = String::from_utf8_lossy(&job.directory).into_owned();
-                    return Err(format!("rank {rank} cannot be started in {directory}: {error}"));
+                    return None;
                 }
             }
         }
-        Ok(ranks)
+        Some(ranks)
     }
 
     fn watch(&mut self, rank: u32, mut child: Child, to: &ToLauncher) {
@@ -108,11 +113,20 @@ impl Ranks {
     }
 }
 
+/// What to do about it.
+fn advice(error: &io::Error) -> &'static str {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EMFILE) => "; raise the limit of open files there (`ulimit -n`), each process takes three",
+        Some(Errno::EAGAIN | Errno::ENOMEM) => "; start fewer processes there, or raise `ulimit -u`",
+        _ => "",
+    }
+}
+
 fn lock(groups: &Groups) -> std::sync::MutexGuard<'_, Vec<Pid>> {
     groups.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn command(job: &Job, own: [(&str, &str); 2], rank: u32, local: usize) -> std::io::Result<Command> {
+fn command(job: &Job, own: [(&str, &str); 2], rank: u32, local: usize) -> io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(START).arg(std::process::id().to_string());
     command.args(job.program.iter().map(|part| OsStr::from_bytes(part)));

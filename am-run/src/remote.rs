@@ -5,15 +5,21 @@ use std::io::{BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use am_spmd::rendezvous;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 
 use crate::event::Event;
 use crate::options::Options;
 use crate::output::Output;
 use crate::protocol::{self, AGENT, FromAgent, MAX_MESSAGE, ToAgent};
+
+/// How long a command may take to end after its output has ended.
+const LAST_STATUS: Duration = Duration::from_millis(500);
 
 /// An agent that was started. Messages to it go through a thread: a pipe may be full.
 #[derive(Debug)]
@@ -56,17 +62,32 @@ impl Agent {
         _ = self.to.send(message);
     }
 
-    /// How the command ended.
-    pub(crate) fn wait(&self) -> String {
-        let status = self.child.lock().unwrap_or_else(PoisonError::into_inner).wait();
-        status.map_or_else(|error| error.to_string(), |status| status.to_string())
+    /// How the command ended. One that has closed its output and goes on is ended.
+    pub(crate) fn end(&self) -> String {
+        let start = Instant::now();
+        while start.elapsed() < LAST_STATUS {
+            match lock(&self.child).try_wait() {
+                Ok(None) => thread::sleep(Duration::from_millis(5)),
+                Ok(Some(status)) => return format!("the command ended with {status}"),
+                Err(error) => return error.to_string(),
+            }
+        }
+        self.kill();
+        "the command was ended".to_owned()
     }
 
-    /// End the command, and with it the agent.
+    /// End the command with its process group, and with it the agent.
     pub(crate) fn kill(&self) {
-        // It may have ended.
-        _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+        let mut child = lock(&self.child);
+        // Its number is free for others after it was waited for.
+        if let Ok(None) = child.try_wait() {
+            _ = killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL);
+        }
     }
+}
+
+fn lock(child: &Mutex<Child>) -> MutexGuard<'_, Child> {
+    child.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn command(options: &Options, host: &str) -> Result<(Command, String), String> {
@@ -116,8 +137,8 @@ fn listen(at: usize, stdout: ChildStdout, ways: &Ways) {
             FromAgent::Ended(rank, _) => ways.output.end(*rank),
             _ => Ok(()),
         };
-        if written.is_err() {
-            send(Event::NoOutput);
+        if let Err(error) = written {
+            send(Event::NoOutput(error));
         }
         if !matches!(message, FromAgent::Written(..)) {
             send(Event::Said(at, message));

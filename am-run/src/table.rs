@@ -8,12 +8,16 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use am_spmd::rendezvous::{self, Answer, Call, MAX_CALL, variables};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd;
 
 use crate::protocol::{FromAgent, Job, ToLauncher};
+
+/// After a failed accept: as long as descriptors are used up, each fails at once.
+const PAUSE: Duration = Duration::from_millis(10);
 
 type Blobs = Arc<Vec<Vec<u8>>>;
 
@@ -54,9 +58,13 @@ impl Table {
         let seats = Seats::default();
         let host = Host { seats: seats.clone(), secret: secret.clone(), ranks: job.ranks.clone(), to: to.clone() };
         thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
+            for stream in listener.incoming() {
                 let host = host.clone();
-                thread::spawn(move || host.serve(stream));
+                // Without a descriptor or a thread for it, the process asks in vain, and the next may have more luck.
+                let served = stream.and_then(|stream| thread::Builder::new().spawn(move || host.serve(stream)));
+                if served.is_err() {
+                    thread::sleep(PAUSE);
+                }
             }
         });
         Ok(Table { seats, socket, secret })

@@ -9,6 +9,7 @@
 //! names = ["alpha", "worker-*"]
 //! ports = 4
 //! weight = 2
+//! queue = true              # a queue of the NIC for itself, if one is free
 //!
 //! [[allow]]
 //! group = "cluster"         # also a user's further groups
@@ -45,6 +46,9 @@ struct Rule {
     /// The weight of each port.
     #[serde(default = "one")]
     weight: u32,
+    /// Whether its programs are trusted with queues of the NIC.
+    #[serde(default)]
+    queue: bool,
 }
 
 fn all_ports() -> usize {
@@ -57,7 +61,7 @@ fn one() -> u32 {
 
 /// A user or a group, by number or by name.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a name in quotes or a number from 0 goes here")]
 enum Account {
     Number(u32),
     Name(String),
@@ -80,6 +84,9 @@ pub enum AccessError {
     /// A number is out of range.
     #[error("`weight = {0}` is out of range: 1 to {MAX_WEIGHT}")]
     Weight(u32),
+    /// Rules that decide nothing.
+    #[error("rule {0} is for everybody, so no later one decides: put it last, or give it a `user` or a `group`")]
+    Shadows(usize),
 }
 
 /// What a program may have.
@@ -89,6 +96,8 @@ pub struct Allowance {
     pub ports: usize,
     /// Its weight.
     pub weight: u32,
+    /// Whether it gets a queue of the NIC, if one is free.
+    pub queue: bool,
 }
 
 impl Access {
@@ -107,7 +116,11 @@ impl Access {
             resolve(&mut rule.user, "user", user)?;
             resolve(&mut rule.group, "group", group)?;
         }
-        Ok(access)
+        let is_for_all = |rule: &Rule| rule.user.is_none() && rule.group.is_none();
+        match access.allow.iter().position(is_for_all) {
+            Some(at) if at + 1 < access.allow.len() => Err(AccessError::Shadows(at + 1)),
+            _ => Ok(access),
+        }
     }
 
     /// The rule for a program. `None` if no rule is for it.
@@ -127,8 +140,8 @@ impl Access {
     /// Why it may not attach.
     pub fn allowance(&self, owner: &Owner) -> Result<Allowance, String> {
         match self.rule(owner) {
-            Some(rule) => Ok(Allowance { ports: rule.ports, weight: rule.weight }),
-            None if self.allow.is_empty() => Ok(Allowance { ports: MAX_PORTS, weight: 1 }),
+            Some(rule) => Ok(Allowance { ports: rule.ports, weight: rule.weight, queue: rule.queue }),
+            None if self.allow.is_empty() => Ok(Allowance { ports: MAX_PORTS, weight: 1, queue: false }),
             None => Err(format!("no rule allows user {}: add one to the daemon's configuration", owner.uid)),
         }
     }
@@ -183,7 +196,7 @@ mod tests {
     #[test]
     fn without_rules_everybody_may_have_any_name() {
         let access = Access::parse("").unwrap();
-        assert_eq!(access.allowance(&NOBODY), Ok(Allowance { ports: MAX_PORTS, weight: 1 }));
+        assert_eq!(access.allowance(&NOBODY), Ok(Allowance { ports: MAX_PORTS, weight: 1, queue: false }));
         assert_eq!(access.check_name(&NOBODY, &name("alpha")), Ok(()));
     }
 
@@ -195,12 +208,13 @@ mod tests {
             names = ["alpha", "worker-*"]
             ports = 2
             weight = 3
+            queue = true
             [[allow]]
             user = 0
             ports = 9
         "#;
         let access = Access::parse(text).unwrap();
-        assert_eq!(access.allowance(&ROOT), Ok(Allowance { ports: 2, weight: 3 }));
+        assert_eq!(access.allowance(&ROOT), Ok(Allowance { ports: 2, weight: 3, queue: true }));
         for (text, may) in [("alpha", true), ("worker-7", true), ("worker", false), ("alphabet", false)] {
             assert_eq!(access.check_name(&ROOT, &name(text)).is_ok(), may, "{text}");
         }
@@ -220,6 +234,8 @@ mod tests {
             ("[[allow]]\nuser = \"no such user\"", "no such user"),
             ("[[allow]]\nweight = 0", "weight"),
             ("[[allow]]\nname = \"a\"", "name"),
+            ("[[allow]]\nuser = -1", "a number from 0"),
+            ("[[allow]]\nuser = 1\n[[allow]]\n[[allow]]\nuser = 2", "rule 2 is for everybody"),
             ("allow", "allow"),
         ] {
             let error = Access::parse(text).unwrap_err().to_string();

@@ -36,6 +36,8 @@ mod tests {
             assert_eq!(addresses.iter().collect::<HashSet<_>>().len(), MAX_PORTS);
             for (port, address) in addresses.into_iter().enumerate() {
                 assert_eq!(number_in(base, address), port);
+                assert!(am_vnic::is_same_host(address, address_of(base, 0)) && !am_vnic::is_same_host(address, base));
+                assert!(!am_vnic::is_same_host(address, address_of(Address([0x02, 0xa7, 1, 2, 3, 5]), port)));
                 assert_eq!((address.is_group(), address.is_local(), address.0[0] >> 6), (false, true, 0b10));
             }
         }

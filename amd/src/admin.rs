@@ -73,6 +73,10 @@ pub struct PortListing {
     pub pid: i32,
     /// Its weight.
     pub weight: u32,
+    /// The queue of the NIC that the program has for itself. Frames of this queue are in none of the counts.
+    pub queue: Option<u32>,
+    /// Why it has none, though a rule allows it one.
+    pub no_queue: Option<String>,
     /// Frames from the program that passed.
     pub sent: u64,
     /// Frames for the program that it got.

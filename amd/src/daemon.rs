@@ -36,6 +36,9 @@ const MAX_SLEEP: Duration = Duration::from_millis(100);
 /// The sleep while a wire has no room, or has no descriptor to wait on.
 const SHORT_SLEEP: Duration = Duration::from_micros(200);
 
+/// After the system could not accept a program.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
 /// The most visitors at once that have not said what they want.
 const MAX_VISITORS: usize = 64;
 
@@ -98,6 +101,8 @@ pub struct Daemon {
     pub(crate) access: Access,
     pub(crate) random: Random,
     visitors: Vec<(Visitor, Owner, Instant)>,
+    /// While the system accepts nobody: when to try again.
+    accept_at: Option<Instant>,
     /// Where the search for a free port starts.
     pub(crate) next_port: usize,
     /// The longest frame of a port.
@@ -158,9 +163,8 @@ impl Daemon {
         let own = caps.as_ref().map_or_else(fresh, |caps| caps.address);
         // Programs that come back have their addresses, whatever the wire's is now.
         let base = saved.base.filter(|_| !saved.ports.is_empty()).unwrap_or(own);
-        let failed = |source| DaemonError::Socket { socket: options.socket.clone(), source };
         let listener = Listener::new(&options.socket, options.mode, options.group)?;
-        state.begin(base).map_err(failed)?;
+        state.begin(base, &saved)?;
         let watched = watch(&listener, caps.as_ref()).map_err(system("cannot make a descriptor to wait on"))?;
         let mut daemon = Daemon {
             can_wait: caps.as_ref().is_none_or(|caps| caps.wake.is_some()),
@@ -172,6 +176,7 @@ impl Daemon {
             access: options.access,
             random,
             visitors: vec![],
+            accept_at: None,
             next_port: 0,
             max_frame,
             trouble: String::new(),
@@ -181,6 +186,7 @@ impl Daemon {
             next_look: Instant::now(),
         };
         daemon.restore(saved);
+        daemon.switch.state.end_restore()?;
         Ok(daemon)
     }
 
@@ -250,6 +256,10 @@ impl Daemon {
         self.ready = ready;
         let now = Instant::now();
         self.next_look = now + HOUSEKEEPING;
+        if self.accept_at.is_some_and(|at| at <= now) {
+            self.watched.mute(self.listener.socket(), LISTENER, false);
+            self.accept();
+        }
         self.visitors.retain(|(_, _, since)| now - *since < VISIT_TIMEOUT);
         self.switch.expired(now).into_iter().for_each(|port| self.detach(port));
         let trouble = self.switch.poll_wire().unwrap_or_default();
@@ -260,14 +270,49 @@ impl Daemon {
     }
 
     fn accept(&mut self) {
-        while self.visitors.len() < MAX_VISITORS {
-            let Some((socket, owner)) = self.listener.accept() else { break };
+        for _ in 0..MAX_VISITORS {
+            let (socket, owner) = match self.listener.accept() {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) => {
+                    self.accept_at = None;
+                    return;
+                }
+                Err(why) => return self.pause_accepting(&why),
+            };
+            if self.visitors.len() >= MAX_VISITORS {
+                self.make_room();
+            }
             if let Ok(visitor) = Visitor::new(socket)
                 && self.watched.add(visitor.socket(), VISITOR).is_ok()
             {
                 self.visitors.push((visitor, owner, Instant::now()));
             }
         }
+    }
+
+    /// Visitors that say nothing cost places of their own user only: the user with the most loses the oldest.
+    #[cold]
+    fn make_room(&mut self) {
+        self.hear_visitors();
+        if self.visitors.len() < MAX_VISITORS {
+            return;
+        }
+        let visits = |uid: u32| self.visitors.iter().filter(|(_, owner, _)| owner.uid == uid).count();
+        // Of several with the same number the first one.
+        let oldest = (0..self.visitors.len()).rev().max_by_key(|at| visits(self.visitors[*at].1.uid));
+        oldest.into_iter().for_each(|at| drop(self.visitors.remove(at)));
+    }
+
+    /// The system accepts nobody, and its descriptor stays readable: without a pause the daemon would never sleep.
+    #[cold]
+    fn pause_accepting(&mut self, why: &std::io::Error) {
+        if self.accept_at.is_none() {
+            tracing::warn!(
+                "no program can attach now: {why}; raise the limit of open files (`LimitNOFILE=`, `ulimit -n`)"
+            );
+        }
+        self.accept_at = Some(Instant::now() + ACCEPT_PAUSE);
+        self.watched.mute(self.listener.socket(), LISTENER, true);
     }
 
     fn hear_visitors(&mut self) {

@@ -61,7 +61,7 @@ pub enum DaemonError {
     #[error("there is no group `{0}` on this machine: name another in `--group`")]
     NoGroup(String),
     /// The state file could not be used.
-    #[error("the state file {} cannot be used: {source}", path.display())]
+    #[error("the state file {} cannot be used: {source}; it is beside the socket, in a directory that has room and that this user may write", path.display())]
     State {
         /// The file.
         path: PathBuf,

@@ -10,7 +10,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hasher};
 
-use am_wire::{Address, Flow};
+use am_wire::{Address, Flow, Route, RouteTemplate};
 
 /// The most flows that nodes of the wire grant to a port.
 pub const MAX_FROM_WIRE: usize = 4096;
@@ -51,6 +51,8 @@ pub struct Grants {
     wire_count: usize,
     port_counts: HashMap<u16, usize>,
     max_from_wire: usize,
+    /// Of the last frame on a granted flow, as long as the grant holds. Most frames are like the one before.
+    last: Option<RouteTemplate>,
 }
 
 /// What happened to a grant.
@@ -79,19 +81,24 @@ impl Grants {
             wire_count: 0,
             port_counts: HashMap::new(),
             max_from_wire: MAX_FROM_WIRE,
+            last: None,
         }
     }
 
-    /// Whether the port may send on this flow.
+    /// Whether the port may send a frame because the last one that it sent had the same destination, source and flow. `false` says nothing:
+    /// [`allows`](Self::allows) does.
     #[inline]
-    pub fn allows(&mut self, to: Address, flow: Flow) -> bool {
-        match self.entries.get_mut(&key(to, flow)) {
-            Some(entry) => {
-                entry.is_used = true;
-                true
-            }
-            None => false,
-        }
+    pub fn allows_same(&self, frame: &[u8]) -> bool {
+        self.last.is_some_and(|last| last.matches(frame))
+    }
+
+    /// Whether the port may send this frame, to this destination and with this route.
+    #[inline]
+    pub fn allows(&mut self, to: Address, frame: &[u8], route: &Route) -> bool {
+        let Some(entry) = self.entries.get_mut(&key(to, route.flow)) else { return false };
+        entry.is_used = true;
+        self.last = RouteTemplate::of(frame, route);
+        true
     }
 
     /// Grant a flow. `record` is its number in the state file, if it is new.
@@ -129,6 +136,8 @@ impl Grants {
 
     /// Forget the grant from the wire that was not used for longest. Returns its record.
     fn forget_unused(&mut self) -> Option<u32> {
+        // So that the next frame marks its grant again.
+        self.last = None;
         // After one round none is marked as used.
         for _ in 0..2 * self.from_wire.len() {
             let key = self.from_wire.pop_front()?;
@@ -145,6 +154,7 @@ impl Grants {
     }
 
     fn remove(&mut self, key: u64) -> Option<u32> {
+        self.last = None;
         let entry = self.entries.remove(&key)?;
         match entry.granter {
             None => self.wire_count -= 1,
@@ -164,6 +174,7 @@ impl Grants {
     pub fn revoke_all_of(&mut self, port: u16) -> Vec<u32> {
         let its = self.entries.iter().filter(|(_, entry)| entry.granter == Some(port)).map(|(key, _)| *key);
         let keys: Vec<u64> = its.collect();
+        self.last = None;
         self.port_counts.remove(&port);
         keys.iter().filter_map(|key| self.entries.remove(key)).map(|entry| entry.record).collect()
     }

@@ -25,6 +25,7 @@ mod listener;
 mod member;
 mod ports;
 pub mod privileges;
+mod queues;
 mod random;
 pub mod schedule;
 mod state;
@@ -33,4 +34,4 @@ mod wire;
 
 pub use daemon::{Daemon, DaemonOptions, KEEP_TIME};
 pub use errors::DaemonError;
-pub use member::{MAX_REFUSED, Owner};
+pub use member::{MAX_REFUSED, Owner, PAUSE};

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with, sockopt,
 };
@@ -57,12 +58,15 @@ impl Listener {
         &self.socket
     }
 
-    /// Accept a connection, and ask the kernel whose it is.
-    pub(crate) fn accept(&self) -> Option<(OwnedFd, Owner)> {
-        let socket = accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).ok()?;
-        let peer = sockopt::socket_peercred(&socket).ok()?;
+    /// Accept a connection, and ask the kernel whose it is. `None` if there is none.
+    pub(crate) fn accept(&self) -> io::Result<Option<(OwnedFd, Owner)>> {
+        let socket = match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+            accepted => accepted?,
+        };
+        let peer = sockopt::socket_peercred(&socket)?;
         let owner = Owner { uid: peer.uid.as_raw(), gid: peer.gid.as_raw(), pid: peer.pid.as_raw_nonzero().get() };
-        Some((socket, owner))
+        Ok(Some((socket, owner)))
     }
 }
 
@@ -91,6 +95,13 @@ impl Watched {
     pub(crate) fn renumber(&self, descriptor: impl AsFd, number: u64) -> io::Result<()> {
         epoll::modify(&self.0, descriptor, epoll::EventData::new_u64(number), epoll::EventFlags::IN)?;
         Ok(())
+    }
+
+    /// Ignore a descriptor for a while, or not any more.
+    pub(crate) fn mute(&self, descriptor: impl AsFd, number: u64, is_mute: bool) {
+        let events = if is_mute { epoll::EventFlags::empty() } else { epoll::EventFlags::IN };
+        // It cannot fail for a descriptor that is watched.
+        let _ = epoll::modify(&self.0, descriptor, epoll::EventData::new_u64(number), events);
     }
 
     /// The numbers of descriptors that are readable, after at most this time.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use am_daemon::access::Access;
-use am_daemon::admin::{self, Answer, Listing, Question};
+use am_daemon::admin::{self, Answer, Listing, PortListing, Question};
 use am_daemon::{Daemon, DaemonError, DaemonOptions, privileges};
 use clap::{Args, Parser, Subcommand};
 
@@ -120,6 +120,9 @@ fn serve(run: Run) -> Result<(), Error> {
     let group = run.group.as_deref().map(group_number).transpose()?;
     let access = run.config.as_deref().map(read_access).transpose()?.unwrap_or_default();
     let wire = (run.wire != "local").then_some(run.wire);
+    if wire.is_none() && !run.peer.is_empty() {
+        return Err("--peer is another host of the wire, and `local` has none: leave it out, or name a wire".into());
+    }
     let options = DaemonOptions {
         wire: wire.clone(),
         mode: run.mode,
@@ -160,33 +163,50 @@ fn read_access(path: &Path) -> Result<Access, DaemonError> {
 
 /// The listing, a line for each port.
 fn table(listing: &Listing) -> String {
-    let head =
-        ["port", "name", "user", "process", "weight", "sent", "delivered", "dropped", "flows", "address", "refused"];
-    let mut rows = vec![head.map(String::from)];
-    for port in &listing.ports {
-        let refused = port.refused.iter().map(|(why, count)| format!("{why}={count}")).collect::<Vec<_>>().join(" ");
-        let process = if port.pid == 0 { "(gone)".into() } else { port.pid.to_string() };
-        rows.push([
-            port.port.to_string(),
-            port.name.clone().unwrap_or("-".into()),
-            port.uid.to_string(),
-            process,
-            port.weight.to_string(),
-            port.sent.to_string(),
-            port.delivered.to_string(),
-            port.dropped.to_string(),
-            port.flows.to_string(),
-            port.address.clone(),
-            if refused.is_empty() { "0".into() } else { refused },
-        ]);
-    }
+    let head = [
+        "port",
+        "name",
+        "user",
+        "process",
+        "weight",
+        "queue",
+        "sent",
+        "delivered",
+        "dropped",
+        "flows",
+        "address",
+        "refused",
+    ];
+    let rows: Vec<_> = std::iter::once(head.map(String::from)).chain(listing.ports.iter().map(row)).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let line = |row: &[String; 11]| {
+    let line = |row: &[String; 12]| {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };
     let Listing { wire, from_wire, to_wire, for_no_port, spoofed, .. } = listing;
     let wire = format!("{wire}: {from_wire} frames in, {to_wire} out, {for_no_port} for no port, {spoofed} spoofed\n");
-    wire + &rows.iter().map(line).collect::<String>()
+    let missing = listing.ports.iter().filter_map(|port| Some((port.port, port.no_queue.as_ref()?)));
+    let missing = missing.map(|(port, why)| format!("port {port} has no queue: {why}\n"));
+    wire + &rows.iter().map(line).chain(missing).collect::<String>()
+}
+
+/// A port's line.
+fn row(port: &PortListing) -> [String; 12] {
+    let refused = port.refused.iter().map(|(why, count)| format!("{why}={count}")).collect::<Vec<_>>().join(" ");
+    let process = if port.pid == 0 { "(gone)".into() } else { port.pid.to_string() };
+    [
+        port.port.to_string(),
+        port.name.clone().unwrap_or("-".into()),
+        port.uid.to_string(),
+        process,
+        port.weight.to_string(),
+        port.queue.map_or("-".into(), |queue| queue.to_string()),
+        port.sent.to_string(),
+        port.delivered.to_string(),
+        port.dropped.to_string(),
+        port.flows.to_string(),
+        port.address.clone(),
+        if refused.is_empty() { "0".into() } else { refused },
+    ]
 }

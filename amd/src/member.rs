@@ -12,6 +12,9 @@ use crate::judge::{Guard, Refusal};
 /// flow ended.
 pub const MAX_REFUSED: u64 = 65_536;
 
+/// Turns without a visit after a refused frame.
+pub const PAUSE: u32 = 4;
+
 /// A refused frame counts for this long.
 const REFUSED_INTERVAL: Duration = Duration::from_millis(1);
 
@@ -51,8 +54,14 @@ pub(crate) struct Member {
     pub(crate) secret: Secret,
     /// The attempts of a turn are a multiple of it.
     pub(crate) weight: u32,
+    /// The queue of the NIC that it has for itself.
+    pub(crate) queue: Option<u32>,
+    /// Why it has none, though a rule allows it one.
+    pub(crate) no_queue: Option<String>,
     /// A frame for the wire that the wire did not take.
     pub(crate) held: Option<Frame>,
+    /// The turns until it is visited again.
+    pub(crate) pause: u32,
     /// Whether its lane has frames that are not published.
     pub(crate) is_dirty: bool,
     /// Why its own frames do not leave: its name is refused.
@@ -80,7 +89,10 @@ impl Member {
             owner,
             secret,
             weight,
+            queue: None,
+            no_queue: None,
             held: None,
+            pause: 0,
             is_dirty: false,
             trouble: String::new(),
             told: String::new(),
@@ -90,10 +102,17 @@ impl Member {
         }
     }
 
+    /// Whether there is nothing to do for it: one look at an idle port.
+    #[inline]
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.held.is_none() && self.port.as_ref().is_none_or(Port::is_quiet)
+    }
+
     /// Count a refused frame. Returns whether there were too many.
     #[cold]
     pub(crate) fn refuse(&mut self, why: Refusal) -> bool {
         self.counts.refused[why as usize] += 1;
+        self.pause = PAUSE;
         let Offences { level, since } = &mut self.offences;
         *level += 1;
         // The clock is read only now and then: a frame in 256.

@@ -5,11 +5,13 @@ use std::time::Instant;
 
 use am_vnic::protocol::{FromDaemon, Hello, Secret, VERSION, Welcome};
 use am_vnic::{MIN_FRAME, Port, Visitor};
+use am_wire::Address;
 use am_wire::control::Name;
 
 use crate::address::{MAX_PORTS, address_of};
 use crate::admin::{Answer, Listing, PortListing, Question};
 use crate::daemon::{Daemon, KEEP_TIME};
+use crate::grants::Granted;
 use crate::judge::{Guard, Refusal};
 use crate::member::{MAX_REFUSED, Member, Owner};
 use crate::schedule::MAX_WEIGHT;
@@ -34,8 +36,10 @@ impl Daemon {
         for grant in saved.grants {
             if let Some(member) = self.switch.members.get_mut(grant.port).and_then(Option::as_deref_mut) {
                 let record = self.switch.state.free_grant();
-                member.guard.grants.grant(grant.grant, grant.granter, record);
-                self.switch.state.put_grant(record, grant.port, grant.granter, grant.grant);
+                // A daemon that was killed while it restored may have left some twice.
+                if let Granted::New(None) = member.guard.grants.grant(grant.grant, grant.granter, record) {
+                    self.switch.state.put_grant(record, grant.port, grant.granter, grant.grant);
+                }
             }
         }
     }
@@ -81,17 +85,14 @@ impl Daemon {
         if let Err(why) = self.switch.serve_address(address, true) {
             return Err((visitor, why));
         }
-        let wanted = hello.max_frame.map_or(self.max_frame, |frame| frame as usize);
-        let welcome = Welcome {
-            address,
-            max_frame: wanted.clamp(MIN_FRAME, self.max_frame) as u32,
-            session: self.random.number() as u32,
-            secret: Secret(self.random.bytes()),
-            hears_all: self.hears_all,
-            wire: self.wire.clone(),
+        let (queue, no_queue) = match self.lend_queue(owner, hello, address) {
+            Ok(queue) => (queue, None),
+            Err(why) => (None, Some(why)),
         };
+        let welcome = self.greet(address, hello);
         let secret = welcome.secret;
-        let port = match visitor.welcome(welcome) {
+        let number_of_queue = queue.as_ref().map(|queue| queue.shape.queue);
+        let port = match visitor.welcome(welcome, queue) {
             Ok(port) => port,
             Err(why) => {
                 tracing::warn!("user {} cannot attach: {why}", owner.uid);
@@ -106,7 +107,24 @@ impl Daemon {
         }
         tracing::info!("port {number}: process {} of user {} has attached", owner.pid, owner.uid);
         self.place(number, port, owner, secret, weight);
+        if let Some(member) = &mut self.switch.members[number] {
+            (member.queue, member.no_queue) = (number_of_queue, no_queue);
+        }
         Ok(())
+    }
+
+    /// What a program is told, with a fresh secret.
+    fn greet(&mut self, address: Address, hello: &Hello) -> Welcome {
+        let wanted = hello.max_frame.map_or(self.max_frame, |frame| frame as usize);
+        Welcome {
+            address,
+            max_frame: wanted.clamp(MIN_FRAME, self.max_frame) as u32,
+            session: self.random.number() as u32,
+            secret: Secret(self.random.bytes()),
+            queue: None,
+            hears_all: self.hears_all,
+            wire: self.wire.clone(),
+        }
     }
 
     /// Put a program at its port: where it was before the daemon restarted, or a new one.
@@ -159,8 +177,7 @@ impl Daemon {
     pub(crate) fn read_packets(&mut self, number: usize) {
         let member = self.switch.members.get(number).and_then(Option::as_deref);
         if member.and_then(|member| member.port.as_ref()).is_some_and(|port| !port.is_alive()) {
-            // What it sent before it ended still goes out.
-            self.switch.serve(number, MAX_LAST_FRAMES);
+            self.switch.serve_last(number, MAX_LAST_FRAMES);
             self.detach(number);
         }
     }
@@ -291,6 +308,8 @@ fn listing(port: usize, member: &Member) -> PortListing {
         uid: member.owner.uid,
         pid: if member.port.is_some() { member.owner.pid } else { 0 },
         weight: member.weight,
+        queue: member.queue.filter(|_| member.port.is_some()),
+        no_queue: member.no_queue.clone(),
         sent: member.counts.sent,
         delivered: member.counts.delivered,
         dropped: member.counts.dropped,

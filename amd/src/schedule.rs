@@ -1,15 +1,11 @@
 //! Which port is served when: weighted round robin (Chun et al., "Endpoint scheduling").
 //!
 //! A turn visits each port once. A visit is a number of attempts to take a frame, a multiple of the port's weight. It ends when the
-//! attempts are used up, or when the port is empty. An empty port so costs one look. At a port that had frames the switch
-//! loiters for a few more looks: its program has probably another frame, and a visit that goes on is cheaper than
-//! another turn. Each turn starts at another port.
+//! attempts are used up, or when the port is empty, and after a frame that is no message on a granted flow. An empty port so costs one
+//! look. Each turn starts at another port.
 
 /// The attempts of a visit with weight 1: the paper's 2^k, with k = 5.
 pub const ATTEMPTS: usize = 32;
-
-/// Looks at a port that had frames and is empty now.
-pub const LOITER: usize = 2;
 
 /// The largest weight.
 pub const MAX_WEIGHT: u32 = 64;
@@ -26,14 +22,15 @@ pub(crate) struct Visit {
 pub(crate) struct Schedule {
     /// Numbers of ports and their weights.
     ports: Vec<(usize, u32)>,
+    /// Where this turn began, where the next visit is, and how many are left.
     first: usize,
-    visited: usize,
-    pub(crate) loiter: usize,
+    next: usize,
+    left: usize,
 }
 
 impl Default for Schedule {
     fn default() -> Schedule {
-        Schedule { ports: Vec::with_capacity(crate::address::MAX_PORTS), first: 0, visited: 0, loiter: LOITER }
+        Schedule { ports: Vec::with_capacity(crate::address::MAX_PORTS), first: 0, next: 0, left: 0 }
     }
 }
 
@@ -60,18 +57,15 @@ impl Schedule {
     /// Begin a turn.
     pub(crate) fn begin(&mut self) {
         self.first = if self.first + 1 < self.ports.len() { self.first + 1 } else { 0 };
-        self.visited = 0;
+        (self.next, self.left) = (self.first, self.ports.len());
     }
 
     /// The next visit of this turn.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Visit> {
-        if self.visited == self.ports.len() {
-            return None;
-        }
-        let at = self.first + self.visited;
-        self.visited += 1;
-        let (port, weight) = self.ports[if at < self.ports.len() { at } else { at - self.ports.len() }];
+        self.left = self.left.checked_sub(1)?;
+        let &(port, weight) = self.ports.get(self.next)?;
+        self.next = if self.next + 1 < self.ports.len() { self.next + 1 } else { 0 };
         Some(Visit { port, attempts: ATTEMPTS * weight as usize })
     }
 }

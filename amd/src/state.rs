@@ -71,13 +71,18 @@ pub(crate) struct StateFile {
 impl StateFile {
     /// Open the file beside a socket, or make it.
     pub(crate) fn open(socket: &Path) -> Result<StateFile, DaemonError> {
-        let path = PathBuf::from(format!("{}.state", socket.display()));
+        let mut path = socket.as_os_str().to_owned();
+        path.push(".state");
+        let path = PathBuf::from(path);
         loop {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());
             let file = options.open(&path).map_err(|source| DaemonError::State { path: path.clone(), source })?;
             let failed = |source| DaemonError::State { path: path.clone(), source };
             let opened = file.metadata().map_err(failed)?;
+            if !opened.is_file() {
+                return Err(failed(io::Error::other("it is no file")));
+            }
             if opened.uid() != nix::unistd::geteuid().as_raw() || opened.mode() & 0o077 != 0 {
                 return Err(DaemonError::ForeignState { path });
             }
@@ -114,14 +119,29 @@ impl StateFile {
         Saved { base, ports, grants }
     }
 
-    /// Start an empty file with ports of this base address.
-    pub(crate) fn begin(&mut self, base: Address) -> io::Result<()> {
-        self.file.set_len(0)?;
+    /// Start a file with ports of this base address. What was loaded stays until it is written again: the daemon may be killed
+    /// at any time.
+    pub(crate) fn begin(&mut self, base: Address, saved: &Saved) -> Result<(), DaemonError> {
+        if saved.ports.is_empty() {
+            self.file.set_len(0).map_err(|source| self.failed(source))?;
+        }
         (self.free, self.next) = (BTreeSet::new(), 0);
         let mut header = [0; HEADER_BYTES];
         header[..8].copy_from_slice(MAGIC);
         header[8..14].copy_from_slice(&base.0);
-        self.file.write_all_at(&header, 0)
+        self.file.write_all_at(&header, 0).map_err(|source| self.failed(source))
+    }
+
+    /// All ports and grants that were loaded are written again. No other record is left, or it would hold for the next program of
+    /// its port.
+    pub(crate) fn end_restore(&self) -> Result<(), DaemonError> {
+        let length = GRANTS_AT + self.next as usize * GRANT_BYTES;
+        let present = self.file.metadata().map_or(0, |data| data.len());
+        self.file.set_len(present.min(length as u64)).map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: io::Error) -> DaemonError {
+        DaemonError::State { path: self.path.clone(), source }
     }
 
     fn write(&self, at: usize, record: &[u8]) {
@@ -188,6 +208,15 @@ impl StateFile {
     }
 }
 
+impl Drop for StateFile {
+    /// A daemon that could not start leaves nothing behind, unless it is an earlier one's.
+    fn drop(&mut self) {
+        if self.file.metadata().is_ok_and(|data| data.len() == 0 && data.nlink() > 0) {
+            self.remove();
+        }
+    }
+}
+
 fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
@@ -217,4 +246,56 @@ fn read_grant(record: u32, bytes: &[u8]) -> Option<SavedGrant> {
     };
     let grant = FlowGrant { to: Address(number(bytes, 10)?), flow: Flow::new(half(6)?)?, nonce: half(8)? };
     Some(SavedGrant { record, port: half(4)?.into(), granter, grant })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: Address = Address([2, 0xa7, 1, 2, 3, 4]);
+
+    fn port(number: usize) -> SavedPort {
+        let owner = Owner { uid: 7, gid: 8, pid: 0 };
+        SavedPort { number, owner, weight: 3, secret: Secret([9; 16]), name: Name::new("alpha") }
+    }
+
+    fn grant(flow: u16) -> FlowGrant {
+        FlowGrant { to: BASE, flow: Flow::new(flow).unwrap(), nonce: 5 }
+    }
+
+    /// As `kill -9`: the file stays.
+    fn end(state: StateFile) {
+        drop(state);
+    }
+
+    /// A daemon is killed before it has restored what it read: the next one reads the same.
+    #[test]
+    fn a_kill_during_a_restart_loses_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("amd.sock");
+        let mut state = StateFile::open(&socket).unwrap();
+        state.begin(BASE, &Saved::default()).unwrap();
+        state.put_port(&port(2));
+        (0..3).for_each(|record| state.put_grant(record, 2, None, grant(record as u16 + 1)));
+        // Of a port that is not there: it must not be the next one's.
+        state.put_grant(3, 5, None, grant(40));
+        end(state);
+        for _ in 0..2 {
+            let mut state = StateFile::open(&socket).unwrap();
+            let saved = state.load();
+            assert_eq!((saved.ports.len(), saved.grants.len(), saved.base), (1, 3, Some(BASE)));
+            state.begin(BASE, &saved).unwrap();
+            end(state);
+        }
+        let mut state = StateFile::open(&socket).unwrap();
+        let saved = state.load();
+        state.begin(BASE, &saved).unwrap();
+        saved.ports.iter().for_each(|port| state.put_port(port));
+        saved.grants.iter().take(2).for_each(|saved| state.put_grant(saved.record, 2, None, saved.grant));
+        state.end_restore().unwrap();
+        state.put_port(&port(5));
+        end(state);
+        let saved = StateFile::open(&socket).unwrap().load();
+        assert_eq!((saved.ports.len(), saved.grants.len()), (2, 2));
+    }
 }

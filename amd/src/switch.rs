@@ -66,7 +66,10 @@ pub(crate) struct Switch {
 
 /// The result of one attempt.
 pub(crate) enum Step {
+    /// A message on a granted flow has left.
     Moved,
+    /// A frame of another kind was moved or refused, which ends the visit.
+    Last,
     Empty,
     /// The wire, or the pool, has no room.
     Blocked,
@@ -106,9 +109,8 @@ impl Switch {
         }
         self.schedule.begin();
         while let Some(Visit { port, attempts }) = self.schedule.next() {
-            let sent = self.serve(port, attempts);
-            if sent > 0 {
-                moved += sent;
+            if !self.is_quiet(port) && !self.is_paused(port) {
+                moved += self.serve(port, attempts);
                 self.publish();
             }
         }
@@ -118,22 +120,49 @@ impl Switch {
         moved
     }
 
-    /// Take frames of one port. An empty port costs one look; one that was active gets a few more looks.
-    pub(crate) fn serve(&mut self, port: usize, attempts: usize) -> usize {
-        let (mut moved, mut looks) = (0, 0);
-        for _ in 0..attempts {
-            match self.step(port) {
-                Step::Moved => (moved, looks) = (moved + 1, self.schedule.loiter),
-                Step::Empty if looks > 0 => looks -= 1,
+    /// What a program sent before it ended still goes out.
+    pub(crate) fn serve_last(&mut self, port: usize, frames: usize) {
+        for _ in 0..frames {
+            if self.serve(port, 1) == 0 {
+                break;
+            }
+        }
+        self.publish();
+    }
+
+    /// Whether the port's last frame was refused a few turns ago: frames of which nothing passes must not slow the others.
+    #[inline]
+    fn is_paused(&mut self, port: usize) -> bool {
+        let pause = self.members[port].as_deref_mut().map(|member| &mut member.pause).filter(|pause| **pause > 0);
+        pause.map(|pause| *pause -= 1).is_some()
+    }
+
+    #[inline]
+    fn is_quiet(&self, port: usize) -> bool {
+        self.members[port].as_deref().is_none_or(Member::is_quiet)
+    }
+
+    /// Take frames of one port, until it has none or has used its attempts.
+    ///
+    /// Only messages on granted flows get the whole visit. A refused frame ends it, so a program of which nothing passes costs the others one
+    /// frame of a turn, and so does a control frame, which may go to all ports.
+    pub(crate) fn serve(&mut self, port: usize, mut attempts: usize) -> usize {
+        let mut moved = 0;
+        let mut space = self.spare.take();
+        while moved < attempts {
+            match self.step(port, &mut space) {
+                Step::Moved => moved += 1,
+                Step::Last => (moved, attempts) = (moved + 1, 0),
                 Step::Empty | Step::Blocked => break,
             }
         }
+        self.spare = space;
         moved
     }
 
-    /// One frame of a port.
+    /// One frame of a port, through the frame in `space`, which stays there unless it leaves.
     #[inline]
-    fn step(&mut self, number: usize) -> Step {
+    fn step(&mut self, number: usize, space: &mut Option<Frame>) -> Step {
         let Some(member) = self.members[number].as_deref_mut() else { return Step::Empty };
         if member.held.is_some() {
             return self.send_held(number);
@@ -144,20 +173,22 @@ impl Switch {
             Next::Nothing => return Step::Empty,
             Next::Invalid => return self.refuse(number, Refusal::Malformed),
         };
-        let Some(mut frame) = self.spare.take().or_else(|| self.pool.take()) else { return Step::Blocked };
+        if space.is_none() {
+            *space = self.pool.take();
+        }
+        let Some(frame) = space else { return Step::Blocked };
         let is_whole = frame.space().and_then(|space| space.get_mut(..length)).is_some_and(|space| port.take(space));
+        if !is_whole {
+            return self.refuse(number, Refusal::Malformed);
+        }
         frame.set_len(length);
-        let ruling = if is_whole { member.guard.judge(frame.bytes()) } else { Err(Refusal::Malformed) };
-        match ruling {
+        match member.guard.judge(frame.bytes()) {
             Ok(Ruling::Granted) => {
                 member.counts.sent += 1;
-                self.forward(number, frame)
+                self.forward(number, space)
             }
-            Ok(ruling) => self.pass_control(number, ruling, frame),
-            Err(why) => {
-                self.spare = Some(frame);
-                self.refuse(number, why)
-            }
+            Ok(ruling) => self.pass_control(number, ruling, space),
+            Err(why) => self.refuse(number, why),
         }
     }
 
@@ -167,20 +198,19 @@ impl Switch {
         if is_offender && !self.offenders.iter().any(|(offender, _)| *offender == number) {
             self.offenders.push((number, why));
         }
-        // It has used an attempt, as a frame that passes does.
-        Step::Moved
+        Step::Last
     }
 
     /// A message goes to a port of this daemon, or to the wire.
     #[inline]
-    fn forward(&mut self, from: usize, frame: Frame) -> Step {
+    fn forward(&mut self, from: usize, space: &mut Option<Frame>) -> Step {
+        let Some(frame) = space else { return Step::Empty };
         match self.port_at(destination(frame.bytes())) {
             Some(to) => {
                 self.deliver(to, frame.bytes(), None);
-                self.spare = Some(frame);
                 Step::Moved
             }
-            None => self.send_to_wire(from, frame),
+            None => self.send_to_wire(from, space),
         }
     }
 
@@ -231,13 +261,13 @@ impl Switch {
 
     /// A control frame that may pass.
     #[cold]
-    fn pass_control(&mut self, from: usize, ruling: Ruling, frame: Frame) -> Step {
+    fn pass_control(&mut self, from: usize, ruling: Ruling, space: &mut Option<Frame>) -> Step {
+        let (Some(frame), Some(member)) = (&*space, self.members[from].as_deref_mut()) else { return Step::Empty };
         let to = destination(frame.bytes());
         if let Ruling::Claim(name) = ruling {
-            self.claims.push((from, name, frame));
-            return Step::Moved;
+            self.claims.extend(space.take().map(|frame| (from, name, frame)));
+            return Step::Last;
         }
-        let Some(member) = self.members[from].as_deref_mut() else { return Step::Empty };
         member.counts.sent += 1;
         let source = member.guard.address();
         if let Ruling::Control(control) = ruling {
@@ -248,12 +278,15 @@ impl Switch {
             if let Some(port) = self.port_at(to) {
                 self.note_flow(port, source, news_of(&control), Some(from as u16));
                 self.deliver(port, frame.bytes(), Some(from as u16));
-                return Step::Moved;
+                return Step::Last;
             }
-            return self.send_to_wire(from, frame);
+        } else {
+            self.deliver_to_all(frame.bytes(), Some(from));
         }
-        self.deliver_to_all(frame.bytes(), Some(from));
-        self.send_to_wire(from, frame)
+        match self.send_to_wire(from, space) {
+            Step::Moved => Step::Last,
+            other => other,
+        }
     }
 
     /// A frame for everyone but its sender.

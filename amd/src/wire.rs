@@ -13,31 +13,28 @@ use crate::switch::{Step, Switch, WIRE_SENDER};
 const WIRE_BURST: usize = 64;
 
 impl Switch {
-    /// Send a frame of a port to the wire, or hold it.
+    /// Send a frame of a port to the wire, or hold it. If the wire does not keep it, it stays in `space`.
     #[inline]
-    pub(crate) fn send_to_wire(&mut self, from: usize, frame: Frame) -> Step {
-        let Some(wire) = &mut self.wire else {
-            // There is no other host.
-            self.spare = Some(frame);
-            return Step::Moved;
-        };
-        if !wire.send(destination(frame.bytes()), &frame) {
+    pub(crate) fn send_to_wire(&mut self, from: usize, space: &mut Option<Frame>) -> Step {
+        // Without a wire there is no other host.
+        let (Some(wire), Some(frame)) = (&mut self.wire, &*space) else { return Step::Moved };
+        if !wire.send(destination(frame.bytes()), frame) {
             if let Some(member) = self.members[from].as_deref_mut() {
-                member.held = Some(frame);
+                member.held = space.take();
             }
             return Step::Blocked;
         }
         self.counts.to_wire += 1;
-        if frame.is_unique() {
-            self.spare = Some(frame);
+        if !frame.is_unique() {
+            *space = None;
         }
         Step::Moved
     }
 
     #[cold]
     pub(crate) fn send_held(&mut self, number: usize) -> Step {
-        let held = self.members[number].as_deref_mut().and_then(|member| member.held.take());
-        held.map_or(Step::Empty, |frame| self.send_to_wire(number, frame))
+        let mut held = self.members[number].as_deref_mut().and_then(|member| member.held.take());
+        self.send_to_wire(number, &mut held)
     }
 
     pub(crate) fn receive_from_wire(&mut self) -> usize {

@@ -47,6 +47,7 @@ mod plan;
 mod progress;
 mod report;
 mod rights;
+mod scale;
 mod session;
 mod size;
 mod stats;
@@ -115,6 +116,7 @@ fn run(cli: &Cli) -> Result<(), Error> {
         }
         Task::Contention(hosts, servers) => many::contention(&hosts, servers, options, &watch),
         Task::Permute(hosts, trunk) => many::permute(&hosts, trunk, options, &watch),
+        Task::Scale(members) => many::scale(&members, options, &watch),
         Task::LogP(topologies, plot) => logp(&topologies, plot.as_deref(), options, &watch),
         Task::Far(on) => deploy::child::serve(options.name.as_deref().unwrap_or("beta"), &on, own_core()?, &watch),
         Task::Serve(on) => {

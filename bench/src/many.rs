@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use am_wire::frame::ETHERNET_HEADER;
 
-use crate::cli::{ManyHosts, Options};
+use crate::cli::{Clients, ManyHosts, Options};
 use crate::contention::{self, Server};
 use crate::cores::Cores;
 use crate::deploy::veth::check_mtu;
@@ -18,6 +18,7 @@ use crate::origin::Origin;
 use crate::permute::{self, Permute};
 use crate::plan::{DriverOptions, FramingArg};
 use crate::progress::Progress;
+use crate::scale::Scale;
 use crate::watch::Watch;
 use crate::{publish, rights};
 
@@ -114,6 +115,17 @@ pub(crate) fn permute(
         fs::write(file, figures.svg()?).map_err(Error::system("writing the plot"))?;
     }
     end
+}
+
+/// Groups with more and more members, in virtual time.
+pub(crate) fn scale(members: &[usize], options: &Options, watch: &Watch) -> Result<(), Error> {
+    let hosts = ManyHosts { is_simulated: true, counts: Clients(members.to_vec()), sizes: Vec::new(), plot: None };
+    let (_, span) = amount(&hosts, CONTENTION_TIME, options);
+    let progress = Progress::new(members.len(), options.json);
+    let measure = |arena: &mut dyn Arena| Scale::measure(members, span, arena, &progress);
+    let scale = with_arena(&hosts, 0, None, options, watch, measure)?;
+    drop(progress);
+    publish(scale.json(), || scale.table(), &origin(&hosts, options), options)
 }
 
 fn origin(hosts: &ManyHosts, options: &Options) -> Origin {

@@ -91,6 +91,18 @@ impl Steer {
         added.insert(share::key(address), 0, 0).map_err(|error| root_cause(&error))
     }
 
+    /// Steer the frames to an added address that arrive on a queue to a socket that is bound to this queue: another process has
+    /// it. `index` is of no other socket. Frames that arrive on other queues go where they went before.
+    ///
+    /// # Errors
+    /// As [`Steer::set_socket`]; the kernel's.
+    pub fn lend(&self, address: Address, index: u8, queue: u8, socket: &impl AsFd) -> io::Result<()> {
+        self.set_socket(index, queue.into(), socket).map_err(io::Error::other)?;
+        let mut added = self.added.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let entry = (u32::from(index) + 1) | u32::from(queue) << 8;
+        added.insert(share::key(address), entry, 0).map_err(|error| root_cause(&error))
+    }
+
     /// No longer steer frames to this address.
     pub fn remove_address(&self, address: Address) {
         let mut added = self.added.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

@@ -8,5 +8,6 @@ mod checks;
 
 fuzz_target!(|bytes: &[u8]| {
     checks::judged(bytes);
+    checks::judged_after_another(bytes);
     checks::greeted(bytes);
 });

@@ -42,7 +42,10 @@ pub const RULES: &[(&str, &[&str])] = &[
     // It opens a wire by its name, and has the other end of the transport `amd:`.
     ("amd", &["active-messages", "am-vnic", "am-transport", "am-ring", "am-wire"]),
     ("bench", &["active-messages", "core", "layers", "backends", "am-netns"]),
-    ("bench/cost", &["active-messages", "am-daemon", "am-transport", "am-ring", "am-wire", "backends"]),
+    (
+        "bench/cost",
+        &["active-messages", "am-daemon", "am-engine", "am-proto", "am-transport", "am-ring", "am-wire", "backends"],
+    ),
     ("netns", &[]),
     ("tidy", &[]),
 ];

@@ -50,8 +50,13 @@ pub(crate) enum Kind {
     Spoilt,
 }
 
-const REASONS: [ReturnReason; 4] =
-    [ReturnReason::Closed, ReturnReason::Restarted, ReturnReason::Unreachable, ReturnReason::NoHandler];
+const REASONS: [ReturnReason; 5] = [
+    ReturnReason::Closed,
+    ReturnReason::Restarted,
+    ReturnReason::Unreachable,
+    ReturnReason::NoHandler,
+    ReturnReason::Tag,
+];
 
 /// Numbers `first`, `first + 1`, ... of one connection to which the same happened.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ mod handler;
 mod message;
 mod transfer;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::time::Duration;
 
@@ -46,6 +46,16 @@ pub struct Endpoint<S> {
     pub(crate) mask: Events,
     /// Whether it has waited for events.
     pub(crate) listens: bool,
+    weight: Cell<u8>,
+    pub(crate) translations: RefCell<Vec<Option<Translation>>>,
+}
+
+/// An entry of a translation table.
+#[derive(Debug)]
+pub(crate) struct Translation {
+    pub(crate) node: String,
+    pub(crate) endpoint: String,
+    pub(crate) connection: Connection,
 }
 
 impl<S> Endpoint<S> {
@@ -62,6 +72,8 @@ impl<S> Endpoint<S> {
             is_woken: false,
             mask: Events::default(),
             listens: false,
+            weight: Cell::new(1),
+            translations: RefCell::default(),
         }
     }
 
@@ -286,7 +298,19 @@ impl<S> Endpoint<S> {
         }
     }
 
-    /// Use another tag from now on. Connections made with the old one end, and their peers are notified.
+    /// How many messages this endpoint may handle in a visit of its [set](crate::EndpointSet), in units of
+    /// [`EndpointSet::VISIT`](crate::EndpointSet::VISIT): 1 at first, and 1 for 0. It counts from the next visit on.
+    pub fn set_weight(&self, weight: u8) {
+        self.weight.set(weight.max(1));
+    }
+
+    /// The weight that was set last.
+    pub fn weight(&self) -> u8 {
+        self.weight.get()
+    }
+
+    /// Use another tag from now on. Connections that peers made with the old one end with
+    /// [`ReturnReason::Tag`](crate::ReturnReason::Tag), on both sides. What was not delivered comes back; what had arrived is handled.
     pub fn set_tag(&self, tag: u64) {
         self.node.borrow_mut().core().set_tag(self.id, tag);
     }

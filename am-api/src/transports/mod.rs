@@ -59,7 +59,7 @@ const KINDS: &[Kind] = &[
         scheme: "amd",
         example: "amd:run/amd.sock",
         what: "a virtual NIC: programs of this machine, and the NIC that the daemon amd shares among them",
-        open: |name| Ok(Box::new(am_vnic::open(&am_vnic::VnicOptions::from_name(name)?)?)),
+        open: open_vnic,
     },
     #[cfg(feature = "dpdk")]
     Kind {
@@ -95,6 +95,17 @@ const KINDS: &[Kind] = &[
         open: |name| Ok(Box::new(am_netdev_sim::live::open(&am_netdev_sim::live::SimSettings::from_name(name)?)?)),
     },
 ];
+
+/// A virtual NIC, which uses a queue of the daemon's interface if it is given one.
+fn open_vnic(name: &TransportName) -> Opened {
+    let options = am_vnic::VnicOptions::from_name(name)?;
+    #[cfg(feature = "xdp")]
+    return Ok(am_vnic::open_with_queue(&options, |lent, address, max_frame| {
+        Ok(Box::new(am_afxdp::GivenQueue::new(lent, address, max_frame)?))
+    })?);
+    #[cfg(not(feature = "xdp"))]
+    Ok(Box::new(am_vnic::open(&options)?))
+}
 
 /// The schemes that a build can leave out. Each is a feature of this crate.
 const FEATURES: [&str; 3] = ["dpdk", "sim", "xdp"];

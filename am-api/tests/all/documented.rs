@@ -8,12 +8,13 @@ use am_api::{Node, Transport};
 const PAGE: &str = include_str!("../../../docs/counters.md");
 
 /// What counts where rights or hardware are needed, or who wraps it: the names are read off its source.
-const SOURCES: [(&str, &str); 9] = [
+const SOURCES: [(&str, &str); 10] = [
     ("amd_", include_str!("../../../datapath/vnic/src/program.rs")),
     ("xdp_", include_str!("../../../bpf/src/counters.rs")),
     ("xsk_", include_str!("../../../datapath/afxdp/src/stats.rs")),
     ("", include_str!("../../../datapath/afxdp/src/stats.rs")),
     ("", include_str!("../../../datapath/afxdp/src/xdp.rs")),
+    ("queue_", include_str!("../../../datapath/afxdp/src/given.rs")),
     ("dpdk_", include_str!("../../../datapath/dpdk/src/dpdk.rs")),
     ("dpdk_", include_str!("../../../datapath/dpdk/src/rx.rs")),
     ("dpdk_", include_str!("../../../datapath/dpdk/src/tx.rs")),

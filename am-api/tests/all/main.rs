@@ -12,10 +12,13 @@ mod example;
 mod idling;
 #[path = "../least/mod.rs"]
 mod least;
+#[path = "../own_loop/mod.rs"]
+mod own_loop;
 
 mod anywhere;
 mod bulk;
 mod bundles;
+mod causes;
 mod deadline;
 mod documented;
 mod events;
@@ -29,6 +32,7 @@ mod gone;
 mod group;
 mod hybrid;
 mod idle;
+mod idle_connections;
 mod liar;
 mod limits;
 mod lossy;
@@ -45,6 +49,7 @@ mod refusals;
 mod reliable;
 mod restarted;
 mod returns;
+mod schedule;
 mod segment_key;
 mod simulated;
 mod sleepers;
@@ -54,6 +59,7 @@ mod static_table;
 mod threads;
 mod tokens;
 mod told;
+mod translations;
 mod transport_names;
 mod vectored;
 mod verified;

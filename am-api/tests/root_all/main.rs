@@ -8,6 +8,8 @@ mod example;
 mod idling;
 #[path = "../least/mod.rs"]
 mod least;
+#[path = "../own_loop/mod.rs"]
+mod own_loop;
 #[path = "../wires/mod.rs"]
 mod wires;
 
@@ -20,6 +22,7 @@ mod long;
 mod members;
 mod notes;
 mod ordinary;
+mod own_epoll;
 mod paths;
 mod queues;
 mod restarted;

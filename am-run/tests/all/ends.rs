@@ -124,3 +124,15 @@ fn ranks_may_end_at_different_times() {
     assert_eq!((ended.code, &ended.output[..]), (Some(0), &["0".to_owned(), "1".to_owned()][..]));
     assert!(start.elapsed() >= Duration::from_secs(1));
 }
+
+/// A process that never opens its node, and one whose others are at a barrier that it does not come to.
+#[test]
+fn a_process_that_leaves_early_does_not_stop_the_others_forever() {
+    let ring = crate::job::example("ring");
+    for rank in [0, 1] {
+        let script = format!("test $AM_RANK = {rank} || exec {ring}");
+        let ended = Job::of(&["-n", "2", "sh", "-c", &script]).end();
+        assert_eq!(ended.code, Some(125), "{ended:?}");
+        assert!(ended.errors().contains(&format!("rank {rank} has ended, and the others wait")), "{ended:?}");
+    }
+}

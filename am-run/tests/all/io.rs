@@ -72,3 +72,11 @@ fn a_reader_that_leaves_ends_the_job() {
     let ended = Job::start(std::process::Command::new("sh").args(["-c", &script])).end();
     assert_eq!(ended.output, ["line"]);
 }
+
+#[test]
+fn an_output_that_takes_nothing_is_a_reason() {
+    let script = format!("{} -n 2 sh -c 'echo line; exec sleep 1000' > /dev/full", env!("CARGO_BIN_EXE_am-run"));
+    let ended = Job::start(std::process::Command::new("sh").args(["-c", &script])).end();
+    assert_eq!(ended.code, Some(125), "{ended:?}");
+    assert!(ended.errors().contains("No space left"), "{ended:?}");
+}

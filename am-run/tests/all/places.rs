@@ -44,10 +44,26 @@ fn one_process() {
 fn processes_know_where_they_are() {
     let script = "echo $AM_RANK $AM_SIZE $AM_LOCAL_RANK $AM_LOCAL_SIZE $AM_HOST $AM_TRANSPORT $WITH $HERE";
     let mut command = am_run();
-    command.env("HERE", "here").args(["-n", "2", "-x", "WITH=a=b", "-x", "HERE", "-x", "UNSET", "sh", "-c", script]);
+    command
+        .env_remove("AM_TRANSPORT")
+        .env("HERE", "here")
+        .args(["-n", "2", "-x", "WITH=a=b", "-x", "HERE", "-x", "UNSET", "sh", "-c", script]);
     let mut output = Job::start(&mut command).end().output;
     output.sort();
     assert_eq!(output, ["0 2 0 2 localhost udp a=b here", "1 2 1 2 localhost udp a=b here"]);
+}
+
+/// The option counts most, then `-x`, then the variable.
+#[test]
+fn the_transport_has_three_ways() {
+    let transport = |arguments: &[&str]| {
+        let mut command = am_run();
+        command.env("AM_TRANSPORT", "tcp").args(arguments).args(["sh", "-c", "echo $AM_TRANSPORT"]);
+        Job::start(&mut command).end().output()
+    };
+    assert_eq!(transport(&[]), "tcp");
+    assert_eq!(transport(&["-x", "AM_TRANSPORT=shm"]), "shm");
+    assert_eq!(transport(&["-x", "AM_TRANSPORT=shm", "--transport", "udp"]), "udp");
 }
 
 /// Processes of a launcher without PMIx do not take themselves for alone.

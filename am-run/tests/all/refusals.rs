@@ -23,6 +23,8 @@ fn too_few_slots_say_what_to_write() {
     assert!(ended.errors().contains("`-H alpha:3`"), "{ended:?}");
     fails(&["-n", "1", "-H", "alpha:0", "true"], 125);
     fails(&["-n", "0", "true"], 125);
+    let ended = fails(&["-n", "4294967295", "true"], 125);
+    assert!(ended.errors().contains("65536 at most"), "{ended:?}");
     fails(&["-H", "no/such/file", "true"], 125);
 }
 
@@ -36,6 +38,42 @@ fn a_host_that_does_not_answer_is_named() {
     assert!(ended.errors().contains("it said only `Welcome to alpha"), "{ended:?}");
     let ended = fails(&["-H", "alpha", "--rsh", "sleep 1000", "--patience", "1", "true"], 125);
     assert!(ended.errors().contains("no agent on host alpha"), "{ended:?}");
+}
+
+/// A remote shell that goes on without its output, or says what is no agent's.
+#[test]
+fn a_shell_that_stays_is_ended() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let shell = directory.path().join("shell");
+    for (script, words) in [
+        ("exec >&-; sleep 1000", "it said nothing; the command was ended"),
+        ("printf '\\001am-run 99.1\\n'; sleep 1000", "am-run there is 99.1"),
+        ("exec yes", "65536 bytes that are no agent's"),
+    ] {
+        std::fs::write(&shell, script).expect("a file");
+        let ended = fails(&["-H", "alpha", "--rsh", &format!("sh {}", shell.display()), "true"], 125);
+        assert!(ended.errors().contains(words), "{ended:?}");
+    }
+}
+
+/// Nothing has started yet, so there is nothing to wait for.
+#[test]
+fn ctrl_c_ends_a_start_that_hangs() {
+    let job = Job::of(&["-H", "localhost,alpha", "--rsh", "sleep 1000", "sh", "-c", "exec sleep 1000"]);
+    crate::job::until("started", || crate::job::children(job.pid()).len() == 2);
+    let agents = crate::job::children(job.pid());
+    job.signal(nix::sys::signal::Signal::SIGINT);
+    assert_eq!(job.end().code, Some(128 + 2));
+    crate::job::until("gone", || agents.iter().all(|pid| !crate::job::runs(*pid)));
+}
+
+/// The reason comes before its consequences.
+#[test]
+fn a_rank_that_cannot_be_started_is_the_reason() {
+    let script = format!("ulimit -n 40; exec {} -n 30 sleep 1000", env!("CARGO_BIN_EXE_am-run"));
+    let ended = Job::start(std::process::Command::new("sh").args(["-c", &script])).end();
+    assert_eq!(ended.code, Some(125), "{ended:?}");
+    assert!(ended.errors().contains("`ulimit -n`") && !ended.errors().contains("signal"), "{ended:?}");
 }
 
 /// One host fails: no process is left on the others.

@@ -1,11 +1,11 @@
 //! Any bytes as a frame of a program, and as its first packet.
 
-use am_wire::control::{Beacon, Connect, Control, FlowParameters, Incarnation, Name, NodeId};
+use am_wire::control::{Beacon, Connect, ConnectFlags, Control, FlowParameters, Incarnation, Name, NodeId};
 use am_wire::{EtherType, Flow, Framing, Framings, Header, Kind, Seq, frame};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
 
-use crate::checks::{OWN, greeted, judged};
+use crate::checks::{OWN, greeted, judged, judged_after_another};
 
 /// An honest control frame, of which some bits will be changed.
 fn honest(random: &mut SmallRng) -> Vec<u8> {
@@ -17,7 +17,16 @@ fn honest(random: &mut SmallRng) -> Vec<u8> {
         let (framings, max_frame) = (Framings::ALL, 1514);
         Control::Beacon(Beacon { node, incarnation, name, address: OWN, framings, max_frame, answer: true })
     } else {
-        Control::Connect(Connect { id: 1, node, incarnation, from: name, to: name, tag: 0, is_ordered: true, offer })
+        Control::Connect(Connect {
+            id: 1,
+            node,
+            incarnation,
+            from: name,
+            to: name,
+            tag: 0,
+            flags: ConnectFlags::ORDERED,
+            offer,
+        })
     };
     let mut body = [0; Control::MAX_BYTES];
     let length = control.emit(&mut body);
@@ -46,5 +55,8 @@ fn nothing_passes_that_a_port_may_not_say() {
         random.fill_bytes(&mut packet);
         packet.splice(0..0, *b"amd\x01\x01\x00\x00\x00");
         greeted(&packet);
+        let mut change = vec![0; random.random_range(2..6)];
+        random.fill_bytes(&mut change);
+        judged_after_another(&change);
     }
 }

@@ -26,7 +26,8 @@ use crate::pings::{Server, amd, echo};
 fn attach_by_hand(socket: &Path) -> (OwnedFd, OwnedFd) {
     let own = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
     connect(&own, &SocketAddrUnix::new(socket).unwrap()).unwrap();
-    let hello = Hello { version: VERSION, max_frame: Some(1514), ethertype: EtherType::DEFAULT, secret: None };
+    let (max_frame, ethertype) = (Some(1514), EtherType::DEFAULT);
+    let hello = Hello { version: VERSION, max_frame, ethertype, secret: None, can_use_queue: true };
     send(&own, &hello.to_bytes(), SendFlags::empty()).unwrap();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let (mut ancillary, mut bytes) = (RecvAncillaryBuffer::new(&mut space), [0; 512]);

@@ -11,4 +11,5 @@ mod intruder;
 mod pings;
 mod restart;
 mod shares;
+mod starts;
 mod wires;

@@ -4,4 +4,5 @@
 #[path = "../all/common.rs"]
 #[allow(dead_code, reason = "not all of it is needed here")]
 mod common;
+mod queues;
 mod users;

@@ -16,14 +16,17 @@ const UNIT: &str = include_str!("../../systemd/amd@.service");
 const NOBODY: u32 = 65_534;
 const ECHO: HandlerId = HandlerId(0);
 
+/// What a client asks.
+const CALLS: u64 = 5_000;
+
 /// Set in a process that this test starts as another user: the role that it plays.
 const ROLE: &str = "AMD_TEST_ROLE";
 
 /// A directory that other users can reach, with copies of the programs.
-struct Place(tempfile::TempDir);
+pub(crate) struct Place(tempfile::TempDir);
 
 impl Place {
-    fn new() -> Place {
+    pub(crate) fn new() -> Place {
         let place = Place(tempfile::tempdir().unwrap());
         let open = std::fs::Permissions::from_mode(0o777);
         std::fs::set_permissions(place.0.path(), open).unwrap();
@@ -35,13 +38,13 @@ impl Place {
         place
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 }
 
 /// A process; killed when dropped.
-struct Process(Child);
+pub(crate) struct Process(pub(crate) Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -69,9 +72,9 @@ fn granted() -> String {
     ambient.split(' ').map(|name| format!(",+{}", name.strip_prefix("cap_").unwrap())).collect()
 }
 
-fn daemon(host: &Host, place: &Place, socket: &Path) -> (Process, String) {
+pub(crate) fn daemon(host: &Host, place: &Place, socket: &Path, more: &[&str]) -> (Process, String) {
     let mut command = as_user(NOBODY, &granted());
-    command.arg(place.path("amd")).args(["run", "xdp:am0", "--mode", "666", "--socket"]).arg(socket);
+    command.arg(place.path("amd")).args(["run", "xdp:am0", "--mode", "666", "--socket"]).arg(socket).args(more);
     let mut child = host.enter(|| command.stdout(Stdio::piped()).spawn()).unwrap().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -80,37 +83,57 @@ fn daemon(host: &Host, place: &Place, socket: &Path) -> (Process, String) {
 }
 
 /// This test program again, as another user without any capability.
-fn program(user: u32, place: &Place, role: &str, socket: &Path) -> Process {
+pub(crate) fn program(user: u32, place: &Place, role: &str, socket: &Path) -> Process {
     let mut command = as_user(user, "");
     command.arg(place.path("test")).args(["users::a_role_of_another_user", "--exact"]);
     command.env(ROLE, format!("{role} amd:{}", socket.display())).stdout(Stdio::null());
     Process(command.spawn().unwrap())
 }
 
-/// A role in a process of another user; in the tests' own process nothing.
+/// A role in a process of another user; in the tests' own process nothing. It is the name of a node, and the name of the server that
+/// the node calls. A node that calls itself serves.
 #[test]
 fn a_role_of_another_user() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let (role, transport) = role.split_once(' ').unwrap();
-    let node = Node::open(role, transport).unwrap();
+    let (name, server) = role.split_once('>').unwrap_or((role, role));
+    let node = Node::open(name, transport).unwrap();
     let mut endpoint = node.endpoint("main").unwrap();
     endpoint.on_request(ECHO, |_: &mut u64, Request { message, token }| _ = token.reply(ECHO, &[], message.payload()));
     endpoint.on_reply(ECHO, |count: &mut u64, _| *count += 1);
     let mut count = 0;
-    if role == "beta" {
+    if name == server {
         loop {
             endpoint.wait(&mut count, std::time::Duration::from_millis(50));
         }
     }
-    let to = endpoint.connect("beta", "main").unwrap();
+    let to = endpoint.connect(server, "main").unwrap();
     let mut asked = 0;
     until("all replies arrive", || {
-        while asked < 5_000 && endpoint.try_request(to, ECHO, &[], &[7; 64]).is_ok() {
+        while asked < CALLS && endpoint.try_request(to, ECHO, &[], &[7; 64]).is_ok() {
             asked += 1;
         }
         endpoint.poll(&mut count);
-        count == 5_000
+        count == CALLS
     });
+    check_path(&node, name);
+}
+
+/// A client whose name begins with `queue` has its messages from its own queue, any other none.
+fn check_path(node: &Node, name: &str) {
+    let received = node.counters().get("queue_received");
+    assert_eq!(received > 20, name.starts_with("queue"), "{name}: {received}");
+}
+
+/// The program ends, and without an error.
+#[track_caller]
+pub(crate) fn succeeds(mut program: Process) {
+    let mut status = None;
+    until("the client has ended", || {
+        status = program.0.try_wait().unwrap();
+        status.is_some()
+    });
+    assert!(status.unwrap().success());
 }
 
 #[test]
@@ -119,22 +142,16 @@ fn the_daemon_needs_five_capabilities_and_its_programs_none() {
     let _ends = veth(&hosts[0], "am0", &hosts[1], "am0", &VethOptions::default()).unwrap();
     let place = Place::new();
     let [near, far] = [place.path("near.sock"), place.path("far.sock")];
-    let (first, said) = daemon(&hosts[0], &place, &near);
-    let (second, _) = daemon(&hosts[1], &place, &far);
+    let (first, said) = daemon(&hosts[0], &place, &near, &[]);
+    let (second, _) = daemon(&hosts[1], &place, &far, &[]);
     let kept = ["CAP_BPF", "CAP_IPC_LOCK", "CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_PERFMON"].join(" ");
     assert!(said.trim_end().ends_with(&kept), "{said}");
 
     let server = program(20_002, &place, "beta", &far);
     until("the server has its name", || port(&far, "beta").is_some());
     assert_eq!(port(&far, "beta").unwrap().uid, 20_002);
-    for (user, role, socket) in [(20_001, "alpha", &near), (20_003, "gamma", &far)] {
-        let mut client = program(user, &place, role, socket);
-        let mut status = None;
-        until("the client has ended", || {
-            status = client.0.try_wait().unwrap();
-            status.is_some()
-        });
-        assert!(status.unwrap().success(), "{role}");
+    for (user, role, socket) in [(20_001, "alpha>beta", &near), (20_003, "gamma>beta", &far)] {
+        succeeds(program(user, &place, role, socket));
     }
     let wire = list(&near);
     assert!(wire.from_wire > 20 && wire.to_wire > 20, "{wire:?}");

@@ -9,9 +9,14 @@
 //!    └── beside the committed table: nothing may be dearer
 //! ```
 //!
-//! `scripts/cost` builds and runs it. Read first: [`trips`], the steps; then [`trace`].
+//! `scripts/cost` builds and runs it. Read first: [`trips`] and [`marks`], the steps; then [`trace`]. [`bare`] has
+//! the same trips without `am-api`.
 #![forbid(unsafe_code)]
 
+mod bare;
+mod marks;
+mod others;
+mod over;
 mod table;
 mod trace;
 mod trips;
@@ -37,14 +42,14 @@ struct Arguments {
     #[arg(long)]
     write: bool,
     /// Over which transports; all without this.
-    transports: Vec<trips::Over>,
+    transports: Vec<over::Over>,
 }
 
 #[derive(Subcommand)]
 enum What {
     /// The round trips themselves, for valgrind: started by cost only
     #[command(hide = true)]
-    Trips { over: trips::Over },
+    Trips { over: over::Over },
 }
 
 fn main() -> ExitCode {
@@ -62,13 +67,17 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<bool, Error> {
     if let Some(What::Trips { over }) = arguments.what {
         // On a stack that neither arguments nor environment move, and so the cache lines of its variables.
-        let trips = std::thread::spawn(move || trips::run(over).map_err(|error| error.to_string()));
+        let trips = std::thread::spawn(move || {
+            let ended = if over == over::Over::Core { bare::run() } else { trips::run(over) };
+            ended.map_err(|error| error.to_string())
+        });
         trips.join().map_err(|_| "the trips ended early")??;
         return Ok(true);
     }
-    let all = if arguments.transports.is_empty() { trips::Over::value_variants() } else { &arguments.transports };
+    let variants = over::Over::value_variants().iter().copied().filter(|over| over.is_in_table());
+    let all = if arguments.transports.is_empty() { variants.collect() } else { arguments.transports.clone() };
     let (locked, mut now) = (trace::locked()?, Table::new()?);
-    for &over in all {
+    for over in all {
         now.add(&over.name(), trace::count(over, &locked)?);
     }
     let failed = |error: std::io::Error| format!("{}: {error}", arguments.table.display());

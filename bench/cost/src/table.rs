@@ -5,12 +5,19 @@ use std::fmt;
 use std::process::Command;
 use std::str::FromStr;
 
+use clap::ValueEnum;
+
 use crate::Error;
+use crate::marks::{STEPS, Step};
+use crate::over::Over;
 use crate::trace::{Cost, Costs};
-use crate::trips::{IDLE_ENDPOINTS, Over, STEPS, Step, TOGETHER};
+use crate::trips::TOGETHER;
 
 /// So many per cent more instructions are noise of the compiler's choices, and so many at least.
 const TOLERATED: (u64, u64) = (2, 2);
+
+/// Tags, endpoints and the error model may cost so many per cent of a round trip.
+const ENDPOINTS: u64 = 10;
 
 /// So many more cache lines are noise of where the allocator puts things.
 const TOLERATED_LINES: u64 = 3;
@@ -50,7 +57,11 @@ impl Table {
         let before: BTreeMap<_, _> = before.rows.iter().cloned().collect();
         let mut all = vec![];
         for (key @ (over, step), now) in &self.rows {
+            let is_compared = Over::from_str(over, false).is_ok_and(Over::is_in_table);
             let Some(was) = before.get(key) else {
+                if !is_compared {
+                    continue;
+                }
                 all.push(format!("{over}: no row for `{step}`"));
                 continue;
             };
@@ -63,19 +74,31 @@ impl Table {
             let dearer = counts.iter().filter(|(.., now, most)| now > most);
             all.extend(dearer.map(|(what, was, now, _)| format!("{over}: {step}: {now} {what}, were {was}")));
         }
-        all.extend(self.idle_cost());
+        all.extend(self.more_than(Over::Core, Over::Loopback, ENDPOINTS, "tags, endpoints and errors"));
+        all.extend(self.more_than(Over::Loopback, Over::Endpoints, TOLERATED.0, "idle endpoints"));
+        all.extend(self.members_cost());
         all
     }
 
-    /// Whether idle endpoints make a round trip dearer.
-    fn idle_cost(&self) -> Option<String> {
-        let trip = |over: Over| {
-            let key = (over.name(), "round trip".to_owned());
-            self.rows.iter().find(|(its, _)| *its == key).map(|(_, cost)| cost.instructions)
-        };
-        let (none, many) = (trip(Over::Loopback)?, trip(Over::Endpoints)?);
-        (many > none + none * TOLERATED.0 / 100)
-            .then(|| format!("{IDLE_ENDPOINTS} idle endpoints: {many} instructions, {none} without them"))
+    fn round_trip(&self, over: Over) -> Option<u64> {
+        let key = (over.name(), "round trip".to_owned());
+        self.rows.iter().find(|(its, _)| *its == key).map(|(_, cost)| cost.instructions)
+    }
+
+    /// Whether a round trip with something costs so many per cent more than one without it.
+    fn more_than(&self, without: Over, with: Over, most: u64, what: &str) -> Option<String> {
+        let (without, with) = (self.round_trip(without)?, self.round_trip(with)?);
+        (with > without + without * most / 100)
+            .then(|| format!("{what}: {with} instructions, {without} without them: more than {most} % more"))
+    }
+
+    /// Whether more members of a group make a round trip with one of them dearer. They share nothing on its way.
+    fn members_cost(&self) -> Option<String> {
+        let one = self.round_trip(Over::Members1)?;
+        let all = [Over::Members2, Over::Members4, Over::Members8].into_iter();
+        let dearer = all.filter_map(|over| Some((over, self.round_trip(over)?)));
+        let (over, cost) = dearer.into_iter().find(|(_, cost)| *cost > one + one * TOLERATED.0 / 100)?;
+        Some(format!("{}: {cost} instructions, {one} with one member", over.name()))
     }
 }
 
@@ -128,12 +151,18 @@ mod tests {
     }
 
     #[test]
-    fn idle_endpoints_may_cost_little() {
+    fn endpoints_may_cost_little() {
         let row = |over: &str, instructions| {
             ((over.to_owned(), "round trip".to_owned()), Cost { instructions, locked: 0, lines: 0 })
         };
-        let with = |many| Table { compiler: String::new(), rows: vec![row("loopback", 1000), row("endpoints", many)] };
-        assert_eq!((with(1020).idle_cost(), with(1021).idle_cost().is_some()), (None, true));
+        let dearer = |core, many| {
+            let rows = vec![row("core", core), row("loopback", 1000), row("endpoints", many)];
+            let table = || Table { compiler: "rustc 1.95.0, x86_64".into(), rows: rows.clone() };
+            table().dearer_than(&table())
+        };
+        assert!(dearer(910, 1020).is_empty());
+        assert_eq!(dearer(910, 1021).len(), 1, "idle endpoints");
+        assert_eq!(dearer(909, 1020).len(), 1, "endpoints");
     }
 
     #[test]

@@ -13,7 +13,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use crate::Error;
-use crate::trips::{Over, SHARED, STEPS, Step, TRIPS};
+use crate::marks::{STEPS, Step};
+use crate::over::Over;
+use crate::trips::{SHARED, TRIPS};
 
 /// The trips' stack is this far around their first variable.
 const STACK: u64 = 64 << 10;

@@ -16,6 +16,9 @@ const MAX_BRIDGED: usize = 16;
 /// The most simulated hosts.
 const MAX_SIMULATED: usize = 256;
 
+/// The most members of a group: its clients can keep so many busy.
+const MAX_MEMBERS: usize = crate::scale::CLIENTS / 4;
+
 /// Numbers of clients or hosts, each once, in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Clients(pub(crate) Vec<usize>);
@@ -67,6 +70,13 @@ pub(crate) struct PermuteArgs {
     pub(crate) plot: Option<PathBuf>,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub(crate) struct ScaleArgs {
+    /// Numbers of members [default: 1,2,4,8,16]
+    #[arg(long, value_name = "N,...")]
+    pub(crate) members: Option<Clients>,
+}
+
 /// What many hosts do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ManyHosts {
@@ -108,6 +118,20 @@ impl Options {
         }
         let trunk = args.oversubscription.unwrap_or(4);
         Ok(Task::Permute(hosts, Some(trunk).filter(|trunk| *trunk > 1)))
+    }
+
+    pub(super) fn scale(&self, args: &ScaleArgs) -> Result<Task, Error> {
+        let has_hosts = !matches!(self.hosts, None | Some(HostsArg::Sim)) || self.serve || self.peer.is_some();
+        if has_hosts || self.on.is_some() || self.name.is_some() || !self.driver.is_empty() || !self.size.is_empty() {
+            return Err(usage(
+                "scale has simulated hosts, and messages of one size: omit --hosts, --peer, --on and --size",
+            ));
+        }
+        let members = args.members.clone().map_or(vec![1, 2, 4, 8, 16], |members| members.0);
+        if members.iter().any(|count| *count > MAX_MEMBERS) {
+            return Err(Error::Usage(format!("at most {MAX_MEMBERS} members, a quarter of the clients")));
+        }
+        Ok(Task::Scale(members))
     }
 
     fn many_hosts(

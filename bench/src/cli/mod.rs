@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use compare::CompareArgs;
-pub(crate) use contention::{Clients, ContentionArgs, ManyHosts, PermuteArgs};
+pub(crate) use contention::{Clients, ContentionArgs, ManyHosts, PermuteArgs, ScaleArgs};
 pub(crate) use options::{Options, Switch};
 pub(crate) use stress::StressArgs;
 pub(crate) use topology::{Topology, is_interface};
@@ -48,6 +48,7 @@ EXAMPLES
     am-bench latency --hosts loopback
     am-bench contention --hosts sim
     am-bench permute --hosts sim --nodes 92
+    am-bench scale
     am-bench latency --hosts sim --on sim:7,loss=0.01,delay=10us
   On two machines:
     beta$  am-bench --serve --on xdp:eth1 --name beta
@@ -111,6 +112,9 @@ pub(crate) enum Command {
     /// and of all, and the round trip, beside two hosts alone [default: --hosts veth (namespaces on a bridge,
     /// root), --rounds 3; --hosts sim is a simulated switch in virtual time, one round; --size 1024]
     Permute(PermuteArgs),
+    /// A group of nodes under one name, with more and more members: their rate together, on a simulated switch in virtual
+    /// time
+    Scale(ScaleArgs),
     /// How soon a thread that sleeps runs again: in a node's wait by a message or a waker, beside a thread that is blocked in a
     /// kernel UDP socket, or parked [default: --rounds 5]
     Wakeup,
@@ -184,6 +188,8 @@ pub(crate) enum Task {
     Contention(ManyHosts, Vec<Server>),
     /// With the trunk's oversubscription.
     Permute(ManyHosts, Option<u64>),
+    /// Groups with these numbers of members.
+    Scale(Vec<usize>),
     Serve(String),
     /// Be the far side of `--hosts`, on this transport.
     Far(String),
@@ -224,6 +230,7 @@ impl Cli {
             Some(Command::Bounce) => return options.bounce(),
             Some(Command::Contention(args)) => return options.contention(args),
             Some(Command::Permute(args)) => return options.permute(args),
+            Some(Command::Scale(args)) => return options.scale(args),
             Some(Command::Wakeup) => return options.wakeup(),
             Some(Command::LogP(args)) => return options.logp(args.plot.as_ref()),
             _ if options.serve => return options.serving(),
@@ -234,15 +241,13 @@ impl Cli {
             Some(Command::Bandwidth(args)) if args.plot.is_some() => return Err(usage(NO_CURVE)),
             Some(Command::Bandwidth(args)) => args.bench(),
             Some(Command::Rate) => Bench::Rate,
-            Some(Command::Far | Command::StressChild | Command::Turn) | None => {
-                return Err(usage(
-                    "name a command: latency, bandwidth, rate, compare, ablation, bounce, logp, contention, permute, wakeup, stress or demo; --help has examples",
-                ));
-            }
+            Some(Command::Far | Command::StressChild | Command::Turn) | None => return Err(usage(NO_COMMAND)),
         };
         Ok(Task::Measure(bench, options.place()?))
     }
 }
+
+const NO_COMMAND: &str = "name a command: latency, bandwidth, rate, compare, ablation, bounce, logp, contention, permute, scale, wakeup, stress or demo; --help has examples";
 
 fn usage(text: &str) -> Error {
     Error::Usage(text.to_owned())

@@ -59,6 +59,8 @@ fn wakeup_has_sides_of_its_own() {
 #[test]
 fn what_makes_sense_of_two_sides() {
     for (line, expected) in [
+        ("scale", Task::Scale(vec![1, 2, 4, 8, 16])),
+        ("scale --members 3,5 --json --hosts sim", Task::Scale(vec![3, 5])),
         ("wakeup", Task::Wakeup),
         ("wakeup --rounds 2 --json", Task::Wakeup),
         ("bounce", Task::Bounce(Topology::Veth(1500))),

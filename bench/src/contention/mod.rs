@@ -77,7 +77,7 @@ impl Server {
                 size,
                 outstanding,
                 port: nth + 1,
-                wait: Wait::Yield,
+                ..HostPlan::default()
             }
         };
         plans.extend((0..clients).map(client));

@@ -15,7 +15,10 @@ pub(crate) mod bridge;
 pub(crate) mod host;
 pub(crate) mod simulation;
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use am_api::GroupMember;
 
 use crate::error::Error;
 use crate::measure::latency::{RoundTrips, round_trips};
@@ -36,7 +39,21 @@ pub(crate) struct HostPlan {
     /// The port of the switch where it is.
     pub(crate) port: usize,
     pub(crate) wait: Wait,
+    /// Its place in a group.
+    pub(crate) member: Option<Member>,
 }
+
+/// A member of a group, whose node has the member's name.
+#[derive(Clone, Debug)]
+pub(crate) struct Member(pub(crate) Arc<GroupMember>);
+
+impl PartialEq for Member {
+    fn eq(&self, other: &Member) -> bool {
+        self.0.name() == other.0.name()
+    }
+}
+
+impl Eq for Member {}
 
 /// What a host does while it has nothing to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

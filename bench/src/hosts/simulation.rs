@@ -118,8 +118,11 @@ impl Simulation<'_> {
         let peers: Vec<(String, Address)> =
             plans.iter().enumerate().map(|(at, plan)| (plan.name.clone(), net.borrow().address(at))).collect();
         let place = |(at, plan): (usize, &HostPlan)| {
-            let known: Vec<_> =
-                peers.iter().filter(|(name, _)| plan.targets.iter().any(|to| to.0 == *name)).cloned().collect();
+            let known: Vec<_> = peers
+                .iter()
+                .filter(|(name, _)| plan.targets.iter().any(|to| is_of_group(name, &to.0)))
+                .cloned()
+                .collect();
             let builder = builder(plan, self.how, &known).clock(clock.clone(), Incarnation(at as u64 + 1));
             let host = Host::open(builder, plan.clone(), Box::new(NicHandle::new(&net, at)), HostClock::Virtual(0))?;
             net.borrow_mut().start_nic(at);
@@ -129,6 +132,11 @@ impl Simulation<'_> {
         let places = plans.iter().enumerate().map(place).collect::<Result<_, Error>>()?;
         Ok(World { net: Rc::clone(&net), clock: hand, places, prices: self.prices, watch: self.watch })
     }
+}
+
+/// Whether a node of this name is the target, or a member of the target's group.
+fn is_of_group(name: &str, target: &str) -> bool {
+    name.strip_prefix(target).is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
 }
 
 impl World<'_> {

@@ -16,6 +16,28 @@ use crate::tables::{Handle, Table};
 pub(crate) struct Bundle {
     pub(crate) handle: Handle,
     pub(crate) mask: Cell<i32>,
+    /// Its endpoints. A poll shares the list, so handlers may change it meanwhile.
+    endpoints: RefCell<Rc<Vec<Rc<Ep>>>>,
+}
+
+impl Bundle {
+    pub(crate) fn new(handle: Handle) -> Bundle {
+        Bundle { handle, mask: Cell::new(0), endpoints: RefCell::default() }
+    }
+
+    pub(crate) fn endpoints(&self) -> Rc<Vec<Rc<Ep>>> {
+        self.endpoints.borrow().clone()
+    }
+
+    /// The endpoint is this bundle's from now on.
+    pub(crate) fn add(&self, ep: &Rc<Ep>) {
+        ep.bundle.set(self.handle);
+        Rc::make_mut(&mut self.endpoints.borrow_mut()).push(ep.clone());
+    }
+
+    pub(crate) fn remove(&self, ep: Handle) {
+        Rc::make_mut(&mut self.endpoints.borrow_mut()).retain(|other| other.handle != ep);
+    }
 }
 
 /// Everything that `AM_Init` makes.
@@ -63,8 +85,11 @@ impl Am {
         self.bundles.borrow().get(handle).ok_or(Code::BadArg)
     }
 
-    /// The endpoints of a bundle.
-    pub(crate) fn endpoints_of(&self, bundle: Handle) -> Vec<Rc<Ep>> {
-        self.endpoints.borrow().all().filter(|ep| ep.bundle.get() == bundle).cloned().collect()
+    /// End an endpoint.
+    pub(crate) fn free(&self, ep: &Ep) {
+        self.endpoints.borrow_mut().remove(ep.handle);
+        if let Ok(bundle) = self.bundle(ep.bundle.get()) {
+            bundle.remove(ep.handle);
+        }
     }
 }

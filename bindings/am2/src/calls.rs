@@ -53,8 +53,7 @@ pub unsafe extern "C" fn AM_AllocateBundle(access: c_int, bundle: *mut Handle) -
             if !(0..=1).contains(&access) || bundle.is_null() {
                 return Err(Code::BadArg);
             }
-            let make = |handle| Rc::new(Bundle { handle, mask: 0.into() });
-            let handle = am.bundles.borrow_mut().add(make).ok_or(Code::Resource)?;
+            let handle = am.bundles.borrow_mut().add(|handle| Rc::new(Bundle::new(handle))).ok_or(Code::Resource)?;
             // SAFETY: the caller's promise.
             unsafe { put(bundle, handle) }
         })
@@ -67,7 +66,7 @@ fn allocate(bundle: Handle, to: (*mut Handle, *mut Name), port: Option<u32>) -> 
         if to.0.is_null() || to.1.is_null() {
             return Err(Code::BadArg);
         }
-        let ep = process::add_endpoint(am, bundle.handle, port)?;
+        let ep = process::add_endpoint(am, &bundle, port)?;
         // SAFETY: the callers' promise.
         unsafe { put(to.0, ep.handle).and_then(|()| put(to.1, ep.name)) }
     })
@@ -133,7 +132,7 @@ pub extern "C" fn AM_FreeEndpoint(ep: Handle) -> c_int {
         if found.endpoint.try_borrow_mut().is_err() || context::is_in_handler() {
             return Err(Code::InUse);
         }
-        am.endpoints.borrow_mut().remove(ep);
+        am.free(found);
         Ok(())
     })
 }
@@ -144,13 +143,11 @@ pub extern "C" fn AM_FreeEndpoint(ep: Handle) -> c_int {
 pub extern "C" fn AM_FreeBundle(bundle: Handle) -> c_int {
     guarded(|| {
         am::with(|am| {
-            am.bundle(bundle)?;
+            let found = am.bundle(bundle)?;
             if context::is_in_handler() {
                 return Err(Code::InUse);
             }
-            for ep in am.endpoints_of(bundle) {
-                am.endpoints.borrow_mut().remove(ep.handle);
-            }
+            found.endpoints().iter().for_each(|ep| am.free(ep));
             am.bundles.borrow_mut().remove(bundle);
             Ok(())
         })
@@ -166,7 +163,8 @@ pub extern "C" fn AM_MoveEndpoint(ep: Handle, from: Handle, to: Handle) -> c_int
         if ep.bundle.get() != from.handle {
             return Err(Code::BadArg);
         }
-        ep.bundle.set(to.handle);
+        from.remove(ep.handle);
+        to.add(ep);
         Ok(())
     })
 }

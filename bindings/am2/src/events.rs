@@ -129,11 +129,11 @@ pub extern "C" fn AM_WaitSema(bundle: Handle) -> c_int {
 pub extern "C" fn AM_Poll(bundle: Handle) -> c_int {
     guarded(|| {
         let is_busy = am::with(|am| {
-            am.bundle(bundle)?;
+            let bundle = am.bundle(bundle)?;
             if context::is_in_handler() {
                 return Err(Code::BadArg);
             }
-            Ok(progress::poll(am, bundle))
+            Ok(progress::poll(am, &bundle))
         })?;
         // Programs poll in loops, and the peer may need this processor.
         if !is_busy {

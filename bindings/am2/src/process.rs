@@ -7,14 +7,14 @@ use std::time::Duration;
 use am_api::Events;
 use am_spmd::Place;
 
-use crate::am::{self, Am};
+use crate::am::{self, Am, Bundle};
 use crate::code::Code;
 use crate::context;
 use crate::endpoint::{Ep, Tag};
 use crate::name::Name;
 use crate::progress;
 use crate::receive;
-use crate::tables::{Handle, Table};
+use crate::tables::Table;
 
 /// How long a peer may leave a message unacknowledged: programs compute between two polls.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -64,7 +64,7 @@ pub(crate) fn terminate() -> Result<(), Code> {
 }
 
 /// A new endpoint, named after the port if there is one.
-pub(crate) fn add_endpoint(am: &Am, bundle: Handle, port: Option<u32>) -> Result<Rc<Ep>, Code> {
+pub(crate) fn add_endpoint(am: &Am, bundle: &Bundle, port: Option<u32>) -> Result<Rc<Ep>, Code> {
     let own = port.map_or_else(
         || {
             am.next_name.set(am.next_name.get() + 1);
@@ -82,9 +82,10 @@ pub(crate) fn add_endpoint(am: &Am, bundle: Handle, port: Option<u32>) -> Result
     let mut endpoints = am.endpoints.borrow_mut();
     let handle = endpoints.add(|handle| {
         receive::listen(&mut endpoint, handle);
-        Rc::new(Ep::new(handle, bundle, name, endpoint))
+        Rc::new(Ep::new(handle, bundle.handle, name, endpoint))
     });
     let ep = endpoints.get(handle.ok_or(Code::Resource)?).ok_or(Code::Resource)?;
+    bundle.add(&ep);
     // An endpoint accepts nothing before it has a tag.
     ep.tag.set(Tag(Tag::NONE));
     Ok(ep)

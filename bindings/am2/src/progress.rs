@@ -7,7 +7,7 @@ use std::time::Duration;
 use am_api::{Endpoint, Events, NotOpen};
 use nix::poll::{PollFd, PollFlags, poll as poll_descriptors};
 
-use crate::am::{Am, with};
+use crate::am::{Am, Bundle, with};
 use crate::code::Code;
 use crate::context;
 use crate::endpoint::Ep;
@@ -28,22 +28,22 @@ const MAX_SLEEP_MS: u8 = 100;
 const MAX_LOCAL: usize = 64;
 
 /// Poll a bundle: run the handlers of what has arrived, send what waits. Returns whether anything happened.
-pub(crate) fn poll(am: &Am, bundle: Handle) -> bool {
+pub(crate) fn poll(am: &Am, bundle: &Bundle) -> bool {
     let mut is_busy = false;
-    for ep in am.endpoints_of(bundle) {
-        queue::flush(&ep);
+    for ep in &*bundle.endpoints() {
+        queue::flush(ep);
         for _ in 0..MAX_LOCAL {
             let Some(local) = ep.local.borrow_mut().pop_front() else { break };
-            receive::on_local(am, &ep, &local);
+            receive::on_local(am, ep, &local);
             is_busy = true;
         }
         // A handler that polls finds it in use.
         if let Ok(mut endpoint) = ep.endpoint.try_borrow_mut() {
             is_busy |= endpoint.poll(&mut ()) > 0;
         }
-        queue::flush(&ep);
+        queue::flush(ep);
     }
-    wake_others(am, bundle);
+    wake_others(am, bundle.handle);
     is_busy
 }
 
@@ -93,19 +93,21 @@ pub(crate) fn flush(am: &Am) {
 pub(crate) fn wait(bundle: Handle) -> Result<(), Code> {
     loop {
         let descriptor = with(|am| {
-            let mask = am.bundle(bundle)?.mask.get();
+            let bundle = am.bundle(bundle)?;
+            let mask = bundle.mask.get();
             if mask & (NOT_EMPTY | CAN_SEND) == 0 || context::is_in_handler() {
                 // It would never end.
                 return Err(Code::BadArg);
             }
-            let endpoints = am.endpoints_of(bundle);
+            let endpoints = bundle.endpoints();
             // Twice: looking at one endpoint receives for all.
-            if endpoints.iter().chain(&endpoints).any(|ep| has_events(ep, mask)) {
+            if endpoints.iter().chain(&*endpoints).any(|ep| has_events(ep, mask)) {
                 return Ok(None);
             }
-            let descriptor = am.descriptor.borrow().clone();
+            // Without an endpoint there is none, and nothing to wait for.
+            let descriptor = am.descriptor.borrow().clone().ok_or(Code::BadArg)?;
             am.sleepers.set(am.sleepers.get() + 1);
-            Ok(Some(descriptor.ok_or(Code::BadArg)?))
+            Ok(Some(descriptor))
         })?;
         let Some(descriptor) = descriptor else { return Ok(()) };
         // A signal ends it sooner, which is no event.

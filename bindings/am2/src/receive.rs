@@ -277,7 +277,11 @@ fn on_returned(ep: Handle, returned: &Returned<'_, ()>) {
         let kind = Kind::of(returned.message.handler().0);
         let parsed = Header::parse(&words, returned.message.payload());
         let Some((header, data)) = parsed.filter(|(header, _)| Some(header.kind) == kind) else { return Ok(()) };
-        let status = if returned.reason == ReturnReason::Closed { Status::BadEndpoint } else { Status::Unreachable };
+        let status = match returned.reason {
+            ReturnReason::Closed => Status::BadEndpoint,
+            ReturnReason::Tag => Status::BadTag,
+            _ => Status::Unreachable,
+        };
         let index = ep.index_of(returned.to()).unwrap_or(0);
         on_error(ep, status, &header, data.len(), index, returned.class() == am_api::Class::Reply);
         Ok(())

@@ -48,7 +48,7 @@ pub(crate) fn request(ep: Handle, index: usize, outgoing: Outgoing<'_>, is_async
         let tried = am::with_ep(ep, |am, ep| {
             let tried = attempt(am, ep, index, &outgoing, from);
             match tried {
-                Tried::Busy => _ = progress::poll(am, ep.bundle.get()),
+                Tried::Busy => _ = progress::poll(am, &*am.bundle(ep.bundle.get())?),
                 Tried::Back(status) => {
                     undelivered::on_error(ep, status, &outgoing.header, outgoing.data.len(), index, false)
                 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use am_spmd::{ExchangeError, Place};
 
-use crate::am::{self, Am};
+use crate::am::{self, Am, Bundle};
 use crate::code::{Code, guarded};
 use crate::context;
 use crate::name::Name;
@@ -44,9 +44,9 @@ fn together<T>(
     if context::is_in_handler() {
         return Err(Code::BadArg);
     }
-    let bundles: Vec<Handle> = am.bundles.borrow().all().map(|bundle| bundle.handle).collect();
+    let bundles: Vec<Rc<Bundle>> = am.bundles.borrow().all().cloned().collect();
     let mut poll = || {
-        let busy = bundles.iter().filter(|bundle| progress::poll(am, **bundle)).count();
+        let busy = bundles.iter().filter(|bundle| progress::poll(am, bundle)).count();
         if busy == 0 {
             std::thread::sleep(std::time::Duration::from_micros(100));
         }

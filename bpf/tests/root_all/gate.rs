@@ -64,9 +64,11 @@ fn compare(c: Probe, seed: u64, frames: usize) -> Result<[usize; 3], String> {
         random.fill(&mut body[..]);
         body[0] = random.random_range(0..13);
         if random.random_ratio(9, 10) {
-            body.resize(*[9, 10, 33, 34].choose(&mut random).unwrap(), 0);
+            // Keepalive, both sorts of closed, and close.
+            let (code, size) = *[(8, 9), (9, 10), (9, 35), (5, 34)].choose(&mut random).unwrap();
+            body.resize(size, 0);
+            body[0] = code;
             let tag = if random.random_ratio(1, 3) { 16 } else { 0 };
-            body[0] = [9, 8, 5][usize::from(body.len() == 9) + 2 * usize::from(body.len() == 33)];
             body.resize(body.len() + tag, 0);
         }
         let framing =

@@ -108,3 +108,27 @@ fn membership(interface: u32, Address([a, b, c, d, e, f]): Address) -> packet_mr
         mr_address: [a, b, c, d, e, f, 0, 0],
     }
 }
+
+/// A locally administered address that no frame header uses: the two highest bits are an unassigned version.
+pub(crate) fn derived_address(Address([_, b, rest @ ..]): Address, number: u32) -> Address {
+    let [c, d, e, f] = rest;
+    Address([0x82 | (number as u8 & 0xf) << 2, b ^ (number >> 4) as u8, c, d, e, f])
+}
+
+/// Whether an address was derived from this one.
+pub(crate) fn is_derived(Address(address): Address, Address(from): Address) -> bool {
+    address[0] & 0b1100_0011 == 0x82 && address[2..] == from[2..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_derived_address_is_recognised() {
+        let from = Address([0x52, 0x54, 0, 1, 2, 3]);
+        assert!((0..2000).all(|number| is_derived(derived_address(from, number), from)));
+        let other = Address([0x52, 0x54, 0, 1, 2, 4]);
+        assert!(!is_derived(from, from) && !is_derived(derived_address(from, 1), other));
+    }
+}

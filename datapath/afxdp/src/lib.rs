@@ -59,6 +59,11 @@
 //! supports it, rules of the NIC steer a node's frames to its queue (`rules.rs`). A node whose frames arrive on other
 //! queues reports that (`rx_watch.rs`).
 //!
+//! # Queues of other processes
+//!
+//! A transport lends a queue to another process ([`Command::LendQueue`](am_transport::Command::LendQueue), `lend.rs`), which needs
+//! no rights to use it ([`GivenQueue`]).
+//!
 //! # When the interface goes down
 //!
 //! Frames wait in the ring, and `link_errors` counts the doorbells that failed. Traffic goes on when the interface is
@@ -94,9 +99,11 @@ mod chunk_layout;
 mod close;
 mod errors;
 mod frames;
+mod given;
 mod holders;
 mod ifreq;
 mod interface;
+mod lend;
 mod mailbox;
 mod mode;
 mod ntuple;
@@ -124,6 +131,7 @@ mod xdp;
 pub use busy_poll::{BusyPoll, Defer};
 pub use chunk_layout::{MAX_MTU, MAX_SINGLE_CHUNK_MTU, MAX_ZERO_COPY_MTU};
 pub use errors::{XdpOpenError, XdpOptionsError};
+pub use given::{GivenQueue, GivenQueueError};
 pub use holders::Holders;
 pub use interface::Interface;
 pub use mode::Mode;

@@ -89,6 +89,12 @@ impl Rule {
         Rule { location, ..self }
     }
 
+    /// The address, if the rule is for all frames to one address, and for no others.
+    pub(crate) fn destination(&self) -> Option<Address> {
+        let to = Address(self.fields.to);
+        self.matches_same_frames(&Rule::new(Match::To(to), 0)).then_some(to)
+    }
+
     /// Whether both rules match the same frames.
     pub(crate) fn matches_same_frames(&self, other: &Rule) -> bool {
         let fields = |rule: &Rule| (rule.flow_type, rule.fields, rule.mask, rule.more_mask);

@@ -18,6 +18,7 @@ use crate::close::CloseOnDrop;
 use crate::errors::OLDEST_KERNEL;
 use crate::frames::{FrameTable, Frames};
 use crate::interface::Interface;
+use crate::lend::LentQueues;
 use crate::mode::Mode;
 use crate::options::XdpOptions;
 use crate::plan::memory_and_socket;
@@ -47,10 +48,9 @@ pub fn open(options: &XdpOptions) -> Result<Xdp, XdpOpenError> {
     let mut node = InterfaceNode::join(options, &interface, &*wake)?;
     mode.attach = node.mode();
     node.saved_settings = settings;
-    let own = node.addresses.own;
+    let (name, queue, own) = (&interface.name, options.queue, node.addresses.own);
     let rules = install_rules(options, &interface, own, &mut mode);
 
-    let (name, queue) = (&interface.name, options.queue);
     tracing::info!(interface = name, queue, %mode, xdp = mode.attach.name(), mode.multi_buffer, mode.huge_pages, ?mode.notes, "opened");
     let bypass = Bypass::listen(interface.index, options.ethertype)
         .map_err(|error| XdpOpenError::system("listening for frames that pass the XDP program", error))?;
@@ -69,6 +69,7 @@ pub fn open(options: &XdpOptions) -> Result<Xdp, XdpOpenError> {
     Ok(Xdp {
         node,
         _rules: rules,
+        lent: LentQueues::default(),
         path,
         caps,
         mode,

@@ -90,6 +90,7 @@ impl Xdp {
         }
         self.node.leave();
         self._rules = InstalledRules::none();
+        self.lent.clear(&self.node);
         match self.reopen(&interface) {
             Ok(()) => {
                 tracing::warn!(interface = name, mode = %self.mode, "reopened, because the interface was gone and is back");

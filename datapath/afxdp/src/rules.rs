@@ -4,6 +4,7 @@ use std::io;
 
 use am_wire::{Address, EtherType};
 
+use crate::addresses::is_derived;
 use crate::ifreq::Query;
 use crate::interface::Interface;
 use crate::ntuple::{Match, Rule, Table};
@@ -41,6 +42,24 @@ impl InstalledRules {
         }
         steered
     }
+}
+
+/// Remove the rules for nodes' addresses that a killed process left. The caller has attached the interface's program, so
+/// no other process has nodes there, and this one has none yet.
+pub(crate) fn remove_leftovers(interface: &Interface) {
+    let Ok(Some(query)) = Query::new(&interface.name) else { return };
+    let removed = remove_rules_for_nodes(&query, interface.address);
+    if removed > 0 {
+        tracing::info!(interface = interface.name, removed, "removed rules of the NIC that a killed process left");
+    }
+}
+
+/// Returns how many there were. A driver without rules has none.
+fn remove_rules_for_nodes(table: &impl Table, interface: Address) -> usize {
+    let Ok(rules) = table.rules() else { return 0 };
+    let is_ours = |rule: &&Rule| rule.destination().is_some_and(|to| is_derived(to, interface));
+    let left = rules.all.iter().filter(is_ours);
+    left.filter(|rule| table.delete_rule(rule.location).is_ok()).count()
 }
 
 /// The frames to steer to a node's queue. If the node has an address of its own, these are all frames to that address.
@@ -222,6 +241,17 @@ mod tests {
             drop(steered);
             assert_eq!((there(&nic), notes), (vec![], vec![]));
         }
+    }
+
+    #[test]
+    fn what_a_killed_run_with_more_nodes_left_goes_with_the_first_node() {
+        let interface = Address([0x52, 0, 0, 0, 0, 1]);
+        let others = [Rule::new(OURS[0], 1).at(1), Rule::new(Match::To(Address([2, 0, 0, 0, 0, 1])), 1).at(2)];
+        let all = [others[0], others[1], Rule::new(SECOND, 1).at(0), Rule::new(SECOND, 2).at(3)];
+        let nic = nic(&all);
+        assert_eq!(remove_rules_for_nodes(&&nic, interface), 2);
+        assert_eq!(there(&nic), others);
+        assert_eq!(remove_rules_for_nodes(&&nic, interface), 0);
     }
 
     #[test]

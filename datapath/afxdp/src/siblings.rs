@@ -24,12 +24,13 @@ use am_bpf::{AttachMode, Attachment, NodeSwitch, Program, Steer};
 use am_wire::Address;
 
 use crate::XdpOpenError;
-use crate::addresses::NodeAddresses;
+use crate::addresses::{NodeAddresses, derived_address};
 use crate::attach::{self, SOCKET};
 use crate::busy_poll::SavedSettings;
 use crate::interface::Interface;
 use crate::mailbox::Mailbox;
 use crate::options::XdpOptions;
+use crate::rules;
 
 /// A network namespace, and an interface's index in it.
 type Key = (u64, u32);
@@ -265,6 +266,9 @@ impl Registration {
             None => {
                 let attachment = attach::attach(options, interface, |mode| steer.attach(&interface.name, mode))?;
                 let attachment = Some(attachment);
+                if options.steer {
+                    rules::remove_leftovers(interface);
+                }
                 interfaces.entry(key).or_insert(SharedInterface { attachment, ..SharedInterface::default() })
             }
         };
@@ -353,12 +357,6 @@ fn choose_address(interface: &Interface, queue: u32, is_free: impl Fn(Address) -
     let derived = (queue..).map(|number| derived_address(interface.address, number));
     let mut all = std::iter::once(interface.address).chain(derived.filter(|address| *address != interface.address));
     all.find(|address| is_free(*address)).unwrap_or(interface.address)
-}
-
-/// A locally administered address that no frame header uses: the two highest bits are an unassigned version.
-fn derived_address(Address([_, b, rest @ ..]): Address, number: u32) -> Address {
-    let [c, d, e, f] = rest;
-    Address([0x82 | (number as u8 & 0xf) << 2, b ^ (number >> 4) as u8, c, d, e, f])
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use crate::carrier::Carrier;
 use crate::close::CloseOnDrop;
 use crate::frames::{FrameTable, Frames};
 use crate::interface::Interface;
+use crate::lend::LentQueues;
 use crate::mode::Mode;
 use crate::options::XdpOptions;
 use crate::rules::InstalledRules;
@@ -34,6 +35,7 @@ pub struct Xdp {
     // of a detached program go to the kernel's stack.
     pub(crate) node: InterfaceNode,
     pub(crate) _rules: InstalledRules,
+    pub(crate) lent: LentQueues,
     pub(crate) path: Path,
     pub(crate) caps: Caps,
     pub(crate) mode: Mode,
@@ -217,7 +219,16 @@ impl Transport for Xdp {
                     |error| PeerAddressError::not_served(&self.caps, address, format!("the kernel says {error}"));
                 self.node.add_address(address).map_err(refused)?;
             }
-            Command::RemoveAddress(address) => self.node.remove_address(address),
+            Command::RemoveAddress(address) => {
+                self.lent.take_back(address, &self.node);
+                self.node.remove_address(address);
+            }
+            Command::LendQueue { to, lent } => {
+                let queue = self.lent.lend(to, &self.node, &self.interface, &self.options);
+                let refused = |why| PeerAddressError::NoQueue { transport: self.caps.name.clone(), why };
+                // A cell that was set before keeps its queue, and the new one is closed.
+                _ = lent.set(queue.map_err(refused)?);
+            }
             _ => return command.without_peers(&self.caps),
         }
         Ok(())

@@ -1,14 +1,16 @@
 //! Two ports in one process, joined by memif's shared memory. Needs DPDK, but no rights and no huge pages.
 
 mod ends;
+#[path = "../../../am-api/tests/own_loop/mod.rs"]
+mod own_loop;
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use crate::ends::{alone, eventually, fresh, memif, open};
 use allocation_counter::measure;
 use am_dpdk::raw::{BATCH, Raw};
 use am_dpdk::{DpdkOptions, PageKind};
-use am_transport::conformance;
+use am_transport::{Transport, conformance};
 
 #[test]
 fn memif_passes() {
@@ -106,4 +108,22 @@ fn two_ends_that_close_at_once_do_no_harm() {
             drop(server);
         });
     }
+}
+
+/// A polling driver has no descriptor, so the node's becomes readable by a deadline.
+#[test]
+fn programs_with_loops_of_their_own_wait_for_a_deadline() {
+    let _alone = alone();
+    // DPDK 22.11 keeps a listener until the process ends: each pair has a name of its own.
+    let sockets = [fresh(), fresh()];
+    let [servers, clients] = [const { AtomicUsize::new(0) }; 2];
+    let next = |ends: &AtomicUsize| &sockets[ends.fetch_add(1, Relaxed)];
+    let end = |rest: String| -> Box<dyn Transport> {
+        let end = open(&rest).unwrap_or_else(|error| panic!("{rest}: {error}"));
+        assert!(end.caps().wake.is_none());
+        Box::new(end)
+    };
+    let near = || end(format!("net_memif0,role=server,socket=@am-{},am.pages=normal", next(&servers)));
+    let far = || end(format!("net_memif1,role=client,socket=@am-{}", next(&clients)));
+    own_loop::ping_pong(own_loop::Wakes::Deadline, near, far);
 }

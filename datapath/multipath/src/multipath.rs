@@ -278,6 +278,7 @@ impl Transport for Multipath {
                 Err(PeerAddressError::not_served(&self.joint.caps, address, why))
             }
             Command::RemoveAddress(_) => Ok(()),
+            Command::LendQueue { .. } => command.without_peers(&self.joint.caps),
             Command::Steer { .. } | Command::RxFull(_) | Command::RxCredit(_) | Command::BeforeSleep => {
                 self.paths.iter_mut().try_for_each(|path| path.inner.control(command))
             }

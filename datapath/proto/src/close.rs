@@ -13,14 +13,14 @@
 
 use core::time::Duration;
 
-use am_wire::control::{Close, Closed, Control, FinalAcks};
+use am_wire::control::{Close, CloseCause, Closed, Control, FinalAcks};
 use am_wire::{Address, Buffer, Class, Flow, Seq, expand};
 
 use crate::control_queue::DeferredControl;
 use crate::endpoint::UnhandledSeqs;
 use crate::flow::{FlowRecord, Phase, Setup};
 use crate::node::Core;
-use crate::output::ReturnReason;
+use crate::output::{Event, FlowEnd, ReturnReason};
 use crate::time::TimerKind;
 use crate::{EndpointId, FlowId};
 
@@ -32,7 +32,7 @@ impl<B: Buffer> Core<B> {
     /// not receive come back as soon as the peer has said so.
     pub fn close(&mut self, id: FlowId) {
         self.flows.forget_ended(id);
-        self.begin_close(id, &UnhandledSeqs::new());
+        self.begin_close(id, &UnhandledSeqs::new(), CloseCause::Closed);
     }
 
     /// From above: close an endpoint and all its flows. Messages that wait to be extracted are dropped, and their
@@ -45,7 +45,7 @@ impl<B: Buffer> Core<B> {
         let mut unhandled = self.endpoints.remove(endpoint);
         for id in self.flows.filter(|record| record.endpoint == endpoint) {
             self.endpoints.drop_all_held(id.flow, &mut unhandled);
-            self.begin_close(id, &unhandled);
+            self.begin_close(id, &unhandled, CloseCause::Closed);
             self.flows.get_mut(id).into_iter().for_each(|record| record.endpoint = EndpointId::NONE);
         }
     }
@@ -62,17 +62,35 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: how many closed flows wait for their peer's answer.
     pub fn closing_flows(&self) -> usize {
-        self.flows.iter().filter(|record| record.phase == Phase::Closing).count()
+        self.flows.iter_active().filter(|record| record.phase == Phase::Closing).count()
     }
 
-    fn begin_close(&mut self, id: FlowId, unhandled: &UnhandledSeqs) {
+    /// From above: change the tag. Flows that peers opened with the old tag are closed. Messages that were not delivered
+    /// come back on both sides with [`ReturnReason::Tag`].
+    pub fn set_tag(&mut self, endpoint: EndpointId, tag: u64) {
+        let Some(found) = self.endpoints.get(endpoint) else { return };
+        found.tag = tag;
+        let is_affected = |record: &FlowRecord| {
+            record.endpoint == endpoint
+                && record.phase == Phase::Open
+                && !record.setup.is_ours
+                && record.setup.tag != tag
+        };
+        for id in self.flows.filter(is_affected) {
+            self.begin_close(id, &UnhandledSeqs::new(), CloseCause::Tag);
+        }
+    }
+
+    fn begin_close(&mut self, id: FlowId, unhandled: &UnhandledSeqs, cause: CloseCause) {
         self.run_deferred(self.now);
         let Some(record) = self.flows.get_mut(id) else { return };
         match record.phase {
             Phase::Closing if unhandled.is_empty() => return,
             // The next Close carries the new numbers. A Close that has arrived already cannot be taken back.
             Phase::Closing => {
-                let acks = record.final_acks(unhandled);
+                let known = self.discovery.unknown_flows.closed_flow(id.flow, Some(id.nonce));
+                let cause = known.and_then(|known| known.closed.acks).map_or(cause, |acks| acks.cause);
+                let acks = FinalAcks { cause, ..record.final_acks(unhandled) };
                 return self.discovery.unknown_flows.remember(record, acks);
             }
             Phase::Open => {}
@@ -82,7 +100,7 @@ impl<B: Buffer> Core<B> {
                 return self.flows.remove(id.flow);
             }
         }
-        let (until, acks) = (self.now + MIN_CLOSING_TIME, record.final_acks(unhandled));
+        let (until, acks) = (self.now + MIN_CLOSING_TIME, FinalAcks { cause, ..record.final_acks(unhandled) });
         record.setup = Setup { deadline: until, tries: 0, total_tries: 0, ..record.setup };
         self.discovery.unknown_flows.remember(record, acks);
         self.retire_flow(id, Phase::Closing);
@@ -141,7 +159,10 @@ impl<B: Buffer> Core<B> {
         match record.phase {
             // A running node remembers its flows. A Closed without acknowledgements comes from a new run.
             Phase::Open if acks.is_none() => self.end_flow(id, ReturnReason::Restarted, None),
-            Phase::Open => self.end_flow(id, ReturnReason::Closed, acks),
+            Phase::Open => {
+                let cause = acks.map_or(CloseCause::Closed, |acks| acks.cause);
+                self.end_flow(id, cause.into(), acks);
+            }
             Phase::Closing => self.finish_close(id, acks),
             _ => (),
         }
@@ -149,8 +170,31 @@ impl<B: Buffer> Core<B> {
 
     /// The peer ended its half of a flow that was closed here, or the peer is gone.
     pub(crate) fn finish_close(&mut self, id: FlowId, acks: Option<&FinalAcks>) {
-        self.return_all(id, ReturnReason::Closed, acks);
+        let said = self.discovery.unknown_flows.closed_flow(id.flow, Some(id.nonce)).and_then(|said| said.closed.acks);
+        let reason = said.map_or(CloseCause::Closed, |said| said.cause).into();
+        let unhandled = self.return_all(id, reason, acks);
+        if reason == ReturnReason::Tag
+            && let Some(record) = self.flows.get(id)
+        {
+            // The program did not close this flow itself.
+            let (node, endpoint) = (record.peer.node_name, record.peer.endpoint);
+            self.outputs.events.push_back(Event::Ended(
+                record.endpoint,
+                id,
+                FlowEnd { node, endpoint, reason, unhandled },
+            ));
+            return self.flows.remove_ended(id, reason);
+        }
         self.flows.remove(id.flow);
+    }
+}
+
+impl From<CloseCause> for ReturnReason {
+    fn from(cause: CloseCause) -> Self {
+        match cause {
+            CloseCause::Closed => ReturnReason::Closed,
+            CloseCause::Tag => ReturnReason::Tag,
+        }
     }
 }
 
@@ -165,6 +209,6 @@ impl FlowRecord {
             let without: Vec<Seq> = without.iter().map(near).filter(|&seq| queue.has_arrived(seq)).collect();
             queue.final_ack(&without)
         });
-        FinalAcks { classes }
+        FinalAcks { cause: CloseCause::Closed, classes }
     }
 }

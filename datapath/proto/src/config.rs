@@ -105,7 +105,7 @@ impl Config {
             keepalive: Duration::from_secs(20),
             beacon: Duration::from_secs(5),
             key: None,
-            member_timeout: Duration::from_millis(1200),
+            member_timeout: Duration::from_secs(1),
             seed: incarnation.0 ^ node.0,
             first_seq: None,
         }

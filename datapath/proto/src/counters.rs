@@ -62,6 +62,7 @@ counters! {
     names_contested: "Name conflicts: times that two live nodes with one name were found.",
     control_unauthenticated: "Control frames and rejects without an authentication code of this segment's key, or with one where this node has no key.",
     redirected: "Connections that were given to another member of the peer's group.",
+    members_given_up: "Times that a member of a peer's group was silent, and another one was asked for the connection.",
     stale_control: "Set-up frames of a peer's earlier run, or that answer no question of this node.",
 }
 

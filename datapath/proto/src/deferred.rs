@@ -60,7 +60,7 @@ impl<B: Buffer> Core<B> {
             if mem::replace(&mut seen, slot.flow) == slot.flow {
                 continue;
             }
-            let Some(record) = self.flows.by_flow(slot.flow) else { continue };
+            let Some(record) = self.flows.active(slot.flow) else { continue };
             let is_armed = record.resend_timer.is_armed();
             if !is_armed {
                 record.silence = Silence::from(now);
@@ -77,7 +77,10 @@ impl<B: Buffer> Core<B> {
     fn process_dirty(&mut self, recorded_at: Time, now: Time) {
         let Times { timers, timing, .. } = &mut self.time;
         for flow in self.deferred.dirty.drain(..) {
-            let Some(record) = self.flows.by_flow(flow) else { continue };
+            let Some(record) = self.flows.active(flow) else {
+                self.flows.idle.note_received(now, flow);
+                continue;
+            };
             record.is_dirty = false;
             if record.phase == Phase::Open && record.fit_credits(now, &mut self.receiving) {
                 record.queue_ack(&mut self.sending.acks_due);
@@ -100,7 +103,7 @@ impl<B: Buffer> Core<B> {
 
     fn process_acks(&mut self, now: Time) {
         while let Some((flow, acks)) = self.deferred.received_acks.pop_front() {
-            let Some(record) = self.flows.by_flow(flow) else { continue };
+            let Some(record) = self.flows.active(flow) else { continue };
             record.silence = Silence::from(now);
             for class in Class::ALL {
                 let ack = acks.classes[class.index()];
@@ -123,18 +126,20 @@ impl FlowRecord {
     #[inline]
     fn fit_credits(&mut self, now: Time, receiving: &mut Receiving) -> bool {
         let mut is_urgent = false;
+        let Receiving { fair_shares, gaps, budget, .. } = receiving;
         for class in Class::ALL {
-            let (queue, share) = (&mut self.receive[class], &mut receiving.fair_shares[class]);
+            let (queue, share) = (&mut self.receive[class], &mut fair_shares[class]);
             let handled = mem::take(&mut queue.handled);
             let is_late =
                 |order: &Reordering| self.setup.is_ordered && order.peer_losses[class.index()].gaps_covered > 0;
             let may_wait = queue.ahead_count > 0 && self.reordering.as_deref().is_some_and(is_late);
             let waiting = if may_wait { queue.ahead_count } else { 0 };
             if handled > 0 || waiting > 0 {
-                share.count_messages(now, &mut queue.usage, handled, mem::take(&mut receiving.gaps.lost));
-                let lacks = queue.fit_to_share(share.per_sender() + waiting.min(share.per_sender()));
+                share.count_messages(now, (&mut queue.usage, self.sender), handled, mem::take(&mut gaps.lost));
+                let credits = share.of_flow(&queue.usage);
+                let lacks = queue.fit_to_share(credits + waiting.min(credits));
                 if lacks > 0 {
-                    queue.grant(receiving.budget.grow(queue.granted, lacks.min(handled + waiting)));
+                    queue.grant(budget.grow(queue.granted, lacks.min(handled + waiting)));
                     is_urgent |= queue.is_urgent();
                 }
             }

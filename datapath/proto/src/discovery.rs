@@ -5,13 +5,24 @@ use am_wire::control::{Beacon, Control, NodeId};
 use am_wire::{Address, Buffer, Framings};
 
 use crate::control_queue::DeferredControl;
-use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
 use crate::output::{Departure, Event, MemberChange, Peer, ReturnReason};
-use crate::peers::BeaconNews;
+use crate::peers::{BeaconNews, PeerRun};
 use crate::time::{Time, TimerKind};
 
 impl<B: Buffer> Core<B> {
+    /// A control frame or a reject that was not made with this node's key.
+    pub(crate) fn note_unauthenticated(&mut self) {
+        self.counters.control_unauthenticated += 1;
+        self.discovery.unauthenticated_at = Some(self.now);
+    }
+
+    /// Getter: whether frames of nodes with another segment key, or without one, arrived lately.
+    pub fn has_unauthenticated(&self) -> bool {
+        let lately = self.config.beacon * 3;
+        self.discovery.unauthenticated_at.is_some_and(|at| self.now - at < lately)
+    }
+
     /// From above: add a peer from a static table. Incarnation 0 means unknown.
     pub fn add_peer(&mut self, peer: Peer) {
         let now = self.now;
@@ -38,8 +49,7 @@ impl<B: Buffer> Core<B> {
     /// From above: forget this peer. Its flows end as if it had closed them, and it is notified. It becomes known again
     /// with its next beacon.
     pub fn remove_peer(&mut self, node: NodeId) {
-        let its = |record: &FlowRecord| matches!(record.peer.node, Some((id, _)) if id == node);
-        for id in self.flows.filter(its) {
+        for id in self.flows.filter_of(|&(id, _)| id == node, |_| true) {
             self.end_flow(id, ReturnReason::Closed, None);
             self.sending.deferred_control.push_back(DeferredControl::Closed(id.flow));
         }
@@ -135,11 +145,8 @@ impl<B: Buffer> Core<B> {
     pub(crate) fn accept_peer(&mut self, now: Time, at: usize, peer: Peer) {
         self.on_member_accepted(now, at, &peer);
         self.discovery.address_conflicts.forget(peer.node);
-        let is_other = |record: &FlowRecord| {
-            record.phase != Phase::Connecting
-                && matches!(record.peer.node, Some((id, run)) if id == peer.node && run != peer.incarnation)
-        };
-        for id in self.flows.filter(is_other) {
+        let is_other = |&(id, run): &PeerRun| id == peer.node && run != peer.incarnation;
+        for id in self.flows.filter_of(is_other, |record| !record.is_connecting()) {
             self.end_flow(id, ReturnReason::Restarted, None);
         }
         self.advance_setups(now, peer.name);

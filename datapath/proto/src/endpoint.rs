@@ -20,6 +20,7 @@ use crate::flow::{FlowRecord, PerClass};
 use crate::handler_set::{HandlerSet, RefusedSeqs};
 use crate::output::{Delivery, Returned};
 use crate::receive_queue::Verdict;
+use crate::warm::WarmEndpoints;
 use crate::{EndpointId, FlowId, WINDOW};
 
 /// By flow and class, the low 16 bits of the sequence numbers of accepted messages that no handler will get.
@@ -48,8 +49,8 @@ pub(crate) struct Endpoints<B> {
     spare: Vec<VecDeque<Delivery<B>>>,
     /// Messages that a queue has memory for from the start: a flow's window, twice because the network may reorder.
     queue_length: usize,
-    /// Endpoints whose queues have memory, and whether they were found idle.
-    warm: Vec<(EndpointId, bool)>,
+    /// Endpoints whose queues have memory.
+    pub(crate) warm: WarmEndpoints,
     /// Messages in all receive queues together.
     pub(crate) waiting_count: usize,
     /// How many of them there may be. Held messages lower this bound.
@@ -95,7 +96,7 @@ impl<B> Endpoints<B> {
             free_ids: Vec::new(),
             spare: (0..INITIAL_QUEUES).map(|_| VecDeque::with_capacity(2 * window)).collect(),
             queue_length: 2 * window,
-            warm: Vec::new(),
+            warm: WarmEndpoints::default(),
             waiting_count: 0,
             room: PerClass([room_for_requests(frames), frames]),
             plenty: room_for_requests(frames) / 2,
@@ -322,7 +323,7 @@ impl<B> Endpoints<B> {
         let mut queue = self.spare.pop().unwrap_or_else(|| VecDeque::with_capacity(self.queue_length));
         let Some(Some(endpoint)) = self.endpoints.get_mut(usize::from(id.0)) else { return };
         if endpoint.is_cold() {
-            self.warm.push((id, false));
+            self.warm.push(id);
         }
         let (class, kind) = (delivery.class, delivery.kind);
         queue.push_back(delivery);
@@ -335,8 +336,8 @@ impl<B> Endpoints<B> {
     /// Take back the memory of queues that were empty now and the last time that this was called.
     pub(crate) fn cool_down(&mut self) {
         let mut warm = std::mem::take(&mut self.warm);
-        warm.retain_mut(|(id, was_idle)| {
-            let Some(endpoint) = self.get(*id) else { return false };
+        warm.retain(|id, was_idle| {
+            let Some(endpoint) = self.get(id) else { return false };
             let is_idle = endpoint.waiting() == 0;
             if !(is_idle && std::mem::replace(was_idle, is_idle)) {
                 return true;

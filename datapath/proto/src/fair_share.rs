@@ -14,6 +14,10 @@
 //! all send alike, and about one when a single one sends much and the others little. A sender that sends nothing
 //! does not count, except for a while after it connected.
 //!
+//! **A sender is a peer**, however many flows it has: with `n` active ones each has an nth of the share, and one message
+//! at least. The squares of their messages count `n` times, which makes them the square of the peer's. See
+//! [senders](crate::senders).
+//!
 //! **Loss** seen here (gaps that later messages overtook, requests without room) lowers the total by half of the
 //! loss rate, as DCTCP does with marks (Alizadeh et al., 2010). One lost frame in a hundred on a bad cable changes
 //! little. A switch that drops a third stops doing so after a few rounds. The total grows again by one a round, or,
@@ -24,6 +28,7 @@
 
 use core::time::Duration;
 
+use crate::senders::{PeerUsage, SenderIndex, grow_to};
 use crate::time::Time;
 use crate::window_probe::{Round, WindowProbe};
 
@@ -40,9 +45,9 @@ pub(crate) struct FairShare {
     senders: u16,
     /// New senders that have not sent anything.
     new_senders: u16,
-    /// How long they count.
+    /// How long they count: [`Time::NEVER`] if there are none.
     new_senders_until: Time,
-    round: u16,
+    round: u8,
     rounds_since_growth: u16,
     /// The most messages of one sender that count in this round. A sender above its share first sends all it has at
     /// once, which is an exception.
@@ -52,15 +57,25 @@ pub(crate) struct FairShare {
     sum: u64,
     sum_of_squares: u64,
     lost: u32,
+    /// What each peer sent.
+    peers: Vec<PeerUsage>,
     /// The search for a total beyond one window.
     window_probe: WindowProbe,
 }
 
-/// How much one sender sent in this round.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SenderUsage {
-    round: u16,
+/// How much one flow sent in this round.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowUsage {
+    round: u8,
+    /// The active flows of its peer, which divide one share.
+    active_flows: u8,
     messages: u16,
+}
+
+impl Default for FlowUsage {
+    fn default() -> FlowUsage {
+        FlowUsage { round: 0, messages: 0, active_flows: 1 }
+    }
 }
 
 /// The total never falls below this because of loss: it keeps a short path busy.
@@ -86,7 +101,7 @@ impl FairShare {
             per_sender: window,
             senders: 0,
             new_senders: 0,
-            new_senders_until: Time(0),
+            new_senders_until: Time::NEVER,
             round: 1,
             rounds_since_growth: 0,
             max_counted: 2 * window,
@@ -94,18 +109,25 @@ impl FairShare {
             sum: 0,
             sum_of_squares: 0,
             lost: 0,
+            peers: vec![],
             window_probe: WindowProbe::default(),
         }
     }
 
+    /// The credits that this flow may have.
     #[inline]
-    pub(crate) fn per_sender(&self) -> u16 {
-        self.per_sender
+    pub(crate) fn of_flow(&self, usage: &FlowUsage) -> u16 {
+        if usage.active_flows == 1 { self.per_sender } else { (self.per_sender / u16::from(usage.active_flows)).max(1) }
     }
 
     /// The credits that each sender may have if new senders are not counted.
     pub(crate) fn per_present_sender(&self) -> u16 {
         (self.total / self.senders.max(1)).clamp(1, self.window)
+    }
+
+    /// A peer has its first flow: forget what an earlier one of this index sent.
+    pub(crate) fn add_peer(&mut self, peer: SenderIndex) {
+        self.peers.get_mut(usize::from(peer)).into_iter().for_each(|usage| *usage = PeerUsage::default());
     }
 
     /// A new sender connected. It counts as a sender until it has sent something, for at most [`NEW_SENDER_TIME`]:
@@ -116,27 +138,50 @@ impl FairShare {
         self.divide(1, self.senders as u64);
     }
 
-    /// Count messages of one sender, and lost messages of any sender.
-    pub(crate) fn count_messages(&mut self, now: Time, sender: &mut SenderUsage, messages: u16, lost: u32) {
-        if self.new_senders > 0 && now >= self.new_senders_until {
-            self.new_senders = 0;
-            self.divide(1, self.senders as u64);
+    /// Count messages of one flow of this peer, and lost messages of any.
+    #[inline]
+    pub(crate) fn count_messages(
+        &mut self,
+        now: Time,
+        (flow, peer): (&mut FlowUsage, SenderIndex),
+        messages: u16,
+        lost: u32,
+    ) {
+        if now >= self.new_senders_until {
+            self.forget_new_senders();
         }
-        if sender.round != self.round {
-            self.new_senders = self.new_senders.saturating_sub((sender.round == 0) as u16);
-            *sender = SenderUsage { round: self.round, messages: 0 };
+        if flow.round != self.round {
+            self.begin_round_of(flow, peer);
         }
-        let before = sender.messages.min(self.max_counted) as u64;
-        sender.messages = sender.messages.saturating_add(messages);
-        let after = sender.messages.min(self.max_counted) as u64;
-        self.sum_of_squares += after.pow(2) - before.pow(2);
+        let before = u64::from(flow.messages.min(self.max_counted));
+        flow.messages = flow.messages.saturating_add(messages);
+        let after = u64::from(flow.messages.min(self.max_counted));
+        self.sum_of_squares += (after - before) * (after + before) * u64::from(flow.active_flows);
         self.sum += after - before;
-        self.messages += messages as u32;
+        self.messages += u32::from(messages);
         self.lost += lost;
-        let round_messages = 2 * self.total.max(self.window) as u32;
-        if self.messages >= round_messages || sender.messages >= MAX_SHARES_A_ROUND.saturating_mul(self.per_sender) {
+        let round_messages = 2 * u32::from(self.total.max(self.window));
+        if self.messages >= round_messages || flow.messages >= MAX_SHARES_A_ROUND.saturating_mul(self.per_sender) {
             self.next_round(now);
         }
+    }
+
+    #[cold]
+    fn forget_new_senders(&mut self) {
+        (self.new_senders, self.new_senders_until) = (0, Time::NEVER);
+        self.divide(1, u64::from(self.senders));
+    }
+
+    /// The first messages of a flow in this round.
+    #[cold]
+    fn begin_round_of(&mut self, flow: &mut FlowUsage, peer: SenderIndex) {
+        grow_to(&mut self.peers, peer);
+        let peer = &mut self.peers[usize::from(peer)];
+        if peer.round != self.round {
+            self.new_senders = self.new_senders.saturating_sub(u16::from(peer.round == 0));
+            peer.begin_round(self.round);
+        }
+        *flow = FlowUsage { round: self.round, messages: 0, active_flows: peer.add_flow(flow.messages) };
     }
 
     /// The messages counted as lost have arrived late: undo the reduction.
@@ -145,6 +190,7 @@ impl FairShare {
         self.total = self.total.max(self.window);
     }
 
+    #[cold]
     fn next_round(&mut self, now: Time) {
         let (square_of_sum, sum_of_squares) = (self.sum.pow(2).max(1), self.sum_of_squares.max(1));
         self.senders = ((square_of_sum + sum_of_squares / 2) / sum_of_squares) as u16;
@@ -185,82 +231,99 @@ mod tests {
 
     const NOW: Time = Time(1);
 
+    /// A peer with one flow.
+    #[derive(Clone, Copy)]
+    struct Sender(FlowUsage, SenderIndex);
+
+    impl Sender {
+        fn sends(&mut self, share: &mut FairShare, now: Time, messages: u16, lost: u32) {
+            share.count_messages(now, (&mut self.0, self.1), messages, lost);
+        }
+    }
+
+    /// A share, and so many peers.
+    fn share_of<const N: usize>(window: u16) -> (FairShare, [Sender; N]) {
+        let mut share = FairShare::new(window);
+        let senders = core::array::from_fn(|at| {
+            share.add_peer(at as SenderIndex);
+            Sender(FlowUsage::default(), at as SenderIndex)
+        });
+        (share, senders)
+    }
+
     /// Rounds in which the senders send `each` messages in turn, one a microsecond. Returns the smallest share in the
     /// second half, since the window probe raises it at times.
-    fn send(share: &mut FairShare, senders: &mut [SenderUsage], each: &[u16], rounds: usize) -> u16 {
+    fn send(share: &mut FairShare, senders: &mut [Sender], each: &[u16], rounds: usize) -> u16 {
         let (mut now, mut least) = (Time(1), u16::MAX);
         for round in 0..rounds {
             for (sender, &messages) in senders.iter_mut().zip(each) {
                 now = now.later(u64::from(messages) * 1000);
-                share.count_messages(now, sender, messages, 0);
+                sender.sends(share, now, messages, 0);
             }
-            least = if round < rounds / 2 { u16::MAX } else { least.min(share.per_sender()) };
+            least = if round < rounds / 2 { u16::MAX } else { least.min(share.per_sender) };
         }
         least
     }
 
     #[test]
     fn a_single_sender_has_the_window() {
-        let mut share = FairShare::new(128);
-        send(&mut share, &mut [SenderUsage::default()], &[7], 1000);
-        assert_eq!(share.per_sender(), 128);
+        let (mut share, mut senders) = share_of::<1>(128);
+        send(&mut share, &mut senders, &[7], 1000);
+        assert_eq!(share.per_sender, 128);
     }
 
     /// Rounds are counted only while the total is below the window.
     #[test]
     fn a_single_sender_overflows_no_counter() {
-        let (mut share, mut sender) = (FairShare::new(1), SenderUsage::default());
-        (0..100_000).for_each(|_| share.count_messages(NOW, &mut sender, 8, 0));
-        assert_eq!(share.per_sender(), 1);
+        let (mut share, [mut sender]) = share_of(1);
+        (0..100_000).for_each(|_| sender.sends(&mut share, NOW, 8, 0));
+        assert_eq!(share.per_sender, 1);
     }
 
     #[test]
     fn the_window_is_divided_among_active_senders() {
-        let mut share = FairShare::new(128);
-        let mut senders = [SenderUsage::default(); 64];
+        let (mut share, mut senders) = share_of::<64>(128);
         assert_eq!(send(&mut share, &mut senders, &[1; 64], 100), 2);
         assert_eq!(send(&mut share, &mut senders[..32], &[2; 32], 16), 4, "after two windows of messages");
         send(&mut share, &mut senders[..1], &[4], 128);
-        assert_eq!(share.per_sender(), 128);
+        assert_eq!(share.per_sender, 128);
     }
 
     #[test]
     fn a_sender_of_few_messages_counts_little() {
-        let mut share = FairShare::new(128);
-        let mut senders = [SenderUsage::default(); 9];
+        let (mut share, mut senders) = share_of::<9>(128);
         send(&mut share, &mut senders, &[60, 1, 1, 1, 1, 1, 1, 1, 1], 50);
-        assert!(share.per_sender() > 90, "{}", share.per_sender());
+        assert!(share.per_sender > 90, "{}", share.per_sender);
     }
 
     #[test]
     fn a_new_sender_has_a_share_for_a_while() {
-        let mut share = FairShare::new(128);
-        let mut first = SenderUsage::default();
+        let (mut share, [mut first, mut second]) = share_of(128);
         share.add_sender(NOW);
-        assert_eq!(share.per_sender(), 128, "there is no other sender");
-        share.count_messages(NOW, &mut first, 256, 0);
+        assert_eq!(share.per_sender, 128, "there is no other sender");
+        first.sends(&mut share, NOW, 256, 0);
         share.add_sender(NOW);
-        share.count_messages(NOW, &mut first, 256, 0);
-        assert_eq!(share.per_sender(), 64);
-        share.count_messages(NOW + NEW_SENDER_TIME, &mut first, 1, 0);
-        assert_eq!(share.per_sender(), 128, "it does not send");
+        first.sends(&mut share, NOW, 256, 0);
+        assert_eq!(share.per_sender, 64);
+        first.sends(&mut share, NOW + NEW_SENDER_TIME, 1, 0);
+        assert_eq!(share.per_sender, 128, "it does not send");
         (0..7).for_each(|_| share.add_sender(NOW));
-        share.count_messages(NOW, &mut SenderUsage::default(), 1, 0);
+        second.sends(&mut share, NOW, 1, 0);
         assert_eq!(share.new_senders, 6, "one has sent something");
     }
 
     #[test]
     fn very_many_senders_have_one_credit_each() {
-        let mut share = FairShare::new(128);
-        assert_eq!(send(&mut share, &mut [SenderUsage::default(); 2000], &[1; 2000], 20), 1);
+        let (mut share, mut senders) = share_of::<2000>(128);
+        assert_eq!(send(&mut share, &mut senders, &[1; 2000], 20), 1);
     }
 
     #[test]
     fn little_loss_changes_little_and_much_loss_much() {
         let total = |lost_in: u32| {
-            let (mut share, mut sender) = (FairShare::new(128), SenderUsage::default());
+            let (mut share, [mut sender]) = share_of(128);
             for n in 0..100_000 {
-                share.count_messages(NOW, &mut sender, 1, (n % lost_in == 0) as u32);
+                sender.sends(&mut share, NOW, 1, (n % lost_in == 0) as u32);
             }
             share.total
         };
@@ -270,10 +333,32 @@ mod tests {
 
     #[test]
     fn the_total_recovers_after_loss() {
-        let (mut share, mut sender) = (FairShare::new(128), SenderUsage::default());
-        (0..10_000).for_each(|_| share.count_messages(NOW, &mut sender, 1, 1));
+        let (mut share, [mut sender]) = share_of(128);
+        (0..10_000).for_each(|_| sender.sends(&mut share, NOW, 1, 1));
         assert_eq!(share.total, MIN_TOTAL);
-        (0..40_000).for_each(|_| share.count_messages(NOW, &mut sender, 1, 0));
+        (0..40_000).for_each(|_| sender.sends(&mut share, NOW, 1, 0));
         assert_eq!(share.total, 128);
+    }
+
+    /// A peer with eight flows beside fifteen with one: all peers have the same share. When seven of the eight stop, the
+    /// eighth has all of it.
+    #[test]
+    fn the_flows_of_a_peer_divide_its_share() {
+        let (mut share, mut senders) = share_of::<16>(128);
+        let mut flows = [senders[0]; 8];
+        let mut now = Time(1);
+        let mut rounds = |active: usize| {
+            let mut least = [u16::MAX; 3];
+            for round in 0..400 {
+                now = now.later(128_000);
+                senders[1..].iter_mut().for_each(|sender| sender.sends(&mut share, now, 8, 0));
+                flows[..active].iter_mut().for_each(|flow| flow.sends(&mut share, now, 8 / active as u16, 0));
+                let shares = [share.per_sender, share.of_flow(&senders[1].0), share.of_flow(&flows[0].0)];
+                least = if round < 200 { least } else { [0, 1, 2].map(|n| least[n].min(shares[n])) };
+            }
+            least
+        };
+        assert_eq!(rounds(8), [8, 8, 1]);
+        assert_eq!(rounds(1), [8, 8, 8]);
     }
 }

@@ -13,6 +13,7 @@ use crate::reject_queue::RejectQueue;
 use crate::reordering::Reordering;
 use crate::rtt::Rtt;
 use crate::send_queue::SendQueue;
+use crate::senders::SenderIndex;
 use crate::time::{Time, TimerState};
 use crate::{EndpointId, FlowId, WINDOW};
 
@@ -39,7 +40,7 @@ impl<T> IndexMut<Class> for PerClass<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// This node asked for the flow, or will ask as soon as it knows the peer and the path.
-    Connecting,
+    Connecting(AskedMember),
     /// Messages can be sent.
     Open,
     /// This side closed the flow. The peer has not answered yet.
@@ -101,6 +102,28 @@ pub(crate) struct Setup {
     pub(crate) tries: u8,
     /// Questions in all.
     pub(crate) total_tries: u8,
+}
+
+/// Which member of a group is asked for a flow, in one byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AskedMember(u8);
+
+impl AskedMember {
+    const NO_REDIRECT: u8 = 0x80;
+
+    /// 0: the first, or a node in no group.
+    pub(crate) fn number(self) -> u8 {
+        self.0 & Refusal::MAX_MEMBER
+    }
+
+    /// Whether the member shall not name another, because one was silent before.
+    pub(crate) fn no_redirect(self) -> bool {
+        self.0 & Self::NO_REDIRECT != 0
+    }
+
+    pub(crate) fn new(number: u8, no_redirect: bool) -> AskedMember {
+        AskedMember(number & Refusal::MAX_MEMBER | if no_redirect { Self::NO_REDIRECT } else { 0 })
+    }
 }
 
 /// This node may have been descheduled, so it gives nothing up before it has asked this often.
@@ -168,8 +191,8 @@ pub(crate) struct FlowRecord {
     /// When the acknowledgement must leave at the latest.
     pub(crate) ack_at: Time,
     pub(crate) is_dirty: bool,
-    /// The first flow of a series with one peer. Only this one counts its peer as a holder of credits.
-    pub(crate) counts_its_peer: bool,
+    /// The peer, among those that have flows.
+    pub(crate) sender: SenderIndex,
     /// The last piggybacked acknowledgement, not processed yet.
     pub(crate) pending_piggyback: Option<Piggyback>,
     /// When the newly acknowledged message was sent: the start of a round-trip sample. [`Time::NEVER`] if there is
@@ -189,12 +212,12 @@ impl FlowRecord {
         remote: FlowPeer,
         setup: Setup,
         first: [Seq; 2],
-        credits: [u16; 2],
+        (sender, credits): (SenderIndex, [u16; 2]),
     ) -> Self {
         FlowRecord {
             id,
             endpoint,
-            phase: Phase::Connecting,
+            phase: Phase::Connecting(AskedMember::default()),
             peer: remote,
             setup,
             reply_offset: 0,
@@ -209,7 +232,7 @@ impl FlowRecord {
             ack_forced: false,
             ack_at: Time::NEVER,
             is_dirty: false,
-            counts_its_peer: false,
+            sender,
             pending_piggyback: None,
             sample_sent_at: Time::NEVER,
             ack_timer: TimerState::default(),
@@ -218,9 +241,33 @@ impl FlowRecord {
         }
     }
 
+    /// The record of an open flow that was idle. The caller adds the numbers.
+    pub(crate) fn restored(
+        id: FlowId,
+        endpoint: EndpointId,
+        peer: FlowPeer,
+        setup: Setup,
+        (reply_offset, route): (u32, Route),
+    ) -> Self {
+        FlowRecord { reply_offset, route, ..FlowRecord::new(id, endpoint, peer, setup, [Seq(0); 2], (0, [0; 2])) }
+    }
+
+    pub(crate) fn reply_offset(&self) -> u32 {
+        self.reply_offset
+    }
+
+    pub(crate) fn is_connecting(&self) -> bool {
+        matches!(self.phase, Phase::Connecting(_))
+    }
+
+    /// Which member of the peer's group is asked, while one is.
+    pub(crate) fn asked(&self) -> AskedMember {
+        if let Phase::Connecting(asked) = self.phase { asked } else { AskedMember::default() }
+    }
+
     pub(crate) fn state(&self) -> FlowState {
         match self.phase {
-            Phase::Connecting => FlowState::Connecting,
+            Phase::Connecting(_) => FlowState::Connecting,
             Phase::Open => FlowState::Open {
                 framing: self.route.framing,
                 why: self.route.why,

@@ -1,19 +1,27 @@
 //! All flows of a node, by the flow id that it gave them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Deref;
+use std::time::Duration;
 
 use am_wire::control::{Incarnation, Name, NodeId};
 use am_wire::frame::ParsedFrame;
 use am_wire::{Flow, Reason};
 
 use crate::FlowId;
-use crate::flow::{FlowRecord, Phase};
+use crate::flow::FlowRecord;
+use crate::gaps::Gaps;
+use crate::idle_flows::IdleFlows;
 use crate::output::ReturnReason;
+use crate::peers::PeerRun;
+use crate::time::Time;
 
 /// The table of flows. A freed id is reused as late as possible, so that a late frame rarely meets another flow.
 #[derive(Debug)]
 pub(crate) struct Flows {
+    /// The active flows.
     records: Vec<Option<Box<FlowRecord>>>,
+    pub(crate) idle: IdleFlows,
     free_ids: VecDeque<u16>,
     /// Set-up numbers, each with the flow that resulted. For set-ups of this node it also lists ended flows, for a
     /// while.
@@ -36,7 +44,8 @@ impl Flows {
         records.resize_with(Flow::COUNT, || None);
         let unused = (0..count).map(nth).collect();
         let (attempts, ended, in_setup) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
-        Flows { records, free_ids: unused, attempts, ended, in_setup, count: 0, cursor: nth(0) }
+        let idle = IdleFlows::default();
+        Flows { records, idle, free_ids: unused, attempts, ended, in_setup, count: 0, cursor: nth(0) }
     }
 
     /// A free id for a new flow.
@@ -47,10 +56,10 @@ impl Flows {
     pub(crate) fn insert(&mut self, record: FlowRecord) {
         let flow = record.id.flow;
         if self.attempts.len() >= 2 * Flow::COUNT {
-            let records = &self.records;
-            let is_there =
-                |attempt: u32, flow: u16| records[flow as usize].as_ref().is_some_and(|it| it.setup.id == attempt);
-            self.attempts.retain(|&(attempt, flow)| is_there(attempt, flow));
+            let mut attempts = std::mem::take(&mut self.attempts);
+            let is_there = |attempt: u32, flow: Flow| self.look(flow).is_some_and(|it| it.setup.id == attempt);
+            attempts.retain(|&(attempt, flow)| Flow::new(flow).is_some_and(|flow| is_there(attempt, flow)));
+            self.attempts = attempts;
         }
         self.attempts.insert((record.setup.id, flow.id()));
         self.records[flow.index()] = Some(Box::new(record));
@@ -98,11 +107,10 @@ impl Flows {
 
     /// The flow that resulted from this attempt. `run` is the node that asked, `None` for this node.
     pub(crate) fn find_attempt(&self, run: Option<(NodeId, Incarnation)>, attempt: u32) -> Option<FlowId> {
-        let record = |flow: Flow| self.records[flow.index()].as_deref();
-        let is_it = |record: &&FlowRecord| {
+        let is_it = |record: &Look<'_>| {
             record.setup.id == attempt && if record.setup.is_ours { run.is_none() } else { record.peer.node == run }
         };
-        self.by_attempt(attempt).filter_map(record).find(is_it).map(|record| record.id)
+        self.by_attempt(attempt).filter_map(|flow| self.look(flow)).find(is_it).map(|record| record.id)
     }
 
     pub(crate) fn begin_setup(&mut self, flow: Flow) {
@@ -120,15 +128,45 @@ impl Flows {
 
     fn forget_finished_setups(&mut self) {
         let records = &self.records;
-        let is_asking =
-            |flow: &Flow| records[flow.index()].as_ref().is_some_and(|record| record.phase == Phase::Connecting);
+        let is_asking = |flow: &Flow| records[flow.index()].as_ref().is_some_and(|record| record.is_connecting());
         self.in_setup.retain(is_asking);
     }
 
-    /// The flow by the id in a frame.
+    /// The flow by the id in a frame. An idle one becomes active.
     #[inline]
     pub(crate) fn by_flow(&mut self, flow: Flow) -> Option<&mut FlowRecord> {
+        if self.records[flow.index()].is_some() { self.active(flow) } else { self.activate(flow) }
+    }
+
+    /// The same for a flow with messages under way, which is never idle. An idle one is not found.
+    #[inline]
+    pub(crate) fn active(&mut self, flow: Flow) -> Option<&mut FlowRecord> {
         self.records[flow.index()].as_deref_mut()
+    }
+
+    #[cold]
+    fn activate(&mut self, flow: Flow) -> Option<&mut FlowRecord> {
+        self.records[flow.index()] = self.idle.take(flow).map(Box::new);
+        self.active(flow)
+    }
+
+    /// Take the memory of flows at rest on which nothing arrived for a while, `limit` of them at most. Returns whether
+    /// there may be more.
+    pub(crate) fn make_idle(&mut self, now: Time, round: Duration, limit: usize, gaps: &mut Gaps) -> bool {
+        let mut count = 0;
+        for place in &mut self.records {
+            let is_quiet = |record: &FlowRecord| now - record.last_received() >= round;
+            if !place.as_ref().is_some_and(|record| is_quiet(record) && self.idle.insert(record)) {
+                continue;
+            }
+            let order = place.take().and_then(|mut record| record.reordering.take());
+            order.into_iter().for_each(|order| gaps.return_reordering(order));
+            count += 1;
+            if count == limit {
+                return true;
+            }
+        }
+        false
     }
 
     /// The open flow of a frame. Any frame shows that the peer is alive.
@@ -144,29 +182,63 @@ impl Flows {
         Ok(record)
     }
 
+    /// The flow with this id, active or idle. It stays as it is.
+    pub(crate) fn look(&self, flow: Flow) -> Option<Look<'_>> {
+        match &self.records[flow.index()] {
+            Some(record) => Some(Look::Active(record)),
+            None => self.idle.look(flow).map(Look::Idle),
+        }
+    }
+
     /// The flow by the id that the layer above holds, which may be an old one.
     #[inline]
-    pub(crate) fn get(&self, id: FlowId) -> Option<&FlowRecord> {
-        self.records[id.flow.index()].as_deref().filter(|record| record.id == id)
+    pub(crate) fn get(&self, id: FlowId) -> Option<Look<'_>> {
+        self.look(id.flow).filter(|record| record.id == id)
     }
 
+    /// The same, to change it. An idle one becomes active.
     #[inline]
     pub(crate) fn get_mut(&mut self, id: FlowId) -> Option<&mut FlowRecord> {
-        self.records[id.flow.index()].as_deref_mut().filter(|record| record.id == id)
-    }
-
-    /// All flows, starting where the last round ended.
-    pub(crate) fn iter_from_cursor(&self) -> impl Iterator<Item = &FlowRecord> {
-        let (before, after) = self.records.split_at(self.cursor as usize);
-        after.iter().chain(before).flatten().take(self.count).map(|record| &**record)
+        self.by_flow(id.flow).filter(|record| record.id == id)
     }
 
     /// The flows for which `which` holds.
     pub(crate) fn filter(&self, which: impl Fn(&FlowRecord) -> bool) -> Vec<FlowId> {
-        self.iter().filter(|record| which(record)).map(|record| record.id).collect()
+        let active = self.iter_active().filter(|record| which(record)).map(|record| record.id);
+        active.chain(self.idle.iter().filter(|record| which(record)).map(|record| record.id)).collect()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &FlowRecord> {
+    /// The same among the flows of peers whose run `is_its` holds for. That many flows have other peers costs little.
+    pub(crate) fn filter_of(
+        &self,
+        is_its: impl Fn(&PeerRun) -> bool,
+        which: impl Fn(&FlowRecord) -> bool,
+    ) -> Vec<FlowId> {
+        let is_of = |record: &&FlowRecord| record.peer.node.as_ref().is_some_and(&is_its) && which(record);
+        let active = self.iter_active().filter(is_of).map(|record| record.id);
+        active.chain(self.idle.iter_of(&is_its).filter(|record| which(record)).map(|record| record.id)).collect()
+    }
+
+    pub(crate) fn iter_active(&self) -> impl Iterator<Item = &FlowRecord> {
         self.records.iter().flatten().map(|record| &**record)
+    }
+}
+
+/// A flow that is looked at.
+#[expect(clippy::large_enum_variant, reason = "it lives as long as one look")]
+pub(crate) enum Look<'a> {
+    Active(&'a FlowRecord),
+    Idle(FlowRecord),
+}
+
+impl Deref for Look<'_> {
+    type Target = FlowRecord;
+
+    #[inline]
+    fn deref(&self) -> &FlowRecord {
+        match self {
+            Look::Active(record) => record,
+            Look::Idle(record) => record,
+        }
     }
 }

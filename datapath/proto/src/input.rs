@@ -52,9 +52,14 @@ impl<B: Buffer> Core<B> {
     pub fn on_frame(&mut self, frame: B) {
         // A path of its own keeps the parsed header in registers.
         if let Some(parsed) = frame::parse_usual(frame.bytes(), self.config.ethertype) {
-            let (header, message) = (parsed.header, MessageHead::new(&parsed, parsed.header.kind.into()));
-            if let Err(reason) = self.on_message(message, frame) {
-                self.drop_frame(reason, header.flow, None);
+            let (header, framing) = (parsed.header, parsed.framing);
+            // A copy of the code for each class: it is shorter if it knows its class.
+            let outcome = match header.kind.into() {
+                Class::Request => self.on_message(MessageHead::new(&parsed, Class::Request), frame),
+                Class::Reply => self.on_message(MessageHead::new(&parsed, Class::Reply), frame),
+            };
+            if let Err(reason) = outcome {
+                self.drop_frame(reason, header.flow, (framing != Framing::Bare).then_some(header.nonce));
             }
         } else {
             self.on_any_frame(frame);
@@ -72,9 +77,9 @@ impl<B: Buffer> Core<B> {
         };
         let (header, framing) = (parsed.header, parsed.framing);
         let outcome = match header.kind {
-            // A copy of the code for each class: it is much shorter if it knows its class.
-            Kind::Request | Kind::Put | Kind::Get => self.on_message(MessageHead::new(&parsed, Class::Request), frame),
-            Kind::Reply => self.on_message(MessageHead::new(&parsed, Class::Reply), frame),
+            Kind::Request | Kind::Reply | Kind::Put | Kind::Get => {
+                self.on_message(MessageHead::new(&parsed, header.kind.into()), frame)
+            }
             Kind::Ack => self.on_ack(&parsed),
             Kind::Control => self.on_control(&parsed, destination(frame.bytes())),
             Kind::Reject => self.on_any_reject(&parsed),
@@ -103,7 +108,7 @@ impl<B: Buffer> Core<B> {
 
     fn answer_unknown_flow(&mut self, flow: Flow, nonce: Option<u16>) {
         let is_known = |record: &&mut FlowRecord| match record.phase {
-            Phase::Connecting | Phase::Open => true,
+            Phase::Connecting(_) | Phase::Open => true,
             // The first Close is still queued behind earlier messages. An answer would overtake those.
             Phase::Closing => record.setup.total_tries == 0,
             _ => false,
@@ -152,18 +157,6 @@ impl<B: Buffer> Core<B> {
             Control::Leave(leave) => self.on_leave(&leave),
         }
         Ok(())
-    }
-
-    /// A control frame or a reject that was not made with this node's key.
-    pub(crate) fn note_unauthenticated(&mut self) {
-        self.counters.control_unauthenticated += 1;
-        self.discovery.unauthenticated_at = Some(self.now);
-    }
-
-    /// Getter: whether frames of nodes with another segment key, or without one, arrived lately.
-    pub fn has_unauthenticated(&self) -> bool {
-        let lately = self.config.beacon * 3;
-        self.discovery.unauthenticated_at.is_some_and(|at| self.now - at < lately)
     }
 
     /// A message in a frame of its own, with `body` bytes of words and payload.
@@ -280,15 +273,33 @@ impl<B: Buffer> Core<B> {
     /// An acknowledgement in a frame of its own.
     fn on_ack(&mut self, parsed: &ParsedFrame<'_>) -> Result<(), Reason> {
         let flow = parsed.header.flow;
-        let record = self.flows.by_flow(flow).ok_or(Reason::NoFlow)?;
+        let acks = Acks::parse(parsed.payload)?;
+        let Some(record) = self.flows.active(flow) else { return self.on_idle_ack(parsed, &acks) };
         if !mutants::is_active(Mutant::OtherIncarnation) {
             record.check(parsed.framing, &parsed.header)?;
         }
-        self.deferred.received_acks.push_back((flow, Acks::parse(parsed.payload)?));
+        self.deferred.received_acks.push_back((flow, acks));
         self.counters.acks_received += 1;
         if parsed.header.seq != 0 {
             self.on_ack_hint(flow, AckHint::from_bits(parsed.header.seq));
         }
+        Ok(())
+    }
+}
+
+impl<B: Buffer> Core<B> {
+    /// An acknowledgement on a flow that is not active. If it brings news, the flow becomes active.
+    #[cold]
+    fn on_idle_ack(&mut self, parsed: &ParsedFrame<'_>, acks: &Acks) -> Result<(), Reason> {
+        let flow = parsed.header.flow;
+        let record = self.flows.look(flow).ok_or(Reason::NoFlow)?;
+        record.check(parsed.framing, &parsed.header)?;
+        if parsed.header.seq != 0 || !self.flows.idle.is_known(flow, acks) {
+            self.flows.by_flow(flow);
+            return self.on_ack(parsed);
+        }
+        self.deferred.dirty.push(flow);
+        self.counters.acks_received += 1;
         Ok(())
     }
 }

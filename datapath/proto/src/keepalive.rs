@@ -5,8 +5,9 @@
 //! nothing for [`Config::keepalive`](crate::Config::keepalive) is unreachable, and all its flows end. The transport may
 //! also report that a peer has gone: then nothing is asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
+use std::time::Duration;
 
 use am_wire::control::{Accept, Control, Keepalive};
 use am_wire::{Address, Buffer, Flow};
@@ -15,12 +16,17 @@ use crate::FlowId;
 use crate::control_queue::DeferredControl;
 use crate::flow::{FlowRecord, Phase};
 use crate::mutants::{self, Mutant};
-use crate::node::{Core, PeerRun, QuietPeer};
+use crate::node::Core;
 use crate::output::{Departure, ReturnReason};
+use crate::peers::{PeerRun, QuietPeer};
 use crate::time::{Time, TimerKind};
 
 /// The most flows to ask about in one round. A node with more quiet ones needs several rounds.
 const MAX_FLOWS_A_ROUND: usize = 512;
+
+/// The most flows whose memory is taken at once, and the pause before the next ones: messages wait behind this work.
+const MAX_IDLE_AT_ONCE: usize = 64;
+const IDLE_PAUSE: Duration = Duration::from_millis(1);
 
 /// This node may have been descheduled, so a peer is unreachable only after this many rounds without an answer.
 const MIN_UNANSWERED_ROUNDS: u32 = 3;
@@ -34,14 +40,16 @@ impl<B: Buffer> Core<B> {
         self.endpoints.cool_down();
         let round = self.config.keepalive_round();
         let mut quiet = self.last_received();
+        self.flows.idle.add_to(&mut quiet);
         quiet.retain(|_, peer| now - peer.last_received >= round);
+        let mut silent = BTreeSet::new();
         for (run, peer) in &mut quiet {
             let before = self.time.quiet_peers.get(run).filter(|before| before.last_received == peer.last_received);
             peer.rounds_asked = before.map_or(0, |before| before.rounds_asked);
             let is_over =
                 peer.rounds_asked >= MIN_UNANSWERED_ROUNDS && now - peer.last_received >= self.config.keepalive;
             if is_over && !mutants::is_active(Mutant::DeadStay) {
-                self.end_silent_flows(now, *run);
+                silent.insert(*run);
                 continue;
             }
             // Frames are lost now and then: a longer silence gets more questions.
@@ -50,7 +58,11 @@ impl<B: Buffer> Core<B> {
             peer.rounds_asked += 1;
         }
         self.time.quiet_peers = quiet;
+        if !silent.is_empty() {
+            self.end_silent_flows(now, &silent);
+        }
         self.ask_about_quiet_flows(now);
+        self.make_idle(now);
         // Nodes that started together must not ask together. A round is shorter by up to a quarter. So a peer is asked
         // often enough within the keepalive time, and is given up at most a quarter of it later.
         let round = round.as_nanos() as u64;
@@ -58,10 +70,24 @@ impl<B: Buffer> Core<B> {
         self.time.timers.arm(&mut self.time.keepalive_timer, TimerKind::Keepalive, 0, next);
     }
 
-    /// For each peer with open flows: when its last frame arrived.
+    /// Take the memory of flows at rest. With many of them this goes on soon.
+    pub(crate) fn make_idle(&mut self, now: Time) {
+        let (round, gaps) = (self.config.keepalive_round(), &mut self.receiving.gaps);
+        if self.flows.make_idle(now, round, MAX_IDLE_AT_ONCE, gaps) {
+            self.time.timers.arm(&mut self.time.idle_timer, TimerKind::Idle, 0, now + IDLE_PAUSE);
+        }
+    }
+
+    pub(crate) fn idle_timeout(&mut self, now: Time, at: Time) {
+        if self.time.idle_timer.take_if_due(at) {
+            self.make_idle(now);
+        }
+    }
+
+    /// For each peer with active flows: when its last frame arrived on one of them.
     pub(crate) fn last_received(&self) -> BTreeMap<PeerRun, QuietPeer> {
         let mut peers = BTreeMap::new();
-        for record in self.flows.iter().filter(|record| record.phase == Phase::Open) {
+        for record in self.flows.iter_active().filter(|record| record.phase == Phase::Open) {
             let (Some(run), last_received) = (record.peer.node, record.last_received()) else { continue };
             let peer = QuietPeer { last_received, flow: record.id.flow, rounds_asked: 0 };
             let peer = peers.entry(run).or_insert(peer);
@@ -70,14 +96,12 @@ impl<B: Buffer> Core<B> {
         peers
     }
 
-    /// End the flows of this run that were silent for the whole keepalive time. A frame on another flow shows that the
+    /// End the flows of these runs that were silent for the whole keepalive time. A frame on another flow shows that the
     /// peer lives, so that flow stays.
-    fn end_silent_flows(&mut self, now: Time, run: PeerRun) {
+    fn end_silent_flows(&mut self, now: Time, runs: &BTreeSet<PeerRun>) {
         let keepalive = self.config.keepalive;
-        let its = |record: &FlowRecord| {
-            record.phase == Phase::Open && record.peer.node == Some(run) && now - record.last_received() >= keepalive
-        };
-        for id in self.flows.filter(its) {
+        let is_silent = |record: &FlowRecord| record.phase == Phase::Open && now - record.last_received() >= keepalive;
+        for id in self.flows.filter_of(|run| runs.contains(run), is_silent) {
             self.end_flow(id, ReturnReason::Unreachable, None);
         }
     }
@@ -98,22 +122,28 @@ impl<B: Buffer> Core<B> {
         }
     }
 
+    /// Ask about flows that no question to their peer was about: the active ones, and some of the idle ones in turn.
     fn ask_about_quiet_flows(&mut self, now: Time) {
         let round = self.config.keepalive_round();
-        let asked = |record: &FlowRecord| Some(self.time.quiet_peers.get(&record.peer.node?)?.flow);
+        let was_asked =
+            |flow: Flow, run: &PeerRun| self.time.quiet_peers.get(run).is_some_and(|peer| peer.flow == flow);
         let is_quiet = |record: &&FlowRecord| {
             let is_active = now - record.silence.since < round || record.in_flight();
-            record.phase == Phase::Open && !is_active && asked(record) != Some(record.id.flow)
+            record.phase == Phase::Open && !is_active
         };
-        let mut quiet = self.flows.iter_from_cursor().filter(is_quiet).map(|record| record.id.flow);
-        self.sending.deferred_control.extend(quiet.by_ref().take(MAX_FLOWS_A_ROUND).map(DeferredControl::Keepalive));
+        let active = self.flows.iter_active().filter(is_quiet);
+        let active = active.filter_map(|record| Some((record.id.flow, record.peer.node?)));
+        let since = Time(now.0.saturating_sub(round.as_nanos() as u64));
+        let mut quiet = active.chain(self.flows.idle.quiet_from(self.flows.cursor, since));
+        let asked = quiet.by_ref().take(MAX_FLOWS_A_ROUND).filter(|(flow, run)| !was_asked(*flow, run));
+        self.sending.deferred_control.extend(asked.map(|(flow, _)| DeferredControl::Keepalive(flow)));
         let next = quiet.next();
         drop(quiet);
-        self.flows.cursor = next.map_or(self.flows.cursor, Flow::id);
+        self.flows.cursor = next.map_or(self.flows.cursor, |(flow, _)| flow.id());
     }
 
     pub(crate) fn next_keepalive(&mut self, flow: Flow) -> Option<(Address, Control)> {
-        let record = self.flows.by_flow(flow).filter(|record| record.phase == Phase::Open)?;
+        let record = self.flows.look(flow).filter(|record| record.phase == Phase::Open)?;
         Some((record.route.to, record.keepalive_question()))
     }
 
@@ -126,6 +156,10 @@ impl<B: Buffer> Core<B> {
                 && record.phase == Phase::Open
                 && (route.to, route.flow, route.nonce) == (source, question.own, question.own_nonce)
         };
+        if let Some(is_due) = self.flows.idle.on_keepalive(source, question) {
+            self.deferred.dirty.push(question.flow);
+            return self.sending.acks_due.extend(is_due.then_some(question.flow));
+        }
         match self.flows.by_flow(question.flow).filter(is_it) {
             Some(record) => {
                 record.mark_dirty(&mut self.deferred.dirty);

@@ -39,6 +39,7 @@ mod flows;
 mod gaps;
 mod group;
 mod handler_set;
+mod idle_flows;
 mod input;
 mod keepalive;
 mod loss_detection;
@@ -61,6 +62,7 @@ mod rtt;
 mod segment_key;
 mod send;
 mod send_queue;
+mod senders;
 mod setup;
 mod slots;
 mod teardown;
@@ -68,6 +70,7 @@ mod time;
 mod timeout;
 mod transmit;
 mod unknown_flows;
+mod warm;
 mod window_probe;
 
 pub use config::{ChooseMember, Config, FramingChoice};
@@ -93,6 +96,11 @@ pub const WINDOW: usize = 512;
 pub struct EndpointId(pub(crate) u16);
 
 impl EndpointId {
+    /// A small number, which is another endpoint's once this one is closed.
+    pub fn index(self) -> usize {
+        self.0.into()
+    }
+
     /// The id of no endpoint.
     pub(crate) const NONE: EndpointId = EndpointId(u16::MAX);
 }

@@ -11,7 +11,8 @@
 //! A beacon can be forged or late, so a node counts as a member when it has echoed a nonce (a [`Probe`]). A node that
 //! watches introduces itself several times within the time-out. Where all nodes watch, nobody has to ask. A member that
 //! was silent for half of the time-out is asked in each round, and more often each time, because questions can be lost.
-//! It is declared absent only after [`MIN_UNANSWERED_ROUNDS`] rounds: this node itself may have been descheduled.
+//! It is declared absent only after [`MIN_UNANSWERED_ROUNDS`] rounds: this node itself may have been descheduled. A node
+//! that was, and finds others silent for the whole time-out, asks in shorter rounds.
 //! A farewell may be forged as well. It makes this node ask at once.
 
 use std::collections::BTreeMap;
@@ -20,8 +21,9 @@ use std::iter;
 use am_wire::control::{Control, Leave, Probe, ProbeSeen, Step};
 use am_wire::{Address, Buffer};
 
-use crate::node::{Core, PeerRun, QuietPeer};
+use crate::node::Core;
 use crate::output::{Departure, Event, Member, MemberChange, Peer};
+use crate::peers::{PeerRun, QuietPeer};
 use crate::presence::{INTRODUCTIONS, MAX_UNVERIFIED_ROUNDS, Presence, Stage};
 use crate::time::{Time, TimerKind};
 
@@ -78,7 +80,8 @@ impl<B: Buffer> Core<B> {
     }
 
     fn arm_members(&mut self, now: Time) {
-        let next = now + self.config.member_timeout / ROUNDS;
+        let rounds = if self.discovery.watch.is_late { 2 * ROUNDS } else { ROUNDS };
+        let next = now + self.config.member_timeout / rounds;
         self.time.timers.arm(&mut self.discovery.watch.timer, TimerKind::Members, 0, next);
     }
 
@@ -87,6 +90,7 @@ impl<B: Buffer> Core<B> {
         if !self.discovery.watch.timer.take_if_due(at) {
             return;
         }
+        self.discovery.watch.is_late = false;
         self.ask_about_conflicts(now);
         let count = self.discovery.peers.records.len();
         // When frames on flows arrived, once that matters.
@@ -130,7 +134,9 @@ impl<B: Buffer> Core<B> {
         }
         let Peer { node, incarnation, .. } = self.discovery.peers.records[at].peer;
         let quiet = on_flows.get_or_insert_with(|| self.last_received()).get(&(node, incarnation));
-        if let Some(last_received) = quiet.map(|quiet| quiet.last_received).filter(|last| *last > presence.heard_at) {
+        let last_received =
+            quiet.map(|quiet| quiet.last_received).max(self.flows.idle.last_received(&(node, incarnation)));
+        if let Some(last_received) = last_received.filter(|last| *last > presence.heard_at) {
             (presence.heard_at, presence.rounds_asked) = (last_received, 0);
             self.discovery.peers.set_presence(at, presence);
         }
@@ -139,6 +145,7 @@ impl<B: Buffer> Core<B> {
             self.end_membership(at, Departure::Silent);
             return false;
         }
+        self.discovery.watch.is_late |= silence >= timeout;
         silence >= timeout / 2 && self.ask_member(at, 1 << presence.rounds_asked.min(3))
     }
 

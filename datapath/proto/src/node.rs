@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use am_wire::control::{Incarnation, Name, NodeId};
+use am_wire::control::Name;
 use am_wire::{Acks, Address, Buffer, Class, Flow};
 
 use crate::address_conflict::AddressConflicts;
@@ -18,10 +18,11 @@ use crate::flows::Flows;
 use crate::gaps::Gaps;
 use crate::mutants::{self, Mutant};
 use crate::output::{Command, Event, FlowState, NameConflict, Peer};
-use crate::peers::Peers;
+use crate::peers::{PeerRun, Peers, QuietPeer};
 use crate::presence::Watch;
 use crate::rate_limit::{BroadcastLimit, RateLimit};
 use crate::rtt::Timing;
+use crate::senders::Senders;
 use crate::slots::{SlotIndex, Slots};
 use crate::time::{Time, TimerKind, TimerState, Timers};
 use crate::unknown_flows::UnknownFlows;
@@ -86,8 +87,8 @@ pub(crate) struct Receiving {
     pub(crate) is_full: bool,
     pub(crate) gaps: Gaps,
     pub(crate) budget: CreditBudget,
-    /// The peer of the flow that was set up last.
-    pub(crate) newest_peer: Option<Name>,
+    /// The peers that have flows.
+    pub(crate) senders: Senders,
     /// What of the budget each sender may have.
     pub(crate) fair_shares: PerClass<FairShare>,
     /// Requests delivered and not yet answered: a slot is set aside for each.
@@ -125,21 +126,10 @@ pub(crate) struct Times {
     pub(crate) beacon_pause: Duration,
     pub(crate) beacon_answers: RateLimit,
     pub(crate) keepalive_timer: TimerState,
+    /// More flows are to become idle.
+    pub(crate) idle_timer: TimerState,
     /// The peers that were asked in the last keepalive round.
     pub(crate) quiet_peers: BTreeMap<PeerRun, QuietPeer>,
-}
-
-pub(crate) type PeerRun = (NodeId, Incarnation);
-
-/// A peer with open flows, on none of which anything arrived for long.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct QuietPeer {
-    /// When its last frame arrived, on any flow.
-    pub(crate) last_received: Time,
-    /// One of its open flows, to ask about.
-    pub(crate) flow: Flow,
-    /// Rounds in which it was asked since.
-    pub(crate) rounds_asked: u32,
 }
 
 /// Work for [`Core::run_deferred`], when the outputs are on their way.
@@ -169,6 +159,7 @@ impl Times {
             beacon_pause: config.beacon / FIRST_BEACON_PART,
             beacon_answers: BEACON_ANSWER_RATE,
             keepalive_timer: TimerState::default(),
+            idle_timer: TimerState::default(),
             quiet_peers: BTreeMap::new(),
         }
     }
@@ -200,7 +191,7 @@ impl<B: Buffer> Core<B> {
                 is_full: false,
                 gaps: Gaps::new(),
                 budget: CreditBudget::new(room_for_requests(config.receive_frames)),
-                newest_peer: None,
+                senders: Senders::default(),
                 fair_shares: PerClass([0, 1].map(|_| FairShare::new(config.window))),
                 replies_owed: 0,
             },
@@ -250,6 +241,11 @@ impl<B: Buffer> Core<B> {
     /// Getter: the name of an endpoint.
     pub fn endpoint_name(&mut self, endpoint: EndpointId) -> Option<Name> {
         self.endpoints.get(endpoint).map(|endpoint| endpoint.name)
+    }
+
+    /// Getter: the endpoints that have messages to deliver, and some that had. The number changes with the list.
+    pub fn warm_endpoints(&self) -> (u64, impl Iterator<Item = EndpointId>) {
+        self.endpoints.warm.listed()
     }
 
     /// Getter: the address to which the frames of an open flow go.

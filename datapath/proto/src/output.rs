@@ -122,6 +122,9 @@ pub enum ReturnReason {
     /// The peer restarted and does not know the flow.
     #[error("the peer was restarted")]
     Restarted,
+    /// The tag of an endpoint has changed, and the flow was made with the old one.
+    #[error("the endpoint has another tag now")]
+    Tag,
     /// The peer's endpoint does not have the handler that the message names. The flow stays.
     #[error("the peer's endpoint does not have this handler")]
     NoHandler,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 
 use am_wire::control::{Incarnation, Name, NodeId, Step};
-use am_wire::{Address, Framing};
+use am_wire::{Address, Flow, Framing};
 
 use crate::output::{FramingWhy, Member, Peer};
 use crate::presence::{Presence, Stage};
@@ -50,6 +50,20 @@ impl Probing {
         let framing = (Framing::Plain, FramingWhy::ForgedDropped);
         Probing { id: 0, question, since: Time(0), answered: 0, unanswered: 0, length: 0, framing }
     }
+}
+
+/// A run of a node.
+pub(crate) type PeerRun = (NodeId, Incarnation);
+
+/// A peer with open flows, on none of which anything arrived for long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QuietPeer {
+    /// When its last frame arrived, on any flow.
+    pub(crate) last_received: Time,
+    /// One of its open flows, to ask about.
+    pub(crate) flow: Flow,
+    /// Rounds in which it was asked since.
+    pub(crate) rounds_asked: u32,
 }
 
 #[derive(Debug)]
@@ -290,7 +304,7 @@ impl Peers {
         self.by_probe_id.insert(id, at as u32);
     }
 
-    fn hash(&self, name: Name) -> u32 {
+    pub(crate) fn hash(&self, name: Name) -> u32 {
         self.hasher.hash_one(name) as u32
     }
 

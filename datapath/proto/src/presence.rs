@@ -67,6 +67,8 @@ pub(crate) struct Watch {
     pub(crate) timer: TimerState,
     pub(crate) introductions: u8,
     pub(crate) unverified_rate: RateLimit,
+    /// A member is silent for the whole time-out, and was not asked often enough.
+    pub(crate) is_late: bool,
     /// Where the next round starts.
     pub(crate) cursor: usize,
 }
@@ -74,7 +76,7 @@ pub(crate) struct Watch {
 impl Default for Watch {
     fn default() -> Self {
         let timer = TimerState::default();
-        Watch { is_on: false, timer, introductions: 0, unverified_rate: UNVERIFIED_RATE, cursor: 0 }
+        Watch { is_on: false, timer, introductions: 0, unverified_rate: UNVERIFIED_RATE, is_late: false, cursor: 0 }
     }
 }
 

@@ -60,6 +60,11 @@ impl Probing {
         }
     }
 
+    /// Whether the peer answers.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.unanswered < SILENT_ROUNDS
+    }
+
     /// Whether silence means "no" by now.
     fn is_silence_an_answer(&self, now: Time, longest: u32) -> bool {
         let is_first_long = self.question == Step::Long && self.length == longest;
@@ -100,7 +105,12 @@ impl<B: Buffer> Core<B> {
 
     /// The peer is alive, but some frames do not reach it. The next flow to it probes the path again.
     pub(crate) fn forget_path(&mut self, node: NodeId) {
-        let Some(at) = self.discovery.peers.by_node(node) else { return };
+        if let Some(at) = self.discovery.peers.by_node(node) {
+            self.forget_path_at(at);
+        }
+    }
+
+    pub(crate) fn forget_path_at(&mut self, at: usize) {
         let path = &mut self.discovery.peers.records[at].path;
         if matches!(path, Path::Known(_)) {
             *path = Path::Unknown;

@@ -9,7 +9,7 @@ use am_wire::control::FinalAck;
 use am_wire::{Ack, Seq};
 
 use crate::WINDOW;
-use crate::fair_share::SenderUsage;
+use crate::fair_share::FlowUsage;
 use crate::gaps::{AheadBitmap, Gaps};
 use crate::mutants::{self, Mutant};
 use crate::reordering::LOSS_THRESHOLD;
@@ -41,15 +41,48 @@ pub(crate) struct ReceiveQueue {
     surplus: u16,
     /// Messages handled since they were last counted.
     pub(crate) handled: u16,
-    /// How much this sender uses, for the fair share.
-    pub(crate) usage: SenderUsage,
+    /// How much this flow uses, for the fair share.
+    pub(crate) usage: FlowUsage,
     /// The first number that the sender may not use yet.
     limit: Seq,
     /// The last limit that the sender was told.
     advertised: Seq,
 }
 
+/// The receive queue of an [idle flow](crate::idle_flows).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IdleReceive {
+    accepted: Seq,
+    limit: Seq,
+    granted: u16,
+    surplus: u16,
+    usage: FlowUsage,
+}
+
+impl IdleReceive {
+    /// `queue` is at rest.
+    pub(crate) fn of(queue: &ReceiveQueue) -> Self {
+        let &ReceiveQueue { accepted, limit, granted, surplus, usage, .. } = queue;
+        IdleReceive { accepted, limit, granted, surplus, usage }
+    }
+
+    pub(crate) fn queue(self) -> ReceiveQueue {
+        let IdleReceive { accepted, limit, granted, surplus, usage } = self;
+        ReceiveQueue { granted, surplus, usage, limit, advertised: limit, ..ReceiveQueue::new(accepted, 0) }
+    }
+
+    /// The acknowledgement of everything that arrived.
+    pub(crate) fn ack(self) -> Ack {
+        Ack { accepted: self.accepted, limit: self.limit, sack: 0 }
+    }
+}
+
 impl ReceiveQueue {
+    /// Whether it has no gap, and the sender knows its limit.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.ahead.is_none() && self.handled == 0 && self.unadvertised() == 0
+    }
+
     pub(crate) fn new(first: Seq, credits: u16) -> Self {
         let limit = first.plus(credits as u32);
         ReceiveQueue {
@@ -59,7 +92,7 @@ impl ReceiveQueue {
             granted: credits,
             surplus: 0,
             handled: 0,
-            usage: SenderUsage::default(),
+            usage: FlowUsage::default(),
             limit,
             advertised: limit,
         }

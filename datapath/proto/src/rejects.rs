@@ -15,6 +15,7 @@ use crate::FlowId;
 use crate::control_queue::PendingReject;
 use crate::counters::Counters;
 use crate::flow::{FlowRecord, Phase};
+use crate::flows::Look;
 use crate::mutants::{self, Mutant};
 use crate::node::{Core, MAX_PENDING_REJECTS};
 use crate::output::{Command, Transmit};
@@ -55,7 +56,7 @@ impl<B: Buffer> Core<B> {
     pub(crate) fn transmit_reject(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
         while let Some(reject) = self.sending.pending_rejects.pop_front() {
             let class = if let Reject::NoHandler(class) = reject.what { class } else { Class::Request };
-            let is_pending = |record: &&FlowRecord| {
+            let is_pending = |record: &Look<'_>| {
                 record.phase == Phase::Open && record.receive[class].verdict(reject.seq) != Verdict::Duplicate
             };
             if self.flows.get(reject.flow).filter(is_pending).is_none() {

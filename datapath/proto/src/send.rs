@@ -203,7 +203,7 @@ impl FlowRecord {
     ) -> Result<(), SendError> {
         match self.phase {
             Phase::Open => {}
-            Phase::Connecting => return Err(SendError::Connecting),
+            Phase::Connecting(_) => return Err(SendError::Connecting),
             Phase::Refused(why) => return Err(SendError::Refused(why)),
             Phase::Ended(reason) => return Err(SendError::Ended(reason)),
             Phase::Closing => return Err(SendError::Unknown),

@@ -13,8 +13,8 @@
 use std::mem;
 use std::time::Duration;
 
-use am_wire::Seq;
 use am_wire::control::FinalAck;
+use am_wire::{Ack, Seq};
 
 use crate::WINDOW;
 use crate::reordering::{LOSS_THRESHOLD, LossRule};
@@ -69,6 +69,29 @@ pub(crate) struct LostMessages {
     pub(crate) has_doubted: bool,
     /// When the next message counts as lost.
     pub(crate) next: Time,
+}
+
+/// The send queue of an [idle flow](crate::idle_flows).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IdleSend {
+    next: Seq,
+    limit: Seq,
+}
+
+impl IdleSend {
+    /// `queue` is empty.
+    pub(crate) fn of(queue: &SendQueue) -> Self {
+        IdleSend { next: queue.next, limit: queue.limit }
+    }
+
+    pub(crate) fn queue(self) -> SendQueue {
+        SendQueue { limit: self.limit, ..SendQueue::new(self.next) }
+    }
+
+    /// Whether this acknowledgement says nothing new.
+    pub(crate) fn is_known(&self, ack: &Ack) -> bool {
+        (ack.accepted, ack.limit, ack.sack) == (self.next, self.limit, 0)
+    }
 }
 
 impl SendQueue {

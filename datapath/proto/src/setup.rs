@@ -3,7 +3,9 @@
 
 use core::time::Duration;
 
-use am_wire::control::{Accept, Closed, Connect, Control, FinalAck, FinalAcks, FlowParameters, Name, Refusal, Refuse};
+use am_wire::control::{
+    Accept, Closed, Connect, ConnectFlags, Control, FinalAck, FinalAcks, FlowParameters, Name, Refusal, Refuse,
+};
 use am_wire::{Address, Buffer, Class, Flow, Seq};
 
 use crate::fair_share::FairShare;
@@ -25,6 +27,9 @@ const SUSPECT_TRIES: u8 = 4;
 /// path to this node.
 const MOVED_TRIES: u8 = 4;
 
+/// After this many tries, 250 ms, a member of a group is given up for another.
+const MEMBER_TRIES: u8 = 7;
+
 /// Why this node could not ask for a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
@@ -40,6 +45,10 @@ pub enum ConnectError {
 }
 
 impl Setup {
+    fn new(id: u32, is_ours: bool, is_ordered: bool, tag: u64, deadline: Time) -> Setup {
+        Setup { id, is_ours, is_ordered, tag, deadline, tries: 0, total_tries: 0 }
+    }
+
     /// Count a question. Returns when to ask again, or to give up.
     pub(crate) fn next_try(&mut self, now: Time) -> Time {
         let wait = (FIRST_WAIT * (1 << self.tries.min(8))).min(MAX_WAIT);
@@ -70,7 +79,7 @@ impl<B: Buffer> Core<B> {
         }
         let flow = self.flows.reserve().ok_or(ConnectError::NoFlow)?;
         let (id, until) = (self.random.next() as u32, now + self.config.patience);
-        let setup = Setup { id, is_ours: true, is_ordered, tag, deadline: until, tries: 0, total_tries: 0 };
+        let setup = Setup::new(id, true, is_ordered, tag, until);
         let remote = FlowPeer { node_name: node, endpoint, node: None };
         let id = self.insert_flow(flow, from, remote, setup);
         self.flows.begin_setup(flow);
@@ -82,16 +91,15 @@ impl<B: Buffer> Core<B> {
         let id = FlowId { flow, nonce: self.random.next() as u16 };
         let first = [0, 1].map(|_| Seq(self.config.first_seq.unwrap_or(self.random.next() as u32)));
         self.endpoints.get(endpoint).into_iter().for_each(|found| found.had_flows = true);
-        let is_first = self.receiving.newest_peer != Some(remote.node_name);
-        if is_first {
-            self.receiving.newest_peer = Some(remote.node_name);
-            self.receiving.budget.peers += 1;
+        let Receiving { fair_shares, budget, senders, .. } = &mut self.receiving;
+        let sender = senders.add_flow(self.discovery.peers.hash(remote.node_name));
+        if senders.has_one_flow(sender) {
+            fair_shares.0.iter_mut().for_each(|share| share.add_peer(sender));
         }
-        let Receiving { fair_shares, budget, .. } = &mut self.receiving;
+        budget.peers = senders.count();
         let grant = |share: &FairShare| budget.grant(self.config.window, share.per_present_sender());
         let credits = fair_shares.0.each_ref().map(grant);
-        let mut record = FlowRecord::new(id, endpoint, remote, setup, first, credits);
-        record.counts_its_peer = is_first;
+        let record = FlowRecord::new(id, endpoint, remote, setup, first, (sender, credits));
         self.flows.insert(record);
         self.outputs.commands.push_back(Command::Steer(flow, true));
         id
@@ -118,11 +126,16 @@ impl<B: Buffer> Core<B> {
 
     /// Ask for the next thing that a flow needs, now and again later.
     pub(crate) fn advance_setup(&mut self, now: Time, flow: Flow) {
-        let Some(record) = self.flows.by_flow(flow).filter(|record| record.phase == Phase::Connecting) else { return };
+        let Some(record) = self.flows.by_flow(flow).filter(|record| record.is_connecting()) else { return };
         if record.setup.is_expired(now) {
             let id = record.id;
             return self.end_flow(id, ReturnReason::Unreachable, None);
         }
+        let id = record.id;
+        if record.setup.tries >= MEMBER_TRIES {
+            self.leave_silent_member(now, id);
+        }
+        let Some(record) = self.flows.by_flow(flow) else { return };
         let next = record.setup.next_try(now);
         self.time.timers.arm(&mut record.resend_timer, TimerKind::Setup, flow.id(), next);
         let (name, is_unanswered) = (record.peer.node_name, record.setup.tries > MOVED_TRIES);
@@ -170,7 +183,7 @@ impl<B: Buffer> Core<B> {
             from: endpoint.name,
             to: record.peer.endpoint,
             tag: record.setup.tag,
-            is_ordered: record.setup.is_ordered,
+            flags: ConnectFlags { is_ordered: record.setup.is_ordered, no_redirect: record.asked().no_redirect() },
             offer: record.offer(known.max_frame),
         };
         self.sending.control.push(peer.peer.address, Control::Connect(question));
@@ -192,7 +205,8 @@ impl<B: Buffer> Core<B> {
         }
         // Asked for once only: the peer repeats its question until the path is known.
         let peer = self.discovery.peers.records[at].peer.name;
-        let admitted = self.other_member(peer).map_or_else(|| self.admit(now, at, question), Err);
+        let other = if question.flags.no_redirect { None } else { self.other_member(peer) };
+        let admitted = other.map_or_else(|| self.admit(now, at, question), Err);
         match admitted {
             Ok(id) => self.send_accept(id, question.id),
             Err(why) => self.sending.control.push(source, Control::Refuse(Refuse { id: question.id, why })),
@@ -213,11 +227,12 @@ impl<B: Buffer> Core<B> {
             endpoint: question.from,
             node: Some((question.node, question.incarnation)),
         };
-        let (id, tag, is_ordered) = (question.id, question.tag, question.is_ordered);
-        let setup = Setup { id, is_ours: false, is_ordered, tag, deadline: now, tries: 0, total_tries: 0 };
+        let setup = Setup::new(question.id, false, question.flags.is_ordered, question.tag, now);
         let id = self.insert_flow(flow, endpoint, remote, setup);
-        self.receiving.fair_shares[Class::Request].add_sender(now);
         if let Some(record) = self.flows.get_mut(id) {
+            if self.receiving.senders.has_one_flow(record.sender) {
+                self.receiving.fair_shares[Class::Request].add_sender(now);
+            }
             record.open(&question.offer, peer.address, &path);
         }
         self.discovery.peers.records[at].flows += 1;
@@ -237,7 +252,7 @@ impl<B: Buffer> Core<B> {
     fn awaiting_answer(&mut self, source: Address, attempt: u32) -> Option<FlowId> {
         let id = self.flows.find_attempt(None, attempt)?;
         let record = self.flows.get(id)?;
-        (record.phase == Phase::Connecting && record.route.to == source).then_some(id)
+        (record.is_connecting() && record.route.to == source).then_some(id)
     }
 
     pub(crate) fn on_accept(&mut self, source: Address, answer: &Accept) {
@@ -282,7 +297,8 @@ impl<B: Buffer> Core<B> {
             .find_map(|ours| self.discovery.unknown_flows.notice_to_peer(ours, source, (flow, nonce)));
         // The peer took one question, received twice, for two flows; or its answer came too late.
         let is_unused = is_other || self.discovery.unknown_flows.unanswered.contains(&answer.id);
-        let none = FinalAcks { classes: first.map(|before| FinalAck { before, sack: 0 }) };
+        let classes = first.map(|before| FinalAck { before, sack: 0 });
+        let none = FinalAcks { classes, ..FinalAcks::default() };
         let closed = notice.unwrap_or(Closed { flow, nonce, own: None, acks: is_unused.then_some(none) });
         self.sending.control.push(source, Control::Closed(closed));
     }
@@ -294,7 +310,7 @@ impl<B: Buffer> Core<B> {
         };
         self.mark_answered(id);
         if let Refusal::Member(member) = answer.why
-            && self.follow_to_member(id, member)
+            && self.follow_to_member(self.now, id, member)
         {
             return;
         }

@@ -6,7 +6,7 @@ use am_wire::{Buffer, Class, Kind, Seq};
 
 use crate::control_queue::DeferredControl;
 use crate::endpoint::UnhandledSeqs;
-use crate::flow::{FlowRecord, Phase};
+use crate::flow::Phase;
 use crate::node::Core;
 use crate::output::{Command, Delivery, Event, Fate, FlowEnd, ReturnReason, Returned};
 use crate::slots::{NO_SLOT, Slot};
@@ -35,16 +35,6 @@ impl<B: Buffer> Core<B> {
         self.endpoints.add(name, tag).ok_or(EndpointError::TooMany)
     }
 
-    /// From above: change the tag. Flows that peers opened with the old tag are closed.
-    pub fn set_tag(&mut self, endpoint: EndpointId, tag: u64) {
-        if let Some(found) = self.endpoints.get(endpoint) {
-            found.tag = tag;
-            let is_affected =
-                |record: &FlowRecord| record.endpoint == endpoint && !record.setup.is_ours && record.setup.tag != tag;
-            self.flows.filter(is_affected).into_iter().for_each(|id| self.close(id));
-        }
-    }
-
     /// End a flow that this side did not close. `acks` is the peer's final acknowledgements. A flow that the peer
     /// set up is removed; its state still says why it ended. A flow that this node set up stays until it is closed, so that the program can ask why it
     /// ended.
@@ -53,7 +43,7 @@ impl<B: Buffer> Core<B> {
         self.end_flow_silently(id, reason, acks);
         // The peer may only have been out of reach, or its new run may have accepted the flow. Notified, it frees its
         // half.
-        if was_open && reason != ReturnReason::Closed {
+        if was_open && !matches!(reason, ReturnReason::Closed | ReturnReason::Tag) {
             self.sending.deferred_control.push_back(DeferredControl::Closed(id.flow));
         }
     }
@@ -70,12 +60,12 @@ impl<B: Buffer> Core<B> {
                 let own_acks = record.final_acks(&UnhandledSeqs::new());
                 self.discovery.unknown_flows.remember(record, own_acks);
             }
-            Phase::Connecting | Phase::Refused(_) => {}
+            Phase::Connecting(_) | Phase::Refused(_) => {}
         }
         self.retire_flow(id, Phase::Ended(reason));
         let unhandled = self.return_all(id, reason, acks);
         self.outputs.events.push_back(match phase {
-            Phase::Connecting => Event::SetupFinished(endpoint, id),
+            Phase::Connecting(_) => Event::SetupFinished(endpoint, id),
             _ => Event::Ended(endpoint, id, FlowEnd { node, endpoint: peer, reason, unhandled }),
         });
         if !ours {
@@ -90,17 +80,15 @@ impl<B: Buffer> Core<B> {
             return;
         }
         match (record.phase, record.peer.node) {
-            (Phase::Connecting, _) => self.discovery.unknown_flows.remember_unanswered(record.setup.id),
+            (Phase::Connecting(_), _) => self.discovery.unknown_flows.remember_unanswered(record.setup.id),
             (Phase::Open, Some((node, _))) => self.discovery.peers.remove_flow(node),
             _ => {}
         }
         record.phase = phase;
         record.receive.0.iter_mut().for_each(|queue| self.receiving.budget.give_back(queue.retire()));
         record.reordering.take().into_iter().for_each(|order| self.receiving.gaps.return_reordering(order));
-        if record.counts_its_peer {
-            self.receiving.newest_peer = None;
-            self.receiving.budget.peers -= 1;
-        }
+        self.receiving.senders.remove_flow(record.sender, self.discovery.peers.hash(record.peer.node_name));
+        self.receiving.budget.peers = self.receiving.senders.count();
         self.endpoints.deliver_all_held(record);
         self.endpoints.refused.retain(|&(flow, ..)| flow != id.flow);
         self.outputs.commands.push_back(Command::Steer(id.flow, false));

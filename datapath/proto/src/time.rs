@@ -35,7 +35,8 @@ impl Add<Duration> for Time {
 
     #[inline]
     fn add(self, duration: Duration) -> Time {
-        Time(self.0.saturating_add(duration.as_nanos() as u64))
+        // 2^64 nanoseconds are 584 years; a longer time does not wrap.
+        Time(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
     }
 }
 
@@ -65,6 +66,8 @@ pub(crate) enum TimerKind {
     Beacon,
     /// The next keepalive round.
     Keepalive,
+    /// More flows at rest give their memory back.
+    Idle,
     /// The next look at the members.
     Members,
 }
@@ -139,6 +142,14 @@ mod tests {
 
     fn due(timers: &mut Timers, armed: &mut TimerState, now: u64) -> usize {
         std::iter::from_fn(|| timers.pop(Time(now))).filter(|&(at, ..)| armed.take_if_due(at)).count()
+    }
+
+    #[test]
+    fn a_time_that_is_too_long_is_never() {
+        for seconds in [18_446_744_074, u64::MAX / 3, u64::MAX] {
+            assert_eq!(Time(7) + Duration::from_secs(seconds), Time::NEVER);
+        }
+        assert_eq!(Time(7) + Duration::from_nanos(5), Time(12));
     }
 
     #[test]

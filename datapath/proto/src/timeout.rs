@@ -26,6 +26,7 @@ impl<B: Buffer> Core<B> {
                 TimerKind::Setup => self.setup_timeout(now, at, Flow::new(owner)),
                 TimerKind::Probe => self.probe_timeout(now, at, owner),
                 TimerKind::Beacon => self.beacon_timeout(now, at),
+                TimerKind::Idle => self.idle_timeout(now, at),
                 TimerKind::Keepalive => self.keepalive_timeout(now, at),
                 TimerKind::Members => self.members_timeout(now, at),
             }

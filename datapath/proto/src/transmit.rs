@@ -94,7 +94,7 @@ impl<B: Buffer> Core<B> {
         if mutants::is_active(Mutant::WaitsForCompany) && (slot.body as usize) < below {
             return None;
         }
-        let record = self.flows.by_flow(slot.flow)?;
+        let record = self.flows.active(slot.flow)?;
         let (Route { to, flow, nonce, framing, .. }, body) = (record.route, slot.body as usize);
         let header = slot.header(flow, nonce);
         let frame = slot.frame.as_mut()?;
@@ -125,7 +125,7 @@ impl<B: Buffer> Core<B> {
         let slot = &mut self.slots[link];
         slot.queued = true;
         let was_written = slot.frame.as_mut().is_some_and(|frame| frame.space().is_some());
-        if let Some(record) = self.flows.by_flow(slot.flow).filter(|_| was_written)
+        if let Some(record) = self.flows.active(slot.flow).filter(|_| was_written)
             && frame::has_room_for_piggyback(record.route.framing, slot.body as usize)
         {
             // The peer received no acknowledgement. The next piggyback carries it, or a frame of its own.
@@ -143,7 +143,7 @@ impl<B: Buffer> Core<B> {
         let slot = &self.slots[first];
         let (class, seq, ours, next, length) = (slot.class, slot.seq.0, slot.flow, slot.next, slot.body);
         let second = self.slots.coalescable(next, self.config.coalesce_below)?.body;
-        let Route { to, flow, nonce, framing, max_body, .. } = self.flows.by_flow(ours)?.route;
+        let Route { to, flow, nonce, framing, max_body, .. } = self.flows.active(ours)?.route;
         if 2 * MESSAGE_HEADER as u32 + length + second > max_body {
             return None;
         }
@@ -154,7 +154,7 @@ impl<B: Buffer> Core<B> {
         let at = framing.body_at();
         let end = space.len().min(at + max_body as usize);
         let body = self.write_messages(&mut space[at..end], first, at);
-        let record = self.flows.by_flow(ours)?;
+        let record = self.flows.active(ours)?;
         let piggyback = record.piggyback_for(class, framing, body, &mut self.counters, &mut self.sending.acks_due);
         self.counters.bundles_sent += 1;
         let header = Header { kind: Kind::Coalesced(class), flow, nonce, handler: 0, words: 0, seq };
@@ -228,7 +228,13 @@ impl<B: Buffer> Core<B> {
 
     fn transmit_ack(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
         while let Some(flow) = self.sending.acks_due.pop_front() {
-            let Some(record) = self.flows.by_flow(flow) else { continue };
+            let Some(record) = self.flows.active(flow) else {
+                let sent = self.transmit_idle_ack(flow, fresh);
+                if sent.is_some() || self.sending.acks_due.front() == Some(&flow) {
+                    return sent;
+                }
+                continue;
+            };
             // The last acknowledgement of a closed flow travels in its Close.
             if record.phase != Phase::Open || !record.has_ack_to_send() {
                 record.ack_queued = false;
@@ -247,6 +253,21 @@ impl<B: Buffer> Core<B> {
             return self.build_frame(frame, route.to, route.framing, &header, &acks.to_bytes(), 0);
         }
         None
+    }
+
+    /// The answer to a keepalive about an idle flow.
+    #[cold]
+    fn transmit_idle_ack(&mut self, flow: Flow, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
+        let (route, acks) = self.flows.idle.acks(flow)?;
+        let Some(frame) = fresh() else {
+            self.counters.no_frame += 1;
+            self.sending.acks_due.push_front(flow);
+            return None;
+        };
+        self.flows.idle.note_answered(flow);
+        let header = Header { kind: Kind::Ack, flow: route.flow, nonce: route.nonce, handler: 0, words: 0, seq: 0 };
+        self.counters.acks_sent += 1;
+        self.build_frame(frame, route.to, route.framing, &header, &acks.to_bytes(), 0)
     }
 
     fn transmit_control(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {

@@ -1,5 +1,8 @@
 //! Commands from a node to its transport, and notices from the transport to the node.
 
+use std::cell::OnceCell;
+use std::os::fd::OwnedFd;
+
 use am_wire::bounce::RejectTemplate;
 use am_wire::{Address, AddressSet, Flow};
 
@@ -45,8 +48,42 @@ pub enum Command<'a> {
     /// first. Frames may be sent with it as their source, and the peers' answers to them arrive. A group frame is handed over once, as
     /// before. A repetition changes nothing. A transport serves at most [`AddressSet::MAX`] added addresses.
     AddAddress(Address),
-    /// No longer serve an added address. Removing an address that was never added is no error.
+    /// No longer serve an added address, and take back the queue that it was lent. Removing an address that was never added is no error.
     RemoveAddress(Address),
+    /// Lend a queue of the device to the process of an added address: frames to it that arrive on the queue go there, and not through
+    /// this transport. An earlier queue of the address is taken back.
+    LendQueue {
+        /// The address.
+        to: Address,
+        /// Set on success.
+        lent: &'a OnceCell<LentQueue>,
+    },
+}
+
+/// A queue of a device for another process, as descriptors. They are all that it needs, and it is gone when they are closed.
+#[derive(Debug)]
+pub struct LentQueue {
+    /// The socket, bound to the queue.
+    pub socket: OwnedFd,
+    /// The memory of its frames.
+    pub memory: OwnedFd,
+    /// Their shape.
+    pub shape: QueueShape,
+}
+
+/// The shape of a lent queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueShape {
+    /// The queue's number.
+    pub queue: u32,
+    /// Bytes of a chunk of the memory.
+    pub chunk: u32,
+    /// Chunks.
+    pub chunks: u32,
+    /// Entries of each ring.
+    pub entries: u32,
+    /// Whether the device reads and writes the memory itself.
+    pub zero_copy: bool,
 }
 
 impl Command<'_> {
@@ -54,7 +91,8 @@ impl Command<'_> {
     /// added addresses.
     ///
     /// # Errors
-    /// [`PeerAddressError::Needless`] for an address of a peer, [`PeerAddressError::NotServed`] for an address to be served.
+    /// [`PeerAddressError::Needless`] for an address of a peer, [`PeerAddressError::NotServed`] for an address to be served,
+    /// [`PeerAddressError::NoQueue`] for a queue.
     pub fn without_peers(&self, caps: &Caps) -> Result<(), PeerAddressError> {
         match *self {
             Command::AddPeer(_) | Command::RemovePeer(_) => {
@@ -63,6 +101,10 @@ impl Command<'_> {
             Command::AddAddress(address) => {
                 Err(PeerAddressError::not_served(caps, address, "it serves no address but its own"))
             }
+            Command::LendQueue { .. } => Err(PeerAddressError::NoQueue {
+                transport: caps.name.clone(),
+                why: "only `xdp:` has such queues".into(),
+            }),
             _ => Ok(()),
         }
     }
@@ -114,6 +156,14 @@ pub enum PeerAddressError {
         transport: String,
         /// The address.
         address: Address,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// The transport cannot lend a queue ([`Command::LendQueue`]).
+    #[error("`{transport}` has no queue to lend: {why}")]
+    NoQueue {
+        /// The transport.
+        transport: String,
         /// Why, and what to do.
         why: String,
     },

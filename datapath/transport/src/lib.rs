@@ -81,7 +81,7 @@ use std::sync::Arc;
 
 use am_ring::{Frame, Pool};
 use am_wire::Address;
-pub use command::{Command, Notice, PeerAddressError, PeerInfo, TransportExt};
+pub use command::{Command, LentQueue, Notice, PeerAddressError, PeerInfo, QueueShape, TransportExt};
 pub use joint_waker::JointWaker;
 pub use name::{NameError, TransportName};
 pub use steering::Steering;

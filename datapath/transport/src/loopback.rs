@@ -257,10 +257,11 @@ impl Transport for Loopback {
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         let ends = self.from.len();
         let mut taken = 0;
-        for end in (self.first..ends).chain(0..self.first) {
-            taken += self.receive_from(end, budget - taken, each);
+        for step in 0..ends {
+            let end = self.first + step;
+            taken += self.receive_from(if end < ends { end } else { end - ends }, budget - taken, each);
         }
-        self.first = (self.first + 1) % ends;
+        self.first = if self.first + 1 < ends { self.first + 1 } else { 0 };
         self.count.received += taken as u64;
         taken
     }

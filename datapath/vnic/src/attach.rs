@@ -6,6 +6,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use am_ring::{Layout, Pool};
+use am_transport::{LentQueue, memory};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::VnicOpenError;
@@ -30,6 +32,8 @@ pub(crate) struct Request {
 pub(crate) struct Attachment {
     pub(crate) socket: OwnedFd,
     pub(crate) region: Region,
+    /// The program's own queue, until it is taken into use.
+    pub(crate) queue: Option<Box<LentQueue>>,
 }
 
 /// The state of a request.
@@ -49,7 +53,8 @@ impl Request {
         let path = &options.path;
         let connected = socket::connect_to(path).and_then(|socket| {
             let max_frame = options.max_frame.map(|frame| frame as u32);
-            let hello = Hello { version: VERSION, max_frame, ethertype: options.ethertype, secret };
+            let (ethertype, can_use_queue) = (options.ethertype, options.can_use_queue);
+            let hello = Hello { version: VERSION, max_frame, ethertype, secret, can_use_queue };
             socket::send_packet(&socket, &hello.to_bytes()).map(|()| socket)
         });
         match connected {
@@ -64,7 +69,7 @@ impl Request {
     /// Look for the answer.
     pub(crate) fn poll(self, path: &Path) -> Answer {
         let path = path.to_owned();
-        let (packet, memory) = match socket::receive_with_descriptor(&self.socket) {
+        let (packet, descriptors) = match socket::receive_with_descriptors(&self.socket) {
             Received::Packet(received) => received,
             Received::Nothing if self.since.elapsed() < ANSWER_TIMEOUT => return Answer::Waiting(self),
             Received::Nothing => {
@@ -75,13 +80,18 @@ impl Request {
                 return Answer::Failed(VnicOpenError::NoDaemon { path, source });
             }
         };
-        let (welcome, memory) = match (FromDaemon::from_bytes(&packet), memory) {
+        let mut descriptors = descriptors.into_iter();
+        let (welcome, memory) = match (FromDaemon::from_bytes(&packet), descriptors.next()) {
             (Some(FromDaemon::Welcome(welcome)), Some(memory)) => (welcome, memory),
             (Some(FromDaemon::Refused(why)), _) => return Answer::Failed(VnicOpenError::Refused { path, why }),
             _ => return Answer::Failed(VnicOpenError::Foreign { path }),
         };
+        let queue = match (welcome.queue, descriptors.next(), descriptors.next()) {
+            (Some(shape), Some(socket), Some(memory)) => Some(Box::new(LentQueue { socket, memory, shape })),
+            _ => None,
+        };
         match Region::map(memory, welcome.max_frame as usize, welcome.session, End::Program) {
-            Ok(region) => Answer::Attached(Box::new((Attachment { socket: self.socket, region }, welcome))),
+            Ok(region) => Answer::Attached(Box::new((Attachment { socket: self.socket, region, queue }, welcome))),
             Err(why) => Answer::Failed(system("cannot map the memory of the port")(why)),
         }
     }
@@ -99,4 +109,12 @@ impl Request {
             let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout));
         }
     }
+}
+
+/// Frames start on separate cache lines, and not all at the same offset of a page.
+pub(crate) fn pool(frames: usize, max_frame: usize) -> Result<Pool, VnicOpenError> {
+    let stride = max_frame.next_multiple_of(128);
+    let stride = if stride.is_multiple_of(1024) { stride + 128 } else { stride };
+    memory::check(frames, stride)?;
+    Ok(Pool::heap(Layout { frames, stride, headroom: 0 })?)
 }

@@ -63,6 +63,14 @@ pub enum VnicOpenError {
     /// The layout of the pool is invalid.
     #[error(transparent)]
     Pool(#[from] LayoutError),
+    /// The queue that came with the port cannot be used.
+    #[error("the daemon at {} gave a queue that cannot be used: {why}", path.display())]
+    Queue {
+        /// The socket.
+        path: PathBuf,
+        /// Why, and what to do.
+        why: String,
+    },
     /// Another error of the system.
     #[error("{what}: {source}")]
     System {

@@ -28,6 +28,11 @@
 //! listens there. It shows a secret that the first daemon chose, and gets the same address. The node does not notice,
 //! except that frames were lost.
 //!
+//! # A queue of its own
+//!
+//! The daemon may lend a program a queue of the NIC. Then frames of other hosts pass through that queue, and only those of this host
+//! and of groups through the lanes ([`QueueVnic`]).
+//!
 //! # Read first
 //!
 //! [`VnicOptions`]; then `program.rs` and `port.rs`, the two ends; `region.rs`, the memory; `protocol.rs`, the packets.
@@ -39,6 +44,7 @@ mod options;
 mod port;
 mod program;
 pub mod protocol;
+mod queue;
 mod readiness;
 mod region;
 mod socket;
@@ -48,4 +54,5 @@ pub use errors::VnicOpenError;
 pub use options::VnicOptions;
 pub use port::{Next, Port, Sent, Visitor};
 pub use program::{Attaching, Vnic, begin, open};
+pub use queue::{OpenQueue, QueueVnic, is_same_host, open_with_queue};
 pub use region::{MAX_FRAME, MIN_FRAME};

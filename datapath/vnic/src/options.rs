@@ -19,6 +19,9 @@ pub struct VnicOptions {
     pub frames: usize,
     /// The network's EtherTypes.
     pub ethertype: EtherType,
+    /// Whether the daemon is asked for a queue of the NIC. [`open_with_queue`](crate::open_with_queue) sets it; [`open`](crate::open)
+    /// has no use for a queue.
+    pub can_use_queue: bool,
 }
 
 const EXAMPLE: &str = "run/amd.sock";
@@ -27,7 +30,8 @@ const FRAMES_RANGE: std::ops::RangeInclusive<usize> = 64..=1 << 20;
 impl VnicOptions {
     /// Default settings for the daemon at this socket.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        VnicOptions { path: path.into(), max_frame: None, frames: 4096, ethertype: EtherType::DEFAULT }
+        let (max_frame, ethertype) = (None, EtherType::DEFAULT);
+        VnicOptions { path: path.into(), max_frame, frames: 4096, ethertype, can_use_queue: false }
     }
 
     /// Read the settings from a transport's name: `amd:PATH`, `amd:run/amd.sock,frame=1514`. The settings are `frame=` and

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use am_ring::lane::Peeked;
+use am_transport::LentQueue;
 
 use crate::protocol::{FromDaemon, MAX_PACKET, Welcome};
 use crate::region::{self, End, Region};
@@ -71,16 +72,19 @@ impl Visitor {
         let _ = socket::send_packet(&self.socket, &FromDaemon::Refused(why).to_bytes());
     }
 
-    /// Attach it: make the region, and pass it.
+    /// Attach it: make the region, and pass it, with the queue that it gets. The queue is the program's alone afterwards.
     ///
     /// # Errors
     /// The system's: no memory, no descriptors, or the program has gone.
-    pub fn welcome(self, welcome: Welcome) -> io::Result<Port> {
+    pub fn welcome(self, welcome: Welcome, queue: Option<LentQueue>) -> io::Result<Port> {
+        let welcome = Welcome { queue: queue.as_ref().map(|queue| queue.shape), ..welcome };
         let (max_frame, session) = (welcome.max_frame as usize, welcome.session);
         let memory = region::create(max_frame)?;
         let region = Region::map(&memory, max_frame, session, End::Daemon)?;
         let packet = FromDaemon::Welcome(welcome).to_bytes();
-        socket::send_with_descriptor(&self.socket, &packet, memory.as_fd())?;
+        let its = queue.iter().flat_map(|queue| [queue.socket.as_fd(), queue.memory.as_fd()]);
+        let descriptors: Vec<_> = std::iter::once(memory.as_fd()).chain(its).collect();
+        socket::send_with_descriptors(&self.socket, &packet, &descriptors)?;
         Ok(Port { socket: self.socket, region, unasked: Unasked::default(), repaired: 0 })
     }
 }
@@ -106,6 +110,12 @@ pub struct Port {
 }
 
 impl Port {
+    /// Whether [`look`](Self::look) would find nothing: a cheap look at a port that is idle.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.region.from.is_quiet()
+    }
+
     /// Look for a frame of the program.
     #[inline]
     pub fn look(&mut self) -> Next {

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use am_ring::Frame;
 use am_ring::lane::Peeked;
-use am_ring::{Frame, Layout, Pool};
-use am_transport::{Caps, Command, Notice, PeerAddressError, Steering, Transport, memory};
+use am_transport::{Caps, Command, Notice, PeerAddressError, Steering, Transport};
 use am_wire::{Address, Buffer};
 
 use crate::VnicOpenError;
-use crate::attach::{Answer, Attachment, Request};
+use crate::attach::{Answer, Attachment, Request, pool};
 use crate::errors::system;
 use crate::options::VnicOptions;
 use crate::protocol::{FromDaemon, MAX_PACKET, Secret, Welcome};
@@ -33,11 +33,11 @@ const MAX_PACKETS: usize = 64;
 /// A virtual NIC. See the [crate](crate).
 #[derive(Debug)]
 pub struct Vnic {
-    caps: Caps,
-    steering: Steering,
-    options: VnicOptions,
-    state: State,
-    readiness: Readiness,
+    pub(crate) caps: Caps,
+    pub(crate) steering: Steering,
+    pub(crate) options: VnicOptions,
+    pub(crate) state: State,
+    pub(crate) readiness: Readiness,
     secret: Secret,
     /// Why frames do not leave or arrive now. Empty if they do.
     trouble: String,
@@ -51,7 +51,7 @@ pub struct Vnic {
 }
 
 #[derive(Debug)]
-enum State {
+pub(crate) enum State {
     Attached(Attachment),
     /// The daemon has ended. The next attempt to attach is at this time.
     Lost(Instant),
@@ -144,14 +144,6 @@ fn attached(options: &VnicOptions, attachment: Attachment, welcome: Welcome) -> 
     })
 }
 
-/// Frames start on separate cache lines, and not all at the same offset of a page.
-fn pool(frames: usize, max_frame: usize) -> Result<Pool, VnicOpenError> {
-    let stride = max_frame.next_multiple_of(128);
-    let stride = if stride.is_multiple_of(1024) { stride + 128 } else { stride };
-    memory::check(frames, stride)?;
-    Ok(Pool::heap(Layout { frames, stride, headroom: 0 })?)
-}
-
 /// The result of reading one record of the lane.
 enum Step {
     Frame(Frame),
@@ -161,6 +153,13 @@ enum Step {
 }
 
 impl Vnic {
+    /// Whether there is nothing to receive: one look at an empty lane.
+    #[inline]
+    fn is_quiet(&self) -> bool {
+        matches!(&self.state, State::Attached(Attachment { region, .. }) if region.from.is_quiet())
+    }
+
+    #[inline(never)]
     fn receive_frames(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         let mut taken = 0;
         for _ in 0..MAX_RECORDS {
@@ -319,7 +318,7 @@ impl Transport for Vnic {
     }
 
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        let taken = self.receive_frames(budget, each);
+        let taken = if self.is_quiet() { 0 } else { self.receive_frames(budget, each) };
         if taken > 0 {
             self.counters.received += taken as u64;
             self.empty_receives = 0;
@@ -351,7 +350,7 @@ impl Transport for Vnic {
     }
 
     fn flush(&mut self) {
-        if let State::Attached(Attachment { region, socket }) = &mut self.state
+        if let State::Attached(Attachment { region, socket, .. }) = &mut self.state
             && region.publish()
         {
             self.counters.rings += 1;

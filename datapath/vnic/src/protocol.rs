@@ -3,8 +3,10 @@
 //! ```text
 //!   program                                daemon
 //!     │ Hello: version, frame, EtherType, ───▶│  who asks: the kernel says (SO_PEERCRED)
-//!     │        secret of an earlier run       │
-//!     │◀─── Welcome: address, sizes, secret ──│  with the descriptor of the region
+//!     │        secret of an earlier run,      │
+//!     │        whether it can use a queue     │
+//!     │◀─── Welcome: address, sizes, secret, ─│  with the descriptor of the region, and of the queue's
+//!     │              shape of a queue         │  socket and memory if it gets one
 //!     │◀─── or Refused: why, and what to do ──│
 //!     ╎ frames, through the region            ╎
 //!     │ Wake ────────────────────────────────▶│  the daemon may be asleep
@@ -14,10 +16,11 @@
 //!
 //! All numbers are little-endian. Both ends are on one machine.
 
+use am_transport::QueueShape;
 use am_wire::{Address, EtherType};
 
 /// The version of packets and region. Program and daemon must have the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The most bytes of a packet.
 pub const MAX_PACKET: usize = 512;
@@ -45,6 +48,8 @@ pub struct Hello {
     pub ethertype: EtherType,
     /// The secret of the port that it had.
     pub secret: Option<Secret>,
+    /// Whether the program can use a queue of the wire's NIC.
+    pub can_use_queue: bool,
 }
 
 /// The answer to a program that may attach.
@@ -58,6 +63,8 @@ pub struct Welcome {
     pub session: u32,
     /// For the next attachment.
     pub secret: Secret,
+    /// The queue that the program has for itself.
+    pub queue: Option<QueueShape>,
     /// Whether a broadcast reaches each node of the wire.
     pub hears_all: bool,
     /// What the daemon serves, for users: `xdp:eth1, zero-copy`.
@@ -67,7 +74,7 @@ pub struct Welcome {
 /// A packet of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromDaemon {
-    /// The program is attached. The region's descriptor comes with it.
+    /// The program is attached. The region's descriptor comes with it, and those of the queue's socket and memory.
     Welcome(Welcome),
     /// The program may not attach: why, and what to do.
     Refused(String),
@@ -99,6 +106,13 @@ impl Reader<'_> {
         self.array().map(|bytes| (bytes != [0; 16]).then_some(Secret(bytes)))
     }
 
+    fn queue(&mut self) -> Option<Option<QueueShape>> {
+        let [queue, chunk, chunks] = [self.number()?, self.number()?, self.number()?];
+        let [entries, zero_copy] = [self.number()?, self.number()?];
+        let shape = QueueShape { queue, chunk, chunks, entries, zero_copy: zero_copy == 1 };
+        Some((chunk != 0).then_some(shape))
+    }
+
     /// The rest, as text without control characters: programs print it.
     fn text(&self) -> Option<String> {
         let text = std::str::from_utf8(self.0).ok()?;
@@ -111,7 +125,7 @@ impl Hello {
     pub fn to_bytes(&self) -> Vec<u8> {
         let secret = self.secret.map_or([0; 16], |secret| secret.0);
         let numbers = [self.version, self.max_frame.unwrap_or(0), self.ethertype.hidden().into()];
-        [&MAGIC[..], numbers.map(u32::to_le_bytes).as_flattened(), &secret].concat()
+        [&MAGIC[..], numbers.map(u32::to_le_bytes).as_flattened(), &secret, &[self.can_use_queue.into()]].concat()
     }
 
     /// Read it. `None` if the bytes are no such packet. Of another version only the version is read.
@@ -119,12 +133,14 @@ impl Hello {
         let mut reader = Reader(bytes.strip_prefix(MAGIC)?);
         let version = reader.number()?;
         if version != VERSION {
-            return Some(Hello { version, max_frame: None, ethertype: EtherType::DEFAULT, secret: None });
+            let ethertype = EtherType::DEFAULT;
+            return Some(Hello { version, max_frame: None, ethertype, secret: None, can_use_queue: false });
         }
         let max_frame = Some(reader.number()?).filter(|frame| *frame != 0);
         let ethertype = EtherType::new(reader.number()?.try_into().ok()?)?;
         let secret = reader.secret()?;
-        reader.0.is_empty().then_some(Hello { version, max_frame, ethertype, secret })
+        let can_use_queue = reader.array()? != [0];
+        reader.0.is_empty().then_some(Hello { version, max_frame, ethertype, secret, can_use_queue })
     }
 }
 
@@ -182,7 +198,8 @@ impl Welcome {
     fn to_bytes(&self) -> Vec<u8> {
         let numbers = [self.max_frame, self.session, self.hears_all.into()].map(u32::to_le_bytes);
         let wire = cut(&self.wire, MAX_PACKET / 2).as_bytes();
-        [&[WELCOME], &self.address.0[..], numbers.as_flattened(), &self.secret.0, wire].concat()
+        let queue = queue_numbers(self.queue).map(u32::to_le_bytes);
+        [&[WELCOME], &self.address.0[..], numbers.as_flattened(), &self.secret.0, queue.as_flattened(), wire].concat()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Welcome> {
@@ -191,8 +208,16 @@ impl Welcome {
         let [max_frame, session, hears_all] = [reader.number()?, reader.number()?, reader.number()?];
         let secret = reader.secret()??;
         let hears_all = [false, true].into_iter().find(|bit| u32::from(*bit) == hears_all)?;
-        Some(Welcome { address, max_frame, session, secret, hears_all, wire: reader.text()? })
+        let queue = reader.queue()?;
+        Some(Welcome { address, max_frame, session, secret, queue, hears_all, wire: reader.text()? })
     }
+}
+
+/// The shape of a queue in a packet. Zeros stand for no queue.
+fn queue_numbers(queue: Option<QueueShape>) -> [u32; 5] {
+    let numbers =
+        |QueueShape { queue, chunk, chunks, entries, zero_copy }| [queue, chunk, chunks, entries, zero_copy.into()];
+    queue.map_or([0; 5], numbers)
 }
 
 #[cfg(test)]
@@ -205,14 +230,17 @@ mod tests {
         let address = Address([2, 0, 0, 0, 0, 9]);
         for secret in [None, Some(secret)] {
             for max_frame in [None, Some(1514)] {
-                let hello = Hello { version: VERSION, max_frame, ethertype: EtherType::DEFAULT, secret };
+                let can_use_queue = secret.is_some();
+                let hello = Hello { version: VERSION, max_frame, ethertype: EtherType::DEFAULT, secret, can_use_queue };
                 assert_eq!(Hello::from_bytes(&hello.to_bytes()), Some(hello));
             }
         }
         let wire = "udp:127.0.0.1:7, 1 socket".to_owned();
-        let welcome = Welcome { address, max_frame: 1514, session: 3, secret, hears_all: true, wire };
+        let shape = QueueShape { queue: 1, chunk: 2048, chunks: 4096, entries: 1024, zero_copy: true };
+        let welcome = Welcome { address, max_frame: 1514, session: 3, secret, queue: None, hears_all: true, wire };
         for packet in [
-            FromDaemon::Welcome(welcome),
+            FromDaemon::Welcome(welcome.clone()),
+            FromDaemon::Welcome(Welcome { queue: Some(shape), ..welcome }),
             FromDaemon::Refused("no".into()),
             FromDaemon::Wake,
             FromDaemon::PeerGone(Address([0xff; 6])),
@@ -232,7 +260,8 @@ mod tests {
 
     #[test]
     fn other_bytes_are_no_packet() {
-        let hello = Hello { version: VERSION, max_frame: None, ethertype: EtherType::DEFAULT, secret: None };
+        let ethertype = EtherType::DEFAULT;
+        let hello = Hello { version: VERSION, max_frame: None, ethertype, secret: None, can_use_queue: false };
         let good = hello.to_bytes();
         for cut in 0..good.len() {
             assert_eq!(Hello::from_bytes(&good[..cut]), None, "{cut}");

@@ -34,6 +34,20 @@ impl Readiness {
         Ok(())
     }
 
+    /// Watch a queue's socket, until it is closed: once after each [`arm`](Readiness::arm), because watching costs each frame that
+    /// arrives.
+    pub(crate) fn add_queue(&self, socket: impl AsFd) -> io::Result<()> {
+        epoll::add(&self.epoll, socket, epoll::EventData::new_u64(0), epoll::EventFlags::ONESHOT)?;
+        Ok(())
+    }
+
+    /// Be readable when a frame is in the queue, or arrives.
+    pub(crate) fn arm(&self, socket: impl AsFd) {
+        let once = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+        // Fails only for a socket that is not watched, and then the node's own deadlines make it look.
+        let _ = epoll::modify(&self.epoll, socket, epoll::EventData::new_u64(0), once);
+    }
+
     /// Be readable after this time; not at all for zero.
     pub(crate) fn set_timer(&self, after: Duration) {
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };

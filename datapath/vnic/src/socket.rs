@@ -1,4 +1,4 @@
-//! The socket between program and daemon: packets, in order, and a descriptor with the first answer.
+//! The socket between program and daemon: packets, in order, and descriptors with the first answer.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -44,12 +44,11 @@ pub(crate) fn wake(socket: &OwnedFd) {
     let _ = send_packet(socket, WAKE_PACKET);
 }
 
-/// Send a packet with a descriptor.
-pub(crate) fn send_with_descriptor(socket: &OwnedFd, packet: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+/// Send a packet with at most [`MAX_DESCRIPTORS`].
+pub(crate) fn send_with_descriptors(socket: &OwnedFd, packet: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let descriptors = [descriptor];
-    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
     let packet = [io::IoSlice::new(packet)];
     sendmsg(socket, &packet, &mut ancillary, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
     Ok(())
@@ -64,9 +63,12 @@ pub(crate) fn receive<'a>(socket: &OwnedFd, into: &'a mut [u8; MAX_PACKET]) -> R
     }
 }
 
-/// Receive a packet and the descriptor that came with it, if any.
-pub(crate) fn receive_with_descriptor(socket: &OwnedFd) -> Received<(Vec<u8>, Option<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+/// The most descriptors of a packet: a region's, and those of a queue's socket and memory.
+pub(crate) const MAX_DESCRIPTORS: usize = 3;
+
+/// Receive a packet and the descriptors that came with it.
+pub(crate) fn receive_with_descriptors(socket: &OwnedFd) -> Received<(Vec<u8>, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; MAX_PACKET];
     let mut buffers = [io::IoSliceMut::new(&mut bytes)];
@@ -80,5 +82,5 @@ pub(crate) fn receive_with_descriptor(socket: &OwnedFd) -> Received<(Vec<u8>, Op
         RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
         _ => None,
     });
-    Received::Packet((bytes[..length].to_vec(), descriptors.flatten().next()))
+    Received::Packet((bytes[..length].to_vec(), descriptors.flatten().collect()))
 }

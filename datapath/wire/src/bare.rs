@@ -33,9 +33,14 @@ const _: () = assert!(FORM_AT + FORM_BITS + 1 == FREE);
 const REPLY: u64 = 8;
 const EXTENDED: u64 = 7;
 
-pub(crate) const GROUP: u64 = 1 << 40;
+const GROUP: u64 = 1 << 40;
 const LOCAL: u64 = 1 << 41;
+/// The bits of a source address that are not free.
+pub(crate) const FIXED: u64 = GROUP | LOCAL;
 const LOW_40: u64 = (1 << 40) - 1;
+
+/// The bits of a source address that say that a frame is `bare`, and its flow.
+pub(crate) const ROUTE: u64 = to_source(1 << (FREE - 1) | (Flow::COUNT as u64 - 1) << FLOW_AT) | GROUP | LOCAL;
 
 /// The 46 bits as an address, as a number: group bit 0, local bit 1.
 #[inline]
@@ -46,7 +51,7 @@ pub(crate) const fn to_source(bits: u64) -> u64 {
 /// The 46 bits of an address, or why it carries no header.
 #[inline]
 pub(crate) const fn from_source(source: u64) -> Result<u64, Reason> {
-    if source & (GROUP | LOCAL) != LOCAL {
+    if source & FIXED != LOCAL {
         return Err(Reason::Source);
     }
     Ok(bits(source))

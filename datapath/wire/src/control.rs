@@ -14,6 +14,7 @@
 //!     │◀────────────────────────────── Closed  │   and this of yours
 //! ```
 
+pub use crate::close::{Close, CloseCause, Closed, FinalAck, FinalAcks};
 use crate::codec::{Field, by_code, carried, fields, put_bytes};
 pub use crate::name::Name;
 use crate::{Address, Flow, Framing, Framings, Reason, Seq};
@@ -83,10 +84,32 @@ pub struct Connect {
     pub to: Name,
     /// The tag that it has to have (AM-II's message tags).
     pub tag: u64,
-    /// Whether messages are handled in the order in which they were sent, in both directions.
-    pub is_ordered: bool,
+    /// How the flow is set up.
+    pub flags: ConnectFlags,
     /// The asking side's half.
     pub offer: FlowParameters,
+}
+
+/// How a flow is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectFlags {
+    /// Messages are handled in the order in which they were sent, in both directions.
+    pub is_ordered: bool,
+    /// The first member of a group takes the peer itself, because the member that it named did not answer the peer.
+    pub no_redirect: bool,
+}
+
+impl ConnectFlags {
+    /// In order, and by any member.
+    pub const ORDERED: ConnectFlags = ConnectFlags { is_ordered: true, no_redirect: false };
+
+    fn bits(self) -> u8 {
+        u8::from(self.is_ordered) | u8::from(self.no_redirect) << 1
+    }
+
+    fn from_bits(bits: u8) -> Option<ConnectFlags> {
+        (bits < 4).then_some(ConnectFlags { is_ordered: bits & 1 != 0, no_redirect: bits & 2 != 0 })
+    }
 }
 
 /// The flow is open.
@@ -142,51 +165,6 @@ impl Refusal {
             _ => None,
         }
     }
-}
-
-/// The sender closes a flow. It repeats this until [`Closed`] answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Close {
-    /// The receiver's flow id.
-    pub flow: Flow,
-    /// And its nonce.
-    pub nonce: u16,
-    /// The sender's flow id, for the answer.
-    pub own: Flow,
-    /// And its nonce.
-    pub own_nonce: u16,
-    /// What it has received.
-    pub acks: FinalAcks,
-}
-
-/// The sender has no such flow, or no longer: the answer to [`Close`], and to any other frame on a closed flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Closed {
-    /// The receiver's flow id.
-    pub flow: Flow,
-    /// And its nonce.
-    pub nonce: u16,
-    /// The sender's flow id and nonce, if it knows them. A peer may have two halves from one question asked twice; each
-    /// then ends only itself.
-    pub own: Option<(Flow, u16)>,
-    /// What the sender had received, if it remembers.
-    pub acks: Option<FinalAcks>,
-}
-
-/// What one side has received of one class when a flow ends. No other message of it reaches a handler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct FinalAck {
-    /// Every message before this one.
-    pub before: Seq,
-    /// Bit `i`: and `before + 1 + i`.
-    pub sack: u64,
-}
-
-/// What one side has received on a flow when it ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct FinalAcks {
-    /// By class: first requests, then replies.
-    pub classes: [FinalAck; 2],
 }
 
 /// A keepalive: the flow has been quiet for long, or the sender has used all its credit. A node that does not know the
@@ -283,9 +261,9 @@ fields! {
     Incarnation { 0 }
     FlowParameters { flow nonce first credits max_frame }
     FinalAck { before sack }
-    FinalAcks { classes }
+    FinalAcks { cause classes }
     Beacon { node incarnation name address framings max_frame answer }
-    Connect { id node incarnation from to tag is_ordered offer }
+    Connect { id node incarnation from to tag flags offer }
     Accept { id offer }
     Refuse { id why }
     Close { flow nonce own own_nonce acks }
@@ -297,7 +275,9 @@ fields! {
 }
 
 carried! {
+    ConnectFlags as u8: ConnectFlags::bits, ConnectFlags::from_bits;
     Refusal as u8: Refusal::code, Refusal::of_code;
+    CloseCause as u8: |cause| cause as u8, |code| by_code(&[CloseCause::Closed, CloseCause::Tag], code.into());
     Step as u8: |step| step as u8, |code| by_code(&[Step::Forged, Step::Learned, Step::True, Step::Long], code.into());
 }
 

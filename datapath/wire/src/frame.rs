@@ -163,43 +163,97 @@ pub fn is_plain_control(frame: &[u8], ethertype: EtherType) -> bool {
     })
 }
 
-/// As [`parse`], for most frames: a request or a reply with its header in the source address. `None` says nothing about
-/// the frame; [`parse`] does.
+/// As [`parse`], for most frames: a request or a reply in `bare` or `split` framing. `None` says nothing about the frame;
+/// [`parse`] does.
 #[inline(always)]
 pub fn parse_usual(frame: &[u8], ethertype: EtherType) -> Option<ParsedFrame<'_>> {
-    let (smallest, framing) = (frame.first_chunk::<MIN_FRAME>()?, Framing::Bare);
-    let source = usual_source(smallest, ethertype)?;
-    let bits = bare::bits(source);
-    let (flow, words) = (bare::flow(bits), bare::words(bits));
-    if !NARROW.fits(bare::length_code(bits), frame.len()) {
+    let smallest = frame.first_chunk::<MIN_FRAME>()?;
+    let usual = Usual::find(smallest, ethertype)?;
+    let Usual { source, framing, is_reply, flow, nonce, handler, words, seq, length_code } = usual;
+    if !usual.fits(frame.len()) {
         return None;
     }
-    let (body, piggyback) = match bare::length_code(bits) {
+    let (body, piggyback) = match length_code {
         SHORT_FRAME_CODE => trailer::parse(smallest, framing).ok()?,
         _ => (frame.len() - framing.body_at(), None),
     };
     let bytes = words as usize * WORD_BYTES;
-    if flow == Flow::NODE || bytes > body {
+    if flow == Flow::NODE || words as usize > MAX_WORDS || bytes > body {
         return None;
     }
-    let kind = if bare::is_reply(bits) { Kind::Reply } else { Kind::Request };
-    let header = Header { kind, flow, nonce: 0, handler: bare::code(bits), words, seq: bare::seq(bits) };
+    let header = Header { kind: if is_reply { Kind::Reply } else { Kind::Request }, flow, nonce, handler, words, seq };
     let (words, payload) = frame.get(framing.body_at()..)?.get(..body)?.split_at(bytes);
     Some(ParsedFrame { framing, header, words, payload, piggyback, source: Address::from_u64(source) })
 }
 
-/// The bits that all usual frames share: group and local bit, version, EtherType.
-const USUAL: u64 = bare::to_source(1 << (bare::FREE - 1)) << 16 | bare::GROUP << 16 | 0xffff;
+/// The header of a usual frame: a request or a reply with its header, or a part of it, in the source address. Nearly all
+/// frames are usual, and a few comparisons tell, as in TCP's header prediction (Jacobson, 1990). Any other frame,
+/// malformed or not, is left to the general code.
+#[derive(Clone, Copy)]
+pub(crate) struct Usual {
+    source: u64,
+    framing: Framing,
+    pub(crate) is_reply: bool,
+    pub(crate) flow: Flow,
+    nonce: u16,
+    handler: u8,
+    words: u8,
+    seq: u32,
+    length_code: u16,
+}
 
-/// The source address of a usual frame: a request or a reply in `bare` framing. Nearly all frames are, and one
-/// comparison tells, as in TCP's header prediction (Jacobson, 1990). Any other frame, malformed or not, is left to the
-/// general code.
-#[inline(always)]
-pub(crate) fn usual_source(frame: &[u8; MIN_FRAME], ethertype: EtherType) -> Option<u64> {
-    let (number, _) = frame[6..].split_first_chunk()?;
-    let number = u64::from_be_bytes(*number);
-    let usual = bare::to_source(0) << 16 | ethertype.hidden() as u64;
-    (number & USUAL == usual && bare::is_message(bare::bits(number >> 16))).then_some(number >> 16)
+impl Usual {
+    #[inline(always)]
+    pub(crate) fn find(frame: &[u8; MIN_FRAME], ethertype: EtherType) -> Option<Usual> {
+        // Source and EtherType: eight bytes, one load. The header's part in the payload: eight bytes more.
+        let (number, _) = frame[6..].split_first_chunk()?;
+        let (rest, _) = frame[ETHERNET_HEADER..].split_first_chunk()?;
+        let number = u64::from_be_bytes(*number);
+        if number & (bare::FIXED << 16 | 0xffff) != bare::to_source(0) << 16 | ethertype.hidden() as u64 {
+            return None;
+        }
+        let source = number >> 16;
+        if payload::is_split(source) { Usual::split(source, u64::from_be_bytes(*rest)) } else { Usual::bare(source) }
+    }
+
+    #[inline(always)]
+    fn bare(source: u64) -> Option<Usual> {
+        let bits = bare::bits(source);
+        (bare::is_bare(bits) && bare::is_message(bits)).then(|| Usual {
+            source,
+            framing: Framing::Bare,
+            is_reply: bare::is_reply(bits),
+            flow: bare::flow(bits),
+            nonce: 0,
+            handler: bare::code(bits),
+            words: bare::words(bits),
+            seq: bare::seq(bits),
+            length_code: bare::length_code(bits),
+        })
+    }
+
+    #[inline(always)]
+    fn split(source: u64, rest: u64) -> Option<Usual> {
+        let form = (rest >> 56) as u8;
+        payload::is_message(form).then(|| Usual {
+            source,
+            framing: Framing::Split,
+            is_reply: payload::is_reply(form),
+            flow: payload::split_flow(bare::bits(source)),
+            nonce: (rest >> 32) as u16,
+            handler: (rest >> 48) as u8,
+            words: payload::words(form),
+            seq: payload::split_seq(rest as u32),
+            length_code: payload::length_code(form, (rest >> 24) as u8),
+        })
+    }
+
+    /// Whether the frame has the length that its header gives.
+    #[inline(always)]
+    pub(crate) fn fits(&self, length: usize) -> bool {
+        let lengths = if self.framing == Framing::Bare { &NARROW } else { &WIDE };
+        lengths.fits(self.length_code, length)
+    }
 }
 
 /// The general case.
@@ -270,12 +324,13 @@ mod tests {
     /// Random bytes rarely have these bits, so they are fixed.
     fn frames() -> impl Strategy<Value = Vec<u8>> {
         let bytes = prop::collection::vec(any::<u8>(), MIN_FRAME..MIN_FRAME + 3);
-        (bytes, any::<[bool; 3]>()).prop_map(|(mut bytes, [ours, hidden, has_trailer])| {
+        (bytes, any::<[bool; 4]>()).prop_map(|(mut bytes, [ours, hidden, split, has_trailer])| {
             if ours {
                 bytes[..6].copy_from_slice(&OWN.0);
             }
             if hidden {
-                bytes[6] = bytes[6] & 0b0111_1100 | 0b0000_0010;
+                let version = if split { 0b1100_0000 } else { 0 };
+                bytes[6] = bytes[6] & if split { 0b0011_1100 } else { 0b0111_1100 } | 0b0000_0010 | version;
                 bytes[12..14].copy_from_slice(&EtherType::DEFAULT.hidden().to_be_bytes());
             }
             if has_trailer {
@@ -283,17 +338,27 @@ mod tests {
                 bytes[MIN_FRAME - 1] &= 0b1111_1110;
             }
             if ours {
-                // The correct code of the length, from bit 12 of the source address on.
-                let code = if has_trailer { SHORT_FRAME_CODE } else { NARROW.code(bytes.len()) };
-                bytes[9] = bytes[9] & 0b1111_1000 | (code >> 4) as u8;
-                bytes[10] = bytes[10] & 0x0f | (code << 4) as u8;
+                set_length_code(&mut bytes, split, has_trailer);
             }
             bytes
         })
     }
 
+    /// The correct code of the length: from bit 12 of the source address on, or in the payload.
+    fn set_length_code(bytes: &mut [u8], split: bool, has_trailer: bool) {
+        let lengths = if split { WIDE } else { NARROW };
+        let code = if has_trailer { SHORT_FRAME_CODE } else { lengths.code(bytes.len()) };
+        if split {
+            bytes[14] = bytes[14] & 0b1111_1000 | (code >> 8) as u8;
+            bytes[18] = code as u8;
+        } else {
+            bytes[9] = bytes[9] & 0b1111_1000 | (code >> 4) as u8;
+            bytes[10] = bytes[10] & 0x0f | (code << 4) as u8;
+        }
+    }
+
     fn is_usual(parsed: &ParsedFrame<'_>) -> bool {
-        parsed.framing == Framing::Bare && matches!(parsed.header.kind, Kind::Request | Kind::Reply)
+        parsed.framing != Framing::Plain && matches!(parsed.header.kind, Kind::Request | Kind::Reply)
     }
 
     proptest! {
@@ -319,7 +384,11 @@ mod tests {
     fn such_frames_are_among_them() {
         let mut runner = TestRunner::deterministic();
         let all: Vec<_> = (0..2000).map(|_| frames().new_tree(&mut runner).unwrap().current()).collect();
-        let usual = all.iter().filter(|bytes| parse_usual(bytes, EtherType::DEFAULT).is_some()).count();
-        assert!(usual > 100, "{usual} of 2000");
+        let usual = |framing| {
+            let parsed = all.iter().filter_map(|bytes| parse_usual(bytes, EtherType::DEFAULT));
+            parsed.filter(|parsed| parsed.framing == framing).count()
+        };
+        let counts = [Framing::Bare, Framing::Split].map(usual);
+        assert!(counts.iter().all(|count| *count > 40), "{counts:?} of 2000");
     }
 }

@@ -131,10 +131,10 @@ const fn has_content_size(code: u8, size: usize) -> bool {
         2 => size >= 54 && size <= 114, // connect
         3 => size == 25,                // accept
         4 | 7 => size == 6,             // refuse, probe seen
-        5 => size == 33,                // close
+        5 => size == 34,                // close
         6 => size >= 14,                // probe
         8 => size == 9,                 // keepalive
-        9 => size == 10 || size == 34,  // closed
+        9 => size == 10 || size == 35,  // closed
         10 => size == 17,               // leave
         _ => false,
     }

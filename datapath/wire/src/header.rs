@@ -104,7 +104,7 @@ impl Kind {
         match self {
             Kind::Request => 0,
             Kind::Reply => 1,
-            Kind::Ack | Kind::Control | Kind::Reject | Kind::Coalesced(_) | Kind::Put | Kind::Get => 2,
+            _ => 2,
         }
     }
 

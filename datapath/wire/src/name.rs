@@ -50,6 +50,12 @@ impl Name {
         Some(name)
     }
 
+    /// The name of the group, if this is the name of its [member](Name::member) with this number.
+    pub fn group_of_member(&self, number: u8) -> Option<Name> {
+        let (group, _) = self.as_str().rsplit_once(Self::MEMBER_MARK)?;
+        Name::new(group).filter(|group| group.member(number) == Some(*self))
+    }
+
     /// Separates a group's name from the number of a member.
     const MEMBER_MARK: char = '#';
 

@@ -61,13 +61,41 @@ pub(crate) fn kind(form: u8, code: u8) -> Result<Kind, Reason> {
 fn read(form: u8, code: u8, flow: Flow, nonce: u16, seq: u32) -> Result<Header, Reason> {
     let kind = kind(form, code)?;
     let handler = if matches!(kind, Kind::Request | Kind::Reply) { code } else { 0 };
-    Ok(Header { kind, flow, nonce, handler, words: form >> WORDS_AT & 7, seq })
+    Ok(Header { kind, flow, nonce, handler, words: words(form), seq })
 }
 
 /// The source address of a flow's frames in `split`, from the node with this true address.
 #[inline]
 pub(crate) const fn split_source(flow: Flow, from: Address) -> u64 {
     to_source(SPLIT_VERSION << 44 | (flow.id() as u64) << ORIGIN_BITS | from.to_u64() & ((1 << ORIGIN_BITS) - 1))
+}
+
+/// Whether a source address that carries a header is one of `split`.
+#[inline(always)]
+pub(crate) const fn is_split(source: u64) -> bool {
+    source >> 46 == SPLIT_VERSION
+}
+
+/// Whether a form byte is a request's or a reply's.
+#[inline(always)]
+pub(crate) const fn is_message(form: u8) -> bool {
+    form >> KIND_AT <= 1
+}
+
+#[inline(always)]
+pub(crate) const fn is_reply(form: u8) -> bool {
+    form >> KIND_AT == 1
+}
+
+#[inline(always)]
+pub(crate) const fn words(form: u8) -> u8 {
+    form >> WORDS_AT & 7
+}
+
+/// The number, after the length's low byte.
+#[inline(always)]
+pub(crate) const fn split_seq(last: u32) -> u32 {
+    last & ((1 << SEQ_BITS) - 1)
 }
 
 #[inline]
@@ -81,7 +109,7 @@ pub(crate) fn emit_split(rest: &mut [u8; 8], header: &Header, length_code: u16) 
     rest[1] = header.kind.code(header.handler);
     rest[2..4].copy_from_slice(&header.nonce.to_be_bytes());
     // The length's low byte, then the number: four bytes, one store.
-    let last = (length_code as u32) << SEQ_BITS | header.seq & ((1 << SEQ_BITS) - 1);
+    let last = (length_code as u32) << SEQ_BITS | split_seq(header.seq);
     rest[4..8].copy_from_slice(&last.to_be_bytes());
 }
 

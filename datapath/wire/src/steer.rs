@@ -1,7 +1,7 @@
 //! Where a frame goes, decided from its first 60 bytes and its length: the twin of the XDP program (`bpf/steer.bpf.c`),
 //! as a pure function. FM 1.0 and AM-II had this in the NIC's firmware.
 
-use crate::frame::{ETHERNET_HEADER, MIN_FRAME, usual_source};
+use crate::frame::{ETHERNET_HEADER, MIN_FRAME, Usual};
 use crate::header::{Flow, Kind};
 use crate::length::{NARROW, WIDE};
 use crate::payload::{SPLIT_VERSION, split_flow};
@@ -84,14 +84,12 @@ impl SteeringTable {
 pub fn steer(frame: &[u8], table: &SteeringTable) -> Decision {
     if let Some(smallest) = frame.first_chunk::<MIN_FRAME>()
         && smallest[..6] == table.own.0
-        && let Some(source) = usual_source(smallest, table.ethertype)
-    {
-        let bits = bare::bits(source);
-        let flow = bare::flow(bits);
+        && let Some(usual) = Usual::find(smallest, table.ethertype)
         // The general case finds what is wrong with it.
-        if flow != Flow::NODE && NARROW.fits(bare::length_code(bits), frame.len()) {
-            return to_flow(flow, !bare::is_reply(bits), table);
-        }
+        && usual.flow != Flow::NODE
+        && usual.fits(frame.len())
+    {
+        return to_flow(usual.flow, !usual.is_reply, table);
     }
     steer_any(frame, table)
 }
@@ -106,22 +104,24 @@ pub(crate) fn steer_any(frame: &[u8], table: &SteeringTable) -> Decision {
     if kind != table.ethertype.hidden() && kind != table.ethertype.plain() {
         return Decision::Pass(PassReason::Foreign);
     }
-    let to = Address([d0, d1, d2, d3, d4, d5]);
-    let addressed = to == table.own || to.is_group();
-    let is_added = !addressed && table.added.contains(to);
-    if !addressed && !is_added && !is_probe(to) {
+    let (to, source) = (Address([d0, d1, d2, d3, d4, d5]), Address([s0, s1, s2, s3, s4, s5]));
+    if to != table.own && !to.is_group() {
+        return steer_elsewhere(frame, to, source, kind, table);
+    }
+    match find(frame, source, kind, table) {
+        Ok(found) => to_socket(&found, table),
+        Err(reason) => Decision::Drop(reason),
+    }
+}
+
+/// A frame to another address than the node's own: an added one, that of a probe, or another host's.
+#[cold]
+fn steer_elsewhere(frame: &[u8], to: Address, source: Address, kind: u16, table: &SteeringTable) -> Decision {
+    let is_added = table.added.contains(to);
+    if !is_added && !is_probe(to) {
         return Decision::Pass(PassReason::OtherHost);
     }
-    let Some(smallest) = frame.first_chunk::<MIN_FRAME>() else {
-        return Decision::Drop(Reason::Short);
-    };
-    let found = if kind == table.ethertype.plain() {
-        find_plain(smallest, frame.len())
-    } else {
-        find_hidden(smallest, Address([s0, s1, s2, s3, s4, s5]), frame.len())
-    };
-    match found {
-        Ok(found) if addressed => to_socket(&found, table),
+    match find(frame, source, kind, table) {
         Ok(found) if is_added => to_node(&found, table),
         Ok(found) if found.flow != Flow::NODE => Decision::Pass(PassReason::OtherHost),
         Ok(found) => to_socket(&found, table),
@@ -142,6 +142,17 @@ struct Found {
     flow: Flow,
     /// Whether the frame has the length that its header gives.
     fits: bool,
+}
+
+/// The header of a frame with one of our EtherTypes.
+#[inline(always)]
+fn find(frame: &[u8], source: Address, kind: u16, table: &SteeringTable) -> Result<Found, Reason> {
+    let smallest = frame.first_chunk::<MIN_FRAME>().ok_or(Reason::Short)?;
+    if kind == table.ethertype.plain() {
+        find_plain(smallest, frame.len())
+    } else {
+        find_hidden(smallest, source, frame.len())
+    }
 }
 
 fn find_plain(frame: &[u8; MIN_FRAME], length: usize) -> Result<Found, Reason> {

@@ -49,9 +49,10 @@ impl Piggyback {
 
     #[inline]
     fn from_bytes(bytes: &[u8; BLOCK]) -> Self {
-        let number = u64::from_be_bytes(*bytes);
-        let class = |at: u32| PiggybackClass { accepted: (number >> (at + 16)) as u16, limit: (number >> at) as u16 };
-        Piggyback { classes: [class(32), class(0)] }
+        let [a, b, c, d, e, f, g, h] = *bytes;
+        let [qa, ql, ra, rl] = [[a, b], [c, d], [e, f], [g, h]].map(u16::from_be_bytes);
+        let class = |accepted, limit| PiggybackClass { accepted, limit };
+        Piggyback { classes: [class(qa, ql), class(ra, rl)] }
     }
 
     /// The content of both.

@@ -13,7 +13,7 @@ use am_api::{HandlerId, RequestError};
 use slotmap::DefaultKey;
 
 use crate::error::MAX_CALLS;
-use crate::shared::{CallSlot, Phase, Post, Shared};
+use crate::shared::{CallSlot, Phase, Post, Shared, after};
 use crate::words::Words;
 use crate::{CallError, Peer, SharedEndpoint};
 
@@ -56,7 +56,7 @@ fn post(
     if state.calls.len() >= MAX_CALLS {
         return Err(CallError::TooManyCalls);
     }
-    let due = Instant::now() + within;
+    let due = after(Instant::now(), within);
     let payload = state.buffer(payload);
     let key = state.calls.insert(CallSlot { phase: Phase::Waiting, handler, words, payload, due, waker: None });
     shared.post(state, Post::Call(key, to));

@@ -85,8 +85,8 @@ impl Local {
             Err(am_api::CallError::Returned(returned)) => {
                 let Returned { reason, fate, .. } = returned;
                 let error = CallError::Returned { reason, fate };
-                // With the next connection it may be otherwise; a handler that is not there is there no sooner.
-                if fate == Fate::NotDelivered && reason != ReturnReason::NoHandler {
+                // With the next connection it may be otherwise, but the handler is then missing as before, and the tag another.
+                if fate == Fate::NotDelivered && !matches!(reason, ReturnReason::NoHandler | ReturnReason::Tag) {
                     return self.unhandled.push((key, peer, error));
                 }
                 error

@@ -8,7 +8,7 @@ use am_api::{Class, Connection, ConnectionChange, Endpoint, HandlerId, NotOpen, 
 use slotmap::{DefaultKey, SecondaryMap};
 
 use crate::local::{Local, not_sent};
-use crate::shared::{Body, CallSlot, Phase};
+use crate::shared::{Body, CallSlot, Phase, after};
 use crate::{CallError, Peer, Reconnect};
 
 /// Without anything due.
@@ -111,6 +111,10 @@ impl Peers {
         }
         if record.queue.is_empty() {
             self.busy.push(peer);
+        } else if record.queue.len() == record.queue.capacity() {
+            // Nothing else removes cancelled calls while the peer is away.
+            record.queue.retain(|queued| !local.is_cancelled(queued));
+            record.queue.reserve(record.queue.len() + 1);
         }
         record.queue.push_back(queued);
     }
@@ -144,7 +148,7 @@ impl Peers {
                 record.connection = None;
                 match record.reconnect {
                     Reconnect::Never => record.failed = Some(why.into()),
-                    Reconnect::After(pause) => record.pause = Some(now + pause),
+                    Reconnect::After(pause) => record.pause = Some(after(now, pause)),
                 }
             }
             _ => self.remove(peer, &why.into(), local),
@@ -311,6 +315,17 @@ impl Local {
             self.wakers.extend(waker);
         }
         is_over
+    }
+
+    /// Whether nobody waits for a call any more. If so, it is forgotten.
+    fn is_cancelled(&mut self, queued: &Queued) -> bool {
+        let Queued::Call(key, _) = queued else { return false };
+        let mut state = self.shared.lock();
+        let is_cancelled = state.calls.get(*key).is_none_or(|slot| matches!(slot.phase, Phase::Cancelled));
+        if is_cancelled {
+            state.remove_call(*key);
+        }
+        is_cancelled
     }
 
     /// This has left.

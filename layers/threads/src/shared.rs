@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::thread::ThreadId;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use am_api::{HandlerId, NodeWaker};
 use slotmap::{DefaultKey, SlotMap};
@@ -15,6 +15,14 @@ use crate::{CallError, Peer, Reconnect};
 
 /// The most requests that wait for the node's thread, or for room at their receivers.
 pub(crate) const MAX_QUEUED: usize = 4096;
+
+/// Longer than any program runs: a deadline that no clock can show is this far.
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// A deadline.
+pub(crate) fn after(now: Instant, time: Duration) -> Instant {
+    now + time.min(FOREVER)
+}
 
 pub(crate) struct Shared {
     pub(crate) waker: NodeWaker,

@@ -1,8 +1,14 @@
 //! C programs against the library.
 
-#[path = "../program/mod.rs"]
+#[path = "../../../tests/program.rs"]
 mod program;
 
 mod c;
 mod header;
+#[path = "../../../tests/installed.rs"]
 mod installed;
+
+/// The library under test.
+const LIBRARY: &str = "am2";
+/// What its example says.
+const PING: &[&str] = &["1002 answers, 0 wrong"];

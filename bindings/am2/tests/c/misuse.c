@@ -186,6 +186,10 @@ int main(void)
         OK(AM_Init());
         OK(AM_Init());
         OK(AM_AllocateBundle(AM_PAR, &bundle));
+        /* Nothing to wait for yet; AM_Terminate below finds nobody asleep. */
+        OK(AM_SetEventMask(bundle, AM_NOTEMPTY));
+        IS(AM_WaitSema(bundle), AM_ERR_BAD_ARG);
+        OK(AM_SetEventMask(bundle, AM_NOEVENTS));
         OK(AM_AllocateEndpoint(bundle, &ep, &own));
         OK(AM_SetTag(ep, TAG));
         tables();

@@ -2,7 +2,7 @@
 
 #[path = "../../../../am-run/tests/root_all/lab.rs"]
 mod lab;
-#[path = "../program/mod.rs"]
+#[path = "../../../tests/program.rs"]
 mod program;
 
 use std::path::PathBuf;
@@ -10,6 +10,9 @@ use std::process::Command;
 
 use lab::{ADDRESSES, Lab};
 use program::{Program, library, run};
+
+/// The library under test.
+const LIBRARY: &str = "am2";
 
 /// All four processes had their answers.
 fn check(said: &str) {

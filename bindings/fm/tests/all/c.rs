@@ -7,20 +7,20 @@ const HEADER: &str = include_str!("../../include/fm.h");
 
 #[test]
 fn the_example_runs_over_memory() {
-    let said = Program::build("examples/ping.c").run(&[]);
+    let said = Program::build("examples/ping.c").start("", &[]).end();
     assert!(said.contains("1000 round trips of four words, 1500 of 1 to 1500 bytes, 0 bytes wrong"), "{said}");
 }
 
 #[test]
 fn misuse_is_an_error_that_says_what_to_do() {
-    let said = Program::build("tests/misuse.c").run(&[]);
+    let said = Program::build("tests/misuse.c").start("", &[]).end();
     assert!(said.contains("all as it should be"), "{said}");
 }
 
 /// A node that is lent out to the handler which ends the program is left alone.
 #[test]
 fn a_handler_may_end_the_program() {
-    let said = Program::build("tests/exit.c").run(&[]);
+    let said = Program::build("tests/exit.c").start("", &[]).end();
     assert!(said.contains("out of a handler"), "{said}");
 }
 

@@ -5,8 +5,8 @@ use crate::program::Program;
 /// Node 0's transport, node 1's, and the longest message there.
 fn over([near, far]: [&str; 2], most: usize) {
     let ping = Program::build("examples/ping.c");
-    let serves = ping.start(&["1", far]);
-    let said = ping.start(&["0", near]).end();
+    let serves = ping.start("", &["1", far]);
+    let said = ping.start("", &["0", near]).end();
     let wanted = format!("1000 round trips of four words, {} of 1 to {most} bytes, 0 bytes wrong", most.min(2048) + 1);
     assert!(said.contains(&wanted), "{near}: {said}");
     serves.end();

@@ -1,6 +1,9 @@
 //! C programs on two hosts. Needs root.
 
-#[path = "../program/mod.rs"]
+#[path = "../../../tests/program.rs"]
 mod program;
 
 mod c;
+
+/// The library under test.
+const LIBRARY: &str = "amfm";

@@ -360,14 +360,3 @@ fn closing_tells_the_peer() {
     assert_eq!(net.core(beta).state(request.flow), FlowState::Unknown);
     assert_eq!(net.core(alpha).state(flow), FlowState::Unknown);
 }
-
-#[test]
-fn a_new_tag_ends_the_flows_made_with_the_old() {
-    let mut net = Net::new(13);
-    let (alpha, here) = net.node("alpha");
-    let (beta, there) = net.node("beta");
-    let flow = net.connect(alpha, here, "beta");
-    net.core(beta).set_tag(there, 99);
-    net.idle(Duration::from_millis(1));
-    assert_eq!(net.core(alpha).state(flow), FlowState::Ended(ReturnReason::Closed));
-}

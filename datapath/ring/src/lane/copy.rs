@@ -22,34 +22,80 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     const MOVSB_FROM: usize = 768;
     // SAFETY: the caller's. The direction flag is clear, as the ABI says; what the copy races with is not the
-    // compiler's concern, which sees instructions that write memory. Pieces start below `last`, and the last one at it:
-    // it ends where the range ends, and overlaps the one before.
+    // compiler's concern, which sees instructions that write memory.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     unsafe {
         if len >= MOVSB_FROM {
             core::arch::asm!("rep movsb", inout("rcx") len => _, inout("rsi") from => _, inout("rdi") to => _,
                 options(nostack, preserves_flags));
+        } else if len <= 4 * PIECE {
+            copy_from_ends(from, to, len);
         } else {
-            core::arch::asm!(
-                "2:",
-                "movups {piece}, [{from} + {at}]",
-                "movups [{to} + {at}], {piece}",
-                "add {at}, 16",
-                "cmp {at}, {last}",
-                "jb 2b",
-                "movups {piece}, [{from} + {last}]",
-                "movups [{to} + {last}], {piece}",
-                at = inout(reg) 0usize => _,
-                last = in(reg) len - PIECE,
-                from = in(reg) from,
-                to = in(reg) to,
-                piece = out(xmm_reg) _,
-                options(nostack)
-            );
+            copy_pieces(from, to, len);
         }
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     unreachable!("{len} bytes from {from:?} to {to:?}: only words are copied here");
+}
+
+/// Copy 17 to 64 bytes, two pieces from each end: no loop for the frames that there are most of.
+///
+/// # Safety
+/// As for [`copy`].
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+unsafe fn copy_from_ends(from: *const u8, to: *mut u8, len: usize) {
+    // With up to 32 bytes one piece from each end is all, and is copied twice.
+    let half = if len > 2 * PIECE { PIECE } else { 0 };
+    // SAFETY: the caller's. Each piece begins and ends within the range, since it is longer than `half + PIECE`.
+    unsafe {
+        core::arch::asm!(
+            "movups {a}, [{from}]",
+            "movups {b}, [{from} + {half}]",
+            "movups {c}, [{from} + {late}]",
+            "movups {d}, [{from} + {last}]",
+            "movups [{to}], {a}",
+            "movups [{to} + {half}], {b}",
+            "movups [{to} + {late}], {c}",
+            "movups [{to} + {last}], {d}",
+            half = in(reg) half,
+            late = in(reg) len - PIECE - half,
+            last = in(reg) len - PIECE,
+            from = in(reg) from,
+            to = in(reg) to,
+            a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
+            options(nostack)
+        );
+    }
+}
+
+/// Copy more than a piece, in a loop.
+///
+/// # Safety
+/// As for [`copy`].
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+unsafe fn copy_pieces(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's. Pieces start below `last`, and the last one at it: it ends where the range ends, and
+    // overlaps the one before.
+    unsafe {
+        core::arch::asm!(
+            "2:",
+            "movups {piece}, [{from} + {at}]",
+            "movups [{to} + {at}], {piece}",
+            "add {at}, 16",
+            "cmp {at}, {last}",
+            "jb 2b",
+            "movups {piece}, [{from} + {last}]",
+            "movups [{to} + {last}], {piece}",
+            at = inout(reg) 0usize => _,
+            last = in(reg) len - PIECE,
+            from = in(reg) from,
+            to = in(reg) to,
+            piece = out(xmm_reg) _,
+            options(nostack)
+        );
+    }
 }
 
 /// Hint that the cache line will be written.

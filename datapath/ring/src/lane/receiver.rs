@@ -75,6 +75,9 @@ impl Receiver {
             return Peeked::Closed;
         }
         let mut word = self.length();
+        if word == 0 {
+            return if self.check_session() { Peeked::Nothing } else { Peeked::Closed };
+        }
         if word & !MORE == SKIP {
             self.read = self.read.wrapping_add(self.shape.place(self.read).1);
             word = self.length();
@@ -89,6 +92,12 @@ impl Receiver {
             return if self.check_session() { self.refuse() } else { Peeked::Closed };
         }
         Peeked::Frame(length as usize)
+    }
+
+    /// Whether [`peek`](Self::peek) would find nothing and change nothing: one look at an idle lane.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.open && self.length() == 0 && self.memory.word(OFFERED).load(Relaxed) == self.session
     }
 
     /// Whether another frame came with the last one. If not, a look costs a cache line that the sender has just

@@ -29,7 +29,7 @@ const LEAST_RECORDS: usize = 8;
 /// The size of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneLayout {
-    /// Log2 of the lines for records.
+    /// The lines for records, a power of two.
     lines: u32,
     /// The longest frame, in bytes.
     longest: u32,
@@ -40,7 +40,7 @@ impl LaneLayout {
     /// several of the longest frames, or no lane has such frames.
     pub fn new(bytes: usize, longest: usize) -> Option<LaneLayout> {
         let has_room = bytes >= Self::least(longest)? && bytes.is_power_of_two() && bytes <= 1 << 30;
-        has_room.then(|| LaneLayout { lines: (bytes / LINE).ilog2(), longest: longest as u32 })
+        has_room.then_some(LaneLayout { lines: (bytes / LINE) as u32, longest: longest as u32 })
     }
 
     /// The least bytes of records for frames of this length, 1 byte to 16 MiB.
@@ -51,7 +51,7 @@ impl LaneLayout {
 
     /// Bytes of memory that a lane takes in all.
     pub const fn bytes(&self) -> usize {
-        RECORDS + (LINE << self.lines)
+        RECORDS + LINE * self.lines as usize
     }
 
     /// The longest frame.
@@ -61,7 +61,7 @@ impl LaneLayout {
 
     #[inline]
     pub(crate) const fn lines(&self) -> u32 {
-        1 << self.lines
+        self.lines
     }
 
     /// The line, and how many lines there are from it to the end.

@@ -27,9 +27,11 @@ fn other_user() {
 }
 
 fn as_other_user(dir: &Path, says: &str) -> bool {
-    // The test program may lie where another user cannot reach it.
+    // The test program may lie where another user cannot reach it. Another process copies it: a child that another test
+    // starts meanwhile has this process's descriptors until it runs its program, and a file that is open for writing
+    // cannot be run.
     let program = dir.join("program");
-    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    assert!(Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status().unwrap().success());
     let mut command = Command::new(program);
     command.args(["--exact", "denied::other_user", "--ignored", "--nocapture"]).env(DIR, dir).env(SAYS, says);
     let output = command.uid(OTHER).gid(OTHER).current_dir("/").output().unwrap();

@@ -67,10 +67,11 @@ fn accept(socket: &OwnedFd, ports: &mut Vec<Port>, max_frame: u32) {
         max_frame: hello.max_frame.unwrap_or(max_frame).min(max_frame),
         session: number.into(),
         secret: Secret([number; 16]),
+        queue: None,
         hears_all: true,
         wire: "repeater".into(),
     };
-    ports.push(visitor.welcome(welcome).unwrap());
+    ports.push(visitor.welcome(welcome, None).unwrap());
 }
 
 /// Move what there is; wakes nobody for nothing.

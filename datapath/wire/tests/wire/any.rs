@@ -1,8 +1,8 @@
 //! Any frame that can be built, and how the tests write and read it.
 
 use am_wire::control::{
-    Accept, Beacon, Close, Closed, Connect, Control, FinalAck, FinalAcks, FlowParameters, Incarnation, Keepalive,
-    Leave, Name, NodeId, Probe, ProbeSeen, Refusal, Refuse, Step,
+    Accept, Beacon, Close, CloseCause, Closed, Connect, ConnectFlags, Control, FinalAck, FinalAcks, FlowParameters,
+    Incarnation, Keepalive, Leave, Name, NodeId, Probe, ProbeSeen, Refusal, Refuse, Step,
 };
 use am_wire::frame::{self, LinkAddresses};
 use am_wire::{
@@ -135,17 +135,22 @@ fn beacon() -> impl Strategy<Value = Control> {
 }
 
 fn connect() -> impl Strategy<Value = Control> {
-    (any::<(u32, u64, u64, u64, bool)>(), name(), name(), offer()).prop_map(
-        |((id, node, incarnation, tag, is_ordered), from, to, offer)| {
+    (any::<(u32, u64, u64, u64, [bool; 2])>(), name(), name(), offer()).prop_map(
+        |((id, node, incarnation, tag, [is_ordered, no_redirect]), from, to, offer)| {
             let (node, incarnation) = (NodeId(node), Incarnation(incarnation));
-            Control::Connect(Connect { id, node, incarnation, from, to, tag, is_ordered, offer })
+            let flags = ConnectFlags { is_ordered, no_redirect };
+            Control::Connect(Connect { id, node, incarnation, from, to, tag, flags, offer })
         },
     )
 }
 
 fn final_acks() -> impl Strategy<Value = FinalAcks> {
-    any::<[(u32, u64); 2]>()
-        .prop_map(|classes| FinalAcks { classes: classes.map(|(before, sack)| FinalAck { before: Seq(before), sack }) })
+    (prop::sample::select(&[CloseCause::Closed, CloseCause::Tag][..]), any::<[(u32, u64); 2]>()).prop_map(
+        |(cause, classes)| FinalAcks {
+            cause,
+            classes: classes.map(|(before, sack)| FinalAck { before: Seq(before), sack }),
+        },
+    )
 }
 
 /// Any body of a control frame.

@@ -1,6 +1,6 @@
 //! Control messages: back and forth, their longest, and what is cut off.
 
-use am_wire::control::{Beacon, Connect, Control, FlowParameters, Incarnation, Name, NodeId};
+use am_wire::control::{Beacon, Connect, ConnectFlags, Control, FlowParameters, Incarnation, Name, NodeId};
 use am_wire::{Address, Flow, Framings, Reason, Seq};
 use proptest::prelude::*;
 
@@ -40,8 +40,16 @@ fn the_longest_fits() {
     let offer =
         FlowParameters { flow: Flow::new(1).unwrap(), nonce: 0, first: [Seq(0); 2], credits: [0; 2], max_frame: 1514 };
     let (node, incarnation) = (NodeId(1), Incarnation(2));
-    let connect =
-        Control::Connect(Connect { id: 1, node, incarnation, from: name, to: name, tag: 3, is_ordered: true, offer });
+    let connect = Control::Connect(Connect {
+        id: 1,
+        node,
+        incarnation,
+        from: name,
+        to: name,
+        tag: 3,
+        flags: ConnectFlags::ORDERED,
+        offer,
+    });
     let (address, framings) = (Address::BROADCAST, Framings::ALL);
     let beacon = Control::Beacon(Beacon { node, incarnation, name, address, framings, max_frame: 1514, answer: true });
     assert_eq!(body(&connect).len(), 122 - 8);
@@ -101,6 +109,7 @@ fn members_of_a_group_are_named_by_their_number() {
     for (number, member) in [(1, "a#1"), (10, "a#10"), (127, "a#127")] {
         assert_eq!(name("a").member(number), Some(name(member)));
         assert_eq!(name(member).member(number), None);
+        assert_eq!((name(member).group_of_member(number), name(member).group_of_member(2)), (Some(name("a")), None));
     }
     assert_eq!(name("a").member(0), None);
     let long = name(&"é".repeat(14));

@@ -4,8 +4,8 @@
 use am_wire::bulk::{Notice, NoticeKind, Segment};
 use am_wire::coalesced::{MESSAGE_HEADER, Writer};
 use am_wire::control::{
-    Accept, Beacon, Close, Closed, Connect, Control, FinalAcks, FlowParameters, Incarnation, Keepalive, Leave, Name,
-    NodeId, Probe, ProbeSeen, Refusal, Refuse, Step,
+    Accept, Beacon, Close, Closed, Connect, ConnectFlags, Control, FinalAcks, FlowParameters, Incarnation, Keepalive,
+    Leave, Name, NodeId, Probe, ProbeSeen, Refusal, Refuse, Step,
 };
 use am_wire::frame::{ETHERNET_HEADER, LinkAddresses};
 use am_wire::{
@@ -326,7 +326,16 @@ fn longest_messages() -> [(&'static str, Control); 10] {
         ("Beacon", Control::Beacon(beacon)),
         (
             "Connect",
-            Control::Connect(Connect { id, node, incarnation, from: name, to: name, tag: 1, is_ordered: true, offer }),
+            Control::Connect(Connect {
+                id,
+                node,
+                incarnation,
+                from: name,
+                to: name,
+                tag: 1,
+                flags: ConnectFlags::ORDERED,
+                offer,
+            }),
         ),
         ("Accept", Control::Accept(Accept { id, offer })),
         ("Refuse", Control::Refuse(Refuse { id, why: Refusal::Full })),

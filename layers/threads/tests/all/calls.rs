@@ -1,9 +1,12 @@
 //! Calls from several threads: each has one outcome, whatever happens.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::task::{Context, Waker};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use am_api::{ConnectError, Fate, Framing, Node, RequestError, ReturnReason};
 use am_threads::{CallError, Handlers, Reconnect, SharedEndpoint, share};
@@ -250,6 +253,51 @@ fn a_dropped_call_is_forgotten() {
         drop(calls);
         assert_eq!(client.call(beta, SQUARE, &[2], b"", LONG).wait().expect("an answer").word(0), 4);
     }
+    end(client, &stop, threads);
+}
+
+/// Its peer is not there, so nothing is ever sent.
+#[test]
+fn a_dropped_call_to_nobody_is_forgotten() {
+    let (client, _alpha) = start("alpha", "sim:215", Handlers::new());
+    let gamma = client.connect("gamma", "main", Reconnect::After(MS)).unwrap();
+    let kept = client.call(gamma, SQUARE, &[7], b"", Duration::MAX);
+    // More than may wait at once.
+    for number in 0..100_000 {
+        let call = client.call(gamma, SQUARE, &[number], b"", LONG);
+        let mut cx = Context::from_waker(Waker::noop());
+        let outcome = Pin::new(&mut { call }).poll(&mut cx);
+        assert!(outcome.is_pending(), "call {number}: {outcome:?}");
+        if number % 10_000 == 0 {
+            // The driver takes some of them.
+            thread::sleep(20 * MS);
+        }
+    }
+    drop(kept);
+}
+
+/// No clock shows the end of these times.
+#[test]
+fn times_may_be_as_long_as_there_are() {
+    let (client, stop, threads) = pair("sim:216");
+    for time in [Duration::MAX, Duration::from_secs(18_446_744_074), Duration::from_secs(u64::MAX)] {
+        let beta = client.connect("beta", "main", Reconnect::After(time)).unwrap();
+        let answer = client.call(beta, SQUARE, &[3], b"", time).wait();
+        assert_eq!(answer.expect("an answer").word(0), 9, "{time:?}");
+        client.close(beta);
+    }
+    // Nor the end of this pause: the first connection fails, and the driver lives.
+    let gamma = client.connect("gamma", "main", Reconnect::After(Duration::MAX)).unwrap();
+    assert_eq!(client.call(gamma, SQUARE, &[3], b"", 2000 * MS).wait().unwrap_err(), CallError::TimedOut);
+    end(client, &stop, threads);
+}
+
+#[test]
+fn without_time_a_call_ends_at_once() {
+    let (client, stop, threads) = pair("sim:217");
+    let beta = client.connect("beta", "main", Reconnect::Never).unwrap();
+    let why = client.call(beta, SQUARE, &[3], b"", Duration::ZERO).wait().unwrap_err();
+    assert_eq!(why, CallError::TimedOut);
     end(client, &stop, threads);
 }
 

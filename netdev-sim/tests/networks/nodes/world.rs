@@ -346,6 +346,7 @@ impl World {
             ReturnReason::Unreachable => EndReason::GivenUp,
             ReturnReason::Closed => EndReason::Closed,
             ReturnReason::Restarted => EndReason::Restarted,
+            ReturnReason::Tag => unreachable!("tags do not change here"),
             ReturnReason::NoHandler => unreachable!("it ends no flow"),
         };
         // A later run may have answered a question to an earlier one.

@@ -89,6 +89,8 @@ pub enum Loss {
     Acks,
     /// Those between the first so many nodes and the others.
     Across(usize),
+    /// Those from the first of these to the second, but for broadcasts: they arrive on the queue of another node.
+    Unicast(usize, usize),
 }
 
 pub const MAX_FRAME: usize = 1514;
@@ -221,6 +223,7 @@ impl Net {
                 let parsed = am_wire::frame::parse(bytes, EtherType::DEFAULT);
                 parsed.is_ok_and(|parsed| parsed.header.kind == am_wire::Kind::Ack)
             }
+            Loss::Unicast(source, to) => (from, receiver) == (*source, *to) && bytes[0] & 1 == 0,
             Loss::All => true,
             Loss::Across(first) => (from < *first) != (receiver < *first),
             Loss::None | Loss::FirstProbes(_) => false,

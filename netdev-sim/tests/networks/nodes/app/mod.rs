@@ -225,6 +225,7 @@ impl App {
             ReturnReason::Unreachable => "given up by a sender",
             ReturnReason::Closed => "closed by the peer",
             ReturnReason::Restarted => "peer restarted",
+            ReturnReason::Tag => unreachable!("tags do not change here"),
             ReturnReason::NoHandler => unreachable!("it ends no flow"),
         });
         self.granted.retain(|(granted, _)| *granted != id);

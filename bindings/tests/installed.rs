@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::program::{Program, compiler, library, run};
 use tempfile::TempDir;
+
+use crate::program::{Program, compiler, library, run};
+use crate::{LIBRARY, PING};
 
 /// Install what cargo built.
 fn install() -> (TempDir, PathBuf) {
@@ -26,28 +28,31 @@ fn a_program_builds_with_what_pkg_config_says_and_runs() {
     let (package, libraries) = install();
     let mut flags = Command::new("pkg-config");
     flags.env("PKG_CONFIG_PATH", libraries.join("pkgconfig")).env("PKG_CONFIG_SYSROOT_DIR", package.path());
-    let flags = run(flags.args(["--cflags", "--libs", "amfm"]));
-    let said = Program::build_with("examples/ping.c", &libraries, &flags).run(&[]);
-    assert!(said.contains("1000 round trips of four words") && said.contains(" 0 bytes wrong"), "{said}");
+    let flags = run(flags.args(["--cflags", "--libs", LIBRARY]));
+    let said = Program::build_with("examples/ping.c", &libraries, &flags).start("udp", &[]).end();
+    assert!(PING.iter().all(|part| said.contains(part)), "{said}");
 }
 
 /// Until 1.0 another minor version is another library: a program keeps the one that it was linked with.
 #[test]
 fn a_program_asks_for_the_minor_version() {
     let (_package, libraries) = install();
-    let name = concat!("libamfm.so.", env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
-    let said = readelf("--dynamic", &libraries.join("libamfm.so"));
+    let library = format!("lib{LIBRARY}.so");
+    let name = format!("{library}.{}.{}", env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"));
+    let said = readelf("--dynamic", &libraries.join(&library));
     assert!(said.contains(&format!("soname: [{name}]")), "{said}");
     let to = |link: &str| libraries.join(link).read_link().expect("a link");
-    assert_eq!((to("libamfm.so"), to(name)), (name.into(), concat!("libamfm.so.", env!("CARGO_PKG_VERSION")).into()));
-    let version = run(Command::new("pkg-config").args(["--modversion"]).arg(libraries.join("pkgconfig/amfm.pc")));
+    let whole = format!("{library}.{}", env!("CARGO_PKG_VERSION"));
+    assert_eq!((to(&library), to(&name)), (PathBuf::from(&name), whole.into()));
+    let pc = libraries.join(format!("pkgconfig/{LIBRARY}.pc"));
+    let version = run(Command::new("pkg-config").args(["--modversion"]).arg(pc));
     assert_eq!(version.trim(), env!("CARGO_PKG_VERSION"));
 }
 
 #[test]
 fn what_is_installed_is_stripped() {
     let (_package, libraries) = install();
-    let sections = readelf("--sections", &libraries.join("libamfm.so"));
+    let sections = readelf("--sections", &libraries.join(format!("lib{LIBRARY}.so")));
     assert!(sections.contains(".dynsym"), "{sections}");
     assert!(!sections.contains(".symtab") && !sections.contains(".debug_"), "{sections}");
     let (built, installed) = (readelf("--sections", &library()), sections.len());

@@ -1,5 +1,5 @@
-//! C programs, built with the header against the shared library that cargo built
-//! for these tests.
+//! C programs, built with the header against the shared library that cargo built for these tests. The tests of each binding
+//! include this file and name their library, as in `libNAME.so`, in `crate::LIBRARY`.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 use std::io::{Read, Write};
@@ -9,6 +9,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+
+use crate::LIBRARY;
 
 /// Longer than anything here takes when nothing is wrong.
 const LONG: Duration = Duration::from_secs(120);
@@ -26,14 +28,14 @@ pub struct Program {
 /// What cargo built, beside the tests.
 pub fn library() -> PathBuf {
     let test = std::env::current_exe().expect("this test's file");
-    let library = test.parent().expect("its directory").join("libam2.so");
+    let library = test.parent().expect("its directory").join(format!("lib{LIBRARY}.so"));
     assert!(library.exists(), "no {}", library.display());
     library
 }
 
 /// The C compiler: another one where these tests are built for another processor, as by `scripts/cross`.
 pub fn compiler() -> String {
-    std::env::var("AM2_CC").unwrap_or_else(|_| "cc".to_owned())
+    std::env::var("C_TESTS_CC").unwrap_or_else(|_| "cc".to_owned())
 }
 
 /// Run this to its end, which has to be a good one. Returns what it said.
@@ -52,7 +54,7 @@ impl Program {
         let said = run(Command::new("readelf").arg("-d").arg(library()));
         let (_, name) = said.split_once("(SONAME)").expect("a library that says its name");
         let name = name.split(['[', ']']).nth(1).expect("its name");
-        for name in ["libam2.so", name] {
+        for name in [&format!("lib{LIBRARY}.so"), name] {
             symlink(library(), at.join(name)).expect("a link");
         }
         program.compile(
@@ -62,7 +64,7 @@ impl Program {
                 format!("{ROOT}/include"),
                 "-L".to_owned(),
                 at.display().to_string(),
-                "-lam2".to_owned(),
+                format!("-l{LIBRARY}"),
             ],
         );
         program
@@ -83,9 +85,9 @@ impl Program {
         run(cc.arg("-o").arg(self.directory.path().join("program")));
     }
 
-    /// Start it on a transport; under another program where `AM2_RUNNER` names one, as `scripts/sanitize` does.
+    /// Start it on a transport; under another program where `C_TESTS_RUNNER` names one, as `scripts/sanitize` does.
     pub fn start(&self, transport: &str, arguments: &[&str]) -> Running {
-        let runner = std::env::var("AM2_RUNNER").unwrap_or_default();
+        let runner = std::env::var("C_TESTS_RUNNER").unwrap_or_default();
         let mut words = runner.split_whitespace().map(PathBuf::from).chain([self.path()]);
         let mut command = Command::new(words.next().expect("the program at least"));
         command.args(words).args(arguments).env("AM_TRANSPORT", transport).env("LD_LIBRARY_PATH", self.libraries());

@@ -1,0 +1,210 @@
+//! Endpoints of a node that are polled together: a turn serves those that have messages, by weighted round robin (AM-II, "Endpoint
+//! scheduler").
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use am_engine::PollScope;
+use am_proto::{EndpointId, Time};
+
+use crate::node_state::NodeRc;
+use crate::{BUDGET, Endpoint, Node};
+
+/// Endpoints of one node whose handlers work on one state, polled in one turn. Endpoints without messages are skipped: a turn costs
+/// the same with one endpoint and with thousands of idle ones.
+///
+/// An endpoint that has messages is *visited*: at most [`VISIT`](EndpointSet::VISIT) times its [weight](Endpoint::set_weight) of them
+/// are handled, in as many turns as that takes, before the next endpoint with messages is visited. A visit also ends when the endpoint
+/// has no message and another one has. While none has, the visit waits for more messages (it *loiters*).
+///
+/// ```
+/// use am_api::{EndpointSet, HandlerId, Node};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let node = Node::open("alpha", "sim:9")?;
+/// let mut set = EndpointSet::new(&node);
+/// for name in ["control", "data"] {
+///     let mut endpoint = node.endpoint::<u64>(name)?;
+///     endpoint.on_request(HandlerId(0), |count, _| *count += 1);
+///     endpoint.set_weight(if name == "control" { 4 } else { 1 });
+///     set.insert(endpoint).map_err(|_| "of another node")?;
+/// }
+/// let mut count = 0;
+/// set.poll(&mut count);
+/// set.get("data").ok_or("not there")?.set_weight(2);
+/// # Ok(())
+/// # }
+/// ```
+pub struct EndpointSet<S> {
+    node: NodeRc,
+    /// By the index of their ids.
+    members: Vec<Option<Endpoint<S>>>,
+    /// Those with messages, now or lately. The first is visited.
+    warm: VecDeque<EndpointId>,
+    /// Of which list `warm` was made.
+    seen: Option<u64>,
+    /// Messages that are left to the visit.
+    left: usize,
+    turns: u32,
+}
+
+impl<S> EndpointSet<S> {
+    /// Messages of a visit to an endpoint of weight 1: the paper's 2^k, with k = 5.
+    pub const VISIT: usize = 32;
+
+    /// Turns between two looks for calls whose deadline has passed.
+    const LOOK_EVERY: u32 = 16;
+
+    /// A set of endpoints of this node.
+    pub fn new(node: &Node) -> Self {
+        let (members, warm) = (Vec::new(), VecDeque::new());
+        EndpointSet { node: node.state.clone(), members, warm, seen: None, left: 0, turns: 0 }
+    }
+
+    /// Add an endpoint.
+    ///
+    /// # Errors
+    /// It belongs to another node, and comes back.
+    #[expect(clippy::result_large_err, reason = "the endpoint comes back whole")]
+    pub fn insert(&mut self, endpoint: Endpoint<S>) -> Result<(), Endpoint<S>> {
+        if !Rc::ptr_eq(&self.node, &endpoint.node) {
+            return Err(endpoint);
+        }
+        let at = endpoint.id.index();
+        if self.members.len() <= at {
+            self.members.resize_with(at + 1, || None);
+        }
+        self.members[at] = Some(endpoint);
+        self.seen = None;
+        Ok(())
+    }
+
+    /// Take an endpoint out of the set.
+    pub fn remove(&mut self, name: &str) -> Option<Endpoint<S>> {
+        self.members.iter_mut().find(|member| member.as_ref().is_some_and(|member| member.name() == name))?.take()
+    }
+
+    /// The endpoint of this name.
+    pub fn get(&mut self, name: &str) -> Option<&mut Endpoint<S>> {
+        self.members.iter_mut().flatten().find(|member| member.name() == name)
+    }
+
+    /// Its endpoints.
+    pub fn iter(&self) -> impl Iterator<Item = &Endpoint<S>> {
+        self.members.iter().flatten()
+    }
+
+    /// One turn of the node's loop, as [`Endpoint::poll`], for all endpoints of the set: at most [`BUDGET`] messages. Returns how many
+    /// messages and events were handled. The deadlines of calls are looked at every 16th turn.
+    pub fn poll(&mut self, state: &mut S) -> usize {
+        self.turn(state).0
+    }
+
+    /// Poll until a message or an event has been handled, the time is over, or a [waker](Node::waker) ends it; spin, yield or sleep
+    /// meanwhile. Returns how many were handled.
+    pub fn wait(&mut self, state: &mut S, timeout: Duration) -> usize {
+        let mut until = None;
+        loop {
+            let (handled, is_busy) = self.turn(state);
+            let now = self.node.borrow().now();
+            let until = *until.get_or_insert(now + timeout);
+            let calls = self.next_call_check();
+            let Some(first) = self.members.iter_mut().flatten().next() else { return handled };
+            if handled > 0 || now >= until || std::mem::take(&mut first.is_woken) {
+                return handled;
+            }
+            if is_busy {
+                first.idle.busy();
+            } else {
+                first.rest(until.min(calls));
+            }
+            if now >= calls {
+                self.turns = 0;
+            }
+        }
+    }
+
+    /// Returns the messages and events handled, and whether anything happened at all.
+    fn turn(&mut self, state: &mut S) -> (usize, bool) {
+        let mut node = self.node.borrow_mut();
+        let received = node.inhale(PollScope::Everything);
+        let has_events = node.has_news() || node.has_bulk();
+        let (has_messages, now) = (node.engine.core().has_deliveries(), node.engine.core().now());
+        drop(node);
+        let mut handled = 0;
+        if has_events || self.turns.is_multiple_of(Self::LOOK_EVERY) {
+            let members = self.iter().filter(|member| has_events || member.calls.borrow().next_check() <= now);
+            handled = members.map(|member| member.dispatch_events(state)).sum();
+        }
+        self.turns = self.turns.wrapping_add(1);
+        if has_messages {
+            handled += self.serve(state);
+        }
+        let sent = self.node.borrow_mut().exhale();
+        (handled, received + handled + sent > 0)
+    }
+
+    /// Visit endpoints until the turn's budget is used, or none has a message that can be handled now.
+    fn serve(&mut self, state: &mut S) -> usize {
+        self.find_warm();
+        let (mut handled, mut skipped) = (0, 0);
+        while skipped < self.warm.len() {
+            let most = self.left.min(BUDGET - handled);
+            let count = self.first().map_or(0, |endpoint| endpoint.dispatch_messages(state, most));
+            (handled, self.left) = (handled + count, self.left - count);
+            let is_visit_over = self.left == 0 || self.node.borrow().engine.core().has_deliveries();
+            if handled == BUDGET && self.left > 0 || !is_visit_over {
+                break;
+            }
+            self.warm.rotate_left(1);
+            self.begin_visit();
+            skipped = if count > 0 { 0 } else { skipped + 1 };
+            if handled == BUDGET {
+                break;
+            }
+        }
+        handled
+    }
+
+    fn first(&self) -> Option<&Endpoint<S>> {
+        self.members.get(self.warm.front()?.index())?.as_ref()
+    }
+
+    fn begin_visit(&mut self) {
+        self.left = Self::VISIT * self.first().map_or(1, |endpoint| usize::from(endpoint.weight()));
+    }
+
+    /// Bring `warm` up to date. Those that stay keep their places.
+    fn find_warm(&mut self) {
+        let node = self.node.borrow();
+        let (changes, ids) = node.engine.core().warm_endpoints();
+        if self.seen == Some(changes) {
+            return;
+        }
+        self.seen = Some(changes);
+        let mut is_warm = vec![false; self.members.len()];
+        let its = |id: &EndpointId| self.members.get(id.index()).is_some_and(Option::is_some);
+        let ids: Vec<EndpointId> = ids.filter(its).collect();
+        ids.iter().for_each(|id| is_warm[id.index()] = true);
+        let first = self.warm.front().copied();
+        // Only the first mention of each stays, and marks it as listed.
+        self.warm.retain(|id| its(id) && std::mem::take(&mut is_warm[id.index()]));
+        self.warm.extend(ids.into_iter().filter(|id| is_warm[id.index()]));
+        drop(node);
+        if self.warm.front().copied() != first {
+            self.begin_visit();
+        }
+    }
+
+    fn next_call_check(&self) -> Time {
+        self.iter().map(|member| member.calls.borrow().next_check()).min().unwrap_or(Time::NEVER)
+    }
+}
+
+impl<S> fmt::Debug for EndpointSet<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}

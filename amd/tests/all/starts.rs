@@ -1,0 +1,114 @@
+//! Daemons that cannot start, and programs that find one short of descriptors or of places.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use am_daemon::admin::{self, Question};
+use am_daemon::{Daemon, DaemonOptions};
+use am_vnic::VnicOptions;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+
+use crate::common::{Place, until};
+
+/// What a daemon says that does not start.
+fn fails(arguments: &[&str], socket: &Path) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_amd"));
+    let output = command.arg("run").args(arguments).arg("--socket").arg(socket).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_daemon_that_cannot_start_leaves_nothing_behind() {
+    let place = Place::new();
+    for wire in ["nonsense", "xdp:nosuch", "udp:203.0.113.7:0"] {
+        fails(&[wire], &place.socket());
+        assert_eq!(place.files(), [""; 0], "{wire}");
+    }
+    let why = fails(&["udp:127.0.0.1:0", "--peer", "nonsense"], &place.socket());
+    assert!(why.contains("--peer nonsense"), "{why}");
+    let long = place.socket().with_file_name("a".repeat(150));
+    assert!(fails(&["local"], &long).contains("too long"));
+    assert_eq!(place.files(), [""; 0]);
+    let why = fails(&["local", "--peer", "10.0.0.1:7000"], &place.socket());
+    assert!(why.contains("leave it out"), "{why}");
+    let why = fails(&["local"], &place.socket().join("below"));
+    assert!(why.contains("in a directory"), "{why}");
+}
+
+/// What an earlier daemon has left is for the next that starts.
+#[test]
+fn a_daemon_that_cannot_start_leaves_the_state_of_another_alone() {
+    let place = Place::new();
+    let state = place.socket().with_extension("sock.state");
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.create(true).truncate(true).write(true).mode(0o600).open(&state).unwrap();
+    std::io::Write::write_all(&mut &file, b"of another").unwrap();
+    fails(&["xdp:nosuch"], &place.socket());
+    assert_eq!(std::fs::read(&state).unwrap(), b"of another");
+}
+
+fn visit(socket: &Path) -> OwnedFd {
+    let visitor = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    connect(&visitor, &SocketAddrUnix::new(socket).unwrap()).unwrap();
+    visitor
+}
+
+/// Visitors that say nothing, more than there are places: others are served all the same, and at once.
+#[test]
+fn silent_visitors_keep_nobody_out() {
+    let place = Place::new();
+    let mut daemon = Daemon::open(DaemonOptions::new(place.socket())).unwrap();
+    let _silent: Vec<_> = (0..100).map(|_| visit(&place.socket())).collect();
+    daemon.attend();
+    let attaching = am_vnic::begin(&VnicOptions::new(place.socket())).unwrap();
+    // It accepts those that came before, then this one, and reads from it.
+    (0..3).for_each(|_| daemon.attend());
+    attaching.finish().unwrap();
+}
+
+/// A process, killed when dropped.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Processor time of a process, in ticks.
+fn ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<_> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+/// A daemon that cannot accept sleeps all the same, and goes on when it can.
+#[test]
+fn a_daemon_without_descriptors_sleeps() {
+    let place = Place::new();
+    let script =
+        format!("ulimit -n 20; exec {} run local --socket {}", env!("CARGO_BIN_EXE_amd"), place.socket().display());
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).stdout(Stdio::null()).stderr(Stdio::null());
+    let daemon = Ends(command.spawn().unwrap());
+    until("it serves", || admin::ask(&place.socket(), &Question::List).is_ok());
+    // Programs that attached, as far as the daemon's descriptors go; others wait in the backlog.
+    let options = VnicOptions::new(place.socket());
+    let mut attached: Vec<_> = (0..14).map(|_| am_vnic::begin(&options).unwrap()).collect();
+    std::thread::sleep(Duration::from_millis(300));
+    let more: Vec<_> = (0..20).map(|_| visit(&place.socket())).collect();
+    std::thread::sleep(Duration::from_millis(100));
+    let before = ticks(daemon.0.id());
+    std::thread::sleep(Duration::from_secs(1));
+    let spent = ticks(daemon.0.id()) - before;
+    assert!(spent < 10, "{spent} ticks in a second");
+    attached.clear();
+    drop(more);
+    until("it serves again", || admin::ask(&place.socket(), &Question::List).is_ok());
+}

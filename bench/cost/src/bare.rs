@@ -1,0 +1,113 @@
+//! The same trips without `am-api`: two engines, no handler table, token, event or endpoint object. The difference is what
+//! these cost (AM-II compares itself with single-program active messages in this way).
+
+use am_engine::{Engine, PollScope};
+use am_proto::{Config, Core, EndpointId, FlowId, FlowState, FramingChoice, Time};
+use am_transport::Transport;
+use am_wire::control::{Incarnation, Name, NodeId};
+use am_wire::{Class, Framing};
+
+use crate::Error;
+use crate::marks::{Step, announce, enter};
+use crate::over::open_loopback;
+use crate::trips::{PAYLOAD, SHARED, TOGETHER, TRIPS};
+
+/// Time between two trips, in nanoseconds.
+const TICK: u64 = 5_000;
+
+struct Side {
+    /// Not on the stack, whose cache lines are not counted.
+    engine: Box<Engine>,
+    transport: Box<dyn Transport>,
+    endpoint: EndpointId,
+    /// Messages that were handled.
+    handled: u64,
+}
+
+impl Side {
+    fn open(name: Name, transport: Box<dyn Transport>) -> Result<Side, Error> {
+        let caps = transport.caps();
+        let mut config = Config::new(NodeId::of(&name), Incarnation(1), name, caps.address).reliable();
+        let frames = caps.pool.available() / 2 - 1;
+        config.framing = FramingChoice::Fixed(Framing::Split);
+        (config.receive_frames, config.send_frames) = (frames, frames);
+        let mut core = Core::new(config, Time::default());
+        let endpoint = core.add_endpoint(name, 0)?;
+        let engine = Box::new(Engine::new(core, caps.pool.clone()));
+        Ok(Side { engine, transport, endpoint, handled: 0 })
+    }
+
+    fn send(&mut self, flow: FlowId, class: Class, payload: &[u8]) -> Result<(), Error> {
+        let frame = self.engine.pool().take().ok_or("no frame")?;
+        let write = |place: &mut [u8]| place.copy_from_slice(payload);
+        let sent = self.engine.core_mut().send(flow, class, 0, 0, frame, payload.len(), write);
+        sent.map_err(|(error, _)| error.into())
+    }
+
+    fn exhale(&mut self, now: Time) {
+        self.engine.exhale(|| now, &mut *self.transport);
+    }
+
+    fn turn(&mut self, now: Time) -> Result<(), Error> {
+        self.engine.inhale(PollScope::Everything, || now, &mut *self.transport);
+        while self.engine.core_mut().poll_event().is_some() {}
+        while let Some(message) = self.engine.core_mut().poll_deliver(self.endpoint) {
+            if message.class == Class::Request {
+                self.send(message.flow, Class::Reply, message.payload())?;
+            }
+            self.engine.core_mut().release(message.flow, message.class);
+            self.handled += 1;
+        }
+        self.exhale(now);
+        Ok(())
+    }
+
+    fn turn_until(&mut self, handled: u64, now: Time) -> Result<(), Error> {
+        for _ in 0..TOGETHER {
+            self.turn(now)?;
+            if self.handled >= handled {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn run() -> Result<(), Error> {
+    let [left, right] = <[_; 2]>::try_from(open_loopback(2)?).map_err(|_| "a wire has two ends")?;
+    let [alpha, beta] = ["alpha", "beta"].map(|name| Name::new(name).ok_or("not a name"));
+    let (name, mut alpha, mut beta) = (beta?, Side::open(alpha?, left)?, Side::open(beta?, right)?);
+    let mut now = Time::default();
+    let to = alpha.engine.core_mut().connect(now, alpha.endpoint, (name, name, 0), true)?;
+    while !matches!(alpha.engine.core().state(to), FlowState::Open { .. }) {
+        now.0 += TICK;
+        alpha.turn(now)?;
+        beta.turn(now)?;
+    }
+    announce()?;
+    for messages in [vec![1; 2 * TRIPS], vec![TOGETHER; 2 * SHARED]].concat() {
+        now.0 += TICK;
+        trip([&mut alpha, &mut beta], to, messages, now)?;
+    }
+    Ok(())
+}
+
+fn trip([alpha, beta]: [&mut Side; 2], to: FlowId, messages: u64, now: Time) -> Result<(), Error> {
+    let before = (alpha.handled, beta.handled);
+    enter(Step::Request as u8);
+    let asked = (0..messages).try_for_each(|_| alpha.send(to, Class::Request, &PAYLOAD));
+    enter(Step::Leave as u8);
+    alpha.exhale(now);
+    enter(Step::Serve as u8);
+    let served = beta.turn_until(before.1 + messages, now);
+    enter(Step::Answer as u8);
+    let answered = alpha.turn_until(before.0 + messages, now);
+    enter(Step::Idle as u8);
+    let idle = beta.turn(now).and_then(|()| alpha.turn(now));
+    enter(Step::Outside as u8);
+    asked.and(served).and(answered).and(idle)?;
+    if (alpha.handled, beta.handled) != (before.0 + messages, before.1 + messages) {
+        return Err("not all that was sent was handled".into());
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! What the two nodes of the measured program are connected by.
+
+use std::path::PathBuf;
+
+use am_api::Transport;
+use am_daemon::{Daemon, DaemonOptions};
+use am_sockets::udp;
+use am_transport::{Command, loopback};
+
+use crate::Error;
+use crate::marks::marked;
+
+/// As few as will do: their memory is cleared while valgrind tells of each access.
+const FRAMES: usize = 1024;
+
+/// Endpoints that send and receive nothing.
+pub(crate) const IDLE_ENDPOINTS: usize = 10_000;
+
+/// Connections on which nothing happens.
+pub(crate) const IDLE_CONNECTIONS: usize = 999;
+
+/// The transports of the nodes, the requester's first.
+pub(crate) type Ends = Vec<Box<dyn Transport>>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Over {
+    Loopback,
+    /// Loopback, without `am-api`: see [`bare`](crate::bare).
+    Core,
+    /// Loopback, to a node with [`IDLE_ENDPOINTS`] idle endpoints besides.
+    Endpoints,
+    /// Loopback, between two nodes with [`IDLE_CONNECTIONS`] idle connections besides.
+    Connections,
+    Shm,
+    Udp,
+    /// Loopback, to the members of a group in turn, each of which has a connection.
+    Members1,
+    Members2,
+    Members4,
+    Members8,
+    /// Two programs of one daemon.
+    Amd,
+    /// The same, with [`IDLE_PORTS`] idle programs beside them.
+    Amd128,
+    /// The same, beside a program that floods the daemon with frames on flows that nobody granted it.
+    Hostile,
+    /// Two programs, each with a daemon, and a wire in memory between these.
+    Amd2,
+}
+
+impl Over {
+    /// Nodes that answer.
+    pub(crate) fn servers(self) -> usize {
+        match self {
+            Over::Members2 => 2,
+            Over::Members4 => 4,
+            Over::Members8 => 8,
+            _ => 1,
+        }
+    }
+
+    /// Whether it is in the committed table. Groups of members are compared with each other only.
+    pub(crate) fn is_in_table(self) -> bool {
+        !matches!(self, Over::Members1 | Over::Members2 | Over::Members4 | Over::Members8)
+    }
+
+    pub(crate) fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    /// The daemons, in the order in which a request passes them, and the two nodes' transports.
+    pub(crate) fn open(self) -> Result<(Vec<Daemon>, Ends), Error> {
+        let mut daemons = match self {
+            Over::Amd | Over::Amd128 | Over::Hostile => vec![Daemon::open(DaemonOptions::new(socket(0)))?],
+            Over::Amd2 => {
+                let options = loopback::LoopbackOptions { frames: FRAMES, ..loopback::LoopbackOptions::default() };
+                let ends = loopback::wire_with(2, options).into_iter().enumerate();
+                let serve = |(number, plug): (usize, loopback::Plug)| {
+                    Ok(Daemon::open_on(DaemonOptions::new(socket(number)), marked(plug.open()?))?)
+                };
+                ends.map(serve).collect::<Result<_, Error>>()?
+            }
+            _ => vec![],
+        };
+        let ends = self.open_ends(&mut daemons)?;
+        Ok((daemons, ends))
+    }
+
+    fn open_ends(self, daemons: &mut [Daemon]) -> Result<Ends, Error> {
+        Ok(match self {
+            Over::Amd | Over::Amd128 | Over::Hostile | Over::Amd2 => {
+                let last = daemons.len() - 1;
+                vec![marked(attach(daemons, 0, FRAMES)?), marked(attach(daemons, last, FRAMES)?)]
+            }
+            Over::Shm => {
+                let name = format!("shm:am-cost-{},frame=1514,frames={FRAMES}", std::process::id());
+                let open = || am_shm::open(&am_shm::ShmOptions::from_name(&name.parse()?)?).map_err(Error::from);
+                vec![marked(open()?), marked(open()?)]
+            }
+            Over::Udp => {
+                let open = || {
+                    udp::open(&am_sockets::SocketOptions::from_name(
+                        &format!("udp:127.0.0.1:0,frame=1514,frames={FRAMES}").parse()?,
+                    )?)
+                    .map_err(Error::from)
+                };
+                let (mut left, right) = (open()?, open()?);
+                left.control(Command::AddPeer(&right.caps().name))?;
+                vec![marked(left), marked(right)]
+            }
+            _ => open_loopback(1 + self.servers())?,
+        })
+    }
+}
+
+/// The ends of a wire in memory.
+pub(crate) fn open_loopback(count: usize) -> Result<Ends, Error> {
+    let options = loopback::LoopbackOptions { frames: FRAMES, ..loopback::LoopbackOptions::default() };
+    let ends = loopback::wire_with(count, options).into_iter();
+    ends.map(|plug| Ok(marked(plug.open()?))).collect()
+}
+
+/// The socket of a daemon.
+fn socket(number: usize) -> PathBuf {
+    std::env::temp_dir().join(format!("am-cost-{}-{number}.sock", std::process::id()))
+}
+
+/// Attach to a daemon that this thread turns.
+pub(crate) fn attach(daemons: &mut [Daemon], number: usize, frames: usize) -> Result<am_vnic::Vnic, Error> {
+    let options = am_vnic::VnicOptions { max_frame: Some(1514), frames, ..am_vnic::VnicOptions::new(socket(number)) };
+    let attaching = am_vnic::begin(&options)?;
+    // It accepts the connection, and then reads from it.
+    (0..2).for_each(|_| daemons[number].attend());
+    Ok(attaching.finish()?)
+}

@@ -1,0 +1,154 @@
+//! A group with more and more members, simulated: the rate of all members together, and each one's part of it. Every member has a
+//! processor and a port of its own, so the figures show what members cost each other, and how evenly peers are spread.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use am_api::{GroupMember, Placement};
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::hosts::host::WORD_BYTES;
+use crate::hosts::{Arena, HostPlan, Member, Span, Tally, Wait, check};
+use crate::progress::Progress;
+use crate::report::table::{align, columns, metric, nanoseconds};
+use crate::report::words::SIMULATED;
+use crate::sweep::digits;
+
+/// The clients, enough to keep every member busy.
+pub(crate) const CLIENTS: usize = 64;
+const GROUP: &str = "server";
+
+#[derive(Clone, Debug)]
+struct Point {
+    members: usize,
+    /// Answered requests a second.
+    aggregate: f64,
+    /// The rate of the slowest and of the fastest client, over an equal share.
+    share: (f64, f64),
+    /// The mean round trip.
+    round_trip: f64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Scale {
+    mode: String,
+    points: Vec<Point>,
+}
+
+fn plans(members: usize) -> Result<Vec<HostPlan>, Error> {
+    let group = GroupMember::group(GROUP, vec!["sim"; members], Placement::Load);
+    let group = group.map_err(|error| Error::Usage(error.to_string()))?;
+    let server = |member: GroupMember| HostPlan {
+        name: member.name().to_owned(),
+        endpoints: vec!["all".to_owned()],
+        size: WORD_BYTES,
+        port: member.number(),
+        wait: Wait::Poll,
+        member: Some(Member(Arc::new(member))),
+        ..HostPlan::default()
+    };
+    let client = |nth: usize| HostPlan {
+        name: format!("client{nth}"),
+        endpoints: vec!["main".to_owned()],
+        targets: vec![(GROUP.to_owned(), "all".to_owned())],
+        size: WORD_BYTES,
+        outstanding: u32::MAX,
+        port: members + nth,
+        ..HostPlan::default()
+    };
+    Ok(group.into_iter().map(server).chain((0..CLIENTS).map(client)).collect())
+}
+
+impl Scale {
+    /// Measure a group of each of these sizes.
+    pub(crate) fn measure(
+        sizes: &[usize],
+        span: Span,
+        arena: &mut dyn Arena,
+        progress: &Progress,
+    ) -> Result<Scale, Error> {
+        let mut points = Vec::new();
+        for &members in sizes {
+            progress.say(&format!("{members} members"));
+            let tallies = arena.run(&plans(members)?, span)?;
+            check(&tallies)?;
+            progress.done();
+            let clients = &tallies[members..];
+            let rates: Vec<f64> = clients.iter().map(Tally::rate).collect();
+            let aggregate: f64 = rates.iter().sum();
+            let equal = aggregate / CLIENTS as f64;
+            let over = |of: fn(f64, f64) -> f64| rates.iter().map(|its| its / equal).reduce(of).unwrap_or(1.0);
+            points.push(Point {
+                members,
+                aggregate,
+                share: (over(f64::min), over(f64::max)),
+                round_trip: clients.iter().map(|tally| tally.round_trips.mean()).sum::<f64>() / CLIENTS as f64,
+            });
+        }
+        Ok(Scale { mode: arena.mode(), points })
+    }
+
+    /// The rate over that of the smallest group, for each of its members.
+    fn efficiency(&self, point: &Point) -> f64 {
+        let first = &self.points[0];
+        (point.aggregate / point.members as f64) / (first.aggregate / first.members as f64)
+    }
+
+    pub(crate) fn json(&self) -> Vec<Value> {
+        let line = |point: &Point| {
+            json!({
+                "bench": "scale", "members": point.members, "clients": CLIENTS, "simulated": true,
+                "requests_per_s": digits(point.aggregate, 1.0), "efficiency": digits(self.efficiency(point), 1e4),
+                "share": [digits(point.share.0, 1e4), digits(point.share.1, 1e4)],
+                "round_trip_ns": digits(point.round_trip, 1.0),
+            })
+        };
+        self.points.iter().map(line).collect()
+    }
+
+    pub(crate) fn table(&self) -> String {
+        let mut text = format!("scale: a group of members, {CLIENTS} clients, requests of {WORD_BYTES} bytes\n\n");
+        let heads = columns([">members", ">aggregate", ">a member, to the first row", ">share", ">RTT"]);
+        let cells = |point: &Point| {
+            vec![
+                point.members.to_string(),
+                format!("{}/s", metric(point.aggregate)),
+                format!("{:.2}", self.efficiency(point)),
+                format!("{:.2} to {:.2}", point.share.0, point.share.1),
+                nanoseconds(point.round_trip as u64),
+            ]
+        };
+        align(&heads, &self.points.iter().map(cells).collect::<Vec<_>>(), &mut text);
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "\n  share  the slowest and the fastest client, over an equal share\n\n{SIMULATED}\n{}",
+            self.mode
+        );
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::hosts::simulation::{PRICES, Simulation};
+    use crate::plan::{DriverOptions, FramingArg};
+    use crate::watch::Watch;
+
+    #[test]
+    fn each_member_adds_its_rate() {
+        let time = Duration::from_millis(2);
+        let how = DriverOptions { framing: FramingArg::Split, ..DriverOptions::default() };
+        let watch = Watch::default();
+        let mut arena = Simulation { how, mtu: 1500, prices: PRICES, oversubscription: None, watch: &watch };
+        let span = Span { warm_up: time, time };
+        let scale = Scale::measure(&[1, 4], span, &mut arena, &Progress::new(2, true)).unwrap();
+        let four = &scale.points[1];
+        assert!(scale.efficiency(four) > 0.9, "{scale:?}");
+        assert!(four.share.0 > 0.8 && four.share.1 < 1.2, "{scale:?}");
+    }
+}

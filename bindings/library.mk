@@ -1,0 +1,35 @@
+# Builds and installs a shared library for C programs, its headers and its description for pkg-config. A binding's Makefile
+# sets NAME (of libNAME.so), PACKAGE (cargo's), HEADERS and DESCRIPTION, and includes this file.
+
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include/$(NAME)
+CARGO_TARGET_DIR ?= ../../target
+LIBRARY ?= $(CARGO_TARGET_DIR)/release/lib$(NAME).so
+STRIP ?= $(shell $(CC) -print-prog-name=strip)
+
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' ../../Cargo.toml)
+# As build.rs has it.
+SONAME := lib$(NAME).so.$(basename $(VERSION))
+
+# What panics is caught at the border to C (src/calls.rs), which the release profile alone does not allow.
+BUILD := CARGO_PROFILE_RELEASE_PANIC=unwind cargo build --release -p $(PACKAGE)
+
+all:
+	$(BUILD)
+
+# Only where there is none: root installs what a user built.
+$(LIBRARY):
+	$(BUILD)
+
+install: $(LIBRARY)
+	install -d '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(DESTDIR)$(INCLUDEDIR)'
+	install -m 755 -s --strip-program='$(STRIP)' '$(LIBRARY)' '$(DESTDIR)$(LIBDIR)/lib$(NAME).so.$(VERSION)'
+	ln -sf lib$(NAME).so.$(VERSION) '$(DESTDIR)$(LIBDIR)/$(SONAME)'
+	ln -sf $(SONAME) '$(DESTDIR)$(LIBDIR)/lib$(NAME).so'
+	install -m 644 $(HEADERS) '$(DESTDIR)$(INCLUDEDIR)/'
+	sed -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@NAME@|$(NAME)|' -e 's|@DESCRIPTION@|$(DESCRIPTION)|' \
+		-e 's|@VERSION@|$(VERSION)|' ../library.pc.in \
+		>'$(DESTDIR)$(LIBDIR)/pkgconfig/$(NAME).pc'
+
+.PHONY: all install

@@ -1,0 +1,222 @@
+//! Queues of the interface that other processes have. The socket is opened, bound and steered here, and needs this process's
+//! rights. The other process gets its descriptor, and that of the memory. It maps the rings ([`given`](crate::given)).
+//!
+//! The kernel takes a closed socket out of the steering program's table and frees its queue. So a process that is killed
+//! leaves nothing behind.
+
+use std::ffi::c_void;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+use am_bpf::Kernel;
+use am_transport::{LentQueue, QueueShape};
+use am_wire::Address;
+use libc::{sockaddr_xdp, xdp_umem_reg};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+use crate::chunk_layout::{ChunkLayout, Writer};
+use crate::interface::Interface;
+use crate::options::{Attach, Copying, MultiBuffer, XdpOptions};
+use crate::rules::InstalledRules;
+use crate::siblings::InterfaceNode;
+use crate::sockopt;
+
+/// Entries of each ring. A process that receives nothing for long loses more frames than these.
+const ENTRIES: u32 = 1024;
+
+/// Chunks of the memory: a filled receive ring, a filled transmit ring, and as many for the program.
+const CHUNKS: u32 = 4 * ENTRIES;
+
+/// The largest number of a queue that the steering program's table can have.
+const MAX_QUEUE: u32 = 255;
+
+/// The queues that other processes have.
+#[derive(Default)]
+pub(crate) struct LentQueues {
+    lent: Vec<Lent>,
+    /// Where the search for a free queue starts: the one that was free for longest.
+    next: u32,
+}
+
+struct Lent {
+    to: Address,
+    queue: u32,
+    /// The socket's index in the steering program.
+    index: u8,
+    _rules: InstalledRules,
+}
+
+impl LentQueues {
+    /// Lend a queue that is free to an added address.
+    ///
+    /// # Errors
+    /// Why none can be lent.
+    pub(crate) fn lend(
+        &mut self,
+        to: Address,
+        node: &InterfaceNode,
+        interface: &Interface,
+        options: &XdpOptions,
+    ) -> Result<LentQueue, String> {
+        self.take_back(to, node);
+        let kernel = Kernel::running();
+        if kernel.is_older_than(6, 4) {
+            return Err(format!(
+                "another process can map a queue's rings from Linux 6.4 on, and this is {}",
+                kernel.release
+            ));
+        }
+        if !node.addresses.added.contains(to) {
+            return Err("the address is not served".into());
+        }
+        let queues = interface.queues.unwrap_or(1).min(MAX_QUEUE + 1);
+        let indices = 1..=am_bpf::Steer::LAST_SOCKET;
+        let index = indices.into_iter().find(|index| self.lent.iter().all(|lent| lent.index != *index));
+        let index = index.ok_or("the steering program's table is full")?;
+        let mut refused = format!("{} has {queues} queues, and all are in use", interface.name);
+        for queue in (0..queues).map(|step| (self.next + step) % queues) {
+            if queue == options.queue || self.lent.iter().any(|lent| lent.queue == queue) {
+                continue;
+            }
+            match open(queue, interface, options) {
+                Ok(lent) => {
+                    let rules = steer(&lent, (to, index), node, interface, options)?;
+                    self.lent.push(Lent { to, queue, index, _rules: rules });
+                    self.next = queue + 1;
+                    return Ok(lent);
+                }
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => (),
+                Err(error) => refused = format!("opening queue {queue} of {}: {error}", interface.name),
+            }
+        }
+        Err(refused)
+    }
+
+    /// An address has no queue any more. Its process may still have the socket open: then nothing arrives there.
+    pub(crate) fn take_back(&mut self, to: Address, node: &InterfaceNode) {
+        let before = self.lent.len();
+        self.lent.retain(|lent| lent.to != to);
+        if self.lent.len() < before {
+            // The entry exists, so there is room for it.
+            _ = node.steer.add_address(to);
+        }
+    }
+
+    /// The interface is gone, and with it every queue.
+    pub(crate) fn clear(&mut self, node: &InterfaceNode) {
+        while let Some(Lent { to, .. }) = self.lent.last() {
+            self.take_back(*to, node);
+        }
+    }
+}
+
+/// Have program and NIC steer the frames of an address to its queue.
+fn steer(
+    lent: &LentQueue,
+    (to, index): (Address, u8),
+    node: &InterfaceNode,
+    interface: &Interface,
+    options: &XdpOptions,
+) -> Result<InstalledRules, String> {
+    let (queue, mut notes) = (lent.shape.queue, Vec::new());
+    let rules = InstalledRules::new(interface, queue, to, options.ethertype, &mut notes);
+    // On a veth the sender chooses the queue.
+    if interface.driver != "veth"
+        && let Some(note) = notes.pop()
+    {
+        return Err(note);
+    }
+    let said = |error| format!("steering frames to queue {queue}: {error}");
+    node.steer.lend(to, index, queue as u8, &lent.socket).map_err(said)?;
+    Ok(rules)
+}
+
+/// Open a socket of this queue, in zero-copy mode where that works.
+fn open(queue: u32, interface: &Interface, options: &XdpOptions) -> io::Result<LentQueue> {
+    let of = |writer| ChunkLayout::new(interface, writer, MultiBuffer::IfNeeded);
+    let mut plans = vec![(Writer::Nic, of(Writer::Nic)), (Writer::Kernel, of(Writer::Kernel))];
+    plans.retain(|(writer, layout)| layout.is_single_chunk() && is_wanted(*writer, options));
+    let mut refused = io::Error::other("its frames take several chunks: lower its MTU");
+    for (writer, layout) in plans {
+        match open_in(writer, layout, queue, interface) {
+            Err(error) => refused = error,
+            opened => return opened,
+        }
+    }
+    Err(refused)
+}
+
+fn is_wanted(writer: Writer, options: &XdpOptions) -> bool {
+    match writer {
+        Writer::Nic => options.copy != Copying::Copy && options.attach != Attach::Generic,
+        Writer::Kernel => options.copy != Copying::ZeroCopy,
+    }
+}
+
+fn open_in(writer: Writer, layout: ChunkLayout, queue: u32, interface: &Interface) -> io::Result<LentQueue> {
+    let zero_copy = writer == Writer::Nic;
+    let shape = QueueShape { queue, chunk: layout.chunk as u32, chunks: CHUNKS, entries: ENTRIES, zero_copy };
+    let memory = memory(&shape)?;
+    let socket = new_socket()?;
+    register(&socket, &memory, &shape)?;
+    for ring in [libc::XDP_UMEM_FILL_RING, libc::XDP_UMEM_COMPLETION_RING, libc::XDP_RX_RING, libc::XDP_TX_RING] {
+        sockopt::set(socket.as_fd(), libc::SOL_XDP, ring, ENTRIES)?;
+    }
+    sockopt::enlarge_send_buffer(socket.as_fd(), ENTRIES, &mut Vec::new());
+    let mode = if zero_copy { libc::XDP_ZEROCOPY } else { libc::XDP_COPY };
+    bind(&socket, interface.index, queue, mode | libc::XDP_USE_NEED_WAKEUP)?;
+    Ok(LentQueue { socket, memory, shape })
+}
+
+fn new_socket() -> io::Result<OwnedFd> {
+    // SAFETY: the call takes numbers only.
+    let socket = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if socket < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a new descriptor, which nothing else has.
+    Ok(unsafe { OwnedFd::from_raw_fd(socket) })
+}
+
+/// Memory of a fixed size: the other process cannot truncate it.
+fn memory(shape: &QueueShape) -> io::Result<OwnedFd> {
+    use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+    let memory = memfd_create(c"amd-queue", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+    nix::unistd::ftruncate(&memory, i64::from(shape.chunk) * i64::from(shape.chunks))?;
+    let fixed = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+    fcntl(&memory, FcntlArg::F_ADD_SEALS(fixed))?;
+    Ok(memory)
+}
+
+/// Register the memory with the kernel, which keeps its pages. It is mapped here only for this call.
+fn register(socket: &OwnedFd, memory: &OwnedFd, shape: &QueueShape) -> io::Result<()> {
+    let bytes = shape.chunk as usize * shape.chunks as usize;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let address =
+        unsafe { libc::mmap(ptr::null_mut::<c_void>(), bytes, protection, libc::MAP_SHARED, memory.as_raw_fd(), 0) };
+    if address == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: only numbers.
+    let mut region = unsafe { std::mem::zeroed::<xdp_umem_reg>() };
+    (region.addr, region.len) = (address.addr() as u64, bytes as u64);
+    // The frame begins behind the headroom that the kernel adds.
+    region.chunk_size = shape.chunk;
+    let set = sockopt::set(socket.as_fd(), libc::SOL_XDP, libc::XDP_UMEM_REG, region);
+    // SAFETY: mapped above, and nothing here points into it.
+    unsafe { libc::munmap(address, bytes) };
+    set
+}
+
+fn bind(socket: &OwnedFd, interface: u32, queue: u32, flags: u16) -> io::Result<()> {
+    // SAFETY: only numbers.
+    let mut name = unsafe { std::mem::zeroed::<sockaddr_xdp>() };
+    (name.sxdp_family, name.sxdp_ifindex, name.sxdp_queue_id) = (libc::AF_XDP as u16, interface, queue);
+    name.sxdp_flags = flags;
+    let bytes = size_of::<sockaddr_xdp>() as libc::socklen_t;
+    // SAFETY: the pointer and the length are those of `name`, which lives across the call.
+    let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const name).cast(), bytes) };
+    if bound == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
