@@ -137,7 +137,8 @@ fn warm([alpha, beta]: [&mut Side; 2], daemons: &mut [Daemon], hand: &ManualCloc
     while handled < TOGETHER {
         hand.advance(TICK);
         let before = alpha.state;
-        let sent = (0..TOGETHER).take_while(|_| alpha.endpoint.try_request(to, ECHO, &[], &PAYLOAD).is_ok()).count() as u64;
+        let sent =
+            (0..TOGETHER).take_while(|_| alpha.endpoint.try_request(to, ECHO, &[], &PAYLOAD).is_ok()).count() as u64;
         alpha.endpoint.flush();
         turn(daemons.iter_mut());
         beta.poll_until(beta.state + sent);
