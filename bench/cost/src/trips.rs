@@ -145,7 +145,6 @@ fn warm([alpha, beta]: [&mut Side; 2], daemons: &mut [Daemon], hand: &ManualCloc
         turn(daemons.iter_mut().rev());
         alpha.poll_until(before + sent);
         handled = alpha.state - before;
-        eprintln!("{sent} {handled} {}", beta.state);
     }
 }
 

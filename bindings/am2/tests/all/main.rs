@@ -1,11 +1,11 @@
 //! C programs against the library.
 
-#[path = "../../../tests/program.rs"]
+#[path = "../../../test-support/program.rs"]
 mod program;
 
 mod c;
 mod header;
-#[path = "../../../tests/installed.rs"]
+#[path = "../../../test-support/installed.rs"]
 mod installed;
 
 /// The library under test.

@@ -2,7 +2,7 @@
 
 #[path = "../../../../am-run/tests/root_all/lab.rs"]
 mod lab;
-#[path = "../../../tests/program.rs"]
+#[path = "../../../test-support/program.rs"]
 mod program;
 
 use std::path::PathBuf;

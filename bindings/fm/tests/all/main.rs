@@ -1,10 +1,10 @@
 //! C programs against the library.
 
-#[path = "../../../tests/program.rs"]
+#[path = "../../../test-support/program.rs"]
 mod program;
 
 mod c;
-#[path = "../../../tests/installed.rs"]
+#[path = "../../../test-support/installed.rs"]
 mod installed;
 mod transports;
 

@@ -1,6 +1,6 @@
 //! C programs on two hosts. Needs root.
 
-#[path = "../../../tests/program.rs"]
+#[path = "../../../test-support/program.rs"]
 mod program;
 
 mod c;
