@@ -28,7 +28,7 @@ const ECHO: HandlerId = HandlerId(0);
 /// So many are opened together, which takes fewer turns.
 const TOGETHER_SET_UP: usize = 256;
 /// By now they are idle.
-const QUIET_TURNS: u32 = 2_000;
+const QUIET_TURNS: u32 = 3_000;
 
 struct Side {
     endpoint: Endpoint<u64>,
@@ -74,8 +74,10 @@ fn connect(
 ) -> Result<Connection, Error> {
     let all = (0..count).map(|_| alpha.endpoint.connect("beta", "main"));
     let all: Vec<_> = all.collect::<Result<_, _>>()?;
+    // Many set-ups take longer than one: control frames have a rate.
+    let tick = TICK * count as u32;
     while !all.iter().all(|to| alpha.endpoint.is_open(*to)) {
-        hand.advance(TICK);
+        hand.advance(tick);
         alpha.poll();
         daemons.iter_mut().for_each(|daemon| _ = daemon.turn());
         betas.iter_mut().for_each(Side::poll);
@@ -101,15 +103,7 @@ pub(crate) fn run(over: Over) -> Result<(), Error> {
     let (mut alpha, betas) = (Side::open(&alpha)?, betas.iter().map(Side::open).collect::<Result<Vec<_>, _>>());
     let mut betas = betas?;
     if over == Over::Connections {
-        for first in (0..IDLE_CONNECTIONS).step_by(TOGETHER_SET_UP) {
-            let count = TOGETHER_SET_UP.min(IDLE_CONNECTIONS - first);
-            connect(&mut alpha, &mut betas, &mut daemons, &hand, count)?;
-        }
-        for _ in 0..QUIET_TURNS {
-            hand.advance(std::time::Duration::from_millis(10));
-            alpha.poll();
-            betas.iter_mut().for_each(Side::poll);
-        }
+        open_idle_connections(&mut alpha, &mut betas, &hand)?;
     }
     let mut connections = vec![];
     for _ in 0..betas.len() {
@@ -117,9 +111,6 @@ pub(crate) fn run(over: Over) -> Result<(), Error> {
         let name = alpha.endpoint.peer(to).ok_or("it is open")?.node;
         let member = group.iter().position(|member| member.name() == name.as_str()).ok_or("it is a member")?;
         connections.push((to, member));
-    }
-    for (to, member) in &connections {
-        warm([&mut alpha, &mut betas[*member]], &mut daemons, &hand, *to);
     }
     announce()?;
     for (number, messages) in [vec![1; 2 * TRIPS], vec![TOGETHER; 2 * SHARED]].concat().into_iter().enumerate() {
@@ -131,21 +122,17 @@ pub(crate) fn run(over: Over) -> Result<(), Error> {
     Ok(())
 }
 
-/// Send until the connection has credits for [`TOGETHER`] messages: beside many others it begins with few.
-fn warm([alpha, beta]: [&mut Side; 2], daemons: &mut [Daemon], hand: &ManualClock, to: Connection) {
-    let mut handled = 0;
-    while handled < TOGETHER {
-        hand.advance(TICK);
-        let before = alpha.state;
-        let sent =
-            (0..TOGETHER).take_while(|_| alpha.endpoint.try_request(to, ECHO, &[], &PAYLOAD).is_ok()).count() as u64;
-        alpha.endpoint.flush();
-        turn(daemons.iter_mut());
-        beta.poll_until(beta.state + sent);
-        turn(daemons.iter_mut().rev());
-        alpha.poll_until(before + sent);
-        handled = alpha.state - before;
+/// Open [`IDLE_CONNECTIONS`], and wait until they are idle.
+fn open_idle_connections(alpha: &mut Side, betas: &mut [Side], hand: &ManualClock) -> Result<(), Error> {
+    for first in (0..IDLE_CONNECTIONS).step_by(TOGETHER_SET_UP) {
+        connect(alpha, betas, &mut [], hand, TOGETHER_SET_UP.min(IDLE_CONNECTIONS - first))?;
     }
+    for _ in 0..QUIET_TURNS {
+        hand.advance(std::time::Duration::from_millis(10));
+        alpha.poll();
+        betas.iter_mut().for_each(Side::poll);
+    }
+    Ok(())
 }
 
 /// A turn of each daemon that a message passes.

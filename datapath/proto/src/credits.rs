@@ -9,6 +9,9 @@ pub(crate) struct CreditBudget {
     total: usize,
     /// The credits granted, all flows together.
     pub(crate) granted: usize,
+    /// How many of them idle flows had at the last keepalive round. Their senders may use them at any time, and so are
+    /// rejected if too many do. If these counted, many idle flows would leave an active one only [`MIN_CREDITS`].
+    pub(crate) idle: usize,
     pub(crate) peers: usize,
     /// The largest sum ever granted, rounded up.
     peak: usize,
@@ -31,7 +34,7 @@ const MIN_CREDITS: usize = 4;
 
 impl CreditBudget {
     pub(crate) fn new(frames: usize) -> Self {
-        CreditBudget { total: frames, granted: 0, peers: 0, peak: 0, peak_rose: false }
+        CreditBudget { total: frames, granted: 0, idle: 0, peers: 0, peak: 0, peak_rose: false }
     }
 
     /// Credits for a new flow and class: the window divided by the number of peers, in case all of them send at once,
@@ -45,7 +48,7 @@ impl CreditBudget {
     /// More credits for a flow and class that has some: as many as it wants, but at most a quarter of what is left, so
     /// that the next flow finds some too.
     pub(crate) fn grow(&mut self, has: u16, wanted: u16) -> u16 {
-        let free = self.total.saturating_sub(self.granted) / 4;
+        let free = self.total.saturating_sub(self.granted.saturating_sub(self.idle)) / 4;
         let credits = free.max(MIN_CREDITS.saturating_sub(has as usize)).min(wanted as usize) as u16;
         self.granted += credits as usize;
         if self.granted > self.peak {
@@ -85,6 +88,17 @@ mod tests {
         let first = budget.grant(256, 256);
         budget.give_back(first);
         assert_eq!(budget.grant(256, 256), first);
+    }
+
+    #[test]
+    fn credits_of_idle_flows_take_nothing_from_active_ones() {
+        let mut budget = CreditBudget::new(2048);
+        (0..10_000).for_each(|_| _ = budget.grant(256, 256));
+        let idle = budget.granted;
+        let active = budget.grant(256, 256);
+        assert_eq!((active, budget.grow(active, 252)), (MIN_CREDITS as u16, 0));
+        budget.idle = idle;
+        assert_eq!(budget.grow(active, 252), 252);
     }
 
     #[test]

@@ -152,10 +152,10 @@ impl Flows {
 
     /// Take the memory of flows at rest on which nothing arrived for a while, `limit` of them at most. Returns whether
     /// there may be more.
-    pub(crate) fn make_idle(&mut self, now: Time, round: Duration, limit: usize, gaps: &mut Gaps) -> bool {
+    pub(crate) fn make_idle(&mut self, now: Time, quiet: Duration, limit: usize, gaps: &mut Gaps) -> bool {
         let mut count = 0;
         for place in &mut self.records {
-            let is_quiet = |record: &FlowRecord| now - record.last_received() >= round;
+            let is_quiet = |record: &FlowRecord| now - record.last_received() >= quiet;
             if !place.as_ref().is_some_and(|record| is_quiet(record) && self.idle.insert(record)) {
                 continue;
             }

@@ -70,6 +70,8 @@ struct IdleNode {
 #[derive(Debug, Default)]
 pub(crate) struct IdleFlows {
     flows: BTreeMap<u16, Box<IdleFlow>>,
+    /// The credits that their senders have, all together.
+    credits: usize,
     nodes: Vec<IdleNode>,
     /// Indices of nodes without idle flows.
     vacant: Vec<NodeIndex>,
@@ -105,6 +107,7 @@ impl IdleFlows {
             has_received: record.silence.has_begun(),
             ack_queued: false,
         };
+        self.credits += idle.credits();
         self.flows.insert(record.id.flow.id(), Box::new(idle));
         true
     }
@@ -117,6 +120,7 @@ impl IdleFlows {
     /// The record of an idle flow, which becomes active.
     pub(crate) fn take(&mut self, flow: Flow) -> Option<FlowRecord> {
         let idle = self.flows.remove(&flow.id())?;
+        self.credits -= idle.credits();
         let node = &mut self.nodes[usize::from(idle.node)];
         node.count -= 1;
         let record = idle.record(node);
@@ -126,6 +130,11 @@ impl IdleFlows {
             _ = self.find(&run).map(|at| self.by_run.remove(at));
         }
         Some(record)
+    }
+
+    /// The credits of the senders of all idle flows.
+    pub(crate) fn credits(&self) -> usize {
+        self.credits
     }
 
     /// The records of all idle flows.
@@ -242,6 +251,10 @@ impl IdleFlows {
 }
 
 impl IdleFlow {
+    fn credits(&self) -> usize {
+        self.receive.iter().map(|queue| usize::from(queue.granted)).sum()
+    }
+
     fn record(&self, node: &IdleNode) -> FlowRecord {
         let setup = Setup {
             id: self.attempt,

@@ -72,8 +72,11 @@ impl<B: Buffer> Core<B> {
 
     /// Take the memory of flows at rest. With many of them this goes on soon.
     pub(crate) fn make_idle(&mut self, now: Time) {
-        let (round, gaps) = (self.config.keepalive_round(), &mut self.receiving.gaps);
-        if self.flows.make_idle(now, round, MAX_IDLE_AT_ONCE, gaps) {
+        // Half a round: a peer whose flow is idle already asks about it in each round, which is no use of the flow.
+        let (quiet, gaps) = (self.config.keepalive_round() / 2, &mut self.receiving.gaps);
+        let may_be_more = self.flows.make_idle(now, quiet, MAX_IDLE_AT_ONCE, gaps);
+        self.receiving.budget.idle = self.flows.idle.credits();
+        if may_be_more {
             self.time.timers.arm(&mut self.time.idle_timer, TimerKind::Idle, 0, now + IDLE_PAUSE);
         }
     }

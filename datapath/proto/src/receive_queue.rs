@@ -54,7 +54,7 @@ pub(crate) struct ReceiveQueue {
 pub(crate) struct IdleReceive {
     accepted: Seq,
     limit: Seq,
-    granted: u16,
+    pub(crate) granted: u16,
     surplus: u16,
     usage: FlowUsage,
 }

@@ -157,3 +157,23 @@ fn many_idle_flows_with_one_peer_cost_few_frames_and_no_memory() {
     assert!((500..=6 * 2 * 2 * 520).contains(&frames), "{frames} frames");
     assert!(memory.bytes_current < 400_000, "{} bytes: flows became active", memory.bytes_current);
 }
+
+/// Credits of idle flows take none from an active one, though all together are more than the node has frames.
+#[test]
+fn an_active_flow_beside_many_idle_ones_gets_its_share() {
+    let mut net = Net::new(4);
+    let (alpha, here) = net.node("alpha");
+    let (beta, there) = net.node("beta");
+    let flows = (0..5).flat_map(|_| net.connect_many(alpha, here, "beta", 200)).collect::<Vec<_>>();
+    (0..4).for_each(|_| net.idle(QUIET));
+    let (flow, mut sent) = (flows[500], 0);
+    for _ in 0..200 {
+        while net.send(alpha, flow, Class::Request, sent, b"").is_ok() {
+            sent += 1;
+        }
+        net.idle(Duration::from_millis(1));
+        while net.extract(beta, there).is_some() {}
+    }
+    let window = net.config(alpha, "alpha").window;
+    assert!(net.core(alpha).credit(flow, Class::Request) > usize::from(window) / 2, "{sent} were sent");
+}
