@@ -59,7 +59,11 @@ fn a_shell_that_stays_is_ended() {
 /// Nothing has started yet, so there is nothing to wait for.
 #[test]
 fn ctrl_c_ends_a_start_that_hangs() {
-    let job = Job::of(&["-H", "localhost,alpha", "--rsh", "sleep 1000", "sh", "-c", "exec sleep 1000"]);
+    let directory = tempfile::tempdir().unwrap();
+    let shell = directory.path().join("hangs");
+    std::fs::write(&shell, "exec sleep 1000").unwrap();
+    let shell = format!("sh {}", shell.display());
+    let job = Job::of(&["-H", "localhost,alpha", "--rsh", &shell, "sh", "-c", "exec sleep 1000"]);
     crate::job::until("started", || crate::job::children(job.pid()).len() == 2);
     let agents = crate::job::children(job.pid());
     job.signal(nix::sys::signal::Signal::SIGINT);

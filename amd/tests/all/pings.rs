@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 
-use am_api::{HandlerId, Node, Request};
+use am_api::{HandlerId, Node, Request, RequestError};
 
 use crate::common::{Place, Running, is_honest, list, port, until};
 
@@ -53,11 +53,16 @@ pub(crate) fn echo(name: &str, transport: &str, peer: &str, messages: u64) {
     let node = Node::open(name, transport).unwrap();
     let mut endpoint = node.endpoint("main").unwrap();
     endpoint.on_reply(ECHO, |count: &mut u64, _| *count += 1);
-    let to = endpoint.connect(peer, "main").unwrap();
+    let mut to = endpoint.connect(peer, "main").unwrap();
     let (mut count, mut asked) = (0, 0);
     until("all replies arrive", || {
-        while asked < messages && endpoint.try_request(to, ECHO, &[], &asked.to_be_bytes()).is_ok() {
-            asked += 1;
+        while asked < messages {
+            match endpoint.try_request(to, ECHO, &[], &asked.to_be_bytes()) {
+                Ok(()) => asked += 1,
+                // Beside a flood, a set-up on a busy machine may take too long.
+                Err(RequestError::Dead(_)) if asked == 0 => to = endpoint.connect(peer, "main").unwrap(),
+                Err(_) => break,
+            }
         }
         endpoint.poll(&mut count);
         count == messages
