@@ -248,10 +248,7 @@ impl Switch {
     /// Make delivered frames visible.
     #[inline]
     fn publish(&mut self) {
-        if self.dirty.is_empty() {
-            return;
-        }
-        for number in self.dirty.drain(..) {
+        while let Some(number) = self.dirty.pop() {
             if let Some(member) = self.members[number].as_deref_mut() {
                 member.is_dirty = false;
                 member.port.as_mut().into_iter().for_each(|port| port.publish());

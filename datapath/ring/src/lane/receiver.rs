@@ -32,6 +32,8 @@ pub struct Receiver {
     has_more: bool,
     /// Lines ever read. From `released` on, the sender cannot use them yet.
     read: u32,
+    /// Where the length of the next record is: that of line `read`.
+    next: usize,
     released: u32,
     /// The positions of both sides at the last check after a long silence.
     quiet: (u32, u32),
@@ -44,7 +46,8 @@ impl Receiver {
     /// The memory is too small.
     pub fn new(memory: Shared, shape: LaneLayout) -> Receiver {
         let memory = memory.part(0, shape.bytes());
-        Receiver { memory, shape, session: 0, open: false, has_more: false, read: 0, released: 0, quiet: (0, 0) }
+        let next = shape.word(0);
+        Receiver { memory, shape, session: 0, open: false, has_more: false, read: 0, next, released: 0, quiet: (0, 0) }
     }
 
     /// Forget the past, for another process.
@@ -61,7 +64,8 @@ impl Receiver {
         }
         self.open = pair.has(offered) && offered != self.session;
         if self.open {
-            (self.session, self.read, self.released) = (offered, 0, 0);
+            (self.session, self.released) = (offered, 0);
+            self.move_to(0);
             self.memory.word(RELEASED).store(0, Relaxed);
             self.memory.word(ACCEPTED).store(offered, Release); // J, matches K
         }
@@ -79,7 +83,7 @@ impl Receiver {
             return if self.check_session() { Peeked::Nothing } else { Peeked::Closed };
         }
         if word & !MORE == SKIP {
-            self.read = self.read.wrapping_add(self.shape.place(self.read).1);
+            self.move_to(self.read.wrapping_add(self.shape.to_end(self.read)));
             word = self.length();
         }
         let length = word & !MORE;
@@ -87,8 +91,7 @@ impl Receiver {
         if length == 0 {
             return if self.check_session() { Peeked::Nothing } else { Peeked::Closed };
         }
-        let (_, to_end) = self.shape.place(self.read);
-        if length as usize > self.shape.longest() || lines_of(length as usize) > to_end {
+        if length as usize > self.shape.longest() || lines_of(length as usize) > self.shape.to_end(self.read) {
             return if self.check_session() { self.refuse() } else { Peeked::Closed };
         }
         Peeked::Frame(length as usize)
@@ -109,7 +112,12 @@ impl Receiver {
 
     #[inline]
     fn length(&self) -> u32 {
-        self.memory.word(self.shape.word(self.read)).load(Acquire) // C, matches B
+        self.memory.word(self.next).load(Acquire) // C, matches B
+    }
+
+    #[inline]
+    fn move_to(&mut self, line: u32) {
+        (self.read, self.next) = (line, self.shape.word(line));
     }
 
     /// Copy the frame out that [`peek`](Self::peek) has just found; `into` has the length that it gave. Returns `false`
@@ -117,15 +125,15 @@ impl Receiver {
     #[inline]
     pub fn take(&mut self, into: &mut [u8]) -> bool {
         let lines = lines_of(into.len());
-        if !self.open || lines > self.shape.place(self.read).1 {
+        if !self.open || lines > self.shape.to_end(self.read) {
             return false;
         }
-        self.memory.read(self.shape.word(self.read) + behind(into.len()), into);
+        self.memory.read(self.next + behind(into.len()), into);
         fence(Acquire); // F, matches E
         if !self.check_session() {
             return false;
         }
-        self.read = self.read.wrapping_add(lines);
+        self.move_to(self.read.wrapping_add(lines));
         // Lazily, so that the sender's look at it costs a line once in many frames.
         if self.read.wrapping_sub(self.released) >= self.shape.lines() / 8 {
             self.release();

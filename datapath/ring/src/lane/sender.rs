@@ -2,7 +2,7 @@
 
 use crate::sync::{Ordering, Ordering::*, fence};
 
-use super::shape::{ACCEPTED, MORE, OFFERED, RELEASED, SKIP, TAIL, behind, lines_of};
+use super::shape::{ACCEPTED, LINE, MORE, OFFERED, RELEASED, SKIP, TAIL, behind, lines_of};
 use super::{LaneLayout, Pair, Shared};
 
 /// No room now.
@@ -21,6 +21,8 @@ pub struct Sender {
     session: u32,
     /// Lines ever written, with those that are not published yet.
     written: u32,
+    /// Where the length of the next record is: that of line `written`.
+    next: usize,
     /// Lines that the receiver had given back at the last look.
     released: u32,
     /// The first record that is not published yet and, if it is another, the last.
@@ -31,7 +33,8 @@ pub struct Sender {
 /// A record without its length.
 #[derive(Clone, Copy, Debug)]
 struct Record {
-    line: u32,
+    /// Where its length is.
+    at: usize,
     length: u32,
 }
 
@@ -48,7 +51,8 @@ impl Sender {
     /// The memory is too small.
     pub fn new(memory: Shared, shape: LaneLayout) -> Sender {
         let memory = memory.part(0, shape.bytes());
-        Sender { memory, shape, session: 0, written: 0, released: 0, first: None, last: None }
+        let next = shape.word(0);
+        Sender { memory, shape, session: 0, written: 0, next, released: 0, first: None, last: None }
     }
 
     /// Start a session with this pair's receiver. Frames that it has not taken are lost.
@@ -58,7 +62,8 @@ impl Sender {
         let offered = self.memory.word(OFFERED);
         offered.store(0, Relaxed);
         fence(Release); // E, matches F
-        self.memory.word(self.shape.word(0)).store(0, Relaxed);
+        self.next = self.shape.word(0);
+        self.memory.word(self.next).store(0, Relaxed);
         self.memory.word(TAIL).store(0, Relaxed);
         self.session = pair.after(last);
         offered.store(self.session, Release); // G, matches H
@@ -71,7 +76,7 @@ impl Sender {
     /// There is no room. An empty frame, or one that is too long, never has room.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Full> {
-        let (lines, (_, to_end)) = (lines_of(bytes.len()), self.shape.place(self.written));
+        let (lines, to_end) = (lines_of(bytes.len()), self.shape.to_end(self.written));
         if bytes.is_empty() || bytes.len() > self.shape.longest() {
             return Err(Full);
         }
@@ -83,7 +88,7 @@ impl Sender {
         if skipped > 0 {
             self.put(SKIP, skipped);
         }
-        self.memory.write(self.shape.word(self.written) + behind(bytes.len()), bytes);
+        self.memory.write(self.next + behind(bytes.len()), bytes);
         self.put(bytes.len() as u32, lines);
         if lines > AT_ONCE {
             self.publish();
@@ -94,7 +99,7 @@ impl Sender {
     /// Whether a frame of this length has room.
     #[inline]
     pub fn has_room_for(&mut self, len: usize) -> bool {
-        let (lines, (_, to_end)) = (lines_of(len), self.shape.place(self.written));
+        let (lines, to_end) = (lines_of(len), self.shape.to_end(self.written));
         self.has_room(lines + 1 + if lines <= to_end { 0 } else { to_end })
     }
 
@@ -114,21 +119,22 @@ impl Sender {
     /// Write the length of the current record, whose bytes are complete.
     #[inline]
     fn put(&mut self, length: u32, lines: u32) {
-        let next = self.written.wrapping_add(lines);
-        self.memory.word(self.shape.word(next)).store(0, Relaxed);
-        let record = Record { line: self.written, length };
+        let written = self.written.wrapping_add(lines);
+        let next = self.shape.word(written);
+        self.memory.word(next).store(0, Relaxed);
+        let record = Record { at: self.next, length };
         match (self.first, self.last.replace(record)) {
             (None, _) => (self.first, self.last) = (Some(record), None),
             (Some(first), None) => self.first = Some(first.with_more()),
             // The receiver does not get here before the first is published, which orders this.
             (Some(_), Some(last)) => self.write(last.with_more(), Relaxed),
         }
-        self.written = next;
+        (self.written, self.next) = (written, next);
     }
 
     #[inline]
     fn write(&self, record: Record, order: Ordering) {
-        self.memory.word(self.shape.word(record.line)).store(record.length, order);
+        self.memory.word(record.at).store(record.length, order);
     }
 
     /// Make all pushed frames visible to the receiver. Returns whether there were any.
@@ -142,8 +148,8 @@ impl Sender {
         // For a receiver that has found nothing for long: see `Receiver::is_lost`.
         self.memory.word(TAIL).store(self.written, Release);
         // The next length is set to 0 before that record shows, so its line should be in the cache by then.
-        self.memory.will_write(self.shape.word(self.written.wrapping_add(1)));
-        self.memory.will_write(self.shape.word(self.written.wrapping_add(2)));
+        self.memory.will_write(self.next + LINE);
+        self.memory.will_write(self.next + 2 * LINE);
         true
     }
 

@@ -64,17 +64,21 @@ impl LaneLayout {
         self.lines
     }
 
-    /// The line, and how many lines there are from it to the end.
     #[inline]
-    pub(crate) const fn place(&self, number: u32) -> (u32, u32) {
-        let line = number & (self.lines() - 1);
-        (line, self.lines() - line)
+    const fn line(&self, number: u32) -> u32 {
+        number & (self.lines() - 1)
+    }
+
+    /// How many lines there are from this one to the end.
+    #[inline]
+    pub(crate) const fn to_end(&self, number: u32) -> u32 {
+        self.lines() - self.line(number)
     }
 
     /// Where the length of the record on this line is.
     #[inline]
     pub(crate) const fn word(&self, number: u32) -> usize {
-        RECORDS + self.place(number).0 as usize * LINE
+        RECORDS + self.line(number) as usize * LINE
     }
 }
 
