@@ -3,7 +3,8 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::rc::Rc;
 
-use crate::am::{self, Am, Bundle};
+use crate::am::{self, Am};
+use crate::bundle::Bundle;
 use crate::code::{Code, guarded};
 use crate::context;
 use crate::endpoint::{Ep, MAX_TRANSLATIONS, Segment, Tag, Translation};

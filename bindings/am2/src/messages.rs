@@ -42,7 +42,7 @@ unsafe fn data<'a>(at: *const c_void, count: c_int, max: usize) -> Result<&'a [u
 
 /// The tag of a translation, and its index; 0 for an entry that is not mapped, whose message comes back.
 fn entry(ep: Handle, index: c_int) -> Result<(usize, u64), Code> {
-    am::with_ep(ep, |_, ep| {
+    am::look_at(ep, |ep| {
         let index = usize::try_from(index).map_err(|_| Code::BadArg)?;
         if index >= ep.translations.borrow().len() {
             return Err(Code::BadArg);
@@ -52,7 +52,7 @@ fn entry(ep: Handle, index: c_int) -> Result<(usize, u64), Code> {
 }
 
 fn transfer(ep: Handle, bytes: usize, base: usize) -> Result<Extent, Code> {
-    let id = am::with_ep(ep, |_, ep| Ok(ep.new_transfer()))?;
+    let id = am::look_at(ep, |ep| Ok(ep.new_transfer()))?;
     let bytes = u32::try_from(bytes).map_err(|_| Code::BadArg)?;
     Ok(Extent { id, bytes, base: base as u64 })
 }
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn AM2_GetXfer(
         let (arguments, room) = unsafe { (arguments(count, at)?, data(to, bytes, MAX_LONG)?.len()) };
         let (index, tag) = entry(ep, index)?;
         let bytes = u32::try_from(room).map_err(|_| Code::BadArg)?;
-        let id = am::with_ep(ep, |_, ep| Ok(add_get(ep, to.cast(), bytes)))?;
+        let id = am::look_at(ep, |ep| Ok(add_get(ep, to.cast(), bytes)))?;
         let extent = Extent { id, bytes, base: offset as u64 };
         let header = Header::new(Kind::Get, handler, tag, arguments, Some(extent)).ok_or(Code::BadArg)?;
         let sent = send::request(ep, index, Outgoing { header, data: &[], is_reply: false }, is_async != 0);

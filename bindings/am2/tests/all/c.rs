@@ -36,6 +36,11 @@ fn threads_share_and_wait() {
 }
 
 #[test]
+fn a_sleeping_thread_is_woken_by_calls_of_others() {
+    over_each("tests/c/wake.c", "woken for each");
+}
+
+#[test]
 fn misuse_is_an_error() {
     let program = Program::build("tests/c/misuse.c");
     for transport in ["udp:127.0.0.1:0", "shm", "sim:7"] {
