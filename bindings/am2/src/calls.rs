@@ -217,7 +217,7 @@ pub unsafe extern "C" fn AM_MapAny(ep: Handle, index: *mut c_int, name: Name, ta
 pub extern "C" fn AM_Unmap(ep: Handle, index: c_int) -> c_int {
     at_ep(ep, |_, ep| {
         let index = index_of(ep, index)?;
-        let entry = ep.translations.borrow_mut()[index].take().ok_or(Code::BadArg)?;
+        let entry = ep.translations.borrow_mut()[index].take().ok_or(Code::Resource)?;
         // In a handler of this endpoint the connection stays until the endpoint is freed.
         if let (Some(connection), Ok(endpoint)) = (entry.connection, ep.endpoint.try_borrow()) {
             endpoint.close(connection);

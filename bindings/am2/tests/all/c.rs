@@ -22,7 +22,19 @@ fn over_each(source: &str, wanted: &str) {
 /// Each call with 0 to 16 arguments, to the other process and to the own one.
 #[test]
 fn every_message_call() {
-    over_each("tests/c/every.c", &format!("{} answers", 2 * 17 * 6));
+    over_each("tests/c/every.c", &format!("{} answers", 2 * 17 * 7));
+}
+
+/// The names of Berkeley's header, in a program that uses them.
+#[test]
+fn old_names() {
+    over_each("tests/c/old.c", "all by their old names");
+}
+
+#[test]
+fn the_table_of_connections_ends_where_the_header_says() {
+    let said = Program::build("tests/c/full.c").start("shm", &[]).end();
+    assert!(said.contains("16383 connections"), "{said}");
 }
 
 #[test]
