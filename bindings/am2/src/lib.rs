@@ -53,3 +53,4 @@ pub use events::*;
 pub use messages::*;
 pub use name::Name;
 pub use spmd::*;
+pub use tables::MAX_BUNDLES;

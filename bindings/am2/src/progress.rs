@@ -51,7 +51,7 @@ pub(crate) fn flush(am: &Am) {
 
 /// `AM_WaitSema`: sleep until an event of the bundle's mask holds. The lock is free meanwhile.
 pub(crate) fn wait(bundle: Handle) -> Result<(), Code> {
-    let bell = sleepers::bell().map_err(|_| Code::Resource)?;
+    let waker = sleepers::waker().map_err(|_| Code::Resource)?;
     loop {
         let descriptor = with(|am| {
             let bundle = am.bundle(bundle)?;
@@ -66,15 +66,15 @@ pub(crate) fn wait(bundle: Handle) -> Result<(), Code> {
                 return Ok(None);
             }
             let descriptor = ep.endpoint.borrow().descriptor().map_err(|_| Code::Resource)?;
-            am.sleepers.add(&bundle, &bell);
+            am.sleepers.add(&bundle, &waker);
             Ok(Some(descriptor))
         })?;
         let Some(descriptor) = descriptor else { return Ok(()) };
         let readable = |of| PollFd::new(of, PollFlags::POLLIN);
         // A signal ends it sooner, which is no event.
-        _ = poll_descriptors(&mut [readable(descriptor.as_fd()), readable(bell.as_fd())], PollTimeout::NONE);
+        _ = poll_descriptors(&mut [readable(descriptor.as_fd()), readable(waker.as_fd())], PollTimeout::NONE);
         with(|am| {
-            am.sleepers.remove(&bell);
+            am.sleepers.remove(&waker);
             Ok(())
         })?;
     }

@@ -3,11 +3,11 @@
 //! ```text
 //!   the node's descriptor: frames, the next deadline ──┐
 //!                                                      ├─ poll ─▶ a sleeping thread
-//!   the thread's bell: another thread's call ──────────┘
+//!   the thread's waker: another thread's call ─────────┘
 //! ```
 //!
 //! A call of another thread may take from the node what a sleeping thread waits for. So each call, when it gives up the lock, looks
-//! at the bundles that threads sleep for, and rings the bells of those that have an event of their mask. It also leaves the node's
+//! at the bundles that threads sleep for, and uses the wakers of those that have an event of their mask. It also leaves the node's
 //! descriptor ready for whatever comes next. There is no other time-out than the node's deadline.
 
 use std::cell::{Cell, RefCell};
@@ -21,17 +21,17 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use crate::bundle::Bundle;
 
 thread_local! {
-    /// This thread's bell, made by its first sleep.
-    static BELL: RefCell<Option<Arc<EventFd>>> = const { RefCell::new(None) };
+    /// This thread's waker, made by its first sleep.
+    static WAKER: RefCell<Option<Arc<EventFd>>> = const { RefCell::new(None) };
 }
 
-/// This thread's bell.
+/// This thread's waker.
 ///
 /// # Errors
 /// The process has no descriptor left.
-pub(crate) fn bell() -> io::Result<Arc<EventFd>> {
-    BELL.with_borrow_mut(|own| match own {
-        Some(bell) => Ok(bell.clone()),
+pub(crate) fn waker() -> io::Result<Arc<EventFd>> {
+    WAKER.with_borrow_mut(|own| match own {
+        Some(waker) => Ok(waker.clone()),
         None => {
             let event = EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
             Ok(own.insert(Arc::new(event)).clone())
@@ -43,7 +43,7 @@ pub(crate) fn bell() -> io::Result<Arc<EventFd>> {
 #[derive(Debug)]
 struct Sleeper {
     bundle: Rc<Bundle>,
-    bell: Arc<EventFd>,
+    waker: Arc<EventFd>,
     is_woken: Cell<bool>,
 }
 
@@ -54,7 +54,7 @@ impl Sleeper {
         if !self.is_woken.get() && (!self.bundle.can_wait() || self.bundle.has_event()) {
             self.is_woken.set(true);
             // It fails only while the descriptor is readable already.
-            _ = self.bell.write(1);
+            _ = self.waker.write(1);
         }
     }
 }
@@ -73,16 +73,20 @@ impl Sleepers {
     }
 
     /// This thread sleeps for a bundle from now on, on a descriptor that was just armed.
-    pub(crate) fn add(&self, bundle: &Rc<Bundle>, bell: &Arc<EventFd>) {
-        self.all.borrow_mut().push(Sleeper { bundle: bundle.clone(), bell: bell.clone(), is_woken: Cell::new(false) });
+    pub(crate) fn add(&self, bundle: &Rc<Bundle>, waker: &Arc<EventFd>) {
+        self.all.borrow_mut().push(Sleeper {
+            bundle: bundle.clone(),
+            waker: waker.clone(),
+            is_woken: Cell::new(false),
+        });
         self.is_armed.set(true);
     }
 
-    /// The thread of this bell sleeps no more.
-    pub(crate) fn remove(&self, bell: &Arc<EventFd>) {
-        self.all.borrow_mut().retain(|sleeper| !Arc::ptr_eq(&sleeper.bell, bell));
-        // Whoever has rung has done it under the lock, before the thread was removed here.
-        _ = bell.read();
+    /// The thread of this waker sleeps no more.
+    pub(crate) fn remove(&self, waker: &Arc<EventFd>) {
+        self.all.borrow_mut().retain(|sleeper| !Arc::ptr_eq(&sleeper.waker, waker));
+        // Whoever has written has done it under the lock, before the thread was removed here.
+        _ = waker.read();
     }
 
     /// Wake those that have an event. The others sleep on a descriptor that becomes readable by whatever comes from now on.

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::page::documented;
 use crate::program::{Program, run};
-use am2::{Code, Status};
+use am2::{AM_MaxLong, AM_MaxMedium, AM_MaxNumHandlers, AM_MaxShort, Code, Status};
 
 const HEADERS: [&str; 2] = [include_str!("../../include/am.h"), include_str!("../../include/am_spmd.h")];
 /// The header is C++ too, and a get goes to an address or to an offset.
@@ -43,6 +44,21 @@ fn the_headers_declare_what_the_library_has() {
     let declared = names(&lines, "int ");
     assert_eq!(declared, names(&SOURCES, "extern \"C\" fn "));
     assert!(declared.len() > 45, "{declared:?}");
+}
+
+#[test]
+fn the_page_of_promises_has_the_limits() {
+    // `full.c` fills this one.
+    assert_eq!(documented("translations of an AM-2 endpoint"), am_api::MAX_TRANSLATIONS);
+    for (what, most) in [
+        ("handlers of an AM-2 endpoint", AM_MaxNumHandlers()),
+        ("arguments of an AM-2 message", AM_MaxShort()),
+        ("bytes of an AM-2 medium message", AM_MaxMedium()),
+        ("bytes of an AM-2 transfer", AM_MaxLong()),
+    ] {
+        assert_eq!(documented(what), usize::try_from(most).expect("a limit"), "{what}");
+    }
+    assert_eq!(documented("bundles of an AM-2 process"), am2::MAX_BUNDLES);
 }
 
 /// The C programs of these tests call every function, by what their linker asked for.

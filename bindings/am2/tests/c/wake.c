@@ -11,7 +11,7 @@ enum { ROUNDS = 300, PORT = 7 };
 
 static int answers, asked, bye, ended, wakes;
 static eb_t apart;
-static __thread int sleeps_on_bell_only;
+static __thread int has_no_node;
 
 static int look(int *number)
 {
@@ -32,7 +32,7 @@ int poll(struct pollfd *descriptors, nfds_t count, int timeout)
     struct timespec time = {timeout / 1000, timeout % 1000 * 1000000L};
     nfds_t number = 0;
     int ready;
-    if (!sleeps_on_bell_only)
+    if (!has_no_node)
         return ppoll(descriptors, count, timeout < 0 ? NULL : &time, NULL);
     EXPECT(timeout < 0 && count == 2);
     for (nfds_t at = 0; at < count; at++) {
@@ -68,7 +68,7 @@ static void on_bye(void *token)
 static void *wait_apart(void *unused)
 {
     int code;
-    sleeps_on_bell_only = 1;
+    has_no_node = 1;
     while ((code = AM_WaitSema(apart)) == AM_OK)
         OK(AM_Poll(apart));
     IS(code, AM_ERR_BAD_ARG);
