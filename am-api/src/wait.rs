@@ -170,6 +170,12 @@ impl<S> Endpoint<S> {
         Ok(Events::empty())
     }
 
+    /// The events that hold now at this endpoint, whether the mask has them or not, by what the node has received so far: this call
+    /// receives nothing. Without those that are said once, [`Events::CAN_SEND`] and [`Events::WOKEN`].
+    pub fn pending_events(&self) -> Events {
+        self.node.borrow_mut().pending_events(self.id)
+    }
+
     /// Wait until an event of the mask holds, the time is over, or a [waker](Node::waker) is used (AM-II's `AM_WaitSema`). Returns
     /// the events, none if the time is over. Handlers do not run: [`poll`](Endpoint::poll) then runs them.
     ///

@@ -7,7 +7,7 @@ use clap::Parser;
 
 /// Starts the processes of a program on the hosts of a list.
 ///
-/// Each process finds its rank, their number and the others' addresses by am-spmd (`Place::find`, from C `AM2_SpmdInit`), or in the
+/// Each process finds its rank, their number and the others' addresses by am-spmd (`Place::find`, from C `AM_Init`), or in the
 /// variables AM_RANK and AM_SIZE. Output is forwarded line by line, input goes to rank 0. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1,
 /// SIGUSR2, SIGTSTP and SIGCONT go to all processes. If one process fails, all end. am-run must be installed on each host.
 ///
@@ -29,8 +29,9 @@ pub(crate) struct Options {
     #[arg(long, value_name = "COMMAND", default_value = "ssh -o BatchMode=yes")]
     pub(crate) rsh: String,
 
-    /// The transport that each process opens, `udp` without it and without AM_TRANSPORT: `udp`, `tcp`, `shm`, `xdp:eth1` or several joined by `+`. am-spmd adds the host's address, the
-    /// job's name and the queue. `udp:10.0.0.0/8` chooses the address in that network
+    /// The transport that each process opens, `udp` without it and without AM_TRANSPORT: `udp`, `tcp`, `shm`, `xdp:eth1` or several joined by `+`. am-spmd adds the host's address
+    /// and the job's name. `udp:10.0.0.0/8` chooses the address in that network. Several processes of a host share an interface by a
+    /// daemon: `amd:SOCKET`
     #[arg(long, value_name = "NAME")]
     pub(crate) transport: Option<String>,
 
@@ -63,7 +64,9 @@ const AFTER_HELP: &str = "\
 Examples:
   am-run -n 4 ./program                                   four processes on this host, over UDP
   am-run -n 4 --transport shm ./program                   the same over shared memory
-  am-run -H alpha:2,beta:2 --transport xdp:eth1 ./program    two hosts, AF_XDP
+  am-run -H alpha,beta --transport xdp:eth1 ./program     two hosts, a process each, AF_XDP
+  am-run -H alpha:2,beta:2 --transport amd:/run/amd/eth1.sock ./program
+                                                          two each, which share the interface by the daemon amd
   am-run -H hosts --transport shm+udp -p ./program        a file of hosts; lines begin with their rank";
 
 impl Options {

@@ -1,5 +1,5 @@
 //! Which transport a process opens. The user names one for all processes; here each process adds what only it knows: its address,
-//! the job's name, its queue.
+//! the job's name.
 
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 
@@ -35,6 +35,17 @@ pub enum NameError {
         "no interface of this host has an address in `{0}`: name a network that all hosts are on, or give no address"
     )]
     NoAddress(String),
+    /// An interface is for one process.
+    #[error(
+        "`{name}` is for one process on a host, and this host has {processes}: give each host one slot, or share the interface: run \
+         `sudo amd run {name} --socket /run/amd/am.sock` on each host, and name the transport `amd:/run/amd/am.sock`"
+    )]
+    OneProcess {
+        /// The transport.
+        name: String,
+        /// The processes of this host.
+        processes: usize,
+    },
 }
 
 /// The name to open, of the name that the user gave for all.
@@ -47,7 +58,7 @@ fn complete_one(name: &str, facts: &Facts) -> Result<String, NameError> {
     let end = name.find([':', ',']).unwrap_or(name.len());
     let (scheme, rest) = (&name[..end], name[end..].trim_start_matches(':'));
     let (address, settings) = rest.split_at(rest.find(',').unwrap_or(rest.len()));
-    let Facts { job, size, local_rank, local_size, .. } = facts;
+    let Facts { job, size, local_size, .. } = facts;
     Ok(match scheme {
         "udp" | "tcp" if address.is_empty() || address.contains('/') => {
             let own = match own_address(address, facts)? {
@@ -57,7 +68,9 @@ fn complete_one(name: &str, facts: &Facts) -> Result<String, NameError> {
             format!("{scheme}:{own}:0{settings}")
         }
         "shm" if address.is_empty() => format!("shm:{job},members={}{settings}", size.clamp(&2, &MAX_MEMBERS)),
-        "xdp" if *local_size > 1 && !settings.contains(",queue=") => format!("{name},queue={local_rank}"),
+        "xdp" if *local_size > 1 => {
+            return Err(NameError::OneProcess { name: name.to_owned(), processes: *local_size });
+        }
         _ => name.to_owned(),
     })
 }
@@ -127,8 +140,7 @@ mod tests {
         is("shm", "shm:job7,members=3");
         is("shm,frame=2048+udp", "shm:job7,members=3,frame=2048+udp:127.0.0.1:0");
         is("shm:lab", "shm:lab");
-        is("xdp:eth1", "xdp:eth1,queue=1");
-        is("xdp:eth1,queue=4", "xdp:eth1,queue=4");
+        is("amd:/run/amd/am.sock", "amd:/run/amd/am.sock");
         assert_eq!(complete("xdp:eth1", &facts(1)).as_deref(), Ok("xdp:eth1"));
     }
 
@@ -139,6 +151,14 @@ mod tests {
         assert!(!is("11.1.2.3", "10.0.0.0/8") && !is("10.1.2.3", "10.0.0.0/33") && !is("10.1.2.3", "::/0"));
         assert!(is("fd00::7", "fd00::/8") && is("fd00::7", "[fd00::]/8") && !is("fe00::7", "fd00::/8"));
         assert!(!is("10.1.2.3", "eth0/8") && !is("10.1.2.3", "10.0.0.0"));
+    }
+
+    #[test]
+    fn an_interface_is_for_one_process() {
+        for name in ["xdp:eth1", "xdp:eth1,queue=4", "shm+xdp:eth1"] {
+            let why = complete(name, &facts(2)).unwrap_err().to_string();
+            assert!(why.contains("this host has 2") && why.contains("sudo amd run xdp:eth1"), "{why}");
+        }
     }
 
     #[test]

@@ -131,7 +131,7 @@ const ANSWER: u32 = 1 << 31;
 const MAX_TRANSFER: u64 = 1 << 32;
 
 /// The most transfers of peers at once, in each direction.
-const MAX_TRANSFERS: usize = 1024;
+pub const MAX_TRANSFERS: usize = 1024;
 
 /// The most refused transfers that are remembered, because segments of them may be in flight.
 const MAX_REFUSED: usize = 64;

@@ -42,6 +42,8 @@ mod moved;
 mod namesakes;
 mod no_allocation;
 mod own_epoll;
+#[path = "../page/mod.rs"]
+mod page;
 mod paths;
 mod ping_pong;
 mod printed;

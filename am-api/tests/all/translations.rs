@@ -3,8 +3,10 @@
 use std::mem;
 
 use crate::common::{in_memory, nodes, plain, until};
+use crate::page::documented;
 use am_api::{
-    ConnectError, EndpointError, HandlerId, MAX_TRANSLATIONS, MapError, NotOpen, RequestError, ReturnReason, WINDOW,
+    ConnectError, EndpointError, GroupError, GroupMember, HandlerId, MAX_TRANSFERS, MAX_TRANSLATIONS, MapError,
+    NotOpen, Placement, RegionId, RequestError, ReturnReason, WINDOW,
 };
 
 #[test]
@@ -37,14 +39,6 @@ fn what_cannot_be_mapped() {
     let own = alpha.endpoint.map(0, "alpha", "main", 0);
     assert!(matches!(own, Err(MapError::Connect(ConnectError::OwnNode(_)))), "{own:?}");
     assert_eq!(alpha.endpoint.translation(0), None);
-}
-
-/// The number in the row of `docs/promises.md` that starts like this.
-fn documented(what: &str) -> usize {
-    let page = include_str!("../../../docs/promises.md");
-    let row = page.lines().find(|line| line.starts_with(&format!("| {what} |"))).expect("a row");
-    let number: String = row.split('|').nth(2).expect("a column").chars().filter(char::is_ascii_digit).collect();
-    number.parse().expect("a number")
 }
 
 #[test]
@@ -91,4 +85,24 @@ fn messages_end_where_the_page_says() {
     assert!(beta.node.endpoint::<()>(&longest).is_ok());
     assert!(matches!(beta.node.endpoint::<()>(&format!("{longest}n")), Err(EndpointError::Name(_))));
     until(&mut alpha, &mut beta, "drained", |alpha, _| alpha.endpoint.is_accepted(to));
+}
+
+/// The tests of `proto` and of the transfers fill these tables.
+#[test]
+fn the_page_has_the_constants_of_the_other_tables() {
+    for table in ["known peers of a node", "members that a node watches"] {
+        assert_eq!(documented(table), am_proto::MAX_PEERS, "{table}");
+    }
+    for table in ["puts of peers under way at a node", "gets of peers under way at a node"] {
+        assert_eq!(documented(table), MAX_TRANSFERS, "{table}");
+    }
+    // The number 0 is no region's.
+    assert_eq!(RegionId(u32::MAX).0 as usize, documented("bulk regions of a node"));
+}
+
+#[test]
+fn groups_end_where_the_page_says() {
+    let most = documented("members of a group");
+    let group = |size| GroupMember::group("server", vec!["sim:71"; size], Placement::Load).map(|members| members.len());
+    assert_eq!((group(most), group(most + 1)), (Ok(most), Err(GroupError::Size(most + 1))));
 }

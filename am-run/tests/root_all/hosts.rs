@@ -12,8 +12,11 @@ fn start(lab: &Lab, slots: usize, arguments: &[&str]) -> Job {
 }
 
 fn ring(slots: usize, transport: &str) -> Ended {
-    let lab = Lab::new();
-    let ended = start(&lab, slots, &["--transport", transport, &example("ring")]).end();
+    ring_in(&Lab::new(), slots, transport)
+}
+
+fn ring_in(lab: &Lab, slots: usize, transport: &str) -> Ended {
+    let ended = start(lab, slots, &["--transport", transport, &example("ring")]).end();
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.output().contains(&format!("{} processes on the ring", 4 * slots)), "{ended:?}");
     ended
@@ -30,6 +33,21 @@ fn four_hosts_over_udp() {
 #[test]
 fn four_hosts_over_xdp() {
     ring(1, "xdp:am0");
+}
+
+/// The processes of a host share its interface by a daemon.
+#[test]
+fn two_processes_on_each_of_four_hosts_over_one_nic_each() {
+    let lab = Lab::new();
+    let _daemons = lab.share("xdp:am0");
+    ring_in(&lab, 2, &format!("amd:{}", lab.socket().display()));
+}
+
+#[test]
+fn several_processes_on_an_interface_are_told_of_the_daemon() {
+    let lab = Lab::new();
+    let ended = start(&lab, 2, &["--transport", "xdp:am0", &example("ring")]).end();
+    assert!(ended.code != Some(0) && ended.errors().contains("sudo amd run xdp:am0"), "{ended:?}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Four hosts and a remote shell that enters them.
 
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
 use am_netns::{Bridge, BridgeOptions, Host};
 use tempfile::TempDir;
@@ -10,6 +12,27 @@ pub(crate) struct Lab {
     _hosts: Vec<Host>,
     _switch: Bridge,
     directory: TempDir,
+}
+
+/// A daemon on each host, which shares the host's interface.
+pub(crate) struct Daemons(Vec<Child>);
+
+impl Drop for Daemons {
+    fn drop(&mut self) {
+        for daemon in &mut self.0 {
+            // It may have ended.
+            _ = daemon.kill();
+            _ = daemon.wait();
+        }
+    }
+}
+
+/// The daemon, which is another package's.
+fn amd() -> PathBuf {
+    let test = std::env::current_exe().expect("this test's file");
+    let amd = test.ancestors().nth(2).expect("cargo's directory").join("amd");
+    assert!(amd.exists(), "no {}: cargo build -p am-daemon", amd.display());
+    amd
 }
 
 pub(crate) const ADDRESSES: [&str; 4] = ["10.78.0.1", "10.78.0.2", "10.78.0.3", "10.78.0.4"];
@@ -26,7 +49,14 @@ impl Lab {
             assert!(host.enter(|| add.status()).expect("a host").expect("ip").success());
             std::fs::write(directory.path().join(address), host.path()).expect("a file");
         }
-        let shell = "host=$1; shift; exec nsenter --net=\"$(cat \"$(dirname \"$0\")/$host\")\" -- \"$@\"\n";
+        // The hosts share this machine's files. Each has one directory of its own, for its daemon's socket, at the same path.
+        let shell = "here=$(dirname \"$0\"); host=$1; shift\n\
+            exec nsenter --net=\"$(cat \"$here/$host\")\" -- unshare --mount sh -c \\\n\
+            'mount --bind \"$0\" \"$1\" && shift && exec \"$@\"' \"$here/of-$host\" \"$here/sockets\" \"$@\"\n";
+        let directories = ADDRESSES.iter().map(|address| format!("of-{address}"));
+        for name in directories.chain(["sockets".to_owned()]) {
+            std::fs::create_dir(directory.path().join(name)).expect("a directory");
+        }
         std::fs::write(directory.path().join("enter"), shell).expect("a file");
         Lab { _hosts: hosts, _switch: switch, directory }
     }
@@ -34,6 +64,30 @@ impl Lab {
     /// The command that enters a host.
     pub(crate) fn shell(&self) -> String {
         format!("sh {}/enter", self.directory.path().display())
+    }
+
+    /// Where each host's daemon has its socket, as the host's programs see it.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.path().join("sockets/amd.sock")
+    }
+
+    /// Start a daemon on each host, on this wire.
+    pub(crate) fn share(&self, wire: &str) -> Daemons {
+        let enter = self.directory.path().join("enter");
+        let start = |address: &str| {
+            let mut command = Command::new("sh");
+            command.arg(&enter).arg(address).arg(amd()).args(["run", wire, "--socket"]).arg(self.socket());
+            command.spawn().expect("a daemon")
+        };
+        let mut daemons = Daemons(ADDRESSES.map(start).into());
+        let is_there = |address: &str| Path::exists(&self.directory.path().join(format!("of-{address}/amd.sock")));
+        let begin = Instant::now();
+        while !ADDRESSES.into_iter().all(is_there) {
+            assert!(begin.elapsed() < Duration::from_secs(60), "a daemon has no socket");
+            assert!(daemons.0.iter_mut().all(|daemon| matches!(daemon.try_wait(), Ok(None))), "a daemon has ended");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        daemons
     }
 
     /// Open MPI's launcher, on the first host, for a process on each.

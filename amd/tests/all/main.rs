@@ -8,6 +8,9 @@ mod common;
 mod forgeries;
 mod hostile;
 mod intruder;
+mod limits;
+#[path = "../../../am-api/tests/page/mod.rs"]
+mod page;
 mod pings;
 mod restart;
 mod shares;

@@ -28,6 +28,15 @@
  * their number; then as many int32_t as the message has. A handler of a request may reply once. No handler may
  * request, poll, wait or free. The token and the bytes of a medium message are valid until the handler returns.
  *
+ * LIMITS. A process has 65,535 endpoints and 16,383 connections. Each translation that was used takes a connection while it is mapped,
+ * and so does each translation of another process that leads here; those within a process take none. An endpoint has 16,383
+ * translations and 256 handlers. Names in AM2_KnownName have 31 bytes, the address 191. AM_Max... say the other limits. A full table is
+ * AM_ERR_RESOURCE; a request that finds no connection comes back with ENOCONNECTION.
+ *
+ * UNLIKE BERKELEY'S am.h: AM_WaitSema does not take the event, and returns at once while it holds. ECONGESTION does not occur, because
+ * requests wait. Results and reasons have other numbers. AM_AllocateKnownEndpoint also returns the name; AM_GetEventMask returns the mask
+ * by a pointer; en_t is 256 bytes. Handlers of transfers get an address, not an offset. Old names: AM_RequestMedium4 and so on.
+ *
  * THREADS. Any thread may use any endpoint; one lock of the process keeps them apart, and AM_WaitSema
  * sleeps without it. So AM_SEQ and AM_PAR behave alike.
  */
@@ -48,6 +57,7 @@ extern "C" {
 #define AM_ERR_RESOURCE 3 /* something is missing, full, or not there; a table entry is taken */
 #define AM_ERR_NOT_SENT 4 /* an asynchronous message could not leave at once */
 #define AM_ERR_IN_USE 5   /* it is in use */
+#define AM_ERR_NOT_TERM 6 /* Berkeley's; no call returns it, because a second AM_Init does nothing */
 
 /* Why a message came back: the status of the error handler. */
 #define EBADARGS 1     /* its arguments */
@@ -59,6 +69,8 @@ extern "C" {
 #define EBADENDPOINT 7 /* there is no such endpoint */
 #define ECONGESTION 8  /* the endpoint has no room; this library waits instead */
 #define EUNREACHABLE 9 /* the endpoint's process does not answer, or not any more */
+#define EREPLYREJECTED 10 /* Berkeley's; a reply comes back with one of the other reasons */
+#define ENOCONNECTION 11  /* this process, or the peer, has no connection left: see LIMITS */
 
 /* What came back: the operation of the error handler. */
 typedef int op_t;
@@ -180,6 +192,8 @@ int AM2_RequestXfer(ep_t endpoint, int index, uintptr_t dest_offset, handler_t h
                     int is_async, int numargs, const int32_t *args);
 int AM2_GetXfer(ep_t endpoint, int index, uintptr_t source_offset, handler_t handler, void *dest, int nbytes,
                 int is_async, int numargs, const int32_t *args);
+int AM2_GetXferSeg(ep_t endpoint, int index, uintptr_t source_offset, handler_t handler, uintptr_t dest_offset, int nbytes,
+                   int is_async, int numargs, const int32_t *args);
 int AM2_Reply(void *token, handler_t handler, int numargs, const int32_t *args);
 int AM2_ReplyI(void *token, handler_t handler, const void *source, int nbytes, int numargs, const int32_t *args);
 int AM2_ReplyXfer(void *token, uintptr_t dest_offset, handler_t handler, const void *source, int nbytes, int numargs,
@@ -192,9 +206,53 @@ int AM2_ReplyXfer(void *token, uintptr_t dest_offset, handler_t handler, const v
  *   AM_RequestIM(endpoint, index, handler, source, nbytes, arg0, ..)                      nbytes <= AM_MaxMedium()
  *   AM_RequestXferM(endpoint, index, dest_offset, handler, source, nbytes, arg0, ..)      nbytes <= AM_MaxLong()
  *   AM_RequestXferAsyncM, the same; AM_ERR_NOT_SENT where it would wait before its first byte leaves
- *   AM_GetXferM(endpoint, index, source_offset, handler, dest, nbytes, arg0, ..)          the handler runs here
+ *   AM_GetXferM(endpoint, index, source_offset, handler, dest, nbytes, arg0, ..)          the handler runs here;
+ *       dest is an address, or an integer: an offset in the own segment, as Berkeley's is
+ *   AM_GetXferAsyncM, the same without waiting (also AM_GetXferAsynchM)
  *   AM_ReplyM(token, handler, arg0, ..); AM_ReplyIM; AM_ReplyXferM(token, dest_offset, handler, source, nbytes, ..)
  */
+typedef struct {
+    void *address;
+    uintptr_t offset;
+    int is_offset;
+} am2_dest_t;
+
+static inline am2_dest_t AM2_DestAddress(void *address)
+{
+    am2_dest_t dest = {address, 0, 0};
+    return dest;
+}
+
+static inline am2_dest_t AM2_DestOffset(uintptr_t offset)
+{
+    am2_dest_t dest = {NULL, offset, 1};
+    return dest;
+}
+
+#ifdef __cplusplus
+} /* overloads have C++ linkage */
+static inline am2_dest_t AM2_DEST(void *address) { return AM2_DestAddress(address); }
+static inline am2_dest_t AM2_DEST(decltype(nullptr)) { return AM2_DestAddress(NULL); }
+static inline am2_dest_t AM2_DEST(int offset) { return AM2_DestOffset((uintptr_t)offset); }
+static inline am2_dest_t AM2_DEST(unsigned offset) { return AM2_DestOffset(offset); }
+static inline am2_dest_t AM2_DEST(long offset) { return AM2_DestOffset((uintptr_t)offset); }
+static inline am2_dest_t AM2_DEST(unsigned long offset) { return AM2_DestOffset(offset); }
+extern "C" {
+#else
+#define AM2_DEST(dest)                                                                                                 \
+    _Generic((dest), char: AM2_DestOffset, signed char: AM2_DestOffset, unsigned char: AM2_DestOffset,                 \
+        short: AM2_DestOffset, unsigned short: AM2_DestOffset, int: AM2_DestOffset, unsigned: AM2_DestOffset,          \
+        long: AM2_DestOffset, unsigned long: AM2_DestOffset, long long: AM2_DestOffset,                                \
+        unsigned long long: AM2_DestOffset, default: AM2_DestAddress)(dest)
+#endif
+
+static inline int AM2_GetXferTo(ep_t e, int i, uintptr_t o, handler_t h, am2_dest_t d, int n, int is_async, int numargs,
+                                const int32_t *args)
+{
+    return d.is_offset ? AM2_GetXferSeg(e, i, o, h, d.offset, n, is_async, numargs, args)
+                       : AM2_GetXfer(e, i, o, h, d.address, n, is_async, numargs, args);
+}
+
 #define AM2_UNWRAP(...) __VA_ARGS__
 #define AM2_DEFINE(M, PARAMETERS, VALUES)                                                                              \
     static inline int AM_Request##M(ep_t e, int i, handler_t h AM2_UNWRAP PARAMETERS)                                  \
@@ -218,15 +276,15 @@ int AM2_ReplyXfer(void *token, uintptr_t dest_offset, handler_t handler, const v
         const int32_t args[] = {0 AM2_UNWRAP VALUES};                                                                  \
         return AM2_RequestXfer(e, i, o, h, s, n, 1, M, args + 1);                                                      \
     }                                                                                                                  \
-    static inline int AM_GetXfer##M(ep_t e, int i, uintptr_t o, handler_t h, void *d, int n AM2_UNWRAP PARAMETERS)     \
+    static inline int AM2_GetXfer##M(ep_t e, int i, uintptr_t o, handler_t h, am2_dest_t d, int n AM2_UNWRAP PARAMETERS) \
     {                                                                                                                  \
         const int32_t args[] = {0 AM2_UNWRAP VALUES};                                                                  \
-        return AM2_GetXfer(e, i, o, h, d, n, 0, M, args + 1);                                                          \
+        return AM2_GetXferTo(e, i, o, h, d, n, 0, M, args + 1);                                                        \
     }                                                                                                                  \
-    static inline int AM_GetXferAsync##M(ep_t e, int i, uintptr_t o, handler_t h, void *d, int n AM2_UNWRAP PARAMETERS) \
+    static inline int AM2_GetXferAsync##M(ep_t e, int i, uintptr_t o, handler_t h, am2_dest_t d, int n AM2_UNWRAP PARAMETERS) \
     {                                                                                                                  \
         const int32_t args[] = {0 AM2_UNWRAP VALUES};                                                                  \
-        return AM2_GetXfer(e, i, o, h, d, n, 1, M, args + 1);                                                          \
+        return AM2_GetXferTo(e, i, o, h, d, n, 1, M, args + 1);                                                        \
     }                                                                                                                  \
     static inline int AM_Reply##M(void *t, handler_t h AM2_UNWRAP PARAMETERS)                                          \
     {                                                                                                                  \
@@ -282,8 +340,45 @@ AM2_DEFINE(16, (, int32_t a0, int32_t a1, int32_t a2, int32_t a3, int32_t a4, in
                , int32_t a15),
            (, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15))
 
+#define AM_GetXfer0(e, i, o, h, d, ...) AM2_GetXfer0(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXfer1(e, i, o, h, d, ...) AM2_GetXfer1(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXfer2(e, i, o, h, d, ...) AM2_GetXfer2(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXfer3(e, i, o, h, d, ...) AM2_GetXfer3(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXfer4(e, i, o, h, d, ...) AM2_GetXfer4(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXfer5(e, i, o, h, d, ...) AM2_GetXfer5(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXfer6(e, i, o, h, d, ...) AM2_GetXfer6(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXfer7(e, i, o, h, d, ...) AM2_GetXfer7(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXfer8(e, i, o, h, d, ...) AM2_GetXfer8(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXfer9(e, i, o, h, d, ...) AM2_GetXfer9(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXfer10(e, i, o, h, d, ...) AM2_GetXfer10(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXfer11(e, i, o, h, d, ...) AM2_GetXfer11(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXfer12(e, i, o, h, d, ...) AM2_GetXfer12(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXfer13(e, i, o, h, d, ...) AM2_GetXfer13(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXfer14(e, i, o, h, d, ...) AM2_GetXfer14(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXfer15(e, i, o, h, d, ...) AM2_GetXfer15(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXfer16(e, i, o, h, d, ...) AM2_GetXfer16(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXferAsync0(e, i, o, h, d, ...) AM2_GetXferAsync0(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXferAsync1(e, i, o, h, d, ...) AM2_GetXferAsync1(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXferAsync2(e, i, o, h, d, ...) AM2_GetXferAsync2(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXferAsync3(e, i, o, h, d, ...) AM2_GetXferAsync3(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXferAsync4(e, i, o, h, d, ...) AM2_GetXferAsync4(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXferAsync5(e, i, o, h, d, ...) AM2_GetXferAsync5(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXferAsync6(e, i, o, h, d, ...) AM2_GetXferAsync6(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXferAsync7(e, i, o, h, d, ...) AM2_GetXferAsync7(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXferAsync8(e, i, o, h, d, ...) AM2_GetXferAsync8(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXferAsync9(e, i, o, h, d, ...) AM2_GetXferAsync9(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXferAsync10(e, i, o, h, d, ...) AM2_GetXferAsync10(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXferAsync11(e, i, o, h, d, ...) AM2_GetXferAsync11(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXferAsync12(e, i, o, h, d, ...) AM2_GetXferAsync12(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXferAsync13(e, i, o, h, d, ...) AM2_GetXferAsync13(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXferAsync14(e, i, o, h, d, ...) AM2_GetXferAsync14(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXferAsync15(e, i, o, h, d, ...) AM2_GetXferAsync15(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+#define AM_GetXferAsync16(e, i, o, h, d, ...) AM2_GetXferAsync16(e, i, o, h, AM2_DEST(d), __VA_ARGS__)
+
 #ifdef __cplusplus
 }
 #endif
+
+#include "am_old_names.h"
 
 #endif

@@ -3,42 +3,15 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use am_api::{Node, NodeDescriptor, NodeWaker};
+use am_api::Node;
 use am_spmd::Place;
 use parking_lot::ReentrantMutex;
 
+use crate::bundle::Bundle;
 use crate::code::Code;
 use crate::endpoint::Ep;
+use crate::sleepers::Sleepers;
 use crate::tables::{Handle, Table};
-
-/// A bundle.
-#[derive(Debug)]
-pub(crate) struct Bundle {
-    pub(crate) handle: Handle,
-    pub(crate) mask: Cell<i32>,
-    /// Its endpoints. A poll shares the list, so handlers may change it meanwhile.
-    endpoints: RefCell<Rc<Vec<Rc<Ep>>>>,
-}
-
-impl Bundle {
-    pub(crate) fn new(handle: Handle) -> Bundle {
-        Bundle { handle, mask: Cell::new(0), endpoints: RefCell::default() }
-    }
-
-    pub(crate) fn endpoints(&self) -> Rc<Vec<Rc<Ep>>> {
-        self.endpoints.borrow().clone()
-    }
-
-    /// The endpoint is this bundle's from now on.
-    pub(crate) fn add(&self, ep: &Rc<Ep>) {
-        ep.bundle.set(self.handle);
-        Rc::make_mut(&mut self.endpoints.borrow_mut()).push(ep.clone());
-    }
-
-    pub(crate) fn remove(&self, ep: Handle) {
-        Rc::make_mut(&mut self.endpoints.borrow_mut()).retain(|other| other.handle != ep);
-    }
-}
 
 /// Everything that `AM_Init` makes.
 #[derive(Debug)]
@@ -48,14 +21,15 @@ pub(crate) struct Am {
     pub(crate) bundles: RefCell<Table<Rc<Bundle>>>,
     pub(crate) endpoints: RefCell<Table<Rc<Ep>>>,
     pub(crate) next_name: Cell<u32>,
-    /// Threads that sleep in a wait.
-    pub(crate) sleepers: Cell<usize>,
-    pub(crate) waker: NodeWaker,
-    pub(crate) descriptor: RefCell<Option<NodeDescriptor>>,
+    pub(crate) sleepers: Sleepers,
 }
 
 /// What `AM_Init` made, if it was called.
-pub(crate) struct Process(pub(crate) RefCell<Option<Rc<Am>>>);
+pub(crate) struct Process {
+    pub(crate) am: RefCell<Option<Rc<Am>>>,
+    /// Calls that are under way: more than one while a handler calls the library.
+    depth: Cell<usize>,
+}
 
 // SAFETY: the only value is in `PROCESS`, and every access is under its lock: `Rc` counts, cells and the node are touched by one
 // thread at a time. No clone of an `Rc` outlives the lock that it was made under. The node's parts are bound to no thread by
@@ -63,13 +37,30 @@ pub(crate) struct Process(pub(crate) RefCell<Option<Rc<Am>>>);
 unsafe impl Send for Process {}
 
 /// The one process.
-pub(crate) static PROCESS: ReentrantMutex<Process> = ReentrantMutex::new(Process(RefCell::new(None)));
+pub(crate) static PROCESS: ReentrantMutex<Process> =
+    ReentrantMutex::new(Process { am: RefCell::new(None), depth: Cell::new(0) });
 
-/// Run `work` under the lock, with what `AM_Init` made.
+/// A call is under way, also if it panics.
+struct Call<'a>(&'a Cell<usize>);
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// Run `work` under the lock, with what `AM_Init` made. Threads that sleep are woken for what it has received or done for them.
 pub(crate) fn with<T>(work: impl FnOnce(&Rc<Am>) -> Result<T, Code>) -> Result<T, Code> {
     let process = PROCESS.lock();
-    let am = process.0.borrow().clone();
-    work(&am.ok_or(Code::NotInit)?)
+    let am = process.am.borrow().clone().ok_or(Code::NotInit)?;
+    process.depth.set(process.depth.get() + 1);
+    let call = Call(&process.depth);
+    let result = work(&am);
+    drop(call);
+    if process.depth.get() == 0 && !am.sleepers.is_empty() {
+        am.sleepers.look_after();
+    }
+    result
 }
 
 /// The same with one endpoint.
@@ -78,6 +69,14 @@ pub(crate) fn with_ep<T>(ep: Handle, work: impl FnOnce(&Rc<Am>, &Rc<Ep>) -> Resu
         let ep = am.endpoints.borrow().get(ep).ok_or(Code::BadArg)?;
         work(am, &ep)
     })
+}
+
+/// The same for a call that changes nothing that a thread could wait for.
+pub(crate) fn look_at<T>(ep: Handle, look: impl FnOnce(&Ep) -> Result<T, Code>) -> Result<T, Code> {
+    let process = PROCESS.lock();
+    let am = process.am.borrow().clone().ok_or(Code::NotInit)?;
+    let ep = am.endpoints.borrow().get(ep).ok_or(Code::BadArg)?;
+    look(&ep)
 }
 
 impl Am {

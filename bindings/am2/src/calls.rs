@@ -3,7 +3,8 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::rc::Rc;
 
-use crate::am::{self, Am, Bundle};
+use crate::am::{self, Am};
+use crate::bundle::Bundle;
 use crate::code::{Code, guarded};
 use crate::context;
 use crate::endpoint::{Ep, MAX_TRANSLATIONS, Segment, Tag, Translation};
@@ -216,7 +217,7 @@ pub unsafe extern "C" fn AM_MapAny(ep: Handle, index: *mut c_int, name: Name, ta
 pub extern "C" fn AM_Unmap(ep: Handle, index: c_int) -> c_int {
     at_ep(ep, |_, ep| {
         let index = index_of(ep, index)?;
-        let entry = ep.translations.borrow_mut()[index].take().ok_or(Code::BadArg)?;
+        let entry = ep.translations.borrow_mut()[index].take().ok_or(Code::Resource)?;
         // In a handler of this endpoint the connection stays until the endpoint is freed.
         if let (Some(connection), Ok(endpoint)) = (entry.connection, ep.endpoint.try_borrow()) {
             endpoint.close(connection);

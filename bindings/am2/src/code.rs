@@ -42,6 +42,8 @@ pub enum Status {
     Congestion = 8,
     /// `EUNREACHABLE`
     Unreachable = 9,
+    /// `ENOCONNECTION`
+    NoConnection = 11,
 }
 
 /// Run a call, and let no panic through.

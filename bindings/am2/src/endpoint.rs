@@ -12,8 +12,8 @@ use crate::tables::Handle;
 
 /// The most handlers of an endpoint: a message has 8 bits for one.
 pub(crate) const MAX_HANDLERS: usize = 256;
-/// The most translations of an endpoint.
-pub(crate) const MAX_TRANSLATIONS: usize = 16384;
+/// The most translations of an endpoint: a node has no more connections.
+pub(crate) const MAX_TRANSLATIONS: usize = am_api::MAX_TRANSLATIONS;
 /// Translations of a new endpoint.
 const TRANSLATIONS: usize = 256;
 

@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_uchar, c_void};
 use std::thread;
 
 use crate::am;
+use crate::bundle::{CAN_SEND, NOT_EMPTY};
 use crate::calls::{at_ep, put, resize};
 use crate::code::{Code, guarded};
 use crate::context::{self, with_token};
@@ -12,7 +13,7 @@ use crate::header::MAX_ARGUMENTS;
 use crate::invoke::HandlerFn;
 use crate::messages::{MAX_LONG, MAX_MEDIUM};
 use crate::name::Name;
-use crate::progress::{self, CAN_SEND, NOT_EMPTY};
+use crate::progress;
 use crate::tables::Handle;
 
 /// See `am.h`.

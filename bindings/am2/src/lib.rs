@@ -7,6 +7,8 @@
 //!   calls.rs, events.rs, messages.rs, spmd.rs     the functions of the headers: arguments looked at, panics stay here
 //!   process.rs, progress.rs     begin and end, poll and wait
 //!   am.rs          the process: one node, bundles, endpoints, one lock
+//!   sleepers.rs    threads that wait, and what wakes them
+//!   bundle.rs      a bundle's endpoints, and the events that it waits for
 //!   endpoint.rs    an endpoint's tables
 //!   send.rs, reply.rs, queue.rs    a message leaves, by a connection or to this process itself
 //!   receive.rs     a message arrives: tag, handler, bounds; what does not fit comes back (undelivered.rs)
@@ -24,6 +26,7 @@
 #![allow(non_snake_case, reason = "the specification's names")]
 
 mod am;
+mod bundle;
 mod calls;
 mod code;
 mod context;
@@ -39,6 +42,7 @@ mod queue;
 mod receive;
 mod reply;
 mod send;
+mod sleepers;
 mod spmd;
 mod tables;
 mod undelivered;
@@ -49,3 +53,4 @@ pub use events::*;
 pub use messages::*;
 pub use name::Name;
 pub use spmd::*;
+pub use tables::MAX_BUNDLES;

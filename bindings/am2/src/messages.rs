@@ -42,7 +42,7 @@ unsafe fn data<'a>(at: *const c_void, count: c_int, max: usize) -> Result<&'a [u
 
 /// The tag of a translation, and its index; 0 for an entry that is not mapped, whose message comes back.
 fn entry(ep: Handle, index: c_int) -> Result<(usize, u64), Code> {
-    am::with_ep(ep, |_, ep| {
+    am::look_at(ep, |ep| {
         let index = usize::try_from(index).map_err(|_| Code::BadArg)?;
         if index >= ep.translations.borrow().len() {
             return Err(Code::BadArg);
@@ -52,7 +52,7 @@ fn entry(ep: Handle, index: c_int) -> Result<(usize, u64), Code> {
 }
 
 fn transfer(ep: Handle, bytes: usize, base: usize) -> Result<Extent, Code> {
-    let id = am::with_ep(ep, |_, ep| Ok(ep.new_transfer()))?;
+    let id = am::look_at(ep, |ep| Ok(ep.new_transfer()))?;
     let bytes = u32::try_from(bytes).map_err(|_| Code::BadArg)?;
     Ok(Extent { id, bytes, base: base as u64 })
 }
@@ -169,16 +169,53 @@ pub unsafe extern "C" fn AM2_GetXfer(
 ) -> c_int {
     guarded(|| {
         // SAFETY: the caller's promise.
-        let (arguments, room) = unsafe { (arguments(count, at)?, data(to, bytes, MAX_LONG)?.len()) };
-        let (index, tag) = entry(ep, index)?;
-        let bytes = u32::try_from(room).map_err(|_| Code::BadArg)?;
-        let id = am::with_ep(ep, |_, ep| Ok(add_get(ep, to.cast(), bytes)))?;
-        let extent = Extent { id, bytes, base: offset as u64 };
-        let header = Header::new(Kind::Get, handler, tag, arguments, Some(extent)).ok_or(Code::BadArg)?;
-        let sent = send::request(ep, index, Outgoing { header, data: &[], is_reply: false }, is_async != 0);
-        sent.inspect_err(|_| {
-            _ = am::with_ep(ep, |_, ep| Ok(ep.gets.borrow_mut().remove(&id.into())));
-        })
+        let (arguments, bytes) = unsafe { (arguments(count, at)?, data(to, bytes, MAX_LONG)?.len()) };
+        get((ep, index), offset, handler, arguments, (to.cast(), bytes), is_async != 0)
+    })
+}
+
+/// See `AM_GetXferM` and `AM_GetXferAsyncM` in `am.h`: to an offset in the endpoint's own segment.
+///
+/// # Safety
+/// `at` has `count` arguments.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AM2_GetXferSeg(
+    ep: Handle,
+    index: c_int,
+    offset: usize,
+    handler: c_uchar,
+    to: usize,
+    bytes: c_int,
+    is_async: c_int,
+    count: c_int,
+    at: *const i32,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let arguments = unsafe { arguments(count, at)? };
+        let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= MAX_LONG).ok_or(Code::BadArg)?;
+        let place = am::look_at(ep, |ep| ep.segment.get().range(to as u64, bytes as u64).ok_or(Code::BadArg))?;
+        get((ep, index), offset, handler, arguments, (place, bytes), is_async != 0)
+    })
+}
+
+fn get(
+    (ep, index): (Handle, c_int),
+    offset: usize,
+    handler: c_uchar,
+    arguments: &[i32],
+    (to, bytes): (*mut u8, usize),
+    is_async: bool,
+) -> Result<(), Code> {
+    let (index, tag) = entry(ep, index)?;
+    let bytes = u32::try_from(bytes).map_err(|_| Code::BadArg)?;
+    let id = am::look_at(ep, |ep| Ok(add_get(ep, to, bytes)))?;
+    let extent = Extent { id, bytes, base: offset as u64 };
+    let header = Header::new(Kind::Get, handler, tag, arguments, Some(extent)).ok_or(Code::BadArg)?;
+    let sent = send::request(ep, index, Outgoing { header, data: &[], is_reply: false }, is_async);
+    sent.inspect_err(|_| {
+        _ = am::look_at(ep, |ep| Ok(ep.gets.borrow_mut().remove(&id.into())));
     })
 }
 

@@ -7,13 +7,15 @@ use std::time::Duration;
 use am_api::Events;
 use am_spmd::Place;
 
-use crate::am::{self, Am, Bundle};
+use crate::am::{self, Am};
+use crate::bundle::Bundle;
 use crate::code::Code;
 use crate::context;
 use crate::endpoint::{Ep, Tag};
 use crate::name::Name;
 use crate::progress;
 use crate::receive;
+use crate::sleepers::Sleepers;
 use crate::tables::Table;
 
 /// How long a peer may leave a message unacknowledged: programs compute between two polls.
@@ -24,7 +26,7 @@ const KEEPALIVE: Duration = Duration::from_secs(120);
 /// `AM_Init`: find the process's place and open its node.
 pub(crate) fn init() -> Result<(), Code> {
     let process = am::PROCESS.lock();
-    if process.0.borrow().is_some() {
+    if process.am.borrow().is_some() {
         return Ok(());
     }
     let say = |error: &dyn std::fmt::Display| eprintln!("libam2: AM_Init: {error}");
@@ -36,27 +38,24 @@ pub(crate) fn init() -> Result<(), Code> {
         say(&error);
         Code::Resource
     })?;
-    let waker = node.waker().map_err(|_| Code::Resource)?;
     let am = Am {
         place: RefCell::new(place),
         node,
         bundles: RefCell::new(Table::new(1)),
         endpoints: RefCell::new(Table::new(2)),
         next_name: Cell::new(0),
-        sleepers: Cell::new(0),
-        waker,
-        descriptor: RefCell::new(None),
+        sleepers: Sleepers::default(),
     };
-    *process.0.borrow_mut() = Some(Rc::new(am));
+    *process.am.borrow_mut() = Some(Rc::new(am));
     Ok(())
 }
 
 /// `AM_Terminate`: close all endpoints, then the node.
 pub(crate) fn terminate() -> Result<(), Code> {
     let process = am::PROCESS.lock();
-    let am = process.0.borrow_mut().take().ok_or(Code::NotInit)?;
-    if am.sleepers.get() > 0 || context::is_in_handler() {
-        *process.0.borrow_mut() = Some(am);
+    let am = process.am.borrow_mut().take().ok_or(Code::NotInit)?;
+    if !am.sleepers.is_empty() || context::is_in_handler() {
+        *process.am.borrow_mut() = Some(am);
         return Err(Code::InUse);
     }
     progress::flush(&am);
@@ -77,8 +76,8 @@ pub(crate) fn add_endpoint(am: &Am, bundle: &Bundle, port: Option<u32>) -> Resul
         am_api::EndpointError::Taken(_) => Code::InUse,
         _ => Code::Resource,
     })?;
-    endpoint.set_event_mask(Events::MESSAGES | Events::RETURNED);
-    *am.descriptor.borrow_mut() = Some(endpoint.descriptor().map_err(|_| Code::Resource)?);
+    // A bundle looks at its own mask; see `sleepers`.
+    endpoint.set_event_mask(Events::empty());
     let mut endpoints = am.endpoints.borrow_mut();
     let handle = endpoints.add(|handle| {
         receive::listen(&mut endpoint, handle);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
 
-use am_api::{Connection, Endpoint, HandlerId, NotOpen, RequestError, ReturnReason};
+use am_api::{ConnectError, Connection, Endpoint, HandlerId, NotOpen, Refusal, RequestError, ReturnReason};
 
 use crate::am::{self, Am};
 use crate::code::{Code, Status};
@@ -113,7 +113,11 @@ fn connection(am: &Am, ep: &Ep, endpoint: &Endpoint<()>, index: usize) -> Result
             // A node without such a transport may know the peer otherwise.
             _ = am.node.add_peer_address(address);
         }
-        entry.connection = Some(endpoint.connect(node, name).map_err(|_| Status::BadEndpoint)?);
+        let connection = endpoint.connect(node, name).map_err(|error| match error {
+            ConnectError::NoFlow => Status::NoConnection,
+            _ => Status::BadEndpoint,
+        });
+        entry.connection = Some(connection?);
         entry.is_greeted = false;
         return Ok(None);
     };
@@ -125,6 +129,7 @@ fn connection(am: &Am, ep: &Ep, endpoint: &Endpoint<()>, index: usize) -> Result
             return Ok(entry.is_greeted.then_some(connection));
         }
         Err(NotOpen::Connecting) => return Ok(None),
+        Err(NotOpen::Refused(Refusal::Full)) => Status::NoConnection,
         Err(NotOpen::Refused(_) | NotOpen::Dead(ReturnReason::Closed)) => Status::BadEndpoint,
         Err(_) => Status::Unreachable,
     };

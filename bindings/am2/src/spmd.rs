@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use am_spmd::{ExchangeError, Place};
 
-use crate::am::{self, Am, Bundle};
+use crate::am::{self, Am};
+use crate::bundle::Bundle;
 use crate::code::{Code, guarded};
 use crate::context;
 use crate::name::Name;

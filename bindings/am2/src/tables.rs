@@ -15,8 +15,9 @@ pub(crate) struct Table<T> {
     kind: usize,
 }
 
-/// The most places of a table.
-const MAX_PLACES: usize = 1 << 16;
+/// The most bundles of a process, and the places of each table.
+pub const MAX_BUNDLES: usize = 1 << 16;
+const MAX_PLACES: usize = MAX_BUNDLES;
 const PLACE_BITS: u32 = MAX_PLACES.trailing_zeros();
 /// The number of kinds.
 const KINDS: usize = 4;

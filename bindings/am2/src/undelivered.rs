@@ -61,7 +61,10 @@ pub(crate) fn on_error(ep: &Ep, status: Status, header: &Header, bytes: usize, i
 
 /// The status of this number; one that is unknown stands for an unreachable peer.
 pub(crate) fn status_of(number: u32) -> Status {
-    use Status::{BadArgs, BadEndpoint, BadEntry, BadHandler, BadLength, BadSegmentOffset, BadTag, Congestion};
-    let all = [BadArgs, BadEntry, BadTag, BadHandler, BadSegmentOffset, BadLength, BadEndpoint, Congestion];
+    use Status::{
+        BadArgs, BadEndpoint, BadEntry, BadHandler, BadLength, BadSegmentOffset, BadTag, Congestion, NoConnection,
+    };
+    let all =
+        [BadArgs, BadEntry, BadTag, BadHandler, BadSegmentOffset, BadLength, BadEndpoint, Congestion, NoConnection];
     all.into_iter().find(|status| *status as u32 == number).unwrap_or(Status::Unreachable)
 }

@@ -80,6 +80,7 @@ pub use output::{
     Command, Delivery, Departure, Event, Fate, FlowEnd, FlowState, FramingWhy, Member, MemberChange, NameConflict,
     Peer, ReturnReason, Returned, Transmit, Words,
 };
+pub use peers::MAX_PEERS;
 pub use segment_key::SegmentKey;
 pub use send::SendError;
 pub use setup::ConnectError;

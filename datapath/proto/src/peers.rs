@@ -94,7 +94,7 @@ enum Retention {
 /// The most peers to remember, so that a flood of forged beacons fills no memory and takes no time to search. A new
 /// peer replaces another. If it were ignored instead, the flood would cut off all nodes that this one has yet to meet.
 /// A forgotten peer that is wanted again is searched for again.
-const MAX_PEERS: usize = 1 << 14;
+pub const MAX_PEERS: usize = 1 << 14;
 
 /// The table grows by this many records. Doubling would leave up to half of it unused.
 const GROWTH: usize = 1024;

@@ -1,6 +1,11 @@
 //! C programs: two processes over each transport that needs no rights, and one alone.
 
-use crate::program::Program;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::program::{Program, library};
 
 /// A transport that no other test has at the same time.
 fn transports() -> [[String; 2]; 4] {
@@ -22,7 +27,63 @@ fn over_each(source: &str, wanted: &str) {
 /// Each call with 0 to 16 arguments, to the other process and to the own one.
 #[test]
 fn every_message_call() {
-    over_each("tests/c/every.c", &format!("{} answers", 2 * 17 * 6));
+    over_each("tests/c/every.c", &format!("{} answers", 2 * 17 * 7));
+}
+
+/// A daemon that joins the programs of this machine, until this is dropped.
+struct Daemon(Child, TempDir);
+
+impl Daemon {
+    fn start() -> Daemon {
+        let (amd, place) = (library().ancestors().nth(2).expect("cargo's directory").join("amd"), TempDir::new());
+        assert!(amd.exists(), "no {}: cargo build -p am-daemon", amd.display());
+        let place = place.expect("a directory");
+        let socket = place.path().join("amd.sock");
+        let child = Command::new(amd).args(["run", "local", "--socket"]).arg(&socket).spawn().expect("a daemon");
+        let begin = Instant::now();
+        let daemon = Daemon(child, place);
+        while !socket.exists() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "the daemon has no socket");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        daemon
+    }
+
+    fn transport(&self) -> String {
+        format!("amd:{}/amd.sock", self.1.path().display())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It may have ended.
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+#[test]
+fn programs_share_a_daemon() {
+    let daemon = Daemon::start();
+    let transport = daemon.transport();
+    for (source, wanted) in
+        [("every", "238 answers"), ("errors", "all came back"), ("events", "4 threads"), ("wake", "woken for each")]
+    {
+        let said = Program::build(&format!("tests/c/{source}.c")).run_two([&transport, &transport]);
+        assert!(said.contains(wanted), "{source}: {said}");
+    }
+}
+
+/// The names of Berkeley's header, in a program that uses them.
+#[test]
+fn old_names() {
+    over_each("tests/c/old.c", "all by their old names");
+}
+
+#[test]
+fn the_table_of_connections_ends_where_the_header_says() {
+    let said = Program::build("tests/c/full.c").start("shm", &[]).end();
+    assert!(said.contains("16383 connections"), "{said}");
 }
 
 #[test]
@@ -33,6 +94,11 @@ fn what_is_not_delivered_comes_back() {
 #[test]
 fn threads_share_and_wait() {
     over_each("tests/c/events.c", "4 threads");
+}
+
+#[test]
+fn a_sleeping_thread_is_woken_by_calls_of_others() {
+    over_each("tests/c/wake.c", "woken for each");
 }
 
 #[test]

@@ -1,11 +1,26 @@
 //! What the headers say about the library.
 
+use std::path::Path;
 use std::process::Command;
 
-use crate::program::run;
-use am2::{Code, Status};
+use crate::page::documented;
+use crate::program::{Program, run};
+use am2::{AM_MaxLong, AM_MaxMedium, AM_MaxNumHandlers, AM_MaxShort, Code, Status};
 
 const HEADERS: [&str; 2] = [include_str!("../../include/am.h"), include_str!("../../include/am_spmd.h")];
+/// The header is C++ too, and a get goes to an address or to an offset.
+const CPP: &str = "#include <am_spmd.h>
+int main()
+{
+    char here[8];
+    int offset = 3;
+    AM_GetXfer0(0, 0, 0, 1, here, 8);
+    AM_GetXfer1(0, 0, 0, 1, nullptr, 8, 7);
+    AM_GetXferAsync0(0, 0, 0, 1, offset, 8);
+    AM_GetXferAsynch2(0, 0, 0, 1, sizeof here, 8, 7, 7);
+    return AM_Request2(0, 0, 1, 2, 3) == AM_OK || AM2_DEST(here).is_offset || !AM2_DEST(offset).is_offset;
+}
+";
 const SOURCES: [&str; 4] = [
     include_str!("../../src/calls.rs"),
     include_str!("../../src/events.rs"),
@@ -29,6 +44,40 @@ fn the_headers_declare_what_the_library_has() {
     let declared = names(&lines, "int ");
     assert_eq!(declared, names(&SOURCES, "extern \"C\" fn "));
     assert!(declared.len() > 45, "{declared:?}");
+}
+
+#[test]
+fn the_page_of_promises_has_the_limits() {
+    // `full.c` fills this one.
+    assert_eq!(documented("translations of an AM-2 endpoint"), am_api::MAX_TRANSLATIONS);
+    for (what, most) in [
+        ("handlers of an AM-2 endpoint", AM_MaxNumHandlers()),
+        ("arguments of an AM-2 message", AM_MaxShort()),
+        ("bytes of an AM-2 medium message", AM_MaxMedium()),
+        ("bytes of an AM-2 transfer", AM_MaxLong()),
+    ] {
+        assert_eq!(documented(what), usize::try_from(most).expect("a limit"), "{what}");
+    }
+    assert_eq!(documented("bundles of an AM-2 process"), am2::MAX_BUNDLES);
+}
+
+/// The C programs of these tests call every function, by what their linker asked for.
+#[test]
+fn each_function_is_called_by_a_test() {
+    let lines: Vec<&str> =
+        HEADERS.iter().flat_map(|text| text.lines()).filter(|line| line.starts_with("int AM")).collect();
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
+    let files = std::fs::read_dir(sources).expect("C programs").map(|file| file.expect("a file").file_name());
+    let programs =
+        files.filter_map(|name| Some(format!("tests/c/{}", name.to_str().filter(|name| name.ends_with(".c"))?)));
+    let called: String = programs
+        .chain(["examples/ping.c".to_owned()])
+        .map(|source| run(Command::new("nm").args(["-D", "-u"]).arg(Program::build(&source).path())))
+        .collect();
+    let is_called = |name: &&&str| called.split_whitespace().any(|word| word == **name);
+    let names = names(&lines, "int ");
+    let missing: Vec<_> = names.iter().filter(|name| !is_called(name)).collect();
+    assert!(missing.is_empty(), "no test calls {missing:?}");
 }
 
 #[test]
@@ -57,6 +106,7 @@ fn the_header_numbers_results_as_the_library_does() {
         ("EBADENDPOINT", Status::BadEndpoint),
         ("ECONGESTION", Status::Congestion),
         ("EUNREACHABLE", Status::Unreachable),
+        ("ENOCONNECTION", Status::NoConnection),
     ] {
         assert_eq!(number(name), status as i32, "{name}");
     }
@@ -67,8 +117,7 @@ fn the_header_numbers_results_as_the_library_does() {
 fn a_cpp_program_can_include_them() {
     let directory = tempfile::tempdir().expect("a directory");
     let source = directory.path().join("program.cc");
-    std::fs::write(&source, "#include <am_spmd.h>\nint main() { return AM_Request2(0, 0, 1, 2, 3) == AM_OK; }\n")
-        .expect("a file");
+    std::fs::write(&source, CPP).expect("a file");
     let mut cc = Command::new("c++");
     cc.args(["-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-c", "-o"])
         .arg(directory.path().join("program.o"));

@@ -7,6 +7,8 @@ mod c;
 mod header;
 #[path = "../../../test-support/installed.rs"]
 mod installed;
+#[path = "../../../../am-api/tests/page/mod.rs"]
+mod page;
 
 /// The library under test.
 const LIBRARY: &str = "am2";

@@ -4,7 +4,9 @@
 enum { SHORT = 1, MEDIUM = 21, LONG = 41, SHORT_REPLY = 61, MEDIUM_REPLY = 81, LONG_REPLY = 101, GOT = 121, BYE = 200 };
 enum { SEGMENT = 400000, STEP = 20000 };
 
-static unsigned char segment[SEGMENT], got[SEGMENT];
+/* The peer reads and writes the first half; gets go to the second, by its address or its offset. */
+static unsigned char segment[2 * SEGMENT], *const got = segment + SEGMENT;
+static const unsigned char *got_at = segment + SEGMENT;
 static int answers, bye, index_now;
 
 static int32_t value(int count, int at)
@@ -112,7 +114,7 @@ static void answered(void *token)
     {                                                                                                                  \
         const int32_t args[] = {0 AM2_UNWRAP VALUES};                                                                  \
         verify(args, M);                                                                                               \
-        EXPECT(nbytes == longest(M) && buf == got);                                                                    \
+        EXPECT(nbytes == longest(M) && buf == got_at);                                                                    \
         verify_bytes(buf, nbytes, M);                                                                                  \
         answered(token);                                                                                               \
     }                                                                                                                  \
@@ -139,17 +141,22 @@ static void answered(void *token)
         POLL_UNTIL(answers == before + 2);                                                                             \
         OK(AM_RequestXfer##M(ep, to, M, LONG + M, data, longest(M) AM2_UNWRAP VALUES));                                \
         POLL_UNTIL(answers == before + 3);                                                                             \
-        memset(segment, 0, sizeof segment);                                                                            \
+        memset(segment, 0, SEGMENT);                                                                            \
         while ((code = AM_RequestXferAsync##M(ep, to, M, LONG + M, data, longest(M) AM2_UNWRAP VALUES)) != AM_OK)      \
             IS(code, AM_ERR_NOT_SENT);                                                                                 \
         POLL_UNTIL(answers == before + 4);                                                                             \
-        memset(got, 0, sizeof got);                                                                                    \
+        memset(got, 0, SEGMENT);                                                                                       \
         OK(AM_GetXfer##M(ep, to, M + (to == 1), GOT + M, got, longest(M) AM2_UNWRAP VALUES));                          \
         POLL_UNTIL(answers == before + 5);                                                                             \
-        memset(got, 0, sizeof got);                                                                                    \
+        memset(got, 0, SEGMENT);                                                                                       \
         while ((code = AM_GetXferAsync##M(ep, to, M + (to == 1), GOT + M, got, longest(M) AM2_UNWRAP VALUES)) != AM_OK) \
             IS(code, AM_ERR_NOT_SENT);                                                                                 \
         POLL_UNTIL(answers == before + 6);                                                                             \
+        memset(got, 0, SEGMENT);                                                                                       \
+        got_at = got + M;                                                                                              \
+        OK(AM_GetXfer##M(ep, to, M + (to == 1), GOT + M, SEGMENT + M, longest(M) AM2_UNWRAP VALUES));            \
+        POLL_UNTIL(answers == before + 7);                                                                             \
+        got_at = got;                                                                                                  \
     }
 #include "counts.h"
 #undef EACH

@@ -77,7 +77,8 @@ static void tables(void)
     IS(AM_GetTranslationTag(ep, 3, &tag), AM_ERR_RESOURCE);
     IS(AM_GetTranslationName(ep, 2, NULL), AM_ERR_BAD_ARG);
     OK(AM_UnMap(ep, 2));
-    IS(AM_Unmap(ep, 2), AM_ERR_BAD_ARG);
+    IS(AM_Unmap(ep, 2), AM_ERR_RESOURCE);
+    IS(AM_Unmap(ep, 256), AM_ERR_BAD_ARG);
     OK(AM_MapAny(ep, &index, own, 1));
     EXPECT(index == 0);
     IS(AM_MapAny(ep, NULL, own, 1), AM_ERR_BAD_ARG);
@@ -133,6 +134,11 @@ static void messages(void)
     IS(AM_RequestXfer0(ep, 0, 0, LOOK, much, AM_MaxLong() + 1), AM_ERR_BAD_ARG);
     IS(AM_RequestXfer0(ep, 0, 0, LOOK, NULL, 1), AM_ERR_BAD_ARG);
     IS(AM_GetXfer0(ep, 0, 0, LOOK, NULL, 1), AM_ERR_BAD_ARG);
+    /* Offsets: there is no segment, so none of them is in it. */
+    IS(AM_GetXfer0(ep, 0, 0, LOOK, 0, 1), AM_ERR_BAD_ARG);
+    IS(AM_GetXfer0(ep, 0, 0, LOOK, -1, 0), AM_ERR_BAD_ARG);
+    IS(AM_GetXferAsynch1(ep, 0, 0, LOOK, (size_t)-1, 2, 3), AM_ERR_BAD_ARG);
+    IS(AM_GetXferAsync0(ep, 0, 0, LOOK, 0, -1), AM_ERR_BAD_ARG);
     IS(AM_Reply0(NULL, LATE), AM_ERR_BAD_ARG);
     OK(AM_Request1(ep, 1, LOOK, 5));
     POLL_UNTIL(seen == 1);

@@ -14,10 +14,10 @@ use program::{Program, library, run};
 /// The library under test.
 const LIBRARY: &str = "am2";
 
-/// All four processes had their answers.
-fn check(said: &str) {
-    for rank in 0..ADDRESSES.len() {
-        assert!(said.contains(&format!("rank {rank} of 4: 1002 answers, 0 wrong")), "{said}");
+/// All processes had their answers.
+fn check(said: &str, processes: usize) {
+    for rank in 0..processes {
+        assert!(said.contains(&format!("rank {rank} of {processes}: 1002 answers, 0 wrong")), "{said}");
     }
 }
 
@@ -28,22 +28,31 @@ fn am_run() -> PathBuf {
     launcher
 }
 
-fn over(transport: &str) {
-    let (lab, program) = (Lab::new(), Program::build("examples/ping.c"));
+fn over(lab: &Lab, slots: usize, transport: &str) {
+    let program = Program::build("examples/ping.c");
     let libraries = format!("LD_LIBRARY_PATH={}", program.libraries().display());
+    let hosts = ADDRESSES.map(|address| format!("{address}:{slots}")).join(",");
     let mut command = Command::new(am_run());
-    command.args(["-H", &ADDRESSES.join(","), "--rsh", &lab.shell(), "--transport", transport, "-x", &libraries]);
-    check(&run(command.arg(program.path())));
+    command.args(["-H", &hosts, "--rsh", &lab.shell(), "--transport", transport, "-x", &libraries]);
+    check(&run(command.arg(program.path())), ADDRESSES.len() * slots);
 }
 
 #[test]
 fn by_am_run_over_udp() {
-    over("udp");
+    over(&Lab::new(), 1, "udp");
 }
 
 #[test]
 fn by_am_run_over_xdp() {
-    over("xdp:am0");
+    over(&Lab::new(), 1, "xdp:am0");
+}
+
+/// Two processes on each host share its interface.
+#[test]
+fn by_am_run_through_a_daemon_on_each_host() {
+    let lab = Lab::new();
+    let _daemons = lab.share("xdp:am0");
+    over(&lab, 2, &format!("amd:{}", lab.socket().display()));
 }
 
 #[test]
@@ -51,5 +60,5 @@ fn by_mpirun() {
     let (lab, program) = (Lab::new(), Program::build("examples/ping.c"));
     let libraries = program.libraries().display();
     let text = format!("env LD_LIBRARY_PATH={libraries} {}", program.path().display());
-    check(&run(&mut lab.mpirun(&text)));
+    check(&run(&mut lab.mpirun(&text)), ADDRESSES.len());
 }

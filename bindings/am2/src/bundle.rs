@@ -1,0 +1,74 @@
+//! A bundle: endpoints that are polled together, and the events that it waits for.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use am_api::{Endpoint, Events, NotOpen};
+
+use crate::endpoint::Ep;
+use crate::tables::Handle;
+
+/// A message waits for its handler.
+pub(crate) const NOT_EMPTY: i32 = 1;
+/// Some translation could send a message.
+pub(crate) const CAN_SEND: i32 = 2;
+
+/// What waits for handlers of an endpoint.
+const MESSAGES: Events = Events::MESSAGES.union(Events::RETURNED);
+
+/// A bundle.
+#[derive(Debug)]
+pub(crate) struct Bundle {
+    pub(crate) handle: Handle,
+    pub(crate) mask: Cell<i32>,
+    /// Its endpoints. A poll shares the list, so handlers may change it meanwhile.
+    endpoints: RefCell<Rc<Vec<Rc<Ep>>>>,
+}
+
+impl Bundle {
+    pub(crate) fn new(handle: Handle) -> Bundle {
+        Bundle { handle, mask: Cell::new(0), endpoints: RefCell::default() }
+    }
+
+    pub(crate) fn endpoints(&self) -> Rc<Vec<Rc<Ep>>> {
+        self.endpoints.borrow().clone()
+    }
+
+    /// The endpoint is this bundle's from now on.
+    pub(crate) fn add(&self, ep: &Rc<Ep>) {
+        ep.bundle.set(self.handle);
+        Rc::make_mut(&mut self.endpoints.borrow_mut()).push(ep.clone());
+    }
+
+    pub(crate) fn remove(&self, ep: Handle) {
+        Rc::make_mut(&mut self.endpoints.borrow_mut()).retain(|other| other.handle != ep);
+    }
+
+    /// Whether a wait may sleep: it has events to wait for, and an endpoint where they can happen.
+    pub(crate) fn can_wait(&self) -> bool {
+        self.mask.get() & (NOT_EMPTY | CAN_SEND) != 0 && !self.endpoints.borrow().is_empty()
+    }
+
+    /// Whether an event of its mask holds, by what the node has received so far.
+    pub(crate) fn has_event(&self) -> bool {
+        let mask = self.mask.get();
+        self.endpoints.borrow().iter().any(|ep| {
+            // In use by a handler, which runs because something happened.
+            let Ok(endpoint) = ep.endpoint.try_borrow() else { return true };
+            (mask & NOT_EMPTY != 0 && (endpoint.pending_events().intersects(MESSAGES) || !ep.local.borrow().is_empty()))
+                || (mask & CAN_SEND != 0 && can_send(ep, &endpoint))
+        })
+    }
+}
+
+/// Whether some translation of the endpoint could send a message now.
+fn can_send(ep: &Ep, endpoint: &Endpoint<()>) -> bool {
+    let translations = ep.translations.borrow();
+    translations.iter().flatten().any(|entry| {
+        entry.connection.is_none_or(|connection| match endpoint.ready(connection) {
+            Ok(()) => endpoint.credit(connection) > 0,
+            // A message would come back at once.
+            Err(error) => error != NotOpen::Connecting,
+        })
+    })
+}

@@ -1,0 +1,113 @@
+//! Threads that sleep in `AM_WaitSema`, and what wakes them.
+//!
+//! ```text
+//!   the node's descriptor: frames, the next deadline ──┐
+//!                                                      ├─ poll ─▶ a sleeping thread
+//!   the thread's waker: another thread's call ─────────┘
+//! ```
+//!
+//! A call of another thread may take from the node what a sleeping thread waits for. So each call, when it gives up the lock, looks
+//! at the bundles that threads sleep for, and uses the wakers of those that have an event of their mask. It also leaves the node's
+//! descriptor ready for whatever comes next. There is no other time-out than the node's deadline.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use am_api::Endpoint;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use crate::bundle::Bundle;
+
+thread_local! {
+    /// This thread's waker, made by its first sleep.
+    static WAKER: RefCell<Option<Arc<EventFd>>> = const { RefCell::new(None) };
+}
+
+/// This thread's waker.
+///
+/// # Errors
+/// The process has no descriptor left.
+pub(crate) fn waker() -> io::Result<Arc<EventFd>> {
+    WAKER.with_borrow_mut(|own| match own {
+        Some(waker) => Ok(waker.clone()),
+        None => {
+            let event = EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
+            Ok(own.insert(Arc::new(event)).clone())
+        }
+    })
+}
+
+/// A thread that sleeps.
+#[derive(Debug)]
+struct Sleeper {
+    bundle: Rc<Bundle>,
+    waker: Arc<EventFd>,
+    is_woken: Cell<bool>,
+}
+
+impl Sleeper {
+    /// Wake it if it has a reason to look.
+    fn wake_if_due(&self) {
+        // A bundle without endpoints was freed, or cannot be waited for any more: the thread returns with an error.
+        if !self.is_woken.get() && (!self.bundle.can_wait() || self.bundle.has_event()) {
+            self.is_woken.set(true);
+            // It fails only while the descriptor is readable already.
+            _ = self.waker.write(1);
+        }
+    }
+}
+
+/// All threads that sleep.
+#[derive(Debug, Default)]
+pub(crate) struct Sleepers {
+    all: RefCell<Vec<Sleeper>>,
+    /// The call under way has armed the node's descriptor last.
+    is_armed: Cell<bool>,
+}
+
+impl Sleepers {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.borrow().is_empty()
+    }
+
+    /// This thread sleeps for a bundle from now on, on a descriptor that was just armed.
+    pub(crate) fn add(&self, bundle: &Rc<Bundle>, waker: &Arc<EventFd>) {
+        self.all.borrow_mut().push(Sleeper {
+            bundle: bundle.clone(),
+            waker: waker.clone(),
+            is_woken: Cell::new(false),
+        });
+        self.is_armed.set(true);
+    }
+
+    /// The thread of this waker sleeps no more.
+    pub(crate) fn remove(&self, waker: &Arc<EventFd>) {
+        self.all.borrow_mut().retain(|sleeper| !Arc::ptr_eq(&sleeper.waker, waker));
+        // Whoever has written has done it under the lock, before the thread was removed here.
+        _ = waker.read();
+    }
+
+    /// Wake those that have an event. The others sleep on a descriptor that becomes readable by whatever comes from now on.
+    pub(crate) fn look_after(&self) {
+        let all = self.all.borrow();
+        all.iter().for_each(Sleeper::wake_if_due);
+        // One that is woken looks itself.
+        if self.is_armed.take() || all.iter().any(|sleeper| sleeper.is_woken.get()) {
+            return;
+        }
+        let Some(ep) = all.iter().find_map(|sleeper| sleeper.bundle.endpoints().first().cloned()) else { return };
+        arm(&ep.endpoint);
+        all.iter().for_each(Sleeper::wake_if_due);
+    }
+}
+
+/// Receive, and make the node's descriptor readable by whatever comes next. The endpoints have an empty event mask here, so no message
+/// keeps this from it.
+pub(crate) fn arm(endpoint: &RefCell<Endpoint<()>>) {
+    if let Ok(mut endpoint) = endpoint.try_borrow_mut() {
+        // It fails only before the first wait, for want of descriptors.
+        _ = endpoint.poll_events();
+    }
+}
