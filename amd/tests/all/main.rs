@@ -10,6 +10,7 @@ mod hostile;
 mod intruder;
 mod pings;
 mod restart;
+mod restart_wire;
 mod shares;
 mod starts;
 mod wires;

@@ -35,6 +35,9 @@ fn a_daemon_that_cannot_start_leaves_nothing_behind() {
     assert_eq!(place.files(), [""; 0]);
     let why = fails(&["local", "--peer", "10.0.0.1:7000"], &place.socket());
     assert!(why.contains("leave it out"), "{why}");
+    let why = fails(&["udp:127.0.0.1:0+shm:amd-start"], &place.socket());
+    assert!(why.contains("names several transports") && why.contains("choose one"), "{why}");
+    assert_eq!(place.files(), [""; 0]);
     let why = fails(&["local"], &place.socket().join("below"));
     assert!(why.contains("in a directory"), "{why}");
 }
