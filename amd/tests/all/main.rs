@@ -11,6 +11,7 @@ mod intruder;
 mod pings;
 mod restart;
 mod restart_wire;
+mod scribbler;
 mod shares;
 mod starts;
 mod wires;

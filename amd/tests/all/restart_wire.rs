@@ -188,7 +188,8 @@ fn stays_away(host: usize) {
     assert!(returned.is_sorted_by(|one, next| one < next), "nothing comes back twice");
     assert!(seen.iter().all(|count| *count <= 1), "nothing is handled twice");
     assert!(not_delivered.iter().all(|number| seen[*number as usize] == 0), "what was not delivered was not handled");
-    let mut lost = (0..MESSAGES).filter(|number| seen[*number as usize] == 0 && returned.binary_search(number).is_err());
+    let mut lost =
+        (0..MESSAGES).filter(|number| seen[*number as usize] == 0 && returned.binary_search(number).is_err());
     assert_eq!(lost.next(), None, "what did not come back was handled");
     hosts.end();
 }

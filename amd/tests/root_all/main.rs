@@ -4,5 +4,14 @@
 #[path = "../all/common.rs"]
 #[allow(dead_code, reason = "not all of it is needed here")]
 mod common;
+#[path = "../all/intruder.rs"]
+#[allow(dead_code, reason = "not all of it is needed here")]
+mod intruder;
+#[path = "../all/scribbler.rs"]
+mod scribbler;
+
+mod access;
+mod hostile_user;
 mod queues;
+mod unit;
 mod users;
