@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use am_daemon::admin::{self, Answer, Question};
 
-use crate::common::{list, port, until};
+use crate::common::{is_served, list, port, until};
 use crate::users::{NOBODY, Place, Process, ROLE, succeeds, test_of};
 
 const ALICE: u32 = 20_011;
@@ -18,7 +18,7 @@ fn local(user: u32, place: &Place, socket: &Path, arguments: &[&str]) -> Process
     command.args([format!("--reuid={user}"), format!("--regid={user}"), format!("--groups={CLUSTER}")]);
     command.arg(place.path("amd")).args(["run", "local", "--socket"]).arg(socket).args(arguments);
     let daemon = Process(command.stdout(std::process::Stdio::null()).spawn().unwrap());
-    until("it serves", || admin::ask(socket, &Question::List).is_ok());
+    until("it serves", || is_served(socket));
     daemon
 }
 

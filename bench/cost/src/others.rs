@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 
 use am_daemon::Daemon;
 use am_ring::Frame;
-use am_transport::{Caps, Transport};
+use am_transport::{Caps, Command, Transport};
 use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
@@ -38,7 +38,8 @@ impl Others {
         };
         let before = regions()?;
         let ports = (0..count).map(|_| attach(daemons, 0, 64)).collect::<Result<Vec<_>, _>>()?;
-        let flood = ports.first().filter(|_| over == Over::Hostile).map(|port| unwanted(port.caps(), victim));
+        let is_hostile = matches!(over, Over::Hostile | Over::Scribbling);
+        let flood = ports.first().filter(|_| is_hostile).map(|port| unwanted(port.caps(), victim));
         let own = regions()?.into_iter().find(|region| over == Over::Scribbling && !before.contains(region));
         if over == Over::Scribbling && own.is_none() {
             return Err("the memory of the scribbling program is not in /proc/self/maps".into());
@@ -48,6 +49,10 @@ impl Others {
 
     pub(crate) fn send(&mut self) {
         for (port, frame) in self.ports.iter_mut().zip(&self.flood) {
+            if self.scribbler.is_some() {
+                // It opens its lane again, or the daemon would read nothing of it. This command cannot fail.
+                _ = port.control(Command::BeforeSleep);
+            }
             (0..FLOOD).for_each(|_| _ = port.send(Address::BROADCAST, frame));
             port.flush();
         }

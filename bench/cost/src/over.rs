@@ -74,7 +74,9 @@ impl Over {
     /// The daemons, in the order in which a request passes them, and the two nodes' transports.
     pub(crate) fn open(self) -> Result<(Vec<Daemon>, Ends), Error> {
         let mut daemons = match self {
-            Over::Amd | Over::Amd128 | Over::Hostile | Over::Scribbling => vec![Daemon::open(DaemonOptions::new(socket(0)))?],
+            Over::Amd | Over::Amd128 | Over::Hostile | Over::Scribbling => {
+                vec![Daemon::open(DaemonOptions::new(socket(0)))?]
+            }
             Over::Amd2 => {
                 let options = loopback::LoopbackOptions { frames: FRAMES, ..loopback::LoopbackOptions::default() };
                 let ends = loopback::wire_with(2, options).into_iter().enumerate();
