@@ -125,6 +125,10 @@ impl Daemon {
     /// # Errors
     /// See [`DaemonError`].
     pub fn open(options: DaemonOptions) -> Result<Daemon, DaemonError> {
+        // Nodes know a peer by one address on each of several transports, and not by those of its ports.
+        if let Some(wire) = options.wire.as_ref().filter(|wire| transports::split(wire).len() > 1) {
+            return Err(DaemonError::SeveralWires(wire.clone()));
+        }
         // The lock first: a second daemon must not touch the wire of the first.
         let state = StateFile::open(&options.socket)?;
         let mut wire = options.wire.as_deref().map(transports::open).transpose()?;

@@ -13,6 +13,11 @@ pub enum DaemonError {
     /// The wire could not be opened.
     #[error(transparent)]
     Wire(#[from] am_api::transports::OpenError),
+    /// Several transports at once. They serve no address but their own.
+    #[error(
+        "`{0}` names several transports, and a wire is one: choose one of them, or run a daemon with a socket of its own for each"
+    )]
+    SeveralWires(String),
     /// A peer's address was refused.
     #[error("--peer {peer}: {source}")]
     Peer {

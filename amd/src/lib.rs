@@ -9,6 +9,9 @@
 //!
 //! What a program can and cannot do to others, and the limits: `docs/amd.md`.
 //!
+//! The wire is one transport. A daemon over several at once (`udp:...+xdp:...`) is refused when it starts: several transports serve no
+//! address but their own, and each port needs one.
+//!
 //! # Read first
 //!
 //! `switch.rs`, the path of a frame; `judge.rs`, what may pass; `ports.rs`, how programs come and go; `daemon.rs`, the loop.

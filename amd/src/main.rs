@@ -110,8 +110,13 @@ fn run(command: Command) -> Result<(), Error> {
 }
 
 fn ask(socket: &Path, question: &Question) -> Result<Answer, Error> {
-    let failed =
-        |why: io::Error| format!("no daemon answers at {}: {why}; name its socket with --socket", socket.display());
+    let path = socket.display();
+    let failed = |why: io::Error| match why.kind() {
+        io::ErrorKind::PermissionDenied => {
+            format!("this user may not open {path}: {why}; whoever runs the daemon chooses its `--mode` and `--group`")
+        }
+        _ => format!("no daemon answers at {path}: {why}; name its socket with --socket"),
+    };
     Ok(admin::ask(socket, question).map_err(failed)?)
 }
 

@@ -29,6 +29,11 @@ fn needed(wire: Option<&str>) -> CapsHashSet {
 pub fn drop_all_but_needed(wire: Option<&str>) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let has = caps::read(None, CapSet::Permitted)?;
     let left: CapsHashSet = needed(wire).intersection(&has).copied().collect();
+    // Root may limit what programs that it starts could ever have; any other user has been limited by whoever started it.
+    if has.contains(&Capability::CAP_SETPCAP) {
+        let bounding = caps::read(None, CapSet::Bounding)?;
+        bounding.difference(&left).try_for_each(|capability| caps::drop(None, CapSet::Bounding, *capability))?;
+    }
     caps::clear(None, CapSet::Ambient)?;
     caps::set(None, CapSet::Effective, &left)?;
     caps::set(None, CapSet::Permitted, &left)?;

@@ -50,8 +50,13 @@ impl Schedule {
     }
 
     /// The ports.
-    pub(crate) fn ports(&self) -> impl Iterator<Item = usize> + use<> {
-        self.ports.iter().map(|(port, _)| *port).collect::<Vec<_>>().into_iter()
+    pub(crate) fn ports(&self) -> impl Iterator<Item = usize> {
+        self.ports.iter().map(|(port, _)| *port)
+    }
+
+    /// The nth of the ports.
+    pub(crate) fn port(&self, nth: usize) -> Option<usize> {
+        self.ports.get(nth).map(|(port, _)| *port)
     }
 
     /// Begin a turn.

@@ -288,7 +288,8 @@ impl Switch {
 
     /// A frame for everyone but its sender.
     pub(crate) fn deliver_to_all(&mut self, frame: &[u8], but: Option<usize>) {
-        for number in self.schedule.ports() {
+        for nth in 0.. {
+            let Some(number) = self.schedule.port(nth) else { break };
             if Some(number) != but {
                 self.deliver(number, frame, Some(but.map_or(WIRE_SENDER, |port| port as u16)));
             }

@@ -63,6 +63,8 @@ const FOR_TESTS: &str = "am-netns";
 /// Crates whose tests run whole nodes: by directory, and what these are made of. (The wire in memory is in `transport`.)
 const NODES_FOR_TESTS: &[(&str, &[&str])] = &[
     ("netdev-sim", &["am-engine", "am-proto"]),
+    // What serves the transport `amd:`.
+    ("am-api", &["am-daemon"]),
     ("layers/", &["am-transport"]),
     ("datapath/dpdk", &["active-messages"]),
     ("am-run", &["active-messages"]),

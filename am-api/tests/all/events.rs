@@ -6,6 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::common::daemon::Serving;
 use crate::common::{LONG, Side, connect, connected, nodes, plain, until};
 use crate::own_epoll::sockets;
 use am_api::{Endpoint, Events, HandlerId, Idle, NotOpen, Request, RequestError, ReturnReason};
@@ -308,6 +309,12 @@ fn every_way_over_udp() {
 #[test]
 fn every_way_over_tcp() {
     every_way(|| sockets("tcp"));
+}
+
+#[test]
+fn every_way_over_a_daemon() {
+    let daemon = Serving::start();
+    every_way(|| [(); 2].map(|()| daemon.transport()));
 }
 
 #[test]

@@ -62,7 +62,9 @@ fn however_many_conversations_there_were_all_are_ended() {
 #[test]
 fn of_all_conversations_that_end_together_the_endpoint_hears() {
     const ALL: usize = 1500;
-    let soon = Duration::from_millis(200);
+    // A daemon drops some of so many set-ups at once, because one program may fill an eighth of a lane with them: they are sent again.
+    let is_shared = std::env::var(crate::common::OVER).is_ok_and(|over| over.starts_with("amd"));
+    let soon = Duration::from_millis(if is_shared { 5000 } else { 200 });
     let (mut alpha, mut beta) = nodes::<[usize; 3], ()>(plain("alpha").patience(soon).keepalive(soon), plain("beta"));
     alpha.endpoint.on_connection(|[opened, accepted, ended], event| match event.change {
         ConnectionChange::Opened => *opened += 1,

@@ -1,5 +1,6 @@
 //! A node that waits uses no processor, over each transport, blocked or in a loop of its own.
 
+use crate::common::daemon::Serving;
 use crate::idling::{Wait, both_idle};
 use crate::own_epoll::sockets;
 
@@ -29,6 +30,12 @@ fn over_udp() {
 #[test]
 fn over_tcp() {
     idle_over(|| sockets("tcp"));
+}
+
+#[test]
+fn over_a_daemon() {
+    let daemon = Serving::start();
+    idle_over(|| [(); 2].map(|()| daemon.transport()));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::common::daemon::Serving;
 use crate::common::{LONG, Side, plain};
 use crate::own_loop::{self, Wakes};
 use am_api::Idle;
@@ -43,6 +44,12 @@ fn over_udp() {
 fn over_tcp() {
     let [alpha, beta] = sockets("tcp");
     ping_pong(&alpha, &beta);
+}
+
+#[test]
+fn over_a_daemon() {
+    let daemon = Serving::start();
+    ping_pong(&daemon.transport(), &daemon.transport());
 }
 
 #[test]

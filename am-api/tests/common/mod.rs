@@ -1,7 +1,9 @@
 //! Two nodes with a wire between them, polled in turn by one thread.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod daemon;
 mod over;
+mod turned;
 
 use std::time::{Duration, Instant};
 

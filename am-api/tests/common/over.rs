@@ -11,6 +11,8 @@ use am_transport::TransportExt;
 use am_transport::faulty::{Faults, Faulty};
 use nix::sched::{CloneFlags, setns};
 
+use super::daemon::Serving;
+
 /// Two ends of a link of this kind, both in this thread.
 pub(crate) fn pair(which: &str) -> (Box<dyn Transport>, Box<dyn Transport>) {
     match which {
@@ -31,6 +33,9 @@ pub(crate) fn pair(which: &str) -> (Box<dyn Transport>, Box<dyn Transport>) {
             (faulty(left), faulty(right))
         }
         "both" => several(),
+        // A daemon that runs between the turns of the nodes, and one that runs when it likes.
+        "amd" => super::turned::pair(),
+        "amd-alone" => daemon(),
         "xdp" => interfaces(),
         "memif" => memif(),
         other => panic!("{} is no transport to test over: {other}", super::OVER),
@@ -93,7 +98,18 @@ fn interfaces() -> (Box<dyn Transport>, Box<dyn Transport>) {
     (left, right)
 }
 
+/// Two programs of one daemon.
+fn daemon() -> (Box<dyn Transport>, Box<dyn Transport>) {
+    let daemon = Serving::start();
+    let name = format!("{},frame=1514", daemon.transport());
+    let ends = (open(&name), open(&name));
+    // It serves as long as the test's thread lives.
+    DAEMONS.with_borrow_mut(|daemons| daemons.push(daemon));
+    ends
+}
+
 thread_local! {
+    static DAEMONS: RefCell<Vec<Serving>> = const { RefCell::new(vec![]) };
     static CABLES: RefCell<Vec<[Host; 2]>> = const { RefCell::new(vec![]) };
 }
 

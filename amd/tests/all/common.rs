@@ -93,3 +93,8 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
         std::thread::yield_now();
     }
 }
+
+/// Whether a daemon answers at this socket.
+pub(crate) fn is_served(socket: &Path) -> bool {
+    admin::ask(socket, &Question::List).is_ok()
+}

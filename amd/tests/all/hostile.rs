@@ -1,72 +1,19 @@
 //! Hostile programs beside honest ones: whatever they do, the others' messages all arrive.
 
-use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use am_transport::Transport;
-use am_vnic::protocol::{FromDaemon, Hello, VERSION};
+use am_wire::Address;
 use am_wire::control::{Control, NodeId, Probe, Step};
-use am_wire::{Address, EtherType};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType, connect, recvmsg, send, socket_with,
-};
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with};
 
 use crate::common::{Place, Running, is_honest, list, port, until};
 use crate::intruder::{Intruder, name};
 use crate::pings::{Server, amd, echo};
-
-/// Attaches by hand. Returns its socket and the memory that it shares with the daemon.
-fn attach_by_hand(socket: &Path) -> (OwnedFd, OwnedFd) {
-    let own = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-    connect(&own, &SocketAddrUnix::new(socket).unwrap()).unwrap();
-    let (max_frame, ethertype) = (Some(1514), EtherType::DEFAULT);
-    let hello = Hello { version: VERSION, max_frame, ethertype, secret: None, can_use_queue: true };
-    send(&own, &hello.to_bytes(), SendFlags::empty()).unwrap();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let (mut ancillary, mut bytes) = (RecvAncillaryBuffer::new(&mut space), [0; 512]);
-    let received = recvmsg(&own, &mut [io::IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::empty()).unwrap();
-    let packet = FromDaemon::from_bytes(&bytes[..received.bytes]);
-    assert!(matches!(packet, Some(FromDaemon::Welcome(_))), "{packet:?}");
-    let memory = ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    });
-    (own, memory.unwrap())
-}
-
-/// The places of a region where most depends on each bit: the sleepers' words and the heads of the two lanes.
-fn likely_place(random: &mut SmallRng, length: u64) -> u64 {
-    const HEADS: u64 = 256;
-    let lane = (length - HEADS) / 2;
-    match random.random_range(0..4) {
-        0 => random.random_range(0..HEADS),
-        1 => HEADS + random.random_range(0..512),
-        2 => HEADS + lane / 64 * 64 + random.random_range(0..512),
-        // Lengths stand at the start of cache lines.
-        _ => random.random_range(0..length - 64) / 64 * 64,
-    }
-}
-
-/// Random bytes, numbers that are nearly right and numbers that run wild, anywhere in the memory.
-fn scribble(memory: &OwnedFd, random: &mut SmallRng, length: u64) {
-    let place = likely_place(random, length).min(length - 64);
-    let mut bytes = [0; 64];
-    let count = random.random_range(1..=bytes.len());
-    match random.random_range(0..4) {
-        0 => random.fill_bytes(&mut bytes),
-        1 => bytes[..4].copy_from_slice(&random.random_range(0..2000_u32).to_le_bytes()),
-        2 => bytes[..4].copy_from_slice(&(u32::MAX - random.random_range(0..64)).to_le_bytes()),
-        _ => bytes[..4].copy_from_slice(&(1_u32 << 31 | random.random_range(0..2000)).to_le_bytes()),
-    }
-    rustix::io::pwrite(memory, &bytes[..count], place).unwrap();
-}
+use crate::scribbler::Scribbler;
 
 /// Does something hostile on a thread, again and again, until it is dropped.
 struct Hostile {
@@ -112,27 +59,23 @@ fn one_that_scribbles_over_its_memory() {
     const SCRIBBLES: u64 = 1_000_000;
     let place = Place::new();
     let _daemon = Running::local(&place.socket());
-    let mut random = SmallRng::seed_from_u64(7);
-    let socket = place.socket();
-    let mut port = attach_by_hand(&socket);
-    let mut attached = 1;
+    let mut scribbler = Scribbler::attach(&place.socket(), 7);
+    let ended = Arc::new(AtomicBool::new(false));
+    let has_ended = ended.clone();
     let hostile = std::thread::spawn(move || {
-        let length = rustix::fs::fstat(&port.1).unwrap().st_size as u64;
-        for scribbles in 0..SCRIBBLES {
-            scribble(&port.1, &mut random, length);
-            // Wakes the daemon with any bytes; learns so whether it was detached.
-            if scribbles % 64 == 0
-                && send(&port.0, &[7; 9], SendFlags::DONTWAIT | SendFlags::NOSIGNAL).err()
-                    == Some(rustix::io::Errno::PIPE)
-            {
-                port = attach_by_hand(&socket);
-                attached += 1;
-            }
-        }
-        attached
+        (0..SCRIBBLES).for_each(|_| scribbler.scribble());
+        has_ended.store(true, Relaxed);
+        scribbler.attached
     });
-    honest_pair(&place, 4);
-    println!("attached {} times", hostile.join().unwrap());
+    // The daemon reads what is scribbled, and honest programs talk meanwhile.
+    let refused = || list(&place.socket()).ports.iter().map(|port| port.refused.values().sum::<u64>()).max();
+    let mut most = 0;
+    while !ended.load(Relaxed) {
+        honest_pair(&place, 1);
+        most = most.max(refused().unwrap_or(0));
+    }
+    println!("attached {} times, {most} frames refused", hostile.join().unwrap());
+    assert!(most > 10, "the daemon has read little of it: {most} frames");
     honest_pair(&place, 1);
     until("its port is free", || list(&place.socket()).ports.is_empty());
 }

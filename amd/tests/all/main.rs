@@ -2,17 +2,24 @@
 #![allow(missing_docs, reason = "tests")]
 
 mod any_bytes;
+mod any_lanes;
+#[path = "../by_hand/mod.rs"]
+mod by_hand;
 #[path = "../checks/mod.rs"]
 mod checks;
 mod common;
 mod forgeries;
 mod hostile;
 mod intruder;
+#[path = "../lanes/mod.rs"]
+mod lanes;
 mod limits;
 #[path = "../../../am-api/tests/page/mod.rs"]
 mod page;
 mod pings;
 mod restart;
+mod restart_wire;
+mod scribbler;
 mod shares;
 mod starts;
 mod wires;

@@ -6,12 +6,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use am_daemon::admin::{self, Question};
 use am_daemon::{Daemon, DaemonOptions};
 use am_vnic::VnicOptions;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-use crate::common::{Place, until};
+use crate::common::{Place, is_served, until};
 
 /// What a daemon says that does not start.
 fn fails(arguments: &[&str], socket: &Path) -> String {
@@ -35,6 +34,9 @@ fn a_daemon_that_cannot_start_leaves_nothing_behind() {
     assert_eq!(place.files(), [""; 0]);
     let why = fails(&["local", "--peer", "10.0.0.1:7000"], &place.socket());
     assert!(why.contains("leave it out"), "{why}");
+    let why = fails(&["udp:127.0.0.1:0+shm:amd-start"], &place.socket());
+    assert!(why.contains("names several transports") && why.contains("choose one"), "{why}");
+    assert_eq!(place.files(), [""; 0]);
     let why = fails(&["local"], &place.socket().join("below"));
     assert!(why.contains("in a directory"), "{why}");
 }
@@ -97,7 +99,7 @@ fn a_daemon_without_descriptors_sleeps() {
     let mut command = Command::new("sh");
     command.args(["-c", &script]).stdout(Stdio::null()).stderr(Stdio::null());
     let daemon = Ends(command.spawn().unwrap());
-    until("it serves", || admin::ask(&place.socket(), &Question::List).is_ok());
+    until("it serves", || is_served(&place.socket()));
     // Programs that attached, as far as the daemon's descriptors go; others wait in the backlog.
     let options = VnicOptions::new(place.socket());
     let mut attached: Vec<_> = (0..14).map(|_| am_vnic::begin(&options).unwrap()).collect();
@@ -110,5 +112,5 @@ fn a_daemon_without_descriptors_sleeps() {
     assert!(spent < 10, "{spent} ticks in a second");
     attached.clear();
     drop(more);
-    until("it serves again", || admin::ask(&place.socket(), &Question::List).is_ok());
+    until("it serves again", || is_served(&place.socket()));
 }

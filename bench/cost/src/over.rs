@@ -44,6 +44,8 @@ pub(crate) enum Over {
     Amd128,
     /// The same, beside a program that floods the daemon with frames on flows that nobody granted it.
     Hostile,
+    /// The same, beside a program that scribbles over the memory that it shares with the daemon.
+    Scribbling,
     /// Two programs, each with a daemon, and a wire in memory between these.
     Amd2,
 }
@@ -59,9 +61,10 @@ impl Over {
         }
     }
 
-    /// Whether it is in the committed table. Groups of members are compared with each other only.
+    /// Whether it is in the committed table. Groups of members are compared with each other only,
+    /// and the scribbling program with none.
     pub(crate) fn is_in_table(self) -> bool {
-        !matches!(self, Over::Members1 | Over::Members2 | Over::Members4 | Over::Members8)
+        !matches!(self, Over::Members1 | Over::Members2 | Over::Members4 | Over::Members8 | Over::Scribbling)
     }
 
     pub(crate) fn name(self) -> String {
@@ -71,7 +74,9 @@ impl Over {
     /// The daemons, in the order in which a request passes them, and the two nodes' transports.
     pub(crate) fn open(self) -> Result<(Vec<Daemon>, Ends), Error> {
         let mut daemons = match self {
-            Over::Amd | Over::Amd128 | Over::Hostile => vec![Daemon::open(DaemonOptions::new(socket(0)))?],
+            Over::Amd | Over::Amd128 | Over::Hostile | Over::Scribbling => {
+                vec![Daemon::open(DaemonOptions::new(socket(0)))?]
+            }
             Over::Amd2 => {
                 let options = loopback::LoopbackOptions { frames: FRAMES, ..loopback::LoopbackOptions::default() };
                 let ends = loopback::wire_with(2, options).into_iter().enumerate();
@@ -88,7 +93,7 @@ impl Over {
 
     fn open_ends(self, daemons: &mut [Daemon]) -> Result<Ends, Error> {
         Ok(match self {
-            Over::Amd | Over::Amd128 | Over::Hostile | Over::Amd2 => {
+            Over::Amd | Over::Amd128 | Over::Hostile | Over::Scribbling | Over::Amd2 => {
                 let last = daemons.len() - 1;
                 vec![marked(attach(daemons, 0, FRAMES)?), marked(attach(daemons, last, FRAMES)?)]
             }

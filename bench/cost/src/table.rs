@@ -19,6 +19,9 @@ const TOLERATED: (u64, u64) = (2, 2);
 /// Tags, endpoints and the error model may cost so many per cent of a round trip.
 const ENDPOINTS: u64 = 10;
 
+/// A hostile program may cost the others so many per cent of a round trip.
+const HOSTILE: u64 = 10;
+
 /// So many more cache lines are noise of where the allocator puts things.
 const TOLERATED_LINES: u64 = 3;
 
@@ -76,6 +79,8 @@ impl Table {
         }
         all.extend(self.more_than(Over::Core, Over::Loopback, ENDPOINTS, "tags, endpoints and errors"));
         all.extend(self.more_than(Over::Loopback, Over::Endpoints, TOLERATED.0, "idle endpoints"));
+        all.extend(self.more_than(Over::Amd, Over::Hostile, HOSTILE, "a hostile program"));
+        all.extend(self.more_than(Over::Amd, Over::Scribbling, HOSTILE, "a program that scribbles over its memory"));
         all.extend(self.members_cost());
         all
     }
@@ -163,6 +168,21 @@ mod tests {
         assert!(dearer(910, 1020).is_empty());
         assert_eq!(dearer(910, 1021).len(), 1, "idle endpoints");
         assert_eq!(dearer(909, 1020).len(), 1, "endpoints");
+    }
+
+    #[test]
+    fn a_hostile_program_may_cost_little() {
+        let row = |over: &str, instructions| {
+            ((over.to_owned(), "round trip".to_owned()), Cost { instructions, locked: 0, lines: 0 })
+        };
+        for hostile in ["hostile", "scribbling"] {
+            let dearer = |cost| {
+                let rows = vec![row("amd", 1000), row(hostile, cost)];
+                let table = || Table { compiler: "rustc 1.95.0, x86_64".into(), rows: rows.clone() };
+                table().dearer_than(&table())
+            };
+            assert_eq!((dearer(1100).len(), dearer(1101).len()), (0, 1), "{hostile}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use am_wire::{Address, Buffer};
 
 use crate::VnicOpenError;
 use crate::attach::{Answer, Attachment, Request, pool};
+use crate::departed::Departed;
 use crate::errors::system;
 use crate::options::VnicOptions;
 use crate::protocol::{FromDaemon, MAX_PACKET, Secret, Welcome};
@@ -24,9 +25,6 @@ const EMPTY_RECEIVES_TO_CHECK: u32 = 512;
 /// The pause between two attempts to attach to a daemon that has ended.
 const ATTACH_PAUSE: Duration = Duration::from_millis(20);
 
-/// Departed peers that the node has not been told of yet. If it never asks, the first ones are kept.
-const MAX_DEPARTED: usize = 256;
-
 /// The most packets that one call reads.
 const MAX_PACKETS: usize = 64;
 
@@ -41,8 +39,7 @@ pub struct Vnic {
     secret: Secret,
     /// Why frames do not leave or arrive now. Empty if they do.
     trouble: String,
-    /// The addresses of peers that have ended, until they are reported to the node.
-    departed: Vec<Address>,
+    departed: Departed,
     /// Empty receives in a row.
     empty_receives: u32,
     /// Whether the daemon was asked to wake this program.
@@ -137,7 +134,7 @@ fn attached(options: &VnicOptions, attachment: Attachment, welcome: Welcome) -> 
         readiness,
         secret,
         trouble: String::new(),
-        departed: Vec::with_capacity(MAX_DEPARTED),
+        departed: Departed::new(),
         empty_receives: 0,
         is_armed: false,
         counters: Counters { attached: 1, ..Counters::default() },
@@ -161,7 +158,8 @@ impl Vnic {
 
     #[inline(never)]
     fn receive_frames(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        let mut taken = 0;
+        // If the lane was empty, frames probably come one at a time. A second look would then cost as much as the frame's transfer.
+        let (waits, mut taken) = (self.empty_receives > 0, 0);
         for _ in 0..MAX_RECORDS {
             if taken == budget {
                 break;
@@ -174,8 +172,7 @@ impl Vnic {
                 Step::Dropped => (),
                 Step::Nothing => break,
             }
-            // If frames come one at a time, a second look would cost as much as the frame's transfer.
-            if !matches!(&self.state, State::Attached(port) if port.region.from.has_more()) {
+            if waits && !matches!(&self.state, State::Attached(port) if port.region.from.has_more()) {
                 break;
             }
         }
@@ -257,9 +254,7 @@ impl Vnic {
         for _ in 0..MAX_PACKETS {
             match socket::receive(&attachment.socket, &mut bytes) {
                 Received::Packet(packet) => match FromDaemon::from_bytes(packet) {
-                    Some(FromDaemon::PeerGone(address)) if self.departed.len() < MAX_DEPARTED => {
-                        self.departed.push(address);
-                    }
+                    Some(FromDaemon::PeerGone(address)) => self.departed.add(address),
                     Some(FromDaemon::Trouble(why)) => self.trouble = why,
                     Some(FromDaemon::Detached(why)) => {
                         self.trouble = format!("the daemon has detached this program: {why}");
@@ -367,7 +362,8 @@ impl Transport for Vnic {
 
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
         self.attend();
-        self.departed.drain(..).for_each(|address| each(Notice::PeerGone(address)));
+        let is_drained = self.is_quiet();
+        self.departed.take(is_drained).for_each(|address| each(Notice::PeerGone(address)));
         self.steering.notices(each);
         if !self.trouble.is_empty() {
             each(Notice::LinkError(&self.trouble));
