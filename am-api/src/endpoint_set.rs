@@ -157,8 +157,8 @@ impl<S> EndpointSet<S> {
         self.find_warm();
         let (mut handled, mut skipped) = (0, 0);
         while skipped < self.warm.len() {
+            skipped += self.skip_empty();
             let most = self.left.min(BUDGET - handled);
-            self.looks += 1;
             let count = self.first().map_or(0, |endpoint| endpoint.dispatch_messages(state, most));
             (handled, self.left) = (handled + count, self.left - count);
             let is_visit_over = self.left == 0 || self.node.borrow().engine.core().has_deliveries();
@@ -173,6 +173,21 @@ impl<S> EndpointSet<S> {
             }
         }
         handled
+    }
+
+    /// Bring an endpoint with messages to the front. Returns how many without messages it had to skip.
+    fn skip_empty(&mut self) -> usize {
+        let mut node = self.node.borrow_mut();
+        let core = node.engine.core_mut();
+        let found = self.warm.iter().position(|id| core.has_deliveries_to(*id));
+        drop(node);
+        let empty = found.unwrap_or(0);
+        self.looks += empty as u64 + 1;
+        if empty > 0 {
+            self.warm.rotate_left(empty);
+            self.begin_visit();
+        }
+        empty
     }
 
     fn first(&self) -> Option<&Endpoint<S>> {
