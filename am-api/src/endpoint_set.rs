@@ -48,6 +48,7 @@ pub struct EndpointSet<S> {
     /// Messages that are left to the visit.
     left: usize,
     turns: u32,
+    looks: u64,
 }
 
 impl<S> EndpointSet<S> {
@@ -60,7 +61,7 @@ impl<S> EndpointSet<S> {
     /// A set of endpoints of this node.
     pub fn new(node: &Node) -> Self {
         let (members, warm) = (Vec::new(), VecDeque::new());
-        EndpointSet { node: node.state.clone(), members, warm, seen: None, left: 0, turns: 0 }
+        EndpointSet { node: node.state.clone(), members, warm, seen: None, left: 0, turns: 0, looks: 0 }
     }
 
     /// Add an endpoint.
@@ -94,6 +95,11 @@ impl<S> EndpointSet<S> {
     /// Its endpoints.
     pub fn iter(&self) -> impl Iterator<Item = &Endpoint<S>> {
         self.members.iter().flatten()
+    }
+
+    /// How often it has looked at an endpoint for messages: what serving several endpoints costs beside their messages.
+    pub fn looks(&self) -> u64 {
+        self.looks
     }
 
     /// One turn of the node's loop, as [`Endpoint::poll`], for all endpoints of the set: at most [`BUDGET`] messages. Returns how many
@@ -151,6 +157,7 @@ impl<S> EndpointSet<S> {
         self.find_warm();
         let (mut handled, mut skipped) = (0, 0);
         while skipped < self.warm.len() {
+            skipped += self.skip_empty();
             let most = self.left.min(BUDGET - handled);
             let count = self.first().map_or(0, |endpoint| endpoint.dispatch_messages(state, most));
             (handled, self.left) = (handled + count, self.left - count);
@@ -166,6 +173,21 @@ impl<S> EndpointSet<S> {
             }
         }
         handled
+    }
+
+    /// Bring an endpoint with messages to the front. Returns how many without messages it had to skip.
+    fn skip_empty(&mut self) -> usize {
+        let mut node = self.node.borrow_mut();
+        let core = node.engine.core_mut();
+        let found = self.warm.iter().position(|id| core.has_deliveries_to(*id));
+        drop(node);
+        let empty = found.unwrap_or(0);
+        self.looks += empty as u64 + 1;
+        if empty > 0 {
+            self.warm.rotate_left(empty);
+            self.begin_visit();
+        }
+        empty
     }
 
     fn first(&self) -> Option<&Endpoint<S>> {

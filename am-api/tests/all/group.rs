@@ -20,11 +20,17 @@ struct Group {
 impl Group {
     /// Each member answers with its number.
     fn run(transports: Vec<String>, placement: Placement) -> Group {
+        Group::begin(transports, placement, |_| ())
+    }
+
+    /// Each thread does this first, with its member's number.
+    fn begin(transports: Vec<String>, placement: Placement, first: impl Fn(usize) + Clone + Send + 'static) -> Group {
         let is_over = Arc::<AtomicBool>::default();
         let members = GroupMember::group("server", transports, placement).unwrap();
         let thread = |member: GroupMember| {
-            let is_over = is_over.clone();
+            let (is_over, first) = (is_over.clone(), first.clone());
             std::thread::spawn(move || {
+                first(member.number());
                 let mut work = member.open().unwrap().endpoint("work").unwrap();
                 let number = member.number() as u64;
                 work.on_request(WHO, move |(), request| request.token.reply(WHO, &[number], b"").unwrap());
@@ -88,6 +94,35 @@ fn each_member_gets_its_share_of_the_connections() {
     // A peer can name a member.
     let third = connect(&mut client, "server#3");
     assert_eq!(member(&mut client, third), 3);
+}
+
+/// The cores where this thread may run, as the kernel lists them.
+fn allowed_cores() -> String {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    list.trim().to_owned()
+}
+
+#[test]
+fn each_member_may_have_a_pinned_thread() {
+    // In turn, where the machine has fewer cores than the group has members.
+    let first_of = |range: &str| range.split('-').map(|core| core.parse().unwrap()).collect::<Vec<usize>>();
+    let list = allowed_cores();
+    let cores: Vec<usize> =
+        list.split(',').map(first_of).flat_map(|ends| ends[0]..=ends[ends.len() - 1]).collect();
+    let (tell, told) = std::sync::mpsc::channel();
+    let pin = move |number: usize| {
+        let core = cores[number % cores.len()];
+        am_api::pin(core).unwrap();
+        tell.send((core.to_string(), allowed_cores())).unwrap();
+    };
+    let group = Group::begin(vec!["sim:9111".into(); 4], Placement::Load, pin);
+    let mut client = client("client", "sim:9111");
+    assert_eq!(members_of(&mut client, 8), BTreeMap::from([(0, 2), (1, 2), (2, 2), (3, 2)]));
+    assert_eq!(allowed_cores(), list, "only the members' threads are pinned");
+    drop(group);
+    let pinned: Vec<(String, String)> = told.iter().collect();
+    assert!(pinned.len() == 4 && pinned.iter().all(|(asked, allowed)| asked == allowed), "{pinned:?}");
 }
 
 #[test]

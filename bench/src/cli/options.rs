@@ -91,7 +91,7 @@ pub(crate) struct Options {
     pub(crate) cores: Option<CoresArg>,
 
     /// The drivers to measure, in turn [default: all that --hosts or --on offers]
-    #[arg(long, alias = "via", global = true, value_delimiter = ',', value_name = "DRIVER,...", help_heading = "What")]
+    #[arg(long, global = true, value_delimiter = ',', value_name = "DRIVER,...", help_heading = "What")]
     pub(crate) driver: Vec<Driver>,
     /// Payload bytes of a message (64K, 1M), or `full` for as many as one frame holds [default: latency 16, bandwidth
     /// full, rate 64, bandwidth --bulk 1M,64K,16M]
@@ -102,7 +102,7 @@ pub(crate) struct Options {
     pub(crate) framing: Option<FramingArg>,
     /// Whether several of our messages may share a frame [default: off, so that each message has a frame, as with the
     /// other drivers; on with --sweep]
-    #[arg(long, alias = "bundles", global = true, value_enum, value_name = "ON|OFF", help_heading = "What")]
+    #[arg(long, global = true, value_enum, value_name = "ON|OFF", help_heading = "What")]
     pub(crate) coalesce: Option<Switch>,
     /// Where the XDP program of am and raw runs, on both sides [default: auto]
     #[arg(long, global = true, value_enum, value_name = "WHERE", help_heading = "What")]

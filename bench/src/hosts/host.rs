@@ -3,7 +3,7 @@
 use std::mem;
 use std::time::{Duration, Instant};
 
-use am_api::{Address, Builder, Connection, Endpoint, HandlerId, Node, NotOpen, Request, Transport};
+use am_api::{Address, Builder, Connection, Endpoint, EndpointSet, HandlerId, Node, NotOpen, Request, Transport};
 
 use super::{HostPlan, Tally};
 use crate::content::Content;
@@ -43,9 +43,16 @@ struct State {
     tally: Tally,
 }
 
+/// The endpoints of a host.
+enum Endpoints {
+    One(Endpoint<State>),
+    /// Polled together, by weighted visits. Such a host only answers.
+    Several(EndpointSet<State>),
+}
+
 pub(super) struct Host {
     node: Node,
-    endpoints: Vec<Endpoint<State>>,
+    endpoints: Endpoints,
     state: State,
     plan: HostPlan,
     /// To the targets that it reached so far.
@@ -92,9 +99,18 @@ impl Host {
                 state.settle(returned.message.word(1));
                 state.tally.returned += 1;
             });
-            Ok(endpoint)
+            Ok::<_, Error>(endpoint)
         };
-        let endpoints = plan.endpoints.iter().map(endpoint).collect::<Result<Vec<_>, Error>>()?;
+        let endpoints = match plan.endpoints.as_slice() {
+            [one] => Endpoints::One(endpoint(one)?),
+            several => {
+                let mut set = EndpointSet::new(&node);
+                for name in several {
+                    set.insert(endpoint(name)?).unwrap_or_else(|_| unreachable!("it is of this node"));
+                }
+                Endpoints::Several(set)
+            }
+        };
         let content = Content::of(plan.size.saturating_sub(WORD_BYTES));
         let in_flight = vec![0; plan.targets.len()];
         let state = State { clock, content, arrived: Arrived::default(), in_flight, tally: Tally::default() };
@@ -110,21 +126,22 @@ impl Host {
         self.state.clock = HostClock::Virtual(now);
     }
 
-    /// Poll each endpoint, or wait at it for so long, and send. Returns whether there was anything to do.
+    /// Poll the endpoints, or wait at them for so long, and send. Returns whether there was anything to do.
     pub(super) fn turn(&mut self, wait: Option<Duration>) -> Result<bool, Error> {
         let Host { endpoints, state, .. } = self;
-        let turn = |endpoint: &mut Endpoint<State>| match wait {
-            Some(longest) => endpoint.wait(state, longest),
-            None => endpoint.poll(state),
+        let handled = match (endpoints, wait) {
+            (Endpoints::One(endpoint), Some(longest)) => endpoint.wait(state, longest),
+            (Endpoints::One(endpoint), None) => endpoint.poll(state),
+            (Endpoints::Several(set), Some(longest)) => set.wait(state, longest),
+            (Endpoints::Several(set), None) => set.poll(state),
         };
-        let handled: usize = endpoints.iter_mut().map(turn).sum();
         Ok(self.send()? + handled > 0)
     }
 
     /// Reach the next target. A target that is not there yet is asked again.
     pub(super) fn connect(&mut self) -> Result<(), Error> {
         let Some((node, name)) = self.plan.targets.get(self.to.len()) else { return Ok(()) };
-        let endpoint = &mut self.endpoints[0];
+        let Endpoints::One(endpoint) = &mut self.endpoints else { return Ok(()) };
         match self.next.map(|to| (to, endpoint.ready(to))) {
             Some((to, Ok(()))) => {
                 self.to.push(to);
@@ -141,10 +158,8 @@ impl Host {
 
     /// Send as much as plan and credits allow, with one doorbell. Returns how many requests were sent.
     fn send(&mut self) -> Result<usize, Error> {
-        if !self.is_ready() {
-            return Ok(0);
-        }
-        let (endpoint, state, mut sent) = (&self.endpoints[0], &mut self.state, 0);
+        let (Endpoints::One(endpoint), true) = (&self.endpoints, self.is_ready()) else { return Ok(0) };
+        let (state, mut sent) = (&mut self.state, 0);
         let now = state.clock.now();
         for (nth, to) in self.to.iter().enumerate() {
             while state.in_flight[nth] < self.plan.outstanding {
@@ -161,6 +176,14 @@ impl Host {
             endpoint.flush();
         }
         Ok(sent)
+    }
+
+    /// How often an endpoint of several was looked at.
+    pub(super) fn looks(&self) -> u64 {
+        match &self.endpoints {
+            Endpoints::One(_) => 0,
+            Endpoints::Several(set) => set.looks(),
+        }
     }
 
     /// Begin to count.

@@ -28,7 +28,7 @@ use crate::measure::latency::{RoundTrips, round_trips};
 pub(crate) struct HostPlan {
     /// The name of its node.
     pub(crate) name: String,
-    /// Its endpoints. It polls them in turn, answers their requests, and sends from the first.
+    /// Its endpoints. It answers their requests. With several it polls them as a set; with one it also sends.
     pub(crate) endpoints: Vec<String>,
     /// Node and endpoint of each peer that it sends to.
     pub(crate) targets: Vec<(String, String)>,

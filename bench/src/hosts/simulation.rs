@@ -19,15 +19,17 @@ use crate::watch::Watch;
 /// How long the processor of a simulated host takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prices {
-    /// For a poll of an endpoint.
+    /// For a turn of the node's loop.
     pub(crate) poll: Nanos,
+    /// For each look at one of several endpoints.
+    pub(crate) look: Nanos,
     /// For each frame received or sent, with all that its messages cost.
     pub(crate) frame: Nanos,
 }
 
 /// Counted instructions at three a nanosecond: 415 for a poll that finds nothing, and 450 for a frame among others, one
 /// way (`docs/results/cost.txt`).
-pub(crate) const PRICES: Prices = Prices { poll: 140, frame: 150 };
+pub(crate) const PRICES: Prices = Prices { poll: 140, look: 20, frame: 150 };
 
 /// An idle host looks again after this time at the latest.
 const NAP: Nanos = 50 * US;
@@ -55,7 +57,8 @@ struct Place {
     busy_until: Nanos,
     /// Frames of its NIC that were paid for.
     paid: u64,
-    endpoints: u64,
+    /// Looks at endpoints that were paid for.
+    looked: u64,
     /// Turns take slightly different times: hosts in lockstep would show effects that no real network has.
     random: u64,
 }
@@ -70,9 +73,9 @@ struct World<'a> {
 
 impl Arena for Simulation<'_> {
     fn mode(&self) -> String {
-        let Prices { poll, frame } = self.prices;
+        let Prices { poll, look, frame } = self.prices;
         let trunk = self.oversubscription.map_or(String::new(), |times| format!(", trunk 1:{times}"));
-        format!("simulated, 10 Gb/s, poll {poll} ns, frame {frame} ns{trunk}")
+        format!("simulated, 10 Gb/s, poll {poll} ns, look {look} ns, frame {frame} ns{trunk}")
     }
 
     fn run(&mut self, plans: &[HostPlan], span: Span) -> Result<Vec<Tally>, Error> {
@@ -126,8 +129,7 @@ impl Simulation<'_> {
             let builder = builder(plan, self.how, &known).clock(clock.clone(), Incarnation(at as u64 + 1));
             let host = Host::open(builder, plan.clone(), Box::new(NicHandle::new(&net, at)), HostClock::Virtual(0))?;
             net.borrow_mut().start_nic(at);
-            let endpoints = plan.endpoints.len() as u64;
-            Ok(Place { host, next: Nanos::MAX, busy_until: 0, paid: 0, endpoints, random: at as u64 + 1 })
+            Ok(Place { host, next: Nanos::MAX, busy_until: 0, paid: 0, looked: 0, random: at as u64 + 1 })
         };
         let places = plans.iter().enumerate().map(place).collect::<Result<_, Error>>()?;
         Ok(World { net: Rc::clone(&net), clock: hand, places, prices: self.prices, watch: self.watch })
@@ -173,8 +175,10 @@ impl World<'_> {
         let (count, has_more) = (net.nic(at).count(), net.nic(at).has_arrivals());
         drop(net);
         let frames = count.received + count.sent;
-        let cost = self.prices.poll * place.endpoints + self.prices.frame * (frames - place.paid);
-        place.paid = frames;
+        let Prices { poll, look, frame } = self.prices;
+        let looks = place.host.looks();
+        let cost = poll + look * (looks - place.looked) + frame * (frames - place.paid);
+        (place.paid, place.looked) = (frames, looks);
         place.random = place.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         place.busy_until = now + cost + (place.random >> 33) % (cost / 8 + 1);
         let due = if was_busy || has_more { place.busy_until } else { now + NAP };

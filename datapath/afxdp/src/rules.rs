@@ -12,6 +12,8 @@ use crate::ntuple::{Match, Rule, Table};
 /// Installed rules. Dropping this removes them and restores those that were there before.
 pub(crate) struct InstalledRules<T: Table = Query> {
     table: Option<T>,
+    /// For the log.
+    interface: String,
     /// Each rule that was installed, and the one that it replaced.
     installed: Vec<(Rule, Option<Rule>)>,
 }
@@ -19,7 +21,7 @@ pub(crate) struct InstalledRules<T: Table = Query> {
 impl InstalledRules {
     /// No rules.
     pub(crate) fn none() -> InstalledRules {
-        InstalledRules { table: None, installed: Vec::new() }
+        InstalledRules { table: None, interface: String::new(), installed: Vec::new() }
     }
 
     /// Install the rules for a node. If the driver refuses, that is a note.
@@ -32,7 +34,9 @@ impl InstalledRules {
     ) -> InstalledRules {
         let Ok(Some(query)) = Query::new(&interface.name) else { return InstalledRules::none() };
         let wanted = wanted(interface, own, ethertype);
-        let (steered, set) = InstalledRules::install(query, queue, &wanted, notes);
+        let (mut steered, set) = InstalledRules::install(query, queue, &wanted, notes);
+        steered.interface.clone_from(&interface.name);
+        steered.each("set a rule of the NIC");
         if let Err(error) = set
             && (queue != 0 || own != interface.address)
         {
@@ -79,7 +83,16 @@ impl<T: Table> InstalledRules<T> {
             set.extend(install_rule(&table, *what, queue, notes)?);
             Ok(())
         });
-        (InstalledRules { table: Some(table), installed: set }, done)
+        (InstalledRules { table: Some(table), interface: String::new(), installed: set }, done)
+    }
+
+    /// A line of the log for each rule.
+    fn each(&self, what: &str) {
+        for (rule, replaced) in &self.installed {
+            let frames = rule.destination().map_or("of our EtherTypes".to_owned(), |to| format!("to {to}"));
+            let (Rule { location, queue, .. }, replaced) = (rule, replaced.is_some());
+            tracing::info!(interface = self.interface, location, queue, frames, replaced, "{what}");
+        }
     }
 }
 
@@ -115,6 +128,7 @@ fn install_rule(
 
 impl<T: Table> Drop for InstalledRules<T> {
     fn drop(&mut self) {
+        self.each("remove a rule of the NIC");
         let Some(table) = &self.table else { return };
         for (rule, before) in self.installed.drain(..).rev() {
             // The interface may be gone, and its rules with it.
