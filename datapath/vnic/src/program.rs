@@ -48,6 +48,7 @@ pub struct Vnic {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one, and each frame would pay for a pointer to it")]
 pub(crate) enum State {
     Attached(Attachment),
     /// The daemon has ended. The next attempt to attach is at this time.

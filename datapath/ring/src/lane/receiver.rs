@@ -83,7 +83,7 @@ impl Receiver {
             return if self.check_session() { Peeked::Nothing } else { Peeked::Closed };
         }
         if word & !MORE == SKIP {
-            self.move_to(self.read.wrapping_add(self.shape.to_end(self.read)));
+            self.move_to(self.read.wrapping_add(self.shape.lines_left(self.read)));
             word = self.length();
         }
         let length = word & !MORE;
@@ -91,7 +91,7 @@ impl Receiver {
         if length == 0 {
             return if self.check_session() { Peeked::Nothing } else { Peeked::Closed };
         }
-        if length as usize > self.shape.longest() || lines_of(length as usize) > self.shape.to_end(self.read) {
+        if length as usize > self.shape.longest() || lines_of(length as usize) > self.shape.lines_left(self.read) {
             return if self.check_session() { self.refuse() } else { Peeked::Closed };
         }
         Peeked::Frame(length as usize)
@@ -125,7 +125,7 @@ impl Receiver {
     #[inline]
     pub fn take(&mut self, into: &mut [u8]) -> bool {
         let lines = lines_of(into.len());
-        if !self.open || lines > self.shape.to_end(self.read) {
+        if !self.open || lines > self.shape.lines_left(self.read) {
             return false;
         }
         self.memory.read(self.next + behind(into.len()), into);

@@ -76,7 +76,7 @@ impl Sender {
     /// There is no room. An empty frame, or one that is too long, never has room.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Full> {
-        let (lines, to_end) = (lines_of(bytes.len()), self.shape.to_end(self.written));
+        let (lines, to_end) = (lines_of(bytes.len()), self.shape.lines_left(self.written));
         if bytes.is_empty() || bytes.len() > self.shape.longest() {
             return Err(Full);
         }
@@ -99,7 +99,7 @@ impl Sender {
     /// Whether a frame of this length has room.
     #[inline]
     pub fn has_room_for(&mut self, len: usize) -> bool {
-        let (lines, to_end) = (lines_of(len), self.shape.to_end(self.written));
+        let (lines, to_end) = (lines_of(len), self.shape.lines_left(self.written));
         self.has_room(lines + 1 + if lines <= to_end { 0 } else { to_end })
     }
 

@@ -71,7 +71,7 @@ impl LaneLayout {
 
     /// How many lines there are from this one to the end.
     #[inline]
-    pub(crate) const fn to_end(&self, number: u32) -> u32 {
+    pub(crate) const fn lines_left(&self, number: u32) -> u32 {
         self.lines() - self.line(number)
     }
 
