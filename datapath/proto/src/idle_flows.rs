@@ -1,4 +1,4 @@
-//! Flows on which nothing happens. An open flow that is at rest for a keepalive round gives its record back, and leaves
+//! Flows on which nothing happens. An open flow at rest that received nothing for half of a keepalive round gives its record back, and leaves
 //! what its next message needs: numbers, credits, the way to the peer. The next frame or call restores the record. So a
 //! node's memory, and each walk over its records, depend on the flows that it uses and not on those that it has.
 //!
