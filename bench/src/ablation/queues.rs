@@ -66,7 +66,8 @@ pub(crate) struct Queues<T> {
     xdp: Option<&'static str>,
     largest: usize,
     content: Content,
-    echo: bool,
+    /// While this side echoes: the echoes that have found no room yet.
+    echoes: Option<usize>,
     /// Whether the doorbell was rung since the last receive.
     flushed: bool,
     /// Control messages received and not yet handed over.
@@ -95,7 +96,7 @@ impl<T: Transport> Queues<T> {
             xdp: None,
             largest,
             content: Content::default(),
-            echo: false,
+            echoes: None,
             flushed: false,
             controls: VecDeque::with_capacity(BATCH),
             peer_address: None,
@@ -200,7 +201,7 @@ impl<T: Transport> Channel for Queues<T> {
     }
 
     fn echo(&mut self, on: bool) {
-        self.echo = on;
+        self.echoes = on.then_some(0);
     }
 
     #[inline]
@@ -234,8 +235,10 @@ impl<T: Transport> Channel for Queues<T> {
             self.data = head(DATA, self.link.from, to, self.content.bytes().len());
         }
         arrived.control = self.controls.pop_front();
-        if self.echo && arrived.messages > 0 {
-            self.burst(arrived.messages as usize);
+        let wanted = self.echoes.map_or(0, |owed| owed + arrived.messages as usize);
+        if wanted > 0 {
+            let sent = self.burst(wanted);
+            self.echoes = Some(wanted - sent);
         } else if !mem::take(&mut self.flushed) && self.driver != Driver::Raw {
             // Submit what the last doorbell left over, and supply buffers for what arrives.
             self.transport.flush();

@@ -81,6 +81,25 @@ fn what_arrives_is_sent_back_where_that_is_wanted() {
     assert_eq!(near.receive(BATCH).unwrap().messages, 2);
 }
 
+/// The near side sends for long before it receives.
+#[test]
+fn an_echo_without_room_is_sent_later() {
+    let [mut near, mut far] = pair(Driver::Raw);
+    near.prepare(16).unwrap();
+    far.prepare(16).unwrap();
+    far.echo(true);
+    let (mut sent, mut arrived) = (0, 0);
+    for _ in 0..1_000 {
+        sent += near.send(BATCH).unwrap() as u64;
+        far.receive(BATCH).unwrap();
+    }
+    for _ in 0..1_000 {
+        arrived += near.receive(BATCH).unwrap().messages;
+        far.receive(BATCH).unwrap();
+    }
+    assert_eq!(arrived, sent);
+}
+
 #[test]
 fn no_note_overtakes_another() {
     let [mut near, mut far] = pair(Driver::Raw);
