@@ -27,7 +27,7 @@ static void on_answer(void *token)
 /* Each thread polls its own bundle. */
 static void on_bye(void *token)
 {
-    (void)token;
+    OK(AM_Reply0(token, ANSWER));
     ends = 1;
     byes++;
 }
@@ -66,9 +66,12 @@ int main(int count, char **arguments)
             OK(AM_Request0(ep, 2 + round % 2, ASK));
             POLL_UNTIL(answers == round + 1);
         }
-        OK(AM_Request0(ep, 2, BYE));
+        /* The one that has the node's descriptor ends last. */
         OK(AM_Request0(ep, 3, BYE));
-        printf("%d answers\n", answers);
+        POLL_UNTIL(answers == ROUNDS + 1);
+        OK(AM_Request0(ep, 2, BYE));
+        POLL_UNTIL(answers == ROUNDS + 2);
+        printf("%d answers\n", ROUNDS);
     } else {
         for (int at = 0; at < 2; at++)
             EXPECT(!pthread_create(&threads[at], NULL, serve, bundles[at]));
