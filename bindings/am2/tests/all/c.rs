@@ -102,6 +102,11 @@ fn a_sleeping_thread_is_woken_by_calls_of_others() {
 }
 
 #[test]
+fn a_sleeping_thread_is_woken_by_another_that_sleeps() {
+    over_each("tests/c/sleepers.c", "300 answers");
+}
+
+#[test]
 fn misuse_is_an_error() {
     let program = Program::build("tests/c/misuse.c");
     for transport in ["udp:127.0.0.1:0", "shm", "sim:7"] {

@@ -14,13 +14,16 @@ static void on_error(int status, op_t opcode, void *block)
 
 int main(void)
 {
+    eb_t other_bundle;
     ep_t second;
     en_t nobody;
     int number, index;
     OK(AM_Init());
     OK(AM_AllocateBundle(AM_SEQ, &bundle));
     OK(AM_AllocateEndpoint(bundle, &ep, &own));
-    OK(AM_AllocateEndpoint(bundle, &second, &own));
+    /* In a bundle of its own: each request polls its endpoint's. */
+    OK(AM_AllocateBundle(AM_SEQ, &other_bundle));
+    OK(AM_AllocateEndpoint(other_bundle, &second, &own));
     OK(AM_SetHandler(ep, 0, on_error));
     OK(AM_SetHandler(second, 0, on_error));
     OK(AM2_KnownName(&nobody, "nobody", "", 1));

@@ -1,49 +1,19 @@
-/* A thread that sleeps is woken for its own events, by the calls of other threads, and for nothing else. The poll() of this program stands
- * for the library's and keeps the node's descriptor from the sleeping thread: it has no periodic wake, and receives nothing itself. */
+/* A thread that sleeps is woken for its own events, by the calls of other threads, and for nothing else. The sleeping
+ * thread has no periodic wake, and receives nothing itself. */
 #define _GNU_SOURCE
 #include "common.h"
-#include <poll.h>
+#include "waker_only.h"
 #include <pthread.h>
-#include <unistd.h>
 
 enum { ASK = 1, ANSWER, BYE };
 enum { ROUNDS = 300, PORT = 7 };
 
-static int answers, asked, bye, ended, wakes;
+static int answers, asked, bye, ended;
 static eb_t apart;
-static __thread int has_no_node;
 
 static int look(int *number)
 {
     return __atomic_load_n(number, __ATOMIC_SEQ_CST);
-}
-
-static int is_node(int descriptor)
-{
-    char path[64], target[64] = "";
-    snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-    EXPECT(readlink(path, target, sizeof target - 1) > 0);
-    return strstr(target, "eventpoll") != NULL;
-}
-
-int poll(struct pollfd *descriptors, nfds_t count, int timeout)
-{
-    struct pollfd kept[8];
-    struct timespec time = {timeout / 1000, timeout % 1000 * 1000000L};
-    nfds_t number = 0;
-    int ready;
-    if (!has_no_node)
-        return ppoll(descriptors, count, timeout < 0 ? NULL : &time, NULL);
-    EXPECT(timeout < 0 && count == 2);
-    for (nfds_t at = 0; at < count; at++) {
-        descriptors[at].revents = 0;
-        if (!is_node(descriptors[at].fd))
-            kept[number++] = descriptors[at];
-    }
-    EXPECT(number == 1);
-    ready = ppoll(kept, number, NULL, NULL);
-    wakes++;
-    return ready;
 }
 
 static void on_ask(void *token)
