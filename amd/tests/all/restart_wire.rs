@@ -179,8 +179,13 @@ fn stays_away(host: usize) {
     });
     assert!(killed_at.is_some() && hosts.daemons[host].is_some());
     drop((endpoint, node));
-    let seen = server.end();
-    let Outcomes { replies, not_delivered, unknown } = &outcomes;
+    check(host, &outcomes, &server.end());
+    hosts.end();
+}
+
+/// Each message was handled once, or came back once.
+fn check(host: usize, outcomes: &Outcomes, seen: &[u8]) {
+    let Outcomes { replies, not_delivered, unknown } = outcomes;
     println!("host {host}: {replies} replies, {} not delivered, {} unknown", not_delivered.len(), unknown.len());
     let mut returned = [&not_delivered[..], unknown].concat();
     returned.sort_unstable();
@@ -191,5 +196,4 @@ fn stays_away(host: usize) {
     let mut lost =
         (0..MESSAGES).filter(|number| seen[*number as usize] == 0 && returned.binary_search(number).is_err());
     assert_eq!(lost.next(), None, "what did not come back was handled");
-    hosts.end();
 }

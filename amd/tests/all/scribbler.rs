@@ -47,7 +47,7 @@ impl Scribbler {
 
     /// Write once: random bytes, numbers that are nearly right and numbers that run wild, anywhere in the memory.
     pub(crate) fn scribble(&mut self) {
-        if self.scribbles % 16 == 0 {
+        if self.scribbles.is_multiple_of(16) {
             self.open_lanes();
         }
         let place = self.likely_place().min(self.port.length - 64);
@@ -62,7 +62,7 @@ impl Scribbler {
         self.port.write(place, &bytes[..count]);
         self.scribbles += 1;
         // Wakes the daemon; learns so whether it was detached.
-        if self.scribbles % 64 == 0 && !self.port.wake() {
+        if self.scribbles.is_multiple_of(64) && !self.port.wake() {
             self.port = Asking::new(&self.socket).finish();
             self.attached += 1;
         }

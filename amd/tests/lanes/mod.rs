@@ -165,7 +165,7 @@ impl Script<'_> {
         let word = match number % 4 {
             0 => number / 4,
             1 => u32::MAX - number / 4 % 64,
-            2 => 1 << 31 | number / 4 % 2000,
+            2 => (1 << 31) | (number / 4 % 2000),
             _ => number / 4 % 2000,
         };
         self.port.set_word(place, word);
