@@ -29,7 +29,7 @@ pub(crate) struct Prices {
 
 /// Counted instructions at three a nanosecond: 415 for a poll that finds nothing, and 450 for a frame among others, one
 /// way (`docs/results/cost.txt`).
-pub(crate) const PRICES: Prices = Prices { poll: 140, look: 20, frame: 150 };
+pub(crate) const PRICES: Prices = Prices { poll: 140, look: 5, frame: 150 };
 
 /// An idle host looks again after this time at the latest.
 const NAP: Nanos = 50 * US;
