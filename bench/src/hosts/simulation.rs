@@ -30,8 +30,8 @@ pub(crate) struct Prices {
 }
 
 /// Counted instructions at three a nanosecond: 415 for a turn that finds nothing, and 450 for a frame among others, one
-/// way (`docs/results/cost.txt`); about 75 more for a visit (`scripts/cost visits` beside `loopback`), and a few for a look.
-pub(crate) const PRICES: Prices = Prices { poll: 140, visit: 25, look: 5, frame: 150 };
+/// way (`docs/results/cost.txt`); 94 more for a turn with one visit (`scripts/cost visits` beside `loopback`), and a few for a look.
+pub(crate) const PRICES: Prices = Prices { poll: 140, visit: 30, look: 5, frame: 150 };
 
 /// An idle host looks again after this time at the latest.
 const NAP: Nanos = 50 * US;
