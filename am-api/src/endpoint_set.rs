@@ -48,6 +48,7 @@ pub struct EndpointSet<S> {
     /// Messages that are left to the visit.
     left: usize,
     turns: u32,
+    visits: u64,
     looks: u64,
 }
 
@@ -61,7 +62,7 @@ impl<S> EndpointSet<S> {
     /// A set of endpoints of this node.
     pub fn new(node: &Node) -> Self {
         let (members, warm) = (Vec::new(), VecDeque::new());
-        EndpointSet { node: node.state.clone(), members, warm, seen: None, left: 0, turns: 0, looks: 0 }
+        EndpointSet { node: node.state.clone(), members, warm, seen: None, left: 0, turns: 0, visits: 0, looks: 0 }
     }
 
     /// Add an endpoint.
@@ -97,9 +98,9 @@ impl<S> EndpointSet<S> {
         self.members.iter().flatten()
     }
 
-    /// How often it has looked at an endpoint for messages: what serving several endpoints costs beside their messages.
-    pub fn looks(&self) -> u64 {
-        self.looks
+    /// How often it has served an endpoint, and looked at one without messages: what several endpoints cost beside their messages.
+    pub fn visits_and_looks(&self) -> (u64, u64) {
+        (self.visits, self.looks)
     }
 
     /// One turn of the node's loop, as [`Endpoint::poll`], for all endpoints of the set: at most [`BUDGET`] messages. Returns how many
@@ -182,7 +183,8 @@ impl<S> EndpointSet<S> {
         let found = self.warm.iter().position(|id| core.has_deliveries_to(*id));
         drop(node);
         let empty = found.unwrap_or(0);
-        self.looks += empty as u64 + 1;
+        self.visits += 1;
+        self.looks += empty as u64;
         if empty > 0 {
             self.warm.rotate_left(empty);
             self.begin_visit();

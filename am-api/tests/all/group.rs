@@ -108,8 +108,7 @@ fn each_member_may_have_a_pinned_thread() {
     // In turn, where the machine has fewer cores than the group has members.
     let first_of = |range: &str| range.split('-').map(|core| core.parse().unwrap()).collect::<Vec<usize>>();
     let list = allowed_cores();
-    let cores: Vec<usize> =
-        list.split(',').map(first_of).flat_map(|ends| ends[0]..=ends[ends.len() - 1]).collect();
+    let cores: Vec<usize> = list.split(',').map(first_of).flat_map(|ends| ends[0]..=ends[ends.len() - 1]).collect();
     let (tell, told) = std::sync::mpsc::channel();
     let pin = move |number: usize| {
         let core = cores[number % cores.len()];

@@ -16,6 +16,10 @@ const FRAMES: usize = 1024;
 /// Endpoints that send and receive nothing.
 pub(crate) const IDLE_ENDPOINTS: usize = 10_000;
 
+/// Endpoints that one thread polls, and those of them that get messages where there are several.
+pub(crate) const POLLED: usize = 64;
+pub(crate) const ACTIVE: usize = 8;
+
 /// Connections on which nothing happens.
 pub(crate) const IDLE_CONNECTIONS: usize = 999;
 
@@ -38,6 +42,13 @@ pub(crate) enum Over {
     Members2,
     Members4,
     Members8,
+    /// Loopback, to one of [`POLLED`] endpoints, each polled by itself in turn: plain round robin.
+    Turns,
+    /// The same, polled as a set: weighted visits that skip empty endpoints and loiter.
+    Visits,
+    /// Both with [`ACTIVE`] endpoints that get messages in turn.
+    Turns8,
+    Visits8,
     /// Two programs of one daemon.
     Amd,
     /// The same, with [`IDLE_PORTS`] idle programs beside them.
@@ -61,10 +72,16 @@ impl Over {
         }
     }
 
-    /// Whether it is in the committed table. Groups of members are compared with each other only,
-    /// and the scribbling program with none.
+    /// Endpoints of each node that answers which get messages.
+    pub(crate) fn active(self) -> usize {
+        if matches!(self, Over::Turns8 | Over::Visits8) { ACTIVE } else { 1 }
+    }
+
+    /// Whether it is in the committed table. Groups of members are compared with each other only, and so are ways to poll many
+    /// endpoints. The scribbling program is compared with none.
     pub(crate) fn is_in_table(self) -> bool {
-        !matches!(self, Over::Members1 | Over::Members2 | Over::Members4 | Over::Members8 | Over::Scribbling)
+        let is_members = matches!(self, Over::Members1 | Over::Members2 | Over::Members4 | Over::Members8);
+        !is_members && !matches!(self, Over::Turns | Over::Visits | Over::Turns8 | Over::Visits8 | Over::Scribbling)
     }
 
     pub(crate) fn name(self) -> String {

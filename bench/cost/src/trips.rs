@@ -1,15 +1,15 @@
 //! The measured program: round trips of two nodes on one thread, with a mark where each step begins.
 
 use am_api::{
-    Builder, Clock, Connection, Endpoint, Framing, GroupMember, HandlerId, Incarnation, ManualClock, Node, Placement,
-    Request,
+    Builder, Clock, Connection, Endpoint, EndpointSet, Framing, GroupMember, HandlerId, Incarnation, ManualClock, Node,
+    Placement, Request,
 };
 use am_daemon::Daemon;
 
 use crate::Error;
 use crate::marks::{Step, announce, enter};
 use crate::others::Others;
-use crate::over::{IDLE_CONNECTIONS, IDLE_ENDPOINTS, Over};
+use crate::over::{IDLE_CONNECTIONS, IDLE_ENDPOINTS, Over, POLLED};
 
 /// Trips of one message that are counted; as many go before.
 pub(crate) const TRIPS: usize = 100;
@@ -30,25 +30,54 @@ const TOGETHER_SET_UP: usize = 256;
 /// By now they are idle.
 const QUIET_TURNS: u32 = 3_000;
 
+/// Further endpoints that a side polls.
+enum Further {
+    None,
+    InTurn(Vec<Endpoint<u64>>),
+    /// Instead of the side's own.
+    Set(EndpointSet<u64>),
+}
+
 struct Side {
     endpoint: Endpoint<u64>,
+    further: Further,
     /// Messages that were handled.
     state: u64,
 }
 
 impl Side {
     fn open(node: &Node) -> Result<Side, Error> {
-        let mut endpoint = node.endpoint("main")?;
-        endpoint.on_request(ECHO, |count, Request { message, token }| {
-            *count += 1;
-            _ = token.reply(ECHO, &[], message.payload());
-        });
-        endpoint.on_reply(ECHO, |count, _| *count += 1);
-        Ok(Side { endpoint, state: 0 })
+        Ok(Side { endpoint: echo(node, "main")?, further: Further::None, state: 0 })
+    }
+
+    /// A side that answers.
+    fn open_server(node: &Node, over: Over) -> Result<Side, Error> {
+        let all = || (0..POLLED).map(|number| echo(node, &name(number)));
+        match over {
+            Over::Turns | Over::Turns8 => {
+                let mut all = all().collect::<Result<Vec<_>, _>>()?;
+                Ok(Side { endpoint: all.remove(0), further: Further::InTurn(all), state: 0 })
+            }
+            Over::Visits | Over::Visits8 => {
+                let mut set = EndpointSet::new(node);
+                for endpoint in all() {
+                    set.insert(endpoint?).map_err(|_| "of another node")?;
+                }
+                Ok(Side { endpoint: echo(node, "unused")?, further: Further::Set(set), state: 0 })
+            }
+            _ => Side::open(node),
+        }
     }
 
     fn poll(&mut self) {
-        self.endpoint.poll(&mut self.state);
+        match &mut self.further {
+            Further::None => _ = self.endpoint.poll(&mut self.state),
+            Further::InTurn(all) => {
+                self.endpoint.poll(&mut self.state);
+                all.iter_mut().for_each(|endpoint| _ = endpoint.poll(&mut self.state));
+            }
+            Further::Set(set) => _ = set.poll(&mut self.state),
+        }
     }
 
     /// Until so many were handled in all: what came together may take some turns.
@@ -62,17 +91,32 @@ impl Side {
     }
 }
 
+/// The names of a server's endpoints.
+fn name(number: usize) -> String {
+    if number == 0 { "main".to_owned() } else { format!("e{number}") }
+}
+
+fn echo(node: &Node, name: &str) -> Result<Endpoint<u64>, Error> {
+    let mut endpoint = node.endpoint(name)?;
+    endpoint.on_request(ECHO, |count, Request { message, token }| {
+        *count += 1;
+        _ = token.reply(ECHO, &[], message.payload());
+    });
+    endpoint.on_reply(ECHO, |count, _| *count += 1);
+    Ok(endpoint)
+}
+
 const TICK: std::time::Duration = std::time::Duration::from_micros(5);
 
-/// Open so many connections. Returns the last one.
+/// Open so many connections to this endpoint. Returns the last one.
 fn connect(
     alpha: &mut Side,
     betas: &mut [Side],
     daemons: &mut [Daemon],
     hand: &ManualClock,
-    count: usize,
+    (to, count): (&str, usize),
 ) -> Result<Connection, Error> {
-    let all = (0..count).map(|_| alpha.endpoint.connect("beta", "main"));
+    let all = (0..count).map(|_| alpha.endpoint.connect("beta", to));
     let all: Vec<_> = all.collect::<Result<_, _>>()?;
     // Many set-ups take longer than one: control frames have a rate.
     let tick = TICK * count as u32;
@@ -100,14 +144,16 @@ pub(crate) fn run(over: Over) -> Result<(), Error> {
         // To close them takes longer than all trips under valgrind.
         std::mem::forget(betas[0].endpoint::<()>(&format!("idle {number}"))?);
     }
-    let (mut alpha, betas) = (Side::open(&alpha)?, betas.iter().map(Side::open).collect::<Result<Vec<_>, _>>());
+    let (mut alpha, betas) =
+        (Side::open(&alpha)?, betas.iter().map(|node| Side::open_server(node, over)).collect::<Result<Vec<_>, _>>());
     let mut betas = betas?;
     if over == Over::Connections {
         open_idle_connections(&mut alpha, &mut betas, &hand)?;
     }
     let mut connections = vec![];
-    for _ in 0..betas.len() {
-        let to = connect(&mut alpha, &mut betas, &mut daemons, &hand, 1)?;
+    for number in 0..betas.len() * over.active() {
+        let endpoint = name(if over.active() > 1 { number } else { 0 });
+        let to = connect(&mut alpha, &mut betas, &mut daemons, &hand, (&endpoint, 1))?;
         let name = alpha.endpoint.peer(to).ok_or("it is open")?.node;
         let member = group.iter().position(|member| member.name() == name.as_str()).ok_or("it is a member")?;
         connections.push((to, member));
@@ -125,7 +171,7 @@ pub(crate) fn run(over: Over) -> Result<(), Error> {
 /// Open [`IDLE_CONNECTIONS`], and wait until they are idle.
 fn open_idle_connections(alpha: &mut Side, betas: &mut [Side], hand: &ManualClock) -> Result<(), Error> {
     for first in (0..IDLE_CONNECTIONS).step_by(TOGETHER_SET_UP) {
-        connect(alpha, betas, &mut [], hand, TOGETHER_SET_UP.min(IDLE_CONNECTIONS - first))?;
+        connect(alpha, betas, &mut [], hand, ("main", TOGETHER_SET_UP.min(IDLE_CONNECTIONS - first)))?;
     }
     for _ in 0..QUIET_TURNS {
         hand.advance(std::time::Duration::from_millis(10));

@@ -28,7 +28,7 @@ const FLOODED: RangeInclusive<usize> = 4..=16;
 pub(crate) enum Server {
     /// One endpoint for all clients
     One,
-    /// An endpoint for each client; one thread polls them in turn
+    /// An endpoint for each client; one thread polls them as a set
     Polled,
     /// A node, an interface and a thread for each client; the thread sleeps while it waits
     Threads,

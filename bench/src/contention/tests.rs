@@ -22,43 +22,50 @@ fn summary(figures: &Contention) -> serde_json::Value {
     figures.json().pop().unwrap()["summary"]["servers"][0].clone()
 }
 
-/// The aggregate is within 5 % of the peak, each client within 10 % of its share. As in the paper's Figure 9, each client
-/// adds one gap to the round trip.
+/// The aggregate is at least this part of the peak, each client within 10 % of its share, and a client that floods changes the rate of the
+/// others by at most 10 %.
+fn assert_fair(figures: &Contention, least: f64) {
+    let summary = summary(figures);
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    assert!(number(&summary["over_peak"]) >= least, "{}", figures.table());
+    assert!(number(&summary["share"][0]) >= 0.9 && number(&summary["share"][1]) <= 1.1, "{}", figures.table());
+    assert_eq!(figures.floods.len(), Flood::ALL.len());
+    for flood in &figures.floods {
+        assert!((0.9..1.1).contains(&flood.others) && (0.9..1.1).contains(&flood.worst), "{flood:?}");
+    }
+}
+
+/// As in the paper's Figure 9, each client adds one gap to the round trip.
 #[test]
 fn one_endpoint_serves_many_clients_alike() {
-    for (size, clients) in [(WORD_BYTES, &[1, 16, 32, 48][..]), (1024, &[1, 16, 32])] {
+    for (size, clients) in [(WORD_BYTES, &[1, 16, 64][..]), (1024, &[1, 16, 128])] {
         let figures = simulated(Server::One, clients, size);
-        let summary = summary(&figures);
-        let number = |value: &serde_json::Value| value.as_f64().unwrap();
-        assert!(number(&summary["over_peak"]) >= 0.95, "{summary}");
-        assert!(number(&summary["share"][0]) >= 0.9 && number(&summary["share"][1]) <= 1.1, "{summary}");
+        assert_fair(&figures, 0.95);
         if size == WORD_BYTES {
-            assert!((0.9..1.1).contains(&number(&summary["slope_over_gap"])), "{summary}");
-        }
-        assert_eq!(figures.floods.len(), Flood::ALL.len());
-        for flood in &figures.floods {
-            assert!((0.9..1.1).contains(&flood.others) && (0.9..1.1).contains(&flood.worst), "{flood:?}");
+            let slope = summary(&figures)["slope_over_gap"].as_f64().unwrap();
+            assert!((0.9..1.1).contains(&slope), "{}", figures.table());
         }
     }
 }
 
-/// Where the round trip is as long as an acknowledgement waits for a message to travel with, it leaves alone. The server
-/// pays for those frames.
+/// Where the round trip is long, an acknowledgement waits for as long, and so most leave with messages or cover several.
 #[test]
-fn acknowledgements_alone_cost_some_of_the_rate() {
-    let figures = simulated(Server::One, &[1, 64], WORD_BYTES);
-    let over_peak = summary(&figures)["over_peak"].as_f64().unwrap();
-    assert!(over_peak >= 0.88, "{}", figures.table());
+fn few_acknowledgements_leave_alone() {
+    for (size, most) in [(WORD_BYTES, 0.05), (1024, 0.4)] {
+        let figures = simulated(Server::One, &[64], size);
+        let Totals { acks, requests, .. } = figures.points[0].totals;
+        assert!(acks as f64 <= most * requests as f64, "{}", figures.table());
+    }
 }
 
-/// A turn of the node's loop for each endpoint costs more with each of them, but no client has more than another.
+/// A turn serves all endpoints of a set. With many of them each visit finds one message, and the visit is paid for.
 #[test]
-fn endpoints_polled_in_turn_have_equal_shares() {
-    let figures = simulated(Server::Polled, &[1, 16], WORD_BYTES);
-    let summary = summary(&figures);
-    let number = |value: &serde_json::Value| value.as_f64().unwrap();
-    assert!(number(&summary["over_peak"]) >= 0.85, "{summary}");
-    assert!(number(&summary["share"][0]) >= 0.9 && number(&summary["share"][1]) <= 1.1, "{summary}");
+fn many_polled_endpoints_serve_their_clients_alike() {
+    for (size, clients, least) in
+        [(WORD_BYTES, &[1, 16][..], 0.95), (WORD_BYTES, &[1, 16, 64, 256], 0.8), (1024, &[1, 16], 0.95)]
+    {
+        assert_fair(&simulated(Server::Polled, clients, size), least);
+    }
 }
 
 #[test]

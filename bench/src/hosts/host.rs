@@ -44,6 +44,7 @@ struct State {
 }
 
 /// The endpoints of a host.
+#[expect(clippy::large_enum_variant, reason = "a host has one")]
 enum Endpoints {
     One(Endpoint<State>),
     /// Polled together, by weighted visits. Such a host only answers.
@@ -178,11 +179,11 @@ impl Host {
         Ok(sent)
     }
 
-    /// How often an endpoint of several was looked at.
-    pub(super) fn looks(&self) -> u64 {
+    /// How often it served one of several endpoints, and looked at one without messages.
+    pub(super) fn visits_and_looks(&self) -> (u64, u64) {
         match &self.endpoints {
-            Endpoints::One(_) => 0,
-            Endpoints::Several(set) => set.looks(),
+            Endpoints::One(_) => (0, 0),
+            Endpoints::Several(set) => set.visits_and_looks(),
         }
     }
 

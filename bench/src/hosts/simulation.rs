@@ -21,15 +21,17 @@ use crate::watch::Watch;
 pub(crate) struct Prices {
     /// For a turn of the node's loop.
     pub(crate) poll: Nanos,
-    /// For each look at one of several endpoints.
+    /// For each visit to one of several endpoints, beside its messages.
+    pub(crate) visit: Nanos,
+    /// For each look at one that has none.
     pub(crate) look: Nanos,
     /// For each frame received or sent, with all that its messages cost.
     pub(crate) frame: Nanos,
 }
 
-/// Counted instructions at three a nanosecond: 415 for a poll that finds nothing, and 450 for a frame among others, one
-/// way (`docs/results/cost.txt`).
-pub(crate) const PRICES: Prices = Prices { poll: 140, look: 20, frame: 150 };
+/// Counted instructions at three a nanosecond: 415 for a turn that finds nothing, and 450 for a frame among others, one
+/// way (`docs/results/cost.txt`); 94 more for a turn with one visit (`scripts/cost visits` beside `loopback`), and a few for a look.
+pub(crate) const PRICES: Prices = Prices { poll: 140, visit: 30, look: 5, frame: 150 };
 
 /// An idle host looks again after this time at the latest.
 const NAP: Nanos = 50 * US;
@@ -57,8 +59,8 @@ struct Place {
     busy_until: Nanos,
     /// Frames of its NIC that were paid for.
     paid: u64,
-    /// Looks at endpoints that were paid for.
-    looked: u64,
+    /// Visits and looks that were paid for.
+    looked: (u64, u64),
     /// Turns take slightly different times: hosts in lockstep would show effects that no real network has.
     random: u64,
 }
@@ -73,9 +75,9 @@ struct World<'a> {
 
 impl Arena for Simulation<'_> {
     fn mode(&self) -> String {
-        let Prices { poll, look, frame } = self.prices;
+        let Prices { poll, visit, look, frame } = self.prices;
         let trunk = self.oversubscription.map_or(String::new(), |times| format!(", trunk 1:{times}"));
-        format!("simulated, 10 Gb/s, poll {poll} ns, look {look} ns, frame {frame} ns{trunk}")
+        format!("simulated, 10 Gb/s, poll {poll} ns, visit {visit} ns, look {look} ns, frame {frame} ns{trunk}")
     }
 
     fn run(&mut self, plans: &[HostPlan], span: Span) -> Result<Vec<Tally>, Error> {
@@ -129,7 +131,7 @@ impl Simulation<'_> {
             let builder = builder(plan, self.how, &known).clock(clock.clone(), Incarnation(at as u64 + 1));
             let host = Host::open(builder, plan.clone(), Box::new(NicHandle::new(&net, at)), HostClock::Virtual(0))?;
             net.borrow_mut().start_nic(at);
-            Ok(Place { host, next: Nanos::MAX, busy_until: 0, paid: 0, looked: 0, random: at as u64 + 1 })
+            Ok(Place { host, next: Nanos::MAX, busy_until: 0, paid: 0, looked: (0, 0), random: at as u64 + 1 })
         };
         let places = plans.iter().enumerate().map(place).collect::<Result<_, Error>>()?;
         Ok(World { net: Rc::clone(&net), clock: hand, places, prices: self.prices, watch: self.watch })
@@ -175,10 +177,11 @@ impl World<'_> {
         let (count, has_more) = (net.nic(at).count(), net.nic(at).has_arrivals());
         drop(net);
         let frames = count.received + count.sent;
-        let Prices { poll, look, frame } = self.prices;
-        let looks = place.host.looks();
-        let cost = poll + look * (looks - place.looked) + frame * (frames - place.paid);
-        (place.paid, place.looked) = (frames, looks);
+        let Prices { poll, visit, look, frame } = self.prices;
+        let (visits, looks) = place.host.visits_and_looks();
+        let endpoints = visit * (visits - place.looked.0) + look * (looks - place.looked.1);
+        let cost = poll + endpoints + frame * (frames - place.paid);
+        (place.paid, place.looked) = (frames, (visits, looks));
         place.random = place.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         place.busy_until = now + cost + (place.random >> 33) % (cost / 8 + 1);
         let due = if was_busy || has_more { place.busy_until } else { now + NAP };

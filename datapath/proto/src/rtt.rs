@@ -72,8 +72,10 @@ impl Rtt {
 
     /// The retransmission time-out. It includes the time that the peer's acknowledgement may wait, by the same round trip.
     pub(crate) fn timeout(&self, timing: &Timing) -> u64 {
-        let estimate = self.smoothed as u64 + 4 * self.deviation as u64 + self.ack_delay(timing);
-        (estimate.max(timing.min_timeout) << self.backoff.min(20)).min(timing.max_timeout)
+        let ack_delay = self.ack_delay(timing);
+        let estimate = self.smoothed as u64 + 4 * self.deviation as u64 + ack_delay;
+        (estimate.max(timing.min_timeout + ack_delay - timing.ack_delay) << self.backoff.min(20))
+            .min(timing.max_timeout)
     }
 
     /// How long a rejected message waits before it is sent again: one round trip, doubled `backoff` times.
