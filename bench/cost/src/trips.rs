@@ -128,6 +128,32 @@ fn connect(
     all.last().copied().ok_or_else(|| "no connection".into())
 }
 
+fn add_idle_connections(
+    alpha: &mut Side,
+    betas: &mut [Side],
+    daemons: &mut [Daemon],
+    hand: &ManualClock,
+) -> Result<(), Error> {
+    for first in (0..IDLE_CONNECTIONS).step_by(TOGETHER_SET_UP) {
+        connect(alpha, betas, daemons, hand, ("main", TOGETHER_SET_UP.min(IDLE_CONNECTIONS - first)))?;
+    }
+    for _ in 0..QUIET_TURNS {
+        hand.advance(std::time::Duration::from_millis(10));
+        alpha.poll();
+        betas.iter_mut().for_each(Side::poll);
+    }
+    Ok(())
+}
+
+fn add_idle(node: &Node, over: Over) -> Result<(), Error> {
+    let count = if over == Over::Endpoints { IDLE_ENDPOINTS } else { 0 };
+    for number in 0..count {
+        // To close them takes longer than all trips under valgrind.
+        std::mem::forget(node.endpoint::<()>(&format!("idle {number}"))?);
+    }
+    Ok(())
+}
+
 pub(crate) fn run(over: Over) -> Result<(), Error> {
     let (clock, hand) = Clock::manual();
     let (mut daemons, mut ends) = over.open()?;
@@ -137,24 +163,12 @@ pub(crate) fn run(over: Over) -> Result<(), Error> {
     let group = GroupMember::group("beta", vec!["loopback"; over.servers()], Placement::Load)?;
     let builders = group.iter().map(|member| if group.len() > 1 { member.builder() } else { Node::builder("beta") });
     let betas = builders.zip(ends).map(|(builder, end)| open(builder, end)).collect::<Result<Vec<_>, _>>()?;
-    let count = if over == Over::Endpoints { IDLE_ENDPOINTS } else { 0 };
-    for number in 0..count {
-        // To close them takes longer than all trips under valgrind.
-        std::mem::forget(betas[0].endpoint::<()>(&format!("idle {number}"))?);
-    }
+    add_idle(&betas[0], over)?;
     let (mut alpha, betas) =
         (Side::open(&alpha)?, betas.iter().map(|node| Side::open_server(node, over)).collect::<Result<Vec<_>, _>>());
     let mut betas = betas?;
     if over == Over::Connections {
-        for first in (0..IDLE_CONNECTIONS).step_by(TOGETHER_SET_UP) {
-            let count = TOGETHER_SET_UP.min(IDLE_CONNECTIONS - first);
-            connect(&mut alpha, &mut betas, &mut daemons, &hand, ("main", count))?;
-        }
-        for _ in 0..QUIET_TURNS {
-            hand.advance(std::time::Duration::from_millis(10));
-            alpha.poll();
-            betas.iter_mut().for_each(Side::poll);
-        }
+        add_idle_connections(&mut alpha, &mut betas, &mut daemons, &hand)?;
     }
     let mut connections = vec![];
     for number in 0..betas.len() * over.active() {
