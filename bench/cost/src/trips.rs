@@ -130,6 +130,15 @@ fn connect(
     all.last().copied().ok_or_else(|| "no connection".into())
 }
 
+fn add_idle(node: &Node, over: Over) -> Result<(), Error> {
+    let count = if over == Over::Endpoints { IDLE_ENDPOINTS } else { 0 };
+    for number in 0..count {
+        // To close them takes longer than all trips under valgrind.
+        std::mem::forget(node.endpoint::<()>(&format!("idle {number}"))?);
+    }
+    Ok(())
+}
+
 pub(crate) fn run(over: Over) -> Result<(), Error> {
     let (clock, hand) = Clock::manual();
     let (mut daemons, mut ends) = over.open()?;
@@ -139,11 +148,7 @@ pub(crate) fn run(over: Over) -> Result<(), Error> {
     let group = GroupMember::group("beta", vec!["loopback"; over.servers()], Placement::Load)?;
     let builders = group.iter().map(|member| if group.len() > 1 { member.builder() } else { Node::builder("beta") });
     let betas = builders.zip(ends).map(|(builder, end)| open(builder, end)).collect::<Result<Vec<_>, _>>()?;
-    let count = if over == Over::Endpoints { IDLE_ENDPOINTS } else { 0 };
-    for number in 0..count {
-        // To close them takes longer than all trips under valgrind.
-        std::mem::forget(betas[0].endpoint::<()>(&format!("idle {number}"))?);
-    }
+    add_idle(&betas[0], over)?;
     let (mut alpha, betas) =
         (Side::open(&alpha)?, betas.iter().map(|node| Side::open_server(node, over)).collect::<Result<Vec<_>, _>>());
     let mut betas = betas?;

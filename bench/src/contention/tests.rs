@@ -38,23 +38,13 @@ fn assert_fair(figures: &Contention, least: f64) {
 /// As in the paper's Figure 9, each client adds one gap to the round trip.
 #[test]
 fn one_endpoint_serves_many_clients_alike() {
-    for (size, clients) in [(WORD_BYTES, &[1, 16, 64][..]), (1024, &[1, 16, 128])] {
+    for (size, clients) in [(WORD_BYTES, &[1, 16, 32, 48][..]), (1024, &[1, 16, 32])] {
         let figures = simulated(Server::One, clients, size);
         assert_fair(&figures, 0.95);
         if size == WORD_BYTES {
             let slope = summary(&figures)["slope_over_gap"].as_f64().unwrap();
             assert!((0.9..1.1).contains(&slope), "{}", figures.table());
         }
-    }
-}
-
-/// Where the round trip is long, an acknowledgement waits for as long, and so most leave with messages or cover several.
-#[test]
-fn few_acknowledgements_leave_alone() {
-    for (size, most) in [(WORD_BYTES, 0.05), (1024, 0.4)] {
-        let figures = simulated(Server::One, &[64], size);
-        let Totals { acks, requests, .. } = figures.points[0].totals;
-        assert!(acks as f64 <= most * requests as f64, "{}", figures.table());
     }
 }
 

@@ -92,7 +92,7 @@ impl<B: Buffer> Core<B> {
             record.take_sample(now);
             record.shorten_pause(now, timers, timing);
             if record.ack_at == Time::NEVER && !record.ack_queued && record.has_ack_to_send() {
-                record.ack_at = recorded_at.later(record.rtt.ack_delay(timing));
+                record.ack_at = recorded_at.later(timing.ack_delay);
                 timers.arm(&mut record.ack_timer, TimerKind::Ack, flow.id(), record.ack_at);
             }
         }

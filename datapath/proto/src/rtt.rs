@@ -7,10 +7,6 @@ use crate::config::Config;
 const INITIAL_RTT: u64 = 250_000;
 const MAX_REJECT_PAUSE: u64 = 50_000_000;
 
-/// How many times longer than configured an acknowledgement waits, at the most, where the round trip is long. It bounds what two
-/// nodes can add to each other's round trips.
-const MAX_ACK_DELAYS: u64 = 5;
-
 /// The configured times, in nanoseconds: every message needs one of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
@@ -62,20 +58,10 @@ impl Rtt {
         self.smoothed > 0
     }
 
-    /// How long an acknowledgement waits for a message to travel with: a little more than a round trip where that is long, because
-    /// who waits for a reply sends its next request then. Several replies may share an acknowledgement, too.
-    #[inline]
-    pub(crate) fn ack_delay(&self, timing: &Timing) -> u64 {
-        let rtt = self.smoothed as u64;
-        (rtt + rtt / 4).clamp(timing.ack_delay, timing.ack_delay * MAX_ACK_DELAYS)
-    }
-
-    /// The retransmission time-out. It includes the time that the peer's acknowledgement may wait, by the same round trip.
+    /// The retransmission time-out. It includes the time that an acknowledgement may wait for a message to travel with.
     pub(crate) fn timeout(&self, timing: &Timing) -> u64 {
-        let ack_delay = self.ack_delay(timing);
-        let estimate = self.smoothed as u64 + 4 * self.deviation as u64 + ack_delay;
-        (estimate.max(timing.min_timeout + ack_delay - timing.ack_delay) << self.backoff.min(20))
-            .min(timing.max_timeout)
+        let estimate = self.smoothed as u64 + 4 * self.deviation as u64 + timing.ack_delay;
+        (estimate.max(timing.min_timeout) << self.backoff.min(20)).min(timing.max_timeout)
     }
 
     /// How long a rejected message waits before it is sent again: one round trip, doubled `backoff` times.
@@ -111,19 +97,6 @@ mod tests {
         assert_eq!(rtt.timeout(&TIMING), settled * 8);
         rtt.backoff = 200;
         assert_eq!(rtt.timeout(&TIMING), TIMING.max_timeout);
-    }
-
-    #[test]
-    fn acknowledgements_wait_for_a_round_trip_within_limits() {
-        let timing = Timing { ack_delay: 50_000, ..TIMING };
-        let mut rtt = Rtt::default();
-        assert_eq!(rtt.ack_delay(&timing), 50_000);
-        rtt.sample(80_000);
-        assert_eq!(rtt.ack_delay(&timing), 100_000);
-        assert!(rtt.timeout(&timing) >= 180_000, "the peer's may wait as long");
-        (0..100).for_each(|_| rtt.sample(10_000_000));
-        assert_eq!(rtt.ack_delay(&timing), 250_000);
-        assert_eq!(rtt.ack_delay(&TIMING), 0, "those that never wait");
     }
 
     #[test]
