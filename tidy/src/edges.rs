@@ -66,7 +66,7 @@ const NODES_FOR_TESTS: &[(&str, &[&str])] = &[
     // What serves the transport `amd:`.
     ("am-api", &["am-daemon"]),
     ("layers/", &["am-transport"]),
-    ("datapath/dpdk", &["active-messages"]),
+    ("datapath/dpdk", &["active-messages", "am-daemon"]),
     ("am-run", &["active-messages"]),
 ];
 

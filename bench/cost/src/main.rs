@@ -17,6 +17,8 @@ mod bare;
 mod marks;
 mod others;
 mod over;
+#[cfg(feature = "several")]
+mod several;
 mod table;
 mod trace;
 mod trips;

@@ -17,6 +17,7 @@ const FRAMES: usize = 1024;
 pub(crate) const IDLE_ENDPOINTS: usize = 10_000;
 
 /// Endpoints that one thread polls, and those of them that get messages where there are several.
+#[cfg(feature = "several")]
 pub(crate) const POLLED: usize = 64;
 pub(crate) const ACTIVE: usize = 8;
 
@@ -42,7 +43,7 @@ pub(crate) enum Over {
     Members2,
     Members4,
     Members8,
-    /// Loopback, to one of [`POLLED`] endpoints, each polled by itself in turn: plain round robin.
+    /// Loopback, to one of `POLLED` endpoints, each polled by itself in turn: plain round robin.
     Turns,
     /// The same, polled as a set: weighted visits that skip empty endpoints and loiter.
     Visits,
@@ -81,7 +82,12 @@ impl Over {
     /// endpoints. The scribbling program is compared with none.
     pub(crate) fn is_in_table(self) -> bool {
         let is_members = matches!(self, Over::Members1 | Over::Members2 | Over::Members4 | Over::Members8);
-        !is_members && !matches!(self, Over::Turns | Over::Visits | Over::Turns8 | Over::Visits8 | Over::Scribbling)
+        !is_members && !self.is_of_several() && self != Over::Scribbling
+    }
+
+    /// Whether the node that answers polls several endpoints.
+    pub(crate) fn is_of_several(self) -> bool {
+        matches!(self, Over::Turns | Over::Visits | Over::Turns8 | Over::Visits8)
     }
 
     pub(crate) fn name(self) -> String {

@@ -1,15 +1,15 @@
 //! The measured program: round trips of two nodes on one thread, with a mark where each step begins.
 
 use am_api::{
-    Builder, Clock, Connection, Endpoint, EndpointSet, Framing, GroupMember, HandlerId, Incarnation, ManualClock, Node,
-    Placement, Request,
+    Builder, Clock, Connection, Endpoint, Framing, GroupMember, HandlerId, Incarnation, ManualClock, Node, Placement,
+    Request,
 };
 use am_daemon::Daemon;
 
 use crate::Error;
 use crate::marks::{Step, announce, enter};
 use crate::others::Others;
-use crate::over::{IDLE_CONNECTIONS, IDLE_ENDPOINTS, Over, POLLED};
+use crate::over::{IDLE_CONNECTIONS, IDLE_ENDPOINTS, Over};
 
 /// Trips of one message that are counted; as many go before.
 pub(crate) const TRIPS: usize = 100;
@@ -30,54 +30,46 @@ const TOGETHER_SET_UP: usize = 256;
 /// By now they are idle.
 const QUIET_TURNS: u32 = 3_000;
 
-/// Further endpoints that a side polls.
-enum Further {
-    None,
-    InTurn(Vec<Endpoint<u64>>),
-    /// Instead of the side's own.
-    Set(EndpointSet<u64>),
-}
-
 struct Side {
     endpoint: Endpoint<u64>,
-    further: Further,
+    #[cfg(feature = "several")]
+    several: Option<crate::several::Several>,
     /// Messages that were handled.
     state: u64,
 }
 
 impl Side {
     fn open(node: &Node) -> Result<Side, Error> {
-        Ok(Side { endpoint: echo(node, "main")?, further: Further::None, state: 0 })
+        let endpoint = echo(node, "main")?;
+        Ok(Side {
+            endpoint,
+            #[cfg(feature = "several")]
+            several: None,
+            state: 0,
+        })
     }
 
     /// A side that answers.
+    #[cfg(not(feature = "several"))]
     fn open_server(node: &Node, over: Over) -> Result<Side, Error> {
-        let all = || (0..POLLED).map(|number| echo(node, &name(number)));
-        match over {
-            Over::Turns | Over::Turns8 => {
-                let mut all = all().collect::<Result<Vec<_>, _>>()?;
-                Ok(Side { endpoint: all.remove(0), further: Further::InTurn(all), state: 0 })
-            }
-            Over::Visits | Over::Visits8 => {
-                let mut set = EndpointSet::new(node);
-                for endpoint in all() {
-                    set.insert(endpoint?).map_err(|_| "of another node")?;
-                }
-                Ok(Side { endpoint: echo(node, "unused")?, further: Further::Set(set), state: 0 })
-            }
-            _ => Side::open(node),
+        if over.is_of_several() { Err("build it with the feature `several`".into()) } else { Side::open(node) }
+    }
+
+    #[cfg(feature = "several")]
+    fn open_server(node: &Node, over: Over) -> Result<Side, Error> {
+        if !over.is_of_several() {
+            return Side::open(node);
         }
+        let several = Some(crate::several::Several::open(node, over)?);
+        Ok(Side { endpoint: echo(node, "unused")?, several, state: 0 })
     }
 
     fn poll(&mut self) {
-        match &mut self.further {
-            Further::None => _ = self.endpoint.poll(&mut self.state),
-            Further::InTurn(all) => {
-                self.endpoint.poll(&mut self.state);
-                all.iter_mut().for_each(|endpoint| _ = endpoint.poll(&mut self.state));
-            }
-            Further::Set(set) => _ = set.poll(&mut self.state),
+        #[cfg(feature = "several")]
+        if let Some(several) = &mut self.several {
+            return several.poll(&mut self.state);
         }
+        self.endpoint.poll(&mut self.state);
     }
 
     /// Until so many were handled in all: what came together may take some turns.
@@ -92,11 +84,11 @@ impl Side {
 }
 
 /// The names of a server's endpoints.
-fn name(number: usize) -> String {
+pub(crate) fn name(number: usize) -> String {
     if number == 0 { "main".to_owned() } else { format!("e{number}") }
 }
 
-fn echo(node: &Node, name: &str) -> Result<Endpoint<u64>, Error> {
+pub(crate) fn echo(node: &Node, name: &str) -> Result<Endpoint<u64>, Error> {
     let mut endpoint = node.endpoint(name)?;
     endpoint.on_request(ECHO, |count, Request { message, token }| {
         *count += 1;
