@@ -113,7 +113,7 @@ fn ask(socket: &Path, question: &Question) -> Result<Answer, Error> {
     let path = socket.display();
     let failed = |why: io::Error| match why.kind() {
         io::ErrorKind::PermissionDenied => {
-            format!("this user may not open {path}: {why}; whoever runs the daemon chooses its `--mode` and `--group`")
+            format!("this user may not open {path}: {why}; ask whoever runs the daemon for its `--mode` and `--group`")
         }
         _ => format!("no daemon answers at {path}: {why}; name its socket with --socket"),
     };

@@ -1,4 +1,4 @@
-//! Who may attach, and under which limits, through a daemon that runs: by the socket's mode and group, and by rules.
+//! Access through a running daemon: the mode and the group of its socket, and the rules with their limits.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -127,7 +127,7 @@ fn rules_limit_ports_and_names_of_a_user_while_the_daemon_runs() {
     assert!(why.contains(&format!("no rule allows user {BOB}")), "{why}");
     bob.end();
 
-    // Another name than the rule's: the node says why nobody hears it.
+    // The rule does not allow this name: the node says why no peer receives its frames.
     std::fs::remove_dir_all(place.path(&format!("nodes-{ALICE}"))).unwrap();
     until("the ports are free", || list(&socket).ports.is_empty());
     let alice = Nodes::open(ALICE, &place, &socket, &["carol"]);

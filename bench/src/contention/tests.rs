@@ -8,7 +8,7 @@ use crate::plan::{DriverOptions, FramingArg};
 use crate::watch::Watch;
 
 fn simulated(server: Server, clients: &[usize], size: usize) -> Contention {
-    let span = Span { warm_up: Duration::from_millis(10), time: Duration::from_millis(5) };
+    let span = Span { warm_up: Duration::from_millis(10), time: Duration::from_millis(20) };
     let clients = Clients(clients.to_vec());
     let order = Order { servers: vec![server], clients, sizes: vec![size], rounds: 1, span };
     let (how, watch) = (DriverOptions { framing: FramingArg::Split, ..DriverOptions::default() }, Watch::default());
@@ -23,7 +23,7 @@ fn summary(figures: &Contention) -> serde_json::Value {
 }
 
 /// The aggregate is at least this part of the peak, each client within 10 % of its share, and a client that floods changes the rate of the
-/// others by at most 10 %. In a run this short a single client may gain more, and none loses more.
+/// others by at most 10 %.
 fn assert_fair(figures: &Contention, least: f64) {
     let summary = summary(figures);
     let number = |value: &serde_json::Value| value.as_f64().unwrap();
@@ -31,7 +31,7 @@ fn assert_fair(figures: &Contention, least: f64) {
     assert!(number(&summary["share"][0]) >= 0.9 && number(&summary["share"][1]) <= 1.1, "{}", figures.table());
     assert_eq!(figures.floods.len(), Flood::ALL.len());
     for flood in &figures.floods {
-        assert!((0.9..1.1).contains(&flood.others) && (0.9..1.2).contains(&flood.worst), "{flood:?}");
+        assert!((0.9..1.1).contains(&flood.others) && (0.9..1.1).contains(&flood.worst), "{flood:?}");
     }
 }
 
@@ -46,6 +46,15 @@ fn one_endpoint_serves_many_clients_alike() {
             assert!((0.9..1.1).contains(&slope), "{}", figures.table());
         }
     }
+}
+
+/// Where the round trip is as long as an acknowledgement waits for a message to travel with, it leaves alone. The server
+/// pays for those frames.
+#[test]
+fn acknowledgements_alone_cost_some_of_the_rate() {
+    let figures = simulated(Server::One, &[1, 64], WORD_BYTES);
+    let over_peak = summary(&figures)["over_peak"].as_f64().unwrap();
+    assert!(over_peak >= 0.88, "{}", figures.table());
 }
 
 /// A turn serves all endpoints of a set. With many of them each visit finds one message, and the visit is paid for.

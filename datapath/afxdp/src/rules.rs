@@ -36,7 +36,7 @@ impl InstalledRules {
         let wanted = wanted(interface, own, ethertype);
         let (mut steered, set) = InstalledRules::install(query, queue, &wanted, notes);
         steered.interface.clone_from(&interface.name);
-        steered.each("set a rule of the NIC");
+        steered.log("set a rule of the NIC");
         if let Err(error) = set
             && (queue != 0 || own != interface.address)
         {
@@ -87,7 +87,7 @@ impl<T: Table> InstalledRules<T> {
     }
 
     /// A line of the log for each rule.
-    fn each(&self, what: &str) {
+    fn log(&self, what: &str) {
         for (rule, replaced) in &self.installed {
             let frames = rule.destination().map_or("of our EtherTypes".to_owned(), |to| format!("to {to}"));
             let (Rule { location, queue, .. }, replaced) = (rule, replaced.is_some());
@@ -128,7 +128,7 @@ fn install_rule(
 
 impl<T: Table> Drop for InstalledRules<T> {
     fn drop(&mut self) {
-        self.each("remove a rule of the NIC");
+        self.log("remove a rule of the NIC");
         let Some(table) = &self.table else { return };
         for (rule, before) in self.installed.drain(..).rev() {
             // The interface may be gone, and its rules with it.
