@@ -117,7 +117,11 @@ fn each_member_may_have_a_pinned_thread() {
     };
     let group = Group::begin(vec!["sim:9111".into(); 4], Placement::Load, pin);
     let mut client = client("client", "sim:9111");
-    assert_eq!(members_of(&mut client, 8), BTreeMap::from([(0, 2), (1, 2), (2, 2), (3, 2)]));
+    // Each by its name: on a busy machine a pinned member may be silent for so long that the first takes its peers.
+    for number in 1..4 {
+        let to = connect(&mut client, &format!("server#{number}"));
+        assert_eq!(member(&mut client, to), number);
+    }
     assert_eq!(allowed_cores(), list, "only the members' threads are pinned");
     drop(group);
     let pinned: Vec<(String, String)> = told.iter().collect();

@@ -35,6 +35,13 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// Writes a file that its reader never sees half written.
+fn write_whole(path: &Path, text: &str) {
+    let part = path.with_extension("part");
+    std::fs::write(&part, text).unwrap();
+    std::fs::rename(&part, path).unwrap();
+}
+
 /// Opens nodes at a socket, each with a name, and says in a file for each how that went. They stay until the file `end` is there.
 #[test]
 fn the_role_of_a_node() {
@@ -45,8 +52,7 @@ fn the_role_of_a_node() {
         .map(|name| {
             let node = am_api::Node::open(name, &format!("amd:{socket}"));
             let result = node.as_ref().map_or_else(|error| error.to_string(), |_| "open".to_owned());
-            std::fs::write(place.join(format!("{name}.part")), result).unwrap();
-            std::fs::rename(place.join(format!("{name}.part")), place.join(name)).unwrap();
+            write_whole(&place.join(name), &result);
             node.ok().map(|node| (node.endpoint::<()>("main").unwrap(), node))
         })
         .collect();
@@ -54,7 +60,7 @@ fn the_role_of_a_node() {
     until("it may end", || {
         nodes.iter_mut().for_each(|(endpoint, _)| _ = endpoint.poll(&mut ()));
         let problem = nodes.first().and_then(|(_, node)| node.health().err());
-        problem.into_iter().for_each(|problem| std::fs::write(place.join("problem"), problem.to_string()).unwrap());
+        problem.into_iter().for_each(|problem| write_whole(&place.join("problem"), &problem.to_string()));
         place.join("end").exists()
     });
 }
