@@ -1,0 +1,40 @@
+//! Who owns which DPID on a host (the paper's Communication Acquirement Table), among the processes that share a NID.
+//!
+//! A claim is a name in the kernel's abstract namespace of sockets. The kernel gives a name to one socket, and frees it with the
+//! process, however that ends. Each network namespace has its own names, as each has its own nodes.
+
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+use crate::{Dpid, Nid};
+
+/// A DPID that no other process of this host has on this node.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    _socket: UnixDatagram,
+}
+
+impl Claim {
+    /// # Errors
+    /// [`io::ErrorKind::AddrInUse`]: another process has it.
+    pub(crate) fn new(tag: u64, nid: Nid, dpid: Dpid) -> io::Result<Claim> {
+        let name = format!("am-dp/{tag:016x}/{nid}/{dpid}");
+        Ok(Claim { _socket: UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name)?)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dpid_has_one_owner() {
+        let tag = u64::from(std::process::id());
+        let claim = Claim::new(tag, Nid(1), Dpid(5)).unwrap();
+        assert_eq!(Claim::new(tag, Nid(1), Dpid(5)).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        Claim::new(tag, Nid(2), Dpid(5)).expect("another node");
+        drop(claim);
+        Claim::new(tag, Nid(1), Dpid(5)).expect("free again");
+    }
+}

@@ -1,0 +1,163 @@
+//! Connecting an endpoint to another: the edge of the graph.
+
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use am_api::{Connection, NotOpen, Refusal};
+
+use crate::dp::{Dp, PointId};
+use crate::edge::{Edge, Target};
+use crate::{ConnectError, Dpid, Nid, Point};
+
+/// How long to wait before a process is asked again.
+const RETRY: Duration = Duration::from_millis(5);
+
+/// A process that may have the endpoint.
+#[derive(Debug)]
+struct Try {
+    process: String,
+    connection: Option<Connection>,
+    again_at: Instant,
+}
+
+/// An edge that is being made. See [`Dp::connect_step`].
+#[derive(Debug)]
+#[must_use = "an attempt that is dropped leaves its connections open: call `Dp::give_up`"]
+pub struct Attempt {
+    point: PointId,
+    nid: Nid,
+    dpid: Dpid,
+    tries: Vec<Try>,
+    /// What is known so far.
+    why: ConnectError,
+}
+
+impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
+    /// Connect an endpoint to the one with this DPID on that node. The edge that it had is redirected: what was written before goes to
+    /// the old end, what is written from now on to the new one. This polls until the other end is there.
+    ///
+    /// # Errors
+    /// See [`ConnectError`], when the time is over. The old edge stays then.
+    pub fn connect(&mut self, point: &Point, nid: Nid, dpid: Dpid, timeout: Duration) -> Result<(), ConnectError> {
+        let mut attempt = self.begin_connect(point, nid, dpid);
+        let mut result = Poll::Pending;
+        let is_over = self.wait_until(timeout, |dp| {
+            result = dp.connect_step(&mut attempt);
+            result.is_ready()
+        });
+        match result {
+            Poll::Ready(result) if is_over => result,
+            _ => Err(self.give_up(attempt)),
+        }
+    }
+
+    /// The same in steps.
+    pub fn begin_connect(&self, point: &Point, nid: Nid, dpid: Dpid) -> Attempt {
+        let why = "it is not in the list of nodes, or no process of it was heard yet";
+        Attempt { point: point.id, nid, dpid, tries: vec![], why: ConnectError::NoNode { nid, why } }
+    }
+
+    /// Go on with an attempt, between polls.
+    ///
+    /// # Errors
+    /// What time does not help with.
+    pub fn connect_step(&mut self, attempt: &mut Attempt) -> Poll<Result<(), ConnectError>> {
+        let Attempt { point, nid, dpid, .. } = *attempt;
+        if !self.points.get(point).is_some_and(|state| !state.is_closing) {
+            return Poll::Ready(Err(ConnectError::Closed));
+        }
+        if nid == self.nodes.own() {
+            attempt.why = ConnectError::NoPoint { nid, dpid };
+            if let Some(&to) = self.by_dpid.get(&dpid) {
+                self.drop_tries(attempt);
+                self.redirect(point, Edge::new((nid, dpid), Target::Local(to)));
+                return Poll::Ready(Ok(()));
+            }
+        }
+        let now = Instant::now();
+        for process in self.nodes.processes(nid, &self.node) {
+            if process != self.nodes.own_name() && !attempt.tries.iter().any(|known| known.process == process) {
+                attempt.tries.push(Try { process, connection: None, again_at: now });
+            }
+        }
+        for at in 0..attempt.tries.len() {
+            match self.step_one(attempt, at, now) {
+                Ok(None) => {}
+                Ok(Some(connection)) => {
+                    attempt.tries.remove(at);
+                    self.drop_tries(attempt);
+                    self.redirect(point, Edge::new((nid, dpid), Target::Remote(connection)));
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) => {
+                    self.drop_tries(attempt);
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Ask one process, or look at its answer. Returns the connection that is open.
+    fn step_one(&mut self, attempt: &mut Attempt, at: usize, now: Instant) -> Result<Option<Connection>, ConnectError> {
+        let Attempt { point, nid, dpid, ref mut tries, ref mut why } = *attempt;
+        let one = &mut tries[at];
+        let Some(connection) = one.connection else {
+            if now >= one.again_at {
+                one.connection = Some(self.ask(point, &one.process, dpid)?);
+            }
+            return Ok(None);
+        };
+        let not_open = match self.door.ready(connection) {
+            Ok(()) => return Ok(Some(connection)),
+            Err(NotOpen::Connecting) => return Ok(None),
+            Err(NotOpen::Refused(Refusal::Tag)) => return Err(ConnectError::OtherList(nid)),
+            Err(not_open) => not_open,
+        };
+        *why = match not_open {
+            NotOpen::Refused(Refusal::NoEndpoint) => ConnectError::NoPoint { nid, dpid },
+            why => ConnectError::Unreachable { nid, why },
+        };
+        (one.connection, one.again_at) = (None, now + RETRY);
+        self.close_connection(point, connection);
+        Ok(None)
+    }
+
+    fn ask(&mut self, point: PointId, process: &str, dpid: Dpid) -> Result<Connection, ConnectError> {
+        let name = self.points.get(point).map(|state| state.dpid.endpoint()).ok_or(ConnectError::Closed)?;
+        let endpoint = self.set.get(&name).ok_or(ConnectError::Closed)?;
+        endpoint.connect_with_tag(process, &dpid.endpoint(), self.nodes.tag()).map_err(|error| match error {
+            am_api::ConnectError::NoFlow => ConnectError::NoFlow,
+            // The names are those of nodes and endpoints, and this node is not asked.
+            _ => ConnectError::Closed,
+        })
+    }
+
+    /// End an attempt. Returns what is known of why there is no edge yet.
+    pub fn give_up(&mut self, mut attempt: Attempt) -> ConnectError {
+        let asked = attempt.tries.iter().any(|one| one.connection.is_some());
+        self.drop_tries(&mut attempt);
+        match attempt.why {
+            ConnectError::NoNode { nid, .. } if asked => ConnectError::Unreachable { nid, why: NotOpen::Connecting },
+            why => why,
+        }
+    }
+
+    fn drop_tries(&mut self, attempt: &mut Attempt) {
+        for one in std::mem::take(&mut attempt.tries) {
+            if let Some(connection) = one.connection {
+                self.close_connection(attempt.point, connection);
+            }
+        }
+    }
+
+    /// The endpoint's edge from now on. The old one goes when what was written to it has been accepted.
+    fn redirect(&mut self, point: PointId, edge: Edge) {
+        let Some(state) = self.points.get_mut(point) else { return };
+        if let Some(old) = state.edge.replace(edge)
+            && matches!(old.target, Target::Remote(_))
+        {
+            self.old_edges.push((point, old));
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! The receiving side of an endpoint: what arrives goes into its pool; what finds no room waits in the frames in which it came.
+//!
+//! ```text
+//!   a short message ──────────────▶ pool ──▶ read, free
+//!   a long one      FIRST, MORE.. ─▶ reserved, written piece by piece
+//!   no room:        waiting ──┘      (its sender gets no credit for it, so `waiting` is bounded)
+//! ```
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+
+use am_api::{Connection, HandlerId, Message, OwnedMessage, Request};
+
+use crate::descriptor::Signal;
+use crate::dp::PointId;
+use crate::pool::{Pool, TokenId};
+use crate::{Dpid, Nid};
+
+/// A message of one frame.
+pub(crate) const SHORT: HandlerId = HandlerId(0);
+/// The first part of a longer one. Its word is the length of the whole.
+pub(crate) const FIRST: HandlerId = HandlerId(1);
+/// A further part.
+pub(crate) const MORE: HandlerId = HandlerId(2);
+/// A reply to [`FIRST`]: the pool can never hold it. Its word is the most that it can hold.
+pub(crate) const TOO_LONG: HandlerId = HandlerId(0);
+
+/// What happened to endpoints since the last look.
+#[derive(Debug, Default)]
+pub(crate) struct Arrivals {
+    /// Endpoints that may have become readable.
+    pub(crate) points: RefCell<Vec<PointId>>,
+    /// A connection ended, or a message was too long.
+    pub(crate) is_special: Cell<bool>,
+}
+
+/// A long message on its way.
+#[derive(Clone, Copy, Debug)]
+enum Arriving {
+    /// Into the pool.
+    Into { token: TokenId, at: usize, len: usize },
+    /// It is too long for the pool: so many bytes are left to drop.
+    Nowhere { left: usize },
+}
+
+/// See the module's page.
+pub(crate) struct Inbox<M> {
+    point: PointId,
+    pub(crate) pool: Pool<M>,
+    waiting: VecDeque<OwnedMessage>,
+    arriving: HashMap<Connection, Arriving>,
+    /// Edges into this endpoint, and the one out of it, whose other end died.
+    pub(crate) lost: VecDeque<(Nid, Dpid)>,
+    /// Connections that ended; what they left incomplete goes when all that arrived was handled.
+    pub(crate) ended: Vec<Connection>,
+    /// Messages of this endpoint that their receivers can never hold: by which connection, and the most that they can hold.
+    pub(crate) refusals: Vec<(Connection, u64)>,
+    pub(crate) signal: Option<Signal>,
+    arrivals: Rc<Arrivals>,
+    is_listed: bool,
+    /// Messages received.
+    pub(crate) received: u64,
+}
+
+impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
+    pub(crate) fn new(point: PointId, memory: M, arrivals: Rc<Arrivals>) -> Self {
+        let (waiting, arriving, lost, ended) = Default::default();
+        let refusals = vec![];
+        let pool = Pool::new(memory);
+        let (signal, is_listed, received) = (None, false, 0);
+        Inbox { point, pool, waiting, arriving, lost, ended, refusals, signal, arrivals, is_listed, received }
+    }
+
+    /// Whether a call of `read` would return something.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.pool.has_unread() || self.has_lost()
+    }
+
+    /// Whether the next `read` reports the end of an edge: after all messages that arrived.
+    pub(crate) fn has_lost(&self) -> bool {
+        !self.lost.is_empty() && !self.pool.has_unread() && self.waiting.is_empty()
+    }
+
+    /// The endpoint became readable, or may have.
+    #[inline]
+    pub(crate) fn note_arrival(&mut self) {
+        if !self.is_listed {
+            self.is_listed = true;
+            self.arrivals.points.borrow_mut().push(self.point);
+        }
+    }
+
+    /// The arrival was looked at: the descriptor says now whether there is something to read.
+    pub(crate) fn set_signal(&mut self) {
+        self.is_listed = false;
+        if self.is_readable()
+            && let Some(signal) = &mut self.signal
+        {
+            signal.set();
+        }
+    }
+
+    /// After a read: an empty endpoint is not readable any more; one that is not empty is to be, if the program stops reading.
+    #[inline]
+    pub(crate) fn settle_signal(&mut self, theirs: BorrowedFd<'_>) {
+        let is_readable = self.is_readable();
+        match &mut self.signal {
+            Some(signal) if signal.is_on() && !is_readable => signal.clear(theirs),
+            Some(signal) if !signal.is_on() && is_readable => self.note_arrival(),
+            _ => {}
+        }
+    }
+
+    /// The pool's oldest messages go back; what waited for room comes in.
+    #[inline]
+    pub(crate) fn free(&mut self, count: usize) -> bool {
+        let is_done = self.pool.free(count);
+        if !self.waiting.is_empty() {
+            self.take_waiting();
+        }
+        is_done
+    }
+
+    /// The message that was read last goes back.
+    pub(crate) fn free_last(&mut self) {
+        self.pool.free_last();
+        self.take_waiting();
+    }
+
+    /// A message of another endpoint of this process. Returns whether there was room.
+    pub(crate) fn on_local(&mut self, message: &[u8]) -> bool {
+        let is_taken = self.waiting.is_empty() && self.pool.push(message);
+        if is_taken {
+            self.received += 1;
+            self.note_arrival();
+        }
+        is_taken
+    }
+
+    #[inline]
+    pub(crate) fn on_short<S>(&mut self, message: &Message<'_, S>) {
+        let bytes = message.payload();
+        if self.waiting.is_empty() && !bytes.is_empty() && self.pool.push(bytes) {
+            self.received += 1;
+            self.note_arrival();
+        } else if !bytes.is_empty() {
+            self.waiting.push_back(message.keep());
+        }
+    }
+
+    pub(crate) fn on_first<S>(&mut self, request: Request<'_, S>) {
+        let Request { message, token } = request;
+        let (from, len) = (message.from(), usize::try_from(message.word(0)).unwrap_or(usize::MAX));
+        let size = self.pool.size();
+        if !(1..=size).contains(&len) {
+            // The reply fails only where the sender is gone.
+            _ = token.reply(TOO_LONG, &[size as u64], b"");
+            let left = len.saturating_sub(message.payload().len());
+            self.set_arriving(from, Arriving::Nowhere { left });
+        } else if !(self.waiting.is_empty() && self.begin(from, len, message.payload())) {
+            self.waiting.push_back(message.keep());
+        }
+    }
+
+    /// A message of this endpoint was too long for its receiver.
+    pub(crate) fn on_too_long(&mut self, by: Connection, most: u64) {
+        self.refusals.push((by, most));
+        self.note_special();
+    }
+
+    /// A connection ended; by the death of its other end, if that is given.
+    pub(crate) fn on_ended(&mut self, connection: Connection, lost: Option<(Nid, Dpid)>) {
+        self.ended.push(connection);
+        self.lost.extend(lost.filter(|lost| !self.lost.contains(lost)));
+        self.note_special();
+    }
+
+    fn note_special(&mut self) {
+        self.arrivals.is_special.set(true);
+        self.note_arrival();
+    }
+
+    pub(crate) fn on_more<S>(&mut self, message: &Message<'_, S>) {
+        let (from, piece) = (message.from(), message.payload());
+        if self.arriving.contains_key(&from) {
+            self.add(from, piece);
+        } else {
+            // The first part waits.
+            self.waiting.push_back(message.keep());
+        }
+    }
+
+    /// A long message begins, if there is room for the whole.
+    fn begin(&mut self, from: Connection, len: usize, piece: &[u8]) -> bool {
+        let Some(token) = self.pool.reserve(len) else { return false };
+        if let Some(Arriving::Into { token, .. }) = self.arriving.insert(from, Arriving::Into { token, at: 0, len }) {
+            // Its sender does not keep to the order.
+            self.pool.cancel(token);
+        }
+        self.add(from, piece);
+        true
+    }
+
+    /// A part of a long message.
+    fn add(&mut self, from: Connection, piece: &[u8]) {
+        let next = match self.arriving.get(&from).copied() {
+            None => return,
+            Some(Arriving::Nowhere { left }) => Arriving::Nowhere { left: left.saturating_sub(piece.len()) },
+            Some(Arriving::Into { token, at, len }) => {
+                self.pool.write(token, at, piece);
+                Arriving::Into { token, at: at + piece.len(), len }
+            }
+        };
+        self.set_arriving(from, next);
+    }
+
+    fn set_arriving(&mut self, from: Connection, next: Arriving) {
+        match next {
+            Arriving::Into { token, at, len } if at >= len => {
+                self.arriving.remove(&from);
+                self.pool.complete(token);
+                self.received += 1;
+                self.note_arrival();
+            }
+            Arriving::Nowhere { left: 0 } => _ = self.arriving.remove(&from),
+            more => _ = self.arriving.insert(from, more),
+        }
+    }
+
+    /// The pool may have room again: put in what waits.
+    pub(crate) fn take_waiting(&mut self) {
+        while let Some(message) = self.waiting.front() {
+            let (from, handler) = (message.from(), message.handler());
+            // A part is left only if its first one was dropped with its connection.
+            let is_part = handler == MORE;
+            if !is_part && !self.pool.has_room(len_of(message)) {
+                return;
+            }
+            let Some(message) = self.waiting.pop_front() else { return };
+            match handler {
+                FIRST => {
+                    self.begin(from, len_of(&message), &message);
+                    self.take_parts(from);
+                }
+                _ if is_part => {}
+                _ => {
+                    self.pool.push(&message);
+                    self.received += 1;
+                    self.note_arrival();
+                }
+            }
+        }
+    }
+
+    /// The further parts of a long message whose first part waited until now: they may stand behind another one without room.
+    fn take_parts(&mut self, from: Connection) {
+        let mut others = VecDeque::with_capacity(self.waiting.len());
+        for message in std::mem::take(&mut self.waiting) {
+            if message.from() == from && message.handler() == MORE && self.arriving.contains_key(&from) {
+                self.add(from, &message);
+            } else {
+                others.push_back(message);
+            }
+        }
+        self.waiting = others;
+    }
+
+    /// Connections have ended, and all that arrived on them was handled: what is incomplete stays so.
+    pub(crate) fn drop_incomplete(&mut self) {
+        for from in std::mem::take(&mut self.ended) {
+            if let Some(Arriving::Into { token, .. }) = self.arriving.remove(&from) {
+                self.pool.cancel(token);
+            }
+            self.drop_waiting_parts(from);
+        }
+        self.take_waiting();
+        if self.has_lost() {
+            self.note_arrival();
+        }
+    }
+
+    /// Of the long messages of this connection that wait, keep those that are complete.
+    fn drop_waiting_parts(&mut self, from: Connection) {
+        let missing = |parts: &[&OwnedMessage]| {
+            let there: usize = parts.iter().map(|part| part.len()).sum();
+            parts.first().is_some_and(|first| there < len_of(first))
+        };
+        let its = |message: &&OwnedMessage| message.from() == from && message.handler() != SHORT;
+        let parts: Vec<&OwnedMessage> = self.waiting.iter().filter(its).collect();
+        // Only the last one can be incomplete.
+        let last = parts.iter().rposition(|part| part.handler() == FIRST).unwrap_or(0);
+        if missing(&parts[last..]) {
+            let keep = parts.len() - parts[last..].len();
+            let mut seen = 0;
+            self.waiting.retain(|message| {
+                let is_part = message.from() == from && message.handler() != SHORT;
+                seen += usize::from(is_part);
+                !is_part || seen <= keep
+            });
+        }
+    }
+}
+
+/// The length of the message that this is, or that it begins.
+fn len_of(message: &OwnedMessage) -> usize {
+    if message.handler() == FIRST { usize::try_from(message.word(0)).unwrap_or(usize::MAX) } else { message.len() }
+}

@@ -1,0 +1,303 @@
+//! Who is who: numbers of nodes (NIDs), numbers of endpoints (DPIDs), and the table that translates NIDs (the paper's NART).
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::fs;
+use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use am_api::{Builder, Node, PeerAddressError, transports};
+use am_spmd::Place;
+
+/// The number of a node of the cluster. Several processes of a host may share one: see [`Nodes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nid(pub u32);
+
+/// The number of an endpoint. No other endpoint of its node has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Dpid(pub u32);
+
+impl fmt::Display for Nid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Dpid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Dpid {
+    /// The name of the endpoint on the network.
+    pub(crate) fn endpoint(self) -> String {
+        format!("dp.{self}")
+    }
+
+    pub(crate) fn of_endpoint(name: &str) -> Option<Dpid> {
+        name.strip_prefix("dp.")?.parse().ok().map(Dpid)
+    }
+}
+
+/// How nodes are found by their numbers.
+#[derive(Clone, Debug)]
+enum Names {
+    /// The name of each node: one process each.
+    Listed(Vec<String>),
+    /// By discovery: the processes of node 3 are called `dp3.` and something that no other process has.
+    Found,
+}
+
+/// What translates NIDs to the names of nodes on the network. Each process of a cluster has the same.
+///
+/// | made by | a NID is | nodes are found |
+/// | --- | --- | --- |
+/// | [`Nodes::list`] | the place of a name in a list | by name |
+/// | [`Nodes::of_place`] | the rank of a process that a launcher started | by name |
+/// | [`Nodes::found`], [`NodeTable`] | what the process says. Processes of one host that share a NIC through `amd` may have the same | by discovery |
+#[derive(Clone, Debug)]
+pub struct Nodes {
+    own: Nid,
+    names: Names,
+    own_name: String,
+    tag: u64,
+}
+
+impl Nodes {
+    /// The nodes of these names. This process is the one at place `own`; `None` where the list has no such place.
+    pub fn list<S: Into<String>>(names: impl IntoIterator<Item = S>, own: Nid) -> Option<Nodes> {
+        let names: Vec<String> = names.into_iter().map(Into::into).collect();
+        let own_name = names.get(own.0 as usize)?.clone();
+        let tag = fold(names.iter().map(String::as_str));
+        Some(Nodes { own, names: Names::Listed(names), own_name, tag })
+    }
+
+    /// The processes of a job, by rank.
+    pub fn of_place(place: &Place) -> Nodes {
+        let names: Vec<String> = (0..place.size()).map(|rank| place.node_name(rank)).collect();
+        let (own, own_name) = (Nid(place.rank() as u32), place.node_name(place.rank()));
+        Nodes { own, tag: fold([place.job()]), names: Names::Listed(names), own_name }
+    }
+
+    /// Nodes that discover each other. All give the same `tag`: nodes with another one refuse to talk.
+    pub fn found(own: Nid, tag: u64) -> Nodes {
+        // A number that no other process has: the hasher's keys are random.
+        let unique = RandomState::new().build_hasher().finish() as u32;
+        Nodes { own, names: Names::Found, own_name: format!("dp{own}.{unique:08x}"), tag }
+    }
+
+    /// The number of this process's node.
+    pub fn own(&self) -> Nid {
+        self.own
+    }
+
+    /// The name of this process's node on the network.
+    pub fn own_name(&self) -> &str {
+        &self.own_name
+    }
+
+    /// How many nodes the list has; `None` where nodes are discovered.
+    pub fn count(&self) -> Option<usize> {
+        match &self.names {
+            Names::Listed(names) => Some(names.len()),
+            Names::Found => None,
+        }
+    }
+
+    /// What nodes with the same table know: a guard against mistakes (AM-II's tag).
+    pub(crate) fn tag(&self) -> u64 {
+        self.tag
+    }
+
+    /// Whether several processes may have one NID.
+    pub(crate) fn has_siblings(&self) -> bool {
+        matches!(self.names, Names::Found)
+    }
+
+    /// The names of the processes that may have an endpoint of this node, as far as they are known now.
+    pub(crate) fn processes(&self, nid: Nid, node: &Node) -> Vec<String> {
+        match &self.names {
+            Names::Listed(names) => names.get(nid.0 as usize).cloned().into_iter().collect(),
+            Names::Found => {
+                let prefix = format!("dp{nid}.");
+                let names = node.peers().into_iter().map(|peer| peer.name.as_str().to_owned());
+                names.filter(|name| name.starts_with(&prefix)).collect()
+            }
+        }
+    }
+
+    /// The number of the node that this process belongs to.
+    pub(crate) fn nid_of(&self, name: &str) -> Option<Nid> {
+        match &self.names {
+            Names::Listed(names) => {
+                names.iter().position(|each| each == name).and_then(|at| u32::try_from(at).ok()).map(Nid)
+            }
+            Names::Found => name.strip_prefix("dp")?.split_once('.')?.0.parse().ok().map(Nid),
+        }
+    }
+}
+
+/// FNV-1a.
+fn fold<'a>(texts: impl IntoIterator<Item = &'a str>) -> u64 {
+    let bytes = texts.into_iter().flat_map(|text| text.bytes().chain([0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The table of all nodes (the paper's Network Address Resolution Table), from a file that all of them share:
+///
+/// ```text
+/// # NID  transport
+/// 0      udp:10.0.0.7:7000        what that node opens; the others find it there
+/// 1      udp:10.0.0.8:7000
+/// 2      xdp:eth1                 found by discovery, as are nodes on shm, amd and dpdk
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeTable {
+    transports: BTreeMap<u32, String>,
+}
+
+/// Why there is no table.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// The file cannot be read.
+    #[error("{path}: {error}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A line is wrong.
+    #[error("{path}, line {line}: {why}")]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The table has no such node.
+    #[error("the table has no node {0}: add a line `{0} TRANSPORT`")]
+    NoNode(Nid),
+    /// The node could not be opened.
+    #[error("node {nid}: {why}")]
+    Open {
+        /// The node.
+        nid: Nid,
+        /// Why.
+        why: am_api::OpenError,
+    },
+    /// The transport refuses a node's address.
+    #[error("node {nid} at {address}: {why}")]
+    Address {
+        /// The node.
+        nid: Nid,
+        /// Its address.
+        address: String,
+        /// Why.
+        why: PeerAddressError,
+    },
+}
+
+impl NodeTable {
+    /// Read a file.
+    ///
+    /// # Errors
+    /// See [`TableError`].
+    pub fn load(path: impl AsRef<Path>) -> Result<NodeTable, TableError> {
+        let path = path.as_ref();
+        let text = fs::read_to_string(path).map_err(|error| TableError::Read { path: path.into(), error })?;
+        NodeTable::parse(&text).map_err(|(line, why)| TableError::Line { path: path.into(), line, why })
+    }
+
+    fn parse(text: &str) -> Result<NodeTable, (usize, String)> {
+        let mut transports = BTreeMap::new();
+        for (at, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default();
+            let mut words = line.split_whitespace();
+            let Some(nid) = words.next() else { continue };
+            let wrong = |why: String| (at + 1, why);
+            let nid: u32 = nid.parse().map_err(|_| wrong(format!("`{nid}` is no NID: a number from 0")))?;
+            let (Some(transport), None) = (words.next(), words.next()) else {
+                return Err(wrong("a line has a NID and a transport, as in `0 udp:10.0.0.7:7000`".into()));
+            };
+            if transports.insert(nid, transport.to_owned()).is_some() {
+                return Err(wrong(format!("NID {nid} has a line already")));
+            }
+        }
+        Ok(NodeTable { transports })
+    }
+
+    /// The NIDs that it has.
+    pub fn nids(&self) -> impl Iterator<Item = Nid> {
+        self.transports.keys().copied().map(Nid)
+    }
+
+    /// Open the node of this number on its transport, with settings, and tell it the addresses of the others.
+    ///
+    /// # Errors
+    /// See [`TableError`].
+    pub fn open(&self, own: Nid, set: impl FnOnce(Builder) -> Builder) -> Result<(Node, Nodes), TableError> {
+        let transport = self.transports.get(&own.0).ok_or(TableError::NoNode(own))?;
+        let lines: Vec<String> = self.transports.iter().map(|(nid, transport)| format!("{nid} {transport}")).collect();
+        let nodes = Nodes::found(own, fold(lines.iter().map(String::as_str)));
+        let opened = set(Node::builder(nodes.own_name())).open(transport);
+        let node = opened.map_err(|why| TableError::Open { nid: own, why })?;
+        for (&nid, transport) in self.transports.iter().filter(|(nid, _)| **nid != own.0) {
+            // Other transports find their peers themselves.
+            let needed = |address: &&str| address.starts_with("udp:") || address.starts_with("tcp:");
+            for address in transports::split(transport).into_iter().filter(needed) {
+                // Settings are for the node itself.
+                let address = address.split(',').next().unwrap_or(address).to_owned();
+                let refused = |why| TableError::Address { nid: Nid(nid), address: address.clone(), why };
+                node.add_peer_address(&address).map_err(refused)?;
+            }
+        }
+        Ok((node, nodes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_a_line_for_each_node() {
+        let table = NodeTable::parse("# all\n0 udp:10.0.0.7:7000\n\n7   xdp:eth1 # the last\n").unwrap();
+        assert_eq!(table.nids().collect::<Vec<_>>(), [Nid(0), Nid(7)]);
+        assert!(matches!(table.open(Nid(1), |set| set), Err(TableError::NoNode(Nid(1)))));
+    }
+
+    #[test]
+    fn a_wrong_line_says_what_is_wrong() {
+        for (text, line, says) in [
+            ("one udp:1", 1, "`one` is no NID"),
+            ("0 udp:1\n0 udp:2", 2, "has a line already"),
+            ("\n1", 2, "a NID and a transport"),
+            ("1 udp:1 more", 1, "a NID and a transport"),
+            ("-1 udp:1", 1, "is no NID"),
+        ] {
+            let (at, why) = NodeTable::parse(text).unwrap_err();
+            assert!(at == line && why.contains(says), "{text}: {at}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_found_node_says_its_number_in_its_name() {
+        let nodes = Nodes::found(Nid(3), 7);
+        assert_eq!(nodes.nid_of(nodes.own_name()), Some(Nid(3)));
+        assert_ne!(nodes.own_name(), Nodes::found(Nid(3), 7).own_name());
+        assert_eq!((nodes.nid_of("dp13.5"), nodes.nid_of("beta"), nodes.nid_of("dp.5")), (Some(Nid(13)), None, None));
+    }
+
+    #[test]
+    fn a_list_counts_from_0() {
+        let nodes = Nodes::list(["alpha", "beta"], Nid(1)).unwrap();
+        assert_eq!((nodes.own_name(), nodes.nid_of("alpha"), nodes.count()), ("beta", Some(Nid(0)), Some(2)));
+        assert!(Nodes::list(["alpha", "beta"], Nid(2)).is_none());
+    }
+}

@@ -1,0 +1,96 @@
+//! Messages longer than a frame.
+
+use am_dp::WriteError;
+
+use crate::common::{connect, graph, open, poll_all, take, until, write};
+
+fn message(len: usize, seed: u8) -> Vec<u8> {
+    (0..len).map(|at| (at as u8).wrapping_mul(31).wrapping_add(seed)).collect()
+}
+
+#[test]
+fn a_message_may_be_as_long_as_the_pool() {
+    let mut graph = graph("sim:21,loss=0.02", 2);
+    let (from, to) = (open(&mut graph, 0, 1, 4096), open(&mut graph, 1, 2, 100_000));
+    connect(&mut graph, (0, &from), 1, 2);
+    for len in [1, 1400, 1500, 2000, 3000, 65_537, 100_000, 5, 100_000, 99_999] {
+        write(&mut graph, (0, &from), &message(len, len as u8));
+        assert!(take(&mut graph, (1, &to)) == message(len, len as u8), "{len} bytes");
+    }
+}
+
+#[test]
+fn one_that_no_pool_holds_is_reported_once() {
+    let mut graph = graph("sim:22", 2);
+    let (from, to) = (open(&mut graph, 0, 1, 4096), open(&mut graph, 1, 2, 8192));
+    connect(&mut graph, (0, &from), 1, 2);
+    write(&mut graph, (0, &from), &message(9000, 1));
+    let too_long = WriteError::TooLong { len: 9000, most: 8192 };
+    until(&mut graph, |graph| match graph[0].write(&from, b"short") {
+        Err(WriteError::Full) => None,
+        Err(error) => Some(assert_eq!(error, too_long)),
+        // It was written before the answer came.
+        Ok(()) => None,
+    });
+    assert_eq!(graph[0].write(&from, &message(9000, 2)), Err(too_long));
+    write(&mut graph, (0, &from), &message(8192, 3));
+    loop {
+        let taken = take(&mut graph, (1, &to));
+        if taken.len() > 5 {
+            assert!(taken == message(8192, 3));
+            break;
+        }
+        assert_eq!(taken, b"short");
+    }
+}
+
+/// Long messages of several senders share a pool that holds little more than one of them, with short ones between.
+#[test]
+fn senders_of_long_messages_take_turns() {
+    let mut graph = graph("sim:23,loss=0.01", 4);
+    let to = open(&mut graph, 0, 9, 70_000);
+    let senders: Vec<_> = (1..4).map(|at| open(&mut graph, at, at as u32, 4096)).collect();
+    for (at, sender) in senders.iter().enumerate() {
+        connect(&mut graph, (at + 1, sender), 0, 9);
+    }
+    const EACH: usize = 30;
+    let mut next = [0; 3];
+    let mut taken = [0; 3];
+    let length = |sender: usize, number: usize| if number % 3 == sender { 40_000 } else { 10 + number };
+    while taken != [EACH; 3] {
+        for sender in 0..3 {
+            let number = next[sender];
+            if number < EACH {
+                let mut text = message(length(sender, number), number as u8);
+                text[0] = sender as u8;
+                next[sender] += usize::from(graph[sender + 1].write(&senders[sender], &text).is_ok());
+            }
+        }
+        poll_all(&mut graph);
+        while let Some(place) = graph[0].read(&to).unwrap() {
+            let text = graph[0].bytes(&to, &place).unwrap().to_vec();
+            let sender = usize::from(text[0]);
+            let number = taken[sender];
+            assert!(text[1..] == message(length(sender, number), number as u8)[1..], "{sender}: {number}");
+            taken[sender] += 1;
+            assert!(graph[0].fsync(&to, 1));
+        }
+    }
+}
+
+/// What a sender that dies leaves incomplete is dropped, and its room is free again.
+#[test]
+fn half_a_message_is_none() {
+    let mut graph = graph("sim:24", 3);
+    let to = open(&mut graph, 0, 9, 50_000);
+    let (dies, lives) = (open(&mut graph, 1, 1, 4096), open(&mut graph, 2, 2, 4096));
+    connect(&mut graph, (1, &dies), 0, 9);
+    connect(&mut graph, (2, &lives), 0, 9);
+    graph[1].write(&dies, &message(50_000, 1)).unwrap();
+    (0..3).for_each(|_| _ = graph[0].poll());
+    let gone = graph.remove(1);
+    drop((gone, dies));
+    write(&mut graph, (1, &lives), &message(50_000, 2));
+    until(&mut graph, |graph| graph[0].read(&to).unwrap_or(None)).len();
+    assert!(graph[0].fsync(&to, 1));
+}

@@ -1,0 +1,8 @@
+//! Graphs of several nodes in one thread, on a simulated network that loses frames.
+#![forbid(unsafe_code)]
+
+mod common;
+mod descriptors;
+mod edges;
+mod long;
+mod order;
