@@ -135,6 +135,22 @@ impl<S> EndpointSet<S> {
 
     /// Returns the messages and events handled, and whether anything happened at all.
     fn turn(&mut self, state: &mut S) -> (usize, bool) {
+        let (handled, received) = self.inhale(state);
+        let sent = self.node.borrow_mut().exhale();
+        (handled, received + handled + sent > 0)
+    }
+
+    /// The first half of [`poll`](EndpointSet::poll): receive, and run handlers. What is to leave, acknowledgements included, waits for
+    /// the second half, which a program calls soon: [`Endpoint::flush`], after it has sent its own messages. A `receive` that handled
+    /// nothing is to be followed by it, too, because it also looks at the node's deadlines. Returns how many messages and events
+    /// were handled.
+    #[inline]
+    pub fn receive(&mut self, state: &mut S) -> usize {
+        self.inhale(state).0
+    }
+
+    /// Returns the messages and events handled, and the frames received.
+    fn inhale(&mut self, state: &mut S) -> (usize, usize) {
         let mut node = self.node.borrow_mut();
         let received = node.inhale(PollScope::Everything);
         let has_events = node.has_news() || node.has_bulk();
@@ -149,8 +165,7 @@ impl<S> EndpointSet<S> {
         if has_messages {
             handled += self.serve(state);
         }
-        let sent = self.node.borrow_mut().exhale();
-        (handled, received + handled + sent > 0)
+        (handled, received)
     }
 
     /// Visit endpoints until the turn's budget is used, or none has a message that can be handled now.

@@ -17,6 +17,8 @@ mod bare;
 mod marks;
 mod others;
 mod over;
+#[cfg(feature = "dp")]
+mod points;
 #[cfg(feature = "several")]
 mod several;
 mod table;
@@ -70,7 +72,12 @@ fn run(arguments: &Arguments) -> Result<bool, Error> {
     if let Some(What::Trips { over }) = arguments.what {
         // On a stack that neither arguments nor environment move, and so the cache lines of its variables.
         let trips = std::thread::spawn(move || {
-            let ended = if over == over::Over::Core { bare::run() } else { trips::run(over) };
+            let ended = match over {
+                over::Over::Core => bare::run(),
+                #[cfg(feature = "dp")]
+                over::Over::Dp => points::run(),
+                _ => trips::run(over),
+            };
             ended.map_err(|error| error.to_string())
         });
         trips.join().map_err(|_| "the trips ended early")??;

@@ -32,6 +32,8 @@ pub(crate) enum Over {
     Loopback,
     /// Loopback, without `am-api`: see [`bare`](crate::bare).
     Core,
+    /// Loopback, by Directed Point's calls: see [`points`](crate::points).
+    Dp,
     /// Loopback, to a node with [`IDLE_ENDPOINTS`] idle endpoints besides.
     Endpoints,
     /// Loopback, between two nodes with [`IDLE_CONNECTIONS`] idle connections besides.

@@ -98,7 +98,8 @@ pub(crate) fn echo(node: &Node, name: &str) -> Result<Endpoint<u64>, Error> {
     Ok(endpoint)
 }
 
-const TICK: std::time::Duration = std::time::Duration::from_micros(5);
+/// Time between two trips.
+pub(crate) const TICK: std::time::Duration = std::time::Duration::from_micros(5);
 
 /// Open so many connections to this endpoint. Returns the last one.
 fn connect(

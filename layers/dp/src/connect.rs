@@ -74,6 +74,10 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
                 return Poll::Ready(Ok(()));
             }
         }
+        if self.resume(point, (nid, dpid)) {
+            self.drop_tries(attempt);
+            return Poll::Ready(Ok(()));
+        }
         let now = Instant::now();
         for process in self.nodes.processes(nid, &self.node) {
             if process != self.nodes.own_name() && !attempt.tries.iter().any(|known| known.process == process) {
@@ -96,6 +100,24 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
             }
         }
         Poll::Pending
+    }
+
+    /// If the endpoint's edge leads there already, or an old one still does, it is the edge from now on: what was written to it before
+    /// stays before what follows. Returns whether there is one.
+    fn resume(&mut self, point: PointId, to: (Nid, Dpid)) -> bool {
+        let is_there = |edge: &Edge| {
+            (edge.nid, edge.dpid) == to && matches!(edge.target, Target::Remote(to) if self.door.is_open(to))
+        };
+        if self.points.get(point).and_then(|state| state.edge.as_ref()).is_some_and(is_there) {
+            return true;
+        }
+        let Some(at) = self.old_edges.iter().position(|(of, edge)| *of == point && is_there(edge)) else { return false };
+        let (_, edge) = self.old_edges.remove(at);
+        if edge.is_sending() {
+            self.sending.push(point);
+        }
+        self.redirect(point, edge);
+        true
     }
 
     /// Ask one process, or look at its answer. Returns the connection that is open.

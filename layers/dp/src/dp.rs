@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Instant;
 
-use am_api::{ConnectionChange, ConnectionEvent, Counters, Endpoint, EndpointSet, Node, ReturnReason};
+use am_api::{ConnectionChange, ConnectionEvent, Counters, Endpoint, EndpointSet, Node, NotOpen, ReturnReason};
 use slotmap::{SlotMap, new_key_type};
 
 use crate::claim::Claim;
@@ -112,6 +112,8 @@ pub struct Dp<M> {
     pub(crate) closing: Vec<(PointId, Instant)>,
     /// A connection ended, and may have left a message incomplete.
     pub(crate) has_ended: bool,
+    /// Acknowledgements and credits of the last turn have not left yet.
+    pub(crate) owes: bool,
     pub(crate) readiness: Readiness,
 }
 
@@ -126,8 +128,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         let set = EndpointSet::new(&node);
         let (points, by_dpid, arrivals) = Default::default();
         let (sending, old_edges) = Default::default();
-        let (closing, has_ended) = Default::default();
-        Ok(Dp { node, nodes, door, set, points, by_dpid, arrivals, sending, old_edges, closing, has_ended, readiness })
+        let (closing, has_ended, owes) = Default::default();
+        Ok(Dp { node, nodes, door, set, points, by_dpid, arrivals, sending, old_edges, closing, has_ended, owes, readiness })
     }
 
     /// Open the endpoint of this DPID, with memory for its token buffer pool.
@@ -190,56 +192,48 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     /// See [`WriteError`].
     #[inline]
     pub fn write(&mut self, point: &Point, message: &[u8]) -> Result<(), WriteError> {
-        let state = self.points.get_mut(point.id).ok_or(WriteError::Closed)?;
+        let Dp { points, door, owes, sending, .. } = self;
+        let state = points.get_mut(point.id).ok_or(WriteError::Closed)?;
         if message.is_empty() {
             return Err(WriteError::Empty);
         }
         let Some(edge) = &mut state.edge else { return Err(WriteError::NotConnected) };
-        let sent = match edge.target {
-            Target::Remote(to) => {
-                let sent = edge.write(to, &self.door, message);
-                if sent.is_ok() {
-                    self.door.flush();
-                }
-                sent
-            }
-            Target::Local(to) => self.write_local(to, message),
-        };
-        self.note_write(point.id, message.len(), sent)
-    }
-
-    #[inline]
-    fn note_write(&mut self, id: PointId, len: usize, sent: Result<Left, WriteError>) -> Result<(), WriteError> {
-        let Some(state) = self.points.get_mut(id) else { return Ok(()) };
-        match sent {
+        let Target::Remote(to) = edge.target else { return self.write_local(point.id, message) };
+        match edge.write(to, door, message) {
             Ok(left) => {
-                state.traffic.written += 1;
-                state.traffic.bytes_written += len as u64;
+                door.flush();
+                *owes = false;
                 if left == Left::Part {
-                    self.sending.push(id);
+                    sending.push(point.id);
                 }
-                Ok(())
             }
             Err(error) => {
                 state.traffic.stalls += u64::from(error == WriteError::Full);
-                Err(error)
+                return Err(error);
             }
         }
+        state.traffic.written += 1;
+        state.traffic.bytes_written += message.len() as u64;
+        Ok(())
     }
 
     /// Send to an endpoint of this process.
-    fn write_local(&mut self, to: PointId, message: &[u8]) -> Result<Left, WriteError> {
-        let closed = WriteError::Ended(am_api::NotOpen::Dead(ReturnReason::Closed));
+    fn write_local(&mut self, from: PointId, message: &[u8]) -> Result<(), WriteError> {
+        let closed = WriteError::Ended(NotOpen::Dead(ReturnReason::Closed));
+        let edge = self.points[from].edge.as_ref().map(|edge| edge.target);
+        let Some(Target::Local(to)) = edge else { return Err(closed) };
         let state = self.points.get(to).filter(|state| !state.is_closing).ok_or(closed)?;
-        let mut inbox = state.inbox.borrow_mut();
-        let (len, most) = (message.len(), inbox.pool.size());
-        let is_taken = inbox.on_local(message);
-        drop(inbox);
+        let (len, most) = (message.len(), state.inbox.borrow().pool.size());
+        let is_taken = state.inbox.borrow_mut().on_local(message);
+        let traffic = &mut self.points[from].traffic;
         if !is_taken {
+            traffic.stalls += u64::from(len <= most);
             return Err(if len > most { WriteError::TooLong { len, most } } else { WriteError::Full });
         }
+        traffic.written += 1;
+        traffic.bytes_written += len as u64;
         self.signal_arrivals(None);
-        Ok(Left::All)
+        Ok(())
     }
 
     /// The next message, in the order of arrival; `None` while there is none. It never waits. The message stays where it is until it is
@@ -249,28 +243,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     /// See [`ReadError`].
     #[inline]
     pub fn read(&mut self, point: &Point) -> Result<Option<Place>, ReadError> {
-        let state = self.points.get(point.id).ok_or(ReadError::Closed)?;
-        if !state.inbox.borrow().pool.has_unread() {
-            self.turn();
-            self.signal_arrivals(Some(point.id));
-        }
-        let state = self.points.get(point.id).ok_or(ReadError::Closed)?;
-        let mut inbox = state.inbox.borrow_mut();
-        let place = inbox.pool.read();
-        if place.is_none() && inbox.has_lost()
-            && let Some((nid, dpid)) = inbox.lost.pop_front()
-        {
-            inbox.settle_signal(point.as_fd());
-            return Err(ReadError::Lost { nid, dpid });
-        }
-        inbox.settle_signal(point.as_fd());
-        Ok(place.map(Place))
-    }
-
-    /// The bytes of a message that was read and not given back yet.
-    pub fn bytes(&self, point: &Point, place: &Place) -> Option<Ref<'_, [u8]>> {
-        let inbox = self.points.get(point.id)?.inbox.borrow();
-        Ref::filter_map(inbox, |inbox| inbox.pool.memory().as_ref().get(place.0.clone())).ok()
+        let read = |inbox: &mut Inbox<M>| inbox.pool.read().map(Place);
+        self.read_by(point, read)
     }
 
     /// The UNIX call: read the next message into `buffer`, and give it back. Of a longer one the rest is dropped, as a datagram's is.
@@ -279,13 +253,53 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     /// # Errors
     /// See [`ReadError`].
     pub fn read_into(&mut self, point: &Point, buffer: &mut [u8]) -> Result<Option<usize>, ReadError> {
-        let Some(place) = self.read(point)? else { return Ok(None) };
+        self.read_by(point, |inbox| {
+            let mut whole = 0;
+            let copy = |message: &[u8]| {
+                whole = message.len();
+                let len = whole.min(buffer.len());
+                buffer[..len].copy_from_slice(&message[..len]);
+            };
+            inbox.take_with(copy).then_some(whole)
+        })
+    }
+
+    #[inline]
+    fn read_by<T>(
+        &mut self,
+        point: &Point,
+        mut read: impl FnMut(&mut Inbox<M>) -> Option<T>,
+    ) -> Result<Option<T>, ReadError> {
         let state = self.points.get(point.id).ok_or(ReadError::Closed)?;
         let mut inbox = state.inbox.borrow_mut();
-        let len = place.len().min(buffer.len());
-        buffer[..len].copy_from_slice(&inbox.pool.memory().as_ref()[place.start()..][..len]);
-        inbox.free_last();
-        Ok(Some(place.len()))
+        if let Some(found) = read(&mut inbox) {
+            inbox.settle_signal(point.as_fd());
+            return Ok(Some(found));
+        }
+        // What arrives for this endpoint now is read at once: its descriptor need not say so.
+        inbox.is_listed = true;
+        drop(inbox);
+        self.turn();
+        self.signal_arrivals(Some(point.id));
+        let state = self.points.get(point.id).ok_or(ReadError::Closed)?;
+        let mut inbox = state.inbox.borrow_mut();
+        inbox.is_listed = false;
+        let found = read(&mut inbox);
+        if found.is_none()
+            && inbox.has_lost()
+            && let Some((nid, dpid)) = inbox.lost.pop_front()
+        {
+            inbox.settle_signal(point.as_fd());
+            return Err(ReadError::Lost { nid, dpid });
+        }
+        inbox.settle_signal(point.as_fd());
+        Ok(found)
+    }
+
+    /// The bytes of a message that was read and not given back yet.
+    pub fn bytes(&self, point: &Point, place: &Place) -> Option<Ref<'_, [u8]>> {
+        let inbox = self.points.get(point.id)?.inbox.borrow();
+        Ref::filter_map(inbox, |inbox| inbox.pool.memory().as_ref().get(place.0.clone())).ok()
     }
 
     /// The other end of the endpoint's edge.

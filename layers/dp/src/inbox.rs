@@ -27,13 +27,15 @@ pub(crate) const MORE: HandlerId = HandlerId(2);
 /// A reply to [`FIRST`]: the pool can never hold it. Its word is the most that it can hold.
 pub(crate) const TOO_LONG: HandlerId = HandlerId(0);
 
-/// What happened to endpoints since the last look.
+/// Endpoints to which something happened since the last look.
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals {
-    /// Endpoints that may have become readable.
-    pub(crate) points: RefCell<Vec<PointId>>,
+    /// There are some.
+    pub(crate) has_some: Cell<bool>,
+    /// They may have become readable.
+    pub(crate) readable: RefCell<Vec<PointId>>,
     /// A connection ended, or a message was too long.
-    pub(crate) is_special: Cell<bool>,
+    pub(crate) special: RefCell<Vec<PointId>>,
 }
 
 /// A long message on its way.
@@ -59,7 +61,8 @@ pub(crate) struct Inbox<M> {
     pub(crate) refusals: Vec<(Connection, u64)>,
     pub(crate) signal: Option<Signal>,
     arrivals: Rc<Arrivals>,
-    is_listed: bool,
+    /// It is listed there, or need not be.
+    pub(crate) is_listed: bool,
     /// Messages received.
     pub(crate) received: u64,
 }
@@ -74,11 +77,13 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
     }
 
     /// Whether a call of `read` would return something.
+    #[inline]
     pub(crate) fn is_readable(&self) -> bool {
         self.pool.has_unread() || self.has_lost()
     }
 
     /// Whether the next `read` reports the end of an edge: after all messages that arrived.
+    #[inline]
     pub(crate) fn has_lost(&self) -> bool {
         !self.lost.is_empty() && !self.pool.has_unread() && self.waiting.is_empty()
     }
@@ -88,14 +93,16 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
     pub(crate) fn note_arrival(&mut self) {
         if !self.is_listed {
             self.is_listed = true;
-            self.arrivals.points.borrow_mut().push(self.point);
+            self.arrivals.readable.borrow_mut().push(self.point);
+            self.arrivals.has_some.set(true);
         }
     }
 
-    /// The arrival was looked at: the descriptor says now whether there is something to read.
-    pub(crate) fn set_signal(&mut self) {
+    /// The arrival was looked at: where wanted, the descriptor says now that there is something to read.
+    pub(crate) fn take_arrival(&mut self, is_signal_wanted: bool) {
         self.is_listed = false;
-        if self.is_readable()
+        if is_signal_wanted
+            && self.is_readable()
             && let Some(signal) = &mut self.signal
         {
             signal.set();
@@ -105,12 +112,18 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
     /// After a read: an empty endpoint is not readable any more; one that is not empty is to be, if the program stops reading.
     #[inline]
     pub(crate) fn settle_signal(&mut self, theirs: BorrowedFd<'_>) {
-        let is_readable = self.is_readable();
-        match &mut self.signal {
-            Some(signal) if signal.is_on() && !is_readable => signal.clear(theirs),
-            Some(signal) if !signal.is_on() && is_readable => self.note_arrival(),
-            _ => {}
+        if self.is_readable() {
+            if !self.is_listed {
+                self.note_arrival();
+            }
+        } else if self.is_signalled() {
+            self.signal.iter_mut().for_each(|signal| signal.clear(theirs));
         }
+    }
+
+    #[inline]
+    fn is_signalled(&self) -> bool {
+        self.signal.as_ref().is_some_and(Signal::is_on)
     }
 
     /// The pool's oldest messages go back; what waited for room comes in.
@@ -123,10 +136,13 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         is_done
     }
 
-    /// The message that was read last goes back.
-    pub(crate) fn free_last(&mut self) {
-        self.pool.free_last();
-        self.take_waiting();
+    /// The next message: its bytes are used, and it goes back.
+    pub(crate) fn take_with(&mut self, use_it: impl FnOnce(&[u8])) -> bool {
+        let is_done = self.pool.take_with(use_it);
+        if !self.waiting.is_empty() {
+            self.take_waiting();
+        }
+        is_done
     }
 
     /// A message of another endpoint of this process. Returns whether there was room.
@@ -177,9 +193,9 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         self.note_special();
     }
 
-    fn note_special(&mut self) {
-        self.arrivals.is_special.set(true);
-        self.note_arrival();
+    fn note_special(&self) {
+        self.arrivals.special.borrow_mut().push(self.point);
+        self.arrivals.has_some.set(true);
     }
 
     pub(crate) fn on_more<S>(&mut self, message: &Message<'_, S>) {

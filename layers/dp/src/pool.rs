@@ -3,30 +3,34 @@
 //! ```text
 //!   memory   │ read │ read │ ready │ arriving        │ ready │          free           │
 //!            ▲ oldest                                         ▲ end
-//!   chain      ready ──▶ ready        the next that `read` returns, by completion
+//!   `read` returns the first that is ready
 //! ```
 //!
 //! A *token* is the record of a message: its place, its length, its state. Memory is a ring: it is given out at the end, and is free
-//! again when the oldest token is. The chain has the order of completion, so a long message that still arrives keeps nobody back.
+//! again when the oldest token is. A long message that still arrives keeps nobody back: those behind it are read first.
 //!
 //! The receiving node pushes, `read` pops, `free` gives back. The memory bounds it. When it is full, messages wait in the node's
 //! frames, and their senders get no credit.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Where a message begins: at a multiple of this. A cache line, so that writing one message disturbs no reader of another.
 const ALIGN: usize = 64;
 
+/// Tokens of a new pool. There are more when they are needed.
+const TOKENS: usize = 64;
+
 /// The number of a message in its pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TokenId(u64);
+pub(crate) struct TokenId(usize);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Arriving,
-    /// In the chain, or read and not given back.
+    /// Complete and unread.
     Ready,
+    /// Not given back.
+    Read,
     Free,
 }
 
@@ -35,34 +39,35 @@ struct Token {
     start: usize,
     len: usize,
     state: State,
+    /// Of one that was read: the one that was read next.
+    next: usize,
 }
 
-impl Token {
-    fn range(&self) -> Range<usize> {
-        self.start..self.start + self.len
-    }
-}
+const NEW: Token = Token { start: 0, len: 0, state: State::Free, next: 0 };
 
 /// See the module's page.
 #[derive(Debug)]
 pub(crate) struct Pool<M> {
     memory: M,
-    /// In the order of the memory.
-    tokens: VecDeque<Token>,
-    /// The number of the first of these.
-    oldest: u64,
-    /// Where the next token begins.
+    /// By number, modulo its length, which is a power of two. In the order of the memory.
+    tokens: Vec<Token>,
+    /// The number of the oldest, and the number after the newest.
+    oldest: usize,
+    newest: usize,
+    /// Where the next token begins in the memory.
     end: usize,
-    /// Ready and unread.
-    chain: VecDeque<TokenId>,
-    /// Read and not given back.
-    unfreed: VecDeque<TokenId>,
+    /// No token before this one is ready.
+    cursor: usize,
+    /// Those that were read and not given back: how many, the first and the last.
+    unfreed: usize,
+    first_read: usize,
+    last_read: usize,
 }
 
 impl<M: AsRef<[u8]> + AsMut<[u8]>> Pool<M> {
     pub(crate) fn new(memory: M) -> Self {
-        let (tokens, chain, unfreed) = Default::default();
-        Pool { memory, tokens, oldest: 0, end: 0, chain, unfreed }
+        let (oldest, newest, end, cursor, unfreed, first_read, last_read) = Default::default();
+        Pool { memory, tokens: vec![NEW; TOKENS], oldest, newest, end, cursor, unfreed, first_read, last_read }
     }
 
     pub(crate) fn memory(&self) -> &M {
@@ -74,13 +79,25 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Pool<M> {
         self.memory.as_ref().len()
     }
 
+    #[inline]
+    fn at(&self, number: usize) -> &Token {
+        &self.tokens[number & (self.tokens.len() - 1)]
+    }
+
+    #[inline]
+    fn at_mut(&mut self, number: usize) -> &mut Token {
+        let mask = self.tokens.len() - 1;
+        &mut self.tokens[number & mask]
+    }
+
     /// Where `len` bytes have room.
     #[inline]
     fn place(&self, len: usize) -> Option<usize> {
         let (size, len) = (self.size(), len.max(1));
-        let Some(oldest) = self.tokens.front().map(|token| token.start) else {
+        if self.oldest == self.newest {
             return (len <= size).then_some(0);
-        };
+        }
+        let oldest = self.at(self.oldest).start;
         if self.end <= oldest {
             return (len <= oldest - self.end).then_some(self.end);
         }
@@ -95,104 +112,147 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Pool<M> {
         self.place(len).is_some()
     }
 
+    /// Returns its place, too.
     #[inline]
-    fn take(&mut self, len: usize, state: State) -> Option<TokenId> {
+    fn take(&mut self, len: usize, state: State) -> Option<(TokenId, usize)> {
         let start = self.place(len)?;
-        let id = TokenId(self.oldest + self.tokens.len() as u64);
+        if self.newest - self.oldest == self.tokens.len() {
+            self.grow();
+        }
+        let number = self.newest;
+        *self.at_mut(number) = Token { start, len, state, next: 0 };
+        self.newest += 1;
         self.end = (start + len.max(1)).next_multiple_of(ALIGN);
-        self.tokens.push_back(Token { start, len, state });
-        Some(id)
+        Some((TokenId(number), start))
     }
 
-    fn token(&mut self, id: TokenId) -> Option<&mut Token> {
-        self.tokens.get_mut(usize::try_from(id.0.checked_sub(self.oldest)?).ok()?)
+    /// Room for twice as many tokens.
+    #[cold]
+    fn grow(&mut self) {
+        let mut tokens = vec![NEW; 2 * self.tokens.len()];
+        let mask = tokens.len() - 1;
+        (self.oldest..self.newest).for_each(|number| tokens[number & mask] = *self.at(number));
+        self.tokens = tokens;
     }
 
     /// Append a message. Returns whether there was room.
     #[inline]
     pub(crate) fn push(&mut self, message: &[u8]) -> bool {
-        let Some(id) = self.take(message.len(), State::Ready) else { return false };
-        let start = self.tokens.back().map_or(0, |token| token.start);
+        let Some((_, start)) = self.take(message.len(), State::Ready) else { return false };
         self.memory.as_mut()[start..start + message.len()].copy_from_slice(message);
-        self.chain.push_back(id);
         true
     }
 
     /// Room for a message that arrives in pieces.
     pub(crate) fn reserve(&mut self, len: usize) -> Option<TokenId> {
-        self.take(len, State::Arriving)
+        self.take(len, State::Arriving).map(|(id, _)| id)
     }
 
     /// Write a piece of it. What lies beyond its end is dropped.
     pub(crate) fn write(&mut self, id: TokenId, at: usize, piece: &[u8]) {
-        let Some(token) = self.token(id) else { return };
-        let range = token.range();
-        let start = (range.start + at).min(range.end);
-        let len = piece.len().min(range.end - start);
-        self.memory.as_mut()[start..start + len].copy_from_slice(&piece[..len]);
+        let &Token { start, len, .. } = self.at(id.0);
+        let (from, end) = ((start + at).min(start + len), start + len);
+        let len = piece.len().min(end - from);
+        self.memory.as_mut()[from..from + len].copy_from_slice(&piece[..len]);
     }
 
     /// It is complete.
     pub(crate) fn complete(&mut self, id: TokenId) {
-        let Some(token) = self.token(id) else { return };
-        token.state = State::Ready;
-        self.chain.push_back(id);
+        self.at_mut(id.0).state = State::Ready;
+        self.cursor = self.cursor.min(id.0);
     }
 
     /// The rest of it will not arrive.
     pub(crate) fn cancel(&mut self, id: TokenId) {
-        self.give_back(id);
+        self.give_back(id.0);
+    }
+
+    /// The next message that is ready.
+    #[inline]
+    fn ready(&self) -> Option<usize> {
+        if self.cursor == self.newest {
+            return None;
+        }
+        if self.at(self.cursor).state == State::Ready {
+            return Some(self.cursor);
+        }
+        self.ready_behind()
+    }
+
+    /// The message at the cursor still arrives: those behind it are read first.
+    #[cold]
+    fn ready_behind(&self) -> Option<usize> {
+        (self.cursor..self.newest).find(|&number| self.at(number).state == State::Ready)
     }
 
     /// The next message's place in the memory.
     #[inline]
     pub(crate) fn read(&mut self) -> Option<Range<usize>> {
-        let id = self.chain.pop_front()?;
-        self.unfreed.push_back(id);
-        self.token(id).map(|token| token.range())
+        let number = self.ready()?;
+        if number == self.cursor {
+            self.cursor += 1;
+        }
+        let token = self.at_mut(number);
+        token.state = State::Read;
+        let range = token.start..token.start + token.len;
+        if self.unfreed == 0 {
+            self.first_read = number;
+        } else {
+            let last = self.last_read;
+            self.at_mut(last).next = number;
+        }
+        self.last_read = number;
+        self.unfreed += 1;
+        Some(range)
     }
 
     /// Whether a message is ready.
     #[inline]
     pub(crate) fn has_unread(&self) -> bool {
-        !self.chain.is_empty()
+        self.ready().is_some()
     }
 
     /// Give back the oldest `count` messages of those that were read. Returns whether there were so many; else nothing happens.
     #[inline]
     pub(crate) fn free(&mut self, count: usize) -> bool {
-        if count > self.unfreed.len() {
+        if count > self.unfreed {
             return false;
         }
         for _ in 0..count {
-            if let Some(id) = self.unfreed.pop_front() {
-                self.give_back(id);
-            }
+            let number = self.first_read;
+            self.first_read = self.at(number).next;
+            self.give_back(number);
         }
+        self.unfreed -= count;
         true
     }
 
-    /// Give back the message that was read last.
-    pub(crate) fn free_last(&mut self) {
-        if let Some(id) = self.unfreed.pop_back() {
-            self.give_back(id);
+    /// The next message that is ready: `use_it` gets its bytes, and it is given back.
+    pub(crate) fn take_with(&mut self, use_it: impl FnOnce(&[u8])) -> bool {
+        let Some(number) = self.ready() else { return false };
+        if number == self.cursor {
+            self.cursor += 1;
         }
+        let &Token { start, len, .. } = self.at(number);
+        use_it(&self.memory.as_ref()[start..start + len]);
+        self.give_back(number);
+        true
     }
 
     #[inline]
-    fn give_back(&mut self, id: TokenId) {
-        if let Some(token) = self.token(id) {
-            token.state = State::Free;
-        }
-        while self.tokens.front().is_some_and(|token| token.state == State::Free) {
-            self.tokens.pop_front();
+    fn give_back(&mut self, number: usize) {
+        self.at_mut(number).state = State::Free;
+        while self.oldest != self.newest && self.at(self.oldest).state == State::Free {
             self.oldest += 1;
         }
+        self.cursor = self.cursor.max(self.oldest);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -236,7 +296,7 @@ mod tests {
         let long = pool.read().unwrap();
         assert_eq!((&pool.memory[long.start..][..200], &pool.memory[long.start + 200..][..100]), (&[1; 200][..], &[2; 100][..]));
         assert!(pool.memory[long.end..].iter().all(|&byte| byte != 2), "nothing beyond its end");
-        assert!(pool.free(2) && pool.tokens.is_empty());
+        assert!(pool.free(2) && pool.oldest == pool.newest);
     }
 
     #[test]

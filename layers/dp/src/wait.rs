@@ -19,13 +19,24 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     pub fn poll(&mut self) -> usize {
         let handled = self.turn();
         self.signal_arrivals(None);
+        if self.owes {
+            self.flush();
+        }
         handled
     }
 
-    /// A turn, without the descriptors.
+    /// A turn, without the descriptors. What it owes to senders leaves with the program's next message, or before the next turn: a
+    /// program that answers what it has read sends once, and not twice.
     #[inline]
     pub(crate) fn turn(&mut self) -> usize {
-        let handled = self.set.poll(&mut ());
+        if self.owes {
+            self.flush();
+        }
+        let handled = self.set.receive(&mut ());
+        self.owes = handled > 0;
+        if handled == 0 {
+            self.door.flush();
+        }
         if handled == 0 && self.has_ended {
             self.drop_incomplete();
         }
@@ -35,30 +46,37 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         handled
     }
 
-    /// Make the descriptors of endpoints readable that have become so; not that of the endpoint which is just being read.
+    /// Send what is to leave.
+    #[inline]
+    pub(crate) fn flush(&mut self) {
+        self.door.flush();
+        self.owes = false;
+    }
+
+    /// Make the descriptors of endpoints readable that have become so; not that of the one that is just being read.
     #[inline]
     pub(crate) fn signal_arrivals(&mut self, reading: Option<PointId>) {
-        let mut arrivals = self.arrivals.points.borrow_mut();
-        let is_usual = arrivals.is_empty() || (arrivals.len() == 1 && arrivals.first() == reading.as_ref());
-        if is_usual && !self.arrivals.is_special.take() {
-            return;
+        if self.arrivals.has_some.take() {
+            self.look_at_arrivals(reading);
         }
-        let (points, has_ended) = (&mut self.points, &mut self.has_ended);
-        arrivals.retain(|&id| {
-            let Some(state) = points.get_mut(id) else { return false };
-            let mut inbox = state.inbox.borrow_mut();
-            *has_ended |= !inbox.ended.is_empty();
-            for (from, most) in std::mem::take(&mut inbox.refusals) {
+    }
+
+    #[cold]
+    fn look_at_arrivals(&mut self, reading: Option<PointId>) {
+        for id in self.arrivals.special.take() {
+            self.has_ended = true;
+            let Some(state) = self.points.get_mut(id) else { continue };
+            for (from, most) in std::mem::take(&mut state.inbox.borrow_mut().refusals) {
                 if let Some(edge) = state.edge.as_mut().filter(|edge| edge.target == Target::Remote(from)) {
                     edge.refuse(usize::try_from(most).unwrap_or(usize::MAX));
                 }
             }
-            if Some(id) == reading {
-                return true;
+        }
+        for id in self.arrivals.readable.borrow_mut().drain(..) {
+            if let Some(state) = self.points.get(id) {
+                state.inbox.borrow_mut().take_arrival(Some(id) != reading);
             }
-            inbox.set_signal();
-            false
-        });
+        }
     }
 
     /// Connections ended, and a turn has handled nothing more: what they left incomplete goes.
