@@ -18,8 +18,8 @@ pub(crate) struct Claim {
 impl Claim {
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`]: another process has it.
-    pub(crate) fn new(tag: u64, nid: Nid, dpid: Dpid) -> io::Result<Claim> {
-        let name = format!("am-dp/{tag:016x}/{nid}/{dpid}");
+    pub(crate) fn new(scope: u64, nid: Nid, dpid: Dpid) -> io::Result<Claim> {
+        let name = format!("am-dp/{scope:016x}/{nid}/{dpid}");
         Ok(Claim { _socket: UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name)?)? })
     }
 }
@@ -30,11 +30,11 @@ mod tests {
 
     #[test]
     fn a_dpid_has_one_owner() {
-        let tag = u64::from(std::process::id());
-        let claim = Claim::new(tag, Nid(1), Dpid(5)).unwrap();
-        assert_eq!(Claim::new(tag, Nid(1), Dpid(5)).unwrap_err().kind(), io::ErrorKind::AddrInUse);
-        Claim::new(tag, Nid(2), Dpid(5)).expect("another node");
+        let scope = u64::from(std::process::id());
+        let claim = Claim::new(scope, Nid(1), Dpid(5)).unwrap();
+        assert_eq!(Claim::new(scope, Nid(1), Dpid(5)).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        Claim::new(scope, Nid(2), Dpid(5)).expect("another node");
         drop(claim);
-        Claim::new(tag, Nid(1), Dpid(5)).expect("free again");
+        Claim::new(scope, Nid(1), Dpid(5)).expect("free again");
     }
 }

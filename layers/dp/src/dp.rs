@@ -145,7 +145,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
             return Err(OpenError::InUse(dpid));
         }
         let nodes = &self.nodes;
-        let claim = nodes.has_siblings().then(|| Claim::new(nodes.tag(), nodes.own(), dpid)).transpose();
+        let claim = nodes.has_siblings().then(|| Claim::new(nodes.scope(), nodes.own(), dpid)).transpose();
         let claim = claim.map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => OpenError::InUse(dpid),
             _ => OpenError::Descriptor(error),
@@ -345,6 +345,27 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     pub fn traffic(&self, point: &Point) -> Option<Traffic> {
         let state = self.points.get(point.id)?;
         Some(Traffic { received: state.inbox.borrow().received, ..state.traffic })
+    }
+
+    /// How many endpoints there are whose descriptors were not closed.
+    pub fn open_count(&self) -> usize {
+        self.points.len() - self.closing.len()
+    }
+
+    /// Whether the receivers have accepted everything that was written to any endpoint.
+    pub fn is_all_accepted(&self) -> bool {
+        self.points.keys().all(|id| self.is_settled(id))
+    }
+
+    /// Whether the endpoint is there, and its descriptor was not closed.
+    pub fn is_open(&self, point: &Point) -> bool {
+        self.points.get(point.id).is_some_and(|state| !state.is_closing)
+    }
+
+    /// The memory of the endpoint's pool.
+    pub fn memory(&self, point: &Point) -> Option<Ref<'_, M>> {
+        let inbox = self.points.get(point.id)?.inbox.borrow();
+        Some(Ref::map(inbox, |inbox| inbox.pool.memory()))
     }
 
     /// The nodes of the graph.

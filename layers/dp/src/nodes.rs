@@ -64,6 +64,8 @@ pub struct Nodes {
     names: Names,
     own_name: String,
     tag: u64,
+    /// What the processes of a host that share a NID have in common.
+    scope: u64,
 }
 
 impl Nodes {
@@ -72,21 +74,22 @@ impl Nodes {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         let own_name = names.get(own.0 as usize)?.clone();
         let tag = fold(names.iter().map(String::as_str));
-        Some(Nodes { own, names: Names::Listed(names), own_name, tag })
+        Some(Nodes { own, names: Names::Listed(names), own_name, tag, scope: tag })
     }
 
     /// The processes of a job, by rank.
     pub fn of_place(place: &Place) -> Nodes {
         let names: Vec<String> = (0..place.size()).map(|rank| place.node_name(rank)).collect();
         let (own, own_name) = (Nid(place.rank() as u32), place.node_name(place.rank()));
-        Nodes { own, tag: fold([place.job()]), names: Names::Listed(names), own_name }
+        let tag = fold([place.job()]);
+        Nodes { own, names: Names::Listed(names), own_name, tag, scope: tag }
     }
 
-    /// Nodes that discover each other. All give the same `tag`: nodes with another one refuse to talk.
-    pub fn found(own: Nid, tag: u64) -> Nodes {
+    /// Nodes that discover each other on this process's `transport`. All give the same `tag`: nodes with another one refuse to talk.
+    pub fn found(own: Nid, tag: u64, transport: &str) -> Nodes {
         // A number that no other process has: the hasher's keys are random.
         let unique = RandomState::new().build_hasher().finish() as u32;
-        Nodes { own, names: Names::Found, own_name: format!("dp{own}.{unique:08x}"), tag }
+        Nodes { own, names: Names::Found, own_name: format!("dp{own}.{unique:08x}"), tag, scope: fold([transport]) ^ tag }
     }
 
     /// The number of this process's node.
@@ -110,6 +113,11 @@ impl Nodes {
     /// What nodes with the same table know: a guard against mistakes (AM-II's tag).
     pub(crate) fn tag(&self) -> u64 {
         self.tag
+    }
+
+    /// Processes of a host that have the same scope and the same NID share its DPIDs.
+    pub(crate) fn scope(&self) -> u64 {
+        self.scope
     }
 
     /// Whether several processes may have one NID.
@@ -244,7 +252,7 @@ impl NodeTable {
     pub fn open(&self, own: Nid, set: impl FnOnce(Builder) -> Builder) -> Result<(Node, Nodes), TableError> {
         let transport = self.transports.get(&own.0).ok_or(TableError::NoNode(own))?;
         let lines: Vec<String> = self.transports.iter().map(|(nid, transport)| format!("{nid} {transport}")).collect();
-        let nodes = Nodes::found(own, fold(lines.iter().map(String::as_str)));
+        let nodes = Nodes::found(own, fold(lines.iter().map(String::as_str)), transport);
         let opened = set(Node::builder(nodes.own_name())).open(transport);
         let node = opened.map_err(|why| TableError::Open { nid: own, why })?;
         for (&nid, transport) in self.transports.iter().filter(|(nid, _)| **nid != own.0) {
@@ -288,9 +296,9 @@ mod tests {
 
     #[test]
     fn a_found_node_says_its_number_in_its_name() {
-        let nodes = Nodes::found(Nid(3), 7);
+        let nodes = Nodes::found(Nid(3), 7, "sim:1");
         assert_eq!(nodes.nid_of(nodes.own_name()), Some(Nid(3)));
-        assert_ne!(nodes.own_name(), Nodes::found(Nid(3), 7).own_name());
+        assert_ne!(nodes.own_name(), Nodes::found(Nid(3), 7, "sim:1").own_name());
         assert_eq!((nodes.nid_of("dp13.5"), nodes.nid_of("beta"), nodes.nid_of("dp.5")), (Some(Nid(13)), None, None));
     }
 

@@ -92,7 +92,7 @@ fn nodes_with_another_list_do_not_talk() {
 #[test]
 fn processes_of_one_nid_are_found() {
     let open = |nid| {
-        let nodes = Nodes::found(Nid(nid), 0x0350_0000 + u64::from(std::process::id()));
+        let nodes = Nodes::found(Nid(nid), u64::from(std::process::id()), "sim:35");
         Dp::new(Node::open(nodes.own_name(), "sim:35").unwrap(), nodes).unwrap()
     };
     let mut graph = vec![open(1), open(2), open(2), open(2)];

@@ -1,0 +1,121 @@
+/* Directed Point (Lee, Tam, Wang: "Directed Point: An Efficient Communication Subsystem for Cluster Computing"), on active messages:
+ * a cluster as a directed graph, used with the calls of files.
+ *
+ *   int fd = dp_open(1);                 an endpoint, DPID 1 of this node
+ *   dp_connect(fd, 7, 2);                its edge, to DPID 2 of node 7
+ *   dp_write(fd, text, length);          send a message
+ *
+ *   char *address;
+ *   int n = dp_read(fd, &address);       the next message: its length, and where it lies; 0 while there is none
+ *   dp_fsync(fd, 1);                     give it back
+ *
+ * A whole program is bindings/dp/examples/ping_pong.c. To build one:
+ *
+ *   make -C bindings/dp && sudo make -C bindings/dp install        (PREFIX=/usr/local; DESTDIR as usual)
+ *   cc -std=c11 -O2 program.c $(pkg-config --cflags --libs amdp) -o program
+ *
+ * Where the loader does not look in PREFIX/lib, `sudo ldconfig` or LD_LIBRARY_PATH tells it.
+ *
+ * WHO IS WHO. The first dp_open opens the process's node. Which node it is, and how it finds the others, the environment says:
+ *
+ *   am-run, mpirun, srun        a process's NID is its rank. AM_TRANSPORT is the transport, udp without it
+ *   DP_NID=3 DP_NODES=FILE      FILE, the same on all nodes, has a line for each NID: what that node opens, as in
+ *                               `3 udp:10.0.0.7:7000` or `3 xdp:eth1`
+ *   DP_NID=3 AM_TRANSPORT=...   nodes discover each other: xdp:eth1, shm:lab, amd:/run/amd/am.sock
+ *   none of these               the process is alone: node 0
+ *
+ * With DP_NID several processes of a host may have one NID: through amd, or on shm. A DPID belongs to one of them. The kernel keeps
+ * account of that, for each network namespace.
+ *
+ * WHAT FAILS returns -1 and sets errno; dp_error() then has a text that says what to do. No call ends the program.
+ *
+ * THE DESCRIPTOR is a real one. poll, select and epoll say when a message can be read, level-triggered or edge-triggered. close() and
+ * the end of the process, however it comes, close the endpoint; what was written before close() still leaves, for up to five seconds.
+ * After fork() the endpoints are the parent's: in the child every call fails with EPERM, and a descriptor that the child keeps
+ * open keeps the endpoint open. exec closes the descriptors. A copy by dup() can be polled, and no more. Each endpoint takes two
+ * descriptors; the library raises the soft limit when it has to.
+ *
+ * read(), write(), fsync() and close() know endpoints in a program that runs with LD_PRELOAD=libamdp_preload.so. Without it use the
+ * dp_ calls; close() works always.
+ *
+ * MEANWHILE. A thread of the library receives into the pools, acknowledges and sends again while the program does something else. It
+ * sleeps while nothing happens, and keeps away while the program itself calls dp_read again and again.
+ *
+ * THREADS. Any thread may call; one call runs at a time.
+ */
+#ifndef AMDP_DP_H
+#define AMDP_DP_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Open the endpoint of this DPID. Returns a descriptor.
+ * EINVAL: negative. EADDRINUSE: this node has it already. ENETDOWN: the node could not be opened. EMFILE. ENOMEM. */
+int dp_open(int dpid);
+
+/* The same with a token buffer pool of so many bytes (4096 at least). dp_open takes DP_POOL from the environment, or 262144. */
+int dp_open_pool(int dpid, size_t bytes);
+
+/* Connect the endpoint to another one: from now on dp_write sends there. Called again, it redirects the edge: what was written before
+ * goes to the old end. It waits until the other endpoint is there, up to ten seconds. Where it fails the old edge stays.
+ * EBADF. EINVAL: negative. ECONNREFUSED: that node has no such endpoint. EHOSTUNREACH: no such node, or it does not answer.
+ * EPROTO: it has another list of nodes. ENOBUFS: too many connections. */
+int dp_connect(int fd, int nid, int dpid);
+
+/* Send a message. It never waits. Returns its length; what is at `msg` can be changed then. A message may be longer than a frame: up to
+ * the size of the receiver's pool. Then it is copied, and leaves while the program goes on; until it has, the next one is EAGAIN.
+ * EAGAIN: the receiver has no room now; try again. ENOTCONN: no edge. EINVAL: no bytes. EMSGSIZE: more than the receiver's pool holds;
+ * this may be said of the message before. ECONNRESET: the other end is closed or gone: connect again. EBADF. */
+int dp_write(int fd, const void *msg, int len);
+
+/* The next message that has arrived: its length, and its place in the pool. 0: there is none now. It never waits. The message stays
+ * until it is given back; what writes into it gets SIGSEGV.
+ * ECONNRESET: the process at the other end of an edge has died; said once, after its last message. EBADF. */
+int dp_read(int fd, char **address);
+
+/* Give back the oldest n messages of those that were read. EINVAL: so many were not read; nothing happens. EBADF. */
+int dp_fsync(int fd, int n);
+
+/* The endpoint's token buffer pool, mapped read-only: dp_read returns places in it. EBADF. */
+typedef struct {
+    const char *address;
+    size_t size;
+} dpmmap_t;
+int dp_mmap(int fd, dpmmap_t *tbp);
+
+/* Close the endpoint, when what was written has been accepted, or five seconds later. EBADF. */
+int dp_close(int fd);
+
+/* The UNIX calls by name: read waits for a message, copies as much of it as fits, and gives it back; write waits for room; fsync gives
+ * one message back. With O_NONBLOCK they do not wait (EAGAIN). */
+long dp_unix_read(int fd, void *buffer, size_t bytes);
+long dp_unix_write(int fd, const void *msg, size_t bytes);
+int dp_unix_fsync(int fd);
+
+/* Whether a descriptor is an endpoint of this process. */
+int dp_is_point(int fd);
+
+/* The NID of this process's node, and how many nodes there are; -1 where nodes are discovered. Both open the node. */
+int dp_nid(void);
+int dp_nodes(void);
+
+/* Wait until all processes of a launcher's job are here. Alone it returns at once. EIO: the launcher is gone. */
+int dp_barrier(void);
+
+/* What an endpoint has done. */
+typedef struct {
+    unsigned long long written, bytes_written, stalls, received;
+} dp_traffic_t;
+int dp_traffic(int fd, dp_traffic_t *traffic);
+
+/* The text of the last failure on this thread. */
+const char *dp_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

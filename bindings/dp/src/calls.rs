@@ -1,0 +1,361 @@
+//! The functions of `dp.h`. Each looks at its arguments, and lets no panic through.
+
+use std::ffi::{c_char, c_int, c_long, c_void};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::task::Poll;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use am_dp::{Dpid, Nid, WriteError};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::environment;
+use crate::failure::{self, Failure, call};
+use crate::process::{self, Process};
+
+/// How long `dp_connect` waits for the other end, and `dp_close` for what was written.
+const CONNECT: Duration = Duration::from_secs(10);
+const CLOSE: Duration = Duration::from_secs(5);
+/// Between two looks of a call that waits.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// `dpmmap_t` of `dp.h`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Dpmmap {
+    /// The pool's first byte.
+    pub address: *const c_char,
+    /// Its length.
+    pub size: usize,
+}
+
+/// `dp_traffic_t` of `dp.h`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Traffic {
+    /// Messages written.
+    pub written: u64,
+    /// Bytes of these.
+    pub bytes_written: u64,
+    /// Writes without room.
+    pub stalls: u64,
+    /// Messages received.
+    pub received: u64,
+}
+
+fn number(of: c_int, what: &str) -> Result<u32, Failure> {
+    u32::try_from(of).map_err(|_| Failure::new(Errno::EINVAL, format!("{of} is no {what}: they count from 0")))
+}
+
+/// See `dp.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn dp_open(dpid: c_int) -> c_int {
+    call(-1, || open_point(dpid, environment::pool_size()?))
+}
+
+/// See `dp.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn dp_open_pool(dpid: c_int, bytes: usize) -> c_int {
+    call(-1, || open_point(dpid, bytes))
+}
+
+fn open_point(dpid: c_int, bytes: usize) -> Result<c_int, Failure> {
+    let dpid = Dpid(number(dpid, "DPID")?);
+    process::open(|process| process.open_point(dpid, bytes))
+}
+
+/// See `dp.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn dp_connect(fd: c_int, nid: c_int, dpid: c_int) -> c_int {
+    call(-1, || {
+        let (nid, dpid) = (Nid(number(nid, "NID")?), Dpid(number(dpid, "DPID")?));
+        let mut attempt = process::with_point(fd, |process, point, _| Ok(process.dp.begin_connect(point, nid, dpid)))?;
+        let start = Instant::now();
+        loop {
+            let step = process::with(fd, |process| {
+                let step = process.dp.connect_step(&mut attempt);
+                process.dp.poll();
+                process.note_call(false);
+                Ok(step)
+            })?;
+            match step {
+                Poll::Ready(result) => return Ok(result.map(|()| 0)?),
+                Poll::Pending if start.elapsed() < CONNECT => thread::sleep(PAUSE),
+                Poll::Pending => return process::with(fd, |process| Err(process.dp.give_up(attempt).into())),
+            }
+        }
+    })
+}
+
+/// # Safety
+/// `msg` is null or has `len` bytes, which nobody writes meanwhile.
+#[inline]
+unsafe fn bytes<'a>(msg: *const c_void, len: usize) -> Result<&'a [u8], Failure> {
+    if msg.is_null() || len > isize::MAX as usize {
+        return Err(Failure::new(Errno::EINVAL, "the message is NULL, or its length senseless"));
+    }
+    // SAFETY: not null, not long, and the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts(msg.cast::<u8>(), len) })
+}
+
+#[inline]
+fn write(fd: c_int, message: &[u8]) -> Result<(), Failure> {
+    process::with_point(fd, |process, point, _| {
+        let mut sent = process.dp.write(point, message);
+        if sent == Err(WriteError::Full) {
+            // Its credit may be there.
+            process.dp.poll();
+            sent = process.dp.write(point, message);
+        }
+        process.note_call(sent == Err(WriteError::Full));
+        Ok(sent?)
+    })
+}
+
+/// See `dp.h`.
+///
+/// # Safety
+/// `msg` is null or has `len` bytes, which nobody writes until this returns.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dp_write(fd: c_int, msg: *const c_void, len: c_int) -> c_int {
+    call(-1, || {
+        let length = usize::try_from(len).map_err(|_| Failure::new(Errno::EINVAL, "a length is not negative"))?;
+        // SAFETY: the caller's promise.
+        write(fd, unsafe { bytes(msg, length)? })?;
+        Ok(len)
+    })
+}
+
+/// See `dp.h`.
+///
+/// # Safety
+/// `address` is null, or a place for a pointer.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dp_read(fd: c_int, address: *mut *mut c_char) -> c_int {
+    call(-1, || {
+        if address.is_null() {
+            return Err(Failure::new(Errno::EINVAL, "`address` is NULL"));
+        }
+        process::with_point(fd, |process, point, pool| {
+            let place = process.dp.read(point);
+            process.note_call(matches!(place, Ok(None)));
+            let Some(place) = place? else { return Ok(0) };
+            // SAFETY: not null, and the caller's promise. The place is in the pool.
+            unsafe { *address = pool.add(place.start()).cast_mut().cast() };
+            Ok(c_int::try_from(place.len()).unwrap_or(c_int::MAX))
+        })
+    })
+}
+
+/// See `dp.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn dp_fsync(fd: c_int, n: c_int) -> c_int {
+    call(-1, || {
+        let count = usize::try_from(n).map_err(|_| Failure::new(Errno::EINVAL, "a number of messages is not negative"))?;
+        process::with_point(fd, |process, point, _| match process.dp.fsync(point, count) {
+            true => Ok(0),
+            false => Err(Failure::new(Errno::EINVAL, format!("fewer than {n} messages were read and not given back"))),
+        })
+    })
+}
+
+/// See `dp.h`.
+///
+/// # Safety
+/// `tbp` is null, or a place for what is returned.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dp_mmap(fd: c_int, tbp: *mut Dpmmap) -> c_int {
+    call(-1, || {
+        if tbp.is_null() {
+            return Err(Failure::new(Errno::EINVAL, "`tbp` is NULL"));
+        }
+        let pool = process::with(fd, |process| process.pool(fd).ok_or_else(|| Failure::not_a_point(fd)))?;
+        // SAFETY: not null, and the caller's promise.
+        unsafe { *tbp = Dpmmap { address: pool.0.cast(), size: pool.1 } };
+        Ok(0)
+    })
+}
+
+/// See `dp.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn dp_close(fd: c_int) -> c_int {
+    call(-1, || {
+        let start = Instant::now();
+        while !process::with_point(fd, |process, point, _| {
+            process.dp.poll();
+            Ok(process.dp.is_accepted(point))
+        })? && start.elapsed() < CLOSE
+        {
+            thread::sleep(PAUSE);
+        }
+        process::with(fd, |process| {
+            let point = process.forget(fd).ok_or_else(|| Failure::not_a_point(fd))?;
+            // Its drop closes the descriptor.
+            process.dp.close(point);
+            process.note_call(false);
+            Ok(0)
+        })
+    })
+}
+
+/// See `dp.h`.
+///
+/// # Safety
+/// `buffer` has `bytes` bytes.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dp_unix_read(fd: c_int, buffer: *mut c_void, bytes: usize) -> c_long {
+    call(-1, || {
+        if buffer.is_null() || bytes > isize::MAX as usize {
+            return Err(Failure::new(Errno::EFAULT, "the buffer is NULL, or its length senseless"));
+        }
+        // SAFETY: not null, not long, and the caller's promise.
+        let buffer = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), bytes) };
+        loop {
+            let read = process::with_point(fd, |process, point, _| {
+                let read = process.dp.read_into(point, buffer);
+                process.note_call(matches!(read, Ok(None)));
+                Ok(read?)
+            })?;
+            if let Some(len) = read {
+                return Ok(len.min(bytes) as c_long);
+            }
+            wait_readable(fd)?;
+        }
+    })
+}
+
+/// Sleep until the endpoint is readable; not with `O_NONBLOCK`.
+fn wait_readable(fd: c_int) -> Result<(), Failure> {
+    // SAFETY: the program keeps it open while it reads from it; if not, the kernel says so.
+    let end = unsafe { BorrowedFd::borrow_raw(fd) };
+    if is_nonblocking(end) {
+        return Err(Failure::new(Errno::EAGAIN, "there is no message now"));
+    }
+    match poll(&mut [PollFd::new(end.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::new(error, format!("the wait ended: {error}"))),
+    }
+}
+
+fn is_nonblocking(end: BorrowedFd<'_>) -> bool {
+    fcntl(end, FcntlArg::F_GETFL).is_ok_and(|flags| OFlag::from_bits_truncate(flags).contains(OFlag::O_NONBLOCK))
+}
+
+/// See `dp.h`.
+///
+/// # Safety
+/// As for [`dp_write`].
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dp_unix_write(fd: c_int, msg: *const c_void, len: usize) -> c_long {
+    call(-1, || {
+        // SAFETY: the caller's promise.
+        let message = unsafe { bytes(msg, len)? };
+        loop {
+            match write(fd, message) {
+                // SAFETY: it was an endpoint just now; if it is closed meanwhile, the kernel says so.
+                Err(failure) if failure.errno == Errno::EAGAIN && !is_nonblocking(unsafe { BorrowedFd::borrow_raw(fd) }) => {
+                    thread::sleep(PAUSE);
+                }
+                done => return done.map(|()| len as c_long),
+            }
+        }
+    })
+}
+
+/// See `dp.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn dp_unix_fsync(fd: c_int) -> c_int {
+    dp_fsync(fd, 1)
+}
+
+/// The program closes the descriptor itself.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn dp_unix_close(fd: c_int) {
+    call((), || {
+        process::with(fd, |process| {
+            process.forget(fd).map(std::mem::forget);
+            process.note_call(false);
+            Ok(())
+        })
+    });
+}
+
+/// See `dp.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn dp_is_point(fd: c_int) -> c_int {
+    process::is_point(fd).into()
+}
+
+/// See `dp.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn dp_nid() -> c_int {
+    call(-1, || process::open(|process| Ok(process.dp.nodes().own().0 as c_int)))
+}
+
+/// See `dp.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn dp_nodes() -> c_int {
+    call(-1, || process::open(|process| Ok(process.dp.nodes().count().map_or(-1, |count| count as c_int))))
+}
+
+/// See `dp.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn dp_barrier() -> c_int {
+    call(-1, || {
+        let place = process::open(|process| Ok(process.place.take()))?;
+        // Without the lock: the other thread works meanwhile.
+        let Some(mut place) = place else { return Ok(0) };
+        let result = place.barrier();
+        process::open(|process| {
+            process.place = Some(place);
+            Ok(())
+        })?;
+        result.map(|()| 0).map_err(|error| Failure::new(Errno::EIO, error))
+    })
+}
+
+/// See `dp.h`.
+///
+/// # Safety
+/// `traffic` is null, or a place for what is returned.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dp_traffic(fd: c_int, traffic: *mut Traffic) -> c_int {
+    call(-1, || {
+        if traffic.is_null() {
+            return Err(Failure::new(Errno::EINVAL, "`traffic` is NULL"));
+        }
+        let done = process::with_point(fd, |process: &mut Process, point, _| {
+            process.dp.traffic(point).ok_or_else(|| Failure::not_a_point(fd))
+        })?;
+        let am_dp::Traffic { written, bytes_written, stalls, received } = done;
+        // SAFETY: not null, and the caller's promise.
+        unsafe { *traffic = Traffic { written, bytes_written, stalls, received } };
+        Ok(0)
+    })
+}
+
+/// See `dp.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn dp_error() -> *const c_char {
+    failure::last()
+}

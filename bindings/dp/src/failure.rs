@@ -1,0 +1,131 @@
+//! What a call returns when it fails: -1, `errno`, and a text that says what to do.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use am_api::EndpointError;
+use am_dp::{ConnectError, OpenError, ReadError, WriteError};
+use nix::errno::Errno;
+
+/// Why a call failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) errno: Errno,
+    text: String,
+}
+
+impl Failure {
+    #[cold]
+    pub(crate) fn new(errno: Errno, text: impl ToString) -> Failure {
+        Failure { errno, text: text.to_string() }
+    }
+
+    #[cold]
+    pub(crate) fn not_a_point(fd: i32) -> Failure {
+        Failure::new(Errno::EBADF, format!("descriptor {fd} is no endpoint of this process: dp_open returns one"))
+    }
+
+    #[cold]
+    pub(crate) fn io(error: &io::Error, what: &str) -> Failure {
+        let errno = error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
+        Failure::new(errno, format!("{what}: {error}"))
+    }
+}
+
+impl From<OpenError> for Failure {
+    #[cold]
+    fn from(error: OpenError) -> Failure {
+        let errno = match &error {
+            OpenError::InUse(_) => Errno::EADDRINUSE,
+            OpenError::PoolSize { .. } => Errno::EINVAL,
+            OpenError::Endpoint(EndpointError::Taken(_)) => Errno::EADDRINUSE,
+            OpenError::Endpoint(_) => Errno::ENOSPC,
+            OpenError::Descriptor(why) => why.raw_os_error().map_or(Errno::EIO, Errno::from_raw),
+        };
+        Failure::new(errno, error)
+    }
+}
+
+impl From<ConnectError> for Failure {
+    #[cold]
+    fn from(error: ConnectError) -> Failure {
+        let errno = match &error {
+            ConnectError::Closed => Errno::EBADF,
+            ConnectError::NoNode { .. } | ConnectError::Unreachable { .. } => Errno::EHOSTUNREACH,
+            ConnectError::NoPoint { .. } => Errno::ECONNREFUSED,
+            ConnectError::OtherList(_) => Errno::EPROTO,
+            ConnectError::NoFlow => Errno::ENOBUFS,
+        };
+        Failure::new(errno, error)
+    }
+}
+
+impl From<WriteError> for Failure {
+    #[cold]
+    fn from(error: WriteError) -> Failure {
+        let errno = match error {
+            WriteError::Closed => Errno::EBADF,
+            WriteError::NotConnected => Errno::ENOTCONN,
+            WriteError::Full => Errno::EAGAIN,
+            WriteError::Empty => Errno::EINVAL,
+            WriteError::TooLong { .. } => Errno::EMSGSIZE,
+            WriteError::Ended(_) => Errno::ECONNRESET,
+        };
+        Failure::new(errno, error)
+    }
+}
+
+impl From<ReadError> for Failure {
+    #[cold]
+    fn from(error: ReadError) -> Failure {
+        let errno = match error {
+            ReadError::Closed => Errno::EBADF,
+            ReadError::Lost { .. } => Errno::ECONNRESET,
+        };
+        Failure::new(errno, error)
+    }
+}
+
+/// Run a call, and let no panic through. A failure is `bad`.
+#[inline]
+pub(crate) fn call<T>(bad: T, work: impl FnOnce() -> Result<T, Failure>) -> T {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(value)) => value,
+        Ok(Err(failure)) => {
+            keep(failure);
+            bad
+        }
+        Err(panic) => {
+            keep(Failure::new(Errno::EIO, format!("a bug in this library: {}", said(&*panic))));
+            bad
+        }
+    }
+}
+
+#[cold]
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
+}
+
+thread_local! {
+    /// The text of the last failure on this thread.
+    static LAST: RefCell<CString> = RefCell::default();
+}
+
+#[cold]
+fn keep(failure: Failure) {
+    let text: Vec<u8> = failure.text.into_bytes().into_iter().filter(|byte| *byte != 0).collect();
+    let text = CString::new(text).unwrap_or_default();
+    // On a thread that is just ending there is nobody left to ask for it.
+    _ = LAST.try_with(|last| last.replace(text));
+    failure.errno.set();
+}
+
+/// The text of the last failure on this thread; it stays where it is until the next.
+pub(crate) fn last() -> *const c_char {
+    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(CStr::as_ptr(c""))
+}

@@ -1,0 +1,29 @@
+//! **Directed Point from C**: the calls of [`am_dp`] behind `include/dp.h`.
+//!
+//! ```text
+//!   a C program        #include "dp.h"           cc ping_pong.c -lamdp
+//!        │  descriptors, bytes                        ▲ -1, errno, dp_error()
+//!        ▼                                            │
+//!   calls.rs        arguments looked at; panics stay here
+//!   process.rs      the process's node, its endpoints by descriptor, one lock
+//!   progress.rs     a thread that receives while the program does something else
+//!   mapping.rs      the pools' memory, read-only for the program
+//!        │
+//!        ▼
+//!   layers/dp       the calls themselves, in safe Rust
+//! ```
+//!
+//! Read first: `include/dp.h`, which is the whole documentation for users; `examples/ping_pong.c`; then `calls.rs`.
+#![allow(unsafe_code, reason = "pointers from C")]
+
+mod calls;
+mod environment;
+mod failure;
+mod mapping;
+mod process;
+mod progress;
+
+pub use calls::{
+    Dpmmap, Traffic, dp_barrier, dp_close, dp_connect, dp_error, dp_fsync, dp_is_point, dp_mmap, dp_nid, dp_nodes,
+    dp_open, dp_open_pool, dp_read, dp_traffic, dp_unix_close, dp_unix_fsync, dp_unix_read, dp_unix_write, dp_write,
+};

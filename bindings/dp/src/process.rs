@@ -1,0 +1,190 @@
+//! The process: its node with all endpoints, by descriptor, under one lock.
+
+use std::mem::ManuallyDrop;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use am_dp::{Dp, Dpid, OpenError, Point};
+use am_spmd::Place;
+use nix::errno::Errno;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use parking_lot::Mutex;
+
+use crate::environment;
+use crate::failure::Failure;
+use crate::mapping::Mapping;
+use crate::progress::{self, Pace};
+
+/// An endpoint of the program.
+struct Entry {
+    /// Its descriptor is the program's: only `dp_close` closes it here.
+    point: ManuallyDrop<Point>,
+    /// The pool where the program has it.
+    pool: *const u8,
+    bytes: usize,
+}
+
+/// What the first call makes.
+pub(crate) struct Process {
+    pub(crate) dp: Dp<Mapping>,
+    /// By descriptor.
+    entries: Vec<Option<Entry>>,
+    live: usize,
+    pub(crate) place: Option<Place>,
+    pub(crate) pace: Pace,
+    pub(crate) bell: Arc<EventFd>,
+}
+
+// SAFETY: the only value is in `PROCESS`, and every access is under its lock: `Rc` counts, cells and the node are touched by one
+// thread at a time, and no `Rc` leaves it. The node's parts are bound to no thread by the operating system; frames that another thread drops go home by a
+// list that is made for that. The pointers in entries are only handed to the program.
+unsafe impl Send for Process {}
+
+/// The one process.
+pub(crate) static PROCESS: Mutex<Option<Process>> = Mutex::new(None);
+
+/// It was forked from the one that has the node.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+
+/// Which descriptors are endpoints: a bit each. `read` and `write` of other descriptors look here without the lock.
+static IS_POINT: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
+
+fn mark(fd: RawFd, is_point: bool) {
+    let Ok(fd) = usize::try_from(fd) else { return };
+    let Some(word) = IS_POINT.get(fd / 64) else { return };
+    match is_point {
+        true => word.fetch_or(1 << (fd % 64), Ordering::Relaxed),
+        false => word.fetch_and(!(1 << (fd % 64)), Ordering::Relaxed),
+    };
+}
+
+pub(crate) fn is_point(fd: RawFd) -> bool {
+    let Ok(fd) = usize::try_from(fd) else { return false };
+    let word = IS_POINT.get(fd / 64).map_or(0, |word| word.load(Ordering::Relaxed));
+    word >> (fd % 64) & 1 == 1 && !IS_CHILD.load(Ordering::Relaxed)
+}
+
+#[cold]
+fn child() -> Failure {
+    Failure::new(Errno::EPERM, "this process was forked: the endpoints are its parent's; open some after exec")
+}
+
+extern "C" fn after_fork_in_child() {
+    IS_CHILD.store(true, Ordering::Relaxed);
+}
+
+/// Run `work` with the process's node, if it is open.
+#[inline]
+pub(crate) fn with<T>(fd: RawFd, work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> Result<T, Failure> {
+    if IS_CHILD.load(Ordering::Relaxed) {
+        return Err(child());
+    }
+    match PROCESS.lock().as_mut() {
+        Some(process) => work(process),
+        None => Err(Failure::not_a_point(fd)),
+    }
+}
+
+/// Run `work` with an endpoint.
+#[inline]
+pub(crate) fn with_point<T>(
+    fd: RawFd,
+    work: impl FnOnce(&mut Process, &Point, *const u8) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    with(fd, |process| {
+        let entry = usize::try_from(fd).ok().and_then(|at| process.entries.get(at)?.as_ref());
+        let Some(Entry { point, pool, .. }) = entry else { return Err(Failure::not_a_point(fd)) };
+        // SAFETY: a copy of the number alone, which `ManuallyDrop` never closes. It is used under the lock, and `dp_close` needs the lock.
+        let point = unsafe { std::ptr::read(point) };
+        let pool = *pool;
+        work(process, &point, pool)
+    })
+}
+
+/// Run `work` with the process's node. The first call opens it.
+pub(crate) fn open<T>(work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> Result<T, Failure> {
+    if IS_CHILD.load(Ordering::Relaxed) {
+        return Err(child());
+    }
+    let mut slot = PROCESS.lock();
+    if let Some(process) = slot.as_mut() {
+        return work(process);
+    }
+    let (node, nodes, place) = environment::open()?;
+    let dp = Dp::new(node, nodes)?;
+    let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
+    let bell = Arc::new(bell.map_err(|error| Failure::io(&error.into(), "no descriptor"))?);
+    progress::start(&dp, bell.clone())?;
+    // SAFETY: the functions are of the right types, and in this library as long as the process runs.
+    unsafe {
+        libc::pthread_atfork(None, None, Some(after_fork_in_child));
+        libc::atexit(progress::finish);
+    }
+    let pace = Pace::default();
+    work(slot.insert(Process { dp, entries: vec![], live: 0, place, pace, bell }))
+}
+
+impl Process {
+    /// Open an endpoint. Returns its descriptor.
+    pub(crate) fn open_point(&mut self, dpid: Dpid, bytes: usize) -> Result<RawFd, Failure> {
+        let bytes = NonZeroUsize::new(bytes).ok_or(OpenError::PoolSize { size: 0, least: 4096 })?;
+        let point = match self.try_open(dpid, bytes) {
+            Err(failure) if failure.errno == Errno::EMFILE && raise_limit() => self.try_open(dpid, bytes)?,
+            done => done?,
+        };
+        let pool = self.dp.memory(&point).map_or(std::ptr::null(), |memory| memory.theirs());
+        let fd = std::os::fd::AsFd::as_fd(&point).as_raw_fd();
+        let at = usize::try_from(fd).unwrap_or_default();
+        if self.entries.len() <= at {
+            self.entries.resize_with(at + 1, || None);
+        }
+        let entry = Entry { point: ManuallyDrop::new(point), pool, bytes: bytes.get() };
+        // What had the number before was closed by the program.
+        self.live += usize::from(self.entries[at].replace(entry).is_none());
+        mark(fd, true);
+        Ok(fd)
+    }
+
+    fn try_open(&mut self, dpid: Dpid, bytes: NonZeroUsize) -> Result<Point, Failure> {
+        let memory = Mapping::new(bytes).map_err(|error| Failure::io(&error, "no memory for the pool"))?;
+        Ok(self.dp.open(dpid, memory)?)
+    }
+
+    /// The pool of an endpoint, as the program has it.
+    pub(crate) fn pool(&self, fd: RawFd) -> Option<(*const u8, usize)> {
+        let entry = self.entries.get(usize::try_from(fd).ok()?)?.as_ref()?;
+        Some((entry.pool, entry.bytes))
+    }
+
+    /// The descriptor is no endpoint any more. Returns the endpoint.
+    pub(crate) fn forget(&mut self, fd: RawFd) -> Option<Point> {
+        let entry = self.entries.get_mut(usize::try_from(fd).ok()?)?.take()?;
+        self.live -= 1;
+        mark(fd, false);
+        Some(ManuallyDrop::into_inner(entry.point))
+    }
+
+    /// Forget the endpoints whose descriptors the program has closed.
+    pub(crate) fn sweep(&mut self) {
+        if self.live == self.dp.open_count() {
+            return;
+        }
+        for fd in 0..self.entries.len() {
+            let is_gone = self.entries[fd].as_ref().is_some_and(|entry| !self.dp.is_open(&entry.point));
+            if is_gone && let Some(point) = self.forget(fd as RawFd) {
+                // The program has closed the number, or given it to something else.
+                std::mem::forget(point);
+            }
+        }
+    }
+}
+
+/// Raise the soft limit of descriptors. Returns whether that was possible.
+#[cold]
+fn raise_limit() -> bool {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return false };
+    soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok()
+}
