@@ -9,7 +9,7 @@
  *   int n = dp_read(fd, &address);       the next message: its length, and where it lies; 0 while there is none
  *   dp_fsync(fd, 1);                     give it back
  *
- * A whole program is bindings/dp/examples/ping_pong.c. To build one:
+ * A whole program is bindings/dp/examples/ping.c. To build one:
  *
  *   make -C bindings/dp && sudo make -C bindings/dp install        (PREFIX=/usr/local; DESTDIR as usual)
  *   cc -std=c11 -O2 program.c $(pkg-config --cflags --libs amdp) -o program

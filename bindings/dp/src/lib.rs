@@ -1,7 +1,7 @@
 //! **Directed Point from C**: the calls of [`am_dp`] behind `include/dp.h`.
 //!
 //! ```text
-//!   a C program        #include "dp.h"           cc ping_pong.c -lamdp
+//!   a C program        #include "dp.h"           cc ping.c -lamdp
 //!        │  descriptors, bytes                        ▲ -1, errno, dp_error()
 //!        ▼                                            │
 //!   calls.rs        arguments looked at; panics stay here
@@ -13,7 +13,7 @@
 //!   layers/dp       the calls themselves, in safe Rust
 //! ```
 //!
-//! Read first: `include/dp.h`, which is the whole documentation for users; `examples/ping_pong.c`; then `calls.rs`.
+//! Read first: `include/dp.h`, which is the whole documentation for users; `examples/ping.c`; then `calls.rs`.
 #![allow(unsafe_code, reason = "pointers from C")]
 
 mod calls;

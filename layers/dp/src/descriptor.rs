@@ -29,8 +29,7 @@ pub(crate) struct Signal {
 impl Signal {
     /// The node's end and the program's.
     pub(crate) fn pair() -> io::Result<(Signal, OwnedFd)> {
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Stream, None, flags)?;
+        let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
         let number = fstat(&theirs)?.st_ino;
         Ok((Signal { ours, theirs: number, is_on: false }, theirs))
     }

@@ -1,0 +1,110 @@
+//! C programs on one host.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{Nodes, Process, start, start_with, table, udp_line};
+use crate::program::{Program, compiler, run};
+
+/// The transport of processes on shared memory; each test has its own.
+fn shm(test: &str) -> String {
+    format!("shm:dp-{test}-{}", std::process::id())
+}
+
+fn two(program: &Program, nodes: Nodes<'_>, arguments: &[&str]) -> String {
+    let one = start(program, 1, nodes, arguments);
+    let said = start(program, 0, nodes, arguments).end();
+    one.end();
+    said
+}
+
+#[test]
+fn the_papers_ping_pong_over_udp_and_shm() {
+    let program = Program::build("examples/ping.c");
+    let file = table(&[udp_line(0), udp_line(1)]);
+    let name = shm("ping");
+    for nodes in [Nodes::Table(file.path()), Nodes::Transport(&name)] {
+        for (bytes, says) in [("1", "1000 round trips of 1 bytes"), ("200000", "50 round trips of 200000 bytes")] {
+            let trips = says.split(' ').next().expect("a number");
+            let said = two(&program, nodes, &[bytes, trips]);
+            assert!(said.contains(says), "{said}");
+        }
+    }
+}
+
+#[test]
+fn every_call_of_a_process_alone() {
+    assert_eq!(Program::build("tests/c/alone.c").start("udp", &[]).end(), "all as it should be\n");
+}
+
+#[test]
+fn epoll_over_a_thousand_endpoints_and_a_tcp_socket() {
+    let program = Program::build("tests/c/thousand.c");
+    let file = table(&[udp_line(0), udp_line(1)]);
+    let mut serves = start(&program, 0, Nodes::Table(file.path()), &[]);
+    let port = serves.line();
+    start(&program, 1, Nodes::Table(file.path()), &[&port]).end();
+    serves.end();
+}
+
+#[test]
+fn the_death_of_a_process_is_told_and_frees_its_dpid() {
+    let program = Program::build("tests/c/death.c");
+    let file = table(&[udp_line(0), udp_line(1)]);
+    let name = shm("death");
+    for nodes in [Nodes::Table(file.path()), Nodes::Transport(&name)] {
+        let mut witness = start(&program, 0, nodes, &["witness"]);
+        let victim = start(&program, 1, nodes, &["victim"]);
+        assert_eq!(witness.line(), "ready");
+        victim.kill();
+        let heir = start(&program, 1, nodes, &["heir"]);
+        assert_eq!(witness.line(), "told");
+        witness.end();
+        heir.end();
+    }
+}
+
+#[test]
+fn read_and_write_know_endpoints_with_the_preload_library() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let library = directory.path().join("libamdp_preload.so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("preload/preload.c");
+    let strict = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"];
+    run(Command::new(compiler()).args(strict).arg(source).arg("-o").arg(&library));
+    let program = Program::build("tests/c/files.c");
+    let name = shm("files");
+    let go = |nid| -> Process {
+        start_with(&program, nid, Nodes::Transport(&name), &[], |command| _ = command.env("LD_PRELOAD", &library))
+    };
+    let both = [go(1), go(0)];
+    both.into_iter().for_each(|process| assert_eq!(process.end(), "as files\n"));
+}
+
+#[test]
+fn a_dpid_has_one_owner_among_the_processes_of_a_node() {
+    let program = Program::build("tests/c/owners.c");
+    let name = shm("owners");
+    let mut first = start(&program, 3, Nodes::Transport(&name), &["first"]);
+    assert_eq!(first.line(), "mine");
+    assert_eq!(start(&program, 3, Nodes::Transport(&name), &["second"]).end(), "its\n");
+    first.kill();
+    let third = start(&program, 3, Nodes::Transport(&name), &["third"]);
+    assert_eq!(third.end(), "mine\n");
+}
+
+#[test]
+fn a_wrong_environment_says_what_is_wrong() {
+    let program = Program::build("tests/c/owners.c");
+    let nothing = table(&[]);
+    let missing = "/nowhere/nodes";
+    for (nid, nodes, says) in [
+        ("0", Nodes::Table(nothing.path()), "the table has no node 0"),
+        ("0", Nodes::Table(Path::new(missing)), "/nowhere/nodes"),
+        ("x", Nodes::Transport("udp"), "DP_NID is `x`"),
+        ("0", Nodes::Transport("pigeon:1"), "pigeon"),
+    ] {
+        let set = |command: &mut Command| _ = command.env("DP_NID", nid);
+        let said = start_with(&program, 0, nodes, &["fails"], set).end();
+        assert!(said.contains(says), "{said}");
+    }
+}

@@ -1,0 +1,14 @@
+//! C programs against the library.
+
+#[path = "../../../test-support/program.rs"]
+mod program;
+
+mod c;
+mod common;
+#[path = "../../../test-support/installed.rs"]
+mod installed;
+
+/// The library under test.
+const LIBRARY: &str = "amdp";
+/// What its example says.
+const PING: &[&str] = &["1000 round trips of 1 bytes"];
