@@ -2,8 +2,8 @@
 
 use am_api::{Connection, Endpoint, RequestError};
 
-use crate::dp::PointId;
 use crate::inbox::{FIRST, MORE, SHORT};
+use crate::point::PointId;
 use crate::{Dpid, Nid, WriteError};
 
 /// What an edge leads to.

@@ -46,7 +46,7 @@
 //!
 //! dp.write(&one, b"hello")?;
 //! let place = dp.read(&two)?.ok_or("no message")?;
-//! assert_eq!(dp.bytes(&two, &place).as_deref(), Some(&b"hello"[..]));
+//! assert_eq!(dp.bytes(&two, &place), Some(&b"hello"[..]));
 //! dp.fsync(&two, 1);
 //! # Ok(())
 //! # }
@@ -60,12 +60,15 @@ mod dp;
 mod edge;
 mod error;
 mod inbox;
+mod inboxes;
 mod nodes;
+mod point;
 mod pool;
 mod readiness;
 mod wait;
 
 pub use connect::Attempt;
-pub use dp::{Dp, Place, Point, Traffic};
+pub use dp::{Dp, Place, Traffic};
 pub use error::{ConnectError, OpenError, ReadError, WriteError};
 pub use nodes::{Dpid, Nid, NodeTable, Nodes, TableError};
+pub use point::Point;
