@@ -14,6 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::environment;
 use crate::failure::{self, Failure, call};
 use crate::process::{self, Process};
+use crate::start;
 
 /// How long `dp_connect` waits for the other end, and `dp_close` for what was written.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -65,7 +66,7 @@ pub extern "C" fn dp_open_pool(dpid: c_int, bytes: usize) -> c_int {
 
 fn open_point(dpid: c_int, bytes: usize) -> Result<c_int, Failure> {
     let dpid = Dpid(number(dpid, "DPID")?);
-    process::open(|process| process.open_point(dpid, bytes))
+    start::open(|process| process.open_point(dpid, bytes))
 }
 
 /// See `dp.h`.
@@ -159,7 +160,8 @@ pub unsafe extern "C" fn dp_read(fd: c_int, address: *mut *mut c_char) -> c_int 
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_fsync(fd: c_int, n: c_int) -> c_int {
     call(-1, || {
-        let count = usize::try_from(n).map_err(|_| Failure::new(Errno::EINVAL, "a number of messages is not negative"))?;
+        let count =
+            usize::try_from(n).map_err(|_| Failure::new(Errno::EINVAL, "a number of messages is not negative"))?;
         process::with_point(fd, |process, point, _| match process.dp.fsync(point, count) {
             true => Ok(0),
             false => Err(Failure::new(Errno::EINVAL, format!("fewer than {n} messages were read and not given back"))),
@@ -265,7 +267,9 @@ pub unsafe extern "C" fn dp_unix_write(fd: c_int, msg: *const c_void, len: usize
         loop {
             match write(fd, message) {
                 // SAFETY: it was an endpoint just now; if it is closed meanwhile, the kernel says so.
-                Err(failure) if failure.errno == Errno::EAGAIN && !is_nonblocking(unsafe { BorrowedFd::borrow_raw(fd) }) => {
+                Err(failure)
+                    if failure.errno == Errno::EAGAIN && !is_nonblocking(unsafe { BorrowedFd::borrow_raw(fd) }) =>
+                {
                     thread::sleep(PAUSE);
                 }
                 done => return done.map(|()| len as c_long),
@@ -305,14 +309,14 @@ pub extern "C" fn dp_is_point(fd: c_int) -> c_int {
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_nid() -> c_int {
-    call(-1, || process::open(|process| Ok(process.dp.nodes().own().0 as c_int)))
+    call(-1, || start::open(|process| Ok(process.dp.nodes().own().0 as c_int)))
 }
 
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_nodes() -> c_int {
-    call(-1, || process::open(|process| Ok(process.dp.nodes().count().map_or(-1, |count| count as c_int))))
+    call(-1, || start::open(|process| Ok(process.dp.nodes().count().map_or(-1, |count| count as c_int))))
 }
 
 /// See `dp.h`.
@@ -320,11 +324,11 @@ pub extern "C" fn dp_nodes() -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_barrier() -> c_int {
     call(-1, || {
-        let place = process::open(|process| Ok(process.place.take()))?;
+        let place = start::open(|process| Ok(process.place.take()))?;
         // Without the lock: the other thread works meanwhile.
         let Some(mut place) = place else { return Ok(0) };
         let result = place.barrier();
-        process::open(|process| {
+        start::open(|process| {
             process.place = Some(place);
             Ok(())
         })?;

@@ -5,8 +5,9 @@
 //!        │  descriptors, bytes                        ▲ -1, errno, dp_error()
 //!        ▼                                            │
 //!   calls.rs        arguments looked at; panics stay here
-//!   process.rs      the process's node, its endpoints by descriptor, one lock
-//!   progress.rs     a thread that receives while the program does something else
+//!   start.rs        the first call opens the process's node
+//!   process.rs      the node, its endpoints by descriptor, one lock
+//!   progress.rs     a thread that receives while the program does something else; pace.rs says when
 //!   mapping.rs      the pools' memory, read-only for the program
 //!        │
 //!        ▼
@@ -20,8 +21,10 @@ mod calls;
 mod environment;
 mod failure;
 mod mapping;
+mod pace;
 mod process;
 mod progress;
+mod start;
 
 pub use calls::{
     Dpmmap, Traffic, dp_barrier, dp_close, dp_connect, dp_error, dp_fsync, dp_is_point, dp_mmap, dp_nid, dp_nodes,

@@ -112,7 +112,9 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         if self.point(point).and_then(|state| state.edge.as_ref()).is_some_and(is_there) {
             return true;
         }
-        let Some(at) = self.old_edges.iter().position(|(of, edge)| *of == point && is_there(edge)) else { return false };
+        let Some(at) = self.old_edges.iter().position(|(of, edge)| *of == point && is_there(edge)) else {
+            return false;
+        };
         let (_, edge) = self.old_edges.remove(at);
         if edge.is_sending() {
             self.sending.push(point);
@@ -147,7 +149,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     }
 
     fn ask(&mut self, point: PointId, process: &str, dpid: Dpid) -> Result<Connection, ConnectError> {
-        let endpoint = self.point(point).and_then(|_| self.set.member(point.index as usize)).ok_or(ConnectError::Closed)?;
+        let endpoint =
+            self.point(point).and_then(|_| self.set.member(point.index as usize)).ok_or(ConnectError::Closed)?;
         endpoint.connect_with_tag(process, &dpid.endpoint(), self.nodes.tag()).map_err(|error| match error {
             am_api::ConnectError::NoFlow => ConnectError::NoFlow,
             // The names are those of nodes and endpoints, and this node is not asked.

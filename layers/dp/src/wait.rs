@@ -92,7 +92,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     fn refuse(&mut self, id: PointId) {
         let (refused, size) = self.inboxes.take_refused(id);
         for from in refused {
-            let told = self.door.try_request(from, TOO_LONG, &[size as u64], b"");
+            let told = self.door.try_request_vectored(from, TOO_LONG, &[size as u64], &[]);
             if told.is_err_and(|error| error.is_temporary())
                 && let Some(inbox) = self.inboxes.get_mut(id)
             {
