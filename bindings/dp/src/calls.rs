@@ -264,17 +264,14 @@ pub unsafe extern "C" fn dp_unix_write(fd: c_int, msg: *const c_void, len: usize
     call(-1, || {
         // SAFETY: the caller's promise.
         let message = unsafe { bytes(msg, len)? };
-        loop {
-            match write(fd, message) {
-                // SAFETY: it was an endpoint just now; if it is closed meanwhile, the kernel says so.
-                Err(failure)
-                    if failure.errno == Errno::EAGAIN && !is_nonblocking(unsafe { BorrowedFd::borrow_raw(fd) }) =>
-                {
-                    thread::sleep(PAUSE);
-                }
-                done => return done.map(|()| len as c_long),
-            }
+        let is_full = |sent: &Result<(), Failure>| sent.as_ref().is_err_and(|failure| failure.errno == Errno::EAGAIN);
+        let mut sent = write(fd, message);
+        // SAFETY: if the program closes it meanwhile, the kernel says so.
+        while is_full(&sent) && !is_nonblocking(unsafe { BorrowedFd::borrow_raw(fd) }) {
+            thread::sleep(PAUSE);
+            sent = write(fd, message);
         }
+        sent.map(|()| len as c_long)
     })
 }
 
@@ -291,7 +288,8 @@ pub extern "C" fn dp_unix_fsync(fd: c_int) -> c_int {
 pub extern "C" fn dp_unix_close(fd: c_int) {
     call((), || {
         process::with(fd, |process| {
-            process.forget(fd).map(std::mem::forget);
+            // Its descriptor is not closed here.
+            process.forget(fd).into_iter().for_each(std::mem::forget);
             process.note_call(false);
             Ok(())
         })

@@ -64,7 +64,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     /// What time does not help with.
     pub fn connect_step(&mut self, attempt: &mut Attempt) -> Poll<Result<(), ConnectError>> {
         let Attempt { point, nid, dpid, .. } = *attempt;
-        if !self.point(point).is_some_and(|state| !state.is_closing) {
+        if self.point(point).is_none_or(|state| state.is_closing) {
             return Poll::Ready(Err(ConnectError::Closed));
         }
         if nid == self.nodes.own() {
