@@ -4,5 +4,6 @@
 mod common;
 mod descriptors;
 mod edges;
+mod hostile;
 mod long;
 mod order;
