@@ -148,7 +148,10 @@ impl Process {
         let bytes = NonZeroUsize::new(bytes).ok_or(OpenError::PoolSize { size: 0, least: 4096 })?;
         let point = match self.try_open(dpid, bytes) {
             Err(failure) if failure.errno == Errno::EMFILE && raise_limit() => self.try_open(dpid, bytes)?,
-            Err(failure) if failure.errno == Errno::EADDRINUSE && self.has_just_closed() => self.try_open(dpid, bytes)?,
+            Err(failure) if failure.errno == Errno::EADDRINUSE => {
+                self.notice_closed();
+                self.try_open(dpid, bytes)?
+            }
             done => done?,
         };
         let pool = self.dp.memory(&point).map_or(std::ptr::null(), |memory| memory.theirs());
@@ -169,14 +172,13 @@ impl Process {
         Ok(self.dp.open(dpid, memory)?)
     }
 
-    /// Look whether the program has closed descriptors. Returns whether an endpoint has gone with them.
-    fn has_just_closed(&mut self) -> bool {
-        let before = self.dp.open_count();
-        // Looking for hang-ups is a part of it.
+    /// Look whether the program has closed descriptors.
+    #[cold]
+    fn notice_closed(&mut self) {
+        // To look for hang-ups is a part of it.
         _ = self.dp.prepare_wait();
         self.dp.poll();
         self.sweep();
-        self.dp.open_count() < before
     }
 
     /// The pool of an endpoint, as the program has it.
