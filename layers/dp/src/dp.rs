@@ -273,8 +273,13 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
                 return self.read_nothing(point).map_or(Ok(None), Err);
             }
         }
-        if self.inboxes.get_mut(point.id).is_some_and(|inbox| inbox.settle_signal(point.as_fd())) {
+        let inbox = self.inboxes.get_mut(point.id).ok_or(ReadError::Closed)?;
+        let is_special = inbox.is_special();
+        if inbox.settle_signal(point.as_fd()) {
             self.inboxes.note_readable(point.id);
+        }
+        if is_special {
+            self.inboxes.note_special(point.id);
         }
         Ok(found)
     }
@@ -303,7 +308,12 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     /// Give back the oldest `count` messages of those that were read. Returns whether there were so many; else nothing happens.
     #[inline]
     pub fn fsync(&mut self, point: &Point, count: usize) -> bool {
-        self.inboxes.get_mut(point.id).is_some_and(|inbox| inbox.free(count))
+        let Some(inbox) = self.inboxes.get_mut(point.id) else { return false };
+        let is_done = inbox.free(count);
+        if inbox.is_special() {
+            self.inboxes.note_special(point.id);
+        }
+        is_done
     }
 
     /// Close an endpoint now. What was not accepted by its receiver yet comes to nothing: ask [`is_accepted`](Dp::is_accepted) before.

@@ -63,6 +63,12 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         Inbox { serial, pool, waiting, arriving, lost, ended, refusals, refused, signal, is_listed, received }
     }
 
+    /// Whether somebody has to be told that a message was too long.
+    #[inline]
+    pub(crate) fn is_special(&self) -> bool {
+        !(self.refusals.is_empty() && self.refused.is_empty())
+    }
+
     /// Whether a call of `read` would return something.
     #[inline]
     pub(crate) fn is_readable(&self) -> bool {
@@ -132,6 +138,11 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
 
     #[cold]
     fn on_short_without_room<S>(&mut self, message: &Message<'_, S>) {
+        if !self.can_hold(message.payload().len()) {
+            // Frames may be longer than pools.
+            self.refused.push(message.from());
+            return;
+        }
         self.abandon(message.from());
         self.take_waiting();
         if self.waiting.is_empty() && self.pool.push(message.payload()) {
@@ -148,22 +159,17 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         }
     }
 
-    /// Returns whether the sender has to be told that it is too long.
-    pub(crate) fn on_first<S>(&mut self, message: &Message<'_, S>) -> bool {
+    pub(crate) fn on_first<S>(&mut self, message: &Message<'_, S>) {
         let (from, len) = (message.from(), usize::try_from(message.word(0)).unwrap_or(usize::MAX));
-        let size = self.pool.size();
         self.abandon(from);
         self.take_waiting();
-        if !(1..=size).contains(&len) {
-            let left = len.saturating_sub(message.payload().len());
-            self.set_arriving(from, Arriving::Nowhere { left });
-            self.refused.push(from);
-            return true;
-        }
         if !(self.waiting.is_empty() && self.begin(from, len, message.payload())) {
             self.waiting.push_back(message.keep());
         }
-        false
+    }
+
+    fn can_hold(&self, len: usize) -> bool {
+        (1..=self.pool.size()).contains(&len)
     }
 
     /// A connection ended; by the death of its other end, if that is given.
@@ -181,8 +187,14 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         }
     }
 
-    /// A long message begins, if there is room for the whole.
+    /// A long message begins, if there is room for the whole. For one that is too long there never will be: its parts are dropped.
     fn begin(&mut self, from: Connection, len: usize, piece: &[u8]) -> bool {
+        if !self.can_hold(len) {
+            self.abandon(from);
+            self.set_arriving(from, Arriving::Nowhere { left: len.saturating_sub(piece.len()) });
+            self.refused.push(from);
+            return true;
+        }
         let Some(token) = self.pool.reserve(len) else { return false };
         self.abandon(from);
         self.arriving.insert(from, Arriving::Into { token, at: 0, len });
@@ -221,7 +233,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
             let (from, handler) = (message.from(), message.handler());
             // A part is left only if its first one was dropped with its connection.
             let is_part = handler == MORE;
-            if !is_part && !self.pool.has_room(len_of(message)) {
+            let len = len_of(message);
+            if !is_part && self.can_hold(len) && !self.pool.has_room(len) {
                 return;
             }
             let Some(message) = self.waiting.pop_front() else { return };

@@ -55,18 +55,23 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inboxes<M> {
     #[inline]
     pub(crate) fn on_message<S>(&mut self, index: usize, message: &Message<'_, S>) {
         let Some(Some(inbox)) = self.list.get_mut(index) else { return };
-        if message.handler() == SHORT {
-            inbox.on_short(message);
-        } else if on_other(inbox, message) {
-            let serial = inbox.serial;
-            self.note_special(PointId { index: index as u32, serial });
-            return;
+        match message.handler() {
+            SHORT => inbox.on_short(message),
+            FIRST => inbox.on_first(message),
+            MORE => inbox.on_more(message),
+            TOO_LONG => inbox.refusals.push((message.from(), message.word(0))),
+            // Of nodes that do not speak this protocol.
+            _ => {}
         }
+        let id = PointId { index: index as u32, serial: inbox.serial };
+        let is_special = inbox.is_special();
         if !inbox.is_listed {
             inbox.is_listed = true;
-            let id = PointId { index: index as u32, serial: inbox.serial };
             self.readable.push(id);
             self.has_news = true;
+        }
+        if is_special {
+            self.note_special(id);
         }
     }
 
@@ -79,6 +84,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inboxes<M> {
         }
     }
 
+    #[cold]
     pub(crate) fn note_special(&mut self, id: PointId) {
         self.special.push(id);
         self.has_news = true;
@@ -98,23 +104,5 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inboxes<M> {
     /// Senders to be told that their message was too long for this endpoint, and how much it can hold.
     pub(crate) fn take_refused(&mut self, id: PointId) -> (Vec<Connection>, usize) {
         self.get_mut(id).map_or((vec![], 0), |inbox| (std::mem::take(&mut inbox.refused), inbox.pool.size()))
-    }
-}
-
-/// What is no short message. Returns whether somebody has to be told of it.
-#[cold]
-fn on_other<M: AsRef<[u8]> + AsMut<[u8]>, S>(inbox: &mut Inbox<M>, message: &Message<'_, S>) -> bool {
-    match message.handler() {
-        FIRST => inbox.on_first(message),
-        MORE => {
-            inbox.on_more(message);
-            false
-        }
-        TOO_LONG => {
-            inbox.refusals.push((message.from(), message.word(0)));
-            true
-        }
-        // Of nodes that do not speak this protocol.
-        _ => false,
     }
 }
