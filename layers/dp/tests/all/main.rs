@@ -4,5 +4,6 @@
 mod common;
 mod descriptors;
 mod edges;
+mod graphs;
 mod long;
 mod order;
