@@ -7,6 +7,8 @@
 //!   calls.rs        arguments looked at; panics stay here
 //!   process.rs      the process's node, its endpoints by descriptor, one lock
 //!   progress.rs     a thread that receives while the program does something else
+//!   graph.rs        the process as a vertex of DP_GRAPH
+//!   report.rs       live figures on standard error
 //!   mapping.rs      the pools' memory, read-only for the program
 //!        │
 //!        ▼
@@ -19,11 +21,14 @@
 mod calls;
 mod environment;
 mod failure;
+mod graph;
 mod mapping;
 mod process;
 mod progress;
+mod report;
 
 pub use calls::{
     Dpmmap, Traffic, dp_barrier, dp_close, dp_connect, dp_error, dp_fsync, dp_is_point, dp_mmap, dp_nid, dp_nodes,
     dp_open, dp_open_pool, dp_read, dp_traffic, dp_unix_close, dp_unix_fsync, dp_unix_read, dp_unix_write, dp_write,
 };
+pub use graph::{dp_graph, dp_in, dp_in_degree, dp_out, dp_out_degree, dp_point, dp_vertex_name, dp_vertices};

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use am_dp::{Dp, Dpid, OpenError, Point};
+use am_dp::{Dp, Dpid, Nid, OpenError, Point};
 use am_spmd::Place;
 use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -15,13 +15,17 @@ use parking_lot::Mutex;
 
 use crate::environment;
 use crate::failure::Failure;
+use crate::graph::Joined;
 use crate::mapping::Mapping;
 use crate::progress::{self, Pace};
+use crate::report::Reporter;
 
 /// An endpoint of the program.
-struct Entry {
+pub(crate) struct Entry {
     /// Its descriptor is the program's: only `dp_close` closes it here.
-    point: ManuallyDrop<Point>,
+    pub(crate) point: ManuallyDrop<Point>,
+    /// How often its edge was redirected.
+    pub(crate) redirects: u64,
     /// The pool where the program has it.
     pool: *const u8,
     bytes: usize,
@@ -36,6 +40,9 @@ pub(crate) struct Process {
     pub(crate) place: Option<Place>,
     pub(crate) pace: Pace,
     pub(crate) bell: Arc<EventFd>,
+    /// Which vertex of a graph it is.
+    pub(crate) joined: Option<Joined>,
+    pub(crate) reporter: Option<Reporter>,
 }
 
 // SAFETY: the only value is in `PROCESS`, and every access is under its lock: `Rc` counts, cells and the node are touched by one
@@ -124,7 +131,8 @@ pub(crate) fn open<T>(work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> 
         libc::atexit(progress::finish);
     }
     let pace = Pace::default();
-    work(slot.insert(Process { dp, entries: vec![], live: 0, place, pace, bell }))
+    let (joined, reporter) = (None, Reporter::find());
+    work(slot.insert(Process { dp, entries: vec![], live: 0, place, pace, bell, joined, reporter }))
 }
 
 impl Process {
@@ -141,7 +149,7 @@ impl Process {
         if self.entries.len() <= at {
             self.entries.resize_with(at + 1, || None);
         }
-        let entry = Entry { point: ManuallyDrop::new(point), pool, bytes: bytes.get() };
+        let entry = Entry { point: ManuallyDrop::new(point), redirects: 0, pool, bytes: bytes.get() };
         // What had the number before was closed by the program.
         self.live += usize::from(self.entries[at].replace(entry).is_none());
         mark(fd, true);
@@ -159,9 +167,27 @@ impl Process {
         Some((entry.pool, entry.bytes))
     }
 
+    /// The endpoints, by descriptor.
+    pub(crate) fn points(&self) -> impl Iterator<Item = (RawFd, &Entry)> {
+        self.entries.iter().enumerate().filter_map(|(fd, entry)| Some((fd as RawFd, entry.as_ref()?)))
+    }
+
+    /// Where the edge of an endpoint leads.
+    pub(crate) fn edge(&self, fd: RawFd) -> Option<(Nid, Dpid)> {
+        let entry = self.entries.get(usize::try_from(fd).ok()?)?.as_ref()?;
+        self.dp.edge(&entry.point)
+    }
+
+    /// The edge of an endpoint leads elsewhere now.
+    pub(crate) fn note_redirect(&mut self, fd: RawFd) {
+        let entry = usize::try_from(fd).ok().and_then(|at| self.entries.get_mut(at)?.as_mut());
+        entry.into_iter().for_each(|entry| entry.redirects += 1);
+    }
+
     /// The descriptor is no endpoint any more. Returns the endpoint.
     pub(crate) fn forget(&mut self, fd: RawFd) -> Option<Point> {
         let entry = self.entries.get_mut(usize::try_from(fd).ok()?)?.take()?;
+        self.report_end(&entry);
         self.live -= 1;
         mark(fd, false);
         Some(ManuallyDrop::into_inner(entry.point))

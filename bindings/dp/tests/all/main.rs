@@ -5,6 +5,7 @@ mod program;
 
 mod c;
 mod common;
+mod graph;
 #[path = "../../../test-support/installed.rs"]
 mod installed;
 
