@@ -85,11 +85,10 @@ static void put_and_take(int fd, const void *message, int length) {
     CHECK(n == length);
 }
 
-static void put_message(int edge, int to, unsigned long long number) {
+static void put_message(int edge, int to, unsigned long long number, int is_long) {
     static char message[MAX_LENGTH];
     header_t head = {.kind = MESSAGE, .from = own, .edge = edge, .to = to, .number = number};
-    /* Some fill several frames. */
-    int length = sizeof head + (below(16) == 0 ? below(MAX_LENGTH - sizeof head) : below(100));
+    int length = is_long ? MAX_LENGTH : sizeof head + below(100);
     memcpy(message, &head, sizeof head);
     for (int at = sizeof head; at < length; at++) message[at] = (char)(number + at);
     put_and_take(dp_out(edge), message, length);
@@ -100,12 +99,12 @@ static void put_message(int edge, int to, unsigned long long number) {
 
 static void lead(int edge, int to) {
     CHECK(dp_connect(dp_out(edge), to, INBOX) == 0);
-    take_all();
 }
 
 int main(int argc, char **argv) {
     CHECK(argc == 4);
     int out = dp_graph(), redirects = atoi(argv[2]), most = atoi(argv[3]);
+    int before[MAX_EDGES] = {0}, now[MAX_EDGES] = {0};
     unsigned long long number[MAX_EDGES] = {0}, all = 0;
     own = dp_nid();
     vertices = dp_vertices();
@@ -113,11 +112,17 @@ int main(int argc, char **argv) {
     state = strtoull(argv[1], NULL, 10) * 1000 + own;
     for (int turn = 0; turn < redirects; turn++) {
         for (int edge = 0; edge < out; edge++) {
-            int to = below(vertices);
+            /* Often back to where it led before. */
+            int to = below(3) ? (int)below(vertices) : before[edge];
+            before[edge] = now[edge];
+            now[edge] = to;
             lead(edge, to);
-            for (int left = 1 + below(most); left > 0; left--) put_message(edge, to, ++number[edge]);
-            take_all();
+            for (int left = below(most); left > 0; left--) put_message(edge, to, ++number[edge], below(16) == 0);
+            /* Often a message of many frames is the last, and has not left when the edge is redirected. */
+            put_message(edge, to, ++number[edge], below(2));
         }
+        /* A slow reader keeps what is written to it waiting. */
+        if (below(4) == 0) usleep(below(3000));
     }
     for (int edge = 0; edge < out; edge++) {
         all += number[edge];

@@ -22,7 +22,20 @@ fn redirect(lab: &Lab, transport: &str) {
     let turns = std::env::var("AM_DP_REDIRECTS").unwrap_or_else(|_| "100".to_owned());
     println!("again with AM_DP_SEED={seed} AM_DP_REDIRECTS={turns}");
     let mut command = dp_graph(&program);
-    command.args(["-H", &hosts, "--rsh", &lab.shell(), "--transport", transport, "--every", "0.2", "--json"]);
+    // Small pools: the receivers are full again and again, so old edges live on while new ones are used.
+    command.args([
+        "-x",
+        "DP_POOL=16384",
+        "-H",
+        &hosts,
+        "--rsh",
+        &lab.shell(),
+        "--transport",
+        transport,
+        "--every",
+        "0.2",
+        "--json",
+    ]);
     command.arg(&file).arg(program.path()).args([&seed, &turns, "60"]);
     let (output, errors) = run(&mut command);
     let mut written = 0u64;
