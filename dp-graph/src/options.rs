@@ -19,7 +19,6 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start a program with a process for each vertex
     Run(RunOptions),
     /// Print a graph as DOT, with the number of each endpoint
     Show {
@@ -98,7 +97,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 const AFTER_HELP: &str = "\
 Examples:
   dp-graph run ring:4 ./program                           four processes on this host, over UDP
-  dp-graph run mesh:3x3 --transport shm ./program         nine, over shared memory (options come before the program)
+  dp-graph run --transport shm mesh:3x3 ./program         nine, over shared memory
   dp-graph run -H alpha:2,beta:2 pipeline.dot ./program   an own graph of four vertices on two hosts
   dp-graph run --dot live.dot --every 0.5 tree:7 ./program
   dp-graph show pipeline.dot                              what the file means: the number of each endpoint
