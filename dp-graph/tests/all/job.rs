@@ -1,6 +1,6 @@
 //! dp-graph as a process.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -48,9 +48,16 @@ impl Job {
         for _ in 0..lines {
             let mut line = String::new();
             output.read_line(&mut line).expect("a line");
-            pids.push(line.trim().parse().expect("a process id"));
+            // On a terminal the table is cleared before each line.
+            let pid = line.trim().rsplit(|letter: char| !letter.is_ascii_digit()).next();
+            pids.push(pid.and_then(|pid| pid.parse().ok()).expect("a process id"));
         }
         (Job { child, output }, pids)
+    }
+
+    /// As if it were typed.
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        self.child.stdin.as_mut().expect("a pipe").write_all(bytes).expect("it reads");
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

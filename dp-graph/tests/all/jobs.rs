@@ -89,3 +89,17 @@ fn a_killed_dp_graph_leaves_nothing() {
     assert_eq!(job.end().0, None);
     gone(&pids);
 }
+
+/// The terminal sends the signal to dp-graph and to am-run: a second one would end the processes before they have said anything.
+#[test]
+fn ctrl_c_on_a_terminal_leaves_time_to_end() {
+    let script = "trap \"sleep 0.5; echo told; exit 0\" INT; echo $$; while :; do sleep 0.1; done";
+    let line = format!("{} run ring:2 sh -c '{script}'", env!("CARGO_BIN_EXE_dp-graph"));
+    let mut command = std::process::Command::new("script");
+    command.args(["-qec", &line, "/dev/null"]).stdin(std::process::Stdio::piped());
+    let (mut job, pids) = Job::start(command, 2);
+    job.write(b"\x03");
+    let (ended, said) = job.end();
+    assert_eq!((ended, said.matches("told").count()), (Some(130), 2), "{said}");
+    gone(&pids);
+}

@@ -111,9 +111,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         if self.points.get(point).and_then(|state| state.edge.as_ref()).is_some_and(is_there) {
             return true;
         }
-        let Some(at) = self.old_edges.iter().position(|(of, edge)| *of == point && is_there(edge)) else {
-            return false;
-        };
+        let Some(at) = self.old_edges.iter().position(|(of, edge)| *of == point && is_there(edge)) else { return false };
         let (_, edge) = self.old_edges.remove(at);
         if edge.is_sending() {
             self.sending.push(point);

@@ -129,21 +129,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         let (points, by_dpid, arrivals) = Default::default();
         let (sending, old_edges) = Default::default();
         let (closing, has_ended, owes) = Default::default();
-        Ok(Dp {
-            node,
-            nodes,
-            door,
-            set,
-            points,
-            by_dpid,
-            arrivals,
-            sending,
-            old_edges,
-            closing,
-            has_ended,
-            owes,
-            readiness,
-        })
+        Ok(Dp { node, nodes, door, set, points, by_dpid, arrivals, sending, old_edges, closing, has_ended, owes, readiness })
     }
 
     /// Open the endpoint of this DPID, with memory for its token buffer pool.
@@ -394,7 +380,11 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
 }
 
 /// A connection of an endpoint opened or ended.
-fn on_connection<M: AsRef<[u8]> + AsMut<[u8]>>(inbox: &mut Inbox<M>, nodes: &Nodes, event: &ConnectionEvent<'_, ()>) {
+fn on_connection<M: AsRef<[u8]> + AsMut<[u8]>>(
+    inbox: &mut Inbox<M>,
+    nodes: &Nodes,
+    event: &ConnectionEvent<'_, ()>,
+) {
     let ConnectionChange::Ended(reason) = event.change else { return };
     let peer = (nodes.nid_of(event.peer.node.as_str()), Dpid::of_endpoint(event.peer.endpoint.as_str()));
     let has_died = matches!(reason, ReturnReason::Unreachable | ReturnReason::Restarted);

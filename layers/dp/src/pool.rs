@@ -294,10 +294,7 @@ mod tests {
         pool.write(long, 200, &[2; 150]);
         pool.complete(long);
         let long = pool.read().unwrap();
-        assert_eq!(
-            (&pool.memory[long.start..][..200], &pool.memory[long.start + 200..][..100]),
-            (&[1; 200][..], &[2; 100][..])
-        );
+        assert_eq!((&pool.memory[long.start..][..200], &pool.memory[long.start + 200..][..100]), (&[1; 200][..], &[2; 100][..]));
         assert!(pool.memory[long.end..].iter().all(|&byte| byte != 2), "nothing beyond its end");
         assert!(pool.free(2) && pool.oldest == pool.newest);
     }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll as poll_descriptors};
 
-use crate::Point;
 use crate::dp::{Dp, PointId};
 use crate::edge::Target;
+use crate::Point;
 
 /// The longest that an endpoint lives on after its descriptor was closed, for what it wrote.
 const LINGER: Duration = Duration::from_secs(5);
