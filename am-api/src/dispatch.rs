@@ -62,6 +62,23 @@ impl<S> Endpoint<S> {
         handled
     }
 
+    /// Give messages that are not replied to to `run`, at most so many.
+    #[inline]
+    pub(crate) fn take_each(&self, most: usize, mut run: impl FnMut(&Message<'_, S>)) -> usize {
+        let mut taken = 0;
+        while taken < most {
+            let mut node = self.node.borrow_mut();
+            let core = node.core();
+            let next = if core.has_deliveries() { core.poll_one_way(self.id) } else { None };
+            drop(node);
+            let Some(delivery) = next else { break };
+            let current = InHand { endpoint: self, delivery: &delivery, kept: Cell::new(None) };
+            run(&current.message());
+            taken += 1;
+        }
+        taken
+    }
+
     /// Whether there is anything beside messages.
     #[inline]
     fn has_other_work(&self) -> bool {

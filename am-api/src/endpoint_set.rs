@@ -10,7 +10,7 @@ use am_engine::PollScope;
 use am_proto::{EndpointId, Time};
 
 use crate::node_state::NodeRc;
-use crate::{BUDGET, Endpoint, Node};
+use crate::{BUDGET, Endpoint, Message, Node};
 
 /// Endpoints of one node whose handlers work on one state, polled in one turn. Endpoints without messages are skipped: a turn costs
 /// the same with one endpoint and with thousands of idle ones.
@@ -65,12 +65,12 @@ impl<S> EndpointSet<S> {
         EndpointSet { node: node.state.clone(), members, warm, seen: None, left: 0, turns: 0, visits: 0, looks: 0 }
     }
 
-    /// Add an endpoint.
+    /// Add an endpoint. Returns its index in this set, which another one may have when this one is removed.
     ///
     /// # Errors
     /// It belongs to another node, and comes back.
     #[expect(clippy::result_large_err, reason = "the endpoint comes back whole")]
-    pub fn insert(&mut self, endpoint: Endpoint<S>) -> Result<(), Endpoint<S>> {
+    pub fn insert(&mut self, endpoint: Endpoint<S>) -> Result<usize, Endpoint<S>> {
         if !Rc::ptr_eq(&self.node, &endpoint.node) {
             return Err(endpoint);
         }
@@ -80,7 +80,17 @@ impl<S> EndpointSet<S> {
         }
         self.members[at] = Some(endpoint);
         self.seen = None;
-        Ok(())
+        Ok(at)
+    }
+
+    /// The endpoint of this index.
+    pub fn member(&self, index: usize) -> Option<&Endpoint<S>> {
+        self.members.get(index)?.as_ref()
+    }
+
+    /// Take the endpoint of this index out of the set.
+    pub fn remove_member(&mut self, index: usize) -> Option<Endpoint<S>> {
+        self.members.get_mut(index)?.take()
     }
 
     /// Take an endpoint out of the set.
@@ -135,22 +145,6 @@ impl<S> EndpointSet<S> {
 
     /// Returns the messages and events handled, and whether anything happened at all.
     fn turn(&mut self, state: &mut S) -> (usize, bool) {
-        let (handled, received) = self.inhale(state);
-        let sent = self.node.borrow_mut().exhale();
-        (handled, received + handled + sent > 0)
-    }
-
-    /// The first half of [`poll`](EndpointSet::poll): receive, and run handlers. What is to leave, acknowledgements included, waits for
-    /// the second half, which a program calls soon: [`Endpoint::flush`], after it has sent its own messages. A `receive` that handled
-    /// nothing is to be followed by it, too, because it also looks at the node's deadlines. Returns how many messages and events
-    /// were handled.
-    #[inline]
-    pub fn receive(&mut self, state: &mut S) -> usize {
-        self.inhale(state).0
-    }
-
-    /// Returns the messages and events handled, and the frames received.
-    fn inhale(&mut self, state: &mut S) -> (usize, usize) {
         let mut node = self.node.borrow_mut();
         let received = node.inhale(PollScope::Everything);
         let has_events = node.has_news() || node.has_bulk();
@@ -165,7 +159,58 @@ impl<S> EndpointSet<S> {
         if has_messages {
             handled += self.serve(state);
         }
-        (handled, received)
+        let sent = self.node.borrow_mut().exhale();
+        (handled, received + handled + sent > 0)
+    }
+
+    /// Receive, and give each message to `run`, with its endpoint's index, instead of to handlers. None of them is replied to, so no
+    /// room is set aside for replies. Other handlers (of connections, members, returned messages) run as usual; endpoints of such a set
+    /// make no [calls](Endpoint::try_call). At most [`BUDGET`] messages are given out. Returns how many messages and events were handled.
+    ///
+    /// This is the first half of a turn. What is to leave, acknowledgements included, leaves with [`Endpoint::flush`]: call it after the
+    /// program's own messages, and after each `receive_each` that handled nothing, because it looks at the node's deadlines, too.
+    ///
+    /// ```
+    /// use am_api::{Endpoint, EndpointSet};
+    ///
+    /// /// The lengths of messages, by endpoint.
+    /// fn lengths(set: &mut EndpointSet<Vec<(usize, usize)>>, door: &Endpoint<()>, all: &mut Vec<(usize, usize)>) {
+    ///     if set.receive_each(all, |all, index, message| all.push((index, message.payload().len()))) == 0 {
+    ///         door.flush();
+    ///     }
+    /// }
+    /// ```
+    #[inline]
+    pub fn receive_each(&mut self, state: &mut S, mut run: impl FnMut(&mut S, usize, &Message<'_, S>)) -> usize {
+        let mut node = self.node.borrow_mut();
+        node.inhale(PollScope::Everything);
+        let (has_events, has_messages) = (node.has_news() || node.has_bulk(), node.engine.core().has_deliveries());
+        drop(node);
+        let mut handled = if has_events { self.dispatch_events(state) } else { 0 };
+        if has_messages {
+            self.find_warm();
+            for _ in 0..self.warm.len() {
+                handled += self.first_each(state, &mut run);
+                if handled >= BUDGET || !self.node.borrow().engine.core().has_deliveries() {
+                    break;
+                }
+                self.warm.rotate_left(1);
+            }
+        }
+        handled
+    }
+
+    /// The messages of the endpoint whose turn it is.
+    #[inline]
+    fn first_each(&mut self, state: &mut S, run: &mut impl FnMut(&mut S, usize, &Message<'_, S>)) -> usize {
+        let Some(index) = self.warm.front().map(|id| id.index()) else { return 0 };
+        let Some(Some(endpoint)) = self.members.get(index) else { return 0 };
+        endpoint.take_each(Self::VISIT * usize::from(endpoint.weight()), |message| run(state, index, message))
+    }
+
+    #[cold]
+    fn dispatch_events(&self, state: &mut S) -> usize {
+        self.iter().map(|member| member.dispatch_events(state)).sum()
     }
 
     /// Visit endpoints until the turn's budget is used, or none has a message that can be handled now.

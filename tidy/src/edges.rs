@@ -46,7 +46,17 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("bench", &["active-messages", "core", "layers", "backends", "am-netns"]),
     (
         "bench/cost",
-        &["active-messages", "am-daemon", "layers", "am-engine", "am-proto", "am-transport", "am-ring", "am-wire", "backends"],
+        &[
+            "active-messages",
+            "am-daemon",
+            "layers",
+            "am-engine",
+            "am-proto",
+            "am-transport",
+            "am-ring",
+            "am-wire",
+            "backends",
+        ],
     ),
     ("netns", &[]),
     ("tidy", &[]),

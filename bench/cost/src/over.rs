@@ -81,10 +81,10 @@ impl Over {
     }
 
     /// Whether it is in the committed table. Groups of members are compared with each other only, and so are ways to poll many
-    /// endpoints. The scribbling program is compared with none.
+    /// endpoints. The scribbling program is compared with none, and Directed Point's calls are in a table of their own.
     pub(crate) fn is_in_table(self) -> bool {
         let is_members = matches!(self, Over::Members1 | Over::Members2 | Over::Members4 | Over::Members8);
-        !is_members && !self.is_of_several() && self != Over::Scribbling
+        !is_members && !self.is_of_several() && !matches!(self, Over::Scribbling | Over::Dp)
     }
 
     /// Whether the node that answers polls several endpoints.

@@ -14,6 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::environment;
 use crate::failure::{self, Failure, call};
 use crate::process::{self, Process};
+use crate::start;
 
 /// How long `dp_connect` waits for the other end, and `dp_close` for what was written.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -65,7 +66,7 @@ pub extern "C" fn dp_open_pool(dpid: c_int, bytes: usize) -> c_int {
 
 fn open_point(dpid: c_int, bytes: usize) -> Result<c_int, Failure> {
     let dpid = Dpid(number(dpid, "DPID")?);
-    process::open(|process| process.open_point(dpid, bytes))
+    start::open(|process| process.open_point(dpid, bytes))
 }
 
 /// See `dp.h`.
@@ -267,17 +268,14 @@ pub unsafe extern "C" fn dp_unix_write(fd: c_int, msg: *const c_void, len: usize
     call(-1, || {
         // SAFETY: the caller's promise.
         let message = unsafe { bytes(msg, len)? };
-        loop {
-            match write(fd, message) {
-                // SAFETY: it was an endpoint just now; if it is closed meanwhile, the kernel says so.
-                Err(failure)
-                    if failure.errno == Errno::EAGAIN && !is_nonblocking(unsafe { BorrowedFd::borrow_raw(fd) }) =>
-                {
-                    thread::sleep(PAUSE);
-                }
-                done => return done.map(|()| len as c_long),
-            }
+        let is_full = |sent: &Result<(), Failure>| sent.as_ref().is_err_and(|failure| failure.errno == Errno::EAGAIN);
+        let mut sent = write(fd, message);
+        // SAFETY: if the program closes it meanwhile, the kernel says so.
+        while is_full(&sent) && !is_nonblocking(unsafe { BorrowedFd::borrow_raw(fd) }) {
+            thread::sleep(PAUSE);
+            sent = write(fd, message);
         }
+        sent.map(|()| len as c_long)
     })
 }
 
@@ -294,7 +292,8 @@ pub extern "C" fn dp_unix_fsync(fd: c_int) -> c_int {
 pub extern "C" fn dp_unix_close(fd: c_int) {
     call((), || {
         process::with(fd, |process| {
-            process.forget(fd).map(std::mem::forget);
+            // Its descriptor is not closed here.
+            process.forget(fd).into_iter().for_each(std::mem::forget);
             process.note_call(false);
             Ok(())
         })
@@ -312,14 +311,14 @@ pub extern "C" fn dp_is_point(fd: c_int) -> c_int {
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_nid() -> c_int {
-    call(-1, || process::open(|process| Ok(process.dp.nodes().own().0 as c_int)))
+    call(-1, || start::open(|process| Ok(process.dp.nodes().own().0 as c_int)))
 }
 
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_nodes() -> c_int {
-    call(-1, || process::open(|process| Ok(process.dp.nodes().count().map_or(-1, |count| count as c_int))))
+    call(-1, || start::open(|process| Ok(process.dp.nodes().count().map_or(-1, |count| count as c_int))))
 }
 
 /// See `dp.h`.
@@ -331,11 +330,11 @@ pub extern "C" fn dp_barrier() -> c_int {
 
 /// Wait for the other processes of a launcher's job.
 pub(crate) fn barrier() -> Result<(), Failure> {
-    let place = process::open(|process| Ok(process.place.take()))?;
+    let place = start::open(|process| Ok(process.place.take()))?;
     // Without the lock: the other thread works meanwhile.
     let Some(mut place) = place else { return Ok(()) };
     let result = place.barrier();
-    process::open(|process| {
+    start::open(|process| {
         process.place = Some(place);
         Ok(())
     })?;

@@ -28,7 +28,10 @@ pub(crate) fn open() -> Result<(Node, Nodes, Option<Place>), Failure> {
     let set = |builder: Builder| builder.keepalive(KEEPALIVE);
     let Some(nid) = number(NID)? else {
         if env::var_os(NODES).is_some() {
-            return Err(Failure::new(Errno::EINVAL, format!("{NODES} is set, and {NID} is not: say which line is this node's")));
+            return Err(Failure::new(
+                Errno::EINVAL,
+                format!("{NODES} is set, and {NID} is not: say which line is this node's"),
+            ));
         }
         let mut place = Place::find().map_err(|error| down(&error))?;
         let nodes = Nodes::of_place(&place);
@@ -42,7 +45,10 @@ pub(crate) fn open() -> Result<(Node, Nodes, Option<Place>), Failure> {
         return Ok((node, nodes, None));
     }
     let transport = env::var(variables::TRANSPORT).map_err(|_| {
-        let text = format!("{NID} is set: name the transport in {}, or the file of all nodes in {NODES}", variables::TRANSPORT);
+        let text = format!(
+            "{NID} is set: name the transport in {}, or the file of all nodes in {NODES}",
+            variables::TRANSPORT
+        );
         Failure::new(Errno::EINVAL, text)
     })?;
     let nodes = Nodes::found(nid, 0, &transport);

@@ -15,19 +15,11 @@ use crate::calls::{PAUSE, barrier, number};
 use crate::environment;
 use crate::failure::{Failure, call};
 use crate::process::{self, Process};
+use crate::start;
+use crate::vertex::Vertex;
 
 /// How long `dp_graph` waits for the other processes.
 const JOIN: Duration = Duration::from_secs(60);
-
-/// What `dp_graph` leaves in the process.
-#[derive(Debug)]
-pub(crate) struct Joined {
-    vertices: c_int,
-    name: CString,
-    /// The DPIDs where the vertex's edges leave and arrive, in the order of the graph.
-    out: Vec<Dpid>,
-    into: Vec<Dpid>,
-}
 
 impl From<JoinError> for Failure {
     #[cold]
@@ -65,8 +57,8 @@ pub extern "C" fn dp_graph() -> c_int {
         let into = graph.edges_to(vertex).map(|edge| edge.to.dpid).collect();
         let name = CString::new(graph.name(vertex).replace('\0', "")).unwrap_or_default();
         let count = out.len() as c_int;
-        process::open(|process| {
-            process.joined = Some(Joined { vertices: graph.count() as c_int, name, out, into });
+        start::open(|process| {
+            process.vertex = Some(Vertex { vertices: graph.count() as c_int, name, out, into });
             Ok(count)
         })
     })
@@ -76,8 +68,8 @@ pub extern "C" fn dp_graph() -> c_int {
 fn open_all(graph: &Graph) -> Result<(u32, Vec<(Dpid, RawFd)>), Failure> {
     let bytes = environment::pool_size()?;
     let mut opened = vec![];
-    let result = process::open(|process| {
-        if process.joined.is_some() {
+    let result = start::open(|process| {
+        if process.vertex.is_some() {
             return Err(Failure::new(Errno::EALREADY, "dp_graph was called before: a process is one vertex"));
         }
         let vertex = process.dp.vertex_of(graph)?;
@@ -108,7 +100,7 @@ fn connect_all(graph: &Graph, vertex: u32, opened: &[(Dpid, RawFd)]) -> Result<(
     let mut attempts = graph.edges_from(vertex).map(begin).collect::<Result<Vec<_>, _>>()?;
     let start = Instant::now();
     loop {
-        process::open(|process| {
+        start::open(|process| {
             let result = step_all(process, &mut attempts, start.elapsed() > JOIN);
             process.dp.poll();
             process.note_call(false);
@@ -156,9 +148,9 @@ fn close(opened: &[(Dpid, RawFd)]) {
 }
 
 /// Run `work` with the process's part of the graph.
-fn joined<T>(work: impl FnOnce(&Process, &Joined) -> Result<T, Failure>) -> Result<T, Failure> {
-    process::open(|process| match &process.joined {
-        Some(joined) => work(process, joined),
+fn with_vertex<T>(work: impl FnOnce(&Process, &Vertex) -> Result<T, Failure>) -> Result<T, Failure> {
+    start::open(|process| match &process.vertex {
+        Some(vertex) => work(process, vertex),
         None => Err(Failure::new(Errno::EINVAL, "this process is no vertex yet: call dp_graph first")),
     })
 }
@@ -176,7 +168,7 @@ fn descriptor(process: &Process, dpid: Dpid) -> Result<c_int, Failure> {
 pub extern "C" fn dp_point(dpid: c_int) -> c_int {
     call(-1, || {
         let dpid = Dpid(number(dpid, "DPID")?);
-        process::open(|process| descriptor(process, dpid))
+        start::open(|process| descriptor(process, dpid))
     })
 }
 
@@ -184,28 +176,28 @@ pub extern "C" fn dp_point(dpid: c_int) -> c_int {
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_vertices() -> c_int {
-    call(-1, || joined(|_, joined| Ok(joined.vertices)))
+    call(-1, || with_vertex(|_, vertex| Ok(vertex.vertices)))
 }
 
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_vertex_name() -> *const c_char {
-    call(ptr::null(), || joined(|_, joined| Ok(joined.name.as_ptr())))
+    call(ptr::null(), || with_vertex(|_, vertex| Ok(vertex.name.as_ptr())))
 }
 
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_out_degree() -> c_int {
-    call(-1, || joined(|_, joined| Ok(joined.out.len() as c_int)))
+    call(-1, || with_vertex(|_, vertex| Ok(vertex.out.len() as c_int)))
 }
 
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_in_degree() -> c_int {
-    call(-1, || joined(|_, joined| Ok(joined.into.len() as c_int)))
+    call(-1, || with_vertex(|_, vertex| Ok(vertex.into.len() as c_int)))
 }
 
 fn edge(process: &Process, of: &[Dpid], k: c_int, what: &str) -> Result<c_int, Failure> {
@@ -219,12 +211,12 @@ fn edge(process: &Process, of: &[Dpid], k: c_int, what: &str) -> Result<c_int, F
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_out(k: c_int) -> c_int {
-    call(-1, || joined(|process, joined| edge(process, &joined.out, k, "leave")))
+    call(-1, || with_vertex(|process, vertex| edge(process, &vertex.out, k, "leave")))
 }
 
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_in(k: c_int) -> c_int {
-    call(-1, || joined(|process, joined| edge(process, &joined.into, k, "arrive at")))
+    call(-1, || with_vertex(|process, vertex| edge(process, &vertex.into, k, "arrive at")))
 }

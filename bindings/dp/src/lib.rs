@@ -5,8 +5,9 @@
 //!        │  descriptors, bytes                        ▲ -1, errno, dp_error()
 //!        ▼                                            │
 //!   calls.rs        arguments looked at; panics stay here
-//!   process.rs      the process's node, its endpoints by descriptor, one lock
-//!   progress.rs     a thread that receives while the program does something else
+//!   start.rs        the first call opens the process's node
+//!   process.rs      the node, its endpoints by descriptor, one lock
+//!   progress.rs     a thread that receives while the program does something else; pace.rs says when
 //!   graph.rs        the process as a vertex of DP_GRAPH
 //!   report.rs       live figures on standard error
 //!   mapping.rs      the pools' memory, read-only for the program
@@ -23,9 +24,12 @@ mod environment;
 mod failure;
 mod graph;
 mod mapping;
+mod pace;
 mod process;
 mod progress;
 mod report;
+mod start;
+mod vertex;
 
 pub use calls::{
     Dpmmap, Traffic, dp_barrier, dp_close, dp_connect, dp_error, dp_fsync, dp_is_point, dp_mmap, dp_nid, dp_nodes,

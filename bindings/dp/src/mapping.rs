@@ -90,7 +90,8 @@ mod tests {
     fn the_programs_cannot_be_made_writable() {
         let mapping = Mapping::new(NonZeroUsize::new(4096).unwrap()).unwrap();
         // SAFETY: a change of access alone, which the kernel refuses.
-        let result = unsafe { libc::mprotect(mapping.theirs().cast_mut().cast(), 4096, libc::PROT_READ | libc::PROT_WRITE) };
+        let result =
+            unsafe { libc::mprotect(mapping.theirs().cast_mut().cast(), 4096, libc::PROT_READ | libc::PROT_WRITE) };
         assert_eq!((result, io::Error::last_os_error().raw_os_error()), (-1, Some(libc::EACCES)));
     }
 }

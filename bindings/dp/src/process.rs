@@ -5,20 +5,20 @@ use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
-use am_dp::{Dp, Dpid, Nid, OpenError, Point};
+use am_dp::{Dp, Dpid, Nid, OpenError, Point, PointReport};
 use am_spmd::Place;
 use nix::errno::Errno;
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::eventfd::EventFd;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use parking_lot::Mutex;
 
-use crate::environment;
 use crate::failure::Failure;
-use crate::graph::Joined;
 use crate::mapping::Mapping;
-use crate::progress::{self, Pace};
-use crate::report::Reporter;
+use crate::pace::{Pace, Step};
+use crate::report::{self, Reporter};
+use crate::vertex::Vertex;
 
 /// An endpoint of the program.
 pub(crate) struct Entry {
@@ -38,11 +38,12 @@ pub(crate) struct Process {
     entries: Vec<Option<Entry>>,
     live: usize,
     pub(crate) place: Option<Place>,
-    pub(crate) pace: Pace,
-    pub(crate) bell: Arc<EventFd>,
+    pace: Pace,
+    /// Ends the sleep of the thread that works meanwhile.
+    bell: Arc<EventFd>,
     /// Which vertex of a graph it is.
-    pub(crate) joined: Option<Joined>,
-    pub(crate) reporter: Option<Reporter>,
+    pub(crate) vertex: Option<Vertex>,
+    reporter: Option<Reporter>,
 }
 
 // SAFETY: the only value is in `PROCESS`, and every access is under its lock: `Rc` counts, cells and the node are touched by one
@@ -79,16 +80,22 @@ fn child() -> Failure {
     Failure::new(Errno::EPERM, "this process was forked: the endpoints are its parent's; open some after exec")
 }
 
-extern "C" fn after_fork_in_child() {
+/// This process was forked: from now on all calls fail.
+pub(crate) extern "C" fn after_fork_in_child() {
     IS_CHILD.store(true, Ordering::Relaxed);
+}
+
+/// # Errors
+/// This process was forked.
+#[inline]
+pub(crate) fn not_in_child() -> Result<(), Failure> {
+    if IS_CHILD.load(Ordering::Relaxed) { Err(child()) } else { Ok(()) }
 }
 
 /// Run `work` with the process's node, if it is open.
 #[inline]
 pub(crate) fn with<T>(fd: RawFd, work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> Result<T, Failure> {
-    if IS_CHILD.load(Ordering::Relaxed) {
-        return Err(child());
-    }
+    not_in_child()?;
     match PROCESS.lock().as_mut() {
         Some(process) => work(process),
         None => Err(Failure::not_a_point(fd)),
@@ -111,31 +118,40 @@ pub(crate) fn with_point<T>(
     })
 }
 
-/// Run `work` with the process's node. The first call opens it.
-pub(crate) fn open<T>(work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> Result<T, Failure> {
-    if IS_CHILD.load(Ordering::Relaxed) {
-        return Err(child());
-    }
-    let mut slot = PROCESS.lock();
-    if let Some(process) = slot.as_mut() {
-        return work(process);
-    }
-    let (node, nodes, place) = environment::open()?;
-    let dp = Dp::new(node, nodes)?;
-    let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
-    let bell = Arc::new(bell.map_err(|error| Failure::io(&error.into(), "no descriptor"))?);
-    progress::start(&dp, bell.clone())?;
-    // SAFETY: the functions are of the right types, and in this library as long as the process runs.
-    unsafe {
-        libc::pthread_atfork(None, None, Some(after_fork_in_child));
-        libc::atexit(progress::finish);
-    }
-    let pace = Pace::default();
-    let (joined, reporter) = (None, Reporter::find());
-    work(slot.insert(Process { dp, entries: vec![], live: 0, place, pace, bell, joined, reporter }))
-}
-
 impl Process {
+    pub(crate) fn new(dp: Dp<Mapping>, place: Option<Place>, bell: Arc<EventFd>) -> Process {
+        let (entries, pace, reporter) = (vec![], Pace::default(), Reporter::find());
+        Process { dp, entries, live: 0, place, pace, bell, vertex: None, reporter }
+    }
+
+    /// The program has called. `is_empty`: it read, and found nothing.
+    #[inline]
+    pub(crate) fn note_call(&mut self, is_empty: bool) {
+        if self.pace.note_call(is_empty) {
+            self.wake_or_arm();
+        }
+    }
+
+    /// The thread sleeps, and its descriptor has to become readable by what comes next.
+    #[cold]
+    fn wake_or_arm(&mut self) {
+        if self.pace.take_long() || !self.dp.prepare_wait().unwrap_or(false) {
+            // It fails only while it is readable already.
+            _ = self.bell.write(1);
+        }
+    }
+
+    /// One look of the thread.
+    pub(crate) fn look(&mut self) -> Step {
+        let Some(is_active) = self.pace.begin_look() else { return Step::Nap };
+        let handled = self.dp.poll();
+        self.sweep();
+        if handled > 0 || !self.dp.prepare_wait().unwrap_or(true) {
+            return self.pace.again();
+        }
+        self.pace.wait(is_active, self.dp.next_deadline())
+    }
+
     /// Open an endpoint. Returns its descriptor.
     pub(crate) fn open_point(&mut self, dpid: Dpid, bytes: usize) -> Result<RawFd, Failure> {
         let bytes = NonZeroUsize::new(bytes).ok_or(OpenError::PoolSize { size: 0, least: 4096 })?;
@@ -184,17 +200,42 @@ impl Process {
         entry.into_iter().for_each(|entry| entry.redirects += 1);
     }
 
+    /// How long until the next report; `Duration::MAX` where none is asked for.
+    pub(crate) fn report_in(&self) -> Duration {
+        self.reporter.as_ref().map_or(Duration::MAX, Reporter::due_in)
+    }
+
+    /// The report's lines, if it is due.
+    pub(crate) fn due_report(&mut self) -> Vec<String> {
+        if self.reporter.as_mut().is_some_and(Reporter::is_due) { self.report() } else { vec![] }
+    }
+
+    /// The report's lines, now.
+    pub(crate) fn report(&self) -> Vec<String> {
+        self.lines(self.points().map(|(_, entry)| entry))
+    }
+
+    fn lines<'a>(&self, entries: impl Iterator<Item = &'a Entry>) -> Vec<String> {
+        let Some(reporter) = &self.reporter else { return vec![] };
+        let points = entries.filter_map(|Entry { point, redirects, .. }| {
+            let (dpid, traffic) = (self.dp.dpid(point)?, self.dp.traffic(point)?);
+            Some(PointReport { dpid, edge: self.dp.edge(point), traffic, redirects: *redirects })
+        });
+        reporter.lines(self.dp.nodes().own(), &points.collect::<Vec<_>>())
+    }
+
     /// The descriptor is no endpoint any more. Returns the endpoint.
     pub(crate) fn forget(&mut self, fd: RawFd) -> Option<Point> {
         let entry = self.entries.get_mut(usize::try_from(fd).ok()?)?.take()?;
-        self.report_end(&entry);
+        // Its last figures.
+        report::write(&self.lines(std::iter::once(&entry)));
         self.live -= 1;
         mark(fd, false);
         Some(ManuallyDrop::into_inner(entry.point))
     }
 
     /// Forget the endpoints whose descriptors the program has closed.
-    pub(crate) fn sweep(&mut self) {
+    fn sweep(&mut self) {
         if self.live == self.dp.open_count() {
             return;
         }

@@ -19,89 +19,12 @@ use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 
 use crate::failure::Failure;
 use crate::mapping::Mapping;
-use crate::process::{PROCESS, Process};
+use crate::pace::{NAP, Step};
+use crate::process::PROCESS;
 use crate::report;
 
-/// So many reads in a row that found nothing: the program waits by reading.
-const MANY_EMPTY: u32 = 32;
-/// So many calls between two looks: the program is busy with its endpoints.
-const MANY_CALLS: u32 = 1000;
-/// How long to keep away from such a program.
-const NAP: Duration = Duration::from_millis(1);
-/// The longest sleep that a call of the program need not end.
-const SHORT: Duration = Duration::from_millis(2);
 /// How long the end of the process waits for what was written.
 const FINISH: Duration = Duration::from_secs(5);
-
-/// What the program did since the last look, and what this thread does meanwhile.
-#[derive(Debug, Default)]
-pub(crate) struct Pace {
-    calls: u32,
-    empty: u32,
-    has_spun: bool,
-    /// This thread sleeps on the node's descriptor.
-    is_waiting: bool,
-    /// It sleeps for long.
-    is_long: bool,
-    /// The last sleep.
-    wait: Duration,
-}
-
-/// What to do next.
-enum Step {
-    Again,
-    Nap,
-    Wait(Duration),
-}
-
-impl Process {
-    /// The program has called. `is_empty`: it read, and found nothing.
-    #[inline]
-    pub(crate) fn note_call(&mut self, is_empty: bool) {
-        let pace = &mut self.pace;
-        pace.calls += 1;
-        pace.empty = if is_empty { pace.empty + 1 } else { 0 };
-        pace.has_spun |= pace.empty > MANY_EMPTY;
-        if pace.is_long || (is_empty && pace.is_waiting && !pace.has_spun) {
-            self.wake_or_arm();
-        }
-    }
-
-    /// The thread sleeps: its descriptor has to become readable by what comes next.
-    #[cold]
-    fn wake_or_arm(&mut self) {
-        if self.pace.is_long || !self.dp.prepare_wait().unwrap_or(false) {
-            self.ring();
-        }
-    }
-
-    fn ring(&mut self) {
-        self.pace.is_long = false;
-        // It fails only while it is readable already.
-        _ = self.bell.write(1);
-    }
-
-    /// One look of the thread.
-    fn look(&mut self) -> Step {
-        let is_busy = self.pace.has_spun || self.pace.calls > MANY_CALLS;
-        let is_active = self.pace.calls > 0;
-        (self.pace.calls, self.pace.empty, self.pace.has_spun) = (0, 0, false);
-        (self.pace.is_waiting, self.pace.is_long) = (false, false);
-        if is_busy {
-            return Step::Nap;
-        }
-        let handled = self.dp.poll();
-        self.sweep();
-        if handled > 0 || !self.dp.prepare_wait().unwrap_or(true) {
-            self.pace.wait = Duration::ZERO;
-            return Step::Again;
-        }
-        let longer = if is_active { NAP } else { (2 * self.pace.wait).max(NAP) };
-        self.pace.wait = longer.min(self.dp.next_deadline()).max(NAP);
-        (self.pace.is_waiting, self.pace.is_long) = (true, self.pace.wait > SHORT);
-        Step::Wait(self.pace.wait)
-    }
-}
 
 /// Start the thread.
 pub(crate) fn start(dp: &Dp<Mapping>, bell: Arc<EventFd>) -> Result<(), Failure> {

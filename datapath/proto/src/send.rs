@@ -142,6 +142,12 @@ impl<B: Buffer> Core<B> {
         Some(request)
     }
 
+    /// Output: the next message for an endpoint that replies to none: no slot is set aside.
+    #[inline]
+    pub fn poll_one_way(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
+        self.endpoints.pop(endpoint, Class::Request).or_else(|| self.poll_reply(endpoint))
+    }
+
     /// Output: the next segment of a bulk transfer for an endpoint. Call [`Core::release`] for it, as for a request.
     pub fn poll_bulk(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
         self.endpoints.pop_bulk(endpoint)

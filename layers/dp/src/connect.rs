@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use am_api::{Connection, NotOpen, Refusal};
 
-use crate::dp::{Dp, PointId};
+use crate::dp::Dp;
 use crate::edge::{Edge, Target};
-use crate::{ConnectError, Dpid, Nid, Point};
+use crate::point::{Point, PointId};
+use crate::{ConnectError, Dpid, Nid};
 
 /// How long to wait before a process is asked again.
 const RETRY: Duration = Duration::from_millis(5);
@@ -63,7 +64,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     /// What time does not help with.
     pub fn connect_step(&mut self, attempt: &mut Attempt) -> Poll<Result<(), ConnectError>> {
         let Attempt { point, nid, dpid, .. } = *attempt;
-        if !self.points.get(point).is_some_and(|state| !state.is_closing) {
+        if self.point(point).is_none_or(|state| state.is_closing) {
             return Poll::Ready(Err(ConnectError::Closed));
         }
         if nid == self.nodes.own() {
@@ -108,10 +109,12 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         let is_there = |edge: &Edge| {
             (edge.nid, edge.dpid) == to && matches!(edge.target, Target::Remote(to) if self.door.is_open(to))
         };
-        if self.points.get(point).and_then(|state| state.edge.as_ref()).is_some_and(is_there) {
+        if self.point(point).and_then(|state| state.edge.as_ref()).is_some_and(is_there) {
             return true;
         }
-        let Some(at) = self.old_edges.iter().position(|(of, edge)| *of == point && is_there(edge)) else { return false };
+        let Some(at) = self.old_edges.iter().position(|(of, edge)| *of == point && is_there(edge)) else {
+            return false;
+        };
         let (_, edge) = self.old_edges.remove(at);
         if edge.is_sending() {
             self.sending.push(point);
@@ -146,8 +149,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     }
 
     fn ask(&mut self, point: PointId, process: &str, dpid: Dpid) -> Result<Connection, ConnectError> {
-        let name = self.points.get(point).map(|state| state.dpid.endpoint()).ok_or(ConnectError::Closed)?;
-        let endpoint = self.set.get(&name).ok_or(ConnectError::Closed)?;
+        let endpoint =
+            self.point(point).and_then(|_| self.set.member(point.index as usize)).ok_or(ConnectError::Closed)?;
         endpoint.connect_with_tag(process, &dpid.endpoint(), self.nodes.tag()).map_err(|error| match error {
             am_api::ConnectError::NoFlow => ConnectError::NoFlow,
             // The names are those of nodes and endpoints, and this node is not asked.
@@ -175,7 +178,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
 
     /// The endpoint's edge from now on. The old one goes when what was written to it has been accepted.
     fn redirect(&mut self, point: PointId, edge: Edge) {
-        let Some(state) = self.points.get_mut(point) else { return };
+        let Some(state) = self.point_mut(point) else { return };
         if let Some(old) = state.edge.replace(edge)
             && matches!(old.target, Target::Remote(_))
         {

@@ -1,21 +1,22 @@
 //! The process's endpoints: opened, written to, read, closed.
 
-use std::cell::{Ref, RefCell};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Instant;
 
-use am_api::{ConnectionChange, ConnectionEvent, Counters, Endpoint, EndpointSet, Node, NotOpen, ReturnReason};
-use slotmap::{SlotMap, new_key_type};
+use am_api::{Counters, Endpoint, EndpointSet, Node, NotOpen, ReturnReason};
 
 use crate::claim::Claim;
 use crate::descriptor::Signal;
 use crate::edge::{Edge, Left, Target};
-use crate::inbox::{Arrivals, FIRST, Inbox, MORE, SHORT, TOO_LONG};
+use crate::inbox::Inbox;
+use crate::inboxes::Inboxes;
+use crate::point::{Point, PointId};
 use crate::readiness::Readiness;
 use crate::{Dpid, Nid, Nodes, OpenError, ReadError, WriteError};
 
@@ -24,31 +25,6 @@ const MIN_POOL: usize = 4096;
 
 /// Sends for all endpoints, and receives nothing.
 const DOOR: &str = "dp-door";
-
-new_key_type! {
-    /// An endpoint of this process.
-    pub(crate) struct PointId;
-}
-
-/// An endpoint that this process has opened. It is a file descriptor ([`AsFd`]): `poll`, `select` and `epoll` say when a message can be
-/// read. When it is dropped, the endpoint is closed, as soon as what was written has been accepted.
-#[derive(Debug)]
-pub struct Point {
-    pub(crate) id: PointId,
-    fd: OwnedFd,
-}
-
-impl AsFd for Point {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
-impl From<Point> for OwnedFd {
-    fn from(point: Point) -> OwnedFd {
-        point.fd
-    }
-}
 
 /// Where a message that was read lies in its endpoint's pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,10 +60,10 @@ pub struct Traffic {
     pub received: u64,
 }
 
-/// An endpoint.
-pub(crate) struct PointState<M> {
+/// What is known of an endpoint beside its inbox.
+pub(crate) struct PointState {
+    serial: u32,
     pub(crate) dpid: Dpid,
-    pub(crate) inbox: Rc<RefCell<Inbox<M>>>,
     pub(crate) edge: Option<Edge>,
     pub(crate) traffic: Traffic,
     /// It goes when everything that it wrote has been accepted.
@@ -100,10 +76,11 @@ pub struct Dp<M> {
     pub(crate) node: Node,
     pub(crate) nodes: Nodes,
     pub(crate) door: Endpoint<()>,
-    pub(crate) set: EndpointSet<()>,
-    pub(crate) points: SlotMap<PointId, PointState<M>>,
+    pub(crate) set: EndpointSet<Inboxes<M>>,
+    pub(crate) inboxes: Inboxes<M>,
+    pub(crate) points: Vec<Option<PointState>>,
     pub(crate) by_dpid: BTreeMap<Dpid, PointId>,
-    pub(crate) arrivals: Rc<Arrivals>,
+    next_serial: u32,
     /// Endpoints with a long message that has not left yet.
     pub(crate) sending: Vec<PointId>,
     /// Edges that were redirected, until what was written to them has been accepted.
@@ -125,11 +102,22 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     pub fn new(node: Node, nodes: Nodes) -> Result<Dp<M>, OpenError> {
         let door = node.endpoint(DOOR)?;
         let readiness = Readiness::new(&door).map_err(OpenError::Descriptor)?;
-        let set = EndpointSet::new(&node);
-        let (points, by_dpid, arrivals) = Default::default();
-        let (sending, old_edges) = Default::default();
-        let (closing, has_ended, owes) = Default::default();
-        Ok(Dp { node, nodes, door, set, points, by_dpid, arrivals, sending, old_edges, closing, has_ended, owes, readiness })
+        Ok(Dp {
+            set: EndpointSet::new(&node),
+            inboxes: Inboxes::new(nodes.clone()),
+            node,
+            nodes,
+            door,
+            points: vec![],
+            by_dpid: BTreeMap::new(),
+            next_serial: 0,
+            sending: vec![],
+            old_edges: vec![],
+            closing: vec![],
+            has_ended: false,
+            owes: false,
+            readiness,
+        })
     }
 
     /// Open the endpoint of this DPID, with memory for its token buffer pool.
@@ -151,38 +139,35 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
             _ => OpenError::Descriptor(error),
         })?;
         let (signal, fd) = Signal::pair().map_err(OpenError::Descriptor)?;
-        let mut endpoint = self.node.endpoint_with_tag::<()>(&dpid.endpoint(), nodes.tag())?;
-        let arrivals = self.arrivals.clone();
-        let id = self.points.insert_with_key(|id| PointState {
-            dpid,
-            inbox: Rc::new(RefCell::new(Inbox::new(id, memory, arrivals))),
-            edge: None,
-            traffic: Traffic::default(),
-            is_closing: false,
-            _claim: claim,
-        });
-        self.receive(&mut endpoint, id);
+        let mut endpoint = self.node.endpoint_with_tag::<Inboxes<M>>(&dpid.endpoint(), nodes.tag())?;
+        let index = Rc::new(Cell::new(usize::MAX));
+        let own = index.clone();
+        endpoint.on_connection(move |inboxes, event| inboxes.on_connection(own.get(), &event));
+        // Messages are not handled one by one: see `EndpointSet::receive_each`.
+        endpoint.on_unhandled(|_, _| {});
+        let Ok(at) = self.set.insert(endpoint) else { unreachable!("it is of this node") };
+        index.set(at);
+        self.next_serial += 1;
+        let serial = self.next_serial;
+        let id = PointId { index: at as u32, serial };
         self.readiness.watch(id, signal.as_fd()).map_err(OpenError::Descriptor)?;
-        self.points[id].inbox.borrow_mut().signal = Some(signal);
+        self.inboxes.insert(id, Inbox::new(serial, memory, signal));
+        if self.points.len() <= at {
+            self.points.resize_with(at + 1, || None);
+        }
+        let traffic = Traffic::default();
+        self.points[at] = Some(PointState { serial, dpid, edge: None, traffic, is_closing: false, _claim: claim });
         self.by_dpid.insert(dpid, id);
-        // It is of this node.
-        _ = self.set.insert(endpoint);
         Ok(Point { id, fd })
     }
 
-    /// The handlers of an endpoint.
-    fn receive(&self, endpoint: &mut Endpoint<()>, id: PointId) {
-        let inbox = &self.points[id].inbox;
-        let own = inbox.clone();
-        endpoint.on_request(SHORT, move |(), request| own.borrow_mut().on_short(&request.message));
-        let own = inbox.clone();
-        endpoint.on_request(FIRST, move |(), request| own.borrow_mut().on_first(request));
-        let own = inbox.clone();
-        endpoint.on_request(MORE, move |(), request| own.borrow_mut().on_more(&request.message));
-        let own = inbox.clone();
-        endpoint.on_reply(TOO_LONG, move |(), reply| own.borrow_mut().on_too_long(reply.from(), reply.word(0)));
-        let (own, nodes) = (inbox.clone(), self.nodes.clone());
-        endpoint.on_connection(move |(), event| on_connection(&mut own.borrow_mut(), &nodes, &event));
+    pub(crate) fn point(&self, id: PointId) -> Option<&PointState> {
+        self.points.get(id.index as usize)?.as_ref().filter(|point| point.serial == id.serial)
+    }
+
+    #[inline]
+    pub(crate) fn point_mut(&mut self, id: PointId) -> Option<&mut PointState> {
+        point_mut(&mut self.points, id)
     }
 
     /// Send a message along the endpoint's edge. It never waits: where the receiver has no room it is [`WriteError::Full`]. A message
@@ -193,7 +178,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     #[inline]
     pub fn write(&mut self, point: &Point, message: &[u8]) -> Result<(), WriteError> {
         let Dp { points, door, owes, sending, .. } = self;
-        let state = points.get_mut(point.id).ok_or(WriteError::Closed)?;
+        let state = point_mut(points, point.id).ok_or(WriteError::Closed)?;
         if message.is_empty() {
             return Err(WriteError::Empty);
         }
@@ -220,18 +205,22 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     /// Send to an endpoint of this process.
     fn write_local(&mut self, from: PointId, message: &[u8]) -> Result<(), WriteError> {
         let closed = WriteError::Ended(NotOpen::Dead(ReturnReason::Closed));
-        let edge = self.points[from].edge.as_ref().map(|edge| edge.target);
+        let edge = self.point(from).and_then(|state| state.edge.as_ref()).map(|edge| edge.target);
         let Some(Target::Local(to)) = edge else { return Err(closed) };
-        let state = self.points.get(to).filter(|state| !state.is_closing).ok_or(closed)?;
-        let (len, most) = (message.len(), state.inbox.borrow().pool.size());
-        let is_taken = state.inbox.borrow_mut().on_local(message);
-        let traffic = &mut self.points[from].traffic;
+        if self.point(to).is_none_or(|state| state.is_closing) {
+            return Err(closed);
+        }
+        let inbox = self.inboxes.get_mut(to).ok_or(closed)?;
+        let (len, most) = (message.len(), inbox.pool.size());
+        let is_taken = inbox.on_local(message);
+        let Some(PointState { traffic, .. }) = self.point_mut(from) else { return Err(closed) };
         if !is_taken {
             traffic.stalls += u64::from(len <= most);
             return Err(if len > most { WriteError::TooLong { len, most } } else { WriteError::Full });
         }
         traffic.written += 1;
         traffic.bytes_written += len as u64;
+        self.inboxes.note_readable(to);
         self.signal_arrivals(None);
         Ok(())
     }
@@ -270,49 +259,51 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         point: &Point,
         mut read: impl FnMut(&mut Inbox<M>) -> Option<T>,
     ) -> Result<Option<T>, ReadError> {
-        let state = self.points.get(point.id).ok_or(ReadError::Closed)?;
-        let mut inbox = state.inbox.borrow_mut();
-        if let Some(found) = read(&mut inbox) {
-            inbox.settle_signal(point.as_fd());
-            return Ok(Some(found));
+        let inbox = self.inboxes.get_mut(point.id).ok_or(ReadError::Closed)?;
+        let mut found = read(inbox);
+        if found.is_none() {
+            // What arrives for this endpoint now is read at once: its descriptor need not say so.
+            inbox.is_listed = true;
+            self.turn();
+            self.signal_arrivals(Some(point.id));
+            let inbox = self.inboxes.get_mut(point.id).ok_or(ReadError::Closed)?;
+            inbox.is_listed = false;
+            found = read(inbox);
+            if found.is_none() {
+                return self.read_nothing(point).map_or(Ok(None), Err);
+            }
         }
-        // What arrives for this endpoint now is read at once: its descriptor need not say so.
-        inbox.is_listed = true;
-        drop(inbox);
-        self.turn();
-        self.signal_arrivals(Some(point.id));
-        let state = self.points.get(point.id).ok_or(ReadError::Closed)?;
-        let mut inbox = state.inbox.borrow_mut();
-        inbox.is_listed = false;
-        let found = read(&mut inbox);
-        if found.is_none()
-            && inbox.has_lost()
-            && let Some((nid, dpid)) = inbox.lost.pop_front()
-        {
-            inbox.settle_signal(point.as_fd());
-            return Err(ReadError::Lost { nid, dpid });
+        if self.inboxes.get_mut(point.id).is_some_and(|inbox| inbox.settle_signal(point.as_fd())) {
+            self.inboxes.note_readable(point.id);
         }
-        inbox.settle_signal(point.as_fd());
         Ok(found)
     }
 
+    /// There is no message. Returns the end of an edge, if there is one to report.
+    fn read_nothing(&mut self, point: &Point) -> Option<ReadError> {
+        let inbox = self.inboxes.get_mut(point.id)?;
+        let lost = if inbox.has_lost() { inbox.lost.pop_front() } else { None };
+        if inbox.settle_signal(point.as_fd()) {
+            self.inboxes.note_readable(point.id);
+        }
+        lost.map(|(nid, dpid)| ReadError::Lost { nid, dpid })
+    }
+
     /// The bytes of a message that was read and not given back yet.
-    pub fn bytes(&self, point: &Point, place: &Place) -> Option<Ref<'_, [u8]>> {
-        let inbox = self.points.get(point.id)?.inbox.borrow();
-        Ref::filter_map(inbox, |inbox| inbox.pool.memory().as_ref().get(place.0.clone())).ok()
+    pub fn bytes(&self, point: &Point, place: &Place) -> Option<&[u8]> {
+        self.memory(point)?.as_ref().get(place.0.clone())
     }
 
     /// The other end of the endpoint's edge.
     pub fn edge(&self, point: &Point) -> Option<(Nid, Dpid)> {
-        let edge = self.points.get(point.id)?.edge.as_ref()?;
+        let edge = self.point(point.id)?.edge.as_ref()?;
         Some((edge.nid, edge.dpid))
     }
 
     /// Give back the oldest `count` messages of those that were read. Returns whether there were so many; else nothing happens.
     #[inline]
     pub fn fsync(&mut self, point: &Point, count: usize) -> bool {
-        let Some(state) = self.points.get(point.id) else { return false };
-        state.inbox.borrow_mut().free(count)
+        self.inboxes.get_mut(point.id).is_some_and(|inbox| inbox.free(count))
     }
 
     /// Close an endpoint now. What was not accepted by its receiver yet comes to nothing: ask [`is_accepted`](Dp::is_accepted) before.
@@ -321,9 +312,13 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     }
 
     pub(crate) fn remove(&mut self, id: PointId) {
-        let Some(state) = self.points.remove(id) else { return };
+        if self.point(id).is_none() {
+            return;
+        }
+        let Some(state) = self.points[id.index as usize].take() else { return };
         self.by_dpid.remove(&state.dpid);
-        self.set.remove(&state.dpid.endpoint());
+        self.set.remove_member(id.index as usize);
+        self.inboxes.remove(id);
         self.old_edges.retain(|(of, _)| *of != id);
     }
 
@@ -337,35 +332,34 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
             Target::Remote(to) => !edge.is_sending() && self.door.is_accepted(to),
             Target::Local(_) => true,
         };
-        self.points.get(id).is_none_or(|state| state.edge.as_ref().is_none_or(is_done))
+        self.point(id).is_none_or(|state| state.edge.as_ref().is_none_or(is_done))
             && !self.old_edges.iter().any(|(of, _)| *of == id)
     }
 
     /// What an endpoint has done.
     pub fn traffic(&self, point: &Point) -> Option<Traffic> {
-        let state = self.points.get(point.id)?;
-        Some(Traffic { received: state.inbox.borrow().received, ..state.traffic })
+        let state = self.point(point.id)?;
+        Some(Traffic { received: self.inboxes.get(point.id)?.received, ..state.traffic })
     }
 
     /// How many endpoints there are whose descriptors were not closed.
     pub fn open_count(&self) -> usize {
-        self.points.len() - self.closing.len()
+        self.by_dpid.len() - self.closing.len()
     }
 
     /// Whether the receivers have accepted everything that was written to any endpoint.
     pub fn is_all_accepted(&self) -> bool {
-        self.points.keys().all(|id| self.is_settled(id))
+        self.by_dpid.values().all(|&id| self.is_settled(id))
     }
 
     /// Whether the endpoint is there, and its descriptor was not closed.
     pub fn is_open(&self, point: &Point) -> bool {
-        self.points.get(point.id).is_some_and(|state| !state.is_closing)
+        self.point(point.id).is_some_and(|state| !state.is_closing)
     }
 
     /// The memory of the endpoint's pool.
-    pub fn memory(&self, point: &Point) -> Option<Ref<'_, M>> {
-        let inbox = self.points.get(point.id)?.inbox.borrow();
-        Some(Ref::map(inbox, |inbox| inbox.pool.memory()))
+    pub fn memory(&self, point: &Point) -> Option<&M> {
+        Some(self.inboxes.get(point.id)?.pool.memory())
     }
 
     /// The nodes of the graph.
@@ -379,16 +373,9 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     }
 }
 
-/// A connection of an endpoint opened or ended.
-fn on_connection<M: AsRef<[u8]> + AsMut<[u8]>>(
-    inbox: &mut Inbox<M>,
-    nodes: &Nodes,
-    event: &ConnectionEvent<'_, ()>,
-) {
-    let ConnectionChange::Ended(reason) = event.change else { return };
-    let peer = (nodes.nid_of(event.peer.node.as_str()), Dpid::of_endpoint(event.peer.endpoint.as_str()));
-    let has_died = matches!(reason, ReturnReason::Unreachable | ReturnReason::Restarted);
-    inbox.on_ended(event.connection, peer.0.zip(peer.1).filter(|_| has_died));
+#[inline]
+pub(crate) fn point_mut(points: &mut [Option<PointState>], id: PointId) -> Option<&mut PointState> {
+    points.get_mut(id.index as usize)?.as_mut().filter(|point| point.serial == id.serial)
 }
 
 impl<M> fmt::Debug for Dp<M> {

@@ -1,9 +1,11 @@
 //! The sending side of an endpoint: its edge, and the long message that leaves by it.
 
+use std::io::IoSlice;
+
 use am_api::{Connection, Endpoint, RequestError};
 
-use crate::dp::PointId;
 use crate::inbox::{FIRST, MORE, SHORT};
+use crate::point::PointId;
 use crate::{Dpid, Nid, WriteError};
 
 /// What an edge leads to.
@@ -102,7 +104,8 @@ impl Edge {
             // Of a connection that has ended nothing leaves any more; the next write says so.
             let Some(most) = door.max_payload(to, words.len()).filter(|most| *most > 0) else { break };
             let piece = &message[*at..message.len().min(*at + most)];
-            match door.try_request(to, handler, words, piece) {
+            // By another function than short messages: theirs is inlined where it is called once.
+            match door.try_request_vectored(to, handler, words, &[IoSlice::new(piece)]) {
                 Ok(()) => *at += piece.len(),
                 Err(error) if error.is_temporary() => return,
                 Err(_) => break,

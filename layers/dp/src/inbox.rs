@@ -6,15 +6,12 @@
 //!   no room:        waiting ──┘      (its sender gets no credit for it, so `waiting` is bounded)
 //! ```
 
-use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::BorrowedFd;
-use std::rc::Rc;
 
-use am_api::{Connection, HandlerId, Message, OwnedMessage, Request};
+use am_api::{Connection, HandlerId, Message, OwnedMessage};
 
 use crate::descriptor::Signal;
-use crate::dp::PointId;
 use crate::pool::{Pool, TokenId};
 use crate::{Dpid, Nid};
 
@@ -24,19 +21,8 @@ pub(crate) const SHORT: HandlerId = HandlerId(0);
 pub(crate) const FIRST: HandlerId = HandlerId(1);
 /// A further part.
 pub(crate) const MORE: HandlerId = HandlerId(2);
-/// A reply to [`FIRST`]: the pool can never hold it. Its word is the most that it can hold.
-pub(crate) const TOO_LONG: HandlerId = HandlerId(0);
-
-/// Endpoints to which something happened since the last look.
-#[derive(Debug, Default)]
-pub(crate) struct Arrivals {
-    /// There are some.
-    pub(crate) has_some: Cell<bool>,
-    /// They may have become readable.
-    pub(crate) readable: RefCell<Vec<PointId>>,
-    /// A connection ended, or a message was too long.
-    pub(crate) special: RefCell<Vec<PointId>>,
-}
+/// The answer to [`FIRST`]: the pool can never hold it. Its word is the most that it can hold.
+pub(crate) const TOO_LONG: HandlerId = HandlerId(3);
 
 /// A long message on its way.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +35,8 @@ enum Arriving {
 
 /// See the module's page.
 pub(crate) struct Inbox<M> {
-    point: PointId,
+    /// Of the endpoint's [`PointId`](crate::point::PointId).
+    pub(crate) serial: u32,
     pub(crate) pool: Pool<M>,
     waiting: VecDeque<OwnedMessage>,
     arriving: HashMap<Connection, Arriving>,
@@ -59,21 +46,21 @@ pub(crate) struct Inbox<M> {
     pub(crate) ended: Vec<Connection>,
     /// Messages of this endpoint that their receivers can never hold: by which connection, and the most that they can hold.
     pub(crate) refusals: Vec<(Connection, u64)>,
-    pub(crate) signal: Option<Signal>,
-    arrivals: Rc<Arrivals>,
-    /// It is listed there, or need not be.
+    /// Senders of messages that this endpoint can never hold.
+    pub(crate) refused: Vec<Connection>,
+    pub(crate) signal: Signal,
+    /// It is in the list of arrivals, or need not be.
     pub(crate) is_listed: bool,
     /// Messages received.
     pub(crate) received: u64,
 }
 
 impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
-    pub(crate) fn new(point: PointId, memory: M, arrivals: Rc<Arrivals>) -> Self {
+    pub(crate) fn new(serial: u32, memory: M, signal: Signal) -> Self {
         let (waiting, arriving, lost, ended) = Default::default();
-        let refusals = vec![];
-        let pool = Pool::new(memory);
-        let (signal, is_listed, received) = (None, false, 0);
-        Inbox { point, pool, waiting, arriving, lost, ended, refusals, signal, arrivals, is_listed, received }
+        let (refusals, refused) = Default::default();
+        let (pool, is_listed, received) = (Pool::new(memory), false, 0);
+        Inbox { serial, pool, waiting, arriving, lost, ended, refusals, refused, signal, is_listed, received }
     }
 
     /// Whether a call of `read` would return something.
@@ -88,42 +75,23 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         !self.lost.is_empty() && !self.pool.has_unread() && self.waiting.is_empty()
     }
 
-    /// The endpoint became readable, or may have.
-    #[inline]
-    pub(crate) fn note_arrival(&mut self) {
-        if !self.is_listed {
-            self.is_listed = true;
-            self.arrivals.readable.borrow_mut().push(self.point);
-            self.arrivals.has_some.set(true);
-        }
-    }
-
     /// The arrival was looked at: where wanted, the descriptor says now that there is something to read.
     pub(crate) fn take_arrival(&mut self, is_signal_wanted: bool) {
         self.is_listed = false;
-        if is_signal_wanted
-            && self.is_readable()
-            && let Some(signal) = &mut self.signal
-        {
-            signal.set();
+        if is_signal_wanted && self.is_readable() {
+            self.signal.set();
         }
     }
 
-    /// After a read: an empty endpoint is not readable any more; one that is not empty is to be, if the program stops reading.
+    /// After a read that found something: an empty endpoint is not readable any more. Returns whether it is to become readable, if the
+    /// program stops reading.
     #[inline]
-    pub(crate) fn settle_signal(&mut self, theirs: BorrowedFd<'_>) {
-        if self.is_readable() {
-            if !self.is_listed {
-                self.note_arrival();
-            }
-        } else if self.is_signalled() {
-            self.signal.iter_mut().for_each(|signal| signal.clear(theirs));
+    pub(crate) fn settle_signal(&mut self, theirs: BorrowedFd<'_>) -> bool {
+        let is_readable = self.is_readable();
+        if !is_readable && self.signal.is_on() {
+            self.signal.clear(theirs);
         }
-    }
-
-    #[inline]
-    fn is_signalled(&self) -> bool {
-        self.signal.as_ref().is_some_and(Signal::is_on)
+        is_readable && !self.is_listed
     }
 
     /// The pool's oldest messages go back; what waited for room comes in.
@@ -148,10 +116,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
     /// A message of another endpoint of this process. Returns whether there was room.
     pub(crate) fn on_local(&mut self, message: &[u8]) -> bool {
         let is_taken = self.waiting.is_empty() && self.pool.push(message);
-        if is_taken {
-            self.received += 1;
-            self.note_arrival();
-        }
+        self.received += u64::from(is_taken);
         is_taken
     }
 
@@ -160,42 +125,31 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         let bytes = message.payload();
         if self.waiting.is_empty() && !bytes.is_empty() && self.pool.push(bytes) {
             self.received += 1;
-            self.note_arrival();
         } else if !bytes.is_empty() {
             self.waiting.push_back(message.keep());
         }
     }
 
-    pub(crate) fn on_first<S>(&mut self, request: Request<'_, S>) {
-        let Request { message, token } = request;
+    /// Returns whether the sender has to be told that it is too long.
+    pub(crate) fn on_first<S>(&mut self, message: &Message<'_, S>) -> bool {
         let (from, len) = (message.from(), usize::try_from(message.word(0)).unwrap_or(usize::MAX));
         let size = self.pool.size();
         if !(1..=size).contains(&len) {
-            // The reply fails only where the sender is gone.
-            _ = token.reply(TOO_LONG, &[size as u64], b"");
             let left = len.saturating_sub(message.payload().len());
             self.set_arriving(from, Arriving::Nowhere { left });
-        } else if !(self.waiting.is_empty() && self.begin(from, len, message.payload())) {
+            self.refused.push(from);
+            return true;
+        }
+        if !(self.waiting.is_empty() && self.begin(from, len, message.payload())) {
             self.waiting.push_back(message.keep());
         }
-    }
-
-    /// A message of this endpoint was too long for its receiver.
-    pub(crate) fn on_too_long(&mut self, by: Connection, most: u64) {
-        self.refusals.push((by, most));
-        self.note_special();
+        false
     }
 
     /// A connection ended; by the death of its other end, if that is given.
     pub(crate) fn on_ended(&mut self, connection: Connection, lost: Option<(Nid, Dpid)>) {
         self.ended.push(connection);
         self.lost.extend(lost.filter(|lost| !self.lost.contains(lost)));
-        self.note_special();
-    }
-
-    fn note_special(&self) {
-        self.arrivals.special.borrow_mut().push(self.point);
-        self.arrivals.has_some.set(true);
     }
 
     pub(crate) fn on_more<S>(&mut self, message: &Message<'_, S>) {
@@ -238,7 +192,6 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
                 self.arriving.remove(&from);
                 self.pool.complete(token);
                 self.received += 1;
-                self.note_arrival();
             }
             Arriving::Nowhere { left: 0 } => _ = self.arriving.remove(&from),
             more => _ = self.arriving.insert(from, more),
@@ -264,7 +217,6 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
                 _ => {
                     self.pool.push(&message);
                     self.received += 1;
-                    self.note_arrival();
                 }
             }
         }
@@ -292,9 +244,6 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
             self.drop_waiting_parts(from);
         }
         self.take_waiting();
-        if self.has_lost() {
-            self.note_arrival();
-        }
     }
 
     /// Of the long messages of this connection that wait, keep those that are complete.

@@ -119,6 +119,6 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
 
     /// The number of an endpoint of this process.
     pub fn dpid(&self, point: &Point) -> Option<Dpid> {
-        Some(self.points.get(point.id)?.dpid)
+        Some(self.point(point.id)?.dpid)
     }
 }

@@ -49,7 +49,7 @@
 //!
 //! dp.write(&one, b"hello")?;
 //! let place = dp.read(&two)?.ok_or("no message")?;
-//! assert_eq!(dp.bytes(&two, &place).as_deref(), Some(&b"hello"[..]));
+//! assert_eq!(dp.bytes(&two, &place), Some(&b"hello"[..]));
 //! dp.fsync(&two, 1);
 //! # Ok(())
 //! # }
@@ -65,17 +65,20 @@ mod error;
 mod graph;
 mod graph_text;
 mod inbox;
+mod inboxes;
 mod join;
 mod nodes;
+mod point;
 mod pool;
 mod readiness;
 mod report;
 mod wait;
 
 pub use connect::Attempt;
-pub use dp::{Dp, Place, Point, Traffic};
+pub use dp::{Dp, Place, Traffic};
 pub use error::{ConnectError, OpenError, ReadError, WriteError};
 pub use graph::{End, Graph, GraphEdge, GraphError, MAX_VERTICES, dpids};
 pub use join::JoinError;
 pub use nodes::{Dpid, Nid, NodeTable, Nodes, TableError};
+pub use point::Point;
 pub use report::{GRAPH_VARIABLE, NoReport, PointReport, REPORT_MARK, REPORT_VARIABLE, Report};

@@ -89,7 +89,13 @@ impl Nodes {
     pub fn found(own: Nid, tag: u64, transport: &str) -> Nodes {
         // A number that no other process has: the hasher's keys are random.
         let unique = RandomState::new().build_hasher().finish() as u32;
-        Nodes { own, names: Names::Found, own_name: format!("dp{own}.{unique:08x}"), tag, scope: fold([transport]) ^ tag }
+        Nodes {
+            own,
+            names: Names::Found,
+            own_name: format!("dp{own}.{unique:08x}"),
+            tag,
+            scope: fold([transport]) ^ tag,
+        }
     }
 
     /// The number of this process's node.

@@ -242,6 +242,17 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Pool<M> {
     #[inline]
     fn give_back(&mut self, number: usize) {
         self.at_mut(number).state = State::Free;
+        if number == self.oldest {
+            self.oldest += 1;
+            self.cursor = self.cursor.max(self.oldest);
+            if self.oldest != self.newest {
+                self.skip_free();
+            }
+        }
+    }
+
+    /// Those that were given back before an older one.
+    fn skip_free(&mut self) {
         while self.oldest != self.newest && self.at(self.oldest).state == State::Free {
             self.oldest += 1;
         }
@@ -294,7 +305,10 @@ mod tests {
         pool.write(long, 200, &[2; 150]);
         pool.complete(long);
         let long = pool.read().unwrap();
-        assert_eq!((&pool.memory[long.start..][..200], &pool.memory[long.start + 200..][..100]), (&[1; 200][..], &[2; 100][..]));
+        assert_eq!(
+            (&pool.memory[long.start..][..200], &pool.memory[long.start + 200..][..100]),
+            (&[1; 200][..], &[2; 100][..])
+        );
         assert!(pool.memory[long.end..].iter().all(|&byte| byte != 2), "nothing beyond its end");
         assert!(pool.free(2) && pool.oldest == pool.newest);
     }

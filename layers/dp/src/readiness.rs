@@ -5,9 +5,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use am_api::{Endpoint, NodeDescriptor};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use slotmap::{Key, KeyData};
 
-use crate::dp::PointId;
+use crate::point::PointId;
+
+/// The number of the node's descriptor. No endpoint has it.
+const NODE: u64 = u64::MAX;
+
+fn number(id: PointId) -> u64 {
+    u64::from(id.index) << 32 | u64::from(id.serial)
+}
 
 /// Hang-ups that are looked at in one go.
 const MAX_EVENTS: usize = 64;
@@ -22,13 +28,13 @@ impl Readiness {
     pub(crate) fn new(door: &Endpoint<()>) -> io::Result<Readiness> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let node = door.descriptor()?;
-        epoll.add(node.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, PointId::null().data().as_ffi()))?;
+        epoll.add(node.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, NODE))?;
         Ok(Readiness { epoll, _node: node })
     }
 
     /// Notice when the program closes its end.
     pub(crate) fn watch(&self, id: PointId, ours: BorrowedFd<'_>) -> io::Result<()> {
-        Ok(self.epoll.add(ours, EpollEvent::new(EpollFlags::EPOLLRDHUP, id.data().as_ffi()))?)
+        Ok(self.epoll.add(ours, EpollEvent::new(EpollFlags::EPOLLRDHUP, number(id)))?)
     }
 
     /// Do not report this hang-up any more.
@@ -41,8 +47,8 @@ impl Readiness {
     pub(crate) fn hang_ups(&self) -> Vec<PointId> {
         let mut events = [EpollEvent::empty(); MAX_EVENTS];
         let count = self.epoll.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
-        let ids = events[..count].iter().map(|event| PointId::from(KeyData::from_ffi(event.data())));
-        ids.filter(|id| !id.is_null()).collect()
+        let numbers = events[..count].iter().map(EpollEvent::data).filter(|number| *number != NODE);
+        numbers.map(|number| PointId { index: (number >> 32) as u32, serial: number as u32 }).collect()
     }
 }
 

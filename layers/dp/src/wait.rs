@@ -4,11 +4,14 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use am_api::Message;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll as poll_descriptors};
 
-use crate::dp::{Dp, PointId};
+use crate::dp::{Dp, point_mut};
 use crate::edge::Target;
-use crate::Point;
+use crate::inbox::{Inbox, TOO_LONG};
+use crate::inboxes::Inboxes;
+use crate::point::{Point, PointId};
 
 /// The longest that an endpoint lives on after its descriptor was closed, for what it wrote.
 const LINGER: Duration = Duration::from_secs(5);
@@ -32,7 +35,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         if self.owes {
             self.flush();
         }
-        let handled = self.set.receive(&mut ());
+        let receive = |inboxes: &mut Inboxes<M>, index, message: &Message<'_, _>| inboxes.on_message(index, message);
+        let handled = self.set.receive_each(&mut self.inboxes, receive);
         self.owes = handled > 0;
         if handled == 0 {
             self.door.flush();
@@ -56,25 +60,44 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     /// Make the descriptors of endpoints readable that have become so; not that of the one that is just being read.
     #[inline]
     pub(crate) fn signal_arrivals(&mut self, reading: Option<PointId>) {
-        if self.arrivals.has_some.take() {
+        if self.inboxes.has_news {
             self.look_at_arrivals(reading);
         }
     }
 
     #[cold]
     fn look_at_arrivals(&mut self, reading: Option<PointId>) {
-        for id in self.arrivals.special.take() {
+        self.inboxes.has_news = false;
+        for id in std::mem::take(&mut self.inboxes.special) {
             self.has_ended = true;
-            let Some(state) = self.points.get_mut(id) else { continue };
-            for (from, most) in std::mem::take(&mut state.inbox.borrow_mut().refusals) {
-                if let Some(edge) = state.edge.as_mut().filter(|edge| edge.target == Target::Remote(from)) {
+            let Some(inbox) = self.inboxes.get_mut(id) else { continue };
+            for (from, most) in std::mem::take(&mut inbox.refusals) {
+                let edge = self.point_mut(id).and_then(|state| state.edge.as_mut());
+                if let Some(edge) = edge.filter(|edge| edge.target == Target::Remote(from)) {
                     edge.refuse(usize::try_from(most).unwrap_or(usize::MAX));
                 }
             }
+            self.refuse(id);
         }
-        for id in self.arrivals.readable.borrow_mut().drain(..) {
-            if let Some(state) = self.points.get(id) {
-                state.inbox.borrow_mut().take_arrival(Some(id) != reading);
+        let mut readable = std::mem::take(&mut self.inboxes.readable);
+        for id in readable.drain(..) {
+            if let Some(inbox) = self.inboxes.get_mut(id) {
+                inbox.take_arrival(Some(id) != reading);
+            }
+        }
+        self.inboxes.readable = readable;
+    }
+
+    /// Tell senders that their message was too long. Those that have no room for that are told later.
+    fn refuse(&mut self, id: PointId) {
+        let (refused, size) = self.inboxes.take_refused(id);
+        for from in refused {
+            let told = self.door.try_request_vectored(from, TOO_LONG, &[size as u64], &[]);
+            if told.is_err_and(|error| error.is_temporary())
+                && let Some(inbox) = self.inboxes.get_mut(id)
+            {
+                inbox.refused.push(from);
+                self.inboxes.note_special(id);
             }
         }
     }
@@ -83,23 +106,28 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     #[cold]
     fn drop_incomplete(&mut self) {
         self.has_ended = false;
-        for state in self.points.values() {
-            state.inbox.borrow_mut().drop_incomplete();
+        self.inboxes.all().for_each(Inbox::drop_incomplete);
+        for &id in self.by_dpid.values() {
+            if self.inboxes.get(id).is_some_and(Inbox::is_readable) {
+                self.inboxes.note_readable(id);
+            }
         }
     }
 
     /// Long messages, redirected edges, endpoints that close.
     #[cold]
     fn push_on(&mut self) {
-        let (door, points) = (&self.door, &mut self.points);
-        self.sending.retain(|&id| {
-            let Some(edge) = points.get_mut(id).and_then(|state| state.edge.as_mut()) else { return false };
+        for id in std::mem::take(&mut self.sending) {
+            let Dp { door, points, sending, .. } = self;
+            let Some(edge) = point_mut(points, id).and_then(|state| state.edge.as_mut()) else { continue };
             if let Target::Remote(to) = edge.target {
                 edge.push(to, door);
             }
-            edge.is_sending()
-        });
-        let mut done = vec![];
+            if edge.is_sending() {
+                sending.push(id);
+            }
+        }
+        let (door, mut done) = (&self.door, vec![]);
         self.old_edges.retain_mut(|(id, edge)| {
             let Target::Remote(to) = edge.target else { return false };
             edge.push(to, door);
@@ -122,8 +150,9 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
 
     /// End a connection of this endpoint's.
     pub(crate) fn close_connection(&mut self, id: PointId, connection: am_api::Connection) {
-        let Some(name) = self.points.get(id).map(|state| state.dpid.endpoint()) else { return };
-        if let Some(endpoint) = self.set.get(&name) {
+        if self.point(id).is_some()
+            && let Some(endpoint) = self.set.member(id.index as usize)
+        {
             endpoint.close(connection);
         }
     }
@@ -131,10 +160,10 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     /// Look for endpoints whose descriptor was closed. They go when what they wrote was accepted, or five seconds later.
     fn look_for_hang_ups(&mut self) {
         for id in self.readiness.hang_ups() {
-            let Some(state) = self.points.get_mut(id) else { continue };
-            if let Some(signal) = &state.inbox.borrow().signal {
-                self.readiness.forget(signal.as_fd());
+            if let Some(inbox) = self.inboxes.get(id) {
+                self.readiness.forget(inbox.signal.as_fd());
             }
+            let Some(state) = self.point_mut(id) else { continue };
             state.is_closing = true;
             self.closing.push((id, Instant::now() + LINGER));
         }

@@ -1,4 +1,5 @@
 //! Processes of a graph, each with its NID.
+#![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -52,11 +53,15 @@ pub(crate) fn start_with(
         Nodes::Table(path) => command.env("DP_NODES", path),
         Nodes::Transport(name) => command.env("AM_TRANSPORT", name),
     };
-    set(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
-    Process(Some(command.spawn().expect("the program starts")))
+    set(&mut command);
+    Process::of(&mut command)
 }
 
 impl Process {
+    pub(crate) fn of(command: &mut Command) -> Process {
+        Process(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")))
+    }
+
     /// The next line that it says.
     pub(crate) fn line(&mut self) -> String {
         use std::io::Read;

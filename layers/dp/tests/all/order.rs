@@ -40,7 +40,7 @@ fn messages_stay_where_they_are_until_they_are_given_back() {
     }
     let places = [(); 3].map(|()| read(&mut graph, (1, &to)));
     for (place, text) in places.iter().zip(["one", "two", "three"]) {
-        assert_eq!(&*graph[1].bytes(&to, place).unwrap(), text.as_bytes());
+        assert_eq!(graph[1].bytes(&to, place).unwrap(), text.as_bytes());
     }
     assert!(!graph[1].fsync(&to, 4), "only three were read");
     assert!(graph[1].fsync(&to, 3) && !graph[1].fsync(&to, 1));
@@ -58,7 +58,7 @@ fn read_into_takes_a_message_as_a_datagram() {
     let mut buffer = [0; 4];
     let taken = crate::common::until(&mut graph, |graph| graph[1].read_into(&to, &mut buffer).unwrap());
     assert_eq!((taken, &buffer), (6, b"seco"));
-    assert_eq!(&*graph[1].bytes(&to, &first).unwrap(), b"first", "an earlier one stays");
+    assert_eq!(graph[1].bytes(&to, &first).unwrap(), b"first", "an earlier one stays");
     assert!(graph[1].fsync(&to, 1));
     assert_eq!(take(&mut graph, (1, &to)), b"third");
 }

@@ -1,0 +1,31 @@
+//! The first call opens the process's node.
+
+use std::sync::Arc;
+
+use am_dp::Dp;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use crate::environment;
+use crate::failure::Failure;
+use crate::process::{self, PROCESS, Process};
+use crate::progress;
+
+/// Run `work` with the process's node. The first call opens it.
+pub(crate) fn open<T>(work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> Result<T, Failure> {
+    process::not_in_child()?;
+    let mut slot = PROCESS.lock();
+    if let Some(process) = slot.as_mut() {
+        return work(process);
+    }
+    let (node, nodes, place) = environment::open()?;
+    let dp = Dp::new(node, nodes)?;
+    let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
+    let bell = Arc::new(bell.map_err(|error| Failure::io(&error.into(), "no descriptor"))?);
+    progress::start(&dp, bell.clone())?;
+    // SAFETY: the functions are of the right types, and in this library as long as the process runs.
+    unsafe {
+        libc::pthread_atfork(None, None, Some(process::after_fork_in_child));
+        libc::atexit(progress::finish);
+    }
+    work(slot.insert(Process::new(dp, place, bell)))
+}

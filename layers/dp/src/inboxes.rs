@@ -1,0 +1,120 @@
+//! The inboxes of all endpoints: the state that the node's events and messages work on.
+
+use am_api::{Connection, ConnectionChange, ConnectionEvent, Message, ReturnReason};
+
+use crate::inbox::{FIRST, Inbox, MORE, SHORT, TOO_LONG};
+use crate::point::PointId;
+use crate::{Dpid, Nodes};
+
+/// Inboxes by the index of their endpoint, and what happened to them since the last look.
+pub(crate) struct Inboxes<M> {
+    list: Vec<Option<Inbox<M>>>,
+    nodes: Nodes,
+    /// There is something in the lists below.
+    pub(crate) has_news: bool,
+    /// Endpoints that may have become readable.
+    pub(crate) readable: Vec<PointId>,
+    /// Endpoints of which a connection ended, or with a message that is too long.
+    pub(crate) special: Vec<PointId>,
+}
+
+impl<M: AsRef<[u8]> + AsMut<[u8]>> Inboxes<M> {
+    pub(crate) fn new(nodes: Nodes) -> Self {
+        let (list, readable, special) = Default::default();
+        Inboxes { list, nodes, has_news: false, readable, special }
+    }
+
+    pub(crate) fn insert(&mut self, id: PointId, inbox: Inbox<M>) {
+        let at = id.index as usize;
+        if self.list.len() <= at {
+            self.list.resize_with(at + 1, || None);
+        }
+        self.list[at] = Some(inbox);
+    }
+
+    pub(crate) fn remove(&mut self, id: PointId) {
+        if self.get(id).is_some() {
+            self.list[id.index as usize] = None;
+        }
+    }
+
+    pub(crate) fn get(&self, id: PointId) -> Option<&Inbox<M>> {
+        self.list.get(id.index as usize)?.as_ref().filter(|inbox| inbox.serial == id.serial)
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: PointId) -> Option<&mut Inbox<M>> {
+        self.list.get_mut(id.index as usize)?.as_mut().filter(|inbox| inbox.serial == id.serial)
+    }
+
+    pub(crate) fn all(&mut self) -> impl Iterator<Item = &mut Inbox<M>> {
+        self.list.iter_mut().flatten()
+    }
+
+    /// A message for the endpoint of this index.
+    #[inline]
+    pub(crate) fn on_message<S>(&mut self, index: usize, message: &Message<'_, S>) {
+        let Some(Some(inbox)) = self.list.get_mut(index) else { return };
+        if message.handler() == SHORT {
+            inbox.on_short(message);
+        } else if on_other(inbox, message) {
+            let serial = inbox.serial;
+            self.note_special(PointId { index: index as u32, serial });
+            return;
+        }
+        if !inbox.is_listed {
+            inbox.is_listed = true;
+            let id = PointId { index: index as u32, serial: inbox.serial };
+            self.readable.push(id);
+            self.has_news = true;
+        }
+    }
+
+    /// The endpoint may have become readable.
+    pub(crate) fn note_readable(&mut self, id: PointId) {
+        let Some(inbox) = self.get_mut(id) else { return };
+        if !std::mem::replace(&mut inbox.is_listed, true) {
+            self.readable.push(id);
+            self.has_news = true;
+        }
+    }
+
+    pub(crate) fn note_special(&mut self, id: PointId) {
+        self.special.push(id);
+        self.has_news = true;
+    }
+
+    /// A connection of the endpoint of this index opened or ended.
+    pub(crate) fn on_connection<S>(&mut self, index: usize, event: &ConnectionEvent<'_, S>) {
+        let ConnectionChange::Ended(reason) = event.change else { return };
+        let peer = (self.nodes.nid_of(event.peer.node.as_str()), Dpid::of_endpoint(event.peer.endpoint.as_str()));
+        let has_died = matches!(reason, ReturnReason::Unreachable | ReturnReason::Restarted);
+        let Some(Some(inbox)) = self.list.get_mut(index) else { return };
+        inbox.on_ended(event.connection, peer.0.zip(peer.1).filter(|_| has_died));
+        let id = PointId { index: index as u32, serial: inbox.serial };
+        self.note_special(id);
+    }
+
+    /// Senders to be told that their message was too long for this endpoint, and how much it can hold.
+    pub(crate) fn take_refused(&mut self, id: PointId) -> (Vec<Connection>, usize) {
+        self.get_mut(id).map_or((vec![], 0), |inbox| (std::mem::take(&mut inbox.refused), inbox.pool.size()))
+    }
+}
+
+/// What is no short message. Returns whether somebody has to be told of it.
+#[cold]
+fn on_other<M: AsRef<[u8]> + AsMut<[u8]>, S>(inbox: &mut Inbox<M>, message: &Message<'_, S>) -> bool {
+    match message.handler() {
+        FIRST => inbox.on_first(message),
+        MORE => {
+            inbox.on_more(message);
+            false
+        }
+        TOO_LONG => {
+            inbox.refusals.push((message.from(), message.word(0)));
+            true
+        }
+        // Of nodes that do not speak this protocol.
+        _ => false,
+    }
+}
