@@ -19,7 +19,7 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Run(RunOptions),
+    Run(Box<RunOptions>),
     /// Print a graph as DOT, with the number of each endpoint
     Show {
         /// A file in DOT, or `ring:NUMBER`, `mesh:ROWSxCOLUMNS`, `tree:NUMBER`
