@@ -29,7 +29,8 @@
  *
  * WHAT FAILS returns -1 and sets errno; dp_error() then has a text that says what to do. No call ends the program.
  *
- * THE DESCRIPTOR is a real one. poll, select and epoll say when a message can be read, level-triggered or edge-triggered. close() and
+ * THE DESCRIPTOR is a real one. poll, select and epoll say when a message can be read, level-triggered or edge-triggered. They do not
+ * say when there is room to write: dp_unix_write waits for that. close() and
  * the end of the process, however it comes, close the endpoint; what was written before close() still leaves, for up to five seconds.
  * After fork() the endpoints are the parent's: in the child every call fails with EPERM, and a descriptor that the child keeps
  * open keeps the endpoint open. exec closes the descriptors. A copy by dup() can be polled, and no more. Each endpoint takes two

@@ -157,6 +157,10 @@ impl Process {
         let bytes = NonZeroUsize::new(bytes).ok_or(OpenError::PoolSize { size: 0, least: 4096 })?;
         let point = match self.try_open(dpid, bytes) {
             Err(failure) if failure.errno == Errno::EMFILE && raise_limit() => self.try_open(dpid, bytes)?,
+            Err(failure) if failure.errno == Errno::EADDRINUSE => {
+                self.notice_closed();
+                self.try_open(dpid, bytes)?
+            }
             done => done?,
         };
         let pool = self.dp.memory(&point).map_or(std::ptr::null(), |memory| memory.theirs());
@@ -175,6 +179,15 @@ impl Process {
     fn try_open(&mut self, dpid: Dpid, bytes: NonZeroUsize) -> Result<Point, Failure> {
         let memory = Mapping::new(bytes).map_err(|error| Failure::io(&error, "no memory for the pool"))?;
         Ok(self.dp.open(dpid, memory)?)
+    }
+
+    /// Look whether the program has closed descriptors.
+    #[cold]
+    fn notice_closed(&mut self) {
+        // To look for hang-ups is a part of it.
+        _ = self.dp.prepare_wait();
+        self.dp.poll();
+        self.sweep();
     }
 
     /// The pool of an endpoint, as the program has it.

@@ -126,7 +126,25 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         if self.waiting.is_empty() && !bytes.is_empty() && self.pool.push(bytes) {
             self.received += 1;
         } else if !bytes.is_empty() {
+            self.on_short_without_room(message);
+        }
+    }
+
+    #[cold]
+    fn on_short_without_room<S>(&mut self, message: &Message<'_, S>) {
+        self.abandon(message.from());
+        self.take_waiting();
+        if self.waiting.is_empty() && self.pool.push(message.payload()) {
+            self.received += 1;
+        } else {
             self.waiting.push_back(message.keep());
+        }
+    }
+
+    /// The sender begins another message: it does not keep to the order, and what it left incomplete goes.
+    fn abandon(&mut self, from: Connection) {
+        if let Some(Arriving::Into { token, .. }) = self.arriving.remove(&from) {
+            self.pool.cancel(token);
         }
     }
 
@@ -134,6 +152,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
     pub(crate) fn on_first<S>(&mut self, message: &Message<'_, S>) -> bool {
         let (from, len) = (message.from(), usize::try_from(message.word(0)).unwrap_or(usize::MAX));
         let size = self.pool.size();
+        self.abandon(from);
+        self.take_waiting();
         if !(1..=size).contains(&len) {
             let left = len.saturating_sub(message.payload().len());
             self.set_arriving(from, Arriving::Nowhere { left });
@@ -156,8 +176,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         let (from, piece) = (message.from(), message.payload());
         if self.arriving.contains_key(&from) {
             self.add(from, piece);
-        } else {
-            // The first part waits.
+        } else if self.waiting.iter().any(|first| first.from() == from && first.handler() == FIRST) {
             self.waiting.push_back(message.keep());
         }
     }
@@ -165,10 +184,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
     /// A long message begins, if there is room for the whole.
     fn begin(&mut self, from: Connection, len: usize, piece: &[u8]) -> bool {
         let Some(token) = self.pool.reserve(len) else { return false };
-        if let Some(Arriving::Into { token, .. }) = self.arriving.insert(from, Arriving::Into { token, at: 0, len }) {
-            // Its sender does not keep to the order.
-            self.pool.cancel(token);
-        }
+        self.abandon(from);
+        self.arriving.insert(from, Arriving::Into { token, at: 0, len });
         self.add(from, piece);
         true
     }
@@ -238,9 +255,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
     /// Connections have ended, and all that arrived on them was handled: what is incomplete stays so.
     pub(crate) fn drop_incomplete(&mut self) {
         for from in std::mem::take(&mut self.ended) {
-            if let Some(Arriving::Into { token, .. }) = self.arriving.remove(&from) {
-                self.pool.cancel(token);
-            }
+            self.abandon(from);
             self.drop_waiting_parts(from);
         }
         self.take_waiting();
@@ -248,23 +263,21 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
 
     /// Of the long messages of this connection that wait, keep those that are complete.
     fn drop_waiting_parts(&mut self, from: Connection) {
-        let missing = |parts: &[&OwnedMessage]| {
-            let there: usize = parts.iter().map(|part| part.len()).sum();
-            parts.first().is_some_and(|first| there < len_of(first))
-        };
-        let its = |message: &&OwnedMessage| message.from() == from && message.handler() != SHORT;
-        let parts: Vec<&OwnedMessage> = self.waiting.iter().filter(its).collect();
-        // Only the last one can be incomplete.
-        let last = parts.iter().rposition(|part| part.handler() == FIRST).unwrap_or(0);
-        if missing(&parts[last..]) {
-            let keep = parts.len() - parts[last..].len();
-            let mut seen = 0;
-            self.waiting.retain(|message| {
-                let is_part = message.from() == from && message.handler() != SHORT;
-                seen += usize::from(is_part);
-                !is_part || seen <= keep
-            });
+        // For each first part, how much of the message is missing.
+        let mut missing: Vec<usize> = vec![];
+        for message in self.waiting.iter().filter(|message| message.from() == from) {
+            match (message.handler(), missing.last_mut()) {
+                (FIRST, _) => missing.push(len_of(message).saturating_sub(message.len())),
+                (MORE, Some(last)) => *last = last.saturating_sub(message.len()),
+                _ => {}
+            }
         }
+        let mut firsts = 0;
+        self.waiting.retain(|message| {
+            let is_part = message.from() == from && matches!(message.handler(), FIRST | MORE);
+            firsts += usize::from(is_part && message.handler() == FIRST);
+            !is_part || missing.get(firsts.wrapping_sub(1)) == Some(&0)
+        });
     }
 }
 

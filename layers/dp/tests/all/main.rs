@@ -5,5 +5,6 @@ mod common;
 mod descriptors;
 mod edges;
 mod graphs;
+mod hostile;
 mod long;
 mod order;
