@@ -36,6 +36,10 @@ struct Reader {
 /// Read a graph.
 pub(crate) fn parse(text: &str) -> Result<Graph, DotError> {
     let mut reader = Reader::default();
+    // The parser takes both arrows in both kinds of graph.
+    if has_undirected_edge(text) {
+        return Err(DotError::Undirected);
+    }
     let is_strict = match graphviz_rust::parse(text).map_err(DotError::Syntax)? {
         Dot::Graph { .. } => return Err(DotError::Undirected),
         Dot::DiGraph { stmts, strict, .. } => {
@@ -50,6 +54,31 @@ pub(crate) fn parse(text: &str) -> Result<Graph, DotError> {
     }
     let edges = numbered(&reader.edges);
     Ok(Graph::named(reader.names, edges)?)
+}
+
+/// Whether there is a `--` outside of texts and comments.
+fn has_undirected_edge(text: &str) -> bool {
+    let mut rest = text;
+    while let Some(letter) = rest.chars().next() {
+        // What begins here, and what ends it.
+        let end = match letter {
+            '-' if rest.starts_with("--") => return true,
+            '"' => Some((1, "\"")),
+            '#' => Some((1, "\n")),
+            '/' if rest.starts_with("//") => Some((2, "\n")),
+            '/' if rest.starts_with("/*") => Some((2, "*/")),
+            '<' => Some((1, ">")),
+            _ => None,
+        };
+        let skip = |(begin, end): (usize, &str)| {
+            let inner = &rest[begin..];
+            let mut ends = inner.match_indices(end).map(|(at, _)| at);
+            let at = ends.find(|at| end != "\"" || !inner[..*at].ends_with('\\') || inner[..*at].ends_with("\\\\"));
+            begin + at.map_or(inner.len(), |at| at + end.len())
+        };
+        rest = &rest[end.map_or(letter.len_utf8(), skip)..];
+    }
+    false
 }
 
 /// The k-th edge out of a vertex leaves at DPID k unless it says otherwise.
@@ -163,10 +192,10 @@ mod tests {
 
     #[test]
     fn what_is_for_drawing_means_nothing() {
-        let text = "/* all */ digraph pipe { rankdir=LR; node [shape=box] // boxes
-            subgraph cluster_one { label=\"one\"; a [label=\"A\", color=red]; a -> b [weight=3] }
-            b -> c; # the last
-        }";
+        let text = r#"/* -- all */ digraph pipe { rankdir=LR; node [shape=box] // -- boxes
+            subgraph cluster_one { label="one"; a [label="A", color=red]; a -> b [weight=3] }
+            b -> c [label="b -- \"c\""]; # -- the last
+        }"#;
         assert_eq!(read(text), "3=a,b,c 0.1>1.0 1.1>2.0");
     }
 
@@ -183,6 +212,7 @@ mod tests {
             ("digraph { a -> }", "this is no DOT"),
             ("digraph { a -> b", "this is no DOT"),
             ("graph { a -- b }", "an undirected graph: write `digraph`"),
+            ("digraph { a -> b; \"x\\\"\" a -- b }", "an undirected graph: write `digraph`"),
             ("digraph { }", "at least one vertex"),
             ("digraph { a -> { b c } }", "an inner `{` needs `subgraph`"),
             ("digraph { a -> subgraph { b c } }", "an edge of a subgraph is not supported"),
