@@ -36,6 +36,8 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("spmd", &["active-messages", "am-pmix"]),
     ("am-run", &["am-spmd"]),
     ("layers/", &["active-messages", "am-spmd"]),
+    // It starts am-run as a program.
+    ("dp-graph", &["am-dp"]),
     // Libraries for other languages.
     ("bindings/", &["active-messages", "am-spmd", "layers", "am-transport"]),
     ("apps/", &["active-messages", "layers"]),

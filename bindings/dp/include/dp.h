@@ -112,6 +112,44 @@ typedef struct {
 } dp_traffic_t;
 int dp_traffic(int fd, dp_traffic_t *traffic);
 
+/* GRAPHS. A program for a ring, a mesh, a tree or an own graph names no node: the variable DP_GRAPH has the graph, and the process is the
+ * vertex of its rank (or DP_NID). `dp-graph run ring:8 ./program` starts such a program and shows its edges; docs/dp-graph.md.
+ *
+ *   int out = dp_graph();                   all endpoints are open, all edges are there
+ *   for (int k = 0; k < out; k++) dp_write(dp_out(k), text, length);
+ *   for (int k = 0; k < dp_in_degree(); k++) wait for a message at dp_in(k) ...
+ *
+ * The DPIDs:
+ *   ring   each vertex writes to the next at DPID 1, and reads at DPID 0
+ *   mesh   an endpoint for each neighbour, to write to it and to read from it: DPID 1 north, 2 east, 3 south, 4 west
+ *   tree   the same: DPID 1 the parent, 2 and 3 the children
+ *   own    what the DOT file says in ports, as in `a:3 -> b:2`. Without a port the k-th edge out of a vertex leaves at DPID k, from 1,
+ *          and an edge arrives at DPID 0 */
+
+/* Become the vertex: open its endpoints, with pools as dp_open makes them, connect those that have an edge, and wait until all
+ * processes of the job have done so. Returns how many edges leave. Where it fails none of them stays open.
+ * ENOENT: no DP_GRAPH. EINVAL: it is wrong, or has another number of vertices than the job of processes. EADDRINUSE: one of its DPIDs is
+ * open already. EALREADY: called before. What dp_open and dp_connect say; it waits up to a minute. */
+int dp_graph(void);
+
+/* The descriptor of an own endpoint, however it was opened. ENOENT: no such endpoint, as at the border of a mesh. */
+int dp_point(int dpid);
+
+/* After dp_graph (before it, EINVAL): how many vertices the graph has; how many edges leave this one, and how many arrive; the descriptor
+ * where its k-th edge leaves or arrives, from 0, in the order of the graph (EINVAL: there are fewer; ENOENT: it was closed). Edges
+ * that arrive at one endpoint have one descriptor. */
+int dp_vertices(void);
+int dp_out_degree(void);
+int dp_in_degree(void);
+int dp_out(int k);
+int dp_in(int k);
+
+/* This vertex's name in the graph; where the graph has no names, its number. NULL before dp_graph. */
+const char *dp_vertex_name(void);
+
+/* LIVE FIGURES. With DP_GRAPH_REPORT=MILLISECONDS the library writes a line to standard error in each interval, and at the end: the
+ * byte 0x1e, the rank, and for each endpoint where its edge leads and what dp_traffic says. dp-graph sets it and takes the lines out. */
+
 /* The text of the last failure on this thread. */
 const char *dp_error(void);
 

@@ -20,7 +20,7 @@ use crate::start;
 const CONNECT: Duration = Duration::from_secs(10);
 const CLOSE: Duration = Duration::from_secs(5);
 /// Between two looks of a call that waits.
-const PAUSE: Duration = Duration::from_micros(50);
+pub(crate) const PAUSE: Duration = Duration::from_micros(50);
 
 /// `dpmmap_t` of `dp.h`.
 #[repr(C)]
@@ -46,7 +46,7 @@ pub struct Traffic {
     pub received: u64,
 }
 
-fn number(of: c_int, what: &str) -> Result<u32, Failure> {
+pub(crate) fn number(of: c_int, what: &str) -> Result<u32, Failure> {
     u32::try_from(of).map_err(|_| Failure::new(Errno::EINVAL, format!("{of} is no {what}: they count from 0")))
 }
 
@@ -79,7 +79,11 @@ pub extern "C" fn dp_connect(fd: c_int, nid: c_int, dpid: c_int) -> c_int {
         let start = Instant::now();
         loop {
             let step = process::with(fd, |process| {
+                let before = process.edge(fd);
                 let step = process.dp.connect_step(&mut attempt);
+                if before.is_some_and(|before| step.is_ready() && process.edge(fd) != Some(before)) {
+                    process.note_redirect(fd);
+                }
                 process.dp.poll();
                 process.note_call(false);
                 Ok(step)
@@ -321,17 +325,20 @@ pub extern "C" fn dp_nodes() -> c_int {
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_barrier() -> c_int {
-    call(-1, || {
-        let place = start::open(|process| Ok(process.place.take()))?;
-        // Without the lock: the other thread works meanwhile.
-        let Some(mut place) = place else { return Ok(0) };
-        let result = place.barrier();
-        start::open(|process| {
-            process.place = Some(place);
-            Ok(())
-        })?;
-        result.map(|()| 0).map_err(|error| Failure::new(Errno::EIO, error))
-    })
+    call(-1, || barrier().map(|()| 0))
+}
+
+/// Wait for the other processes of a launcher's job.
+pub(crate) fn barrier() -> Result<(), Failure> {
+    let place = start::open(|process| Ok(process.place.take()))?;
+    // Without the lock: the other thread works meanwhile.
+    let Some(mut place) = place else { return Ok(()) };
+    let result = place.barrier();
+    start::open(|process| {
+        process.place = Some(place);
+        Ok(())
+    })?;
+    result.map_err(|error| Failure::new(Errno::EIO, error))
 }
 
 /// See `dp.h`.

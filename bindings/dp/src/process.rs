@@ -5,8 +5,9 @@ use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
-use am_dp::{Dp, Dpid, OpenError, Point};
+use am_dp::{Dp, Dpid, Nid, OpenError, Point, PointReport};
 use am_spmd::Place;
 use nix::errno::Errno;
 use nix::sys::eventfd::EventFd;
@@ -16,11 +17,15 @@ use parking_lot::Mutex;
 use crate::failure::Failure;
 use crate::mapping::Mapping;
 use crate::pace::{Pace, Step};
+use crate::report::{self, Reporter};
+use crate::vertex::Vertex;
 
 /// An endpoint of the program.
-struct Entry {
+pub(crate) struct Entry {
     /// Its descriptor is the program's: only `dp_close` closes it here.
-    point: ManuallyDrop<Point>,
+    pub(crate) point: ManuallyDrop<Point>,
+    /// How often its edge was redirected.
+    pub(crate) redirects: u64,
     /// The pool where the program has it.
     pool: *const u8,
     bytes: usize,
@@ -36,6 +41,9 @@ pub(crate) struct Process {
     pace: Pace,
     /// Ends the sleep of the thread that works meanwhile.
     bell: Arc<EventFd>,
+    /// Which vertex of a graph it is.
+    pub(crate) vertex: Option<Vertex>,
+    reporter: Option<Reporter>,
 }
 
 // SAFETY: the only value is in `PROCESS`, and every access is under its lock: `Rc` counts, cells and the node are touched by one
@@ -112,7 +120,8 @@ pub(crate) fn with_point<T>(
 
 impl Process {
     pub(crate) fn new(dp: Dp<Mapping>, place: Option<Place>, bell: Arc<EventFd>) -> Process {
-        Process { dp, entries: vec![], live: 0, place, pace: Pace::default(), bell }
+        let (entries, pace, reporter) = (vec![], Pace::default(), Reporter::find());
+        Process { dp, entries, live: 0, place, pace, bell, vertex: None, reporter }
     }
 
     /// The program has called. `is_empty`: it read, and found nothing.
@@ -160,7 +169,7 @@ impl Process {
         if self.entries.len() <= at {
             self.entries.resize_with(at + 1, || None);
         }
-        let entry = Entry { point: ManuallyDrop::new(point), pool, bytes: bytes.get() };
+        let entry = Entry { point: ManuallyDrop::new(point), redirects: 0, pool, bytes: bytes.get() };
         // What had the number before was closed by the program.
         self.live += usize::from(self.entries[at].replace(entry).is_none());
         mark(fd, true);
@@ -187,9 +196,52 @@ impl Process {
         Some((entry.pool, entry.bytes))
     }
 
+    /// The endpoints, by descriptor.
+    pub(crate) fn points(&self) -> impl Iterator<Item = (RawFd, &Entry)> {
+        self.entries.iter().enumerate().filter_map(|(fd, entry)| Some((fd as RawFd, entry.as_ref()?)))
+    }
+
+    /// Where the edge of an endpoint leads.
+    pub(crate) fn edge(&self, fd: RawFd) -> Option<(Nid, Dpid)> {
+        let entry = self.entries.get(usize::try_from(fd).ok()?)?.as_ref()?;
+        self.dp.edge(&entry.point)
+    }
+
+    /// The edge of an endpoint leads elsewhere now.
+    pub(crate) fn note_redirect(&mut self, fd: RawFd) {
+        let entry = usize::try_from(fd).ok().and_then(|at| self.entries.get_mut(at)?.as_mut());
+        entry.into_iter().for_each(|entry| entry.redirects += 1);
+    }
+
+    /// How long until the next report; `Duration::MAX` where none is asked for.
+    pub(crate) fn report_in(&self) -> Duration {
+        self.reporter.as_ref().map_or(Duration::MAX, Reporter::due_in)
+    }
+
+    /// The report's lines, if it is due.
+    pub(crate) fn due_report(&mut self) -> Vec<String> {
+        if self.reporter.as_mut().is_some_and(Reporter::is_due) { self.report() } else { vec![] }
+    }
+
+    /// The report's lines, now.
+    pub(crate) fn report(&self) -> Vec<String> {
+        self.lines(self.points().map(|(_, entry)| entry))
+    }
+
+    fn lines<'a>(&self, entries: impl Iterator<Item = &'a Entry>) -> Vec<String> {
+        let Some(reporter) = &self.reporter else { return vec![] };
+        let points = entries.filter_map(|Entry { point, redirects, .. }| {
+            let (dpid, traffic) = (self.dp.dpid(point)?, self.dp.traffic(point)?);
+            Some(PointReport { dpid, edge: self.dp.edge(point), traffic, redirects: *redirects })
+        });
+        reporter.lines(self.dp.nodes().own(), &points.collect::<Vec<_>>())
+    }
+
     /// The descriptor is no endpoint any more. Returns the endpoint.
     pub(crate) fn forget(&mut self, fd: RawFd) -> Option<Point> {
         let entry = self.entries.get_mut(usize::try_from(fd).ok()?)?.take()?;
+        // Its last figures.
+        report::write(&self.lines(std::iter::once(&entry)));
         self.live -= 1;
         mark(fd, false);
         Some(ManuallyDrop::into_inner(entry.point))

@@ -21,6 +21,7 @@ use crate::failure::Failure;
 use crate::mapping::Mapping;
 use crate::pace::{NAP, Step};
 use crate::process::PROCESS;
+use crate::report;
 
 /// How long the end of the process waits for what was written.
 const FINISH: Duration = Duration::from_secs(5);
@@ -38,17 +39,18 @@ pub(crate) fn start(dp: &Dp<Mapping>, bell: Arc<EventFd>) -> Result<(), Failure>
 
 fn run(descriptor: &OwnedFd, bell: &EventFd) {
     loop {
-        let step = match PROCESS.lock().as_mut() {
-            Some(process) => process.look(),
+        let (step, lines, report_in) = match PROCESS.lock().as_mut() {
+            Some(process) => (process.look(), process.due_report(), process.report_in()),
             None => return,
         };
+        report::write(&lines);
         let readable = |of| PollFd::new(of, PollFlags::POLLIN);
         let (on, all) = (readable(bell.as_fd()), readable(descriptor.as_fd()));
         match step {
             Step::Again => thread::yield_now(),
             Step::Nap => thread::sleep(NAP),
             Step::Wait(time) => {
-                let time = PollTimeout::try_from(time).unwrap_or(PollTimeout::MAX);
+                let time = PollTimeout::try_from(time.min(report_in)).unwrap_or(PollTimeout::MAX);
                 _ = poll(&mut [on, all], time);
                 _ = bell.read();
             }
@@ -63,6 +65,7 @@ pub(crate) extern "C" fn finish() {
         let Some(mut slot) = PROCESS.try_lock_for(FINISH) else { return };
         let Some(process) = slot.as_mut() else { return };
         if process.dp.is_all_accepted() {
+            report::write(&process.report());
             drop(slot.take());
             return;
         }

@@ -31,6 +31,9 @@
 //! - Everything happens in the calls, on the thread that makes them. `bindings/dp` has these calls for C, with a thread that works
 //!   meanwhile.
 //!
+//! A [`Graph`] has all vertices and edges of a program; [`Dp::join`] makes this process one of its vertices. `dp-graph` starts a program
+//! on a graph.
+//!
 //! Read first: [`Dp`], then `inbox.rs` (the path of a message that arrives), `edge.rs` (one that leaves) and `pool.rs`.
 //!
 //! ```
@@ -59,16 +62,23 @@ mod descriptor;
 mod dp;
 mod edge;
 mod error;
+mod graph;
+mod graph_text;
 mod inbox;
 mod inboxes;
+mod join;
 mod nodes;
 mod point;
 mod pool;
 mod readiness;
+mod report;
 mod wait;
 
 pub use connect::Attempt;
 pub use dp::{Dp, Place, Traffic};
 pub use error::{ConnectError, OpenError, ReadError, WriteError};
+pub use graph::{End, Graph, GraphEdge, GraphError, MAX_VERTICES, dpids};
+pub use join::JoinError;
 pub use nodes::{Dpid, Nid, NodeTable, Nodes, TableError};
 pub use point::Point;
+pub use report::{GRAPH_VARIABLE, NoReport, PointReport, REPORT_MARK, REPORT_VARIABLE, Report};

@@ -5,8 +5,12 @@ mod program;
 
 mod c;
 mod common;
+mod graph;
 #[path = "../../../test-support/installed.rs"]
 mod installed;
+#[path = "../graph/mod.rs"]
+mod launch;
+mod launched;
 
 /// The library under test.
 const LIBRARY: &str = "amdp";

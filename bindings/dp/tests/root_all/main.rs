@@ -5,8 +5,11 @@ mod common;
 #[path = "../../../../am-run/tests/root_all/lab.rs"]
 #[allow(dead_code, reason = "mpirun is for others")]
 mod lab;
+#[path = "../graph/mod.rs"]
+mod launch;
 #[path = "../../../test-support/program.rs"]
 mod program;
+mod redirect;
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -4,6 +4,7 @@
 mod common;
 mod descriptors;
 mod edges;
+mod graphs;
 mod hostile;
 mod long;
 mod order;

@@ -1,0 +1,124 @@
+//! Where the live graph goes: a terminal, a file of JSON lines, a file of DOT, or a table at the end.
+
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use am_dp::Graph;
+use console::{Term, truncate_str};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::draw;
+use crate::live::Live;
+use crate::options::RunOptions;
+use crate::table;
+
+/// Lines of a terminal that the table leaves free.
+const FREE_LINES: usize = 3;
+
+pub(crate) struct Display {
+    graph: Graph,
+    start: Instant,
+    /// On a terminal.
+    bar: Option<ProgressBar>,
+    json: Option<Box<dyn Write>>,
+    dot: Option<PathBuf>,
+    /// The table at the end.
+    has_table: bool,
+}
+
+impl Display {
+    /// # Errors
+    /// A file cannot be written.
+    pub(crate) fn open(options: &RunOptions, graph: Graph) -> Result<Display, String> {
+        let json: Option<Box<dyn Write>> = match options.json.as_deref() {
+            None => None,
+            Some(path) if path == Path::new("-") => Some(Box::new(io::stdout())),
+            Some(path) => Some(Box::new(File::create(path).map_err(|why| format!("{}: {why}", path.display()))?)),
+        };
+        let has_table = json.is_none();
+        let bar = (has_table && io::stderr().is_terminal()).then(|| {
+            let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+            ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)
+        });
+        let display = Display { graph, start: Instant::now(), bar, json, dot: options.dot.clone(), has_table };
+        display.write_dot(&[])?;
+        Ok(display)
+    }
+
+    /// Whether the processes' output has to pass by here, so that the table stays below it.
+    pub(crate) fn takes_output(&self) -> bool {
+        self.bar.is_some() && io::stdout().is_terminal()
+    }
+
+    /// Output of the processes.
+    pub(crate) fn forward(&self, bytes: &[u8], is_error: bool) {
+        if bytes.is_empty() {
+            return;
+        }
+        let write = || match is_error {
+            true => io::stderr().write_all(bytes),
+            false => io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()),
+        };
+        // A terminal that is gone takes dp-graph with it: SIGHUP.
+        _ = match &self.bar {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        };
+    }
+
+    /// An interval is over.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(crate) fn show(&mut self, live: &Live) -> Result<(), String> {
+        let rows = live.rows();
+        if let Some(bar) = &self.bar {
+            bar.set_message(fitted(table::table(&self.graph, &rows, |row| row.rate)));
+        }
+        if let Some(json) = &mut self.json {
+            let lines = table::json(&self.graph, &rows, self.start.elapsed().as_secs_f64());
+            json.write_all(lines.as_bytes()).and_then(|()| json.flush()).map_err(|why| format!("JSON: {why}"))?;
+        }
+        self.write_dot(&rows)
+    }
+
+    /// The job has ended.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(crate) fn end(&mut self, live: &Live) -> Result<(), String> {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+        self.show(live)?;
+        if self.has_table {
+            let lines = table::table(&self.graph, &live.rows(), |row| row.mean);
+            eprintln!("{}", lines.join("\n"));
+        }
+        Ok(())
+    }
+
+    /// Nobody sees half a file.
+    fn write_dot(&self, rows: &[crate::live::Row]) -> Result<(), String> {
+        let Some(path) = &self.dot else { return Ok(()) };
+        let mut new = path.clone().into_os_string();
+        new.push(".new");
+        let written = fs::write(&new, draw::draw(&self.graph, rows)).and_then(|()| fs::rename(&new, path));
+        written.map_err(|why| format!("{}: {why}", path.display()))
+    }
+}
+
+/// What a terminal has room for.
+fn fitted(lines: Vec<String>) -> String {
+    let (height, width) = Term::stderr().size();
+    let room = usize::from(height).saturating_sub(FREE_LINES).max(2);
+    let count = lines.len();
+    let mut lines: Vec<String> =
+        lines.into_iter().take(room).map(|line| truncate_str(&line, usize::from(width), "").into_owned()).collect();
+    if count > room {
+        lines.push(format!("and {} more edges", count - room));
+    }
+    lines.join("\n")
+}

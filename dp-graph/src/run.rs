@@ -1,0 +1,205 @@
+//! A job on a graph: am-run, its reports, its output, its end.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use am_dp::{GRAPH_VARIABLE, Graph, REPORT_VARIABLE};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::origin::WithOrigin;
+use signal_hook::low_level::siginfo::Cause;
+
+use crate::USAGE;
+use crate::display::Display;
+use crate::filter::Filter;
+use crate::live::Live;
+use crate::options::RunOptions;
+use crate::source;
+use crate::start::{NO_JOB, START};
+
+/// The kernel's limit of a variable, with its name (MAX_ARG_STRLEN).
+const MAX_VARIABLE: usize = 128 * 1024 - 64;
+/// How long output may follow am-run's end.
+const AFTER_END: Duration = Duration::from_secs(1);
+/// Between two looks at whether am-run has ended.
+const LOOK: Duration = Duration::from_millis(100);
+/// Pieces of output on their way.
+const PIECES: usize = 64;
+
+enum Event {
+    Bytes {
+        bytes: Vec<u8>,
+        is_error: bool,
+    },
+    /// A pipe has ended.
+    End,
+    Signal(i32),
+}
+
+pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, (u8, String)> {
+    let usage = |why: String| (USAGE, why);
+    let graph = source::load(&options.graph).map_err(usage)?;
+    let text = variable(options, &graph).map_err(usage)?;
+    let display = Display::open(options, graph.clone()).map_err(usage)?;
+    let no_job = |why: &dyn std::fmt::Display| (NO_JOB, format!("am-run cannot be started: {why}"));
+    // Before there is something to end.
+    let (events, received) = mpsc::sync_channel(PIECES);
+    forward_signals(events.clone()).map_err(|why| no_job(&why))?;
+    let mut child = command(options, &graph, &text, &display).spawn().map_err(|why| no_job(&why))?;
+    let mut pipes = 1;
+    if let Some(errors) = child.stderr.take() {
+        read(errors, true, events.clone());
+    }
+    if let Some(output) = child.stdout.take() {
+        pipes += 1;
+        read(output, false, events);
+    }
+    let job = Job { child, pipes, filter: Filter::default(), live: Live::new(graph), display, failed: None };
+    Ok(ExitCode::from(job.run(&received, options.every)))
+}
+
+/// The value of DP_GRAPH: short where the graph is generated.
+fn variable(options: &RunOptions, graph: &Graph) -> Result<String, String> {
+    let long = graph.to_string();
+    let text = if options.graph.parse::<Graph>().as_ref() == Ok(graph) { options.graph.clone() } else { long };
+    if text.len() + GRAPH_VARIABLE.len() > MAX_VARIABLE {
+        return Err(format!(
+            "{}: its text has {} bytes, and a variable holds {MAX_VARIABLE}: shorten the names, or use fewer edges",
+            options.graph,
+            text.len()
+        ));
+    }
+    Ok(text)
+}
+
+/// am-run, and before it this program, which sees to it that am-run does not outlive it.
+fn command(options: &RunOptions, graph: &Graph, text: &str, display: &Display) -> Command {
+    let own = std::env::current_exe().unwrap_or_else(|_| "dp-graph".into());
+    let beside = own.with_file_name("am-run");
+    let default = || if beside.exists() { beside.clone().into_os_string() } else { "am-run".into() };
+    let am_run = options.am_run.clone().unwrap_or_else(default);
+    let mut command = Command::new(&own);
+    command.arg(START).arg(std::process::id().to_string()).arg(&am_run);
+    command.arg("-n").arg(graph.count().to_string());
+    let mut option = |name: &str, value: &Option<OsString>| {
+        value.iter().for_each(|value| _ = command.arg(name).arg(value));
+    };
+    option("--hosts", &options.hosts.clone().map(Into::into));
+    option("--rsh", &options.rsh.clone().map(Into::into));
+    option("--transport", &options.transport.clone().map(Into::into));
+    option("--directory", &options.directory);
+    option("--am-run", &options.am_run);
+    options.exports.iter().for_each(|export| _ = command.arg("-x").arg(export));
+    if options.prefix {
+        command.arg("--prefix");
+    }
+    command.arg("-x").arg(format!("{GRAPH_VARIABLE}={text}"));
+    command.arg("-x").arg(format!("{REPORT_VARIABLE}={}", options.every.as_millis()));
+    command.arg("--").args(&options.program);
+    command.stderr(Stdio::piped());
+    if display.takes_output() {
+        command.stdout(Stdio::piped());
+    }
+    command
+}
+
+fn read(mut from: impl Read + Send + 'static, is_error: bool, events: SyncSender<Event>) {
+    thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        // Nobody may be left to take it.
+        while let Ok(len @ 1..) = from.read(&mut buffer) {
+            if events.send(Event::Bytes { bytes: buffer[..len].to_vec(), is_error }).is_err() {
+                return;
+            }
+        }
+        _ = events.send(Event::End);
+    });
+}
+
+/// Signals for dp-graph are for am-run. A terminal sends its own to both.
+fn forward_signals(events: SyncSender<Event>) -> std::io::Result<()> {
+    let mut signals = SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
+    thread::spawn(move || {
+        for origin in signals.forever() {
+            let is_terminal = matches!(origin.cause, Cause::Kernel);
+            if !is_terminal && events.send(Event::Signal(origin.signal)).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(())
+}
+
+struct Job {
+    child: Child,
+    /// Pipes that have not ended.
+    pipes: usize,
+    filter: Filter,
+    live: Live,
+    display: Display,
+    /// A file that could not be written was mentioned.
+    failed: Option<String>,
+}
+
+impl Job {
+    fn run(mut self, events: &Receiver<Event>, every: Duration) -> u8 {
+        let mut next = Instant::now() + every;
+        let mut ended: Option<Instant> = None;
+        while self.pipes > 0 && ended.is_none_or(|ended| ended.elapsed() < AFTER_END) {
+            match events.recv_timeout(next.saturating_duration_since(Instant::now()).min(LOOK)) {
+                Ok(event) => self.on_event(event),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    if ended.is_none() && !matches!(self.child.try_wait(), Ok(None)) {
+                        ended = Some(Instant::now());
+                    }
+                }
+            }
+            if Instant::now() >= next {
+                next = (next + every).max(Instant::now());
+                let shown = self.display.show(&self.live);
+                self.note(shown);
+            }
+        }
+        let Job { filter, live, display, .. } = &mut self;
+        display.forward(&filter.end(|report| live.take(&report)), true);
+        let status = self.child.wait();
+        let shown = self.display.end(&self.live);
+        self.note(shown);
+        let code = status.ok().and_then(|status| status.code().or(status.signal().map(|signal| 128 + signal)));
+        code.and_then(|code| u8::try_from(code).ok()).unwrap_or(NO_JOB)
+    }
+
+    fn on_event(&mut self, event: Event) {
+        match event {
+            Event::Bytes { bytes, is_error: true } => {
+                let Job { filter, live, display, .. } = self;
+                display.forward(&filter.push(&bytes, |report| live.take(&report)), true);
+            }
+            Event::Bytes { bytes, is_error: false } => self.display.forward(&bytes, false),
+            Event::End => self.pipes -= 1,
+            Event::Signal(signal) => {
+                let (pid, signal) = (Pid::from_raw(self.child.id().cast_signed()), Signal::try_from(signal));
+                // It may have ended, and is not waited for before its pipes end.
+                _ = kill(pid, signal.ok());
+            }
+        }
+    }
+
+    /// A job goes on without a file that cannot be written; that is said once.
+    fn note(&mut self, shown: Result<(), String>) {
+        if let Err(why) = shown
+            && self.failed.as_ref() != Some(&why)
+        {
+            self.display.forward(format!("dp-graph: {why}\n").as_bytes(), true);
+            self.failed = Some(why);
+        }
+    }
+}

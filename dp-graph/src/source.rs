@@ -1,0 +1,45 @@
+//! The argument GRAPH: a file or a generated graph.
+
+use std::fs;
+
+use am_dp::Graph;
+
+use crate::dot;
+
+/// Shapes that need no file.
+const SHAPES: [&str; 3] = ["ring:", "mesh:", "tree:"];
+
+pub(crate) fn load(graph: &str) -> Result<Graph, String> {
+    if SHAPES.iter().any(|shape| graph.starts_with(shape)) {
+        return graph.parse().map_err(|why: am_dp::GraphError| why.to_string());
+    }
+    let text = fs::read_to_string(graph).map_err(|why| {
+        format!("{graph}: {why}. A graph is a file in DOT, or `ring:NUMBER`, `mesh:ROWSxCOLUMNS` or `tree:NUMBER`")
+    })?;
+    dot::parse(&text).map_err(|why| format!("{graph}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_graph_is_a_file_or_a_shape() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        fs::write(path, "digraph { a -> b }").unwrap();
+        assert_eq!(load(path).unwrap().to_string(), "2=a,b 0.1>1.0");
+        assert_eq!(load("ring:2").unwrap().to_string(), "2 0.1>1.0 1.1>0.0");
+        fs::write(path, "graph { a -- b }").unwrap();
+        for (graph, says) in [
+            (path, format!("{path}: an undirected graph")),
+            ("no-such.dot", "no-such.dot: No such file".to_owned()),
+            ("star:5", "or `ring:NUMBER`".to_owned()),
+            ("mesh:3", "`mesh:3`: a generated graph is".to_owned()),
+            ("tree:0", "at least one vertex".to_owned()),
+        ] {
+            let why = load(graph).unwrap_err();
+            assert!(why.contains(&says), "{graph}: {why}");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The step between dp-graph's fork and am-run: this process asks the kernel for SIGTERM when dp-graph is killed, then becomes am-run,
+//! which ends the job on that signal.
+
+use std::ffi::OsString;
+use std::os::unix::process::{CommandExt, parent_id};
+use std::process::{Command, ExitCode};
+
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+
+/// The argument that makes this program this step. dp-graph's process id follows, then am-run.
+pub(crate) const START: &str = "--start";
+
+/// The exit code of a job that could not be started, as am-run has it.
+pub(crate) const NO_JOB: u8 = 125;
+
+pub(crate) fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let parent: Option<u32> = arguments.next().and_then(|parent| parent.into_string().ok()?.parse().ok());
+    let (Some(parent), Some(am_run)) = (parent, arguments.next()) else { return ExitCode::from(NO_JOB) };
+    // It fails only for a number that is no signal. dp-graph may have ended before.
+    _ = set_pdeathsig(Signal::SIGTERM);
+    if parent_id() != parent {
+        return ExitCode::from(NO_JOB);
+    }
+    let why = Command::new(&am_run).args(arguments).exec();
+    eprintln!(
+        "dp-graph: `{}` cannot be started: {why}; install am-run, or say with --am-run where it is",
+        am_run.display()
+    );
+    ExitCode::from(NO_JOB)
+}

@@ -1,0 +1,66 @@
+//! Graphs, good and bad, and wrong arguments.
+
+use crate::job::{dp_graph, end};
+
+#[test]
+fn a_graph_is_shown_as_dot() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let path = file.path().to_str().expect("a text");
+    std::fs::write(path, "digraph { a -> b -> c; a -> c; b:7 -> a:2 }").expect("it is written");
+    let (code, output, errors) = end(&mut dp_graph(&["show", path]));
+    assert_eq!((code, &errors[..]), (0, ""));
+    for edge in ["\"a\":1 -> \"b\":0;", "\"b\":1 -> \"c\":0;", "\"a\":2 -> \"c\":0;", "\"b\":7 -> \"a\":2;"] {
+        assert!(output.contains(edge), "{output}");
+    }
+    // What was shown means the same.
+    std::fs::write(path, &output).expect("it is written");
+    assert_eq!(end(&mut dp_graph(&["show", path])).1, output);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_exit_code_2() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let path = file.path().to_str().expect("a text");
+    std::fs::write(path, "digraph { a:x -> b }").expect("it is written");
+    for (arguments, says) in [
+        (&["show", path][..], "`a:x`: a port is the DPID"),
+        (&["run", path, "true"], "`a:x`: a port is the DPID"),
+        (&["run", "star:3", "true"], "star:3: No such file"),
+        (&["run", "ring:0", "true"], "at least one vertex"),
+        (&["run", "ring:2"], "PROGRAM"),
+        (&["run", "--every", "0", "ring:2", "true"], "from 0.01 to 3600 seconds"),
+        (&["run", "--dot", "/proc/nowhere/live.dot", "ring:2", "true"], "/proc/nowhere/live.dot"),
+        (&["run", "--json=/proc/nowhere/x", "ring:2", "true"], "/proc/nowhere/x"),
+        (&["run", "--wrong", "ring:2", "true"], "--wrong"),
+        (&[], "Usage"),
+    ] {
+        let (code, _, errors) = end(&mut dp_graph(arguments));
+        assert!(code == 2 && errors.contains(says), "{arguments:?}: {code}: {errors}");
+    }
+}
+
+#[test]
+fn help_is_complete() {
+    let (code, output, _) = end(&mut dp_graph(&["run", "--help"]));
+    assert_eq!(code, 0);
+    for option in ["--hosts", "--rsh", "--transport", "--export", "--every", "--json", "--dot", "--am-run", "Ctrl-C"] {
+        assert!(output.contains(option), "{option}: {output}");
+    }
+}
+
+#[test]
+fn a_missing_launcher_is_named() {
+    let (code, _, errors) = end(&mut dp_graph(&["run", "--am-run", "no-such-am-run", "ring:2", "true"]));
+    assert!(code == 125 && errors.contains("`no-such-am-run` cannot be started"), "{code}: {errors}");
+}
+
+/// The kernel limits the length of a variable.
+#[test]
+fn a_graph_that_no_variable_holds_is_refused() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let path = file.path().to_str().expect("a text");
+    let edges: String = (0..20_000).map(|k| format!("a -> b{};", k % 9)).collect();
+    std::fs::write(path, format!("digraph {{ {edges} }}")).expect("it is written");
+    let (code, _, errors) = end(&mut dp_graph(&["run", path, "true"]));
+    assert!(code == 2 && errors.contains("a variable holds"), "{code}: {errors}");
+}

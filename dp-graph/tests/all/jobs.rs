@@ -1,0 +1,105 @@
+//! Jobs: what processes get and say, and how they end. The programs are shell scripts.
+
+use nix::sys::signal::Signal::{SIGINT, SIGKILL, SIGTERM};
+
+use crate::job::{Job, am_run, dp_graph, end, gone};
+
+fn run(options: &[&str], graph: &str, script: &str) -> (i32, String, String) {
+    am_run();
+    end(&mut dp_graph(&[&["run"], options, &[graph, "sh", "-c", script]].concat()))
+}
+
+#[test]
+fn each_process_gets_the_graph() {
+    let (code, output, errors) =
+        run(&["--every", "0.5"], "ring:3", "echo $AM_RANK $AM_SIZE $DP_GRAPH $DP_GRAPH_REPORT");
+    let mut lines: Vec<_> = output.lines().collect();
+    lines.sort_unstable();
+    assert_eq!((code, lines), (0, vec!["0 3 ring:3 500", "1 3 ring:3 500", "2 3 ring:3 500"]), "{errors}");
+}
+
+#[test]
+fn the_exit_code_is_the_jobs() {
+    let (code, _, errors) = run(&[], "ring:2", "exit 7");
+    assert!(code == 7 && errors.contains("ended with exit code 7"), "{code}: {errors}");
+    let (code, _, errors) = end(&mut dp_graph(&["run", "ring:2", "no-such-program"]));
+    assert!(code == 127 && errors.contains("`no-such-program` cannot be started"), "{code}: {errors}");
+    assert_eq!(run(&[], "ring:2", "kill -9 $$").0, 128 + 9);
+}
+
+/// A program's own lines stay; the reports go into the table.
+#[test]
+fn reports_become_a_table() {
+    let script = "echo before >&2; printf '\\036dp %s 2000000 1>%s.0:4000,8000000,2,7,0 0>-:0,0,0,4,0\\n' \
+        $AM_RANK $((AM_RANK ^ 1)) >&2; echo after >&2";
+    let (code, output, errors) = run(&["-p"], "ring:2", script);
+    assert_eq!((code, &output[..]), (0, ""));
+    let lines: Vec<_> = errors.lines().collect();
+    assert_eq!(lines.iter().filter(|line| line.ends_with("before") || line.ends_with("after")).count(), 4, "{errors}");
+    assert!(lines.contains(&"[1] after") && !errors.contains('\u{1e}'), "{errors}");
+    let table = [
+        "from  to   messages/s  MB/s  stalls/s  messages",
+        "0:1   1:0        2000  4.00         1      4000",
+        "1:1   0:0        2000  4.00         1      4000",
+    ];
+    assert_eq!(lines[lines.len() - 3..], table, "{errors}");
+}
+
+#[test]
+fn the_live_graph_is_written_while_the_job_runs() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (dot, json) = (directory.path().join("live.dot"), directory.path().join("live.json"));
+    let report = "printf '\\036dp %s 1000000 1>2.0:10,1000000,0,0,1\\n' $AM_RANK >&2";
+    // It goes on when the file has the edge of rank 0 where it leads now.
+    let script =
+        format!("{report}; until grep -q '\"0\":1 -> \"2\":0 .*redirected' {}; do sleep 0.05; done", dot.display());
+    let json_option = format!("--json={}", json.display());
+    let options = ["--every", "0.1", "--dot", dot.to_str().expect("a text"), &json_option];
+    let (code, output, errors) = run(&options, "ring:3", &script);
+    assert_eq!((code, &output[..], &errors[..]), (0, "", ""), "no table");
+    let text = std::fs::read_to_string(&dot).expect("the last one");
+    assert!(text.contains("color=\"red\"") && text.starts_with("digraph {"), "{text}");
+    let text = std::fs::read_to_string(&json).expect("lines");
+    let last: serde_json::Value = serde_json::from_str(text.lines().last().expect("a line")).expect("JSON");
+    assert_eq!((&last["from"]["rank"], &last["messages"], &last["redirects"]), (&2.into(), &10.into(), &1.into()));
+    assert!(text.lines().count() >= 6 && text.lines().count() % 3 == 0, "a line for each edge and interval");
+}
+
+fn waiting(trap: &str) -> (Job, Vec<u32>) {
+    let script = format!("{trap} echo $$; while :; do sleep 0.1; done");
+    Job::start(dp_graph(&["run", "ring:3", "sh", "-c", &script]), 3)
+}
+
+#[test]
+fn an_interrupt_ends_all_processes() {
+    for (signal, code) in [(SIGINT, 130), (SIGTERM, 143)] {
+        let (job, pids) = waiting("trap 'echo told; exit 0' INT TERM;");
+        job.signal(signal);
+        let (ended, said) = job.end();
+        assert_eq!(ended, Some(code), "{said}");
+        assert_eq!(said.matches("told").count(), 3, "each had time to end: {said}");
+        gone(&pids);
+    }
+}
+
+#[test]
+fn a_killed_dp_graph_leaves_nothing() {
+    let (job, pids) = waiting("");
+    job.signal(SIGKILL);
+    assert_eq!(job.end().0, None);
+    gone(&pids);
+}
+
+/// The terminal sends the signal to dp-graph and to am-run: a second one would end the processes before they have said anything.
+#[test]
+fn ctrl_c_on_a_terminal_leaves_time_to_end() {
+    let script = "trap \"sleep 0.5; echo told; exit 0\" INT; echo $$; while :; do sleep 0.1; done";
+    let line = format!("{} run ring:2 sh -c '{script}'", env!("CARGO_BIN_EXE_dp-graph"));
+    let mut command = std::process::Command::new("script");
+    command.args(["-qec", &line, "/dev/null"]).stdin(std::process::Stdio::piped());
+    let (mut job, pids) = Job::start(command, 2);
+    job.write(b"\x03");
+    let (ended, said) = job.end();
+    assert_eq!((ended, said.matches("told").count()), (Some(130), 2), "{said}");
+    gone(&pids);
+}

@@ -1,0 +1,5 @@
+//! dp-graph with programs that write reports by hand, and wrong arguments. (bindings/dp has tests with real ones.)
+
+mod arguments;
+mod job;
+mod jobs;
