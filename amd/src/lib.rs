@@ -25,6 +25,7 @@ mod errors;
 pub mod grants;
 pub mod judge;
 mod listener;
+pub mod log;
 mod member;
 mod ports;
 pub mod privileges;

@@ -14,6 +14,7 @@ mod intruder;
 #[path = "../lanes/mod.rs"]
 mod lanes;
 mod limits;
+mod logs;
 #[path = "../../../am-api/tests/page/mod.rs"]
 mod page;
 mod pings;

@@ -3,14 +3,14 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use am_daemon::{Daemon, DaemonOptions};
 use am_vnic::VnicOptions;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-use crate::common::{Place, is_served, until};
+use crate::common::{Ends, Place, is_served, until};
 
 /// What a daemon says that does not start.
 fn fails(arguments: &[&str], socket: &Path) -> String {
@@ -70,17 +70,6 @@ fn silent_visitors_keep_nobody_out() {
     // It accepts those that came before, then this one, and reads from it.
     (0..3).for_each(|_| daemon.attend());
     attaching.finish().unwrap();
-}
-
-/// A process, killed when dropped.
-struct Ends(Child);
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// Processor time of a process, in ticks.
