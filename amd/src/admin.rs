@@ -69,8 +69,11 @@ pub struct PortListing {
     pub address: String,
     /// The user's number.
     pub uid: u32,
-    /// The process; 0 if the program is expected to attach again.
+    /// The process; 0 if there is none, or it is outside of the daemon's PID namespace.
     pub pid: i32,
+    /// Whether there is no program, and the one that was here before the daemon restarted is expected.
+    #[serde(default)]
+    pub is_expected: bool,
     /// Its weight.
     pub weight: u32,
     /// The queue of the NIC that the program has for itself. Frames of this queue are in none of the counts.

@@ -7,11 +7,10 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with, sockopt,
-};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with};
 
 use crate::DaemonError;
 use crate::errors::system;
@@ -64,8 +63,8 @@ impl Listener {
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
             accepted => accepted?,
         };
-        let peer = sockopt::socket_peercred(&socket)?;
-        let owner = Owner { uid: peer.uid.as_raw(), gid: peer.gid.as_raw(), pid: peer.pid.as_raw_nonzero().get() };
+        let peer = getsockopt(&socket, PeerCredentials)?;
+        let owner = Owner { uid: peer.uid(), gid: peer.gid(), pid: peer.pid() };
         Ok(Some((socket, owner)))
     }
 }

@@ -213,7 +213,12 @@ fn table(listing: &Listing) -> String {
 /// A port's line.
 fn row(port: &PortListing) -> [String; 12] {
     let refused = port.refused.iter().map(|(why, count)| format!("{why}={count}")).collect::<Vec<_>>().join(" ");
-    let process = if port.pid == 0 { "(gone)".into() } else { port.pid.to_string() };
+    let process = match port.pid {
+        _ if port.is_expected => "(gone)".into(),
+        // Of another PID namespace.
+        0 => "(unknown)".into(),
+        pid => pid.to_string(),
+    };
     [
         port.port.to_string(),
         port.name.clone().unwrap_or("-".into()),

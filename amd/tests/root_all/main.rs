@@ -15,6 +15,7 @@ mod scribbler;
 
 mod access;
 mod hostile_user;
+mod namespaces;
 mod queues;
 mod unit;
 mod users;
