@@ -349,6 +349,8 @@ fn watch(listener: &Listener, caps: Option<&Caps>) -> std::io::Result<Watched> {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
+        // As long as the state is locked, no other daemon makes its socket.
+        self.listener.remove();
         self.switch.state.remove();
     }
 }

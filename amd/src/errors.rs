@@ -54,6 +54,12 @@ pub enum DaemonError {
         /// The path.
         socket: PathBuf,
     },
+    /// Another program has the socket.
+    #[error("another program has the socket {}, and it is left alone: choose another `--socket`, or end that program and `rm {}`", socket.display(), socket.display())]
+    Served {
+        /// The socket.
+        socket: PathBuf,
+    },
     /// The socket's permissions could not be set.
     #[error("the permissions of {} cannot be set: {source}; this user must be a member of the group in `--group`", socket.display())]
     Permissions {

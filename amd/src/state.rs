@@ -19,6 +19,7 @@ use nix::fcntl::{Flock, FlockArg, OFlag};
 use crate::DaemonError;
 use crate::address::MAX_PORTS;
 use crate::grants::FlowGrant;
+use crate::listener::file_at;
 use crate::member::Owner;
 
 const MAGIC: &[u8; 8] = b"amd-st\x01\n";
@@ -91,7 +92,7 @@ impl StateFile {
                 why => DaemonError::State { path: path.clone(), source: why.into() },
             })?;
             // A daemon that ended meanwhile has removed the file.
-            if std::fs::metadata(&path).is_ok_and(|now| (now.dev(), now.ino()) == (opened.dev(), opened.ino())) {
+            if file_at(&path) == Some((opened.dev(), opened.ino())) {
                 return Ok(StateFile { file, path, free: BTreeSet::new(), next: 0 });
             }
         }
@@ -201,8 +202,12 @@ impl StateFile {
         }
     }
 
-    /// The daemon ends in order.
+    /// The daemon ends in order. A file that another daemon has made after this one's was removed stays.
     pub(crate) fn remove(&self) {
+        let file = self.file.metadata().ok().map(|file| (file.dev(), file.ino()));
+        if file.is_none() || file_at(&self.path) != file {
+            return;
+        }
         // Without it the next daemon reads what no longer holds: it waits a while for programs that do not come.
         let _ = std::fs::remove_file(&self.path);
     }

@@ -22,5 +22,6 @@ mod restart;
 mod restart_wire;
 mod scribbler;
 mod shares;
+mod sockets;
 mod starts;
 mod wires;
