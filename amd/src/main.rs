@@ -118,6 +118,11 @@ fn ask(socket: &Path, question: &Question) -> Result<Answer, Error> {
         io::ErrorKind::PermissionDenied => {
             format!("this user may not open {path}: {why}; ask whoever runs the daemon for its `--mode` and `--group`")
         }
+        io::ErrorKind::TimedOut => format!(
+            "the program at {path} has not answered for {} s: if it is `amd` and was stopped, `kill -CONT` it; otherwise end it and start \
+             it again, or name another socket with --socket",
+            admin::TIMEOUT.as_secs()
+        ),
         _ => format!("no daemon answers at {path}: {why}; name its socket with --socket"),
     };
     Ok(admin::ask(socket, question).map_err(failed)?)

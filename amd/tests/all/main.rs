@@ -22,6 +22,7 @@ mod restart;
 mod restart_wire;
 mod scribbler;
 mod shares;
+mod silent;
 mod sockets;
 mod starts;
 mod wires;
