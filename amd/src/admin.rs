@@ -51,7 +51,9 @@ pub enum Answer {
 pub struct Listing {
     /// The wire's name and mode.
     pub wire: String,
-    /// Frames from the wire, and to it.
+    /// Why no frames leave or arrive on the wire now.
+    pub link_error: Option<String>,
+    /// Frames from the wire.
     pub from_wire: u64,
     /// Frames to the wire.
     pub to_wire: u64,

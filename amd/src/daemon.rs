@@ -268,8 +268,19 @@ impl Daemon {
         self.switch.expired(now).into_iter().for_each(|port| self.detach(port));
         let trouble = self.switch.poll_wire().unwrap_or_default();
         if trouble != self.trouble {
+            self.log_wire(&trouble);
             self.trouble = trouble;
             self.tell_trouble();
+        }
+    }
+
+    /// Log that the wire has failed, or works again.
+    #[cold]
+    fn log_wire(&self, trouble: &str) {
+        match (self.trouble.is_empty(), trouble.is_empty()) {
+            (true, false) => tracing::warn!("{} carries no frames: {trouble}", self.wire),
+            (false, true) => tracing::info!("{} carries frames again", self.wire),
+            _ => (),
         }
     }
 

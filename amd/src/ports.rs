@@ -290,6 +290,7 @@ impl Daemon {
         let members = self.switch.members.iter().enumerate();
         Listing {
             wire: self.wire.clone(),
+            link_error: (!self.trouble.is_empty()).then(|| self.trouble.clone()),
             from_wire: counts.from_wire,
             to_wire: counts.to_wire,
             for_no_port: counts.for_no_port,
