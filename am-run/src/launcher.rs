@@ -20,6 +20,7 @@ use crate::options::Options;
 use crate::output::Output;
 use crate::protocol::{CHUNK, End, FromAgent, Job, ToAgent};
 use crate::remote::{Agent, Ways};
+use crate::report::{self, Report};
 use crate::table::random;
 
 /// The exit code of a job that could not be started, or that lost a host.
@@ -34,11 +35,14 @@ const END: Duration = Duration::from_secs(10);
 const END_UNREADY: Duration = Duration::from_secs(1);
 /// How long the processes have to end after a signal that asks for it.
 const AFTER_SIGNAL: Duration = Duration::from_secs(5);
+/// How long the last messages have after such a signal.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A job that runs.
 #[derive(Debug)]
 struct Launcher {
     agents: Vec<Agent>,
+    report: Report,
     /// Whether each agent answers, and whether it is gone.
     ready: Vec<bool>,
     gone: Vec<bool>,
@@ -52,6 +56,8 @@ struct Launcher {
     unstopped: usize,
     /// The exit code, once it is decided.
     code: Option<u8>,
+    /// Whether a signal asks for the end.
+    is_interrupted: bool,
     /// When the agents were told to end, or have to be.
     end_at: Option<Instant>,
     /// Since when the agents are told to end.
@@ -61,7 +67,7 @@ struct Launcher {
 pub(crate) fn run(options: &Options) -> ExitCode {
     let result = place(options).and_then(|placed| launch(options, &placed));
     ExitCode::from(result.unwrap_or_else(|why| {
-        eprintln!("am-run: {why}");
+        report::say(why);
         NO_JOB
     }))
 }
@@ -92,6 +98,7 @@ fn launch(options: &Options, placed: &[Placed]) -> Result<u8, String> {
     let (taken, count) = (read_input(&events), agents.len());
     let launcher = Launcher {
         agents,
+        report: Report::start().map_err(|error| format!("no thread: {error}"))?,
         ready: vec![false; count],
         gone: vec![false; count],
         ended: vec![false; size],
@@ -99,6 +106,7 @@ fn launch(options: &Options, placed: &[Placed]) -> Result<u8, String> {
         taken,
         unstopped: 0,
         code: None,
+        is_interrupted: false,
         end_at: None,
         ending_since: None,
     };
@@ -168,7 +176,7 @@ impl Launcher {
             }
             if self.ending_since.is_none() && start.elapsed() > patience {
                 let late: Vec<_> = (0..self.agents.len()).filter(|at| !self.ready[*at]).collect();
-                late.iter().for_each(|at| eprintln!("am-run: no answer from {}", self.shown(*at)));
+                late.iter().for_each(|at| self.report.say(format_args!("no answer from {}", self.shown(*at))));
                 if !late.is_empty() {
                     self.fail(NO_JOB);
                 }
@@ -180,6 +188,12 @@ impl Launcher {
             }
         }
         self.agents.iter().for_each(Agent::kill);
+        let (end, is_interrupted) = (Instant::now(), self.is_interrupted);
+        // Whoever has ended the job is not kept waiting by the reader of its messages.
+        self.report.finish(|| {
+            events.try_iter().any(|event| matches!(event, Event::Signal(SIGINT | SIGTERM | SIGHUP | SIGQUIT)))
+                || is_interrupted && end.elapsed() > LAST_WORDS
+        });
         self.code.unwrap_or(0)
     }
 
@@ -201,9 +215,9 @@ impl Launcher {
                 self.gone[at] = true;
                 if self.ending_since.is_none() {
                     let how = self.agents[at].end();
-                    eprintln!("am-run: no agent on {}: {why}; {how}", self.shown(at));
-                    eprintln!(
-                        "am-run: is the host reachable without a password, and am-run installed there? See --rsh and --am-run"
+                    self.report.say(format_args!("no agent on {}: {why}; {how}", self.shown(at)));
+                    self.report.say(
+                        "is the host reachable without a password, and am-run installed there? See --rsh and --am-run",
                     );
                     self.fail(NO_JOB);
                 }
@@ -215,13 +229,13 @@ impl Launcher {
             Event::Said(_, FromAgent::Blob(rank, blob)) => self.on_blob(rank, blob),
             Event::Said(at, FromAgent::Ended(rank, end)) => self.on_ended(at, rank, end),
             Event::Said(at, FromAgent::Failed(why)) => {
-                eprintln!("am-run: host {}: {why}", self.agents[at].host);
+                self.report.say(format_args!("host {}: {why}", self.agents[at].host));
                 self.fail(NO_JOB);
             }
             Event::Gone(at) => {
                 self.gone[at] = true;
                 if self.ending_since.is_none() {
-                    eprintln!("am-run: host {} was lost", self.agents[at].host);
+                    self.report.say(format_args!("host {} was lost", self.agents[at].host));
                     self.fail(NO_JOB);
                 }
             }
@@ -253,7 +267,7 @@ impl Launcher {
         };
         if code != 0 && self.code.is_none() {
             let others = if self.ended.iter().all(|ended| *ended) { "" } else { "; ending the others" };
-            eprintln!("am-run: rank {rank} on host {} {how}{others}", self.agents[at].host);
+            self.report.say(format_args!("rank {rank} on host {} {how}{others}", self.agents[at].host));
             self.fail(code);
         } else if self.ended.iter().all(|ended| *ended) {
             self.end();
@@ -271,6 +285,7 @@ impl Launcher {
             }
             SIGINT | SIGTERM | SIGHUP | SIGQUIT => {
                 send(signal);
+                self.is_interrupted = true;
                 let is_second = self.code.is_some();
                 self.code.get_or_insert(by_signal(signal));
                 // A job that has not started everywhere has nothing to bring to its end.
@@ -295,7 +310,7 @@ impl Launcher {
     /// A reader that has left, as in `| head`, needs no words.
     fn on_no_output(&mut self, why: &io::Error) {
         if self.ending_since.is_none() && why.kind() != ErrorKind::BrokenPipe {
-            eprintln!("am-run: the output cannot be written: {why}; ending the processes");
+            self.report.say(format_args!("the output cannot be written: {why}; ending the processes"));
         }
         self.fail(NO_JOB);
     }
@@ -305,10 +320,10 @@ impl Launcher {
         let mut missing = self.blobs.iter().zip(&self.ended).map(|(blob, ended)| blob.is_none() && *ended);
         let is_waiting = self.blobs.iter().any(Option::is_some);
         if let Some(rank) = missing.position(|missing| missing).filter(|_| is_waiting && self.code.is_none()) {
-            eprintln!(
-                "am-run: rank {rank} has ended, and the others wait for it: all processes open their nodes, exchange and meet at \
+            self.report.say(format_args!(
+                "rank {rank} has ended, and the others wait for it: all processes open their nodes, exchange and meet at \
                  barriers equally often; ending the others"
-            );
+            ));
             self.fail(NO_JOB);
         }
     }

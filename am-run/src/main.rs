@@ -22,6 +22,7 @@ mod output;
 mod protocol;
 mod ranks;
 mod remote;
+mod report;
 mod start;
 mod table;
 
