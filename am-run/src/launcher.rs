@@ -19,7 +19,7 @@ use crate::hosts::{self, HostSlots, Placed};
 use crate::options::Options;
 use crate::output::Output;
 use crate::protocol::{CHUNK, End, FromAgent, Job, ToAgent};
-use crate::remote::{Agent, Ways};
+use crate::remote::{Agent, Ways, no_thread};
 use crate::report::{self, Report};
 use crate::table::random;
 
@@ -43,6 +43,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 struct Launcher {
     agents: Vec<Agent>,
     report: Report,
+    output: Arc<Output>,
     /// Whether each agent answers, and whether it is gone.
     ready: Vec<bool>,
     gone: Vec<bool>,
@@ -95,10 +96,11 @@ fn launch(options: &Options, placed: &[Placed]) -> Result<u8, String> {
         }));
         agents.push(agent);
     }
-    let (taken, count) = (read_input(&events), agents.len());
+    let (taken, count) = (read_input(&events)?, agents.len());
     let launcher = Launcher {
         agents,
-        report: Report::start().map_err(|error| format!("no thread: {error}"))?,
+        output: ways.output,
+        report: Report::start().map_err(|error| no_thread(&error))?,
         ready: vec![false; count],
         gone: vec![false; count],
         ended: vec![false; size],
@@ -141,15 +143,15 @@ fn watch_signals(events: &mpsc::Sender<Event>) -> Result<(), String> {
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT]);
     let mut signals = signals.map_err(|error| format!("signals cannot be handled: {error}"))?;
     let events = events.clone();
-    thread::spawn(move || signals.forever().for_each(|signal| _ = events.send(Event::Signal(signal))));
-    Ok(())
+    let watch = move || signals.forever().for_each(|signal| _ = events.send(Event::Signal(signal)));
+    thread::Builder::new().spawn(watch).map(drop).map_err(|error| no_thread(&error))
 }
 
 /// Read input in pieces: the next one when rank 0 has taken the last.
-fn read_input(events: &mpsc::Sender<Event>) -> mpsc::Sender<()> {
+fn read_input(events: &mpsc::Sender<Event>) -> Result<mpsc::Sender<()>, String> {
     let (sender, taken) = mpsc::channel();
     let events = events.clone();
-    thread::spawn(move || {
+    let read = move || {
         let stdin = std::io::stdin();
         // A process in the background that reads from the terminal is stopped. It has no input.
         let is_background = unistd::tcgetpgrp(&stdin).is_ok_and(|group| group != unistd::getpgrp());
@@ -161,8 +163,8 @@ fn read_input(events: &mpsc::Sender<Event>) -> mpsc::Sender<()> {
                 return;
             }
         }
-    });
-    sender
+    };
+    thread::Builder::new().spawn(read).map(|_| sender).map_err(|error| no_thread(&error))
 }
 
 impl Launcher {
@@ -286,6 +288,7 @@ impl Launcher {
             SIGINT | SIGTERM | SIGHUP | SIGQUIT => {
                 send(signal);
                 self.is_interrupted = true;
+                self.output.interrupt();
                 let is_second = self.code.is_some();
                 self.code.get_or_insert(by_signal(signal));
                 // A job that has not started everywhere has nothing to bring to its end.
