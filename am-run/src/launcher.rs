@@ -21,6 +21,7 @@ use crate::output::Output;
 use crate::protocol::{CHUNK, End, FromAgent, Job, ToAgent};
 use crate::remote::{Agent, Ways, no_thread};
 use crate::report::{self, Report};
+use crate::stop::Stop;
 use crate::table::random;
 
 /// The exit code of a job that could not be started, or that lost a host.
@@ -53,8 +54,7 @@ struct Launcher {
     blobs: Vec<Option<Vec<u8>>>,
     /// The way back to the thread that reads input.
     taken: mpsc::Sender<()>,
-    /// The hosts whose processes are to be stopped before the launcher stops.
-    unstopped: usize,
+    stop: Stop,
     /// The exit code, once it is decided.
     code: Option<u8>,
     /// Whether a signal asks for the end.
@@ -106,7 +106,7 @@ fn launch(options: &Options, placed: &[Placed]) -> Result<u8, String> {
         ended: vec![false; size],
         blobs: vec![None; size],
         taken,
-        unstopped: 0,
+        stop: Stop::default(),
         code: None,
         is_interrupted: false,
         end_at: None,
@@ -283,7 +283,11 @@ impl Launcher {
         match signal {
             SIGTSTP => {
                 send(STOP);
-                self.unstopped = self.gone.iter().filter(|gone| !**gone).count();
+                self.stop.ask(self.gone.iter().filter(|gone| !**gone).count());
+            }
+            SIGCONT => {
+                self.stop.cancel();
+                send(signal);
             }
             SIGINT | SIGTERM | SIGHUP | SIGQUIT => {
                 send(signal);
@@ -303,8 +307,7 @@ impl Launcher {
 
     /// The processes of one more host are stopped. The agents are in other process groups, and go on.
     fn on_stopped(&mut self) {
-        self.unstopped = self.unstopped.saturating_sub(1);
-        if self.unstopped == 0 {
+        if self.stop.answer() {
             // It fails only for a number that is no signal.
             _ = raise(Signal::SIGSTOP);
         }

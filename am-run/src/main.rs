@@ -24,6 +24,7 @@ mod ranks;
 mod remote;
 mod report;
 mod start;
+mod stop;
 mod table;
 
 use std::process::ExitCode;
