@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
-use am_spmd::rendezvous;
+use am_spmd::{rendezvous, segment};
 
 use crate::protocol::{FromAgent, GREETING, MAX_MESSAGE, ToAgent, ToLauncher};
 use crate::ranks::{self, Ranks};
@@ -31,10 +31,12 @@ pub(crate) fn run() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match Ranks::start(&job, table.variables(), &to) {
+    let code = match Ranks::start(&job, table.variables(), &to) {
         Some(ranks) => serve(from, &ranks, &table, &answers),
         None => ExitCode::FAILURE,
-    }
+    };
+    segment::remove(job.transport(), &job.name);
+    code
 }
 
 /// Answers to the launcher, from a thread of their own: while nobody reads a process's output, nothing else leaves, and the main thread

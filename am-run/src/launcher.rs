@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use am_spmd::rendezvous::variables;
+use am_spmd::segment;
 use nix::sys::signal::{Signal, raise};
 use nix::unistd;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
@@ -85,6 +86,7 @@ fn launch(options: &Options, placed: &[Placed]) -> Result<u8, String> {
     watch_signals(&events)?;
     let size = placed.iter().map(|placed| placed.ranks.len()).sum();
     let job = job(options, size)?;
+    check_segment(&job, placed)?;
     let mut agents = vec![];
     for (at, Placed { host, ranks }) in placed.iter().enumerate() {
         let agent = Agent::start(options, host, at, &ways)?;
@@ -136,6 +138,18 @@ fn job(options: &Options, size: usize) -> Result<Job, String> {
         environment,
         reader: None,
     })
+}
+
+/// The processes of a host share a segment, which has a limit.
+fn check_segment(job: &Job, placed: &[Placed]) -> Result<(), String> {
+    let crowded = placed.iter().find(|placed| placed.ranks.len() > segment::MAX_MEMBERS);
+    let Some(Placed { host, ranks }) = crowded.filter(|_| segment::directory(job.transport()).is_some()) else {
+        return Ok(());
+    };
+    let (transport, count, most) = (job.transport(), ranks.len(), segment::MAX_MEMBERS);
+    Err(format!(
+        "{count} processes on host {host}, and `{transport}` is for {most} on a host at most: start fewer there, or use `--transport udp`"
+    ))
 }
 
 /// Make an event of each signal.

@@ -79,6 +79,24 @@ fn ctrl_c_ends_a_job_whose_output_nobody_reads() {
     assert!(path("0.asked").exists() && path("1.asked").exists());
 }
 
+/// Processes that are killed remove no segment. Their agent does.
+#[test]
+fn no_segment_is_left() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let files = || std::fs::read_dir(&directory).expect("it is there").count();
+    let transport = format!("shm,dir={}", directory.path().display());
+    let ring = crate::job::example("ring");
+    let script = format!("test $AM_RANK = 0 && {{ echo waits; exec sleep 1000; }}; exec {ring}");
+    for signal in [SIGINT, SIGKILL] {
+        let mut job = Job::of(&["-n", "2", "--transport", &transport, "sh", "-c", &script]);
+        job.line();
+        until("there is a segment", || files() > 0);
+        job.signal(signal);
+        job.end();
+        until("there is none", || files() == 0);
+    }
+}
+
 #[test]
 fn other_signals_reach_all_processes_and_end_nothing() {
     let (mut job, pids) = waiting(2, "trap 'echo seen' USR1;");

@@ -29,6 +29,16 @@ fn too_few_slots_say_what_to_write() {
 }
 
 #[test]
+fn a_segment_has_room_for_64_processes() {
+    for transport in ["shm", "shm,frames=128+udp"] {
+        let ended = fails(&["-n", "65", "--transport", transport, "echo", "started"], 125);
+        assert!(ended.errors().contains("64 on a host at most") && ended.output.is_empty(), "{ended:?}");
+    }
+    fails(&["-n", "65", "-x", "AM_TRANSPORT=shm", "true"], 125);
+    fails(&["-n", "65", "--transport", "shm:lab", "true"], 0);
+}
+
+#[test]
 fn a_host_that_does_not_answer_is_named() {
     let ended = fails(&["-H", "alpha", "--rsh", "false", "true"], 125);
     assert!(ended.errors().contains("no agent on host alpha (`false alpha"), "{ended:?}");
