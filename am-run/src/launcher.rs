@@ -44,6 +44,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 struct Launcher {
     agents: Vec<Agent>,
+    /// What else to say when a host does not answer.
+    hint: Option<String>,
     report: Report,
     output: Arc<Output>,
     /// Whether each agent answers, and whether it is gone.
@@ -101,6 +103,7 @@ fn launch(options: &Options, placed: &[Placed]) -> Result<u8, String> {
     let (taken, count) = (read_input(&events)?, agents.len());
     let launcher = Launcher {
         agents,
+        hint: options.host_hint(),
         output: ways.output,
         report: Report::start().map_err(|error| no_thread(&error))?,
         ready: vec![false; count],
@@ -123,7 +126,7 @@ fn job(options: &Options, size: usize) -> Result<Job, String> {
         Some(directory) => directory.as_bytes().to_vec(),
         None => std::env::current_dir().map_err(|error| error.to_string())?.as_os_str().as_bytes().to_vec(),
     };
-    let mut environment = options.environment();
+    let mut environment = options.environment()?;
     if let Some(transport) = &options.transport {
         environment.push((variables::TRANSPORT.to_owned(), transport.clone()));
     }
@@ -235,6 +238,7 @@ impl Launcher {
                     self.report.say(
                         "is the host reachable without a password, and am-run installed there? See --rsh and --am-run",
                     );
+                    self.hint.iter().for_each(|hint| self.report.say(hint));
                     self.fail(NO_JOB);
                 }
             }
