@@ -48,6 +48,20 @@ pub enum DaemonError {
         /// What the system says.
         source: io::Error,
     },
+    /// The socket's directory is not there.
+    #[error("there is no directory {}: make it as one that the daemon's user may write (`sudo install -d -o USER {}`), or choose another `--socket`", directory.display(), directory.display())]
+    NoDirectory {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The socket's path is too long for the system.
+    #[error("the path {} is too long for a socket: choose a `--socket` of at most {most} bytes", socket.display())]
+    LongPath {
+        /// The path.
+        socket: PathBuf,
+        /// The most bytes.
+        most: usize,
+    },
     /// The path is in use for another purpose.
     #[error("{} is no socket, and is left alone: choose another `--socket`", socket.display())]
     NoSocket {
@@ -86,7 +100,7 @@ pub enum DaemonError {
         path: PathBuf,
     },
     /// The configuration could not be read.
-    #[error("{}: {source}", path.display())]
+    #[error("the rules in {} cannot be read: {source}; name a text file that this user may read in `--config`", path.display())]
     Config {
         /// The file.
         path: PathBuf,

@@ -21,6 +21,9 @@ use crate::member::Owner;
 /// Programs that connect at once.
 const BACKLOG: i32 = 128;
 
+/// The most bytes of a socket's path (`sun_path`, with a 0 behind it).
+const MAX_PATH: usize = 107;
+
 /// The socket; removed when dropped, unless another one has its path by then.
 #[derive(Debug)]
 pub(crate) struct Listener {
@@ -43,7 +46,7 @@ impl Listener {
             Err(_) => (),
         }
         let socket = new_socket()?;
-        let address = SocketAddrUnix::new(path).map_err(|why| failed(why.into()))?;
+        let address = address_of(path)?;
         bind(&socket, &address).map_err(|why| failed(why.into()))?;
         let listener = Listener { socket, path: path.to_owned(), file: file_at(path) };
         let denied = |source: io::Error| DaemonError::Permissions { socket: path.to_owned(), source };
@@ -91,9 +94,14 @@ fn new_socket() -> Result<OwnedFd, DaemonError> {
     socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(system("cannot make a socket"))
 }
 
+/// A path as the address of a socket.
+pub(crate) fn address_of(path: &Path) -> Result<SocketAddrUnix, DaemonError> {
+    SocketAddrUnix::new(path).map_err(|_| DaemonError::LongPath { socket: path.to_owned(), most: MAX_PATH })
+}
+
 /// Whether a program has the socket at this path. A killed one leaves a socket that refuses connections.
 fn is_served(path: &Path) -> Result<bool, DaemonError> {
-    let Ok(address) = SocketAddrUnix::new(path) else { return Ok(false) };
+    let address = address_of(path)?;
     // A socket of another type, one without room and one that this user may not open are somebody's, too.
     Ok(!matches!(connect(&new_socket()?, &address), Err(Errno::CONNREFUSED | Errno::NOENT)))
 }

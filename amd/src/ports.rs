@@ -157,6 +157,10 @@ impl Daemon {
                 _ => Err("another program has this port: open the transport again".into()),
             };
         }
+        let free = |number: &usize| self.switch.members[*number].is_none();
+        // The number that was free for longest: frames for an earlier program of a number are still under way for a while.
+        let next = (0..MAX_PORTS).map(|step| (self.next_port + step) % MAX_PORTS).find(free);
+        let number = next.ok_or_else(|| format!("all {MAX_PORTS} ports are in use: end a program"))?;
         let allowance = self.access.allowance(&owner)?;
         let its = members.by_ref().filter(|(_, member)| member.owner.uid == owner.uid).count();
         if its >= allowance.ports {
@@ -165,10 +169,6 @@ impl Daemon {
                 owner.uid
             ));
         }
-        let free = |number: &usize| self.switch.members[*number].is_none();
-        // The number that was free for longest: frames for an earlier program of a number are still under way for a while.
-        let next = (0..MAX_PORTS).map(|step| (self.next_port + step) % MAX_PORTS).find(free);
-        let number = next.ok_or_else(|| format!("all {MAX_PORTS} ports are in use: end a program"))?;
         self.next_port = number + 1;
         Ok((number, allowance.weight))
     }
