@@ -24,7 +24,7 @@ impl Report {
     pub(crate) fn start() -> io::Result<Report> {
         let ((lines, texts), (end, written)) = (mpsc::channel::<String>(), mpsc::channel());
         thread::Builder::new().spawn(move || {
-            texts.iter().for_each(|text| say(text));
+            texts.iter().for_each(say);
             drop::<Sender<()>>(end);
         })?;
         Ok(Report { lines, written })
