@@ -51,7 +51,7 @@ pub enum Answer {
 pub struct Listing {
     /// The wire's name and mode.
     pub wire: String,
-    /// Why no frames leave or arrive on the wire now.
+    /// Why frames do not leave or arrive on the wire now.
     pub link_error: Option<String>,
     /// Frames from the wire.
     pub from_wire: u64,

@@ -278,8 +278,8 @@ impl Daemon {
     #[cold]
     fn log_wire(&self, trouble: &str) {
         match (self.trouble.is_empty(), trouble.is_empty()) {
-            (true, false) => tracing::warn!("{} carries no frames: {trouble}", self.wire),
-            (false, true) => tracing::info!("{} carries frames again", self.wire),
+            (true, false) => tracing::warn!("wire {}: {trouble}", self.wire),
+            (false, true) => tracing::info!("wire {}: it works again", self.wire),
             _ => (),
         }
     }

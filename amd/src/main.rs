@@ -209,7 +209,7 @@ fn table(listing: &Listing) -> String {
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };
     let Listing { wire, link_error, from_wire, to_wire, for_no_port, spoofed, .. } = listing;
-    let error = link_error.as_ref().map(|why| format!("{wire} carries no frames: {why}\n")).unwrap_or_default();
+    let error = link_error.as_ref().map(|why| format!("the wire does not work: {why}\n")).unwrap_or_default();
     let wire = format!("{wire}: {from_wire} frames in, {to_wire} out, {for_no_port} for no port, {spoofed} spoofed\n");
     let missing = listing.ports.iter().filter_map(|port| Some((port.port, port.no_queue.as_ref()?)));
     let missing = missing.map(|(port, why)| format!("port {port} has no queue: {why}\n"));

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use am_daemon::address::MAX_PORTS;
 use am_daemon::{Daemon, DaemonOptions};
 use am_vnic::VnicOptions;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
@@ -74,6 +75,21 @@ fn silent_visitors_keep_nobody_out() {
     // It accepts those that came before, then this one, and reads from it.
     (0..3).for_each(|_| daemon.attend());
     attaching.finish().unwrap();
+}
+
+#[test]
+fn a_daemon_without_a_free_port_says_so() {
+    let place = Place::new();
+    let mut daemon = Daemon::open(DaemonOptions::new(place.socket())).unwrap();
+    let mut attach = || {
+        let attaching = am_vnic::begin(&VnicOptions { frames: 64, ..VnicOptions::new(place.socket()) }).unwrap();
+        // It accepts, and reads.
+        (0..3).for_each(|_| daemon.attend());
+        attaching.finish()
+    };
+    let _attached: Vec<_> = (0..MAX_PORTS).map(|_| attach().unwrap()).collect();
+    let why = attach().unwrap_err().to_string();
+    assert!(why.contains("all 128 ports are in use: end a program") && !why.contains("raise"), "{why}");
 }
 
 /// Processor time of a process, in ticks.
