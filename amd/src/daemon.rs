@@ -16,6 +16,7 @@ use crate::access::Access;
 use crate::errors::system;
 use crate::listener::{Listener, Watched};
 use crate::member::Owner;
+use crate::outage::{Line, Outage};
 use crate::random::Random;
 use crate::state::StateFile;
 use crate::switch::Switch;
@@ -112,6 +113,7 @@ pub struct Daemon {
     pub(crate) hears_all: bool,
     /// Why no frames leave or arrive on the wire.
     pub(crate) trouble: String,
+    outage: Outage,
     can_wait: bool,
     ready: Vec<u64>,
     turns: u32,
@@ -184,6 +186,7 @@ impl Daemon {
             next_port: 0,
             max_frame,
             trouble: String::new(),
+            outage: Outage::default(),
             ready: vec![],
             turns: 0,
             idle_turns: 0,
@@ -268,19 +271,13 @@ impl Daemon {
         self.switch.expired(now).into_iter().for_each(|port| self.detach(port));
         let trouble = self.switch.poll_wire().unwrap_or_default();
         if trouble != self.trouble {
-            self.log_wire(&trouble);
             self.trouble = trouble;
             self.tell_trouble();
         }
-    }
-
-    /// Log that the wire has failed, or works again.
-    #[cold]
-    fn log_wire(&self, trouble: &str) {
-        match (self.trouble.is_empty(), trouble.is_empty()) {
-            (true, false) => tracing::warn!("wire {}: {trouble}", self.wire),
-            (false, true) => tracing::info!("wire {}: it works again", self.wire),
-            _ => (),
+        match self.outage.look(!self.trouble.is_empty(), now) {
+            Some(Line::Failed) => tracing::warn!("wire {}: {}", self.wire, self.trouble),
+            Some(Line::Works) => tracing::info!("wire {}: it works again", self.wire),
+            None => (),
         }
     }
 

@@ -27,6 +27,7 @@ pub mod judge;
 mod listener;
 pub mod log;
 mod member;
+mod outage;
 mod ports;
 pub mod privileges;
 mod queues;
