@@ -7,11 +7,13 @@
 
 use std::io::{self, BufReader, Stdin, Write};
 use std::process::ExitCode;
+use std::sync::mpsc::{self, Sender};
+use std::thread;
 
-use am_spmd::rendezvous;
+use am_spmd::{rendezvous, segment};
 
 use crate::protocol::{FromAgent, GREETING, MAX_MESSAGE, ToAgent, ToLauncher};
-use crate::ranks::Ranks;
+use crate::ranks::{self, Ranks};
 use crate::table::Table;
 
 pub(crate) fn run() -> ExitCode {
@@ -21,27 +23,39 @@ pub(crate) fn run() -> ExitCode {
     let Ok(Some(ToAgent::Start(job))) = greeted.and_then(|()| rendezvous::read(&mut from, MAX_MESSAGE)) else {
         return ExitCode::FAILURE;
     };
-    let table = match Table::open(&job, &to) {
-        Ok(table) => table,
+    let (table, answers) = match Table::open(&job, &to).and_then(|table| Ok((table, answers(&to)?))) {
+        Ok(opened) => opened,
         Err(error) => {
-            to.say(&FromAgent::Failed(format!("no socket for the processes: {error}")));
+            let why = format!("no socket or thread for the processes: {error}{}", ranks::advice(&error));
+            to.say(&FromAgent::Failed(why));
             return ExitCode::FAILURE;
         }
     };
-    match Ranks::start(&job, table.variables(), &to) {
-        Some(ranks) => serve(from, &ranks, &table, &to),
+    let code = match Ranks::start(&job, table.variables(), &to) {
+        Some(ranks) => serve(from, &ranks, &table, &answers),
         None => ExitCode::FAILURE,
-    }
+    };
+    segment::remove(job.transport(), &job.name);
+    code
+}
+
+/// Answers to the launcher, from a thread of their own: while nobody reads a process's output, nothing else leaves, and the main thread
+/// has to go on reading what the launcher says.
+fn answers(to: &ToLauncher) -> io::Result<Sender<FromAgent>> {
+    let (sender, answers) = mpsc::channel();
+    let to = to.clone();
+    thread::Builder::new().spawn(move || answers.iter().for_each(|answer| to.say(&answer)))?;
+    Ok(sender)
 }
 
 /// Do what the launcher says, until it ends or all processes have.
-fn serve(mut from: BufReader<Stdin>, ranks: &Ranks, table: &Table, to: &ToLauncher) -> ExitCode {
+fn serve(mut from: BufReader<Stdin>, ranks: &Ranks, table: &Table, answers: &Sender<FromAgent>) -> ExitCode {
     loop {
         match rendezvous::read(&mut from, MAX_MESSAGE) {
             Ok(Some(ToAgent::Input(bytes))) => ranks.input(bytes),
             Ok(Some(ToAgent::Signal(number))) => {
                 ranks.signal(number);
-                to.say(&FromAgent::Signalled(number));
+                _ = answers.send(FromAgent::Signalled(number));
             }
             Ok(Some(ToAgent::Blobs(blobs))) => table.answer(blobs),
             // The launcher sends this also when all processes have ended.

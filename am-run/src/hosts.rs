@@ -49,6 +49,8 @@ pub(crate) fn parse(text: &str) -> Result<Vec<HostSlots>, HostsError> {
     if text.contains('/') || Path::new(text).is_file() {
         let lines = fs::read_to_string(text)
             .map_err(|error| HostsError::File { path: text.to_owned(), why: error.to_string() })?;
+        // Editors of other systems write a mark of the encoding first.
+        let lines = lines.strip_prefix('\u{feff}').unwrap_or(&lines);
         for line in lines.lines().map(|line| line.split('#').next().unwrap_or_default().trim()) {
             if !line.is_empty() {
                 add(entry(line)?);
@@ -123,6 +125,8 @@ mod tests {
         fs::write(&file, "# ours\nalpha slots=4\n\nbeta:2 # the small one\ngamma\n").unwrap();
         let path = file.path().to_string_lossy().into_owned();
         assert_eq!(hosts(&path), [("alpha".into(), 4), ("beta".into(), 2), ("gamma".into(), 1)]);
+        fs::write(&file, "\u{feff}alpha:2\r\nbeta\r\n").unwrap();
+        assert_eq!(hosts(&path), [("alpha".into(), 2), ("beta".into(), 1)]);
         fs::write(&file, "# nobody\n").unwrap();
         assert_eq!(parse(&path), Err(HostsError::Empty));
     }

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use am_spmd::rendezvous::variables;
+use am_spmd::segment;
 use nix::sys::signal::{Signal, raise};
 use nix::unistd;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
@@ -19,7 +20,9 @@ use crate::hosts::{self, HostSlots, Placed};
 use crate::options::Options;
 use crate::output::Output;
 use crate::protocol::{CHUNK, End, FromAgent, Job, ToAgent};
-use crate::remote::{Agent, Ways};
+use crate::remote::{Agent, Ways, no_thread};
+use crate::report::{self, Report};
+use crate::stop::Stop;
 use crate::table::random;
 
 /// The exit code of a job that could not be started, or that lost a host.
@@ -34,11 +37,17 @@ const END: Duration = Duration::from_secs(10);
 const END_UNREADY: Duration = Duration::from_secs(1);
 /// How long the processes have to end after a signal that asks for it.
 const AFTER_SIGNAL: Duration = Duration::from_secs(5);
+/// How long the last messages have after such a signal.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A job that runs.
 #[derive(Debug)]
 struct Launcher {
     agents: Vec<Agent>,
+    /// What else to say when a host does not answer.
+    hint: Option<String>,
+    report: Report,
+    output: Arc<Output>,
     /// Whether each agent answers, and whether it is gone.
     ready: Vec<bool>,
     gone: Vec<bool>,
@@ -48,10 +57,11 @@ struct Launcher {
     blobs: Vec<Option<Vec<u8>>>,
     /// The way back to the thread that reads input.
     taken: mpsc::Sender<()>,
-    /// The hosts whose processes are to be stopped before the launcher stops.
-    unstopped: usize,
+    stop: Stop,
     /// The exit code, once it is decided.
     code: Option<u8>,
+    /// Whether a signal asks for the end.
+    is_interrupted: bool,
     /// When the agents were told to end, or have to be.
     end_at: Option<Instant>,
     /// Since when the agents are told to end.
@@ -61,7 +71,7 @@ struct Launcher {
 pub(crate) fn run(options: &Options) -> ExitCode {
     let result = place(options).and_then(|placed| launch(options, &placed));
     ExitCode::from(result.unwrap_or_else(|why| {
-        eprintln!("am-run: {why}");
+        report::say(why);
         NO_JOB
     }))
 }
@@ -78,6 +88,7 @@ fn launch(options: &Options, placed: &[Placed]) -> Result<u8, String> {
     watch_signals(&events)?;
     let size = placed.iter().map(|placed| placed.ranks.len()).sum();
     let job = job(options, size)?;
+    check_segment(&job, placed)?;
     let mut agents = vec![];
     for (at, Placed { host, ranks }) in placed.iter().enumerate() {
         let agent = Agent::start(options, host, at, &ways)?;
@@ -89,16 +100,20 @@ fn launch(options: &Options, placed: &[Placed]) -> Result<u8, String> {
         }));
         agents.push(agent);
     }
-    let (taken, count) = (read_input(&events), agents.len());
+    let (taken, count) = (read_input(&events)?, agents.len());
     let launcher = Launcher {
         agents,
+        hint: options.host_hint(),
+        output: ways.output,
+        report: Report::start().map_err(|error| no_thread(&error))?,
         ready: vec![false; count],
         gone: vec![false; count],
         ended: vec![false; size],
         blobs: vec![None; size],
         taken,
-        unstopped: 0,
+        stop: Stop::default(),
         code: None,
+        is_interrupted: false,
         end_at: None,
         ending_since: None,
     };
@@ -111,7 +126,7 @@ fn job(options: &Options, size: usize) -> Result<Job, String> {
         Some(directory) => directory.as_bytes().to_vec(),
         None => std::env::current_dir().map_err(|error| error.to_string())?.as_os_str().as_bytes().to_vec(),
     };
-    let mut environment = options.environment();
+    let mut environment = options.environment()?;
     if let Some(transport) = &options.transport {
         environment.push((variables::TRANSPORT.to_owned(), transport.clone()));
     }
@@ -128,20 +143,32 @@ fn job(options: &Options, size: usize) -> Result<Job, String> {
     })
 }
 
+/// The processes of a host share a segment, which has a limit.
+fn check_segment(job: &Job, placed: &[Placed]) -> Result<(), String> {
+    let crowded = placed.iter().find(|placed| placed.ranks.len() > segment::MAX_MEMBERS);
+    let Some(Placed { host, ranks }) = crowded.filter(|_| segment::directory(job.transport()).is_some()) else {
+        return Ok(());
+    };
+    let (transport, count, most) = (job.transport(), ranks.len(), segment::MAX_MEMBERS);
+    Err(format!(
+        "{count} processes on host {host}, and `{transport}` is for {most} on a host at most: start fewer there, or use `--transport udp`"
+    ))
+}
+
 /// Make an event of each signal.
 fn watch_signals(events: &mpsc::Sender<Event>) -> Result<(), String> {
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT]);
     let mut signals = signals.map_err(|error| format!("signals cannot be handled: {error}"))?;
     let events = events.clone();
-    thread::spawn(move || signals.forever().for_each(|signal| _ = events.send(Event::Signal(signal))));
-    Ok(())
+    let watch = move || signals.forever().for_each(|signal| _ = events.send(Event::Signal(signal)));
+    thread::Builder::new().spawn(watch).map(drop).map_err(|error| no_thread(&error))
 }
 
 /// Read input in pieces: the next one when rank 0 has taken the last.
-fn read_input(events: &mpsc::Sender<Event>) -> mpsc::Sender<()> {
+fn read_input(events: &mpsc::Sender<Event>) -> Result<mpsc::Sender<()>, String> {
     let (sender, taken) = mpsc::channel();
     let events = events.clone();
-    thread::spawn(move || {
+    let read = move || {
         let stdin = std::io::stdin();
         // A process in the background that reads from the terminal is stopped. It has no input.
         let is_background = unistd::tcgetpgrp(&stdin).is_ok_and(|group| group != unistd::getpgrp());
@@ -153,8 +180,8 @@ fn read_input(events: &mpsc::Sender<Event>) -> mpsc::Sender<()> {
                 return;
             }
         }
-    });
-    sender
+    };
+    thread::Builder::new().spawn(read).map(|_| sender).map_err(|error| no_thread(&error))
 }
 
 impl Launcher {
@@ -168,7 +195,7 @@ impl Launcher {
             }
             if self.ending_since.is_none() && start.elapsed() > patience {
                 let late: Vec<_> = (0..self.agents.len()).filter(|at| !self.ready[*at]).collect();
-                late.iter().for_each(|at| eprintln!("am-run: no answer from {}", self.shown(*at)));
+                late.iter().for_each(|at| self.report.say(format_args!("no answer from {}", self.shown(*at))));
                 if !late.is_empty() {
                     self.fail(NO_JOB);
                 }
@@ -180,6 +207,12 @@ impl Launcher {
             }
         }
         self.agents.iter().for_each(Agent::kill);
+        let (end, is_interrupted) = (Instant::now(), self.is_interrupted);
+        // Whoever has ended the job is not kept waiting by the reader of its messages.
+        self.report.finish(|| {
+            events.try_iter().any(|event| matches!(event, Event::Signal(SIGINT | SIGTERM | SIGHUP | SIGQUIT)))
+                || is_interrupted && end.elapsed() > LAST_WORDS
+        });
         self.code.unwrap_or(0)
     }
 
@@ -201,10 +234,11 @@ impl Launcher {
                 self.gone[at] = true;
                 if self.ending_since.is_none() {
                     let how = self.agents[at].end();
-                    eprintln!("am-run: no agent on {}: {why}; {how}", self.shown(at));
-                    eprintln!(
-                        "am-run: is the host reachable without a password, and am-run installed there? See --rsh and --am-run"
+                    self.report.say(format_args!("no agent on {}: {why}; {how}", self.shown(at)));
+                    self.report.say(
+                        "is the host reachable without a password, and am-run installed there? See --rsh and --am-run",
                     );
+                    self.hint.iter().for_each(|hint| self.report.say(hint));
                     self.fail(NO_JOB);
                 }
             }
@@ -215,13 +249,13 @@ impl Launcher {
             Event::Said(_, FromAgent::Blob(rank, blob)) => self.on_blob(rank, blob),
             Event::Said(at, FromAgent::Ended(rank, end)) => self.on_ended(at, rank, end),
             Event::Said(at, FromAgent::Failed(why)) => {
-                eprintln!("am-run: host {}: {why}", self.agents[at].host);
+                self.report.say(format_args!("host {}: {why}", self.agents[at].host));
                 self.fail(NO_JOB);
             }
             Event::Gone(at) => {
                 self.gone[at] = true;
                 if self.ending_since.is_none() {
-                    eprintln!("am-run: host {} was lost", self.agents[at].host);
+                    self.report.say(format_args!("host {} was lost", self.agents[at].host));
                     self.fail(NO_JOB);
                 }
             }
@@ -253,7 +287,7 @@ impl Launcher {
         };
         if code != 0 && self.code.is_none() {
             let others = if self.ended.iter().all(|ended| *ended) { "" } else { "; ending the others" };
-            eprintln!("am-run: rank {rank} on host {} {how}{others}", self.agents[at].host);
+            self.report.say(format_args!("rank {rank} on host {} {how}{others}", self.agents[at].host));
             self.fail(code);
         } else if self.ended.iter().all(|ended| *ended) {
             self.end();
@@ -267,10 +301,16 @@ impl Launcher {
         match signal {
             SIGTSTP => {
                 send(STOP);
-                self.unstopped = self.gone.iter().filter(|gone| !**gone).count();
+                self.stop.ask(self.gone.iter().filter(|gone| !**gone).count());
+            }
+            SIGCONT => {
+                self.stop.cancel();
+                send(signal);
             }
             SIGINT | SIGTERM | SIGHUP | SIGQUIT => {
                 send(signal);
+                self.is_interrupted = true;
+                self.output.interrupt();
                 let is_second = self.code.is_some();
                 self.code.get_or_insert(by_signal(signal));
                 // A job that has not started everywhere has nothing to bring to its end.
@@ -285,8 +325,7 @@ impl Launcher {
 
     /// The processes of one more host are stopped. The agents are in other process groups, and go on.
     fn on_stopped(&mut self) {
-        self.unstopped = self.unstopped.saturating_sub(1);
-        if self.unstopped == 0 {
+        if self.stop.answer() {
             // It fails only for a number that is no signal.
             _ = raise(Signal::SIGSTOP);
         }
@@ -295,7 +334,7 @@ impl Launcher {
     /// A reader that has left, as in `| head`, needs no words.
     fn on_no_output(&mut self, why: &io::Error) {
         if self.ending_since.is_none() && why.kind() != ErrorKind::BrokenPipe {
-            eprintln!("am-run: the output cannot be written: {why}; ending the processes");
+            self.report.say(format_args!("the output cannot be written: {why}; ending the processes"));
         }
         self.fail(NO_JOB);
     }
@@ -305,10 +344,10 @@ impl Launcher {
         let mut missing = self.blobs.iter().zip(&self.ended).map(|(blob, ended)| blob.is_none() && *ended);
         let is_waiting = self.blobs.iter().any(Option::is_some);
         if let Some(rank) = missing.position(|missing| missing).filter(|_| is_waiting && self.code.is_none()) {
-            eprintln!(
-                "am-run: rank {rank} has ended, and the others wait for it: all processes open their nodes, exchange and meet at \
+            self.report.say(format_args!(
+                "rank {rank} has ended, and the others wait for it: all processes open their nodes, exchange and meet at \
                  barriers equally often; ending the others"
-            );
+            ));
             self.fail(NO_JOB);
         }
     }

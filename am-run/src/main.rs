@@ -22,7 +22,9 @@ mod output;
 mod protocol;
 mod ranks;
 mod remote;
+mod report;
 mod start;
+mod stop;
 mod table;
 
 use std::process::ExitCode;

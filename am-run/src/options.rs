@@ -1,6 +1,8 @@
 //! The command line.
 
+use std::env::{self, VarError};
 use std::ffi::OsString;
+use std::path::Path;
 
 use am_spmd::rendezvous::variables;
 use clap::Parser;
@@ -70,13 +72,41 @@ Examples:
   am-run -H hosts --transport shm+udp -p ./program        a file of hosts; lines begin with their rank";
 
 impl Options {
-    /// The transport, unless an option names it, and the variables of `-x`. One that is not set here is left out.
-    pub(crate) fn environment(&self) -> Vec<(String, String)> {
-        let transport = std::env::var(variables::TRANSPORT).unwrap_or_else(|_| "udp".to_owned());
-        let exports = self.exports.iter().filter_map(|export| match export.split_once('=') {
-            Some((name, value)) => Some((name.to_owned(), value.to_owned())),
-            None => Some((export.clone(), std::env::var(export).ok()?)),
-        });
-        std::iter::once((variables::TRANSPORT.to_owned(), transport)).chain(exports).collect()
+    /// The transport, unless an option names it, and the variables of `-x`.
+    ///
+    /// # Errors
+    /// One of them has no name, or no value here.
+    pub(crate) fn environment(&self) -> Result<Vec<(String, String)>, String> {
+        let transport = env::var(variables::TRANSPORT).unwrap_or_else(|_| "udp".to_owned());
+        let mut all = vec![(variables::TRANSPORT.to_owned(), transport)];
+        for export in &self.exports {
+            let (name, value) = match export.split_once('=') {
+                Some((name, value)) => (name, Ok(value.to_owned())),
+                None => (&export[..], env::var(export)),
+            };
+            if name.is_empty() {
+                return Err(format!("`-x {export}` names no variable: write `-x NAME=VALUE`"));
+            }
+            all.push((name.to_owned(), value.map_err(|why| no_value(name, &why))?));
+        }
+        Ok(all)
+    }
+
+    /// What may be wrong with a host that does not answer: a file of hosts that is not there is taken for a host.
+    pub(crate) fn host_hint(&self) -> Option<String> {
+        let name =
+            self.hosts.as_ref().filter(|hosts| !hosts.contains([',', ':', '@', '/']) && !Path::new(hosts).is_file())?;
+        Some(format!("there is no file `{name}` here, so -H {name} is the host of this name"))
+    }
+}
+
+fn no_value(name: &str, why: &VarError) -> String {
+    match why {
+        VarError::NotPresent => {
+            format!("`-x {name}`: it is not set here; set it, write `-x {name}=VALUE`, or leave it out")
+        }
+        VarError::NotUnicode(_) => {
+            format!("`-x {name}`: its value here is not UTF-8; write another, as `-x {name}=VALUE`")
+        }
     }
 }

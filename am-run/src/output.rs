@@ -1,14 +1,29 @@
 //! The processes' output, line by line.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd;
 
 use crate::protocol::Stream;
 
 /// A line that is longer is written in pieces.
 const MAX_LINE: usize = 1 << 20;
+
+/// A pipe that is writable takes this many bytes at once (`PIPE_BUF`), so that no write blocks.
+const PIECE: usize = 4096;
+
+/// The interval at which a write that waits for the reader looks whether the job ends, in milliseconds.
+const LOOK: u8 = 100;
+
+/// A reader that has taken nothing for this long is not waited for when the job is interrupted.
+const STALLED: Duration = Duration::from_secs(1);
 
 /// Collects the lines of all processes and writes each as a whole.
 #[derive(Debug, Default)]
@@ -16,11 +31,20 @@ pub(crate) struct Output {
     prefix: bool,
     /// The lines that have no end yet.
     open: Mutex<BTreeMap<(u32, Stream), Vec<u8>>>,
+    /// Whether a signal has asked for the end of the job.
+    is_interrupted: AtomicBool,
+    /// Whether the rest of the output is dropped.
+    is_given_up: AtomicBool,
 }
 
 impl Output {
     pub(crate) fn new(prefix: bool) -> Output {
         Output { prefix, ..Output::default() }
+    }
+
+    /// The job is to end: a reader that takes nothing is not waited for any more.
+    pub(crate) fn interrupt(&self) {
+        self.is_interrupted.store(true, Relaxed);
     }
 
     /// A process wrote this.
@@ -57,11 +81,32 @@ impl Output {
     fn put(&self, rank: u32, stream: Stream, lines: &[u8]) -> io::Result<()> {
         let prefixed = || lines.split_inclusive(|byte| *byte == b'\n').flat_map(|line| [tag(rank), line.to_vec()]);
         let text = if self.prefix { prefixed().flatten().collect() } else { lines.to_vec() };
-        let write = |to: &mut dyn Write| to.write_all(&text).and_then(|()| to.flush());
         match stream {
-            Stream::Output => write(&mut io::stdout().lock()),
-            Stream::Error => write(&mut io::stderr().lock()),
+            Stream::Output => self.write_all(io::stdout().as_fd(), &text),
+            Stream::Error => self.write_all(io::stderr().as_fd(), &text),
         }
+    }
+
+    /// Write all of it, however long the reader takes, unless the job is interrupted.
+    fn write_all(&self, to: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
+        let mut last_taken = Instant::now();
+        while !bytes.is_empty() && !self.is_given_up.load(Relaxed) {
+            match poll(&mut [PollFd::new(to, PollFlags::POLLOUT)], PollTimeout::from(LOOK)) {
+                Ok(0) => {
+                    let is_stalled = last_taken.elapsed() > STALLED;
+                    self.is_given_up.fetch_or(is_stalled && self.is_interrupted.load(Relaxed), Relaxed);
+                    continue;
+                }
+                Err(why) if why != Errno::EINTR => return Err(why.into()),
+                _ => {}
+            }
+            match unistd::write(to, &bytes[..bytes.len().min(PIECE)]) {
+                Ok(taken) => (bytes, last_taken) = (&bytes[taken..], Instant::now()),
+                Err(Errno::EINTR | Errno::EAGAIN) => {}
+                Err(why) => return Err(why.into()),
+            }
+        }
+        Ok(())
     }
 }
 

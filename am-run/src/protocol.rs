@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Read, Stdout};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use am_spmd::rendezvous;
+use am_spmd::rendezvous::{self, variables};
 use serde::{Deserialize, Serialize};
 
 /// The argument that makes this program an agent.
@@ -46,6 +46,14 @@ pub(crate) struct Job {
     pub(crate) environment: Vec<(String, String)>,
     /// The rank that gets the launcher's input.
     pub(crate) reader: Option<u32>,
+}
+
+impl Job {
+    /// The transport that its processes open, as the user named it.
+    pub(crate) fn transport(&self) -> &str {
+        let set = self.environment.iter().rev().find(|(name, _)| name == variables::TRANSPORT);
+        set.map_or("", |(_, transport)| transport)
+    }
 }
 
 /// What an agent gets. The first is a job.

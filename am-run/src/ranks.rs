@@ -41,45 +41,67 @@ impl Ranks {
         let mut ranks = Ranks { groups: Groups::default(), input: None };
         for (local, &rank) in job.ranks.iter().enumerate() {
             let started = command(job, own, rank, local).and_then(|mut command| command.spawn());
-            match started {
-                Ok(child) => ranks.watch(rank, child, to),
-                Err(error) => {
-                    let directory = String::from_utf8_lossy(&job.directory);
-                    let why = format!("rank {rank} cannot be started in {directory}: {error}{}", advice(&error));
-                    // Before the others end: this is the reason.
-                    to.say(&FromAgent::Failed(why));
-                    ranks.end();
-                    return None;
-                }
+            if let Err(error) = started.and_then(|child| ranks.watch(rank, child, to)) {
+                let directory = String::from_utf8_lossy(&job.directory);
+                let why = format!("rank {rank} cannot be started in {directory}: {error}{}", advice(&error));
+                // Before the others end: this is the reason.
+                to.say(&FromAgent::Failed(why));
+                ranks.end();
+                return None;
             }
         }
         Some(ranks)
     }
 
-    fn watch(&mut self, rank: u32, mut child: Child, to: &ToLauncher) {
+    /// Watch a process. One that cannot be watched is ended.
+    fn watch(&mut self, rank: u32, mut child: Child, to: &ToLauncher) -> io::Result<()> {
         let group = Pid::from_raw(child.id().cast_signed());
         lock(&self.groups).push(group);
+        let (give, given) = mpsc::channel();
+        let watched = self.start_threads(rank, &mut child, given, to);
+        match watched {
+            // The thread that waits for it has started.
+            Ok(()) => _ = give.send(child),
+            Err(_) => {
+                _ = signal::killpg(group, Signal::SIGKILL);
+                reap(&self.groups, group, child);
+            }
+        }
+        watched
+    }
+
+    /// Start the threads of a process. The last of them waits for the process that it is given.
+    fn start_threads(
+        &mut self,
+        rank: u32,
+        child: &mut Child,
+        given: Receiver<Child>,
+        to: &ToLauncher,
+    ) -> io::Result<()> {
+        let group = Pid::from_raw(child.id().cast_signed());
         if let Some(stdin) = child.stdin.take() {
             let (input, bytes) = mpsc::channel();
             self.input = Some(input);
             let to = to.clone();
-            thread::spawn(move || feed(stdin, &bytes, &to));
+            thread::Builder::new().spawn(move || feed(stdin, &bytes, &to))?;
         }
         // Each thread has a clone, so the channel ends with the last of them.
         let (open, ended) = mpsc::channel::<()>();
         if let Some(stdout) = child.stdout.take() {
-            carry(rank, Stream::Output, stdout, to, open.clone());
+            carry(rank, Stream::Output, stdout, to, open.clone())?;
         }
         if let Some(stderr) = child.stderr.take() {
-            carry(rank, Stream::Error, stderr, to, open);
+            carry(rank, Stream::Error, stderr, to, open)?;
         }
         let (groups, to) = (self.groups.clone(), to.clone());
-        thread::spawn(move || {
+        thread::Builder::new().spawn(move || {
+            let Ok(child) = given.recv() else { return };
             let end = reap(&groups, group, child);
             // The channel's end, not a message.
             _ = ended.recv_timeout(LAST_OUTPUT);
             to.say(&FromAgent::Ended(rank, end));
-        });
+        })?;
+        Ok(())
     }
 
     /// Input for the reader; none means its end.
@@ -114,7 +136,7 @@ impl Ranks {
 }
 
 /// What to do about it.
-fn advice(error: &io::Error) -> &'static str {
+pub(crate) fn advice(error: &io::Error) -> &'static str {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EMFILE) => "; raise the limit of open files there (`ulimit -n`), each process takes three",
         Some(Errno::EAGAIN | Errno::ENOMEM) => "; start fewer processes there, or raise `ulimit -u`",
@@ -163,15 +185,22 @@ fn end_of(status: ExitStatus) -> End {
 }
 
 /// Carry an output of a process to the launcher.
-fn carry(rank: u32, stream: Stream, mut from: impl Read + Send + 'static, to: &ToLauncher, open: Sender<()>) {
+fn carry(
+    rank: u32,
+    stream: Stream,
+    mut from: impl Read + Send + 'static,
+    to: &ToLauncher,
+    open: Sender<()>,
+) -> io::Result<()> {
     let to = to.clone();
-    thread::spawn(move || {
+    let carry = move || {
         let mut bytes = vec![0; CHUNK];
         while let Ok(length @ 1..) = from.read(&mut bytes) {
             to.say(&FromAgent::Written(rank, stream, bytes[..length].to_vec()));
         }
         drop(open);
-    });
+    };
+    thread::Builder::new().spawn(carry).map(drop)
 }
 
 /// Carry the launcher's input to the process that reads it. A process that does not read, or has ended, gets no more.

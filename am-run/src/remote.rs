@@ -1,7 +1,7 @@
 //! An agent, seen from the launcher: a child process, here or behind the remote shell.
 
 use std::ffi::OsStr;
-use std::io::{BufReader, Write};
+use std::io::{self, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -17,6 +17,7 @@ use crate::event::Event;
 use crate::options::Options;
 use crate::output::Output;
 use crate::protocol::{self, AGENT, FromAgent, MAX_MESSAGE, ToAgent};
+use crate::ranks::advice;
 
 /// How long a command may take to end after its output has ended.
 const LAST_STATUS: Duration = Duration::from_millis(500);
@@ -46,15 +47,23 @@ impl Agent {
     pub(crate) fn start(options: &Options, host: &str, at: usize, ways: &Ways) -> Result<Agent, String> {
         let (mut command, shown) = command(options, host)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
-        let mut child = command.spawn().map_err(|error| format!("`{shown}` cannot be started: {error}"))?;
+        let mut child =
+            command.spawn().map_err(|error| format!("`{shown}` cannot be started: {error}{}", advice(&error)))?;
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(format!("`{shown}` has no pipes"));
         };
         let (to, messages) = mpsc::channel();
-        thread::spawn(move || speak(stdin, &messages));
+        let agent = Agent { host: host.to_owned(), command: shown, to, child: Arc::new(Mutex::new(child)) };
         let ways = ways.clone();
-        thread::spawn(move || listen(at, stdout, &ways));
-        Ok(Agent { host: host.to_owned(), command: shown, to, child: Arc::new(Mutex::new(child)) })
+        let threads = thread::Builder::new().spawn(move || speak(stdin, &messages));
+        let threads = threads.and_then(|_| thread::Builder::new().spawn(move || listen(at, stdout, &ways)));
+        match threads {
+            Ok(_) => Ok(agent),
+            Err(error) => {
+                agent.kill();
+                Err(no_thread(&error))
+            }
+        }
     }
 
     /// Say this to the agent. If it is gone, its end is an event.
@@ -84,6 +93,11 @@ impl Agent {
             _ = killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL);
         }
     }
+}
+
+/// What to say when the launcher gets no thread.
+pub(crate) fn no_thread(error: &io::Error) -> String {
+    format!("no thread for this job: {error}; raise the limit of processes here (`ulimit -u`), or name fewer hosts")
 }
 
 fn lock(child: &Mutex<Child>) -> MutexGuard<'_, Child> {

@@ -8,6 +8,8 @@ use std::process::{Command, ExitCode};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 
+use crate::report;
+
 /// The argument that makes this program this step. The agent's process id follows, then the program.
 pub(crate) const START: &str = "--start";
 
@@ -25,6 +27,6 @@ pub(crate) fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(CANNOT_START);
     }
     let error = Command::new(&program).args(arguments).exec();
-    eprintln!("am-run: `{}` cannot be started: {error}", program.to_string_lossy());
+    report::say(format_args!("`{}` cannot be started: {error}", program.to_string_lossy()));
     ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound { NO_PROGRAM } else { CANNOT_START })
 }

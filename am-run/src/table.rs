@@ -57,7 +57,7 @@ impl Table {
         let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&socket)?)?;
         let seats = Seats::default();
         let host = Host { seats: seats.clone(), secret: secret.clone(), ranks: job.ranks.clone(), to: to.clone() };
-        thread::spawn(move || {
+        thread::Builder::new().spawn(move || {
             for stream in listener.incoming() {
                 let host = host.clone();
                 // Without a descriptor or a thread for it, the process asks in vain, and the next may have more luck.
@@ -66,7 +66,7 @@ impl Table {
                     thread::sleep(PAUSE);
                 }
             }
-        });
+        })?;
         Ok(Table { seats, socket, secret })
     }
 

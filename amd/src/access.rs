@@ -51,6 +51,28 @@ struct Rule {
     queue: bool,
 }
 
+impl Rule {
+    /// Check its numbers and names.
+    fn check(&self) -> Result<(), AccessError> {
+        if !(1..=MAX_WEIGHT).contains(&self.weight) {
+            return Err(AccessError::Weight(self.weight));
+        }
+        if !(1..=MAX_PORTS).contains(&self.ports) {
+            return Err(AccessError::Ports(self.ports));
+        }
+        let Some(names) = &self.names else { return Ok(()) };
+        if names.is_empty() {
+            return Err(AccessError::NoNames);
+        }
+        let is_possible = |pattern: &&String| match pattern.strip_suffix('*') {
+            Some("") => true,
+            Some(start) => Name::new(start).is_some(),
+            None => Name::new(pattern).is_some(),
+        };
+        names.iter().find(|pattern| !is_possible(pattern)).map_or(Ok(()), |name| Err(AccessError::Name(name.clone())))
+    }
+}
+
 fn all_ports() -> usize {
     MAX_PORTS
 }
@@ -84,6 +106,17 @@ pub enum AccessError {
     /// A number is out of range.
     #[error("`weight = {0}` is out of range: 1 to {MAX_WEIGHT}")]
     Weight(u32),
+    /// A number is out of range.
+    #[error("`ports = {0}` is out of range: 1 to {MAX_PORTS}; a user for whom there is no rule may not attach")]
+    Ports(usize),
+    /// No name is allowed.
+    #[error(
+        "`names = []` allows no name: write some, as in `names = [\"worker-*\"]`, or leave `names` out to allow all"
+    )]
+    NoNames,
+    /// No node can have the name.
+    #[error("no node can have the name `{0}` in `names`: a name has 1 to {most} bytes and no control characters, and a `*` at its end stands for any rest", most = Name::MAX_BYTES)]
+    Name(String),
     /// Rules that decide nothing.
     #[error("rule {0} is for everybody, so no later one decides: put it last, or give it a `user` or a `group`")]
     Shadows(usize),
@@ -108,9 +141,7 @@ impl Access {
     pub fn parse(text: &str) -> Result<Access, AccessError> {
         let mut access: Access = toml::from_str(text).map_err(|error| AccessError::Text(error.to_string()))?;
         for rule in &mut access.allow {
-            if !(1..=MAX_WEIGHT).contains(&rule.weight) {
-                return Err(AccessError::Weight(rule.weight));
-            }
+            rule.check()?;
             let user = |name: &str| User::from_name(name).ok().flatten().map(|user| user.uid.as_raw());
             let group = |name: &str| Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw());
             resolve(&mut rule.user, "user", user)?;
@@ -230,9 +261,16 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
+        let long = |end: &str| format!("[[allow]]\nnames = [\"{}{end}", "a".repeat(100));
         for (text, word) in [
             ("[[allow]]\nuser = \"no such user\"", "no such user"),
             ("[[allow]]\nweight = 0", "weight"),
+            ("[[allow]]\nports = 0", "1 to 128"),
+            ("[[allow]]\nports = 5000", "1 to 128"),
+            ("[[allow]]\nnames = []", "allows no name"),
+            ("[[allow]]\nnames = [\"a\", \"\"]", "no node can have"),
+            (&long("\"]"), "no node can have"),
+            (&long("*\"]"), "no node can have"),
             ("[[allow]]\nname = \"a\"", "name"),
             ("[[allow]]\nuser = -1", "a number from 0"),
             ("[[allow]]\nuser = 1\n[[allow]]\n[[allow]]\nuser = 2", "rule 2 is for everybody"),

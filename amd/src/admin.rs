@@ -4,8 +4,10 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::time::Duration;
 
 use am_vnic::protocol::MAX_PACKET;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send, socket_with,
 };
@@ -13,6 +15,9 @@ use serde::{Deserialize, Serialize};
 
 /// The most bytes of an answer.
 const MAX_ANSWER: usize = 128 * 1024;
+
+/// How long a daemon may take to answer.
+pub const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +51,9 @@ pub enum Answer {
 pub struct Listing {
     /// The wire's name and mode.
     pub wire: String,
-    /// Frames from the wire, and to it.
+    /// Why frames do not leave or arrive on the wire now.
+    pub link_error: Option<String>,
+    /// Frames from the wire.
     pub from_wire: u64,
     /// Frames to the wire.
     pub to_wire: u64,
@@ -69,8 +76,11 @@ pub struct PortListing {
     pub address: String,
     /// The user's number.
     pub uid: u32,
-    /// The process; 0 if the program is expected to attach again.
+    /// The process; 0 if there is none, or it is outside of the daemon's PID namespace.
     pub pid: i32,
+    /// Whether there is no program, and the one that was here before the daemon restarted is expected.
+    #[serde(default)]
+    pub is_expected: bool,
     /// Its weight.
     pub weight: u32,
     /// The queue of the NIC that the program has for itself. Frames of this queue are in none of the counts.
@@ -92,16 +102,27 @@ pub struct PortListing {
 /// Ask a daemon.
 ///
 /// # Errors
-/// No daemon listens there, or this user may not ask.
+/// No daemon listens there, this user may not ask, or there is no answer within [`TIMEOUT`] ([`io::ErrorKind::TimedOut`]).
 pub fn ask(socket: &Path, question: &Question) -> io::Result<Answer> {
     let question = serde_json::to_vec(question)?;
     if question.len() > MAX_PACKET {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the name is too long"));
     }
     let connection = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    connect(&connection, &SocketAddrUnix::new(socket)?)?;
-    send(&connection, &question, SendFlags::NOSIGNAL)?;
-    Ok(serde_json::from_slice(&read_answer(&connection)?)?)
+    for direction in [Timeout::Send, Timeout::Recv] {
+        set_socket_timeout(&connection, direction, Some(TIMEOUT))?;
+    }
+    let address = SocketAddrUnix::new(socket)?;
+    let answer = connect(&connection, &address).and_then(|()| send(&connection, &question, SendFlags::NOSIGNAL));
+    let answer =
+        answer.map_err(io::Error::from).and_then(|_| read_answer(&connection)).map_err(|why| match why.kind() {
+            io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+            _ => why,
+        })?;
+    if answer.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it has closed the connection"));
+    }
+    Ok(serde_json::from_slice(&answer)?)
 }
 
 fn read_answer(connection: &OwnedFd) -> io::Result<Vec<u8>> {

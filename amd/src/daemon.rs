@@ -16,6 +16,7 @@ use crate::access::Access;
 use crate::errors::system;
 use crate::listener::{Listener, Watched};
 use crate::member::Owner;
+use crate::outage::{Line, Outage};
 use crate::random::Random;
 use crate::state::StateFile;
 use crate::switch::Switch;
@@ -112,6 +113,7 @@ pub struct Daemon {
     pub(crate) hears_all: bool,
     /// Why no frames leave or arrive on the wire.
     pub(crate) trouble: String,
+    outage: Outage,
     can_wait: bool,
     ready: Vec<u64>,
     turns: u32,
@@ -184,6 +186,7 @@ impl Daemon {
             next_port: 0,
             max_frame,
             trouble: String::new(),
+            outage: Outage::default(),
             ready: vec![],
             turns: 0,
             idle_turns: 0,
@@ -271,6 +274,11 @@ impl Daemon {
             self.trouble = trouble;
             self.tell_trouble();
         }
+        match self.outage.look(!self.trouble.is_empty(), now) {
+            Some(Line::Failed) => tracing::warn!("wire {}: {}", self.wire, self.trouble),
+            Some(Line::Works) => tracing::info!("wire {}: it works again", self.wire),
+            None => (),
+        }
     }
 
     fn accept(&mut self) {
@@ -349,6 +357,8 @@ fn watch(listener: &Listener, caps: Option<&Caps>) -> std::io::Result<Watched> {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
+        // As long as the state is locked, no other daemon makes its socket.
+        self.listener.remove();
         self.switch.state.remove();
     }
 }

@@ -48,10 +48,30 @@ pub enum DaemonError {
         /// What the system says.
         source: io::Error,
     },
+    /// The socket's directory is not there.
+    #[error("there is no directory {}: make it as one that the daemon's user may write (`sudo install -d -o USER {}`), or choose another `--socket`", directory.display(), directory.display())]
+    NoDirectory {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The socket's path is too long for the system.
+    #[error("the path {} is too long for a socket: choose a `--socket` of at most {most} bytes", socket.display())]
+    LongPath {
+        /// The path.
+        socket: PathBuf,
+        /// The most bytes.
+        most: usize,
+    },
     /// The path is in use for another purpose.
     #[error("{} is no socket, and is left alone: choose another `--socket`", socket.display())]
     NoSocket {
         /// The path.
+        socket: PathBuf,
+    },
+    /// Another program has the socket.
+    #[error("another program has the socket {}, and it is left alone: choose another `--socket`, or end that program and `rm {}`", socket.display(), socket.display())]
+    Served {
+        /// The socket.
         socket: PathBuf,
     },
     /// The socket's permissions could not be set.
@@ -80,7 +100,7 @@ pub enum DaemonError {
         path: PathBuf,
     },
     /// The configuration could not be read.
-    #[error("{}: {source}", path.display())]
+    #[error("the rules in {} cannot be read: {source}; name a text file that this user may read in `--config`", path.display())]
     Config {
         /// The file.
         path: PathBuf,

@@ -3,14 +3,15 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with, sockopt,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
 };
 
 use crate::DaemonError;
@@ -20,11 +21,16 @@ use crate::member::Owner;
 /// Programs that connect at once.
 const BACKLOG: i32 = 128;
 
-/// The socket; removed when dropped.
+/// The most bytes of a socket's path (`sun_path`, with a 0 behind it).
+const MAX_PATH: usize = 107;
+
+/// The socket; removed when dropped, unless another one has its path by then.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: OwnedFd,
     path: PathBuf,
+    /// The device and inode of the socket's file.
+    file: Option<(u64, u64)>,
 }
 
 impl Listener {
@@ -35,15 +41,14 @@ impl Listener {
             Ok(found) if !found.file_type().is_socket() => {
                 return Err(DaemonError::NoSocket { socket: path.to_owned() });
             }
+            Ok(_) if is_served(path)? => return Err(DaemonError::Served { socket: path.to_owned() }),
             Ok(_) => fs::remove_file(path).map_err(failed)?,
             Err(_) => (),
         }
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
-        let socket = socket.map_err(system("cannot make a socket"))?;
-        let address = SocketAddrUnix::new(path).map_err(|why| failed(why.into()))?;
+        let socket = new_socket()?;
+        let address = address_of(path)?;
         bind(&socket, &address).map_err(|why| failed(why.into()))?;
-        let listener = Listener { socket, path: path.to_owned() };
+        let listener = Listener { socket, path: path.to_owned(), file: file_at(path) };
         let denied = |source: io::Error| DaemonError::Permissions { socket: path.to_owned(), source };
         if group.is_some() {
             std::os::unix::fs::chown(path, None, group).map_err(denied)?;
@@ -64,16 +69,46 @@ impl Listener {
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
             accepted => accepted?,
         };
-        let peer = sockopt::socket_peercred(&socket)?;
-        let owner = Owner { uid: peer.uid.as_raw(), gid: peer.gid.as_raw(), pid: peer.pid.as_raw_nonzero().get() };
+        let peer = getsockopt(&socket, PeerCredentials)?;
+        let owner = Owner { uid: peer.uid(), gid: peer.gid(), pid: peer.pid() };
         Ok(Some((socket, owner)))
+    }
+
+    /// Remove the socket's file, unless it is another's.
+    pub(crate) fn remove(&self) {
+        if self.file.is_some() && file_at(&self.path) == self.file {
+            // The next daemon finds that nobody listens there, and removes it.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        self.remove();
     }
+}
+
+fn new_socket() -> Result<OwnedFd, DaemonError> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(system("cannot make a socket"))
+}
+
+/// A path as the address of a socket.
+pub(crate) fn address_of(path: &Path) -> Result<SocketAddrUnix, DaemonError> {
+    SocketAddrUnix::new(path).map_err(|_| DaemonError::LongPath { socket: path.to_owned(), most: MAX_PATH })
+}
+
+/// Whether a program has the socket at this path. A killed one leaves a socket that refuses connections.
+fn is_served(path: &Path) -> Result<bool, DaemonError> {
+    let address = address_of(path)?;
+    // A socket of another type, one without room and one that this user may not open are somebody's, too.
+    Ok(!matches!(connect(&new_socket()?, &address), Err(Errno::CONNREFUSED | Errno::NOENT)))
+}
+
+/// The device and inode of a file.
+pub(crate) fn file_at(path: &Path) -> Option<(u64, u64)> {
+    fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 /// The descriptors that the daemon waits on, each with a number.

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use am_daemon::access::Access;
 use am_daemon::admin::{self, Answer, Listing, PortListing, Question};
+use am_daemon::log::Log;
 use am_daemon::{Daemon, DaemonError, DaemonOptions, privileges};
 use clap::{Args, Parser, Subcommand};
 
@@ -79,33 +80,35 @@ fn octal(text: &str) -> Result<u32, String> {
 }
 
 fn main() -> ExitCode {
-    match run(Arguments::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("amd: {error}");
-            ExitCode::FAILURE
+    let result = match Arguments::parse().command {
+        Command::Run(run) => return serve_and_log(run),
+        Command::List { at, json } => list(&at.socket, json),
+        Command::Weight { name, weight, at } => set_weight(&at.socket, name, weight),
+    };
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    // The exit code says it, too.
+    _ = writeln!(io::stderr(), "amd: {error}");
+    ExitCode::FAILURE
+}
+
+fn list(socket: &Path, json: bool) -> Result<(), Error> {
+    let Answer::List(listing) = ask(socket, &Question::List)? else {
+        return Err("the daemon gave an answer of another version".into());
+    };
+    let text = if json { serde_json::to_string(&listing)? + "\n" } else { table(&listing) };
+    match io::stdout().write_all(text.as_bytes()) {
+        // A reader that has left, as in `| head`, has seen enough.
+        Err(why) if why.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("the output cannot be written: {why}").into())
         }
+        _ => Ok(()),
     }
 }
 
-fn run(command: Command) -> Result<(), Error> {
-    match command {
-        Command::Run(run) => serve(run),
-        Command::List { at, json } => {
-            let Answer::List(listing) = ask(&at.socket, &Question::List)? else {
-                return Err("the daemon gave an answer of another version".into());
-            };
-            if json {
-                println!("{}", serde_json::to_string(&listing)?);
-            } else {
-                print!("{}", table(&listing));
-            }
-            Ok(())
-        }
-        Command::Weight { name, weight, at } => match ask(&at.socket, &Question::Weight { name, weight })? {
-            Answer::Refused(why) => Err(why.into()),
-            _ => Ok(()),
-        },
+fn set_weight(socket: &Path, name: String, weight: u32) -> Result<(), Error> {
+    match ask(socket, &Question::Weight { name, weight })? {
+        Answer::Refused(why) => Err(why.into()),
+        _ => Ok(()),
     }
 }
 
@@ -115,13 +118,30 @@ fn ask(socket: &Path, question: &Question) -> Result<Answer, Error> {
         io::ErrorKind::PermissionDenied => {
             format!("this user may not open {path}: {why}; ask whoever runs the daemon for its `--mode` and `--group`")
         }
+        io::ErrorKind::TimedOut => format!(
+            "the program at {path} has not answered for {} s: if it is `amd` and was stopped, `kill -CONT` it; otherwise end it and start \
+             it again, or name another socket with --socket",
+            admin::TIMEOUT.as_secs()
+        ),
         _ => format!("no daemon answers at {path}: {why}; name its socket with --socket"),
     };
     Ok(admin::ask(socket, question).map_err(failed)?)
 }
 
-fn serve(run: Run) -> Result<(), Error> {
-    tracing_subscriber::fmt().with_writer(io::stderr).with_target(false).without_time().init();
+fn serve_and_log(run: Run) -> ExitCode {
+    let log = match Log::start() {
+        Ok(log) => log,
+        Err(why) => {
+            _ = writeln!(io::stderr(), "amd: no thread for the log: {why}; raise `ulimit -u`");
+            return ExitCode::FAILURE;
+        }
+    };
+    let Err(error) = serve(run, &log) else { return ExitCode::SUCCESS };
+    log.error(&format!("amd: {error}\n"));
+    ExitCode::FAILURE
+}
+
+fn serve(run: Run, log: &Log) -> Result<(), Error> {
     let group = run.group.as_deref().map(group_number).transpose()?;
     let access = run.config.as_deref().map(read_access).transpose()?.unwrap_or_default();
     let wire = (run.wire != "local").then_some(run.wire);
@@ -150,8 +170,7 @@ fn serve(run: Run) -> Result<(), Error> {
         daemon.wire(),
         run.mode
     );
-    // Whoever started it may not be listening any more.
-    let _ = io::stdout().write_all(said.as_bytes());
+    log.output(&said);
     daemon.run(&stop);
     Ok(())
 }
@@ -189,17 +208,23 @@ fn table(listing: &Listing) -> String {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };
-    let Listing { wire, from_wire, to_wire, for_no_port, spoofed, .. } = listing;
+    let Listing { wire, link_error, from_wire, to_wire, for_no_port, spoofed, .. } = listing;
+    let error = link_error.as_ref().map(|why| format!("the wire does not work: {why}\n")).unwrap_or_default();
     let wire = format!("{wire}: {from_wire} frames in, {to_wire} out, {for_no_port} for no port, {spoofed} spoofed\n");
     let missing = listing.ports.iter().filter_map(|port| Some((port.port, port.no_queue.as_ref()?)));
     let missing = missing.map(|(port, why)| format!("port {port} has no queue: {why}\n"));
-    wire + &rows.iter().map(line).chain(missing).collect::<String>()
+    error + &wire + &rows.iter().map(line).chain(missing).collect::<String>()
 }
 
 /// A port's line.
 fn row(port: &PortListing) -> [String; 12] {
     let refused = port.refused.iter().map(|(why, count)| format!("{why}={count}")).collect::<Vec<_>>().join(" ");
-    let process = if port.pid == 0 { "(gone)".into() } else { port.pid.to_string() };
+    let process = match port.pid {
+        _ if port.is_expected => "(gone)".into(),
+        // Of another PID namespace.
+        0 => "(unknown)".into(),
+        pid => pid.to_string(),
+    };
     [
         port.port.to_string(),
         port.name.clone().unwrap_or("-".into()),

@@ -1,5 +1,6 @@
 //! A program, or a place that is kept for one after the daemon has restarted.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use am_ring::Frame;
@@ -25,8 +26,17 @@ pub struct Owner {
     pub uid: u32,
     /// The number of the user's first group.
     pub gid: u32,
-    /// The process; 0 while none is attached.
+    /// The process; 0 while none is attached, and for one outside of the daemon's PID namespace.
     pub pid: i32,
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pid {
+            0 => write!(to, "a process of user {}", self.uid),
+            pid => write!(to, "process {pid} of user {}", self.uid),
+        }
+    }
 }
 
 /// What a port has done.

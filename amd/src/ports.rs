@@ -105,7 +105,7 @@ impl Daemon {
         if !self.trouble.is_empty() {
             port.tell(&FromDaemon::Trouble(self.trouble.clone()));
         }
-        tracing::info!("port {number}: process {} of user {} has attached", owner.pid, owner.uid);
+        tracing::info!("port {number}: {owner} has attached");
         self.place(number, port, owner, secret, weight);
         if let Some(member) = &mut self.switch.members[number] {
             (member.queue, member.no_queue) = (number_of_queue, no_queue);
@@ -157,6 +157,10 @@ impl Daemon {
                 _ => Err("another program has this port: open the transport again".into()),
             };
         }
+        let free = |number: &usize| self.switch.members[*number].is_none();
+        // The number that was free for longest: frames for an earlier program of a number are still under way for a while.
+        let next = (0..MAX_PORTS).map(|step| (self.next_port + step) % MAX_PORTS).find(free);
+        let number = next.ok_or_else(|| format!("all {MAX_PORTS} ports are in use: end a program"))?;
         let allowance = self.access.allowance(&owner)?;
         let its = members.by_ref().filter(|(_, member)| member.owner.uid == owner.uid).count();
         if its >= allowance.ports {
@@ -165,10 +169,6 @@ impl Daemon {
                 owner.uid
             ));
         }
-        let free = |number: &usize| self.switch.members[*number].is_none();
-        // The number that was free for longest: frames for an earlier program of a number are still under way for a while.
-        let next = (0..MAX_PORTS).map(|step| (self.next_port + step) % MAX_PORTS).find(free);
-        let number = next.ok_or_else(|| format!("all {MAX_PORTS} ports are in use: end a program"))?;
         self.next_port = number + 1;
         Ok((number, allowance.weight))
     }
@@ -186,7 +186,7 @@ impl Daemon {
     pub(crate) fn detach(&mut self, number: usize) {
         let Some(member) = self.switch.members[number].take() else { return };
         let address = member.guard.address();
-        tracing::info!("port {number}: process {} of user {} has ended", member.owner.pid, member.owner.uid);
+        tracing::info!("port {number}: {} has ended", member.owner);
         self.switch.schedule.remove(number);
         self.switch.state.forget_port(number);
         let state = &mut self.switch.state;
@@ -204,7 +204,7 @@ impl Daemon {
     pub(crate) fn detach_offender(&mut self, number: usize, why: Refusal) {
         let Some(member) = self.switch.members[number].as_deref() else { return };
         let text = format!("{MAX_REFUSED} of its frames were refused, the last as `{}`", why.name());
-        tracing::warn!("port {number}: process {} of user {} is detached: {text}", member.owner.pid, member.owner.uid);
+        tracing::warn!("port {number}: {} is detached: {text}", member.owner);
         member.port.iter().for_each(|port| _ = port.tell(&FromDaemon::Detached(text.clone())));
         self.detach(number);
     }
@@ -290,6 +290,7 @@ impl Daemon {
         let members = self.switch.members.iter().enumerate();
         Listing {
             wire: self.wire.clone(),
+            link_error: (!self.trouble.is_empty()).then(|| self.trouble.clone()),
             from_wire: counts.from_wire,
             to_wire: counts.to_wire,
             for_no_port: counts.for_no_port,
@@ -307,6 +308,7 @@ fn listing(port: usize, member: &Member) -> PortListing {
         address: member.guard.address().to_string(),
         uid: member.owner.uid,
         pid: if member.port.is_some() { member.owner.pid } else { 0 },
+        is_expected: member.port.is_none(),
         weight: member.weight,
         queue: member.queue.filter(|_| member.port.is_some()),
         no_queue: member.no_queue.clone(),

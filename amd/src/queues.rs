@@ -20,7 +20,7 @@ impl Daemon {
         }
         let lent = self.open_queue(hello, to);
         if let Err(why) = &lent {
-            tracing::warn!("process {} of user {} has a port and no queue: {why}", owner.pid, owner.uid);
+            tracing::warn!("{owner} has a port and no queue: {why}");
         }
         lent.map(Some)
     }

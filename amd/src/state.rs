@@ -4,6 +4,7 @@
 //! port or a flow is set up or ends, and never for a message. `kill -9` leaves each record whole. A daemon that ends in order
 //! removes the file. An exclusive lock on it says that a daemon lives.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -19,6 +20,7 @@ use nix::fcntl::{Flock, FlockArg, OFlag};
 use crate::DaemonError;
 use crate::address::MAX_PORTS;
 use crate::grants::FlowGrant;
+use crate::listener::{address_of, file_at};
 use crate::member::Owner;
 
 const MAGIC: &[u8; 8] = b"amd-st\x01\n";
@@ -66,18 +68,27 @@ pub(crate) struct StateFile {
     /// Free records among those that were ever used, and the first that never was.
     free: BTreeSet<u32>,
     next: u32,
+    /// Whether the last write failed: a full disk is said once.
+    has_failed: Cell<bool>,
 }
 
 impl StateFile {
     /// Open the file beside a socket, or make it.
     pub(crate) fn open(socket: &Path) -> Result<StateFile, DaemonError> {
+        // Before a file is made whose path may be too long, too.
+        address_of(socket)?;
         let mut path = socket.as_os_str().to_owned();
         path.push(".state");
         let path = PathBuf::from(path);
         loop {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());
-            let file = options.open(&path).map_err(|source| DaemonError::State { path: path.clone(), source })?;
+            let file = options.open(&path).map_err(|source| match (source.kind(), path.parent()) {
+                (io::ErrorKind::NotFound, Some(directory)) => {
+                    DaemonError::NoDirectory { directory: directory.to_owned() }
+                }
+                _ => DaemonError::State { path: path.clone(), source },
+            })?;
             let failed = |source| DaemonError::State { path: path.clone(), source };
             let opened = file.metadata().map_err(failed)?;
             if !opened.is_file() {
@@ -91,8 +102,8 @@ impl StateFile {
                 why => DaemonError::State { path: path.clone(), source: why.into() },
             })?;
             // A daemon that ended meanwhile has removed the file.
-            if std::fs::metadata(&path).is_ok_and(|now| (now.dev(), now.ino()) == (opened.dev(), opened.ino())) {
-                return Ok(StateFile { file, path, free: BTreeSet::new(), next: 0 });
+            if file_at(&path) == Some((opened.dev(), opened.ino())) {
+                return Ok(StateFile { file, path, free: BTreeSet::new(), next: 0, has_failed: Cell::new(false) });
             }
         }
     }
@@ -145,8 +156,14 @@ impl StateFile {
     }
 
     fn write(&self, at: usize, record: &[u8]) {
-        if let Err(why) = self.file.write_all_at(record, at as u64) {
-            tracing::warn!("{}: {why}; a restart of the daemon would end connections", self.path.display());
+        let (path, written) = (self.path.display(), self.file.write_all_at(record, at as u64));
+        let had_failed = self.has_failed.replace(written.is_err());
+        match (written, had_failed) {
+            (Err(why), false) => tracing::warn!(
+                "{path} cannot be written: {why}; a restart of the daemon would end connections: make room for it"
+            ),
+            (Ok(()), true) => tracing::info!("{path} is written again; what was not is missing after a restart"),
+            _ => (),
         }
     }
 
@@ -201,8 +218,12 @@ impl StateFile {
         }
     }
 
-    /// The daemon ends in order.
+    /// The daemon ends in order. A file that another daemon has made after this one's was removed stays.
     pub(crate) fn remove(&self) {
+        let file = self.file.metadata().ok().map(|file| (file.dev(), file.ino()));
+        if file.is_none() || file_at(&self.path) != file {
+            return;
+        }
         // Without it the next daemon reads what no longer holds: it waits a while for programs that do not come.
         let _ = std::fs::remove_file(&self.path);
     }
@@ -297,5 +318,29 @@ mod tests {
         end(state);
         let saved = StateFile::open(&socket).unwrap().load();
         assert_eq!((saved.ports.len(), saved.grants.len()), (2, 2));
+    }
+
+    /// A full disk is said once, and so is its end.
+    #[test]
+    fn a_failure_to_write_is_logged_once_until_it_works_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut state = StateFile::open(&directory.path().join("amd.sock")).unwrap();
+        let path = state.path.clone();
+        let log = directory.path().join("log");
+        let writer = std::sync::Mutex::new(File::create(&log).unwrap());
+        let subscriber = tracing_subscriber::fmt().with_writer(writer).finish();
+        let lock = |file| Flock::lock(file, FlockArg::LockSharedNonblock).unwrap();
+        tracing::subscriber::with_default(subscriber, || {
+            drop(std::mem::replace(&mut state.file, lock(File::open(&log).unwrap())));
+            (0..3).for_each(|number| state.put_port(&port(number)));
+            state.file = lock(OpenOptions::new().write(true).open(&path).unwrap());
+            (0..3).for_each(|number| state.put_port(&port(number)));
+        });
+        let log = std::fs::read_to_string(&log).unwrap();
+        assert_eq!(
+            [log.matches("cannot be written").count(), log.matches("is written again").count()],
+            [1, 1],
+            "{log}"
+        );
     }
 }

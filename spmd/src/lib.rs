@@ -37,6 +37,7 @@ mod launched;
 mod names;
 mod place;
 pub mod rendezvous;
+pub mod segment;
 
 pub use errors::{ExchangeError, FindError, OpenError};
 pub use names::NameError;

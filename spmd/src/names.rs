@@ -7,12 +7,10 @@ use am_api::transports;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 
+use crate::segment::{MAX_MEMBERS, parts};
+
 /// The transport of a job whose user names none.
 pub(crate) const DEFAULT: &str = "udp";
-
-/// The most members of a segment of shared memory. Containers and namespaces on one machine may share its segments, so the job's size
-/// counts, not the host's.
-const MAX_MEMBERS: usize = 64;
 
 /// What a process knows of itself.
 #[derive(Clone, Debug)]
@@ -55,9 +53,7 @@ pub(crate) fn complete(names: &str, facts: &Facts) -> Result<String, NameError> 
 }
 
 fn complete_one(name: &str, facts: &Facts) -> Result<String, NameError> {
-    let end = name.find([':', ',']).unwrap_or(name.len());
-    let (scheme, rest) = (&name[..end], name[end..].trim_start_matches(':'));
-    let (address, settings) = rest.split_at(rest.find(',').unwrap_or(rest.len()));
+    let (scheme, address, settings) = parts(name);
     let Facts { job, size, local_size, .. } = facts;
     Ok(match scheme {
         "udp" | "tcp" if address.is_empty() || address.contains('/') => {
@@ -67,6 +63,7 @@ fn complete_one(name: &str, facts: &Facts) -> Result<String, NameError> {
             };
             format!("{scheme}:{own}:0{settings}")
         }
+        // Containers and namespaces on one machine may share its segments, so the job's size counts, not the host's.
         "shm" if address.is_empty() => format!("shm:{job},members={}{settings}", size.clamp(&2, &MAX_MEMBERS)),
         "xdp" if *local_size > 1 => {
             return Err(NameError::OneProcess { name: name.to_owned(), processes: *local_size });

@@ -61,6 +61,42 @@ fn ctrl_c_reaches_all_processes() {
     gone(&pids);
 }
 
+/// The reader of the output reads nothing, so nothing else of the agent's arrives. The processes are ended all the same, and are asked
+/// first.
+#[test]
+fn ctrl_c_ends_a_job_whose_output_nobody_reads() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    let script = "trap '' INT; trap 'touch $AM_RANK.asked; exit 0' TERM; yes & touch $AM_RANK.runs; wait; wait";
+    let mut command = crate::job::am_run();
+    command.args(["-n", "2", "sh", "-c", script]).current_dir(&directory).stdout(std::process::Stdio::piped());
+    let mut job = command.spawn().expect("it starts");
+    until("they run", || path("0.runs").exists() && path("1.runs").exists());
+    // Now the pipes fill. If they are not full yet, this test shows less.
+    std::thread::sleep(Duration::from_millis(500));
+    kill(Pid::from_raw(job.id().cast_signed()), SIGINT).expect("it runs");
+    assert_eq!(job.wait().expect("it is ours").code(), Some(128 + 2));
+    assert!(path("0.asked").exists() && path("1.asked").exists());
+}
+
+/// Processes that are killed remove no segment. Their agent does.
+#[test]
+fn no_segment_is_left() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let files = || std::fs::read_dir(&directory).expect("it is there").count();
+    let transport = format!("shm,dir={}", directory.path().display());
+    let ring = crate::job::example("ring");
+    let script = format!("test $AM_RANK = 0 && {{ echo waits; exec sleep 1000; }}; exec {ring}");
+    for signal in [SIGINT, SIGKILL] {
+        let mut job = Job::of(&["-n", "2", "--transport", &transport, "sh", "-c", &script]);
+        job.line();
+        until("there is a segment", || files() > 0);
+        job.signal(signal);
+        job.end();
+        until("there is none", || files() == 0);
+    }
+}
+
 #[test]
 fn other_signals_reach_all_processes_and_end_nothing() {
     let (mut job, pids) = waiting(2, "trap 'echo seen' USR1;");

@@ -80,3 +80,14 @@ fn an_output_that_takes_nothing_is_a_reason() {
     assert_eq!(ended.code, Some(125), "{ended:?}");
     assert!(ended.errors().contains("No space left"), "{ended:?}");
 }
+
+/// The job's exit code is that of its process, whether its messages can be written or not.
+#[test]
+fn messages_that_cannot_be_written_change_nothing() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+    let mut command = am_run();
+    command.args(["-n", "2", "sh", "-c", "sleep 0.1; exit 7"]).stderr(full);
+    assert_eq!(command.status().expect("it starts").code(), Some(7));
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+    assert_eq!(am_run().args(["-n", "0", "true"]).stderr(full).status().expect("it starts").code(), Some(125));
+}

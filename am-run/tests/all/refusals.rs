@@ -29,6 +29,34 @@ fn too_few_slots_say_what_to_write() {
 }
 
 #[test]
+fn variables_have_a_name_and_a_value() {
+    let ended = fails(&["-x", "AM_TEST_UNSET", "true"], 125);
+    assert!(ended.errors().contains("`-x AM_TEST_UNSET=VALUE`"), "{ended:?}");
+    let ended = fails(&["-x", "=3", "true"], 125);
+    assert!(ended.errors().contains("names no variable"), "{ended:?}");
+    fails(&["-x", "AM_TEST_EMPTY=", "true"], 0);
+}
+
+/// It is a typing error more often than the name of a host.
+#[test]
+fn a_file_of_hosts_that_is_not_there_is_named() {
+    let ended = fails(&["-H", "hostz", "--rsh", "false", "true"], 125);
+    assert!(ended.errors().contains("there is no file `hostz` here"), "{ended:?}");
+    let ended = fails(&["-H", "hostz:4", "--rsh", "false", "true"], 125);
+    assert!(!ended.errors().contains("no file"), "{ended:?}");
+}
+
+#[test]
+fn a_segment_has_room_for_64_processes() {
+    for transport in ["shm", "shm,frames=128+udp"] {
+        let ended = fails(&["-n", "65", "--transport", transport, "echo", "started"], 125);
+        assert!(ended.errors().contains("64 on a host at most") && ended.output.is_empty(), "{ended:?}");
+    }
+    fails(&["-n", "65", "-x", "AM_TRANSPORT=shm", "true"], 125);
+    fails(&["-n", "65", "--transport", "shm:lab", "true"], 0);
+}
+
+#[test]
 fn a_host_that_does_not_answer_is_named() {
     let ended = fails(&["-H", "alpha", "--rsh", "false", "true"], 125);
     assert!(ended.errors().contains("no agent on host alpha (`false alpha"), "{ended:?}");

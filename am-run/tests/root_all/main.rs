@@ -5,4 +5,5 @@ mod job;
 
 mod hosts;
 mod lab;
+mod limits;
 mod mpirun;

@@ -1,6 +1,7 @@
 //! What the tests share: a running daemon, and the patience of tests.
 
 use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -27,6 +28,17 @@ impl Place {
     pub(crate) fn files(&self) -> Vec<String> {
         let names = std::fs::read_dir(self.0.path()).unwrap().map(|file| file.unwrap().file_name());
         names.map(|name| name.into_string().unwrap()).collect()
+    }
+}
+
+/// A process, killed when dropped.
+pub(crate) struct Ends(pub(crate) Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

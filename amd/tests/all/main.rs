@@ -14,6 +14,7 @@ mod intruder;
 #[path = "../lanes/mod.rs"]
 mod lanes;
 mod limits;
+mod logs;
 #[path = "../../../am-api/tests/page/mod.rs"]
 mod page;
 mod pings;
@@ -21,5 +22,7 @@ mod restart;
 mod restart_wire;
 mod scribbler;
 mod shares;
+mod silent;
+mod sockets;
 mod starts;
 mod wires;

@@ -3,14 +3,15 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use am_daemon::address::MAX_PORTS;
 use am_daemon::{Daemon, DaemonOptions};
 use am_vnic::VnicOptions;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-use crate::common::{Place, is_served, until};
+use crate::common::{Ends, Place, is_served, until};
 
 /// What a daemon says that does not start.
 fn fails(arguments: &[&str], socket: &Path) -> String {
@@ -29,8 +30,10 @@ fn a_daemon_that_cannot_start_leaves_nothing_behind() {
     }
     let why = fails(&["udp:127.0.0.1:0", "--peer", "nonsense"], &place.socket());
     assert!(why.contains("--peer nonsense"), "{why}");
-    let long = place.socket().with_file_name("a".repeat(150));
-    assert!(fails(&["local"], &long).contains("too long"));
+    for length in [120 - place.socket().as_os_str().len() + 8, 150, 300] {
+        let why = fails(&["local"], &place.socket().with_file_name("a".repeat(length)));
+        assert!(why.contains("too long") && why.contains("at most 107 bytes"), "{why}");
+    }
     assert_eq!(place.files(), [""; 0]);
     let why = fails(&["local", "--peer", "10.0.0.1:7000"], &place.socket());
     assert!(why.contains("leave it out"), "{why}");
@@ -38,7 +41,9 @@ fn a_daemon_that_cannot_start_leaves_nothing_behind() {
     assert!(why.contains("names several transports") && why.contains("choose one"), "{why}");
     assert_eq!(place.files(), [""; 0]);
     let why = fails(&["local"], &place.socket().join("below"));
-    assert!(why.contains("in a directory"), "{why}");
+    assert!(why.contains("there is no directory") && why.contains("install -d"), "{why}");
+    let why = fails(&["local", "--config", "/no/such/rules"], &place.socket());
+    assert!(why.contains("/no/such/rules") && why.contains("in `--config`"), "{why}");
 }
 
 /// What an earlier daemon has left is for the next that starts.
@@ -72,15 +77,19 @@ fn silent_visitors_keep_nobody_out() {
     attaching.finish().unwrap();
 }
 
-/// A process, killed when dropped.
-struct Ends(Child);
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+#[test]
+fn a_daemon_without_a_free_port_says_so() {
+    let place = Place::new();
+    let mut daemon = Daemon::open(DaemonOptions::new(place.socket())).unwrap();
+    let mut attach = || {
+        let attaching = am_vnic::begin(&VnicOptions { frames: 64, ..VnicOptions::new(place.socket()) }).unwrap();
+        // It accepts, and reads.
+        (0..3).for_each(|_| daemon.attend());
+        attaching.finish()
+    };
+    let _attached: Vec<_> = (0..MAX_PORTS).map(|_| attach().unwrap()).collect();
+    let why = attach().unwrap_err().to_string();
+    assert!(why.contains("all 128 ports are in use: end a program") && !why.contains("raise"), "{why}");
 }
 
 /// Processor time of a process, in ticks.

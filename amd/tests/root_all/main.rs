@@ -15,6 +15,8 @@ mod scribbler;
 
 mod access;
 mod hostile_user;
+mod interface;
+mod namespaces;
 mod queues;
 mod unit;
 mod users;
