@@ -217,11 +217,12 @@ impl Cli {
     /// Whether the command makes its own wire if it is not told where to run.
     fn has_cable(&self) -> bool {
         use Command::{Ablation, Bounce, Compare, Contention, LogP, Permute, Phases, Stress, Table2};
-        match self.command {
-            Some(Compare(_) | Ablation | Bounce | Contention(_) | LogP(_) | Permute(_) | Stress(_)) => true,
-            Some(Phases(_) | Table2) => true,
-            _ => false,
-        }
+        matches!(
+            self.command,
+            Some(
+                Compare(_) | Ablation | Bounce | Contention(_) | LogP(_) | Permute(_) | Phases(_) | Stress(_) | Table2
+            )
+        )
     }
 
     pub(crate) fn task(&self) -> Result<Task, Error> {

@@ -120,7 +120,7 @@ impl DpChannel {
                 [CONTROL, ref control @ ..] if message.len() == CONTROL_BYTES => {
                     arrived.control = ControlMessage::from_bytes(control);
                 }
-                _ => self.content.count(&message, arrived),
+                _ => self.content.count(message, arrived),
             }
         }
         dp.fsync(point, 1);

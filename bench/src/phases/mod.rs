@@ -81,6 +81,8 @@ struct Messages {
 #[derive(Debug)]
 struct Part {
     transport: &'static str,
+    /// The payload of a frame.
+    mtu: u32,
     mode: String,
     messages: Vec<Messages>,
     calls: Vec<Call>,
@@ -104,7 +106,7 @@ pub(crate) fn measure(topologies: &[Topology], order: Order, quiet: bool, watch:
     let steps = places.len() * (sizes.len() + 1) + copies::SIZES.len();
     let progress = Progress::new(rounds * steps, quiet);
     let mut phases = Phases {
-        parts: places.iter().map(|(transport, _)| Part::new(transport, sizes)).collect(),
+        parts: places.iter().map(|(transport, sides)| Part::new(transport, sides.mtu, sizes)).collect(),
         copies: Copies::default(),
         caches,
         cores: *cores,
@@ -146,9 +148,9 @@ fn name(topology: &Topology) -> &'static str {
 }
 
 impl Part {
-    fn new(transport: &'static str, sizes: &[usize]) -> Part {
+    fn new(transport: &'static str, mtu: u32, sizes: &[usize]) -> Part {
         let messages = sizes.iter().map(|size| Messages { size: *size, rounds: vec![] }).collect();
-        Part { transport, mode: String::new(), messages, calls: vec![] }
+        Part { transport, mtu, mode: String::new(), messages, calls: vec![] }
     }
 }
 

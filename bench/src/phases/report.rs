@@ -20,7 +20,7 @@ const LEGEND: &str = concat!(
     "            has half of a read that found nothing too. Negative if the receiver begins before the sender's call\n",
     "            has returned: on a veth the sender's system call runs the kernel's receive path\n",
     "  receive   the call of read that finds a frame which has waited, until the message is in the pool\n",
-    "  touch     the reader reads every byte of it, where it lies\n",
+    "  touch     the reader reads every byte of it, where receive has put it just before\n",
     "  cold      the same after this core has read memory that displaces everything else from its caches\n",
 );
 
@@ -39,7 +39,7 @@ impl Phases {
             "phases: a message of Directed Point, its send, transfer and receive phase measured apart\n".to_owned();
         for part in &self.parts {
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "\nover {}, {}\n", part.transport, part.mode);
+            let _ = writeln!(text, "\nover {}, {}, frames of {} B\n", part.transport, part.mode, part.mtu);
             part.table(&mut text);
         }
         text = text + "\n" + LEGEND;
@@ -49,9 +49,9 @@ impl Phases {
         self.calls_table(&mut text);
         let simulated = self.parts.iter().any(|part| is_simulated(&part.mode));
         let caches = format!(
-            "\nthe last cache has {}B, to make a call cold {}B are read; the clock's own cost is subtracted\n",
-            metric(self.caches.last as f64),
-            metric(self.caches.evicting as f64)
+            "\nthe last cache has {} MiB, to make a call cold {} MiB are read; the clock's own cost is subtracted\n",
+            self.caches.last >> 20,
+            self.caches.evicting >> 20
         );
         let measured = format!("{}, transports taken in turn", rounds(self.rounds));
         text + &caches + &footer(&measured, self.cores, None, simulated)
@@ -154,7 +154,7 @@ impl Part {
             "bench": "phases", "part": "call", "call": call.name,
             "ns": { "p50": digits(call.quantile(0.5), 10.0), "p99": digits(call.quantile(0.99), 10.0) },
             "over_getppid": self.over_null(call).map(|ratio| digits(ratio, 1e4)), "n": call.times.len(),
-            "transport": self.transport, "mode": self.mode,
+            "transport": self.transport, "mtu": self.mtu, "mode": self.mode,
         })
     }
 }
@@ -163,7 +163,8 @@ impl Messages {
     fn line(&self, part: &Part) -> Value {
         let quantiles =
             |all: Vec<u64>| json!({ "p50": quantile(&all, 0.5), "p99": quantile(&all, 0.99), "n": all.len() });
-        let mut line = json!({ "bench": "phases", "part": "message", "size": self.size, "mode": part.mode, "transport": part.transport });
+        let mut line = json!({ "bench": "phases", "part": "message", "size": self.size, "mode": part.mode, "transport": part.transport,
+            "mtu": part.mtu });
         for (name, of) in PHASES {
             for cache in Cache::BOTH {
                 line[format!("{name}_ns")][cache.name()] = quantiles(self.all(|round| of(round, cache)));
@@ -204,7 +205,7 @@ pub(super) mod tests {
         let messages = [1, 1500].map(|size| Messages { size, rounds: rounds() }).into();
         let call = |name, ns: f64| Call { name, times: vec![ns; 9] };
         let calls = vec![call(NULL_CALL, 80.0), call("read, finds nothing", 20.0)];
-        let part = Part { transport: "shm", mode: "shared memory".to_owned(), messages, calls };
+        let part = Part { transport: "shm", mtu: 1500, mode: "shared memory".to_owned(), messages, calls };
         let rates = |kind| (kind, 1024, (1..=200).map(|nth| f64::from(nth) * 1e8).collect());
         let copies = Copies { batches: Kind::ALL.map(rates).into() };
         let caches = Caches { last: 32 << 20, evicting: 64 << 20 };
@@ -227,7 +228,7 @@ pub(super) mod tests {
     #[test]
     fn the_tables_have_all_of_it() {
         let text = phases().table();
-        for word in ["over shm, shared memory", "1.40 µs", "memory to memory", "20.0 ns", "0.25", "67.1 MB are read"] {
+        for word in ["over shm, shared memory", "1.40 µs", "memory to memory", "20.0 ns", "0.25", "64 MiB are read"] {
             assert!(text.contains(word), "{word}: {text}");
         }
     }
