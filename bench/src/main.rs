@@ -118,7 +118,7 @@ fn run(cli: &Cli) -> Result<(), Error> {
             publish(wakeups.json(), || wakeups.table(), &Origin::new("udp, shm", None), options)
         }
         Task::Phases(topologies, sizes, plot) => phased(&topologies, sizes, plot.as_deref(), options, &watch),
-        Task::Table2(topology) => run(&topology).table2(),
+        Task::Table2(mtu) => run(&Topology::Veth(mtu)).table2(mtu),
         Task::Contention(hosts, servers) => many::contention(&hosts, servers, options, &watch),
         Task::Permute(hosts, trunk) => many::permute(&hosts, trunk, options, &watch),
         Task::Scale(members) => many::scale(&members, options, &watch),
@@ -260,8 +260,8 @@ impl Run<'_> {
     }
 
     /// Measure the rows of the Directed Point paper's table 2, and print them beside it.
-    fn table2(&self) -> Result<(), Error> {
-        let (benches, drivers) = (table2::benches(), table2::drivers());
+    fn table2(&self, mtu: u32) -> Result<(), Error> {
+        let (benches, drivers) = (table2::benches(mtu), table2::drivers());
         let Session { all, cores, mtu, end } =
             self.session(benches, vec![Loss::NONE], &drivers, DEFAULT_TIME, table2::singly())?;
         let table = Table2::new(all, cores, mtu);

@@ -196,7 +196,8 @@ pub(crate) enum Task {
     Wakeup,
     /// Over each of these in turn, with messages of these sizes, plotted to this file.
     Phases(Vec<Topology>, Vec<usize>, Option<PathBuf>),
-    Table2(Topology),
+    /// On a cable with this MTU.
+    Table2(u32),
     /// Over each of these in turn, plotted to this file.
     LogP(Vec<Topology>, Option<PathBuf>),
     Contention(ManyHosts, Vec<Server>),

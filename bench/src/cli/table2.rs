@@ -1,6 +1,7 @@
 //! The options of `table2`.
 
 use super::options::{HostsArg, Options};
+use super::topology::DEFAULT_MTU;
 use super::{Task, usage};
 use crate::cores::CoresArg;
 use crate::error::Error;
@@ -17,6 +18,7 @@ impl Options {
         if matches!(self.cores, Some(CoresArg::One(_))) {
             return Err(usage("table2 runs both sides on this machine: give --cores A,B, or --cores none"));
         }
-        Ok(Task::Table2(self.place_or_cable()?))
+        self.no_on()?;
+        Ok(Task::Table2(self.mtu.unwrap_or(DEFAULT_MTU)))
     }
 }

@@ -82,8 +82,8 @@ fn what_makes_sense_of_two_sides() {
         ("scale --members 3,5 --json --hosts sim", Task::Scale(vec![3, 5])),
         ("wakeup", Task::Wakeup),
         ("wakeup --rounds 2 --json", Task::Wakeup),
-        ("table2", Task::Table2(Topology::Veth(1500))),
-        ("table2 --hosts veth --mtu 3000", Task::Table2(Topology::Veth(3000))),
+        ("table2", Task::Table2(1500)),
+        ("table2 --hosts veth --mtu 3000", Task::Table2(3000)),
         (
             "phases --size 64,1 --hosts shm",
             Task::Phases(vec![Topology::Processes(LocalTransport::Shm, Some(1500))], vec![1, 64], None),

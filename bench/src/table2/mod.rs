@@ -8,6 +8,7 @@ mod paper;
 mod report;
 
 use crate::ablation::Row;
+use crate::ablation::tcp::IP_TCP_HEADERS;
 use crate::cores::Cores;
 use crate::driver::Driver;
 use crate::plan::Bench;
@@ -44,9 +45,11 @@ pub(crate) fn singly() -> Vec<Driver> {
     drivers().into_iter().filter(|driver| *driver != RAW_BURSTS).collect()
 }
 
-/// The round trip of one byte, and the bandwidth of full frames.
-pub(crate) fn benches() -> Vec<(Bench, Vec<Size>)> {
-    vec![(Bench::Latency, vec![Size::Bytes(1)]), (Bench::Bandwidth, vec![Size::Full])]
+/// The round trip of one byte, and the bandwidth of the longest messages that a frame of every row carries on a cable with
+/// this MTU: those of TCP.
+pub(crate) fn benches(mtu: u32) -> Vec<(Bench, Vec<Size>)> {
+    let longest = (mtu as usize).saturating_sub(IP_TCP_HEADERS).max(1);
+    vec![(Bench::Latency, vec![Size::Bytes(1)]), (Bench::Bandwidth, vec![Size::Bytes(longest)])]
 }
 
 /// A ratio that is wanted: of two rows' figures.
