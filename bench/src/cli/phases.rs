@@ -13,9 +13,10 @@ use crate::size::Size;
 impl Options {
     /// Over the transport that is asked for, or over those that most hosts have.
     pub(super) fn phases(&self, plot: Option<&PathBuf>) -> Result<Task, Error> {
-        if self.peer.is_some() || self.serve || self.hosts == Some(HostsArg::Loopback) {
+        let has_no_wire = matches!(self.hosts, Some(HostsArg::Loopback | HostsArg::Sim));
+        if self.peer.is_some() || self.serve || has_no_wire {
             return Err(usage(
-                "phases runs both sides in threads of this process: give --hosts veth, shm, udp or another that is no loopback; omit --peer and --serve",
+                "phases runs both sides in threads of this process, on a real transport: give --hosts veth, shm, udp, tcp, memif or virtio-user; omit --peer and --serve",
             ));
         }
         if !self.driver.is_empty() || self.coalesce.is_some() || self.time.is_some() || self.warm_up.is_some() {
@@ -27,9 +28,8 @@ impl Options {
             return Err(usage("phases runs both sides on this machine: give --cores A,B, or --cores none"));
         }
         self.check_plot(plot)?;
-        // Frames of one length, so that a message takes as many over each transport. A simulated one may name its own.
-        let default = if self.hosts == Some(HostsArg::Sim) { None } else { Some(DEFAULT_MTU) };
-        let options = Options { mtu: self.mtu.or(default), ..self.clone() };
+        // Frames of one length, so that a message takes as many over each transport.
+        let options = Options { mtu: self.mtu.or(Some(DEFAULT_MTU)), ..self.clone() };
         let hosts = match self.hosts {
             Some(hosts) => vec![hosts],
             None if self.xdp.is_some() => return Err(usage("--xdp is for interfaces: add --hosts veth")),

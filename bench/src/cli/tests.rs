@@ -62,6 +62,7 @@ fn phases_and_table2_have_sizes_and_rows_of_their_own() {
     assert_eq!((topologies.len(), sizes.first(), sizes.last()), (3, Some(&1), Some(&16384)));
     for (line, says) in [
         ("phases --hosts loopback", "--hosts veth"),
+        ("phases --hosts sim", "real transport"),
         ("phases --time 1", "--rounds"),
         ("phases --size full", "--size in bytes"),
         ("phases --size 1M", "up to 65536"),

@@ -143,7 +143,8 @@ fn name(topology: &Topology) -> &'static str {
     match topology {
         Topology::Veth(_) => "xdp",
         Topology::Processes(local_transport, _) => local_transport.name(),
-        Topology::Loopback | Topology::Sim(_) | Topology::Peer(..) => "sim",
+        // The command line refuses these.
+        Topology::Loopback | Topology::Sim(_) | Topology::Peer(..) => "",
     }
 }
 

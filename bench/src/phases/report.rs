@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use crate::report::table::{align, bytes, columns, metric, nanoseconds};
-use crate::report::words::{footer, is_simulated, rounds, times};
+use crate::report::words::{footer, rounds, times};
 use crate::stats::median;
 use crate::sweep::digits;
 
@@ -47,14 +47,13 @@ impl Phases {
         self.copies_table(&mut text);
         text += "\nthe calls' own cost, in batches of 64\n\n";
         self.calls_table(&mut text);
-        let simulated = self.parts.iter().any(|part| is_simulated(&part.mode));
         let caches = format!(
             "\nthe last cache has {} MiB, to make a call cold {} MiB are read; the clock's own cost is subtracted\n",
             self.caches.last >> 20,
             self.caches.evicting >> 20
         );
         let measured = format!("{}, transports taken in turn", rounds(self.rounds));
-        text + &caches + &footer(&measured, self.cores, None, simulated)
+        text + &caches + &footer(&measured, self.cores, None, false)
     }
 
     fn copies_table(&self, text: &mut String) {
@@ -94,13 +93,10 @@ impl Phases {
         let calls = self.parts.iter().flat_map(|part| part.calls.iter().map(|call| part.call_line(call)));
         let mut lines: Vec<Value> = messages.chain(copies).chain(calls).collect();
         lines.iter_mut().for_each(|line| line["cores"] = cores.clone());
-        let mut summary = json!({
+        let summary = json!({
             "bench": "phases", "rounds": self.rounds, "cores": cores, "last_cache_bytes": self.caches.last,
             "evicting_bytes": self.caches.evicting,
         });
-        if self.parts.iter().any(|part| is_simulated(&part.mode)) {
-            summary["simulated"] = json!(true);
-        }
         lines.push(json!({ "summary": summary }));
         lines
     }
