@@ -161,9 +161,14 @@ impl Channel for DpChannel {
     #[inline]
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
         let mut arrived = Arrived::default();
-        while arrived.messages < budget as u64 && arrived.control.is_none() && self.next(&mut arrived)? {}
-        if self.echo {
-            self.pending_echoes += arrived.messages as usize;
+        let mut echoed = 0;
+        while arrived.messages < budget as u64 && arrived.control.is_none() && self.next(&mut arrived)? {
+            // Answered before the next is looked for, as a program does: what the layer owes to the sender leaves with it.
+            if self.echo && arrived.messages > echoed {
+                echoed = arrived.messages;
+                self.pending_echoes += 1;
+                self.pending_echoes -= self.send(self.pending_echoes)?;
+            }
         }
         if self.pending_echoes > 0 {
             self.pending_echoes -= self.send(self.pending_echoes)?;
