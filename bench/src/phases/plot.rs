@@ -33,7 +33,7 @@ impl Phases {
         };
         let curves: Vec<Curve> = Kind::ALL.into_iter().zip(COLOURS).map(curve).collect();
         let title = "memory copies by size: bytes a second".to_owned();
-        panel(title, curves, SeriesLabelPosition::UpperLeft, &|rate| format!("{}B/s", metric(rate)))
+        panel(title, curves, SeriesLabelPosition::LowerRight, &|rate| format!("{}B/s", metric(rate)))
     }
 }
 
@@ -56,48 +56,49 @@ impl Part {
         let drawn = curves.into_iter().filter_map(|(name, points)| {
             Some(Curve { name, colour: colours.next()?, points, dots: vec![], bars: vec![] })
         });
-        let title = format!("over {}, {}: µs by size", self.transport, self.mode);
-        panel(title, drawn.collect(), SeriesLabelPosition::UpperLeft, &|time| format!("{time:.0} µs"))
+        let title = format!("over {}, {}: time by size; a negative transfer is left out", self.transport, self.mode);
+        panel(title, drawn.collect(), SeriesLabelPosition::UpperLeft, &|time| format!("{time} µs"))
     }
 }
 
-/// A panel over the logarithm of the size. Times and rates begin at zero, or below where a transfer does.
+/// A panel over logarithms of size and value. A transfer that is not positive has no place there.
 fn panel<'a>(
     title: String,
-    curves: Vec<Curve>,
+    mut curves: Vec<Curve>,
     corner: SeriesLabelPosition,
     label: &'a dyn Fn(f64) -> String,
 ) -> Panel<'a> {
-    let points = || curves.iter().flat_map(|curve| &curve.points);
-    let of = |axis: fn(&(f64, f64)) -> f64, pick: fn(f64, f64) -> f64| points().map(axis).reduce(pick);
-    let (least_size, most_size) =
-        (of(|point| point.0, f64::min).unwrap_or(1.0), of(|point| point.0, f64::max).unwrap_or(2.0));
-    let (least, most) = (of(|point| point.1, f64::min).unwrap_or(0.0), of(|point| point.1, f64::max).unwrap_or(1.0));
-    let step = chart_step((most - least.min(0.0)).max(1.0) / 6.0);
-    let low = (least.min(0.0) / step).floor() * step;
-    let high = (most / step).ceil().max(1.0) * step;
-    let ticks = (0..).map(|nth| low + f64::from(nth) * step).take_while(|value| *value <= high * 1.001);
+    curves.iter_mut().for_each(|curve| curve.points.retain(|point| point.1 > 0.0));
+    curves.retain(|curve| !curve.points.is_empty());
+    let ends = |axis: fn(&(f64, f64)) -> f64| {
+        let values = || curves.iter().flat_map(|curve| &curve.points).map(axis);
+        values().reduce(f64::min).zip(values().reduce(f64::max)).unwrap_or((1.0, 2.0))
+    };
+    let ((smallest, largest), (least, most)) = (ends(|point| point.0), ends(|point| point.1));
+    let (low, high) = decades(least, most);
+    let sizes = (0..=18).step_by(2).map(|power| f64::from(1u32 << power));
     let axes = [
         Axis {
             name: "bytes",
             is_log: true,
-            range: (least_size, most_size.max(least_size * 2.0)),
-            ticks: (0..=18)
-                .step_by(2)
-                .map(|power| f64::from(1u32 << power))
-                .filter(|size| *size >= least_size && *size <= most_size)
-                .collect(),
+            range: (smallest, largest.max(smallest * 2.0)),
+            ticks: sizes.filter(|size| (smallest..=largest).contains(size)).collect(),
             label: &|size| format!("{size:.0}"),
         },
-        Axis { name: "", is_log: false, range: (low, high), ticks: ticks.collect(), label },
+        Axis {
+            name: "",
+            is_log: true,
+            range: (10f64.powi(low), 10f64.powi(high)),
+            ticks: (low..=high).map(|power| 10f64.powi(power)).collect(),
+            label,
+        },
     ];
     Panel { title, axes, curves, names: Names::Box(corner), steps: vec![] }
 }
 
-/// The next larger of 1, 2 and 5 times a power of ten.
-fn chart_step(value: f64) -> f64 {
-    let power = 10f64.powf(value.log10().floor());
-    [1.0, 2.0, 5.0].map(|digit| digit * power).into_iter().find(|step| *step >= value).unwrap_or(10.0 * power)
+/// The powers of ten below and above.
+fn decades(least: f64, most: f64) -> (i32, i32) {
+    (least.log10().floor() as i32, (most * 1.01).log10().ceil() as i32)
 }
 
 #[cfg(test)]
@@ -106,8 +107,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_round() {
-        assert_eq!([0.7, 1.0, 1.1, 3.0, 7.0].map(chart_step), [1.0, 1.0, 2.0, 5.0, 10.0]);
+    fn whole_decades_hold_all_values() {
+        assert_eq!(decades(0.11, 53.0), (-1, 2));
+        assert_eq!(decades(1.0, 10.0), (0, 2), "nothing lies on the edge");
     }
 
     #[test]
