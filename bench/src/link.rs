@@ -20,6 +20,7 @@ use crate::deploy::sides::{self, Losses};
 use crate::driver::Driver;
 use crate::driver::am::{self, Am};
 use crate::driver::cacheline::Cacheline;
+use crate::driver::dp::DpChannel;
 use crate::driver::dpdk;
 use crate::driver::raw::RawChannel;
 use crate::driver::sleeping::Sleeping;
@@ -146,6 +147,16 @@ impl NamedLink {
         Tcp::open((self.side, write_batching), interface, mtu, (&here, peer), mode, watch)
     }
 
+    /// Directed Point, on a node of its own.
+    fn dp(&self, peer: &SideInfo, how: DriverOptions, watch: &Watch) -> Result<DpChannel, Error> {
+        let (transport, xdp) = self.transport(how, watch)?;
+        let names = match self.side {
+            Side::Near => [self.node.as_str(), &peer.name],
+            Side::Far => [peer.name.as_str(), &self.node],
+        };
+        DpChannel::open((am::node(Idle::spinning(), &self.node, how, transport)?, xdp), self.side, names, watch)
+    }
+
     /// The transport without our protocol: a bare socket, or bare frames.
     fn raw(&self, peer: &SideInfo, how: DriverOptions, watch: &Watch) -> Opened {
         Ok(match (&self.interface, self.on.scheme()) {
@@ -238,6 +249,7 @@ impl Link for NamedLink {
             }
             Driver::Raw => self.raw(peer, how, watch),
             Driver::Udp if matches!(self.on.scheme(), "udp" | "xdp") => Ok(Box::new(self.udp(peer, watch)?)),
+            Driver::Row(Row::Dp) => Ok(Box::new(self.dp(peer, how, watch)?)),
             Driver::Row(row) => self.row(row, peer, how, watch),
             Driver::Cacheline if self.on.scheme() == "shm" => {
                 let name =

@@ -43,6 +43,7 @@ mod measure;
 mod origin;
 mod out;
 mod permute;
+mod phases;
 mod plan;
 mod progress;
 mod report;
@@ -53,6 +54,7 @@ mod size;
 mod stats;
 mod stress;
 mod sweep;
+mod table2;
 mod values;
 mod wakeup;
 mod watch;
@@ -79,6 +81,7 @@ use serde_json::Value;
 use session::{Order, Session, Setup};
 use size::Size;
 use sweep::Sweep;
+use table2::Table2;
 use watch::Watch;
 
 fn main() -> ExitCode {
@@ -114,6 +117,8 @@ fn run(cli: &Cli) -> Result<(), Error> {
             let wakeups = wakeup::measure(options.rounds.unwrap_or(DEFAULT_WAKEUP_ROUNDS), &watch)?;
             publish(wakeups.json(), || wakeups.table(), &Origin::new("udp, shm", None), options)
         }
+        Task::Phases(topologies, sizes, plot) => phased(&topologies, sizes, plot.as_deref(), options, &watch),
+        Task::Table2(mtu) => run(&Topology::Veth(mtu)).table2(mtu),
         Task::Contention(hosts, servers) => many::contention(&hosts, servers, options, &watch),
         Task::Permute(hosts, trunk) => many::permute(&hosts, trunk, options, &watch),
         Task::Scale(members) => many::scale(&members, options, &watch),
@@ -149,6 +154,8 @@ fn own_link(side: Side, on: &str, options: &Options) -> Result<NamedLink, Error>
 const DEFAULT_TIME: Duration = Duration::from_millis(250);
 /// Of `wakeup`: a round takes a second.
 const DEFAULT_WAKEUP_ROUNDS: usize = 5;
+/// Of `phases`: a round takes ten seconds.
+const DEFAULT_PHASES_ROUNDS: usize = 5;
 /// `logp` has up to four transports.
 const DEFAULT_LOGP_TIME: Duration = Duration::from_millis(100);
 /// A sweep has about 27 sizes.
@@ -172,16 +179,17 @@ impl Run<'_> {
         let all = benches.first().map_or(&[][..], |bench| self.topology.drivers(*bench));
         let all: Vec<Driver> = all.iter().copied().filter(|driver| !(is_bulk && *driver == Driver::Udp)).collect();
         let benches = benches.iter().map(|bench| (*bench, self.options.sizes(*bench))).collect();
-        self.session(benches, vec![Loss::NONE], &all, time)
+        self.session(benches, vec![Loss::NONE], &all, time, vec![])
     }
 
-    /// Measure these benches and sizes; `drivers` are the default.
+    /// Measure these benches and sizes; `drivers` are the default, and `singly` hand over one message with each call.
     fn session(
         &self,
         benches: Vec<(Bench, Vec<Size>)>,
         losses: Vec<Loss>,
         drivers: &[Driver],
         time: Duration,
+        singly: Vec<Driver>,
     ) -> Result<Session, Error> {
         let Run { topology, options, watch } = *self;
         let order = Order {
@@ -190,6 +198,7 @@ impl Run<'_> {
             how: DriverOptions { lossy: losses.len() > 1, ..options.how(topology.framing()) },
             benches,
             losses,
+            singly,
             amount: options.amount(time),
         };
         if let Some(file) = options.trace {
@@ -213,7 +222,7 @@ impl Run<'_> {
         let mut sizes = self.options.sizes(bench);
         // One size by default: the curve is over losses.
         sizes.truncate(if self.options.size.is_empty() { 1 } else { usize::MAX });
-        let session = self.session(vec![(bench, sizes)], losses, &[Driver::Am], DEFAULT_TIME)?;
+        let session = self.session(vec![(bench, sizes)], losses, &[Driver::Am], DEFAULT_TIME, vec![])?;
         let svg = plot.map(|_| report::loss_curve(&session.all, bench)).transpose()?;
         let printed = self.print(session);
         if let Some((file, svg)) = plot.zip(svg) {
@@ -224,7 +233,7 @@ impl Run<'_> {
 
     /// Measure the bandwidth of these sizes, for a curve.
     fn bandwidth(&self, sizes: Vec<Size>, drivers: &[Driver]) -> Result<Session, Error> {
-        self.session(vec![(Bench::Bandwidth, sizes)], vec![Loss::NONE], drivers, DEFAULT_SWEEP_TIME)
+        self.session(vec![(Bench::Bandwidth, sizes)], vec![Loss::NONE], drivers, DEFAULT_SWEEP_TIME, vec![])
     }
 
     /// Measure the curve over sizes. Print it, and plot it if asked.
@@ -248,6 +257,16 @@ impl Run<'_> {
         let table = Ablation::new(&session.all, session.cores);
         publish(table.json(), || table.table(), &Origin::of(self.topology, session.mtu), self.options)?;
         session.end
+    }
+
+    /// Measure the rows of the Directed Point paper's table 2, and print them beside it.
+    fn table2(&self, mtu: u32) -> Result<(), Error> {
+        let (benches, drivers) = (table2::benches(mtu), table2::drivers());
+        let Session { all, cores, mtu, end } =
+            self.session(benches, vec![Loss::NONE], &drivers, DEFAULT_TIME, table2::singly())?;
+        let table = Table2::new(all, cores, mtu);
+        publish(table.json(), || table.table(), &Origin::of(self.topology, mtu), self.options)?;
+        end
     }
 
     /// Measure the round trip of rejected requests, and print it.
@@ -305,6 +324,29 @@ fn logp(topologies: &[Topology], plot: Option<&Path>, options: &Options, watch: 
         fs::write(file, figures.svg()?).map_err(Error::system("writing the plot"))?;
     }
     end
+}
+
+/// Measure the phases of messages over these transports. Print them, and plot them if asked.
+fn phased(
+    topologies: &[Topology],
+    sizes: Vec<usize>,
+    plot: Option<&Path>,
+    options: &Options,
+    watch: &Watch,
+) -> Result<(), Error> {
+    let order = phases::Order {
+        how: options.how(FramingArg::Bare),
+        sizes,
+        rounds: options.rounds.unwrap_or(DEFAULT_PHASES_ROUNDS),
+        cores: Cores::both(options.cores.unwrap_or_default())?,
+    };
+    let phases = phases::measure(topologies, order, options.json, watch)?;
+    let origin = match topologies {
+        [one] => Origin::of(one, None),
+        _ => Origin::new("all", None),
+    };
+    publish(phases.json(), || phases.table(), &origin, options)?;
+    plot.map_or(Ok(()), |file| fs::write(file, phases.svg()?).map_err(Error::system("writing the plot")))
 }
 
 /// Print the lines or the table, and write the lines to the file of `--save`.

@@ -8,6 +8,7 @@ use am_wire::Framing;
 use crate::batching::Batching;
 use crate::cores::Cores;
 use crate::driver::Driver;
+use crate::driver::single::Single;
 use crate::error::Error;
 use crate::loss::Loss;
 use crate::measure::{Channel, ChannelInfo, OpenDriver, Step, Timeouts};
@@ -63,6 +64,8 @@ pub(crate) struct Order {
     pub(crate) may_skip_udp: bool,
     pub(crate) benches: Vec<(Bench, Vec<Size>)>,
     pub(crate) losses: Vec<Loss>,
+    /// The drivers that hand over one message with each call, and never a batch.
+    pub(crate) singly: Vec<Driver>,
     pub(crate) how: DriverOptions,
     pub(crate) amount: Amount,
 }
@@ -145,6 +148,9 @@ pub(crate) fn run(setup: Setup<'_>, control: &mut dyn PlanChannel, link: &mut dy
     let (mut all, mut trace_error) = (Vec::with_capacity(order.count()), None);
     let end = plan.stages().try_for_each(|(round, driver)| {
         let mut channel = link.open(driver, &far, order.how, watch)?;
+        if order.singly.contains(&driver) {
+            channel = Box::new(Single(channel));
+        }
         mtu = mtu.or(u32::try_from(channel.info().layout.largest).ok());
         let stage = Stage { round, order, common, cpu_time: &|| control.cpu_time(), progress };
         let mut near = OpenDriver { channel: channel.as_mut(), driver, timeouts: Timeouts::default(), watch };

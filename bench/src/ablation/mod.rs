@@ -33,7 +33,7 @@ use crate::size::Size;
 
 pub(crate) use report::Ablation;
 
-/// A driver that only `ablation` and `compare` use. [`LAYERS`] says what most of them are.
+/// A driver that only `ablation`, `compare` and `table2` use. [`LAYERS`] says what most of them are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Row {
@@ -50,6 +50,8 @@ pub(crate) enum Row {
     TcpSleeping,
     /// A kernel UDP socket that sleeps while it is idle. Only in `compare`.
     UdpSleeping,
+    /// Directed Point. Only in `table2`.
+    Dp,
 }
 
 impl Row {
@@ -66,6 +68,7 @@ impl Row {
             Row::TcpNagle => "tcp_nagle",
             Row::TcpSleeping => "tcp_sleeping",
             Row::UdpSleeping => "udp_sleeping",
+            Row::Dp => "dp",
         }
     }
 

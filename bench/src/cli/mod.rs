@@ -5,7 +5,9 @@ mod contention;
 mod files;
 mod logp;
 mod options;
+mod phases;
 mod stress;
+mod table2;
 mod topology;
 mod wakeup;
 
@@ -40,6 +42,8 @@ EXAMPLES
     am-bench contention --plot contention.svg
     am-bench permute
     am-bench wakeup
+    am-bench phases --plot phases.svg
+    am-bench table2
     am-bench stress
   On one machine, two processes and another transport (no root):
     am-bench latency --hosts shm
@@ -118,6 +122,13 @@ pub(crate) enum Command {
     /// How soon a thread that sleeps runs again: in a node's wait by a message or a waker, beside a thread that is blocked in a
     /// kernel UDP socket, or parked [default: --rounds 5]
     Wakeup,
+    /// The send, transfer and receive phase of a Directed Point message, measured apart, by size, with warm and with cold
+    /// caches; the bandwidth of memory copies; and the calls' own cost beside a null system call
+    /// [default: over veth (where rights allow), shm and udp in turn, --rounds 5, --mtu 1500, --size from 1 to 16K]
+    Phases(PlotArgs),
+    /// The round trip of one byte and the bandwidth of Directed Point, active messages, bare frames and the kernel's
+    /// sockets on one cable, beside table 2 of the Directed Point paper, as ratios [default: --hosts veth]
+    Table2,
     /// Stress test: messages of all sizes, replies, coalesced messages and transfers, over a wire that loses frames,
     /// between processes that are stopped at random. Each message has to arrive once and unchanged. It runs until
     /// all --messages have arrived: there is no --time [default: --hosts veth]
@@ -183,6 +194,10 @@ pub(crate) enum Task {
     Ablation(Topology),
     Bounce(Topology),
     Wakeup,
+    /// Over each of these in turn, with messages of these sizes, plotted to this file.
+    Phases(Vec<Topology>, Vec<usize>, Option<PathBuf>),
+    /// On a cable with this MTU.
+    Table2(u32),
     /// Over each of these in turn, plotted to this file.
     LogP(Vec<Topology>, Option<PathBuf>),
     Contention(ManyHosts, Vec<Server>),
@@ -202,8 +217,13 @@ pub(crate) enum Task {
 impl Cli {
     /// Whether the command makes its own wire if it is not told where to run.
     fn has_cable(&self) -> bool {
-        use Command::{Ablation, Bounce, Compare, Contention, LogP, Permute, Stress};
-        matches!(self.command, Some(Compare(_) | Ablation | Bounce | Contention(_) | LogP(_) | Permute(_) | Stress(_)))
+        use Command::{Ablation, Bounce, Compare, Contention, LogP, Permute, Phases, Stress, Table2};
+        matches!(
+            self.command,
+            Some(
+                Compare(_) | Ablation | Bounce | Contention(_) | LogP(_) | Permute(_) | Phases(_) | Stress(_) | Table2
+            )
+        )
     }
 
     pub(crate) fn task(&self) -> Result<Task, Error> {
@@ -232,6 +252,8 @@ impl Cli {
             Some(Command::Permute(args)) => return options.permute(args),
             Some(Command::Scale(args)) => return options.scale(args),
             Some(Command::Wakeup) => return options.wakeup(),
+            Some(Command::Phases(args)) => return options.phases(args.plot.as_ref()),
+            Some(Command::Table2) => return options.table2(),
             Some(Command::LogP(args)) => return options.logp(args.plot.as_ref()),
             _ if options.serve => return options.serving(),
             Some(Command::Latency) => Bench::Latency,
@@ -247,7 +269,7 @@ impl Cli {
     }
 }
 
-const NO_COMMAND: &str = "name a command: latency, bandwidth, rate, compare, ablation, bounce, logp, contention, permute, scale, wakeup, stress or demo; --help has examples";
+const NO_COMMAND: &str = "name a command: latency, bandwidth, rate, compare, ablation, bounce, logp, contention, permute, scale, wakeup, phases, table2, stress or demo; --help has examples";
 
 fn usage(text: &str) -> Error {
     Error::Usage(text.to_owned())

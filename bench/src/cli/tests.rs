@@ -57,12 +57,38 @@ fn wakeup_has_sides_of_its_own() {
 }
 
 #[test]
+fn phases_and_table2_have_sizes_and_rows_of_their_own() {
+    let Ok(Task::Phases(topologies, sizes, None)) = task("phases") else { panic!("no phases") };
+    assert_eq!((topologies.len(), sizes.first(), sizes.last()), (3, Some(&1), Some(&16384)));
+    for (line, says) in [
+        ("phases --hosts loopback", "--hosts veth"),
+        ("phases --hosts sim", "real transport"),
+        ("phases --time 1", "--rounds"),
+        ("phases --size full", "--size in bytes"),
+        ("phases --size 1M", "up to 65536"),
+        ("phases --cores 1", "--cores A,B"),
+        ("phases --xdp native", "--hosts veth"),
+        ("table2 --hosts shm", "omit --hosts"),
+        ("table2 --driver am", "--driver"),
+        ("table2 --size 8", "--size"),
+    ] {
+        refused_with(line, says);
+    }
+}
+
+#[test]
 fn what_makes_sense_of_two_sides() {
     for (line, expected) in [
         ("scale", Task::Scale(vec![1, 2, 4, 8, 16])),
         ("scale --members 3,5 --json --hosts sim", Task::Scale(vec![3, 5])),
         ("wakeup", Task::Wakeup),
         ("wakeup --rounds 2 --json", Task::Wakeup),
+        ("table2", Task::Table2(1500)),
+        ("table2 --hosts veth --mtu 3000", Task::Table2(3000)),
+        (
+            "phases --size 64,1 --hosts shm",
+            Task::Phases(vec![Topology::Processes(LocalTransport::Shm, Some(1500))], vec![1, 64], None),
+        ),
         ("bounce", Task::Bounce(Topology::Veth(1500))),
         ("bounce --size 64 --rounds 3", Task::Bounce(Topology::Veth(1500))),
         ("bounce --hosts veth", Task::Bounce(Topology::Veth(1500))),

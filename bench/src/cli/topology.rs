@@ -356,7 +356,7 @@ fn check_once<T: PartialEq + Display>(option: &str, values: &[T]) -> Result<(), 
 const NAMED_HERE: &str = "--name is for two machines; --hosts names its own nodes";
 
 /// The default payload of a frame on a cable, and on a simulated network.
-const DEFAULT_MTU: u32 = 1500;
+pub(super) const DEFAULT_MTU: u32 = 1500;
 
 const SIM: &str = "sim";
 

@@ -95,6 +95,7 @@ fn session(peer: &Peer, driver: Driver, pair: &Pair, settings: &Settings, watch:
         may_skip_udp: false,
         benches: benches(peer, driver, settings),
         losses: vec![Loss::NONE],
+        singly: vec![],
         how: DriverOptions { coalesce: peer.name.ends_with("-bundles"), ..settings.how },
         amount: Amount { rounds: 1, ..settings.amount },
     };

@@ -2,9 +2,11 @@
 
 pub(crate) mod am;
 pub(crate) mod cacheline;
+pub(crate) mod dp;
 pub(crate) mod dpdk;
 pub(crate) mod lossy;
 pub(crate) mod raw;
+pub(crate) mod single;
 pub(crate) mod sleeping;
 mod transfers;
 pub(crate) mod udp;

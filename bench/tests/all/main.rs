@@ -6,6 +6,7 @@ mod common;
 mod loopback;
 mod many;
 mod peer;
+mod phases;
 mod processes;
 mod ratios;
 mod serve;

@@ -96,3 +96,25 @@ fn logp_over_every_transport_in_one_run() {
     }
     assert_eq!(summary(&lines)["ratios"].as_array().unwrap().len(), 4, "{}", summary(&lines));
 }
+
+#[test]
+fn table_2_has_every_row_and_the_papers() {
+    let lines = json(&run(&[&["table2", "--json"], QUICK]));
+    let rows: Vec<&str> = lines.iter().filter_map(|line| line["via"].as_str()).collect();
+    assert_eq!(rows, ["dp", "am", "raw", "streamed", "udp", "tcp", "tcp_sleeping", "tcp_nagle"]);
+    for line in &lines[..rows.len()] {
+        let batching = if line["via"] == "streamed" { "bursts" } else { "single" };
+        assert_eq!((&line["batching"], &line["bandwidth_size"]), (&batching.into(), &1448.into()), "{line}");
+        assert!(line["rtt_ns"]["p50"].as_u64() > Some(0) && line["bytes_per_s"].as_f64() > Some(0.0), "{line}");
+        assert!(line["rtt_tcp_over"].as_f64() > Some(0.0), "{line}");
+    }
+    assert_eq!(lines.iter().filter(|line| line["paper"].is_string()).count(), 6);
+    assert_eq!(summary(&lines)["gates"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn phases_over_a_cable() {
+    let lines = json(&run(&[&["phases", "--json", "--rounds", "1", "--size", "1500"], VETH]));
+    assert_eq!((&lines[0]["transport"], &lines[0]["mode"]), (&"xdp".into(), &"veth copy".into()));
+    assert!(lines[0]["send_ns"]["warm"]["p50"].as_u64() > Some(0), "{}", lines[0]);
+}

@@ -58,6 +58,7 @@
 
 mod claim;
 mod connect;
+mod describe;
 mod descriptor;
 mod dp;
 mod edge;

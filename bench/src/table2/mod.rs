@@ -1,0 +1,107 @@
+//! The paper's table 2 (Directed Point, section 6.4): the round trip of one byte and the bandwidth, of Directed Point, of
+//! active messages, of bare frames and of the kernel's sockets on the same cable, in one run. Beside ours stand the
+//! paper's figures. Machines differ by orders of magnitude, so only ratios to TCP compare.
+//!
+//! Every row hands over one message with each call, as the paper's programs did. One row has bare frames in bursts.
+
+mod paper;
+mod report;
+
+use crate::ablation::Row;
+use crate::ablation::tcp::IP_TCP_HEADERS;
+use crate::cores::Cores;
+use crate::driver::Driver;
+use crate::plan::Bench;
+use crate::size::Size;
+use crate::stats::{Measured, Spread};
+
+/// A row: its driver, its name, and what it is.
+type Line = (Driver, &'static str, &'static str);
+
+const DP: Driver = Driver::Row(Row::Dp);
+const RAW_BURSTS: Driver = Driver::Row(Row::Streamed);
+const TCP: Driver = Driver::Row(Row::Tcp);
+const TCP_NAGLE: Driver = Driver::Row(Row::TcpNagle);
+const TCP_SLEEPING: Driver = Driver::Row(Row::TcpSleeping);
+
+const LINES: [Line; 8] = [
+    (DP, "dp", "Directed Point: Dp::write, Dp::read, Dp::fsync"),
+    (Driver::Am, "am", "am-api: a request, and for the round trip its reply"),
+    (Driver::Raw, "raw", "bare AF_XDP frames, one with each doorbell"),
+    (RAW_BURSTS, "raw, bursts", "bare AF_XDP frames, 32 with each doorbell"),
+    (Driver::Udp, "udp", "kernel UDP, both sides spin"),
+    (TCP, "tcp", "kernel TCP, both sides spin, each message a segment (TCP_NODELAY)"),
+    (TCP_SLEEPING, "tcp, sleeping", "the same; both sides sleep in poll while they have nothing to do"),
+    (TCP_NAGLE, "tcp, Nagle", "kernel TCP, both sides spin, the kernel joins messages into segments"),
+];
+
+/// The drivers of all rows.
+pub(crate) fn drivers() -> Vec<Driver> {
+    LINES.iter().map(|(driver, ..)| *driver).collect()
+}
+
+/// Those that hand over one message with each call.
+pub(crate) fn singly() -> Vec<Driver> {
+    drivers().into_iter().filter(|driver| *driver != RAW_BURSTS).collect()
+}
+
+/// The round trip of one byte, and the bandwidth of the longest messages that a frame of every row carries on a cable with
+/// this MTU: those of TCP.
+pub(crate) fn benches(mtu: u32) -> Vec<(Bench, Vec<Size>)> {
+    let longest = (mtu as usize).saturating_sub(IP_TCP_HEADERS).max(1);
+    vec![(Bench::Latency, vec![Size::Bytes(1)]), (Bench::Bandwidth, vec![Size::Bytes(longest)])]
+}
+
+/// A ratio that is wanted: of two rows' figures.
+struct Gate {
+    bench: Bench,
+    over: Driver,
+    under: Driver,
+    wanted: f64,
+}
+
+/// The paper's: TCP takes 151 µs and DP 46.6, a ratio of 3.24; DP's 12.2 MB/s are 97.6 % of the wire.
+const GATES: [Gate; 4] = [
+    Gate { bench: Bench::Latency, over: TCP, under: DP, wanted: 3.2 },
+    Gate { bench: Bench::Latency, over: TCP_SLEEPING, under: DP, wanted: 3.2 },
+    Gate { bench: Bench::Bandwidth, over: DP, under: Driver::Raw, wanted: 0.97 },
+    Gate { bench: Bench::Bandwidth, over: DP, under: RAW_BURSTS, wanted: 0.97 },
+];
+
+/// What was measured.
+#[derive(Debug)]
+pub(crate) struct Table2 {
+    all: Vec<Measured>,
+    cores: Cores,
+    mtu: Option<u32>,
+}
+
+impl Table2 {
+    pub(crate) fn new(all: Vec<Measured>, cores: Cores, mtu: Option<u32>) -> Table2 {
+        Table2 { all, cores, mtu }
+    }
+
+    /// The measurements of one row.
+    fn of(&self, bench: Bench, driver: Driver) -> impl Iterator<Item = &Measured> {
+        self.all.iter().filter(move |one| one.bench == bench && one.driver == driver)
+    }
+
+    /// The compared figure of each round.
+    fn by_round(&self, bench: Bench, driver: Driver) -> Vec<(usize, f64)> {
+        self.of(bench, driver).map(|one| (one.round, one.figure())).collect()
+    }
+
+    /// The rounds' ratios of two rows' figures.
+    fn ratio(&self, bench: Bench, over: Driver, under: Driver) -> Option<Spread> {
+        Spread::of_ratios(&self.by_round(bench, over), &self.by_round(bench, under))
+    }
+
+    fn rounds(&self) -> usize {
+        self.all.iter().map(|one| one.round + 1).max().unwrap_or(0)
+    }
+}
+
+/// The name of a row.
+fn name(driver: Driver) -> &'static str {
+    LINES.iter().find(|(of, ..)| *of == driver).map_or("", |(_, name, _)| name)
+}
