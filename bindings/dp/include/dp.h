@@ -67,7 +67,8 @@ int dp_open_pool(int dpid, size_t bytes);
 int dp_connect(int fd, int nid, int dpid);
 
 /* Send a message. It never waits. Returns its length; what is at `msg` can be changed then. A message may be longer than a frame: up to
- * the size of the receiver's pool. Then it is copied, and leaves while the program goes on; until it has, the next one is EAGAIN.
+ * the size of the receiver's pool. Then it is copied, and leaves while the program goes on; until it has, the next one is EAGAIN. Of more
+ * than 16 messages in a row without a dp_read up to 7 may leave a millisecond later, to share a doorbell.
  * EAGAIN: the receiver has no room now; try again. ENOTCONN: no edge. EINVAL: no bytes. EMSGSIZE: more than the receiver's pool holds;
  * this may be said of the message before. ECONNRESET: the other end is closed or gone: connect again. EBADF. */
 int dp_write(int fd, const void *msg, int len);

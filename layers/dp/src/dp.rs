@@ -23,6 +23,10 @@ use crate::{Dpid, Nid, Nodes, OpenError, ReadError, WriteError};
 /// The shortest pool.
 const MIN_POOL: usize = 4096;
 
+/// So many messages in a row leave one by one. In a longer row, which is a stream, so many leave together: one doorbell for all.
+const ALONE: u32 = 16;
+const TOGETHER: u32 = 8;
+
 /// Sends for all endpoints, and receives nothing.
 const DOOR: &str = "dp-door";
 
@@ -89,8 +93,10 @@ pub struct Dp<M> {
     pub(crate) closing: Vec<(PointId, Instant)>,
     /// A connection ended, and may have left a message incomplete.
     pub(crate) has_ended: bool,
-    /// Acknowledgements and credits of the last turn have not left yet.
+    /// Acknowledgements and credits of the last turn, or messages of a stream, have not left yet.
     pub(crate) owes: bool,
+    /// Messages written since the last turn.
+    pub(crate) streak: u32,
     pub(crate) readiness: Readiness,
 }
 
@@ -116,6 +122,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
             closing: vec![],
             has_ended: false,
             owes: false,
+            streak: 0,
             readiness,
         })
     }
@@ -171,13 +178,14 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     }
 
     /// Send a message along the endpoint's edge. It never waits: where the receiver has no room it is [`WriteError::Full`]. A message
-    /// longer than a frame is copied, and leaves with this call and later ones; until it has, the next is `Full`.
+    /// longer than a frame is copied, and leaves with this call and later ones; until it has, the next is `Full`. Of more than 16
+    /// messages in a row, with no call between that polls, up to 7 leave with the next call of any kind.
     ///
     /// # Errors
     /// See [`WriteError`].
     #[inline]
     pub fn write(&mut self, point: &Point, message: &[u8]) -> Result<(), WriteError> {
-        let Dp { points, door, owes, sending, .. } = self;
+        let Dp { points, door, owes, streak, sending, .. } = self;
         let state = point_mut(points, point.id).ok_or(WriteError::Closed)?;
         if message.is_empty() {
             return Err(WriteError::Empty);
@@ -186,8 +194,11 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         let Target::Remote(to) = edge.target else { return self.write_local(point.id, message) };
         match edge.write(to, door, message) {
             Ok(left) => {
-                door.flush();
-                *owes = false;
+                *streak += 1;
+                *owes = *streak > ALONE && !streak.is_multiple_of(TOGETHER);
+                if !*owes {
+                    door.flush();
+                }
                 if left == Left::Part {
                     sending.push(point.id);
                 }

@@ -35,6 +35,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         if self.owes {
             self.flush();
         }
+        self.streak = 0;
         let receive = |inboxes: &mut Inboxes<M>, index, message: &Message<'_, _>| inboxes.on_message(index, message);
         let handled = self.set.receive_each(&mut self.inboxes, receive);
         self.owes = handled > 0;
@@ -181,6 +182,9 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     /// # Errors
     /// The process has no descriptor left.
     pub fn prepare_wait(&mut self) -> io::Result<bool> {
+        if self.owes {
+            self.flush();
+        }
         self.look_for_hang_ups();
         Ok(!self.has_ended && self.door.prepare_wait()?)
     }

@@ -92,3 +92,22 @@ fn what_makes_no_sense_is_refused() {
     graph[0].close(point);
     open(&mut graph, 0, 1, 4096);
 }
+
+/// In a stream several messages share a doorbell. The last of them do not wait for another write.
+#[test]
+fn a_stream_leaves_to_its_end() {
+    let mut graph = graph("sim:16", 2);
+    let (from, to) = (open(&mut graph, 0, 1, 4096), open(&mut graph, 1, 2, 65_536));
+    connect(&mut graph, (0, &from), 1, 2);
+    let written = (0..60u8).filter(|number| graph[0].write(&from, &[*number]).is_ok()).count();
+    assert!(written > 30, "the receiver has room for {written}");
+    graph[0].prepare_wait().unwrap();
+    // The writer sleeps.
+    for _ in 0..written {
+        crate::common::until(&mut graph, |graph| {
+            let place = graph[1].read(&to).unwrap()?;
+            assert!(graph[1].fsync(&to, 1));
+            Some(place)
+        });
+    }
+}
