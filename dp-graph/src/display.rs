@@ -95,7 +95,7 @@ impl Display {
         self.show(live)?;
         if self.has_table {
             let lines = table::table(&self.graph, &live.rows(), |row| row.mean);
-            eprintln!("{}", lines.join("\n"));
+            writeln!(io::stderr(), "{}", lines.join("\n")).map_err(|why| format!("the table: {why}"))?;
         }
         Ok(())
     }

@@ -22,6 +22,7 @@ mod source;
 mod start;
 mod table;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -39,12 +40,15 @@ fn main() -> ExitCode {
     let result = match Options::parse().command {
         Command::Run(options) => run::run(&options),
         Command::Show { graph } => source::load(&graph).map_err(|why| (USAGE, why)).map(|graph| {
-            print!("{}", draw::draw(&graph, &[]));
-            ExitCode::SUCCESS
+            match io::stdout().write_all(draw::draw(&graph, &[]).as_bytes()).and_then(|()| io::stdout().flush()) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(_) => ExitCode::FAILURE,
+            }
         }),
     };
     result.unwrap_or_else(|(code, why)| {
-        eprintln!("dp-graph: {why}");
+        // What cannot be written is lost: the exit code says it, too.
+        _ = writeln!(io::stderr(), "dp-graph: {why}");
         ExitCode::from(code)
     })
 }

@@ -33,7 +33,7 @@
  * say when there is room to write: dp_unix_write waits for that. close() and
  * the end of the process, however it comes, close the endpoint; what was written before close() still leaves, for up to five seconds.
  * After fork() the endpoints are the parent's: in the child every call fails with EPERM, and a descriptor that the child keeps
- * open keeps the endpoint open. exec closes the descriptors. A copy by dup() can be polled, and no more. Each endpoint takes two
+ * open keeps the endpoint open. A descriptor that another thread waits on is closed by dp_close, not by close(). exec closes the descriptors. A copy by dup() can be polled, and no more. Each endpoint takes two
  * descriptors; the library raises the soft limit when it has to.
  *
  * read(), write(), fsync() and close() know endpoints in a program that runs with LD_PRELOAD=libamdp_preload.so. Without it use the

@@ -25,6 +25,8 @@ use crate::report;
 
 /// How long the end of the process waits for what was written.
 const FINISH: Duration = Duration::from_secs(5);
+/// How long it waits for another thread's call.
+const BUSY: Duration = Duration::from_millis(500);
 
 /// Start the thread.
 pub(crate) fn start(dp: &Dp<Mapping>, bell: Arc<EventFd>) -> Result<(), Failure> {
@@ -62,7 +64,8 @@ fn run(descriptor: &OwnedFd, bell: &EventFd) {
 pub(crate) extern "C" fn finish() {
     let start = Instant::now();
     while start.elapsed() < FINISH {
-        let Some(mut slot) = PROCESS.try_lock_for(FINISH) else { return };
+        // `exit` in a signal handler may have interrupted the call that has the lock.
+        let Some(mut slot) = PROCESS.try_lock_for(BUSY) else { return };
         let Some(process) = slot.as_mut() else { return };
         if process.dp.is_all_accepted() {
             report::write(&process.report());

@@ -253,7 +253,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     /// # Errors
     /// See [`ReadError`].
     pub fn read_into(&mut self, point: &Point, buffer: &mut [u8]) -> Result<Option<usize>, ReadError> {
-        self.read_by(point, |inbox| {
+        let had_waiting = self.inboxes.get(point.id).is_some_and(Inbox::has_waiting);
+        let read = self.read_by(point, |inbox| {
             let mut whole = 0;
             let copy = |message: &[u8]| {
                 whole = message.len();
@@ -261,7 +262,11 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
                 buffer[..len].copy_from_slice(&message[..len]);
             };
             inbox.take_with(copy).then_some(whole)
-        })
+        });
+        if had_waiting {
+            self.on_room(point.id);
+        }
+        read
     }
 
     #[inline]
@@ -284,13 +289,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
                 return self.read_nothing(point).map_or(Ok(None), Err);
             }
         }
-        let inbox = self.inboxes.get_mut(point.id).ok_or(ReadError::Closed)?;
-        let is_special = inbox.is_special();
-        if inbox.settle_signal(point.as_fd()) {
+        if self.inboxes.get_mut(point.id).is_some_and(|inbox| inbox.settle_signal(point.as_fd())) {
             self.inboxes.note_readable(point.id);
-        }
-        if is_special {
-            self.inboxes.note_special(point.id);
         }
         Ok(found)
     }
@@ -320,11 +320,22 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     #[inline]
     pub fn fsync(&mut self, point: &Point, count: usize) -> bool {
         let Some(inbox) = self.inboxes.get_mut(point.id) else { return false };
+        let had_waiting = inbox.has_waiting();
         let is_done = inbox.free(count);
-        if inbox.is_special() {
-            self.inboxes.note_special(point.id);
+        if had_waiting {
+            self.on_room(point.id);
         }
         is_done
+    }
+
+    /// Messages that waited for room may be in the pool now, and the program may sleep next.
+    #[cold]
+    fn on_room(&mut self, id: PointId) {
+        self.inboxes.note_special(id);
+        if self.inboxes.get(id).is_some_and(Inbox::is_readable) {
+            self.inboxes.note_readable(id);
+        }
+        self.signal_arrivals(None);
     }
 
     /// Close an endpoint now. What was not accepted by its receiver yet comes to nothing: ask [`is_accepted`](Dp::is_accepted) before.

@@ -76,7 +76,7 @@ pub enum WriteError {
     #[error("this endpoint has no edge yet: connect it")]
     NotConnected,
     /// The receiver has made no room yet.
-    #[error("the receiver has no room now: poll, then try again")]
+    #[error("the receiver has no room now: try again")]
     Full,
     /// A message of no bytes: the reader could not tell it from none.
     #[error("a message has at least one byte")]

@@ -9,7 +9,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::BorrowedFd;
 
-use am_api::{Connection, HandlerId, Message, OwnedMessage};
+use am_api::{Connection, HandlerId, Message, Name, OwnedMessage};
 
 use crate::descriptor::Signal;
 use crate::pool::{Pool, TokenId};
@@ -44,6 +44,10 @@ pub(crate) struct Inbox<M> {
     pub(crate) lost: VecDeque<(Nid, Dpid)>,
     /// Connections that ended; what they left incomplete goes when all that arrived was handled.
     pub(crate) ended: Vec<Connection>,
+    /// Connections of others to this endpoint, and whose they are.
+    accepted: Vec<(Connection, (Nid, Dpid), Name)>,
+    /// Those whose DPID another process has now, until the node notices that they ended.
+    replaced: Vec<Connection>,
     /// Messages of this endpoint that their receivers can never hold: by which connection, and the most that they can hold.
     pub(crate) refusals: Vec<(Connection, u64)>,
     /// Senders of messages that this endpoint can never hold.
@@ -58,9 +62,28 @@ pub(crate) struct Inbox<M> {
 impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
     pub(crate) fn new(serial: u32, memory: M, signal: Signal) -> Self {
         let (waiting, arriving, lost, ended) = Default::default();
-        let (refusals, refused) = Default::default();
+        let (refusals, refused, accepted, replaced) = Default::default();
         let (pool, is_listed, received) = (Pool::new(memory), false, 0);
-        Inbox { serial, pool, waiting, arriving, lost, ended, refusals, refused, signal, is_listed, received }
+        Inbox {
+            serial,
+            pool,
+            waiting,
+            arriving,
+            lost,
+            ended,
+            accepted,
+            replaced,
+            refusals,
+            refused,
+            signal,
+            is_listed,
+            received,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// Whether somebody has to be told that a message was too long.
@@ -172,8 +195,26 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         (1..=self.pool.size()).contains(&len)
     }
 
+    /// An endpoint has connected. A DPID has one owner: if another process had it, that has died, which may not be noticed yet.
+    pub(crate) fn on_accepted(&mut self, connection: Connection, peer: (Nid, Dpid), node: Name) {
+        let heirs = |old: &mut (Connection, (Nid, Dpid), Name)| old.1 == peer && old.2 != node;
+        let dead: Vec<Connection> = self.accepted.extract_if(.., heirs).map(|old| old.0).collect();
+        if !dead.is_empty() {
+            self.lost.push_back(peer);
+            self.ended.extend(&dead);
+            self.replaced.extend(dead);
+        }
+        self.accepted.push((connection, peer, node));
+    }
+
     /// A connection ended; by the death of its other end, if that is given.
     pub(crate) fn on_ended(&mut self, connection: Connection, lost: Option<(Nid, Dpid)>) {
+        // Of one that an heir has replaced all is said.
+        if let Some(at) = self.replaced.iter().position(|old| *old == connection) {
+            self.replaced.swap_remove(at);
+            return;
+        }
+        self.accepted.retain(|old| old.0 != connection);
         self.ended.push(connection);
         self.lost.extend(lost.filter(|lost| !self.lost.contains(lost)));
     }

@@ -92,11 +92,17 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inboxes<M> {
 
     /// A connection of the endpoint of this index opened or ended.
     pub(crate) fn on_connection<S>(&mut self, index: usize, event: &ConnectionEvent<'_, S>) {
-        let ConnectionChange::Ended(reason) = event.change else { return };
         let peer = (self.nodes.nid_of(event.peer.node.as_str()), Dpid::of_endpoint(event.peer.endpoint.as_str()));
-        let has_died = matches!(reason, ReturnReason::Unreachable | ReturnReason::Restarted);
+        let peer = peer.0.zip(peer.1);
         let Some(Some(inbox)) = self.list.get_mut(index) else { return };
-        inbox.on_ended(event.connection, peer.0.zip(peer.1).filter(|_| has_died));
+        match (event.change, peer) {
+            (ConnectionChange::Accepted, Some(peer)) => inbox.on_accepted(event.connection, peer, event.peer.node),
+            (ConnectionChange::Ended(reason), _) => {
+                let has_died = matches!(reason, ReturnReason::Unreachable | ReturnReason::Restarted);
+                inbox.on_ended(event.connection, peer.filter(|_| has_died));
+            }
+            _ => return,
+        }
         let id = PointId { index: index as u32, serial: inbox.serial };
         self.note_special(id);
     }

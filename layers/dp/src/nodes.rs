@@ -66,6 +66,7 @@ pub struct Nodes {
     tag: u64,
     /// What the processes of a host that share a NID have in common.
     scope: u64,
+    count: Option<usize>,
 }
 
 impl Nodes {
@@ -74,7 +75,8 @@ impl Nodes {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         let own_name = names.get(own.0 as usize)?.clone();
         let tag = fold(names.iter().map(String::as_str));
-        Some(Nodes { own, names: Names::Listed(names), own_name, tag, scope: tag })
+        let count = Some(names.len());
+        Some(Nodes { own, names: Names::Listed(names), own_name, tag, scope: tag, count })
     }
 
     /// The processes of a job, by rank.
@@ -82,7 +84,8 @@ impl Nodes {
         let names: Vec<String> = (0..place.size()).map(|rank| place.node_name(rank)).collect();
         let (own, own_name) = (Nid(place.rank() as u32), place.node_name(place.rank()));
         let tag = fold([place.job()]);
-        Nodes { own, names: Names::Listed(names), own_name, tag, scope: tag }
+        let count = Some(place.size());
+        Nodes { own, names: Names::Listed(names), own_name, tag, scope: tag, count }
     }
 
     /// Nodes that discover each other on this process's `transport`. All give the same `tag`: nodes with another one refuse to talk.
@@ -95,6 +98,7 @@ impl Nodes {
             own_name: format!("dp{own}.{unique:08x}"),
             tag,
             scope: fold([transport]) ^ tag,
+            count: None,
         }
     }
 
@@ -108,12 +112,9 @@ impl Nodes {
         &self.own_name
     }
 
-    /// How many nodes the list has; `None` where nodes are discovered.
+    /// How many nodes there are; `None` where only discovery knows.
     pub fn count(&self) -> Option<usize> {
-        match &self.names {
-            Names::Listed(names) => Some(names.len()),
-            Names::Found => None,
-        }
+        self.count
     }
 
     /// What nodes with the same table know: a guard against mistakes (AM-II's tag).
@@ -259,6 +260,7 @@ impl NodeTable {
         let transport = self.transports.get(&own.0).ok_or(TableError::NoNode(own))?;
         let lines: Vec<String> = self.transports.iter().map(|(nid, transport)| format!("{nid} {transport}")).collect();
         let nodes = Nodes::found(own, fold(lines.iter().map(String::as_str)), transport);
+        let nodes = Nodes { count: Some(self.transports.len()), ..nodes };
         let opened = set(Node::builder(nodes.own_name())).open(transport);
         let node = opened.map_err(|why| TableError::Open { nid: own, why })?;
         for (&nid, transport) in self.transports.iter().filter(|(nid, _)| **nid != own.0) {

@@ -34,7 +34,7 @@ fn a_wrong_graph_says_what_is_wrong() {
         (None, "DP_GRAPH is not set"),
         (Some("star:5"), "DP_GRAPH: `star:5`: a generated graph is"),
         (Some("2 0.1>1.0 0.1>0.0"), "two edges leave DPID 1 of vertex 0"),
-        (Some("1"), "none is called by this process's NID 1"),
+        (Some("1"), "the graph has 1 vertices, and the job 2 processes"),
     ] {
         let said = fails(&program, graph);
         assert!(said.contains(says), "{said}");
