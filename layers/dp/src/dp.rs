@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::ops::Range;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Instant;
@@ -18,7 +17,7 @@ use crate::inbox::Inbox;
 use crate::inboxes::Inboxes;
 use crate::point::{Point, PointId};
 use crate::readiness::Readiness;
-use crate::{Dpid, Nid, Nodes, OpenError, ReadError, WriteError};
+use crate::{Dpid, Nid, Nodes, OpenError, WriteError};
 
 /// The shortest pool.
 const MIN_POOL: usize = 4096;
@@ -29,27 +28,6 @@ const TOGETHER: u32 = 8;
 
 /// Sends for all endpoints, and receives nothing.
 const DOOR: &str = "dp-door";
-
-/// Where a message that was read lies in its endpoint's pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place(Range<usize>);
-
-impl Place {
-    /// The first byte's offset in the pool.
-    pub fn start(&self) -> usize {
-        self.0.start
-    }
-
-    /// Its length.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Never: a message has at least one byte.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
 
 /// What an endpoint has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -236,106 +214,10 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         Ok(())
     }
 
-    /// The next message, in the order of arrival; `None` while there is none. It never waits. The message stays where it is until it is
-    /// given back by [`fsync`](Dp::fsync).
-    ///
-    /// # Errors
-    /// See [`ReadError`].
-    #[inline]
-    pub fn read(&mut self, point: &Point) -> Result<Option<Place>, ReadError> {
-        let read = |inbox: &mut Inbox<M>| inbox.pool.read().map(Place);
-        self.read_by(point, read)
-    }
-
-    /// The UNIX call: read the next message into `buffer`, and give it back. Of a longer one the rest is dropped, as a datagram's is.
-    /// Returns the message's length.
-    ///
-    /// # Errors
-    /// See [`ReadError`].
-    pub fn read_into(&mut self, point: &Point, buffer: &mut [u8]) -> Result<Option<usize>, ReadError> {
-        let had_waiting = self.inboxes.get(point.id).is_some_and(Inbox::has_waiting);
-        let read = self.read_by(point, |inbox| {
-            let mut whole = 0;
-            let copy = |message: &[u8]| {
-                whole = message.len();
-                let len = whole.min(buffer.len());
-                buffer[..len].copy_from_slice(&message[..len]);
-            };
-            inbox.take_with(copy).then_some(whole)
-        });
-        if had_waiting {
-            self.on_room(point.id);
-        }
-        read
-    }
-
-    #[inline]
-    fn read_by<T>(
-        &mut self,
-        point: &Point,
-        mut read: impl FnMut(&mut Inbox<M>) -> Option<T>,
-    ) -> Result<Option<T>, ReadError> {
-        let inbox = self.inboxes.get_mut(point.id).ok_or(ReadError::Closed)?;
-        let mut found = read(inbox);
-        if found.is_none() {
-            // What arrives for this endpoint now is read at once: its descriptor need not say so.
-            inbox.is_listed = true;
-            self.turn();
-            self.signal_arrivals(Some(point.id));
-            let inbox = self.inboxes.get_mut(point.id).ok_or(ReadError::Closed)?;
-            inbox.is_listed = false;
-            found = read(inbox);
-            if found.is_none() {
-                return self.read_nothing(point).map_or(Ok(None), Err);
-            }
-        }
-        if self.inboxes.get_mut(point.id).is_some_and(|inbox| inbox.settle_signal(point.as_fd())) {
-            self.inboxes.note_readable(point.id);
-        }
-        Ok(found)
-    }
-
-    /// There is no message. Returns the end of an edge, if there is one to report.
-    fn read_nothing(&mut self, point: &Point) -> Option<ReadError> {
-        let inbox = self.inboxes.get_mut(point.id)?;
-        let lost = if inbox.has_lost() { inbox.lost.pop_front() } else { None };
-        if inbox.settle_signal(point.as_fd()) {
-            self.inboxes.note_readable(point.id);
-        }
-        lost.map(|(nid, dpid)| ReadError::Lost { nid, dpid })
-    }
-
-    /// The bytes of a message that was read and not given back yet.
-    pub fn bytes(&self, point: &Point, place: &Place) -> Option<&[u8]> {
-        self.memory(point)?.as_ref().get(place.0.clone())
-    }
-
     /// The other end of the endpoint's edge.
     pub fn edge(&self, point: &Point) -> Option<(Nid, Dpid)> {
         let edge = self.point(point.id)?.edge.as_ref()?;
         Some((edge.nid, edge.dpid))
-    }
-
-    /// Give back the oldest `count` messages of those that were read. Returns whether there were so many; else nothing happens.
-    #[inline]
-    pub fn fsync(&mut self, point: &Point, count: usize) -> bool {
-        let Some(inbox) = self.inboxes.get_mut(point.id) else { return false };
-        let had_waiting = inbox.has_waiting();
-        let is_done = inbox.free(count);
-        if had_waiting {
-            self.on_room(point.id);
-        }
-        is_done
-    }
-
-    /// Messages that waited for room may be in the pool now, and the program may sleep next.
-    #[cold]
-    fn on_room(&mut self, id: PointId) {
-        self.inboxes.note_special(id);
-        if self.inboxes.get(id).is_some_and(Inbox::is_readable) {
-            self.inboxes.note_readable(id);
-        }
-        self.signal_arrivals(None);
     }
 
     /// Close an endpoint now. What was not accepted by its receiver yet comes to nothing: ask [`is_accepted`](Dp::is_accepted) before.

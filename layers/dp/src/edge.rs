@@ -99,13 +99,13 @@ impl Edge {
     /// Send of the long message what the receiver has room for.
     pub(crate) fn push(&mut self, to: Connection, door: &Endpoint<()>) {
         while let Some(Outgoing { message, at }) = &mut self.outgoing {
-            let words = [message.len() as u64];
-            let (handler, words) = if *at == 0 { (FIRST, &words[..]) } else { (MORE, &[][..]) };
+            let (handler, word) = if *at == 0 { (FIRST, message.len()) } else { (MORE, *at) };
+            let words = [word as u64];
             // Of a connection that has ended nothing leaves any more; the next write says so.
             let Some(most) = door.max_payload(to, words.len()).filter(|most| *most > 0) else { break };
             let piece = &message[*at..message.len().min(*at + most)];
             // By another function than short messages: theirs is inlined where it is called once.
-            match door.try_request_vectored(to, handler, words, &[IoSlice::new(piece)]) {
+            match door.try_request_vectored(to, handler, &words, &[IoSlice::new(piece)]) {
                 Ok(()) => *at += piece.len(),
                 Err(error) if error.is_temporary() => return,
                 Err(_) => break,

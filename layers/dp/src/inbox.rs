@@ -19,7 +19,7 @@ use crate::{Dpid, Nid};
 pub(crate) const SHORT: HandlerId = HandlerId(0);
 /// The first part of a longer one. Its word is the length of the whole.
 pub(crate) const FIRST: HandlerId = HandlerId(1);
-/// A further part.
+/// A further part. Its word is its offset in the whole.
 pub(crate) const MORE: HandlerId = HandlerId(2);
 /// The answer to [`FIRST`]: the pool can never hold it. Its word is the most that it can hold.
 pub(crate) const TOO_LONG: HandlerId = HandlerId(3);
@@ -43,7 +43,7 @@ pub(crate) struct Inbox<M> {
     /// Edges into this endpoint, and the one out of it, whose other end died.
     pub(crate) lost: VecDeque<(Nid, Dpid)>,
     /// Connections that ended; what they left incomplete goes when all that arrived was handled.
-    pub(crate) ended: Vec<Connection>,
+    ended: Vec<(Connection, Option<(Nid, Dpid)>)>,
     /// Connections of others to this endpoint, and whose they are.
     accepted: Vec<(Connection, (Nid, Dpid), Name)>,
     /// Those whose DPID another process has now, until the node notices that they ended.
@@ -176,10 +176,11 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
     }
 
     /// The sender begins another message: it does not keep to the order, and what it left incomplete goes.
-    fn abandon(&mut self, from: Connection) {
-        if let Some(Arriving::Into { token, .. }) = self.arriving.remove(&from) {
-            self.pool.cancel(token);
-        }
+    /// Returns whether there was something.
+    fn abandon(&mut self, from: Connection) -> bool {
+        let Some(Arriving::Into { token, .. }) = self.arriving.remove(&from) else { return false };
+        self.pool.cancel(token);
+        true
     }
 
     pub(crate) fn on_first<S>(&mut self, message: &Message<'_, S>) {
@@ -201,7 +202,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         let dead: Vec<Connection> = self.accepted.extract_if(.., heirs).map(|old| old.0).collect();
         if !dead.is_empty() {
             self.lost.push_back(peer);
-            self.ended.extend(&dead);
+            self.ended.extend(dead.iter().map(|&dead| (dead, None)));
             self.replaced.extend(dead);
         }
         self.accepted.push((connection, peer, node));
@@ -214,15 +215,22 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
             self.replaced.swap_remove(at);
             return;
         }
-        self.accepted.retain(|old| old.0 != connection);
-        self.ended.push(connection);
+        let of_accepted = self.accepted.extract_if(.., |old| old.0 == connection).map(|old| old.1).last();
+        self.ended.push((connection, of_accepted));
         self.lost.extend(lost.filter(|lost| !self.lost.contains(lost)));
+    }
+
+    /// A message of this connection is lost in part.
+    fn note_lost(&mut self, from: Connection) {
+        let accepted = self.accepted.iter().find(|old| old.0 == from).map(|old| old.1);
+        let ended = || self.ended.iter().find(|old| old.0 == from).and_then(|old| old.1);
+        self.lost.extend(accepted.or_else(ended).filter(|lost| !self.lost.contains(lost)));
     }
 
     pub(crate) fn on_more<S>(&mut self, message: &Message<'_, S>) {
         let (from, piece) = (message.from(), message.payload());
         if self.arriving.contains_key(&from) {
-            self.add(from, piece);
+            self.add(from, message.word(0), piece);
         } else if self.waiting.iter().any(|first| first.from() == from && first.handler() == FIRST) {
             self.waiting.push_back(message.keep());
         }
@@ -239,15 +247,20 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         let Some(token) = self.pool.reserve(len) else { return false };
         self.abandon(from);
         self.arriving.insert(from, Arriving::Into { token, at: 0, len });
-        self.add(from, piece);
+        self.add(from, 0, piece);
         true
     }
 
-    /// A part of a long message.
-    fn add(&mut self, from: Connection, piece: &[u8]) {
+    /// A part of a long message, which belongs at this offset. Where a connection ends, a part may be missing before it.
+    fn add(&mut self, from: Connection, offset: u64, piece: &[u8]) {
         let next = match self.arriving.get(&from).copied() {
             None => return,
             Some(Arriving::Nowhere { left }) => Arriving::Nowhere { left: left.saturating_sub(piece.len()) },
+            Some(Arriving::Into { at, .. }) if at as u64 != offset => {
+                self.abandon(from);
+                self.note_lost(from);
+                return;
+            }
             Some(Arriving::Into { token, at, len }) => {
                 self.pool.write(token, at, piece);
                 Arriving::Into { token, at: at + piece.len(), len }
@@ -298,7 +311,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         let mut others = VecDeque::with_capacity(self.waiting.len());
         for message in std::mem::take(&mut self.waiting) {
             if message.from() == from && message.handler() == MORE && self.arriving.contains_key(&from) {
-                self.add(from, &message);
+                self.add(from, message.word(0), &message);
             } else {
                 others.push_back(message);
             }
@@ -308,30 +321,32 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
 
     /// Connections have ended, and all that arrived on them was handled: what is incomplete stays so.
     pub(crate) fn drop_incomplete(&mut self) {
-        for from in std::mem::take(&mut self.ended) {
-            self.abandon(from);
-            self.drop_waiting_parts(from);
+        for (from, peer) in std::mem::take(&mut self.ended) {
+            if self.abandon(from) | self.drop_waiting_parts(from) {
+                self.lost.extend(peer.filter(|lost| !self.lost.contains(lost)));
+            }
         }
         self.take_waiting();
     }
 
-    /// Of the long messages of this connection that wait, keep those that are complete.
-    fn drop_waiting_parts(&mut self, from: Connection) {
-        // For each first part, how much of the message is missing.
-        let mut missing: Vec<usize> = vec![];
+    /// Of the long messages of this connection that wait, keep those that are complete. Returns whether others were there.
+    fn drop_waiting_parts(&mut self, from: Connection) -> bool {
+        // For each first part, how far the parts behind it reach without a gap, and the length of the whole.
+        let mut reach: Vec<(usize, usize)> = vec![];
         for message in self.waiting.iter().filter(|message| message.from() == from) {
-            match (message.handler(), missing.last_mut()) {
-                (FIRST, _) => missing.push(len_of(message).saturating_sub(message.len())),
-                (MORE, Some(last)) => *last = last.saturating_sub(message.len()),
+            match (message.handler(), reach.last_mut()) {
+                (FIRST, _) => reach.push((message.len(), len_of(message))),
+                (MORE, Some((at, _))) if *at as u64 == message.word(0) => *at += message.len(),
                 _ => {}
             }
         }
-        let mut firsts = 0;
+        let (mut firsts, before) = (0, self.waiting.len());
         self.waiting.retain(|message| {
             let is_part = message.from() == from && matches!(message.handler(), FIRST | MORE);
             firsts += usize::from(is_part && message.handler() == FIRST);
-            !is_part || missing.get(firsts.wrapping_sub(1)) == Some(&0)
+            !is_part || reach.get(firsts.wrapping_sub(1)).is_some_and(|(at, len)| at >= len)
         });
+        self.waiting.len() < before
     }
 }
 

@@ -71,15 +71,17 @@ mod join;
 mod nodes;
 mod point;
 mod pool;
+mod read;
 mod readiness;
 mod report;
 mod wait;
 
 pub use connect::Attempt;
-pub use dp::{Dp, Place, Traffic};
+pub use dp::{Dp, Traffic};
 pub use error::{ConnectError, OpenError, ReadError, WriteError};
 pub use graph::{End, Graph, GraphEdge, GraphError, MAX_VERTICES, dpids};
 pub use join::JoinError;
 pub use nodes::{Dpid, Nid, NodeTable, Nodes, TableError};
 pub use point::Point;
+pub use read::Place;
 pub use report::{GRAPH_VARIABLE, NoReport, PointReport, REPORT_MARK, REPORT_VARIABLE, Report};

@@ -95,3 +95,27 @@ fn half_a_message_is_none() {
     until(&mut graph, |graph| graph[0].read(&to).unwrap_or(None)).len();
     assert!(graph[0].fsync(&to, 1));
 }
+
+/// The writer dies between the parts of a message, and another process has its DPID at once: the reader is told, has room for the
+/// heir's message, and gets no part of the first.
+#[test]
+fn an_heir_gets_the_room_of_half_a_message() {
+    let open_as = |nid| {
+        let nodes = am_dp::Nodes::found(am_dp::Nid(nid), 25, "sim:25");
+        am_dp::Dp::new(am_api::Node::open(nodes.own_name(), "sim:25").unwrap(), nodes).unwrap()
+    };
+    let mut graph = vec![open_as(0), open_as(1)];
+    let (to, dies) = (open(&mut graph, 0, 9, 300_000), open(&mut graph, 1, 1, 4096));
+    connect(&mut graph, (1, &dies), 0, 9);
+    graph[1].write(&dies, &message(300_000, 1)).unwrap();
+    graph[0].poll();
+    // It says nothing any more, and the kernel gives its claim back.
+    let mut dead = graph.pop().unwrap();
+    dead.close(dies);
+    graph.push(open_as(1));
+    let heir = open(&mut graph, 1, 1, 4096);
+    connect(&mut graph, (1, &heir), 0, 9);
+    write(&mut graph, (1, &heir), &message(300_000, 2));
+    let place = until(&mut graph, |graph| graph[0].read(&to).unwrap_or(None));
+    assert!(graph[0].bytes(&to, &place).unwrap() == message(300_000, 2));
+}
