@@ -100,12 +100,17 @@ impl Display {
         Ok(())
     }
 
-    /// Nobody sees half a file.
+    /// Nobody sees half a file. A device or a pipe is written to: a new file would take its place.
     fn write_dot(&self, rows: &[crate::live::Row]) -> Result<(), String> {
         let Some(path) = &self.dot else { return Ok(()) };
-        let mut new = path.clone().into_os_string();
-        new.push(".new");
-        let written = fs::write(&new, draw::draw(&self.graph, rows)).and_then(|()| fs::rename(&new, path));
+        let text = draw::draw(&self.graph, rows);
+        let written = if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+            fs::write(path, text)
+        } else {
+            let mut new = path.clone().into_os_string();
+            new.push(".new");
+            fs::write(&new, text).and_then(|()| fs::rename(&new, path))
+        };
         written.map_err(|why| format!("{}: {why}", path.display()))
     }
 }

@@ -1,6 +1,8 @@
 /* Directed Point (Lee, Tam, Wang: "Directed Point: An Efficient Communication Subsystem for Cluster Computing"), on active messages:
  * a cluster as a directed graph, used with the calls of files.
  *
+ *   #include <dp.h>
+ *
  *   int fd = dp_open(1);                 an endpoint, DPID 1 of this node
  *   dp_connect(fd, 7, 2);                its edge, to DPID 2 of node 7
  *   dp_write(fd, text, length);          send a message

@@ -54,7 +54,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
 
     /// The same in steps.
     pub fn begin_connect(&self, point: &Point, nid: Nid, dpid: Dpid) -> Attempt {
-        let why = "it is not in the list of nodes, or no process of it was heard yet";
+        let why = "no process of it was heard yet";
         Attempt { point: point.id, nid, dpid, tries: vec![], why: ConnectError::NoNode { nid, why } }
     }
 
@@ -66,6 +66,10 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         let Attempt { point, nid, dpid, .. } = *attempt;
         if self.point(point).is_none_or(|state| state.is_closing) {
             return Poll::Ready(Err(ConnectError::Closed));
+        }
+        if !self.nodes.may_have(nid) {
+            let why = "the list of nodes does not have it";
+            return Poll::Ready(Err(ConnectError::NoNode { nid, why }));
         }
         if nid == self.nodes.own() {
             attempt.why = ConnectError::NoPoint { nid, dpid };

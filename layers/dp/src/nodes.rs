@@ -122,6 +122,14 @@ impl Nodes {
         self.tag
     }
 
+    /// Whether there may be such a node.
+    pub(crate) fn may_have(&self, nid: Nid) -> bool {
+        match &self.names {
+            Names::Listed(names) => (nid.0 as usize) < names.len(),
+            Names::Found => true,
+        }
+    }
+
     /// Processes of a host that have the same scope and the same NID share its DPIDs.
     pub(crate) fn scope(&self) -> u64 {
         self.scope

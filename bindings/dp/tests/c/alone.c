@@ -48,6 +48,7 @@ static void misuse(int one, int two) {
     FAILS(dp_connect(77, 0, 1), EBADF);
     FAILS(dp_connect(one, -1, 1), EINVAL);
     FAILS(dp_connect(one, 0, -1), EINVAL);
+    FAILS(dp_connect(one, 1, 1), EHOSTUNREACH);
     FAILS(dp_fsync(one, 1), EINVAL);
     FAILS(dp_fsync(one, -1), EINVAL);
     FAILS(dp_fsync(77, 1), EBADF);
