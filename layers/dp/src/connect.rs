@@ -84,11 +84,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
             return Poll::Ready(Ok(()));
         }
         let now = Instant::now();
-        for process in self.nodes.processes(nid, &self.node) {
-            if process != self.nodes.own_name() && !attempt.tries.iter().any(|known| known.process == process) {
-                attempt.tries.push(Try { process, connection: None, again_at: now });
-            }
-        }
+        self.find_processes(attempt, now);
         for at in 0..attempt.tries.len() {
             match self.step_one(attempt, at, now) {
                 Ok(None) => {}
@@ -125,6 +121,15 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         }
         self.redirect(point, edge);
         true
+    }
+
+    /// Processes of the node that became known since the last step.
+    fn find_processes(&self, attempt: &mut Attempt, now: Instant) {
+        for process in self.nodes.processes(attempt.nid, &self.node) {
+            if process != self.nodes.own_name() && !attempt.tries.iter().any(|known| known.process == process) {
+                attempt.tries.push(Try { process, connection: None, again_at: now });
+            }
+        }
     }
 
     /// Ask one process, or look at its answer. Returns the connection that is open.
