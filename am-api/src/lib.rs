@@ -208,7 +208,7 @@ pub use event_mask::Events;
 pub use events::ConnectionChange;
 pub use group::{GroupError, GroupMember};
 pub use group_place::Placement;
-pub use names::{Connection, EndpointName, HandlerId, InvalidName};
+pub use names::{Connection, EndpointName, HandlerId, InvalidName, tag_of};
 pub use node::{Counters, EndpointError, Node};
 pub use object_table::{ObjectId, ObjectTable};
 pub use open::{Builder, OpenError};

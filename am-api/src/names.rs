@@ -33,6 +33,19 @@ pub(crate) fn unseen(name: Name, address: Address) -> Peer {
     Peer { node: NodeId::of(&name), incarnation: Incarnation(0), name, address }
 }
 
+/// The tag of a list of texts ([`endpoint_with_tag`](crate::Node::endpoint_with_tag)): nodes that were given different lists have
+/// different tags. A guard against mistakes, not a secret (FNV-1a).
+///
+/// ```
+/// use am_api::tag_of;
+/// assert_eq!(tag_of(["alpha", "beta"]), tag_of(["alpha", "beta"]));
+/// assert_ne!(tag_of(["alpha", "beta"]), tag_of(["alphabeta"]));
+/// ```
+pub fn tag_of<'a>(texts: impl IntoIterator<Item = &'a str>) -> u64 {
+    let bytes = texts.into_iter().flat_map(|text| text.bytes().chain([0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
 /// A connection of two endpoints, as this node names it: small, copied freely, a key for maps. It stays valid as a name when
 /// the connection has ended; a later one with the same peer has another.
 ///

@@ -207,9 +207,7 @@ impl Place {
         let addresses = self.exchange(node.local_address().as_bytes())?;
         for (rank, address) in addresses.iter().enumerate().filter(|(rank, _)| *rank != self.rank) {
             let address = String::from_utf8_lossy(address);
-            // Other transports find their peers themselves.
-            let needed = |address: &&str| address.starts_with("udp:") || address.starts_with("tcp:");
-            for address in transports::split(&address).into_iter().filter(needed) {
+            for address in transports::peer_addresses(&address) {
                 let refused = |why| OpenError::Address { rank, address: address.to_owned(), why };
                 node.add_peer_address(address).map_err(refused)?;
             }

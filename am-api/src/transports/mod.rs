@@ -159,6 +159,17 @@ pub fn kinds() -> &'static [Kind] {
     KINDS
 }
 
+/// The parts of a node's address that other nodes have to be told ([`add_peer_address`](crate::Node::add_peer_address)). Other
+/// transports find their peers themselves.
+///
+/// ```
+/// let told: Vec<&str> = am_api::transports::peer_addresses("shm:lab+udp:10.0.0.7:7000").collect();
+/// assert_eq!(told, ["udp:10.0.0.7:7000"]);
+/// ```
+pub fn peer_addresses(address: &str) -> impl Iterator<Item = &str> {
+    split(address).into_iter().filter(|part| part.starts_with("udp:") || part.starts_with("tcp:"))
+}
+
 /// Split several names at the `+` between them. An interface's name may contain a `+`, so behind `xdp:` a `+` separates
 /// names only if a scheme follows.
 ///

@@ -51,10 +51,9 @@ impl Name {
         (!node.is_empty() && !endpoint.is_empty()).then_some(parts)
     }
 
-    /// The parts of the address that a node has to be told. Other transports find their peers themselves.
+    /// The parts of the address that a node has to be told.
     pub(crate) fn peer_addresses(&self) -> Vec<&str> {
-        let needed = |address: &&str| address.starts_with("udp:") || address.starts_with("tcp:");
-        self.parts().map_or(vec![], |[.., address]| transports::split(address).into_iter().filter(needed).collect())
+        self.parts().map_or(vec![], |[.., address]| transports::peer_addresses(address).collect())
     }
 }
 

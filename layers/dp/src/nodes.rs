@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use am_api::{Builder, Node, PeerAddressError, transports};
+use am_api::{Builder, Node, PeerAddressError, tag_of, transports};
 use am_spmd::Place;
 
 /// The number of a node of the cluster. Several processes of a host may share one: see [`Nodes`].
@@ -74,7 +74,7 @@ impl Nodes {
     pub fn list<S: Into<String>>(names: impl IntoIterator<Item = S>, own: Nid) -> Option<Nodes> {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         let own_name = names.get(own.0 as usize)?.clone();
-        let tag = fold(names.iter().map(String::as_str));
+        let tag = tag_of(names.iter().map(String::as_str));
         let count = Some(names.len());
         Some(Nodes { own, names: Names::Listed(names), own_name, tag, scope: tag, count })
     }
@@ -83,7 +83,7 @@ impl Nodes {
     pub fn of_place(place: &Place) -> Nodes {
         let names: Vec<String> = (0..place.size()).map(|rank| place.node_name(rank)).collect();
         let (own, own_name) = (Nid(place.rank() as u32), place.node_name(place.rank()));
-        let tag = fold([place.job()]);
+        let tag = tag_of([place.job()]);
         let count = Some(place.size());
         Nodes { own, names: Names::Listed(names), own_name, tag, scope: tag, count }
     }
@@ -97,7 +97,7 @@ impl Nodes {
             names: Names::Found,
             own_name: format!("dp{own}.{unique:08x}"),
             tag,
-            scope: fold([transport]) ^ tag,
+            scope: tag_of([transport]) ^ tag,
             count: None,
         }
     }
@@ -161,12 +161,6 @@ impl Nodes {
             Names::Found => name.strip_prefix("dp")?.split_once('.')?.0.parse().ok().map(Nid),
         }
     }
-}
-
-/// FNV-1a.
-fn fold<'a>(texts: impl IntoIterator<Item = &'a str>) -> u64 {
-    let bytes = texts.into_iter().flat_map(|text| text.bytes().chain([0]));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The table of all nodes (the paper's Network Address Resolution Table), from a file that all of them share:
@@ -267,14 +261,12 @@ impl NodeTable {
     pub fn open(&self, own: Nid, set: impl FnOnce(Builder) -> Builder) -> Result<(Node, Nodes), TableError> {
         let transport = self.transports.get(&own.0).ok_or(TableError::NoNode(own))?;
         let lines: Vec<String> = self.transports.iter().map(|(nid, transport)| format!("{nid} {transport}")).collect();
-        let nodes = Nodes::found(own, fold(lines.iter().map(String::as_str)), transport);
+        let nodes = Nodes::found(own, tag_of(lines.iter().map(String::as_str)), transport);
         let nodes = Nodes { count: Some(self.transports.len()), ..nodes };
         let opened = set(Node::builder(nodes.own_name())).open(transport);
         let node = opened.map_err(|why| TableError::Open { nid: own, why })?;
         for (&nid, transport) in self.transports.iter().filter(|(nid, _)| **nid != own.0) {
-            // Other transports find their peers themselves.
-            let needed = |address: &&str| address.starts_with("udp:") || address.starts_with("tcp:");
-            for address in transports::split(transport).into_iter().filter(needed) {
+            for address in transports::peer_addresses(transport) {
                 // Settings are for the node itself.
                 let address = address.split(',').next().unwrap_or(address).to_owned();
                 let refused = |why| TableError::Address { nid: Nid(nid), address: address.clone(), why };

@@ -88,11 +88,10 @@ impl Cluster {
         self.names[self.own.0].as_str()
     }
 
-    /// What nodes with the same list know (FNV-1a; AM-II's tag): a guard
+    /// What nodes with the same list know (AM-II's tag): a guard
     /// against nodes that number each other differently.
     pub(crate) fn tag(&self) -> u64 {
-        let bytes = self.names.iter().flat_map(|name| name.as_str().bytes().chain([0]));
-        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+        am_api::tag_of(self.names.iter().map(Name::as_str))
     }
 }
 

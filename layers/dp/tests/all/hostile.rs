@@ -1,6 +1,6 @@
 //! A peer that keeps to no rule of the protocol.
 
-use am_api::{Endpoint, HandlerId, Node};
+use am_api::{Endpoint, HandlerId, Node, tag_of};
 use am_dp::{Dp, Nid, Nodes, Point};
 use proptest::test_runner::{Config, TestRunner};
 use proptest::{collection, prelude::any};
@@ -8,12 +8,6 @@ use proptest::{collection, prelude::any};
 use crate::common::{Graph, connect, open, poll_all, until, write};
 
 const NAMES: [&str; 3] = ["node0", "node1", "wild"];
-
-/// What nodes with this list know of it (FNV-1a).
-fn tag(names: &[&str]) -> u64 {
-    let bytes = names.iter().flat_map(|name| name.bytes().chain([0]));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
 
 /// A handler, a word and a payload's length.
 type Step = (u8, u16, usize);
@@ -26,9 +20,9 @@ fn open_one(nid: u32) -> Dp<Vec<u8>> {
 /// Connect to an endpoint, and send it these, whatever they mean.
 fn go_wild(graph: &mut Graph, to: &Point, steps: &[Step]) {
     let node = Node::open("wild", "sim:51").unwrap();
-    let mut endpoint = node.endpoint_with_tag::<()>("dp.1", tag(&NAMES)).unwrap();
+    let mut endpoint = node.endpoint_with_tag::<()>("dp.1", tag_of(NAMES)).unwrap();
     endpoint.on_unhandled(|(), _| {});
-    let connection = endpoint.connect_with_tag("node0", "dp.9", tag(&NAMES)).unwrap();
+    let connection = endpoint.connect_with_tag("node0", "dp.9", tag_of(NAMES)).unwrap();
     let mut poll = |endpoint: &mut Endpoint<()>| {
         endpoint.poll(&mut ());
         poll_all(graph);
