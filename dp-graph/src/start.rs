@@ -2,6 +2,7 @@
 //! which ends the job on that signal.
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::os::unix::process::{CommandExt, parent_id};
 use std::process::{Command, ExitCode};
 
@@ -23,7 +24,8 @@ pub(crate) fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(NO_JOB);
     }
     let why = Command::new(&am_run).args(arguments).exec();
-    eprintln!(
+    _ = writeln!(
+        io::stderr(),
         "dp-graph: `{}` cannot be started: {why}; install am-run, or say with --am-run where it is",
         am_run.display()
     );

@@ -4,11 +4,10 @@ use std::env;
 use std::ffi::{CString, c_char, c_int};
 use std::os::fd::RawFd;
 use std::ptr;
-use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_dp::{Attempt, Dpid, GRAPH_VARIABLE, Graph, JoinError, Nid};
+use am_dp::{Dpid, GRAPH_VARIABLE, Graph, JoinError, Nid};
 use nix::errno::Errno;
 
 use crate::calls::{PAUSE, barrier, number};
@@ -26,6 +25,7 @@ impl From<JoinError> for Failure {
     fn from(error: JoinError) -> Failure {
         match error {
             JoinError::Open(why) => why.into(),
+            JoinError::Connect { ref why, .. } => Failure::new(Failure::from(why.clone()).errno, error),
             error => Failure::new(Errno::EINVAL, error),
         }
     }
@@ -101,39 +101,16 @@ fn connect_all(graph: &Graph, vertex: u32, opened: &[(Dpid, RawFd)]) -> Result<(
     let start = Instant::now();
     loop {
         start::open(|process| {
-            let result = step_all(process, &mut attempts, start.elapsed() > JOIN);
+            let result = process.dp.join_step(&mut attempts, start.elapsed() > JOIN);
             process.dp.poll();
             process.note_call(false);
-            result
+            Ok(result?)
         })?;
         if attempts.is_empty() {
             return Ok(());
         }
         thread::sleep(PAUSE);
     }
-}
-
-/// Go on with all attempts; those that are done go. The first failure ends all.
-fn step_all(process: &mut Process, attempts: &mut Vec<(Dpid, Attempt)>, is_late: bool) -> Result<(), Failure> {
-    let mut failed = None;
-    attempts.retain_mut(|(from, attempt)| match process.dp.connect_step(attempt) {
-        Poll::Pending => true,
-        Poll::Ready(result) => {
-            failed = failed.take().or(result.err().map(|why| (*from, why)));
-            false
-        }
-    });
-    if failed.is_none() && !is_late {
-        return Ok(());
-    }
-    for (from, attempt) in attempts.drain(..) {
-        let why = process.dp.give_up(attempt);
-        failed.get_or_insert((from, why));
-    }
-    // Late, and all done.
-    let Some((from, why)) = failed else { return Ok(()) };
-    let errno = Failure::from(why.clone()).errno;
-    Err(Failure::new(errno, JoinError::Connect { from, why }))
 }
 
 fn close(opened: &[(Dpid, RawFd)]) {

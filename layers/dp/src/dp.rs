@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Instant;
 
-use am_api::{Counters, Endpoint, EndpointSet, Node, NotOpen, ReturnReason};
+use am_api::{Counters, Description, Endpoint, EndpointSet, Node, NotOpen, ReturnReason};
 
 use crate::claim::Claim;
 use crate::descriptor::Signal;
@@ -135,7 +135,10 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         self.next_serial += 1;
         let serial = self.next_serial;
         let id = PointId { index: at as u32, serial };
-        self.readiness.watch(id, signal.as_fd()).map_err(OpenError::Descriptor)?;
+        if let Err(why) = self.readiness.watch(id, signal.as_fd()) {
+            self.set.remove_member(at);
+            return Err(OpenError::Descriptor(why));
+        }
         self.inboxes.insert(id, Inbox::new(serial, memory, signal));
         if self.points.len() <= at {
             self.points.resize_with(at + 1, || None);
@@ -218,6 +221,20 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     pub fn edge(&self, point: &Point) -> Option<(Nid, Dpid)> {
         let edge = self.point(point.id)?.edge.as_ref()?;
         Some((edge.nid, edge.dpid))
+    }
+
+    /// How frames leave by the endpoint's edge: the framing, the transport, its mode. `None` without an edge, and of one that leads to
+    /// this process.
+    pub fn describe(&self, point: &Point) -> Option<Description> {
+        match self.point(point.id)?.edge.as_ref()?.target {
+            Target::Remote(to) => self.door.describe(to),
+            Target::Local(_) => None,
+        }
+    }
+
+    /// The number of an endpoint of this process.
+    pub fn dpid(&self, point: &Point) -> Option<Dpid> {
+        Some(self.point(point.id)?.dpid)
     }
 
     /// Close an endpoint now. What was not accepted by its receiver yet comes to nothing: ask [`is_accepted`](Dp::is_accepted) before.

@@ -217,14 +217,18 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         }
         let of_accepted = self.accepted.extract_if(.., |old| old.0 == connection).map(|old| old.1).last();
         self.ended.push((connection, of_accepted));
-        self.lost.extend(lost.filter(|lost| !self.lost.contains(lost)));
+        self.report_lost(lost);
     }
 
-    /// A message of this connection is lost in part.
-    fn note_lost(&mut self, from: Connection) {
+    /// Messages of this endpoint are lost. It is reported once, until the program has read that.
+    fn report_lost(&mut self, peer: Option<(Nid, Dpid)>) {
+        self.lost.extend(peer.filter(|peer| !self.lost.contains(peer)));
+    }
+
+    /// The other end of a connection, which may have ended.
+    fn peer_of(&self, from: Connection) -> Option<(Nid, Dpid)> {
         let accepted = self.accepted.iter().find(|old| old.0 == from).map(|old| old.1);
-        let ended = || self.ended.iter().find(|old| old.0 == from).and_then(|old| old.1);
-        self.lost.extend(accepted.or_else(ended).filter(|lost| !self.lost.contains(lost)));
+        accepted.or_else(|| self.ended.iter().find(|old| old.0 == from)?.1)
     }
 
     pub(crate) fn on_more<S>(&mut self, message: &Message<'_, S>) {
@@ -238,14 +242,13 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
 
     /// A long message begins, if there is room for the whole. For one that is too long there never will be: its parts are dropped.
     fn begin(&mut self, from: Connection, len: usize, piece: &[u8]) -> bool {
+        self.abandon(from);
         if !self.can_hold(len) {
-            self.abandon(from);
             self.set_arriving(from, Arriving::Nowhere { left: len.saturating_sub(piece.len()) });
             self.refused.push(from);
             return true;
         }
         let Some(token) = self.pool.reserve(len) else { return false };
-        self.abandon(from);
         self.arriving.insert(from, Arriving::Into { token, at: 0, len });
         self.add(from, 0, piece);
         true
@@ -258,7 +261,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
             Some(Arriving::Nowhere { left }) => Arriving::Nowhere { left: left.saturating_sub(piece.len()) },
             Some(Arriving::Into { at, .. }) if at as u64 != offset => {
                 self.abandon(from);
-                self.note_lost(from);
+                self.report_lost(self.peer_of(from));
                 return;
             }
             Some(Arriving::Into { token, at, len }) => {
@@ -323,7 +326,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
     pub(crate) fn drop_incomplete(&mut self) {
         for (from, peer) in std::mem::take(&mut self.ended) {
             if self.abandon(from) | self.drop_waiting_parts(from) {
-                self.lost.extend(peer.filter(|lost| !self.lost.contains(lost)));
+                self.report_lost(peer);
             }
         }
         self.take_waiting();

@@ -1,6 +1,7 @@
 //! A process becomes a vertex: its endpoints are opened and connected as a graph says.
 
-use std::time::{Duration, Instant};
+use std::task::Poll;
+use std::time::Duration;
 
 use crate::connect::Attempt;
 use crate::dp::Dp;
@@ -98,27 +99,34 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
             Some((edge.from.dpid, self.begin_connect(point, Nid(edge.to.vertex), edge.to.dpid)))
         };
         let mut attempts: Vec<(Dpid, Attempt)> = graph.edges_from(vertex).filter_map(begin).collect();
-        let start = Instant::now();
-        let mut failed = None;
+        let mut result = Ok(());
         self.wait_until(timeout, |dp| {
-            attempts.retain_mut(|(from, attempt)| match dp.connect_step(attempt) {
-                std::task::Poll::Pending => true,
-                std::task::Poll::Ready(result) => {
-                    failed = failed.take().or(result.err().map(|why| JoinError::Connect { from: *from, why }));
-                    false
-                }
-            });
-            attempts.is_empty() || failed.is_some() || start.elapsed() > timeout
+            result = dp.join_step(&mut attempts, false);
+            result.is_err() || attempts.is_empty()
         });
-        for (from, attempt) in attempts {
-            let why = self.give_up(attempt);
-            failed.get_or_insert(JoinError::Connect { from, why });
-        }
-        failed.map_or(Ok(()), Err)
+        result.and_then(|()| self.join_step(&mut attempts, true))
     }
 
-    /// The number of an endpoint of this process.
-    pub fn dpid(&self, point: &Point) -> Option<Dpid> {
-        Some(self.point(point.id)?.dpid)
+    /// Go on with all these attempts, by the DPIDs that their edges leave from. Those that are done go; the first failure ends all.
+    /// `is_late`: those that are not done now have failed.
+    ///
+    /// # Errors
+    /// [`JoinError::Connect`].
+    pub fn join_step(&mut self, attempts: &mut Vec<(Dpid, Attempt)>, is_late: bool) -> Result<(), JoinError> {
+        let mut failed = None;
+        attempts.retain_mut(|(from, attempt)| match self.connect_step(attempt) {
+            Poll::Pending => true,
+            Poll::Ready(result) => {
+                failed = failed.take().or(result.err().map(|why| (*from, why)));
+                false
+            }
+        });
+        if failed.is_some() || is_late {
+            for (from, attempt) in attempts.drain(..) {
+                let why = self.give_up(attempt);
+                failed.get_or_insert((from, why));
+            }
+        }
+        failed.map_or(Ok(()), |(from, why)| Err(JoinError::Connect { from, why }))
     }
 }

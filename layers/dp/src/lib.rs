@@ -58,7 +58,6 @@
 
 mod claim;
 mod connect;
-mod describe;
 mod descriptor;
 mod dp;
 mod edge;

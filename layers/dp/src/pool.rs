@@ -185,13 +185,20 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Pool<M> {
         (self.cursor..self.newest).find(|&number| self.at(number).state == State::Ready)
     }
 
-    /// The next message's place in the memory.
+    /// The same, and past it: the caller reads it.
     #[inline]
-    pub(crate) fn read(&mut self) -> Option<Range<usize>> {
+    fn next_ready(&mut self) -> Option<usize> {
         let number = self.ready()?;
         if number == self.cursor {
             self.cursor += 1;
         }
+        Some(number)
+    }
+
+    /// The next message's place in the memory.
+    #[inline]
+    pub(crate) fn read(&mut self) -> Option<Range<usize>> {
+        let number = self.next_ready()?;
         let token = self.at_mut(number);
         token.state = State::Read;
         let range = token.start..token.start + token.len;
@@ -229,10 +236,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Pool<M> {
 
     /// The next message that is ready: `use_it` gets its bytes, and it is given back.
     pub(crate) fn take_with(&mut self, use_it: impl FnOnce(&[u8])) -> bool {
-        let Some(number) = self.ready() else { return false };
-        if number == self.cursor {
-            self.cursor += 1;
-        }
+        let Some(number) = self.next_ready() else { return false };
         let &Token { start, len, .. } = self.at(number);
         use_it(&self.memory.as_ref()[start..start + len]);
         self.give_back(number);

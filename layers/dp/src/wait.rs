@@ -41,9 +41,9 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         self.owes = handled > 0;
         if handled == 0 {
             self.door.flush();
-        }
-        if handled == 0 && self.has_ended {
-            self.drop_incomplete();
+            if self.has_ended {
+                self.drop_incomplete();
+            }
         }
         if !(self.sending.is_empty() && self.old_edges.is_empty() && self.closing.is_empty()) {
             self.push_on();
