@@ -91,8 +91,7 @@ impl Program {
         let mut words = runner.split_whitespace().map(PathBuf::from).chain([self.path()]);
         let mut command = Command::new(words.next().expect("the program at least"));
         command.args(words).args(arguments).env("AM_TRANSPORT", transport).env("LD_LIBRARY_PATH", self.libraries());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Running(Some(command.spawn().expect("the program starts")))
+        Running::of(&mut command)
     }
 
     /// The program.
@@ -123,6 +122,19 @@ impl Program {
 pub struct Running(Option<Child>);
 
 impl Running {
+    /// Start this.
+    pub fn of(command: &mut Command) -> Running {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running(Some(command.spawn().expect("the program starts")))
+    }
+
+    /// `kill -9`.
+    pub fn kill(mut self) {
+        let mut child = self.0.take().expect("it runs");
+        child.kill().expect("it is ours");
+        child.wait().expect("it is ours");
+    }
+
     /// The next line that it says.
     pub fn line(&mut self) -> String {
         let stdout = self.0.as_mut().expect("it runs").stdout.as_mut().expect("a pipe");

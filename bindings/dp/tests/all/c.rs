@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Nodes, Process, start, start_with, table, udp_line};
-use crate::program::{Program, compiler, run};
+use crate::common::{Nodes, start, start_with, table, udp_line};
+use crate::program::{Program, Running, compiler, run};
 
 /// The transport of processes on shared memory; each test has its own.
 fn shm(test: &str) -> String {
@@ -73,7 +73,7 @@ fn read_and_write_know_endpoints_with_the_preload_library() {
     run(Command::new(compiler()).args(strict).arg(source).arg("-o").arg(&library));
     let program = Program::build("tests/c/files.c");
     let name = shm("files");
-    let go = |nid| -> Process {
+    let go = |nid| -> Running {
         start_with(&program, nid, Nodes::Transport(&name), &[], |command| _ = command.env("LD_PRELOAD", &library))
     };
     let both = [go(1), go(0)];

@@ -2,15 +2,11 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use tempfile::NamedTempFile;
 
-use crate::program::Program;
-
-/// Longer than anything here takes when nothing is wrong.
-const LONG: Duration = Duration::from_secs(120);
+use crate::program::{Program, Running};
 
 /// A table of nodes, as a file.
 pub(crate) fn table(lines: &[String]) -> NamedTempFile {
@@ -32,11 +28,8 @@ pub(crate) enum Nodes<'a> {
     Transport(&'a str),
 }
 
-/// A process that ends with this at the latest.
-pub(crate) struct Process(Option<Child>);
-
 /// Start a program as this node.
-pub(crate) fn start(program: &Program, nid: usize, nodes: Nodes<'_>, arguments: &[&str]) -> Process {
+pub(crate) fn start(program: &Program, nid: usize, nodes: Nodes<'_>, arguments: &[&str]) -> Running {
     start_with(program, nid, nodes, arguments, |_| {})
 }
 
@@ -46,7 +39,7 @@ pub(crate) fn start_with(
     nodes: Nodes<'_>,
     arguments: &[&str],
     set: impl FnOnce(&mut Command),
-) -> Process {
+) -> Running {
     let mut command = Command::new(program.path());
     command.args(arguments).env("LD_LIBRARY_PATH", program.libraries()).env("DP_NID", nid.to_string());
     match nodes {
@@ -54,52 +47,5 @@ pub(crate) fn start_with(
         Nodes::Transport(name) => command.env("AM_TRANSPORT", name),
     };
     set(&mut command);
-    Process::of(&mut command)
-}
-
-impl Process {
-    pub(crate) fn of(command: &mut Command) -> Process {
-        Process(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")))
-    }
-
-    /// The next line that it says.
-    pub(crate) fn line(&mut self) -> String {
-        use std::io::Read;
-        let stdout = self.0.as_mut().and_then(|child| child.stdout.as_mut()).expect("it runs");
-        let (mut line, mut byte) = (vec![], [0]);
-        while stdout.read(&mut byte).expect("it speaks") == 1 && byte != *b"\n" {
-            line.push(byte[0]);
-        }
-        String::from_utf8(line).expect("a text")
-    }
-
-    /// `kill -9`.
-    pub(crate) fn kill(mut self) {
-        let mut child = self.0.take().expect("it runs");
-        child.kill().expect("it is ours");
-        child.wait().expect("it is ours");
-    }
-
-    /// Wait for its end, which has to be a good one. Returns what it said.
-    pub(crate) fn end(mut self) -> String {
-        let start = Instant::now();
-        let child = self.0.as_mut().expect("it runs");
-        while child.try_wait().expect("it is ours").is_none() && start.elapsed() < LONG {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        _ = child.kill();
-        let Output { status, stdout, stderr } = self.0.take().expect("it ran").wait_with_output().expect("its output");
-        let said = String::from_utf8_lossy(&stdout).into_owned();
-        assert!(status.success(), "{status}\n{said}{}", String::from_utf8_lossy(&stderr));
-        said
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.0.take() {
-            _ = child.kill();
-            _ = child.wait();
-        }
-    }
+    Running::of(&mut command)
 }

@@ -14,9 +14,9 @@ mod redirect;
 use std::path::PathBuf;
 use std::process::Command;
 
-use common::{Nodes, Process, start, table};
+use common::{Nodes, start, table};
 use lab::{ADDRESSES, Lab};
-use program::{Program, library, run};
+use program::{Program, Running, library, run};
 
 /// The library under test.
 const LIBRARY: &str = "amdp";
@@ -67,12 +67,12 @@ fn the_papers_ping_pong_over_a_cable_by_a_table() {
 }
 
 /// A process on a host.
-fn on(lab: &Lab, host: usize, program: &Program, nid: usize, arguments: &[&str]) -> Process {
+fn on(lab: &Lab, host: usize, program: &Program, nid: usize, arguments: &[&str]) -> Running {
     let mut command = Command::new("sh");
     command.args(lab.shell().split(' ').skip(1)).args([ADDRESSES[host], "env", &format!("DP_NID={nid}")]);
     command.arg(format!("AM_TRANSPORT=amd:{}", lab.socket().display()));
     command.arg(format!("LD_LIBRARY_PATH={}", program.libraries().display())).arg(program.path()).args(arguments);
-    Process::of(&mut command)
+    Running::of(&mut command)
 }
 
 /// Processes that share a NID, each with DPIDs of its own, and a daemon between them and the others.
