@@ -39,8 +39,8 @@ pub(crate) fn run() -> ExitCode {
     code
 }
 
-/// Answers to the launcher, from a thread of their own: while nobody reads a process's output, nothing else leaves, and the main thread
-/// has to go on reading what the launcher says.
+/// A thread that sends answers to the launcher. The pipe to the launcher may be full, when the reader of the output has stopped. The
+/// send blocks then, and the main thread must go on reading the launcher's messages.
 fn answers(to: &ToLauncher) -> io::Result<Sender<FromAgent>> {
     let (sender, answers) = mpsc::channel();
     let to = to.clone();

@@ -1,5 +1,5 @@
-//! What the launcher tells its user. A thread of its own writes it, because standard error may be full, or read by nobody: neither
-//! decides how the job ends.
+//! The launcher's messages. A separate thread writes them to standard error, which may fail or block. Neither changes how the job
+//! ends.
 
 use std::fmt::Display;
 use std::io::{self, Write};

@@ -77,7 +77,7 @@ impl Listener {
     /// Remove the socket's file, unless it is another's.
     pub(crate) fn remove(&self) {
         if self.file.is_some() && file_at(&self.path) == self.file {
-            // The next daemon finds that nobody listens there, and removes it.
+            // If this fails, the next daemon finds a socket that refuses connections, and removes it.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -102,7 +102,7 @@ pub(crate) fn address_of(path: &Path) -> Result<SocketAddrUnix, DaemonError> {
 /// Whether a program has the socket at this path. A killed one leaves a socket that refuses connections.
 fn is_served(path: &Path) -> Result<bool, DaemonError> {
     let address = address_of(path)?;
-    // A socket of another type, one without room and one that this user may not open are somebody's, too.
+    // Any other error means that a program may serve it: another type of socket, a full queue, no permission.
     Ok(!matches!(connect(&new_socket()?, &address), Err(Errno::CONNREFUSED | Errno::NOENT)))
 }
 

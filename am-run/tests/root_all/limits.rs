@@ -1,4 +1,4 @@
-//! A user who may not start more processes or threads.
+//! The limit of processes and threads is reached.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

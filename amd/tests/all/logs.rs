@@ -1,4 +1,4 @@
-//! A log that cannot be written, or that nobody reads, is lost. The daemon serves on.
+//! The daemon goes on when its log cannot be written, or is not read. The lines are lost.
 
 use std::fs::OpenOptions;
 use std::path::Path;

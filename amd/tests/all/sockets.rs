@@ -1,4 +1,4 @@
-//! A daemon removes its own socket and state, and nobody else's.
+//! A daemon removes only its own socket and state.
 
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;

@@ -40,6 +40,26 @@ pub(crate) struct Axis<'a> {
     pub(crate) label: &'a dyn Fn(f64) -> String,
 }
 
+impl<'a> Axis<'a> {
+    /// A vertical axis of whole decades around these values.
+    pub(crate) fn decades((least, most): (f64, f64), label: &'a dyn Fn(f64) -> String) -> Axis<'a> {
+        let (low, high) = decades(least, most);
+        let ticks = (low..=high).map(|power| 10f64.powi(power)).collect();
+        Axis { name: "", is_log: true, range: (10f64.powi(low), 10f64.powi(high.max(low + 1))), ticks, label }
+    }
+}
+
+/// The powers of ten below and above.
+fn decades(least: f64, most: f64) -> (i32, i32) {
+    (least.log10().floor() as i32, (most * 1.01).log10().ceil() as i32)
+}
+
+/// The least and the greatest value of these curves' points, on one axis; 1 and 2 where there are none.
+pub(crate) fn span(curves: &[Curve], axis: fn(&(f64, f64)) -> f64) -> (f64, f64) {
+    let values = || curves.iter().flat_map(|curve| &curve.points).map(axis);
+    values().reduce(f64::min).zip(values().reduce(f64::max)).unwrap_or((1.0, 2.0))
+}
+
 impl Ranged for Axis<'_> {
     type FormatOption = DefaultFormatting;
     type ValueType = f64;
@@ -193,6 +213,12 @@ fn apart(heights: &[i32], (top, bottom): (i32, i32)) -> Vec<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whole_decades_hold_all_values() {
+        assert_eq!(decades(0.11, 53.0), (-1, 2));
+        assert_eq!(decades(1.0, 10.0), (0, 2), "nothing lies on the edge");
+    }
 
     #[test]
     fn no_two_names_are_on_each_other() {

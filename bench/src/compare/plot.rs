@@ -2,7 +2,7 @@
 
 use super::report::{CURVES, rate, short, time};
 use super::rows::{Comparison, Row, Turn};
-use crate::chart::{self, Axis, COLOURS, Curve, Names, Panel};
+use crate::chart::{self, Axis, COLOURS, Curve, Names, Panel, span};
 use crate::error::Error;
 
 /// All plots: a title, and the peers whose curves share the plot, ours first. They are those between which a reader would
@@ -60,14 +60,8 @@ impl Comparison {
     }
 
     fn panel<'a>(&self, title: String, curves: Vec<Curve>, label: &'a dyn Fn(f64) -> String) -> Panel<'a> {
-        let range = |axis: fn(&(f64, f64)) -> f64| {
-            let values: Vec<f64> = curves.iter().flat_map(|curve| &curve.points).map(axis).collect();
-            let ends = values.iter().copied().reduce(f64::min).zip(values.iter().copied().reduce(f64::max));
-            ends.unwrap_or((1.0, 2.0))
-        };
-        let ((smallest, largest), (least, most)) = (range(|point| point.0), range(|point| point.1));
-        // Whole decades.
-        let (low, high) = (least.log10().floor() as i32, (most * 1.01).log10().ceil() as i32);
+        let (smallest, largest) = span(&curves, |point| point.0);
+        let values = span(&curves, |point| point.1);
         let axes = [
             Axis {
                 name: "size",
@@ -76,13 +70,7 @@ impl Comparison {
                 ticks: self.settings.sizes.iter().map(|size| *size as f64).collect(),
                 label: &|size| short(size.round() as usize).replace(" KiB", "K").replace(" MiB", "M"),
             },
-            Axis {
-                name: "",
-                is_log: true,
-                range: (10f64.powi(low), 10f64.powi(high)),
-                ticks: (low..=high).map(|power| 10f64.powi(power)).collect(),
-                label,
-            },
+            Axis::decades(values, label),
         ];
         Panel { title, axes, curves, names: Names::AtEnds, steps: Vec::new() }
     }

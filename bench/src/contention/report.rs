@@ -272,7 +272,6 @@ impl Contention {
             .collect();
         let values = || curves.iter().flat_map(|curve| &curve.points).map(|point| point.1).filter(|value| *value > 0.0);
         let (least, most) = (values().fold(f64::MAX, f64::min), values().fold(1.0, f64::max));
-        let (low, high) = (least.min(most).log10().floor() as i32, (most * 1.01).log10().ceil() as i32);
         let label: &dyn Fn(f64) -> String =
             if is_rate { &|rate| format!("{}/s", metric(rate)) } else { &|ns| nanoseconds(ns.round() as u64) };
         // Labels of more would overlap.
@@ -286,13 +285,7 @@ impl Contention {
                 ticks: counts.map(|count| *count as f64).collect(),
                 label: &|count| format!("{count:.0}"),
             },
-            Axis {
-                name: "",
-                is_log: true,
-                range: (10f64.powi(low), 10f64.powi(high.max(low + 1))),
-                ticks: (low..=high).map(|power| 10f64.powi(power)).collect(),
-                label,
-            },
+            Axis::decades((least.min(most), most), label),
         ];
         Panel { title, axes, curves, names: Names::AtEnds, steps: Vec::new() }
     }

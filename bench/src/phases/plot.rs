@@ -2,7 +2,7 @@
 
 use plotters::prelude::SeriesLabelPosition;
 
-use crate::chart::{self, Axis, COLOURS, Curve, Names, Panel};
+use crate::chart::{self, Axis, COLOURS, Curve, Names, Panel, span};
 use crate::error::Error;
 use crate::report::table::metric;
 use crate::stats::median;
@@ -70,12 +70,8 @@ fn panel<'a>(
 ) -> Panel<'a> {
     curves.iter_mut().for_each(|curve| curve.points.retain(|point| point.1 > 0.0));
     curves.retain(|curve| !curve.points.is_empty());
-    let ends = |axis: fn(&(f64, f64)) -> f64| {
-        let values = || curves.iter().flat_map(|curve| &curve.points).map(axis);
-        values().reduce(f64::min).zip(values().reduce(f64::max)).unwrap_or((1.0, 2.0))
-    };
-    let ((smallest, largest), (least, most)) = (ends(|point| point.0), ends(|point| point.1));
-    let (low, high) = decades(least, most);
+    let (smallest, largest) = span(&curves, |point| point.0);
+    let values = span(&curves, |point| point.1);
     let sizes = (0..=18).step_by(2).map(|power| f64::from(1u32 << power));
     let axes = [
         Axis {
@@ -85,32 +81,14 @@ fn panel<'a>(
             ticks: sizes.filter(|size| (smallest..=largest).contains(size)).collect(),
             label: &|size| format!("{size:.0}"),
         },
-        Axis {
-            name: "",
-            is_log: true,
-            range: (10f64.powi(low), 10f64.powi(high)),
-            ticks: (low..=high).map(|power| 10f64.powi(power)).collect(),
-            label,
-        },
+        Axis::decades(values, label),
     ];
     Panel { title, axes, curves, names: Names::Box(corner), steps: vec![] }
-}
-
-/// The powers of ten below and above.
-fn decades(least: f64, most: f64) -> (i32, i32) {
-    (least.log10().floor() as i32, (most * 1.01).log10().ceil() as i32)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::report::tests::phases;
-    use super::*;
-
-    #[test]
-    fn whole_decades_hold_all_values() {
-        assert_eq!(decades(0.11, 53.0), (-1, 2));
-        assert_eq!(decades(1.0, 10.0), (0, 2), "nothing lies on the edge");
-    }
 
     #[test]
     fn there_is_a_panel_for_each_transport_and_one_for_copies() {
