@@ -18,7 +18,7 @@ use crate::region::{End, Region};
 use crate::socket::{self, Received};
 
 /// How long a daemon may take to answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A request to attach that was sent.
 #[derive(Debug)]
@@ -61,6 +61,9 @@ impl Request {
             Ok(socket) => Ok(Request { socket, since: Instant::now() }),
             Err(source) if source.kind() == io::ErrorKind::PermissionDenied => {
                 Err(VnicOpenError::Rights { path: path.clone(), source })
+            }
+            Err(source) if source.kind() == io::ErrorKind::WouldBlock => {
+                Err(VnicOpenError::Crowded { path: path.clone() })
             }
             Err(source) => Err(VnicOpenError::NoDaemon { path: path.clone(), source }),
         }

@@ -27,6 +27,12 @@ pub enum VnicOpenError {
         /// What the system says.
         source: io::Error,
     },
+    /// As many programs as fit wait for the daemon to accept them.
+    #[error("the daemon at {} accepts no program: too many wait already; `amd list --socket {}` shows whether it runs", path.display(), path.display())]
+    Crowded {
+        /// The socket.
+        path: PathBuf,
+    },
     /// This user may not use the socket.
     #[error("this user may not open {}: {source}; ask whoever runs the daemon for its `--mode` and `--group`", path.display())]
     Rights {

@@ -8,7 +8,7 @@ use am_transport::{Caps, Command, Notice, PeerAddressError, Steering, Transport}
 use am_wire::{Address, Buffer};
 
 use crate::VnicOpenError;
-use crate::attach::{Answer, Attachment, Request, pool};
+use crate::attach::{ANSWER_TIMEOUT, Answer, Attachment, Request, pool};
 use crate::departed::Departed;
 use crate::errors::system;
 use crate::options::VnicOptions;
@@ -79,7 +79,16 @@ struct Counters {
 /// # Errors
 /// See [`VnicOpenError`].
 pub fn open(options: &VnicOptions) -> Result<Vnic, VnicOpenError> {
-    begin(options)?.finish()
+    let start = Instant::now();
+    loop {
+        match begin(options) {
+            // The daemon accepts those who wait in a moment.
+            Err(VnicOpenError::Crowded { .. }) if start.elapsed() < ANSWER_TIMEOUT => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            begun => return begun?.finish(),
+        }
+    }
 }
 
 /// An attachment that the daemon was asked for.
