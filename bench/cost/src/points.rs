@@ -29,14 +29,18 @@ impl Side {
 
     /// Take so many: what came together may take some turns.
     fn take_all(&mut self, messages: u64, mut each: impl FnMut(&mut Side) -> Result<(), Error>) -> Result<(), Error> {
-        let mut taken = 0;
-        for _ in 0..2 * TOGETHER {
-            if taken < messages && self.take()? {
+        let (mut taken, mut turns) = (0, 0);
+        while taken < messages {
+            if self.take()? {
                 taken += 1;
                 each(self)?;
             }
+            turns += 1;
+            if turns > 2 * TOGETHER {
+                return Err("not all that was sent was read".into());
+            }
         }
-        if taken < messages { Err("not all that was sent was read".into()) } else { Ok(()) }
+        Ok(())
     }
 }
 

@@ -79,6 +79,7 @@ impl Table {
         }
         all.extend(self.more_than(Over::Core, Over::Loopback, ENDPOINTS, "tags, endpoints and errors"));
         all.extend(self.more_than(Over::Loopback, Over::Endpoints, TOLERATED.0, "idle endpoints"));
+        all.extend(self.more_than(Over::Loopback, Over::Dp, ENDPOINTS, "Directed Point's calls"));
         all.extend(self.more_than(Over::Amd, Over::Hostile, HOSTILE, "a hostile program"));
         all.extend(self.more_than(Over::Amd, Over::Scribbling, HOSTILE, "a program that scribbles over its memory"));
         all.extend(self.members_cost());
@@ -171,17 +172,17 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_program_may_cost_little() {
+    fn a_hostile_program_and_a_layer_above_may_cost_little() {
         let row = |over: &str, instructions| {
             ((over.to_owned(), "round trip".to_owned()), Cost { instructions, locked: 0, lines: 0 })
         };
-        for hostile in ["hostile", "scribbling"] {
+        for (without, with) in [("amd", "hostile"), ("amd", "scribbling"), ("loopback", "dp")] {
             let dearer = |cost| {
-                let rows = vec![row("amd", 1000), row(hostile, cost)];
+                let rows = vec![row(without, 1000), row(with, cost)];
                 let table = || Table { compiler: "rustc 1.95.0, x86_64".into(), rows: rows.clone() };
                 table().dearer_than(&table())
             };
-            assert_eq!((dearer(1100).len(), dearer(1101).len()), (0, 1), "{hostile}");
+            assert_eq!((dearer(1100).len(), dearer(1101).len()), (0, 1), "{with}");
         }
     }
 

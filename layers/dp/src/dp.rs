@@ -204,7 +204,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         }
         let inbox = self.inboxes.get_mut(to).ok_or(closed)?;
         let (len, most) = (message.len(), inbox.pool.size());
-        let is_taken = inbox.on_local(message);
+        let is_taken = inbox.on_short(message);
         let Some(PointState { traffic, .. }) = self.point_mut(from) else { return Err(closed) };
         if !is_taken {
             traffic.stalls += u64::from(len <= most);

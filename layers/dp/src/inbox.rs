@@ -124,43 +124,31 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
     }
 
     /// The pool's oldest messages go back; what waited for room comes in.
-    #[inline]
     pub(crate) fn free(&mut self, count: usize) -> bool {
         let is_done = self.pool.free(count);
-        if !self.waiting.is_empty() {
-            self.take_waiting();
-        }
+        self.take_waiting();
         is_done
     }
 
     /// The next message: its bytes are used, and it goes back.
     pub(crate) fn take_with(&mut self, use_it: impl FnOnce(&[u8])) -> bool {
         let is_done = self.pool.take_with(use_it);
-        if !self.waiting.is_empty() {
-            self.take_waiting();
-        }
+        self.take_waiting();
         is_done
     }
 
-    /// A message of another endpoint of this process. Returns whether there was room.
-    pub(crate) fn on_local(&mut self, message: &[u8]) -> bool {
-        let is_taken = self.waiting.is_empty() && self.pool.push(message);
+    /// A message of one frame, or of another endpoint of this process. Returns whether there was room.
+    #[inline]
+    pub(crate) fn on_short(&mut self, message: &[u8]) -> bool {
+        let is_taken = self.waiting.is_empty() && !message.is_empty() && self.pool.push(message);
         self.received += u64::from(is_taken);
         is_taken
     }
 
-    #[inline]
-    pub(crate) fn on_short<S>(&mut self, message: &Message<'_, S>) {
-        let bytes = message.payload();
-        if self.waiting.is_empty() && !bytes.is_empty() && self.pool.push(bytes) {
-            self.received += 1;
-        } else if !bytes.is_empty() {
-            self.on_short_without_room(message);
-        }
-    }
-
-    #[cold]
     fn on_short_without_room<S>(&mut self, message: &Message<'_, S>) {
+        if message.payload().is_empty() {
+            return;
+        }
         if !self.can_hold(message.payload().len()) {
             // Frames may be longer than pools.
             self.refused.push(message.from());
@@ -168,10 +156,21 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         }
         self.abandon(message.from());
         self.take_waiting();
-        if self.waiting.is_empty() && self.pool.push(message.payload()) {
-            self.received += 1;
-        } else {
+        if !self.on_short(message.payload()) {
             self.waiting.push_back(message.keep());
+        }
+    }
+
+    /// A message that is not just one that fits.
+    #[cold]
+    pub(crate) fn on_special<S>(&mut self, message: &Message<'_, S>) {
+        match message.handler() {
+            SHORT => self.on_short_without_room(message),
+            FIRST => self.on_first(message),
+            MORE => self.on_more(message),
+            TOO_LONG => self.refusals.push((message.from(), message.word(0))),
+            // Of nodes that do not speak this protocol.
+            _ => {}
         }
     }
 
@@ -183,7 +182,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         true
     }
 
-    pub(crate) fn on_first<S>(&mut self, message: &Message<'_, S>) {
+    fn on_first<S>(&mut self, message: &Message<'_, S>) {
         let (from, len) = (message.from(), usize::try_from(message.word(0)).unwrap_or(usize::MAX));
         self.abandon(from);
         self.take_waiting();
@@ -231,7 +230,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         accepted.or_else(|| self.ended.iter().find(|old| old.0 == from)?.1)
     }
 
-    pub(crate) fn on_more<S>(&mut self, message: &Message<'_, S>) {
+    fn on_more<S>(&mut self, message: &Message<'_, S>) {
         let (from, piece) = (message.from(), message.payload());
         if self.arriving.contains_key(&from) {
             self.add(from, message.word(0), piece);

@@ -2,7 +2,7 @@
 
 use am_api::{Connection, ConnectionChange, ConnectionEvent, Message, ReturnReason};
 
-use crate::inbox::{FIRST, Inbox, MORE, SHORT, TOO_LONG};
+use crate::inbox::{Inbox, SHORT};
 use crate::point::PointId;
 use crate::{Dpid, Nodes};
 
@@ -55,18 +55,13 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inboxes<M> {
     #[inline]
     pub(crate) fn on_message<S>(&mut self, index: usize, message: &Message<'_, S>) {
         let Some(Some(inbox)) = self.list.get_mut(index) else { return };
-        match message.handler() {
-            SHORT => inbox.on_short(message),
-            FIRST => inbox.on_first(message),
-            MORE => inbox.on_more(message),
-            TOO_LONG => inbox.refusals.push((message.from(), message.word(0))),
-            // Of nodes that do not speak this protocol.
-            _ => {}
-        }
         let id = PointId { index: index as u32, serial: inbox.serial };
-        let is_special = inbox.is_special();
-        if !inbox.is_listed {
-            inbox.is_listed = true;
+        let is_plain = message.handler() == SHORT && inbox.on_short(message.payload());
+        let is_special = !is_plain && {
+            inbox.on_special(message);
+            inbox.is_special()
+        };
+        if !std::mem::replace(&mut inbox.is_listed, true) {
             self.readable.push(id);
             self.has_news = true;
         }

@@ -69,21 +69,21 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         point: &Point,
         mut read: impl FnMut(&mut Inbox<M>) -> Option<T>,
     ) -> Result<Option<T>, ReadError> {
-        let inbox = self.inboxes.get_mut(point.id).ok_or(ReadError::Closed)?;
+        let mut inbox = self.inboxes.get_mut(point.id).ok_or(ReadError::Closed)?;
         let mut found = read(inbox);
         if found.is_none() {
             // What arrives for this endpoint now is read at once: its descriptor need not say so.
             inbox.is_listed = true;
             self.turn();
             self.signal_arrivals(Some(point.id));
-            let inbox = self.inboxes.get_mut(point.id).ok_or(ReadError::Closed)?;
+            inbox = self.inboxes.get_mut(point.id).ok_or(ReadError::Closed)?;
             inbox.is_listed = false;
             found = read(inbox);
             if found.is_none() {
                 return self.read_nothing(point).map_or(Ok(None), Err);
             }
         }
-        if self.inboxes.get_mut(point.id).is_some_and(|inbox| inbox.settle_signal(point.as_fd())) {
+        if inbox.settle_signal(point.as_fd()) {
             self.inboxes.note_readable(point.id);
         }
         Ok(found)
@@ -108,12 +108,12 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     #[inline]
     pub fn fsync(&mut self, point: &Point, count: usize) -> bool {
         let Some(inbox) = self.inboxes.get_mut(point.id) else { return false };
-        let had_waiting = inbox.has_waiting();
-        let is_done = inbox.free(count);
-        if had_waiting {
+        if inbox.has_waiting() {
+            let is_done = inbox.free(count);
             self.on_room(point.id);
+            return is_done;
         }
-        is_done
+        inbox.pool.free(count)
     }
 
     /// Messages that waited for room may be in the pool now, and the program may sleep next.
