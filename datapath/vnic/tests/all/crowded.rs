@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use am_vnic::{VnicOpenError, VnicOptions};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
+};
 
 fn socket() -> rustix::fd::OwnedFd {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
