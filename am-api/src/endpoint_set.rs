@@ -167,24 +167,35 @@ impl<S> EndpointSet<S> {
     /// room is set aside for replies. Other handlers (of connections, members, returned messages) run as usual; endpoints of such a set
     /// make no [calls](Endpoint::try_call). At most [`BUDGET`] messages are given out. Returns how many messages and events were handled.
     ///
-    /// This is the first half of a turn. What is to leave, acknowledgements included, leaves with [`Endpoint::flush`]: call it after the
-    /// program's own messages, and after each `receive_each` that handled nothing, because it looks at the node's deadlines, too.
+    /// This is the first half of a turn, and all of it if nothing was handled. Else what is to leave, acknowledgements included, leaves
+    /// with [`Endpoint::flush`]: call it after the program's own messages. With [`PollScope::FramesOnly`] the turn is shorter, and looks
+    /// at no deadlines: for most calls of a program that spins.
     ///
     /// ```
-    /// use am_api::{Endpoint, EndpointSet};
+    /// use am_api::{EndpointSet, PollScope};
     ///
     /// /// The lengths of messages, by endpoint.
-    /// fn lengths(set: &mut EndpointSet<Vec<(usize, usize)>>, door: &Endpoint<()>, all: &mut Vec<(usize, usize)>) {
-    ///     if set.receive_each(all, |all, index, message| all.push((index, message.payload().len()))) == 0 {
-    ///         door.flush();
-    ///     }
+    /// fn lengths(set: &mut EndpointSet<Vec<(usize, usize)>>, all: &mut Vec<(usize, usize)>) {
+    ///     let note = |all: &mut Vec<_>, index, message: &am_api::Message<'_, _>| all.push((index, message.payload().len()));
+    ///     set.receive_each(PollScope::Everything, all, note);
     /// }
     /// ```
     #[inline]
-    pub fn receive_each(&mut self, state: &mut S, mut run: impl FnMut(&mut S, usize, &Message<'_, S>)) -> usize {
+    pub fn receive_each(
+        &mut self,
+        scope: PollScope,
+        state: &mut S,
+        mut run: impl FnMut(&mut S, usize, &Message<'_, S>),
+    ) -> usize {
         let mut node = self.node.borrow_mut();
-        node.inhale(PollScope::Everything);
+        let received = node.inhale(scope);
         let (has_events, has_messages) = (node.has_news() || node.has_bulk(), node.engine.core().has_deliveries());
+        if !(has_events || has_messages) {
+            if received > 0 || scope == PollScope::Everything || node.engine.core().has_output() {
+                node.exhale();
+            }
+            return 0;
+        }
         drop(node);
         let mut handled = if has_events { self.dispatch_events(state) } else { 0 };
         if has_messages {
@@ -196,6 +207,9 @@ impl<S> EndpointSet<S> {
                 }
                 self.warm.rotate_left(1);
             }
+        }
+        if handled == 0 {
+            self.node.borrow_mut().exhale();
         }
         handled
     }

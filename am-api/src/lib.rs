@@ -191,7 +191,7 @@ pub mod transports;
 mod wait;
 mod waker;
 
-pub use am_engine::{Clock, Idle, ManualClock, PinError, pin};
+pub use am_engine::{Clock, Idle, ManualClock, PinError, PollScope, pin};
 pub use am_proto::{Departure, Fate, FramingWhy, Member, MemberChange, Peer, ReturnReason, WINDOW};
 pub use am_transport::{PeerAddressError, Transport};
 pub use am_wire::control::{Incarnation, Name, NodeId, Refusal};

@@ -126,6 +126,11 @@ impl Waiter {
         self.bell.flag.try_sleep()
     }
 
+    /// The thread spins: until the next sleep, frames wake nobody.
+    pub(crate) fn stay_awake(&self) {
+        self.joint.unwatch();
+    }
+
     /// The thread does not sleep. Returns whether another thread has woken it since this was last asked, and why.
     #[inline]
     pub(crate) fn take_reasons(&self) -> u32 {

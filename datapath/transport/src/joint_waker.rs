@@ -41,6 +41,13 @@ impl JointWaker {
         }
         Ok(())
     }
+
+    /// Watch none of them until the next [`watch`](JointWaker::watch). While a socket is watched, each frame that arrives there costs
+    /// its sender, or an interrupt, a visit to epoll.
+    pub fn unwatch(&self) {
+        // It fails only for a descriptor that is not watched.
+        self.fds.iter().for_each(|fd| _ = self.epoll.delete(fd));
+    }
 }
 
 #[cfg(test)]
@@ -68,6 +75,18 @@ mod tests {
             joint.watch().unwrap();
             assert!(is_readable(&joint));
         }
+    }
+
+    #[test]
+    fn none_is_watched_between_two_waits() {
+        let (reader, mut writer) = pipe().unwrap();
+        let fds = [Arc::new(OwnedFd::from(reader))];
+        let joint = JointWaker::of_all([Some(&fds[..])].into_iter()).unwrap().unwrap();
+        (0..2).for_each(|_| joint.unwatch());
+        writer.write_all(b"1").unwrap();
+        assert!(!is_readable(&joint));
+        joint.watch().unwrap();
+        assert!(is_readable(&joint));
     }
 
     #[test]

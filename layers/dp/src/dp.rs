@@ -75,6 +75,8 @@ pub struct Dp<M> {
     pub(crate) owes: bool,
     /// Messages written since the last turn.
     pub(crate) streak: u32,
+    /// Reads in a row that found nothing.
+    pub(crate) idle_reads: u32,
     pub(crate) readiness: Readiness,
 }
 
@@ -101,6 +103,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
             has_ended: false,
             owes: false,
             streak: 0,
+            idle_reads: 0,
             readiness,
         })
     }

@@ -3,10 +3,15 @@
 use std::ops::Range;
 use std::os::fd::AsFd;
 
+use am_api::PollScope;
+
 use crate::ReadError;
 use crate::dp::Dp;
 use crate::inbox::Inbox;
 use crate::point::{Point, PointId};
+
+/// Of so many reads in a row that find nothing, one looks at deadlines; the others only look for frames.
+const LOOK_EVERY: u32 = 8;
 
 /// Where a message that was read lies in its endpoint's pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +36,8 @@ impl Place {
 
 impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     /// The next message, in the order of arrival; `None` while there is none. It never waits. The message stays where it is until it is
-    /// given back by [`fsync`](Dp::fsync).
+    /// given back by [`fsync`](Dp::fsync). What is due by the clock, such as a message that has to be sent again, is left to one of eight
+    /// reads in a row that find nothing, and to [`poll`](Dp::poll).
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -74,7 +80,10 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         if found.is_none() {
             // What arrives for this endpoint now is read at once: its descriptor need not say so.
             inbox.is_listed = true;
-            self.turn();
+            let scope =
+                if self.idle_reads.is_multiple_of(LOOK_EVERY) { PollScope::Everything } else { PollScope::FramesOnly };
+            let is_idle = self.turn(scope) == 0;
+            self.idle_reads = if is_idle { self.idle_reads.wrapping_add(1) } else { 0 };
             self.signal_arrivals(Some(point.id));
             inbox = self.inboxes.get_mut(point.id).ok_or(ReadError::Closed)?;
             inbox.is_listed = false;

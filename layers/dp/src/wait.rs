@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use am_api::Message;
+use am_api::{Message, PollScope};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll as poll_descriptors};
 
 use crate::dp::{Dp, point_mut};
@@ -20,7 +20,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     /// One turn: receive into the pools, send what waits, make descriptors readable. Returns how many messages and events were
     /// handled.
     pub fn poll(&mut self) -> usize {
-        let handled = self.turn();
+        let handled = self.turn(PollScope::Everything);
         self.signal_arrivals(None);
         if self.owes {
             self.flush();
@@ -31,19 +31,16 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     /// A turn, without the descriptors. What it owes to senders leaves with the program's next message, or before the next turn: a
     /// program that answers what it has read sends once, and not twice.
     #[inline]
-    pub(crate) fn turn(&mut self) -> usize {
+    pub(crate) fn turn(&mut self, scope: PollScope) -> usize {
         if self.owes {
             self.flush();
         }
         self.streak = 0;
         let receive = |inboxes: &mut Inboxes<M>, index, message: &Message<'_, _>| inboxes.on_message(index, message);
-        let handled = self.set.receive_each(&mut self.inboxes, receive);
+        let handled = self.set.receive_each(scope, &mut self.inboxes, receive);
         self.owes = handled > 0;
-        if handled == 0 {
-            self.door.flush();
-            if self.has_ended {
-                self.drop_incomplete();
-            }
+        if handled == 0 && self.has_ended {
+            self.drop_incomplete();
         }
         if !(self.sending.is_empty() && self.old_edges.is_empty() && self.closing.is_empty()) {
             self.push_on();
