@@ -50,6 +50,8 @@ pub(crate) enum Row {
     TcpSleeping,
     /// A kernel UDP socket that sleeps while it is idle. Only in `compare`.
     UdpSleeping,
+    /// Bare frames whose payloads are copied, in and out. Only in `table2`.
+    Copied,
     /// Directed Point. Only in `table2`.
     Dp,
 }
@@ -68,6 +70,7 @@ impl Row {
             Row::TcpNagle => "tcp_nagle",
             Row::TcpSleeping => "tcp_sleeping",
             Row::UdpSleeping => "udp_sleeping",
+            Row::Copied => "copied",
             Row::Dp => "dp",
         }
     }

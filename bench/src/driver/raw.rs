@@ -59,6 +59,8 @@ pub(crate) struct RawChannel<D = am_afxdp::raw::Raw> {
     largest: usize,
     content: Content,
     echo: bool,
+    /// Where the last payload was copied to, if they are copied.
+    copy: Vec<u8>,
     /// Present between the pieces of a frame: whether it is data.
     amid: Option<bool>,
     /// Control messages received and not yet handed over.
@@ -95,6 +97,7 @@ impl<D: Device> RawChannel<D> {
             row: Row::Streamed,
             content: Content::default(),
             echo: false,
+            copy: vec![],
             amid: None,
             controls: VecDeque::with_capacity(BATCH),
             out,
@@ -183,6 +186,7 @@ impl<D: Device> Channel for RawChannel<D> {
         let (payload, end) = (content.bytes(), ETHERNET_HEADER + content.bytes().len());
         let sent = match self.row {
             Row::AllDma => raw.send_each(count, &mut |frame| frame[ETHERNET_HEADER..end].fill(IN_PLACE_BYTE)),
+            Row::Copied => raw.send_each(count, &mut |frame| frame[ETHERNET_HEADER..end].copy_from_slice(payload)),
             Row::Hybrid => raw.send_each(count, &mut |frame| provide(&mut frame[ETHERNET_HEADER..end], payload)),
             _ => raw.send(count),
         };
@@ -192,10 +196,16 @@ impl<D: Device> Channel for RawChannel<D> {
     #[inline]
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
         let (mut arrived, budget) = (Arrived::default(), self.burst(budget));
-        let RawChannel { raw, content, controls, amid, .. } = self;
+        let RawChannel { raw, content, controls, amid, copy, .. } = self;
+        let is_copied = self.row == Row::Copied;
         let (data, control_source, echo) = (self.data, self.control_source, self.echo);
         raw.receive(budget, &mut |piece, more| {
             let is_data = amid.unwrap_or_else(|| piece[6..12] == data);
+            if is_copied && is_data {
+                copy.clear();
+                copy.extend_from_slice(piece);
+                std::hint::black_box(&mut *copy);
+            }
             match amid {
                 None if is_data => content.piece(content.payload(piece)),
                 None if piece[6..12] == control_source => {

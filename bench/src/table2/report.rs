@@ -13,17 +13,18 @@ use crate::stats::{Outcome, Spread};
 use crate::sweep::digits;
 
 use super::paper::{PaperRow, ROWS};
-use super::{GATES, Gate, LINES, Line, RAW_BURSTS, TCP, TCP_NAGLE, TCP_SLEEPING, Table2, name};
+use super::{GATES, Gate, LINES, Line, RAW_BURSTS, RAW_COPIED, TCP, TCP_NAGLE, TCP_SLEEPING, Table2, name};
 
 /// The ratios of a row: the name in JSON, the bench, the rows over and under; `None` stands for the row itself.
 type Ratio = (&'static str, crate::plan::Bench, Option<Driver>, Option<Driver>);
 
-const RATIOS: [Ratio; 6] = [
+const RATIOS: [Ratio; 7] = [
     ("rtt_tcp_over", Latency, Some(TCP), None),
     ("rtt_tcp_sleeping_over", Latency, Some(TCP_SLEEPING), None),
     ("bandwidth_over_tcp", Bandwidth, None, Some(TCP)),
     ("bandwidth_over_tcp_nagle", Bandwidth, None, Some(TCP_NAGLE)),
     ("bandwidth_over_raw", Bandwidth, None, Some(Driver::Raw)),
+    ("bandwidth_over_raw_copied", Bandwidth, None, Some(RAW_COPIED)),
     ("bandwidth_over_raw_bursts", Bandwidth, None, Some(RAW_BURSTS)),
 ];
 
@@ -41,6 +42,7 @@ impl Table2 {
             ">/tcp",
             ">/Nagle",
             ">/raw",
+            ">/copied",
             ">/bursts",
             ">lost",
         ]);
@@ -89,12 +91,13 @@ impl Table2 {
 
     fn cells(&self, &(driver, name, _): &Line) -> Vec<String> {
         let round_trips = self.round_trips(driver);
-        let [tcp, sleeping, over_tcp, over_nagle, over_raw, over_bursts] =
-            RATIOS.map(|ratio| self.row_ratio(driver, ratio).map_or(String::new(), times));
+        let ratios = RATIOS.map(|ratio| self.row_ratio(driver, ratio).map_or(String::new(), times));
         let bandwidth = self.bandwidth(driver).map_or(String::new(), |of| format!("{}B/s", metric(of.median)));
         let [p50, p99] = [0.5, 0.99].map(|quantile| nanoseconds(round_trips.value_at_quantile(quantile)));
         let lost = self.lost(driver).to_string();
-        vec![name.to_owned(), p50, p99, tcp, sleeping, bandwidth, over_tcp, over_nagle, over_raw, over_bursts, lost]
+        let (of_round_trips, of_bandwidth) = ratios.split_at(2);
+        let cells = [&[name.to_owned(), p50, p99], of_round_trips, &[bandwidth], of_bandwidth, &[lost]];
+        cells.concat()
     }
 
     fn sentence(&self, gate: &Gate) -> String {
