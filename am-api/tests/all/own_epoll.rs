@@ -1,12 +1,14 @@
 //! Programs that wait in a loop of their own, and wakers.
 
+use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::daemon::Serving;
-use crate::common::{LONG, Side, plain};
+use crate::common::{LONG, Side, plain, until};
 use crate::own_loop::{self, Wakes};
-use am_api::Idle;
+use am_api::{HandlerId, Idle};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 fn ping_pong(alpha_on: &str, beta_on: &str) {
     let open = |on: &str| am_api::transports::open(on).unwrap_or_else(|error| panic!("{error}"));
@@ -57,6 +59,32 @@ fn over_several_at_once() {
     let [alpha, beta] = sockets("udp");
     let shm = format!("shm:own-epolls-{}", std::process::id());
     ping_pong(&format!("{shm}+{alpha}"), &format!("{shm}+{beta}"));
+}
+
+/// With a watcher, each frame would visit epoll, though nobody sleeps.
+#[test]
+fn a_node_that_spins_watches_its_transport_from_the_next_wait_on() {
+    let names = sockets("udp");
+    let open = |name, on: &str| Side::<u64>::open(plain(name), am_api::transports::open(on).unwrap());
+    let (mut alpha, mut beta) = (open("alpha", &names[0]), open("beta", &names[1]));
+    let descriptor = alpha.endpoint.descriptor().unwrap();
+    let is_readable =
+        |wait: PollTimeout| poll(&mut [PollFd::new(descriptor.as_fd(), PollFlags::POLLIN)], wait).unwrap() > 0;
+    let to = beta.endpoint.connect("alpha", "main").unwrap();
+    until(&mut alpha, &mut beta, "connected", |_, beta| beta.endpoint.is_open(to));
+    let spin = |alpha: &mut Side<u64>| while (0..300).any(|_| alpha.poll() > 0) {};
+    spin(&mut alpha);
+    beta.endpoint.try_request(to, HandlerId(0), &[], b"").expect("credit");
+    beta.endpoint.flush();
+    assert!(!is_readable(PollTimeout::from(20u16)));
+    assert!(!alpha.endpoint.prepare_wait().unwrap(), "it looks for frames, and finds one");
+    spin(&mut alpha);
+    while !alpha.endpoint.prepare_wait().unwrap() {
+        alpha.poll();
+    }
+    beta.endpoint.try_request(to, HandlerId(0), &[], b"").expect("credit");
+    beta.endpoint.flush();
+    assert!(is_readable(PollTimeout::from(5_000u16)));
 }
 
 #[test]

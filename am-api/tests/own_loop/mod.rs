@@ -21,11 +21,13 @@ struct Loop {
     endpoint: Endpoint<u64>,
     last: u64,
     epoll: Epoll,
+    /// Polls that find nothing before each wait.
+    spins: u32,
     waits: u64,
 }
 
 impl Loop {
-    fn new(name: &str, transport: Box<dyn Transport>, how: EpollFlags) -> Loop {
+    fn new(name: &str, transport: Box<dyn Transport>, (how, spins): (EpollFlags, u32)) -> Loop {
         let node = Node::builder(name).framing(Framing::Plain).idle(Idle::sleeping()).open_on(transport);
         let node = node.unwrap_or_else(|error| panic!("{error}"));
         let mut endpoint = node.endpoint::<u64>("main").expect("an endpoint");
@@ -35,7 +37,7 @@ impl Loop {
         endpoint.on_reply(ECHO, |last, reply| *last = reply.word(0));
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).unwrap();
         epoll.add(endpoint.descriptor().unwrap(), EpollEvent::new(EpollFlags::EPOLLIN | how, 0)).unwrap();
-        Loop { node, endpoint, last: 0, epoll, waits: 0 }
+        Loop { node, endpoint, last: 0, epoll, spins, waits: 0 }
     }
 
     /// Poll and wait until this holds.
@@ -43,7 +45,8 @@ impl Loop {
         let start = Instant::now();
         while !done(&self.endpoint, self.last) {
             assert!(start.elapsed() < LONG, "never {what}\n{}", self.node.counters());
-            if self.endpoint.poll(&mut self.last) == 0 && self.endpoint.prepare_wait().unwrap() {
+            let is_idle = (0..=self.spins).all(|_| self.endpoint.poll(&mut self.last) == 0);
+            if is_idle && self.endpoint.prepare_wait().unwrap() {
                 self.waits += 1;
                 self.epoll.wait(&mut [EpollEvent::empty()], EpollTimeout::from(5000u16)).unwrap();
             }
@@ -66,7 +69,8 @@ pub(crate) fn ping_pong(
     alpha_on: impl Fn() -> Box<dyn Transport>,
     beta_on: impl Fn() -> Box<dyn Transport> + Sync,
 ) {
-    for how in [EpollFlags::empty(), EpollFlags::EPOLLET] {
+    // A node that spins does not watch its transport meanwhile.
+    for how in [(EpollFlags::empty(), 0), (EpollFlags::EPOLLET, 0), (EpollFlags::EPOLLET, 300)] {
         let (done, is_done) = channel::<()>();
         thread::scope(|scope| {
             let beta_on = &beta_on;
