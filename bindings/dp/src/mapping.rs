@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use std::slice;
 
 use libc::c_void;
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
@@ -22,7 +23,7 @@ pub(crate) struct Mapping {
 impl Mapping {
     pub(crate) fn new(bytes: NonZeroUsize) -> io::Result<Mapping> {
         let memory = memfd_create(c"dp-pool", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
-        ftruncate(&memory, bytes.get().try_into().map_err(|_| io::ErrorKind::InvalidInput)?)?;
+        ftruncate(&memory, bytes.get().try_into().map_err(|_| Errno::EFBIG)?)?;
         let map = |access| {
             // SAFETY: the kernel chooses the place, so no other mapping is replaced.
             unsafe { mmap(None, bytes, access, MapFlags::MAP_SHARED, &memory, 0) }

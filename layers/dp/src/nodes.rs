@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::fmt;
-use std::fs;
+use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use am_api::{Builder, Node, PeerAddressError, tag_of, transports};
@@ -220,6 +220,15 @@ pub enum TableError {
     },
 }
 
+/// The longest file. A device may have no end.
+const MAX_TABLE: u64 = 16 << 20;
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let bytes = File::open(path)?.take(MAX_TABLE).read_to_string(&mut text)?;
+    if bytes as u64 == MAX_TABLE { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(text) }
+}
+
 impl NodeTable {
     /// Read a file.
     ///
@@ -227,7 +236,7 @@ impl NodeTable {
     /// See [`TableError`].
     pub fn load(path: impl AsRef<Path>) -> Result<NodeTable, TableError> {
         let path = path.as_ref();
-        let text = fs::read_to_string(path).map_err(|error| TableError::Read { path: path.into(), error })?;
+        let text = read(path).map_err(|error| TableError::Read { path: path.into(), error })?;
         NodeTable::parse(&text).map_err(|(line, why)| TableError::Line { path: path.into(), line, why })
     }
 
@@ -286,6 +295,12 @@ mod tests {
         let table = NodeTable::parse("# all\n0 udp:10.0.0.7:7000\n\n7   xdp:eth1 # the last\n").unwrap();
         assert_eq!(table.nids().collect::<Vec<_>>(), [Nid(0), Nid(7)]);
         assert!(matches!(table.open(Nid(1), |set| set), Err(TableError::NoNode(Nid(1)))));
+    }
+
+    #[test]
+    fn a_device_without_end_is_no_table() {
+        let error = NodeTable::load("/dev/zero").unwrap_err().to_string();
+        assert!(error == "/dev/zero: file too large", "{error}");
     }
 
     #[test]
