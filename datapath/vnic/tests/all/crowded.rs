@@ -32,7 +32,7 @@ fn a_program_waits_until_there_is_room_for_it() {
     let options = VnicOptions::new(&path);
     assert!(matches!(am_vnic::begin(&options), Err(VnicOpenError::Crowded { .. })));
     let opened = std::thread::scope(|scope| {
-        let program = scope.spawn(|| am_vnic::open(&options));
+        let program = scope.spawn(|| am_vnic::open(&options).err());
         std::thread::sleep(Duration::from_millis(50));
         assert!(!program.is_finished(), "{:?}", program.join());
         // All are accepted, and turned away.
@@ -42,5 +42,5 @@ fn a_program_waits_until_there_is_room_for_it() {
         }
         program.join().unwrap()
     });
-    assert!(matches!(opened, Err(VnicOpenError::NoDaemon { .. })), "{opened:?}");
+    assert!(matches!(opened, Some(VnicOpenError::NoDaemon { .. })), "{opened:?}");
 }
