@@ -62,21 +62,25 @@ impl<S> Endpoint<S> {
         handled
     }
 
-    /// Give messages that are not replied to to `run`, at most so many.
+    /// Give messages that are not replied to to `run`, at most so many. Returns how many, and whether the node has more messages, for
+    /// this endpoint or another.
     #[inline]
-    pub(crate) fn take_each(&self, most: usize, mut run: impl FnMut(&Message<'_, S>)) -> usize {
+    pub(crate) fn take_each(&self, most: usize, mut run: impl FnMut(&Message<'_, S>)) -> (usize, bool) {
         let mut taken = 0;
         while taken < most {
             let mut node = self.node.borrow_mut();
             let core = node.core();
-            let next = if core.has_deliveries() { core.poll_one_way(self.id) } else { None };
+            if !core.has_deliveries() {
+                return (taken, false);
+            }
+            let next = core.poll_one_way(self.id);
             drop(node);
             let Some(delivery) = next else { break };
             let current = InHand { endpoint: self, delivery: &delivery, kept: Cell::new(None) };
             run(&current.message());
             taken += 1;
         }
-        taken
+        (taken, true)
     }
 
     /// Whether there is anything beside messages.

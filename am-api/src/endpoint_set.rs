@@ -191,35 +191,47 @@ impl<S> EndpointSet<S> {
         let received = node.inhale(scope);
         let (has_events, has_messages) = (node.has_news() || node.has_bulk(), node.engine.core().has_deliveries());
         if !(has_events || has_messages) {
+            node.waiter.iter().for_each(|waiter| waiter.note_spin());
             if received > 0 || scope == PollScope::Everything || node.engine.core().has_output() {
                 node.exhale();
             }
             return 0;
         }
         drop(node);
-        let mut handled = if has_events { self.dispatch_events(state) } else { 0 };
+        let events = if has_events { self.dispatch_events(state) } else { 0 };
+        let mut handled = 0;
         if has_messages {
             self.find_warm();
             for _ in 0..self.warm.len() {
-                handled += self.first_each(state, &mut run);
-                if handled >= BUDGET || !self.node.borrow().engine.core().has_deliveries() {
+                let (taken, has_more) = self.first_each(state, BUDGET - handled, &mut run);
+                handled += taken;
+                if !has_more {
                     break;
                 }
                 self.warm.rotate_left(1);
+                if handled == BUDGET {
+                    break;
+                }
             }
         }
-        if handled == 0 {
+        if events + handled == 0 {
             self.node.borrow_mut().exhale();
         }
-        handled
+        events + handled
     }
 
     /// The messages of the endpoint whose turn it is.
     #[inline]
-    fn first_each(&mut self, state: &mut S, run: &mut impl FnMut(&mut S, usize, &Message<'_, S>)) -> usize {
-        let Some(index) = self.warm.front().map(|id| id.index()) else { return 0 };
-        let Some(Some(endpoint)) = self.members.get(index) else { return 0 };
-        endpoint.take_each(Self::VISIT * usize::from(endpoint.weight()), |message| run(state, index, message))
+    fn first_each(
+        &mut self,
+        state: &mut S,
+        most: usize,
+        run: &mut impl FnMut(&mut S, usize, &Message<'_, S>),
+    ) -> (usize, bool) {
+        let Some(index) = self.warm.front().map(|id| id.index()) else { return (0, true) };
+        let Some(Some(endpoint)) = self.members.get(index) else { return (0, true) };
+        let most = most.min(Self::VISIT * usize::from(endpoint.weight()));
+        endpoint.take_each(most, |message| run(state, index, message))
     }
 
     #[cold]

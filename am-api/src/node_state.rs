@@ -47,9 +47,8 @@ fn is_borrowed<T>() -> Option<T> {
 /// one, which does not wake this one then.
 const MAX_SLEEP_WITH_KEPT: Duration = Duration::from_millis(1);
 
-/// A thread that has not slept for so many turns spins.
-pub(crate) const WATCHED_TURNS: u32 = 256;
-
+/// Where it begins in a cache line does not depend on what was allocated before.
+#[repr(align(64))]
 pub(crate) struct NodeState {
     pub(crate) engine: Engine,
     pub(crate) transport: Box<dyn Transport>,
@@ -72,9 +71,7 @@ pub(crate) struct NodeState {
     pub(crate) tally: Tally,
     pub(crate) log: Log,
     /// Once the program waits in a loop of its own, has a waker or keeps a message.
-    pub(crate) waiter: Option<Waiter>,
-    /// The waiter watches the transport for so many more turns without a sleep.
-    pub(crate) watched_turns: u32,
+    pub(crate) waiter: Option<Box<Waiter>>,
     /// Connections that refused a message for the time being, once an endpoint waits for that to end.
     pub(crate) refused: Option<HashSet<(EndpointId, FlowId)>>,
     /// Set for a member of a group.
@@ -192,7 +189,6 @@ impl NodeState {
             tally: Tally::default(),
             log: Log::default(),
             waiter: None,
-            watched_turns: 0,
             refused: None,
             membership: None,
         }
@@ -271,19 +267,7 @@ impl NodeState {
         if !self.kept.is_empty() {
             self.release_dropped();
         }
-        if self.watched_turns > 0 {
-            self.watched_turns -= 1;
-            if self.watched_turns == 0 {
-                self.stay_awake();
-            }
-        }
         self.engine.inhale(look, || self.clock.now(), &mut *self.transport)
-    }
-
-    /// This thread spins: until its next sleep, frames wake nobody.
-    #[cold]
-    fn stay_awake(&self) {
-        self.waiter.iter().for_each(Waiter::stay_awake);
     }
 
     /// Credits of kept messages that were dropped return to their senders.
@@ -296,10 +280,9 @@ impl NodeState {
 
     pub(crate) fn waiter(&mut self) -> io::Result<&mut Waiter> {
         if self.waiter.is_none() {
-            self.waiter = Some(Waiter::new(&*self.transport)?);
-            self.watched_turns = WATCHED_TURNS;
+            self.waiter = Some(Box::new(Waiter::new(&*self.transport)?));
         }
-        self.waiter.as_mut().ok_or_else(|| io::ErrorKind::Unsupported.into())
+        self.waiter.as_deref_mut().ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
 
     /// Whether there is anything for handlers to do.

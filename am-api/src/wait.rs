@@ -35,7 +35,7 @@ use am_proto::{EndpointId, FlowId, Time};
 use am_transport::Command;
 use am_wire::Class;
 
-use crate::node_state::{NodeState, WATCHED_TURNS};
+use crate::node_state::NodeState;
 use crate::waker::{BY_PROGRAM, NodeDescriptor, NodeWaker};
 use crate::{Endpoint, Events, Node, NotOpen, RequestError};
 
@@ -94,10 +94,7 @@ impl<S> Endpoint<S> {
         let mut node = self.node.borrow_mut();
         let now = node.clock.now();
         let due = self.due(&node, now, with_calls);
-        let NodeState { engine, transport, waiter: Some(waiter), watched_turns, .. } = &mut *node else {
-            return Ok(false);
-        };
-        *watched_turns = WATCHED_TURNS;
+        let NodeState { engine, transport, waiter: Some(waiter), .. } = &mut *node else { return Ok(false) };
         // Only commands with a peer address can fail.
         _ = transport.control(Command::BeforeSleep);
         if due <= now || !waiter.try_sleep() || engine.inhale(PollScope::FramesOnly, || now, &mut **transport) > 0 {

@@ -6,6 +6,7 @@
 //!   bell: other threads ──────┘
 //! ```
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -19,6 +20,9 @@ use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+
+/// A thread that has found nothing in so many turns, and has not slept, spins.
+const WATCHED_SPINS: u32 = 256;
 
 /// The longest wait on a transport without descriptors.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
@@ -80,6 +84,8 @@ pub(crate) struct Waiter {
     bell: Arc<Bell>,
     /// Whether the transport has descriptors. Without them a wait is short.
     can_sleep: bool,
+    /// The transport is watched for so many more spins.
+    watched_spins: Cell<u32>,
 }
 
 impl Waiter {
@@ -98,6 +104,7 @@ impl Waiter {
             until: Time::default(),
             bell: Arc::new(Bell { flag: WakeFlag::default(), event }),
             can_sleep: wake.is_some(),
+            watched_spins: Cell::new(WATCHED_SPINS),
         })
     }
 
@@ -119,16 +126,23 @@ impl Waiter {
         self.can_sleep.then_some(&self.descriptor)
     }
 
-    /// Before a sleep. False: another thread has woken this one, so it must not sleep.
+    /// Before a sleep. False: another thread has woken this one, or the kernel has no memory to watch the transport, so it must not
+    /// sleep.
     pub(crate) fn try_sleep(&self) -> bool {
-        // The transport may have reopened itself.
-        _ = self.joint.watch();
-        self.bell.flag.try_sleep()
+        self.watched_spins.set(WATCHED_SPINS);
+        self.joint.watch().is_ok() && self.bell.flag.try_sleep()
     }
 
-    /// The thread spins: until the next sleep, frames wake nobody.
-    pub(crate) fn stay_awake(&self) {
-        self.joint.unwatch();
+    /// A turn that found nothing, without a wait. After many, frames wake nobody until the next sleep.
+    #[inline]
+    pub(crate) fn note_spin(&self) {
+        let left = self.watched_spins.get();
+        if left > 0 {
+            self.watched_spins.set(left - 1);
+            if left == 1 {
+                self.joint.unwatch();
+            }
+        }
     }
 
     /// The thread does not sleep. Returns whether another thread has woken it since this was last asked, and why.

@@ -22,7 +22,7 @@ pub use message::{ConnectionEvent, MemberEvent, Message, Request, Returned};
 pub use transfer::Transfer;
 
 use crate::group_place::Membership;
-use crate::node_state::{NodeRc, NodeState, WATCHED_TURNS, borrow_to_drop};
+use crate::node_state::{NodeRc, NodeState, borrow_to_drop};
 use crate::waker::{BY_PROGRAM, Waiter};
 use crate::{Connection, Events, HandlerId, NotOpen, RequestError};
 use call::Calls;
@@ -274,23 +274,23 @@ impl<S> Endpoint<S> {
         let mut node = self.node.borrow_mut();
         let (now, due) = (node.engine.core().now(), node.engine.sleep_until());
         let until = node.limit_sleep(now, until);
-        let NodeState { engine, transport, waiter, watched_turns, .. } = &mut *node;
-        let waiter = waiter.as_ref();
+        let NodeState { engine, transport, waiter, .. } = &mut *node;
+        let waiter = waiter.as_deref();
         let mut is_told = false;
-        let look = |transport: &mut (dyn Transport + 'static)| {
-            *watched_turns = WATCHED_TURNS;
-            match waiter {
-                Some(waiter) if !waiter.try_sleep() => 1,
-                _ => {
-                    is_told = true;
-                    engine.inhale(PollScope::FramesOnly, || now, transport)
-                }
+        let look = |transport: &mut (dyn Transport + 'static)| match waiter {
+            Some(waiter) if !waiter.try_sleep() => 1,
+            _ => {
+                is_told = true;
+                engine.inhale(PollScope::FramesOnly, || now, transport)
             }
         };
         let wake = waiter.and_then(Waiter::descriptor);
         let gave_away = self.idle.wait(now, due.min(until), &mut **transport, wake, look);
         if let Some(waiter) = waiter {
             let reasons = if is_told { waiter.end_sleep() } else { waiter.take_reasons() };
+            if !gave_away {
+                waiter.note_spin();
+            }
             self.is_woken |= reasons & BY_PROGRAM != 0;
         }
         if gave_away {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{LONG, in_memory, plain};
-use am_api::{Connection, ConnectionChange, Endpoint, EndpointSet, HandlerId, Node};
+use am_api::{Connection, ConnectionChange, Endpoint, EndpointSet, HandlerId, Message, Node, PollScope};
 
 const WORK: HandlerId = HandlerId(3);
 const VISIT: usize = EndpointSet::<Served>::VISIT;
@@ -87,6 +87,22 @@ fn each_is_served_by_its_weight() {
     world.set.get("e1").expect("there").set_weight(2);
     world.arrive(&[3 * VISIT, 3 * VISIT]);
     assert_eq!(world.serve(), [(0, VISIT), (1, 2 * VISIT), (0, VISIT), (1, VISIT), (0, VISIT)]);
+}
+
+#[test]
+fn each_gets_its_turn_without_handlers_too() {
+    let mut world = World::new(2, &[0, 1]);
+    world.set.get("e0").expect("there").set_weight(4);
+    world.arrive(&[3 * VISIT, VISIT]);
+    let mut turns = vec![];
+    for _ in 0..2 {
+        let note = |served: &mut Served, index, _: &Message<'_, _>| served.order.push(index);
+        assert_eq!(world.set.receive_each(PollScope::Everything, &mut world.state, note), am_api::BUDGET);
+        turns.push(world.runs());
+    }
+    let [first, second] = [turns[0][0].0, turns[1][0].0];
+    assert_eq!(turns, [vec![(first, 2 * VISIT)], vec![(second, VISIT), (first, VISIT)]]);
+    assert_ne!(first, second);
 }
 
 #[test]

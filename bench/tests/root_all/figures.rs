@@ -101,7 +101,7 @@ fn logp_over_every_transport_in_one_run() {
 fn table_2_has_every_row_and_the_papers() {
     let lines = json(&run(&[&["table2", "--json"], QUICK]));
     let rows: Vec<&str> = lines.iter().filter_map(|line| line["via"].as_str()).collect();
-    assert_eq!(rows, ["dp", "am", "raw", "streamed", "udp", "tcp", "tcp_sleeping", "tcp_nagle"]);
+    assert_eq!(rows, ["dp", "am", "raw", "copied", "streamed", "udp", "tcp", "tcp_sleeping", "tcp_nagle"]);
     for line in &lines[..rows.len()] {
         let batching = if line["via"] == "streamed" { "bursts" } else { "single" };
         assert_eq!((&line["batching"], &line["bandwidth_size"]), (&batching.into(), &1448.into()), "{line}");

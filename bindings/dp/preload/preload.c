@@ -11,13 +11,13 @@
 #include <unistd.h>
 
 /* Of libamdp, which the program is linked with. Without it nothing is an endpoint. */
-extern int dp_is_point(int fd) __attribute__((weak));
+extern int dp_unix_is_point(int fd) __attribute__((weak));
 extern long dp_unix_read(int fd, void *buffer, size_t bytes) __attribute__((weak));
 extern long dp_unix_write(int fd, const void *msg, size_t bytes) __attribute__((weak));
 extern int dp_unix_fsync(int fd) __attribute__((weak));
 extern void dp_unix_close(int fd) __attribute__((weak));
 
-static int is_point(int fd) { return dp_is_point && dp_is_point(fd); }
+static int is_point(int fd) { return dp_unix_is_point && dp_unix_is_point(fd); }
 
 /* The C library's function of this name. */
 #define NEXT(type, name)                                  \
@@ -29,6 +29,12 @@ static int is_point(int fd) { return dp_is_point && dp_is_point(fd); }
 ssize_t read(int fd, void *buffer, size_t bytes) {
     NEXT(ssize_t (*)(int, void *, size_t), "read")
     return is_point(fd) ? dp_unix_read(fd, buffer, bytes) : next(fd, buffer, bytes);
+}
+
+/* What `read` is where the compiler knows the buffer's size (_FORTIFY_SOURCE). Too long a read ends in the C library. */
+ssize_t __read_chk(int fd, void *buffer, size_t bytes, size_t room) {
+    NEXT(ssize_t (*)(int, void *, size_t, size_t), "__read_chk")
+    return is_point(fd) && bytes <= room ? dp_unix_read(fd, buffer, bytes) : next(fd, buffer, bytes, room);
 }
 
 ssize_t write(int fd, const void *msg, size_t bytes) {

@@ -66,7 +66,18 @@ pub extern "C" fn dp_open_pool(dpid: c_int, bytes: usize) -> c_int {
 
 fn open_point(dpid: c_int, bytes: usize) -> Result<c_int, Failure> {
     let dpid = Dpid(number(dpid, "DPID")?);
-    start::open(|process| process.open_point(dpid, bytes))
+    loop {
+        let opened = start::open(|process| process.open_point(dpid, bytes));
+        // The program has closed it, and what it wrote is on its way.
+        let is_leaving = |failure: &Failure| {
+            let ask = || start::open(|process| Ok(process.dp.is_closing(dpid)));
+            failure.errno == Errno::EADDRINUSE && ask().unwrap_or(false)
+        };
+        if !opened.as_ref().is_err_and(is_leaving) {
+            return opened;
+        }
+        thread::sleep(PAUSE);
+    }
 }
 
 /// See `dp.h`.
@@ -248,7 +259,11 @@ fn wait_readable(fd: c_int) -> Result<(), Failure> {
     if is_nonblocking(end) {
         return Err(Failure::new(Errno::EAGAIN, "there is no message now"));
     }
-    match poll(&mut [PollFd::new(end.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE) {
+    let mut waits = [PollFd::new(end.as_fd(), PollFlags::POLLIN)];
+    match poll(&mut waits, PollTimeout::NONE) {
+        Ok(_) if waits[0].revents().is_some_and(|got| got.contains(PollFlags::POLLNVAL)) => {
+            Err(Failure::not_a_point(fd))
+        }
         Ok(_) => Ok(()),
         Err(error) => Err(Failure::new(error, format!("the wait ended: {error}"))),
     }
@@ -291,6 +306,9 @@ pub extern "C" fn dp_unix_fsync(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_unix_close(fd: c_int) {
     call((), || {
+        if process::not_in_child().is_err() {
+            process::forget_copy(fd);
+        }
         process::with(fd, |process| {
             // Its descriptor is not closed here.
             process.forget(fd).into_iter().for_each(std::mem::forget);
@@ -305,6 +323,13 @@ pub extern "C" fn dp_unix_close(fd: c_int) {
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_is_point(fd: c_int) -> c_int {
     process::is_point(fd).into()
+}
+
+/// The same for the preload library, whose calls on a copy in a forked process fail as ours do.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn dp_unix_is_point(fd: c_int) -> c_int {
+    process::is_point_or_copy(fd).into()
 }
 
 /// See `dp.h`.

@@ -33,6 +33,7 @@ mod vertex;
 
 pub use calls::{
     Dpmmap, Traffic, dp_barrier, dp_close, dp_connect, dp_error, dp_fsync, dp_is_point, dp_mmap, dp_nid, dp_nodes,
-    dp_open, dp_open_pool, dp_read, dp_traffic, dp_unix_close, dp_unix_fsync, dp_unix_read, dp_unix_write, dp_write,
+    dp_open, dp_open_pool, dp_read, dp_traffic, dp_unix_close, dp_unix_fsync, dp_unix_is_point, dp_unix_read,
+    dp_unix_write, dp_write,
 };
 pub use graph::{dp_graph, dp_in, dp_in_degree, dp_out, dp_out_degree, dp_point, dp_vertex_name, dp_vertices};

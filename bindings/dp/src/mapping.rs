@@ -4,6 +4,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 use std::slice;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::c_void;
 use nix::errno::Errno;
@@ -66,8 +67,19 @@ impl AsMut<[u8]> for Mapping {
     }
 }
 
+/// The process ends.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Unmap nothing from now on: the process ends, and its other threads and its handlers of the end may still read messages.
+pub(crate) fn keep_all() {
+    IS_ENDING.store(true, Ordering::Relaxed);
+}
+
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if IS_ENDING.load(Ordering::Relaxed) {
+            return;
+        }
         for place in [self.ours, self.theirs] {
             // SAFETY: each was mapped with this length, and goes here only. `theirs` is the program's until it closes the endpoint.
             _ = unsafe { munmap(place, self.bytes.get()) };

@@ -69,10 +69,20 @@ fn mark(fd: RawFd, is_point: bool) {
     };
 }
 
-pub(crate) fn is_point(fd: RawFd) -> bool {
+/// Whether this is an endpoint, or a copy of one of the process that this one was forked from.
+pub(crate) fn is_point_or_copy(fd: RawFd) -> bool {
     let Ok(fd) = usize::try_from(fd) else { return false };
     let word = IS_POINT.get(fd / 64).map_or(0, |word| word.load(Ordering::Relaxed));
-    word >> (fd % 64) & 1 == 1 && !IS_CHILD.load(Ordering::Relaxed)
+    word >> (fd % 64) & 1 == 1
+}
+
+pub(crate) fn is_point(fd: RawFd) -> bool {
+    is_point_or_copy(fd) && not_in_child().is_ok()
+}
+
+/// This process was forked, and has closed its copy.
+pub(crate) fn forget_copy(fd: RawFd) {
+    mark(fd, false);
 }
 
 #[cold]
@@ -143,9 +153,12 @@ impl Process {
 
     /// One look of the thread.
     pub(crate) fn look(&mut self) -> Step {
-        let Some(is_active) = self.pace.begin_look() else { return Step::Nap };
-        let handled = self.dp.poll();
+        let is_active = self.pace.begin_look();
+        // A busy program never waits, which would notice that, too.
+        self.dp.look_for_hang_ups();
         self.sweep();
+        let Some(is_active) = is_active else { return Step::Nap };
+        let handled = self.dp.poll();
         if handled > 0 || !self.dp.prepare_wait().unwrap_or(true) {
             return self.pace.again();
         }
@@ -184,8 +197,7 @@ impl Process {
     /// Look whether the program has closed descriptors.
     #[cold]
     fn notice_closed(&mut self) {
-        // To look for hang-ups is a part of it.
-        _ = self.dp.prepare_wait();
+        self.dp.look_for_hang_ups();
         self.dp.poll();
         self.sweep();
     }

@@ -18,9 +18,9 @@ use nix::sys::eventfd::EventFd;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 
 use crate::failure::Failure;
-use crate::mapping::Mapping;
+use crate::mapping::{self, Mapping};
 use crate::pace::{NAP, Step};
-use crate::process::PROCESS;
+use crate::process::{self, PROCESS};
 use crate::report;
 
 /// How long the end of the process waits for what was written.
@@ -62,13 +62,18 @@ fn run(descriptor: &OwnedFd, bell: &EventFd) {
 
 /// The process ends: what was written still leaves, and the peers are told.
 pub(crate) extern "C" fn finish() {
+    // A child that was forked has a copy of this handler, and of the node: the peers are its parent's.
+    if process::not_in_child().is_err() {
+        return;
+    }
     let start = Instant::now();
-    while start.elapsed() < FINISH {
+    loop {
         // `exit` in a signal handler may have interrupted the call that has the lock.
         let Some(mut slot) = PROCESS.try_lock_for(BUSY) else { return };
         let Some(process) = slot.as_mut() else { return };
-        if process.dp.is_all_accepted() {
+        if process.dp.is_all_accepted() || start.elapsed() > FINISH {
             report::write(&process.report());
+            mapping::keep_all();
             drop(slot.take());
             return;
         }

@@ -35,7 +35,8 @@ impl JointWaker {
     pub fn watch(&self) -> nix::Result<()> {
         for (number, fd) in self.fds.iter().enumerate() {
             match self.epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, number as u64)) {
-                Err(Errno::EEXIST) => (),
+                // Watched already; or of a transport that is closed for the time being, in whose place is /dev/null.
+                Err(Errno::EEXIST | Errno::EPERM) => (),
                 result => result?,
             }
         }
@@ -75,6 +76,15 @@ mod tests {
             joint.watch().unwrap();
             assert!(is_readable(&joint));
         }
+    }
+
+    #[test]
+    fn a_closed_transport_keeps_the_others_from_nothing() {
+        let ((second, mut writer), closed) = (pipe().unwrap(), std::fs::File::open("/dev/null").unwrap());
+        let fds = [closed.into(), second.into()].map(|fd: OwnedFd| Arc::new(fd));
+        let joint = JointWaker::of_all([Some(&fds[..])].into_iter()).unwrap().unwrap();
+        writer.write_all(b"1").unwrap();
+        assert!(is_readable(&joint));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::region::{End, Region};
 use crate::socket::{self, Received};
 
 /// How long a daemon may take to answer.
-pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A request to attach that was sent.
 #[derive(Debug)]
@@ -66,6 +66,19 @@ impl Request {
                 Err(VnicOpenError::Crowded { path: path.clone() })
             }
             Err(source) => Err(VnicOpenError::NoDaemon { path: path.clone(), source }),
+        }
+    }
+
+    /// The same. If too many wait, the daemon accepts them in a moment.
+    pub(crate) fn send_when_there_is_room(options: &VnicOptions) -> Result<Request, VnicOpenError> {
+        let start = Instant::now();
+        loop {
+            match Request::send(options, None) {
+                Err(VnicOpenError::Crowded { .. }) if start.elapsed() < ANSWER_TIMEOUT => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                sent => return sent,
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use am_transport::{Caps, Command, Notice, PeerAddressError, Steering, Transport}
 use am_wire::{Address, Buffer};
 
 use crate::VnicOpenError;
-use crate::attach::{ANSWER_TIMEOUT, Answer, Attachment, Request, pool};
+use crate::attach::{Answer, Attachment, Request, pool};
 use crate::departed::Departed;
 use crate::errors::system;
 use crate::options::VnicOptions;
@@ -79,16 +79,8 @@ struct Counters {
 /// # Errors
 /// See [`VnicOpenError`].
 pub fn open(options: &VnicOptions) -> Result<Vnic, VnicOpenError> {
-    let start = Instant::now();
-    loop {
-        match begin(options) {
-            // The daemon accepts those who wait in a moment.
-            Err(VnicOpenError::Crowded { .. }) if start.elapsed() < ANSWER_TIMEOUT => {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            begun => return begun?.finish(),
-        }
-    }
+    options.check()?;
+    Attaching { request: Request::send_when_there_is_room(options)?, options: options.clone() }.finish()
 }
 
 /// An attachment that the daemon was asked for.

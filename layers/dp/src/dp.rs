@@ -286,6 +286,11 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         self.by_dpid.values().all(|&id| self.is_settled(id))
     }
 
+    /// Whether the endpoint of this DPID is still there because of what it wrote, after its descriptor was closed.
+    pub fn is_closing(&self, dpid: Dpid) -> bool {
+        self.by_dpid.get(&dpid).and_then(|&id| self.point(id)).is_some_and(|state| state.is_closing)
+    }
+
     /// Whether the endpoint is there, and its descriptor was not closed.
     pub fn is_open(&self, point: &Point) -> bool {
         self.point(point.id).is_some_and(|state| !state.is_closing)

@@ -155,8 +155,9 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         }
     }
 
-    /// Look for endpoints whose descriptor was closed. They go when what they wrote was accepted, or five seconds later.
-    fn look_for_hang_ups(&mut self) {
+    /// Look for endpoints whose descriptor was closed: a part of [`prepare_wait`](Dp::prepare_wait), for a program that does not wait.
+    /// They go when what they wrote was accepted, or five seconds later.
+    pub fn look_for_hang_ups(&mut self) {
         for id in self.readiness.hang_ups() {
             if let Some(inbox) = self.inboxes.get(id) {
                 self.readiness.forget(inbox.signal.as_fd());

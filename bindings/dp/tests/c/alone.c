@@ -113,7 +113,7 @@ static void forked(int one) {
         FAILS(dp_read(one, &address), EPERM);
         FAILS(dp_open(50), EPERM);
         CHECK(dp_is_point(one) == 0);
-        exit(0);
+        _exit(0);
     }
     int status;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
@@ -130,7 +130,44 @@ static void closed(int one, int two) {
     CHECK(dp_open(1) >= 0);
 }
 
+static void read_nothing(int fd) {
+    char *address;
+    for (int i = 0; i < 100000; i++) {
+        CHECK(dp_read(fd, &address) == 0);
+    }
+}
+
+/* A program that waits by reading, and never sleeps. */
+static void closed_while_busy(int one) {
+    int four = dp_open(4);
+    CHECK(four >= 0 && dp_connect(one, 0, 4) == 0);
+    read_nothing(one);
+    CHECK(close(four) == 0);
+    for (int i = 0; dp_write(one, "x", 1) == 1 || errno != ECONNRESET; i++) {
+        read_nothing(one);
+        CHECK(i < 100);
+    }
+    CHECK(dp_connect(one, 0, 2) == 0);
+}
+
+static char *message;
+
+/* It runs last. A message that was not given back is still there. */
+static void at_the_end(void) {
+    if (message == NULL || memcmp(message, "last", 4) != 0) {
+        _exit(3);
+    }
+}
+
+static void keep_a_message(void) {
+    int three = dp_open(3);
+    CHECK(three >= 0 && dp_connect(three, 0, 3) == 0);
+    put(three, "last", 4);
+    CHECK(next(three, &message) == 4);
+}
+
 int main(void) {
+    CHECK(atexit(at_the_end) == 0);
     CHECK(dp_nid() == 0 && dp_nodes() == 1 && dp_barrier() == 0);
     int one = dp_open(1), two = dp_open(2);
     CHECK(one >= 0 && two >= 0);
@@ -141,7 +178,9 @@ int main(void) {
     full(one, two);
     calls_by_name(one, two);
     forked(one);
+    closed_while_busy(one);
     closed(one, two);
+    keep_a_message();
     puts("all as it should be");
     return 0;
 }
