@@ -32,11 +32,11 @@
  * WHAT FAILS returns -1 and sets errno; dp_error() then has a text that says what to do. No call ends the program.
  *
  * THE DESCRIPTOR is a real one. poll, select and epoll say when a message can be read, level-triggered or edge-triggered. They do not
- * say when there is room to write: dp_unix_write waits for that. close() and
- * the end of the process, however it comes, close the endpoint; what was written before close() still leaves, for up to five seconds.
- * After fork() the endpoints are the parent's: in the child every call fails with EPERM, and a descriptor that the child keeps
- * open keeps the endpoint open. A descriptor that another thread waits on is closed by dp_close, not by close(). exec closes the descriptors. A copy by dup() can be polled, and no more. Each endpoint takes two
- * descriptors; the library raises the soft limit when it has to.
+ * say when there is room to write: dp_unix_write waits for that. close() and the end of the process, however it comes, close the
+ * endpoint; what was written before close() still leaves, for up to five seconds. A descriptor that another thread waits on is
+ * closed by dp_close, not by close(). After fork() the endpoints are the parent's: in the child every call fails with EPERM, and a
+ * descriptor that the child keeps open keeps the endpoint open. exec closes the descriptors. A copy by dup() can be polled, and no
+ * more. Each endpoint takes two descriptors; the library raises the soft limit when it has to.
  *
  * read(), write(), fsync() and close() know endpoints in a program that runs with LD_PRELOAD=libamdp_preload.so. Without it use the
  * dp_ calls; close() works always.
@@ -44,7 +44,7 @@
  * MEANWHILE. A thread of the library receives into the pools, acknowledges and sends again while the program does something else. It
  * sleeps while nothing happens, and keeps away while the program itself calls dp_read again and again.
  *
- * THREADS. Any thread may call; one call runs at a time.
+ * THREADS. Any thread may call; one call runs at a time. A handler of a signal may not: the thread that it interrupts may be in one.
  */
 #ifndef AMDP_DP_H
 #define AMDP_DP_H
