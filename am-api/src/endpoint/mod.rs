@@ -153,7 +153,11 @@ impl<S> Endpoint<S> {
     /// [`BUDGET`](crate::BUDGET)), send what is to leave. Returns how many messages and events were handled.
     #[inline]
     pub fn poll(&mut self, state: &mut S) -> usize {
-        self.turn(state, PollScope::Everything).0
+        let (handled, is_busy) = self.turn(state, PollScope::Everything);
+        if !is_busy {
+            self.node.borrow().note_spin();
+        }
+        handled
     }
 
     /// Returns the messages handled, and whether anything happened at all.
@@ -288,6 +292,7 @@ impl<S> Endpoint<S> {
         let gave_away = self.idle.wait(now, due.min(until), &mut **transport, wake, look);
         if let Some(waiter) = waiter {
             let reasons = if is_told { waiter.end_sleep() } else { waiter.take_reasons() };
+            // Who yields sleeps soon.
             if !gave_away {
                 waiter.note_spin();
             }
