@@ -116,11 +116,7 @@ impl<S> EndpointSet<S> {
     /// One turn of the node's loop, as [`Endpoint::poll`], for all endpoints of the set: at most [`BUDGET`] messages. Returns how many
     /// messages and events were handled. The deadlines of calls are looked at every 16th turn.
     pub fn poll(&mut self, state: &mut S) -> usize {
-        let (handled, is_busy) = self.turn(state);
-        if !is_busy {
-            self.node.borrow().note_spin();
-        }
-        handled
+        self.turn(state).0
     }
 
     /// Poll until a message or an event has been handled, the time is over, or a [waker](Node::waker) ends it; spin, yield or sleep
@@ -195,9 +191,10 @@ impl<S> EndpointSet<S> {
         let received = node.inhale(scope);
         let (has_events, has_messages) = (node.has_news() || node.has_bulk(), node.engine.core().has_deliveries());
         if !(has_events || has_messages) {
-            node.note_spin();
             if received > 0 || scope == PollScope::Everything || node.engine.core().has_output() {
                 node.exhale();
+            } else if let Some(waiter) = &node.waiter {
+                waiter.note_spin();
             }
             return 0;
         }

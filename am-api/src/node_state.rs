@@ -285,12 +285,6 @@ impl NodeState {
         self.waiter.as_deref_mut().ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
 
-    /// A turn has found nothing.
-    #[inline]
-    pub(crate) fn note_spin(&self) {
-        self.waiter.iter().for_each(|waiter| waiter.note_spin());
-    }
-
     /// Whether there is anything for handlers to do.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
@@ -318,6 +312,8 @@ impl NodeState {
         }
         if sent > 0 {
             self.set_aside();
+        } else if let Some(waiter) = &self.waiter {
+            waiter.note_spin();
         }
         sent
     }

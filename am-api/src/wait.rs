@@ -20,7 +20,7 @@
 //! later is a change. A readable descriptor says only that the node has something to do, which need not be an event of the mask:
 //! call `poll_events` again, until it returns none.
 //!
-//! A node that has found nothing 256 times without a wait spins, and its descriptor does not watch the transport until the next wait: with a
+//! A node that has made 1024 turns without a wait spins, and its descriptor does not watch the transport until the next wait: with a
 //! watcher, each frame costs its sender or an interrupt a fifth of a microsecond more.
 //!
 //! A polling driver has no descriptor (`dpdk:`). Then a deadline of 50 µs stands for its frames: the node's descriptor becomes

@@ -21,8 +21,8 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-/// A thread that has found nothing in so many turns, and has not slept, spins.
-const WATCHED_SPINS: u32 = 256;
+/// A thread that has not slept in so many turns without sending spins. One that yields between turns sleeps before.
+const WATCHED_SPINS: u32 = 1024;
 
 /// The longest wait on a transport without descriptors.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
@@ -133,7 +133,7 @@ impl Waiter {
         self.joint.watch().is_ok() && self.bell.flag.try_sleep()
     }
 
-    /// A turn that found nothing, without a wait. After many, frames wake nobody until the next sleep.
+    /// A turn sent nothing. After many without a sleep, frames wake nobody until the next sleep.
     #[inline]
     pub(crate) fn note_spin(&self) {
         let left = self.watched_spins.get();

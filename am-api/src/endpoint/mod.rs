@@ -153,11 +153,7 @@ impl<S> Endpoint<S> {
     /// [`BUDGET`](crate::BUDGET)), send what is to leave. Returns how many messages and events were handled.
     #[inline]
     pub fn poll(&mut self, state: &mut S) -> usize {
-        let (handled, is_busy) = self.turn(state, PollScope::Everything);
-        if !is_busy {
-            self.node.borrow().note_spin();
-        }
-        handled
+        self.turn(state, PollScope::Everything).0
     }
 
     /// Returns the messages handled, and whether anything happened at all.
@@ -292,10 +288,6 @@ impl<S> Endpoint<S> {
         let gave_away = self.idle.wait(now, due.min(until), &mut **transport, wake, look);
         if let Some(waiter) = waiter {
             let reasons = if is_told { waiter.end_sleep() } else { waiter.take_reasons() };
-            // Who yields sleeps soon.
-            if !gave_away {
-                waiter.note_spin();
-            }
             self.is_woken |= reasons & BY_PROGRAM != 0;
         }
         if gave_away {

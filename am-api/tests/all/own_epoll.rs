@@ -72,7 +72,7 @@ fn a_node_that_spins_watches_its_transport_from_the_next_wait_on() {
         |wait: PollTimeout| poll(&mut [PollFd::new(descriptor.as_fd(), PollFlags::POLLIN)], wait).unwrap() > 0;
     let to = beta.endpoint.connect("alpha", "main").unwrap();
     until(&mut alpha, &mut beta, "connected", |_, beta| beta.endpoint.is_open(to));
-    let spin = |alpha: &mut Side<u64>| while (0..300).any(|_| alpha.poll() > 0) {};
+    let spin = |alpha: &mut Side<u64>| while (0..1200).any(|_| alpha.poll() > 0) {};
     spin(&mut alpha);
     beta.endpoint.try_request(to, HandlerId(0), &[], b"").expect("credit");
     beta.endpoint.flush();

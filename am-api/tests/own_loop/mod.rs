@@ -70,7 +70,7 @@ pub(crate) fn ping_pong(
     beta_on: impl Fn() -> Box<dyn Transport> + Sync,
 ) {
     // A node that spins does not watch its transport meanwhile.
-    for how in [(EpollFlags::empty(), 0), (EpollFlags::EPOLLET, 0), (EpollFlags::EPOLLET, 300)] {
+    for how in [(EpollFlags::empty(), 0), (EpollFlags::EPOLLET, 0), (EpollFlags::EPOLLET, 1200)] {
         let (done, is_done) = channel::<()>();
         thread::scope(|scope| {
             let beta_on = &beta_on;

@@ -49,6 +49,25 @@ impl Cable {
         port(&self.socket(end), name).unwrap().queue
     }
 
+    /// Start a client that gets a queue. The kernel frees that of a killed program a little after its end.
+    fn client_with_queue(&self, name: &str, server: &str) -> crate::users::Process {
+        let socket = self.socket(0);
+        for _ in 0..100 {
+            let mut client = self.program(20_001, &format!("{name}>{server}"), 0);
+            let mut found = None;
+            until("the client is attached, or has ended", || {
+                found = port(&socket, name);
+                found.is_some() || client.0.try_wait().unwrap().is_some()
+            });
+            if found.is_none_or(|port| port.queue.is_some()) {
+                return client;
+            }
+            client.0.kill().unwrap();
+            until("its name is free", || port(&socket, name).is_none());
+        }
+        panic!("no queue is free");
+    }
+
     /// Start a server, and wait for its name.
     fn server(&self, user: u32, name: &str, end: usize) -> crate::users::Process {
         let server = self.program(user, name, end);
@@ -89,7 +108,7 @@ fn a_queue_returns_when_its_program_is_killed_and_without_one_there_is_a_port() 
 
     first.0.kill().unwrap();
     until("the port is free", || port(&cable.socket(0), "first").is_none());
-    succeeds(cable.program(20_001, "queue-third>beta", 0));
+    succeeds(cable.client_with_queue("queue-third", "beta"));
     drop(second);
 }
 

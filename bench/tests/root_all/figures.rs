@@ -109,7 +109,7 @@ fn table_2_has_every_row_and_the_papers() {
         assert!(line["rtt_tcp_over"].as_f64() > Some(0.0), "{line}");
     }
     assert_eq!(lines.iter().filter(|line| line["paper"].is_string()).count(), 6);
-    assert_eq!(summary(&lines)["gates"].as_array().unwrap().len(), 4);
+    assert_eq!(summary(&lines)["gates"].as_array().unwrap().len(), 5);
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn two_ends_that_close_at_once_do_no_harm() {
 fn programs_with_loops_of_their_own_wait_for_a_deadline() {
     let _alone = alone();
     // DPDK 22.11 keeps a listener until the process ends: each pair has a name of its own.
-    let sockets = [fresh(), fresh()];
+    let sockets = [fresh(), fresh(), fresh()];
     let [servers, clients] = [const { AtomicUsize::new(0) }; 2];
     let next = |ends: &AtomicUsize| &sockets[ends.fetch_add(1, Relaxed)];
     let end = |rest: String| -> Box<dyn Transport> {
