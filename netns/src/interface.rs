@@ -76,6 +76,22 @@ impl Interface {
         Ok(Link::show(&self.host, &self.name)?.xdp.is_some())
     }
 
+    /// Whether its XDP program is gone, within five seconds. A thread that starts a process holds copies of all descriptors until that
+    /// runs, and with them the program.
+    ///
+    /// # Errors
+    /// As [`mtu`](Interface::mtu).
+    pub fn loses_xdp(&self) -> Result<bool, HostError> {
+        let start = Instant::now();
+        while self.has_xdp()? {
+            if start.elapsed() > Duration::from_secs(5) {
+                return Ok(false);
+            }
+            sleep(Duration::from_millis(1));
+        }
+        Ok(true)
+    }
+
     /// Set it up.
     ///
     /// # Errors

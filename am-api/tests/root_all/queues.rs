@@ -100,5 +100,5 @@ fn two_nodes_of_a_process_talk_to_a_peer_each() {
         stop.store(true, Relaxed);
         ended.into_iter().chain(serving.map(|thread| thread.join())).for_each(|ended| ended.unwrap());
     });
-    assert!([near, far].iter().all(|end| !end.has_xdp().unwrap()), "the last node takes the program off");
+    assert!([near, far].iter().all(|end| end.loses_xdp().unwrap()), "the last node takes the program off");
 }

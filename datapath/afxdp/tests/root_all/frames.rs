@@ -181,7 +181,7 @@ fn closing_gives_queue_and_frames_back_while_frames_are_held() {
         eventually("one arrives", || pair.far.receive(1, &mut |frame| kept.push(frame)) > 0);
         let pool = pair.far.caps().pool.clone();
         drop(pair);
-        assert!(!cable.ends[0].has_xdp().unwrap());
+        assert!(cable.ends[0].loses_xdp().unwrap());
         assert_eq!(pool.available(), options.frames as usize - 1, "all but the one that is held");
     }
     assert!(kept.iter().map(number).eq(0..5), "held frames outlive their transports");

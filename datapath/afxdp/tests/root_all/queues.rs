@@ -194,7 +194,7 @@ fn the_program_stays_until_the_last_node_closes() {
     reaches(&mut c, &mut a, 4);
     announce(&mut d);
     drop(a);
-    assert!(!cable.ends[0].has_xdp().unwrap());
+    assert!(cable.ends[0].loses_xdp().unwrap());
     let alone = on(&cable, 0, 1);
     assert_eq!(alone.caps().address, address);
 }
