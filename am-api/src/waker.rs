@@ -21,7 +21,8 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-/// A thread that has not slept in so many turns without sending spins. One that yields between turns sleeps before.
+/// After so many turns without a sleep, the transport is not watched until the next sleep. Turns that send are not counted. A thread
+/// that waits by [`Idle`](am_engine::Idle)'s default sleeps after fewer turns.
 const WATCHED_SPINS: u32 = 1024;
 
 /// The longest wait on a transport without descriptors.
@@ -133,7 +134,8 @@ impl Waiter {
         self.joint.watch().is_ok() && self.bell.flag.try_sleep()
     }
 
-    /// A turn sent nothing. After many without a sleep, frames wake nobody until the next sleep.
+    /// Count a turn that sent nothing. After [`WATCHED_SPINS`] of them without a sleep, the `epoll` does not watch the transport until
+    /// the next sleep.
     #[inline]
     pub(crate) fn note_spin(&self) {
         let left = self.watched_spins.get();

@@ -253,10 +253,7 @@ impl<S> Endpoint<S> {
     /// clock; the others look only for frames, because this loop is tight.
     #[inline]
     fn rest_or_turn(&mut self, state: &mut S, until: Time) -> usize {
-        const LOOK_EVERY: u32 = 8;
-        let look =
-            if self.idle_turns.is_multiple_of(LOOK_EVERY) { PollScope::Everything } else { PollScope::FramesOnly };
-        let (handled, busy) = self.turn(state, look);
+        let (handled, busy) = self.turn(state, PollScope::of_idle_turn(self.idle_turns));
         if busy {
             self.idle_turns = 0;
             self.idle.busy();

@@ -61,7 +61,7 @@ fn over_several_at_once() {
     ping_pong(&format!("{shm}+{alpha}"), &format!("{shm}+{beta}"));
 }
 
-/// With a watcher, each frame would visit epoll, though nobody sleeps.
+/// While a socket is in an `epoll`, each frame that arrives runs the `epoll`'s callback, even if no thread sleeps.
 #[test]
 fn a_node_that_spins_watches_its_transport_from_the_next_wait_on() {
     let names = sockets("udp");

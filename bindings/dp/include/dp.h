@@ -44,7 +44,8 @@
  * MEANWHILE. A thread of the library receives into the pools, acknowledges and sends again while the program does something else. It
  * sleeps while nothing happens, and keeps away while the program itself calls dp_read again and again.
  *
- * THREADS. Any thread may call; one call runs at a time. A handler of a signal may not: the thread that it interrupts may be in one.
+ * THREADS. Any thread may call; one call runs at a time. A signal handler must not call: the interrupted thread
+ * may hold the library's lock.
  */
 #ifndef AMDP_DP_H
 #define AMDP_DP_H

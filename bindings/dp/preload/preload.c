@@ -31,7 +31,8 @@ ssize_t read(int fd, void *buffer, size_t bytes) {
     return is_point(fd) ? dp_unix_read(fd, buffer, bytes) : next(fd, buffer, bytes);
 }
 
-/* What `read` is where the compiler knows the buffer's size (_FORTIFY_SOURCE). Too long a read ends in the C library. */
+/* The compiler calls this instead of `read` where it knows the buffer's size (_FORTIFY_SOURCE). For a read that is longer than the
+ * buffer, the C library's function ends the program. */
 ssize_t __read_chk(int fd, void *buffer, size_t bytes, size_t room) {
     NEXT(ssize_t (*)(int, void *, size_t, size_t), "__read_chk")
     return is_point(fd) && bytes <= room ? dp_unix_read(fd, buffer, bytes) : next(fd, buffer, bytes, room);

@@ -67,16 +67,15 @@ pub extern "C" fn dp_open_pool(dpid: c_int, bytes: usize) -> c_int {
 fn open_point(dpid: c_int, bytes: usize) -> Result<c_int, Failure> {
     let dpid = Dpid(number(dpid, "DPID")?);
     loop {
-        let opened = start::open(|process| process.open_point(dpid, bytes));
-        // The program has closed it, and what it wrote is on its way.
-        let is_leaving = |failure: &Failure| {
-            let ask = || start::open(|process| Ok(process.dp.is_closing(dpid)));
-            failure.errno == Errno::EADDRINUSE && ask().unwrap_or(false)
-        };
-        if !opened.as_ref().is_err_and(is_leaving) {
-            return opened;
+        let opened = start::open(|process| match process.open_point(dpid, bytes) {
+            // Its descriptor is closed, and its last messages are not accepted yet.
+            Err(failure) if failure.errno == Errno::EADDRINUSE && process.dp.is_closing(dpid) => Ok(None),
+            opened => opened.map(Some),
+        });
+        match opened? {
+            Some(fd) => return Ok(fd),
+            None => thread::sleep(PAUSE),
         }
-        thread::sleep(PAUSE);
     }
 }
 

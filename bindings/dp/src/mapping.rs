@@ -70,7 +70,7 @@ impl AsMut<[u8]> for Mapping {
 /// The process ends.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Unmap nothing from now on: the process ends, and its other threads and its handlers of the end may still read messages.
+/// Unmap nothing from now on. The process ends, and its other threads and its exit handlers may still read messages.
 pub(crate) fn keep_all() {
     IS_ENDING.store(true, Ordering::Relaxed);
 }

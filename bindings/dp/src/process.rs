@@ -154,11 +154,13 @@ impl Process {
     /// One look of the thread.
     pub(crate) fn look(&mut self) -> Step {
         let is_active = self.pace.begin_look();
-        // A busy program never waits, which would notice that, too.
-        self.dp.look_for_hang_ups();
+        let handled = if is_active.is_some() { self.dp.poll() } else { 0 };
+        // Before a wait, `prepare_wait` looks for closed descriptors.
+        if is_active.is_none() || handled > 0 {
+            self.dp.look_for_hang_ups();
+        }
         self.sweep();
         let Some(is_active) = is_active else { return Step::Nap };
-        let handled = self.dp.poll();
         if handled > 0 || !self.dp.prepare_wait().unwrap_or(true) {
             return self.pace.again();
         }

@@ -62,7 +62,7 @@ fn run(descriptor: &OwnedFd, bell: &EventFd) {
 
 /// The process ends: what was written still leaves, and the peers are told.
 pub(crate) extern "C" fn finish() {
-    // A child that was forked has a copy of this handler, and of the node: the peers are its parent's.
+    // A forked child inherits this handler and a copy of the node. Only the parent may shut the node down.
     if process::not_in_child().is_err() {
         return;
     }

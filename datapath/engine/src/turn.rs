@@ -51,6 +51,15 @@ pub enum PollScope {
     FramesOnly,
 }
 
+impl PollScope {
+    /// For a loop that turns again at once, by the number of turns in a row that found nothing: everything in one turn of eight, else
+    /// frames only.
+    #[inline]
+    pub fn of_idle_turn(number: u32) -> PollScope {
+        if number.is_multiple_of(8) { PollScope::Everything } else { PollScope::FramesOnly }
+    }
+}
+
 /// The results of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {

@@ -43,8 +43,8 @@ impl JointWaker {
         Ok(())
     }
 
-    /// Watch none of them until the next [`watch`](JointWaker::watch). While a socket is watched, each frame that arrives there costs
-    /// its sender, or an interrupt, a visit to epoll.
+    /// Watch none of them until the next [`watch`](JointWaker::watch). While a socket is watched, each frame that arrives
+    /// there runs the epoll's callback, in the sender's system call or in the interrupt.
     pub fn unwatch(&self) {
         // It fails only for a descriptor that is not watched.
         self.fds.iter().for_each(|fd| _ = self.epoll.delete(fd));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_transport_keeps_the_others_from_nothing() {
+    fn beside_a_closed_transport_the_others_are_watched() {
         let ((second, mut writer), closed) = (pipe().unwrap(), std::fs::File::open("/dev/null").unwrap());
         let fds = [closed.into(), second.into()].map(|fd: OwnedFd| Arc::new(fd));
         let joint = JointWaker::of_all([Some(&fds[..])].into_iter()).unwrap().unwrap();

@@ -161,7 +161,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         }
     }
 
-    /// A message that is not just one that fits.
+    /// A message of any other kind than a short one with room.
     #[cold]
     pub(crate) fn on_special<S>(&mut self, message: &Message<'_, S>) {
         match message.handler() {

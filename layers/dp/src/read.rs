@@ -10,9 +10,6 @@ use crate::dp::Dp;
 use crate::inbox::Inbox;
 use crate::point::{Point, PointId};
 
-/// Of so many reads in a row that find nothing, one looks at deadlines; the others only look for frames.
-const LOOK_EVERY: u32 = 8;
-
 /// Where a message that was read lies in its endpoint's pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place(Range<usize>);
@@ -80,9 +77,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         if found.is_none() {
             // What arrives for this endpoint now is read at once: its descriptor need not say so.
             inbox.is_listed = true;
-            let scope =
-                if self.idle_reads.is_multiple_of(LOOK_EVERY) { PollScope::Everything } else { PollScope::FramesOnly };
-            let is_idle = self.turn(scope) == 0;
+            let is_idle = self.turn(PollScope::of_idle_turn(self.idle_reads)) == 0;
             self.idle_reads = if is_idle { self.idle_reads.wrapping_add(1) } else { 0 };
             self.signal_arrivals(Some(point.id));
             inbox = self.inboxes.get_mut(point.id).ok_or(ReadError::Closed)?;

@@ -8,7 +8,8 @@
 #include <fcntl.h>
 #include <sys/wait.h>
 
-/* A child's copy is no file; its own files are, under the same number, too. Its end ends nothing of its parent's. */
+/* In a forked child, `read` and `write` of the copied descriptor fail, and after `close` the number can stand for a file. The parent's
+ * endpoint is as before after the child's `exit`. */
 static void forked(int fd, int file) {
     pid_t child = fork();
     CHECK(child >= 0);
