@@ -39,7 +39,8 @@ fn serve(on: &str, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
     while !stop.load(SeqCst) {
         endpoint.wait(&mut (), SECONDS / 200);
         let health = node.health();
-        if let (Err(problem), true) = (&health, health != known) {
+        // Who has been asked to end need not be told that its peer has gone.
+        if let (Err(problem), true) = (&health, health != known && !stop.load(SeqCst)) {
             _ = writeln!(stderr(), "beta: {problem}");
         }
         known = health;
@@ -47,7 +48,8 @@ fn serve(on: &str, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn ping(peer: &str, on: &str) -> Result<(), Box<dyn Error>> {
+/// It sets `done` when all is answered, before its node closes.
+fn ping(peer: &str, on: &str, done: &AtomicBool) -> Result<(), Box<dyn Error>> {
     let node = Node::open("alpha", on)?;
     let mut endpoint = node.endpoint("ping")?;
     endpoint.on_reply(PONG, |last, reply| *last = reply.word(0));
@@ -63,6 +65,7 @@ fn ping(peer: &str, on: &str) -> Result<(), Box<dyn Error>> {
         let answered = endpoint.wait_until(&mut last, SECONDS, |last| *last == number);
         writeln!(stdout(), "{number}: {:?}", answered.then(|| start.elapsed()).ok_or("no answer")?)?;
     }
+    done.store(true, SeqCst);
     Ok(())
 }
 
@@ -74,7 +77,7 @@ fn both(on: &str) -> Result<(), Box<dyn Error>> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| serve(on, &stop).unwrap_or_else(|error| _ = writeln!(stderr(), "beta: {error}")));
-        let outcome = ping("beta", on);
+        let outcome = ping("beta", on, &stop);
         stop.store(true, SeqCst);
         outcome
     })

@@ -102,6 +102,8 @@ pub struct Daemon {
     pub(crate) access: Access,
     pub(crate) random: Random,
     visitors: Vec<(Visitor, Owner, Instant)>,
+    /// The user that was refused last, and when the log said so.
+    pub(crate) refused: Option<(u32, Instant)>,
     /// While the system accepts nobody: when to try again.
     accept_at: Option<Instant>,
     /// Where the search for a free port starts.
@@ -182,6 +184,7 @@ impl Daemon {
             access: options.access,
             random,
             visitors: vec![],
+            refused: None,
             accept_at: None,
             next_port: 0,
             max_frame,

@@ -1,7 +1,7 @@
 //! Programs attach, say their names, and leave.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use am_vnic::protocol::{FromDaemon, Hello, Secret, VERSION, Welcome};
 use am_vnic::{MIN_FRAME, Port, Visitor};
@@ -19,6 +19,9 @@ use crate::state::{Saved, SavedPort};
 
 /// The most frames that are still taken from a program that has ended.
 const MAX_LAST_FRAMES: usize = 1024;
+
+/// The log has a refused user at most once in this time.
+const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Daemon {
     /// What an earlier daemon has left: its ports wait for their programs.
@@ -71,7 +74,12 @@ impl Daemon {
             return visitor.refuse("this socket is for `amd:` transports and for `amd list`".into());
         };
         if let Err((visitor, why)) = self.attach(visitor, owner, &hello) {
-            tracing::info!("user {} was refused: {why}", owner.uid);
+            // A program tries again and again.
+            let is_said = self.refused.is_some_and(|(uid, at)| uid == owner.uid && at.elapsed() < REFUSED_INTERVAL);
+            if !is_said {
+                tracing::info!("user {} was refused: {why}", owner.uid);
+                self.refused = Some((owner.uid, Instant::now()));
+            }
             visitor.refuse(why);
         }
     }

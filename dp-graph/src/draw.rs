@@ -26,10 +26,7 @@ pub(crate) fn draw(graph: &Graph, rows: &[Row]) -> String {
         let rate = row.rate;
         let figures =
             format!("{:.0} messages/s\\n{:.2} MB/s\\n{:.0} stalls/s", rate.messages, rate.megabytes, rate.stalls);
-        let redirected = match (row.is_redirected, row.redirects) {
-            (false, _) => String::new(),
-            (true, times) => format!("\\nredirected {times} times\", color=\"red"),
-        };
+        let redirected = row.redirected().map_or_else(String::new, |how| format!("\\n{how}\", color=\"red"));
         write(format_args!("    {} -> {} [label=\"{figures}{redirected}\"];\n", end(row.from), end(row.to)));
     }
     text.push_str("}\n");
@@ -79,7 +76,7 @@ mod tests {
         live.take(&"\u{1e}dp 0 1000000 1>1.0:10,1000,0,0,0".parse().unwrap());
         live.take(&"\u{1e}dp 0 2000000 1>2.5:30,3000000,4,0,1".parse().unwrap());
         let text = draw(&graph, &live.rows());
-        let edge = "    \"a\":1 -> \"c\":5 [label=\"20 messages/s\\n3.00 MB/s\\n4 stalls/s\\nredirected 1 times\", color=\"red\"];\n";
+        let edge = "    \"a\":1 -> \"c\":5 [label=\"20 messages/s\\n3.00 MB/s\\n4 stalls/s\\nredirected once\", color=\"red\"];\n";
         assert!(text.contains(edge), "{text}");
         assert!(text.contains("\"c\" [label=\"{c|{<5> 5}}\"]"), "{text}");
     }

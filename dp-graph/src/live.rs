@@ -34,6 +34,17 @@ pub(crate) struct Row {
     pub(crate) total: Traffic,
 }
 
+impl Row {
+    /// Whether its edge leads where the graph does not say, or did, in words.
+    pub(crate) fn redirected(&self) -> Option<String> {
+        self.is_redirected.then(|| match self.redirects {
+            0 => "not as in the graph".to_owned(),
+            1 => "redirected once".to_owned(),
+            times => format!("redirected {times} times"),
+        })
+    }
+}
+
 /// What is known of an endpoint.
 #[derive(Debug)]
 struct Track {

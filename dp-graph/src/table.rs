@@ -10,11 +10,7 @@ pub(crate) fn table(graph: &Graph, rows: &[Row], rate: impl Fn(&Row) -> Rate) ->
     let end = |end: End| format!("{}:{}", graph.name(end.vertex), end.dpid);
     let cells = rows.iter().map(|row| {
         let Rate { messages, megabytes, stalls } = rate(row);
-        let redirected = match (row.is_redirected, row.redirects) {
-            (false, _) => String::new(),
-            (true, 1) => "redirected once".to_owned(),
-            (true, times) => format!("redirected {times} times"),
-        };
+        let redirected = row.redirected().unwrap_or_default();
         let figures = [
             format!("{messages:.0}"),
             format!("{megabytes:.2}"),

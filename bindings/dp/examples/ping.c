@@ -30,11 +30,21 @@ int main(int argc, char **argv) {
         return 2;
     }
 
+    if (dp_nodes() > 2) {
+        fprintf(stderr, "ping: it is for two processes\n");
+        return 2;
+    }
     int myrank = dp_nid();
     int peer = dp_nodes() == 1 ? myrank : 1 - myrank;
     int fd = dp_open(1);
     if (fd < 0 || dp_connect(fd, peer, 1) < 0) {
         fprintf(stderr, "ping: %s\n", dp_error());
+        return 1;
+    }
+
+    dpmmap_t pool;
+    if (dp_mmap(fd, &pool) == 0 && (size_t)n > pool.size) {
+        fprintf(stderr, "ping: a message has at most the %zu bytes of the pool; set DP_POOL\n", pool.size);
         return 1;
     }
 

@@ -29,17 +29,19 @@
  * With DP_NID several processes of a host may have one NID: through amd, or on shm. A DPID belongs to one of them. The kernel keeps
  * account of that, for each network namespace.
  *
- * WHAT FAILS returns -1 and sets errno; dp_error() then has a text that says what to do. No call ends the program.
+ * WHAT FAILS returns -1 and sets errno; dp_error() then has a text that says what to do, until the next failure on this thread. No call
+ * ends the program.
  *
  * THE DESCRIPTOR is a real one. poll, select and epoll say when a message can be read, level-triggered or edge-triggered. They do not
  * say when there is room to write: dp_unix_write waits for that. close() and the end of the process, however it comes, close the
  * endpoint; what was written before close() still leaves, for up to five seconds. A descriptor that another thread waits on is
- * closed by dp_close, not by close(). After fork() the endpoints are the parent's: in the child every call fails with EPERM, and a
+ * closed by dp_close, not by close(). A reader is not told when a writer closes its edge or exits in order, as nothing is lost then: let
+ * the last message say so. After fork() the endpoints are the parent's: in the child every call fails with EPERM, and a
  * descriptor that the child keeps open keeps the endpoint open. exec closes the descriptors. A copy by dup() can be polled, and no
  * more. Each endpoint takes two descriptors; the library raises the soft limit when it has to.
  *
  * read(), write(), fsync() and close() know endpoints in a program that runs with LD_PRELOAD=libamdp_preload.so. Without it use the
- * dp_ calls; close() works always.
+ * dp_ calls: what write() writes then, also to a copy by dup(), is lost without an error. close() works always.
  *
  * MEANWHILE. A thread of the library receives into the pools, acknowledges and sends again while the program does something else. It
  * sleeps while nothing happens, and keeps away while the program itself calls dp_read again and again.
@@ -57,7 +59,8 @@ extern "C" {
 #endif
 
 /* Open the endpoint of this DPID. Returns a descriptor.
- * EINVAL: negative. EADDRINUSE: this node has it already. ENETDOWN: the node could not be opened. EMFILE. ENOMEM. */
+ * EINVAL: negative. EADDRINUSE: this node has it already. ENETDOWN: the node could not be opened. EMFILE. ENOMEM. EFBIG:
+ * the pool is larger than files may be (ulimit -f). */
 int dp_open(int dpid);
 
 /* The same with a token buffer pool of so many bytes (4096 at least). dp_open takes DP_POOL from the environment, or 262144. */
@@ -73,7 +76,7 @@ int dp_connect(int fd, int nid, int dpid);
  * the size of the receiver's pool. Then it is copied, and leaves while the program goes on; until it has, the next one is EAGAIN. Of more
  * than 16 messages in a row without a dp_read up to 7 may leave a millisecond later, to share a doorbell.
  * EAGAIN: the receiver has no room now; try again. ENOTCONN: no edge. EINVAL: no bytes. EMSGSIZE: more than the receiver's pool holds;
- * this may be said of the message before. ECONNRESET: the other end is closed or gone: connect again. EBADF. */
+ * this may be said of the message before. ENOMEM: no memory for a copy. ECONNRESET: the other end is closed or gone: connect again. EBADF. */
 int dp_write(int fd, const void *msg, int len);
 
 /* The next message that has arrived: its length, and its place in the pool. 0: there is none now. It never waits. The message stays
@@ -154,7 +157,7 @@ const char *dp_vertex_name(void);
 /* LIVE FIGURES. With DP_GRAPH_REPORT=MILLISECONDS the library writes a line to standard error in each interval, and at the end: the
  * byte 0x1e, the rank, and for each endpoint where its edge leads and what dp_traffic says. dp-graph sets it and takes the lines out. */
 
-/* The text of the last failure on this thread. */
+/* The text of the last failure on this thread, until the next one. In one call of printf, do not evaluate it beside the call that fails. */
 const char *dp_error(void);
 
 #ifdef __cplusplus

@@ -10,6 +10,7 @@ use am_dp::{Dpid, Nid, WriteError};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use parking_lot::Mutex;
 
 use crate::environment;
 use crate::failure::{self, Failure, call};
@@ -121,12 +122,7 @@ unsafe fn bytes<'a>(msg: *const c_void, len: usize) -> Result<&'a [u8], Failure>
 #[inline]
 fn write(fd: c_int, message: &[u8]) -> Result<(), Failure> {
     process::with_point(fd, |process, point, _| {
-        let mut sent = process.dp.write(point, message);
-        if sent == Err(WriteError::Full) {
-            // Its credit may be there.
-            process.dp.poll();
-            sent = process.dp.write(point, message);
-        }
+        let sent = process.dp.write(point, message);
         process.note_call(sent == Err(WriteError::Full));
         Ok(sent?)
     })
@@ -321,6 +317,11 @@ pub extern "C" fn dp_unix_close(fd: c_int) {
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_is_point(fd: c_int) -> c_int {
+    // The program may have closed the endpoint, and given its number to something else.
+    _ = process::with(fd, |process| {
+        process.notice_closed();
+        Ok(())
+    });
     process::is_point(fd).into()
 }
 
@@ -354,6 +355,10 @@ pub extern "C" fn dp_barrier() -> c_int {
 
 /// Wait for the other processes of a launcher's job.
 pub(crate) fn barrier() -> Result<(), Failure> {
+    /// Each call is a barrier of its own, also where threads call at once.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    process::not_in_child()?;
+    let _turn = ONE_AT_A_TIME.lock();
     let place = start::open(|process| Ok(process.place.take()))?;
     // Without the lock: the other thread works meanwhile.
     let Some(mut place) = place else { return Ok(()) };

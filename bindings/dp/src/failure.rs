@@ -72,6 +72,7 @@ impl From<WriteError> for Failure {
             WriteError::Full => Errno::EAGAIN,
             WriteError::Empty => Errno::EINVAL,
             WriteError::TooLong { .. } => Errno::EMSGSIZE,
+            WriteError::NoMemory(_) => Errno::ENOMEM,
             WriteError::Ended(_) => Errno::ECONNRESET,
         };
         Failure::new(errno, error)

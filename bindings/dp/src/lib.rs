@@ -22,6 +22,7 @@
 mod calls;
 mod environment;
 mod failure;
+mod forked;
 mod graph;
 mod mapping;
 mod pace;

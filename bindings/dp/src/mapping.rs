@@ -11,6 +11,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::ftruncate;
 
 /// See the module's page. It is unmapped when it is dropped.
@@ -24,6 +25,10 @@ pub(crate) struct Mapping {
 impl Mapping {
     pub(crate) fn new(bytes: NonZeroUsize) -> io::Result<Mapping> {
         let memory = memfd_create(c"dp-pool", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+        // Beyond the limit on files, a signal would end the program.
+        if getrlimit(Resource::RLIMIT_FSIZE)?.0 < bytes.get() as u64 {
+            return Err(Errno::EFBIG.into());
+        }
         ftruncate(&memory, bytes.get().try_into().map_err(|_| Errno::EFBIG)?)?;
         let map = |access| {
             // SAFETY: the kernel chooses the place, so no other mapping is replaced.

@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use am_dp::{Dp, Dpid, Nid, OpenError, Point, PointReport};
@@ -15,6 +15,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use parking_lot::Mutex;
 
 use crate::failure::Failure;
+use crate::forked;
 use crate::mapping::Mapping;
 use crate::pace::{Pace, Step};
 use crate::report::{self, Reporter};
@@ -54,9 +55,6 @@ unsafe impl Send for Process {}
 /// The one process.
 pub(crate) static PROCESS: Mutex<Option<Process>> = Mutex::new(None);
 
-/// It was forked from the one that has the node.
-static IS_CHILD: AtomicBool = AtomicBool::new(false);
-
 /// Which descriptors are endpoints: a bit each. `read` and `write` of other descriptors look here without the lock.
 static IS_POINT: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
 
@@ -90,16 +88,11 @@ fn child() -> Failure {
     Failure::new(Errno::EPERM, "this process was forked: the endpoints are its parent's; open some after exec")
 }
 
-/// This process was forked: from now on all calls fail.
-pub(crate) extern "C" fn after_fork_in_child() {
-    IS_CHILD.store(true, Ordering::Relaxed);
-}
-
 /// # Errors
 /// This process was forked.
 #[inline]
 pub(crate) fn not_in_child() -> Result<(), Failure> {
-    if IS_CHILD.load(Ordering::Relaxed) { Err(child()) } else { Ok(()) }
+    if forked::is_child() { Err(child()) } else { Ok(()) }
 }
 
 /// Run `work` with the process's node, if it is open.
@@ -198,7 +191,7 @@ impl Process {
 
     /// Look whether the program has closed descriptors.
     #[cold]
-    fn notice_closed(&mut self) {
+    pub(crate) fn notice_closed(&mut self) {
         self.dp.look_for_hang_ups();
         self.dp.poll();
         self.sweep();

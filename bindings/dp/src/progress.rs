@@ -53,7 +53,12 @@ fn run(descriptor: &OwnedFd, bell: &EventFd) {
             Step::Nap => thread::sleep(NAP),
             Step::Wait(time) => {
                 let time = PollTimeout::try_from(time.min(report_in)).unwrap_or(PollTimeout::MAX);
-                _ = poll(&mut [on, all], time);
+                let mut waits = [on, all];
+                _ = poll(&mut waits, time);
+                // The program has closed every descriptor, and this library's among them: there is nothing to wait on.
+                if waits.iter().any(|wait| wait.revents().is_some_and(|got| got.contains(PollFlags::POLLNVAL))) {
+                    return;
+                }
                 _ = bell.read();
             }
         }

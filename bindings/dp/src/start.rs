@@ -7,6 +7,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::environment;
 use crate::failure::Failure;
+use crate::forked;
 use crate::process::{self, PROCESS, Process};
 use crate::progress;
 
@@ -21,11 +22,9 @@ pub(crate) fn open<T>(work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> 
     let dp = Dp::new(node, nodes)?;
     let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
     let bell = Arc::new(bell.map_err(|error| Failure::io(&error.into(), "no descriptor"))?);
+    forked::own().map_err(|error| Failure::io(&error, "no memory"))?;
     progress::start(&dp, bell.clone())?;
-    // SAFETY: the functions are of the right types, and in this library as long as the process runs.
-    unsafe {
-        libc::pthread_atfork(None, None, Some(process::after_fork_in_child));
-        libc::atexit(progress::finish);
-    }
+    // SAFETY: the function is of the right type, and in this library as long as the process runs.
+    unsafe { libc::atexit(progress::finish) };
     work(slot.insert(Process::new(dp, place, bell)))
 }

@@ -34,11 +34,11 @@ impl VnicOptions {
         VnicOptions { path: path.into(), max_frame, frames: 4096, ethertype, can_use_queue: false }
     }
 
-    /// Read the settings from a transport's name: `amd:PATH`, `amd:run/amd.sock,frame=1514`. The settings are `frame=` and
+    /// Read the settings from a transport's name: `amd:PATH`, `amd:/run/amd.sock,frame=1514`. The settings are `frame=` and
     /// `frames=`.
     ///
     /// ```
-    /// let options = am_vnic::VnicOptions::from_name(&"amd:run/amd.sock,frame=1514".parse()?)?;
+    /// let options = am_vnic::VnicOptions::from_name(&"amd:/run/amd.sock,frame=1514".parse()?)?;
     /// assert_eq!((options.path.to_str(), options.max_frame), (Some("run/amd.sock"), Some(1514)));
     /// # Ok::<(), am_transport::NameError>(())
     /// ```

@@ -25,6 +25,9 @@ const EMPTY_RECEIVES_TO_CHECK: u32 = 512;
 /// The pause between two attempts to attach to a daemon that has ended.
 const ATTACH_PAUSE: Duration = Duration::from_millis(20);
 
+/// The same after a refusal, which is in the daemon's log each time.
+const REFUSED_PAUSE: Duration = Duration::from_secs(1);
+
 /// The most packets that one call reads.
 const MAX_PACKETS: usize = 64;
 
@@ -244,7 +247,7 @@ impl Vnic {
             State::Attached(attachment) => self.read_packets(attachment),
             State::Lost(next) if Instant::now() >= next => match Request::send(&self.options, Some(self.secret)) {
                 Ok(request) => self.follow(request),
-                Err(why) => self.lose(why.to_string()),
+                Err(why) => self.lose(why.to_string(), ATTACH_PAUSE),
             },
             State::Asked(request) => self.ask(request),
             other => other,
@@ -265,7 +268,7 @@ impl Vnic {
                     _ => (),
                 },
                 Received::Nothing => break,
-                Received::Closed => return self.lose("the daemon has ended".into()),
+                Received::Closed => return self.lose("the daemon has ended".into(), ATTACH_PAUSE),
             }
         }
         State::Attached(attachment)
@@ -273,11 +276,11 @@ impl Vnic {
 
     /// There is no daemon now: try again after a pause.
     #[cold]
-    fn lose(&mut self, why: String) -> State {
+    fn lose(&mut self, why: String, pause: Duration) -> State {
         self.trouble = why;
         self.is_armed = false;
-        self.readiness.set_timer(ATTACH_PAUSE);
-        State::Lost(Instant::now() + ATTACH_PAUSE)
+        self.readiness.set_timer(pause);
+        State::Lost(Instant::now() + pause)
     }
 
     /// Wait for the daemon's answer.
@@ -292,7 +295,8 @@ impl Vnic {
     fn ask(&mut self, request: Request) -> State {
         let (attachment, welcome) = match request.poll(&self.options.path) {
             Answer::Waiting(request) => return State::Asked(request),
-            Answer::Failed(why) => return self.lose(why.to_string()),
+            Answer::Failed(why @ VnicOpenError::Refused { .. }) => return self.lose(why.to_string(), REFUSED_PAUSE),
+            Answer::Failed(why) => return self.lose(why.to_string(), ATTACH_PAUSE),
             Answer::Attached(attached) => *attached,
         };
         if welcome.address != self.caps.address || (welcome.max_frame as usize) < self.caps.max_frame {

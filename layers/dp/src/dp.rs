@@ -169,6 +169,22 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     /// See [`WriteError`].
     #[inline]
     pub fn write(&mut self, point: &Point, message: &[u8]) -> Result<(), WriteError> {
+        let mut written = self.write_once(point, message);
+        if written == Err(WriteError::Full) {
+            // Its credit may be there.
+            self.poll();
+            written = self.write_once(point, message);
+            if written == Err(WriteError::Full)
+                && let Some(state) = self.point_mut(point.id)
+            {
+                state.traffic.stalls += 1;
+            }
+        }
+        written
+    }
+
+    #[inline]
+    fn write_once(&mut self, point: &Point, message: &[u8]) -> Result<(), WriteError> {
         let Dp { points, door, owes, streak, sending, .. } = self;
         let state = point_mut(points, point.id).ok_or(WriteError::Closed)?;
         if message.is_empty() {
@@ -187,10 +203,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
                     sending.push(point.id);
                 }
             }
-            Err(error) => {
-                state.traffic.stalls += u64::from(error == WriteError::Full);
-                return Err(error);
-            }
+            Err(error) => return Err(error),
         }
         state.traffic.written += 1;
         state.traffic.bytes_written += message.len() as u64;
@@ -210,7 +223,6 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         let is_taken = inbox.on_short(message);
         let Some(PointState { traffic, .. }) = self.point_mut(from) else { return Err(closed) };
         if !is_taken {
-            traffic.stalls += u64::from(len <= most);
             return Err(if len > most { WriteError::TooLong { len, most } } else { WriteError::Full });
         }
         traffic.written += 1;

@@ -90,8 +90,11 @@ impl Edge {
         if let Some(most) = self.most.filter(|most| len > *most) {
             return Err(WriteError::TooLong { len, most });
         }
+        let mut copy = Vec::new();
+        copy.try_reserve_exact(len).map_err(|_| WriteError::NoMemory(len))?;
+        copy.extend_from_slice(message);
         self.last_long = len;
-        self.outgoing = Some(Outgoing { message: message.to_vec(), at: 0 });
+        self.outgoing = Some(Outgoing { message: copy, at: 0 });
         self.push(to, door);
         Ok(if self.outgoing.is_some() { Left::Part } else { Left::All })
     }

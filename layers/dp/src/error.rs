@@ -89,6 +89,9 @@ pub enum WriteError {
         /// The most that the receiver takes.
         most: usize,
     },
+    /// A message longer than a frame is copied, and there is no memory for the copy.
+    #[error("no memory for a copy of {0} bytes")]
+    NoMemory(usize),
     /// The edge has ended.
     #[error("the edge has ended: {0}; connect again")]
     Ended(NotOpen),

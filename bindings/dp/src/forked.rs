@@ -1,0 +1,35 @@
+//! Whether this process is the one that opened the node, or was forked from it.
+//!
+//! The kernel clears a page of ours in every child that gets a copy of the memory. So a child of `clone` or `_Fork`, which run no
+//! handlers, is known, too.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous};
+
+/// A byte that is 1 in the process that has the node, and 0 in its children. Null while there is no node.
+static IS_OWNER: AtomicPtr<AtomicU8> = AtomicPtr::new(std::ptr::null_mut());
+
+/// This process has the node from now on.
+pub(crate) fn own() -> io::Result<()> {
+    let (access, flags) = (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE);
+    // SAFETY: the kernel chooses the place, so no other mapping is replaced.
+    let page = unsafe { mmap_anonymous(None, NonZeroUsize::MIN, access, flags) }?;
+    // SAFETY: the page is ours alone, and nothing is in it yet.
+    unsafe { madvise(page, 1, MmapAdvise::MADV_WIPEONFORK) }?;
+    let byte = page.cast::<AtomicU8>();
+    // SAFETY: mapped, and never unmapped.
+    unsafe { byte.as_ref() }.store(1, Ordering::Relaxed);
+    IS_OWNER.store(byte.as_ptr(), Ordering::Relaxed);
+    Ok(())
+}
+
+/// Whether this process was forked from the one that has the node.
+#[inline]
+pub(crate) fn is_child() -> bool {
+    // SAFETY: null, or a byte that stays mapped, in a child as well.
+    let byte = unsafe { IS_OWNER.load(Ordering::Relaxed).as_ref() };
+    byte.is_some_and(|byte| byte.load(Ordering::Relaxed) == 0)
+}
