@@ -83,6 +83,14 @@ pub(crate) fn forget_copy(fd: RawFd) {
     mark(fd, false);
 }
 
+/// The program has closed every descriptor, and this library's among them. Their numbers may be other files' by now, so nothing is
+/// closed. The next `dp_open` opens a node anew.
+#[cold]
+pub(crate) fn abandon() {
+    std::mem::forget(PROCESS.lock().take());
+    IS_POINT.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+}
+
 #[cold]
 fn child() -> Failure {
     Failure::new(Errno::EPERM, "this process was forked: the endpoints are its parent's; open some after exec")

@@ -7,6 +7,7 @@
 //!   writes after a pause  is rung, because the message may have to be sent again
 //! ```
 
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
@@ -34,6 +35,8 @@ pub(crate) fn start(dp: &Dp<Mapping>, bell: Arc<EventFd>) -> Result<(), Failure>
     // Signals are for the program's own threads.
     let mut before = SigSet::empty();
     _ = pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before));
+    // The thread ends with the process, or when the program has closed these: it closes neither.
+    let (descriptor, bell) = (ManuallyDrop::new(descriptor), ManuallyDrop::new(bell));
     let started = thread::Builder::new().name("dp".into()).spawn(move || run(&descriptor, &bell));
     _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None);
     started.map(drop).map_err(|error| Failure::io(&error, "no thread"))
@@ -48,20 +51,24 @@ fn run(descriptor: &OwnedFd, bell: &EventFd) {
         report::write(&lines);
         let readable = |of| PollFd::new(of, PollFlags::POLLIN);
         let (on, all) = (readable(bell.as_fd()), readable(descriptor.as_fd()));
-        match step {
-            Step::Again => thread::yield_now(),
-            Step::Nap => thread::sleep(NAP),
-            Step::Wait(time) => {
-                let time = PollTimeout::try_from(time.min(report_in)).unwrap_or(PollTimeout::MAX);
-                let mut waits = [on, all];
-                _ = poll(&mut waits, time);
-                // The program has closed every descriptor, and this library's among them: there is nothing to wait on.
-                if waits.iter().any(|wait| wait.revents().is_some_and(|got| got.contains(PollFlags::POLLNVAL))) {
-                    return;
-                }
-                _ = bell.read();
+        let time = match step {
+            Step::Nap => {
+                thread::sleep(NAP);
+                continue;
             }
+            Step::Again => {
+                thread::yield_now();
+                PollTimeout::ZERO
+            }
+            Step::Wait(time) => PollTimeout::try_from(time.min(report_in)).unwrap_or(PollTimeout::MAX),
+        };
+        let mut waits = [on, all];
+        _ = poll(&mut waits, time);
+        let is_closed = |wait: &PollFd<'_>| wait.revents().is_some_and(|got| got.contains(PollFlags::POLLNVAL));
+        if waits.iter().any(is_closed) {
+            return process::abandon();
         }
+        _ = bell.read();
     }
 }
 

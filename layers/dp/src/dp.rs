@@ -169,45 +169,38 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     /// See [`WriteError`].
     #[inline]
     pub fn write(&mut self, point: &Point, message: &[u8]) -> Result<(), WriteError> {
-        let mut written = self.write_once(point, message);
-        if written == Err(WriteError::Full) {
-            // Its credit may be there.
+        let mut is_second = false;
+        loop {
+            let Dp { points, door, owes, streak, sending, .. } = self;
+            let state = point_mut(points, point.id).ok_or(WriteError::Closed)?;
+            if message.is_empty() {
+                return Err(WriteError::Empty);
+            }
+            let Some(edge) = &mut state.edge else { return Err(WriteError::NotConnected) };
+            let Target::Remote(to) = edge.target else { return self.write_local(point.id, message) };
+            match edge.write(to, door, message) {
+                Ok(left) => {
+                    *streak += 1;
+                    *owes = *streak > ALONE && !streak.is_multiple_of(TOGETHER);
+                    if !*owes {
+                        door.flush();
+                    }
+                    if left == Left::Part {
+                        sending.push(point.id);
+                    }
+                    state.traffic.written += 1;
+                    state.traffic.bytes_written += message.len() as u64;
+                    return Ok(());
+                }
+                // Its credit may be there.
+                Err(WriteError::Full) if !is_second => is_second = true,
+                Err(error) => {
+                    state.traffic.stalls += u64::from(error == WriteError::Full);
+                    return Err(error);
+                }
+            }
             self.poll();
-            written = self.write_once(point, message);
-            if written == Err(WriteError::Full)
-                && let Some(state) = self.point_mut(point.id)
-            {
-                state.traffic.stalls += 1;
-            }
         }
-        written
-    }
-
-    #[inline]
-    fn write_once(&mut self, point: &Point, message: &[u8]) -> Result<(), WriteError> {
-        let Dp { points, door, owes, streak, sending, .. } = self;
-        let state = point_mut(points, point.id).ok_or(WriteError::Closed)?;
-        if message.is_empty() {
-            return Err(WriteError::Empty);
-        }
-        let Some(edge) = &mut state.edge else { return Err(WriteError::NotConnected) };
-        let Target::Remote(to) = edge.target else { return self.write_local(point.id, message) };
-        match edge.write(to, door, message) {
-            Ok(left) => {
-                *streak += 1;
-                *owes = *streak > ALONE && !streak.is_multiple_of(TOGETHER);
-                if !*owes {
-                    door.flush();
-                }
-                if left == Left::Part {
-                    sending.push(point.id);
-                }
-            }
-            Err(error) => return Err(error),
-        }
-        state.traffic.written += 1;
-        state.traffic.bytes_written += message.len() as u64;
-        Ok(())
     }
 
     /// Send to an endpoint of this process.
@@ -223,6 +216,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         let is_taken = inbox.on_short(message);
         let Some(PointState { traffic, .. }) = self.point_mut(from) else { return Err(closed) };
         if !is_taken {
+            traffic.stalls += u64::from(len <= most);
             return Err(if len > most { WriteError::TooLong { len, most } } else { WriteError::Full });
         }
         traffic.written += 1;

@@ -38,6 +38,11 @@ fn every_call_of_a_process_alone() {
 }
 
 #[test]
+fn a_program_that_closes_every_descriptor_does_not_spin() {
+    Program::build("tests/c/all_closed.c").start("udp", &[]).end();
+}
+
+#[test]
 fn epoll_over_a_thousand_endpoints_and_a_tcp_socket() {
     let program = Program::build("tests/c/thousand.c");
     let file = table(&[udp_line(0), udp_line(1)]);

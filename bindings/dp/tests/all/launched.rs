@@ -69,6 +69,13 @@ fn an_own_graph_and_what_is_written_of_it() {
 
 /// The size of the job is the graph's.
 #[test]
+fn barriers_of_two_threads_are_two() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = Program::build("tests/c/barriers.c");
+    run(dp_graph(&program).arg("ring:2").arg(program.path()).arg(directory.path().join("mark")));
+}
+
+#[test]
 fn a_program_without_the_launcher_is_told() {
     let program = Program::build("examples/rounds.c");
     let output = std::process::Command::new(program.path())

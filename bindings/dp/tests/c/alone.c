@@ -6,6 +6,8 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 static sigjmp_buf back;
@@ -105,8 +107,7 @@ static void calls_by_name(int one, int two) {
     FAILS(dp_unix_read(two, NULL, 4), EFAULT);
 }
 
-static void forked(int one) {
-    pid_t child = fork();
+static void forked(int one, pid_t child) {
     CHECK(child >= 0);
     if (child == 0) {
         char *address;
@@ -117,6 +118,22 @@ static void forked(int one) {
     }
     int status;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+/* Another file has the number of an endpoint that was closed. */
+static void used_again(void) {
+    int five = dp_open(5);
+    CHECK(five >= 0 && dp_is_point(five) == 1 && close(five) == 0);
+    CHECK(open("/dev/null", O_RDWR) == five && dp_is_point(five) == 0 && close(five) == 0);
+}
+
+static void limited(void) {
+    struct rlimit before;
+    CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    struct rlimit few = {4096, before.rlim_max};
+    CHECK(setrlimit(RLIMIT_FSIZE, &few) == 0);
+    FAILS(dp_open(5), EFBIG);
+    CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
 }
 
 static void closed(int one, int two) {
@@ -177,7 +194,11 @@ int main(void) {
     messages(one, two);
     full(one, two);
     calls_by_name(one, two);
-    forked(one);
+    forked(one, fork());
+    /* No handlers run. */
+    forked(one, (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+    used_again();
+    limited();
     closed_while_busy(one);
     closed(one, two);
     keep_a_message();
