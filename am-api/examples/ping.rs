@@ -95,7 +95,7 @@ fn main() {
         [] => both("sim:1"),
         [on] if on != "serve" && on != "beta" => both(on),
         ["serve", on] => serve(on, &AtomicBool::new(false)),
-        [peer, on] => ping(peer, on),
+        [peer, on] => ping(peer, on, &AtomicBool::new(false)),
         _ => {
             _ = writeln!(stderr(), "{USAGE}");
             std::process::exit(2)

@@ -116,14 +116,22 @@ fn programs_with_loops_of_their_own_wait_for_a_deadline() {
     let _alone = alone();
     // DPDK 22.11 keeps a listener until the process ends: each pair has a name of its own.
     let sockets = [fresh(), fresh(), fresh()];
-    let [servers, clients] = [const { AtomicUsize::new(0) }; 2];
-    let next = |ends: &AtomicUsize| &sockets[ends.fetch_add(1, Relaxed)];
+    let [servers, listening, clients] = [const { AtomicUsize::new(0) }; 3];
+    let next = |ends: &AtomicUsize| ends.fetch_add(1, Relaxed);
     let end = |rest: String| -> Box<dyn Transport> {
         let end = open(&rest).unwrap_or_else(|error| panic!("{rest}: {error}"));
         assert!(end.caps().wake.is_none());
         Box::new(end)
     };
-    let near = || end(format!("net_memif0,role=server,socket=@am-{},am.pages=normal", next(&servers)));
-    let far = || end(format!("net_memif1,role=client,socket=@am-{}", next(&clients)));
+    let near = || {
+        let server = end(format!("net_memif0,role=server,socket=@am-{},am.pages=normal", sockets[next(&servers)]));
+        next(&listening);
+        server
+    };
+    let far = || {
+        let nth = next(&clients);
+        eventually("its server listens", || listening.load(Relaxed) > nth);
+        end(format!("net_memif1,role=client,socket=@am-{}", sockets[nth]))
+    };
     own_loop::ping_pong(own_loop::Wakes::Deadline, near, far);
 }
