@@ -18,13 +18,24 @@ pub(crate) fn open<T>(work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> 
     if let Some(process) = slot.as_mut() {
         return work(process);
     }
+    // A child that is forked meanwhile has a copy of the lock, which nobody opens.
+    forked::own().map_err(|error| Failure::io(&error, "no memory"))?;
+    match start() {
+        Ok(process) => work(slot.insert(process)),
+        Err(failure) => {
+            forked::disown();
+            Err(failure)
+        }
+    }
+}
+
+fn start() -> Result<Process, Failure> {
     let (node, nodes, place) = environment::open()?;
     let dp = Dp::new(node, nodes)?;
     let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
     let bell = Arc::new(bell.map_err(|error| Failure::io(&error.into(), "no descriptor"))?);
-    forked::own().map_err(|error| Failure::io(&error, "no memory"))?;
     progress::start(&dp, bell.clone())?;
     // SAFETY: the function is of the right type, and in this library as long as the process runs.
     unsafe { libc::atexit(progress::finish) };
-    work(slot.insert(Process::new(dp, place, bell)))
+    Ok(Process::new(dp, place, bell))
 }
