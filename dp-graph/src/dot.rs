@@ -12,6 +12,8 @@ pub(crate) enum DotError {
     Syntax(String),
     #[error("an undirected graph: write `digraph` and `->`, because a channel has one direction")]
     Undirected,
+    #[error("more than {MAX_DEPTH} levels of `{{`")]
+    Deep,
     #[error("an edge of a subgraph is not supported: write one for each of its vertices")]
     EdgeOfSubgraph,
     #[error("`{vertex}:{port}`: a port is the DPID of an endpoint, a number from 0")]
@@ -21,6 +23,9 @@ pub(crate) enum DotError {
     #[error(transparent)]
     Graph(#[from] GraphError),
 }
+
+/// Graphs and subgraphs in each other.
+const MAX_DEPTH: usize = 12;
 
 /// An end of an edge as it is written: the DPID may be missing.
 type Written = (u32, Option<Dpid>);
@@ -36,10 +41,7 @@ struct Reader {
 /// Read a graph.
 pub(crate) fn parse(text: &str) -> Result<Graph, DotError> {
     let mut reader = Reader::default();
-    // The parser takes both arrows in both kinds of graph.
-    if has_undirected_edge(text) {
-        return Err(DotError::Undirected);
-    }
+    check_text(text)?;
     let is_strict = match graphviz_rust::parse(text).map_err(DotError::Syntax)? {
         Dot::Graph { .. } => return Err(DotError::Undirected),
         Dot::DiGraph { stmts, strict, .. } => {
@@ -56,13 +58,23 @@ pub(crate) fn parse(text: &str) -> Result<Graph, DotError> {
     Ok(Graph::named(reader.names, edges)?)
 }
 
-/// Whether there is a `--` outside of texts and comments.
-fn has_undirected_edge(text: &str) -> bool {
-    let mut rest = text;
+/// What the parser does not refuse, outside of texts and comments: it takes both arrows in both kinds of graph, and its time doubles with
+/// each level in which something is wrong.
+fn check_text(text: &str) -> Result<(), DotError> {
+    let (mut rest, mut depth) = (text, 0usize);
     while let Some(letter) = rest.chars().next() {
         // What begins here, and what ends it.
         let end = match letter {
-            '-' if rest.starts_with("--") => return true,
+            '-' if rest.starts_with("--") => return Err(DotError::Undirected),
+            '{' if depth == MAX_DEPTH => return Err(DotError::Deep),
+            '{' => {
+                depth += 1;
+                None
+            }
+            '}' => {
+                depth = depth.saturating_sub(1);
+                None
+            }
             '"' => Some((1, "\"")),
             '#' => Some((1, "\n")),
             '/' if rest.starts_with("//") => Some((2, "\n")),
@@ -78,7 +90,7 @@ fn has_undirected_edge(text: &str) -> bool {
         };
         rest = &rest[end.map_or(letter.len_utf8(), skip)..];
     }
-    false
+    Ok(())
 }
 
 /// The k-th edge out of a vertex leaves at DPID k unless it says otherwise.
@@ -167,6 +179,14 @@ mod tests {
 
     fn read(text: &str) -> String {
         parse(text).unwrap().to_string()
+    }
+
+    #[test]
+    fn levels_have_a_limit() {
+        let nested = |levels: usize| format!("digraph {{ {} \"}}\" /* }} */", "subgraph {".repeat(levels - 1));
+        assert_eq!(read(&format!("{}{}", nested(MAX_DEPTH), "}".repeat(MAX_DEPTH))), "1=%7D");
+        assert!(matches!(parse(&nested(MAX_DEPTH)), Err(DotError::Syntax(_))), "not closed");
+        assert!(matches!(parse(&nested(1000)), Err(DotError::Deep)));
     }
 
     #[test]
