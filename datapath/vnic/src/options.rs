@@ -39,7 +39,7 @@ impl VnicOptions {
     ///
     /// ```
     /// let options = am_vnic::VnicOptions::from_name(&"amd:/run/amd.sock,frame=1514".parse()?)?;
-    /// assert_eq!((options.path.to_str(), options.max_frame), (Some("run/amd.sock"), Some(1514)));
+    /// assert_eq!((options.path.to_str(), options.max_frame), (Some("/run/amd.sock"), Some(1514)));
     /// # Ok::<(), am_transport::NameError>(())
     /// ```
     ///
