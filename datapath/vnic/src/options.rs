@@ -24,7 +24,7 @@ pub struct VnicOptions {
     pub can_use_queue: bool,
 }
 
-const EXAMPLE: &str = "run/amd.sock";
+const EXAMPLE: &str = "/run/amd.sock";
 const FRAMES_RANGE: std::ops::RangeInclusive<usize> = 64..=1 << 20;
 
 impl VnicOptions {
