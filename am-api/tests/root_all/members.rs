@@ -45,13 +45,13 @@ fn a_partition_is_seen_by_both_and_survived() {
     let switch = Bridge::new(&[alpha, beta], "am0", &BridgeOptions::default()).unwrap();
     let (stop, beta_saw) = (AtomicBool::new(false), AtomicUsize::new(0));
     let other = || {
-        let (_node, mut endpoint) = open("beta");
+        let (node, mut endpoint) = open("beta");
         let mut seen = Seen::default();
         while !stop.load(Relaxed) {
             endpoint.wait(&mut seen, Duration::from_millis(5));
             beta_saw.store(seen.changes.len(), Relaxed);
         }
-        seen.changes
+        (seen.changes, format!("{:?}\n{}", node.health(), node.counters()))
     };
     let one = || {
         let ((_node, mut endpoint), mut seen) = (open("alpha"), Seen::default());
@@ -78,8 +78,8 @@ fn a_partition_is_seen_by_both_and_survived() {
         let other = scope.spawn(|| beta.enter(other).unwrap());
         let result = alpha.enter(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(one))).unwrap();
         stop.store(true, Relaxed);
-        let changes = other.join().unwrap();
+        let (changes, counters) = other.join().unwrap();
         result.unwrap_or_else(|cause| std::panic::resume_unwind(cause));
-        assert_eq!(changes[..3.min(changes.len())], [JOINED, SILENT, JOINED]);
+        assert_eq!(changes[..3.min(changes.len())], [JOINED, SILENT, JOINED], "{counters}");
     });
 }
