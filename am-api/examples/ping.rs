@@ -39,7 +39,7 @@ fn serve(on: &str, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
     while !stop.load(SeqCst) {
         endpoint.wait(&mut (), SECONDS / 200);
         let health = node.health();
-        // Who has been asked to end need not be told that its peer has gone.
+        // After `stop` is set, alpha's node closes, and that is no problem to report.
         if let (Err(problem), true) = (&health, health != known && !stop.load(SeqCst)) {
             _ = writeln!(stderr(), "beta: {problem}");
         }

@@ -21,7 +21,7 @@ use crate::state::{Saved, SavedPort};
 const MAX_LAST_FRAMES: usize = 1024;
 
 /// The log has a refused user at most once in this time.
-const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
+const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Daemon {
     /// What an earlier daemon has left: its ports wait for their programs.
@@ -75,7 +75,7 @@ impl Daemon {
         };
         if let Err((visitor, why)) = self.attach(visitor, owner, &hello) {
             // A program tries again and again.
-            let is_said = self.refused.is_some_and(|(uid, at)| uid == owner.uid && at.elapsed() < REFUSED_INTERVAL);
+            let is_said = self.refused.is_some_and(|(uid, at)| uid == owner.uid && at.elapsed() < REFUSAL_LOG_INTERVAL);
             if !is_said {
                 tracing::info!("user {} was refused: {why}", owner.uid);
                 self.refused = Some((owner.uid, Instant::now()));

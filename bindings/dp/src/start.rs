@@ -18,7 +18,7 @@ pub(crate) fn open<T>(work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> 
     if let Some(process) = slot.as_mut() {
         return work(process);
     }
-    // A child that is forked meanwhile has a copy of the lock, which nobody opens.
+    // Before the node opens: a child that is forked while it opens inherits `PROCESS` locked, and no thread of the child unlocks it.
     forked::own().map_err(|error| Failure::io(&error, "no memory"))?;
     match start() {
         Ok(process) => work(slot.insert(process)),

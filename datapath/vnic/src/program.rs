@@ -25,7 +25,7 @@ const EMPTY_RECEIVES_TO_CHECK: u32 = 512;
 /// The pause between two attempts to attach to a daemon that has ended.
 const ATTACH_PAUSE: Duration = Duration::from_millis(20);
 
-/// The same after a refusal, which is in the daemon's log each time.
+/// The same after a refusal: the daemon's rules seldom change.
 const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 
 /// The most packets that one call reads.

@@ -67,7 +67,6 @@ fn an_own_graph_and_what_is_written_of_it() {
     assert!(text.contains("\"right\":5 -> \"sink\":1 [label=\""), "{text}");
 }
 
-/// The size of the job is the graph's.
 #[test]
 fn barriers_of_two_threads_are_two() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -75,6 +74,7 @@ fn barriers_of_two_threads_are_two() {
     run(dp_graph(&program).arg("ring:2").arg(program.path()).arg(directory.path().join("mark")));
 }
 
+/// The size of the job is the graph's.
 #[test]
 fn a_program_without_the_launcher_is_told() {
     let program = Program::build("examples/rounds.c");
