@@ -76,7 +76,8 @@ int dp_connect(int fd, int nid, int dpid);
  * the size of the receiver's pool. Then it is copied, and leaves while the program goes on; until it has, the next one is EAGAIN. Of more
  * than 16 messages in a row without a dp_read up to 7 may leave a millisecond later, to share a doorbell.
  * EAGAIN: the receiver has no room now; try again. ENOTCONN: no edge. EINVAL: no bytes. EMSGSIZE: more than the receiver's pool holds;
- * this may be said of the message before. ENOMEM: no memory for a copy. ECONNRESET: the other end is closed or gone: connect again. EBADF. */
+ * this may be said of an earlier message, whose length dp_error names: then write this one again. ENOMEM: no memory for a copy.
+ * ECONNRESET: the other end is closed or gone: connect again. EBADF. */
 int dp_write(int fd, const void *msg, int len);
 
 /* The next message that has arrived: its length, and its place in the pool. 0: there is none now. It never waits. The message stays

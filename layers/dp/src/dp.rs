@@ -17,6 +17,7 @@ use crate::inbox::Inbox;
 use crate::inboxes::Inboxes;
 use crate::point::{Point, PointId};
 use crate::readiness::Readiness;
+use crate::wait::note_sending;
 use crate::{Dpid, Nid, Nodes, OpenError, WriteError};
 
 /// The shortest pool.
@@ -63,7 +64,7 @@ pub struct Dp<M> {
     pub(crate) points: Vec<Option<PointState>>,
     pub(crate) by_dpid: BTreeMap<Dpid, PointId>,
     next_serial: u32,
-    /// Endpoints with a long message that has not left yet.
+    /// Endpoints with a long message, or a refusal of one, that has not left yet.
     pub(crate) sending: Vec<PointId>,
     /// Edges that were redirected, until what was written to them has been accepted.
     pub(crate) old_edges: Vec<(PointId, Edge)>,
@@ -186,7 +187,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
                         door.flush();
                     }
                     if left == Left::Part {
-                        sending.push(point.id);
+                        note_sending(sending, point.id);
                     }
                     state.traffic.written += 1;
                     state.traffic.bytes_written += message.len() as u64;

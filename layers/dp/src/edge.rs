@@ -36,8 +36,6 @@ pub(crate) struct Edge {
     most: Option<usize>,
     /// The length of a message that came to nothing, until the program is told.
     failed: Option<usize>,
-    /// The length of the long message that was written last.
-    last_long: usize,
 }
 
 /// What of a message has left.
@@ -49,12 +47,12 @@ pub(crate) enum Left {
 
 impl Edge {
     pub(crate) fn new((nid, dpid): (Nid, Dpid), target: Target) -> Edge {
-        Edge { nid, dpid, target, outgoing: None, most: None, failed: None, last_long: 0 }
+        Edge { nid, dpid, target, outgoing: None, most: None, failed: None }
     }
 
-    /// The receiver refused the long message: its pool holds at most so many bytes. It drops what it gets of it.
-    pub(crate) fn refuse(&mut self, most: usize) {
-        (self.most, self.failed) = (Some(most), Some(self.last_long));
+    /// The receiver refused a message of this length: its pool holds at most `most` bytes. It drops what it gets of it.
+    pub(crate) fn refuse(&mut self, len: usize, most: usize) {
+        (self.most, self.failed) = (Some(most), Some(len));
     }
 
     pub(crate) fn is_sending(&self) -> bool {
@@ -93,7 +91,6 @@ impl Edge {
         let mut copy = Vec::new();
         copy.try_reserve_exact(len).map_err(|_| WriteError::NoMemory(len))?;
         copy.extend_from_slice(message);
-        self.last_long = len;
         self.outgoing = Some(Outgoing { message: copy, at: 0 });
         self.push(to, door);
         Ok(if self.outgoing.is_some() { Left::Part } else { Left::All })

@@ -21,7 +21,7 @@ pub(crate) const SHORT: HandlerId = HandlerId(0);
 pub(crate) const FIRST: HandlerId = HandlerId(1);
 /// A further part. Its word is its offset in the whole.
 pub(crate) const MORE: HandlerId = HandlerId(2);
-/// The answer to [`FIRST`]: the pool can never hold it. Its word is the most that it can hold.
+/// The answer to a message that the pool can never hold. Its words are the message's length, and the most that the pool can hold.
 pub(crate) const TOO_LONG: HandlerId = HandlerId(3);
 
 /// A long message on its way.
@@ -48,10 +48,12 @@ pub(crate) struct Inbox<M> {
     accepted: Vec<(Connection, (Nid, Dpid), Name)>,
     /// Those whose DPID another process has now, until the node notices that they ended.
     replaced: Vec<Connection>,
-    /// Messages of this endpoint that their receivers can never hold: by which connection, and the most that they can hold.
-    pub(crate) refusals: Vec<(Connection, u64)>,
-    /// Senders of messages that this endpoint can never hold.
-    pub(crate) refused: Vec<Connection>,
+    /// Those that have not ended yet, and of which the program knows that messages are lost.
+    told: Vec<Connection>,
+    /// Messages of this endpoint that their receivers can never hold: by which connection, the length, and the most that they can hold.
+    pub(crate) refusals: Vec<(Connection, [u64; 2])>,
+    /// Senders of messages that this endpoint can never hold, and the lengths of these.
+    pub(crate) refused: Vec<(Connection, usize)>,
     pub(crate) signal: Signal,
     /// It is in the list of arrivals, or need not be.
     pub(crate) is_listed: bool,
@@ -62,7 +64,7 @@ pub(crate) struct Inbox<M> {
 impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
     pub(crate) fn new(serial: u32, memory: M, signal: Signal) -> Self {
         let (waiting, arriving, lost, ended) = Default::default();
-        let (refusals, refused, accepted, replaced) = Default::default();
+        let (refusals, refused, accepted, replaced, told) = Default::default();
         let (pool, is_listed, received) = (Pool::new(memory), false, 0);
         Inbox {
             serial,
@@ -73,6 +75,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
             ended,
             accepted,
             replaced,
+            told,
             refusals,
             refused,
             signal,
@@ -84,6 +87,11 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
     #[inline]
     pub(crate) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
+    }
+
+    /// Whether connections ended, and may have left something incomplete.
+    pub(crate) fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
     }
 
     /// Whether somebody has to be told that a message was too long.
@@ -151,7 +159,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         }
         if !self.can_hold(message.payload().len()) {
             // Frames may be longer than pools.
-            self.refused.push(message.from());
+            self.refused.push((message.from(), message.payload().len()));
             return;
         }
         self.abandon(message.from());
@@ -168,7 +176,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
             SHORT => self.on_short_without_room(message),
             FIRST => self.on_first(message),
             MORE => self.on_more(message),
-            TOO_LONG => self.refusals.push((message.from(), message.word(0))),
+            TOO_LONG => self.refusals.push((message.from(), [message.word(0), message.word(1)])),
             // Of nodes that do not speak this protocol.
             _ => {}
         }
@@ -209,14 +217,17 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
 
     /// A connection ended; by the death of its other end, if that is given.
     pub(crate) fn on_ended(&mut self, connection: Connection, lost: Option<(Nid, Dpid)>) {
+        let is_told =
+            self.told.iter().position(|told| *told == connection).map(|at| self.told.swap_remove(at)).is_some();
         // Of one that an heir has replaced all is said.
         if let Some(at) = self.replaced.iter().position(|old| *old == connection) {
             self.replaced.swap_remove(at);
             return;
         }
         let of_accepted = self.accepted.extract_if(.., |old| old.0 == connection).map(|old| old.1).last();
-        self.ended.push((connection, of_accepted));
-        self.report_lost(lost);
+        // What it leaves incomplete is reported with its death.
+        self.ended.push((connection, of_accepted.filter(|_| lost.is_none() && !is_told)));
+        self.report_lost(lost.filter(|_| !is_told));
     }
 
     /// Messages of this endpoint are lost. It is reported once, until the program has read that.
@@ -224,10 +235,16 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         self.lost.extend(peer.filter(|peer| !self.lost.contains(peer)));
     }
 
-    /// The other end of a connection, which may have ended.
-    fn peer_of(&self, from: Connection) -> Option<(Nid, Dpid)> {
-        let accepted = self.accepted.iter().find(|old| old.0 == from).map(|old| old.1);
-        accepted.or_else(|| self.ended.iter().find(|old| old.0 == from)?.1)
+    /// A message of this connection is lost: it has ended, or is about to. That is said once.
+    fn report_gap(&mut self, from: Connection) {
+        if let Some(ended) = self.ended.iter_mut().find(|old| old.0 == from) {
+            let peer = ended.1.take();
+            return self.report_lost(peer);
+        }
+        if !self.told.contains(&from) {
+            self.told.push(from);
+            self.report_lost(self.accepted.iter().find(|old| old.0 == from).map(|old| old.1));
+        }
     }
 
     fn on_more<S>(&mut self, message: &Message<'_, S>) {
@@ -244,7 +261,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         self.abandon(from);
         if !self.can_hold(len) {
             self.set_arriving(from, Arriving::Nowhere { left: len.saturating_sub(piece.len()) });
-            self.refused.push(from);
+            self.refused.push((from, len));
             return true;
         }
         let Some(token) = self.pool.reserve(len) else { return false };
@@ -260,7 +277,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
             Some(Arriving::Nowhere { left }) => Arriving::Nowhere { left: left.saturating_sub(piece.len()) },
             Some(Arriving::Into { at, .. }) if at as u64 != offset => {
                 self.abandon(from);
-                self.report_lost(self.peer_of(from));
+                self.report_gap(from);
                 return;
             }
             Some(Arriving::Into { token, at, len }) => {

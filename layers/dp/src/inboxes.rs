@@ -102,8 +102,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inboxes<M> {
         self.note_special(id);
     }
 
-    /// Senders to be told that their message was too long for this endpoint, and how much it can hold.
-    pub(crate) fn take_refused(&mut self, id: PointId) -> (Vec<Connection>, usize) {
+    /// Senders to be told that their message was too long for this endpoint, the lengths of these, and how much it can hold.
+    pub(crate) fn take_refused(&mut self, id: PointId) -> (Vec<(Connection, usize)>, usize) {
         self.get_mut(id).map_or((vec![], 0), |inbox| (std::mem::take(&mut inbox.refused), inbox.pool.size()))
     }
 }

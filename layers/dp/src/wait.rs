@@ -67,12 +67,13 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     fn look_at_arrivals(&mut self, reading: Option<PointId>) {
         self.inboxes.has_news = false;
         for id in std::mem::take(&mut self.inboxes.special) {
-            self.has_ended = true;
             let Some(inbox) = self.inboxes.get_mut(id) else { continue };
-            for (from, most) in std::mem::take(&mut inbox.refusals) {
+            self.has_ended |= inbox.has_ended();
+            for (from, words) in std::mem::take(&mut inbox.refusals) {
                 let edge = self.point_mut(id).and_then(|state| state.edge.as_mut());
                 if let Some(edge) = edge.filter(|edge| edge.target == Target::Remote(from)) {
-                    edge.refuse(usize::try_from(most).unwrap_or(usize::MAX));
+                    let [len, most] = words.map(|word| usize::try_from(word).unwrap_or(usize::MAX));
+                    edge.refuse(len, most);
                 }
             }
             self.refuse(id);
@@ -89,13 +90,13 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     /// Tell senders that their message was too long. Those that have no room for that are told later.
     fn refuse(&mut self, id: PointId) {
         let (refused, size) = self.inboxes.take_refused(id);
-        for from in refused {
-            let told = self.door.try_request_vectored(from, TOO_LONG, &[size as u64], &[]);
+        for (from, len) in refused {
+            let told = self.door.try_request_vectored(from, TOO_LONG, &[len as u64, size as u64], &[]);
             if told.is_err_and(|error| error.is_temporary())
                 && let Some(inbox) = self.inboxes.get_mut(id)
             {
-                inbox.refused.push(from);
-                self.inboxes.note_special(id);
+                inbox.refused.push((from, len));
+                note_sending(&mut self.sending, id);
             }
         }
     }
@@ -112,17 +113,18 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         }
     }
 
-    /// Long messages, redirected edges, endpoints that close.
+    /// Long messages, refusals, redirected edges, endpoints that close.
     #[cold]
     fn push_on(&mut self) {
         for id in std::mem::take(&mut self.sending) {
+            self.refuse(id);
             let Dp { door, points, sending, .. } = self;
             let Some(edge) = point_mut(points, id).and_then(|state| state.edge.as_mut()) else { continue };
             if let Target::Remote(to) = edge.target {
                 edge.push(to, door);
             }
             if edge.is_sending() {
-                sending.push(id);
+                note_sending(sending, id);
             }
         }
         let (door, mut done) = (&self.door, vec![]);
@@ -221,5 +223,13 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         let is_done = self.wait_until(timeout, |dp| dp.is_accepted(&point));
         self.close(point);
         is_done
+    }
+}
+
+/// Something of this endpoint could not leave yet.
+#[cold]
+pub(crate) fn note_sending(sending: &mut Vec<PointId>, id: PointId) {
+    if !sending.contains(&id) {
+        sending.push(id);
     }
 }
