@@ -1,4 +1,4 @@
-/* read, write, fsync and close for programs that use Directed Point's descriptors as files:
+/* read, write, fsync, close and the calls that close in other ways, for programs that use Directed Point's descriptors as files:
  *
  *   LD_PRELOAD=libamdp_preload.so program
  *
@@ -6,7 +6,10 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -48,10 +51,55 @@ int fsync(int fd) {
     return is_point(fd) ? dp_unix_fsync(fd) : next(fd);
 }
 
+/* The program is about to close these. */
+static void forget(unsigned first, unsigned last) {
+    /* Endpoints have no higher numbers. */
+    for (unsigned fd = first; fd <= last && fd < 1U << 16; fd++) {
+        if (is_point((int)fd)) {
+            dp_unix_close((int)fd);
+        }
+    }
+}
+
 int close(int fd) {
     NEXT(int (*)(int), "close")
-    if (is_point(fd)) {
-        dp_unix_close(fd);
-    }
+    forget(fd, fd);
     return next(fd);
+}
+
+int close_range(unsigned first, unsigned last, int flags) {
+    NEXT(int (*)(unsigned, unsigned, int), "close_range")
+    if (!(flags & CLOSE_RANGE_CLOEXEC)) {
+        forget(first, last);
+    }
+    return next(first, last, flags);
+}
+
+void closefrom(int first) {
+    NEXT(void (*)(int), "closefrom")
+    forget(first > 0 ? first : 0, ~0U);
+    next(first);
+}
+
+int fclose(FILE *file) {
+    NEXT(int (*)(FILE *), "fclose")
+    int fd = fileno(file);
+    forget(fd, fd);
+    return next(file);
+}
+
+int dup2(int old, int fd) {
+    NEXT(int (*)(int, int), "dup2")
+    if (old != fd && fcntl(old, F_GETFD) != -1) {
+        forget(fd, fd);
+    }
+    return next(old, fd);
+}
+
+int dup3(int old, int fd, int flags) {
+    NEXT(int (*)(int, int, int), "dup3")
+    if (old != fd && fcntl(old, F_GETFD) != -1) {
+        forget(fd, fd);
+    }
+    return next(old, fd, flags);
 }

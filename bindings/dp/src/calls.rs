@@ -1,27 +1,26 @@
 //! The functions of `dp.h`. Each looks at its arguments, and lets no panic through.
 
 use std::ffi::{c_char, c_int, c_long, c_void};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::task::Poll;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use am_dp::{Dpid, Nid, WriteError};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{MsgFlags, recv};
 use parking_lot::Mutex;
 
 use crate::environment;
 use crate::failure::{self, Failure, call};
+use crate::forked;
+use crate::pace::pause;
 use crate::process::{self, Process};
 use crate::start;
 
 /// How long `dp_connect` waits for the other end, and `dp_close` for what was written.
 const CONNECT: Duration = Duration::from_secs(10);
 const CLOSE: Duration = Duration::from_secs(5);
-/// Between two looks of a call that waits.
-pub(crate) const PAUSE: Duration = Duration::from_micros(50);
 
 /// `dpmmap_t` of `dp.h`.
 #[repr(C)]
@@ -66,7 +65,7 @@ pub extern "C" fn dp_open_pool(dpid: c_int, bytes: usize) -> c_int {
 }
 
 fn open_point(dpid: c_int, bytes: usize) -> Result<c_int, Failure> {
-    let dpid = Dpid(number(dpid, "DPID")?);
+    let (dpid, start) = (Dpid(number(dpid, "DPID")?), Instant::now());
     loop {
         let opened = start::open(|process| match process.open_point(dpid, bytes) {
             // Its descriptor is closed, and its last messages are not accepted yet.
@@ -75,7 +74,7 @@ fn open_point(dpid: c_int, bytes: usize) -> Result<c_int, Failure> {
         });
         match opened? {
             Some(fd) => return Ok(fd),
-            None => thread::sleep(PAUSE),
+            None => pause(start),
         }
     }
 }
@@ -101,7 +100,7 @@ pub extern "C" fn dp_connect(fd: c_int, nid: c_int, dpid: c_int) -> c_int {
             })?;
             match step {
                 Poll::Ready(result) => return Ok(result.map(|()| 0)?),
-                Poll::Pending if start.elapsed() < CONNECT => thread::sleep(PAUSE),
+                Poll::Pending if start.elapsed() < CONNECT => pause(start),
                 Poll::Pending => return process::with(fd, |process| Err(process.dp.give_up(attempt).into())),
             }
         }
@@ -208,7 +207,7 @@ pub extern "C" fn dp_close(fd: c_int) -> c_int {
             Ok(process.dp.is_accepted(point))
         })? && start.elapsed() < CLOSE
         {
-            thread::sleep(PAUSE);
+            pause(start);
         }
         process::with(fd, |process| {
             let point = process.forget(fd).ok_or_else(|| Failure::not_a_point(fd))?;
@@ -247,19 +246,13 @@ pub unsafe extern "C" fn dp_unix_read(fd: c_int, buffer: *mut c_void, bytes: usi
     })
 }
 
-/// Sleep until the endpoint is readable; not with `O_NONBLOCK`.
+/// Sleep until the endpoint is readable; not with `O_NONBLOCK`. The kernel goes on after a signal whose handler has `SA_RESTART`, as it
+/// does for a socket, because this reads from one.
 fn wait_readable(fd: c_int) -> Result<(), Failure> {
-    // SAFETY: the program keeps it open while it reads from it; if not, the kernel says so.
-    let end = unsafe { BorrowedFd::borrow_raw(fd) };
-    if is_nonblocking(end) {
-        return Err(Failure::new(Errno::EAGAIN, "there is no message now"));
-    }
-    let mut waits = [PollFd::new(end.as_fd(), PollFlags::POLLIN)];
-    match poll(&mut waits, PollTimeout::NONE) {
-        Ok(_) if waits[0].revents().is_some_and(|got| got.contains(PollFlags::POLLNVAL)) => {
-            Err(Failure::not_a_point(fd))
-        }
+    match recv(fd, &mut [0], MsgFlags::MSG_PEEK) {
         Ok(_) => Ok(()),
+        Err(Errno::EAGAIN) => Err(Failure::new(Errno::EAGAIN, "there is no message now")),
+        Err(Errno::EBADF | Errno::ENOTSOCK) => Err(Failure::not_a_point(fd)),
         Err(error) => Err(Failure::new(error, format!("the wait ended: {error}"))),
     }
 }
@@ -279,10 +272,10 @@ pub unsafe extern "C" fn dp_unix_write(fd: c_int, msg: *const c_void, len: usize
         // SAFETY: the caller's promise.
         let message = unsafe { bytes(msg, len)? };
         let is_full = |sent: &Result<(), Failure>| sent.as_ref().is_err_and(|failure| failure.errno == Errno::EAGAIN);
-        let mut sent = write(fd, message);
+        let (start, mut sent) = (Instant::now(), write(fd, message));
         // SAFETY: if the program closes it meanwhile, the kernel says so.
         while is_full(&sent) && !is_nonblocking(unsafe { BorrowedFd::borrow_raw(fd) }) {
-            thread::sleep(PAUSE);
+            pause(start);
             sent = write(fd, message);
         }
         sent.map(|()| len as c_long)
@@ -301,6 +294,9 @@ pub extern "C" fn dp_unix_fsync(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_unix_close(fd: c_int) {
     call((), || {
+        if forked::is_in_owners_memory() {
+            return Ok(());
+        }
         if process::not_in_child().is_err() {
             process::forget_copy(fd);
         }

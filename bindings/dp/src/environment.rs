@@ -1,7 +1,8 @@
 //! Which node this process is, and how it finds the others: by its launcher, or by `DP_NID` and `DP_NODES`.
 
-use std::env;
+use std::error::Error;
 use std::time::Duration;
+use std::{env, io, iter};
 
 use am_api::{Builder, Node};
 use am_dp::{Nid, NodeTable, Nodes};
@@ -22,9 +23,9 @@ const POOL: &str = "DP_POOL";
 /// The size of a pool where none is asked for.
 const DEFAULT_POOL: usize = 262_144;
 
-/// The node, who the others are, and the launcher's place if there is one.
-pub(crate) fn open() -> Result<(Node, Nodes, Option<Place>), Failure> {
-    let down = |error: &dyn std::error::Error| Failure::new(Errno::ENETDOWN, error);
+/// The node, and who the others are. If there is a launcher, this fills in its `place`. A launcher gives a process one place, so keep it
+/// where this fails.
+pub(crate) fn open(place: &mut Option<Place>) -> Result<(Node, Nodes), Failure> {
     let set = |builder: Builder| builder.keepalive(KEEPALIVE);
     let Some(nid) = number(NID)? else {
         if env::var_os(NODES).is_some() {
@@ -33,16 +34,14 @@ pub(crate) fn open() -> Result<(Node, Nodes, Option<Place>), Failure> {
                 format!("{NODES} is set, and {NID} is not: say which line is this node's"),
             ));
         }
-        let mut place = Place::find().map_err(|error| down(&error))?;
-        let nodes = Nodes::of_place(&place);
-        let node = place.open_with(set).map_err(|error| down(&error))?;
-        return Ok((node, nodes, Some(place)));
+        let found = if let Some(kept) = place.take() { kept } else { Place::find().map_err(|error| down(&error))? };
+        let place = place.insert(found);
+        return Ok((place.open_with(set).map_err(|error| down(&error))?, Nodes::of_place(place)));
     };
     let nid = u32::try_from(nid).map(Nid).map_err(|_| Failure::new(Errno::EINVAL, format!("{NID} is too large")))?;
     if let Some(path) = env::var_os(NODES) {
         let table = NodeTable::load(&path).map_err(|error| down(&error))?;
-        let (node, nodes) = table.open(nid, set).map_err(|error| down(&error))?;
-        return Ok((node, nodes, None));
+        return table.open(nid, set).map_err(|error| down(&error));
     }
     let transport = env::var(variables::TRANSPORT).map_err(|_| {
         let text = format!(
@@ -53,7 +52,15 @@ pub(crate) fn open() -> Result<(Node, Nodes, Option<Place>), Failure> {
     })?;
     let nodes = Nodes::found(nid, 0, &transport);
     let node = set(Node::builder(nodes.own_name())).open(&transport).map_err(|error| down(&error))?;
-    Ok((node, nodes, None))
+    Ok((node, nodes))
+}
+
+/// There is no node. Where descriptors are missing, the caller can get more.
+fn down(error: &(dyn Error + 'static)) -> Failure {
+    let mut causes = iter::successors(Some(error), |&error| error.source());
+    let is_too_many = |io: &io::Error| io.raw_os_error() == Some(Errno::EMFILE as i32);
+    let has_too_many = causes.any(|cause| cause.downcast_ref().is_some_and(is_too_many));
+    Failure::new(if has_too_many { Errno::EMFILE } else { Errno::ENETDOWN }, error)
 }
 
 /// The size of a pool.

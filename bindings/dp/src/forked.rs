@@ -5,8 +5,9 @@
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::process;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous};
 
@@ -16,6 +17,9 @@ static IS_OWNER: AtomicPtr<AtomicU8> = AtomicPtr::new(std::ptr::null_mut());
 /// A byte that is 1 in the process that has the node, and 0 in its children. It is mapped once, and stays.
 static PAGE: AtomicPtr<AtomicU8> = AtomicPtr::new(std::ptr::null_mut());
 
+/// Its number.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
 /// This process has the node from now on. Under the process's lock.
 pub(crate) fn own() -> io::Result<()> {
     let byte = NonNull::new(PAGE.load(Ordering::Relaxed)).map_or_else(map, Ok)?;
@@ -23,6 +27,7 @@ pub(crate) fn own() -> io::Result<()> {
     // SAFETY: mapped, and never unmapped.
     unsafe { byte.as_ref() }.store(1, Ordering::Relaxed);
     IS_OWNER.store(byte.as_ptr(), Ordering::Relaxed);
+    OWNER.store(process::id(), Ordering::Relaxed);
     Ok(())
 }
 
@@ -46,4 +51,9 @@ pub(crate) fn is_child() -> bool {
     // SAFETY: null, or a byte that stays mapped, in a child as well.
     let byte = unsafe { IS_OWNER.load(Ordering::Relaxed).as_ref() };
     byte.is_some_and(|byte| byte.load(Ordering::Relaxed) == 0)
+}
+
+/// Whether this is a child of `vfork`, which works in the memory of the process that has the node, and has descriptors of its own.
+pub(crate) fn is_in_owners_memory() -> bool {
+    !is_child() && OWNER.load(Ordering::Relaxed) != process::id()
 }

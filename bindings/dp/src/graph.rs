@@ -4,15 +4,15 @@ use std::env;
 use std::ffi::{CString, c_char, c_int};
 use std::os::fd::RawFd;
 use std::ptr;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use am_dp::{Dpid, GRAPH_VARIABLE, Graph, JoinError, Nid};
 use nix::errno::Errno;
 
-use crate::calls::{PAUSE, barrier, number};
+use crate::calls::{barrier, number};
 use crate::environment;
 use crate::failure::{Failure, call};
+use crate::pace::pause;
 use crate::process::{self, Process};
 use crate::start;
 use crate::vertex::Vertex;
@@ -109,7 +109,7 @@ fn connect_all(graph: &Graph, vertex: u32, opened: &[(Dpid, RawFd)]) -> Result<(
         if attempts.is_empty() {
             return Ok(());
         }
-        thread::sleep(PAUSE);
+        pause(start);
     }
 }
 

@@ -1,6 +1,7 @@
-//! How the thread that works meanwhile keeps out of the program's way.
+//! How the thread that works meanwhile keeps out of the program's way, and how calls wait.
 
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// So many reads in a row that found nothing: the program waits by reading.
 const MANY_EMPTY: u32 = 32;
@@ -10,6 +11,15 @@ const MANY_CALLS: u32 = 1000;
 pub(crate) const NAP: Duration = Duration::from_millis(1);
 /// The longest sleep that a call of the program need not end.
 const SHORT: Duration = Duration::from_millis(2);
+
+/// Between two looks of a call that waits: at first, and when it has waited for long.
+const PAUSES: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(5)];
+
+/// A call has waited since `start`, and waits for a part of that time more: many processes may wait on few processors.
+pub(crate) fn pause(start: Instant) {
+    thread::sleep((start.elapsed() / 8).clamp(PAUSES[0], PAUSES[1]));
+}
+
 /// What the program did since the last look, and what the thread does meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {

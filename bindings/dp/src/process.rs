@@ -56,7 +56,10 @@ unsafe impl Send for Process {}
 pub(crate) static PROCESS: Mutex<Option<Process>> = Mutex::new(None);
 
 /// Which descriptors are endpoints: a bit each. `read` and `write` of other descriptors look here without the lock.
-static IS_POINT: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
+static IS_POINT: [AtomicU64; MAX_FD / 64] = [const { AtomicU64::new(0) }; MAX_FD / 64];
+
+/// The descriptors of endpoints are below.
+const MAX_FD: usize = 1 << 16;
 
 fn mark(fd: RawFd, is_point: bool) {
     let Ok(fd) = usize::try_from(fd) else { return };
@@ -182,6 +185,10 @@ impl Process {
         let pool = self.dp.memory(&point).map_or(std::ptr::null(), |memory| memory.theirs());
         let fd = std::os::fd::AsFd::as_fd(&point).as_raw_fd();
         let at = usize::try_from(fd).unwrap_or_default();
+        if at >= MAX_FD {
+            self.dp.close(point);
+            return Err(Failure::new(Errno::EMFILE, format!("descriptor {fd}: endpoints have numbers below {MAX_FD}")));
+        }
         if self.entries.len() <= at {
             self.entries.resize_with(at + 1, || None);
         }
@@ -193,7 +200,8 @@ impl Process {
     }
 
     fn try_open(&mut self, dpid: Dpid, bytes: NonZeroUsize) -> Result<Point, Failure> {
-        let memory = Mapping::new(bytes).map_err(|error| Failure::io(&error, "no memory for the pool"))?;
+        let memory =
+            Mapping::new(bytes).map_err(|error| Failure::io(&error, "no memory or descriptor for the pool"))?;
         Ok(self.dp.open(dpid, memory)?)
     }
 
@@ -279,7 +287,7 @@ impl Process {
 
 /// Raise the soft limit of descriptors. Returns whether that was possible.
 #[cold]
-fn raise_limit() -> bool {
+pub(crate) fn raise_limit() -> bool {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return false };
     soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok()
 }

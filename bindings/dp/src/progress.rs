@@ -20,7 +20,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 
 use crate::failure::Failure;
 use crate::mapping::{self, Mapping};
-use crate::pace::{NAP, Step};
+use crate::pace::{NAP, Step, pause};
 use crate::process::{self, PROCESS};
 use crate::report;
 
@@ -91,6 +91,6 @@ pub(crate) extern "C" fn finish() {
         }
         process.dp.poll();
         drop(slot);
-        thread::sleep(Duration::from_micros(50));
+        pause(start);
     }
 }

@@ -3,13 +3,19 @@
 use std::sync::Arc;
 
 use am_dp::Dp;
+use am_spmd::Place;
+use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use parking_lot::Mutex;
 
 use crate::environment;
 use crate::failure::Failure;
 use crate::forked;
 use crate::process::{self, PROCESS, Process};
 use crate::progress;
+
+/// What the launcher gave, while no node could be opened.
+static PLACE: Mutex<Option<Place>> = Mutex::new(None);
 
 /// Run `work` with the process's node. The first call opens it.
 pub(crate) fn open<T>(work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> Result<T, Failure> {
@@ -20,7 +26,12 @@ pub(crate) fn open<T>(work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> 
     }
     // Before the node opens: a child that is forked while it opens inherits `PROCESS` locked, and no thread of the child unlocks it.
     forked::own().map_err(|error| Failure::io(&error, "no memory"))?;
-    match start() {
+    let mut place = PLACE.lock();
+    let started = match start(&mut place) {
+        Err(failure) if failure.errno == Errno::EMFILE && process::raise_limit() => start(&mut place),
+        started => started,
+    };
+    match started {
         Ok(process) => work(slot.insert(process)),
         Err(failure) => {
             forked::disown();
@@ -29,13 +40,13 @@ pub(crate) fn open<T>(work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> 
     }
 }
 
-fn start() -> Result<Process, Failure> {
-    let (node, nodes, place) = environment::open()?;
+fn start(place: &mut Option<Place>) -> Result<Process, Failure> {
+    let (node, nodes) = environment::open(place)?;
     let dp = Dp::new(node, nodes)?;
     let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
     let bell = Arc::new(bell.map_err(|error| Failure::io(&error.into(), "no descriptor"))?);
     progress::start(&dp, bell.clone())?;
     // SAFETY: the function is of the right type, and in this library as long as the process runs.
     unsafe { libc::atexit(progress::finish) };
-    Ok(Process::new(dp, place, bell))
+    Ok(Process::new(dp, place.take(), bell))
 }

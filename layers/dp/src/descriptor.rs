@@ -6,6 +6,8 @@
 //!   closed by `close`, `exit`, `kill`  ──▶ hang-up: the endpoint goes, too
 //! ```
 //!
+//! The program cannot write to its end: a `write` that no library has turned into a message fails, and is not lost in a socket.
+//!
 //! The byte is written only when the program is not reading anyway, and taken away when the last message is read. So a program that
 //! polls by reading makes no system call.
 
@@ -13,7 +15,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
+use nix::sys::socket::{AddressFamily, MsgFlags, Shutdown, SockFlag, SockType, recv, send, shutdown, socketpair};
 use nix::sys::stat::fstat;
 
 /// The node's end.
@@ -30,6 +32,7 @@ impl Signal {
     /// The node's end and the program's.
     pub(crate) fn pair() -> io::Result<(Signal, OwnedFd)> {
         let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
+        shutdown(theirs.as_raw_fd(), Shutdown::Write)?;
         let number = fstat(&theirs)?.st_ino;
         Ok((Signal { ours, theirs: number, is_on: false }, theirs))
     }

@@ -34,7 +34,8 @@ impl Readiness {
 
     /// Notice when the program closes its end.
     pub(crate) fn watch(&self, id: PointId, ours: BorrowedFd<'_>) -> io::Result<()> {
-        Ok(self.epoll.add(ours, EpollEvent::new(EpollFlags::EPOLLRDHUP, number(id)))?)
+        // A hang-up is reported in any case.
+        Ok(self.epoll.add(ours, EpollEvent::new(EpollFlags::empty(), number(id)))?)
     }
 
     /// Do not report this hang-up any more.

@@ -37,6 +37,16 @@ fn every_call_of_a_process_alone() {
     assert_eq!(Program::build("tests/c/alone.c").start("udp", &[]).end(), "all as it should be\n");
 }
 
+/// The library raises the soft limit, for the node and for endpoints.
+#[test]
+fn few_descriptors_are_no_limit_while_more_are_allowed() {
+    let program = Program::build("tests/c/alone.c");
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -Sn 5; exec \"$0\""]).arg(program.path());
+    command.env("AM_TRANSPORT", "udp").env("LD_LIBRARY_PATH", program.libraries());
+    assert_eq!(Running::of(&mut command).end(), "all as it should be\n");
+}
+
 #[test]
 fn a_program_that_closes_every_descriptor_does_not_spin() {
     Program::build("tests/c/all_closed.c").start("udp", &[]).end();

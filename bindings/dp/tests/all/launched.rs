@@ -86,3 +86,12 @@ fn a_program_without_the_launcher_is_told() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("the graph has 3 vertices, and the job 1 processes"), "{errors}");
 }
+
+/// A launcher gives a process one place. It is there for the second call, too.
+#[test]
+fn a_second_call_without_a_node_fails_for_the_same_reason() {
+    let program = Program::build("tests/c/owners.c");
+    let mut command = dp_graph(&program);
+    let (output, errors) = run(command.args(["--transport", "xdp:nowhere", "ring:1"]).arg(program.path()).arg("fails"));
+    assert!(output.contains("nowhere"), "{output}{errors}");
+}

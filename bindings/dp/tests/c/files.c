@@ -7,6 +7,8 @@
 
 #include <fcntl.h>
 #include <sys/wait.h>
+#include <sys/uio.h>
+#include <signal.h>
 
 /* In a forked child, `read` and `write` of the copied descriptor fail, and after `close` the number can stand for a file. The parent's
  * endpoint is as before after the child's `exit`. */
@@ -21,6 +23,67 @@ static void forked(int fd, int file) {
     }
     int status;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+/* What the preload library asks. `dp_is_point` looks for closed descriptors itself. */
+extern int dp_unix_is_point(int fd);
+
+static volatile sig_atomic_t alarms;
+
+static void on_alarm(int signal) {
+    (void)signal;
+    alarms++;
+}
+
+/* A `read` that waits goes on after a signal if the handler says so, and else ends. */
+static void interrupted(int fd) {
+    char byte;
+    struct sigaction restart = {.sa_handler = on_alarm, .sa_flags = SA_RESTART}, end = {.sa_handler = on_alarm};
+    CHECK(sigaction(SIGALRM, &restart, NULL) == 0);
+    ualarm(100000, 0);
+    pid_t child = fork();
+    if (child == 0) {
+        usleep(300000);
+        kill(getppid(), SIGUSR1);
+        _exit(0);
+    }
+    CHECK(sigaction(SIGUSR1, &end, NULL) == 0);
+    CHECK(read(fd, &byte, 1) == -1 && errno == EINTR && alarms == 2);
+    CHECK(waitpid(child, NULL, 0) == child);
+}
+
+/* A child of `vfork` closes its own descriptors, and not its parent's endpoint. */
+static void vforked(int fd) {
+    pid_t child = vfork();
+    if (child == 0) {
+        _exit(close(fd));
+    }
+    int status;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0 && dp_unix_is_point(fd));
+}
+
+/* Each way to close an endpoint frees its number, for a file or another endpoint. */
+static void closed(int file) {
+    int way = 0, fd = -1;
+    char byte = 1;
+    for (; way < 6; way++) {
+        CHECK((fd = dp_open(20 + way)) >= 0);
+        CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+        struct iovec piece = {.iov_base = &byte, .iov_len = 1};
+        CHECK(writev(fd, &piece, 1) == -1 && errno == EPIPE);
+        switch (way) {
+        case 0: CHECK(close(fd) == 0); break;
+        case 1: CHECK(dup2(file, fd) == fd); break;
+        case 2: CHECK(dup3(file, fd, O_CLOEXEC) == fd); break;
+        case 3: CHECK(close_range(fd, fd, 0) == 0); break;
+        case 4: CHECK(fclose(fdopen(fd, "r")) == 0); break;
+        case 5: CHECK(dup2(-1, fd) == -1 && dp_unix_is_point(fd)); closefrom(fd); break;
+        }
+        CHECK(!dp_unix_is_point(fd));
+        if (way == 1 || way == 2) {
+            CHECK(read(fd, &byte, 1) == 1 && byte == 0 && close(fd) == 0);
+        }
+    }
 }
 
 int main(int argc, char **argv) {
@@ -47,6 +110,11 @@ int main(int argc, char **argv) {
         }
     }
     CHECK(fsync(fd) == -1 && errno == EINVAL);
+    if (own == 0) {
+        interrupted(fd);
+        vforked(fd);
+        closed(file);
+    }
     CHECK(close(fd) == 0 && close(file) == 0);
     CHECK(read(fd, buffer, 1) == -1 && errno == EBADF);
     /* What was written last may be on its way still. */

@@ -7,7 +7,9 @@ int main(int argc, char **argv) {
     int fd = dp_open(5);
     if (argv[1][0] == 'f' && argv[1][1] == 'a') {
         CHECK(fd == -1);
-        puts(dp_error());
+        char *why = strdup(dp_error());
+        CHECK(dp_open(5) == -1 && strcmp(why, dp_error()) == 0);
+        puts(why);
         return 0;
     }
     if (argv[1][0] == 's') {

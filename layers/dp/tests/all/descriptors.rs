@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use am_dp::{Dpid, Point};
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::common::{connect, graph, open, poll_all, read, take, until, write};
@@ -60,4 +61,14 @@ fn closing_it_closes_the_endpoint_when_all_has_arrived() {
         graph[0].prepare_wait().unwrap();
         graph[0].open(Dpid(1), vec![0; 4096]).ok()
     });
+}
+
+#[test]
+fn what_is_written_past_the_library_is_an_error() {
+    let mut graph = graph("sim:44", 1);
+    let point = open(&mut graph, 0, 1, 4096);
+    assert_eq!(nix::unistd::write(&point, b"lost"), Err(Errno::EPIPE));
+    assert!(!is_readable(&point));
+    graph[0].prepare_wait().unwrap();
+    assert!(graph[0].is_open(&point));
 }
