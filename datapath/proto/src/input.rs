@@ -151,7 +151,7 @@ impl<B: Buffer> Core<B> {
             Control::Refuse(answer) => self.on_refuse(source, &answer),
             Control::Close(close) => self.on_close(source, &close),
             Control::Closed(closed) => self.on_closed(source, &closed),
-            Control::Probe(probe) => self.on_probe(&probe),
+            Control::Probe(probe) => self.on_probe(source, &probe),
             Control::ProbeSeen(seen) => self.on_probe_seen(now, source, &seen),
             Control::Keepalive(question) => self.on_keepalive(source, &question),
             Control::Leave(leave) => self.on_leave(&leave),

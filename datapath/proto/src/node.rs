@@ -20,7 +20,7 @@ use crate::mutants::{self, Mutant};
 use crate::output::{Command, Event, FlowState, NameConflict, Peer};
 use crate::peers::{PeerRun, Peers, QuietPeer};
 use crate::presence::Watch;
-use crate::rate_limit::{BroadcastLimit, RateLimit};
+use crate::rate_limit::RateLimit;
 use crate::rtt::Timing;
 use crate::senders::Senders;
 use crate::slots::{SlotIndex, Slots};
@@ -105,8 +105,6 @@ pub(crate) struct Discovery {
     /// The last two that were found to claim one name, and when.
     pub(crate) name_conflict: Option<(NameConflict, Time)>,
     pub(crate) unknown_flows: UnknownFlows,
-    /// Answers to probes of nodes that are not known.
-    pub(crate) unknown_prober_broadcasts: BroadcastLimit,
     /// A probe was answered that another was asked.
     pub(crate) was_probe_overheard: bool,
     pub(crate) watch: Watch,

@@ -170,15 +170,15 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// A peer's probe arrived: answer it. If the sender is unknown, one of the two missed the other's beacon. So ask
-    /// all nodes, at a limited rate, because the probe may be forged.
-    pub(crate) fn on_probe(&mut self, probe: &Probe) {
+    /// A peer's probe arrived: answer it. If the sender is unknown, its beacon was missed. So ask it, at a limited rate,
+    /// because the probe may be forged. Every round has a probe from the sender's true address.
+    pub(crate) fn on_probe(&mut self, source: Address, probe: &Probe) {
         if self.discovery.has_left {
             return;
         }
         let Some(at) = self.discovery.peers.by_node(probe.node) else {
-            if self.discovery.unknown_prober_broadcasts.try_take(self.now, self.discovery.peers.count()) {
-                self.broadcast_beacon(true);
+            if probe.step == Step::True && self.time.beacon_answers.try_take(self.now) {
+                self.send_beacon(source, true);
             }
             return;
         };

@@ -19,6 +19,9 @@ use crate::{EndpointId, FlowId};
 /// The first wait for an answer. It doubles each time.
 const FIRST_WAIT: Duration = Duration::from_millis(4);
 const MAX_WAIT: Duration = Duration::from_millis(64);
+/// The longest wait of a search for an unknown peer. Each question is a broadcast that every node answers, and many nodes may search at
+/// once. A peer that comes later announces itself.
+const MAX_SEARCH_WAIT: Duration = Duration::from_secs(1);
 
 /// After more tries than this, 60 ms, the transport is told that the path may be broken. A peer on a busy machine needs
 /// less to answer.
@@ -50,8 +53,9 @@ impl Setup {
     }
 
     /// Count a question. Returns when to ask again, or to give up.
-    pub(crate) fn next_try(&mut self, now: Time) -> Time {
-        let wait = (FIRST_WAIT * (1 << self.tries.min(8))).min(MAX_WAIT);
+    pub(crate) fn next_try(&mut self, now: Time, is_search: bool) -> Time {
+        let longest = if is_search && now < self.deadline { MAX_SEARCH_WAIT } else { MAX_WAIT };
+        let wait = (FIRST_WAIT * (1 << self.tries.min(8))).min(longest);
         self.tries = self.tries.saturating_add(1);
         self.total_tries = self.total_tries.saturating_add(1);
         if now < self.deadline { (now + wait).min(self.deadline) } else { now + wait }
@@ -136,17 +140,19 @@ impl<B: Buffer> Core<B> {
             self.leave_silent_member(now, id);
         }
         let Some(record) = self.flows.by_flow(flow) else { return };
-        let next = record.setup.next_try(now);
+        let name = record.peer.node_name;
+        let known = self.discovery.peers.by_name(name);
+        let next = record.setup.next_try(now, known.is_none());
         self.time.timers.arm(&mut record.resend_timer, TimerKind::Setup, flow.id(), next);
-        let (name, is_unanswered) = (record.peer.node_name, record.setup.tries > MOVED_TRIES);
-        match self.discovery.peers.by_name(name) {
+        let unanswered = record.setup.tries.saturating_sub(MOVED_TRIES);
+        match known {
             None => self.broadcast_beacon(true),
             Some(peer) => match self.discovery.peers.address_without_beacon(peer) {
                 Some(address) => self.send_beacon(address, true),
                 None => {
                     self.ask_for_flow(now, flow, peer);
-                    if is_unanswered {
-                        self.on_unanswered_setup(flow, peer, name);
+                    if unanswered > 0 {
+                        self.on_unanswered_setup(flow, peer, name, unanswered);
                     }
                 }
             },
@@ -154,10 +160,12 @@ impl<B: Buffer> Core<B> {
     }
 
     /// The peer does not answer. It may have restarted elsewhere without a beacon arriving here. Or another node with
-    /// this name is meant.
+    /// this name is meant. All nodes are asked, more and more seldom: the network may be full already.
     #[cold]
-    fn on_unanswered_setup(&mut self, flow: Flow, peer: usize, name: Name) {
-        self.broadcast_beacon(true);
+    fn on_unanswered_setup(&mut self, flow: Flow, peer: usize, name: Name, times: u8) {
+        if times.is_power_of_two() {
+            self.broadcast_beacon(true);
+        }
         self.discovery.peers.records[peer].is_unresponsive = true;
         if self.discovery.peers.by_name(name) != Some(peer) {
             self.flows.by_flow(flow).into_iter().for_each(|record| record.setup.tries = 0);

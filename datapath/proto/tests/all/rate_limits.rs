@@ -9,13 +9,14 @@ use am_wire::{Address, EtherType, Flow, Framing, Framings, Header, Kind};
 
 const ALPHA: usize = 0;
 
+const STRANGER: Address = Address([0x02, 0, 0, 0, 9, 9]);
+
 /// Alpha receives this control frame from a stranger.
 fn receive_control(net: &mut Net, control: &Control) {
     let (mut body, mut bytes) = ([0; Control::MAX_BYTES], [0; 256]);
     let length = control.emit(&mut body);
     let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-    let from = Address([0x02, 0, 0, 0, 9, 9]);
-    let link = LinkAddresses { to: Address::BROADCAST, from, ethertype: EtherType::DEFAULT };
+    let link = LinkAddresses { to: Address::BROADCAST, from: STRANGER, ethertype: EtherType::DEFAULT };
     frame::body(&mut bytes, Framing::Plain, length).unwrap().copy_from_slice(&body[..length]);
     let length = frame::emit(&mut bytes, Framing::Plain, &link, &header, length, None).unwrap();
     net.core(ALPHA).on_frame(Buf::of(&bytes[..length]));
@@ -37,18 +38,18 @@ fn alpha_among(nodes: u64) -> Net {
         };
         receive_control(&mut net, &Control::Beacon(beacon));
     }
-    count_broadcasts(&mut net);
+    count_sent(&mut net, Address::BROADCAST);
     net
 }
 
-fn count_broadcasts(net: &mut Net) -> usize {
+fn count_sent(net: &mut Net, to: Address) -> usize {
     let mut fresh = || Some(Buf::fresh(MAX_FRAME));
     let said = std::iter::from_fn(|| net.core(ALPHA).poll_transmit(&mut fresh));
-    said.filter(|transmit| transmit.to == Address::BROADCAST).count()
+    said.filter(|transmit| transmit.to == to).count()
 }
 
-/// The number of broadcasts in a second, while `forge` acts all the time.
-fn in_a_second(nodes: u64, forge: impl Fn(&mut Net, u32)) -> usize {
+/// The number of frames to this address in a second, while `forge` acts all the time.
+fn in_a_second(nodes: u64, to: Address, forge: impl Fn(&mut Net, u32)) -> usize {
     let mut net = alpha_among(nodes);
     let start = net.now;
     let rounds = 0..1000;
@@ -56,22 +57,28 @@ fn in_a_second(nodes: u64, forge: impl Fn(&mut Net, u32)) -> usize {
         let now = start + Duration::from_millis(u64::from(round));
         net.core(ALPHA).run_deferred(now);
         (0..10).for_each(|number| forge(&mut net, round * 10 + number));
-        said + count_broadcasts(&mut net)
+        said + count_sent(&mut net, to)
     })
 }
 
+/// The sender is asked who it is, if its address is the true one; nobody else is.
 #[test]
-fn probes_of_unknown_nodes_cause_few_broadcasts() {
-    let probe = |net: &mut Net, id: u32| {
-        receive_control(net, &Control::Probe(Probe { id, node: NodeId(1 << 40 | u64::from(id)), step: Step::Forged }));
+fn probes_of_unknown_nodes_cause_few_questions() {
+    let probe = |step| {
+        move |net: &mut Net, id: u32| {
+            receive_control(net, &Control::Probe(Probe { id, node: NodeId(1 << 40 | u64::from(id)), step }));
+        }
     };
-    assert_eq!([1, 1000].map(|nodes| in_a_second(nodes, probe)), [200, 5]);
+    let asked = in_a_second(1, STRANGER, probe(Step::True));
+    assert!((5000..7000).contains(&asked), "{asked} of 10,000");
+    assert_eq!([Step::Forged, Step::Learned, Step::Long].map(|step| in_a_second(1, STRANGER, probe(step))), [0; 3]);
+    assert_eq!(in_a_second(1, Address::BROADCAST, probe(Step::True)), 0);
 }
 
 #[test]
 fn frames_on_unknown_flows_cause_few_broadcasts() {
     let stray = |net: &mut Net, id: u32| net.core(ALPHA).on_unknown_flow(Flow::new(1 + id as u16 % 99).expect("an id"));
-    assert_eq!([1, 1000].map(|nodes| in_a_second(nodes, stray)), [200, 5]);
+    assert_eq!([1, 1000].map(|nodes| in_a_second(nodes, Address::BROADCAST, stray)), [200, 5]);
 }
 
 /// Without broadcasts on the network, a broadcast is one frame to each known address.
