@@ -41,7 +41,7 @@
  * more. Each endpoint takes two descriptors; the library raises the soft limit when it has to.
  *
  * read(), write(), fsync() and close() know endpoints in a program that runs with LD_PRELOAD=libamdp_preload.so. Without it use the
- * dp_ calls: what write() writes then, also to a copy by dup(), is lost without an error. close() works always.
+ * dp_ calls: write() fails with EPIPE then, and raises SIGPIPE, as writev() and send() always do. close() works always.
  *
  * MEANWHILE. A thread of the library receives into the pools, acknowledges and sends again while the program does something else. It
  * sleeps while nothing happens, and keeps away while the program itself calls dp_read again and again.
