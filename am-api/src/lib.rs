@@ -154,7 +154,7 @@
 //! # Waiting
 //!
 //! [`wait`](Endpoint::wait) polls and sleeps until something was handled. [`wait_events`](Endpoint::wait_events) waits for the events of
-//! a mask, and runs no handler. Programs with a loop of their own wait on a [descriptor](Endpoint::descriptor), and async
+//! [a mask](Endpoint::set_event_mask), and runs no handler. Programs with a loop of their own wait on a [descriptor](Endpoint::descriptor), and async
 //! executors with [`poll_ready`](Endpoint::poll_ready). A [waker](Node::waker) ends a wait from any thread. Calls from several threads, and
 //! endpoints that they share, are in the crate `am-threads`.
 //!

@@ -25,8 +25,13 @@
  *
  * HANDLERS run in AM_Poll, and in requests while they wait for room; never two at once in a process.
  * A handler's type follows from the message: a token; for AM_RequestI, AM_ReplyI and transfers the bytes and
- * their number; then as many int32_t as the message has. A handler of a request may reply once. No handler may
- * request, poll, wait or free. The token and the bytes of a medium message are valid until the handler returns.
+ * their number; then as many int32_t as the message has:
+ *
+ *   void on_ping(void *token, int32_t number) { AM_Reply1(token, PONG, number + 1); }      for AM_Request1
+ *   void on_text(void *token, void *bytes, int nbytes, int32_t number) { .. }              for AM_RequestI1, AM_RequestXfer1
+ *
+ * A handler of a request may reply once. No handler may request, poll, wait or free. The token and the bytes of a
+ * medium message are valid until the handler returns.
  *
  * LIMITS. A process has 65,535 endpoints and 16,383 connections. Each translation that was used takes a connection while it is mapped,
  * and so does each translation of another process that leads here; those within a process take none. An endpoint has 16,383
