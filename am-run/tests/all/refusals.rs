@@ -47,6 +47,20 @@ fn a_file_of_hosts_that_is_not_there_is_named() {
 }
 
 #[test]
+fn what_has_no_end_is_no_list_of_hosts() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let fifo = directory.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+    for (path, words) in [("/dev/zero", "more than 1 MiB"), (fifo.to_str().expect("a text"), "it is a FIFO")] {
+        let ended = fails(&["-H", path, "true"], 125);
+        assert!(ended.errors().contains(words), "{ended:?}");
+    }
+    let script = format!("echo localhost:2 | {} -H /dev/stdin echo started", env!("CARGO_BIN_EXE_am-run"));
+    let ended = Job::start(std::process::Command::new("sh").args(["-c", &script])).end();
+    assert_eq!(ended.output, ["started", "started"], "{ended:?}");
+}
+
+#[test]
 fn a_segment_has_room_for_64_processes() {
     for transport in ["shm", "shm,frames=128+udp"] {
         let ended = fails(&["-n", "65", "--transport", transport, "echo", "started"], 125);

@@ -40,6 +40,25 @@ fn what_is_wrong_is_said_with_exit_code_2() {
 }
 
 #[test]
+fn what_has_no_end_is_no_graph() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let fifo = directory.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+    for (path, says) in [("/dev/zero", "more than 1 MiB"), (fifo.to_str().expect("a text"), "it is a FIFO")] {
+        let (code, _, errors) = end(&mut dp_graph(&["show", path]));
+        assert!(code == 2 && errors.contains(says), "{path}: {code}: {errors}");
+    }
+}
+
+#[test]
+fn a_pipe_that_is_open_is_a_graph() {
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "echo 'digraph { a -> b }' | $0 show /dev/stdin", env!("CARGO_BIN_EXE_dp-graph")]);
+    let (code, output, errors) = end(&mut command);
+    assert!(code == 0 && output.contains("\"a\":1 -> \"b\":0;"), "{output}{errors}");
+}
+
+#[test]
 fn help_is_complete() {
     let (code, output, _) = end(&mut dp_graph(&["run", "--help"]));
     assert_eq!(code, 0);
