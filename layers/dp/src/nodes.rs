@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::fmt;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use am_api::{Builder, Node, PeerAddressError, tag_of, transports};
 use am_spmd::Place;
+use nix::fcntl::OFlag;
 
 /// The number of a node of the cluster. Several processes of a host may share one: see [`Nodes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -220,12 +222,17 @@ pub enum TableError {
     },
 }
 
-/// The longest file. A device may have no end.
+/// The longest file.
 const MAX_TABLE: u64 = 16 << 20;
 
+/// A device may have no end, and a FIFO no writer: opening one must not wait.
 fn read(path: &Path) -> io::Result<String> {
+    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
     let mut text = String::new();
-    let bytes = File::open(path)?.take(MAX_TABLE).read_to_string(&mut text)?;
+    let bytes = file.take(MAX_TABLE).read_to_string(&mut text)?;
     if bytes as u64 == MAX_TABLE { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(text) }
 }
 
@@ -298,9 +305,12 @@ mod tests {
     }
 
     #[test]
-    fn a_device_without_end_is_no_table() {
-        let error = NodeTable::load("/dev/zero").unwrap_err().to_string();
-        assert!(error == "/dev/zero: file too large", "{error}");
+    fn what_has_no_end_is_no_table() {
+        let fifo = std::env::temp_dir().join(format!("am-dp-fifo-{}", std::process::id()));
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let errors = ["/dev/zero".as_ref(), &*fifo].map(|path| NodeTable::load(path).unwrap_err().to_string());
+        std::fs::remove_file(&fifo).unwrap();
+        assert!(errors.iter().all(|error| error.ends_with(": not a regular file")), "{errors:?}");
     }
 
     #[test]
