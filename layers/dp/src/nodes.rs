@@ -236,6 +236,12 @@ fn read(path: &Path) -> io::Result<String> {
     if bytes as u64 == MAX_TABLE { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(text) }
 }
 
+/// Whether a transport of this name may exist. Only its own node can open it.
+fn is_complete(name: &str) -> bool {
+    let parts = name.split_once(':');
+    parts.is_some_and(|(scheme, rest)| scheme.starts_with(|c: char| c.is_ascii_lowercase()) && !rest.is_empty())
+}
+
 impl NodeTable {
     /// Read a file.
     ///
@@ -258,6 +264,9 @@ impl NodeTable {
             let (Some(transport), None) = (words.next(), words.next()) else {
                 return Err(wrong("a line has a NID and a transport, as in `0 udp:10.0.0.7:7000`".into()));
             };
+            if let Some(part) = transports::split(transport).into_iter().find(|part| !is_complete(part)) {
+                return Err(wrong(format!("`{part}` is no transport: write SCHEME:REST, as in `udp:10.0.0.7:7000`")));
+            }
             if transports.insert(nid, transport.to_owned()).is_some() {
                 return Err(wrong(format!("NID {nid} has a line already")));
             }
@@ -321,6 +330,9 @@ mod tests {
             ("\n1", 2, "a NID and a transport"),
             ("1 udp:1 more", 1, "a NID and a transport"),
             ("-1 udp:1", 1, "is no NID"),
+            ("0 udp:1\n1 udp", 2, "`udp` is no transport"),
+            ("0 shm:lab+udp:", 1, "`udp:` is no transport"),
+            ("0 10.0.0.7:7000", 1, "is no transport"),
         ] {
             let (at, why) = NodeTable::parse(text).unwrap_err();
             assert!(at == line && why.contains(says), "{text}: {at}: {why}");
