@@ -77,7 +77,12 @@ impl Options {
     /// # Errors
     /// One of them has no name, or no value here.
     pub(crate) fn environment(&self) -> Result<Vec<(String, String)>, String> {
-        let transport = env::var(variables::TRANSPORT).unwrap_or_else(|_| "udp".to_owned());
+        let transport = match env::var(variables::TRANSPORT) {
+            Err(VarError::NotUnicode(_)) if self.transport.is_none() => {
+                return Err(format!("{} is not UTF-8: set it anew, or use --transport", variables::TRANSPORT));
+            }
+            transport => transport.unwrap_or_else(|_| "udp".to_owned()),
+        };
         let mut all = vec![(variables::TRANSPORT.to_owned(), transport)];
         for export in &self.exports {
             let (name, value) = match export.split_once('=') {

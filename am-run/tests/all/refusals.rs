@@ -1,5 +1,7 @@
 //! Jobs that cannot be started, and connections that the agent refuses.
 
+use std::os::unix::ffi::OsStrExt;
+
 use crate::job::{Ended, Job, am_run, example};
 
 fn fails(arguments: &[&str], code: i32) -> Ended {
@@ -35,6 +37,16 @@ fn variables_have_a_name_and_a_value() {
     let ended = fails(&["-x", "=3", "true"], 125);
     assert!(ended.errors().contains("names no variable"), "{ended:?}");
     fails(&["-x", "AM_TEST_EMPTY=", "true"], 0);
+}
+
+#[test]
+fn a_transport_that_is_not_utf8_is_not_taken_for_none() {
+    let set = |arguments: &[&str]| {
+        Job::start(am_run().args(arguments).env("AM_TRANSPORT", std::ffi::OsStr::from_bytes(b"udp:\xff"))).end()
+    };
+    let ended = set(&["true"]);
+    assert!(ended.code == Some(125) && ended.errors().contains("AM_TRANSPORT is not UTF-8"), "{ended:?}");
+    assert_eq!(set(&["--transport", "udp", "true"]).code, Some(0));
 }
 
 /// It is a typing error more often than the name of a host.
