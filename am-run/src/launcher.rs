@@ -23,11 +23,10 @@ use crate::protocol::{CHUNK, End, FromAgent, Job, ToAgent};
 use crate::ranks::GRACE;
 use crate::remote::{Agent, Ways, no_thread};
 use crate::report::{self, Report};
+use crate::start::NO_JOB;
 use crate::stop::Stop;
 use crate::table::random;
 
-/// The exit code of a job that could not be started, or that lost a host.
-const NO_JOB: u8 = 125;
 /// What stops a process.
 const STOP: i32 = Signal::SIGSTOP as i32;
 /// The agent of rank 0: ranks fill the hosts in order.
