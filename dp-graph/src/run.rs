@@ -2,14 +2,15 @@
 
 use std::ffi::OsString;
 use std::io::Read;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use am_dp::{GRAPH_VARIABLE, Graph, REPORT_VARIABLE};
+use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
@@ -24,12 +25,16 @@ use crate::options::RunOptions;
 use crate::source;
 use crate::start::{NO_JOB, START};
 
+type Signals = SignalsInfo<WithOrigin>;
+
 /// The kernel's limit of a variable, with its name (MAX_ARG_STRLEN).
 const MAX_VARIABLE: usize = 128 * 1024 - 64;
 /// How long output may follow am-run's end.
 const AFTER_END: Duration = Duration::from_secs(1);
+/// After a signal that ends the job: how long dp-graph's own output may take after am-run's end.
+const AFTER_SIGNAL: Duration = Duration::from_secs(2);
 /// Between two looks at whether am-run has ended.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(50);
 /// Pieces of output on their way.
 const PIECES: usize = 64;
 
@@ -40,7 +45,6 @@ enum Event {
     },
     /// A pipe has ended.
     End,
-    Signal(i32),
 }
 
 pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, (u8, String)> {
@@ -49,10 +53,12 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, (u8, String)> {
     let text = variable(options, &graph).map_err(usage)?;
     let display = Display::open(options, graph.clone()).map_err(usage)?;
     let no_job = |why: &dyn std::fmt::Display| (NO_JOB, format!("am-run cannot be started: {why}"));
-    // Before there is something to end.
     let (events, received) = mpsc::sync_channel(PIECES);
-    forward_signals(events.clone()).map_err(|why| no_job(&why))?;
+    // Before there is something to end.
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2]).map_err(|why| no_job(&why))?;
     let mut child = command(options, &graph, &text, &display).spawn().map_err(|why| no_job(&why))?;
+    let am_run = Pid::from_raw(child.id().cast_signed());
+    forward_signals(signals, am_run);
     let mut pipes = 1;
     if let Some(errors) = child.stderr.take() {
         read(errors, true, events.clone());
@@ -61,7 +67,7 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, (u8, String)> {
         pipes += 1;
         read(output, false, events);
     }
-    let job = Job { child, pipes, filter: Filter::default(), live: Live::new(graph), display, failed: None };
+    let job = Job { am_run, pipes, filter: Filter::default(), live: Live::new(graph), display, failed: None };
     Ok(ExitCode::from(job.run(&received, options.every)))
 }
 
@@ -124,21 +130,42 @@ fn read(mut from: impl Read + Send + 'static, is_error: bool, events: SyncSender
 }
 
 /// Signals for dp-graph are for am-run. A terminal sends its own to both.
-fn forward_signals(events: SyncSender<Event>) -> std::io::Result<()> {
-    let mut signals = SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
+fn forward_signals(mut signals: Signals, am_run: Pid) {
     thread::spawn(move || {
         for origin in signals.forever() {
-            let is_terminal = matches!(origin.cause, Cause::Kernel);
-            if !is_terminal && events.send(Event::Signal(origin.signal)).is_err() {
-                return;
+            if !matches!(origin.cause, Cause::Kernel) {
+                // It may have ended.
+                _ = kill(am_run, Signal::try_from(origin.signal).ok());
+            }
+            if matches!(origin.signal, SIGINT | SIGTERM | SIGHUP | SIGQUIT) {
+                thread::spawn(move || end_after(am_run, origin.signal));
             }
         }
     });
-    Ok(())
+}
+
+/// End this process after am-run: its main thread may wait for the reader of its output.
+fn end_after(am_run: Pid, signal: i32) {
+    while end_of(am_run).is_none() {
+        thread::sleep(LOOK);
+    }
+    thread::sleep(AFTER_SIGNAL);
+    std::process::exit(128 + signal);
+}
+
+/// The exit code of am-run, if it has ended. It stays a zombie, so its number is nobody else's when a signal is sent to it.
+fn end_of(am_run: Pid) -> Option<u8> {
+    let code = match waitid(Id::Pid(am_run), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG) {
+        Ok(WaitStatus::Exited(_, code)) => code,
+        Ok(WaitStatus::Signaled(_, signal, _)) => 128 + signal as i32,
+        Ok(_) | Err(Errno::EINTR) => return None,
+        Err(_) => NO_JOB.into(),
+    };
+    Some(u8::try_from(code).unwrap_or(NO_JOB))
 }
 
 struct Job {
-    child: Child,
+    am_run: Pid,
     /// Pipes that have not ended.
     pipes: usize,
     filter: Filter,
@@ -157,7 +184,7 @@ impl Job {
                 Ok(event) => self.on_event(event),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
-                    if ended.is_none() && !matches!(self.child.try_wait(), Ok(None)) {
+                    if ended.is_none() && end_of(self.am_run).is_some() {
                         ended = Some(Instant::now());
                     }
                 }
@@ -170,11 +197,15 @@ impl Job {
         }
         let Job { filter, live, display, .. } = &mut self;
         display.forward(&filter.end(|report| live.take(&report)), true);
-        let status = self.child.wait();
+        let code = loop {
+            match end_of(self.am_run) {
+                Some(code) => break code,
+                None => thread::sleep(Duration::from_millis(5)),
+            }
+        };
         let shown = self.display.end(&self.live);
         self.note(shown);
-        let code = status.ok().and_then(|status| status.code().or(status.signal().map(|signal| 128 + signal)));
-        code.and_then(|code| u8::try_from(code).ok()).unwrap_or(NO_JOB)
+        code
     }
 
     fn on_event(&mut self, event: Event) {
@@ -185,11 +216,6 @@ impl Job {
             }
             Event::Bytes { bytes, is_error: false } => self.display.forward(&bytes, false),
             Event::End => self.pipes -= 1,
-            Event::Signal(signal) => {
-                let (pid, signal) = (Pid::from_raw(self.child.id().cast_signed()), Signal::try_from(signal));
-                // It may have ended, and is not waited for before its pipes end.
-                _ = kill(pid, signal.ok());
-            }
         }
     }
 

@@ -82,6 +82,18 @@ fn an_interrupt_ends_all_processes() {
     }
 }
 
+/// Nobody reads standard error.
+#[test]
+fn an_interrupt_ends_a_job_whose_output_is_stuck() {
+    let script = "echo $$; exec yes >&2";
+    let (job, pids) = Job::start(dp_graph(&["run", "ring:2", "sh", "-c", script]), 2);
+    // Now the pipes fill. If they are not full yet, this test shows less.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    job.signal(SIGTERM);
+    assert_eq!(job.end().0, Some(143));
+    gone(&pids);
+}
+
 #[test]
 fn a_killed_dp_graph_leaves_nothing() {
     let (job, pids) = waiting("");
