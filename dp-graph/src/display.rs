@@ -93,7 +93,7 @@ impl Display {
             bar.finish_and_clear();
         }
         self.show(live)?;
-        if self.has_table {
+        if self.has_table && live.has_figures() {
             let lines = table::table(&self.graph, &live.rows(), |row| row.mean);
             writeln!(io::stderr(), "{}", lines.join("\n")).map_err(|why| format!("the table: {why}"))?;
         }

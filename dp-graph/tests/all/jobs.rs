@@ -24,6 +24,7 @@ fn the_exit_code_is_the_jobs() {
     assert!(code == 7 && errors.contains("ended with exit code 7"), "{code}: {errors}");
     let (code, _, errors) = end(&mut dp_graph(&["run", "ring:2", "no-such-program"]));
     assert!(code == 127 && errors.contains("`no-such-program` cannot be started"), "{code}: {errors}");
+    assert!(!errors.contains("messages/s"), "no process has figures: {errors}");
     assert_eq!(run(&[], "ring:2", "kill -9 $$").0, 128 + 9);
 }
 
