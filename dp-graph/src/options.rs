@@ -34,7 +34,7 @@ pub(crate) enum Command {
 /// edge with messages, megabytes (10^6) and stalls per second; a stall is a write that found no room at the receiver. On a
 /// terminal the table is refreshed in place. Otherwise it is written to standard error at the end, with the rates of the whole run.
 ///
-/// The exit code is am-run's, 125 where am-run is missing, or 2 where the arguments or the graph are wrong. Ctrl-C ends all processes.
+/// The exit code is am-run's, 125 where am-run is missing or the output cannot be written, or 2 where the arguments or the graph are wrong. Ctrl-C ends all processes.
 #[derive(Debug, Args)]
 pub(crate) struct RunOptions {
     /// The hosts, as am-run has them: NAME[:SLOTS],.. or a file. Without this option all processes run here

@@ -1,7 +1,7 @@
 //! A job on a graph: am-run, its reports, its output, its end.
 
 use std::ffi::OsString;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
@@ -18,12 +18,12 @@ use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
 use crate::USAGE;
-use crate::display::Display;
+use crate::display::{Display, ShowError};
 use crate::filter::Filter;
 use crate::live::Live;
 use crate::options::RunOptions;
 use crate::source;
-use crate::start::{NO_JOB, START};
+use crate::start::{NO_JOB, NO_OUTPUT, START};
 
 type Signals = SignalsInfo<WithOrigin>;
 
@@ -35,6 +35,8 @@ const AFTER_END: Duration = Duration::from_secs(1);
 const AFTER_SIGNAL: Duration = Duration::from_secs(2);
 /// Between two looks at whether am-run has ended.
 const LOOK: Duration = Duration::from_millis(50);
+/// The exit code of am-run after SIGTERM.
+const BY_SIGTERM: u8 = 128 + SIGTERM as u8;
 /// Pieces of output on their way.
 const PIECES: usize = 64;
 
@@ -67,7 +69,15 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, (u8, String)> {
         pipes += 1;
         read(output, false, events);
     }
-    let job = Job { am_run, pipes, filter: Filter::default(), live: Live::new(graph), display, failed: None };
+    let job = Job {
+        am_run,
+        pipes,
+        filter: Filter::default(),
+        live: Live::new(graph),
+        display,
+        failed: None,
+        has_no_output: false,
+    };
     Ok(ExitCode::from(job.run(&received, options.every)))
 }
 
@@ -173,6 +183,8 @@ struct Job {
     display: Display,
     /// A file that could not be written was mentioned.
     failed: Option<String>,
+    /// The output takes nothing more.
+    has_no_output: bool,
 }
 
 impl Job {
@@ -195,8 +207,8 @@ impl Job {
                 self.note(shown);
             }
         }
-        let Job { filter, live, display, .. } = &mut self;
-        display.forward(&filter.end(|report| live.take(&report)), true);
+        let rest = self.filter.end(|report| self.live.take(&report));
+        self.forward(&rest, true);
         let code = loop {
             match end_of(self.am_run) {
                 Some(code) => break code,
@@ -205,27 +217,49 @@ impl Job {
         };
         let shown = self.display.end(&self.live);
         self.note(shown);
-        code
+        match code {
+            // By the SIGTERM for the output.
+            0 | BY_SIGTERM if self.has_no_output => NO_JOB,
+            code => code,
+        }
     }
 
     fn on_event(&mut self, event: Event) {
         match event {
             Event::Bytes { bytes, is_error: true } => {
-                let Job { filter, live, display, .. } = self;
-                display.forward(&filter.push(&bytes, |report| live.take(&report)), true);
+                let rest = self.filter.push(&bytes, |report| self.live.take(&report));
+                self.forward(&rest, true);
             }
-            Event::Bytes { bytes, is_error: false } => self.display.forward(&bytes, false),
+            Event::Bytes { bytes, is_error: false } => self.forward(&bytes, false),
             Event::End => self.pipes -= 1,
         }
     }
 
-    /// A job goes on without a file that cannot be written; that is said once.
-    fn note(&mut self, shown: Result<(), String>) {
-        if let Err(why) = shown
-            && self.failed.as_ref() != Some(&why)
-        {
-            self.display.forward(format!("dp-graph: {why}\n").as_bytes(), true);
-            self.failed = Some(why);
+    fn forward(&mut self, bytes: &[u8], is_error: bool) {
+        if !self.has_no_output {
+            let written = self.display.forward(bytes, is_error);
+            self.note(written.map_err(ShowError::Output));
+        }
+    }
+
+    /// A job goes on without a file that cannot be written; that is said once. Without its output it ends.
+    fn note(&mut self, shown: Result<(), ShowError>) {
+        match shown {
+            Err(ShowError::Output(why)) if !self.has_no_output => {
+                self.has_no_output = true;
+                // A reader that has left, as in `| head`, needs no words. It may have ended.
+                if why.kind() != ErrorKind::BrokenPipe {
+                    _ = self
+                        .display
+                        .forward(format!("dp-graph: {NO_OUTPUT}: {why}; ending the processes\n").as_bytes(), true);
+                }
+                _ = kill(self.am_run, Signal::SIGTERM);
+            }
+            Err(ShowError::File(why)) if self.failed.as_ref() != Some(&why) => {
+                self.forward(format!("dp-graph: {why}\n").as_bytes(), true);
+                self.failed = Some(why);
+            }
+            _ => {}
         }
     }
 }

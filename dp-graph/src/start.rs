@@ -15,6 +15,9 @@ pub(crate) const START: &str = "--start";
 /// The exit code of a job that could not be started, as am-run has it.
 pub(crate) const NO_JOB: u8 = 125;
 
+/// Why a program ends with it.
+pub(crate) const NO_OUTPUT: &str = "the output cannot be written";
+
 pub(crate) fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let parent: Option<u32> = arguments.next().and_then(|parent| parent.into_string().ok()?.parse().ok());
     let (Some(parent), Some(am_run)) = (parent, arguments.next()) else { return ExitCode::from(NO_JOB) };

@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal::{SIGINT, SIGKILL, SIGTERM};
 
-use crate::job::{Job, am_run, dp_graph, end, gone};
+use crate::job::{Job, am_run, dp_graph, end, end_of, gone};
 
 fn run(options: &[&str], graph: &str, script: &str) -> (i32, String, String) {
     am_run();
@@ -80,6 +80,25 @@ fn an_interrupt_ends_all_processes() {
         assert_eq!(ended, Some(code), "{said}");
         assert_eq!(said.matches("told").count(), 3, "each had time to end: {said}");
         gone(&pids);
+    }
+}
+
+#[test]
+fn an_output_that_takes_nothing_ends_the_job() {
+    am_run();
+    let report = "printf '\\036dp %s 1000000 1>0.0:1,1,0,0,0\\n' $AM_RANK >&2";
+    for (options, script, is_json) in [
+        (&[][..], "echo line >&2; exec sleep 1000", false),
+        (&[], report, false),
+        (&["--json", "--every", "0.1"], "exec sleep 1000", true),
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+        let mut command = dp_graph(&[&["run"], options, &["ring:2", "sh", "-c", script]].concat());
+        let (code, _, errors) = match is_json {
+            true => end_of(command.stdout(full).stderr(std::process::Stdio::piped())),
+            false => end_of(command.stdout(std::process::Stdio::piped()).stderr(full)),
+        };
+        assert!(code == 125 && errors.contains("No space left") == is_json, "{script}: {code}: {errors}");
     }
 }
 
