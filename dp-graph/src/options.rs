@@ -1,10 +1,14 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+
+use crate::start::{self, NO_JOB, NO_OUTPUT};
 
 /// Starts a program on a graph of Directed Point channels, and shows its edges while it runs.
 ///
@@ -83,6 +87,19 @@ pub(crate) struct RunOptions {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
+}
+
+impl Options {
+    /// The arguments; the exit code where they are wrong, or ask for help.
+    pub(crate) fn read() -> Result<Options, ExitCode> {
+        Options::try_parse().map_err(|answer| match answer.print().and_then(|()| io::stdout().flush()) {
+            Err(why) if !answer.use_stderr() => {
+                start::say(format_args!("{NO_OUTPUT}: {why}"));
+                ExitCode::from(NO_JOB)
+            }
+            _ => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(NO_JOB)),
+        })
+    }
 }
 
 fn interval(text: &str) -> Result<Duration, String> {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -49,7 +49,7 @@ enum Event {
     End,
 }
 
-pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, (u8, String)> {
+pub(crate) fn run(options: &RunOptions) -> Result<u8, (u8, String)> {
     let usage = |why: String| (USAGE, why);
     let graph = source::load(&options.graph).map_err(usage)?;
     let text = variable(options, &graph).map_err(usage)?;
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, (u8, String)> {
         failed: None,
         has_no_output: false,
     };
-    Ok(ExitCode::from(job.run(&received, options.every)))
+    Ok(job.run(&received, options.every))
 }
 
 /// The value of DP_GRAPH: short where the graph is generated.

@@ -2,6 +2,7 @@
 //! which ends the job on that signal.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::os::unix::process::{CommandExt, parent_id};
 use std::process::{Command, ExitCode};
@@ -27,10 +28,14 @@ pub(crate) fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(NO_JOB);
     }
     let why = Command::new(&am_run).args(arguments).exec();
-    _ = writeln!(
-        io::stderr(),
-        "dp-graph: `{}` cannot be started: {why}; install am-run, or say with --am-run where it is",
+    say(format_args!(
+        "`{}` cannot be started: {why}; install am-run, or say with --am-run where it is",
         am_run.display()
-    );
+    ));
     ExitCode::from(NO_JOB)
+}
+
+/// Tell the user. What cannot be written is lost: the exit code says it, too.
+pub(crate) fn say(text: impl Display) {
+    _ = writeln!(io::stderr(), "dp-graph: {text}");
 }

@@ -1,6 +1,6 @@
 //! Graphs, good and bad, and wrong arguments.
 
-use crate::job::{dp_graph, end};
+use crate::job::{dp_graph, end, end_of};
 
 #[test]
 fn a_graph_is_shown_as_dot() {
@@ -64,6 +64,15 @@ fn help_is_complete() {
     assert_eq!(code, 0);
     for option in ["--hosts", "--rsh", "--transport", "--export", "--every", "--json", "--dot", "--am-run", "Ctrl-C"] {
         assert!(output.contains(option), "{option}: {output}");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_an_error() {
+    for arguments in [&["show", "ring:2"][..], &["--version"], &["run", "--help"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+        let (code, _, errors) = end_of(dp_graph(arguments).stdout(full).stderr(std::process::Stdio::piped()));
+        assert!(code == 125 && errors.contains("No space left"), "{arguments:?}: {code}: {errors}");
     }
 }
 
