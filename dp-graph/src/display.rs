@@ -66,6 +66,11 @@ impl Display {
         self.bar.is_some() && io::stdout().is_terminal()
     }
 
+    /// Whether JSON has standard output for itself. The processes' output goes to standard error.
+    pub(crate) fn json_takes_output(&self) -> bool {
+        matches!(self.json, Some(Json::Output))
+    }
+
     /// Output of the processes.
     ///
     /// # Errors

@@ -73,7 +73,8 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub(crate) every: Duration,
 
-    /// Write a line of JSON for each edge and interval, to a file or to standard output, and no table
+    /// Write a line of JSON for each edge and interval to this file, and no table. Without =FILE to standard output; then
+    /// what the program writes there goes to standard error
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
 

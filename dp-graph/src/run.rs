@@ -1,7 +1,7 @@
 //! A job on a graph: am-run, its reports, its output, its end.
 
 use std::ffi::OsString;
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
@@ -58,17 +58,9 @@ pub(crate) fn run(options: &RunOptions) -> Result<u8, (u8, String)> {
     let (events, received) = mpsc::sync_channel(PIECES);
     // Before there is something to end.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2]).map_err(|why| no_job(&why))?;
-    let mut child = command(options, &graph, &text, &display).spawn().map_err(|why| no_job(&why))?;
-    let am_run = Pid::from_raw(child.id().cast_signed());
+    let (am_run, pipes) = start(command(options, &graph, &text), &display, &events).map_err(|why| no_job(&why))?;
+    drop(events);
     forward_signals(signals, am_run);
-    let mut pipes = 1;
-    if let Some(errors) = child.stderr.take() {
-        read(errors, true, events.clone());
-    }
-    if let Some(output) = child.stdout.take() {
-        pipes += 1;
-        read(output, false, events);
-    }
     let job = Job {
         am_run,
         pipes,
@@ -96,7 +88,7 @@ fn variable(options: &RunOptions, graph: &Graph) -> Result<String, String> {
 }
 
 /// am-run, and before it this program, which sees to it that am-run does not outlive it.
-fn command(options: &RunOptions, graph: &Graph, text: &str, display: &Display) -> Command {
+fn command(options: &RunOptions, graph: &Graph, text: &str) -> Command {
     let own = std::env::current_exe().unwrap_or_else(|_| "dp-graph".into());
     let beside = own.with_file_name("am-run");
     let default = || if beside.exists() { beside.clone().into_os_string() } else { "am-run".into() };
@@ -119,11 +111,27 @@ fn command(options: &RunOptions, graph: &Graph, text: &str, display: &Display) -
     command.arg("-x").arg(format!("{GRAPH_VARIABLE}={text}"));
     command.arg("-x").arg(format!("{REPORT_VARIABLE}={}", options.every.as_millis()));
     command.arg("--").args(&options.program);
-    command.stderr(Stdio::piped());
+    command
+}
+
+/// Start am-run. Returns its process id, and the number of pipes to read.
+fn start(mut command: Command, display: &Display, events: &SyncSender<Event>) -> io::Result<(Pid, usize)> {
+    let (errors, writer) = io::pipe()?;
     if display.takes_output() {
         command.stdout(Stdio::piped());
     }
-    command
+    if display.json_takes_output() {
+        // Whole lines of both: am-run writes no others.
+        command.stdout(writer.try_clone()?);
+    }
+    let mut child = command.stderr(writer).spawn()?;
+    // The pipe ends with am-run.
+    drop(command);
+    read(errors, true, events.clone());
+    let output = child.stdout.take();
+    let pipes = 1 + usize::from(output.is_some());
+    output.into_iter().for_each(|output| read(output, false, events.clone()));
+    Ok((Pid::from_raw(child.id().cast_signed()), pipes))
 }
 
 fn read(mut from: impl Read + Send + 'static, is_error: bool, events: SyncSender<Event>) {

@@ -66,6 +66,14 @@ fn the_live_graph_is_written_while_the_job_runs() {
     assert!(text.lines().count() >= 6 && text.lines().count() % 3 == 0, "a line for each edge and interval");
 }
 
+#[test]
+fn json_has_standard_output_for_itself() {
+    let (code, output, errors) = run(&["--json"], "ring:2", "echo own; echo error >&2");
+    assert_eq!((code, errors.matches("own").count(), errors.matches("error").count()), (0, 2, 2), "{errors}");
+    assert!(output.lines().count() >= 2, "{output}");
+    output.lines().for_each(|line| drop(serde_json::from_str::<serde_json::Value>(line).expect(line)));
+}
+
 fn waiting(trap: &str) -> (Job, Vec<u32>) {
     let script = format!("{trap} echo $$; while :; do sleep 0.1; done");
     Job::start(dp_graph(&["run", "ring:3", "sh", "-c", &script]), 3)
