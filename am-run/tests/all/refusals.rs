@@ -166,6 +166,9 @@ fn who_does_not_know_the_secret_has_no_place() {
     assert!(ended.errors().contains("`AM_SECRET` is missing"), "{ended:?}");
     let ended = Job::of(&["env", "AM_SIZE=many", &ring]).end();
     assert!(ended.errors().contains("`AM_SIZE` is `many`"), "{ended:?}");
+    let script = format!("AM_TRANSPORT=$(printf 'udp:\\377') exec {ring}");
+    let ended = Job::of(&["sh", "-c", &script]).end();
+    assert!(ended.errors().contains("`AM_TRANSPORT` is not UTF-8"), "{ended:?}");
 }
 
 #[test]
