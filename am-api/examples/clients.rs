@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 use std::error::Error;
-use std::io::{Write, stderr, stdout};
+use std::fmt::Display;
+use std::io::{self, Write, stderr, stdout};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
@@ -15,29 +16,43 @@ const CLIENTS: usize = 4;
 const EACH: u64 = 1000;
 const SECONDS: Duration = Duration::from_secs(30);
 
-/// The node "server": a sum for each client.
+/// What the server knows: a sum for each client, and whether its output was written.
+struct Server {
+    sums: HashMap<Connection, u64>,
+    written: io::Result<()>,
+}
+
+impl Server {
+    fn say(&mut self, text: impl Display) {
+        if self.written.is_ok() {
+            self.written = writeln!(stdout(), "server: {text}");
+        }
+    }
+}
+
+/// The node "server".
 fn serve(on: &str, left: &AtomicUsize) -> Result<(), Box<dyn Error>> {
     let node = Node::open("server", on)?;
-    let mut endpoint = node.endpoint::<HashMap<Connection, u64>>("sums")?;
-    endpoint.on_request(ADD, |sums, Request { message, token }| {
-        let sum = sums.entry(message.from()).or_default();
+    let mut endpoint = node.endpoint::<Server>("sums")?;
+    endpoint.on_request(ADD, |server, Request { message, token }| {
+        let sum = server.sums.entry(message.from()).or_default();
         *sum += message.word(0);
         token.reply(ADD, &[*sum], b"").unwrap_or_else(|error| _ = writeln!(stderr(), "server: {error}"));
     });
-    endpoint.on_connection(|sums, event| match event.change {
-        ConnectionChange::Accepted => _ = writeln!(stdout(), "server: {} is here", event.peer),
+    endpoint.on_connection(|server, event| match event.change {
+        ConnectionChange::Accepted => server.say(format_args!("{} is here", event.peer)),
         ConnectionChange::Ended(reason) => {
-            let sum = sums.remove(&event.connection).unwrap_or_default();
-            _ = writeln!(stdout(), "server: {} has left with {sum}: {reason}", event.peer);
+            let sum = server.sums.remove(&event.connection).unwrap_or_default();
+            server.say(format_args!("{} has left with {sum}: {reason}", event.peer));
         }
         // Of connections that this side asked for.
         ConnectionChange::Opened | ConnectionChange::Failed(_) => {}
     });
-    let mut sums = HashMap::new();
-    while left.load(SeqCst) < CLIENTS || !sums.is_empty() {
-        endpoint.wait(&mut sums, Duration::from_millis(50));
+    let mut server = Server { sums: HashMap::new(), written: Ok(()) };
+    while left.load(SeqCst) < CLIENTS || !server.sums.is_empty() {
+        endpoint.wait(&mut server, Duration::from_millis(50));
     }
-    Ok(())
+    Ok(server.written?)
 }
 
 fn client(name: &str, on: &str) -> Result<(), Box<dyn Error>> {
@@ -54,6 +69,10 @@ fn client(name: &str, on: &str) -> Result<(), Box<dyn Error>> {
     if state == (EACH, EACH * (EACH + 1) / 2) { Ok(()) } else { Err(format!("{name} got {state:?}").into()) }
 }
 
+fn tell(error: Box<dyn Error>) {
+    _ = writeln!(stderr(), "clients: {error}");
+}
+
 fn main() {
     let on = std::env::args().nth(1).unwrap_or("sim:1".to_owned());
     if on.starts_with('-') {
@@ -61,17 +80,17 @@ fn main() {
     }
     let left = AtomicUsize::new(0);
     let failed = thread::scope(|scope| {
-        scope.spawn(|| serve(&on, &left).unwrap_or_else(|error| _ = writeln!(stderr(), "server: {error}")));
+        let server = scope.spawn(|| serve(&on, &left).map_err(tell).is_err());
         let run = |at: usize| {
-            let done = client(&format!("client{at}"), &on).map_err(|error| _ = writeln!(stderr(), "{error}"));
+            let done = client(&format!("client{at}"), &on).map_err(tell);
             left.fetch_add(1, SeqCst);
             done.is_err()
         };
         let clients: Vec<_> = (1..=CLIENTS).map(|at| scope.spawn(move || run(at))).collect();
-        clients.into_iter().filter_map(|client| client.join().ok()).filter(|failed| *failed).count()
+        clients.into_iter().chain([server]).filter_map(|side| side.join().ok()).filter(|failed| *failed).count()
     });
     if failed > 0 {
-        _ = writeln!(stderr(), "clients: {failed} of {CLIENTS} failed");
+        _ = writeln!(stderr(), "clients: {failed} of {CLIENTS} clients and a server failed");
         std::process::exit(1);
     }
 }

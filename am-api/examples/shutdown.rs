@@ -13,6 +13,7 @@ use am_api::{HandlerId, Node, Request};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 const ECHO: HandlerId = HandlerId(0);
+const USAGE: &str = "usage: shutdown TRANSPORT, as in: shutdown udp:10.0.0.7:7000";
 
 fn run(on: &str) -> Result<(), Box<dyn Error>> {
     let stop = Arc::new(AtomicBool::new(false));
@@ -38,9 +39,12 @@ fn run(on: &str) -> Result<(), Box<dyn Error>> {
 }
 
 fn main() {
-    let Some(on) = std::env::args().nth(1).filter(|on| !on.starts_with('-')) else {
-        _ = writeln!(stderr(), "usage: shutdown TRANSPORT, as in: shutdown udp:10.0.0.7:7000");
+    let Some(on) = std::env::args().nth(1) else {
+        _ = writeln!(stderr(), "{USAGE}");
         std::process::exit(2)
     };
+    if on.starts_with('-') {
+        return drop(writeln!(stdout(), "{USAGE}"));
+    }
     run(&on).map_err(|error| _ = writeln!(stderr(), "shutdown: {error}")).unwrap_or_else(|()| std::process::exit(1));
 }

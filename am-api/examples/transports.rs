@@ -51,5 +51,8 @@ fn run() -> Result<(), Box<dyn Error>> {
 }
 
 fn main() {
+    if std::env::args_os().len() > 1 {
+        return drop(writeln!(stdout(), "usage: transports"));
+    }
     run().map_err(|error| _ = writeln!(stderr(), "transports: {error}")).unwrap_or_else(|()| std::process::exit(1));
 }

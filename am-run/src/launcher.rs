@@ -20,13 +20,13 @@ use crate::hosts::{self, HostSlots, Placed};
 use crate::options::Options;
 use crate::output::Output;
 use crate::protocol::{CHUNK, End, FromAgent, Job, ToAgent};
+use crate::ranks::GRACE;
 use crate::remote::{Agent, Ways, no_thread};
 use crate::report::{self, Report};
+use crate::start::NO_JOB;
 use crate::stop::Stop;
 use crate::table::random;
 
-/// The exit code of a job that could not be started, or that lost a host.
-const NO_JOB: u8 = 125;
 /// What stops a process.
 const STOP: i32 = Signal::SIGSTOP as i32;
 /// The agent of rank 0: ranks fill the hosts in order.
@@ -35,8 +35,8 @@ const READER: usize = 0;
 const END: Duration = Duration::from_secs(10);
 /// How long those have that have not answered yet.
 const END_UNREADY: Duration = Duration::from_secs(1);
-/// How long the processes have to end after a signal that asks for it.
-const AFTER_SIGNAL: Duration = Duration::from_secs(5);
+/// How long the processes have to end after a signal that asks for it, before SIGTERM and SIGKILL.
+const AFTER_SIGNAL: Duration = Duration::from_secs(5).saturating_sub(GRACE);
 /// How long the last messages have after such a signal.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 

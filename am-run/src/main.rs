@@ -29,13 +29,11 @@ mod table;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     match arguments.next().as_ref().and_then(|first| first.to_str()) {
         Some(protocol::AGENT) => agent::run(),
         Some(start::START) => start::run(arguments),
-        _ => launcher::run(&options::Options::parse()),
+        _ => options::Options::read().map_or_else(|code| code, |options| launcher::run(&options)),
     }
 }

@@ -19,8 +19,8 @@ use nix::unistd::Pid;
 use crate::protocol::{CHUNK, End, FromAgent, Job, Stream, ToLauncher};
 use crate::start::START;
 
-/// How long a process has between the request to end and its end.
-const GRACE: Duration = Duration::from_secs(2);
+/// How long a process has between SIGTERM and SIGKILL.
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// How long the output of an ended process is waited for: another process may hold its pipe open.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
 

@@ -108,22 +108,32 @@ impl StateFile {
         }
     }
 
-    /// Read what an earlier daemon has left. Records that are none are ignored.
+    /// Read what an earlier daemon has left. Damaged records are ignored, and the log says so.
     pub(crate) fn load(&mut self) -> Saved {
         let length = self.file.metadata().map_or(0, |data| data.len()) as usize;
         let mut bytes = vec![0; length.min(GRANTS_AT + MAX_GRANTS as usize * GRANT_BYTES)];
         let is_read = self.file.read_exact_at(&mut bytes, 0).is_ok();
         let Some(header) = bytes.get(..HEADER_BYTES).filter(|header| is_read && header.starts_with(MAGIC)) else {
+            if length > 0 {
+                tracing::warn!(
+                    "{} is no state of this version, and is ignored: its connections end",
+                    self.path.display()
+                );
+            }
             return Saved::default();
         };
         let base = header[8..14].try_into().ok().map(Address);
         let (ports, grants) = bytes[HEADER_BYTES..].split_at(bytes.len().min(GRANTS_AT) - HEADER_BYTES);
-        let ports = ports.chunks_exact(PORT_BYTES).enumerate();
-        let ports: Vec<_> = ports.filter_map(|(number, bytes)| read_port(number, bytes)).collect();
-        let is_known = |grant: &SavedGrant| ports.iter().any(|port| port.number == grant.port);
-        let grants = grants.chunks_exact(GRANT_BYTES).enumerate();
-        let grants = grants.filter_map(|(record, bytes)| read_grant(record as u32, bytes)).filter(is_known);
-        let grants: Vec<_> = grants.collect();
+        let (ports, bad_ports) = records(ports, PORT_BYTES, read_port);
+        let (mut grants, bad_grants) = records(grants, GRANT_BYTES, |record, bytes| read_grant(record as u32, bytes));
+        if bad_ports + bad_grants > 0 {
+            let path = self.path.display();
+            tracing::warn!(
+                "{path}: {bad_ports} ports and {bad_grants} flows are damaged, and ignored: their connections end"
+            );
+        }
+        // A daemon that was killed may have left flows of a port that had ended.
+        grants.retain(|grant| ports.iter().any(|port| port.number == grant.port));
         self.next = grants.iter().map(|grant| grant.record + 1).max().unwrap_or(0);
         self.free = (0..self.next).collect();
         grants.iter().for_each(|grant| _ = self.free.remove(&grant.record));
@@ -242,6 +252,16 @@ fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
+/// The records in use, and the number of damaged ones.
+fn records<T>(bytes: &[u8], size: usize, read: impl Fn(usize, &[u8]) -> Option<T>) -> (Vec<T>, usize) {
+    let used = bytes.chunks(size).enumerate().filter(|(_, record)| record[0] != 0);
+    let read: Vec<Option<T>> = used
+        .map(|(at, record)| Some(record).filter(|record| record.len() == size).and_then(|record| read(at, record)))
+        .collect();
+    let damaged = read.iter().filter(|record| record.is_none()).count();
+    (read.into_iter().flatten().collect(), damaged)
+}
+
 fn read_port(index: usize, bytes: &[u8]) -> Option<SavedPort> {
     if bytes[0] != 1 {
         return None;
@@ -254,15 +274,15 @@ fn read_port(index: usize, bytes: &[u8]) -> Option<SavedPort> {
         owner,
         weight: word(12)?,
         secret: Secret(number(bytes, 16)?),
-        name: Name::new(name),
+        name: if name.is_empty() { None } else { Some(Name::new(name)?) },
     })
 }
 
 fn read_grant(record: u32, bytes: &[u8]) -> Option<SavedGrant> {
     let half = |at| number(bytes, at).map(u16::from_le_bytes);
-    let granter = match bytes[..2] {
-        [1, 0] => None,
-        [1, 1] => Some(half(2)?),
+    let granter = match bytes {
+        [1, 0, ..] => None,
+        [1, 1, ..] => Some(half(2)?),
         _ => return None,
     };
     let grant = FlowGrant { to: Address(number(bytes, 10)?), flow: Flow::new(half(6)?)?, nonce: half(8)? };
@@ -320,6 +340,34 @@ mod tests {
         assert_eq!((saved.ports.len(), saved.grants.len()), (2, 2));
     }
 
+    /// The log of what this does; the file is at this path.
+    fn logged(log: &Path, work: impl FnOnce()) -> String {
+        let writer = std::sync::Mutex::new(File::create(log).unwrap());
+        tracing::subscriber::with_default(tracing_subscriber::fmt().with_writer(writer).finish(), work);
+        std::fs::read_to_string(log).unwrap()
+    }
+
+    #[test]
+    fn what_is_damaged_is_logged_and_ignored() {
+        let directory = tempfile::tempdir().unwrap();
+        let (socket, log) = (directory.path().join("amd.sock"), directory.path().join("log"));
+        let mut state = StateFile::open(&socket).unwrap();
+        state.begin(BASE, &Saved::default()).unwrap();
+        (0..3).for_each(|number| state.put_port(&port(number)));
+        (0..3).for_each(|record| state.put_grant(record, 2, None, grant(record as u16 + 1)));
+        let sound = logged(&log, || assert_eq!(state.load().grants.len(), 3));
+        assert_eq!(sound, "");
+        // The state byte of a port, and the end of the last flow.
+        state.write(HEADER_BYTES + PORT_BYTES, &[7]);
+        state.file.set_len((GRANTS_AT + 3 * GRANT_BYTES - 1) as u64).unwrap();
+        let load = |state: &mut StateFile| (state.load().ports.len(), state.load().grants.len());
+        let damaged = logged(&log, || assert_eq!(load(&mut state), (2, 2)));
+        assert!(damaged.contains("1 ports and 1 flows are damaged"), "{damaged}");
+        state.write(0, b"amd-st\x07");
+        let foreign = logged(&log, || assert!(state.load().base.is_none()));
+        assert!(foreign.lines().count() == 1 && foreign.contains("is ignored"), "{foreign}");
+    }
+
     /// A full disk is said once, and so is its end.
     #[test]
     fn a_failure_to_write_is_logged_once_until_it_works_again() {
@@ -327,16 +375,13 @@ mod tests {
         let mut state = StateFile::open(&directory.path().join("amd.sock")).unwrap();
         let path = state.path.clone();
         let log = directory.path().join("log");
-        let writer = std::sync::Mutex::new(File::create(&log).unwrap());
-        let subscriber = tracing_subscriber::fmt().with_writer(writer).finish();
         let lock = |file| Flock::lock(file, FlockArg::LockSharedNonblock).unwrap();
-        tracing::subscriber::with_default(subscriber, || {
+        let log = logged(&log, || {
             drop(std::mem::replace(&mut state.file, lock(File::open(&log).unwrap())));
             (0..3).for_each(|number| state.put_port(&port(number)));
             state.file = lock(OpenOptions::new().write(true).open(&path).unwrap());
             (0..3).for_each(|number| state.put_port(&port(number)));
         });
-        let log = std::fs::read_to_string(&log).unwrap();
         assert_eq!(
             [log.matches("cannot be written").count(), log.matches("is written again").count()],
             [1, 1],

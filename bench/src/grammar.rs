@@ -8,7 +8,7 @@ use crate::cli::Cli;
 use crate::error::Error;
 
 /// The options that a command does not take: command, options.
-const NOT_FOR: [(&str, &[&str]); 6] = [
+const NOT_FOR: [(&str, &[&str]); 8] = [
     // It chooses these itself.
     ("demo", &["hosts", "serve", "peer", "on", "name", "mtu", "trace"]),
     // It has its own rows and sizes.
@@ -19,6 +19,10 @@ const NOT_FOR: [(&str, &[&str]); 6] = [
     ("bounce", &["serve", "peer", "on", "name", "driver", "coalesce", "trace"]),
     // It has its own messages, and no rounds; both sides are here.
     ("stress", &["serve", "peer", "on", "name", "driver", "size", "rounds", "time", "warm_up", "trace"]),
+    // It times a fixed number of single messages; both sides are here.
+    ("phases", &["serve", "peer", "on", "name", "driver", "coalesce", "time", "warm_up", "trace"]),
+    // It has its own cable, rows and sizes.
+    ("table2", &["hosts", "serve", "peer", "on", "name", "driver", "size", "coalesce", "trace"]),
     // The near side chooses what to measure.
     (
         "serve",
@@ -118,6 +122,8 @@ mod tests {
         for (command, refused) in [
             ("bounce", &["--serve", "--peer", "--on", "--name", "--driver", "--coalesce"][..]),
             ("stress", &["--peer", "--driver", "--size", "--rounds", "--time", "--warm-up"]),
+            ("phases", &["--peer", "--on", "--name", "--driver", "--coalesce", "--time", "--warm-up", "--trace"]),
+            ("table2", &["--hosts", "--peer", "--on", "--name", "--driver", "--size", "--coalesce", "--trace"]),
             (
                 "serve",
                 &["--hosts", "--peer", "--mtu", "--driver", "--size", "--coalesce", "--rounds", "--time", "--json"],

@@ -17,25 +17,39 @@ use crate::table;
 /// Lines of a terminal that the table leaves free.
 const FREE_LINES: usize = 3;
 
+/// Why something is not shown.
+pub(crate) enum ShowError {
+    /// Standard output or standard error takes nothing more.
+    Output(io::Error),
+    /// A file cannot be written.
+    File(String),
+}
+
 pub(crate) struct Display {
     graph: Graph,
     start: Instant,
     /// On a terminal.
     bar: Option<ProgressBar>,
-    json: Option<Box<dyn Write>>,
+    json: Option<Json>,
     dot: Option<PathBuf>,
     /// The table at the end.
     has_table: bool,
+}
+
+/// Where lines of JSON go.
+enum Json {
+    Output,
+    File(File),
 }
 
 impl Display {
     /// # Errors
     /// A file cannot be written.
     pub(crate) fn open(options: &RunOptions, graph: Graph) -> Result<Display, String> {
-        let json: Option<Box<dyn Write>> = match options.json.as_deref() {
+        let json = match options.json.as_deref() {
             None => None,
-            Some(path) if path == Path::new("-") => Some(Box::new(io::stdout())),
-            Some(path) => Some(Box::new(File::create(path).map_err(|why| format!("{}: {why}", path.display()))?)),
+            Some(path) if path == Path::new("-") => Some(Json::Output),
+            Some(path) => Some(Json::File(File::create(path).map_err(|why| format!("{}: {why}", path.display()))?)),
         };
         let has_table = json.is_none();
         let bar = (has_table && io::stderr().is_terminal()).then(|| {
@@ -52,50 +66,62 @@ impl Display {
         self.bar.is_some() && io::stdout().is_terminal()
     }
 
+    /// Whether JSON has standard output for itself. The processes' output goes to standard error.
+    pub(crate) fn json_takes_output(&self) -> bool {
+        matches!(self.json, Some(Json::Output))
+    }
+
     /// Output of the processes.
-    pub(crate) fn forward(&self, bytes: &[u8], is_error: bool) {
+    ///
+    /// # Errors
+    /// Those of standard output and standard error.
+    pub(crate) fn forward(&self, bytes: &[u8], is_error: bool) -> io::Result<()> {
         if bytes.is_empty() {
-            return;
+            return Ok(());
         }
         let write = || match is_error {
             true => io::stderr().write_all(bytes),
-            false => io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()),
+            false => write_output(bytes),
         };
-        // A terminal that is gone takes dp-graph with it: SIGHUP.
-        _ = match &self.bar {
+        match &self.bar {
             Some(bar) => bar.suspend(write),
             None => write(),
-        };
+        }
     }
 
     /// An interval is over.
     ///
     /// # Errors
-    /// A file cannot be written.
-    pub(crate) fn show(&mut self, live: &Live) -> Result<(), String> {
+    /// See [`ShowError`].
+    pub(crate) fn show(&mut self, live: &Live) -> Result<(), ShowError> {
         let rows = live.rows();
         if let Some(bar) = &self.bar {
             bar.set_message(fitted(table::table(&self.graph, &rows, |row| row.rate)));
         }
         if let Some(json) = &mut self.json {
             let lines = table::json(&self.graph, &rows, self.start.elapsed().as_secs_f64());
-            json.write_all(lines.as_bytes()).and_then(|()| json.flush()).map_err(|why| format!("JSON: {why}"))?;
+            match json {
+                Json::Output => write_output(lines.as_bytes()).map_err(ShowError::Output)?,
+                Json::File(file) => {
+                    file.write_all(lines.as_bytes()).map_err(|why| ShowError::File(format!("JSON: {why}")))?;
+                }
+            }
         }
-        self.write_dot(&rows)
+        self.write_dot(&rows).map_err(ShowError::File)
     }
 
     /// The job has ended.
     ///
     /// # Errors
-    /// A file cannot be written.
-    pub(crate) fn end(&mut self, live: &Live) -> Result<(), String> {
+    /// See [`ShowError`].
+    pub(crate) fn end(&mut self, live: &Live) -> Result<(), ShowError> {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
         self.show(live)?;
-        if self.has_table {
+        if self.has_table && live.has_figures() {
             let lines = table::table(&self.graph, &live.rows(), |row| row.mean);
-            writeln!(io::stderr(), "{}", lines.join("\n")).map_err(|why| format!("the table: {why}"))?;
+            writeln!(io::stderr(), "{}", lines.join("\n")).map_err(ShowError::Output)?;
         }
         Ok(())
     }
@@ -113,6 +139,11 @@ impl Display {
         };
         written.map_err(|why| format!("{}: {why}", path.display()))
     }
+}
+
+/// Write this to standard output at once.
+pub(crate) fn write_output(bytes: &[u8]) -> io::Result<()> {
+    io::stdout().write_all(bytes).and_then(|()| io::stdout().flush())
 }
 
 /// What a terminal has room for.

@@ -8,6 +8,8 @@ use graphviz_rust::dot_structures::{Edge, EdgeTy, Graph as Dot, Id, NodeId, Port
 /// Why a text is no graph.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DotError {
+    #[error("there is no graph in it: write `digraph {{ a -> b }}`, for instance")]
+    Empty,
     #[error("this is no DOT (an inner `{{` needs `subgraph` before it):\n{0}")]
     Syntax(String),
     #[error("an undirected graph: write `digraph` and `->`, because a channel has one direction")]
@@ -61,36 +63,41 @@ pub(crate) fn parse(text: &str) -> Result<Graph, DotError> {
 /// What the parser does not refuse, outside of texts and comments: it takes both arrows in both kinds of graph, and its time doubles with
 /// each level in which something is wrong.
 fn check_text(text: &str) -> Result<(), DotError> {
-    let (mut rest, mut depth) = (text, 0usize);
+    let (mut rest, mut depth, mut is_empty) = (text, 0usize, true);
     while let Some(letter) = rest.chars().next() {
-        // What begins here, and what ends it.
-        let end = match letter {
+        match letter {
             '-' if rest.starts_with("--") => return Err(DotError::Undirected),
             '{' if depth == MAX_DEPTH => return Err(DotError::Deep),
-            '{' => {
-                depth += 1;
-                None
-            }
-            '}' => {
-                depth = depth.saturating_sub(1);
-                None
-            }
-            '"' => Some((1, "\"")),
-            '#' => Some((1, "\n")),
-            '/' if rest.starts_with("//") => Some((2, "\n")),
-            '/' if rest.starts_with("/*") => Some((2, "*/")),
-            '<' => Some((1, ">")),
-            _ => None,
-        };
-        let skip = |(begin, end): (usize, &str)| {
-            let inner = &rest[begin..];
-            let mut ends = inner.match_indices(end).map(|(at, _)| at);
-            let at = ends.find(|at| end != "\"" || !inner[..*at].ends_with('\\') || inner[..*at].ends_with("\\\\"));
-            begin + at.map_or(inner.len(), |at| at + end.len())
-        };
-        rest = &rest[end.map_or(letter.len_utf8(), skip)..];
+            '{' => (depth, is_empty) = (depth + 1, false),
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        rest = &rest[opaque(rest).unwrap_or(letter.len_utf8())..];
     }
-    Ok(())
+    if is_empty { Err(DotError::Empty) } else { Ok(()) }
+}
+
+/// The length of the text, the HTML or the comment that begins here, as the parser sees it.
+fn opaque(rest: &str) -> Option<usize> {
+    let (begin, end) = match rest.as_bytes() {
+        [b'#', ..] | [b'/', b'/', ..] => (1, rest[1..].find(['\n', '\r']).map(|at| at + 1)),
+        [b'/', b'*', ..] => (2, rest[2..].find("*/").map(|at| at + 2)),
+        [b'"', ..] => {
+            let mut is_escaped = false;
+            let ends = |letter| {
+                let ends = letter == '"' && !is_escaped;
+                is_escaped = letter == '\\' && !is_escaped;
+                ends
+            };
+            (1, rest[1..].find(ends).map(|at| at + 1))
+        }
+        [b'<', ..] => {
+            let is_end = |at: &usize| rest[at + 2..].trim_start_matches([' ', '\t', '\r', '\n']).starts_with('>');
+            (1, rest[1..].match_indices('>').map(|(at, _)| at).find(is_end).map(|at| at + 1))
+        }
+        _ => return None,
+    };
+    Some(end.map_or(rest.len(), |end| begin + end))
 }
 
 /// The k-th edge out of a vertex leaves at DPID k unless it says otherwise.
@@ -186,7 +193,13 @@ mod tests {
         let nested = |levels: usize| format!("digraph {{ {} \"}}\" /* }} */", "subgraph {".repeat(levels - 1));
         assert_eq!(read(&format!("{}{}", nested(MAX_DEPTH), "}".repeat(MAX_DEPTH))), "1=%7D");
         assert!(matches!(parse(&nested(MAX_DEPTH)), Err(DotError::Syntax(_))), "not closed");
-        assert!(matches!(parse(&nested(1000)), Err(DotError::Deep)));
+        assert!(matches!(parse(&nested(100_000)), Err(DotError::Deep)));
+        for before in ["l=\"\\\\\\\" \"", "l=<<b>5\" #1</b>>", "// one\r"] {
+            let text = format!("digraph {{ a [{before}] {}", "subgraph {".repeat(1000));
+            assert!(matches!(parse(&text), Err(DotError::Deep)), "{before}");
+        }
+        let html = format!("digraph {{ a [l=<{}x{}>] }}", "<b>".repeat(10_000), "</b>".repeat(10_000));
+        assert_eq!(read(&html), "1=a");
     }
 
     #[test]
@@ -228,7 +241,8 @@ mod tests {
     #[test]
     fn what_is_no_graph_says_why() {
         for (text, says) in [
-            ("", "this is no DOT"),
+            ("", "there is no graph in it"),
+            ("// digraph { a }\n", "there is no graph in it"),
             ("digraph { a -> }", "this is no DOT"),
             ("digraph { a -> b", "this is no DOT"),
             ("graph { a -- b }", "an undirected graph: write `digraph`"),

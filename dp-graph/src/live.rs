@@ -86,6 +86,11 @@ impl Live {
         }
     }
 
+    /// Whether a process has said anything.
+    pub(crate) fn has_figures(&self) -> bool {
+        !self.tracks.is_empty()
+    }
+
     /// All edges: those of the graph in its order, then those that programs have made.
     pub(crate) fn rows(&self) -> Vec<Row> {
         let own: BTreeSet<End> = self.graph.edges().iter().map(|edge| edge.from).collect();

@@ -22,12 +22,10 @@ mod source;
 mod start;
 mod table;
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::options::{Command, Options};
+use crate::start::{NO_JOB, NO_OUTPUT};
 
 /// The exit code of wrong arguments.
 const USAGE: u8 = 2;
@@ -37,18 +35,25 @@ fn main() -> ExitCode {
     if arguments.next().is_some_and(|first| first == start::START) {
         return start::run(arguments);
     }
-    let result = match Options::parse().command {
-        Command::Run(options) => run::run(&options),
-        Command::Show { graph } => source::load(&graph).map_err(|why| (USAGE, why)).map(|graph| {
-            match io::stdout().write_all(draw::draw(&graph, &[]).as_bytes()).and_then(|()| io::stdout().flush()) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(_) => ExitCode::FAILURE,
-            }
-        }),
+    let options = match Options::read() {
+        Ok(options) => options,
+        Err(code) => return code,
     };
-    result.unwrap_or_else(|(code, why)| {
-        // What cannot be written is lost: the exit code says it, too.
-        _ = writeln!(io::stderr(), "dp-graph: {why}");
-        ExitCode::from(code)
-    })
+    let result = match options.command {
+        Command::Run(options) => run::run(&options),
+        Command::Show { graph } => show(&graph),
+    };
+    result.map_or_else(
+        |(code, why)| {
+            start::say(why);
+            ExitCode::from(code)
+        },
+        ExitCode::from,
+    )
+}
+
+fn show(graph: &str) -> Result<u8, (u8, String)> {
+    let graph = source::load(graph).map_err(|why| (USAGE, why))?;
+    let written = display::write_output(draw::draw(&graph, &[]).as_bytes());
+    written.map(|()| 0).map_err(|why| (NO_JOB, format!("{NO_OUTPUT}: {why}")))
 }

@@ -1,10 +1,14 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+
+use crate::start::{self, NO_JOB, NO_OUTPUT};
 
 /// Starts a program on a graph of Directed Point channels, and shows its edges while it runs.
 ///
@@ -34,7 +38,7 @@ pub(crate) enum Command {
 /// edge with messages, megabytes (10^6) and stalls per second; a stall is a write that found no room at the receiver. On a
 /// terminal the table is refreshed in place. Otherwise it is written to standard error at the end, with the rates of the whole run.
 ///
-/// The exit code is am-run's, 125 where am-run is missing, or 2 where the arguments or the graph are wrong. Ctrl-C ends all processes.
+/// The exit code is am-run's, 125 where am-run is missing or the output cannot be written, or 2 where the arguments or the graph are wrong. Ctrl-C ends all processes.
 #[derive(Debug, Args)]
 pub(crate) struct RunOptions {
     /// The hosts, as am-run has them: NAME[:SLOTS],.. or a file. Without this option all processes run here
@@ -69,7 +73,8 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub(crate) every: Duration,
 
-    /// Write a line of JSON for each edge and interval, to a file or to standard output, and no table
+    /// Write a line of JSON for each edge and interval to this file, and no table. Without =FILE to standard output; then
+    /// what the program writes there goes to standard error
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
 
@@ -83,6 +88,19 @@ pub(crate) struct RunOptions {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
+}
+
+impl Options {
+    /// The arguments; the exit code where they are wrong, or ask for help.
+    pub(crate) fn read() -> Result<Options, ExitCode> {
+        Options::try_parse().map_err(|answer| match answer.print().and_then(|()| io::stdout().flush()) {
+            Err(why) if !answer.use_stderr() => {
+                start::say(format_args!("{NO_OUTPUT}: {why}"));
+                ExitCode::from(NO_JOB)
+            }
+            _ => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(NO_JOB)),
+        })
+    }
 }
 
 fn interval(text: &str) -> Result<Duration, String> {

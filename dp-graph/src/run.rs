@@ -1,15 +1,16 @@
 //! A job on a graph: am-run, its reports, its output, its end.
 
 use std::ffi::OsString;
-use std::io::Read;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::io::{self, ErrorKind, Read};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use am_dp::{GRAPH_VARIABLE, Graph, REPORT_VARIABLE};
+use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
@@ -17,19 +18,25 @@ use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
 use crate::USAGE;
-use crate::display::Display;
+use crate::display::{Display, ShowError};
 use crate::filter::Filter;
 use crate::live::Live;
 use crate::options::RunOptions;
 use crate::source;
-use crate::start::{NO_JOB, START};
+use crate::start::{NO_JOB, NO_OUTPUT, START};
+
+type Signals = SignalsInfo<WithOrigin>;
 
 /// The kernel's limit of a variable, with its name (MAX_ARG_STRLEN).
 const MAX_VARIABLE: usize = 128 * 1024 - 64;
 /// How long output may follow am-run's end.
 const AFTER_END: Duration = Duration::from_secs(1);
+/// After a signal that ends the job: how long dp-graph's own output may take after am-run's end.
+const AFTER_SIGNAL: Duration = Duration::from_secs(2);
 /// Between two looks at whether am-run has ended.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(50);
+/// The exit code of am-run after SIGTERM.
+const BY_SIGTERM: u8 = 128 + SIGTERM as u8;
 /// Pieces of output on their way.
 const PIECES: usize = 64;
 
@@ -40,29 +47,30 @@ enum Event {
     },
     /// A pipe has ended.
     End,
-    Signal(i32),
 }
 
-pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, (u8, String)> {
+pub(crate) fn run(options: &RunOptions) -> Result<u8, (u8, String)> {
     let usage = |why: String| (USAGE, why);
     let graph = source::load(&options.graph).map_err(usage)?;
     let text = variable(options, &graph).map_err(usage)?;
     let display = Display::open(options, graph.clone()).map_err(usage)?;
     let no_job = |why: &dyn std::fmt::Display| (NO_JOB, format!("am-run cannot be started: {why}"));
-    // Before there is something to end.
     let (events, received) = mpsc::sync_channel(PIECES);
-    forward_signals(events.clone()).map_err(|why| no_job(&why))?;
-    let mut child = command(options, &graph, &text, &display).spawn().map_err(|why| no_job(&why))?;
-    let mut pipes = 1;
-    if let Some(errors) = child.stderr.take() {
-        read(errors, true, events.clone());
-    }
-    if let Some(output) = child.stdout.take() {
-        pipes += 1;
-        read(output, false, events);
-    }
-    let job = Job { child, pipes, filter: Filter::default(), live: Live::new(graph), display, failed: None };
-    Ok(ExitCode::from(job.run(&received, options.every)))
+    // Before there is something to end.
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2]).map_err(|why| no_job(&why))?;
+    let (am_run, pipes) = start(command(options, &graph, &text), &display, &events).map_err(|why| no_job(&why))?;
+    drop(events);
+    forward_signals(signals, am_run);
+    let job = Job {
+        am_run,
+        pipes,
+        filter: Filter::default(),
+        live: Live::new(graph),
+        display,
+        failed: None,
+        has_no_output: false,
+    };
+    Ok(job.run(&received, options.every))
 }
 
 /// The value of DP_GRAPH: short where the graph is generated.
@@ -80,7 +88,7 @@ fn variable(options: &RunOptions, graph: &Graph) -> Result<String, String> {
 }
 
 /// am-run, and before it this program, which sees to it that am-run does not outlive it.
-fn command(options: &RunOptions, graph: &Graph, text: &str, display: &Display) -> Command {
+fn command(options: &RunOptions, graph: &Graph, text: &str) -> Command {
     let own = std::env::current_exe().unwrap_or_else(|_| "dp-graph".into());
     let beside = own.with_file_name("am-run");
     let default = || if beside.exists() { beside.clone().into_os_string() } else { "am-run".into() };
@@ -103,11 +111,27 @@ fn command(options: &RunOptions, graph: &Graph, text: &str, display: &Display) -
     command.arg("-x").arg(format!("{GRAPH_VARIABLE}={text}"));
     command.arg("-x").arg(format!("{REPORT_VARIABLE}={}", options.every.as_millis()));
     command.arg("--").args(&options.program);
-    command.stderr(Stdio::piped());
+    command
+}
+
+/// Start am-run. Returns its process id, and the number of pipes to read.
+fn start(mut command: Command, display: &Display, events: &SyncSender<Event>) -> io::Result<(Pid, usize)> {
+    let (errors, writer) = io::pipe()?;
     if display.takes_output() {
         command.stdout(Stdio::piped());
     }
-    command
+    if display.json_takes_output() {
+        // Whole lines of both: am-run writes no others.
+        command.stdout(writer.try_clone()?);
+    }
+    let mut child = command.stderr(writer).spawn()?;
+    // The pipe ends with am-run.
+    drop(command);
+    read(errors, true, events.clone());
+    let output = child.stdout.take();
+    let pipes = 1 + usize::from(output.is_some());
+    output.into_iter().for_each(|output| read(output, false, events.clone()));
+    Ok((Pid::from_raw(child.id().cast_signed()), pipes))
 }
 
 fn read(mut from: impl Read + Send + 'static, is_error: bool, events: SyncSender<Event>) {
@@ -124,21 +148,42 @@ fn read(mut from: impl Read + Send + 'static, is_error: bool, events: SyncSender
 }
 
 /// Signals for dp-graph are for am-run. A terminal sends its own to both.
-fn forward_signals(events: SyncSender<Event>) -> std::io::Result<()> {
-    let mut signals = SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
+fn forward_signals(mut signals: Signals, am_run: Pid) {
     thread::spawn(move || {
         for origin in signals.forever() {
-            let is_terminal = matches!(origin.cause, Cause::Kernel);
-            if !is_terminal && events.send(Event::Signal(origin.signal)).is_err() {
-                return;
+            if !matches!(origin.cause, Cause::Kernel) {
+                // It may have ended.
+                _ = kill(am_run, Signal::try_from(origin.signal).ok());
+            }
+            if matches!(origin.signal, SIGINT | SIGTERM | SIGHUP | SIGQUIT) {
+                thread::spawn(move || end_after(am_run, origin.signal));
             }
         }
     });
-    Ok(())
+}
+
+/// End this process after am-run: its main thread may wait for the reader of its output.
+fn end_after(am_run: Pid, signal: i32) {
+    while end_of(am_run).is_none() {
+        thread::sleep(LOOK);
+    }
+    thread::sleep(AFTER_SIGNAL);
+    std::process::exit(128 + signal);
+}
+
+/// The exit code of am-run, if it has ended. It stays a zombie, so its number is nobody else's when a signal is sent to it.
+fn end_of(am_run: Pid) -> Option<u8> {
+    let code = match waitid(Id::Pid(am_run), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG) {
+        Ok(WaitStatus::Exited(_, code)) => code,
+        Ok(WaitStatus::Signaled(_, signal, _)) => 128 + signal as i32,
+        Ok(_) | Err(Errno::EINTR) => return None,
+        Err(_) => NO_JOB.into(),
+    };
+    Some(u8::try_from(code).unwrap_or(NO_JOB))
 }
 
 struct Job {
-    child: Child,
+    am_run: Pid,
     /// Pipes that have not ended.
     pipes: usize,
     filter: Filter,
@@ -146,6 +191,8 @@ struct Job {
     display: Display,
     /// A file that could not be written was mentioned.
     failed: Option<String>,
+    /// The output takes nothing more.
+    has_no_output: bool,
 }
 
 impl Job {
@@ -157,7 +204,7 @@ impl Job {
                 Ok(event) => self.on_event(event),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
-                    if ended.is_none() && !matches!(self.child.try_wait(), Ok(None)) {
+                    if ended.is_none() && end_of(self.am_run).is_some() {
                         ended = Some(Instant::now());
                     }
                 }
@@ -168,38 +215,59 @@ impl Job {
                 self.note(shown);
             }
         }
-        let Job { filter, live, display, .. } = &mut self;
-        display.forward(&filter.end(|report| live.take(&report)), true);
-        let status = self.child.wait();
+        let rest = self.filter.end(|report| self.live.take(&report));
+        self.forward(&rest, true);
+        let code = loop {
+            match end_of(self.am_run) {
+                Some(code) => break code,
+                None => thread::sleep(Duration::from_millis(5)),
+            }
+        };
         let shown = self.display.end(&self.live);
         self.note(shown);
-        let code = status.ok().and_then(|status| status.code().or(status.signal().map(|signal| 128 + signal)));
-        code.and_then(|code| u8::try_from(code).ok()).unwrap_or(NO_JOB)
+        match code {
+            // By the SIGTERM for the output.
+            0 | BY_SIGTERM if self.has_no_output => NO_JOB,
+            code => code,
+        }
     }
 
     fn on_event(&mut self, event: Event) {
         match event {
             Event::Bytes { bytes, is_error: true } => {
-                let Job { filter, live, display, .. } = self;
-                display.forward(&filter.push(&bytes, |report| live.take(&report)), true);
+                let rest = self.filter.push(&bytes, |report| self.live.take(&report));
+                self.forward(&rest, true);
             }
-            Event::Bytes { bytes, is_error: false } => self.display.forward(&bytes, false),
+            Event::Bytes { bytes, is_error: false } => self.forward(&bytes, false),
             Event::End => self.pipes -= 1,
-            Event::Signal(signal) => {
-                let (pid, signal) = (Pid::from_raw(self.child.id().cast_signed()), Signal::try_from(signal));
-                // It may have ended, and is not waited for before its pipes end.
-                _ = kill(pid, signal.ok());
-            }
         }
     }
 
-    /// A job goes on without a file that cannot be written; that is said once.
-    fn note(&mut self, shown: Result<(), String>) {
-        if let Err(why) = shown
-            && self.failed.as_ref() != Some(&why)
-        {
-            self.display.forward(format!("dp-graph: {why}\n").as_bytes(), true);
-            self.failed = Some(why);
+    fn forward(&mut self, bytes: &[u8], is_error: bool) {
+        if !self.has_no_output {
+            let written = self.display.forward(bytes, is_error);
+            self.note(written.map_err(ShowError::Output));
+        }
+    }
+
+    /// A job goes on without a file that cannot be written; that is said once. Without its output it ends.
+    fn note(&mut self, shown: Result<(), ShowError>) {
+        match shown {
+            Err(ShowError::Output(why)) if !self.has_no_output => {
+                self.has_no_output = true;
+                // A reader that has left, as in `| head`, needs no words. It may have ended.
+                if why.kind() != ErrorKind::BrokenPipe {
+                    _ = self
+                        .display
+                        .forward(format!("dp-graph: {NO_OUTPUT}: {why}; ending the processes\n").as_bytes(), true);
+                }
+                _ = kill(self.am_run, Signal::SIGTERM);
+            }
+            Err(ShowError::File(why)) if self.failed.as_ref() != Some(&why) => {
+                self.forward(format!("dp-graph: {why}\n").as_bytes(), true);
+                self.failed = Some(why);
+            }
+            _ => {}
         }
     }
 }

@@ -2,6 +2,7 @@
 //! which ends the job on that signal.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::os::unix::process::{CommandExt, parent_id};
 use std::process::{Command, ExitCode};
@@ -15,6 +16,9 @@ pub(crate) const START: &str = "--start";
 /// The exit code of a job that could not be started, as am-run has it.
 pub(crate) const NO_JOB: u8 = 125;
 
+/// Why a program ends with it.
+pub(crate) const NO_OUTPUT: &str = "the output cannot be written";
+
 pub(crate) fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let parent: Option<u32> = arguments.next().and_then(|parent| parent.into_string().ok()?.parse().ok());
     let (Some(parent), Some(am_run)) = (parent, arguments.next()) else { return ExitCode::from(NO_JOB) };
@@ -24,10 +28,14 @@ pub(crate) fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(NO_JOB);
     }
     let why = Command::new(&am_run).args(arguments).exec();
-    _ = writeln!(
-        io::stderr(),
-        "dp-graph: `{}` cannot be started: {why}; install am-run, or say with --am-run where it is",
+    say(format_args!(
+        "`{}` cannot be started: {why}; install am-run, or say with --am-run where it is",
         am_run.display()
-    );
+    ));
     ExitCode::from(NO_JOB)
+}
+
+/// Tell the user. What cannot be written is lost: the exit code says it, too.
+pub(crate) fn say(text: impl Display) {
+    _ = writeln!(io::stderr(), "dp-graph: {text}");
 }

@@ -7,7 +7,7 @@ use crate::live::{Rate, Row};
 
 /// The table; `rate` chooses between the last interval and the whole run.
 pub(crate) fn table(graph: &Graph, rows: &[Row], rate: impl Fn(&Row) -> Rate) -> Vec<String> {
-    let end = |end: End| format!("{}:{}", graph.name(end.vertex), end.dpid);
+    let end = |end: End| format!("{}:{}", shown(&graph.name(end.vertex)), end.dpid);
     let cells = rows.iter().map(|row| {
         let Rate { messages, megabytes, stalls } = rate(row);
         let redirected = row.redirected().unwrap_or_default();
@@ -33,6 +33,12 @@ pub(crate) fn table(graph: &Graph, rows: &[Row], rate: impl Fn(&Row) -> Rate) ->
         format!("{text}  {redirected}").trim_end().to_owned()
     };
     lines.iter().map(line).collect()
+}
+
+/// A name on one line.
+fn shown(name: &str) -> String {
+    let escaped = |letter: char| if letter.is_control() { letter.escape_default().to_string() } else { letter.into() };
+    name.chars().map(escaped).collect()
 }
 
 #[derive(Serialize)]
@@ -107,6 +113,13 @@ mod tests {
             "b:1      alpha:0           0  0.00         0         0",
         ];
         assert_eq!(table(&graph, &rows, |row| row.mean), expected);
+    }
+
+    #[test]
+    fn a_name_stays_on_its_line() {
+        let graph: Graph = "2=a%0Ab,%1B 0.1>1.0".parse().unwrap();
+        let rows = Live::new(graph.clone()).rows();
+        assert!(table(&graph, &rows, |row| row.mean)[1].starts_with("a\\nb:1  \\u{1b}:0"));
     }
 
     #[test]

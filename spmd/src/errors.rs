@@ -14,6 +14,9 @@ pub enum FindError {
     /// A launcher sets the variable with others that are there.
     #[error("the variable `{0}` is missing: start the program by am-run, and pass its variables on")]
     Missing(&'static str),
+    /// A variable is no text.
+    #[error("the variable `{0}` is not UTF-8")]
+    NotUtf8(&'static str),
     /// A variable has no value that it can have.
     #[error("the variable `{name}` is `{text}`, which makes no sense: start the program by am-run")]
     Senseless {

@@ -1,6 +1,6 @@
 //! A process that `am-run` started: its place is in variables, its rendezvous is an abstract UNIX socket.
 
-use std::env;
+use std::env::{self, VarError};
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
@@ -17,9 +17,18 @@ pub(crate) fn is_launched() -> bool {
     env::var_os(variables::RENDEZVOUS).is_some()
 }
 
+/// The value of a variable, if it is set.
+pub(crate) fn text(name: &'static str) -> Result<Option<String>, FindError> {
+    match env::var(name) {
+        Ok(text) => Ok(Some(text)),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(_)) => Err(FindError::NotUtf8(name)),
+    }
+}
+
 /// The value of a variable that a launcher sets.
 pub(crate) fn variable<T: std::str::FromStr>(name: &'static str) -> Result<T, FindError> {
-    let text = env::var(name).map_err(|_| FindError::Missing(name))?;
+    let text = text(name)?.ok_or(FindError::Missing(name))?;
     text.parse().map_err(|_| FindError::Senseless { name, text })
 }
 

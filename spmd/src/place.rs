@@ -1,7 +1,6 @@
 //! A process's place among those of its job.
 
 use std::collections::hash_map::RandomState;
-use std::env;
 use std::hash::{BuildHasher, Hasher};
 use std::panic::resume_unwind;
 use std::thread;
@@ -10,7 +9,7 @@ use am_api::{Builder, Node, transports};
 use am_pmix::Client;
 
 use crate::errors::{ExchangeError, FindError, OpenError};
-use crate::launched::{self, Launcher, variable};
+use crate::launched::{self, Launcher, text, variable};
 use crate::names::{self, Facts, NameError};
 use crate::rendezvous::{MAX_BLOB, variables};
 
@@ -64,7 +63,7 @@ impl Place {
         } else if let Some((processes, advice)) = other_launcher() {
             Err(FindError::OtherLauncher { processes, advice })
         } else {
-            Ok(Place::alone())
+            Place::alone()
         }
     }
 
@@ -74,14 +73,14 @@ impl Place {
         let job = short_job(&client.job());
         let (local_rank, is_only_host) = (client.local_rank(), local_size == size);
         let facts = Facts { job, size, local_rank, local_size, is_only_host, host: None };
-        Ok(Place { rank, size, facts, transport: asked_transport(), link: Link::Pmix(Box::new(client)) })
+        Ok(Place { rank, size, facts, transport: asked_transport()?, link: Link::Pmix(Box::new(client)) })
     }
 
-    fn alone() -> Place {
+    fn alone() -> Result<Place, FindError> {
         // A number that no other process has: the hasher's keys are random.
         let job = format!("alone{:016x}", RandomState::new().build_hasher().finish());
         let facts = Facts { job, size: 1, local_rank: 0, local_size: 1, is_only_host: true, host: None };
-        Place { rank: 0, size: 1, facts, transport: asked_transport(), link: Link::Alone }
+        Ok(Place { rank: 0, size: 1, facts, transport: asked_transport()?, link: Link::Alone })
     }
 
     fn of_launcher() -> Result<Place, FindError> {
@@ -96,10 +95,10 @@ impl Place {
             local_rank: variable(variables::LOCAL_RANK)?,
             local_size,
             is_only_host: local_size == size,
-            host: env::var(variables::HOST).ok(),
+            host: text(variables::HOST)?,
         };
         let link = Link::Launcher(Launcher::connect(rank)?);
-        Ok(Place { rank, size, facts, transport: asked_transport(), link })
+        Ok(Place { rank, size, facts, transport: asked_transport()?, link })
     }
 
     /// The number of this process, from 0.
@@ -234,8 +233,8 @@ fn meanwhile<T: Send>(mut poll: impl FnMut(), work: impl FnOnce() -> T + Send) -
     })
 }
 
-fn asked_transport() -> String {
-    env::var(variables::TRANSPORT).unwrap_or_else(|_| names::DEFAULT.to_owned())
+fn asked_transport() -> Result<String, FindError> {
+    Ok(text(variables::TRANSPORT)?.unwrap_or_else(|| names::DEFAULT.to_owned()))
 }
 
 /// A name that nodes and segments can have, of a PMIx name space: those of Open MPI and Slurm begin with the host's name and a number, or

@@ -81,6 +81,14 @@ fn an_output_that_takes_nothing_is_a_reason() {
     assert!(ended.errors().contains("No space left"), "{ended:?}");
 }
 
+#[test]
+fn help_that_cannot_be_written_is_an_error() {
+    for option in ["--help", "--version"] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+        assert_eq!(am_run().arg(option).stdout(full).status().expect("it starts").code(), Some(125), "{option}");
+    }
+}
+
 /// The job's exit code is that of its process, whether its messages can be written or not.
 #[test]
 fn messages_that_cannot_be_written_change_nothing() {

@@ -1,5 +1,7 @@
 //! Jobs that cannot be started, and connections that the agent refuses.
 
+use std::os::unix::ffi::OsStrExt;
+
 use crate::job::{Ended, Job, am_run, example};
 
 fn fails(arguments: &[&str], code: i32) -> Ended {
@@ -37,6 +39,16 @@ fn variables_have_a_name_and_a_value() {
     fails(&["-x", "AM_TEST_EMPTY=", "true"], 0);
 }
 
+#[test]
+fn a_transport_that_is_not_utf8_is_not_taken_for_none() {
+    let set = |arguments: &[&str]| {
+        Job::start(am_run().args(arguments).env("AM_TRANSPORT", std::ffi::OsStr::from_bytes(b"udp:\xff"))).end()
+    };
+    let ended = set(&["true"]);
+    assert!(ended.code == Some(125) && ended.errors().contains("AM_TRANSPORT is not UTF-8"), "{ended:?}");
+    assert_eq!(set(&["--transport", "udp", "true"]).code, Some(0));
+}
+
 /// It is a typing error more often than the name of a host.
 #[test]
 fn a_file_of_hosts_that_is_not_there_is_named() {
@@ -44,6 +56,20 @@ fn a_file_of_hosts_that_is_not_there_is_named() {
     assert!(ended.errors().contains("there is no file `hostz` here"), "{ended:?}");
     let ended = fails(&["-H", "hostz:4", "--rsh", "false", "true"], 125);
     assert!(!ended.errors().contains("no file"), "{ended:?}");
+}
+
+#[test]
+fn what_has_no_end_is_no_list_of_hosts() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let fifo = directory.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+    for (path, words) in [("/dev/zero", "more than 1 MiB"), (fifo.to_str().expect("a text"), "it is a FIFO")] {
+        let ended = fails(&["-H", path, "true"], 125);
+        assert!(ended.errors().contains(words), "{ended:?}");
+    }
+    let script = format!("echo localhost:2 | {} -H /dev/stdin echo started", env!("CARGO_BIN_EXE_am-run"));
+    let ended = Job::start(std::process::Command::new("sh").args(["-c", &script])).end();
+    assert_eq!(ended.output, ["started", "started"], "{ended:?}");
 }
 
 #[test]
@@ -140,6 +166,9 @@ fn who_does_not_know_the_secret_has_no_place() {
     assert!(ended.errors().contains("`AM_SECRET` is missing"), "{ended:?}");
     let ended = Job::of(&["env", "AM_SIZE=many", &ring]).end();
     assert!(ended.errors().contains("`AM_SIZE` is `many`"), "{ended:?}");
+    let script = format!("AM_TRANSPORT=$(printf 'udp:\\377') exec {ring}");
+    let ended = Job::of(&["sh", "-c", &script]).end();
+    assert!(ended.errors().contains("`AM_TRANSPORT` is not UTF-8"), "{ended:?}");
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! The daemon goes on when its log cannot be written, or is not read. The lines are lost.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use am_vnic::VnicOptions;
+use am_wire::EtherType;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -32,6 +34,23 @@ fn serves_and_ends(mut daemon: Ends, socket: &Path) {
     until("it has ended", || daemon.0.try_wait().unwrap().is_some());
     assert_eq!(daemon.0.wait().unwrap().code(), Some(0));
     assert!(!socket.exists());
+}
+
+/// A program that is refused tries again and again.
+#[test]
+fn the_log_has_a_refused_user_once_a_second() {
+    let place = Place::new();
+    let log = place.socket().with_file_name("log");
+    let _daemon = start(&place.socket(), File::create(&log).unwrap());
+    let said = || std::fs::read_to_string(&log).unwrap().matches("was refused").count() as u64;
+    let options = VnicOptions { ethertype: EtherType::new(0x1234).unwrap(), ..VnicOptions::new(place.socket()) };
+    let (start, mut refused) = (Instant::now(), 0);
+    until("it is said again", || {
+        assert!(am_vnic::open(&options).is_err());
+        refused += 1;
+        said() >= 2 && refused >= 20
+    });
+    assert!(said() <= start.elapsed().as_secs() + 1, "{refused} were refused, and {} said", said());
 }
 
 #[test]

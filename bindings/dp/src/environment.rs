@@ -1,8 +1,9 @@
 //! Which node this process is, and how it finds the others: by its launcher, or by `DP_NID` and `DP_NODES`.
 
+use std::env::{self, VarError};
 use std::error::Error;
 use std::time::Duration;
-use std::{env, io, iter};
+use std::{io, iter};
 
 use am_api::{Builder, Node};
 use am_dp::{Nid, NodeTable, Nodes};
@@ -43,11 +44,14 @@ pub(crate) fn open(place: &mut Option<Place>) -> Result<(Node, Nodes), Failure> 
         let table = NodeTable::load(&path).map_err(|error| down(&error))?;
         return table.open(nid, set).map_err(|error| down(&error));
     }
-    let transport = env::var(variables::TRANSPORT).map_err(|_| {
-        let text = format!(
-            "{NID} is set: name the transport in {}, or the file of all nodes in {NODES}",
-            variables::TRANSPORT
-        );
+    let transport = env::var(variables::TRANSPORT).map_err(|why| {
+        let name = variables::TRANSPORT;
+        let text = match why {
+            VarError::NotPresent => {
+                format!("{NID} is set: name the transport in {name}, or the file of all nodes in {NODES}")
+            }
+            VarError::NotUnicode(_) => format!("{name} is not UTF-8"),
+        };
         Failure::new(Errno::EINVAL, text)
     })?;
     let nodes = Nodes::found(nid, 0, &transport);

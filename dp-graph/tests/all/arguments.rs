@@ -1,6 +1,6 @@
 //! Graphs, good and bad, and wrong arguments.
 
-use crate::job::{dp_graph, end};
+use crate::job::{dp_graph, end, end_of};
 
 #[test]
 fn a_graph_is_shown_as_dot() {
@@ -40,11 +40,39 @@ fn what_is_wrong_is_said_with_exit_code_2() {
 }
 
 #[test]
+fn what_has_no_end_is_no_graph() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let fifo = directory.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+    for (path, says) in [("/dev/zero", "more than 1 MiB"), (fifo.to_str().expect("a text"), "it is a FIFO")] {
+        let (code, _, errors) = end(&mut dp_graph(&["show", path]));
+        assert!(code == 2 && errors.contains(says), "{path}: {code}: {errors}");
+    }
+}
+
+#[test]
+fn a_pipe_that_is_open_is_a_graph() {
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "echo 'digraph { a -> b }' | $0 show /dev/stdin", env!("CARGO_BIN_EXE_dp-graph")]);
+    let (code, output, errors) = end(&mut command);
+    assert!(code == 0 && output.contains("\"a\":1 -> \"b\":0;"), "{output}{errors}");
+}
+
+#[test]
 fn help_is_complete() {
     let (code, output, _) = end(&mut dp_graph(&["run", "--help"]));
     assert_eq!(code, 0);
     for option in ["--hosts", "--rsh", "--transport", "--export", "--every", "--json", "--dot", "--am-run", "Ctrl-C"] {
         assert!(output.contains(option), "{option}: {output}");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_an_error() {
+    for arguments in [&["show", "ring:2"][..], &["--version"], &["run", "--help"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+        let (code, _, errors) = end_of(dp_graph(arguments).stdout(full).stderr(std::process::Stdio::piped()));
+        assert!(code == 125 && errors.contains("No space left"), "{arguments:?}: {code}: {errors}");
     }
 }
 

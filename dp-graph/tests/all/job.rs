@@ -27,7 +27,13 @@ pub(crate) fn am_run() -> PathBuf {
 
 /// How it ended: the exit code, standard output, standard error.
 pub(crate) fn end(command: &mut Command) -> (i32, String, String) {
-    let Output { status, stdout, stderr } = command.output().expect("it starts");
+    end_of(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+}
+
+/// The same with outputs that are chosen.
+pub(crate) fn end_of(command: &mut Command) -> (i32, String, String) {
+    let child = command.spawn().expect("it starts");
+    let Output { status, stdout, stderr } = child.wait_with_output().expect("it is ours");
     let [output, errors] = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     (status.code().unwrap_or(-1), output, errors)
 }

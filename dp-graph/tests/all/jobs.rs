@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal::{SIGINT, SIGKILL, SIGTERM};
 
-use crate::job::{Job, am_run, dp_graph, end, gone};
+use crate::job::{Job, am_run, dp_graph, end, end_of, gone};
 
 fn run(options: &[&str], graph: &str, script: &str) -> (i32, String, String) {
     am_run();
@@ -24,6 +24,7 @@ fn the_exit_code_is_the_jobs() {
     assert!(code == 7 && errors.contains("ended with exit code 7"), "{code}: {errors}");
     let (code, _, errors) = end(&mut dp_graph(&["run", "ring:2", "no-such-program"]));
     assert!(code == 127 && errors.contains("`no-such-program` cannot be started"), "{code}: {errors}");
+    assert!(!errors.contains("messages/s"), "no process has figures: {errors}");
     assert_eq!(run(&[], "ring:2", "kill -9 $$").0, 128 + 9);
 }
 
@@ -65,6 +66,14 @@ fn the_live_graph_is_written_while_the_job_runs() {
     assert!(text.lines().count() >= 6 && text.lines().count() % 3 == 0, "a line for each edge and interval");
 }
 
+#[test]
+fn json_has_standard_output_for_itself() {
+    let (code, output, errors) = run(&["--json"], "ring:2", "echo own; echo error >&2");
+    assert_eq!((code, errors.matches("own").count(), errors.matches("error").count()), (0, 2, 2), "{errors}");
+    assert!(output.lines().count() >= 2, "{output}");
+    output.lines().for_each(|line| drop(serde_json::from_str::<serde_json::Value>(line).expect(line)));
+}
+
 fn waiting(trap: &str) -> (Job, Vec<u32>) {
     let script = format!("{trap} echo $$; while :; do sleep 0.1; done");
     Job::start(dp_graph(&["run", "ring:3", "sh", "-c", &script]), 3)
@@ -80,6 +89,37 @@ fn an_interrupt_ends_all_processes() {
         assert_eq!(said.matches("told").count(), 3, "each had time to end: {said}");
         gone(&pids);
     }
+}
+
+#[test]
+fn an_output_that_takes_nothing_ends_the_job() {
+    am_run();
+    let report = "printf '\\036dp %s 1000000 1>0.0:1,1,0,0,0\\n' $AM_RANK >&2";
+    for (options, script, is_json) in [
+        (&[][..], "echo line >&2; exec sleep 1000", false),
+        (&[], report, false),
+        (&["--json", "--every", "0.1"], "exec sleep 1000", true),
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+        let mut command = dp_graph(&[&["run"], options, &["ring:2", "sh", "-c", script]].concat());
+        let (code, _, errors) = match is_json {
+            true => end_of(command.stdout(full).stderr(std::process::Stdio::piped())),
+            false => end_of(command.stdout(std::process::Stdio::piped()).stderr(full)),
+        };
+        assert!(code == 125 && errors.contains("No space left") == is_json, "{script}: {code}: {errors}");
+    }
+}
+
+/// Nobody reads standard error.
+#[test]
+fn an_interrupt_ends_a_job_whose_output_is_stuck() {
+    let script = "echo $$; exec yes >&2";
+    let (job, pids) = Job::start(dp_graph(&["run", "ring:2", "sh", "-c", script]), 2);
+    // Now the pipes fill. If they are not full yet, this test shows less.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    job.signal(SIGTERM);
+    assert_eq!(job.end().0, Some(143));
+    gone(&pids);
 }
 
 #[test]

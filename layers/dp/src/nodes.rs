@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::fmt;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use am_api::{Builder, Node, PeerAddressError, tag_of, transports};
 use am_spmd::Place;
+use nix::fcntl::OFlag;
 
 /// The number of a node of the cluster. Several processes of a host may share one: see [`Nodes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -220,13 +222,24 @@ pub enum TableError {
     },
 }
 
-/// The longest file. A device may have no end.
+/// The longest file.
 const MAX_TABLE: u64 = 16 << 20;
 
+/// A device may have no end, and a FIFO no writer: opening one must not wait.
 fn read(path: &Path) -> io::Result<String> {
+    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
     let mut text = String::new();
-    let bytes = File::open(path)?.take(MAX_TABLE).read_to_string(&mut text)?;
+    let bytes = file.take(MAX_TABLE).read_to_string(&mut text)?;
     if bytes as u64 == MAX_TABLE { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(text) }
+}
+
+/// Whether a transport of this name may exist. Only its own node can open it.
+fn is_complete(name: &str) -> bool {
+    let parts = name.split_once(':');
+    parts.is_some_and(|(scheme, rest)| scheme.starts_with(|c: char| c.is_ascii_lowercase()) && !rest.is_empty())
 }
 
 impl NodeTable {
@@ -251,6 +264,9 @@ impl NodeTable {
             let (Some(transport), None) = (words.next(), words.next()) else {
                 return Err(wrong("a line has a NID and a transport, as in `0 udp:10.0.0.7:7000`".into()));
             };
+            if let Some(part) = transports::split(transport).into_iter().find(|part| !is_complete(part)) {
+                return Err(wrong(format!("`{part}` is no transport: write SCHEME:REST, as in `udp:10.0.0.7:7000`")));
+            }
             if transports.insert(nid, transport.to_owned()).is_some() {
                 return Err(wrong(format!("NID {nid} has a line already")));
             }
@@ -298,9 +314,12 @@ mod tests {
     }
 
     #[test]
-    fn a_device_without_end_is_no_table() {
-        let error = NodeTable::load("/dev/zero").unwrap_err().to_string();
-        assert!(error == "/dev/zero: file too large", "{error}");
+    fn what_has_no_end_is_no_table() {
+        let fifo = std::env::temp_dir().join(format!("am-dp-fifo-{}", std::process::id()));
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let errors = ["/dev/zero".as_ref(), &*fifo].map(|path| NodeTable::load(path).unwrap_err().to_string());
+        std::fs::remove_file(&fifo).unwrap();
+        assert!(errors.iter().all(|error| error.ends_with(": not a regular file")), "{errors:?}");
     }
 
     #[test]
@@ -311,6 +330,9 @@ mod tests {
             ("\n1", 2, "a NID and a transport"),
             ("1 udp:1 more", 1, "a NID and a transport"),
             ("-1 udp:1", 1, "is no NID"),
+            ("0 udp:1\n1 udp", 2, "`udp` is no transport"),
+            ("0 shm:lab+udp:", 1, "`udp:` is no transport"),
+            ("0 10.0.0.7:7000", 1, "is no transport"),
         ] {
             let (at, why) = NodeTable::parse(text).unwrap_err();
             assert!(at == line && why.contains(says), "{text}: {at}: {why}");

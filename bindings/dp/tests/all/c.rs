@@ -1,5 +1,7 @@
 //! C programs on one host.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -122,4 +124,7 @@ fn a_wrong_environment_says_what_is_wrong() {
         let said = start_with(&program, 0, nodes, &["fails"], set).end();
         assert!(said.contains(says), "{said}");
     }
+    let set = |command: &mut Command| _ = command.env("AM_TRANSPORT", OsStr::from_bytes(b"udp:\xff"));
+    let said = start_with(&program, 0, Nodes::Transport(""), &["fails"], set).end();
+    assert!(said.contains("AM_TRANSPORT is not UTF-8"), "{said}");
 }

@@ -41,13 +41,13 @@ fn redirect(lab: &Lab, transport: &str) {
     let mut written = 0u64;
     for vertex in 0..8 {
         let start = format!("vertex {vertex}: ");
-        let line = output.lines().find_map(|line| line.strip_prefix(&start)).expect("each says its end");
+        let line = errors.lines().find_map(|line| line.strip_prefix(&start)).expect("each says its end");
         assert!(line.ends_with("arrived once"), "{output}{errors}");
         written += line.split(' ').next().and_then(|count| count.parse::<u64>().ok()).expect("a number");
     }
     // What dp-graph shows at the end: each edge, with all its messages. An edge says its end to each vertex.
     let json = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON");
-    let lines: Vec<_> = output.lines().filter(|line| line.starts_with('{')).map(json).collect();
+    let lines: Vec<_> = output.lines().map(json).collect();
     let last = &lines[lines.len() - 16..];
     let sum = |what: &str| last.iter().map(|edge| edge[what].as_u64().expect("a number")).sum::<u64>();
     assert_eq!(sum("messages"), written + 16 * 8, "{output}{errors}");
