@@ -17,7 +17,6 @@ use crate::inbox::Inbox;
 use crate::inboxes::Inboxes;
 use crate::point::{Point, PointId};
 use crate::readiness::Readiness;
-use crate::wait::note_sending;
 use crate::{Dpid, Nid, Nodes, OpenError, WriteError};
 
 /// The shortest pool.
@@ -322,6 +321,14 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
 #[inline]
 pub(crate) fn point_mut(points: &mut [Option<PointState>], id: PointId) -> Option<&mut PointState> {
     points.get_mut(id.index as usize)?.as_mut().filter(|point| point.serial == id.serial)
+}
+
+/// Something of this endpoint could not leave yet.
+#[cold]
+pub(crate) fn note_sending(sending: &mut Vec<PointId>, id: PointId) {
+    if !sending.contains(&id) {
+        sending.push(id);
+    }
 }
 
 impl<M> fmt::Debug for Dp<M> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use am_api::{Message, PollScope};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll as poll_descriptors};
 
-use crate::dp::{Dp, point_mut};
+use crate::dp::{Dp, note_sending, point_mut};
 use crate::edge::Target;
 use crate::inbox::{Inbox, TOO_LONG};
 use crate::inboxes::Inboxes;
@@ -223,13 +223,5 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         let is_done = self.wait_until(timeout, |dp| dp.is_accepted(&point));
         self.close(point);
         is_done
-    }
-}
-
-/// Something of this endpoint could not leave yet.
-#[cold]
-pub(crate) fn note_sending(sending: &mut Vec<PointId>, id: PointId) {
-    if !sending.contains(&id) {
-        sending.push(id);
     }
 }
