@@ -45,19 +45,21 @@ fn a_partition_is_seen_by_both_and_survived() {
     let switch = Bridge::new(&[alpha, beta], "am0", &BridgeOptions::default()).unwrap();
     let (stop, beta_saw) = (AtomicBool::new(false), AtomicUsize::new(0));
     let other = || {
-        let (node, mut endpoint) = open("beta");
+        let (_node, mut endpoint) = open("beta");
         let mut seen = Seen::default();
         while !stop.load(Relaxed) {
             endpoint.wait(&mut seen, Duration::from_millis(5));
             beta_saw.store(seen.changes.len(), Relaxed);
         }
-        (seen.changes, format!("{:?}\n{}", node.health(), node.counters()))
+        seen.changes
     };
     let one = || {
         let ((_node, mut endpoint), mut seen) = (open("alpha"), Seen::default());
         after(&mut endpoint, &mut seen, &[JOINED]);
         let to = endpoint.connect("beta", "app").unwrap();
         endpoint.wait_open(&mut seen, to, SECONDS).unwrap_or_else(|error| panic!("beta: {error}"));
+        // Beta asks by itself whether alpha is there, and sees the silence only of a member.
+        endpoint.wait_until(&mut seen, SECONDS, |_| beta_saw.load(Relaxed) >= 1);
         switch.ports()[1].set_down().unwrap();
         endpoint.try_request(to, HandlerId(1), &[1], b"").unwrap();
         after(&mut endpoint, &mut seen, &[JOINED, SILENT]);
@@ -78,8 +80,9 @@ fn a_partition_is_seen_by_both_and_survived() {
         let other = scope.spawn(|| beta.enter(other).unwrap());
         let result = alpha.enter(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(one))).unwrap();
         stop.store(true, Relaxed);
-        let (changes, counters) = other.join().unwrap();
+        let changes = other.join().unwrap();
         result.unwrap_or_else(|cause| std::panic::resume_unwind(cause));
-        assert_eq!(changes[..3.min(changes.len())], [JOINED, SILENT, JOINED], "{counters}");
+        // Alpha may say farewell before beta stops.
+        assert_eq!(changes[..3.min(changes.len())], [JOINED, SILENT, JOINED]);
     });
 }
