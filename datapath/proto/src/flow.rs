@@ -97,6 +97,7 @@ pub(crate) struct Setup {
     /// Handlers get the messages of a class in the order in which they were sent.
     pub(crate) is_ordered: bool,
     pub(crate) tag: u64,
+    /// When the set-up or the close is given up. Of an open flow: when it opened.
     pub(crate) deadline: Time,
     /// Questions since something was learned. The wait doubles with each.
     pub(crate) tries: u8,
@@ -292,7 +293,7 @@ impl FlowRecord {
     }
 
     /// The peer's offer arrived: messages can be sent.
-    pub(crate) fn open(&mut self, offer: &FlowParameters, to: Address, path: &KnownPath) {
+    pub(crate) fn open(&mut self, now: Time, offer: &FlowParameters, to: Address, path: &KnownPath) {
         let &KnownPath { framing, why, max_frame } = path;
         let max_frame = max_frame.min(offer.max_frame) as usize;
         self.route = Route {
@@ -313,6 +314,7 @@ impl FlowRecord {
         }
         // The set-up's timer.
         self.resend_timer.disarm();
+        self.setup.deadline = now;
         self.phase = Phase::Open;
     }
 
@@ -325,7 +327,7 @@ impl FlowRecord {
         (1..=WINDOW as i32).contains(&before.since(request))
     }
 
-    /// When the last frame of the peer arrived; before the first one, the set-up's deadline.
+    /// When the last frame of the peer arrived; before the first one, when the flow opened.
     pub(crate) fn last_received(&self) -> Time {
         if self.silence.has_begun() { self.silence.since } else { self.setup.deadline }
     }

@@ -241,7 +241,7 @@ impl<B: Buffer> Core<B> {
             if self.receiving.senders.has_one_flow(record.sender) {
                 self.receiving.fair_shares[Class::Request].add_sender(now);
             }
-            record.open(&question.offer, peer.address, &path);
+            record.open(now, &question.offer, peer.address, &path);
         }
         self.discovery.peers.records[at].flows += 1;
         self.set_reject_template(id);
@@ -270,7 +270,7 @@ impl<B: Buffer> Core<B> {
         let Some(peer) = self.mark_answered(id) else { return };
         let Some(path) = self.path_to(self.now, peer) else { return };
         if let Some(record) = self.flows.get_mut(id) {
-            record.open(&answer.offer, source, &path);
+            record.open(self.now, &answer.offer, source, &path);
             self.outputs.events.push_back(Event::SetupFinished(record.endpoint, id));
         }
         self.discovery.peers.records[peer].flows += 1;

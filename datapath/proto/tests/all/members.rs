@@ -200,6 +200,19 @@ fn one_that_is_descheduled_for_long_blames_nobody() {
     }
 }
 
+/// A connection on which nothing arrived yet is no sign of life after it opened.
+#[test]
+fn the_crash_of_a_peer_that_has_just_accepted_is_noticed_as_soon() {
+    let mut net = segment(11, 2, 2);
+    net.idle(LIMIT);
+    let endpoint = net.core(0).add_endpoint(name("asks"), 0).unwrap();
+    net.connect(0, endpoint, NAMES[1]);
+    changes(&mut net, 0);
+    net.nodes[1] = None;
+    net.idle(LIMIT);
+    assert_eq!(changes(&mut net, 0).last(), Some(&left(1, Departure::Silent)));
+}
+
 #[test]
 fn the_halves_of_a_partition_lose_and_find_each_other() {
     let mut net = segment(7, 4, 4);
