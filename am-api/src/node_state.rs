@@ -47,8 +47,8 @@ fn is_borrowed<T>() -> Option<T> {
 /// one, which does not wake this one then.
 const MAX_SLEEP_WITH_KEPT: Duration = Duration::from_millis(1);
 
-/// Where it begins in a cache line does not depend on what was allocated before.
-#[repr(align(64))]
+/// Where it begins in a cache line does not depend on what was allocated before, and the order of its fields not on their sizes.
+#[repr(C, align(64))]
 pub(crate) struct NodeState {
     pub(crate) engine: Engine,
     pub(crate) transport: Box<dyn Transport>,

@@ -48,24 +48,28 @@ const FIRST_BEACON_PART: u32 = 16;
 /// [`send`](Core::send), [`release`](Core::release) and the like.
 /// **Outputs**: [`transmit`](Core::transmit) and the `poll_*`. Any number of inputs at the same `now`; then
 /// drain the outputs until each says `None`.
+///
+/// What each message touches comes first, and the compiler keeps this order: a field more in [`Discovery`] moves none of
+/// these to another cache line.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Core<B> {
-    pub(crate) config: Config,
     /// When the last input or output was.
     pub(crate) now: Time,
-    pub(crate) random: Random,
-    pub(crate) counters: Counters,
-    pub(crate) flows: Flows,
-    pub(crate) slots: Slots<B>,
-    pub(crate) endpoints: Endpoints<B>,
-    pub(crate) sending: Sending<B>,
     pub(crate) receiving: Receiving,
-    pub(crate) discovery: Discovery,
-    pub(crate) time: Times,
     pub(crate) deferred: Deferred,
     pub(crate) outputs: Outputs,
+    pub(crate) sending: Sending<B>,
+    pub(crate) slots: Slots<B>,
+    pub(crate) endpoints: Endpoints<B>,
+    pub(crate) flows: Flows,
+    pub(crate) time: Times,
+    pub(crate) config: Config,
+    pub(crate) counters: Counters,
+    pub(crate) random: Random,
     /// Set in the first node of a group.
     pub(crate) placement: Placement,
+    pub(crate) discovery: Discovery,
 }
 
 /// Frames to send: see `transmit.rs`.
