@@ -101,6 +101,11 @@ impl Place {
         Ok(Place { rank, size, facts, transport: asked_transport()?, link })
     }
 
+    /// Whether a launcher gave it: to this process, once.
+    pub fn is_launched(&self) -> bool {
+        !matches!(self.link, Link::Alone)
+    }
+
     /// The number of this process, from 0.
     pub fn rank(&self) -> usize {
         self.rank

@@ -125,6 +125,7 @@ pub enum OpenError {
         /// The name.
         name: String,
         /// The cause, and what to do.
+        #[source]
         why: Box<dyn std::error::Error + Send + Sync>,
     },
     /// This build was made without the transport.

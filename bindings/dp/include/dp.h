@@ -99,7 +99,7 @@ int dp_mmap(int fd, dpmmap_t *tbp);
 int dp_close(int fd);
 
 /* The UNIX calls by name: read waits for a message, copies as much of it as fits, and gives it back; write waits for room; fsync gives
- * one message back. With O_NONBLOCK they do not wait (EAGAIN). */
+ * one message back. With O_NONBLOCK they do not wait (EAGAIN); a signal ends a wait (EINTR), unless its handler has SA_RESTART. */
 long dp_unix_read(int fd, void *buffer, size_t bytes);
 long dp_unix_write(int fd, const void *msg, size_t bytes);
 int dp_unix_fsync(int fd);

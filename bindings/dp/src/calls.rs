@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::environment;
 use crate::failure::{self, Failure, call};
 use crate::forked;
-use crate::pace::pause;
+use crate::pace::{pause, pause_until_signal};
 use crate::process::{self, Process};
 use crate::start;
 
@@ -275,7 +275,9 @@ pub unsafe extern "C" fn dp_unix_write(fd: c_int, msg: *const c_void, len: usize
         let (start, mut sent) = (Instant::now(), write(fd, message));
         // SAFETY: if the program closes it meanwhile, the kernel says so.
         while is_full(&sent) && !is_nonblocking(unsafe { BorrowedFd::borrow_raw(fd) }) {
-            pause(start);
+            if !pause_until_signal(start) {
+                return Err(Failure::new(Errno::EINTR, "a signal ended the wait for room"));
+            }
             sent = write(fd, message);
         }
         sent.map(|()| len as c_long)

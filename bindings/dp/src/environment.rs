@@ -35,7 +35,8 @@ pub(crate) fn open(place: &mut Option<Place>) -> Result<(Node, Nodes), Failure> 
                 format!("{NODES} is set, and {NID} is not: say which line is this node's"),
             ));
         }
-        let found = if let Some(kept) = place.take() { kept } else { Place::find().map_err(|error| down(&error))? };
+        let kept = place.take().filter(Place::is_launched);
+        let found = if let Some(kept) = kept { kept } else { Place::find().map_err(|error| down(&error))? };
         let place = place.insert(found);
         return Ok((place.open_with(set).map_err(|error| down(&error))?, Nodes::of_place(place)));
     };

@@ -110,6 +110,11 @@ fn a_dpid_has_one_owner_among_the_processes_of_a_node() {
 }
 
 #[test]
+fn a_process_alone_reads_its_environment_again_after_a_failure() {
+    Program::build("tests/c/owners.c").start("pigeon:1", &["later"]).end();
+}
+
+#[test]
 fn a_wrong_environment_says_what_is_wrong() {
     let program = Program::build("tests/c/owners.c");
     let nothing = table(&[]);

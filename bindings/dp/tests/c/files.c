@@ -52,6 +52,20 @@ static void interrupted(int fd) {
     CHECK(waitpid(child, NULL, 0) == child);
 }
 
+/* A `write` that waits for room ends with a signal, too. */
+static void interrupted_write(void) {
+    static const char message[1000];
+    int fd = dp_open_pool(30, 4096);
+    CHECK(fd >= 0 && dp_connect(fd, dp_nid(), 30) == 0);
+    struct sigaction end = {.sa_handler = on_alarm};
+    CHECK(sigaction(SIGALRM, &end, NULL) == 0);
+    ualarm(100000, 0);
+    ssize_t n;
+    while ((n = write(fd, message, sizeof message)) == sizeof message) {
+    }
+    CHECK(n == -1 && errno == EINTR && close(fd) == 0);
+}
+
 /* A child of `vfork` closes its own descriptors, and not its parent's endpoint. */
 static void vforked(int fd) {
     pid_t child = vfork();
@@ -112,6 +126,7 @@ int main(int argc, char **argv) {
     CHECK(fsync(fd) == -1 && errno == EINVAL);
     if (own == 0) {
         interrupted(fd);
+        interrupted_write();
         vforked(fd);
         closed(file);
     }
