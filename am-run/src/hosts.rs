@@ -1,15 +1,11 @@
 //! The list of hosts, and which ranks go where.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+
+use crate::command_line;
 
 /// The most processes of a job: each sends its address to all others.
 pub(crate) const MAX_PROCESSES: usize = 65_536;
-
-/// The longest list of hosts.
-const MAX_FILE: u64 = 1 << 20;
 
 /// A host, and how many processes it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +48,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<HostSlots>, HostsError> {
         None => hosts.push(host),
     };
     if text.contains('/') || Path::new(text).is_file() {
-        let lines = read(Path::new(text))
+        let lines = command_line::read(Path::new(text))
             .map_err(|error| HostsError::File { path: text.to_owned(), why: error.to_string() })?;
         // Editors of other systems write a mark of the encoding first.
         let lines = lines.strip_prefix('\u{feff}').unwrap_or(&lines);
@@ -65,17 +61,6 @@ pub(crate) fn parse(text: &str) -> Result<Vec<HostSlots>, HostsError> {
         text.split(',').try_for_each(|text| entry(text.trim()).map(&mut add))?;
     }
     if hosts.is_empty() { Err(HostsError::Empty) } else { Ok(hosts) }
-}
-
-/// A device may have no end. A FIFO may have no writer, and opening it would wait; standard input and `<(command)` are open already.
-fn read(path: &Path) -> io::Result<String> {
-    let is_open = ["/dev/stdin", "/dev/fd", "/proc"].iter().any(|open| path.starts_with(open));
-    if !is_open && fs::metadata(path)?.file_type().is_fifo() {
-        return Err(io::Error::other("it is a FIFO: write `<(cat FIFO)`, or a file"));
-    }
-    let mut text = String::new();
-    File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_FILE { Err(io::Error::other("it has more than 1 MiB")) } else { Ok(text) }
 }
 
 /// `NAME`, `NAME:4`, and in files also `NAME slots=4`. An IPv6 address has brackets if slots follow.
@@ -114,6 +99,8 @@ pub(crate) fn place(hosts: &[HostSlots], processes: Option<usize>) -> Result<Vec
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn hosts(text: &str) -> Vec<(String, usize)> {

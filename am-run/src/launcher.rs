@@ -15,6 +15,7 @@ use nix::unistd;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
+use crate::command_line::{NO_JOB, NO_OUTPUT};
 use crate::event::Event;
 use crate::hosts::{self, HostSlots, Placed};
 use crate::options::Options;
@@ -23,7 +24,6 @@ use crate::protocol::{CHUNK, End, FromAgent, Job, ToAgent};
 use crate::ranks::GRACE;
 use crate::remote::{Agent, Ways, no_thread};
 use crate::report::{self, Report};
-use crate::start::NO_JOB;
 use crate::stop::Stop;
 use crate::table::random;
 
@@ -334,7 +334,7 @@ impl Launcher {
     /// A reader that has left, as in `| head`, needs no words.
     fn on_no_output(&mut self, why: &io::Error) {
         if self.ending_since.is_none() && why.kind() != ErrorKind::BrokenPipe {
-            self.report.say(format_args!("the output cannot be written: {why}; ending the processes"));
+            self.report.say(format_args!("{NO_OUTPUT}: {why}; ending the processes"));
         }
         self.fail(NO_JOB);
     }

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod command_line;
 mod event;
 mod hosts;
 mod launcher;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
     match arguments.next().as_ref().and_then(|first| first.to_str()) {
         Some(protocol::AGENT) => agent::run(),
         Some(start::START) => start::run(arguments),
-        _ => options::Options::read().map_or_else(|code| code, |options| launcher::run(&options)),
+        _ => command_line::parse::<options::Options>(|line| report::say(line))
+            .map_or_else(|code| code, |options| launcher::run(&options)),
     }
 }

@@ -2,15 +2,10 @@
 
 use std::env::{self, VarError};
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::path::Path;
-use std::process::ExitCode;
 
 use am_spmd::rendezvous::variables;
 use clap::Parser;
-
-use crate::report;
-use crate::start::NO_JOB;
 
 /// Starts the processes of a program on the hosts of a list.
 ///
@@ -77,17 +72,6 @@ Examples:
   am-run -H hosts --transport shm+udp -p ./program        a file of hosts; lines begin with their rank";
 
 impl Options {
-    /// The arguments; the exit code where they are wrong, or ask for help.
-    pub(crate) fn read() -> Result<Options, ExitCode> {
-        Options::try_parse().map_err(|answer| match answer.print().and_then(|()| io::stdout().flush()) {
-            Err(why) if !answer.use_stderr() => {
-                report::say(format_args!("the output cannot be written: {why}"));
-                ExitCode::from(NO_JOB)
-            }
-            _ => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(NO_JOB)),
-        })
-    }
-
     /// The transport, unless an option names it, and the variables of `-x`.
     ///
     /// # Errors

@@ -13,8 +13,6 @@ use crate::report;
 /// The argument that makes this program this step. The agent's process id follows, then the program.
 pub(crate) const START: &str = "--start";
 
-/// The exit code of a job that could not be started, or that lost a host.
-pub(crate) const NO_JOB: u8 = 125;
 /// The exit code of a program that is there and cannot be started.
 const CANNOT_START: u8 = 126;
 /// The exit code of a program that is not there.

@@ -11,6 +11,8 @@
 //! Read first: `run.rs`, then `live.rs` (what the reports mean) and `dot.rs` (what a file means). The manual is docs/dp-graph.md.
 #![forbid(unsafe_code)]
 
+#[path = "../../am-run/src/command_line.rs"]
+mod command_line;
 mod display;
 mod dot;
 mod draw;
@@ -24,8 +26,8 @@ mod table;
 
 use std::process::ExitCode;
 
+use crate::command_line::{NO_JOB, NO_OUTPUT};
 use crate::options::{Command, Options};
-use crate::start::{NO_JOB, NO_OUTPUT};
 
 /// The exit code of wrong arguments.
 const USAGE: u8 = 2;
@@ -35,7 +37,7 @@ fn main() -> ExitCode {
     if arguments.next().is_some_and(|first| first == start::START) {
         return start::run(arguments);
     }
-    let options = match Options::read() {
+    let options: Options = match command_line::parse(|line| start::say(line)) {
         Ok(options) => options,
         Err(code) => return code,
     };

@@ -1,14 +1,10 @@
 //! The command line.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-
-use crate::start::{self, NO_JOB, NO_OUTPUT};
 
 /// Starts a program on a graph of Directed Point channels, and shows its edges while it runs.
 ///
@@ -38,7 +34,8 @@ pub(crate) enum Command {
 /// edge with messages, megabytes (10^6) and stalls per second; a stall is a write that found no room at the receiver. On a
 /// terminal the table is refreshed in place. Otherwise it is written to standard error at the end, with the rates of the whole run.
 ///
-/// The exit code is am-run's, 125 where am-run is missing or the output cannot be written, or 2 where the arguments or the graph are wrong. Ctrl-C ends all processes.
+/// The exit code is am-run's, 125 where am-run is missing or the output cannot be written, or 2 where the arguments or the graph are
+/// wrong. Ctrl-C ends all processes.
 #[derive(Debug, Args)]
 pub(crate) struct RunOptions {
     /// The hosts, as am-run has them: NAME[:SLOTS],.. or a file. Without this option all processes run here
@@ -88,19 +85,6 @@ pub(crate) struct RunOptions {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
-}
-
-impl Options {
-    /// The arguments; the exit code where they are wrong, or ask for help.
-    pub(crate) fn read() -> Result<Options, ExitCode> {
-        Options::try_parse().map_err(|answer| match answer.print().and_then(|()| io::stdout().flush()) {
-            Err(why) if !answer.use_stderr() => {
-                start::say(format_args!("{NO_OUTPUT}: {why}"));
-                ExitCode::from(NO_JOB)
-            }
-            _ => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(NO_JOB)),
-        })
-    }
 }
 
 fn interval(text: &str) -> Result<Duration, String> {

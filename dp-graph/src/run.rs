@@ -18,12 +18,13 @@ use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
 use crate::USAGE;
+use crate::command_line::{NO_JOB, NO_OUTPUT};
 use crate::display::{Display, ShowError};
 use crate::filter::Filter;
 use crate::live::Live;
 use crate::options::RunOptions;
 use crate::source;
-use crate::start::{NO_JOB, NO_OUTPUT, START};
+use crate::start::START;
 
 type Signals = SignalsInfo<WithOrigin>;
 
@@ -171,7 +172,7 @@ fn end_after(am_run: Pid, signal: i32) {
     std::process::exit(128 + signal);
 }
 
-/// The exit code of am-run, if it has ended. It stays a zombie, so its number is nobody else's when a signal is sent to it.
+/// The exit code of am-run, if it has ended. The kernel keeps its process id until dp-graph ends, so no signal goes to another process.
 fn end_of(am_run: Pid) -> Option<u8> {
     let code = match waitid(Id::Pid(am_run), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG) {
         Ok(WaitStatus::Exited(_, code)) => code,

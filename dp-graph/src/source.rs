@@ -1,16 +1,10 @@
 //! The argument GRAPH: a file or a generated graph.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use am_dp::Graph;
 
-use crate::dot;
-
-/// The longest file.
-const MAX_FILE: u64 = 1 << 20;
+use crate::{command_line, dot};
 
 /// Shapes that need no file.
 const SHAPES: [&str; 3] = ["ring:", "mesh:", "tree:"];
@@ -19,25 +13,16 @@ pub(crate) fn load(graph: &str) -> Result<Graph, String> {
     if SHAPES.iter().any(|shape| graph.starts_with(shape)) {
         return graph.parse().map_err(|why: am_dp::GraphError| why.to_string());
     }
-    let text = read(Path::new(graph)).map_err(|why| {
+    let text = command_line::read(Path::new(graph)).map_err(|why| {
         format!("{graph}: {why}. A graph is a file in DOT, or `ring:NUMBER`, `mesh:ROWSxCOLUMNS` or `tree:NUMBER`")
     })?;
     dot::parse(&text).map_err(|why| format!("{graph}: {why}"))
 }
 
-/// A device may have no end. A FIFO may have no writer, and opening it would wait; standard input and `<(command)` are open already.
-fn read(path: &Path) -> io::Result<String> {
-    let is_open = ["/dev/stdin", "/dev/fd", "/proc"].iter().any(|open| path.starts_with(open));
-    if !is_open && fs::metadata(path)?.file_type().is_fifo() {
-        return Err(io::Error::other("it is a FIFO: write `<(cat FIFO)`, or a file"));
-    }
-    let mut text = String::new();
-    File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_FILE { Err(io::Error::other("it has more than 1 MiB")) } else { Ok(text) }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -10,14 +10,10 @@ use std::process::{Command, ExitCode};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 
+use crate::command_line::NO_JOB;
+
 /// The argument that makes this program this step. dp-graph's process id follows, then am-run.
 pub(crate) const START: &str = "--start";
-
-/// The exit code of a job that could not be started, as am-run has it.
-pub(crate) const NO_JOB: u8 = 125;
-
-/// Why a program ends with it.
-pub(crate) const NO_OUTPUT: &str = "the output cannot be written";
 
 pub(crate) fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let parent: Option<u32> = arguments.next().and_then(|parent| parent.into_string().ok()?.parse().ok());
