@@ -88,18 +88,21 @@ int fclose(FILE *file) {
     return next(file);
 }
 
-int dup2(int old, int fd) {
-    NEXT(int (*)(int, int), "dup2")
+/* The program is about to make `fd` a copy of `old`. It fails, and closes nothing, where `old` is not open. */
+static void forget_replaced(int old, int fd) {
     if (old != fd && fcntl(old, F_GETFD) != -1) {
         forget(fd, fd);
     }
+}
+
+int dup2(int old, int fd) {
+    NEXT(int (*)(int, int), "dup2")
+    forget_replaced(old, fd);
     return next(old, fd);
 }
 
 int dup3(int old, int fd, int flags) {
     NEXT(int (*)(int, int, int), "dup3")
-    if (old != fd && fcntl(old, F_GETFD) != -1) {
-        forget(fd, fd);
-    }
+    forget_replaced(old, fd);
     return next(old, fd, flags);
 }

@@ -24,8 +24,8 @@ const POOL: &str = "DP_POOL";
 /// The size of a pool where none is asked for.
 const DEFAULT_POOL: usize = 262_144;
 
-/// The node, and who the others are. If there is a launcher, this fills in its `place`. A launcher gives a process one place, so keep it
-/// where this fails.
+/// The node, and the list of all nodes. Under a launcher `place` is set, also where this fails: a launcher gives a process its place
+/// only once, so the next call needs the same.
 pub(crate) fn open(place: &mut Option<Place>) -> Result<(Node, Nodes), Failure> {
     let set = |builder: Builder| builder.keepalive(KEEPALIVE);
     let Some(nid) = number(NID)? else {

@@ -217,11 +217,9 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
 
     /// A connection ended; by the death of its other end, if that is given.
     pub(crate) fn on_ended(&mut self, connection: Connection, lost: Option<(Nid, Dpid)>) {
-        let is_told =
-            self.told.iter().position(|told| *told == connection).map(|at| self.told.swap_remove(at)).is_some();
+        let is_told = take(&mut self.told, connection);
         // Of one that an heir has replaced all is said.
-        if let Some(at) = self.replaced.iter().position(|old| *old == connection) {
-            self.replaced.swap_remove(at);
+        if take(&mut self.replaced, connection) {
             return;
         }
         let of_accepted = self.accepted.extract_if(.., |old| old.0 == connection).map(|old| old.1).last();
@@ -367,6 +365,11 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         });
         self.waiting.len() < before
     }
+}
+
+/// Remove this connection from a list. Returns whether it was there.
+fn take(list: &mut Vec<Connection>, connection: Connection) -> bool {
+    list.iter().position(|each| *each == connection).map(|at| list.swap_remove(at)).is_some()
 }
 
 /// The length of the message that this is, or that it begins.

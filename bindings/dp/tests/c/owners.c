@@ -1,4 +1,5 @@
-/* Who has DPID 5? `first` and `third` open it, `second` finds it taken; `fails` says why there is no node, `later` there is one. */
+/* Opens DPID 5. `first` and `third` own it; for `second` it is taken. `fails` prints why no node opens; `later` repairs its environment,
+ * and opens one. */
 #define _GNU_SOURCE
 #include "common.h"
 

@@ -61,7 +61,7 @@ fn in_a_second(nodes: u64, to: Address, forge: impl Fn(&mut Net, u32)) -> usize 
     })
 }
 
-/// The sender is asked who it is, if its address is the true one; nobody else is.
+/// A probe from a true address causes a beacon to that address, and no broadcast.
 #[test]
 fn probes_of_unknown_nodes_cause_few_questions() {
     let probe = |step| {
