@@ -93,6 +93,11 @@ impl Connection {
         records.filter(move |record| record.kind == kind).map(|record| (record.first, record.count))
     }
 
+    /// When this happened for the first time.
+    pub(crate) fn first(&self, kind: Kind) -> Option<u64> {
+        self.records.iter().map(|(_, record)| record).find(|record| record.kind == kind).map(|record| record.time)
+    }
+
     /// For each number, whether one of these happened to it.
     pub(crate) fn flags(&self, kinds: &[Kind]) -> Vec<bool> {
         let mut flags = vec![false; self.sent as usize];

@@ -5,7 +5,7 @@ use am_api::ReturnReason;
 use crate::book::Kind;
 use crate::check::{Connection, SideEnd, Tally};
 use crate::client::SETTLES;
-use crate::players::{End, Life, Players};
+use crate::players::{End, Kind as Transport, Life, Players};
 
 /// A connection may end so many milliseconds after a silence: a node's patience (1.5 s), and a margin.
 const NOTICED_WITHIN: u64 = 2500;
@@ -139,11 +139,13 @@ impl Case<'_> {
     /// Why the fate of a message may be unknown: of a request to the server, or else of a reply to the client.
     fn excuse(&self, of_server: bool) -> Option<Excuse> {
         let client = self.client?;
-        // When the client noted the end; for replies when the server did, if it did.
+        // When the client noted the end; for replies when the server did, if it did. A process that was killed just before
+        // has only noted what came back.
+        let unknown = if of_server { Kind::Unknown } else { Kind::ReplyUnknown };
         let ended = match (of_server, self.connection.server_end, self.connection.client_end) {
             (false, Some(SideEnd::Closed(at) | SideEnd::Left(at) | SideEnd::Ended(at, ..)), _)
             | (_, _, Some(SideEnd::Closed(at) | SideEnd::Left(at) | SideEnd::Ended(at, ..))) => at,
-            _ => NEVER,
+            _ => self.connection.first(unknown).unwrap_or(NEVER),
         };
         let lives = &self.players.lives;
         let within =
@@ -155,7 +157,9 @@ impl Case<'_> {
         };
         let is_silent = self.players.silences.iter().any(|silence| {
             let concerns = silence.player == 0 || silence.player == client.player;
-            concerns && silence.from <= ended + SLACK && silence.to + NOTICED_WITHIN >= ended
+            // TCP sends again what was lost at growing intervals: after an outage it may be silent for as long again.
+            let more = if self.players.kind == Transport::Tcp { silence.to - silence.from } else { 0 };
+            concerns && silence.from <= ended + SLACK && silence.to + more + NOTICED_WITHIN >= ended
         });
         is_killed.then_some(Excuse::Killed).or(is_silent.then_some(Excuse::Silent))
     }

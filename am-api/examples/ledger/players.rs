@@ -64,7 +64,7 @@ pub(crate) struct Silence {
 pub(crate) struct Players {
     /// First, so that they end before what they run on.
     running: Vec<Option<(Running, usize)>>,
-    kind: Kind,
+    pub(crate) kind: Kind,
     hosts: Vec<Host>,
     ends: Vec<Interface>,
     _switch: Option<Bridge>,
