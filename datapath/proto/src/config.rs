@@ -50,7 +50,8 @@ pub struct Config {
     /// A message with fewer bytes of words and payload than this may share a frame with others of its flow. 0 turns
     /// coalescing off.
     pub coalesce_below: usize,
-    /// How long an acknowledgement waits for a message to travel with.
+    /// How long an acknowledgement waits for a message to travel with; up to twice as long where the peer's answers take
+    /// longer.
     pub ack_delay: Duration,
     /// The most messages that one acknowledgement covers before it must be sent (FM 1.0 aggregates them: §4.5).
     pub ack_every: u16,

@@ -12,6 +12,7 @@ use crate::flow::{FlowRecord, Phase, Silence};
 use crate::node::{Core, Receiving, Times};
 use crate::output::Command;
 use crate::reordering::Reordering;
+use crate::rtt::Answer;
 use crate::send_queue::ClosedGap;
 use crate::slots::Slots;
 use crate::time::{Time, TimerKind};
@@ -89,10 +90,10 @@ impl<B: Buffer> Core<B> {
             if let Some(piggyback) = record.pending_piggyback.take() {
                 record.on_piggyback(&piggyback, &mut self.slots);
             }
-            record.take_sample(now);
+            record.take_sample(now, Answer::Message);
             record.shorten_pause(now, timers, timing);
             if record.ack_at == Time::NEVER && !record.ack_queued && record.has_ack_to_send() {
-                record.ack_at = recorded_at.later(timing.ack_delay);
+                record.ack_at = recorded_at.later(record.rtt.ack_wait(timing));
                 timers.arm(&mut record.ack_timer, TimerKind::Ack, flow.id(), record.ack_at);
             }
         }
@@ -108,7 +109,7 @@ impl<B: Buffer> Core<B> {
             for class in Class::ALL {
                 let ack = acks.classes[class.index()];
                 record.on_ack_and_limit(class, ack.accepted, ack.limit, &mut self.slots);
-                record.take_sample(now);
+                record.take_sample(now, Answer::Alone);
             }
             record.shorten_pause(now, &mut self.time.timers, &self.time.timing);
             if acks.classes.iter().any(|ack| ack.sack != 0) {
@@ -191,10 +192,10 @@ impl FlowRecord {
     /// Take the round-trip sample. It is separate from the acknowledgement, which may be processed before the time is
     /// known.
     #[inline]
-    fn take_sample(&mut self, now: Time) {
+    fn take_sample(&mut self, now: Time, by: Answer) {
         if self.sample_sent_at != Time::NEVER {
             let sent_at = mem::replace(&mut self.sample_sent_at, Time::NEVER);
-            self.rtt.sample(now.since(sent_at));
+            self.rtt.sample(now.since(sent_at), by);
             self.rtt.backoff = 0;
         }
     }

@@ -20,7 +20,7 @@ use std::mem;
 use am_wire::{AckHint, Class, Seq, SeqLowBits};
 
 use crate::mutants::{self, Mutant};
-use crate::rtt::{Rtt, Timing};
+use crate::rtt::{Answer, Rtt, Timing};
 use crate::time::Time;
 
 /// How many later messages must arrive before an earlier one counts as lost, as long as nothing shows that the network
@@ -141,7 +141,7 @@ impl Reordering {
         if !mutants::is_active(Mutant::LateIsLost) {
             let max_tolerance = MAX_TOLERANCE_GROWTH * rtt.min_resend_age().max(self.tolerance).max(timing.min_timeout);
             // A full round trip of one of the two copies, or more.
-            rtt.sample(now.since(again_at));
+            rtt.sample(now.since(again_at), Answer::Alone);
             self.set_tolerance(now, now.since(sent_at).min(max_tolerance).max(self.tolerance), timing);
             self.max_late_age = 0;
             (self.late_reports_left, self.acks_until_report) = ([LATE_REPORTS; 2], [0; 2]);

@@ -7,6 +7,10 @@ use crate::config::Config;
 const INITIAL_RTT: u64 = 250_000;
 const MAX_REJECT_PAUSE: u64 = 50_000_000;
 
+/// An acknowledgement waits for a message for so many round trips, but not longer than so many configured waits.
+const ACK_ROUND_TRIPS: u64 = 2;
+const MAX_ACK_DELAYS: u64 = 2;
+
 /// The configured times, in nanoseconds: every message needs one of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
@@ -29,11 +33,22 @@ impl Timing {
     }
 }
 
+/// What acknowledged the message of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// A frame with a message of the peer.
+    Message,
+    /// A frame of its own, which has waited for a message in vain.
+    Alone,
+}
+
 /// The smoothed round-trip time and its deviation, up to four seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rtt {
     smoothed: u32,
     deviation: u32,
+    /// The last sample by [`Answer::Message`], in units of 256 ns.
+    answer: u16,
     /// Time-outs in a row without an acknowledgement in between.
     pub(crate) backoff: u8,
     /// Requests for credit since there was any.
@@ -42,7 +57,10 @@ pub(crate) struct Rtt {
 
 impl Rtt {
     /// Record a sample: the round trip of a message that was sent only once (Karn's rule).
-    pub(crate) fn sample(&mut self, nanoseconds: u64) {
+    pub(crate) fn sample(&mut self, nanoseconds: u64, by: Answer) {
+        if by == Answer::Message {
+            self.answer = (nanoseconds >> 8).min(u16::MAX as u64) as u16;
+        }
         let sample = nanoseconds.clamp(1, u32::MAX as u64);
         if self.smoothed == 0 {
             self.smoothed = sample as u32;
@@ -54,13 +72,20 @@ impl Rtt {
         self.smoothed = ((7 * smoothed + sample) / 8).max(1) as u32;
     }
 
+    /// How long an acknowledgement waits for a message to travel with: at least as configured. Where the peer's answers
+    /// take longer, because many share the path or the server, so does its next message.
+    #[inline]
+    pub(crate) fn ack_wait(&self, timing: &Timing) -> u64 {
+        (ACK_ROUND_TRIPS * ((self.answer as u64) << 8)).clamp(timing.ack_delay, MAX_ACK_DELAYS * timing.ack_delay)
+    }
+
     pub(crate) fn is_measured(&self) -> bool {
         self.smoothed > 0
     }
 
-    /// The retransmission time-out. It includes the time that an acknowledgement may wait for a message to travel with.
+    /// The retransmission time-out. It includes the longest time that an acknowledgement waits for a message to travel with.
     pub(crate) fn timeout(&self, timing: &Timing) -> u64 {
-        let estimate = self.smoothed as u64 + 4 * self.deviation as u64 + timing.ack_delay;
+        let estimate = self.smoothed as u64 + 4 * self.deviation as u64 + MAX_ACK_DELAYS * timing.ack_delay;
         (estimate.max(timing.min_timeout) << self.backoff.min(20)).min(timing.max_timeout)
     }
 
@@ -88,7 +113,7 @@ mod tests {
     fn follows_the_samples_and_backs_off() {
         let mut rtt = Rtt::default();
         for _ in 0..100 {
-            rtt.sample(1_000_000);
+            rtt.sample(1_000_000, Answer::Alone);
         }
         assert_eq!(rtt.min_resend_age(), 1_500_000);
         let settled = rtt.timeout(&TIMING);
@@ -100,9 +125,21 @@ mod tests {
     }
 
     #[test]
+    fn an_acknowledgement_waits_longer_where_answers_take_longer() {
+        let timing = Timing { ack_delay: 50_000, ..TIMING };
+        let mut rtt = Rtt::default();
+        for (answer, wait) in [(5_000, 50_000), (38_400, 76_800), (10_000_000, 100_000)] {
+            rtt.sample(answer, Answer::Message);
+            assert_eq!(rtt.ack_wait(&timing), wait);
+            rtt.sample(1_000_000, Answer::Alone);
+            assert_eq!(rtt.ack_wait(&timing), wait);
+        }
+    }
+
+    #[test]
     fn never_below_the_minimum() {
         let mut rtt = Rtt::default();
-        rtt.sample(5_000);
+        rtt.sample(5_000, Answer::Message);
         assert_eq!(rtt.timeout(&TIMING), TIMING.min_timeout);
     }
 }

@@ -5,7 +5,7 @@ const MS: u64 = 1_000_000;
 
 fn measured() -> Rtt {
     let mut rtt = Rtt::default();
-    rtt.sample(2 * MS);
+    rtt.sample(2 * MS, Answer::Alone);
     rtt
 }
 
@@ -66,7 +66,7 @@ fn the_tolerance_follows_the_age_of_late_messages() {
 #[test]
 fn one_long_delay_does_not_set_the_tolerance() {
     let (mut order, mut rtt) = (Reordering::default(), Rtt::default());
-    rtt.sample(10_000);
+    rtt.sample(10_000, Answer::Alone);
     order.begin_doubt(Time(10_000), Class::Request, (Seq(7), Time(0)), &rtt, &WAITS);
     assert!(order.on_duplicate_report(Time(40 * MS), Class::Request, SeqLowBits::of(7), &mut rtt, &WAITS));
     assert_eq!(order.tolerance, MAX_TOLERANCE_GROWTH * WAITS.min_timeout);
