@@ -120,10 +120,7 @@ fn run(cli: &Cli) -> Result<(), Error> {
             publish(wakeups.json(), || wakeups.table(), &Origin::new("udp, shm", None), options)
         }
         Task::Phases(topologies, sizes, plot) => phased(&topologies, sizes, plot.as_deref(), options, &watch),
-        Task::Table2(mtu, wire) => {
-            let topology = wire.map_or(Topology::Veth(mtu), |rate| Topology::Wire(mtu, rate));
-            run(&topology).table2(mtu, wire)
-        }
+        Task::Table2(mtu, wire) => run(&Topology::cable(mtu, wire)).table2(mtu, wire),
         Task::Contention(hosts, servers) => many::contention(&hosts, servers, options, &watch),
         Task::Permute(hosts, trunk) => many::permute(&hosts, trunk, options, &watch),
         Task::Scale(members) => many::scale(&members, options, &watch),

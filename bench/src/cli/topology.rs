@@ -40,6 +40,11 @@ pub(crate) enum Topology {
 }
 
 impl Topology {
+    /// Two hosts and a cable with this MTU, and with this rate if it is limited.
+    pub(crate) fn cable(mtu: u32, rate: Option<WireRate>) -> Topology {
+        rate.map_or(Topology::Veth(mtu), |rate| Topology::Wire(mtu, rate))
+    }
+
     /// The name of the transport that carries our messages there.
     pub(crate) fn transport(&self) -> &str {
         match self {
