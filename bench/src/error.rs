@@ -101,11 +101,11 @@ impl Error {
 
     /// The exit code of the process, as `--help` documents it.
     pub(crate) fn exit_code(&self) -> u8 {
-        use am_netns::HostError::{Descriptors, MissingTool, NotPermitted};
+        use am_netns::HostError::{Descriptors, MissingQdisc, MissingTool, NotPermitted};
         match self {
             Error::Usage(_) | Error::TooLarge { .. } | Error::NoCore { .. } => 2,
             Error::NoIp(_) | Error::Capability { .. } | Error::Facility(_) | Error::Open(_) => 3,
-            Error::Hosts(MissingTool { .. } | NotPermitted { .. } | Descriptors { .. }) => 3,
+            Error::Hosts(MissingTool { .. } | MissingQdisc { .. } | NotPermitted { .. } | Descriptors { .. }) => 3,
             Error::Interrupted { signal } => 128 + (*signal as u8 & 0x7f),
             _ => 1,
         }

@@ -58,6 +58,7 @@ mod table2;
 mod values;
 mod wakeup;
 mod watch;
+mod wire;
 
 use std::fs::{self, File};
 use std::panic::resume_unwind;
@@ -83,6 +84,7 @@ use size::Size;
 use sweep::Sweep;
 use table2::Table2;
 use watch::Watch;
+use wire::WireRate;
 
 fn main() -> ExitCode {
     let done = grammar::read().and_then(|read| match read {
@@ -118,7 +120,7 @@ fn run(cli: &Cli) -> Result<(), Error> {
             publish(wakeups.json(), || wakeups.table(), &Origin::new("udp, shm", None), options)
         }
         Task::Phases(topologies, sizes, plot) => phased(&topologies, sizes, plot.as_deref(), options, &watch),
-        Task::Table2(mtu) => run(&Topology::Veth(mtu)).table2(mtu),
+        Task::Table2(mtu, wire) => run(&Topology::cable(mtu, wire)).table2(mtu, wire),
         Task::Contention(hosts, servers) => many::contention(&hosts, servers, options, &watch),
         Task::Permute(hosts, trunk) => many::permute(&hosts, trunk, options, &watch),
         Task::Scale(members) => many::scale(&members, options, &watch),
@@ -260,11 +262,11 @@ impl Run<'_> {
     }
 
     /// Measure the rows of the Directed Point paper's table 2, and print them beside it.
-    fn table2(&self, mtu: u32) -> Result<(), Error> {
+    fn table2(&self, mtu: u32, wire: Option<WireRate>) -> Result<(), Error> {
         let (benches, drivers) = (table2::benches(mtu), table2::drivers());
         let Session { all, cores, mtu, end } =
             self.session(benches, vec![Loss::NONE], &drivers, DEFAULT_TIME, table2::singly())?;
-        let table = Table2::new(all, cores, mtu);
+        let table = Table2::new(all, cores, mtu, wire);
         publish(table.json(), || table.table(), &Origin::of(self.topology, mtu), self.options)?;
         end
     }

@@ -1,10 +1,20 @@
 use serde::Deserialize;
 
 use crate::HostError;
-use crate::host::{BRIDGE_TOOL, Host, IP};
+use crate::host::{BRIDGE_TOOL, Host, IP, TC};
 use crate::interface::{Interface, VethOptions, parse_address, veth};
 
 const BRIDGE: &str = "br0";
+
+/// Bytes of a frame that only the wire has: preamble, check sequence, gap.
+const WIRE_OVERHEAD: &str = "24";
+/// A timer of the kernel may be late by a quarter of a millisecond. The frames of that time may leave at once, so that the
+/// rate does not fall.
+const LATE_SHARE: u64 = 4000;
+/// The longest frame that may pass, in bytes. A queueing discipline drops longer ones than its burst.
+const MIN_BURST: u64 = 8192;
+/// The buffer of a port, as of a small switch: 1 MiB. A full buffer drops frames.
+const BUFFER: &str = "1048576";
 
 /// The properties of a switch, the same at all of its ports.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +64,24 @@ impl Bridge {
             bridge.ends.push(end);
         }
         Ok(bridge)
+    }
+
+    /// Let each port send at most so many bits a second to its host, as a cable does: every frame counts with preamble,
+    /// check sequence and gap. The limit is at the switch, because frames of AF_XDP pass no queueing discipline of the host
+    /// that sends them. No offload joins segments, neither at the hosts nor here: each is a frame.
+    ///
+    /// # Errors
+    /// [`HostError::MissingQdisc`] if the kernel has no token bucket filter; as [`Interface::set_up`].
+    pub fn limit_rate(&self, bits_per_s: u64) -> Result<(), HostError> {
+        let burst = (bits_per_s / 8 / LATE_SHARE).max(MIN_BURST).to_string();
+        let rate = format!("{bits_per_s}bit");
+        let tbf = ["root", "tbf", "rate", &rate, "burst", &burst, "limit", BUFFER, "overhead", WIRE_OVERHEAD];
+        for (port, end) in self.ports.iter().zip(&self.ends) {
+            end.set(&["gso_max_segs", "1"])?;
+            port.set_gro(false)?;
+            self.switch.run(&TC, &[&["qdisc", "replace", "dev", port.name()][..], &tbf].concat())?;
+        }
+        Ok(())
     }
 
     /// The host that is the switch.

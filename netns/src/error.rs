@@ -22,6 +22,15 @@ pub enum HostError {
         /// What was refused.
         doing: String,
     },
+    /// The kernel lacks the queueing discipline that limits a rate.
+    #[error(
+        "this kernel cannot limit the rate of a cable: `{command}` found no qdisc tbf; run `modprobe sch_tbf`, or a kernel \
+         with CONFIG_NET_SCH_TBF"
+    )]
+    MissingQdisc {
+        /// The whole command line.
+        command: String,
+    },
     /// The host has no interface of this name.
     #[error("host {host} has no interface {interface}")]
     NoSuchInterface {

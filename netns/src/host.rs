@@ -117,6 +117,7 @@ pub(crate) struct Tool {
 
 pub(crate) const IP: Tool = Tool { name: "ip", package: "iproute2" };
 pub(crate) const BRIDGE_TOOL: Tool = Tool { name: "bridge", package: "iproute2" };
+pub(crate) const TC: Tool = Tool { name: "tc", package: "iproute2" };
 pub(crate) const ETHTOOL: Tool = Tool { name: "ethtool", package: "ethtool" };
 
 /// The path of a namespace for a program that has it as standard input. Another path of this process would need rights
@@ -137,11 +138,7 @@ impl Tool {
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
-        let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        if stderr.contains("Operation not permitted") {
-            return Err(HostError::NotPermitted { doing: format!("`{command}` on host {host}") });
-        }
-        Err(HostError::Command { host: host.to_owned(), command, stderr })
+        Err(failure(host, command, String::from_utf8_lossy(&output.stderr).trim()))
     }
 
     /// `PATH`, then the directory where Debian keeps programs for root.
@@ -153,6 +150,17 @@ impl Tool {
             .find(|program| program.is_file())
             .ok_or(HostError::MissingTool { tool: self.name, package: self.package })
     }
+}
+
+/// Why a program failed that wrote this to its standard error.
+fn failure(host: &str, command: String, stderr: &str) -> HostError {
+    if stderr.contains("Operation not permitted") {
+        return HostError::NotPermitted { doing: format!("`{command}` on host {host}") };
+    }
+    if stderr.contains("qdisc kind is unknown") {
+        return HostError::MissingQdisc { command };
+    }
+    HostError::Command { host: host.to_owned(), command, stderr: stderr.to_owned() }
 }
 
 #[cfg(test)]
@@ -171,5 +179,11 @@ mod tests {
         let HostError::Command { command, stderr, .. } = error else { panic!("{error}") };
         assert_eq!(command, "ip link show dev nosuch0");
         assert!(stderr.contains("does not exist"), "{stderr}");
+    }
+
+    #[test]
+    fn a_kernel_without_a_qdisc_is_told_from_a_failing_tool() {
+        let error = failure("here", "tc qdisc add".to_owned(), "Error: Specified qdisc kind is unknown.");
+        assert!(error.to_string().contains("`modprobe sch_tbf`"), "{error}");
     }
 }

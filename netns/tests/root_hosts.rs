@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use am_netns::{Bridge, BridgeOptions, Host, HostError, Tap, VethOptions, veth};
@@ -93,6 +93,34 @@ fn a_switch_that_does_not_learn_knows_nobody() {
     switch.ends()[1].add_ip("10.77.0.2/24").unwrap();
     ping(&socket(&hosts[0], "10.77.0.1:0"), &socket(&hosts[1], "10.77.0.2:0"));
     assert_eq!(switch.learned().unwrap(), []);
+}
+
+/// On a busy machine it takes longer, never shorter.
+#[test]
+fn a_limited_switch_sends_no_faster() {
+    const FRAMES: u32 = 100;
+    let hosts = ["alpha", "beta"].map(host);
+    let switch = Bridge::new(&hosts.each_ref(), "am0", &BridgeOptions::default()).unwrap();
+    switch.limit_rate(10_000_000).unwrap();
+    switch.ends()[0].add_ip("10.77.0.1/24").unwrap();
+    switch.ends()[1].add_ip("10.77.0.2/24").unwrap();
+    let (from, to) = (socket(&hosts[0], "10.77.0.1:0"), socket(&hosts[1], "10.77.0.2:0"));
+    ping(&from, &to);
+
+    let start = Instant::now();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..FRAMES {
+                from.send_to(&[0; 1472], to.local_addr().unwrap()).unwrap();
+            }
+        });
+        for _ in 0..FRAMES {
+            assert_eq!(to.recv(&mut [0; 2000]).unwrap(), 1472, "the switch's buffer holds them all");
+        }
+    });
+    // Each takes 1538 bytes on the wire; 8 KiB may go at once.
+    let least = Duration::from_micros(u64::from(FRAMES * 1538 - 8192) * 8 / 10);
+    assert!(start.elapsed() >= least, "{:?} of at least {least:?}", start.elapsed());
 }
 
 #[test]

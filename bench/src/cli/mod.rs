@@ -27,6 +27,7 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::loss::Loss;
 use crate::plan::Bench;
+use crate::wire::WireRate;
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -44,6 +45,7 @@ EXAMPLES
     am-bench wakeup
     am-bench phases --plot phases.svg
     am-bench table2
+    am-bench table2 --wire 1gbit
     am-bench stress
   On one machine, two processes and another transport (no root):
     am-bench latency --hosts shm
@@ -128,7 +130,7 @@ pub(crate) enum Command {
     Phases(PlotArgs),
     /// The round trip of one byte and the bandwidth of Directed Point, active messages, bare frames and the kernel's
     /// sockets on one cable, beside table 2 of the Directed Point paper, as ratios [default: --hosts veth]
-    Table2,
+    Table2(Table2Args),
     /// Stress test: messages of all sizes, replies, coalesced messages and transfers, over a wire that loses frames,
     /// between processes that are stopped at random. Each message has to arrive once and unchanged. It runs until
     /// all --messages have arrived: there is no --time [default: --hosts veth]
@@ -182,6 +184,14 @@ pub(crate) struct PlotArgs {
     pub(crate) plot: Option<PathBuf>,
 }
 
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub(crate) struct Table2Args {
+    /// Limit the rate of the cable in each direction, in bits a second, 10mbit to 10gbit: a switch between the two hosts
+    /// sends no faster than a wire of this rate [default: as fast as this machine copies]
+    #[arg(long, value_name = "RATE")]
+    pub(crate) wire: Option<WireRate>,
+}
+
 /// What to do, after all checks.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
@@ -196,8 +206,8 @@ pub(crate) enum Task {
     Wakeup,
     /// Over each of these in turn, with messages of these sizes, plotted to this file.
     Phases(Vec<Topology>, Vec<usize>, Option<PathBuf>),
-    /// On a cable with this MTU.
-    Table2(u32),
+    /// On a cable with this MTU, and with this rate.
+    Table2(u32, Option<WireRate>),
     /// Over each of these in turn, plotted to this file.
     LogP(Vec<Topology>, Option<PathBuf>),
     Contention(ManyHosts, Vec<Server>),
@@ -221,7 +231,15 @@ impl Cli {
         matches!(
             self.command,
             Some(
-                Compare(_) | Ablation | Bounce | Contention(_) | LogP(_) | Permute(_) | Phases(_) | Stress(_) | Table2
+                Compare(_)
+                    | Ablation
+                    | Bounce
+                    | Contention(_)
+                    | LogP(_)
+                    | Permute(_)
+                    | Phases(_)
+                    | Stress(_)
+                    | Table2(_)
             )
         )
     }
@@ -253,7 +271,7 @@ impl Cli {
             Some(Command::Scale(args)) => return options.scale(args),
             Some(Command::Wakeup) => return options.wakeup(),
             Some(Command::Phases(args)) => return options.phases(args.plot.as_ref()),
-            Some(Command::Table2) => return options.table2(),
+            Some(Command::Table2(args)) => return options.table2(args),
             Some(Command::LogP(args)) => return options.logp(args.plot.as_ref()),
             _ if options.serve => return options.serving(),
             Some(Command::Latency) => Bench::Latency,

@@ -83,8 +83,9 @@ fn what_makes_sense_of_two_sides() {
         ("scale --members 3,5 --json --hosts sim", Task::Scale(vec![3, 5])),
         ("wakeup", Task::Wakeup),
         ("wakeup --rounds 2 --json", Task::Wakeup),
-        ("table2", Task::Table2(1500)),
-        ("table2 --hosts veth --mtu 3000", Task::Table2(3000)),
+        ("table2", Task::Table2(1500, None)),
+        ("table2 --wire 100mbit", Task::Table2(1500, "100mbit".parse().ok())),
+        ("table2 --hosts veth --mtu 3000", Task::Table2(3000, None)),
         (
             "phases --size 64,1 --hosts shm",
             Task::Phases(vec![Topology::Processes(LocalTransport::Shm, Some(1500))], vec![1, 64], None),

@@ -19,14 +19,16 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::loss::Loss;
 use crate::plan::{Bench, FramingArg};
-use crate::rights;
 use crate::size::Size;
+use crate::wire::WireRate;
 
 /// Where the far side runs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Topology {
     /// On its own host, at the other end of a cable with this MTU.
     Veth(u32),
+    /// The same, and the cable has this rate.
+    Wire(u32, WireRate),
     /// In this process, joined by memory.
     Loopback,
     /// In another process of this machine, joined by this transport, with frames of this many payload bytes.
@@ -38,10 +40,15 @@ pub(crate) enum Topology {
 }
 
 impl Topology {
+    /// Two hosts and a cable with this MTU, and with this rate if it is limited.
+    pub(crate) fn cable(mtu: u32, rate: Option<WireRate>) -> Topology {
+        rate.map_or(Topology::Veth(mtu), |rate| Topology::Wire(mtu, rate))
+    }
+
     /// The name of the transport that carries our messages there.
     pub(crate) fn transport(&self) -> &str {
         match self {
-            Topology::Veth(_) => "xdp",
+            Topology::Veth(_) | Topology::Wire(..) => "xdp",
             Topology::Loopback => "memory",
             Topology::Sim(_) => SIM,
             Topology::Processes(local_transport, _) => local_transport.name(),
@@ -52,10 +59,8 @@ impl Topology {
     /// Both sides, if they have hosts or processes of their own, on a wire that these drivers can use.
     pub(crate) fn sides(&self, drivers: &[Driver]) -> Result<Sides, Error> {
         match self {
-            Topology::Veth(mtu) => {
-                rights::check(true, drivers)?;
-                Sides::cabled(*mtu, drivers)
-            }
+            Topology::Veth(mtu) => Sides::cabled(*mtu, None, drivers),
+            Topology::Wire(mtu, rate) => Sides::cabled(*mtu, Some(*rate), drivers),
             Topology::Processes(local_transport, mtu) => Sides::joined(*local_transport, *mtu),
             Topology::Sim(on) => Sides::simulated(on),
             Topology::Loopback | Topology::Peer(..) => {
@@ -67,14 +72,14 @@ impl Topology {
     /// The default framing. On a cable of our own nothing needs to be found out, and every round has to be the same.
     pub(crate) fn framing(&self) -> FramingArg {
         match self {
-            Topology::Veth(_) | Topology::Loopback | Topology::Processes(..) | Topology::Sim(_) => FramingArg::Bare,
             Topology::Peer(..) => FramingArg::Auto,
+            _ => FramingArg::Bare,
         }
     }
 
     pub(crate) fn layers(&self) -> Vec<Driver> {
         match self {
-            Topology::Veth(_) | Topology::Peer(..) => ablation::drivers(),
+            Topology::Veth(_) | Topology::Wire(..) | Topology::Peer(..) => ablation::drivers(),
             Topology::Processes(local_transport, _) => ablation::between(*local_transport),
             Topology::Loopback | Topology::Sim(_) => ablation::IN_MEMORY.to_vec(),
         }
@@ -87,7 +92,7 @@ impl Topology {
             Topology::Processes(LocalTransport::Shm, _) => &[Driver::Am],
             Topology::Processes(..) => &[Driver::Am, Driver::Raw],
             Topology::Peer(_, on) => drivers_on(on),
-            Topology::Veth(_) => &[Driver::Am, Driver::Raw, Driver::Udp],
+            Topology::Veth(_) | Topology::Wire(..) => &[Driver::Am, Driver::Raw, Driver::Udp],
         }
     }
 }

@@ -63,7 +63,7 @@ fn with_reasons(why: String, said: &str) -> String {
 pub(crate) fn take_turn(watch: &Watch) -> Result<(), Error> {
     let orders: Lines<TurnOrder> = Lines::from_parent(watch);
     let Some((name, settings, [near, far])) = orders.next(Duration::MAX, watch)? else { return Ok(()) };
-    let pair = Pair { hosts: [Host::at("alpha", &near)?, Host::at("beta", &far)?] };
+    let pair = Pair { hosts: [Host::at("alpha", &near)?, Host::at("beta", &far)?], _switch: None };
     let turn = match PEERS.iter().find(|peer| peer.name == name) {
         Some(peer @ Peer { source: Source::Session(driver), .. }) => turn(peer, *driver, &pair, &settings, watch),
         _ => Err(Error::Usage(format!("no row {name}"))),

@@ -13,8 +13,10 @@ use crate::driver::am::facility;
 use crate::error::Error;
 use crate::link::{NamedLink, STAGE, once_free};
 use crate::plan::{DriverOptions, Side};
+use crate::rights;
 use crate::session::{Link, Session, Setup};
 use crate::watch::{PEER_TIMEOUT, Watch};
+use crate::wire::WireRate;
 
 use super::child;
 use super::processes::{LocalTransport, TransportPair};
@@ -38,10 +40,12 @@ pub(crate) struct Sides {
 }
 
 impl Sides {
-    /// Two hosts, with a cable between them that these drivers can use.
-    pub(crate) fn cabled(mtu: u32, drivers: &[Driver]) -> Result<Sides, Error> {
+    /// Two hosts, with a cable between them that these drivers can use, and that has this rate.
+    pub(crate) fn cabled(mtu: u32, rate: Option<WireRate>, drivers: &[Driver]) -> Result<Sides, Error> {
+        rights::check(true, drivers)?;
         check_mtu(mtu, drivers)?;
-        Ok(Sides { mtu, ends: TransportPair::of(interfaces()), pair: Some(Pair::new(mtu)?) })
+        let pair = rate.map_or_else(|| Pair::new(mtu), |rate| Pair::limited(mtu, rate))?;
+        Ok(Sides { mtu, ends: TransportPair::of(interfaces()), pair: Some(pair) })
     }
 
     /// Two processes or threads, joined by this transport.

@@ -12,10 +12,11 @@
 //! so nothing is left when either side ends.
 
 use am_afxdp::Interface;
-use am_netns::{Host, VethOptions, veth};
+use am_netns::{Bridge, BridgeOptions, Host, VethOptions, veth};
 
 use crate::driver::Driver;
 use crate::error::Error;
+use crate::wire::WireRate;
 
 /// The name of both ends of the cable.
 pub(crate) const INTERFACE: &str = "am0";
@@ -27,6 +28,8 @@ const MIN_VETH_MTU: u32 = 68;
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) hosts: [Host; 2],
+    /// In the middle of a cable with a limited rate.
+    pub(crate) _switch: Option<Bridge>,
 }
 
 impl Pair {
@@ -34,7 +37,19 @@ impl Pair {
         let (alpha, beta) = (Host::new("alpha")?, Host::new("beta")?);
         let options = VethOptions { mtu, addresses: Some(ADDRESSES), ..VethOptions::default() };
         veth(&alpha, INTERFACE, &beta, INTERFACE, &options)?;
-        Ok(Pair { hosts: [alpha, beta] })
+        Ok(Pair { hosts: [alpha, beta], _switch: None })
+    }
+
+    /// The cable has this rate. A switch in the middle limits it, and learns no addresses: bare frames have another one each.
+    pub(crate) fn limited(mtu: u32, rate: WireRate) -> Result<Pair, Error> {
+        let hosts = [Host::new("alpha")?, Host::new("beta")?];
+        let options = BridgeOptions { mtu, learning: false, ..BridgeOptions::default() };
+        let switch = Bridge::new(&hosts.each_ref(), INTERFACE, &options)?;
+        switch.limit_rate(rate.bits_per_s())?;
+        for (end, address) in switch.ends().iter().zip([ADDRESSES.0, ADDRESSES.1]) {
+            end.add_ip(address)?;
+        }
+        Ok(Pair { hosts, _switch: Some(switch) })
     }
 }
 

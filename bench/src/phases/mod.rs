@@ -141,7 +141,7 @@ fn places(topologies: &[Topology]) -> Result<Vec<(&'static str, Sides)>, Error> 
 
 fn name(topology: &Topology) -> &'static str {
     match topology {
-        Topology::Veth(_) => "xdp",
+        Topology::Veth(_) | Topology::Wire(..) => "xdp",
         Topology::Processes(local_transport, _) => local_transport.name(),
         // The command line refuses these.
         Topology::Loopback | Topology::Sim(_) | Topology::Peer(..) => "",

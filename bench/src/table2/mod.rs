@@ -14,6 +14,7 @@ use crate::driver::Driver;
 use crate::plan::Bench;
 use crate::size::Size;
 use crate::stats::{Measured, Spread};
+use crate::wire::WireRate;
 
 /// A row: its driver, its name, and what it is.
 type Line = (Driver, &'static str, &'static str);
@@ -77,11 +78,13 @@ pub(crate) struct Table2 {
     all: Vec<Measured>,
     cores: Cores,
     mtu: Option<u32>,
+    /// The rate of the cable, if it is limited.
+    wire: Option<WireRate>,
 }
 
 impl Table2 {
-    pub(crate) fn new(all: Vec<Measured>, cores: Cores, mtu: Option<u32>) -> Table2 {
-        Table2 { all, cores, mtu }
+    pub(crate) fn new(all: Vec<Measured>, cores: Cores, mtu: Option<u32>, wire: Option<WireRate>) -> Table2 {
+        Table2 { all, cores, mtu, wire }
     }
 
     /// The measurements of one row.
@@ -97,6 +100,12 @@ impl Table2 {
     /// The rounds' ratios of two rows' figures.
     fn ratio(&self, bench: Bench, over: Driver, under: Driver) -> Option<Spread> {
         Spread::of_ratios(&self.by_round(bench, over), &self.by_round(bench, under))
+    }
+
+    /// The wire's share that this many bytes a second are: of its rate, and of the payload that full frames carry.
+    fn of_wire(&self, bytes_per_s: f64) -> Option<[f64; 2]> {
+        let (wire, mtu) = self.wire.zip(self.mtu)?;
+        Some([wire.bytes_per_s(), wire.max_payload_per_s(mtu)].map(|most| bytes_per_s / most))
     }
 
     fn rounds(&self) -> usize {

@@ -11,9 +11,13 @@ use crate::report::table::{align, columns, metric, nanoseconds};
 use crate::report::words::{footer, rounds, times, xdp};
 use crate::stats::{Outcome, Spread};
 use crate::sweep::digits;
+use crate::wire::WireRate;
 
 use super::paper::{PaperRow, ROWS};
 use super::{GATES, Gate, LINES, Line, RAW_BURSTS, RAW_COPIED, TCP, TCP_NAGLE, TCP_SLEEPING, Table2, name};
+
+/// The shares of a wire stand beside the bandwidth.
+const OF_WIRE_AT: usize = 6;
 
 /// The ratios of a row: the name in JSON, the bench, the rows over and under; `None` stands for the row itself.
 type Ratio = (&'static str, crate::plan::Bench, Option<Driver>, Option<Driver>);
@@ -32,7 +36,8 @@ impl Table2 {
     pub(crate) fn table(&self) -> String {
         let size = self.all.iter().find(|one| one.bench == Bandwidth).map_or(0, |one| one.layout.size);
         let mut text = format!("table2: round trip of 1 byte, and bandwidth of messages of {size} B, one way\n\n");
-        let heads = columns([
+        text += &self.of_the_wire();
+        let mut heads = columns([
             "row",
             ">rtt p50",
             ">p99",
@@ -45,7 +50,11 @@ impl Table2 {
             ">/copied",
             ">/bursts",
             ">lost",
-        ]);
+        ])
+        .to_vec();
+        if self.wire.is_some() {
+            heads.splice(OF_WIRE_AT..OF_WIRE_AT, columns([">of rate", ">of payload"]));
+        }
         let rows: Vec<_> = LINES.iter().filter(|line| self.is_measured(line)).map(|line| self.cells(line)).collect();
         align(&heads, &rows, &mut text);
         text.push('\n');
@@ -60,6 +69,13 @@ impl Table2 {
         GATES.iter().for_each(|gate| text += &self.sentence(gate));
         let at = self.all.iter().find_map(|one| one.xdp).map(xdp);
         text + "\n" + &footer(&format!("{}, rows taken in turn", rounds(self.rounds())), self.cores, at, false)
+    }
+
+    /// What the wire can carry, if its rate is limited.
+    fn of_the_wire(&self) -> String {
+        let Some((wire, mtu)) = self.wire.zip(self.mtu) else { return String::new() };
+        let (rate, payload) = (metric(wire.bytes_per_s()), metric(wire.max_payload_per_s(mtu)));
+        format!("a wire of {wire}, {rate}B/s: full frames of MTU {mtu} carry {payload}B/s of payload\n\n")
     }
 
     fn is_measured(&self, (driver, ..): &Line) -> bool {
@@ -92,11 +108,20 @@ impl Table2 {
     fn cells(&self, &(driver, name, _): &Line) -> Vec<String> {
         let round_trips = self.round_trips(driver);
         let ratios = RATIOS.map(|ratio| self.row_ratio(driver, ratio).map_or(String::new(), times));
-        let bandwidth = self.bandwidth(driver).map_or(String::new(), |of| format!("{}B/s", metric(of.median)));
+        let bandwidth = self.bandwidth(driver).map(|of| of.median);
+        let shares = bandwidth.and_then(|bandwidth| self.of_wire(bandwidth)).map(|shares| shares.map(per_cent));
+        let bandwidth = bandwidth.map_or(String::new(), |bandwidth| format!("{}B/s", metric(bandwidth)));
         let [p50, p99] = [0.5, 0.99].map(|quantile| nanoseconds(round_trips.value_at_quantile(quantile)));
         let lost = self.lost(driver).to_string();
         let (of_round_trips, of_bandwidth) = ratios.split_at(2);
-        let cells = [&[name.to_owned(), p50, p99], of_round_trips, &[bandwidth], of_bandwidth, &[lost]];
+        let cells = [
+            &[name.to_owned(), p50, p99],
+            of_round_trips,
+            &[bandwidth],
+            shares.as_slice().as_flattened(),
+            of_bandwidth,
+            &[lost],
+        ];
         cells.concat()
     }
 
@@ -130,6 +155,7 @@ impl Table2 {
         let cores = json!([self.cores.near, self.cores.far]);
         let summary = json!({ "summary": {
             "bench": "table2", "rounds": self.rounds(), "cores": cores, "gates": gates, "mtu": self.mtu,
+            "wire_bits_per_s": self.wire.map(WireRate::bits_per_s),
         }});
         ours.chain(ROWS.iter().map(paper_line)).chain([summary]).collect()
     }
@@ -138,7 +164,8 @@ impl Table2 {
         let (round_trips, bandwidth) = (self.round_trips(driver), self.bandwidth(driver));
         let mut line = json!({ "bench": "table2", "via": driver.name(), "row": name(driver) });
         if let Some(one) = self.of(Bandwidth, driver).next().or(self.of(Latency, driver).next()) {
-            line["mode"] = json!(one.mode);
+            line["mode"] =
+                json!(self.wire.map_or(one.mode.clone(), |wire| format!("{}, bridge, tbf {wire}", one.mode)));
             line["framing"] = json!(one.framing);
             line["batching"] = json!(one.batching);
             line["bandwidth_size"] = json!(one.layout.size);
@@ -154,6 +181,9 @@ impl Table2 {
         line["n"] = json!(round_trips.len());
         line["bytes_per_s"] = json!(bandwidth.map(|of| of.median.round()));
         line["bytes_per_s_range"] = json!(bandwidth.map(|of| [of.least.round(), of.most.round()]));
+        if let Some([of_rate, of_payload]) = bandwidth.and_then(|of| self.of_wire(of.median)) {
+            (line["of_rate"], line["of_payload"]) = (json!(digits(of_rate, 1e4)), json!(digits(of_payload, 1e4)));
+        }
         for ratio in RATIOS {
             line[ratio.0] = json!(self.row_ratio(driver, ratio).map(|ratio| digits(ratio, 1e4)));
         }
@@ -169,6 +199,10 @@ impl Table2 {
             "range": [digits(least, 1e4), digits(most, 1e4)], "wanted": gate.wanted, "reached": median >= gate.wanted,
         }))
     }
+}
+
+fn per_cent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
 }
 
 fn paper_cells(row: &PaperRow) -> Vec<String> {
@@ -204,7 +238,22 @@ mod tests {
             })
         };
         let all = one(DP, 5_000, 960).chain(one(Driver::Raw, 4_000, 1000)).chain(one(TCP, 20_000, 500));
-        Table2::new(all.collect(), Cores { near: None, far: None }, Some(1500))
+        Table2::new(all.collect(), Cores { near: None, far: None }, Some(1500), None)
+    }
+
+    #[test]
+    fn shares_of_the_wire_stand_beside_the_bandwidth() {
+        let free = figures();
+        assert!(!free.table().contains("of rate") && free.json()[0]["of_rate"].is_null(), "{}", free.table());
+        let wired = Table2 { wire: "100mbit".parse().ok(), ..free };
+        let text = wired.table();
+        assert!(
+            text.contains("a wire of 100 Mb/s, 12.5 MB/s: full frames of MTU 1500 carry 12.2 MB/s of payload"),
+            "{text}"
+        );
+        assert_eq!(wired.json()[0]["mode"], json!("veth copy, bridge, tbf 100 Mb/s"));
+        // Of the rounds' 61,440 and 30,720 bytes a second the median.
+        assert_eq!((&wired.json()[0]["of_rate"], &wired.json()[0]["of_payload"]), (&json!(0.0037), &json!(0.0038)));
     }
 
     #[test]
