@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use am_netns::WIRE_OVERHEAD;
 use am_wire::frame::ETHERNET_HEADER;
 
 /// Bits a second, from 10 Mb/s to 10 Gb/s. On a slower wire a window takes longer than a measurement.
@@ -12,9 +13,6 @@ pub(crate) struct WireRate(u64);
 const UNITS: [(&str, u64, &str); 2] = [("gbit", 1_000_000_000, "Gb/s"), ("mbit", 1_000_000, "Mb/s")];
 const LEAST: u64 = 10_000_000;
 const MOST: u64 = 10_000_000_000;
-
-/// Bytes of a frame on Ethernet besides its header and payload: preamble, check sequence, gap.
-const WIRE_OVERHEAD: usize = 24;
 
 impl WireRate {
     pub(crate) fn bits_per_s(self) -> u64 {
@@ -27,8 +25,8 @@ impl WireRate {
 
     /// The payload bytes a second of full frames with this MTU.
     pub(crate) fn max_payload_per_s(self, mtu: u32) -> f64 {
-        let frame = mtu as usize + ETHERNET_HEADER + WIRE_OVERHEAD;
-        self.bytes_per_s() * f64::from(mtu) / frame as f64
+        let frame = mtu + ETHERNET_HEADER as u32 + WIRE_OVERHEAD;
+        self.bytes_per_s() * f64::from(mtu) / f64::from(frame)
     }
 }
 

@@ -6,8 +6,8 @@ use crate::interface::{Interface, VethOptions, parse_address, veth};
 
 const BRIDGE: &str = "br0";
 
-/// Bytes of a frame that only the wire has: preamble, check sequence, gap.
-const WIRE_OVERHEAD: &str = "24";
+/// Bytes of a frame that only the wire has: preamble, check sequence, gap. [`Bridge::limit_rate`] counts them.
+pub const WIRE_OVERHEAD: u32 = 24;
 /// A timer of the kernel may be late by a quarter of a millisecond. The frames of that time may leave at once, so that the
 /// rate does not fall.
 const LATE_SHARE: u64 = 4000;
@@ -74,8 +74,8 @@ impl Bridge {
     /// [`HostError::MissingQdisc`] if the kernel has no token bucket filter; as [`Interface::set_up`].
     pub fn limit_rate(&self, bits_per_s: u64) -> Result<(), HostError> {
         let burst = (bits_per_s / 8 / LATE_SHARE).max(MIN_BURST).to_string();
-        let rate = format!("{bits_per_s}bit");
-        let tbf = ["root", "tbf", "rate", &rate, "burst", &burst, "limit", BUFFER, "overhead", WIRE_OVERHEAD];
+        let (rate, overhead) = (format!("{bits_per_s}bit"), WIRE_OVERHEAD.to_string());
+        let tbf = ["root", "tbf", "rate", &rate, "burst", &burst, "limit", BUFFER, "overhead", &overhead];
         for (port, end) in self.ports.iter().zip(&self.ends) {
             end.set(&["gso_max_segs", "1"])?;
             port.set_gro(false)?;

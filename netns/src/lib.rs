@@ -44,7 +44,7 @@ mod host;
 mod interface;
 mod tap;
 
-pub use bridge::{Bridge, BridgeOptions, FdbEntry};
+pub use bridge::{Bridge, BridgeOptions, FdbEntry, WIRE_OVERHEAD};
 pub use error::HostError;
 pub use host::Host;
 pub use interface::{Interface, VethOptions, veth};

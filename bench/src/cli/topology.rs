@@ -72,8 +72,12 @@ impl Topology {
     /// The default framing. On a cable of our own nothing needs to be found out, and every round has to be the same.
     pub(crate) fn framing(&self) -> FramingArg {
         match self {
+            Topology::Veth(_)
+            | Topology::Wire(..)
+            | Topology::Loopback
+            | Topology::Processes(..)
+            | Topology::Sim(_) => FramingArg::Bare,
             Topology::Peer(..) => FramingArg::Auto,
-            _ => FramingArg::Bare,
         }
     }
 
