@@ -1,12 +1,13 @@
 //! What administrators ask a running daemon, on the same socket: a line of JSON, and a line as the answer.
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
 use am_vnic::protocol::MAX_PACKET;
+use rustix::buffer::spare_capacity;
+use rustix::io::retry_on_intr;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send, socket_with,
@@ -113,7 +114,9 @@ pub fn ask(socket: &Path, question: &Question) -> io::Result<Answer> {
         set_socket_timeout(&connection, direction, Some(TIMEOUT))?;
     }
     let address = SocketAddrUnix::new(socket)?;
-    let answer = connect(&connection, &address).and_then(|()| send(&connection, &question, SendFlags::NOSIGNAL));
+    // Calls on a socket with a time-out end for any signal of the process, even one that it ignores.
+    let answer = retry_on_intr(|| connect(&connection, &address))
+        .and_then(|()| retry_on_intr(|| send(&connection, &question, SendFlags::NOSIGNAL)));
     let answer =
         answer.map_err(io::Error::from).and_then(|_| read_answer(&connection)).map_err(|why| match why.kind() {
             io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
@@ -127,7 +130,6 @@ pub fn ask(socket: &Path, question: &Question) -> io::Result<Answer> {
 
 fn read_answer(connection: &OwnedFd) -> io::Result<Vec<u8>> {
     let mut answer = Vec::with_capacity(MAX_ANSWER);
-    let space: &mut [MaybeUninit<u8>] = answer.spare_capacity_mut();
-    let ((read, _), _) = recv(connection, space, RecvFlags::empty())?;
-    Ok(read.to_vec())
+    retry_on_intr(|| recv(connection, spare_capacity(&mut answer), RecvFlags::empty()))?;
+    Ok(answer)
 }

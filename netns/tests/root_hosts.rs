@@ -1,7 +1,7 @@
 //! Hosts, cables and switches, for real. Needs root.
 
 use std::io::{BufRead, BufReader, ErrorKind};
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
@@ -21,10 +21,11 @@ fn socket(host: &Host, address: &str) -> UdpSocket {
     socket
 }
 
-/// The length of the next datagram. SIGCHLD, when a tool of another test ends, may end a call that has a time-out.
-fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> usize {
+/// The length of the next datagram and its sender. SIGCHLD, when a tool of another test ends, may end a call that has a
+/// time-out.
+fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> (usize, SocketAddr) {
     loop {
-        match socket.recv(buffer) {
+        match socket.recv_from(buffer) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             received => return received.unwrap(),
         }
@@ -35,10 +36,10 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> usize {
 fn ping(a: &UdpSocket, b: &UdpSocket) {
     let mut buffer = [0; 16];
     a.send_to(b"ping", b.local_addr().unwrap()).unwrap();
-    let (n, from) = b.recv_from(&mut buffer).unwrap();
+    let (n, from) = receive(b, &mut buffer);
     assert_eq!((&buffer[..n], from), (&b"ping"[..], a.local_addr().unwrap()));
     b.send_to(b"pong", from).unwrap();
-    assert_eq!(a.recv(&mut buffer).unwrap(), 4);
+    assert_eq!(receive(a, &mut buffer).0, 4);
 }
 
 fn eventually(what: &str, mut check: impl FnMut() -> bool) {
@@ -125,7 +126,7 @@ fn a_limited_switch_sends_no_faster() {
             }
         });
         for _ in 0..FRAMES {
-            assert_eq!(receive(&to, &mut [0; 2000]), 1472, "the switch's buffer holds them all");
+            assert_eq!(receive(&to, &mut [0; 2000]).0, 1472, "the switch's buffer holds them all");
         }
     });
     // Each takes 1538 bytes on the wire; 8 KiB may go at once.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::wires::{Seen, against, connect, exchange, node};
 use am_netns::{Host, VethOptions, veth};
+use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, SockaddrIn, recv, sendto, setsockopt, socket, sockopt,
 };
@@ -45,7 +46,12 @@ fn icmp(alpha: &Host, count: u16) {
         request[2..4].copy_from_slice(&sum.to_be_bytes());
         sendto(ping, &request, &SockaddrIn::new(10, 77, 0, 2, 0), MsgFlags::empty()).unwrap();
         let mut reply = [0; 128];
-        let length = recv(ping, &mut reply, MsgFlags::empty()).expect("an answer to the ping");
+        // A call with a time-out ends for any signal of the process, even one that it ignores.
+        let mut received = recv(ping, &mut reply, MsgFlags::empty());
+        while received == Err(Errno::EINTR) {
+            received = recv(ping, &mut reply, MsgFlags::empty());
+        }
+        let length = received.expect("an answer to the ping");
         assert_eq!(reply[20..length][..1], [0], "an echo reply");
         assert_eq!(reply[26..28], request[6..8], "to this very request");
     }

@@ -50,14 +50,15 @@ struct Places {
     stack: Range<u64>,
 }
 
-/// `locked` are addresses where the program is loaded at 0.
-///
 /// The costs of a trip of one message, and of one of several that share frames.
-pub(crate) fn count(over: Over, locked: &HashSet<u64>) -> Result<[Costs; 2], Error> {
+///
+/// `locked` are addresses where the program is loaded at 0. It allocates `before` bytes first, which moves all that it
+/// allocates later.
+pub(crate) fn count(over: Over, locked: &HashSet<u64>, before: usize) -> Result<[Costs; 2], Error> {
     let mut child = Command::new("valgrind")
         .args(["--tool=lackey", "--trace-mem=yes", "--basic-counts=no", "--log-fd=2"])
         .arg(std::env::current_exe()?)
-        .args(["trips", &over.name()])
+        .args(["trips", &over.name(), &before.to_string()])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
