@@ -11,7 +11,8 @@ use am_daemon::admin::{self, Answer, Question};
 use nix::sys::pthread::{pthread_kill, pthread_self};
 use nix::sys::signal::Signal;
 use rustix::net::{
-    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept, bind, listen, send, socket_with,
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept, bind, listen, recv, send,
+    socket_with,
 };
 
 use crate::common::Place;
@@ -50,6 +51,7 @@ fn signals_do_not_end_the_wait_for_an_answer() {
     let answered = thread::scope(|scope| {
         scope.spawn(|| {
             let asked = accept(&late).unwrap();
+            recv(&asked, &mut [0; 64], RecvFlags::empty()).unwrap();
             for _ in 0..100 {
                 pthread_kill(asker, Signal::SIGUSR2).unwrap();
                 thread::sleep(Duration::from_millis(1));
