@@ -2,7 +2,7 @@
 
 use am_wire::Address;
 
-/// The most ports of a daemon.
+/// The most ports of a daemon: the bits of a `u128`.
 pub const MAX_PORTS: usize = 128;
 
 /// Numbers below it are for nodes that open a queue of the interface themselves, and have an address of the same kind.

@@ -32,6 +32,7 @@ mod ports;
 pub mod privileges;
 mod queues;
 mod random;
+mod relay;
 pub mod schedule;
 mod state;
 mod switch;

@@ -72,8 +72,10 @@ pub(crate) struct Member {
     pub(crate) held: Option<Frame>,
     /// The turns until it is visited again.
     pub(crate) pause: u32,
-    /// Whether its lane has frames that are not published.
-    pub(crate) is_dirty: bool,
+    /// Whether it was quiet in the last turn, and has sent no message since.
+    pub(crate) was_quiet: bool,
+    /// Whether its last message was for another port. The next one probably is, too.
+    pub(crate) relays: bool,
     /// Why its own frames do not leave: its name is refused.
     pub(crate) trouble: String,
     /// The reason that it was told last.
@@ -103,7 +105,8 @@ impl Member {
             no_queue: None,
             held: None,
             pause: 0,
-            is_dirty: false,
+            was_quiet: false,
+            relays: false,
             trouble: String::new(),
             told: String::new(),
             kept_until: None,
@@ -116,6 +119,13 @@ impl Member {
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         self.held.is_none() && self.port.as_ref().is_none_or(Port::is_quiet)
+    }
+
+    /// Whether the message that was just taken came alone: the lane was empty in the last turn, so messages probably come one at a time. A
+    /// second look now would cost as much as the message.
+    #[inline]
+    pub(crate) fn came_alone(&mut self) -> bool {
+        std::mem::take(&mut self.was_quiet) && self.port.as_ref().is_some_and(|port| !port.has_more())
     }
 
     /// Count a refused frame. Returns whether there were too many.

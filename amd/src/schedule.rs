@@ -20,58 +20,63 @@ pub(crate) struct Visit {
 /// The order of the ports.
 #[derive(Debug)]
 pub(crate) struct Schedule {
-    /// Numbers of ports and their weights.
-    ports: Vec<(usize, u32)>,
-    /// Where this turn began, where the next visit is, and how many are left.
-    first: usize,
+    /// A visit of each port.
+    visits: Vec<Visit>,
+    /// Where the next visit is, and how many are left in this turn.
     next: usize,
     left: usize,
 }
 
 impl Default for Schedule {
     fn default() -> Schedule {
-        Schedule { ports: Vec::with_capacity(crate::address::MAX_PORTS), first: 0, next: 0, left: 0 }
+        Schedule { visits: Vec::with_capacity(crate::address::MAX_PORTS), next: 0, left: 0 }
     }
 }
 
 impl Schedule {
     /// Add a port, or change its weight.
     pub(crate) fn set(&mut self, port: usize, weight: u32) {
-        let weight = weight.clamp(1, MAX_WEIGHT);
-        match self.ports.iter_mut().find(|(other, _)| *other == port) {
-            Some(entry) => entry.1 = weight,
-            None => self.ports.push((port, weight)),
+        let attempts = ATTEMPTS * weight.clamp(1, MAX_WEIGHT) as usize;
+        match self.visits.iter_mut().find(|visit| visit.port == port) {
+            Some(visit) => visit.attempts = attempts,
+            None => self.visits.push(Visit { port, attempts }),
         }
     }
 
     pub(crate) fn remove(&mut self, port: usize) {
-        self.ports.retain(|(other, _)| *other != port);
-        self.first = 0;
+        self.visits.retain(|visit| visit.port != port);
+        self.next = 0;
     }
 
     /// The ports.
     pub(crate) fn ports(&self) -> impl Iterator<Item = usize> {
-        self.ports.iter().map(|(port, _)| *port)
+        self.visits.iter().map(|visit| visit.port)
     }
 
     /// The nth of the ports.
     pub(crate) fn port(&self, nth: usize) -> Option<usize> {
-        self.ports.get(nth).map(|(port, _)| *port)
+        self.visits.get(nth).map(|visit| visit.port)
     }
 
-    /// Begin a turn.
+    /// Begin a turn: one port behind where the last one began, and ended.
+    #[inline]
     pub(crate) fn begin(&mut self) {
-        self.first = if self.first + 1 < self.ports.len() { self.first + 1 } else { 0 };
-        (self.next, self.left) = (self.first, self.ports.len());
+        self.left = self.visits.len();
+        self.go_on();
     }
 
     /// The next visit of this turn.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Visit> {
         self.left = self.left.checked_sub(1)?;
-        let &(port, weight) = self.ports.get(self.next)?;
-        self.next = if self.next + 1 < self.ports.len() { self.next + 1 } else { 0 };
-        Some(Visit { port, attempts: ATTEMPTS * weight as usize })
+        let visit = *self.visits.get(self.next)?;
+        self.go_on();
+        Some(visit)
+    }
+
+    #[inline]
+    fn go_on(&mut self) {
+        self.next = if self.next + 1 < self.visits.len() { self.next + 1 } else { 0 };
     }
 }
 

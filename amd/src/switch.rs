@@ -54,8 +54,8 @@ pub(crate) struct Switch {
     pub(crate) spare: Option<Frame>,
     pub(crate) base: Address,
     pub(crate) ethertype: EtherType,
-    /// The ports whose lanes have frames that are not published.
-    dirty: Vec<usize>,
+    /// The ports whose lanes have frames that are not published, a bit each.
+    pub(crate) dirty: u128,
     /// Ports with too many refused frames, and what they did.
     pub(crate) offenders: Vec<(usize, Refusal)>,
     /// Beacons with new names, until the daemon has decided.
@@ -68,7 +68,7 @@ pub(crate) struct Switch {
 pub(crate) enum Step {
     /// A message on a granted flow has left.
     Moved,
-    /// A frame of another kind was moved or refused, which ends the visit.
+    /// A frame was moved or refused, and it ends the visit.
     Last,
     Empty,
     /// The wire, or the pool, has no room.
@@ -92,7 +92,7 @@ impl Switch {
             spare: None,
             base,
             ethertype,
-            dirty: Vec::with_capacity(crate::address::MAX_PORTS),
+            dirty: 0,
             offenders: vec![],
             claims: vec![],
             state,
@@ -109,7 +109,7 @@ impl Switch {
         }
         self.schedule.begin();
         while let Some(Visit { port, attempts }) = self.schedule.next() {
-            if !self.is_quiet(port) && !self.is_paused(port) {
+            if self.has_work(port) {
                 moved += self.serve(port, attempts);
                 self.publish();
             }
@@ -130,39 +130,42 @@ impl Switch {
         self.publish();
     }
 
-    /// Whether the port's last frame was refused a few turns ago: frames of which nothing passes must not slow the others.
+    /// Whether a port is to be visited: it has frames, and none was refused in the last turns. Frames of which nothing passes must not
+    /// slow the others.
     #[inline]
-    fn is_paused(&mut self, port: usize) -> bool {
-        let pause = self.members[port].as_deref_mut().map(|member| &mut member.pause).filter(|pause| **pause > 0);
-        pause.map(|pause| *pause -= 1).is_some()
-    }
-
-    #[inline]
-    fn is_quiet(&self, port: usize) -> bool {
-        self.members[port].as_deref().is_none_or(Member::is_quiet)
+    fn has_work(&mut self, port: usize) -> bool {
+        let Some(member) = self.members[port].as_deref_mut() else { return false };
+        if member.is_quiet() {
+            member.was_quiet = true;
+            return false;
+        }
+        if member.pause > 0 {
+            member.pause -= 1;
+            return false;
+        }
+        true
     }
 
     /// Take frames of one port, until it has none or has used its attempts.
     ///
     /// Only messages on granted flows get the whole visit. A refused frame ends it, so a program of which nothing passes costs the others one
     /// frame of a turn, and so does a control frame, which may go to all ports.
+    #[inline]
     pub(crate) fn serve(&mut self, port: usize, mut attempts: usize) -> usize {
         let mut moved = 0;
-        let mut space = self.spare.take();
         while moved < attempts {
-            match self.step(port, &mut space) {
+            match self.step(port) {
                 Step::Moved => moved += 1,
                 Step::Last => (moved, attempts) = (moved + 1, 0),
                 Step::Empty | Step::Blocked => break,
             }
         }
-        self.spare = space;
         moved
     }
 
-    /// One frame of a port, through the frame in `space`, which stays there unless it leaves.
+    /// One frame of a port.
     #[inline]
-    fn step(&mut self, number: usize, space: &mut Option<Frame>) -> Step {
+    fn step(&mut self, number: usize) -> Step {
         let Some(member) = self.members[number].as_deref_mut() else { return Step::Empty };
         if member.held.is_some() {
             return self.send_held(number);
@@ -173,10 +176,20 @@ impl Switch {
             Next::Nothing => return Step::Empty,
             Next::Invalid => return self.refuse(number, Refusal::Malformed),
         };
-        if space.is_none() {
-            *space = self.pool.take();
+        if let Some(step) = self.relay(number, length) {
+            return step;
         }
-        let Some(frame) = space else { return Step::Blocked };
+        let mut space = self.spare.take().or_else(|| self.pool.take());
+        let step = self.copy_and_judge(number, length, &mut space);
+        self.spare = space;
+        step
+    }
+
+    /// Copy the next frame of a port, of this length, out of its lane, and pass it if it may pass. The frame in `space` stays there unless
+    /// it leaves.
+    fn copy_and_judge(&mut self, number: usize, length: usize, space: &mut Option<Frame>) -> Step {
+        let Some(member) = self.members[number].as_deref_mut() else { return Step::Empty };
+        let (Some(port), Some(frame)) = (&mut member.port, &mut *space) else { return Step::Blocked };
         let is_whole = frame.space().and_then(|space| space.get_mut(..length)).is_some_and(|space| port.take(space));
         if !is_whole {
             return self.refuse(number, Refusal::Malformed);
@@ -185,7 +198,11 @@ impl Switch {
         match member.guard.judge(frame.bytes()) {
             Ok(Ruling::Granted) => {
                 member.counts.sent += 1;
-                self.forward(number, space)
+                let came_alone = member.came_alone();
+                match self.forward(number, space) {
+                    Step::Moved if came_alone => Step::Last,
+                    step => step,
+                }
             }
             Ok(ruling) => self.pass_control(number, ruling, space),
             Err(why) => self.refuse(number, why),
@@ -193,7 +210,7 @@ impl Switch {
     }
 
     #[cold]
-    fn refuse(&mut self, number: usize, why: Refusal) -> Step {
+    pub(crate) fn refuse(&mut self, number: usize, why: Refusal) -> Step {
         let is_offender = self.members[number].as_deref_mut().is_some_and(|member| member.refuse(why));
         if is_offender && !self.offenders.iter().any(|(offender, _)| *offender == number) {
             self.offenders.push((number, why));
@@ -205,7 +222,11 @@ impl Switch {
     #[inline]
     fn forward(&mut self, from: usize, space: &mut Option<Frame>) -> Step {
         let Some(frame) = space else { return Step::Empty };
-        match self.port_at(destination(frame.bytes())) {
+        let to = self.port_at(destination(frame.bytes()));
+        if let Some(member) = self.members[from].as_deref_mut() {
+            member.relays = to.is_some();
+        }
+        match to {
             Some(to) => {
                 self.deliver(to, frame.bytes(), None);
                 Step::Moved
@@ -239,20 +260,24 @@ impl Switch {
             return;
         }
         member.counts.delivered += 1;
-        if !member.is_dirty {
-            member.is_dirty = true;
-            self.dirty.push(to);
-        }
+        self.dirty |= 1 << to;
     }
 
     /// Make delivered frames visible.
     #[inline]
     fn publish(&mut self) {
-        while let Some(number) = self.dirty.pop() {
-            if let Some(member) = self.members[number].as_deref_mut() {
-                member.is_dirty = false;
-                member.port.as_mut().into_iter().for_each(|port| port.publish());
-            }
+        if self.dirty != 0 {
+            self.publish_lanes();
+        }
+    }
+
+    #[inline(never)]
+    fn publish_lanes(&mut self) {
+        while self.dirty != 0 {
+            let number = self.dirty.trailing_zeros() as usize;
+            self.dirty &= self.dirty - 1;
+            let port = self.members[number].as_deref_mut().and_then(|member| member.port.as_mut());
+            port.into_iter().for_each(am_vnic::Port::publish);
         }
     }
 

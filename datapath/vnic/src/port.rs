@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use am_ring::lane::Peeked;
+use am_ring::lane::{Peeked, Relayed};
 use am_transport::LentQueue;
 
 use crate::protocol::{FromDaemon, MAX_PACKET, Welcome};
@@ -141,6 +141,25 @@ impl Port {
     #[inline]
     pub fn take(&mut self, into: &mut [u8]) -> bool {
         self.region.from.take(into)
+    }
+
+    /// Copy the first bytes out of the frame of this length that [`look`](Self::look) has just found. False if it has fewer.
+    #[inline]
+    pub fn read_head(&self, into: &mut [u8], length: usize) -> bool {
+        self.region.from.read_head(into, length)
+    }
+
+    /// Move the frame of this length that [`look`](Self::look) has just found into the lane of another program. `head`: its first bytes, as
+    /// [`read_head`](Self::read_head) has copied them out. Only they are what was judged: the program may change the others meanwhile.
+    #[inline]
+    pub fn relay(&mut self, to: &mut Port, head: &[u8], length: usize) -> Relayed {
+        to.region.to.relay(&mut self.region.from, head, length)
+    }
+
+    /// Whether another frame came with the last one that was taken.
+    #[inline]
+    pub fn has_more(&self) -> bool {
+        self.region.from.has_more()
     }
 
     /// Copy a frame into the lane to the program. False if there is no room.

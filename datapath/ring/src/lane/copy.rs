@@ -1,4 +1,4 @@
-//! Copies between our memory and memory that others write at the same time.
+//! Copies from and to memory that others write at the same time.
 //!
 //! `memcpy` is not allowed: to the compiler a race on plain memory is undefined, and it may read twice. Atomic words
 //! are defined everywhere. On known processors we use instructions about which the compiler assumes nothing. Words
@@ -14,7 +14,7 @@ const PIECE: usize = 16;
 /// Copy [`FEWEST`] bytes or more.
 ///
 /// # Safety
-/// Both ranges are mapped, `from` readable and `to` writable; one of them is ours alone, and they do not overlap.
+/// Both ranges are mapped, `from` readable and `to` writable, and they do not overlap. Nobody has a reference to what others write.
 #[inline]
 pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     debug_assert!(len >= FEWEST);

@@ -62,6 +62,6 @@ mod shape;
 mod shared;
 
 pub use receiver::{Peeked, Receiver};
-pub use sender::{Full, Sender};
+pub use sender::{Full, Relayed, Sender};
 pub use shape::{LaneLayout, Pair};
 pub use shared::Shared;

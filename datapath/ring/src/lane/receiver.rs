@@ -34,6 +34,8 @@ pub struct Receiver {
     read: u32,
     /// Where the length of the next record is: that of line `read`.
     next: usize,
+    /// The length of the frame that was found there, 0 if none was yet; and its lines.
+    found: (u32, u32),
     released: u32,
     /// The positions of both sides at the last check after a long silence.
     quiet: (u32, u32),
@@ -47,12 +49,23 @@ impl Receiver {
     pub fn new(memory: Shared, shape: LaneLayout) -> Receiver {
         let memory = memory.part(0, shape.bytes());
         let next = shape.word(0);
-        Receiver { memory, shape, session: 0, open: false, has_more: false, read: 0, next, released: 0, quiet: (0, 0) }
+        Receiver {
+            memory,
+            shape,
+            session: 0,
+            open: false,
+            has_more: false,
+            read: 0,
+            next,
+            found: (0, 0),
+            released: 0,
+            quiet: (0, 0),
+        }
     }
 
     /// Forget the past, for another process.
     pub fn forget(&mut self) {
-        (self.session, self.open) = (0, false);
+        (self.session, self.open, self.found) = (0, false, (0, 0));
     }
 
     /// Accept the offered session if it is this pair's, and new. Returns whether a session is open.
@@ -91,9 +104,11 @@ impl Receiver {
         if length == 0 {
             return if self.check_session() { Peeked::Nothing } else { Peeked::Closed };
         }
-        if length as usize > self.shape.longest() || lines_of(length as usize) > self.shape.lines_left(self.read) {
+        let lines = lines_of(length as usize);
+        if length as usize > self.shape.longest() || lines > self.shape.lines_left(self.read) {
             return if self.check_session() { self.refuse() } else { Peeked::Closed };
         }
+        self.found = (length, lines);
         Peeked::Frame(length as usize)
     }
 
@@ -112,28 +127,59 @@ impl Receiver {
 
     #[inline]
     fn length(&self) -> u32 {
-        self.memory.word(self.next).load(Acquire) // C, matches B
+        // SAFETY: `next` is always what the layout has given, and the memory is that of the layout.
+        unsafe { self.memory.word_within(self.next) }.load(Acquire) // C, matches B
     }
 
     #[inline]
     fn move_to(&mut self, line: u32) {
-        (self.read, self.next) = (line, self.shape.word(line));
+        (self.read, self.next, self.found) = (line, self.shape.word(line), (0, 0));
     }
 
     /// Copy the frame out that [`peek`](Self::peek) has just found; `into` has the length that it gave. Returns `false`
     /// if the session closed meanwhile: then the bytes mean nothing.
     #[inline]
     pub fn take(&mut self, into: &mut [u8]) -> bool {
-        let lines = lines_of(into.len());
-        if !self.open || lines > self.shape.lines_left(self.read) {
+        if !self.has_found(into.len()) {
             return false;
         }
         self.memory.read(self.next + behind(into.len()), into);
+        self.leave()
+    }
+
+    /// Copy the first bytes out of the frame that [`peek`](Self::peek) has just found, of this length. Returns `false` if there are fewer.
+    /// Whether they mean something, [`relay`](super::Sender::relay) finds out.
+    #[inline]
+    pub fn read_head(&self, into: &mut [u8], length: usize) -> bool {
+        let has_head = into.len() <= length && self.has_found(length);
+        if has_head {
+            self.memory.read(self.next + behind(length), into);
+        }
+        has_head
+    }
+
+    /// Copy the bytes from `first` on, of the frame that was found, into another lane.
+    #[inline]
+    pub(super) fn read_rest(&self, first: usize, to: &Shared, at: usize) {
+        let length = self.found.0 as usize;
+        if first < length {
+            self.memory.copy_to(self.next + behind(length) + first, length - first, to, at);
+        }
+    }
+
+    #[inline]
+    pub(super) fn has_found(&self, length: usize) -> bool {
+        self.found.0 as usize == length && length > 0
+    }
+
+    /// Go on behind the frame that was found, and copied. Returns `false` if the session closed meanwhile, as [`take`](Self::take).
+    #[inline]
+    pub(super) fn leave(&mut self) -> bool {
         fence(Acquire); // F, matches E
         if !self.check_session() {
             return false;
         }
-        self.move_to(self.read.wrapping_add(lines));
+        self.move_to(self.read.wrapping_add(self.found.1));
         // Lazily, so that the sender's look at it costs a line once in many frames.
         if self.read.wrapping_sub(self.released) >= self.shape.lines() / 8 {
             self.release();
@@ -155,7 +201,7 @@ impl Receiver {
 
     /// Refuse the session. The sender sees this, and begins another.
     pub fn refuse(&mut self) -> Peeked {
-        self.open = false;
+        (self.open, self.found) = (false, (0, 0));
         self.memory.word(ACCEPTED).store(refusal(self.session), Release);
         Peeked::Invalid
     }

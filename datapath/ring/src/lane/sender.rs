@@ -3,11 +3,22 @@
 use crate::sync::{Ordering, Ordering::*, fence};
 
 use super::shape::{ACCEPTED, LINE, MORE, OFFERED, RELEASED, SKIP, TAIL, behind, lines_of};
-use super::{LaneLayout, Pair, Shared};
+use super::{LaneLayout, Pair, Receiver, Shared};
 
 /// No room now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
+
+/// The result of [`Sender::relay`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relayed {
+    /// It is in this lane.
+    Moved,
+    /// This lane has no room for it, and it is lost.
+    Full,
+    /// The session that it came in closed meanwhile.
+    Gone,
+}
 
 /// A record of this length is published at once, so that the receiver copies it while the sender copies the next.
 const AT_ONCE: u32 = 32;
@@ -76,8 +87,37 @@ impl Sender {
     /// There is no room. An empty frame, or one that is too long, never has room.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Full> {
-        let (lines, to_end) = (lines_of(bytes.len()), self.shape.lines_left(self.written));
-        if bytes.is_empty() || bytes.len() > self.shape.longest() {
+        let lines = self.reserve(bytes.len())?;
+        self.memory.write(self.next + behind(bytes.len()), bytes);
+        self.commit(bytes.len(), lines);
+        Ok(())
+    }
+
+    /// Move the frame here that `from` has just found with [`peek`](Receiver::peek), of this length. The caller has copied its first bytes
+    /// out with [`read_head`](Receiver::read_head), a multiple of 4: these are what arrives. The rest is copied from lane to lane.
+    #[inline]
+    pub fn relay(&mut self, from: &mut Receiver, head: &[u8], length: usize) -> Relayed {
+        if !from.has_found(length) {
+            return Relayed::Gone;
+        }
+        let Ok(lines) = self.reserve(length) else {
+            return if from.leave() { Relayed::Full } else { Relayed::Gone };
+        };
+        let at = self.next + behind(length);
+        self.memory.write(at, head);
+        from.read_rest(head.len(), &self.memory, at + head.len());
+        if !from.leave() {
+            return Relayed::Gone;
+        }
+        self.commit(length, lines);
+        Relayed::Moved
+    }
+
+    /// Make room for a frame of this length at the current record. Returns its lines.
+    #[inline]
+    fn reserve(&mut self, len: usize) -> Result<u32, Full> {
+        let (lines, to_end) = (lines_of(len), self.shape.lines_left(self.written));
+        if len == 0 || len > self.shape.longest() {
             return Err(Full);
         }
         let skipped = if lines <= to_end { 0 } else { to_end };
@@ -88,12 +128,16 @@ impl Sender {
         if skipped > 0 {
             self.put(SKIP, skipped);
         }
-        self.memory.write(self.next + behind(bytes.len()), bytes);
-        self.put(bytes.len() as u32, lines);
+        Ok(lines)
+    }
+
+    /// The bytes of the current record are complete.
+    #[inline]
+    fn commit(&mut self, len: usize, lines: u32) {
+        self.put(len as u32, lines);
         if lines > AT_ONCE {
             self.publish();
         }
-        Ok(())
     }
 
     /// Whether a frame of this length has room.
@@ -121,7 +165,8 @@ impl Sender {
     fn put(&mut self, length: u32, lines: u32) {
         let written = self.written.wrapping_add(lines);
         let next = self.shape.word(written);
-        self.memory.word(next).store(0, Relaxed);
+        // SAFETY: what the layout gives is within the memory, which is that of the layout.
+        unsafe { self.memory.word_within(next) }.store(0, Relaxed);
         let record = Record { at: self.next, length };
         match (self.first, self.last.replace(record)) {
             (None, _) => (self.first, self.last) = (Some(record), None),
@@ -134,7 +179,8 @@ impl Sender {
 
     #[inline]
     fn write(&self, record: Record, order: Ordering) {
-        self.memory.word(record.at).store(record.length, order);
+        // SAFETY: `at` was `next`, which is always what the layout has given.
+        unsafe { self.memory.word_within(record.at) }.store(record.length, order);
     }
 
     /// Make all pushed frames visible to the receiver. Returns whether there were any.

@@ -115,6 +115,16 @@ impl Shared {
         self.word_at(offset)
     }
 
+    /// The word at an offset that is known to be within.
+    ///
+    /// # Safety
+    /// It is within, and a multiple of 4.
+    #[inline]
+    pub(crate) unsafe fn word_within(&self, offset: usize) -> &AtomicU32 {
+        debug_assert!(offset.is_multiple_of(4) && offset < self.len);
+        self.word_at(offset)
+    }
+
     /// Copy in, at a multiple of 4. Bytes behind the range, up to the next multiple, may be overwritten with zeros.
     #[inline]
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
@@ -142,6 +152,20 @@ impl Shared {
             // Words as everywhere else: atomics of two sizes must not be mixed.
             let word = self.word_at(offset + nth * 4).load(Relaxed).to_ne_bytes();
             chunk.copy_from_slice(&word[..chunk.len()]);
+        }
+    }
+
+    /// Copy to other shared memory, from a multiple of 4 to one. Bytes there behind the range, up to the next multiple, may be overwritten.
+    #[inline]
+    pub(crate) fn copy_to(&self, offset: usize, len: usize, to: &Shared, at: usize) {
+        self.check(offset, len);
+        to.check(at, len);
+        if len >= FEWEST {
+            // SAFETY: both ranges and the length were checked. They are of two lanes.
+            return unsafe { copy::copy(self.at(offset).as_ptr(), to.at(at).as_ptr(), len) };
+        }
+        for word in (0..len).step_by(4) {
+            to.word_at(at + word).store(self.word_at(offset + word).load(Relaxed), Relaxed);
         }
     }
 

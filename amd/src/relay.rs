@@ -1,0 +1,49 @@
+//! A message from a port to a port, on the flow of the message before: from lane to lane.
+//!
+//! ```text
+//!   lane of A ── head ──▶ copied, judged ──▶ lane of B
+//!            └── rest ─────────────────────▶
+//! ```
+//!
+//! The daemon reads nothing but the head of such a message: destination, source and flow. What it has judged is what
+//! arrives, because the head is written from its copy. A program that changes the rest while it is copied changes its own
+//! message.
+
+use am_ring::lane::Relayed;
+use am_wire::frame::MIN_FRAME;
+
+use crate::judge::{Refusal, destination};
+use crate::switch::{Step, Switch};
+
+impl Switch {
+    /// Relay the next frame of a port, of this length. `None`, and the frame stays where it is, if it has to be judged as any frame, or
+    /// leaves for the wire.
+    #[inline]
+    pub(crate) fn relay(&mut self, from: usize, length: usize) -> Option<Step> {
+        let member = self.members[from].as_deref().filter(|member| member.relays)?;
+        let mut head = [0; MIN_FRAME];
+        if !member.port.as_ref()?.read_head(&mut head, length) || !member.guard.grants.allows_same(&head) {
+            return None;
+        }
+        let to = self.port_at(destination(&head))?;
+        let [member, receiver] = self.members.get_disjoint_mut([from, to]).ok()?;
+        let (member, receiver) = (member.as_deref_mut()?, receiver.as_deref_mut()?);
+        let far = receiver.port.as_mut()?;
+        let relayed = member.port.as_mut()?.relay(far, &head, length);
+        member.counts.sent += 1;
+        let came_alone = member.came_alone();
+        match relayed {
+            Relayed::Moved => {
+                receiver.counts.delivered += 1;
+                if came_alone {
+                    far.publish();
+                } else {
+                    self.dirty |= 1 << to;
+                }
+            }
+            Relayed::Full => receiver.counts.dropped += 1,
+            Relayed::Gone => return Some(self.refuse(from, Refusal::Malformed)),
+        }
+        Some(if came_alone { Step::Last } else { Step::Moved })
+    }
+}
