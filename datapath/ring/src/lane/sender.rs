@@ -39,6 +39,8 @@ pub struct Sender {
     /// The first record that is not published yet and, if it is another, the last.
     first: Option<Record>,
     last: Option<Record>,
+    /// Whether a record became visible at once since the last [`publish`](Self::publish).
+    shown: bool,
 }
 
 /// A record without its length.
@@ -63,7 +65,7 @@ impl Sender {
     pub fn new(memory: Shared, shape: LaneLayout) -> Sender {
         let memory = memory.part(0, shape.bytes());
         let next = shape.word(0);
-        Sender { memory, shape, session: 0, written: 0, next, released: 0, first: None, last: None }
+        Sender { memory, shape, session: 0, written: 0, next, released: 0, first: None, last: None, shown: false }
     }
 
     /// Start a session with this pair's receiver. Frames that it has not taken are lost.
@@ -137,6 +139,7 @@ impl Sender {
         self.put(len as u32, lines);
         if lines > AT_ONCE {
             self.publish();
+            self.shown = true;
         }
     }
 
@@ -183,10 +186,11 @@ impl Sender {
         unsafe { self.memory.word_within(record.at) }.store(record.length, order);
     }
 
-    /// Make all pushed frames visible to the receiver. Returns whether there were any.
+    /// Make all pushed frames visible to the receiver. Returns whether there were any, with those that became visible before.
     #[inline]
     pub fn publish(&mut self) -> bool {
-        let Some(first) = self.first.take() else { return false };
+        let shown = std::mem::take(&mut self.shown);
+        let Some(first) = self.first.take() else { return shown };
         if let Some(last) = self.last.take() {
             self.write(last, Relaxed);
         }

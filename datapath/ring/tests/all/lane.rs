@@ -54,6 +54,17 @@ fn nothing_is_seen_before_it_is_published_and_then_all_of_it() {
     }
 }
 
+#[test]
+fn a_long_frame_is_seen_at_once_and_publish_still_says_that_there_was_one() {
+    let (mut sender, mut receiver, _) = lane(3000).unwrap();
+    for len in [60, 3000, 60] {
+        sender.push(&frame(1, len)).unwrap();
+        assert_eq!(take(&mut receiver).is_some(), len == 3000);
+        assert!(sender.publish() && !sender.publish(), "{len}");
+        assert_eq!(take(&mut receiver).is_some(), len == 60);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
 

@@ -1,7 +1,7 @@
 //! Lanes under the model checker; the command is in `loom_pool.rs`.
 #![cfg(loom)]
 
-use am_ring::lane::{LaneLayout, Pair, Peeked, Receiver, Sender, Shared};
+use am_ring::lane::{LaneLayout, Pair, Peeked, Receiver, Relayed, Sender, Shared};
 use loom::thread;
 
 const LONGEST: usize = 60;
@@ -99,6 +99,35 @@ fn a_session_that_begins_under_a_reader_is_never_mixed_with_the_one_before() {
             assert_eq!(bytes, [1; 8], "of the first session, or of none");
         }
         assert_eq!(collect(&mut receiver, anew, 1), [7]);
+        far.join().unwrap();
+    });
+}
+
+#[test]
+fn a_session_that_begins_under_a_relay_is_never_mixed_with_the_one_before() {
+    loom::model(|| {
+        let (mut sender, mut near, memory) = lane();
+        sender.offer(PAIR);
+        assert!(push(&mut sender, 1));
+        sender.publish();
+        assert!(near.accept(PAIR));
+        let far = thread::spawn(move || {
+            let mut sender = Sender::new(memory, shape());
+            sender.offer(Pair::new(3, 2));
+            assert!(push(&mut sender, 7));
+            sender.publish();
+        });
+        let (mut to, mut receiver, _) = lane();
+        to.offer(PAIR);
+        assert!(receiver.accept(PAIR));
+        let mut head = [0; 4];
+        if near.peek() == Peeked::Frame(8)
+            && near.read_head(&mut head, 8)
+            && to.relay(&mut near, &head, 8) == Relayed::Moved
+        {
+            to.publish();
+            assert_eq!(take(&mut receiver), Some([1; 8]), "of the first session, or of none");
+        }
         far.join().unwrap();
     });
 }

@@ -13,4 +13,5 @@ mod loom_pool;
 mod loom_wake;
 mod pool;
 mod pool_threads;
+mod relay;
 mod watched;
