@@ -1,4 +1,4 @@
-//! What a port may send. A frame is judged in the daemon's own copy.
+//! What a port may send. A frame, or its head, is judged in the daemon's own copy.
 //!
 //! ```text
 //!   frame ─▶ a route? ─▶ own source? ─▶ a message: flow granted by this destination? ──▶ to the destination

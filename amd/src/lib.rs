@@ -14,7 +14,7 @@
 //!
 //! # Read first
 //!
-//! `switch.rs`, the path of a frame; `judge.rs`, what may pass; `ports.rs`, how programs come and go; `daemon.rs`, the loop.
+//! `switch.rs` and `relay.rs`, the path of a frame; `judge.rs`, what may pass; `ports.rs`, how programs come and go; `daemon.rs`, the loop.
 #![forbid(unsafe_code)]
 
 pub mod access;

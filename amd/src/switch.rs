@@ -5,6 +5,7 @@
 //!   port ──▶ copied ──▶ judged ──▶ a port of this daemon: its lane
 //!                                  everyone: all other lanes, and the wire
 //!                                  any other: the wire
+//!   port ──▶ like the message before, to a port: from lane to lane (relay.rs)
 //! ```
 //!
 //! A lane without room loses the frame, which counts for that port; its sender sends again. A wire without room loses nothing: the

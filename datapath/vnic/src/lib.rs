@@ -15,8 +15,8 @@
 //!
 //! # What each end believes
 //!
-//! The daemon believes nothing. It keeps its own positions in the lanes ([`am_ring::lane`]), and copies each frame out before it
-//! looks at it. The region is sealed, so its size cannot change. A wake-up is a packet on the socket and not an eventfd: the
+//! The daemon believes nothing. It keeps its own positions in the lanes ([`am_ring::lane`]), and copies out what it looks
+//! at, before it does. The region is sealed, so its size cannot change. A wake-up is a packet on the socket and not an eventfd: the
 //! descriptor of an eventfd is one object in both processes, so a program could make the daemon's write block. The
 //! daemon takes no descriptors from programs.
 //!

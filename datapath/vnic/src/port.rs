@@ -1,6 +1,6 @@
 //! The daemon's end of an attachment.
 //!
-//! The daemon believes nothing that the program writes. A frame is copied out of the lane before it is judged, and each
+//! The daemon believes nothing that the program writes. A frame, or its head, is copied out of the lane before it is judged, and each
 //! call does a bounded amount of work, whatever is in the lane or in the socket.
 
 use std::io;

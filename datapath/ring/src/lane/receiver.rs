@@ -2,8 +2,7 @@
 
 use crate::sync::{Ordering::*, fence};
 
-use super::sender::refusal;
-use super::shape::{ACCEPTED, MORE, OFFERED, RELEASED, SKIP, TAIL, behind, lines_of};
+use super::shape::{ACCEPTED, MORE, OFFERED, RELEASED, SKIP, TAIL, behind, lines_of, refusal};
 use super::{LaneLayout, Pair, Shared};
 
 /// The result of [`Receiver::peek`].

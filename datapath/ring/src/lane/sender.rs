@@ -2,7 +2,7 @@
 
 use crate::sync::{Ordering, Ordering::*, fence};
 
-use super::shape::{ACCEPTED, LINE, MORE, OFFERED, RELEASED, SKIP, TAIL, behind, lines_of};
+use super::shape::{ACCEPTED, LINE, MORE, OFFERED, RELEASED, SKIP, TAIL, behind, lines_of, refusal};
 use super::{LaneLayout, Pair, Receiver, Shared};
 
 /// No room now.
@@ -238,10 +238,4 @@ impl Sender {
         let accepted = self.memory.word(ACCEPTED).load(Relaxed);
         accepted == refusal(self.session) || self.memory.word(OFFERED).load(Relaxed) != self.session
     }
-}
-
-/// What a receiver writes to refuse a session.
-#[inline]
-pub(super) const fn refusal(session: u32) -> u32 {
-    !session
 }

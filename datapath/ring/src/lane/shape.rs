@@ -94,6 +94,12 @@ pub(crate) const fn behind(len: usize) -> usize {
     if len <= PACKED * LINE - WORD { WORD } else { LINE }
 }
 
+/// What a receiver writes to refuse a session.
+#[inline]
+pub(super) const fn refusal(session: u32) -> u32 {
+    !session
+}
+
 /// Identifies the two processes of a session. A process with another number is not meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair(u32);
