@@ -1,5 +1,6 @@
 //! Output: the next frame to send. Control frames go first: they are rare. Then messages, which carry acknowledgements
-//! along. Then the remaining acknowledgements.
+//! along. Then the remaining acknowledgements. Where the transport has no room for all, or a turn ends before all have left, the
+//! acknowledgements that are due leave before the next message: long messages carry none, and there may always be another.
 //!
 //! **Coalescing.** Small messages of one flow and class that are ready together share a frame. No message waits for
 //! another: one that is ready alone leaves alone. Each message keeps its own slot and its own frame, and is copied from
@@ -14,7 +15,7 @@ use am_wire::{Acks, Address, Buffer, Flow, Framing, Header, Kind};
 use crate::control_queue::{DeferredControl, Outgoing, OutgoingControl};
 use crate::flow::{Phase, Route};
 use crate::mutants::{self, Mutant};
-use crate::node::Core;
+use crate::node::{Core, Sending};
 use crate::output::Transmit;
 use crate::reordering::LOSS_THRESHOLD;
 use crate::slots::{NO_SLOT, Skip, SlotIndex};
@@ -22,6 +23,14 @@ use crate::slots::{NO_SLOT, Skip, SlotIndex};
 /// The most messages in a coalesced frame. When the frame is lost, a selective acknowledgement must still cover enough
 /// later messages to report the loss.
 const MAX_COALESCED: usize = u64::BITS as usize + 1 - LOSS_THRESHOLD as usize;
+
+impl<B> Sending<B> {
+    /// Whether there may be frames to send that are no messages, besides set-up.
+    #[inline]
+    fn has_answers(&self) -> bool {
+        !(self.acks_due.is_empty() && self.pending_rejects.is_empty() && self.deferred_control.is_empty())
+    }
+}
 
 impl<B: Buffer> Core<B> {
     /// Output: hand the next frame to `send`, which returns whether the transport took it. Returns the same, or `None`
@@ -38,6 +47,11 @@ impl<B: Buffer> Core<B> {
         {
             return Some(self.offer(transmit, send));
         }
+        if std::mem::take(&mut self.sending.answers_first)
+            && let Some(transmit) = self.transmit_answer(fresh)
+        {
+            return Some(self.offer(transmit, send));
+        }
         while let Some(link) = self.slots.ready.pop_front() {
             if self.slots.take_popped(link)
                 && let Some(sent) = self.transmit_message(link, fresh, &mut send)
@@ -45,13 +59,16 @@ impl<B: Buffer> Core<B> {
                 return Some(sent);
             }
         }
-        if self.sending.acks_due.is_empty()
-            && self.sending.pending_rejects.is_empty()
-            && self.sending.deferred_control.is_empty()
-        {
+        if !self.sending.has_answers() {
             return None;
         }
         self.transmit_answer(fresh).map(|transmit| self.offer(transmit, send))
+    }
+
+    /// The caller stops here, though there may be more to send. Answers that are due leave before the next message.
+    #[cold]
+    pub fn send_answers_first(&mut self) {
+        self.sending.answers_first = self.sending.has_answers();
     }
 
     /// Output: the next frame, for callers that keep frames.
@@ -125,9 +142,10 @@ impl<B: Buffer> Core<B> {
         let slot = &mut self.slots[link];
         slot.queued = true;
         let was_written = slot.frame.as_mut().is_some_and(|frame| frame.space().is_some());
-        if let Some(record) = self.flows.active(slot.flow).filter(|_| was_written)
-            && frame::has_room_for_piggyback(record.route.framing, slot.body as usize)
-        {
+        let Some(record) = self.flows.active(slot.flow) else { return Some(false) };
+        if !frame::has_room_for_piggyback(record.route.framing, slot.body as usize) {
+            self.send_answers_first();
+        } else if was_written {
             // The peer received no acknowledgement. The next piggyback carries it, or a frame of its own.
             self.counters.piggybacks_sent -= 1;
             record.unacked = record.unacked.max(1);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::harness::{Buf, Net};
 use am_proto::{EndpointId, FlowId};
-use am_wire::Class;
+use am_wire::{Buffer, Class, EtherType, Kind, frame};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -57,4 +57,36 @@ fn an_acknowledgement_that_was_refused_with_its_message_is_due() {
     net.idle(MS);
     assert_eq!(net.core(1).counters().acks_sent, before, "the reply says it");
     assert!(!net.core(0).has_unacknowledged(flow));
+}
+
+/// The kind of the next frame, which the transport takes.
+fn take(net: &mut Net, at: usize) -> Option<Kind> {
+    let mut kind = None;
+    net.core(at).transmit(&mut || Some(Buf::fresh(2048)), |_, taken| {
+        kind = frame::parse(taken.bytes(), EtherType::DEFAULT).map(|parsed| parsed.header.kind).ok();
+        true
+    });
+    kind
+}
+
+#[test]
+fn acknowledgements_leave_though_long_messages_fill_the_transport() {
+    let mut net = Net::new(5);
+    let (flow, there) = connected(&mut net);
+    let back = net.connect(1, there, "alpha");
+    net.idle(MS);
+    net.send(0, flow, Class::Request, 7, b"").unwrap();
+    let request = net.core(0).poll_transmit(&mut || Some(Buf::fresh(2048))).unwrap();
+    net.core(1).on_frame(request.frame);
+    assert!(net.extract(1, there).is_some());
+    // The acknowledgement is due, and there are messages that have no room for it.
+    let later = net.now + MS;
+    net.core(1).run_deferred(later);
+    net.core(1).on_timeout(later);
+    (0..8).for_each(|n| net.send(1, back, Class::Request, n, &[0; 1400]).unwrap());
+    assert_eq!(take(&mut net, 1), Some(Kind::Request));
+    assert_eq!(refuse(&mut net, 1), Some(false));
+    assert_eq!(take(&mut net, 1), Some(Kind::Ack));
+    let rest: Vec<_> = std::iter::from_fn(|| take(&mut net, 1)).collect();
+    assert_eq!(rest, [Kind::Request; 7]);
 }
