@@ -103,9 +103,13 @@ impl<B: Buffer> Core<B> {
         if slot.next != NO_SLOT
             && (slot.body as usize) < below
             && !slot.is_bulk()
-            && let Some(transmit) = self.transmit_coalesced(link, fresh)
+            && let Some((transmit, has_acks)) = self.transmit_coalesced(link, fresh)
         {
-            return Some(self.offer(transmit, send));
+            let sent = self.offer(transmit, send);
+            if !sent && !has_acks {
+                self.send_answers_first();
+            }
+            return Some(sent);
         }
         let slot = &mut self.slots[link];
         if mutants::is_active(Mutant::WaitsForCompany) && (slot.body as usize) < below {
@@ -155,9 +159,14 @@ impl<B: Buffer> Core<B> {
     }
 
     /// Send the message at `first` in one frame with the messages of its flow and class that are ready behind it. `None`
-    /// if no other message is ready, if two do not fit, or if there is no fresh frame: the message then leaves alone.
+    /// if no other message is ready, if two do not fit, or if there is no fresh frame: the message then leaves alone. With it, whether
+    /// it carries acknowledgements.
     #[inline(never)]
-    fn transmit_coalesced(&mut self, first: SlotIndex, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
+    fn transmit_coalesced(
+        &mut self,
+        first: SlotIndex,
+        fresh: &mut dyn FnMut() -> Option<B>,
+    ) -> Option<(Transmit<B>, bool)> {
         let slot = &self.slots[first];
         let (class, seq, ours, next, length) = (slot.class, slot.seq.0, slot.flow, slot.next, slot.body);
         let second = self.slots.coalescable(next, self.config.coalesce_below)?.body;
@@ -179,7 +188,7 @@ impl<B: Buffer> Core<B> {
         let addresses = LinkAddresses { to, from: self.config.address, ethertype: self.config.ethertype };
         let length = frame::emit(space, framing, &addresses, &header, body, piggyback.as_ref()).ok()?;
         frame.set_len(length);
-        Some(Transmit { to, frame })
+        Some((Transmit { to, frame }, piggyback.is_some()))
     }
 
     /// Write as many messages as fit. Returns how many bytes they take.
