@@ -94,7 +94,7 @@ impl DaemonOptions {
     }
 }
 
-/// A daemon. Dropping it detaches all programs.
+/// A daemon. Dropping it detaches all programs, unless [`leave_state`](Self::leave_state) was called.
 pub struct Daemon {
     pub(crate) switch: Switch,
     pub(crate) watched: Watched,
@@ -117,6 +117,7 @@ pub struct Daemon {
     pub(crate) trouble: String,
     outage: Outage,
     can_wait: bool,
+    leaves_state: bool,
     ready: Vec<u64>,
     turns: u32,
     idle_turns: u32,
@@ -193,6 +194,7 @@ impl Daemon {
             ready: vec![],
             turns: 0,
             idle_turns: 0,
+            leaves_state: false,
             next_look: Instant::now(),
         };
         daemon.restore(saved);
@@ -232,6 +234,13 @@ impl Daemon {
             self.look_around(Duration::ZERO);
         }
         moved
+    }
+
+    /// Leave the state file behind if programs are attached: they go on with the next daemon at this socket.
+    pub fn leave_state(&mut self) {
+        // Those that have ended by now need none.
+        self.attend();
+        self.leaves_state = self.switch.schedule.ports().next().is_some();
     }
 
     /// Look at once at everything that is no frame, as [`run`](Self::run) does about each millisecond. For a program that turns the daemon
@@ -362,6 +371,8 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         // As long as the state is locked, no other daemon makes its socket.
         self.listener.remove();
-        self.switch.state.remove();
+        if !self.leaves_state {
+            self.switch.state.remove();
+        }
     }
 }

@@ -1,16 +1,20 @@
 //! `amd`: share one NIC among programs.
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use am_daemon::access::Access;
 use am_daemon::admin::{self, Answer, Listing, PortListing, Question};
 use am_daemon::log::Log;
 use am_daemon::{Daemon, DaemonError, DaemonOptions, privileges};
 use clap::{Args, Parser, Subcommand};
+use nix::libc::{O_NONBLOCK, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -26,7 +30,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Open a wire, and serve programs until SIGTERM or SIGINT
+    /// Open a wire, and serve programs until SIGTERM, SIGINT or SIGHUP. After SIGTERM they go on with the next daemon at the socket
     Run(Run),
     /// Show the programs that are attached
     List {
@@ -156,10 +160,13 @@ fn serve(run: Run, log: &Log) -> Result<(), Error> {
         access,
         ..DaemonOptions::new(&run.at.socket)
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+    let [stop, is_terminated, too_long] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
         signal_hook::flag::register(signal, stop.clone())?;
     }
+    signal_hook::flag::register(SIGTERM, is_terminated.clone())?;
+    // Caught, so that a limit of the state file's size is an error of its writes and does not end the daemon.
+    signal_hook::flag::register(SIGXFSZ, too_long)?;
     let mut daemon = Daemon::open(options)?;
     let left = privileges::drop_all_but_needed(wire.as_deref())?;
     let left = if left.is_empty() { "no capabilities".into() } else { left.join(" ") };
@@ -172,6 +179,9 @@ fn serve(run: Run, log: &Log) -> Result<(), Error> {
     );
     log.output(&said);
     daemon.run(&stop);
+    if is_terminated.load(Relaxed) {
+        daemon.leave_state();
+    }
     Ok(())
 }
 
@@ -180,8 +190,22 @@ fn group_number(name: &str) -> Result<u32, DaemonError> {
     name.parse().ok().or_else(by_name).ok_or_else(|| DaemonError::NoGroup(name.into()))
 }
 
+/// The most bytes of a file of rules.
+const MAX_RULES: u64 = 1 << 20;
+
+/// Opened without waiting: a pipe has no end, and a device may have none.
+fn read_rules(path: &Path) -> io::Result<String> {
+    let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let mut text = String::new();
+    file.take(MAX_RULES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_RULES { Err(io::Error::other("it has more than 1 MiB")) } else { Ok(text) }
+}
+
 fn read_access(path: &Path) -> Result<Access, DaemonError> {
-    let text = std::fs::read_to_string(path).map_err(|source| DaemonError::Config { path: path.into(), source })?;
+    let text = read_rules(path).map_err(|source| DaemonError::Config { path: path.into(), source })?;
     Access::parse(&text).map_err(|why| DaemonError::Access { path: path.into(), why })
 }
 

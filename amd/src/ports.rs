@@ -100,13 +100,10 @@ impl Daemon {
         let welcome = self.greet(address, hello);
         let secret = welcome.secret;
         let number_of_queue = queue.as_ref().map(|queue| queue.shape.queue);
-        let port = match visitor.welcome(welcome, queue) {
-            Ok(port) => port,
-            Err(why) => {
-                tracing::warn!("user {} cannot attach: {why}", owner.uid);
-                return Ok(());
-            }
-        };
+        let port = visitor.welcome(welcome, queue).map_err(|(visitor, why)| {
+            let help = "the daemon may have too few open files (`LimitNOFILE=`, `ulimit -n`) or too little memory";
+            (visitor, format!("there is no memory for its port: {why}; {help}"))
+        })?;
         if self.watched.renumber(port.socket(), number as u64).is_err() {
             return Ok(());
         }
@@ -234,6 +231,9 @@ impl Daemon {
                 }
                 Err(why) => {
                     member.refuse(Refusal::BadName);
+                    if member.trouble != why {
+                        tracing::warn!("port {number}: nothing of it passes: {why}");
+                    }
                     member.trouble = why;
                 }
             }

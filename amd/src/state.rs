@@ -2,7 +2,7 @@
 //!
 //! One file beside the socket, which only the daemon's user can read. It has fixed records, each written by one `pwrite` when a
 //! port or a flow is set up or ends, and never for a message. `kill -9` leaves each record whole. A daemon that ends in order
-//! removes the file. An exclusive lock on it says that a daemon lives.
+//! removes the file, unless programs are to go on with the next one. An exclusive lock on it says that a daemon lives.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

@@ -76,7 +76,7 @@ fn over_two_at_once_and_over_what_both_have() {
 fn what_is_no_transport_is_said() {
     for (name, hint) in [
         ("eth1", "there is no transport `eth1`"),
-        ("pigeon:7", "there are: shm:lab, amd:/run/amd.sock, dpdk:net_memif0"),
+        ("pigeon:7", "there are: shm:lab, amd:/run/amd/amd.sock, dpdk:net_memif0"),
         ("udp:somewhere:7000", "an address and a port"),
         ("udp:127.0.0.1:0,colour=red", "frame=BYTES"),
         ("xdp:no-such-if0", "no-such-if0"),

@@ -109,9 +109,38 @@ fn connections_survive_kills_and_nothing_comes_twice() {
     assert_eq!(server.join().unwrap(), vec![1; MESSAGES as usize]);
     let alpha = port(&socket, "alpha").unwrap();
     assert_eq!(Some(alpha.address), before[0], "the address is still the same");
-    drop(node);
+    drop((endpoint, node));
     daemon.take().unwrap().terminate();
     assert_eq!(place.files(), [""; 0], "files are left");
+}
+
+#[test]
+fn a_daemon_that_is_restarted_in_order_is_the_same_for_its_programs() {
+    let place = Place::new();
+    let socket = place.socket();
+    let daemon = Process::start(&["local"], &socket);
+    let beta = Node::builder("beta").open(&amd(&socket)).unwrap();
+    let mut server = beta.endpoint::<()>("main").unwrap();
+    let alpha = Node::builder("alpha").open(&amd(&socket)).unwrap();
+    let mut client = alpha.endpoint::<()>("main").unwrap();
+    let to = client.connect("beta", "main").unwrap();
+    until("it is open", || {
+        server.poll(&mut ());
+        client.poll(&mut ());
+        client.is_open(to)
+    });
+    daemon.terminate();
+    assert_eq!(place.files(), ["amd.sock.state"], "for the next daemon");
+    let daemon = Process::start(&["local"], &socket);
+    until("both are back", || {
+        server.poll(&mut ());
+        client.poll(&mut ());
+        ["alpha", "beta"].iter().all(|name| port(&socket, name).is_some_and(|port| port.pid > 0))
+    });
+    assert!(client.is_open(to) && alpha.health().is_ok(), "{:?}", alpha.health());
+    drop((client, server, alpha, beta));
+    daemon.terminate();
+    assert_eq!(place.files(), [""; 0], "there is nobody to go on");
 }
 
 #[test]

@@ -218,7 +218,7 @@ fn what_has_no_effect_is_refused() {
         ("latency --peer beta --on xdp:eth1,queue=1", "takes no settings of an interface, and its queue 0"),
         (
             "serve --on moon:7",
-            "no transport that am-bench knows; it knows shm:lab, amd:/run/amd.sock, dpdk:net_memif0,role=server, xdp:eth1, udp:10.0.0.7:7000, tcp:10.0.0.7:7000",
+            "no transport that am-bench knows; it knows shm:lab, amd:/run/amd/amd.sock, dpdk:net_memif0,role=server, xdp:eth1, udp:10.0.0.7:7000, tcp:10.0.0.7:7000",
         ),
     ] {
         refused_with(line, named);

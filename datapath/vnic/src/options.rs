@@ -24,7 +24,7 @@ pub struct VnicOptions {
     pub can_use_queue: bool,
 }
 
-const EXAMPLE: &str = "/run/amd.sock";
+const EXAMPLE: &str = "/run/amd/amd.sock";
 const FRAMES_RANGE: std::ops::RangeInclusive<usize> = 64..=1 << 20;
 
 impl VnicOptions {
@@ -34,12 +34,12 @@ impl VnicOptions {
         VnicOptions { path: path.into(), max_frame, frames: 4096, ethertype, can_use_queue: false }
     }
 
-    /// Read the settings from a transport's name: `amd:PATH`, `amd:/run/amd.sock,frame=1514`. The settings are `frame=` and
+    /// Read the settings from a transport's name: `amd:PATH`, `amd:/run/amd/amd.sock,frame=1514`. The settings are `frame=` and
     /// `frames=`.
     ///
     /// ```
-    /// let options = am_vnic::VnicOptions::from_name(&"amd:/run/amd.sock,frame=1514".parse()?)?;
-    /// assert_eq!((options.path.to_str(), options.max_frame), (Some("/run/amd.sock"), Some(1514)));
+    /// let options = am_vnic::VnicOptions::from_name(&"amd:/run/amd/amd.sock,frame=1514".parse()?)?;
+    /// assert_eq!((options.path.to_str(), options.max_frame), (Some("/run/amd/amd.sock"), Some(1514)));
     /// # Ok::<(), am_transport::NameError>(())
     /// ```
     ///

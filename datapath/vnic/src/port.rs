@@ -76,7 +76,14 @@ impl Visitor {
     ///
     /// # Errors
     /// The system's: no memory, no descriptors, or the program has gone.
-    pub fn welcome(self, welcome: Welcome, queue: Option<LentQueue>) -> io::Result<Port> {
+    pub fn welcome(self, welcome: Welcome, queue: Option<LentQueue>) -> Result<Port, (Visitor, io::Error)> {
+        match self.pass_region(welcome, queue) {
+            Ok(region) => Ok(Port { socket: self.socket, region, unasked: Unasked::default(), repaired: 0 }),
+            Err(why) => Err((self, why)),
+        }
+    }
+
+    fn pass_region(&self, welcome: Welcome, queue: Option<LentQueue>) -> io::Result<Region> {
         let welcome = Welcome { queue: queue.as_ref().map(|queue| queue.shape), ..welcome };
         let (max_frame, session) = (welcome.max_frame as usize, welcome.session);
         let memory = region::create(max_frame)?;
@@ -85,7 +92,7 @@ impl Visitor {
         let its = queue.iter().flat_map(|queue| [queue.socket.as_fd(), queue.memory.as_fd()]);
         let descriptors: Vec<_> = std::iter::once(memory.as_fd()).chain(its).collect();
         socket::send_with_descriptors(&self.socket, &packet, &descriptors)?;
-        Ok(Port { socket: self.socket, region, unasked: Unasked::default(), repaired: 0 })
+        Ok(region)
     }
 }
 
