@@ -55,7 +55,8 @@ fn run() -> Result<(), Box<dyn Error>> {
         );
     }
     if rank == 0 {
-        println!("{} processes on the ring", number.unwrap_or_default().max(1));
+        let processes = number.unwrap_or_default().max(1);
+        println!("{processes} {} on the ring", if processes == 1 { "process" } else { "processes" });
     }
     // Nobody leaves while another still sends.
     place.barrier_with(|| _ = endpoint.wait(&mut number, Duration::from_millis(1)))?;

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// The exit code of a job that could not be started, or that lost a host.
+/// The exit code of a job that could not be started, or that lost a host. A program may end with any lower one itself.
 pub(crate) const NO_JOB: u8 = 125;
 
 /// Why a program ends with it.
@@ -18,14 +18,15 @@ pub(crate) const NO_OUTPUT: &str = "the output cannot be written";
 /// The longest file.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The arguments; the exit code where they are wrong, or ask for help. `say` writes a line to standard error.
-pub(crate) fn parse<T: Parser>(say: fn(fmt::Arguments<'_>)) -> Result<T, ExitCode> {
+/// The arguments; the exit code where they are wrong (`usage`), or ask for help. `say` writes a line to standard error.
+pub(crate) fn parse<T: Parser>(usage: u8, say: fn(fmt::Arguments<'_>)) -> Result<T, ExitCode> {
     T::try_parse().map_err(|answer| match answer.print().and_then(|()| io::stdout().flush()) {
-        Err(why) if !answer.use_stderr() => {
+        _ if answer.use_stderr() => ExitCode::from(usage),
+        Err(why) => {
             say(format_args!("{NO_OUTPUT}: {why}"));
             ExitCode::from(NO_JOB)
         }
-        _ => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(NO_JOB)),
+        Ok(()) => ExitCode::SUCCESS,
     })
 }
 

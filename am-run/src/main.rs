@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     match arguments.next().as_ref().and_then(|first| first.to_str()) {
         Some(protocol::AGENT) => agent::run(),
         Some(start::START) => start::run(arguments),
-        _ => command_line::parse::<options::Options>(|line| report::say(line))
+        _ => command_line::parse::<options::Options>(command_line::NO_JOB, |line| report::say(line))
             .map_or_else(|code| code, |options| launcher::run(&options)),
     }
 }

@@ -14,7 +14,8 @@ use clap::Parser;
 /// SIGUSR2, SIGTSTP and SIGCONT go to all processes. If one process fails, all end. am-run must be installed on each host.
 ///
 /// The exit code is 0 if all processes ended with 0. Otherwise it is the exit code of the first that did not, or 128 and the number of the
-/// signal that ended it. It is 125 if the job could not be started, or a host was lost.
+/// signal that ended it. It is 125 if the arguments are wrong, the job could not be started, or a host was lost; 126 if the program
+/// cannot be started, and 127 if it is not there.
 #[derive(Debug, Parser)]
 #[command(name = "am-run", version, after_help = AFTER_HELP)]
 pub(crate) struct Options {
@@ -58,7 +59,7 @@ pub(crate) struct Options {
     pub(crate) patience: u64,
 
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
 }
 

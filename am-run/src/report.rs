@@ -42,7 +42,8 @@ impl Report {
     }
 }
 
-/// Tell the user at once. What cannot be written is lost: the exit code says it, too.
+/// Tell the user at once, by one write: this process may be a rank that a signal ends at any time, and a part of a line would stay.
+/// What cannot be written is lost: the exit code says it, too.
 pub(crate) fn say(text: impl Display) {
-    _ = writeln!(io::stderr().lock(), "am-run: {text}");
+    _ = io::stderr().write_all(format!("am-run: {text}\n").as_bytes());
 }

@@ -158,8 +158,11 @@ const DEFAULT_TIME: Duration = Duration::from_millis(250);
 const DEFAULT_WAKEUP_ROUNDS: usize = 5;
 /// Of `phases`: a round takes ten seconds.
 const DEFAULT_PHASES_ROUNDS: usize = 5;
+/// Payload bytes of a request that is rejected.
+const DEFAULT_BOUNCE_SIZE: usize = 16;
 /// `logp` has up to four transports.
 const DEFAULT_LOGP_TIME: Duration = Duration::from_millis(100);
+const DEFAULT_DEMO_TIME: Duration = Duration::from_millis(100);
 /// A sweep has about 27 sizes.
 const DEFAULT_SWEEP_TIME: Duration = Duration::from_millis(50);
 
@@ -277,7 +280,7 @@ impl Run<'_> {
         let sides = topology.sides(&[Driver::Am])?;
         let size = match options.size.first() {
             Some(Size::Bytes(size)) => *size,
-            _ => 16,
+            _ => DEFAULT_BOUNCE_SIZE,
         };
         let (cores, how) = (Cores::both(options.cores.unwrap_or_default())?, options.how(FramingArg::Bare));
         let bounced = bounce::measure(&sides, bounce::Plan { how, size, cores }, &options.amount(DEFAULT_TIME), watch)?;
@@ -296,7 +299,7 @@ impl Run<'_> {
 fn demo(options: &Options, watch: &Watch) -> Result<(), Error> {
     let say = |text: &str| if options.json { Ok(()) } else { out::print(&format!("{text}\n\n")) };
     let run = |topology| Run { topology, options, watch };
-    let measure = |topology| run(topology).benches(&[Bench::Latency, Bench::Bandwidth], Duration::from_millis(100));
+    let measure = |topology| run(topology).benches(&[Bench::Latency, Bench::Bandwidth], DEFAULT_DEMO_TIME);
     say(report::INTRODUCTION)?;
     match measure(&Topology::Veth(1500)) {
         Err(error) if error.exit_code() == 3 => {

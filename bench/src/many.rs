@@ -23,12 +23,12 @@ use crate::watch::Watch;
 use crate::{publish, rights};
 
 /// Length of a measurement on a bridge, and in virtual time.
-const BRIDGED_TIME: Duration = Duration::from_millis(200);
-const CONTENTION_TIME: Duration = Duration::from_millis(10);
+pub(crate) const BRIDGED_TIME: Duration = Duration::from_millis(200);
+pub(crate) const CONTENTION_TIME: Duration = Duration::from_millis(10);
 /// All hosts send and receive at once: as much virtual time would take much longer.
 const PERMUTE_TIME: Duration = Duration::from_millis(1);
 /// Rounds on a bridge. Virtual time needs one: the others would have the same figures.
-const BRIDGED_ROUNDS: usize = 3;
+pub(crate) const BRIDGED_ROUNDS: usize = 3;
 
 const DEFAULT_MTU: u32 = 1500;
 

@@ -16,9 +16,10 @@ fn said(mut to: impl Write, text: &str) -> Result<(), Error> {
     }
 }
 
-/// Print on standard error. If that fails, nothing can be reported.
+/// Print on standard error, by one write: a signal may end this process at any time, and both sides share the terminal. If that
+/// fails, nothing can be reported.
 pub(crate) fn status(text: &str) {
-    let _ = writeln!(stderr(), "am-bench: {}", harmless(text));
+    let _ = stderr().write_all(format!("am-bench: {}\n", harmless(text)).as_bytes());
 }
 
 /// Remove control characters: names and reasons come from the network, and could control a terminal.

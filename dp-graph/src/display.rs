@@ -120,8 +120,8 @@ impl Display {
         }
         self.show(live)?;
         if self.has_table && live.has_figures() {
-            let lines = table::table(&self.graph, &live.rows(), |row| row.mean);
-            writeln!(io::stderr(), "{}", lines.join("\n")).map_err(ShowError::Output)?;
+            let text = table::table(&self.graph, &live.rows(), |row| row.mean).join("\n") + "\n";
+            io::stderr().write_all(text.as_bytes()).map_err(ShowError::Output)?;
         }
         Ok(())
     }

@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use am_dp::{Dpid, End, Graph, GraphEdge, GraphError, dpids};
 use graphviz_rust::dot_structures::{Edge, EdgeTy, Graph as Dot, Id, NodeId, Port, Stmt, Subgraph, Vertex};
 
+use crate::syntax;
+
 /// Why a text is no graph.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DotError {
     #[error("there is no graph in it: write `digraph {{ a -> b }}`, for instance")]
     Empty,
-    #[error("this is no DOT (an inner `{{` needs `subgraph` before it):\n{0}")]
+    #[error("{0}")]
     Syntax(String),
     #[error("an undirected graph: write `digraph` and `->`, because a channel has one direction")]
     Undirected,
@@ -44,7 +46,7 @@ struct Reader {
 pub(crate) fn parse(text: &str) -> Result<Graph, DotError> {
     let mut reader = Reader::default();
     check_text(text)?;
-    let is_strict = match graphviz_rust::parse(text).map_err(DotError::Syntax)? {
+    let is_strict = match graphviz_rust::parse(text).map_err(|said| DotError::Syntax(syntax::why(text, &said)))? {
         Dot::Graph { .. } => return Err(DotError::Undirected),
         Dot::DiGraph { stmts, strict, .. } => {
             reader.statements(&stmts)?;
@@ -72,32 +74,9 @@ fn check_text(text: &str) -> Result<(), DotError> {
             '}' => depth = depth.saturating_sub(1),
             _ => {}
         }
-        rest = &rest[opaque(rest).unwrap_or(letter.len_utf8())..];
+        rest = &rest[syntax::opaque(rest).map_or(letter.len_utf8(), |opaque| opaque.len)..];
     }
     if is_empty { Err(DotError::Empty) } else { Ok(()) }
-}
-
-/// The length of the text, the HTML or the comment that begins here, as the parser sees it.
-fn opaque(rest: &str) -> Option<usize> {
-    let (begin, end) = match rest.as_bytes() {
-        [b'#', ..] | [b'/', b'/', ..] => (1, rest[1..].find(['\n', '\r']).map(|at| at + 1)),
-        [b'/', b'*', ..] => (2, rest[2..].find("*/").map(|at| at + 2)),
-        [b'"', ..] => {
-            let mut is_escaped = false;
-            let ends = |letter| {
-                let ends = letter == '"' && !is_escaped;
-                is_escaped = letter == '\\' && !is_escaped;
-                ends
-            };
-            (1, rest[1..].find(ends).map(|at| at + 1))
-        }
-        [b'<', ..] => {
-            let is_end = |at: &usize| rest[at + 2..].trim_start_matches([' ', '\t', '\r', '\n']).starts_with('>');
-            (1, rest[1..].match_indices('>').map(|(at, _)| at).find(is_end).map(|at| at + 1))
-        }
-        _ => return None,
-    };
-    Some(end.map_or(rest.len(), |end| begin + end))
 }
 
 /// The k-th edge out of a vertex leaves at DPID k unless it says otherwise.
@@ -243,8 +222,8 @@ mod tests {
         for (text, says) in [
             ("", "there is no graph in it"),
             ("// digraph { a }\n", "there is no graph in it"),
-            ("digraph { a -> }", "this is no DOT"),
-            ("digraph { a -> b", "this is no DOT"),
+            ("digraph { a -> }", "line 1, column 16: `}` cannot stand here"),
+            ("digraph { a -> b", "the graph is not closed: `}` is missing"),
             ("graph { a -- b }", "an undirected graph: write `digraph`"),
             ("digraph { a -> b; \"x\\\"\" a -- b }", "an undirected graph: write `digraph`"),
             ("digraph { }", "at least one vertex"),

@@ -22,6 +22,7 @@ mod options;
 mod run;
 mod source;
 mod start;
+mod syntax;
 mod table;
 
 use std::process::ExitCode;
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
     if arguments.next().is_some_and(|first| first == start::START) {
         return start::run(arguments);
     }
-    let options: Options = match command_line::parse(|line| start::say(line)) {
+    let options: Options = match command_line::parse(USAGE, |line| start::say(line)) {
         Ok(options) => options,
         Err(code) => return code,
     };

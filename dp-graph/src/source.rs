@@ -11,12 +11,17 @@ const SHAPES: [&str; 3] = ["ring:", "mesh:", "tree:"];
 
 pub(crate) fn load(graph: &str) -> Result<Graph, String> {
     if SHAPES.iter().any(|shape| graph.starts_with(shape)) {
-        return graph.parse().map_err(|why: am_dp::GraphError| why.to_string());
+        return graph.parse().map_err(|why: am_dp::GraphError| named(graph, &why.to_string()));
     }
     let text = command_line::read(Path::new(graph)).map_err(|why| {
         format!("{graph}: {why}. A graph is a file in DOT, or `ring:NUMBER`, `mesh:ROWSxCOLUMNS` or `tree:NUMBER`")
     })?;
     dot::parse(&text).map_err(|why| format!("{graph}: {why}"))
+}
+
+/// The reason with the graph's name, which some reasons have already.
+fn named(graph: &str, why: &str) -> String {
+    if why.contains(graph) { why.to_owned() } else { format!("`{graph}`: {why}") }
 }
 
 #[cfg(test)]
@@ -38,7 +43,7 @@ mod tests {
             ("no-such.dot", "no-such.dot: No such file".to_owned()),
             ("star:5", "or `ring:NUMBER`".to_owned()),
             ("mesh:3", "`mesh:3`: a generated graph is".to_owned()),
-            ("tree:0", "at least one vertex".to_owned()),
+            ("tree:0", "`tree:0`: a graph has at least one vertex".to_owned()),
         ] {
             let why = load(graph).unwrap_err();
             assert!(why.contains(&says), "{graph}: {why}");

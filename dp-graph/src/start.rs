@@ -31,7 +31,7 @@ pub(crate) fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     ExitCode::from(NO_JOB)
 }
 
-/// Tell the user. What cannot be written is lost: the exit code says it, too.
+/// Tell the user, by one write: a signal may end this process at any time. What cannot be written is lost: the exit code says it, too.
 pub(crate) fn say(text: impl Display) {
-    _ = writeln!(io::stderr(), "dp-graph: {text}");
+    _ = io::stderr().write_all(format!("dp-graph: {text}\n").as_bytes());
 }

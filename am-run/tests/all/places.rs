@@ -35,9 +35,9 @@ fn several_at_once() {
 #[test]
 fn one_process() {
     let ended = Job::of(&[&example("ring")]).end();
-    assert_eq!((ended.code, ended.output()), (Some(0), "1 processes on the ring".to_owned()), "{ended:?}");
+    assert_eq!((ended.code, ended.output()), (Some(0), "1 process on the ring".to_owned()), "{ended:?}");
     let alone = std::process::Command::new(example("ring")).output().expect("it runs");
-    assert_eq!(String::from_utf8_lossy(&alone.stdout), "1 processes on the ring\n", "{alone:?}");
+    assert_eq!(String::from_utf8_lossy(&alone.stdout), "1 process on the ring\n", "{alone:?}");
 }
 
 #[test]

@@ -19,6 +19,30 @@ fn a_missing_program_is_named() {
     fails(&["/proc/version"], 126);
 }
 
+/// A code below 125 is the program's own.
+#[test]
+fn wrong_arguments_have_one_exit_code() {
+    for arguments in [&[][..], &["-n", "2"], &["-n", "two", "true"], &["--wrong", "true"], &["--patience", "true"]] {
+        let ended = fails(arguments, 125);
+        assert!(ended.errors().contains("--help"), "{ended:?}");
+    }
+    assert!(fails(&["--help"], 0).output().contains("125 if the arguments are wrong"));
+    fails(&["--version"], 0);
+}
+
+/// A rank may be ended while it says why it has no program.
+#[test]
+fn what_a_rank_says_is_a_whole_line() {
+    for _ in 0..20 {
+        let ended = fails(&["-n", "4", "./no-such-program"], 127);
+        let is_whole = |line: &String| {
+            line.starts_with("am-run: `./no-such-program` cannot") && line.ends_with("(os error 2)")
+                || line.starts_with("am-run: rank")
+        };
+        assert!(ended.errors.iter().all(is_whole), "{ended:?}");
+    }
+}
+
 #[test]
 fn too_few_slots_say_what_to_write() {
     let ended = fails(&["-n", "3", "-H", "alpha,beta", "true"], 125);

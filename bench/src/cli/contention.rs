@@ -19,6 +19,9 @@ const MAX_SIMULATED: usize = 256;
 /// The most members of a group: its clients can keep so many busy.
 const MAX_MEMBERS: usize = crate::scale::CLIENTS / 4;
 
+/// Bytes of a message of `permute`.
+pub(crate) const PERMUTE_SIZE: usize = 1024;
+
 /// Numbers of clients or hosts, each once, in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Clients(pub(crate) Vec<usize>);
@@ -105,8 +108,13 @@ impl Options {
     }
 
     pub(super) fn permute(&self, args: &PermuteArgs) -> Result<Task, Error> {
-        let hosts =
-            self.many_hosts("permute", args.nodes.as_ref(), args.plot.as_ref(), (&[16], &[16, 92, 256]), &[1024])?;
+        let hosts = self.many_hosts(
+            "permute",
+            args.nodes.as_ref(),
+            args.plot.as_ref(),
+            (&[16], &[16, 92, 256]),
+            &[PERMUTE_SIZE],
+        )?;
         if hosts.counts.0.iter().any(|count| count % 2 == 1) {
             return Err(usage("hosts send in pairs: give even numbers of --nodes"));
         }
@@ -122,9 +130,17 @@ impl Options {
 
     pub(super) fn scale(&self, args: &ScaleArgs) -> Result<Task, Error> {
         let has_hosts = !matches!(self.hosts, None | Some(HostsArg::Sim)) || self.serve || self.peer.is_some();
-        if has_hosts || self.on.is_some() || self.name.is_some() || !self.driver.is_empty() || !self.size.is_empty() {
+        let has_machine = self.cores.is_some() || self.xdp.is_some() || self.rounds.is_some();
+        if has_hosts
+            || has_machine
+            || self.on.is_some()
+            || self.name.is_some()
+            || !self.driver.is_empty()
+            || !self.size.is_empty()
+        {
             return Err(usage(
-                "scale has simulated hosts, and messages of one size: omit --hosts, --peer, --on and --size",
+                "scale has simulated hosts, one round and messages of one size: omit --hosts, --peer, --on, --size, --cores, --xdp \
+                 and --rounds",
             ));
         }
         let members = args.members.clone().map_or(vec![1, 2, 4, 8, 16], |members| members.0);

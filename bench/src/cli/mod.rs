@@ -16,8 +16,12 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use compare::CompareArgs;
+#[cfg(test)]
+pub(crate) use contention::PERMUTE_SIZE;
 pub(crate) use contention::{Clients, ContentionArgs, ManyHosts, PermuteArgs, ScaleArgs};
-pub(crate) use options::{Options, Switch};
+#[cfg(test)]
+pub(crate) use options::DEFAULT_ROUNDS;
+pub(crate) use options::{HostsArg, Options, Switch};
 pub(crate) use stress::StressArgs;
 pub(crate) use topology::{Topology, is_interface};
 
@@ -227,7 +231,7 @@ pub(crate) enum Task {
 impl Cli {
     /// Whether the command makes its own wire if it is not told where to run.
     fn has_cable(&self) -> bool {
-        use Command::{Ablation, Bounce, Compare, Contention, LogP, Permute, Phases, Stress, Table2};
+        use Command::{Ablation, Bounce, Compare, Contention, LogP, Permute, Phases, Scale, Stress, Table2};
         matches!(
             self.command,
             Some(
@@ -238,6 +242,7 @@ impl Cli {
                     | LogP(_)
                     | Permute(_)
                     | Phases(_)
+                    | Scale(_)
                     | Stress(_)
                     | Table2(_)
             )

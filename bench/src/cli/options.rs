@@ -60,6 +60,9 @@ impl Switch {
     }
 }
 
+/// The turns of each driver, unless a command has its own number.
+pub(crate) const DEFAULT_ROUNDS: usize = 9;
+
 /// A session keeps every measurement of every round.
 const ROUNDS: RangeInclusive<u64> = 1..=1000;
 
@@ -142,7 +145,7 @@ impl Options {
     /// How much to measure; `time` is the default length of a measurement.
     pub(crate) fn amount(&self, time: Duration) -> Amount {
         let time = self.time.unwrap_or(time);
-        Amount { rounds: self.rounds.unwrap_or(9), time, warm_up: self.warm_up.unwrap_or(time / 5) }
+        Amount { rounds: self.rounds.unwrap_or(DEFAULT_ROUNDS), time, warm_up: self.warm_up.unwrap_or(time / 5) }
     }
 
     /// How drivers are opened; `framing` is the default.

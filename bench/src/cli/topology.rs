@@ -309,9 +309,14 @@ impl Options {
         }
     }
 
-    /// The plot has a file of its own.
+    /// The plot has a file of its own. A program takes a file for what its name says, so the name says SVG.
     pub(super) fn check_plot(&self, plot: Option<&PathBuf>) -> Result<(), Error> {
         check_file("--plot", plot.map(PathBuf::as_path))?;
+        let is_svg = |plot: &&PathBuf| plot.extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("svg"));
+        if let Some(plot) = plot.filter(|plot| plot.is_file() || !plot.exists()).filter(|plot| !is_svg(plot)) {
+            let name = plot.display();
+            return Err(Error::Usage(format!("--plot {name}: the plot is SVG: give a name that ends with .svg")));
+        }
         match (plot, &self.save) {
             (Some(plot), Some(save)) if is_same(plot, save) => Err(Error::Usage(format!(
                 "--save {} and --plot {} are one file, which the plot would overwrite: name two files",

@@ -43,11 +43,11 @@ use rows::{Comparison, Row, Settings};
 pub(crate) use ours::take_turn;
 
 /// The default number of rounds.
-const ROUNDS: usize = 3;
+pub(crate) const ROUNDS: usize = 3;
 /// The default length of a measurement.
-const TIME: Duration = Duration::from_millis(100);
+pub(crate) const TIME: Duration = Duration::from_millis(100);
 /// The default sizes: from a word to a megabyte.
-const SIZES: [usize; 7] = [8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20];
+pub(crate) const SIZES: [usize; 7] = [8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20];
 /// A peer with this many failed turns gets no more.
 const MAX_FAILURES: usize = 2;
 

@@ -21,7 +21,10 @@ const LEGEND: &str = concat!(
     "            has returned: on a veth the sender's system call runs the kernel's receive path\n",
     "  receive   the call of read that finds a frame which has waited, until the message is in the pool\n",
     "  touch     the reader reads every byte of it, where receive has put it just before\n",
-    "  cold      the same after this core has read memory that displaces everything else from its caches\n",
+    "  cold      the phase to its left (send, receive or touch), after this core has read memory that displaces everything\n",
+    "            else from its caches\n",
+    "  rtt       a round trip of such messages\n",
+    "  p99       the 99th percentile of the column to its left; the other columns are medians\n",
 );
 
 /// A phase that is sampled: its name, and its samples with warm or cold caches.

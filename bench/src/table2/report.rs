@@ -16,6 +16,14 @@ use crate::wire::WireRate;
 use super::paper::{PaperRow, ROWS};
 use super::{GATES, Gate, LINES, Line, RAW_BURSTS, RAW_COPIED, TCP, TCP_NAGLE, TCP_SLEEPING, Table2, name};
 
+/// What the columns are. docs/measuring.md has more.
+const LEGEND: &str = concat!(
+    "  tcp/it, sleeping/it             the round trip of the row `tcp`, or of `tcp, sleeping`, over that of this row\n",
+    "  /tcp, /Nagle                    this row's bandwidth over that of the row `tcp`, or of `tcp, Nagle`\n",
+    "  /raw, /copied, /bursts          the same over the row `raw`, `raw, copied` or `raw, bursts`\n",
+);
+const WIRE_LEGEND: &str = "  of rate, of payload             this row's bandwidth over the rate of the wire, and over the payload that it carries\n";
+
 /// The shares of a wire stand beside the bandwidth.
 const OF_WIRE_AT: usize = 6;
 
@@ -62,6 +70,7 @@ impl Table2 {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "  {name:<14} {what}");
         }
+        text = text + "\n" + LEGEND + if self.wire.is_some() { WIRE_LEGEND } else { "" };
         text += "\nthe paper's table 2, on Fast Ethernet\n\n";
         let heads = columns(["row", ">rtt", ">tcp/it", ">bandwidth", ">/tcp"]);
         align(&heads, &ROWS.iter().map(paper_cells).collect::<Vec<_>>(), &mut text);
@@ -244,6 +253,7 @@ mod tests {
     #[test]
     fn shares_of_the_wire_stand_beside_the_bandwidth() {
         let free = figures();
+        assert!(free.table().contains("  /raw, /copied, /bursts  "), "{}", free.table());
         assert!(!free.table().contains("of rate") && free.json()[0]["of_rate"].is_null(), "{}", free.table());
         let wired = Table2 { wire: "100mbit".parse().ok(), ..free };
         let text = wired.table();

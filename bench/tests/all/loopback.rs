@@ -203,6 +203,8 @@ fn mistakes_end_with_2_and_say_what_to_do() {
         (&["ablation", "--driver", "am"], "its own rows and sizes"),
         (&["serve", "--on", "eth1"], "xdp:eth1, udp:"),
         (&["travel"], "unrecognized subcommand"),
+        (&["travel"], "the commands are latency, bandwidth,"),
+        (&["logp", "--hosts", "loopback", "--plot", "a.png"], "a name that ends with .svg"),
     ] {
         let output = run(&[arguments, QUICK]);
         let errors = text(&output.stderr);
