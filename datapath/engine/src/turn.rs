@@ -172,11 +172,7 @@ impl Engine {
         if self.core.has_commands() {
             self.pass_commands(transport);
         }
-        let before = self.sent;
         self.hand_over(BURST, transport);
-        if self.sent == before + BURST {
-            self.core.send_answers_first();
-        }
         transport.flush();
         self.is_full = false;
         let sent = mem::take(&mut self.sent);

@@ -82,8 +82,8 @@ pub(crate) struct Sending<B> {
     /// Of flows that end, and quiet ones.
     pub(crate) deferred_control: VecDeque<DeferredControl>,
     pub(crate) control: ControlQueue<B>,
-    /// Whether messages have kept acknowledgements, rejects and deferred control frames from leaving: these go next.
-    pub(crate) answers_first: bool,
+    /// Whether a message has kept acknowledgements, rejects and deferred control frames from leaving: one of these goes next.
+    pub(crate) answer_first: bool,
 }
 
 /// The room for arriving messages, and its division among peers.
@@ -190,7 +190,7 @@ impl<B: Buffer> Core<B> {
                 pending_rejects: VecDeque::with_capacity(MAX_PENDING_REJECTS),
                 deferred_control: VecDeque::new(),
                 control: ControlQueue(VecDeque::new()),
-                answers_first: false,
+                answer_first: false,
             },
             receiving: Receiving {
                 is_full: false,

@@ -1,6 +1,6 @@
 //! Output: the next frame to send. Control frames go first: they are rare. Then messages, which carry acknowledgements
-//! along. Then the remaining acknowledgements. Where the transport has no room for all, or a turn ends before all have left, the
-//! acknowledgements that are due leave before the next message: long messages carry none, and there may always be another.
+//! along. Then the remaining acknowledgements. Where the transport has no room for a message that carries none, because it is long,
+//! one that is due leaves before the message: there may always be another.
 //!
 //! **Coalescing.** Small messages of one flow and class that are ready together share a frame. No message waits for
 //! another: one that is ready alone leaves alone. Each message keeps its own slot and its own frame, and is copied from
@@ -47,7 +47,7 @@ impl<B: Buffer> Core<B> {
         {
             return Some(self.offer(transmit, send));
         }
-        if std::mem::take(&mut self.sending.answers_first)
+        if std::mem::take(&mut self.sending.answer_first)
             && let Some(transmit) = self.transmit_answer(fresh)
         {
             return Some(self.offer(transmit, send));
@@ -65,10 +65,10 @@ impl<B: Buffer> Core<B> {
         self.transmit_answer(fresh).map(|transmit| self.offer(transmit, send))
     }
 
-    /// The caller stops here, though there may be more to send. Answers that are due leave before the next message.
+    /// The transport has no room for a message without acknowledgements. An answer that is due leaves before it.
     #[cold]
-    pub fn send_answers_first(&mut self) {
-        self.sending.answers_first = self.sending.has_answers();
+    fn send_answer_first(&mut self) {
+        self.sending.answer_first = self.sending.has_answers();
     }
 
     /// Output: the next frame, for callers that keep frames.
@@ -107,7 +107,7 @@ impl<B: Buffer> Core<B> {
         {
             let sent = self.offer(transmit, send);
             if !sent && !has_acks {
-                self.send_answers_first();
+                self.send_answer_first();
             }
             return Some(sent);
         }
@@ -148,7 +148,7 @@ impl<B: Buffer> Core<B> {
         let was_written = slot.frame.as_mut().is_some_and(|frame| frame.space().is_some());
         let Some(record) = self.flows.active(slot.flow) else { return Some(false) };
         if !frame::has_room_for_piggyback(record.route.framing, slot.body as usize) {
-            self.send_answers_first();
+            self.send_answer_first();
         } else if was_written {
             // The peer received no acknowledgement. The next piggyback carries it, or a frame of its own.
             self.counters.piggybacks_sent -= 1;
