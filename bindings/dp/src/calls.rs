@@ -13,7 +13,6 @@ use parking_lot::Mutex;
 
 use crate::environment;
 use crate::failure::{self, Failure, call};
-use crate::forked;
 use crate::pace::{pause, pause_until_signal};
 use crate::process::{self, Process};
 use crate::start;
@@ -296,7 +295,7 @@ pub extern "C" fn dp_unix_fsync(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_unix_close(fd: c_int) {
     call((), || {
-        if forked::is_in_owners_memory() {
+        if process::is_in_owners_memory() {
             return Ok(());
         }
         if process::not_in_child().is_err() {

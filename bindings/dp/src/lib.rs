@@ -22,6 +22,7 @@
 mod calls;
 mod environment;
 mod failure;
+#[path = "../../forked.rs"]
 mod forked;
 mod graph;
 mod mapping;

@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use am_dp::{Dp, Dpid, Nid, OpenError, Point, PointReport};
@@ -15,7 +15,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use parking_lot::Mutex;
 
 use crate::failure::Failure;
-use crate::forked;
+use crate::forked::{self, Owner};
 use crate::mapping::Mapping;
 use crate::pace::{Pace, Step};
 use crate::report::{self, Reporter};
@@ -45,6 +45,7 @@ pub(crate) struct Process {
     /// Which vertex of a graph it is.
     pub(crate) vertex: Option<Vertex>,
     reporter: Option<Reporter>,
+    _owner: Owner,
 }
 
 // SAFETY: the only value is in `PROCESS`, and every access is under its lock: `Rc` counts, cells and the node are touched by one
@@ -54,6 +55,9 @@ unsafe impl Send for Process {}
 
 /// The one process.
 pub(crate) static PROCESS: Mutex<Option<Process>> = Mutex::new(None);
+
+/// The number of the process that opened the node.
+static OPENER: AtomicU32 = AtomicU32::new(0);
 
 /// Which descriptors are endpoints: a bit each. `read` and `write` of other descriptors look here without the lock.
 static IS_POINT: [AtomicU64; MAX_FD / 64] = [const { AtomicU64::new(0) }; MAX_FD / 64];
@@ -106,6 +110,11 @@ pub(crate) fn not_in_child() -> Result<(), Failure> {
     if forked::is_child() { Err(child()) } else { Ok(()) }
 }
 
+/// Whether this is a child of `vfork`, which works in the memory of the process that has the node, and has descriptors of its own.
+pub(crate) fn is_in_owners_memory() -> bool {
+    !forked::is_child() && OPENER.load(Ordering::Relaxed) != std::process::id()
+}
+
 /// Run `work` with the process's node, if it is open.
 #[inline]
 pub(crate) fn with<T>(fd: RawFd, work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> Result<T, Failure> {
@@ -133,9 +142,10 @@ pub(crate) fn with_point<T>(
 }
 
 impl Process {
-    pub(crate) fn new(dp: Dp<Mapping>, place: Option<Place>, bell: Arc<EventFd>) -> Process {
+    pub(crate) fn new(dp: Dp<Mapping>, place: Option<Place>, bell: Arc<EventFd>, owner: Owner) -> Process {
         let (entries, pace, reporter) = (vec![], Pace::default(), Reporter::find());
-        Process { dp, entries, live: 0, place, pace, bell, vertex: None, reporter }
+        OPENER.store(std::process::id(), Ordering::Relaxed);
+        Process { dp, entries, live: 0, place, pace, bell, vertex: None, reporter, _owner: owner }
     }
 
     /// The program has called. `is_empty`: it read, and found nothing.
