@@ -65,6 +65,7 @@ pub extern "C" fn dp_open_pool(dpid: c_int, bytes: usize) -> c_int {
 
 fn open_point(dpid: c_int, bytes: usize) -> Result<c_int, Failure> {
     let (dpid, start) = (Dpid(number(dpid, "DPID")?), Instant::now());
+    process::abandon_if_closed()?;
     loop {
         let opened = start::open(|process| match process.open_point(dpid, bytes) {
             // Its descriptor is closed, and its last messages are not accepted yet.
@@ -201,6 +202,7 @@ pub unsafe extern "C" fn dp_mmap(fd: c_int, tbp: *mut Dpmmap) -> c_int {
 pub extern "C" fn dp_close(fd: c_int) -> c_int {
     call(-1, || {
         let start = Instant::now();
+        process::notice_closed(fd)?;
         while !process::with_point(fd, |process, point, _| {
             process.dp.poll();
             Ok(process.dp.is_accepted(point))
@@ -315,10 +317,7 @@ pub extern "C" fn dp_unix_close(fd: c_int) {
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_is_point(fd: c_int) -> c_int {
     // The program may have closed the endpoint, and given its number to something else.
-    _ = process::with(fd, |process| {
-        process.notice_closed();
-        Ok(())
-    });
+    _ = process::notice_closed(fd);
     process::is_point(fd).into()
 }
 

@@ -10,10 +10,10 @@ use std::time::Duration;
 use am_dp::{Dp, Dpid, Nid, OpenError, Point, PointReport};
 use am_spmd::Place;
 use nix::errno::Errno;
-use nix::sys::eventfd::EventFd;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use parking_lot::Mutex;
 
+use crate::bell::Bell;
 use crate::failure::Failure;
 use crate::forked::{self, Owner};
 use crate::mapping::Mapping;
@@ -41,7 +41,7 @@ pub(crate) struct Process {
     pub(crate) place: Option<Place>,
     pace: Pace,
     /// Ends the sleep of the thread that works meanwhile.
-    bell: Arc<EventFd>,
+    bell: Arc<Bell>,
     /// Which vertex of a graph it is.
     pub(crate) vertex: Option<Vertex>,
     reporter: Option<Reporter>,
@@ -93,9 +93,23 @@ pub(crate) fn forget_copy(fd: RawFd) {
 /// The program has closed every descriptor, and this library's among them. Their numbers may be other files' by now, so nothing is
 /// closed. The next `dp_open` opens a node anew.
 #[cold]
-pub(crate) fn abandon() {
-    std::mem::forget(PROCESS.lock().take());
+pub(crate) fn abandon(slot: &mut Option<Process>) {
+    std::mem::forget(slot.take());
     IS_POINT.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+}
+
+/// Abandon the node if the program has closed the library's descriptors. The thread may not have noticed it yet.
+///
+/// # Errors
+/// This process was forked.
+#[cold]
+pub(crate) fn abandon_if_closed() -> Result<(), Failure> {
+    not_in_child()?;
+    let mut slot = PROCESS.lock();
+    if slot.as_ref().is_some_and(Process::is_closed) {
+        abandon(&mut slot);
+    }
+    Ok(())
 }
 
 #[cold]
@@ -125,6 +139,18 @@ pub(crate) fn with<T>(fd: RawFd, work: impl FnOnce(&mut Process) -> Result<T, Fa
     }
 }
 
+/// Look whether the program has closed this descriptor by `close`, and given its number to another file.
+///
+/// # Errors
+/// No node is open.
+pub(crate) fn notice_closed(fd: RawFd) -> Result<(), Failure> {
+    abandon_if_closed()?;
+    with(fd, |process| {
+        process.notice_closed();
+        Ok(())
+    })
+}
+
 /// Run `work` with an endpoint.
 #[inline]
 pub(crate) fn with_point<T>(
@@ -142,10 +168,20 @@ pub(crate) fn with_point<T>(
 }
 
 impl Process {
-    pub(crate) fn new(dp: Dp<Mapping>, place: Option<Place>, bell: Arc<EventFd>, owner: Owner) -> Process {
+    pub(crate) fn new(dp: Dp<Mapping>, place: Option<Place>, bell: Arc<Bell>, owner: Owner) -> Process {
         let (entries, pace, reporter) = (vec![], Pace::default(), Reporter::find());
         OPENER.store(std::process::id(), Ordering::Relaxed);
         Process { dp, entries, live: 0, place, pace, bell, vertex: None, reporter, _owner: owner }
+    }
+
+    /// Whether this is the node of the thread with this bell.
+    pub(crate) fn has_bell(&self, bell: &Arc<Bell>) -> bool {
+        Arc::ptr_eq(&self.bell, bell)
+    }
+
+    /// Whether the program has closed the library's descriptors.
+    pub(crate) fn is_closed(&self) -> bool {
+        !self.bell.is_ours()
     }
 
     /// The program has called. `is_empty`: it read, and found nothing.
@@ -160,8 +196,7 @@ impl Process {
     #[cold]
     fn wake_or_arm(&mut self) {
         if self.pace.take_long() || !self.dp.prepare_wait().unwrap_or(false) {
-            // It fails only while it is readable already.
-            _ = self.bell.write(1);
+            self.bell.ring();
         }
     }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use am_dp::Dp;
 use am_spmd::Place;
 use nix::errno::Errno;
-use nix::sys::eventfd::{EfdFlags, EventFd};
 use parking_lot::Mutex;
 
+use crate::bell::Bell;
 use crate::environment;
 use crate::failure::Failure;
 use crate::forked::Owner;
@@ -35,11 +35,10 @@ pub(crate) fn open<T>(work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> 
     work(slot.insert(Process::new(dp, place.take(), bell, owner)))
 }
 
-fn start(place: &mut Option<Place>) -> Result<(Dp<Mapping>, Arc<EventFd>), Failure> {
+fn start(place: &mut Option<Place>) -> Result<(Dp<Mapping>, Arc<Bell>), Failure> {
     let (node, nodes) = environment::open(place)?;
     let dp = Dp::new(node, nodes)?;
-    let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
-    let bell = Arc::new(bell.map_err(|error| Failure::io(&error.into(), "no descriptor"))?);
+    let bell = Arc::new(Bell::new().map_err(|error| Failure::io(&error, "no descriptor"))?);
     progress::start(&dp, bell.clone())?;
     // SAFETY: the function is of the right type, and in this library as long as the process runs.
     unsafe { libc::atexit(progress::finish) };

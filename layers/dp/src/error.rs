@@ -3,6 +3,7 @@
 use std::io;
 
 use am_api::{EndpointError, NotOpen};
+use nix::errno::Errno;
 
 use crate::{Dpid, Nid};
 
@@ -23,9 +24,17 @@ pub enum OpenError {
     /// The node has no room for it.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    /// The process has no descriptor left.
-    #[error("no descriptor for the endpoint: {0}; raise the limit (`ulimit -n`)")]
+    /// The kernel gives no descriptor for it.
+    #[error("no descriptor for the endpoint: {0}{advice}", advice = advice(.0))]
     Descriptor(#[source] io::Error),
+}
+
+/// What to do against a limit of the kernel.
+fn advice(error: &io::Error) -> &'static str {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EMFILE) => "; raise the limit (`ulimit -n`), or close descriptors",
+        _ => "",
+    }
 }
 
 /// Why an endpoint has no edge.
