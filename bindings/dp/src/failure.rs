@@ -85,6 +85,7 @@ impl From<ReadError> for Failure {
         let errno = match error {
             ReadError::Closed => Errno::EBADF,
             ReadError::Lost { .. } => Errno::ECONNRESET,
+            ReadError::TooLong { .. } => Errno::EMSGSIZE,
         };
         Failure::new(errno, error)
     }

@@ -120,4 +120,19 @@ pub enum ReadError {
         /// Its DPID.
         dpid: Dpid,
     },
+    /// A message that this endpoint has written came to nothing, because the receiver's pool can never hold it. Said once, here or by the
+    /// next write.
+    #[error(
+        "a message of {len} bytes came to nothing: the token buffer pool of DPID {dpid} of node {nid} holds {most}"
+    )]
+    TooLong {
+        /// The receiver's node.
+        nid: Nid,
+        /// Its DPID.
+        dpid: Dpid,
+        /// The message's length.
+        len: usize,
+        /// The most that the receiver takes.
+        most: usize,
+    },
 }

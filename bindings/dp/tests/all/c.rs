@@ -35,6 +35,16 @@ fn the_papers_ping_pong_over_udp_and_shm() {
 }
 
 #[test]
+fn a_reader_is_told_that_its_message_was_too_long() {
+    let program = Program::build("tests/c/too_long.c");
+    let file = table(&[udp_line(0), udp_line(1)]);
+    let name = shm("long");
+    for nodes in [Nodes::Table(file.path()), Nodes::Transport(&name)] {
+        assert_eq!(two(&program, nodes, &[]), "told\n");
+    }
+}
+
+#[test]
 fn every_call_of_a_process_alone() {
     assert_eq!(Program::build("tests/c/alone.c").start("udp", &[]).end(), "all as it should be\n");
 }
