@@ -54,6 +54,12 @@ impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Failure {
         let errno = match &error {
             ConnectError::Closed => Errno::EBADF,
+            ConnectError::Alone(_) => {
+                let text = format!(
+                    "{error}: start it with `am-run -n 2`, or set DP_NID and DP_NODES (docs/directed-point.md)"
+                );
+                return Failure::new(Errno::EHOSTUNREACH, text);
+            }
             ConnectError::NoNode { .. } | ConnectError::Unreachable { .. } => Errno::EHOSTUNREACH,
             ConnectError::NoPoint { .. } => Errno::ECONNREFUSED,
             ConnectError::OtherList(_) => Errno::EPROTO,

@@ -13,6 +13,10 @@ use crate::{ConnectError, Dpid, Nid};
 /// How long to wait before a process is asked again.
 const RETRY: Duration = Duration::from_millis(5);
 
+/// Where a node was looked for that is found by discovery.
+const NOT_HEARD: &str = "no process of it was heard yet";
+const GONE: &str = "its process has gone, and no other has come";
+
 /// A process that may have the endpoint.
 #[derive(Debug)]
 struct Try {
@@ -54,7 +58,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
 
     /// The same in steps.
     pub fn begin_connect(&self, point: &Point, nid: Nid, dpid: Dpid) -> Attempt {
-        let why = "no process of it was heard yet";
+        let why = if self.inboxes.has_heard(nid) { GONE } else { NOT_HEARD };
         Attempt { point: point.id, nid, dpid, tries: vec![], why: ConnectError::NoNode { nid, why } }
     }
 
@@ -69,7 +73,12 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         }
         if !self.nodes.may_have(nid) {
             let why = "the list of nodes does not have it";
-            return Poll::Ready(Err(ConnectError::NoNode { nid, why }));
+            let is_alone = self.nodes.count() == Some(1);
+            return Poll::Ready(Err(if is_alone {
+                ConnectError::Alone(nid)
+            } else {
+                ConnectError::NoNode { nid, why }
+            }));
         }
         if nid == self.nodes.own() {
             attempt.why = ConnectError::NoPoint { nid, dpid };
@@ -124,10 +133,11 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     }
 
     /// Processes of the node that became known since the last step.
-    fn find_processes(&self, attempt: &mut Attempt, now: Instant) {
+    fn find_processes(&mut self, attempt: &mut Attempt, now: Instant) {
         for process in self.nodes.processes(attempt.nid, &self.node) {
             if process != self.nodes.own_name() && !attempt.tries.iter().any(|known| known.process == process) {
                 attempt.tries.push(Try { process, connection: None, again_at: now });
+                self.inboxes.note_heard(attempt.nid);
             }
         }
     }

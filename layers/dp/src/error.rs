@@ -51,6 +51,9 @@ pub enum ConnectError {
         /// Where it was looked for.
         why: &'static str,
     },
+    /// The list of nodes has this process alone.
+    #[error("no node has NID {0}: this process is alone")]
+    Alone(Nid),
     /// Nobody has this DPID there.
     #[error("node {nid} has no endpoint with DPID {dpid}: open it there first")]
     NoPoint {

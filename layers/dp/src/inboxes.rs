@@ -1,15 +1,28 @@
 //! The inboxes of all endpoints: the state that the node's events and messages work on.
 
+use std::collections::BTreeSet;
+
 use am_api::{Connection, ConnectionChange, ConnectionEvent, Message, ReturnReason};
 
 use crate::inbox::{Inbox, SHORT};
 use crate::point::PointId;
-use crate::{Dpid, Nodes};
+use crate::{Dpid, Nid, Nodes};
+
+/// So many nodes are remembered: peers choose their NIDs.
+const MAX_HEARD: usize = 4096;
+
+fn note_heard(heard: &mut BTreeSet<Nid>, nid: Nid) {
+    if heard.len() < MAX_HEARD {
+        heard.insert(nid);
+    }
+}
 
 /// Inboxes by the index of their endpoint, and what happened to them since the last look.
 pub(crate) struct Inboxes<M> {
     list: Vec<Option<Inbox<M>>>,
     nodes: Nodes,
+    /// Nodes with a process that was there once.
+    heard: BTreeSet<Nid>,
     /// There is something in the lists below.
     pub(crate) has_news: bool,
     /// Endpoints that may have become readable.
@@ -20,8 +33,8 @@ pub(crate) struct Inboxes<M> {
 
 impl<M: AsRef<[u8]> + AsMut<[u8]>> Inboxes<M> {
     pub(crate) fn new(nodes: Nodes) -> Self {
-        let (list, readable, special) = Default::default();
-        Inboxes { list, nodes, has_news: false, readable, special }
+        let (list, heard, readable, special) = Default::default();
+        Inboxes { list, nodes, heard, has_news: false, readable, special }
     }
 
     pub(crate) fn insert(&mut self, id: PointId, inbox: Inbox<M>) {
@@ -49,6 +62,16 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inboxes<M> {
 
     pub(crate) fn all(&mut self) -> impl Iterator<Item = &mut Inbox<M>> {
         self.list.iter_mut().flatten()
+    }
+
+    /// A process of this node is there.
+    pub(crate) fn note_heard(&mut self, nid: Nid) {
+        note_heard(&mut self.heard, nid);
+    }
+
+    /// Whether a process of this node was there once.
+    pub(crate) fn has_heard(&self, nid: Nid) -> bool {
+        self.heard.contains(&nid)
     }
 
     /// A message for the endpoint of this index.
@@ -91,7 +114,10 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inboxes<M> {
         let peer = peer.0.zip(peer.1);
         let Some(Some(inbox)) = self.list.get_mut(index) else { return };
         match (event.change, peer) {
-            (ConnectionChange::Accepted, Some(peer)) => inbox.on_accepted(event.connection, peer, event.peer.node),
+            (ConnectionChange::Accepted, Some(peer)) => {
+                inbox.on_accepted(event.connection, peer, event.peer.node);
+                note_heard(&mut self.heard, peer.0);
+            }
             (ConnectionChange::Ended(reason), _) => {
                 let has_died = matches!(reason, ReturnReason::Unreachable | ReturnReason::Restarted);
                 inbox.on_ended(event.connection, peer.filter(|_| has_died));

@@ -129,9 +129,12 @@ fn a_wrong_environment_says_what_is_wrong() {
     let program = Program::build("tests/c/owners.c");
     let nothing = table(&[]);
     let missing = "/nowhere/nodes";
+    let same = table(&["0 udp:127.0.0.1:9".to_owned(), "7 udp:127.0.0.1:9".to_owned()]);
     for (nid, nodes, says) in [
         ("0", Nodes::Table(nothing.path()), "the table has no node 0"),
-        ("0", Nodes::Table(Path::new(missing)), "/nowhere/nodes"),
+        ("0", Nodes::Table(Path::new(missing)), "DP_NODES: /nowhere/nodes: No such file"),
+        ("0", Nodes::Table(Path::new(missing)), "a line for each node"),
+        ("0", Nodes::Table(same.path()), "line 2: node 7 has the address udp:127.0.0.1:9, which node 0 has in line 1"),
         ("x", Nodes::Transport("udp"), "DP_NID is `x`"),
         ("0", Nodes::Transport("pigeon:1"), "pigeon"),
     ] {

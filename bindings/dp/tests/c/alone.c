@@ -51,6 +51,7 @@ static void misuse(int one, int two) {
     FAILS(dp_connect(one, -1, 1), EINVAL);
     FAILS(dp_connect(one, 0, -1), EINVAL);
     FAILS(dp_connect(one, 1, 1), EHOSTUNREACH);
+    CHECK(strstr(dp_error(), "this process is alone") && strstr(dp_error(), "am-run -n 2"));
     FAILS(dp_fsync(one, 1), EINVAL);
     FAILS(dp_fsync(one, -1), EINVAL);
     FAILS(dp_fsync(77, 1), EBADF);
