@@ -31,7 +31,13 @@ impl Failure {
     #[cold]
     pub(crate) fn io(error: &io::Error, what: &str) -> Failure {
         let errno = error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
-        Failure::new(errno, format!("{what}: {error}"))
+        let advice = match errno {
+            Errno::EMFILE => "; raise the limit (`ulimit -n`), or close descriptors",
+            Errno::EAGAIN => "; raise the limit on processes and threads (`ulimit -u`), or end some",
+            Errno::EFBIG => "; raise the limit on files (`ulimit -f`), or ask for a smaller pool",
+            _ => "",
+        };
+        Failure::new(errno, format!("{what}: {error}{advice}"))
     }
 }
 
