@@ -13,7 +13,8 @@ use crate::{ConnectError, Dpid, Nid};
 /// How long to wait before a process is asked again.
 const RETRY: Duration = Duration::from_millis(5);
 
-/// Where a node was looked for that is found by discovery.
+/// Where a node was looked for: in the list, or by discovery.
+const NOT_LISTED: &str = "the list of nodes does not have it";
 const NOT_HEARD: &str = "no process of it was heard yet";
 const GONE: &str = "its process has gone, and no other has come";
 
@@ -72,13 +73,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
             return Poll::Ready(Err(ConnectError::Closed));
         }
         if !self.nodes.may_have(nid) {
-            let why = "the list of nodes does not have it";
-            let is_alone = self.nodes.count() == Some(1);
-            return Poll::Ready(Err(if is_alone {
-                ConnectError::Alone(nid)
-            } else {
-                ConnectError::NoNode { nid, why }
-            }));
+            return Poll::Ready(Err(self.not_listed(nid)));
         }
         if nid == self.nodes.own() {
             attempt.why = ConnectError::NoPoint { nid, dpid };
@@ -110,6 +105,15 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
             }
         }
         Poll::Pending
+    }
+
+    /// Why there is no node of this number.
+    #[cold]
+    fn not_listed(&self, nid: Nid) -> ConnectError {
+        match self.nodes.count() {
+            Some(1) => ConnectError::Alone(nid),
+            _ => ConnectError::NoNode { nid, why: NOT_LISTED },
+        }
     }
 
     /// If the endpoint's edge leads there already, or an old one still does, it is the edge from now on: what was written to it before
