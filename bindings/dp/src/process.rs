@@ -13,13 +13,13 @@ use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use parking_lot::Mutex;
 
-use crate::bell::Bell;
 use crate::failure::Failure;
 use crate::forked::{self, Owner};
 use crate::mapping::Mapping;
 use crate::pace::{Pace, Step};
 use crate::report::{self, Reporter};
 use crate::vertex::Vertex;
+use crate::waker::Waker;
 
 /// An endpoint of the program.
 pub(crate) struct Entry {
@@ -41,7 +41,7 @@ pub(crate) struct Process {
     pub(crate) place: Option<Place>,
     pace: Pace,
     /// Ends the sleep of the thread that works meanwhile.
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     /// Which vertex of a graph it is.
     pub(crate) vertex: Option<Vertex>,
     reporter: Option<Reporter>,
@@ -168,20 +168,20 @@ pub(crate) fn with_point<T>(
 }
 
 impl Process {
-    pub(crate) fn new(dp: Dp<Mapping>, place: Option<Place>, bell: Arc<Bell>, owner: Owner) -> Process {
+    pub(crate) fn new(dp: Dp<Mapping>, place: Option<Place>, waker: Arc<Waker>, owner: Owner) -> Process {
         let (entries, pace, reporter) = (vec![], Pace::default(), Reporter::find());
         OPENER.store(std::process::id(), Ordering::Relaxed);
-        Process { dp, entries, live: 0, place, pace, bell, vertex: None, reporter, _owner: owner }
+        Process { dp, entries, live: 0, place, pace, waker, vertex: None, reporter, _owner: owner }
     }
 
-    /// Whether this is the node of the thread with this bell.
-    pub(crate) fn has_bell(&self, bell: &Arc<Bell>) -> bool {
-        Arc::ptr_eq(&self.bell, bell)
+    /// Whether this is the node of the thread with this waker.
+    pub(crate) fn has_waker(&self, waker: &Arc<Waker>) -> bool {
+        Arc::ptr_eq(&self.waker, waker)
     }
 
     /// Whether the program has closed the library's descriptors.
     pub(crate) fn is_closed(&self) -> bool {
-        !self.bell.is_ours()
+        self.waker.is_closed()
     }
 
     /// The program has called. `is_empty`: it read, and found nothing.
@@ -196,7 +196,7 @@ impl Process {
     #[cold]
     fn wake_or_arm(&mut self) {
         if self.pace.take_long() || !self.dp.prepare_wait().unwrap_or(false) {
-            self.bell.ring();
+            self.waker.wake();
         }
     }
 

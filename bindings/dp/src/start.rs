@@ -7,13 +7,13 @@ use am_spmd::Place;
 use nix::errno::Errno;
 use parking_lot::Mutex;
 
-use crate::bell::Bell;
 use crate::environment;
 use crate::failure::Failure;
 use crate::forked::Owner;
 use crate::mapping::Mapping;
 use crate::process::{self, PROCESS, Process};
 use crate::progress;
+use crate::waker::Waker;
 
 /// What the launcher gave, while no node could be opened.
 static PLACE: Mutex<Option<Place>> = Mutex::new(None);
@@ -28,19 +28,19 @@ pub(crate) fn open<T>(work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> 
     // Before the node opens: a child that is forked while it opens inherits `PROCESS` locked, and no thread of the child unlocks it.
     let owner = Owner::new().map_err(|error| Failure::io(&error, "no memory"))?;
     let mut place = PLACE.lock();
-    let (dp, bell) = match start(&mut place) {
+    let (dp, waker) = match start(&mut place) {
         Err(failure) if failure.errno == Errno::EMFILE && process::raise_limit() => start(&mut place)?,
         started => started?,
     };
-    work(slot.insert(Process::new(dp, place.take(), bell, owner)))
+    work(slot.insert(Process::new(dp, place.take(), waker, owner)))
 }
 
-fn start(place: &mut Option<Place>) -> Result<(Dp<Mapping>, Arc<Bell>), Failure> {
+fn start(place: &mut Option<Place>) -> Result<(Dp<Mapping>, Arc<Waker>), Failure> {
     let (node, nodes) = environment::open(place)?;
     let dp = Dp::new(node, nodes)?;
-    let bell = Arc::new(Bell::new().map_err(|error| Failure::io(&error, "no descriptor"))?);
-    progress::start(&dp, bell.clone())?;
+    let waker = Arc::new(Waker::new().map_err(|error| Failure::io(&error, "no descriptor"))?);
+    progress::start(&dp, waker.clone())?;
     // SAFETY: the function is of the right type, and in this library as long as the process runs.
     unsafe { libc::atexit(progress::finish) };
-    Ok((dp, bell))
+    Ok((dp, waker))
 }

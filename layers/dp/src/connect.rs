@@ -15,7 +15,7 @@ const RETRY: Duration = Duration::from_millis(5);
 
 /// Where a node was looked for: in the list, or by discovery.
 const NOT_LISTED: &str = "the list of nodes does not have it";
-const NOT_HEARD: &str = "no process of it was heard yet";
+const NOT_FOUND: &str = "no process of it was found yet";
 const GONE: &str = "its process has gone, and no other has come";
 
 /// A process that may have the endpoint.
@@ -59,7 +59,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
 
     /// The same in steps.
     pub fn begin_connect(&self, point: &Point, nid: Nid, dpid: Dpid) -> Attempt {
-        let why = if self.inboxes.has_heard(nid) { GONE } else { NOT_HEARD };
+        let why = if self.inboxes.was_seen(nid) { GONE } else { NOT_FOUND };
         Attempt { point: point.id, nid, dpid, tries: vec![], why: ConnectError::NoNode { nid, why } }
     }
 
@@ -141,7 +141,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         for process in self.nodes.processes(attempt.nid, &self.node) {
             if process != self.nodes.own_name() && !attempt.tries.iter().any(|known| known.process == process) {
                 attempt.tries.push(Try { process, connection: None, again_at: now });
-                self.inboxes.note_heard(attempt.nid);
+                self.inboxes.note_seen(attempt.nid);
             }
         }
     }

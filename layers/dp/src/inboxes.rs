@@ -9,11 +9,11 @@ use crate::point::PointId;
 use crate::{Dpid, Nid, Nodes};
 
 /// So many nodes are remembered: peers choose their NIDs.
-const MAX_HEARD: usize = 4096;
+const MAX_SEEN: usize = 4096;
 
-fn note_heard(heard: &mut BTreeSet<Nid>, nid: Nid) {
-    if heard.len() < MAX_HEARD {
-        heard.insert(nid);
+fn note_seen(seen: &mut BTreeSet<Nid>, nid: Nid) {
+    if seen.len() < MAX_SEEN {
+        seen.insert(nid);
     }
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Inboxes<M> {
     list: Vec<Option<Inbox<M>>>,
     nodes: Nodes,
     /// Nodes with a process that was there once.
-    heard: BTreeSet<Nid>,
+    seen: BTreeSet<Nid>,
     /// There is something in the lists below.
     pub(crate) has_news: bool,
     /// Endpoints that may have become readable.
@@ -33,8 +33,8 @@ pub(crate) struct Inboxes<M> {
 
 impl<M: AsRef<[u8]> + AsMut<[u8]>> Inboxes<M> {
     pub(crate) fn new(nodes: Nodes) -> Self {
-        let (list, heard, readable, special) = Default::default();
-        Inboxes { list, nodes, heard, has_news: false, readable, special }
+        let (list, seen, readable, special) = Default::default();
+        Inboxes { list, nodes, seen, has_news: false, readable, special }
     }
 
     pub(crate) fn insert(&mut self, id: PointId, inbox: Inbox<M>) {
@@ -65,13 +65,13 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inboxes<M> {
     }
 
     /// A process of this node is there.
-    pub(crate) fn note_heard(&mut self, nid: Nid) {
-        note_heard(&mut self.heard, nid);
+    pub(crate) fn note_seen(&mut self, nid: Nid) {
+        note_seen(&mut self.seen, nid);
     }
 
     /// Whether a process of this node was there once.
-    pub(crate) fn has_heard(&self, nid: Nid) -> bool {
-        self.heard.contains(&nid)
+    pub(crate) fn was_seen(&self, nid: Nid) -> bool {
+        self.seen.contains(&nid)
     }
 
     /// A message for the endpoint of this index.
@@ -116,7 +116,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inboxes<M> {
         match (event.change, peer) {
             (ConnectionChange::Accepted, Some(peer)) => {
                 inbox.on_accepted(event.connection, peer, event.peer.node);
-                note_heard(&mut self.heard, peer.0);
+                note_seen(&mut self.seen, peer.0);
             }
             (ConnectionChange::Ended(reason), _) => {
                 let has_died = matches!(reason, ReturnReason::Unreachable | ReturnReason::Restarted);

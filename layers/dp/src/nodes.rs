@@ -242,8 +242,8 @@ fn is_complete(name: &str) -> bool {
     parts.is_some_and(|(scheme, rest)| scheme.starts_with(|c: char| c.is_ascii_lowercase()) && !rest.is_empty())
 }
 
-/// What the other nodes are told of a node's transport. Settings are for the node itself.
-fn told_addresses(transport: &str) -> impl Iterator<Item = &str> {
+/// The addresses of a node that the others need. Settings are for the node itself.
+fn peer_addresses(transport: &str) -> impl Iterator<Item = &str> {
     transports::peer_addresses(transport).map(|address| address.split(',').next().unwrap_or(address))
 }
 
@@ -276,7 +276,7 @@ impl NodeTable {
             if transports.insert(nid, transport.to_owned()).is_some() {
                 return Err(wrong(format!("NID {nid} has a line already")));
             }
-            for address in told_addresses(transport) {
+            for address in peer_addresses(transport) {
                 if let Some((other, line)) = taken.insert(address, (nid, at + 1)) {
                     return Err(wrong(format!(
                         "node {nid} has the address {address}, which node {other} has in line {line}"
@@ -304,7 +304,7 @@ impl NodeTable {
         let opened = set(Node::builder(nodes.own_name())).open(transport);
         let node = opened.map_err(|why| TableError::Open { nid: own, why })?;
         for (&nid, transport) in self.transports.iter().filter(|(nid, _)| **nid != own.0) {
-            for address in told_addresses(transport) {
+            for address in peer_addresses(transport) {
                 let refused = |why| TableError::Address { nid: Nid(nid), address: address.to_owned(), why };
                 node.add_peer_address(address).map_err(refused)?;
             }

@@ -102,7 +102,7 @@ fn an_edge_to_a_node_that_has_gone_says_so() {
     let from = open(&mut graph, 0, 1, 4096);
     let why = |error: ConnectError| error.to_string();
     let said = try_connect(&mut graph, (0, &from), 2, 5).map_err(why);
-    assert_eq!(said.unwrap_err(), "no node has NID 2: no process of it was heard yet");
+    assert_eq!(said.unwrap_err(), "no node has NID 2: no process of it was found yet");
     graph.push(open_as(2));
     let to = open(&mut graph, 1, 5, 4096);
     connect(&mut graph, (0, &from), 2, 5);
