@@ -44,6 +44,9 @@
  *
  * THREADS. Any thread may use any endpoint; one lock of the process keeps them apart, and AM_WaitSema
  * sleeps without it. So AM_SEQ and AM_PAR behave alike.
+ *
+ * FORK. After fork() the node is the parent's: in the child every call that needs it is AM_ERR_BAD_ARG until exec, AM_Init and
+ * AM_Terminate too. A child that is forked in a handler must not return from it.
  */
 #ifndef AM2_AM_H
 #define AM2_AM_H

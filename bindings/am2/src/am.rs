@@ -10,6 +10,7 @@ use parking_lot::ReentrantMutex;
 use crate::bundle::Bundle;
 use crate::code::Code;
 use crate::endpoint::Ep;
+use crate::forked::{self, Owner};
 use crate::sleepers::Sleepers;
 use crate::tables::{Handle, Table};
 
@@ -22,6 +23,7 @@ pub(crate) struct Am {
     pub(crate) endpoints: RefCell<Table<Rc<Ep>>>,
     pub(crate) next_name: Cell<u32>,
     pub(crate) sleepers: Sleepers,
+    pub(crate) _owner: Owner,
 }
 
 /// What `AM_Init` made, if it was called.
@@ -49,8 +51,16 @@ impl Drop for Call<'_> {
     }
 }
 
+/// In a child that was forked from the process with the node, every call is refused: what both sent would break the parent's connections.
+/// To be called before the lock is taken: the child may inherit it locked by a thread that it does not have.
+#[inline]
+pub(crate) fn not_in_child() -> Result<(), Code> {
+    if forked::is_child() { Err(Code::BadArg) } else { Ok(()) }
+}
+
 /// Run `work` under the lock, with what `AM_Init` made. Threads that sleep are woken for what it has received or done for them.
 pub(crate) fn with<T>(work: impl FnOnce(&Rc<Am>) -> Result<T, Code>) -> Result<T, Code> {
+    not_in_child()?;
     let process = PROCESS.lock();
     let am = process.am.borrow().clone().ok_or(Code::NotInit)?;
     process.depth.set(process.depth.get() + 1);
@@ -73,6 +83,7 @@ pub(crate) fn with_ep<T>(ep: Handle, work: impl FnOnce(&Rc<Am>, &Rc<Ep>) -> Resu
 
 /// The same for a call that changes nothing that a thread could wait for.
 pub(crate) fn look_at<T>(ep: Handle, look: impl FnOnce(&Ep) -> Result<T, Code>) -> Result<T, Code> {
+    not_in_child()?;
     let process = PROCESS.lock();
     let am = process.am.borrow().clone().ok_or(Code::NotInit)?;
     let ep = am.endpoints.borrow().get(ep).ok_or(Code::BadArg)?;

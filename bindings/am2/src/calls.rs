@@ -338,7 +338,9 @@ pub unsafe extern "C" fn AM_GetTag(ep: Handle, tag: *mut u64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AM_SetSeg(ep: Handle, start: *mut c_void, length: usize) -> c_int {
     at_ep(ep, |_, ep| {
-        if (start.is_null() && length > 0) || isize::try_from(length).is_err() {
+        // No segment reaches beyond the end of the address space.
+        let is_whole = isize::try_from(length).is_ok() && start.addr().checked_add(length).is_some();
+        if (start.is_null() && length > 0) || !is_whole {
             return Err(Code::BadArg);
         }
         ep.segment.set(Segment { start: start.cast(), length });

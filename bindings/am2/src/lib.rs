@@ -32,6 +32,8 @@ mod code;
 mod context;
 mod endpoint;
 mod events;
+#[path = "../../forked.rs"]
+mod forked;
 mod header;
 mod invoke;
 mod messages;

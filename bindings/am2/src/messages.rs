@@ -78,6 +78,7 @@ fn reply(
     data: &[u8],
     base: Option<usize>,
 ) -> Result<(), Code> {
+    am::not_in_child()?;
     let found = with_token(token, |context| (context.ep, context.tag, context.reply.borrow_mut().take()));
     let (ep, tag, to) = found.ok_or(Code::BadArg)?;
     // A reply was sent already, or the message is one.

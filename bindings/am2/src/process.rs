@@ -12,6 +12,7 @@ use crate::bundle::Bundle;
 use crate::code::Code;
 use crate::context;
 use crate::endpoint::{Ep, Tag};
+use crate::forked::Owner;
 use crate::name::Name;
 use crate::progress;
 use crate::receive;
@@ -25,11 +26,17 @@ const KEEPALIVE: Duration = Duration::from_secs(120);
 
 /// `AM_Init`: find the process's place and open its node.
 pub(crate) fn init() -> Result<(), Code> {
+    let say = |error: &dyn std::fmt::Display| eprintln!("libam2: AM_Init: {error}");
+    am::not_in_child()
+        .inspect_err(|_| say(&"this process was forked, and the node is its parent's: call it after exec"))?;
     let process = am::PROCESS.lock();
     if process.am.borrow().is_some() {
         return Ok(());
     }
-    let say = |error: &dyn std::fmt::Display| eprintln!("libam2: AM_Init: {error}");
+    let owner = Owner::new().map_err(|error| {
+        say(&error);
+        Code::Resource
+    })?;
     let mut place = Place::find().map_err(|error| {
         say(&error);
         Code::Resource
@@ -45,6 +52,7 @@ pub(crate) fn init() -> Result<(), Code> {
         endpoints: RefCell::new(Table::new(2)),
         next_name: Cell::new(0),
         sleepers: Sleepers::default(),
+        _owner: owner,
     };
     *process.am.borrow_mut() = Some(Rc::new(am));
     Ok(())
@@ -52,6 +60,7 @@ pub(crate) fn init() -> Result<(), Code> {
 
 /// `AM_Terminate`: close all endpoints, then the node.
 pub(crate) fn terminate() -> Result<(), Code> {
+    am::not_in_child()?;
     let process = am::PROCESS.lock();
     let am = process.am.borrow_mut().take().ok_or(Code::NotInit)?;
     if !am.sleepers.is_empty() || context::is_in_handler() {

@@ -59,8 +59,8 @@ extern "C" {
 #endif
 
 /* Open the endpoint of this DPID. Returns a descriptor.
- * EINVAL: negative. EADDRINUSE: this node has it already. ENETDOWN: the node could not be opened. EMFILE. ENOMEM. EFBIG:
- * the pool is larger than files may be (ulimit -f). */
+ * EINVAL: negative. EADDRINUSE: this node has it already. ENETDOWN: the node could not be opened. EMFILE: no
+ * descriptor (ulimit -n). EAGAIN: no thread (ulimit -u). ENOMEM. EFBIG: the pool is larger than files may be (ulimit -f). */
 int dp_open(int dpid);
 
 /* The same with a token buffer pool of so many bytes (4096 at least). dp_open takes DP_POOL from the environment, or 262144. */
@@ -75,14 +75,17 @@ int dp_connect(int fd, int nid, int dpid);
 /* Send a message. It never waits. Returns its length; what is at `msg` can be changed then. A message may be longer than a frame: up to
  * the size of the receiver's pool. Then it is copied, and leaves while the program goes on; until it has, the next one is EAGAIN. Of more
  * than 16 messages in a row without a dp_read up to 7 may leave a millisecond later, to share a doorbell.
+ * The receiver says how much its pool holds when it gets the first message that is too long. That one was written already, and comes to
+ * nothing: the endpoint is readable then, and the next dp_read without a message, or the next dp_write, says EMSGSIZE, once.
  * EAGAIN: the receiver has no room now; try again. ENOTCONN: no edge. EINVAL: no bytes. EMSGSIZE: more than the receiver's pool holds;
- * this may be said of an earlier message, whose length dp_error names: then write this one again. ENOMEM: no memory for a copy.
+ * where dp_error names the length of an earlier message, write this one again. ENOMEM: no memory for a copy.
  * ECONNRESET: the other end is closed or gone: connect again. EBADF. */
 int dp_write(int fd, const void *msg, int len);
 
 /* The next message that has arrived: its length, and its place in the pool. 0: there is none now. It never waits. The message stays
  * until it is given back; what writes into it gets SIGSEGV.
- * ECONNRESET: the process at the other end of an edge has died; said once, after its last message. EBADF. */
+ * ECONNRESET: the process at the other end of an edge has died; said once, after its last message. EMSGSIZE: a message that was written
+ * to this endpoint's edge is longer than the receiver's pool, and came to nothing; said once. EBADF. */
 int dp_read(int fd, char **address);
 
 /* Give back the oldest n messages of those that were read. EINVAL: so many were not read; nothing happens. EBADF. */

@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <stddef.h>
@@ -51,14 +52,16 @@ int fsync(int fd) {
     return is_point(fd) ? dp_unix_fsync(fd) : next(fd);
 }
 
-/* The program is about to close these. */
+/* The program is about to close these. What the call that follows leaves in errno is the C library's alone. */
 static void forget(unsigned first, unsigned last) {
+    int before = errno;
     /* Endpoints have no higher numbers. */
     for (unsigned fd = first; fd <= last && fd < 1U << 16; fd++) {
         if (is_point((int)fd)) {
             dp_unix_close((int)fd);
         }
     }
+    errno = before;
 }
 
 int close(int fd) {
@@ -83,7 +86,10 @@ void closefrom(int first) {
 
 int fclose(FILE *file) {
     NEXT(int (*)(FILE *), "fclose")
+    int before = errno;
+    /* A stream in memory has none, which is no error of the program's. */
     int fd = fileno(file);
+    errno = before;
     forget(fd, fd);
     return next(file);
 }

@@ -13,7 +13,6 @@ use parking_lot::Mutex;
 
 use crate::environment;
 use crate::failure::{self, Failure, call};
-use crate::forked;
 use crate::pace::{pause, pause_until_signal};
 use crate::process::{self, Process};
 use crate::start;
@@ -66,6 +65,7 @@ pub extern "C" fn dp_open_pool(dpid: c_int, bytes: usize) -> c_int {
 
 fn open_point(dpid: c_int, bytes: usize) -> Result<c_int, Failure> {
     let (dpid, start) = (Dpid(number(dpid, "DPID")?), Instant::now());
+    process::abandon_if_closed()?;
     loop {
         let opened = start::open(|process| match process.open_point(dpid, bytes) {
             // Its descriptor is closed, and its last messages are not accepted yet.
@@ -202,6 +202,7 @@ pub unsafe extern "C" fn dp_mmap(fd: c_int, tbp: *mut Dpmmap) -> c_int {
 pub extern "C" fn dp_close(fd: c_int) -> c_int {
     call(-1, || {
         let start = Instant::now();
+        process::notice_closed(fd)?;
         while !process::with_point(fd, |process, point, _| {
             process.dp.poll();
             Ok(process.dp.is_accepted(point))
@@ -296,7 +297,7 @@ pub extern "C" fn dp_unix_fsync(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_unix_close(fd: c_int) {
     call((), || {
-        if forked::is_in_owners_memory() {
+        if process::is_in_owners_memory() {
             return Ok(());
         }
         if process::not_in_child().is_err() {
@@ -316,10 +317,7 @@ pub extern "C" fn dp_unix_close(fd: c_int) {
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_is_point(fd: c_int) -> c_int {
     // The program may have closed the endpoint, and given its number to something else.
-    _ = process::with(fd, |process| {
-        process.notice_closed();
-        Ok(())
-    });
+    _ = process::notice_closed(fd);
     process::is_point(fd).into()
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{io, iter};
 
 use am_api::{Builder, Node};
-use am_dp::{Nid, NodeTable, Nodes};
+use am_dp::{Nid, NodeTable, Nodes, TableError};
 use am_spmd::Place;
 use am_spmd::rendezvous::variables;
 use nix::errno::Errno;
@@ -42,7 +42,7 @@ pub(crate) fn open(place: &mut Option<Place>) -> Result<(Node, Nodes), Failure> 
     };
     let nid = u32::try_from(nid).map(Nid).map_err(|_| Failure::new(Errno::EINVAL, format!("{NID} is too large")))?;
     if let Some(path) = env::var_os(NODES) {
-        let table = NodeTable::load(&path).map_err(|error| down(&error))?;
+        let table = NodeTable::load(&path).map_err(|error| no_table(&error))?;
         return table.open(nid, set).map_err(|error| down(&error));
     }
     let transport = env::var(variables::TRANSPORT).map_err(|why| {
@@ -58,6 +58,17 @@ pub(crate) fn open(place: &mut Option<Place>) -> Result<(Node, Nodes), Failure> 
     let nodes = Nodes::found(nid, 0, &transport);
     let node = set(Node::builder(nodes.own_name())).open(&transport).map_err(|error| down(&error))?;
     Ok((node, nodes))
+}
+
+/// The file of all nodes is missing, or wrong.
+fn no_table(error: &TableError) -> Failure {
+    let advice = match error {
+        TableError::Read { .. } => {
+            ": a file with a line for each node, as in `0 udp:10.0.0.7:7000` (docs/directed-point.md)"
+        }
+        _ => "",
+    };
+    Failure::new(Errno::ENETDOWN, format!("{NODES}: {error}{advice}"))
 }
 
 /// There is no node. Where descriptors are missing, the caller can get more.

@@ -31,7 +31,13 @@ impl Failure {
     #[cold]
     pub(crate) fn io(error: &io::Error, what: &str) -> Failure {
         let errno = error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
-        Failure::new(errno, format!("{what}: {error}"))
+        let advice = match errno {
+            Errno::EMFILE => "; raise the limit (`ulimit -n`), or close descriptors",
+            Errno::EAGAIN => "; raise the limit on processes and threads (`ulimit -u`), or end some",
+            Errno::EFBIG => "; raise the limit on files (`ulimit -f`), or ask for a smaller pool",
+            _ => "",
+        };
+        Failure::new(errno, format!("{what}: {error}{advice}"))
     }
 }
 
@@ -54,6 +60,12 @@ impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Failure {
         let errno = match &error {
             ConnectError::Closed => Errno::EBADF,
+            ConnectError::Alone(_) => {
+                let text = format!(
+                    "{error}: start it with `am-run -n 2`, or set DP_NID and DP_NODES (docs/directed-point.md)"
+                );
+                return Failure::new(Errno::EHOSTUNREACH, text);
+            }
             ConnectError::NoNode { .. } | ConnectError::Unreachable { .. } => Errno::EHOSTUNREACH,
             ConnectError::NoPoint { .. } => Errno::ECONNREFUSED,
             ConnectError::OtherList(_) => Errno::EPROTO,
@@ -85,6 +97,7 @@ impl From<ReadError> for Failure {
         let errno = match error {
             ReadError::Closed => Errno::EBADF,
             ReadError::Lost { .. } => Errno::ECONNRESET,
+            ReadError::TooLong { .. } => Errno::EMSGSIZE,
         };
         Failure::new(errno, error)
     }

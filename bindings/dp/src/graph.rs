@@ -47,6 +47,7 @@ fn graph() -> Result<Graph, Failure> {
 pub extern "C" fn dp_graph() -> c_int {
     call(-1, || {
         let graph = graph()?;
+        process::abandon_if_closed()?;
         let (vertex, opened) = open_all(&graph)?;
         let joined = connect_all(&graph, vertex, &opened).and_then(|()| barrier());
         if let Err(why) = joined {

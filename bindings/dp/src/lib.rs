@@ -7,7 +7,7 @@
 //!   calls.rs        arguments looked at; panics stay here
 //!   start.rs        the first call opens the process's node
 //!   process.rs      the node, its endpoints by descriptor, one lock
-//!   progress.rs     a thread that receives while the program does something else; pace.rs says when
+//!   progress.rs     a thread that receives while the program does something else; pace.rs says when, waker.rs wakes it
 //!   graph.rs        the process as a vertex of DP_GRAPH
 //!   report.rs       live figures on standard error
 //!   mapping.rs      the pools' memory, read-only for the program
@@ -22,6 +22,7 @@
 mod calls;
 mod environment;
 mod failure;
+#[path = "../../forked.rs"]
 mod forked;
 mod graph;
 mod mapping;
@@ -31,6 +32,7 @@ mod progress;
 mod report;
 mod start;
 mod vertex;
+mod waker;
 
 pub use calls::{
     Dpmmap, Traffic, dp_barrier, dp_close, dp_connect, dp_error, dp_fsync, dp_is_point, dp_mmap, dp_nid, dp_nodes,

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn it_sleeps_longer_while_the_program_is_away_and_is_rung_then() {
+    fn it_sleeps_longer_while_the_program_is_away_and_is_woken_then() {
         let mut pace = Pace::default();
         let hour = Duration::from_secs(3600);
         let sleeps = [(); 4].map(|()| {

@@ -4,22 +4,22 @@ use std::mem::ManuallyDrop;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use am_dp::{Dp, Dpid, Nid, OpenError, Point, PointReport};
 use am_spmd::Place;
 use nix::errno::Errno;
-use nix::sys::eventfd::EventFd;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use parking_lot::Mutex;
 
 use crate::failure::Failure;
-use crate::forked;
+use crate::forked::{self, Owner};
 use crate::mapping::Mapping;
 use crate::pace::{Pace, Step};
 use crate::report::{self, Reporter};
 use crate::vertex::Vertex;
+use crate::waker::Waker;
 
 /// An endpoint of the program.
 pub(crate) struct Entry {
@@ -41,10 +41,11 @@ pub(crate) struct Process {
     pub(crate) place: Option<Place>,
     pace: Pace,
     /// Ends the sleep of the thread that works meanwhile.
-    bell: Arc<EventFd>,
+    waker: Arc<Waker>,
     /// Which vertex of a graph it is.
     pub(crate) vertex: Option<Vertex>,
     reporter: Option<Reporter>,
+    _owner: Owner,
 }
 
 // SAFETY: the only value is in `PROCESS`, and every access is under its lock: `Rc` counts, cells and the node are touched by one
@@ -54,6 +55,9 @@ unsafe impl Send for Process {}
 
 /// The one process.
 pub(crate) static PROCESS: Mutex<Option<Process>> = Mutex::new(None);
+
+/// The number of the process that opened the node.
+static OPENER: AtomicU32 = AtomicU32::new(0);
 
 /// Which descriptors are endpoints: a bit each. `read` and `write` of other descriptors look here without the lock.
 static IS_POINT: [AtomicU64; MAX_FD / 64] = [const { AtomicU64::new(0) }; MAX_FD / 64];
@@ -89,9 +93,23 @@ pub(crate) fn forget_copy(fd: RawFd) {
 /// The program has closed every descriptor, and this library's among them. Their numbers may be other files' by now, so nothing is
 /// closed. The next `dp_open` opens a node anew.
 #[cold]
-pub(crate) fn abandon() {
-    std::mem::forget(PROCESS.lock().take());
+pub(crate) fn abandon(slot: &mut Option<Process>) {
+    std::mem::forget(slot.take());
     IS_POINT.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+}
+
+/// Abandon the node if the program has closed the library's descriptors. The thread may not have noticed it yet.
+///
+/// # Errors
+/// This process was forked.
+#[cold]
+pub(crate) fn abandon_if_closed() -> Result<(), Failure> {
+    not_in_child()?;
+    let mut slot = PROCESS.lock();
+    if slot.as_ref().is_some_and(Process::is_closed) {
+        abandon(&mut slot);
+    }
+    Ok(())
 }
 
 #[cold]
@@ -106,6 +124,11 @@ pub(crate) fn not_in_child() -> Result<(), Failure> {
     if forked::is_child() { Err(child()) } else { Ok(()) }
 }
 
+/// Whether this is a child of `vfork`, which works in the memory of the process that has the node, and has descriptors of its own.
+pub(crate) fn is_in_owners_memory() -> bool {
+    !forked::is_child() && OPENER.load(Ordering::Relaxed) != std::process::id()
+}
+
 /// Run `work` with the process's node, if it is open.
 #[inline]
 pub(crate) fn with<T>(fd: RawFd, work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> Result<T, Failure> {
@@ -114,6 +137,18 @@ pub(crate) fn with<T>(fd: RawFd, work: impl FnOnce(&mut Process) -> Result<T, Fa
         Some(process) => work(process),
         None => Err(Failure::not_a_point(fd)),
     }
+}
+
+/// Look whether the program has closed this descriptor by `close`, and given its number to another file.
+///
+/// # Errors
+/// No node is open.
+pub(crate) fn notice_closed(fd: RawFd) -> Result<(), Failure> {
+    abandon_if_closed()?;
+    with(fd, |process| {
+        process.notice_closed();
+        Ok(())
+    })
 }
 
 /// Run `work` with an endpoint.
@@ -133,9 +168,20 @@ pub(crate) fn with_point<T>(
 }
 
 impl Process {
-    pub(crate) fn new(dp: Dp<Mapping>, place: Option<Place>, bell: Arc<EventFd>) -> Process {
+    pub(crate) fn new(dp: Dp<Mapping>, place: Option<Place>, waker: Arc<Waker>, owner: Owner) -> Process {
         let (entries, pace, reporter) = (vec![], Pace::default(), Reporter::find());
-        Process { dp, entries, live: 0, place, pace, bell, vertex: None, reporter }
+        OPENER.store(std::process::id(), Ordering::Relaxed);
+        Process { dp, entries, live: 0, place, pace, waker, vertex: None, reporter, _owner: owner }
+    }
+
+    /// Whether this is the node of the thread with this waker.
+    pub(crate) fn has_waker(&self, waker: &Arc<Waker>) -> bool {
+        Arc::ptr_eq(&self.waker, waker)
+    }
+
+    /// Whether the program has closed the library's descriptors.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.waker.is_closed()
     }
 
     /// The program has called. `is_empty`: it read, and found nothing.
@@ -150,8 +196,7 @@ impl Process {
     #[cold]
     fn wake_or_arm(&mut self) {
         if self.pace.take_long() || !self.dp.prepare_wait().unwrap_or(false) {
-            // It fails only while it is readable already.
-            _ = self.bell.write(1);
+            self.waker.wake();
         }
     }
 

@@ -4,7 +4,7 @@
 //!   the program           this thread
 //!   reads again and again naps, a millisecond each: the reads receive themselves
 //!   sleeps, or computes   sleeps on the node's descriptor; receives, and makes the endpoints' descriptors readable
-//!   writes after a pause  is rung, because the message may have to be sent again
+//!   writes after a pause  is woken, because the message may have to be sent again
 //! ```
 
 use std::mem::ManuallyDrop;
@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use am_dp::Dp;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::eventfd::EventFd;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 
 use crate::failure::Failure;
@@ -23,6 +22,7 @@ use crate::mapping::{self, Mapping};
 use crate::pace::{NAP, Step, pause};
 use crate::process::{self, PROCESS};
 use crate::report;
+use crate::waker::Waker;
 
 /// How long the end of the process waits for what was written.
 const FINISH: Duration = Duration::from_secs(5);
@@ -30,27 +30,34 @@ const FINISH: Duration = Duration::from_secs(5);
 const BUSY: Duration = Duration::from_millis(500);
 
 /// Start the thread.
-pub(crate) fn start(dp: &Dp<Mapping>, bell: Arc<EventFd>) -> Result<(), Failure> {
+pub(crate) fn start(dp: &Dp<Mapping>, waker: Arc<Waker>) -> Result<(), Failure> {
     let descriptor = dp.descriptor().try_clone_to_owned().map_err(|error| Failure::io(&error, "no descriptor"))?;
     // Signals are for the program's own threads.
     let mut before = SigSet::empty();
     _ = pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before));
-    // The thread ends with the process, or when the program has closed these: it closes neither.
-    let (descriptor, bell) = (ManuallyDrop::new(descriptor), ManuallyDrop::new(bell));
-    let started = thread::Builder::new().name("dp".into()).spawn(move || run(&descriptor, &bell));
+    let started = thread::Builder::new().name("dp".into()).spawn(move || {
+        // The thread ends with the process, or when the program has closed these: it closes neither.
+        let (descriptor, waker) = (ManuallyDrop::new(descriptor), ManuallyDrop::new(waker));
+        run(&descriptor, &waker);
+    });
     _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None);
     started.map(drop).map_err(|error| Failure::io(&error, "no thread"))
 }
 
-fn run(descriptor: &OwnedFd, bell: &EventFd) {
+fn run(descriptor: &OwnedFd, waker: &Arc<Waker>) {
     loop {
-        let (step, lines, report_in) = match PROCESS.lock().as_mut() {
-            Some(process) => (process.look(), process.due_report(), process.report_in()),
-            None => return,
-        };
+        let mut slot = PROCESS.lock();
+        // Without these descriptors there may be another node by now, which has its own thread.
+        let Some(process) = slot.as_mut().filter(|process| process.has_waker(waker)) else { return };
+        if process.is_closed() {
+            return process::abandon(&mut slot);
+        }
+        waker.clear();
+        let (step, lines, report_in) = (process.look(), process.due_report(), process.report_in());
+        drop(slot);
         report::write(&lines);
         let readable = |of| PollFd::new(of, PollFlags::POLLIN);
-        let (on, all) = (readable(bell.as_fd()), readable(descriptor.as_fd()));
+        let (on, all) = (readable(waker.as_fd()), readable(descriptor.as_fd()));
         let time = match step {
             Step::Nap => {
                 thread::sleep(NAP);
@@ -62,13 +69,7 @@ fn run(descriptor: &OwnedFd, bell: &EventFd) {
             }
             Step::Wait(time) => PollTimeout::try_from(time.min(report_in)).unwrap_or(PollTimeout::MAX),
         };
-        let mut waits = [on, all];
-        _ = poll(&mut waits, time);
-        let is_closed = |wait: &PollFd<'_>| wait.revents().is_some_and(|got| got.contains(PollFlags::POLLNVAL));
-        if waits.iter().any(is_closed) {
-            return process::abandon();
-        }
-        _ = bell.read();
+        _ = poll(&mut [on, all], time);
     }
 }
 
@@ -83,6 +84,9 @@ pub(crate) extern "C" fn finish() {
         // `exit` in a signal handler may have interrupted the call that has the lock.
         let Some(mut slot) = PROCESS.try_lock_for(BUSY) else { return };
         let Some(process) = slot.as_mut() else { return };
+        if process.is_closed() {
+            return process::abandon(&mut slot);
+        }
         if process.dp.is_all_accepted() || start.elapsed() > FINISH {
             report::write(&process.report());
             mapping::keep_all();

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use am_dp::Dp;
 use am_spmd::Place;
 use nix::errno::Errno;
-use nix::sys::eventfd::{EfdFlags, EventFd};
 use parking_lot::Mutex;
 
 use crate::environment;
 use crate::failure::Failure;
-use crate::forked;
+use crate::forked::Owner;
+use crate::mapping::Mapping;
 use crate::process::{self, PROCESS, Process};
 use crate::progress;
+use crate::waker::Waker;
 
 /// What the launcher gave, while no node could be opened.
 static PLACE: Mutex<Option<Place>> = Mutex::new(None);
@@ -25,28 +26,21 @@ pub(crate) fn open<T>(work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> 
         return work(process);
     }
     // Before the node opens: a child that is forked while it opens inherits `PROCESS` locked, and no thread of the child unlocks it.
-    forked::own().map_err(|error| Failure::io(&error, "no memory"))?;
+    let owner = Owner::new().map_err(|error| Failure::io(&error, "no memory"))?;
     let mut place = PLACE.lock();
-    let started = match start(&mut place) {
-        Err(failure) if failure.errno == Errno::EMFILE && process::raise_limit() => start(&mut place),
-        started => started,
+    let (dp, waker) = match start(&mut place) {
+        Err(failure) if failure.errno == Errno::EMFILE && process::raise_limit() => start(&mut place)?,
+        started => started?,
     };
-    match started {
-        Ok(process) => work(slot.insert(process)),
-        Err(failure) => {
-            forked::disown();
-            Err(failure)
-        }
-    }
+    work(slot.insert(Process::new(dp, place.take(), waker, owner)))
 }
 
-fn start(place: &mut Option<Place>) -> Result<Process, Failure> {
+fn start(place: &mut Option<Place>) -> Result<(Dp<Mapping>, Arc<Waker>), Failure> {
     let (node, nodes) = environment::open(place)?;
     let dp = Dp::new(node, nodes)?;
-    let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
-    let bell = Arc::new(bell.map_err(|error| Failure::io(&error.into(), "no descriptor"))?);
-    progress::start(&dp, bell.clone())?;
+    let waker = Arc::new(Waker::new().map_err(|error| Failure::io(&error, "no descriptor"))?);
+    progress::start(&dp, waker.clone())?;
     // SAFETY: the function is of the right type, and in this library as long as the process runs.
     unsafe { libc::atexit(progress::finish) };
-    Ok(Process::new(dp, place.take(), bell))
+    Ok((dp, waker))
 }

@@ -19,6 +19,10 @@
  * thread may use it: it is found through the thread. On a thread without a node every
  * call returns FM_E_NOT_INITIALIZED. Two threads may have a node each.
  *
+ * FORK. After fork() the nodes are the parent's: in the child every call returns
+ * FM_E_FORKED until exec, and its exit leaves the parent's connections as they are. A
+ * child that is forked in a handler must not return from it.
+ *
  * HANDLERS run in FM_extract, and in FM_send_4 and FM_send where they are called
  * outside of handlers and have to wait for room. Never two at once on a thread. A handler
  *   - may send, to any node, and call FM_node, FM_nodes, FM_error and FM_strerror;
@@ -60,7 +64,8 @@ enum {
     FM_E_STUCK = -10,          /* a handler waited for room in vain */
     FM_E_IN_HANDLER = -11,     /* not from within a handler */
     FM_E_TIMEOUT = -12,        /* the time was over */
-    FM_E_INTERNAL = -13        /* a bug of the library */
+    FM_E_INTERNAL = -13,       /* a bug of the library */
+    FM_E_FORKED = -14          /* in a child after fork(): the node is its parent's */
 };
 
 /* A message, as long as its handler runs. */

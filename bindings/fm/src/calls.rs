@@ -8,6 +8,7 @@ use std::time::Duration;
 use am_fm::{Cluster, Fm, HandlerId, Rank};
 
 use crate::code::{self, Code, Failure};
+use crate::forked::Owner;
 use crate::here::{self, HandlerFn, Here, Message};
 use crate::place;
 
@@ -94,8 +95,10 @@ pub unsafe extern "C" fn FM_initialize(
                 return Err(Failure::plain(Code::Initialized));
             }
             let cluster = Cluster::new(&names, Rank(own)).map_err(Failure::of(Code::Nodes))?;
+            // Before the transport opens: a child may be forked meanwhile.
+            let owner = Owner::new().map_err(Failure::of(Code::Transport))?;
             let transport = place::open(transport, own, names.len()).map_err(Failure::of(Code::Transport))?;
-            *place = Some(Fm::open(cluster, transport).map_err(Failure::of(Code::Transport))?);
+            *place = Some((Fm::open(cluster, transport).map_err(Failure::of(Code::Transport))?, owner));
             Ok(0)
         })
     })
@@ -259,7 +262,7 @@ pub unsafe extern "C" fn FM_counter(name: *const c_char) -> i64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn FM_finalize() -> c_int {
     call(|| {
-        let node = here::slot(|place| place.take().ok_or_else(|| Failure::plain(Code::NotInitialized)))?;
+        let (node, _owner) = here::slot(|place| place.take().ok_or_else(|| Failure::plain(Code::NotInitialized)))?;
         node.finish(FINISH).map(|()| 0).map_err(Failure::of(Code::Timeout))
     })
 }

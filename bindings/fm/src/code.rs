@@ -56,6 +56,8 @@ codes! {
     Timeout = -12, c"the time was over; FM_error() says what is missing";
     /// A bug of this library.
     Internal = -13, c"a bug in this library; FM_error() has what it said";
+    /// A forked child.
+    Forked = -14, c"this process was forked: the node is its parent's; call FM_initialize after exec";
 }
 
 impl Code {

@@ -8,6 +8,7 @@ use std::ptr::NonNull;
 use am_fm::Fm;
 
 use crate::code::{Code, Failure};
+use crate::forked::{self, Owner};
 
 /// `FM_message` of `fm.h`.
 #[repr(C)]
@@ -38,13 +39,18 @@ impl Message {
 /// The message is valid until the function returns. The function must return.
 pub type HandlerFn = unsafe extern "C" fn(context: *mut c_void, message: *const Message);
 
+/// A thread's node. It ends before the process ceases to be its owner.
+pub(crate) type Owned = (Fm<()>, Owner);
+
 /// The thread's node, if it has one. A program may end in a handler (`exit`): then the node is still borrowed when the
-/// thread ends, and is leaked.
-struct Slot(RefCell<ManuallyDrop<Option<Fm<()>>>>);
+/// thread ends, and is leaked. So is the copy in a forked child: its end would tell the peers that the parent has gone.
+struct Slot(RefCell<ManuallyDrop<Option<Owned>>>);
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if let Ok(mut node) = self.0.try_borrow_mut() {
+        if !forked::is_child()
+            && let Ok(mut node) = self.0.try_borrow_mut()
+        {
             drop(node.take());
         }
     }
@@ -64,10 +70,18 @@ pub(crate) enum Here<'a> {
     Outside(&'a mut Fm<()>),
 }
 
+/// # Errors
+/// This process was forked from one with a node. What both sent would break the parent's connections.
+#[inline]
+fn not_in_child() -> Result<(), Failure> {
+    if forked::is_child() { Err(Failure::plain(Code::Forked)) } else { Ok(()) }
+}
+
 /// Run `work` with the context of the current call.
 #[inline]
 pub(crate) fn here<T>(work: impl FnOnce(Here<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
     if let Some(message) = CURRENT.get() {
+        not_in_child()?;
         // SAFETY: `run` has put it there, a reference to a message that it
         // borrows until it takes it away again; it has not returned, since we
         // are called, on the same thread, by the handler that it called. The
@@ -81,12 +95,13 @@ pub(crate) fn here<T>(work: impl FnOnce(Here<'_>) -> Result<T, Failure>) -> Resu
 /// Run `work` with the thread's node. In a handler this is an error.
 #[inline]
 pub(crate) fn outside<T>(work: impl FnOnce(&mut Fm<()>) -> Result<T, Failure>) -> Result<T, Failure> {
-    slot(|node| work(node.as_mut().ok_or_else(|| Failure::plain(Code::NotInitialized))?))
+    slot(|node| work(&mut node.as_mut().ok_or_else(|| Failure::plain(Code::NotInitialized))?.0))
 }
 
 /// Run `work` with the thread's node slot. In a handler this is an error.
 #[inline]
-pub(crate) fn slot<T>(work: impl FnOnce(&mut Option<Fm<()>>) -> Result<T, Failure>) -> Result<T, Failure> {
+pub(crate) fn slot<T>(work: impl FnOnce(&mut Option<Owned>) -> Result<T, Failure>) -> Result<T, Failure> {
+    not_in_child()?;
     let found = NODE.try_with(|node| match node.0.try_borrow_mut() {
         Ok(mut node) => work(&mut node),
         // The node is borrowed by the call that runs the current handler.

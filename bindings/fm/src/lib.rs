@@ -24,6 +24,8 @@
 
 mod calls;
 mod code;
+#[path = "../../forked.rs"]
+mod forked;
 mod here;
 mod place;
 

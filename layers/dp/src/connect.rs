@@ -13,6 +13,11 @@ use crate::{ConnectError, Dpid, Nid};
 /// How long to wait before a process is asked again.
 const RETRY: Duration = Duration::from_millis(5);
 
+/// Where a node was looked for: in the list, or by discovery.
+const NOT_LISTED: &str = "the list of nodes does not have it";
+const NOT_FOUND: &str = "no process of it was found yet";
+const GONE: &str = "its process has gone, and no other has come";
+
 /// A process that may have the endpoint.
 #[derive(Debug)]
 struct Try {
@@ -54,7 +59,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
 
     /// The same in steps.
     pub fn begin_connect(&self, point: &Point, nid: Nid, dpid: Dpid) -> Attempt {
-        let why = "no process of it was heard yet";
+        let why = if self.inboxes.was_seen(nid) { GONE } else { NOT_FOUND };
         Attempt { point: point.id, nid, dpid, tries: vec![], why: ConnectError::NoNode { nid, why } }
     }
 
@@ -68,8 +73,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
             return Poll::Ready(Err(ConnectError::Closed));
         }
         if !self.nodes.may_have(nid) {
-            let why = "the list of nodes does not have it";
-            return Poll::Ready(Err(ConnectError::NoNode { nid, why }));
+            return Poll::Ready(Err(self.not_listed(nid)));
         }
         if nid == self.nodes.own() {
             attempt.why = ConnectError::NoPoint { nid, dpid };
@@ -103,6 +107,15 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         Poll::Pending
     }
 
+    /// Why there is no node of this number.
+    #[cold]
+    fn not_listed(&self, nid: Nid) -> ConnectError {
+        match self.nodes.count() {
+            Some(1) => ConnectError::Alone(nid),
+            _ => ConnectError::NoNode { nid, why: NOT_LISTED },
+        }
+    }
+
     /// If the endpoint's edge leads there already, or an old one still does, it is the edge from now on: what was written to it before
     /// stays before what follows. Returns whether there is one.
     fn resume(&mut self, point: PointId, to: (Nid, Dpid)) -> bool {
@@ -124,10 +137,11 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     }
 
     /// Processes of the node that became known since the last step.
-    fn find_processes(&self, attempt: &mut Attempt, now: Instant) {
+    fn find_processes(&mut self, attempt: &mut Attempt, now: Instant) {
         for process in self.nodes.processes(attempt.nid, &self.node) {
             if process != self.nodes.own_name() && !attempt.tries.iter().any(|known| known.process == process) {
                 attempt.tries.push(Try { process, connection: None, again_at: now });
+                self.inboxes.note_seen(attempt.nid);
             }
         }
     }

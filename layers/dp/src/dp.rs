@@ -171,7 +171,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     pub fn write(&mut self, point: &Point, message: &[u8]) -> Result<(), WriteError> {
         let mut is_second = false;
         loop {
-            let Dp { points, door, owes, streak, sending, .. } = self;
+            let Dp { points, door, owes, streak, sending, inboxes, .. } = self;
             let state = point_mut(points, point.id).ok_or(WriteError::Closed)?;
             if message.is_empty() {
                 return Err(WriteError::Empty);
@@ -196,6 +196,9 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
                 Err(WriteError::Full) if !is_second => is_second = true,
                 Err(error) => {
                     state.traffic.stalls += u64::from(error == WriteError::Full);
+                    if let (WriteError::TooLong { .. }, Some(inbox)) = (error, inboxes.get_mut(point.id)) {
+                        inbox.forget_too_long();
+                    }
                     return Err(error);
                 }
             }

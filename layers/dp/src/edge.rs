@@ -55,6 +55,11 @@ impl Edge {
         (self.most, self.failed) = (Some(most), Some(len));
     }
 
+    /// The program was told.
+    pub(crate) fn forget_failure(&mut self) {
+        self.failed = None;
+    }
+
     pub(crate) fn is_sending(&self) -> bool {
         self.outgoing.is_some()
     }

@@ -3,6 +3,7 @@
 use std::io;
 
 use am_api::{EndpointError, NotOpen};
+use nix::errno::Errno;
 
 use crate::{Dpid, Nid};
 
@@ -23,9 +24,17 @@ pub enum OpenError {
     /// The node has no room for it.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    /// The process has no descriptor left.
-    #[error("no descriptor for the endpoint: {0}; raise the limit (`ulimit -n`)")]
+    /// The kernel gives no descriptor for it.
+    #[error("no descriptor for the endpoint: {0}{advice}", advice = advice(.0))]
     Descriptor(#[source] io::Error),
+}
+
+/// What to do against a limit of the kernel.
+fn advice(error: &io::Error) -> &'static str {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EMFILE) => "; raise the limit (`ulimit -n`), or close descriptors",
+        _ => "",
+    }
 }
 
 /// Why an endpoint has no edge.
@@ -42,6 +51,9 @@ pub enum ConnectError {
         /// Where it was looked for.
         why: &'static str,
     },
+    /// The list of nodes has this process alone.
+    #[error("no node has NID {0}: this process is alone")]
+    Alone(Nid),
     /// Nobody has this DPID there.
     #[error("node {nid} has no endpoint with DPID {dpid}: open it there first")]
     NoPoint {
@@ -110,5 +122,20 @@ pub enum ReadError {
         nid: Nid,
         /// Its DPID.
         dpid: Dpid,
+    },
+    /// A message that this endpoint has written came to nothing, because the receiver's pool can never hold it. Said once, here or by the
+    /// next write.
+    #[error(
+        "a message of {len} bytes came to nothing: the token buffer pool of DPID {dpid} of node {nid} holds {most}"
+    )]
+    TooLong {
+        /// The receiver's node.
+        nid: Nid,
+        /// Its DPID.
+        dpid: Dpid,
+        /// The message's length.
+        len: usize,
+        /// The most that the receiver takes.
+        most: usize,
     },
 }

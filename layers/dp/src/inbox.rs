@@ -13,7 +13,7 @@ use am_api::{Connection, HandlerId, Message, Name, OwnedMessage};
 
 use crate::descriptor::Signal;
 use crate::pool::{Pool, TokenId};
-use crate::{Dpid, Nid};
+use crate::{Dpid, Nid, ReadError};
 
 /// A message of one frame.
 pub(crate) const SHORT: HandlerId = HandlerId(0);
@@ -40,8 +40,8 @@ pub(crate) struct Inbox<M> {
     pub(crate) pool: Pool<M>,
     waiting: VecDeque<OwnedMessage>,
     arriving: HashMap<Connection, Arriving>,
-    /// Edges into this endpoint, and the one out of it, whose other end died.
-    pub(crate) lost: VecDeque<(Nid, Dpid)>,
+    /// What the next reads report: edges into this endpoint, and the one out of it, whose other end died; a message that was too long.
+    pub(crate) reports: VecDeque<ReadError>,
     /// Connections that ended; what they left incomplete goes when all that arrived was handled.
     ended: Vec<(Connection, Option<(Nid, Dpid)>)>,
     /// Connections of others to this endpoint, and whose they are.
@@ -63,7 +63,7 @@ pub(crate) struct Inbox<M> {
 
 impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
     pub(crate) fn new(serial: u32, memory: M, signal: Signal) -> Self {
-        let (waiting, arriving, lost, ended) = Default::default();
+        let (waiting, arriving, reports, ended) = Default::default();
         let (refusals, refused, accepted, replaced, told) = Default::default();
         let (pool, is_listed, received) = (Pool::new(memory), false, 0);
         Inbox {
@@ -71,7 +71,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
             pool,
             waiting,
             arriving,
-            lost,
+            reports,
             ended,
             accepted,
             replaced,
@@ -103,13 +103,13 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
     /// Whether a call of `read` would return something.
     #[inline]
     pub(crate) fn is_readable(&self) -> bool {
-        self.pool.has_unread() || self.has_lost()
+        self.pool.has_unread() || self.has_report()
     }
 
-    /// Whether the next `read` reports the end of an edge: after all messages that arrived.
+    /// Whether the next `read` reports the end of an edge, or a message that was too long: after all messages that arrived.
     #[inline]
-    pub(crate) fn has_lost(&self) -> bool {
-        !self.lost.is_empty() && !self.pool.has_unread() && self.waiting.is_empty()
+    pub(crate) fn has_report(&self) -> bool {
+        !self.reports.is_empty() && !self.pool.has_unread() && self.waiting.is_empty()
     }
 
     /// The arrival was looked at: where wanted, the descriptor says now that there is something to read.
@@ -208,7 +208,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         let heirs = |old: &mut (Connection, (Nid, Dpid), Name)| old.1 == peer && old.2 != node;
         let dead: Vec<Connection> = self.accepted.extract_if(.., heirs).map(|old| old.0).collect();
         if !dead.is_empty() {
-            self.lost.push_back(peer);
+            self.reports.push_back(ReadError::Lost { nid: peer.0, dpid: peer.1 });
             self.ended.extend(dead.iter().map(|&dead| (dead, None)));
             self.replaced.extend(dead);
         }
@@ -230,7 +230,19 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
 
     /// Messages of this endpoint are lost. It is reported once, until the program has read that.
     fn report_lost(&mut self, peer: Option<(Nid, Dpid)>) {
-        self.lost.extend(peer.filter(|peer| !self.lost.contains(peer)));
+        let report = peer.map(|(nid, dpid)| ReadError::Lost { nid, dpid });
+        self.reports.extend(report.filter(|report| !self.reports.contains(report)));
+    }
+
+    /// A message that this endpoint has written to that one came to nothing. The last one is reported, unless a write says it before.
+    pub(crate) fn report_too_long(&mut self, (nid, dpid): (Nid, Dpid), len: usize, most: usize) {
+        self.forget_too_long();
+        self.reports.push_back(ReadError::TooLong { nid, dpid, len, most });
+    }
+
+    /// The program knows of it.
+    pub(crate) fn forget_too_long(&mut self) {
+        self.reports.retain(|report| !matches!(report, ReadError::TooLong { .. }));
     }
 
     /// A message of this connection is lost: it has ended, or is about to. That is said once.

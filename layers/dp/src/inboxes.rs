@@ -1,15 +1,28 @@
 //! The inboxes of all endpoints: the state that the node's events and messages work on.
 
+use std::collections::BTreeSet;
+
 use am_api::{Connection, ConnectionChange, ConnectionEvent, Message, ReturnReason};
 
 use crate::inbox::{Inbox, SHORT};
 use crate::point::PointId;
-use crate::{Dpid, Nodes};
+use crate::{Dpid, Nid, Nodes};
+
+/// So many nodes are remembered: peers choose their NIDs.
+const MAX_SEEN: usize = 4096;
+
+fn note_seen(seen: &mut BTreeSet<Nid>, nid: Nid) {
+    if seen.len() < MAX_SEEN {
+        seen.insert(nid);
+    }
+}
 
 /// Inboxes by the index of their endpoint, and what happened to them since the last look.
 pub(crate) struct Inboxes<M> {
     list: Vec<Option<Inbox<M>>>,
     nodes: Nodes,
+    /// Nodes with a process that was there once.
+    seen: BTreeSet<Nid>,
     /// There is something in the lists below.
     pub(crate) has_news: bool,
     /// Endpoints that may have become readable.
@@ -20,8 +33,8 @@ pub(crate) struct Inboxes<M> {
 
 impl<M: AsRef<[u8]> + AsMut<[u8]>> Inboxes<M> {
     pub(crate) fn new(nodes: Nodes) -> Self {
-        let (list, readable, special) = Default::default();
-        Inboxes { list, nodes, has_news: false, readable, special }
+        let (list, seen, readable, special) = Default::default();
+        Inboxes { list, nodes, seen, has_news: false, readable, special }
     }
 
     pub(crate) fn insert(&mut self, id: PointId, inbox: Inbox<M>) {
@@ -49,6 +62,16 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inboxes<M> {
 
     pub(crate) fn all(&mut self) -> impl Iterator<Item = &mut Inbox<M>> {
         self.list.iter_mut().flatten()
+    }
+
+    /// A process of this node is there.
+    pub(crate) fn note_seen(&mut self, nid: Nid) {
+        note_seen(&mut self.seen, nid);
+    }
+
+    /// Whether a process of this node was there once.
+    pub(crate) fn was_seen(&self, nid: Nid) -> bool {
+        self.seen.contains(&nid)
     }
 
     /// A message for the endpoint of this index.
@@ -91,7 +114,10 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inboxes<M> {
         let peer = peer.0.zip(peer.1);
         let Some(Some(inbox)) = self.list.get_mut(index) else { return };
         match (event.change, peer) {
-            (ConnectionChange::Accepted, Some(peer)) => inbox.on_accepted(event.connection, peer, event.peer.node),
+            (ConnectionChange::Accepted, Some(peer)) => {
+                inbox.on_accepted(event.connection, peer, event.peer.node);
+                note_seen(&mut self.seen, peer.0);
+            }
             (ConnectionChange::Ended(reason), _) => {
                 let has_died = matches!(reason, ReturnReason::Unreachable | ReturnReason::Restarted);
                 inbox.on_ended(event.connection, peer.filter(|_| has_died));

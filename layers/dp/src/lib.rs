@@ -27,6 +27,8 @@
 //! - What is written to one edge is read in that order, once. A full pool is flow control: the writer is told that there is no room
 //!   ([`WriteError::Full`]), and nothing is lost.
 //! - Messages go into the pool as they arrive, and are read where they lie. One that is longer than a frame is put together there.
+//! - A message longer than the receiver's pool is refused when it arrives: the next write or read of its sender says so, once
+//!   ([`WriteError::TooLong`], [`ReadError::TooLong`]), and so does the sender's descriptor.
 //! - The death of the other end's process is reported once, after the last message ([`ReadError::Lost`]).
 //! - Everything happens in the calls, on the thread that makes them. `bindings/dp` has these calls for C, with a thread that works
 //!   meanwhile.

@@ -1,7 +1,7 @@
 //! Who is who: numbers of nodes (NIDs), numbers of endpoints (DPIDs), and the table that translates NIDs (the paper's NART).
 
-use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::fs::OpenOptions;
 use std::hash::{BuildHasher, Hasher};
@@ -242,6 +242,11 @@ fn is_complete(name: &str) -> bool {
     parts.is_some_and(|(scheme, rest)| scheme.starts_with(|c: char| c.is_ascii_lowercase()) && !rest.is_empty())
 }
 
+/// The addresses of a node that the others need. Settings are for the node itself.
+fn peer_addresses(transport: &str) -> impl Iterator<Item = &str> {
+    transports::peer_addresses(transport).map(|address| address.split(',').next().unwrap_or(address))
+}
+
 impl NodeTable {
     /// Read a file.
     ///
@@ -254,13 +259,14 @@ impl NodeTable {
     }
 
     fn parse(text: &str) -> Result<NodeTable, (usize, String)> {
-        let mut transports = BTreeMap::new();
+        let (mut transports, mut taken) = (BTreeMap::new(), HashMap::new());
         for (at, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default();
             let mut words = line.split_whitespace();
             let Some(nid) = words.next() else { continue };
             let wrong = |why: String| (at + 1, why);
-            let nid: u32 = nid.parse().map_err(|_| wrong(format!("`{nid}` is no NID: a number from 0")))?;
+            let nid: u32 =
+                nid.parse().map_err(|_| wrong(format!("`{nid}` is no NID: a number from 0 to {}", u32::MAX)))?;
             let (Some(transport), None) = (words.next(), words.next()) else {
                 return Err(wrong("a line has a NID and a transport, as in `0 udp:10.0.0.7:7000`".into()));
             };
@@ -269,6 +275,13 @@ impl NodeTable {
             }
             if transports.insert(nid, transport.to_owned()).is_some() {
                 return Err(wrong(format!("NID {nid} has a line already")));
+            }
+            for address in peer_addresses(transport) {
+                if let Some((other, line)) = taken.insert(address, (nid, at + 1)) {
+                    return Err(wrong(format!(
+                        "node {nid} has the address {address}, which node {other} has in line {line}"
+                    )));
+                }
             }
         }
         Ok(NodeTable { transports })
@@ -291,11 +304,9 @@ impl NodeTable {
         let opened = set(Node::builder(nodes.own_name())).open(transport);
         let node = opened.map_err(|why| TableError::Open { nid: own, why })?;
         for (&nid, transport) in self.transports.iter().filter(|(nid, _)| **nid != own.0) {
-            for address in transports::peer_addresses(transport) {
-                // Settings are for the node itself.
-                let address = address.split(',').next().unwrap_or(address).to_owned();
-                let refused = |why| TableError::Address { nid: Nid(nid), address: address.clone(), why };
-                node.add_peer_address(&address).map_err(refused)?;
+            for address in peer_addresses(transport) {
+                let refused = |why| TableError::Address { nid: Nid(nid), address: address.to_owned(), why };
+                node.add_peer_address(address).map_err(refused)?;
             }
         }
         Ok((node, nodes))
@@ -330,6 +341,12 @@ mod tests {
             ("\n1", 2, "a NID and a transport"),
             ("1 udp:1 more", 1, "a NID and a transport"),
             ("-1 udp:1", 1, "is no NID"),
+            ("4294967296 udp:1", 1, "a number from 0 to 4294967295"),
+            (
+                "0 udp:10.0.0.7:1,frame=9000\n\n7 shm:lab+udp:10.0.0.7:1",
+                3,
+                "udp:10.0.0.7:1, which node 0 has in line 1",
+            ),
             ("0 udp:1\n1 udp", 2, "`udp` is no transport"),
             ("0 shm:lab+udp:", 1, "`udp:` is no transport"),
             ("0 10.0.0.7:7000", 1, "is no transport"),

@@ -93,14 +93,19 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         Ok(found)
     }
 
-    /// There is no message. Returns the end of an edge, if there is one to report.
+    /// There is no message. Returns what there is to report: the end of an edge, or a message that was too long.
     fn read_nothing(&mut self, point: &Point) -> Option<ReadError> {
         let inbox = self.inboxes.get_mut(point.id)?;
-        let lost = if inbox.has_lost() { inbox.lost.pop_front() } else { None };
+        let report = if inbox.has_report() { inbox.reports.pop_front() } else { None };
         if inbox.settle_signal(point.as_fd()) {
             self.inboxes.note_readable(point.id);
         }
-        lost.map(|(nid, dpid)| ReadError::Lost { nid, dpid })
+        if let Some(ReadError::TooLong { .. }) = report
+            && let Some(edge) = self.point_mut(point.id).and_then(|state| state.edge.as_mut())
+        {
+            edge.forget_failure();
+        }
+        report
     }
 
     /// The bytes of a message that was read and not given back yet.

@@ -70,10 +70,11 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
             let Some(inbox) = self.inboxes.get_mut(id) else { continue };
             self.has_ended |= inbox.has_ended();
             for (from, words) in std::mem::take(&mut inbox.refusals) {
-                let edge = self.point_mut(id).and_then(|state| state.edge.as_mut());
+                let edge = point_mut(&mut self.points, id).and_then(|state| state.edge.as_mut());
                 if let Some(edge) = edge.filter(|edge| edge.target == Target::Remote(from)) {
                     let [len, most] = words.map(|word| usize::try_from(word).unwrap_or(usize::MAX));
                     edge.refuse(len, most);
+                    inbox.report_too_long((edge.nid, edge.dpid), len, most);
                 }
             }
             self.refuse(id);

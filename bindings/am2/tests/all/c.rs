@@ -107,6 +107,11 @@ fn a_sleeping_thread_is_woken_by_another_that_sleeps() {
 }
 
 #[test]
+fn a_forked_child_leaves_its_parents_node_alone() {
+    over_each("tests/c/fork.c", "200 answers");
+}
+
+#[test]
 fn misuse_is_an_error() {
     let program = Program::build("tests/c/misuse.c");
     for transport in ["udp:127.0.0.1:0", "shm", "sim:7"] {

@@ -113,6 +113,8 @@ static void segments(void)
     EXPECT(address == memory && nbytes == sizeof memory);
     IS(AM_SetSeg(ep, NULL, 1), AM_ERR_BAD_ARG);
     IS(AM_GetSeg(ep, NULL, &nbytes), AM_ERR_BAD_ARG);
+    IS(AM_SetSeg(ep, (void *)16, (size_t)-1), AM_ERR_BAD_ARG);
+    IS(AM_SetSeg(ep, (void *)-1, 10), AM_ERR_BAD_ARG);
     OK(AM_SetSeg(ep, NULL, 0));
     OK(AM_MaxSegLength(&nbytes));
     IS(AM_MaxSegLength(NULL), AM_ERR_BAD_ARG);

@@ -35,6 +35,16 @@ fn the_papers_ping_pong_over_udp_and_shm() {
 }
 
 #[test]
+fn a_reader_is_told_that_its_message_was_too_long() {
+    let program = Program::build("tests/c/too_long.c");
+    let file = table(&[udp_line(0), udp_line(1)]);
+    let name = shm("long");
+    for nodes in [Nodes::Table(file.path()), Nodes::Transport(&name)] {
+        assert_eq!(two(&program, nodes, &[]), "told\n");
+    }
+}
+
+#[test]
 fn every_call_of_a_process_alone() {
     assert_eq!(Program::build("tests/c/alone.c").start("udp", &[]).end(), "all as it should be\n");
 }
@@ -119,9 +129,12 @@ fn a_wrong_environment_says_what_is_wrong() {
     let program = Program::build("tests/c/owners.c");
     let nothing = table(&[]);
     let missing = "/nowhere/nodes";
+    let same = table(&["0 udp:127.0.0.1:9".to_owned(), "7 udp:127.0.0.1:9".to_owned()]);
     for (nid, nodes, says) in [
         ("0", Nodes::Table(nothing.path()), "the table has no node 0"),
-        ("0", Nodes::Table(Path::new(missing)), "/nowhere/nodes"),
+        ("0", Nodes::Table(Path::new(missing)), "DP_NODES: /nowhere/nodes: No such file"),
+        ("0", Nodes::Table(Path::new(missing)), "a line for each node"),
+        ("0", Nodes::Table(same.path()), "line 2: node 7 has the address udp:127.0.0.1:9, which node 0 has in line 1"),
         ("x", Nodes::Transport("udp"), "DP_NID is `x`"),
         ("0", Nodes::Transport("pigeon:1"), "pigeon"),
     ] {

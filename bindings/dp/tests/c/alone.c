@@ -51,6 +51,7 @@ static void misuse(int one, int two) {
     FAILS(dp_connect(one, -1, 1), EINVAL);
     FAILS(dp_connect(one, 0, -1), EINVAL);
     FAILS(dp_connect(one, 1, 1), EHOSTUNREACH);
+    CHECK(strstr(dp_error(), "this process is alone") && strstr(dp_error(), "am-run -n 2"));
     FAILS(dp_fsync(one, 1), EINVAL);
     FAILS(dp_fsync(one, -1), EINVAL);
     FAILS(dp_fsync(77, 1), EBADF);
@@ -136,6 +137,14 @@ static void limited(void) {
     CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
 }
 
+/* It runs last: the limit stays. */
+static void without_descriptors(void) {
+    struct rlimit none = {3, 3};
+    CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    FAILS(dp_open(60), EMFILE);
+    CHECK(strstr(dp_error(), "ulimit -n"));
+}
+
 static void closed(int one, int two) {
     char *address;
     CHECK(dp_close(two) == 0);
@@ -202,6 +211,7 @@ int main(void) {
     closed_while_busy(one);
     closed(one, two);
     keep_a_message();
+    without_descriptors();
     puts("all as it should be");
     return 0;
 }

@@ -100,6 +100,14 @@ static void closed(int file) {
     }
 }
 
+/* A stream without a descriptor closes as ever. */
+static void stream_in_memory(void) {
+    char text[8] = "text";
+    FILE *stream = fmemopen(text, sizeof text, "r");
+    errno = 0;
+    CHECK(stream != NULL && fclose(stream) == 0 && errno == 0);
+}
+
 int main(int argc, char **argv) {
     char buffer[64];
     size_t room = argc > 1 ? (size_t)atoi(argv[1]) : sizeof buffer - 1;
@@ -129,6 +137,7 @@ int main(int argc, char **argv) {
         interrupted_write();
         vforked(fd);
         closed(file);
+        stream_in_memory();
     }
     CHECK(close(fd) == 0 && close(file) == 0);
     CHECK(read(fd, buffer, 1) == -1 && errno == EBADF);

@@ -30,6 +30,19 @@ fn udp() {
     over([&format!("udp:{one},peer={two},frame=9014"), &format!("udp:{two},peer={one},frame=9014")], 8992);
 }
 
+#[test]
+fn a_forked_child_leaves_its_parents_connections_alone() {
+    let program = Program::build("tests/fork.c");
+    let (one, two) = (own(7), own(8));
+    let udp = [format!("udp:{one},peer={two}"), format!("udp:{two},peer={one}")];
+    let shm = [(); 2].map(|()| format!("shm:fm-{}-fork", std::process::id()));
+    for [near, far] in [shm, udp] {
+        let far = program.start("", &["1", &far]);
+        assert!(program.start("", &["0", &near]).end().contains("200 rounds"));
+        far.end();
+    }
+}
+
 /// Messages longer than any datagram.
 #[test]
 fn tcp() {

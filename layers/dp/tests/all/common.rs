@@ -1,10 +1,12 @@
 //! Nodes on one simulated network, polled in turn.
 
+use std::os::fd::AsFd;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use am_api::Node;
 use am_dp::{ConnectError, Dp, Dpid, Nid, Nodes, Place, Point, WriteError};
-use std::task::Poll;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 pub(crate) type Graph = Vec<Dp<Vec<u8>>>;
 
@@ -34,6 +36,12 @@ pub(crate) fn until<T>(graph: &mut Graph, mut wanted: impl FnMut(&mut Graph) -> 
         assert!(start.elapsed() < LONG, "it takes too long");
         poll_all(graph);
     }
+}
+
+/// Whether its descriptor says that something can be read.
+pub(crate) fn is_readable(point: &Point) -> bool {
+    let mut fds = [PollFd::new(point.as_fd(), PollFlags::POLLIN)];
+    poll(&mut fds, PollTimeout::ZERO).unwrap() > 0
 }
 
 /// Connect; for as long as a second.

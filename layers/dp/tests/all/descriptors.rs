@@ -1,17 +1,11 @@
 //! Endpoints as file descriptors.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
-use am_dp::{Dpid, Point};
+use am_dp::Dpid;
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::common::{connect, graph, open, poll_all, read, take, until, write};
-
-fn is_readable(point: &Point) -> bool {
-    let mut fds = [PollFd::new(point.as_fd(), PollFlags::POLLIN)];
-    poll(&mut fds, PollTimeout::ZERO).unwrap() > 0
-}
+use crate::common::{connect, graph, is_readable, open, poll_all, read, take, until, write};
 
 #[test]
 fn it_is_readable_while_there_is_a_message() {

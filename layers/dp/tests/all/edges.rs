@@ -89,6 +89,37 @@ fn nodes_with_another_list_do_not_talk() {
     assert_eq!(try_connect(&mut graph, (0, &from), 1, 2), Err(ConnectError::OtherList(Nid(1))));
 }
 
+/// A node that is found by discovery: before its process comes, and when it has gone.
+#[test]
+fn an_edge_to_a_node_that_has_gone_says_so() {
+    // Here the death of a process is known at once.
+    let name = format!("shm:dp-gone-{}", std::process::id());
+    let open_as = |nid| {
+        let nodes = Nodes::found(Nid(nid), 36, &name);
+        Dp::new(Node::open(nodes.own_name(), &name).unwrap(), nodes).unwrap()
+    };
+    let mut graph = vec![open_as(1)];
+    let from = open(&mut graph, 0, 1, 4096);
+    let why = |error: ConnectError| error.to_string();
+    let said = try_connect(&mut graph, (0, &from), 2, 5).map_err(why);
+    assert_eq!(said.unwrap_err(), "no node has NID 2: no process of it was found yet");
+    graph.push(open_as(2));
+    let to = open(&mut graph, 1, 5, 4096);
+    connect(&mut graph, (0, &from), 2, 5);
+    drop((graph.pop(), to));
+    until(&mut graph, |graph| {
+        let said = try_connect(graph, (0, &from), 2, 5).map_err(why).err();
+        said.filter(|said| said == "no node has NID 2: its process has gone, and no other has come")
+    });
+}
+
+#[test]
+fn a_process_alone_says_that_it_is() {
+    let mut graph = graph("sim:37", 1);
+    let from = open(&mut graph, 0, 1, 4096);
+    assert_eq!(try_connect(&mut graph, (0, &from), 1, 5), Err(ConnectError::Alone(Nid(1))));
+}
+
 #[test]
 fn processes_of_one_nid_are_found() {
     let open = |nid| {

@@ -1,8 +1,8 @@
 //! Messages longer than a frame.
 
-use am_dp::WriteError;
+use am_dp::{Dpid, Nid, ReadError, WriteError};
 
-use crate::common::{connect, graph, open, poll_all, take, until, write};
+use crate::common::{connect, graph, is_readable, open, poll_all, take, until, write};
 
 fn message(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(|at| (at as u8).wrapping_mul(31).wrapping_add(seed)).collect()
@@ -43,6 +43,38 @@ fn one_that_no_pool_holds_is_reported_once() {
         }
         assert_eq!(taken, b"short");
     }
+}
+
+/// A program that waits for the answer by reading, or by its descriptor, is told, too.
+#[test]
+fn one_that_no_pool_holds_is_reported_to_a_reader() {
+    let mut graph = graph("sim:26", 2);
+    let (from, to) = (open(&mut graph, 0, 1, 4096), open(&mut graph, 1, 2, 8192));
+    connect(&mut graph, (0, &from), 1, 2);
+    write(&mut graph, (0, &from), &message(9000, 1));
+    until(&mut graph, |_| is_readable(&from).then_some(()));
+    let too_long = ReadError::TooLong { nid: Nid(1), dpid: Dpid(2), len: 9000, most: 8192 };
+    assert_eq!(graph[0].read(&from), Err(too_long));
+    assert!(graph[0].read(&from) == Ok(None) && !is_readable(&from), "once");
+    // The write does not say it again.
+    write(&mut graph, (0, &from), b"short");
+    assert_eq!(take(&mut graph, (1, &to)), b"short");
+    // What a write says no read says.
+    let too_long = WriteError::TooLong { len: 9001, most: 8192 };
+    assert_eq!(graph[0].write(&from, &message(9001, 2)), Err(too_long));
+    assert_eq!(graph[0].read(&from), Ok(None));
+}
+
+/// The writer hears of it from the next write, and its descriptor is not readable after a read that finds nothing.
+#[test]
+fn what_a_write_has_reported_no_read_reports() {
+    let mut graph = graph("sim:27", 2);
+    let (from, _to) = (open(&mut graph, 0, 1, 4096), open(&mut graph, 1, 2, 8192));
+    connect(&mut graph, (0, &from), 1, 2);
+    write(&mut graph, (0, &from), &message(9000, 1));
+    until(&mut graph, |_| is_readable(&from).then_some(()));
+    assert_eq!(graph[0].write(&from, b"short"), Err(WriteError::TooLong { len: 9000, most: 8192 }));
+    assert!(graph[0].read(&from) == Ok(None) && !is_readable(&from));
 }
 
 /// Long messages of several senders share a pool that holds little more than one of them, with short ones between.
