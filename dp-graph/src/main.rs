@@ -16,6 +16,7 @@ mod command_line;
 mod display;
 mod dot;
 mod draw;
+mod ending;
 mod filter;
 mod live;
 mod options;

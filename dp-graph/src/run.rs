@@ -8,34 +8,23 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use am_dp::{GRAPH_VARIABLE, Graph, REPORT_VARIABLE};
-use nix::errno::Errno;
-use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::iterator::SignalsInfo;
-use signal_hook::iterator::exfiltrator::origin::WithOrigin;
-use signal_hook::low_level::siginfo::Cause;
 
 use crate::USAGE;
 use crate::command_line::{NO_JOB, NO_OUTPUT};
 use crate::display::{Display, ShowError};
+use crate::ending::{self, LOOK, Signals, end_of};
 use crate::filter::Filter;
 use crate::live::Live;
 use crate::options::RunOptions;
 use crate::source;
 use crate::start::START;
 
-type Signals = SignalsInfo<WithOrigin>;
-
 /// The kernel's limit of a variable, with its name (MAX_ARG_STRLEN).
 const MAX_VARIABLE: usize = 128 * 1024 - 64;
 /// How long output may follow am-run's end.
 const AFTER_END: Duration = Duration::from_secs(1);
-/// After a signal that ends the job: how long dp-graph's own output may take after am-run's end.
-const AFTER_SIGNAL: Duration = Duration::from_secs(2);
-/// Between two looks at whether am-run has ended.
-const LOOK: Duration = Duration::from_millis(50);
 /// The exit code of am-run after SIGTERM.
 const BY_SIGTERM: u8 = 128 + SIGTERM as u8;
 /// Pieces of output on their way.
@@ -61,7 +50,7 @@ pub(crate) fn run(options: &RunOptions) -> Result<u8, (u8, String)> {
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2]).map_err(|why| no_job(&why))?;
     let (am_run, pipes) = start(command(options, &graph, &text), &display, &events).map_err(|why| no_job(&why))?;
     drop(events);
-    forward_signals(signals, am_run);
+    ending::forward_signals(signals, am_run);
     let job = Job {
         am_run,
         pipes,
@@ -148,41 +137,6 @@ fn read(mut from: impl Read + Send + 'static, is_error: bool, events: SyncSender
     });
 }
 
-/// Signals for dp-graph are for am-run. A terminal sends its own to both.
-fn forward_signals(mut signals: Signals, am_run: Pid) {
-    thread::spawn(move || {
-        for origin in signals.forever() {
-            if !matches!(origin.cause, Cause::Kernel) {
-                // It may have ended.
-                _ = kill(am_run, Signal::try_from(origin.signal).ok());
-            }
-            if matches!(origin.signal, SIGINT | SIGTERM | SIGHUP | SIGQUIT) {
-                thread::spawn(move || end_after(am_run, origin.signal));
-            }
-        }
-    });
-}
-
-/// End this process after am-run: its main thread may wait for the reader of its output.
-fn end_after(am_run: Pid, signal: i32) {
-    while end_of(am_run).is_none() {
-        thread::sleep(LOOK);
-    }
-    thread::sleep(AFTER_SIGNAL);
-    std::process::exit(128 + signal);
-}
-
-/// The exit code of am-run, if it has ended. The kernel keeps its process id until dp-graph ends, so no signal goes to another process.
-fn end_of(am_run: Pid) -> Option<u8> {
-    let code = match waitid(Id::Pid(am_run), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG) {
-        Ok(WaitStatus::Exited(_, code)) => code,
-        Ok(WaitStatus::Signaled(_, signal, _)) => 128 + signal as i32,
-        Ok(_) | Err(Errno::EINTR) => return None,
-        Err(_) => NO_JOB.into(),
-    };
-    Some(u8::try_from(code).unwrap_or(NO_JOB))
-}
-
 struct Job {
     am_run: Pid,
     /// Pipes that have not ended.
@@ -256,13 +210,13 @@ impl Job {
         match shown {
             Err(ShowError::Output(why)) if !self.has_no_output => {
                 self.has_no_output = true;
-                // A reader that has left, as in `| head`, needs no words. It may have ended.
+                // A reader that has left, as in `| head`, needs no words.
                 if why.kind() != ErrorKind::BrokenPipe {
                     _ = self
                         .display
                         .forward(format!("dp-graph: {NO_OUTPUT}: {why}; ending the processes\n").as_bytes(), true);
                 }
-                _ = kill(self.am_run, Signal::SIGTERM);
+                ending::end(self.am_run);
             }
             Err(ShowError::File(why)) if self.failed.as_ref() != Some(&why) => {
                 self.forward(format!("dp-graph: {why}\n").as_bytes(), true);

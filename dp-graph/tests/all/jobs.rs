@@ -1,8 +1,6 @@
-//! Jobs: what processes get and say, and how they end. The programs are shell scripts.
+//! Jobs: what processes get and say. The programs are shell scripts.
 
-use nix::sys::signal::Signal::{SIGINT, SIGKILL, SIGTERM};
-
-use crate::job::{Job, am_run, dp_graph, end, end_of, gone};
+use crate::job::{am_run, dp_graph, end, end_of};
 
 fn run(options: &[&str], graph: &str, script: &str) -> (i32, String, String) {
     am_run();
@@ -74,23 +72,6 @@ fn json_has_standard_output_for_itself() {
     output.lines().for_each(|line| drop(serde_json::from_str::<serde_json::Value>(line).expect(line)));
 }
 
-fn waiting(trap: &str) -> (Job, Vec<u32>) {
-    let script = format!("{trap} echo $$; while :; do sleep 0.1; done");
-    Job::start(dp_graph(&["run", "ring:3", "sh", "-c", &script]), 3)
-}
-
-#[test]
-fn an_interrupt_ends_all_processes() {
-    for (signal, code) in [(SIGINT, 130), (SIGTERM, 143)] {
-        let (job, pids) = waiting("trap 'echo told; exit 0' INT TERM;");
-        job.signal(signal);
-        let (ended, said) = job.end();
-        assert_eq!(ended, Some(code), "{said}");
-        assert_eq!(said.matches("told").count(), 3, "each had time to end: {said}");
-        gone(&pids);
-    }
-}
-
 #[test]
 fn an_output_that_takes_nothing_ends_the_job() {
     am_run();
@@ -108,38 +89,4 @@ fn an_output_that_takes_nothing_ends_the_job() {
         };
         assert!(code == 125 && errors.contains("No space left") == is_json, "{script}: {code}: {errors}");
     }
-}
-
-/// Nobody reads standard error.
-#[test]
-fn an_interrupt_ends_a_job_whose_output_is_stuck() {
-    let script = "echo $$; exec yes >&2";
-    let (job, pids) = Job::start(dp_graph(&["run", "ring:2", "sh", "-c", script]), 2);
-    // Now the pipes fill. If they are not full yet, this test shows less.
-    std::thread::sleep(std::time::Duration::from_millis(500));
-    job.signal(SIGTERM);
-    assert_eq!(job.end().0, Some(143));
-    gone(&pids);
-}
-
-#[test]
-fn a_killed_dp_graph_leaves_nothing() {
-    let (job, pids) = waiting("");
-    job.signal(SIGKILL);
-    assert_eq!(job.end().0, None);
-    gone(&pids);
-}
-
-/// The terminal sends the signal to dp-graph and to am-run: a second one would end the processes before they have said anything.
-#[test]
-fn ctrl_c_on_a_terminal_leaves_time_to_end() {
-    let script = "trap \"sleep 0.5; echo told; exit 0\" INT; echo $$; while :; do sleep 0.1; done";
-    let line = format!("{} run ring:2 sh -c '{script}'", env!("CARGO_BIN_EXE_dp-graph"));
-    let mut command = std::process::Command::new("script");
-    command.args(["-qec", &line, "/dev/null"]).stdin(std::process::Stdio::piped());
-    let (mut job, pids) = Job::start(command, 2);
-    job.write(b"\x03");
-    let (ended, said) = job.end();
-    assert_eq!((ended, said.matches("told").count()), (Some(130), 2), "{said}");
-    gone(&pids);
 }
