@@ -17,6 +17,7 @@ mod display;
 mod dot;
 mod draw;
 mod ending;
+mod file;
 mod filter;
 mod live;
 mod options;

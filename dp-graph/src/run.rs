@@ -1,5 +1,6 @@
 //! A job on a graph: am-run, its reports, its output, its end.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read};
 use std::process::{Command, Stdio};
@@ -43,23 +44,25 @@ pub(crate) fn run(options: &RunOptions) -> Result<u8, (u8, String)> {
     let usage = |why: String| (USAGE, why);
     let graph = source::load(&options.graph).map_err(usage)?;
     let text = variable(options, &graph).map_err(usage)?;
-    let display = Display::open(options, graph.clone()).map_err(usage)?;
+    let mut display = Display::open(options, graph.clone()).map_err(usage)?;
     let no_job = |why: &dyn std::fmt::Display| (NO_JOB, format!("am-run cannot be started: {why}"));
     let (events, received) = mpsc::sync_channel(PIECES);
+    let begun = display.begin();
     // Before there is something to end.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2]).map_err(|why| no_job(&why))?;
     let (am_run, pipes) = start(command(options, &graph, &text), &display, &events).map_err(|why| no_job(&why))?;
     drop(events);
     ending::forward_signals(signals, am_run);
-    let job = Job {
+    let mut job = Job {
         am_run,
         pipes,
         filter: Filter::default(),
         live: Live::new(graph),
         display,
-        failed: None,
+        failed: BTreeSet::new(),
         has_no_output: false,
     };
+    job.note(begun.err());
     Ok(job.run(&received, options.every))
 }
 
@@ -144,8 +147,8 @@ struct Job {
     filter: Filter,
     live: Live,
     display: Display,
-    /// A file that could not be written was mentioned.
-    failed: Option<String>,
+    /// Files that cannot be written, as it was said.
+    failed: BTreeSet<String>,
     /// The output takes nothing more.
     has_no_output: bool,
 }
@@ -201,28 +204,33 @@ impl Job {
     fn forward(&mut self, bytes: &[u8], is_error: bool) {
         if !self.has_no_output {
             let written = self.display.forward(bytes, is_error);
-            self.note(written.map_err(ShowError::Output));
+            self.note(written.err().map(ShowError::Output));
         }
     }
 
     /// A job goes on without a file that cannot be written; that is said once. Without its output it ends.
-    fn note(&mut self, shown: Result<(), ShowError>) {
-        match shown {
-            Err(ShowError::Output(why)) if !self.has_no_output => {
-                self.has_no_output = true;
-                // A reader that has left, as in `| head`, needs no words.
-                if why.kind() != ErrorKind::BrokenPipe {
-                    _ = self
-                        .display
-                        .forward(format!("dp-graph: {NO_OUTPUT}: {why}; ending the processes\n").as_bytes(), true);
+    fn note(&mut self, errors: impl IntoIterator<Item = ShowError>) {
+        for error in errors {
+            match error {
+                ShowError::Output(why) => self.end_without_output(&why),
+                ShowError::File(why) => {
+                    if self.failed.insert(why.clone()) {
+                        self.forward(format!("dp-graph: {why}; the job goes on\n").as_bytes(), true);
+                    }
                 }
-                ending::end(self.am_run);
             }
-            Err(ShowError::File(why)) if self.failed.as_ref() != Some(&why) => {
-                self.forward(format!("dp-graph: {why}\n").as_bytes(), true);
-                self.failed = Some(why);
-            }
-            _ => {}
         }
+    }
+
+    fn end_without_output(&mut self, why: &io::Error) {
+        if std::mem::replace(&mut self.has_no_output, true) {
+            return;
+        }
+        // A reader that has left, as in `| head`, needs no words.
+        if why.kind() != ErrorKind::BrokenPipe {
+            let text = format!("dp-graph: {NO_OUTPUT}: {why}; ending the processes\n");
+            _ = self.display.forward(text.as_bytes(), true);
+        }
+        ending::end(self.am_run);
     }
 }

@@ -90,3 +90,26 @@ fn an_output_that_takes_nothing_ends_the_job() {
         assert!(code == 125 && errors.contains("No space left") == is_json, "{script}: {code}: {errors}");
     }
 }
+
+/// They can be opened, and take nothing.
+#[test]
+fn a_job_goes_on_without_files_that_cannot_be_written() {
+    let options = ["--every", "0.1", "--dot", "/dev/full", "--json=/dev/full"];
+    let (code, output, errors) = run(&options, "ring:2", "sleep 0.5; echo done; exit 3");
+    assert_eq!((code, output.matches("done").count()), (3, 2), "{errors}");
+    let said = "dp-graph: /dev/full: No space left on device (os error 28); the job goes on";
+    assert_eq!(errors.matches(said).count(), 1, "{errors}");
+}
+
+/// The table at the end does not need the file.
+#[test]
+fn a_file_that_cannot_be_written_costs_no_table() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let dot = directory.path().join("d/live.dot");
+    std::fs::create_dir(directory.path().join("d")).expect("it is made");
+    let report = "printf '\\036dp %s 1000000 1>0.0:1,1,0,0,0\\n' $AM_RANK >&2";
+    let script = format!("{report}; rm -r {}/d", directory.path().display());
+    let (code, _, errors) = run(&["--dot", dot.to_str().expect("a text")], "ring:1", &script);
+    assert!(code == 0 && errors.contains("live.dot: No such file"), "{code}: {errors}");
+    assert!(errors.contains("messages/s"), "{errors}");
+}
