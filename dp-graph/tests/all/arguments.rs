@@ -88,6 +88,15 @@ fn what_cannot_be_written_is_an_error() {
     }
 }
 
+/// A reader that has left needs no words.
+#[test]
+fn a_graph_that_nobody_reads_is_shown_without_words() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let (code, _, errors) = end_of(dp_graph(&["show", "ring:2"]).stdout(writer).stderr(std::process::Stdio::piped()));
+    assert_eq!((code, &errors[..]), (125, ""));
+}
+
 #[test]
 fn a_missing_launcher_is_named() {
     let (code, _, errors) = end(&mut dp_graph(&["run", "--am-run", "no-such-am-run", "ring:2", "true"]));
