@@ -308,7 +308,7 @@ impl Launcher {
                 send(signal);
             }
             SIGINT | SIGTERM | SIGHUP | SIGQUIT => {
-                send(signal);
+                self.agents.iter().for_each(|agent| agent.ask_to_end(ToAgent::Signal(signal)));
                 self.is_interrupted = true;
                 self.output.interrupt();
                 let is_second = self.code.is_some();
@@ -362,7 +362,7 @@ impl Launcher {
         if self.ending_since.is_none() {
             self.ending_since = Some(Instant::now());
             self.end_at = Some(Instant::now() + END);
-            self.agents.iter().for_each(|agent| agent.say(ToAgent::End));
+            self.agents.iter().for_each(|agent| agent.ask_to_end(ToAgent::End));
         }
     }
 }

@@ -85,12 +85,23 @@ impl Agent {
         "the command was ended".to_owned()
     }
 
+    /// Ask the agent to end its processes. If it is stopped, it reads no message until it is continued.
+    pub(crate) fn ask_to_end(&self, message: ToAgent) {
+        self.say(message);
+        self.signal(Signal::SIGCONT);
+    }
+
     /// End the command with its process group, and with it the agent.
     pub(crate) fn kill(&self) {
+        self.signal(Signal::SIGKILL);
+    }
+
+    /// Send a signal to the command's process group.
+    fn signal(&self, signal: Signal) {
         let mut child = lock(&self.child);
         // Its number is free for others after it was waited for.
         if let Ok(None) = child.try_wait() {
-            _ = killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL);
+            _ = killpg(Pid::from_raw(child.id().cast_signed()), signal);
         }
     }
 }

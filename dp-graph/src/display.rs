@@ -1,8 +1,7 @@
 //! Where the live graph goes: a terminal, a file of JSON lines, a file of DOT, or a table at the end.
 
-use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use am_dp::Graph;
@@ -10,7 +9,8 @@ use console::{Term, truncate_str};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::draw;
-use crate::live::Live;
+use crate::file::{Latest, Stream};
+use crate::live::{Live, Row};
 use crate::options::RunOptions;
 use crate::table;
 
@@ -21,7 +21,7 @@ const FREE_LINES: usize = 3;
 pub(crate) enum ShowError {
     /// Standard output or standard error takes nothing more.
     Output(io::Error),
-    /// A file cannot be written.
+    /// A file cannot be written. The text names it.
     File(String),
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Display {
     /// On a terminal.
     bar: Option<ProgressBar>,
     json: Option<Json>,
-    dot: Option<PathBuf>,
+    dot: Option<Latest>,
     /// The table at the end.
     has_table: bool,
 }
@@ -39,26 +39,33 @@ pub(crate) struct Display {
 /// Where lines of JSON go.
 enum Json {
     Output,
-    File(File),
+    File(Stream),
 }
 
 impl Display {
     /// # Errors
-    /// A file cannot be written.
+    /// A file cannot be opened.
     pub(crate) fn open(options: &RunOptions, graph: Graph) -> Result<Display, String> {
         let json = match options.json.as_deref() {
             None => None,
             Some(path) if path == Path::new("-") => Some(Json::Output),
-            Some(path) => Some(Json::File(File::create(path).map_err(|why| format!("{}: {why}", path.display()))?)),
+            Some(path) => Some(Json::File(Stream::open(path)?)),
         };
+        let dot = options.dot.as_deref().map(Latest::open).transpose()?;
         let has_table = json.is_none();
         let bar = (has_table && io::stderr().is_terminal()).then(|| {
             let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
             ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)
         });
-        let display = Display { graph, start: Instant::now(), bar, json, dot: options.dot.clone(), has_table };
-        display.write_dot(&[])?;
-        Ok(display)
+        Ok(Display { graph, start: Instant::now(), bar, json, dot, has_table })
+    }
+
+    /// The job starts: the graph without figures.
+    ///
+    /// # Errors
+    /// See [`ShowError`].
+    pub(crate) fn begin(&mut self) -> Result<(), ShowError> {
+        self.write_dot(&[])
     }
 
     /// Whether the processes' output has to pass by here, so that the table stays below it.
@@ -89,55 +96,40 @@ impl Display {
         }
     }
 
-    /// An interval is over.
-    ///
-    /// # Errors
-    /// See [`ShowError`].
-    pub(crate) fn show(&mut self, live: &Live) -> Result<(), ShowError> {
+    /// An interval is over. Returns what cannot be shown.
+    pub(crate) fn show(&mut self, live: &Live) -> Vec<ShowError> {
         let rows = live.rows();
         if let Some(bar) = &self.bar {
             bar.set_message(fitted(table::table(&self.graph, &rows, |row| row.rate)));
         }
-        if let Some(json) = &mut self.json {
-            let lines = table::json(&self.graph, &rows, self.start.elapsed().as_secs_f64());
-            match json {
-                Json::Output => write_output(lines.as_bytes()).map_err(ShowError::Output)?,
-                Json::File(file) => {
-                    file.write_all(lines.as_bytes()).map_err(|why| ShowError::File(format!("JSON: {why}")))?;
-                }
-            }
-        }
-        self.write_dot(&rows).map_err(ShowError::File)
+        [self.write_json(&rows), self.write_dot(&rows)].into_iter().filter_map(Result::err).collect()
     }
 
-    /// The job has ended.
-    ///
-    /// # Errors
-    /// See [`ShowError`].
-    pub(crate) fn end(&mut self, live: &Live) -> Result<(), ShowError> {
+    /// The job has ended. Returns what cannot be shown.
+    pub(crate) fn end(&mut self, live: &Live) -> Vec<ShowError> {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
-        self.show(live)?;
+        let mut errors = self.show(live);
         if self.has_table && live.has_figures() {
             let text = table::table(&self.graph, &live.rows(), |row| row.mean).join("\n") + "\n";
-            io::stderr().write_all(text.as_bytes()).map_err(ShowError::Output)?;
+            errors.extend(io::stderr().write_all(text.as_bytes()).err().map(ShowError::Output));
         }
-        Ok(())
+        errors
     }
 
-    /// Nobody sees half a file. A device or a pipe is written to: a new file would take its place.
-    fn write_dot(&self, rows: &[crate::live::Row]) -> Result<(), String> {
-        let Some(path) = &self.dot else { return Ok(()) };
-        let text = draw::draw(&self.graph, rows);
-        let written = if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-            fs::write(path, text)
-        } else {
-            let mut new = path.clone().into_os_string();
-            new.push(".new");
-            fs::write(&new, text).and_then(|()| fs::rename(&new, path))
-        };
-        written.map_err(|why| format!("{}: {why}", path.display()))
+    fn write_json(&mut self, rows: &[Row]) -> Result<(), ShowError> {
+        let Some(json) = &mut self.json else { return Ok(()) };
+        let lines = table::json(&self.graph, rows, self.start.elapsed().as_secs_f64());
+        match json {
+            Json::Output => write_output(lines.as_bytes()).map_err(ShowError::Output),
+            Json::File(file) => file.write(&lines).map_err(ShowError::File),
+        }
+    }
+
+    fn write_dot(&mut self, rows: &[Row]) -> Result<(), ShowError> {
+        let Some(dot) = &mut self.dot else { return Ok(()) };
+        dot.write(&draw::draw(&self.graph, rows)).map_err(ShowError::File)
     }
 }
 

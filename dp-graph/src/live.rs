@@ -107,7 +107,7 @@ impl Live {
             let (rate, mean, total) = Default::default();
             return Some(Row { from, to, is_redirected: false, redirects: 0, rate, mean, total });
         };
-        let redirects = track.redirects_before + track.last.redirects;
+        let redirects = track.redirects_before.saturating_add(track.last.redirects);
         let is_redirected = redirects > 0 || planned.is_some_and(|planned| planned != to);
         let total = sum(track.before, track.last.traffic);
         let is_stale = track.seen.elapsed() > STALE * track.interval;
@@ -135,7 +135,7 @@ impl Track {
         let is_anew = new.written < last.written || new.received < last.received || new.stalls < last.stalls;
         if is_anew {
             self.before = sum(self.before, last);
-            self.redirects_before += self.last.redirects;
+            self.redirects_before = self.redirects_before.saturating_add(self.last.redirects);
         }
         let interval = at.saturating_sub(self.at);
         if interval >= MIN_INTERVAL {
@@ -155,21 +155,22 @@ fn per_second(traffic: Traffic, time: Duration) -> Rate {
     Rate { messages: rate(traffic.written), megabytes: rate(traffic.bytes_written) / 1e6, stalls: rate(traffic.stalls) }
 }
 
+/// A program may report any number.
 fn sum(one: Traffic, other: Traffic) -> Traffic {
     Traffic {
-        written: one.written + other.written,
-        bytes_written: one.bytes_written + other.bytes_written,
-        stalls: one.stalls + other.stalls,
-        received: one.received + other.received,
+        written: one.written.saturating_add(other.written),
+        bytes_written: one.bytes_written.saturating_add(other.bytes_written),
+        stalls: one.stalls.saturating_add(other.stalls),
+        received: one.received.saturating_add(other.received),
     }
 }
 
 fn difference(of: Traffic, from: Traffic) -> Traffic {
     Traffic {
-        written: of.written - from.written,
+        written: of.written.saturating_sub(from.written),
         bytes_written: of.bytes_written.saturating_sub(from.bytes_written),
-        stalls: of.stalls - from.stalls,
-        received: of.received - from.received,
+        stalls: of.stalls.saturating_sub(from.stalls),
+        received: of.received.saturating_sub(from.received),
     }
 }
 
@@ -213,5 +214,20 @@ mod tests {
         let rows =
             live("ring:2", &["0 1000000 1>1.0:10,10,0,0,1", "0 2000000 1>-:0,0,0,0,0", "0 3000000 1>1.0:4,4,0,0,0"]);
         assert_eq!((rows[0].total.written, rows[0].redirects, rows[0].rate.messages), (14, 1, 4.0));
+    }
+
+    #[test]
+    fn a_forged_report_has_the_largest_numbers_at_most() {
+        let most = u64::MAX;
+        let rows = live(
+            "ring:2",
+            &[
+                &format!("0 1000000 1>1.0:{most},{most},{most},{most},{most}"),
+                &format!("0 1100000 1>1.0:1,1,1,1,{most}"),
+                &format!("0 {most} 1>1.0:{most},{most},1,1,{most}"),
+                &format!("0 1 1>1.0:5,1,1,1,{most}"),
+            ],
+        );
+        assert_eq!((rows[0].total.written, rows[0].redirects), (most, most));
     }
 }

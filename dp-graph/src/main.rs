@@ -16,6 +16,8 @@ mod command_line;
 mod display;
 mod dot;
 mod draw;
+mod ending;
+mod file;
 mod filter;
 mod live;
 mod options;
@@ -25,6 +27,7 @@ mod start;
 mod syntax;
 mod table;
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use crate::command_line::{NO_JOB, NO_OUTPUT};
@@ -57,6 +60,10 @@ fn main() -> ExitCode {
 
 fn show(graph: &str) -> Result<u8, (u8, String)> {
     let graph = source::load(graph).map_err(|why| (USAGE, why))?;
-    let written = display::write_output(draw::draw(&graph, &[]).as_bytes());
-    written.map(|()| 0).map_err(|why| (NO_JOB, format!("{NO_OUTPUT}: {why}")))
+    match display::write_output(draw::draw(&graph, &[]).as_bytes()) {
+        Ok(()) => Ok(0),
+        // A reader that has left, as in `| head`, needs no words.
+        Err(why) if why.kind() == ErrorKind::BrokenPipe => Ok(NO_JOB),
+        Err(why) => Err((NO_JOB, format!("{NO_OUTPUT}: {why}"))),
+    }
 }

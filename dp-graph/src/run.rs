@@ -1,5 +1,6 @@
 //! A job on a graph: am-run, its reports, its output, its end.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read};
 use std::process::{Command, Stdio};
@@ -8,34 +9,23 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use am_dp::{GRAPH_VARIABLE, Graph, REPORT_VARIABLE};
-use nix::errno::Errno;
-use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::iterator::SignalsInfo;
-use signal_hook::iterator::exfiltrator::origin::WithOrigin;
-use signal_hook::low_level::siginfo::Cause;
 
 use crate::USAGE;
 use crate::command_line::{NO_JOB, NO_OUTPUT};
 use crate::display::{Display, ShowError};
+use crate::ending::{self, LOOK, Signals, end_of};
 use crate::filter::Filter;
 use crate::live::Live;
 use crate::options::RunOptions;
 use crate::source;
 use crate::start::START;
 
-type Signals = SignalsInfo<WithOrigin>;
-
 /// The kernel's limit of a variable, with its name (MAX_ARG_STRLEN).
 const MAX_VARIABLE: usize = 128 * 1024 - 64;
 /// How long output may follow am-run's end.
 const AFTER_END: Duration = Duration::from_secs(1);
-/// After a signal that ends the job: how long dp-graph's own output may take after am-run's end.
-const AFTER_SIGNAL: Duration = Duration::from_secs(2);
-/// Between two looks at whether am-run has ended.
-const LOOK: Duration = Duration::from_millis(50);
 /// The exit code of am-run after SIGTERM.
 const BY_SIGTERM: u8 = 128 + SIGTERM as u8;
 /// Pieces of output on their way.
@@ -54,23 +44,25 @@ pub(crate) fn run(options: &RunOptions) -> Result<u8, (u8, String)> {
     let usage = |why: String| (USAGE, why);
     let graph = source::load(&options.graph).map_err(usage)?;
     let text = variable(options, &graph).map_err(usage)?;
-    let display = Display::open(options, graph.clone()).map_err(usage)?;
+    let mut display = Display::open(options, graph.clone()).map_err(usage)?;
     let no_job = |why: &dyn std::fmt::Display| (NO_JOB, format!("am-run cannot be started: {why}"));
     let (events, received) = mpsc::sync_channel(PIECES);
+    let begun = display.begin();
     // Before there is something to end.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2]).map_err(|why| no_job(&why))?;
     let (am_run, pipes) = start(command(options, &graph, &text), &display, &events).map_err(|why| no_job(&why))?;
     drop(events);
-    forward_signals(signals, am_run);
-    let job = Job {
+    ending::forward_signals(signals, am_run);
+    let mut job = Job {
         am_run,
         pipes,
         filter: Filter::default(),
         live: Live::new(graph),
         display,
-        failed: None,
+        failed: BTreeSet::new(),
         has_no_output: false,
     };
+    job.note(begun.err());
     Ok(job.run(&received, options.every))
 }
 
@@ -148,41 +140,6 @@ fn read(mut from: impl Read + Send + 'static, is_error: bool, events: SyncSender
     });
 }
 
-/// Signals for dp-graph are for am-run. A terminal sends its own to both.
-fn forward_signals(mut signals: Signals, am_run: Pid) {
-    thread::spawn(move || {
-        for origin in signals.forever() {
-            if !matches!(origin.cause, Cause::Kernel) {
-                // It may have ended.
-                _ = kill(am_run, Signal::try_from(origin.signal).ok());
-            }
-            if matches!(origin.signal, SIGINT | SIGTERM | SIGHUP | SIGQUIT) {
-                thread::spawn(move || end_after(am_run, origin.signal));
-            }
-        }
-    });
-}
-
-/// End this process after am-run: its main thread may wait for the reader of its output.
-fn end_after(am_run: Pid, signal: i32) {
-    while end_of(am_run).is_none() {
-        thread::sleep(LOOK);
-    }
-    thread::sleep(AFTER_SIGNAL);
-    std::process::exit(128 + signal);
-}
-
-/// The exit code of am-run, if it has ended. The kernel keeps its process id until dp-graph ends, so no signal goes to another process.
-fn end_of(am_run: Pid) -> Option<u8> {
-    let code = match waitid(Id::Pid(am_run), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG) {
-        Ok(WaitStatus::Exited(_, code)) => code,
-        Ok(WaitStatus::Signaled(_, signal, _)) => 128 + signal as i32,
-        Ok(_) | Err(Errno::EINTR) => return None,
-        Err(_) => NO_JOB.into(),
-    };
-    Some(u8::try_from(code).unwrap_or(NO_JOB))
-}
-
 struct Job {
     am_run: Pid,
     /// Pipes that have not ended.
@@ -190,8 +147,8 @@ struct Job {
     filter: Filter,
     live: Live,
     display: Display,
-    /// A file that could not be written was mentioned.
-    failed: Option<String>,
+    /// Files that cannot be written, as it was said.
+    failed: BTreeSet<String>,
     /// The output takes nothing more.
     has_no_output: bool,
 }
@@ -247,28 +204,33 @@ impl Job {
     fn forward(&mut self, bytes: &[u8], is_error: bool) {
         if !self.has_no_output {
             let written = self.display.forward(bytes, is_error);
-            self.note(written.map_err(ShowError::Output));
+            self.note(written.err().map(ShowError::Output));
         }
     }
 
     /// A job goes on without a file that cannot be written; that is said once. Without its output it ends.
-    fn note(&mut self, shown: Result<(), ShowError>) {
-        match shown {
-            Err(ShowError::Output(why)) if !self.has_no_output => {
-                self.has_no_output = true;
-                // A reader that has left, as in `| head`, needs no words. It may have ended.
-                if why.kind() != ErrorKind::BrokenPipe {
-                    _ = self
-                        .display
-                        .forward(format!("dp-graph: {NO_OUTPUT}: {why}; ending the processes\n").as_bytes(), true);
+    fn note(&mut self, errors: impl IntoIterator<Item = ShowError>) {
+        for error in errors {
+            match error {
+                ShowError::Output(why) => self.end_without_output(&why),
+                ShowError::File(why) => {
+                    if self.failed.insert(why.clone()) {
+                        self.forward(format!("dp-graph: {why}; the job goes on\n").as_bytes(), true);
+                    }
                 }
-                _ = kill(self.am_run, Signal::SIGTERM);
             }
-            Err(ShowError::File(why)) if self.failed.as_ref() != Some(&why) => {
-                self.forward(format!("dp-graph: {why}\n").as_bytes(), true);
-                self.failed = Some(why);
-            }
-            _ => {}
         }
+    }
+
+    fn end_without_output(&mut self, why: &io::Error) {
+        if std::mem::replace(&mut self.has_no_output, true) {
+            return;
+        }
+        // A reader that has left, as in `| head`, needs no words.
+        if why.kind() != ErrorKind::BrokenPipe {
+            let text = format!("dp-graph: {NO_OUTPUT}: {why}; ending the processes\n");
+            _ = self.display.forward(text.as_bytes(), true);
+        }
+        ending::end(self.am_run);
     }
 }

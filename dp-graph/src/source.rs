@@ -16,7 +16,18 @@ pub(crate) fn load(graph: &str) -> Result<Graph, String> {
     let text = command_line::read(Path::new(graph)).map_err(|why| {
         format!("{graph}: {why}. A graph is a file in DOT, or `ring:NUMBER`, `mesh:ROWSxCOLUMNS` or `tree:NUMBER`")
     })?;
-    dot::parse(&text).map_err(|why| format!("{graph}: {why}"))
+    let read = dot::parse(&text).map_err(|why| format!("{graph}: {why}"))?;
+    check_names(&read).map_err(|why| format!("{graph}: {why}"))?;
+    Ok(read)
+}
+
+/// DOT has no escapes for control characters, and a terminal acts on them.
+fn check_names(graph: &Graph) -> Result<(), String> {
+    let mut names = (0..graph.count() as u32).map(|vertex| graph.name(vertex));
+    match names.find(|name| name.contains(char::is_control)) {
+        Some(name) => Err(format!("the name `{}` has a control character", name.escape_debug())),
+        None => Ok(()),
+    }
 }
 
 /// The reason with the graph's name, which some reasons have already.
@@ -29,6 +40,17 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn a_name_has_no_control_characters() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        for (name, shown) in [("a\u{1b}[2J", "`a\\u{1b}[2J`"), ("a\nb", "`a\\nb`"), ("\u{9b}", "`\\u{9b}`")] {
+            fs::write(path, format!("digraph {{ \"{name}\" -> b }}")).unwrap();
+            let why = load(path).unwrap_err();
+            assert!(why.ends_with(&format!("the name {shown} has a control character")), "{why}");
+        }
+    }
 
     #[test]
     fn a_graph_is_a_file_or_a_shape() {

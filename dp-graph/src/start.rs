@@ -1,5 +1,5 @@
-//! The step between dp-graph's fork and am-run: this process asks the kernel for SIGTERM when dp-graph is killed, then becomes am-run,
-//! which ends the job on that signal.
+//! The step between dp-graph's fork and am-run: this process asks the kernel for SIGKILL when dp-graph is killed, then becomes am-run.
+//! Its agents end the processes when it is killed. A stopped am-run does not act on any other signal.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -19,7 +19,7 @@ pub(crate) fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let parent: Option<u32> = arguments.next().and_then(|parent| parent.into_string().ok()?.parse().ok());
     let (Some(parent), Some(am_run)) = (parent, arguments.next()) else { return ExitCode::from(NO_JOB) };
     // It fails only for a number that is no signal. dp-graph may have ended before.
-    _ = set_pdeathsig(Signal::SIGTERM);
+    _ = set_pdeathsig(Signal::SIGKILL);
     if parent_id() != parent {
         return ExitCode::from(NO_JOB);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nix::sys::signal::Signal::{SIGCONT, SIGINT, SIGKILL, SIGTERM, SIGTSTP, SIGUSR1};
+use nix::sys::signal::Signal::{SIGCONT, SIGINT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP, SIGUSR1};
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
@@ -143,6 +143,18 @@ fn a_killed_agent_leaves_no_rank_and_ends_the_job() {
     let ended = job.end();
     assert_eq!(ended.code, Some(125), "{ended:?}");
     assert!(ended.errors().contains("host localhost was lost"), "{ended:?}");
+}
+
+/// The ranks' own children end, too: they are in the ranks' process groups.
+#[test]
+fn a_stopped_agent_ends_its_processes() {
+    let (job, pids) = waiting(2, "");
+    let agent = children(job.pid())[0];
+    kill(Pid::from_raw(agent.cast_signed()), SIGSTOP).expect("it runs");
+    until("stopped", || state(agent) == Some('T'));
+    job.signal(SIGTERM);
+    assert_eq!(job.end().code, Some(128 + 15));
+    gone(&pids);
 }
 
 /// A process that leaves another behind in its group ends with it; the job does not wait for that one.

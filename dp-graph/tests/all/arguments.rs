@@ -50,6 +50,18 @@ fn what_has_no_end_is_no_graph() {
     }
 }
 
+/// To open it would wait for a reader.
+#[test]
+fn a_fifo_without_a_reader_is_no_output() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let fifo = directory.path().join("fifo").display().to_string();
+    nix::unistd::mkfifo(&fifo[..], nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+    for option in [format!("--json={fifo}"), format!("--dot={fifo}")] {
+        let (code, _, errors) = end(&mut dp_graph(&["run", &option, "ring:2", "true"]));
+        assert!(code == 2 && errors.contains("fifo: it is a FIFO without a reader"), "{option}: {code}: {errors}");
+    }
+}
+
 #[test]
 fn a_pipe_that_is_open_is_a_graph() {
     let mut command = std::process::Command::new("sh");
@@ -74,6 +86,15 @@ fn what_cannot_be_written_is_an_error() {
         let (code, _, errors) = end_of(dp_graph(arguments).stdout(full).stderr(std::process::Stdio::piped()));
         assert!(code == 125 && errors.contains("No space left"), "{arguments:?}: {code}: {errors}");
     }
+}
+
+/// A reader that has left needs no words.
+#[test]
+fn a_graph_that_nobody_reads_is_shown_without_words() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let (code, _, errors) = end_of(dp_graph(&["show", "ring:2"]).stdout(writer).stderr(std::process::Stdio::piped()));
+    assert_eq!((code, &errors[..]), (125, ""));
 }
 
 #[test]

@@ -70,6 +70,14 @@ impl Job {
         kill(Pid::from_raw(self.child.id().cast_signed()), signal).expect("it runs");
     }
 
+    /// The process that it has started: am-run.
+    pub(crate) fn am_run(&self) -> Pid {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs");
+        let children = tasks.map(|task| std::fs::read_to_string(task.expect("a task").path().join("children")));
+        let children: String = children.map(|text| text.expect("it runs")).collect();
+        Pid::from_raw(children.trim().parse().expect("one child"))
+    }
+
     /// Wait for the end: the exit code, and what it said since.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let start = Instant::now();

@@ -1,8 +1,6 @@
-//! Jobs: what processes get and say, and how they end. The programs are shell scripts.
+//! Jobs: what processes get and say. The programs are shell scripts.
 
-use nix::sys::signal::Signal::{SIGINT, SIGKILL, SIGTERM};
-
-use crate::job::{Job, am_run, dp_graph, end, end_of, gone};
+use crate::job::{am_run, dp_graph, end, end_of};
 
 fn run(options: &[&str], graph: &str, script: &str) -> (i32, String, String) {
     am_run();
@@ -74,23 +72,6 @@ fn json_has_standard_output_for_itself() {
     output.lines().for_each(|line| drop(serde_json::from_str::<serde_json::Value>(line).expect(line)));
 }
 
-fn waiting(trap: &str) -> (Job, Vec<u32>) {
-    let script = format!("{trap} echo $$; while :; do sleep 0.1; done");
-    Job::start(dp_graph(&["run", "ring:3", "sh", "-c", &script]), 3)
-}
-
-#[test]
-fn an_interrupt_ends_all_processes() {
-    for (signal, code) in [(SIGINT, 130), (SIGTERM, 143)] {
-        let (job, pids) = waiting("trap 'echo told; exit 0' INT TERM;");
-        job.signal(signal);
-        let (ended, said) = job.end();
-        assert_eq!(ended, Some(code), "{said}");
-        assert_eq!(said.matches("told").count(), 3, "each had time to end: {said}");
-        gone(&pids);
-    }
-}
-
 #[test]
 fn an_output_that_takes_nothing_ends_the_job() {
     am_run();
@@ -110,36 +91,25 @@ fn an_output_that_takes_nothing_ends_the_job() {
     }
 }
 
-/// Nobody reads standard error.
+/// They can be opened, and take nothing.
 #[test]
-fn an_interrupt_ends_a_job_whose_output_is_stuck() {
-    let script = "echo $$; exec yes >&2";
-    let (job, pids) = Job::start(dp_graph(&["run", "ring:2", "sh", "-c", script]), 2);
-    // Now the pipes fill. If they are not full yet, this test shows less.
-    std::thread::sleep(std::time::Duration::from_millis(500));
-    job.signal(SIGTERM);
-    assert_eq!(job.end().0, Some(143));
-    gone(&pids);
+fn a_job_goes_on_without_files_that_cannot_be_written() {
+    let options = ["--every", "0.1", "--dot", "/dev/full", "--json=/dev/full"];
+    let (code, output, errors) = run(&options, "ring:2", "sleep 0.5; echo done");
+    assert_eq!((code, output.matches("done").count()), (0, 2), "{errors}");
+    let said = "dp-graph: /dev/full: No space left on device (os error 28); the job goes on";
+    assert_eq!(errors.matches(said).count(), 1, "{errors}");
 }
 
+/// The table at the end does not need the file.
 #[test]
-fn a_killed_dp_graph_leaves_nothing() {
-    let (job, pids) = waiting("");
-    job.signal(SIGKILL);
-    assert_eq!(job.end().0, None);
-    gone(&pids);
-}
-
-/// The terminal sends the signal to dp-graph and to am-run: a second one would end the processes before they have said anything.
-#[test]
-fn ctrl_c_on_a_terminal_leaves_time_to_end() {
-    let script = "trap \"sleep 0.5; echo told; exit 0\" INT; echo $$; while :; do sleep 0.1; done";
-    let line = format!("{} run ring:2 sh -c '{script}'", env!("CARGO_BIN_EXE_dp-graph"));
-    let mut command = std::process::Command::new("script");
-    command.args(["-qec", &line, "/dev/null"]).stdin(std::process::Stdio::piped());
-    let (mut job, pids) = Job::start(command, 2);
-    job.write(b"\x03");
-    let (ended, said) = job.end();
-    assert_eq!((ended, said.matches("told").count()), (Some(130), 2), "{said}");
-    gone(&pids);
+fn a_file_that_cannot_be_written_costs_no_table() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let dot = directory.path().join("d/live.dot");
+    std::fs::create_dir(directory.path().join("d")).expect("it is made");
+    let report = "printf '\\036dp %s 1000000 1>0.0:1,1,0,0,0\\n' $AM_RANK >&2";
+    let script = format!("{report}; rm -r {}/d", directory.path().display());
+    let (code, _, errors) = run(&["--dot", dot.to_str().expect("a text")], "ring:1", &script);
+    assert!(code == 0 && errors.contains("live.dot: No such file"), "{code}: {errors}");
+    assert!(errors.contains("messages/s"), "{errors}");
 }
