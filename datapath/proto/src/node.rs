@@ -82,7 +82,7 @@ pub(crate) struct Sending<B> {
     /// Of flows that end, and quiet ones.
     pub(crate) deferred_control: VecDeque<DeferredControl>,
     pub(crate) control: ControlQueue<B>,
-    /// Whether a message has kept acknowledgements, rejects and deferred control frames from leaving: one of these goes next.
+    /// Whether a message keeps acknowledgements or rejects from leaving: one of these goes next.
     pub(crate) answer_first: bool,
 }
 

@@ -15,7 +15,7 @@ use am_wire::{Acks, Address, Buffer, Flow, Framing, Header, Kind};
 use crate::control_queue::{DeferredControl, Outgoing, OutgoingControl};
 use crate::flow::{Phase, Route};
 use crate::mutants::{self, Mutant};
-use crate::node::{Core, Sending};
+use crate::node::Core;
 use crate::output::Transmit;
 use crate::reordering::LOSS_THRESHOLD;
 use crate::slots::{NO_SLOT, Skip, SlotIndex};
@@ -23,14 +23,6 @@ use crate::slots::{NO_SLOT, Skip, SlotIndex};
 /// The most messages in a coalesced frame. When the frame is lost, a selective acknowledgement must still cover enough
 /// later messages to report the loss.
 const MAX_COALESCED: usize = u64::BITS as usize + 1 - LOSS_THRESHOLD as usize;
-
-impl<B> Sending<B> {
-    /// Whether there may be frames to send that are no messages, besides set-up.
-    #[inline]
-    fn has_answers(&self) -> bool {
-        !(self.acks_due.is_empty() && self.pending_rejects.is_empty() && self.deferred_control.is_empty())
-    }
-}
 
 impl<B: Buffer> Core<B> {
     /// Output: hand the next frame to `send`, which returns whether the transport took it. Returns the same, or `None`
@@ -59,16 +51,21 @@ impl<B: Buffer> Core<B> {
                 return Some(sent);
             }
         }
-        if !self.sending.has_answers() {
+        if self.sending.acks_due.is_empty()
+            && self.sending.pending_rejects.is_empty()
+            && self.sending.deferred_control.is_empty()
+        {
             return None;
         }
-        self.transmit_answer(fresh).map(|transmit| self.offer(transmit, send))
+        let last = self.transmit_answer(fresh).or_else(|| self.transmit_deferred(fresh));
+        last.map(|transmit| self.offer(transmit, send))
     }
 
-    /// The transport has no room for a message without acknowledgements. An answer that is due leaves before it.
+    /// The transport has no room for a message without acknowledgements. An answer that is due leaves before it. Close does not: it ends
+    /// what has not left.
     #[cold]
     fn send_answer_first(&mut self) {
-        self.sending.answer_first = self.sending.has_answers();
+        self.sending.answer_first = !(self.sending.acks_due.is_empty() && self.sending.pending_rejects.is_empty());
     }
 
     /// Output: the next frame, for callers that keep frames.
@@ -223,12 +220,8 @@ impl<B: Buffer> Core<B> {
     /// Rejects leave before acknowledgements. An acknowledgement with a gap would make the sender take the rejected
     /// message for lost.
     fn transmit_answer(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
-        if !self.sending.pending_rejects.is_empty()
-            && let Some(transmit) = self.transmit_reject(fresh)
-        {
-            return Some(transmit);
-        }
-        self.transmit_ack(fresh).or_else(|| self.transmit_deferred(fresh))
+        let reject = if self.sending.pending_rejects.is_empty() { None } else { self.transmit_reject(fresh) };
+        reject.or_else(|| self.transmit_ack(fresh))
     }
 
     #[cold]
