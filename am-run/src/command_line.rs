@@ -1,10 +1,7 @@
-//! The command line of am-run, and of dp-graph, which is compiled with this file, too: arguments, files that they name, exit codes.
+//! The command line of am-run, and of dp-graph, which is compiled with this file, too: arguments and exit codes.
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -14,9 +11,6 @@ pub(crate) const NO_JOB: u8 = 125;
 
 /// Why a program ends with it.
 pub(crate) const NO_OUTPUT: &str = "the output cannot be written";
-
-/// The longest file.
-const MAX_FILE: u64 = 1 << 20;
 
 /// The arguments; the exit code where they are wrong (`usage`), or ask for help. `say` writes a line to standard error.
 pub(crate) fn parse<T: Parser>(usage: u8, say: fn(fmt::Arguments<'_>)) -> Result<T, ExitCode> {
@@ -28,15 +22,4 @@ pub(crate) fn parse<T: Parser>(usage: u8, say: fn(fmt::Arguments<'_>)) -> Result
         }
         Ok(()) => ExitCode::SUCCESS,
     })
-}
-
-/// A device may have no end. A FIFO may have no writer, and opening it would wait; standard input and `<(command)` are open already.
-pub(crate) fn read(path: &Path) -> io::Result<String> {
-    let is_open = ["/dev/stdin", "/dev/fd", "/proc"].iter().any(|open| path.starts_with(open));
-    if !is_open && fs::metadata(path)?.file_type().is_fifo() {
-        return Err(io::Error::other("it is a FIFO: write `<(cat FIFO)`, or a file"));
-    }
-    let mut text = String::new();
-    File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_FILE { Err(io::Error::other("it has more than 1 MiB")) } else { Ok(text) }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::command_line;
+use crate::text_file;
 
 /// The most processes of a job: each sends its address to all others.
 pub(crate) const MAX_PROCESSES: usize = 65_536;
@@ -48,7 +48,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<HostSlots>, HostsError> {
         None => hosts.push(host),
     };
     if text.contains('/') || Path::new(text).is_file() {
-        let lines = command_line::read(Path::new(text))
+        let lines = text_file::read(Path::new(text))
             .map_err(|error| HostsError::File { path: text.to_owned(), why: error.to_string() })?;
         // Editors of other systems write a mark of the encoding first.
         let lines = lines.strip_prefix('\u{feff}').unwrap_or(&lines);

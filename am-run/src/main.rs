@@ -27,6 +27,7 @@ mod report;
 mod start;
 mod stop;
 mod table;
+mod text_file;
 
 use std::process::ExitCode;
 

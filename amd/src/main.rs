@@ -1,8 +1,9 @@
 //! `amd`: share one NIC among programs.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+#[path = "../../am-run/src/text_file.rs"]
+mod text_file;
+
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use am_daemon::admin::{self, Answer, Listing, PortListing, Question};
 use am_daemon::log::Log;
 use am_daemon::{Daemon, DaemonError, DaemonOptions, privileges};
 use clap::{Args, Parser, Subcommand};
-use nix::libc::{O_NONBLOCK, SIGXFSZ};
+use nix::libc::SIGXFSZ;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 type Error = Box<dyn std::error::Error>;
@@ -190,22 +191,8 @@ fn group_number(name: &str) -> Result<u32, DaemonError> {
     name.parse().ok().or_else(by_name).ok_or_else(|| DaemonError::NoGroup(name.into()))
 }
 
-/// The most bytes of a file of rules.
-const MAX_RULES: u64 = 1 << 20;
-
-/// Opened without waiting: a pipe has no end, and a device may have none.
-fn read_rules(path: &Path) -> io::Result<String> {
-    let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
-    let mut text = String::new();
-    file.take(MAX_RULES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_RULES { Err(io::Error::other("it has more than 1 MiB")) } else { Ok(text) }
-}
-
 fn read_access(path: &Path) -> Result<Access, DaemonError> {
-    let text = read_rules(path).map_err(|source| DaemonError::Config { path: path.into(), source })?;
+    let text = text_file::read(path).map_err(|source| DaemonError::Config { path: path.into(), source })?;
     Access::parse(&text).map_err(|why| DaemonError::Access { path: path.into(), why })
 }
 

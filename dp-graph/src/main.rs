@@ -26,6 +26,8 @@ mod source;
 mod start;
 mod syntax;
 mod table;
+#[path = "../../am-run/src/text_file.rs"]
+mod text_file;
 
 use std::io::ErrorKind;
 use std::process::ExitCode;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use am_dp::Graph;
 
-use crate::{command_line, dot};
+use crate::{dot, text_file};
 
 /// Shapes that need no file.
 const SHAPES: [&str; 3] = ["ring:", "mesh:", "tree:"];
@@ -13,7 +13,7 @@ pub(crate) fn load(graph: &str) -> Result<Graph, String> {
     if SHAPES.iter().any(|shape| graph.starts_with(shape)) {
         return graph.parse().map_err(|why: am_dp::GraphError| named(graph, &why.to_string()));
     }
-    let text = command_line::read(Path::new(graph)).map_err(|why| {
+    let text = text_file::read(Path::new(graph)).map_err(|why| {
         format!("{graph}: {why}. A graph is a file in DOT, or `ring:NUMBER`, `mesh:ROWSxCOLUMNS` or `tree:NUMBER`")
     })?;
     let read = dot::parse(&text).map_err(|why| format!("{graph}: {why}"))?;

@@ -7,7 +7,7 @@
 //!   --on udp:10.0.0.7:7000                 the kernel's UDP; IPv4 and IPv6
 //!   --on tcp:[::1]:7000                    the kernel's TCP: no frame is lost while a connection lives
 //!   --on shm:lab                           processes of this machine
-//!   --on amd:/run/amd/amd.sock                 a NIC that a daemon shares among programs
+//!   --on amd:/run/amd/amd.sock             a NIC that a daemon shares among programs
 //!   --on sim:7,loss=0.01                   nodes of this process, on a simulated network
 //!   --on shm:lab+udp:10.0.0.7:7000         both: peers of this machine by shm, all others by UDP
 //! ```

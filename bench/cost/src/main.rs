@@ -102,14 +102,15 @@ fn run(arguments: &Arguments) -> Result<bool, Error> {
     }
     let text = std::fs::read_to_string(&arguments.table).map_err(failed)?;
     let table = text.parse()?;
+    let mut dearer = now.dearer_than(&table);
     for before in MOVES {
-        if now.dearer_than(&table).is_empty() {
+        if dearer.is_empty() {
             break;
         }
         now.take_fewer_lines(&table_of(&all, before)?);
+        dearer = now.dearer_than(&table);
     }
     print!("{now}");
-    let dearer = now.dearer_than(&table);
     dearer.iter().for_each(|line| eprintln!("cost: {line}"));
     Ok(dearer.is_empty())
 }

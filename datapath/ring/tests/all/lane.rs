@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use am_ring::lane::{Full, LaneLayout, Pair, Peeked, Receiver, Sender, Shared};
 use proptest::prelude::*;
 
-const PAIR: Pair = Pair::new(1, 2);
+pub(crate) const PAIR: Pair = Pair::new(1, 2);
 
-fn lane(longest: usize) -> Option<(Sender, Receiver, Shared)> {
+pub(crate) fn lane(longest: usize) -> Option<(Sender, Receiver, Shared)> {
     let shape = LaneLayout::new(LaneLayout::least(longest)?, longest)?;
     let memory = Shared::heap(shape.bytes());
     let (mut sender, mut receiver) = (Sender::new(memory.clone(), shape), Receiver::new(memory.clone(), shape));
@@ -19,13 +19,13 @@ fn lane(longest: usize) -> Option<(Sender, Receiver, Shared)> {
     Some((sender, receiver, memory))
 }
 
-fn take(receiver: &mut Receiver) -> Option<Vec<u8>> {
+pub(crate) fn take(receiver: &mut Receiver) -> Option<Vec<u8>> {
     let Peeked::Frame(len) = receiver.peek() else { return None };
     let mut frame = vec![0xee; len];
     receiver.take(&mut frame).then_some(frame)
 }
 
-fn frame(number: u64, len: usize) -> Vec<u8> {
+pub(crate) fn frame(number: u64, len: usize) -> Vec<u8> {
     (0..len).map(|at| (number as usize * 31 + at * 7) as u8).collect()
 }
 

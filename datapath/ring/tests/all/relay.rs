@@ -1,30 +1,11 @@
 //! Frames from a lane into another one.
 #![cfg(not(loom))]
 
-use am_ring::lane::{LaneLayout, Pair, Peeked, Receiver, Relayed, Sender, Shared};
+use am_ring::lane::{LaneLayout, Peeked, Receiver, Relayed};
 
-const PAIR: Pair = Pair::new(1, 2);
+use crate::lane::{PAIR, frame, lane, take};
+
 const HEAD: usize = 60;
-
-/// A lane with an open session, and its memory.
-fn lane(longest: usize) -> (Sender, Receiver, Shared) {
-    let shape = LaneLayout::new(LaneLayout::least(longest).unwrap(), longest).unwrap();
-    let memory = Shared::heap(shape.bytes());
-    let (mut sender, mut receiver) = (Sender::new(memory.clone(), shape), Receiver::new(memory.clone(), shape));
-    sender.offer(PAIR);
-    assert!(receiver.accept(PAIR));
-    (sender, receiver, memory)
-}
-
-fn frame(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (len * 31 + at * 7) as u8).collect()
-}
-
-fn take(receiver: &mut Receiver) -> Option<Vec<u8>> {
-    let Peeked::Frame(len) = receiver.peek() else { return None };
-    let mut frame = vec![0xee; len];
-    receiver.take(&mut frame).then_some(frame)
-}
 
 /// The next frame and its head.
 fn look(receiver: &mut Receiver) -> ([u8; HEAD], usize) {
@@ -36,23 +17,23 @@ fn look(receiver: &mut Receiver) -> ([u8; HEAD], usize) {
 
 #[test]
 fn frames_of_every_length_arrive_intact() {
-    let ((mut sender, mut near, _), (mut far, mut receiver, _)) = (lane(3000), lane(3000));
+    let ((mut sender, mut near, _), (mut far, mut receiver, _)) = (lane(3000).unwrap(), lane(3000).unwrap());
     for len in (HEAD..=3000).step_by(if cfg!(miri) { 97 } else { 1 }) {
-        sender.push(&frame(len)).unwrap();
+        sender.push(&frame(len as u64, len)).unwrap();
         sender.publish();
         let (head, found) = look(&mut near);
-        assert_eq!((&head[..], found), (&frame(len)[..HEAD], len));
+        assert_eq!((&head[..], found), (&frame(len as u64, len)[..HEAD], len));
         assert_eq!(far.relay(&mut near, &head, len), Relayed::Moved);
         assert_eq!(near.peek(), Peeked::Nothing);
         assert!(far.publish());
-        assert_eq!(take(&mut receiver), Some(frame(len)), "{len}");
+        assert_eq!(take(&mut receiver), Some(frame(len as u64, len)), "{len}");
     }
 }
 
 #[test]
 fn what_was_read_of_the_head_arrives_whatever_its_sender_writes_meanwhile() {
-    let ((mut sender, mut near, memory), (mut far, mut receiver, _)) = (lane(3000), lane(3000));
-    sender.push(&frame(1000)).unwrap();
+    let ((mut sender, mut near, memory), (mut far, mut receiver, _)) = (lane(3000).unwrap(), lane(3000).unwrap());
+    sender.push(&frame(1000, 1000)).unwrap();
     sender.publish();
     let (head, len) = look(&mut near);
     // All bytes of records, but for the first length.
@@ -72,9 +53,9 @@ fn memory_words(longest: usize) -> usize {
 
 #[test]
 fn a_frame_without_room_is_lost_and_the_next_one_is_not() {
-    let ((mut sender, mut near, _), (mut far, mut receiver, _)) = (lane(3000), lane(100));
+    let ((mut sender, mut near, _), (mut far, mut receiver, _)) = (lane(3000).unwrap(), lane(100).unwrap());
     for (len, expected) in [(101, Relayed::Full), (100, Relayed::Moved)] {
-        sender.push(&frame(len)).unwrap();
+        sender.push(&frame(len as u64, len)).unwrap();
         sender.publish();
         let (head, len) = look(&mut near);
         assert_eq!(far.relay(&mut near, &head, len), expected);
@@ -82,20 +63,20 @@ fn a_frame_without_room_is_lost_and_the_next_one_is_not() {
     // What fills the lane is lost; what was in it stays.
     let mut moved = 1;
     for _ in 0..100 {
-        sender.push(&frame(100)).unwrap();
+        sender.push(&frame(100, 100)).unwrap();
         sender.publish();
         let (head, len) = look(&mut near);
         moved += usize::from(far.relay(&mut near, &head, len) == Relayed::Moved);
     }
     far.publish();
     assert!((2..100).contains(&moved), "{moved}");
-    assert_eq!(std::iter::from_fn(|| take(&mut receiver)).filter(|taken| *taken == frame(100)).count(), moved);
+    assert_eq!(std::iter::from_fn(|| take(&mut receiver)).filter(|taken| *taken == frame(100, 100)).count(), moved);
 }
 
 #[test]
 fn a_frame_of_a_session_that_has_ended_does_not_arrive() {
-    let ((mut sender, mut near, _), (mut far, mut receiver, _)) = (lane(3000), lane(3000));
-    sender.push(&frame(100)).unwrap();
+    let ((mut sender, mut near, _), (mut far, mut receiver, _)) = (lane(3000).unwrap(), lane(3000).unwrap());
+    sender.push(&frame(100, 100)).unwrap();
     sender.publish();
     let (head, len) = look(&mut near);
     sender.offer(PAIR);
@@ -103,12 +84,12 @@ fn a_frame_of_a_session_that_has_ended_does_not_arrive() {
     assert_eq!(far.relay(&mut near, &head, len), Relayed::Gone, "nothing was found since");
     assert!(!far.publish(), "nothing is there");
     assert!(near.accept(PAIR));
-    sender.push(&frame(200)).unwrap();
+    sender.push(&frame(200, 200)).unwrap();
     sender.publish();
     assert_eq!(far.relay(&mut near, &head, len), Relayed::Gone, "no look, no frame");
     let (head, len) = look(&mut near);
     assert_eq!(far.relay(&mut near, &head, 100), Relayed::Gone, "another length than it has");
     assert_eq!(far.relay(&mut near, &head, len), Relayed::Moved);
     far.publish();
-    assert_eq!(take(&mut receiver), Some(frame(200)));
+    assert_eq!(take(&mut receiver), Some(frame(200, 200)));
 }
