@@ -153,21 +153,21 @@ pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
         pool: map::pool(options.frames, own.geometry.frame)?,
         wake: Some(vec![waker.wake_fd()]),
     };
-    let members = own.geometry.members;
+    let numbers = own.geometry.numbers();
     own.announce();
     let mut shm = Shm {
         caps,
         steering: Steering::new(options.ethertype, address),
         waker,
-        peers: (0..members).map(|member| Peer::new(&own, member)).collect(),
+        peers: (0..numbers).map(|member| Peer::new(&own, member)).collect(),
         membership: own,
-        present: Vec::with_capacity(members),
+        present: Vec::with_capacity(numbers),
         added_addresses: BTreeMap::new(),
         first_lane: 0,
         seen_changes: 0,
         unpublished: 0,
         empty_receives: 0,
-        departed: Vec::with_capacity(4 * members),
+        departed: Vec::with_capacity(4 * numbers),
         last_check: Instant::now(),
         counters: Counters::default(),
     };
@@ -196,6 +196,7 @@ impl Shm {
                 self.membership.header.remove_member(peer.member, peer.generation);
                 peer.is_leaving = true;
             }
+            peer.from.confirm();
         }
     }
 }
@@ -229,6 +230,9 @@ impl Transport for Shm {
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
         self.check_for_dead();
         self.departed.drain(..).for_each(|address| each(Notice::PeerGone(address)));
+        if self.peers.iter().any(|peer| peer.is_present() && peer.is_full()) {
+            each(Notice::PeerFull);
+        }
         self.steering.notices(each);
         self.membership.segment_error().into_iter().for_each(|why| each(Notice::LinkError(why)));
     }
