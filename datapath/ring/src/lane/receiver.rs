@@ -124,6 +124,11 @@ impl Receiver {
         self.has_more
     }
 
+    /// Up to which line this side has read, and up to which the sender has written. Both wrap, and start anew with each session.
+    pub fn positions(&self) -> (u32, u32) {
+        (self.read, self.memory.word(TAIL).load(Acquire))
+    }
+
     #[inline]
     fn length(&self) -> u32 {
         // SAFETY: `next` is always what the layout has given, and the memory is that of the layout.
