@@ -32,8 +32,6 @@ pub struct Engine {
     timer_due: bool,
     /// When the transport is asked for notices again.
     notices_at: Time,
-    /// Whether the transport had a peer with a full queue, at the last notices.
-    is_peer_full: bool,
 }
 
 /// The interval between two polls of the transport's notices.
@@ -91,7 +89,6 @@ impl Engine {
             postponed: false,
             timer_due: false,
             notices_at: Time::default(),
-            is_peer_full: false,
         }
     }
 
@@ -252,12 +249,10 @@ impl Engine {
     }
 
     fn poll_notices<T: Transport + ?Sized>(&mut self, transport: &mut T, link_error: &mut dyn FnMut(&str)) {
-        self.is_peer_full = false;
         transport.poll_notices(&mut |notice| match notice {
             Notice::UnknownFlow(flow) => self.core.on_unknown_flow(flow),
             Notice::PeerGone(address) => self.core.on_peer_gone(address),
             Notice::NewPath(to) => self.core.on_new_path(to),
-            Notice::PeerFull => self.is_peer_full = true,
             Notice::LinkError(why) => link_error(why),
         });
     }
@@ -290,7 +285,7 @@ impl Engine {
     }
 
     /// Turn until `left` returns 0, or has not become smaller for [`SHUTDOWN_IDLE_LIMIT`]. Until `until`, that limit does not
-    /// count while there are frames to send, or while the queue to a peer is full.
+    /// count while there are frames to send.
     fn turn_while<T: Transport + ?Sized>(
         &mut self,
         now: &impl Fn() -> Time,
@@ -304,7 +299,7 @@ impl Engine {
         let (mut since, mut before, mut turns) = (begin, usize::MAX, 0);
         loop {
             let (time, count) = (now(), left(&self.core));
-            let is_sending = (self.core.has_output() || self.is_peer_full) && time < until;
+            let is_sending = self.core.has_output() && time < until;
             if is_sending || count < before {
                 since = time;
             }

@@ -132,11 +132,6 @@ impl Peer {
         self.is_present() && address(self.member, self.generation) == to
     }
 
-    /// Whether its lane had no room for a frame, and it has taken nothing since.
-    pub(crate) fn is_full(&self) -> bool {
-        self.full_since.is_some()
-    }
-
     /// A frame was put into its lane.
     #[inline]
     pub(crate) fn on_sent(&mut self) {

@@ -203,7 +203,10 @@ impl Shm {
             header.notify_members();
         }
         // First who has joined, then who has left: a member that joined after another one had left is not seen without that.
-        let births: [u32; MAX_MEMBERS] = std::array::from_fn(|member| header.generation(member).load(Acquire));
+        let mut births = [0; MAX_MEMBERS];
+        for (member, birth) in births.iter_mut().enumerate().take(self.peers.len()) {
+            *birth = header.generation(member).load(Acquire);
+        }
         for peer in self.peers.iter_mut().filter(|peer| peer.generation != 0) {
             let birth = header.generation(peer.member).load(Acquire);
             // The entry of one that lives was overwritten by another process.

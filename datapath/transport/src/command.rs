@@ -203,9 +203,6 @@ pub enum Notice<'a> {
     PeerGone(Address),
     /// Frames to this address can take a new path. Reported once.
     NewPath(Address),
-    /// The queue to a peer is full, and frames for it wait or were dropped. The peer lives, so a node that shuts down sends them again.
-    /// Reported at each poll while it holds.
-    PeerFull,
     /// Why no frame leaves or arrives now: the interface is down, or the socket was closed. Reported at each poll while it holds.
     LinkError(&'a str),
 }

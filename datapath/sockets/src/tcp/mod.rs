@@ -305,9 +305,6 @@ impl Transport for Tcp {
 
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
         self.inbox.steering.notices(each);
-        if self.connections.iter().flatten().any(|connection| connection.outbox.has_refused()) {
-            each(Notice::PeerFull);
-        }
         // Existing connections go on, but a node with several transports would not use one with an error.
         if self.routes.is_empty() {
             let alone = (!self.peer_targets.is_empty()).then_some(NOBODY);

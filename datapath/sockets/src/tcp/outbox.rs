@@ -76,11 +76,6 @@ impl Outbox {
         self.queue.is_empty() && self.hello_left == 0
     }
 
-    /// Whether frames were refused or dropped for want of room, and the peer has taken nothing since.
-    pub(super) fn has_refused(&self) -> bool {
-        self.refused_since.is_some()
-    }
-
     /// Discard all frames. Returns how many there were.
     pub(super) fn clear(&mut self) -> usize {
         let frames = self.queue.len();
