@@ -45,6 +45,7 @@ pub fn open(options: &DpdkOptions) -> Result<Dpdk, DpdkOpenError> {
         hears_all: true,
         pool: opened.pool.clone(),
         wake: None,
+        out_of_band: None,
     };
     Ok(Dpdk {
         rx: Rx::default(),

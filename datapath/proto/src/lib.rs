@@ -48,6 +48,7 @@ mod members;
 pub mod mutants;
 mod name_conflict;
 mod node;
+mod not_polling;
 mod output;
 mod peers;
 mod presence;

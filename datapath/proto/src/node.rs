@@ -17,6 +17,7 @@ use crate::flow::{PerClass, Phase};
 use crate::flows::Flows;
 use crate::gaps::Gaps;
 use crate::mutants::{self, Mutant};
+use crate::not_polling::NotPolling;
 use crate::output::{Command, Event, FlowState, NameConflict, Peer};
 use crate::peers::{PeerRun, Peers, QuietPeer};
 use crate::presence::Watch;
@@ -114,6 +115,7 @@ pub(crate) struct Discovery {
     /// A probe was answered that another was asked.
     pub(crate) was_probe_overheard: bool,
     pub(crate) watch: Watch,
+    pub(crate) not_polling: NotPolling,
     /// When the last frame without this node's segment key arrived.
     pub(crate) unauthenticated_at: Option<Time>,
     /// This node said farewell, and answers no more.

@@ -129,6 +129,7 @@ fn attached(options: &VnicOptions, attachment: Attachment, welcome: Welcome) -> 
         hears_all,
         pool: pool(options.frames, max_frame)?,
         wake: Some(vec![readiness.descriptor()]),
+        out_of_band: None,
     };
     let options = VnicOptions { max_frame: Some(max_frame), ..options.clone() };
     Ok(Vnic {

@@ -33,12 +33,14 @@
 //! As with Ethernet, use it on networks whose hosts trust each other.
 
 mod open;
+mod out_of_band;
 mod peer_table;
 mod plan;
 mod receive;
 mod send;
 
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::Instant;
 
 use am_ring::Frame;
@@ -54,7 +56,7 @@ use crate::peer_address;
 /// A UDP socket as a transport.
 pub struct Udp {
     caps: Caps,
-    socket: UdpSocket,
+    socket: Arc<UdpSocket>,
     /// The only peer, if the socket is connected.
     connected: Option<SocketAddr>,
     local: SocketAddr,

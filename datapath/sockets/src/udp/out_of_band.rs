@@ -1,0 +1,35 @@
+//! Heartbeats on the socket of a node whose thread does not poll.
+
+use std::collections::HashSet;
+use std::io::IoSlice;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use am_transport::OutOfBand;
+use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg};
+
+/// The socket addresses of the peers, for another thread.
+pub(crate) type SharedPeers = Arc<Mutex<HashSet<SocketAddr>>>;
+
+#[derive(Debug)]
+pub(super) struct UdpOutOfBand {
+    pub(super) socket: Arc<UdpSocket>,
+    pub(super) peers: SharedPeers,
+}
+
+impl OutOfBand for UdpOutOfBand {
+    fn broadcast(&self, frame: &[u8]) -> bool {
+        let peers: Vec<SocketAddr> =
+            self.peers.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        let mut sent = false;
+        for peer in peers {
+            // The node's thread may have set a segment length on the socket. This frame is whole.
+            let whole = [ControlMessage::UdpGsoSegments(&0)];
+            let to = SockaddrStorage::from(peer);
+            let frame = [IoSlice::new(frame)];
+            sent |= sendmsg(self.socket.as_raw_fd(), &frame, &whole, MsgFlags::MSG_DONTWAIT, Some(&to)).is_ok();
+        }
+        sent
+    }
+}
