@@ -326,7 +326,18 @@ impl Switch {
     pub(crate) fn admit_claim(&mut self, from: usize, frame: &Frame) {
         self.deliver_to_all(frame.bytes(), Some(from));
         self.publish();
-        // A beacon is sent again, so that a full wire need not be waited for.
+        self.send_once(frame);
+    }
+
+    /// Send a frame of a program to all ports and the wire.
+    pub(crate) fn broadcast(&mut self, from: usize, bytes: &[u8]) {
+        self.deliver_to_all(bytes, Some(from));
+        self.publish();
+        self.pool.copy(bytes).iter().for_each(|frame| self.send_once(frame));
+    }
+
+    /// Send a frame to the wire that is sent again later, so that a full wire need not be waited for.
+    fn send_once(&mut self, frame: &Frame) {
         let sent = self.wire.as_mut().is_some_and(|wire| wire.send(destination(frame.bytes()), frame));
         self.counts.to_wire += u64::from(sent);
     }

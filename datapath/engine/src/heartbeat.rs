@@ -64,6 +64,7 @@ impl Heartbeat {
             wake: caps.wake.clone().unwrap_or_default(),
             out_of_band: caps.out_of_band.clone(),
         });
+        caps.out_of_band.iter().for_each(|out_of_band| out_of_band.announce(&node.frame));
         watch(Arc::downgrade(&node))?;
         Ok(Heartbeat { node, polls: 0 })
     }

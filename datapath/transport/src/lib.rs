@@ -156,6 +156,9 @@ pub struct Caps {
 
 /// A way to the peers of a transport for another thread, while the node's own thread does not poll.
 pub trait OutOfBand: fmt::Debug + Send + Sync {
+    /// Broadcasts will be this frame. A carrier outside of the process can then send it while the process is stopped.
+    fn announce(&self, _frame: &[u8]) {}
+
     /// Send this broadcast frame to each peer that can be reached now. It may be lost. Returns whether it was sent.
     fn broadcast(&self, frame: &[u8]) -> bool;
 }
