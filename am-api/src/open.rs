@@ -63,7 +63,9 @@ pub enum OpenError {
         needed: usize,
     },
     /// No thread could be started for heartbeats.
-    #[error("no thread can be started, which says that the node lives while its program does not poll: {error}; `ulimit -u` says how many a user may have, and raises it")]
+    #[error(
+        "no thread can be started, which says that the node lives while its program does not poll: {error}; `ulimit -u` says how many a user may have, and raises it"
+    )]
     NoThread {
         /// Why.
         error: io::Error,

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 pub(crate) mod daemon;
+mod fated;
 mod over;
 mod turned;
 
@@ -9,16 +10,17 @@ use std::time::{Duration, Instant};
 
 use am_api::{Builder, Connection, Endpoint, Framing, Node, Transport};
 use am_transport::loopback;
+pub(crate) use fated::dies;
 
 /// Which transport the tests run over, of those in [`over`]; a wire in memory without it.
 pub(crate) const OVER: &str = "AM_TEST_OVER";
 
 /// The two ends of a link.
 pub(crate) fn pair() -> (Box<dyn Transport>, Box<dyn Transport>) {
-    match std::env::var(OVER) {
+    fated::fated(match std::env::var(OVER) {
         Ok(which) => over::pair(&which),
         Err(_) => in_memory(),
-    }
+    })
 }
 
 /// The two ends of a wire in memory, for tests of just that.

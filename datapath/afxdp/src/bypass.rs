@@ -123,6 +123,13 @@ impl Bypass {
     }
 }
 
+impl Drop for Bypass {
+    /// Another thread may hold the way for heartbeats for longer.
+    fn drop(&mut self) {
+        self.sockets.lock().clear();
+    }
+}
+
 /// Open a socket for each EtherType.
 fn listen(interface: u32, ethertype: EtherType) -> io::Result<Vec<OwnedFd>> {
     let both = [ethertype.hidden(), ethertype.plain()].into_iter();

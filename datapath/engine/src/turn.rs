@@ -1,7 +1,7 @@
 //! The loop: one turn, on one page.
 
-use std::{io, mem};
 use std::time::Duration;
+use std::{io, mem};
 
 use am_proto::{Command as Output, Core, Event, Time};
 use am_ring::{Frame, Pool};

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use am_ring::Frame;
-use am_transport::{Caps, Command, JointWaker, Notice, OutOfBand, PeerAddressError, PeerInfo, Transport, TransportName};
+use am_transport::{
+    Caps, Command, JointWaker, Notice, OutOfBand, PeerAddressError, PeerInfo, Transport, TransportName,
+};
 use am_wire::{Address, Buffer, EtherType};
 
 use crate::path::TransportPath;

@@ -165,7 +165,8 @@ impl<B: Buffer> Core<B> {
         let Some(record) = self.flows.get(id) else { return false };
         let peer = self.discovery.peers.by_name(record.peer.node_name);
         let address = peer.map(|at| self.discovery.peers.records[at].peer.address);
-        let is_extended = address.is_some_and(|address| self.discovery.not_polling.waits_for(address, now, self.config.poll_patience));
+        let is_extended = address
+            .is_some_and(|address| self.discovery.not_polling.waits_for(address, now, self.config.poll_patience));
         if let Some(record) = self.flows.get_mut(id).filter(|_| is_extended) {
             record.setup.deadline = now + self.config.patience;
             record.setup.total_tries = 0;

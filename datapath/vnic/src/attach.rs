@@ -108,7 +108,9 @@ impl Request {
             _ => None,
         };
         match Region::map(memory, welcome.max_frame as usize, welcome.session, End::Program) {
-            Ok(region) => Answer::Attached(Box::new((Attachment { socket: Arc::new(self.socket), region, queue }, welcome))),
+            Ok(region) => {
+                Answer::Attached(Box::new((Attachment { socket: Arc::new(self.socket), region, queue }, welcome)))
+            }
             Err(why) => Answer::Failed(system("cannot map the memory of the port")(why)),
         }
     }

@@ -405,5 +405,6 @@ impl Drop for Vnic {
     /// Publish the sent frames. The daemon reads them before it frees the port.
     fn drop(&mut self) {
         self.flush();
+        self.heartbeat.set_socket(None);
     }
 }

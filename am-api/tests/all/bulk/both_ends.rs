@@ -1,6 +1,5 @@
 //! A connection ends in the middle of a transfer: the end that is left hears it once, with the reason, whichever end it is.
 
-use std::mem;
 use std::time::{Duration, Instant};
 
 use super::*;
@@ -70,7 +69,7 @@ impl Middle {
         let name = gone.node.name().to_owned();
         match goes {
             Goes::Leaves => drop(gone),
-            Goes::Dies | Goes::Restarts => mem::forget(gone),
+            Goes::Dies | Goes::Restarts => crate::common::dies(gone),
         }
         let mut again = matches!(goes, Goes::Restarts).then(|| Side::<News>::open(plain(&name), self.spare));
         let start = Instant::now();

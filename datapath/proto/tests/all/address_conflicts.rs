@@ -129,7 +129,12 @@ fn count_sent(net: &mut Net) -> usize {
 const FORGED: [fn(u64) -> Beacon; 3] = [
     |run| Beacon { purpose: Purpose::Ask, ..beacon_of_beta(run) },
     |run| Beacon { purpose: Purpose::Ask, address: Address::from_u64(2 << 40 | run), ..beacon_of_beta(run) },
-    |run| Beacon { purpose: Purpose::Ask, node: NodeId(run), address: Address::from_u64(2 << 40 | run), ..beacon_of_beta(run) },
+    |run| Beacon {
+        purpose: Purpose::Ask,
+        node: NodeId(run),
+        address: Address::from_u64(2 << 40 | run),
+        ..beacon_of_beta(run)
+    },
 ];
 
 /// A hundred thousand in a second. Alpha still answers at the end.

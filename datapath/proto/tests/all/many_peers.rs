@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::harness::{Buf, name};
 use am_proto::{Config, Core, EndpointId, Event, FlowId, FramingChoice, Time};
-use am_wire::control::{Beacon, Connect, ConnectFlags, Control, FlowParameters, Incarnation, NodeId, Probe, ProbeSeen, Purpose, Step};
+use am_wire::control::{
+    Beacon, Connect, ConnectFlags, Control, FlowParameters, Incarnation, NodeId, Probe, ProbeSeen, Purpose, Step,
+};
 use am_wire::frame::{self, LinkAddresses, ParsedFrame};
 use am_wire::{Ack, Acks, Address, Buffer, Class, EtherType, Flow, Framing, Framings, Header, Kind, Seq};
 

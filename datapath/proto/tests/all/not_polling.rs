@@ -83,7 +83,8 @@ impl Pair {
     fn asked_alive(&mut self) -> Vec<Address> {
         let core = self.net.core(self.alpha.0);
         let all = std::iter::from_fn(|| core.poll_command());
-        all.filter_map(|command| if let am_proto::Command::AskAlive(peer) = command { Some(peer) } else { None }).collect()
+        all.filter_map(|command| if let am_proto::Command::AskAlive(peer) = command { Some(peer) } else { None })
+            .collect()
     }
 
     fn ended(&mut self) -> Option<ReturnReason> {
@@ -119,7 +120,10 @@ fn requests_wait_ten_minutes_for_a_program_that_does_not_poll() {
         assert!(frames < 400, "{sign:?}: {frames} frames in ten minutes, beacons and keepalives included");
         assert_eq!(pair.ended(), None, "{sign:?}");
         let (now, since) = (pair.net.now, pair.net.core(pair.alpha.0).not_polling_since(pair.flow));
-        assert!(since.is_some_and(|since| now - since > 9 * MINUTE), "{sign:?}: not polling since {since:?} of {now:?}");
+        assert!(
+            since.is_some_and(|since| now - since > 9 * MINUTE),
+            "{sign:?}: not polling since {since:?} of {now:?}"
+        );
         pair.resume();
         assert_eq!(pair.handle(), [0, 1, 2], "{sign:?}");
         assert_eq!(pair.net.core(pair.alpha.0).not_polling_since(pair.flow), None);

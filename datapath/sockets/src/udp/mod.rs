@@ -47,6 +47,7 @@ use am_ring::Frame;
 use am_transport::{Caps, Command, Notice, PeerAddressError, PeerInfo, Steering, Transport};
 use am_wire::{Address, Buffer, EtherType, Kind, frame};
 pub use open::open;
+use out_of_band::UdpOutOfBand;
 use peer_table::{FloodLimiter, Learned, PeerTable};
 use receive::ReceiveStage;
 use send::{Sender, To};
@@ -57,6 +58,7 @@ use crate::peer_address;
 pub struct Udp {
     caps: Caps,
     socket: Arc<UdpSocket>,
+    out_of_band: Arc<UdpOutOfBand>,
     /// The only peer, if the socket is connected.
     connected: Option<SocketAddr>,
     local: SocketAddr,
@@ -157,6 +159,13 @@ impl Udp {
             return Ok(());
         }
         Err(PeerAddressError::TooMany { known: self.peer_table.len() })
+    }
+}
+
+impl Drop for Udp {
+    /// Another thread may hold the way for heartbeats for longer.
+    fn drop(&mut self) {
+        self.out_of_band.close();
     }
 }
 

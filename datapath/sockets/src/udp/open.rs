@@ -56,9 +56,9 @@ pub fn open(options: &SocketOptions) -> Result<Udp, SocketOpenError> {
     }
     let mode = ["udp, mmsg", if gso { ", gso" } else { "" }, if gro { ", gro" } else { "" }].concat();
     let (socket, peer_table) = (Arc::new(socket), PeerTable::new(MAX_PEERS, Instant::now()));
-    let out_of_band = UdpOutOfBand { socket: socket.clone(), peers: peer_table.shared() };
+    let out_of_band = Arc::new(UdpOutOfBand::new(socket.clone(), peer_table.shared()));
     let caps = setup::caps(options, ["udp", &mode], local, max_frame, wake)?;
-    let caps = Caps { out_of_band: Some(Arc::new(out_of_band)), ..caps };
+    let caps = Caps { out_of_band: Some(out_of_band.clone()), ..caps };
     let mut udp = Udp {
         steering: Steering::at_a_place(options.ethertype, caps.address),
         ethertype: options.ethertype,
@@ -71,6 +71,7 @@ pub fn open(options: &SocketOptions) -> Result<Udp, SocketOpenError> {
         broken: None,
         caps,
         socket,
+        out_of_band,
         connected,
         local,
     };

@@ -51,7 +51,8 @@ fn the_longest_fits() {
         offer,
     });
     let (address, framings) = (Address::BROADCAST, Framings::ALL);
-    let beacon = Control::Beacon(Beacon { node, incarnation, name, address, framings, max_frame: 1514, purpose: Purpose::Ask });
+    let beacon =
+        Control::Beacon(Beacon { node, incarnation, name, address, framings, max_frame: 1514, purpose: Purpose::Ask });
     assert_eq!(body(&connect).len(), 122 - 8);
     assert!(body(&beacon).len() < body(&connect).len());
     assert!(body(&connect).len() <= Control::MAX_BYTES);

@@ -3,7 +3,10 @@
 
 use am_wire::bulk::{Notice, NoticeKind, Segment};
 use am_wire::coalesced::{MESSAGE_HEADER, Writer};
-use am_wire::control::{Accept, Beacon, Close, Closed, Connect, ConnectFlags, Control, FinalAcks, FlowParameters, Incarnation, Keepalive, Leave, Name, NodeId, Probe, ProbeSeen, Purpose, Refusal, Refuse, Step};
+use am_wire::control::{
+    Accept, Beacon, Close, Closed, Connect, ConnectFlags, Control, FinalAcks, FlowParameters, Incarnation, Keepalive,
+    Leave, Name, NodeId, Probe, ProbeSeen, Purpose, Refusal, Refuse, Step,
+};
 use am_wire::frame::{ETHERNET_HEADER, LinkAddresses};
 use am_wire::{
     Ack, Acks, Address, Class, EtherType, Flow, Framing, Framings, Header, Kind, Piggyback, Reason, Reject, Seq,
