@@ -106,8 +106,6 @@ pub struct Daemon {
     pub(crate) refused: Option<(u32, Instant)>,
     /// While the system accepts nobody: when to try again.
     accept_at: Option<Instant>,
-    /// When to look again for programs that do not poll.
-    pub(crate) next_heartbeats: Instant,
     /// Where the search for a free port starts.
     pub(crate) next_port: usize,
     /// The longest frame of a port.
@@ -189,7 +187,6 @@ impl Daemon {
             visitors: vec![],
             refused: None,
             accept_at: None,
-            next_heartbeats: Instant::now(),
             next_port: 0,
             max_frame,
             trouble: String::new(),
@@ -282,7 +279,7 @@ impl Daemon {
             self.watched.mute(self.listener.socket(), LISTENER, false);
             self.accept();
         }
-        self.send_heartbeats(now);
+        self.switch.send_heartbeats(now);
         self.visitors.retain(|(_, _, since)| now - *since < VISIT_TIMEOUT);
         self.switch.expired(now).into_iter().for_each(|port| self.detach(port));
         let trouble = self.switch.poll_wire().unwrap_or_default();

@@ -4,60 +4,29 @@
 
 use std::time::{Duration, Instant};
 
-use crate::Daemon;
 use crate::judge::Ruling;
 use crate::switch::Switch;
 
 /// The time between two looks, and between two heartbeats of a program.
 const INTERVAL: Duration = Duration::from_millis(200);
-/// A program that has read nothing in this many looks does not poll.
-const LOOKS: u32 = 2;
 
-/// A program's heartbeat, and how far it reads.
-#[derive(Debug, Default)]
-pub(crate) struct Heartbeat {
-    frame: Vec<u8>,
-    unread_from: Option<u32>,
-    looks: u32,
-    sent_at: Option<Instant>,
-}
-
-impl Heartbeat {
-    /// The program gives its frame, or asks for it. Returns whether it is to be sent now.
-    fn on_packet(&mut self, frame: &[u8]) -> bool {
-        let is_repeated = self.frame == frame;
-        if !is_repeated {
-            self.frame = frame.to_vec();
-        }
-        is_repeated
-    }
-
-    /// Whether the program leaves frames unread.
-    fn is_due(&mut self, unread_from: Option<u32>) -> bool {
-        self.looks = if unread_from.is_some() && unread_from == self.unread_from { self.looks + 1 } else { 0 };
-        self.unread_from = unread_from;
-        self.looks >= LOOKS
-    }
-}
-
-impl Daemon {
+impl Switch {
     /// Look how far the programs have read, now and then.
     pub(crate) fn send_heartbeats(&mut self, now: Instant) {
         if now < self.next_heartbeats {
             return;
         }
         self.next_heartbeats = now + INTERVAL;
-        for number in self.switch.schedule.ports().collect::<Vec<_>>() {
-            let Some(member) = self.switch.members[number].as_deref_mut() else { continue };
+        for nth in 0.. {
+            let Some(number) = self.schedule.port(nth) else { break };
+            let Some(member) = self.members[number].as_deref_mut() else { continue };
             let Some(port) = &mut member.port else { continue };
             if member.heartbeat.is_due(port.unread_from()) {
-                self.switch.send_heartbeat(number, now);
+                self.send_heartbeat(number, now);
             }
         }
     }
-}
 
-impl Switch {
     /// A program gives its heartbeat, or asks for it.
     pub(crate) fn on_heartbeat(&mut self, number: usize, frame: &[u8]) {
         let member = self.members[number].as_deref_mut();
@@ -75,6 +44,8 @@ impl Switch {
         }
         member.heartbeat.sent_at = Some(now);
         let frame = member.heartbeat.frame.clone();
-        self.broadcast(number, &frame);
+        self.deliver_to_all(&frame, Some(number));
+        self.publish();
+        self.pool.copy(&frame).iter().for_each(|frame| self.send_once(frame));
     }
 }

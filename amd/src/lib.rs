@@ -23,6 +23,7 @@ pub mod admin;
 mod daemon;
 mod errors;
 pub mod grants;
+mod heartbeat;
 mod heartbeats;
 pub mod judge;
 mod listener;

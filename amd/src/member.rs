@@ -7,7 +7,7 @@ use am_ring::Frame;
 use am_vnic::Port;
 use am_vnic::protocol::Secret;
 
-use crate::heartbeats::Heartbeat;
+use crate::heartbeat::Heartbeat;
 use crate::judge::{Guard, Refusal};
 
 /// A port with this many refused frames at once is detached. Honest programs have few: frames that were under way when a

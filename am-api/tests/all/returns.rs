@@ -29,7 +29,7 @@ impl Wire {
 
     fn side<S: Default>(&mut self, builder: Builder) -> Side<S> {
         let end = self.ends.pop().expect("an end").open().expect("memory");
-        Side::open(builder.clock(self.clock.clone(), Incarnation(1)), Box::new(end))
+        Side::open(builder.clock(self.clock.clone(), Incarnation(1)), crate::common::fated(Box::new(end)))
     }
 }
 

@@ -14,13 +14,17 @@ use am_wire::{Buffer, EtherType, frame};
 type IsDead = Rc<Cell<bool>>;
 
 thread_local! {
-    /// Of the last pair of this thread.
     static PEER_IS_DEAD: RefCell<IsDead> = RefCell::default();
+}
+
+/// Whether nothing gives signs of life for a peer from now on.
+pub(crate) fn set_dead(is_dead: bool) {
+    PEER_IS_DEAD.with_borrow(|shared| shared.set(is_dead));
 }
 
 /// A node stops as if its power was cut: its peers are not notified, and nothing says that it lives.
 pub(crate) fn dies<T>(node: T) {
-    PEER_IS_DEAD.with_borrow(|is_dead| is_dead.set(true));
+    set_dead(true);
     mem::forget(node);
 }
 
@@ -29,14 +33,11 @@ pub(crate) struct Fated {
     is_dead: IsDead,
 }
 
-/// Both ends of a link, of which one may die.
-pub(crate) fn fated(
-    (left, right): (Box<dyn Transport>, Box<dyn Transport>),
-) -> (Box<dyn Transport>, Box<dyn Transport>) {
-    let is_dead = IsDead::default();
-    PEER_IS_DEAD.set(is_dead.clone());
-    let fated = |inner| Box::new(Fated { inner, is_dead: is_dead.clone() });
-    (fated(left), fated(right))
+/// An end of a link on which a peer may die.
+pub(crate) fn fated(inner: Box<dyn Transport>) -> Box<dyn Transport> {
+    let is_dead = PEER_IS_DEAD.with_borrow(Rc::clone);
+    is_dead.set(false);
+    Box::new(Fated { inner, is_dead })
 }
 
 fn is_heartbeat(bytes: &[u8]) -> bool {

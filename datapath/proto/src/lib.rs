@@ -65,6 +65,7 @@ mod send;
 mod send_queue;
 mod senders;
 mod setup;
+mod signs_of_life;
 mod slots;
 mod teardown;
 mod time;

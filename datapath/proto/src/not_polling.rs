@@ -12,9 +12,8 @@
 //! ```
 //!
 //! Pushed by: signs of life. Popped by: a beacon that the program itself sends; old entries when the table is full.
-//! Bounded by: [`MAX_PEERS`]. When full: the newest is ignored.
+//! Bounded by: [`MAX_PEERS`](crate::MAX_PEERS). When full: the newest is ignored.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use am_wire::{Address, Buffer, Flow};
@@ -24,57 +23,12 @@ use crate::flow::{FlowRecord, Phase};
 use crate::mutants::{self, Mutant};
 use crate::node::Core;
 use crate::output::{Command, ReturnReason};
-use crate::peers::{MAX_PEERS, PeerRun};
+use crate::peers::PeerRun;
+use crate::signs_of_life::{QUESTION_INTERVAL, SignsOfLife};
 use crate::time::{Time, TimerKind};
 
-/// How long a sign of life counts. Four heartbeats are sent in this time, since some may be lost.
-const SIGN_COUNTS: Duration = Duration::from_millis(900);
-/// How often a flow that waits for a peer asks the transport for a sign of life.
-const QUESTION_INTERVAL: Duration = Duration::from_millis(250);
 /// The longest time after which a message to a peer that does not poll is sent again.
 const MAX_RESEND_INTERVAL: Duration = Duration::from_secs(8);
-
-/// The signs of life of a peer that does not poll.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SignsOfLife {
-    /// The first of an unbroken row.
-    since: Time,
-    last: Time,
-    /// When a flow last asked this peer for credit.
-    asked_at: Time,
-}
-
-/// The peers that do not poll, by address.
-#[derive(Debug, Default)]
-pub(crate) struct NotPolling(BTreeMap<Address, SignsOfLife>);
-
-impl NotPolling {
-    fn note(&mut self, peer: Address, now: Time) {
-        if self.0.len() >= MAX_PEERS {
-            self.0.retain(|_, signs| now - signs.last < SIGN_COUNTS);
-        }
-        let before = self.recent(peer, now);
-        if before.is_some() || self.0.len() < MAX_PEERS {
-            let signs = before.unwrap_or(SignsOfLife { since: now, last: now, asked_at: now });
-            self.0.insert(peer, SignsOfLife { last: now, ..signs });
-        }
-    }
-
-    /// The peer's signs of life, if the last one still counts.
-    fn recent(&self, peer: Address, now: Time) -> Option<SignsOfLife> {
-        self.0.get(&peer).copied().filter(|signs| now - signs.last < SIGN_COUNTS)
-    }
-
-    /// Whether the peer is alive, and has not failed to poll for longer than `patience`.
-    pub(crate) fn waits_for(&self, peer: Address, now: Time, patience: Option<Duration>) -> bool {
-        self.recent(peer, now).is_some_and(|signs| patience.is_none_or(|patience| now - signs.since < patience))
-    }
-
-    /// The last sign of life, however old.
-    pub(crate) fn last_sign(&self, peer: Address) -> Option<Time> {
-        self.0.get(&peer).map(|signs| signs.last)
-    }
-}
 
 impl<B: Buffer> Core<B> {
     /// From below: the peer at this address is alive, even if it sends nothing itself.

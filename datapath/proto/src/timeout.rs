@@ -6,6 +6,7 @@ use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
 use crate::output::{Command, ReturnReason};
 use crate::send_queue::SendQueue;
+use crate::signs_of_life::QUESTION_INTERVAL;
 use crate::slots::Slots;
 use crate::time::{Time, TimerKind};
 
@@ -97,7 +98,8 @@ impl<B: Buffer> Core<B> {
             // through another, and neither side has sent a beacon there yet because that connection came up later. So
             // send one.
             let to = record.route.to;
-            self.outputs.commands.extend([Command::AskAlive(to), Command::ReportLoss(to)]);
+            self.outputs.commands.push_back(Command::ReportLoss(to));
+            self.outputs.commands.extend(record.question_of_life(now));
             if !self.sending.control.has_beacon_to(to) {
                 self.send_beacon(to, true);
             }
@@ -118,7 +120,7 @@ impl<B: Buffer> Core<B> {
             return self.end_flow(id, ReturnReason::Unreachable, None);
         }
         record.silence.count_probe();
-        self.outputs.commands.push_back(Command::AskAlive(record.route.to));
+        self.outputs.commands.extend(record.question_of_life(now));
         self.sending.control.push(record.route.to, record.keepalive_question());
         let wait = (record.rtt.timeout(&self.time.timing) << record.rtt.credit_requests.min(20))
             .min(self.time.timing.max_timeout);
@@ -128,6 +130,11 @@ impl<B: Buffer> Core<B> {
 }
 
 impl FlowRecord {
+    /// After a longer silence: whether the peer's process lives.
+    fn question_of_life(&self, now: Time) -> Option<Command> {
+        (now - self.silence.since >= QUESTION_INTERVAL).then_some(Command::AskAlive(self.route.to))
+    }
+
     /// When the oldest message in flight was sent. `None` if all of them are in the reject queue, which has a pace of
     /// its own.
     pub(crate) fn oldest_sent_at<B>(&self, now: Time, slots: &Slots<B>) -> Option<Time> {

@@ -171,7 +171,7 @@ pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
         unpublished: 0,
         empty_receives: 0,
         departed: Vec::with_capacity(4 * members),
-        alive: vec![],
+        alive: Vec::with_capacity(members),
         last_check: Instant::now(),
         counters: Counters::default(),
     };

@@ -119,7 +119,8 @@ impl Plug {
         };
         let steering = Steering::new(ethertype, self.address);
         let Plug { to, from, .. } = self;
-        Ok(Loopback { caps, steering, to, from, first: 0, alive: vec![], count: Count::default() })
+        let alive = Vec::with_capacity(to.len());
+        Ok(Loopback { caps, steering, to, from, first: 0, alive, count: Count::default() })
     }
 }
 

@@ -41,7 +41,7 @@ impl Middle {
         let soon = Duration::from_millis(300);
         let builder = |name| plain(name).patience(soon).beacon(soon).keepalive(4 * soon);
         let mut ends = loopback::wire(3).into_iter().map(|plug| plug.open().expect("memory"));
-        let mut end = || Box::new(Faulty::new(ends.next().expect("three ends"), faults));
+        let mut end = || crate::common::fated(Box::new(Faulty::new(ends.next().expect("three ends"), faults)));
         let (mut alpha, mut beta) = (Side::open(builder("alpha"), end()), Side::open(builder("beta"), end()));
         let to = connect(&mut alpha, &mut beta);
         let (mut alpha, mut beta, to) = listening((alpha, beta, to));
