@@ -18,7 +18,7 @@ use crate::schedule::MAX_WEIGHT;
 use crate::state::{Saved, SavedPort};
 
 /// The most frames that are still taken from a program that has ended.
-const MAX_LAST_FRAMES: usize = 1024;
+const MAX_LAST_FRAMES: usize = 8192;
 
 /// The log has a refused user at most once in this time.
 const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(1);

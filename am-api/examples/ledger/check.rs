@@ -131,7 +131,7 @@ impl Connection {
 }
 
 /// Everything that is counted: key and text.
-pub(crate) const ROWS: [(&str, &str); 32] = [
+pub(crate) const ROWS: [(&str, &str); 36] = [
     ("connections", "connections"),
     ("requests", "requests"),
     ("handled", "  handled, once and in order"),
@@ -162,6 +162,10 @@ pub(crate) const ROWS: [(&str, &str); 32] = [
     ("client_stops", "clients were stopped for a while"),
     ("server_flaps", "the server's interface was down"),
     ("client_flaps", "clients' interfaces were down"),
+    ("daemon_kills", "a daemon was killed"),
+    ("daemon_leaves", "a daemon ended, and the next one went on"),
+    ("daemon_stops", "a daemon was stopped for a while"),
+    ("daemon_flaps", "a daemon's interface was down"),
     ("seconds", "seconds"),
     ("wrong", "wrong"),
 ];

@@ -86,7 +86,7 @@ fn transport(
 ) -> Result<Tally, Error> {
     let clients = usize::from(plan.clients);
     let mut players = Players::new(kind, clients, place, seed, plan.twice)?;
-    (0..=clients).try_for_each(|player| players.start(player))?;
+    players.daemons().chain(0..=clients).try_for_each(|player| players.start(player))?;
     let [pause, silence] = [plan.pause, plan.silence].map(Duration::from_millis);
     let mut faults = Faults::new(SmallRng::seed_from_u64(seed), pause, silence);
     let (begin, mut shown) = (Instant::now(), Instant::now());
@@ -107,6 +107,7 @@ fn transport(
     let all: Vec<usize> = (1..=clients).collect();
     players.leave(&all)?;
     players.leave(&[0])?;
+    players.leave(&players.daemons().collect::<Vec<_>>())?;
     let mut tally = faults.done;
     check(&players, &mut tally)?;
     tally.add("seconds", begin.elapsed().as_secs() as usize);

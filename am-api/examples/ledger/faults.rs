@@ -19,7 +19,7 @@ enum Fault {
     Link,
 }
 
-/// How their counts are called, behind `server_` or `client_`.
+/// How their counts are called, behind `server_`, `client_` or `daemon_`.
 const NAMES: [&str; 4] = ["kills", "leaves", "stops", "flaps"];
 
 pub(crate) struct Faults {
@@ -41,7 +41,7 @@ impl Faults {
 
     /// How often each was done: kills, leaves, stops, link flaps.
     pub(crate) fn counts(&self) -> [u64; 4] {
-        NAMES.map(|name| ["server", "client"].iter().map(|who| self.done.get(&format!("{who}_{name}"))).sum())
+        NAMES.map(|name| ["server", "client", "daemon"].iter().map(|who| self.done.get(&format!("{who}_{name}"))).sum())
     }
 
     /// Do what it is time for.
@@ -51,7 +51,11 @@ impl Faults {
         if time >= self.next {
             self.next = time + self.within(self.pause);
             // The server as often as all others together.
-            let player = if self.random.random_bool(0.5) { 0 } else { self.random.random_range(1..players.count()) };
+            let mut player =
+                if self.random.random_bool(0.5) { 0 } else { self.random.random_range(1..players.count()) };
+            if !players.daemons().is_empty() && self.random.random_bool(0.3) {
+                player = self.random.random_range(players.daemons());
+            }
             if players.is_running(player) && !self.undo.iter().any(|(_, other, ..)| *other == player) {
                 self.strike(players, player)?;
             }
@@ -70,9 +74,13 @@ impl Faults {
 
     fn strike(&mut self, players: &mut Players, player: usize) -> Result<(), Error> {
         let faults = [Fault::Kill, Fault::Kill, Fault::Leave, Fault::Leave, Fault::Stop, Fault::Link];
-        let fault = faults[self.random.random_range(0..faults.len() - usize::from(!players.has_links()))];
+        let fault = faults[self.random.random_range(0..faults.len() - usize::from(!players.has_link(player)))];
         let (away, silent) = (self.within(Duration::from_millis(300)), self.within(self.silence));
-        let who = if player == 0 { "server" } else { "client" };
+        let who = match player {
+            0 => "server",
+            player if players.daemons().contains(&player) => "daemon",
+            _ => "client",
+        };
         self.done.add(&format!("{who}_{}", NAMES[fault as usize]), 1);
         let since = now();
         match fault {
@@ -90,14 +98,15 @@ impl Faults {
     fn undo(&mut self, players: &mut Players, by: Option<Instant>) -> Result<(), Error> {
         for (_, player, fault, from) in self.undo.extract_if(.., |(when, ..)| by.is_none_or(|by| *when <= by)) {
             match fault {
-                Fault::Kill | Fault::Leave => {
-                    players.start(player)?;
-                    continue;
-                }
+                Fault::Kill | Fault::Leave => players.start(player)?,
                 Fault::Stop => players.signal(player, Signal::SIGCONT)?,
                 Fault::Link => players.set_link(player, true)?,
             }
-            players.silences.push(Silence { player, from, to: now() });
+            // While a daemon is away nothing passes between the server and a client.
+            let is_daemon = players.daemons().contains(&player);
+            if is_daemon || matches!(fault, Fault::Stop | Fault::Link) {
+                players.silences.push(Silence { player: if is_daemon { 0 } else { player }, from, to: now() });
+            }
         }
         Ok(())
     }

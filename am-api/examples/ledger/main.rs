@@ -1,6 +1,6 @@
 //! A ledger on both sides of every request, while servers and clients are killed, leave, are stopped, and interfaces go down.
 //!
-//!     ledger run                                100 million requests, over xdp, shm, udp and tcp; needs root
+//!     ledger run                                100 million requests, over each transport; needs root
 //!     ledger run --requests 1000000 shm         over one of them
 //!     ledger churn                              20,000 clients that connect, exchange some messages and are killed
 //!     ledger members                            16 hosts, one killed and one added every second for five minutes; needs root
@@ -29,6 +29,7 @@ mod members;
 mod mesh;
 mod players;
 mod process;
+mod relay;
 mod server;
 
 use std::fmt::Display;

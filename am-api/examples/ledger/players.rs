@@ -2,6 +2,7 @@
 
 use std::fs::{File, read_to_string};
 use std::io::Write;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -25,13 +26,30 @@ pub(crate) enum Kind {
     Shm,
     Udp,
     Tcp,
+    /// Two daemons and a cable between them: the server is behind one, the clients are behind the other.
+    Amd,
+    /// Shared memory first; beside it UDP.
+    #[value(name = "shm+udp")]
+    ShmUdp,
 }
 
 impl Kind {
     pub(crate) fn name(self) -> &'static str {
-        ["xdp", "shm", "udp", "tcp"][self as usize]
+        ["xdp", "shm", "udp", "tcp", "amd", "shm+udp"][self as usize]
+    }
+
+    /// How many hosts there are, with so many clients.
+    fn hosts(self, clients: usize) -> usize {
+        match self {
+            Kind::Shm => 0,
+            Kind::Amd => DAEMONS,
+            _ => clients + 1,
+        }
     }
 }
+
+/// Of [`Kind::Amd`], on a host each.
+const DAEMONS: usize = 2;
 
 /// How the life of a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +62,7 @@ pub(crate) enum End {
 /// A process that was, or is.
 #[derive(Debug)]
 pub(crate) struct Life {
-    /// 0 is the server, the others are clients.
+    /// 0 is the server, clients are next, then daemons.
     pub(crate) player: usize,
     /// Whether others ask it.
     pub(crate) serves: bool,
@@ -52,7 +70,8 @@ pub(crate) struct Life {
     pub(crate) end: End,
 }
 
-/// A player that could not be heard: it was stopped, or its interface was down.
+/// A player that could not be heard: it was stopped, or its interface was down, or the daemon between it and the others was away. A
+/// silence of 0, the server, concerns all.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Silence {
     pub(crate) player: usize,
@@ -64,6 +83,8 @@ pub(crate) struct Silence {
 pub(crate) struct Players {
     /// First, so that they end before what they run on.
     running: Vec<Option<(Running, usize)>>,
+    /// The server and the clients.
+    asking: usize,
     pub(crate) kind: Kind,
     hosts: Vec<Host>,
     ends: Vec<Interface>,
@@ -83,8 +104,7 @@ const LEAVES: Duration = Duration::from_secs(15);
 impl Players {
     /// A cable for one client, a switch for several.
     pub(crate) fn new(kind: Kind, clients: usize, directory: &Path, seed: u64, twice: bool) -> Result<Players, Error> {
-        let count = if kind == Kind::Shm { 0 } else { clients + 1 };
-        let hosts = (0..count).map(|n| Host::new(&format!("host{n}"))).collect::<Result<Vec<_>, _>>()?;
+        let hosts = (0..kind.hosts(clients)).map(|n| Host::new(&format!("host{n}"))).collect::<Result<Vec<_>, _>>()?;
         let (mut ends, mut switch) = (vec![], None);
         if let [server, client] = &hosts[..] {
             let (near, far) = veth(server, INTERFACE, client, INTERFACE, &VethOptions::default())?;
@@ -97,10 +117,25 @@ impl Players {
         for (at, end) in ends.iter().enumerate() {
             end.add_ip(&format!("{SUBNET}.{}/24", at + 1))?;
         }
-        let (running, directory) = ((0..=clients).map(|_| None).collect(), directory.to_owned());
+        let daemons = if kind == Kind::Amd { DAEMONS } else { 0 };
+        let (asking, directory) = (clients + 1, directory.to_owned());
+        let running = (0..asking + daemons).map(|_| None).collect();
         let (lives, silences) = (vec![], vec![]);
         let mesh = None;
-        Ok(Players { running, kind, hosts, ends, _switch: switch, directory, seed, twice, mesh, lives, silences })
+        Ok(Players {
+            running,
+            asking,
+            kind,
+            hosts,
+            ends,
+            _switch: switch,
+            directory,
+            seed,
+            twice,
+            mesh,
+            lives,
+            silences,
+        })
     }
 
     /// Players 1 to `count`, each of which asks all others over AF_XDP.
@@ -115,49 +150,72 @@ impl Players {
         self.mesh.iter_mut().for_each(|names| names[player] = format!("m{player}-{run}"));
     }
 
+    /// Server and clients.
     pub(crate) fn count(&self) -> usize {
-        self.running.len()
+        self.asking
+    }
+
+    /// The daemons between them.
+    pub(crate) fn daemons(&self) -> Range<usize> {
+        self.asking..self.running.len()
     }
 
     pub(crate) fn is_running(&self, player: usize) -> bool {
         self.running[player].is_some()
     }
 
-    pub(crate) fn has_links(&self) -> bool {
-        !self.ends.is_empty()
+    /// The interface that alone leads to this player.
+    fn link(&self, player: usize) -> Option<&Interface> {
+        match self.kind {
+            Kind::ShmUdp => None,
+            Kind::Amd => self.ends.get(player.checked_sub(self.asking)?),
+            _ => self.ends.get(player),
+        }
+    }
+
+    pub(crate) fn has_link(&self, player: usize) -> bool {
+        self.link(player).is_some()
     }
 
     pub(crate) fn set_link(&self, player: usize, up: bool) -> Result<(), Error> {
-        let end = &self.ends[player];
+        let Some(end) = self.link(player) else { return Ok(()) };
         Ok(if up { end.set_up() } else { end.set_down() }?)
     }
 
     /// The transport of the server (0) or a client.
     fn on(&self, player: usize) -> String {
-        let (scheme, host) = (self.kind.name(), player + 1);
+        let (scheme, host, place) = (self.kind.name(), player + 1, self.directory.display());
+        let peer = if player == 0 { String::new() } else { format!(",peer={SUBNET}.1:7000") };
         match self.kind {
             Kind::Xdp => format!("xdp:{INTERFACE}"),
-            Kind::Shm => format!("shm:ledger,dir={}", self.directory.display()),
-            Kind::Udp | Kind::Tcp if player == 0 => format!("{scheme}:{SUBNET}.{host}:7000"),
-            Kind::Udp | Kind::Tcp => format!("{scheme}:{SUBNET}.{host}:7000,peer={SUBNET}.1:7000"),
+            Kind::Shm => format!("shm:ledger,dir={place}"),
+            Kind::Udp | Kind::Tcp => format!("{scheme}:{SUBNET}.{host}:7000{peer}"),
+            Kind::ShmUdp => format!("shm:ledger,dir={place}+udp:{SUBNET}.{host}:7000{peer}"),
+            Kind::Amd if player < self.asking => format!("amd:{place}/amd{}", usize::from(player > 0)),
+            // A daemon has a wire, and this socket.
+            Kind::Amd => format!("{place}/amd{}", player - self.asking),
         }
     }
 
     pub(crate) fn start(&mut self, player: usize) -> Result<(), Error> {
         let run = self.lives.len();
         let book = self.directory.join(format!("{run}.book"));
+        let daemon = player.checked_sub(self.asking);
         let (role, name) = match &self.mesh {
+            _ if daemon.is_some() => (Role::Relay, format!("xdp:{INTERFACE}")),
             Some(names) => (Role::Mesh, names[player].clone()),
             None if player == 0 => (Role::Serve, SERVER.into()),
             None => (Role::Ask, format!("client{player}")),
         };
+        // Programs find their daemon from everywhere.
+        let host = if self.kind == Kind::Amd { daemon } else { Some(player) };
         let errors = File::create(book.with_extension("said"))?;
         let place = Place {
             role,
             on: self.on(player),
             book: book.clone(),
             name,
-            host: self.hosts.get(player).map(Host::path),
+            host: host.and_then(|host| self.hosts.get(host)).map(Host::path),
             run: run as u64,
             seed: self.seed.wrapping_add(run as u64),
             twice: self.twice,
@@ -167,6 +225,11 @@ impl Players {
         };
         self.running[player] = Some((place.start(errors.into())?, run));
         self.lives.push(Life { player, serves: player == 0 || self.mesh.is_some(), book, end: End::Lives });
+        // Others cannot attach before.
+        while role == Role::Relay && !Path::new(&place.on).exists() {
+            self.check()?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
         Ok(())
     }
 
@@ -223,7 +286,7 @@ impl Players {
 }
 
 fn died(life: &Life, how: &str) -> Error {
-    let name = if life.player == 0 { "the server".to_owned() } else { format!("client {}", life.player) };
+    let name = if life.player == 0 { "the server".to_owned() } else { format!("player {}", life.player) };
     let said = read_to_string(life.book.with_extension("said")).unwrap_or_default();
     let lines: Vec<&str> = said.lines().collect();
     format!("{name}: {how}\n{}", lines[lines.len().saturating_sub(5)..].join("\n")).into()

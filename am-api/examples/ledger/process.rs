@@ -18,7 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tempfile::TempDir;
 
 use crate::example::Running;
-use crate::{Error, churn, client, mesh, server};
+use crate::{Error, churn, client, mesh, relay, server};
 
 pub(crate) const SERVER: &str = "server";
 pub(crate) const ENDPOINT: &str = "ledger";
@@ -37,6 +37,8 @@ pub(crate) enum Role {
     Visit,
     /// Of `members`: it asks all others, and answers.
     Mesh,
+    /// A daemon between them. Its name is its wire.
+    Relay,
 }
 
 /// How a process is started: its argument, as JSON.
@@ -107,6 +109,7 @@ pub(crate) fn play(place: &str) -> Result<(), Error> {
         Role::Steady => churn::steady,
         Role::Visit => churn::visit,
         Role::Mesh => mesh::run,
+        Role::Relay => relay::run,
     };
     set_pdeathsig(Signal::SIGKILL)?;
     let leave = Leave::default();

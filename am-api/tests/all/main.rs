@@ -36,6 +36,7 @@ mod group;
 mod hybrid;
 mod idle;
 mod idle_connections;
+mod leaving;
 mod liar;
 mod limits;
 mod lossy;

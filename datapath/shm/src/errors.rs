@@ -138,6 +138,18 @@ pub enum ShmOpenError {
         /// What the system says.
         source: io::Error,
     },
+    /// There is no room for another file in the directory.
+    #[error(
+        "no room for another file in {}: {source}; `df {}` and `df -i {}` show how much is free: remove files, or name another directory \
+         with `dir=`",
+        dir.display(), dir.display(), dir.display()
+    )]
+    Files {
+        /// The directory.
+        dir: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
     /// The process may not write a file of that length.
     #[error(
         "the segment's file has {bytes} bytes, and this process may make files of {most}: `ulimit -f unlimited` raises that, a smaller \

@@ -5,8 +5,10 @@
 //!     16  members, frame, granule
 //!    512  changes                 grows when a member joins or leaves
 //!   1024  member 0: generation    0 while there is none
+//!   1028            left          when it was last given up, in milliseconds of the system's clock
 //!   1088            asleep        1: write to its FIFO after sending
 //!   1152  member 1 …
+//!   9216  holds                   for each member, the numbers whose lanes it reads
 //! ```
 //!
 //! Behind the header, at multiples of the granule, is a lane from each member to each other. A lane has memory only
@@ -17,8 +19,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::*};
+use std::time::Duration;
 
-use am_ring::lane::{LaneLayout, Shared};
+use am_ring::lane::{Holds, LaneLayout, Shared};
+use nix::time::{ClockId, clock_gettime};
 
 use crate::ShmOpenError;
 use crate::errors::system;
@@ -26,13 +30,15 @@ use crate::options::{self, MAX_MEMBERS};
 
 const MAGIC: [u32; 2] = [u32::from_le_bytes(*b"am-s"), u32::from_le_bytes(*b"hm\x0d\x0a")];
 /// The version of the whole segment, lanes and locks included.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 const GEOMETRY_OFFSET: usize = 16;
 const CHANGES_OFFSET: usize = 512;
 const MEMBERS_OFFSET: usize = 1024;
 const MEMBER_BYTES: usize = 128;
+const LEFT_OFFSET: usize = 4;
 const ASLEEP_OFFSET: usize = 64;
+const HOLDS_OFFSET: usize = MEMBERS_OFFSET + MAX_MEMBERS * MEMBER_BYTES;
 
 /// The layout of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +58,13 @@ impl Geometry {
     }
 
     pub(crate) fn header(&self) -> usize {
-        (MEMBERS_OFFSET + MAX_MEMBERS * MEMBER_BYTES).next_multiple_of(self.granule)
+        (HOLDS_OFFSET + Holds::bytes(MAX_MEMBERS)).next_multiple_of(self.granule)
+    }
+
+    /// How many numbers there are for the members. The lanes of a number stay its last owner's until they were read to their end. As many
+    /// members as may live at a time find a number nevertheless, while one of them reads nothing.
+    pub(crate) fn numbers(&self) -> usize {
+        (2 * self.members).min(MAX_MEMBERS)
     }
 
     /// Bytes from one lane to the next.
@@ -62,7 +74,7 @@ impl Geometry {
 
     /// The offset of the lane from one member to another.
     pub(crate) fn lane_at(&self, from: usize, to: usize) -> usize {
-        self.header() + (from * self.members + to) * self.lane()
+        self.header() + (from * self.numbers() + to) * self.lane()
     }
 
     /// The offsets of the two lanes between two members.
@@ -71,7 +83,7 @@ impl Geometry {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.header() + self.members * self.members * self.lane()
+        self.header() + self.numbers() * self.numbers() * self.lane()
     }
 }
 
@@ -111,37 +123,49 @@ pub(crate) fn read(file: &File, path: PathBuf) -> Result<Option<Geometry>, ShmOp
 
 /// The header of a mapped segment. Other processes write it as well.
 #[derive(Clone, Debug)]
-pub(crate) struct Header(Shared);
+pub(crate) struct Header {
+    words: Shared,
+    /// Which lanes each member reads.
+    pub(crate) holds: Holds,
+}
 
 impl Header {
     pub(crate) fn new(segment: &Shared, geometry: &Geometry) -> Header {
-        Header(segment.part(0, geometry.header()))
+        let words = segment.part(0, geometry.header());
+        let holds = Holds::new(words.part(HOLDS_OFFSET, Holds::bytes(MAX_MEMBERS)));
+        Header { words, holds }
     }
 
     /// Write the header. The magic number comes last: without it there is no segment.
     pub(crate) fn write(&self, geometry: &Geometry) {
         let Geometry { members, frame, granule, .. } = *geometry;
         for (nth, number) in [members, frame, granule].into_iter().enumerate() {
-            self.0.word(GEOMETRY_OFFSET + nth * 4).store(number as u32, Relaxed);
+            self.words.word(GEOMETRY_OFFSET + nth * 4).store(number as u32, Relaxed);
         }
-        self.0.word(8).store(VERSION, Relaxed);
-        self.0.word(4).store(MAGIC[1], Relaxed);
-        self.0.word(0).store(MAGIC[0], Release);
+        self.words.word(8).store(VERSION, Relaxed);
+        self.words.word(4).store(MAGIC[1], Relaxed);
+        self.words.word(0).store(MAGIC[0], Release);
     }
 
     #[inline]
     pub(crate) fn changes(&self) -> &AtomicU32 {
-        self.0.word(CHANGES_OFFSET)
+        self.words.word(CHANGES_OFFSET)
     }
 
     #[inline]
     pub(crate) fn generation(&self, member: usize) -> &AtomicU32 {
-        self.0.word(MEMBERS_OFFSET + member * MEMBER_BYTES)
+        self.words.word(MEMBERS_OFFSET + member * MEMBER_BYTES)
     }
 
     #[inline]
     pub(crate) fn asleep(&self, member: usize) -> &AtomicU32 {
-        self.0.word(MEMBERS_OFFSET + member * MEMBER_BYTES + ASLEEP_OFFSET)
+        self.words.word(MEMBERS_OFFSET + member * MEMBER_BYTES + ASLEEP_OFFSET)
+    }
+
+    /// How long this number has had no owner.
+    pub(crate) fn free_for(&self, member: usize) -> Duration {
+        let left = self.words.word(MEMBERS_OFFSET + member * MEMBER_BYTES + LEFT_OFFSET).load(Relaxed);
+        Duration::from_millis(milliseconds().wrapping_sub(left).into())
     }
 
     /// A member joined or left: have all members read the list.
@@ -152,7 +176,13 @@ impl Header {
     /// Remove a member, unless another one has its number already.
     pub(crate) fn remove_member(&self, member: usize, birth: u32) {
         if self.generation(member).compare_exchange(birth, 0, Release, Relaxed).is_ok() {
+            self.words.word(MEMBERS_OFFSET + member * MEMBER_BYTES + LEFT_OFFSET).store(milliseconds(), Relaxed);
             self.notify_members();
         }
     }
+}
+
+/// Milliseconds of a clock that all processes of the host share. They wrap after 49 days.
+fn milliseconds() -> u32 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |time| (time.tv_sec() * 1000 + time.tv_nsec() / 1_000_000) as u32)
 }

@@ -1,9 +1,11 @@
 //! Joining and leaving a segment, and removing segments that have no member left. All of it happens under a lock, in one
 //! process at a time.
 
+use std::cmp::Reverse;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering::*;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
@@ -16,6 +18,11 @@ use crate::locks::{self, JoinLock};
 use crate::map::{MappedFile, SegmentPages};
 use crate::options::{DEFAULT_FRAME, DEFAULT_MEMBERS, MAX_MEMBERS, ShmOptions};
 use crate::segment_path::SegmentPath;
+
+/// How long the last frames of a member that has ended are kept for members that read nothing, if its number is needed.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(15);
+/// The pause between two looks for a number whose lanes were read.
+const UNREAD_PAUSE: Duration = Duration::from_millis(2);
 
 /// Membership in a segment; dropping it leaves.
 #[derive(Debug)]
@@ -34,12 +41,16 @@ pub(crate) struct Membership {
 impl Membership {
     /// Join the segment, or make it. Other members do not see us before [`announce`](Self::announce).
     pub(crate) fn join(options: &ShmOptions) -> Result<Membership, ShmOpenError> {
-        let place = SegmentPath::new(&options.dir, &options.name)?;
+        let (place, begin) = (SegmentPath::new(&options.dir, &options.name)?, Instant::now());
         loop {
             let file = place.open_or_make(options.mode, options.owner)?;
-            let attempt = Attempt { place: &place, file: &file, options };
-            if let Some(Joined { header, mapped, geometry, pages, member, generation }) = attempt.run()? {
-                return Ok(Membership { header, mapped, geometry, pages, place, member, generation, file });
+            let attempt = Attempt { place: &place, file: &file, options, waited: begin.elapsed() };
+            match attempt.run()? {
+                Outcome::Joined(Joined { header, mapped, geometry, pages, member, generation }) => {
+                    return Ok(Membership { header, mapped, geometry, pages, place, member, generation, file });
+                }
+                Outcome::Removed => (),
+                Outcome::Unread => std::thread::sleep(UNREAD_PAUSE),
             }
         }
     }
@@ -86,6 +97,23 @@ impl Drop for Membership {
     }
 }
 
+/// A segment that this process may join: its header, and the numbers of the members that live.
+struct Segment<'a> {
+    geometry: &'a Geometry,
+    mapped: &'a MappedFile,
+    header: &'a Header,
+    living: &'a [usize],
+}
+
+/// What an attempt to join has come to.
+enum Outcome {
+    Joined(Joined),
+    /// The last member has left and removed the file meanwhile.
+    Removed,
+    /// Each free number has lanes that are not read to their end, and has not been free for [`LONGEST_WAIT`].
+    Unread,
+}
+
 /// The result of joining: the fields of a [`Membership`].
 struct Joined {
     header: Header,
@@ -100,25 +128,27 @@ struct Attempt<'a> {
     place: &'a SegmentPath,
     file: &'a File,
     options: &'a ShmOptions,
+    /// How long earlier attempts took.
+    waited: Duration,
 }
 
 impl Attempt<'_> {
-    /// `None` if the last member has left and removed the file while we waited.
-    fn run(&self) -> Result<Option<Joined>, ShmOpenError> {
+    fn run(&self) -> Result<Outcome, ShmOpenError> {
         let lock = JoinLock::acquire(self.file).map_err(system("cannot lock the segment"))?;
         let seconds = locks::LOCK_TIMEOUT.as_secs();
         let _lock = lock.ok_or_else(|| ShmOpenError::Busy { path: self.place.path(), seconds })?;
         if !self.place.refers_to(self.file).map_err(system("cannot read the segment's metadata"))? {
-            return Ok(None);
+            return Ok(Outcome::Removed);
         }
         let joined = self.join();
-        if !matches!(joined, Ok(_) | Err(ShmOpenError::Foreign { .. })) {
+        if !matches!(joined, Ok(Some(_)) | Err(ShmOpenError::Foreign { .. })) {
             leave(self.place, self.file);
         }
-        joined.map(Some)
+        joined.map(|joined| joined.map_or(Outcome::Unread, Outcome::Joined))
     }
 
-    fn join(&self) -> Result<Joined, ShmOpenError> {
+    /// `None`: see [`Outcome::Unread`].
+    fn join(&self) -> Result<Option<Joined>, ShmOpenError> {
         let living: Vec<usize> = (0..MAX_MEMBERS).filter(|member| locks::is_alive(self.file, *member)).collect();
         let pages = SegmentPages::of(self.file);
         let geometry = match header::read(self.file, self.place.path()) {
@@ -140,20 +170,17 @@ impl Attempt<'_> {
         }
         // Different each time, so that other members can distinguish us from an earlier member with this number.
         let generation = locks::random_nonzero();
-        let member = self.claim_number(&geometry, generation)?;
-        for other in (0..geometry.members).filter(|other| *other != member) {
-            if living.contains(&other) {
-                // Now, because later there may be no memory, and the kernel kills a process that touches a page without.
-                for lane in geometry.lanes_between(member, other) {
-                    self.allocate(lane, geometry.lane())?;
-                    self.populate(&mapped, lane, geometry.lane())?;
-                }
-            } else {
-                // Killed members are still in the list.
-                header.remove_member(other, header.generation(other).load(Relaxed));
-            }
+        if living.len() >= geometry.members {
+            return Err(ShmOpenError::Full { members: geometry.members });
         }
-        Ok(Joined { header, mapped, geometry, pages, member, generation })
+        let segment = Segment { geometry: &geometry, mapped: &mapped, header: &header, living: &living };
+        let Some(member) = self.claim_number(&segment, generation)? else { return Ok(None) };
+        header.holds.release_all(member);
+        for other in (0..geometry.numbers()).filter(|other| *other != member && !living.contains(other)) {
+            // Killed members are still in the list.
+            header.remove_member(other, header.generation(other).load(Relaxed));
+        }
+        Ok(Some(Joined { header, mapped, geometry, pages, member, generation }))
     }
 
     /// Make a new segment. The content of a segment without living members is discarded.
@@ -177,14 +204,44 @@ impl Attempt<'_> {
         Ok(geometry)
     }
 
-    /// Claim the first free member number.
-    fn claim_number(&self, geometry: &Geometry, generation: u32) -> Result<usize, ShmOpenError> {
-        for member in 0..geometry.members {
-            if locks::claim(self.file, member, generation).map_err(system("cannot lock the segment"))? {
-                return Ok(member);
+    /// Claim the first free number whose lanes were read to their end. If there is none, or no memory for its lanes: the one that has been
+    /// free for longest, at least for [`LONGEST_WAIT`]. `None`: there is none yet.
+    fn claim_number(&self, segment: &Segment<'_>, generation: u32) -> Result<Option<usize>, ShmOpenError> {
+        let (header, living) = (segment.header, segment.living);
+        let free = (0..segment.geometry.numbers()).filter(|number| !living.contains(number));
+        let is_unread = |number: &usize| living.iter().any(|reader| header.holds.is_kept(*reader, *number));
+        let (mut unread, read): (Vec<usize>, Vec<usize>) = free.partition(is_unread);
+        let are_all = !unread.is_empty();
+        unread.retain(|number| header.free_for(*number).max(self.waited) >= LONGEST_WAIT);
+        unread.sort_by_key(|number| Reverse(header.free_for(*number)));
+        let mut failed = None;
+        for number in read.into_iter().take(1).chain(unread) {
+            match self.claim(segment, number, generation) {
+                Ok(()) => return Ok(Some(number)),
+                Err(why @ ShmOpenError::Space { .. }) => failed = failed.or(Some(why)),
+                Err(why) => return Err(why),
+            }
+            locks::release_all(self.file);
+        }
+        match failed {
+            Some(why) if !are_all || self.waited >= LONGEST_WAIT => Err(why),
+            _ => Ok(None),
+        }
+    }
+
+    /// Claim this number, with memory for its lanes to and from all members.
+    fn claim(&self, segment: &Segment<'_>, number: usize, generation: u32) -> Result<(), ShmOpenError> {
+        if !locks::claim(self.file, number, generation).map_err(system("cannot lock the segment"))? {
+            return Err(self.broken("a process takes member numbers without the lock for that"));
+        }
+        for other in segment.living {
+            // Now, because later there may be no memory, and the kernel kills a process that touches a page without.
+            for lane in segment.geometry.lanes_between(number, *other) {
+                self.allocate(lane, segment.geometry.lane())?;
+                self.populate(segment.mapped, lane, segment.geometry.lane())?;
             }
         }
-        Err(ShmOpenError::Full { members: geometry.members })
+        Ok(())
     }
 
     fn allocate(&self, offset: usize, bytes: usize) -> Result<(), ShmOpenError> {

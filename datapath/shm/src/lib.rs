@@ -19,14 +19,17 @@
 //! 30](../../../docs/decisions/0030-copy-shared-memory-before-reading.md)).
 //!
 //! The kernel shows which members live. Each member holds a lock on the file, and the kernel releases it when the
-//! process ends, however that happens (`locks.rs`). The member's number, lanes and FIFO are then free for the next one.
+//! process ends, however that happens (`locks.rs`). What it sent before is still received: its number, lanes and FIFO are another's
+//! when the other members have read the lanes. There are twice as many numbers as members, so that one member that reads nothing keeps
+//! none out. If no number is left all the same, the next process waits, and after 15 s takes the number that was left first.
 //! The last member that leaves removes the file. If all members were killed, the next process that opens the name
 //! makes a new file.
 //!
 //! # Limits
 //!
 //! - A frame for a member that died is lost (`shm_lost_dead`). A live member that takes nothing from its full lane for
-//!   250 ms counts as stalled until it takes something. Meanwhile frames for it are lost (`shm_lost_hung`).
+//!   250 ms counts as stalled until it takes something. Meanwhile further frames for it are lost (`shm_lost_hung`); those in the lane
+//!   wait.
 //! - A process that may open the file may write anything into it, at any time. So it can destroy and forge frames. But
 //!   no member reads or writes outside the file, panics or hangs because of it. Such a process may also truncate the
 //!   file, and then the kernel kills members that touch the missing part (SIGBUS). So give access only to processes
@@ -77,7 +80,6 @@ use am_transport::{Caps, Command, Notice, PeerAddressError, Steering, Transport}
 use am_wire::Address;
 
 pub use errors::ShmOpenError;
-use errors::system;
 use join::Membership;
 pub use map::shared_lines;
 pub use options::{ShmOptions, ShmOptionsError};
@@ -142,7 +144,7 @@ pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
     options.check()?;
     let own = Membership::join(options)?;
     let waker = Waker::new(own.place.dir_fd(), &own.place.fifo_name(own.member), options.mode)
-        .map_err(system("cannot make the FIFO that wakes a member"))?;
+        .map_err(|why| own.place.fifo_error(why))?;
     let address = address(own.member, own.generation);
     let caps = Caps {
         name: format!("shm:{}", options.name),
@@ -156,22 +158,22 @@ pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
         wake: Some(vec![waker.wake_fd()]),
         out_of_band: None,
     };
-    let members = own.geometry.members;
+    let numbers = own.geometry.numbers();
     own.announce();
     let mut shm = Shm {
         caps,
         steering: Steering::new(options.ethertype, address),
         waker,
-        peers: (0..members).map(|member| Peer::new(&own, member)).collect(),
+        peers: (0..numbers).map(|member| Peer::new(&own, member)).collect(),
         membership: own,
-        present: Vec::with_capacity(members),
+        present: Vec::with_capacity(numbers),
         added_addresses: BTreeMap::new(),
         first_lane: 0,
         seen_changes: 0,
         unpublished: 0,
         empty_receives: 0,
-        departed: Vec::with_capacity(4 * members),
-        alive: Vec::with_capacity(members),
+        departed: Vec::with_capacity(4 * numbers),
+        alive: Vec::with_capacity(numbers),
         last_check: Instant::now(),
         counters: Counters::default(),
     };
@@ -208,6 +210,7 @@ impl Shm {
                 self.membership.header.remove_member(peer.member, peer.generation);
                 peer.is_leaving = true;
             }
+            peer.from.confirm();
         }
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::time::{Duration, Instant};
 
-use am_ring::lane::{Pair, Receiver, Sender};
+use am_ring::lane::{Pair, Peeked, Receiver, Sender};
 use am_wire::Address;
 
 use crate::join::Membership;
@@ -52,10 +52,8 @@ pub(crate) enum Verdict {
     Wait,
     /// Drop: the member is dead.
     Dead,
-    /// Drop: the member lives, and takes nothing.
+    /// Drop: the member lives, and takes nothing. What is in its lane stays there.
     Stalled,
-    /// Drop: the member has just been found stalled. Give up the frames that wait for it.
-    JustStalled,
 }
 
 /// The address of a member: locally administered, unicast. It contains the generation, so a frame for a member never
@@ -86,8 +84,10 @@ impl Peer {
     }
 
     /// A member has joined: both lanes start empty.
-    pub(crate) fn connect(&mut self, own: u32, birth: u32) {
+    pub(crate) fn connect(&mut self, own: &Membership, birth: u32) {
+        own.header.holds.keep(own.member, self.member);
         self.generation = birth;
+        let own = own.generation;
         (self.pair_to, self.pair_from) = (Pair::new(own, birth), Pair::new(birth, own));
         self.to.offer(self.pair_to);
         self.from.forget();
@@ -101,8 +101,18 @@ impl Peer {
         }
     }
 
-    /// The member has left.
-    pub(crate) fn disconnect(&mut self) {
+    /// Whether all frames in its lane were received. An invalid record ends them.
+    pub(crate) fn has_nothing_left(&mut self) -> bool {
+        let next = match self.from.peek() {
+            Peeked::Closed if self.from.accept(self.pair_from) => self.from.peek(),
+            next => next,
+        };
+        !matches!(next, Peeked::Frame(_))
+    }
+
+    /// The member has left, and all that it sent was received: its number and its lane may be another's.
+    pub(crate) fn disconnect(&mut self, own: &Membership) {
+        own.header.holds.release(own.member, self.member);
         (self.generation, self.is_leaving, self.full_since, self.waker) = (0, false, None, None);
     }
 
@@ -132,8 +142,7 @@ impl Peer {
 
     #[cold]
     fn clear_full(&mut self) {
-        // A stalled member counts as stalled until it takes something. Room in its lane is not enough, because we may
-        // have emptied the lane.
+        // A stalled member counts as stalled until it takes something. Room for a short frame is not enough.
         if self.full_since.is_some_and(|full| !full.is_stalled) || self.to.made_room() {
             self.full_since = None;
         }
@@ -151,10 +160,7 @@ impl Peer {
         if !is_alive() {
             return Verdict::Dead;
         }
-        if full.is_stalled {
-            return Verdict::Stalled;
-        }
-        full.is_stalled = now - full.since > STALL_TIMEOUT;
-        if full.is_stalled { Verdict::JustStalled } else { Verdict::Wait }
+        full.is_stalled |= now - full.since > STALL_TIMEOUT;
+        if full.is_stalled { Verdict::Stalled } else { Verdict::Wait }
     }
 }

@@ -8,6 +8,7 @@ use am_ring::lane::Peeked;
 use am_wire::{Address, AddressSet, Buffer};
 
 use crate::Shm;
+use crate::options::MAX_MEMBERS;
 use crate::peer::address;
 
 /// The most records that one call takes from a lane. A flood of frames that steering drops must not keep the thread
@@ -154,7 +155,7 @@ impl Shm {
         peer.is_empty = true;
         if peer.is_leaving {
             peer.note_departure(&mut self.departed);
-            peer.disconnect();
+            peer.disconnect(&self.membership);
             // This has the list read again before it is used.
             self.seen_changes = self.membership.header.changes().load(Relaxed).wrapping_sub(1);
         }
@@ -201,19 +202,28 @@ impl Shm {
             header.generation(self.membership.member).store(self.membership.generation, Release);
             header.notify_members();
         }
+        // First who has joined, then who has left: a member that joined after another one had left is not seen without that.
+        let mut births = [0; MAX_MEMBERS];
+        for (member, birth) in births.iter_mut().enumerate().take(self.peers.len()) {
+            *birth = header.generation(member).load(Acquire);
+        }
+        for peer in self.peers.iter_mut().filter(|peer| peer.generation != 0) {
+            let birth = header.generation(peer.member).load(Acquire);
+            // The entry of one that lives was overwritten by another process.
+            peer.is_leaving |= birth != peer.generation && !self.membership.is_alive(peer.member, peer.generation);
+            if peer.is_leaving && peer.has_nothing_left() {
+                peer.note_departure(&mut self.departed);
+                peer.disconnect(&self.membership);
+            }
+        }
+        let is_any_leaving = self.peers.iter().any(|peer| peer.is_leaving);
         self.present.clear();
         for peer in self.peers.iter_mut().filter(|peer| peer.member != self.membership.member) {
-            match header.generation(peer.member).load(Acquire) {
-                birth if birth == peer.generation => (),
-                birth if birth != 0 && self.membership.is_reachable(peer.member, birth) => {
-                    if peer.generation != 0 {
-                        peer.note_departure(&mut self.departed);
-                    }
-                    peer.connect(self.membership.generation, birth);
-                }
-                // Another process has overwritten its entry.
-                _ if peer.generation != 0 && self.membership.is_alive(peer.member, peer.generation) => (),
-                _ => peer.is_leaving = true,
+            let birth = births[peer.member];
+            // A newcomer may be the next run of a member whose last frames are still in its lane: those come first.
+            let is_new = peer.generation == 0 && birth != 0 && !is_any_leaving;
+            if is_new && self.membership.is_reachable(peer.member, birth) {
+                peer.connect(&self.membership, birth);
             }
             if peer.generation != 0 {
                 self.present.push(peer.member);

@@ -117,12 +117,20 @@ impl SegmentPath {
 
     fn open_error(&self, why: Errno) -> ShmOpenError {
         match why {
-            Errno::ENOSPC => ShmOpenError::Space { dir: self.path.clone(), bytes: 1, source: why.into() },
+            Errno::ENOSPC | Errno::EDQUOT => ShmOpenError::Files { dir: self.path.clone(), source: why.into() },
             // For a directory that cannot hold files, the system says that the file does not exist.
             Errno::EACCES | Errno::EPERM | Errno::EROFS | Errno::ENOENT => {
                 ShmOpenError::Rights { dir: self.path.clone(), source: why.into() }
             }
             _ => system(format!("cannot open {}", self.path().display()))(why),
+        }
+    }
+
+    /// Why the FIFO that wakes a member cannot be made.
+    pub(crate) fn fifo_error(&self, why: io::Error) -> ShmOpenError {
+        match why.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::ENOSPC | Errno::EDQUOT) => ShmOpenError::Files { dir: self.path.clone(), source: why },
+            _ => system("cannot make the FIFO that wakes a member")(why),
         }
     }
 

@@ -68,12 +68,6 @@ impl Shm {
                 self.counters.lost_dead += 1;
             }
             Verdict::Stalled => self.counters.lost_hung += 1,
-            Verdict::JustStalled => {
-                // Restart the lane: it may be damaged in a way that neither end can detect.
-                peer.to.offer(peer.pair_to);
-                self.counters.restarts += 1;
-                self.counters.lost_hung += 1;
-            }
         }
         true
     }

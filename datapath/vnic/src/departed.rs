@@ -1,45 +1,43 @@
 //! Peers that have ended, until the node is told.
 //!
 //! The daemon says it on the socket, after it has put the peer's last frames into the lane. A node that heard it first would end the
-//! connections as unreachable, with a Close of each of them unread in the lane. So it is told when the lane is empty.
-
-use std::time::{Duration, Instant};
+//! connections as unreachable, with a Close of each of them unread in the lane. So it is told when it has read what was in the lane then,
+//! however long its handlers take.
 
 use am_wire::Address;
 
 /// If the node never asks, the first ones are kept.
 const MAX_DEPARTED: usize = 256;
 
-/// A lane that others keep filling delays the news for so long at most.
-const MAX_DELAY: Duration = Duration::from_millis(50);
+#[derive(Debug)]
+pub(crate) struct Departed(Vec<Peer>);
 
 #[derive(Debug)]
-pub(crate) struct Departed {
-    addresses: Vec<Address>,
-    /// When the node is told at the latest.
-    until: Option<Instant>,
+struct Peer {
+    address: Address,
+    /// The reader's position in the lane when the news came, and how many lines were unread.
+    read: u32,
+    unread: u32,
 }
 
 impl Departed {
     pub(crate) fn new() -> Departed {
-        Departed { addresses: Vec::with_capacity(MAX_DEPARTED), until: None }
+        Departed(Vec::with_capacity(MAX_DEPARTED))
     }
 
-    pub(crate) fn add(&mut self, address: Address) {
-        if self.addresses.len() < MAX_DEPARTED {
-            self.addresses.push(address);
-            self.until.get_or_insert_with(|| Instant::now() + MAX_DELAY);
+    /// The lane is read up to one position, and written up to the other.
+    pub(crate) fn add(&mut self, address: Address, (read, written): (u32, u32)) {
+        if self.0.len() < MAX_DEPARTED {
+            self.0.push(Peer { address, read, unread: written.wrapping_sub(read) });
         }
     }
 
-    /// Those of which the node is told now. `is_drained`: it has read all frames of the lane.
-    pub(crate) fn take(&mut self, is_drained: bool) -> std::vec::Drain<'_, Address> {
-        let is_due = is_drained || self.until.is_some_and(|until| until <= Instant::now());
-        if is_due {
-            self.until = None;
-        }
-        let count = if is_due { self.addresses.len() } else { 0 };
-        self.addresses.drain(..count)
+    /// Those of which the node is told now. `read`: the reader's position in the lane; `None`: there is nothing to read.
+    pub(crate) fn take(&mut self, read: Option<u32>) -> impl Iterator<Item = Address> {
+        // In a new session positions count from 0. Then all that was unread is gone.
+        let is_due = |peer: &Peer| read.is_none_or(|read| read.wrapping_sub(peer.read) >= peer.unread);
+        let count = self.0.iter().position(|peer| !is_due(peer)).unwrap_or(self.0.len());
+        self.0.drain(..count).map(|peer| peer.address)
     }
 }
 
@@ -47,17 +45,18 @@ impl Departed {
 mod tests {
     use super::*;
 
-    const PEER: Address = Address([2, 0, 0, 0, 0, 1]);
-
     #[test]
-    fn frames_come_first_and_not_for_ever() {
+    fn frames_come_first_and_later_ones_delay_nothing() {
+        let [one, other] = [1, 2].map(|last| Address([2, 0, 0, 0, 0, last]));
         let mut departed = Departed::new();
-        departed.add(PEER);
-        assert_eq!(departed.take(false).count(), 0);
-        assert_eq!(departed.take(true).collect::<Vec<_>>(), [PEER]);
-        departed.add(PEER);
-        departed.until = Some(Instant::now());
-        assert_eq!(departed.take(false).count(), 1);
-        assert_eq!(departed.take(true).count(), 0);
+        departed.add(one, (u32::MAX - 1, 8));
+        departed.add(other, (u32::MAX, 9));
+        assert_eq!(departed.take(Some(7)).count(), 0);
+        assert_eq!(departed.take(Some(8)).collect::<Vec<_>>(), [one]);
+        assert_eq!(departed.take(Some(20)).collect::<Vec<_>>(), [other], "the lane was never empty");
+        departed.add(one, (5, 100));
+        assert_eq!(departed.take(Some(0)).count(), 1, "another session");
+        departed.add(one, (5, 100));
+        assert_eq!(departed.take(None).count(), 1);
     }
 }

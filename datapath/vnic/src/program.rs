@@ -266,7 +266,9 @@ impl Vnic {
         for _ in 0..MAX_PACKETS {
             match socket::receive(&attachment.socket, &mut bytes) {
                 Received::Packet(packet) => match FromDaemon::from_bytes(packet) {
-                    Some(FromDaemon::PeerGone(address)) => self.departed.add(address),
+                    Some(FromDaemon::PeerGone(address)) => {
+                        self.departed.add(address, attachment.region.from.positions())
+                    }
                     Some(FromDaemon::Trouble(why)) => self.trouble = why,
                     Some(FromDaemon::Detached(why)) => {
                         self.trouble = format!("the daemon has detached this program: {why}");
@@ -377,8 +379,11 @@ impl Transport for Vnic {
 
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
         self.attend();
-        let is_drained = self.is_quiet();
-        self.departed.take(is_drained).for_each(|address| each(Notice::PeerGone(address)));
+        let read = match &self.state {
+            State::Attached(Attachment { region, .. }) if !region.from.is_quiet() => Some(region.from.positions().0),
+            _ => None,
+        };
+        self.departed.take(read).for_each(|address| each(Notice::PeerGone(address)));
         self.steering.notices(each);
         if !self.trouble.is_empty() {
             each(Notice::LinkError(&self.trouble));

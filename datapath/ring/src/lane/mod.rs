@@ -56,11 +56,13 @@
 //! vain. E and F are the two halves of a sequence lock; G pairs with H, J with K.
 
 mod copy;
+mod holds;
 mod receiver;
 mod sender;
 mod shape;
 mod shared;
 
+pub use holds::Holds;
 pub use receiver::{Peeked, Receiver};
 pub use sender::{Full, Relayed, Sender};
 pub use shape::{LaneLayout, Pair};

@@ -124,6 +124,11 @@ impl Receiver {
         self.has_more
     }
 
+    /// Up to which line this side has read, and up to which the sender has written. Both wrap, and start anew with each session.
+    pub fn positions(&self) -> (u32, u32) {
+        (self.read, self.memory.word(TAIL).load(Acquire))
+    }
+
     #[inline]
     fn length(&self) -> u32 {
         // SAFETY: `next` is always what the layout has given, and the memory is that of the layout.
@@ -205,6 +210,15 @@ impl Receiver {
         Peeked::Invalid
     }
 
+    /// Write again what this side has written, because another process may have overwritten it: the session, and the lines that were read.
+    /// It gives back all of these. For the caller from time to time, so that the sender does not find the lane full for ever.
+    pub fn confirm(&mut self) {
+        if self.open {
+            self.release();
+            self.memory.word(ACCEPTED).store(self.session, Release);
+        }
+    }
+
     /// Whether the sender has moved on while nothing arrives here: a length or a position was overwritten. Call it
     /// after a long silence in which [`peek`](Self::peek) found nothing. It also gives back all lines that were read.
     pub fn has_diverged(&mut self) -> bool {
@@ -219,10 +233,7 @@ impl Receiver {
         if self.length() != 0 {
             return false;
         }
-        if self.released != self.read {
-            self.release();
-        }
-        self.memory.word(ACCEPTED).store(self.session, Release);
+        self.confirm();
         let (before, read) = std::mem::replace(&mut self.quiet, (tail, self.read));
         let is_ahead = (1..=self.shape.lines()).contains(&tail.wrapping_sub(self.read));
         // Being behind is no contradiction: a length shows before the tail does. The next tail that shows is not behind

@@ -1,7 +1,7 @@
 //! Lanes under the model checker; the command is in `loom_pool.rs`.
 #![cfg(loom)]
 
-use am_ring::lane::{LaneLayout, Pair, Peeked, Receiver, Relayed, Sender, Shared};
+use am_ring::lane::{Holds, LaneLayout, Pair, Peeked, Receiver, Relayed, Sender, Shared};
 use loom::thread;
 
 const LONGEST: usize = 60;
@@ -156,5 +156,38 @@ fn credit_of_another_session_is_not_taken() {
         assert!(!push(&mut sender, 50), "nothing was given back");
         let mut receiver = far.join().unwrap();
         assert_eq!(collect(&mut receiver, PAIR, room), (0..room as u8).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn a_lane_goes_to_another_sender_only_when_all_that_the_first_one_left_was_read() {
+    loom::model(|| {
+        let (mut sender, mut receiver, memory) = lane();
+        let holds = Holds::new(Shared::heap(Holds::bytes(1)));
+        sender.offer(PAIR);
+        assert!(receiver.accept(PAIR));
+        holds.keep(0, 1);
+        assert!(push(&mut sender, 1) && push(&mut sender, 2));
+        sender.publish();
+        drop(sender);
+        let reads = holds.clone();
+        let far = thread::spawn(move || {
+            let got = [take(&mut receiver), take(&mut receiver)].map(|bytes| bytes.map(|bytes| bytes[0]));
+            assert_eq!(receiver.peek(), Peeked::Nothing);
+            reads.release(0, 1);
+            (got, receiver)
+        });
+        let (anew, is_free) = (Pair::new(3, 2), !holds.is_kept(0, 1));
+        let mut next = Sender::new(memory, shape());
+        if is_free {
+            next.offer(anew);
+            assert!(push(&mut next, 7));
+            next.publish();
+        }
+        let (got, mut receiver) = far.join().unwrap();
+        assert_eq!(got, [Some(1), Some(2)]);
+        if is_free {
+            assert_eq!(collect(&mut receiver, anew, 1), [7]);
+        }
     });
 }

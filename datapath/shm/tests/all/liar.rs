@@ -24,12 +24,12 @@ fn lie(file: &File, seed: u64, stop: &AtomicBool, told: &AtomicU64) {
     };
     let length = file.metadata().unwrap().len();
     while !stop.load(Relaxed) {
-        // Two members: these are the two lanes that are used.
-        let lane = 266_240;
+        // Two members, of four numbers: these are the two lanes that are used.
+        let (lane, used) = (266_240, [1, 4][(next() % 2) as usize]);
         let place = match next() % 4 {
-            0 => next() % 12_288,
-            1 => 12_288 + lane * (1 + next() % 2) + next() % 1024,
-            2 => 12_288 + lane * (1 + next() % 2) + next() % lane,
+            0 => next() % 28_672,
+            1 => 28_672 + lane * used + next() % 1024,
+            2 => 28_672 + lane * used + next() % lane,
             _ => next() % length,
         };
         let word = match next() % 4 {

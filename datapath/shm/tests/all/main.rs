@@ -5,6 +5,7 @@ mod link;
 
 mod conformance;
 mod errors;
+mod leave;
 mod liar;
 mod members;
 mod processes;

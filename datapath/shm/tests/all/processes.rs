@@ -62,6 +62,13 @@ fn other() {
             flood(&mut end);
             receive(&mut end);
         },
+        "speaks" => {
+            let to = somebody(&mut end);
+            (1..=100).for_each(|number| until("there is room", || send(&mut end, to, number, 1000)));
+            end.flush();
+            // As a node that is killed while it leaves.
+            kill(Pid::this(), Signal::SIGKILL).unwrap();
+        }
         "sits" => loop {
             std::thread::park();
         },
@@ -304,6 +311,30 @@ fn killed_members_are_not_listed_for_later_ones() {
     late.flush();
     assert_eq!(counters(&late)["shm_sent"], 1, "to the one who lives");
     assert_eq!(receive(&mut end), [(late.caps().address, 7)]);
+}
+
+#[test]
+fn the_last_frames_of_a_killed_member_arrive_although_another_has_joined() {
+    let dir = tempdir().unwrap();
+    let mut end = join(&options(dir.path()));
+    for _ in 0..5 {
+        let mut other = Other::start("speaks", dir.path());
+        // It answers whom it hears. Meanwhile nothing is received here.
+        until("it has answered, and is dead", || {
+            send(&mut end, Address::BROADCAST, 0, 100);
+            end.flush();
+            other.0.try_wait().unwrap().is_some()
+        });
+        let mut next = join(&options(dir.path()));
+        send(&mut next, Address::BROADCAST, 7, 100);
+        next.flush();
+        let mut heard = vec![];
+        until("the next one is heard", || {
+            heard.extend(receive(&mut end).into_iter().map(|(_, number)| number));
+            heard.contains(&7) && heard.len() >= 100 && heard.last() == Some(&7)
+        });
+        assert_eq!(heard, (1..=100).chain([7]).collect::<Vec<_>>());
+    }
 }
 
 #[test]

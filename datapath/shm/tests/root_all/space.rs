@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::link::{files, join, options, reaches};
+use crate::link::{files, join, options, reaches, receive, until};
 use am_shm::{ShmOpenError, ShmOptions};
 use am_transport::Transport;
 use nix::sched::{CloneFlags, unshare};
@@ -50,6 +50,52 @@ fn room_for_one_pair_is_none_for_a_third_member() {
         assert_eq!(files(dir), before);
         reaches(&mut one, &mut other);
         reaches(&mut other, &mut one);
+    });
+}
+
+#[test]
+fn a_directory_without_room_for_a_file_is_named_to_the_one_that_cannot_join() {
+    // The directory, the segment and the first member's FIFO.
+    mounted("tmpfs", "size=8m,nr_inodes=3", |dir| {
+        let mut one = join(&options(dir));
+        let before = files(dir);
+        for which in [options(dir), ShmOptions { name: "another".into(), ..options(dir) }] {
+            let error = am_shm::open(&which).unwrap_err();
+            assert!(matches!(error, ShmOpenError::Files { .. }) && error.to_string().contains("df -i"), "{error}");
+        }
+        assert_eq!(files(dir), before);
+        fs::write(dir.join("more"), "").unwrap_err();
+        assert!(Command::new("mount").args(["-o", "remount,nr_inodes=9"]).arg(dir).status().unwrap().success());
+        let mut other = join(&options(dir));
+        reaches(&mut one, &mut other);
+    });
+}
+
+/// A member whose number waits for its readers takes no more memory than there is.
+#[test]
+fn a_next_run_waits_where_there_is_memory_for_one_pair_of_lanes() {
+    mounted("tmpfs", "size=800k", |dir| {
+        let [mut stays, mut leaves] = [0, 1].map(|_| join(&options(dir)));
+        reaches(&mut stays, &mut leaves);
+        assert!(crate::link::send(&mut leaves, stays.caps().address, 5, 100));
+        leaves.flush();
+        let gone = leaves.caps().address;
+        drop(leaves);
+        std::thread::scope(|threads| {
+            let next = threads.spawn(|| drop(join(&options(dir))));
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            let mut heard = vec![];
+            until("the last frame has arrived", || {
+                heard.extend(receive(&mut stays));
+                !heard.is_empty()
+            });
+            assert_eq!(heard, [(gone, 5)]);
+            until("the next run has come and gone", || {
+                receive(&mut stays);
+                next.is_finished()
+            });
+            next.join().unwrap();
+        });
     });
 }
 
