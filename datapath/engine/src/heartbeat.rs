@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use std::{io, process, thread};
 
+use am_proto::Time;
 use am_transport::{Caps, OutOfBand};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::SigSet;
@@ -35,6 +36,8 @@ const LOOKS: u32 = 2;
 pub(crate) struct Heartbeat {
     node: Arc<Watched>,
     polls: u64,
+    /// When the node last polled too late, and how late.
+    pub(crate) late: Option<(Time, Duration)>,
 }
 
 /// What the thread sees of a node.
@@ -66,7 +69,7 @@ impl Heartbeat {
         });
         caps.out_of_band.iter().for_each(|out_of_band| out_of_band.announce(&node.frame));
         watch(Arc::downgrade(&node))?;
-        Ok(Heartbeat { node, polls: 0 })
+        Ok(Heartbeat { node, polls: 0, late: None })
     }
 
     /// The node polls. Returns whether it is late.

@@ -35,9 +35,7 @@ pub struct Engine {
     /// When the transport is asked for notices again.
     notices_at: Time,
     /// Speaks for this node while it does not poll.
-    heartbeat: Option<Heartbeat>,
-    /// When the node last polled too late, and how late.
-    late: Option<(Time, Duration)>,
+    heartbeat: Option<Box<Heartbeat>>,
 }
 
 /// The interval between two polls of the transport's notices.
@@ -99,7 +97,6 @@ impl Engine {
             timer_due: false,
             notices_at: Time::default(),
             heartbeat: None,
-            late: None,
         }
     }
 
@@ -108,24 +105,24 @@ impl Engine {
     /// # Errors
     /// The system has no thread left.
     pub fn start_heartbeat(&mut self, caps: &Caps) -> io::Result<()> {
-        self.heartbeat = Some(Heartbeat::start(self.core.heartbeat(), caps)?);
+        self.heartbeat = Some(Box::new(Heartbeat::start(self.core.heartbeat(), caps)?));
         Ok(())
     }
 
     /// For how long this node did not poll although frames waited, if it has polled again only lately.
     pub fn lateness(&self) -> Option<Duration> {
-        let (at, late) = self.late?;
+        let (at, late) = self.heartbeat.as_ref()?.late?;
         (self.core.now() - at < REPORT_LATENESS).then_some(late)
     }
 
     /// How many heartbeats another thread has sent for this node.
     pub fn heartbeats(&self) -> u64 {
-        self.heartbeat.as_ref().map_or(0, Heartbeat::sent)
+        self.heartbeat.as_ref().map_or(0, |heartbeat| heartbeat.sent())
     }
 
     /// The program is about to wait on the transport's descriptors. Until the next turn it is late only if a frame waits.
     pub fn before_wait<T: Transport + ?Sized>(&self, transport: &mut T) {
-        self.heartbeat.iter().for_each(Heartbeat::note_wait);
+        self.heartbeat.iter().for_each(|heartbeat| heartbeat.note_wait());
         // Only commands with a peer address can fail.
         _ = transport.control(Command::BeforeSleep);
     }
@@ -271,8 +268,10 @@ impl Engine {
     #[cold]
     fn take_notices<T: Transport + ?Sized>(&mut self, now: Time, transport: &mut T) {
         let before = mem::replace(&mut self.notices_at, now + NOTICES);
-        if self.heartbeat.as_mut().is_some_and(Heartbeat::note_poll) {
-            self.late = Some((now, now - before));
+        if let Some(heartbeat) = &mut self.heartbeat
+            && heartbeat.note_poll()
+        {
+            heartbeat.late = Some((now, now - before));
             self.core.on_late();
         }
         self.poll_notices(transport, &mut |_| ());

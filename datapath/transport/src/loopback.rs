@@ -26,6 +26,7 @@
 //! # Ok::<(), am_ring::LayoutError>(())
 //! ```
 
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 
@@ -119,8 +120,7 @@ impl Plug {
         };
         let steering = Steering::new(ethertype, self.address);
         let Plug { to, from, .. } = self;
-        let alive = Vec::with_capacity(to.len());
-        Ok(Loopback { caps, steering, to, from, first: 0, alive, count: Count::default() })
+        Ok(Loopback { caps, steering, to, from, first: 0, alive: 0, count: Count::default() })
     }
 }
 
@@ -209,8 +209,8 @@ pub struct Loopback {
     from: Vec<Inlet>,
     /// The queue that is read first. It changes each time, so that a busy end does not starve another.
     first: usize,
-    /// Silent ends that are open, to be reported.
-    alive: Vec<Address>,
+    /// Silent ends that are open, to be reported: a bit for each of the first 64.
+    alive: u64,
     count: Count,
 }
 
@@ -289,15 +289,20 @@ impl Transport for Loopback {
 
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         if let Command::AskAlive(peer) = command {
-            let is_open = |outlet: &&Outlet| outlet.to == peer && !outlet.queue.is_abandoned();
-            self.alive.extend(self.to.iter().find(is_open).map(|outlet| outlet.to));
+            let is_open = |outlet: &Outlet| outlet.to == peer && !outlet.queue.is_abandoned();
+            let open = self.to.iter().position(is_open).map_or(0, |end| 1u64.checked_shl(end as u32).unwrap_or(0));
+            self.alive |= open;
             return Ok(());
         }
         self.steering.control(command, &self.caps)
     }
 
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
-        self.alive.drain(..).for_each(|peer| each(Notice::PeerAlive(peer)));
+        if self.alive != 0 {
+            let alive = mem::take(&mut self.alive);
+            let reported = self.to.iter().enumerate().filter(|(end, _)| *end < 64 && alive >> end & 1 == 1);
+            reported.for_each(|(_, outlet)| each(Notice::PeerAlive(outlet.to)));
+        }
         self.steering.notices(each);
     }
 
