@@ -73,7 +73,7 @@ pub fn open(options: &XdpOptions) -> Result<Xdp, XdpOpenError> {
         path,
         caps,
         mode,
-        carrier: Carrier::of(&interface, longest),
+        carrier: Carrier::of(&interface, longest)?,
         watch: RxWatch::new(name, queue, rules::advice(&interface, queue, own)),
         bypass,
         options: options.clone(),
@@ -82,6 +82,7 @@ pub fn open(options: &XdpOptions) -> Result<Xdp, XdpOpenError> {
         max_rx_credit: 0,
         truncation: TruncationDetector::default(),
         next_search: Instant::now(),
+        next_address_check: Instant::now(),
     })
 }
 

@@ -51,6 +51,8 @@ pub struct Xdp {
     pub(crate) truncation: TruncationDetector,
     /// When to look again for an interface that is gone.
     pub(crate) next_search: Instant,
+    /// When to look again at the interface's address.
+    pub(crate) next_address_check: Instant,
 }
 
 /// The rings, and the frames in them.
@@ -148,10 +150,11 @@ impl Xdp {
     fn current_error(&mut self) -> Option<&str> {
         self.check_for_truncation();
         self.check_for_bypass();
-        self.carrier.check();
+        self.carrier.check(&self.wake);
         if self.carrier.is_gone() {
             self.check_for_replacement();
         }
+        self.check_for_new_address();
         let Xdp { carrier, watch, path, node, bypass, .. } = self;
         if let Path::Closed { why, .. } = path {
             return Some(why);

@@ -239,6 +239,11 @@ impl Engine {
         if !self.pool.is_same_pool(pool) {
             self.pool = pool.clone();
         }
+        // Its NIC may have got another address.
+        let address = transport.caps().address;
+        if self.core.config().address != address {
+            self.core.set_address(now, address);
+        }
     }
 
     /// Poll the transport's notices. Returns its link error, if it has one.
