@@ -30,6 +30,8 @@ pub(crate) struct Carrier {
     pub(crate) address: Address,
     /// Whether the kernel has unbound the socket.
     is_unbound: bool,
+    /// The address that it has now, if that is another.
+    pub(crate) new_address: Option<Address>,
     next_slow_check: Instant,
     /// The smallest MTU that fits our longest frame.
     min_mtu: u32,
@@ -60,16 +62,27 @@ impl Carrier {
         let needed = longest.saturating_sub(ETHERNET_HEADER) as u32;
         let Interface { index, address, .. } = *interface;
         let next_slow_check = Instant::now() + SLOW_CHECK_INTERVAL;
-        let (is_unbound, state) = (false, LinkState::Fine);
-        Ok(Carrier { query, index, address, is_unbound, next_slow_check, min_mtu: needed, state, error: None })
+        let (is_unbound, new_address, state) = (false, None, LinkState::Fine);
+        Ok(Carrier {
+            query,
+            index,
+            address,
+            is_unbound,
+            new_address,
+            next_slow_check,
+            min_mtu: needed,
+            state,
+            error: None,
+        })
     }
 
-    /// Query the interface: three system calls, and now and then two more. Returns what is wrong.
+    /// Query the interface: three system calls, and now and then a few more. Returns what is wrong.
     pub(crate) fn check(&mut self, socket: &OwnedFd) -> Option<&str> {
         let now = Instant::now();
         if now >= self.next_slow_check {
             self.next_slow_check = now + SLOW_CHECK_INTERVAL;
             self.is_unbound |= is_unbound(socket);
+            self.new_address = self.query_address();
         }
         self.state = if self.is_unbound { LinkState::Gone } else { self.query_state() };
         // No allocation where all is well.
@@ -96,8 +109,8 @@ impl Carrier {
     }
 
     /// The interface's address, if it is another than before.
-    pub(crate) fn new_address(&self) -> Option<Address> {
-        let query = self.query.as_ref().filter(|_| !self.is_gone())?;
+    fn query_address(&self) -> Option<Address> {
+        let query = self.query.as_ref().filter(|_| !self.is_unbound)?;
         // Another interface may have got the name a moment ago.
         let (_, address) = query.hardware().ok().filter(|_| query.index().ok() == Some(self.index))?;
         Some(Address(address)).filter(|address| *address != self.address)

@@ -82,7 +82,6 @@ pub fn open(options: &XdpOptions) -> Result<Xdp, XdpOpenError> {
         max_rx_credit: 0,
         truncation: TruncationDetector::default(),
         next_search: Instant::now(),
-        next_address_check: Instant::now(),
     })
 }
 

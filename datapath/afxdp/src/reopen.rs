@@ -26,8 +26,6 @@ use crate::{XdpOpenError, sg};
 
 /// The interval at which a lost interface is looked for.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(500);
-/// The interval at which the interface's address is looked at.
-const ADDRESS_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 impl Xdp {
     /// In zero-copy mode, check whether the NIC truncates frames. If so, change to copy mode.
@@ -137,12 +135,7 @@ impl Xdp {
     /// The interface was given another address. A node that had the old one takes the new one: behind a NIC that filters,
     /// nothing arrives at the old one. The core tells the peers.
     pub(crate) fn check_for_new_address(&mut self) {
-        let now = Instant::now();
-        if now < self.next_address_check {
-            return;
-        }
-        self.next_address_check = now + ADDRESS_CHECK_INTERVAL;
-        let Some(new) = self.carrier.new_address() else { return };
+        let Some(new) = self.carrier.new_address.take() else { return };
         let (old, name) = (self.caps.address, self.interface().name);
         if old == self.interface.address {
             if let Err(why) = self.move_to_address(old, new) {

@@ -51,8 +51,6 @@ pub struct Xdp {
     pub(crate) truncation: TruncationDetector,
     /// When to look again for an interface that is gone.
     pub(crate) next_search: Instant,
-    /// When to look again at the interface's address.
-    pub(crate) next_address_check: Instant,
 }
 
 /// The rings, and the frames in them.
