@@ -285,6 +285,10 @@ impl Engine {
         let address = transport.caps().address;
         if self.core.config().address != address {
             self.core.set_address(now, address);
+            // The heartbeat has the address in it. Without a thread the old one stays.
+            if self.heartbeat.is_some() {
+                _ = self.start_heartbeat(transport.caps());
+            }
         }
     }
 
