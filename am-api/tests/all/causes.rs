@@ -110,7 +110,7 @@ fn a_closed_endpoint() {
 fn a_dead_node() {
     let (mut alpha, mut beta) = nodes::<Back, ()>(plain("alpha").patience(SOON), plain("beta"));
     let to = connect(&mut alpha, &mut beta);
-    crate::common::dies(beta);
+    crate::common::fated::dies(beta);
     send(&mut alpha, to).expect("a request");
     comes_back(&mut alpha, ReturnReason::Unreachable, Fate::Unknown);
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use am_api::{Departure, Events, MemberChange, Node, Peer};
 
-use crate::common::{LONG, Side, connect, in_memory, nodes, plain, set_dead, until};
+use crate::common::fated::set_dead;
+use crate::common::{LONG, Side, connect, in_memory, nodes, plain, until};
 
 type Changes = Vec<(String, MemberChange)>;
 

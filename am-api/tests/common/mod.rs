@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 pub(crate) mod daemon;
-mod fated;
+pub(crate) mod fated;
 mod over;
 mod turned;
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use am_api::{Builder, Connection, Endpoint, Framing, Node, Transport};
 use am_transport::loopback;
-pub(crate) use fated::{dies, fated, set_dead};
+use fated::fated;
 
 /// Which transport the tests run over, of those in [`over`]; a wire in memory without it.
 pub(crate) const OVER: &str = "AM_TEST_OVER";
