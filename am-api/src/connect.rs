@@ -12,7 +12,7 @@ use crate::node_state::NodeState;
 use crate::{Connection, Endpoint, EndpointName, NotOpen};
 
 /// Why a connection could not even be tried.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
     /// Of node or endpoint.
     #[error(transparent)]
@@ -30,6 +30,8 @@ pub enum ConnectError {
     )]
     OwnNode(Name),
 }
+
+am_transport::debug_as_display!(ConnectError);
 
 impl From<am_proto::ConnectError> for ConnectError {
     fn from(error: am_proto::ConnectError) -> Self {

@@ -7,7 +7,7 @@ use am_wire::Framing;
 use am_wire::control::{Name, Refusal};
 
 /// Why a request was not sent. Nothing left, nothing is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// As many requests as the receiver has room for are in flight.
     #[error("no credit now: the receiver has not made room yet; poll, then try again")]
@@ -52,6 +52,8 @@ pub enum RequestError {
     },
 }
 
+am_transport::debug_as_display!(RequestError);
+
 impl RequestError {
     /// Whether polling and trying again may help.
     pub fn is_temporary(&self) -> bool {
@@ -86,7 +88,7 @@ impl From<NotOpen> for RequestError {
 }
 
 /// Why a connection is not open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotOpen {
     /// Not yet; it may still come.
     #[error("not connected yet")]
@@ -103,6 +105,8 @@ pub enum NotOpen {
     #[error("this side closed it, or it is a connection of another node; connect again")]
     Closed,
 }
+
+am_transport::debug_as_display!(NotOpen);
 
 /// What to check if the peer did not answer. The transport is not known here.
 fn advice(why: ReturnReason) -> &'static str {
@@ -131,9 +135,10 @@ impl NotOpen {
 }
 
 /// What keeps a node from working as it should: see [`Node::health`](crate::Node::health).
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// Nothing leaves or arrives now: the interface is down, the socket was closed. The transport says which.
+    /// Nothing leaves or arrives now: the interface is down or gone, the kernel refuses every datagram, the own address was
+    /// removed, the segment's file was replaced. The transport says which.
     #[error("{0}")]
     Link(String),
     /// Two live nodes have one name.
@@ -177,6 +182,8 @@ pub enum Problem {
         frames: u64,
     },
 }
+
+am_transport::debug_as_display!(Problem);
 
 pub(crate) fn refusal(why: Refusal) -> &'static str {
     match why {

@@ -9,7 +9,7 @@ use crate::names::{self, InvalidName};
 use crate::{Builder, Node, OpenError};
 
 /// Why there is no such group.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GroupError {
     /// Of the group.
     #[error(transparent)]
@@ -23,6 +23,8 @@ pub enum GroupError {
     #[error("a group has 1 to {max} members, not {0}", max = usize::from(Refusal::MAX_MEMBER) + 1)]
     Size(usize),
 }
+
+am_transport::debug_as_display!(GroupError);
 
 /// A member of a group, to be opened as a node on the thread that uses it.
 ///

@@ -7,9 +7,11 @@ use am_wire::Address;
 use am_wire::control::{Incarnation, Name, NodeId};
 
 /// The text is no name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{}` is no name: names of nodes and endpoints have 1 to 31 bytes and no control characters", shown(.0))]
 pub struct InvalidName(pub String);
+
+am_transport::debug_as_display!(InvalidName);
 
 /// Of a text that is too long its beginning, with control characters escaped.
 fn shown(text: &str) -> String {

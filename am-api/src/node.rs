@@ -26,7 +26,7 @@ pub struct Node {
 }
 
 /// Why there is no such endpoint.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// What it should be called.
     #[error(transparent)]
@@ -38,6 +38,8 @@ pub enum EndpointError {
     #[error("this node has all the endpoints it can have; close some")]
     TooMany,
 }
+
+am_transport::debug_as_display!(EndpointError);
 
 impl From<am_proto::EndpointError> for EndpointError {
     fn from(error: am_proto::EndpointError) -> Self {
@@ -179,12 +181,12 @@ impl Node {
     }
 
     /// The address of this node on its transport, as text. [`Node::add_peer_address`] of other nodes takes it, if they have a
-    /// transport of this kind.
+    /// transport of this kind. A link-local address names this host's interface: another host leaves out what is behind the `%`.
     pub fn local_address(&self) -> String {
         self.state.borrow().transport.caps().name.clone()
     }
 
-    /// Whether the node works as it should, and what keeps it from that.
+    /// Whether the node works as it should, and what keeps it from that, as long as it lasts. [`Problem`] lists the kinds.
     pub fn health(&self) -> Result<(), Problem> {
         let mut node = self.state.borrow_mut();
         let NodeState { engine, transport, .. } = &mut *node;

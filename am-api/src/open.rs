@@ -20,7 +20,7 @@ use crate::node_state::{LARGE, NodeState};
 use crate::{Node, PeersFileError, transports};
 
 /// Why a node could not be opened.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum OpenError {
     /// Its transport could not be opened.
     #[error(transparent)]
@@ -74,6 +74,8 @@ pub enum OpenError {
     #[error("`{0}` is 0: a node would never get anywhere; leave it out for the usual, or give it more")]
     ZeroSetting(&'static str),
 }
+
+am_transport::debug_as_display!(OpenError);
 
 const FRAME_LEAST: usize = am_wire::control::Control::MAX_FRAME;
 

@@ -10,7 +10,7 @@ use am_wire::control::Name;
 use crate::names::{self, InvalidName};
 
 /// Why a file of peers was not loaded. Nothing of it is in use then, unless a transport refused an address.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum PeersFileError {
     /// The file cannot be read.
     #[error("{}: {error}", .path.display())]
@@ -32,8 +32,10 @@ pub enum PeersFileError {
     },
 }
 
+am_transport::debug_as_display!(PeersFileError);
+
 /// What is wrong with a line.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum LineError {
     /// There is one word, or there are more than two.
     #[error("write a name and an address, as in `beta 02:00:00:00:00:02` or `beta udp:10.0.0.7:7000`")]
@@ -48,6 +50,8 @@ pub enum LineError {
     #[error(transparent)]
     Address(#[from] PeerAddressError),
 }
+
+am_transport::debug_as_display!(LineError);
 
 /// A line of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]

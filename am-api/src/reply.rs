@@ -10,7 +10,7 @@ use crate::node_state::{NodeWeak, Payload, borrow_to_drop};
 use crate::{Connection, HandlerId, RequestError};
 
 /// Why a reply was not sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
     /// The connection ended, and not by this side.
     #[error("nobody is left to reply to: {0}")]
@@ -40,6 +40,8 @@ pub enum ReplyError {
         most: usize,
     },
 }
+
+am_transport::debug_as_display!(ReplyError);
 
 impl From<RequestError> for ReplyError {
     fn from(error: RequestError) -> Self {

@@ -7,7 +7,7 @@ use crate::{ConnectError, Connection, Endpoint, NotOpen};
 pub const MAX_TRANSLATIONS: usize = 16_383;
 
 /// Why nothing was mapped.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
     /// The table is shorter.
     #[error("there is no index {0}: a translation table has {MAX_TRANSLATIONS} entries, from 0 on")]
@@ -22,6 +22,8 @@ pub enum MapError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
 }
+
+am_transport::debug_as_display!(MapError);
 
 impl<S> Endpoint<S> {
     /// Connect to an endpoint that has this tag, and enter the connection into the translation table. An entry whose connection has

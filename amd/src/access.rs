@@ -90,7 +90,7 @@ enum Account {
 }
 
 /// A rule is wrong.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccessError {
     /// The text is no such file.
     #[error("{0}")]
@@ -121,6 +121,8 @@ pub enum AccessError {
     #[error("rule {0} is for everybody, so no later one decides: put it last, or give it a `user` or a `group`")]
     Shadows(usize),
 }
+
+am_transport::debug_as_display!(AccessError);
 
 /// What a program may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use am_ring::LayoutError;
 use crate::access::AccessError;
 
 /// Why a daemon could not start. A failed start leaves nothing behind.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum DaemonError {
     /// The wire could not be opened.
     #[error(transparent)]
@@ -127,6 +127,8 @@ pub enum DaemonError {
         source: io::Error,
     },
 }
+
+am_transport::debug_as_display!(DaemonError);
 
 /// An error of a call that should not fail.
 pub(crate) fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> DaemonError {

@@ -1,10 +1,10 @@
-use std::io;
 use std::os::fd::AsFd;
 
 use aya::programs::links::FdLink;
 use aya::programs::xdp::XdpLink;
 use aya::programs::{Xdp, XdpMode};
 
+use crate::descriptors::interface_index;
 use crate::mark::{Mark, has_descriptor, sibling};
 use crate::{AttachError, AttachMode, extack};
 
@@ -23,8 +23,7 @@ pub struct Attachment {
 
 impl Attachment {
     pub(crate) fn new(program: &mut Xdp, interface: &str, mode: AttachMode) -> Result<Attachment, AttachError> {
-        let index = nix::net::if_::if_nametoindex(interface)
-            .map_err(|error| AttachError::new(interface, &io::Error::from(error), None))?;
+        let index = interface_index(interface).map_err(|error| AttachError::new(interface, &error, None))?;
         let flag = match mode {
             AttachMode::Native => XdpMode::Driver,
             AttachMode::Generic => XdpMode::Skb,

@@ -1,6 +1,7 @@
 //! The kernel's version, and the features that it lacks.
 
-use std::fs;
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
 
 /// The running kernel, by its release string.
 #[derive(Clone, Debug)]
@@ -13,7 +14,13 @@ pub struct Kernel {
 impl Kernel {
     /// The running kernel.
     pub fn running() -> Kernel {
-        Kernel::of(fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim())
+        // `/proc` would take a descriptor, and a process without one would have a kernel without a version.
+        let mut names = MaybeUninit::<libc::utsname>::zeroed();
+        // SAFETY: the pointer is to memory of this structure, which lives across the call.
+        unsafe { libc::uname(names.as_mut_ptr()) };
+        // SAFETY: only bytes, and zero where the kernel wrote none.
+        let release = unsafe { names.assume_init() }.release.map(|byte| byte as u8);
+        Kernel::of(&CStr::from_bytes_until_nul(&release).unwrap_or_default().to_string_lossy())
     }
 
     fn of(release: &str) -> Kernel {

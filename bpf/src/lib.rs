@@ -45,6 +45,7 @@
 mod attach;
 mod config;
 mod counters;
+mod descriptors;
 mod error;
 mod extack;
 mod kernel;
@@ -59,6 +60,7 @@ mod table;
 pub use attach::Attachment;
 pub use config::{AttachMode, Config};
 pub use counters::Counters;
+pub use descriptors::interface_index;
 pub use error::{AttachError, CountersError, LoadError, SocketError, setcap};
 pub use kernel::Kernel;
 pub use mark::{has_descriptor, process_name, sibling};

@@ -10,9 +10,13 @@ use aya::{Ebpf, EbpfError, EbpfLoader, GlobalData};
 use caps::{CapSet, Capability, has_cap};
 use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
 
+use crate::descriptors;
 use crate::error::root_cause;
 use crate::kernel::Kernel;
 use crate::{AttachError, AttachMode, Attachment, LoadError, SocketError};
+
+/// Descriptors that loading takes: of a program, its maps and its types.
+const DESCRIPTORS: usize = 9;
 
 /// A compiled object with its maps and one loaded program.
 pub(crate) struct Object {
@@ -36,6 +40,9 @@ impl Object {
             // As loaders do. Without the right to, the limit stays, and the kernel reports if it is too low.
             let _ = setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY);
         }
+        // The loader finds out what the kernel has by trying. Without descriptors it would find that the kernel has nothing,
+        // for the rest of the process.
+        descriptors::check(DESCRIPTORS).map_err(|error| refusal(&kernel, &error))?;
         let mut loader = EbpfLoader::new();
         if let Some((name, value)) = global {
             loader.override_global(name, value, true);

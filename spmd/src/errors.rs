@@ -9,7 +9,7 @@ use crate::names::NameError;
 use crate::rendezvous::MAX_BLOB;
 
 /// Why a process has not found its place.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum FindError {
     /// A launcher sets the variable with others that are there.
     #[error("the variable `{0}` is missing: start the program by am-run, and pass its variables on")]
@@ -44,8 +44,10 @@ pub enum FindError {
     Refused(String),
 }
 
+am_api::debug_as_display!(FindError);
+
 /// Why the blobs of the others did not arrive.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum ExchangeError {
     /// The blob is too long.
     #[error("a blob has at most {MAX_BLOB} bytes, and this one has {0}: send what is longer in messages")]
@@ -61,8 +63,10 @@ pub enum ExchangeError {
     JobEnded,
 }
 
+am_api::debug_as_display!(ExchangeError);
+
 /// Why there is no node for this process.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum OpenError {
     /// No transport can be named.
     #[error(transparent)]
@@ -84,3 +88,5 @@ pub enum OpenError {
         why: PeerAddressError,
     },
 }
+
+am_api::debug_as_display!(OpenError);

@@ -26,7 +26,7 @@ pub(crate) struct Facts {
 }
 
 /// Why no name can be made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// Nothing of this host is in the network.
     #[error(
@@ -45,6 +45,8 @@ pub enum NameError {
         processes: usize,
     },
 }
+
+am_api::debug_as_display!(NameError);
 
 /// The name to open, of the name that the user gave for all.
 pub(crate) fn complete(names: &str, facts: &Facts) -> Result<String, NameError> {

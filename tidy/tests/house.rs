@@ -43,6 +43,40 @@ fn every_test_runs() {
     }
 }
 
+/// What a program may return from `main` prints its text. A type that keeps the derived `Debug` prints its fields instead.
+#[test]
+fn errors_of_programs_print_their_text() {
+    const CRATES: [&str; 12] = [
+        "am-api/src/",
+        "layers/",
+        "amd/src/",
+        "spmd/src/",
+        "netdev-sim/src/",
+        "datapath/transport/src/",
+        "datapath/engine/src/",
+        "datapath/afxdp/src/",
+        "datapath/dpdk/src/",
+        "datapath/shm/src/",
+        "datapath/sockets/src/",
+        "datapath/vnic/src/",
+    ];
+    let of_programs = |path: &str| CRATES.iter().any(|folder| path.starts_with(folder));
+    for source in REPOSITORY.rust().filter(|source| of_programs(&source.path)) {
+        for item in source.text.split("#[derive(").skip(1) {
+            let Some((derived, rest)) = item.split_once(")]") else { continue };
+            let head = rest.lines().find(|line| !line.is_empty() && !line.starts_with('#') && !line.starts_with(' '));
+            let is_public = head.is_some_and(|line| line.starts_with("pub enum") || line.starts_with("pub struct"));
+            let is_error = derived.contains("thiserror::Error") && is_public && !source.path.contains("/conformance/");
+            assert!(
+                !is_error || !derived.contains("Debug"),
+                "{}: `{}`: leave Debug out, and say debug_as_display!",
+                source.path,
+                head.unwrap_or_default()
+            );
+        }
+    }
+}
+
 #[test]
 fn every_link_leads_somewhere() {
     none(text::broken_links);

@@ -46,7 +46,7 @@ pub enum TransferKind {
 }
 
 /// Why a transfer did not happen, or not as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TransferError {
     /// It could not begin.
     #[error(transparent)]
@@ -88,6 +88,8 @@ pub enum TransferError {
         from: u64,
     },
 }
+
+am_transport::debug_as_display!(TransferError);
 
 impl TransferError {
     /// The result that a peer's notice stands for. Everything before byte `from` has arrived.

@@ -48,11 +48,13 @@ pub struct Region {
 }
 
 /// Why a region's memory is not given back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a transfer uses this region: poll until `on_transfer` has told of its end, `cancel` it, or close its connection"
 )]
 pub struct RegionInUse;
+
+am_transport::debug_as_display!(RegionInUse);
 
 impl Region {
     /// What to tell the peers.

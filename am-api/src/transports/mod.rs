@@ -111,7 +111,7 @@ fn open_vnic(name: &TransportName) -> Opened {
 const FEATURES: [&str; 3] = ["dpdk", "sim", "xdp"];
 
 /// Why a transport could not be opened.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum OpenError {
     /// The text names no transport, or has an unknown setting.
     #[error(transparent)]
@@ -135,6 +135,8 @@ pub enum OpenError {
     #[error(transparent)]
     Several(#[from] am_multipath::MultipathOpenError),
 }
+
+am_transport::debug_as_display!(OpenError);
 
 impl OpenError {
     /// Whether another name would help. Otherwise something is missing on this machine, or in use.

@@ -84,14 +84,24 @@ fn also_where_it_is_one_of_several_ways() {
     killed(&format!("shm:am-api-gone-of-two-{}+udp:127.0.0.1:0", std::process::id()));
 }
 
+/// Also where another file has its name now: processes that start now would join that one.
 #[test]
-fn that_the_file_was_removed_is_trouble_on_both_sides() {
-    let name = format!("am-api-removed-{}", std::process::id());
-    let [alpha, beta] = ["alpha", "beta"].map(|node| open(node, &format!("shm:{name}")));
-    assert_eq!((alpha.node.health(), beta.node.health()), (Ok(()), Ok(())));
-    std::fs::remove_file(format!("/dev/shm/am-{name}.shm")).unwrap();
-    for side in [&alpha, &beta] {
-        let problem = side.node.health().unwrap_err().to_string();
-        assert!(problem.contains("removed") && problem.contains("start all"), "{problem}");
+fn that_the_file_was_removed_or_replaced_is_trouble_on_both_sides() {
+    for replaced in [false, true] {
+        let name = format!("am-api-removed-{replaced}-{}", std::process::id());
+        let [alpha, beta] = ["alpha", "beta"].map(|node| open(node, &format!("shm:{name}")));
+        assert_eq!((alpha.node.health(), beta.node.health()), (Ok(()), Ok(())));
+        let path = format!("/dev/shm/am-{name}.shm");
+        if replaced {
+            std::fs::copy(&path, format!("{path}.new")).unwrap();
+            std::fs::rename(format!("{path}.new"), &path).unwrap();
+        } else {
+            std::fs::remove_file(&path).unwrap();
+        }
+        for side in [&alpha, &beta] {
+            let problem = side.node.health().unwrap_err().to_string();
+            assert!(problem.contains("removed or replaced") && problem.contains("start all"), "{problem}");
+        }
+        _ = std::fs::remove_file(&path);
     }
 }

@@ -30,3 +30,15 @@ fn what_is_printed_of_a_message_is_its_length_and_sixteen_bytes() {
         assert_eq!(*kept, format!("OwnedMessage {{ words: [7], payload: {wanted}, .. }}"));
     }
 }
+
+/// What `fn main() -> Result<(), Error>` and `unwrap` print.
+#[test]
+fn what_is_printed_of_an_error_is_its_text() {
+    let error = am_api::Node::open("alpha", "udp:host:7000").unwrap_err();
+    assert_eq!(format!("{error:?}"), error.to_string());
+    assert!(error.to_string().contains("names of hosts are not looked up"), "{error}");
+    let boxed: Box<dyn std::error::Error> = error.into();
+    assert_eq!(format!("{boxed:?}"), boxed.to_string());
+    let problem = am_api::Problem::Link("the interface is down".into());
+    assert_eq!(format!("{:?}", Err::<(), _>(problem)), "Err(the interface is down)");
+}

@@ -23,6 +23,7 @@ mod idle;
 mod killed;
 mod long;
 mod members;
+mod moved_interface;
 mod notes;
 mod ordinary;
 mod own_epoll;

@@ -34,7 +34,11 @@ pub(crate) fn load(options: &XdpOptions, own: Address, socket: &impl AsFd) -> Re
 }
 
 pub(crate) fn socket_error(error: SocketError) -> XdpOpenError {
-    XdpOpenError::system("giving the socket to the XDP program", std::io::Error::other(error))
+    let source = match error {
+        SocketError::Refused(source) => source,
+        other => std::io::Error::other(other),
+    };
+    XdpOpenError::system("giving the socket to the XDP program", source)
 }
 
 /// Attach a program to the interface, in the mode that was asked for.

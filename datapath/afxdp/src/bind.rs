@@ -74,6 +74,10 @@ pub(crate) fn rx_fd(rx: &RxQueue) -> BorrowedFd<'_> {
 
 fn bind(options: &XdpOptions, interface: &Interface, umem: &Umem, mode: BindFlags) -> io::Result<Bound> {
     let name = interface.name.parse().map_err(io::Error::other)?;
+    // libxdp looks the index up by the name again.
+    if am_bpf::interface_index(&interface.name)? != interface.index {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
     let config = SocketConfig::builder()
         .rx_queue_size(queue_size(options.rings.rx)?)
         .tx_queue_size(queue_size(options.rings.tx)?)
@@ -104,6 +108,7 @@ fn bind_error(options: &XdpOptions, interface: &Interface, writer: Writer, sourc
         Some(libc::EPERM) => {
             rights::check().err().map_or_else(|| XdpOpenError::system(doing(), source), XdpOpenError::Rights)
         }
+        Some(libc::EMFILE | libc::ENFILE) => XdpOpenError::system(doing(), source),
         Some(libc::ENOMEM) => XdpOpenError::Memory { what: "the rings of a socket".to_owned() },
         // All others may be about the mode.
         _ if writer == Writer::Nic => XdpOpenError::NoZeroCopy { interface, queue, driver, source },

@@ -1,22 +1,38 @@
 //! Whether the interface can carry frames. An interface in use may be taken down, unplugged, renamed or removed, or get
-//! a smaller MTU, and the rings say nothing of it.
+//! a smaller MTU or another address, and the rings say nothing of it.
+//!
+//! An index, a name and an address may belong to another interface later, or to this one after it was in another network
+//! namespace. So the socket is asked, too: the kernel unbinds it when its interface leaves, for good.
 
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use am_wire::Address;
 use am_wire::frame::ETHERNET_HEADER;
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, send};
 
+use crate::XdpOpenError;
 use crate::ifreq::Query;
 use crate::interface::Interface;
 
+/// The interval of the checks of the socket and the address.
+const SLOW_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+
 /// Whether the interface carries frames, as of the last check.
 pub(crate) struct Carrier {
-    /// `None` if the system does not allow queries. Then the interface counts as well.
+    /// `None` for a name that no interface can have.
     query: Option<Query>,
     /// Its index: another interface may get its name later.
     index: u32,
     /// Its address: a replacement must have the same.
-    address: Address,
+    pub(crate) address: Address,
+    /// Whether the kernel has unbound the socket.
+    is_unbound: bool,
+    /// The address that it has now, if that is another.
+    pub(crate) new_address: Option<Address>,
+    next_slow_check: Instant,
     /// The smallest MTU that fits our longest frame.
     min_mtu: u32,
     state: LinkState,
@@ -37,16 +53,38 @@ enum LinkState {
 
 impl Carrier {
     /// For an interface that must carry frames of `longest` bytes.
-    pub(crate) fn of(interface: &Interface, longest: usize) -> Carrier {
-        let query = Query::new(&interface.name).ok().flatten();
+    ///
+    /// # Errors
+    /// There is no descriptor for the queries.
+    pub(crate) fn of(interface: &Interface, longest: usize) -> Result<Carrier, XdpOpenError> {
+        let asking = |error| XdpOpenError::system(format!("asking about interface {}", interface.name), error);
+        let query = Query::new(&interface.name).map_err(asking)?;
         let needed = longest.saturating_sub(ETHERNET_HEADER) as u32;
         let Interface { index, address, .. } = *interface;
-        Carrier { query, index, address, min_mtu: needed, state: LinkState::Fine, error: None }
+        let next_slow_check = Instant::now() + SLOW_CHECK_INTERVAL;
+        let (is_unbound, new_address, state) = (false, None, LinkState::Fine);
+        Ok(Carrier {
+            query,
+            index,
+            address,
+            is_unbound,
+            new_address,
+            next_slow_check,
+            min_mtu: needed,
+            state,
+            error: None,
+        })
     }
 
-    /// Query the interface: three system calls. Returns what is wrong.
-    pub(crate) fn check(&mut self) -> Option<&str> {
-        self.state = self.query_state();
+    /// Query the interface: three system calls, and now and then a few more. Returns what is wrong.
+    pub(crate) fn check(&mut self, socket: &OwnedFd) -> Option<&str> {
+        let now = Instant::now();
+        if now >= self.next_slow_check {
+            self.next_slow_check = now + SLOW_CHECK_INTERVAL;
+            self.is_unbound |= is_unbound(socket);
+            self.new_address = self.query_address();
+        }
+        self.state = if self.is_unbound { LinkState::Gone } else { self.query_state() };
         // No allocation where all is well.
         let is_fine = self.state == LinkState::Fine;
         self.error = self.query.as_ref().filter(|_| !is_fine).and_then(|query| self.describe(&query.name()));
@@ -70,6 +108,14 @@ impl Carrier {
         }
     }
 
+    /// The interface's address, if it is another than before.
+    fn query_address(&self) -> Option<Address> {
+        let query = self.query.as_ref().filter(|_| !self.is_unbound)?;
+        // Another interface may have got the name a moment ago.
+        let (_, address) = query.hardware().ok().filter(|_| query.index().ok() == Some(self.index))?;
+        Some(Address(address)).filter(|address| *address != self.address)
+    }
+
     fn describe(&self, name: &str) -> Option<String> {
         let Carrier { address, min_mtu: needed, .. } = self;
         Some(match self.state {
@@ -86,6 +132,11 @@ impl Carrier {
         })
     }
 
+    /// Whether the kernel has unbound the socket. Then even an interface with the same index is a replacement.
+    pub(crate) fn is_unbound(&self) -> bool {
+        self.is_unbound
+    }
+
     /// Whether the interface was gone at the last check.
     pub(crate) fn is_gone(&self) -> bool {
         self.state == LinkState::Gone
@@ -95,6 +146,11 @@ impl Carrier {
     pub(crate) fn name(&self) -> Option<String> {
         self.query.as_ref().map(Query::name)
     }
+}
+
+/// Ask the socket. An empty doorbell does nothing on a bound one. A closed transport has another file in its place.
+fn is_unbound(socket: &OwnedFd) -> bool {
+    send(socket.as_raw_fd(), &[], MsgFlags::MSG_DONTWAIT) == Err(Errno::ENXIO)
 }
 
 fn link_state(ours: u32, index: io::Result<u32>, flags: io::Result<i32>) -> LinkState {
@@ -113,9 +169,13 @@ mod tests {
     use super::*;
     use crate::tests::interface;
 
+    fn socket() -> OwnedFd {
+        std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into()
+    }
+
     fn carrier(name: &str, index: u32, longest: usize) -> Carrier {
         let address = Address([0x52, 0x54, 0, 0, 0, 1]);
-        Carrier::of(&Interface { name: name.to_owned(), index, address, ..interface("igb", 1500) }, longest)
+        Carrier::of(&Interface { name: name.to_owned(), index, address, ..interface("igb", 1500) }, longest).unwrap()
     }
 
     #[test]
@@ -134,11 +194,11 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_what_to_do() {
         let mut gone = carrier("no-such-if0", 3_000_000, 1514);
-        let said = gone.check().unwrap().to_owned();
+        let said = gone.check(&socket()).unwrap().to_owned();
         assert!(said.starts_with("interface no-such-if0 is gone") && gone.is_gone(), "{said}");
         assert!(said.ends_with("ip link set no-such-if0 address 52:54:00:00:00:01"), "{said}");
-        assert_eq!(carrier("no-such-if0", 1, 1514).check(), None, "it is called lo now");
-        let said = carrier("lo", 1, 100_014).check().unwrap().to_owned();
+        assert_eq!(carrier("no-such-if0", 1, 1514).check(&socket()), None, "it is called lo now");
+        let said = carrier("lo", 1, 100_014).check(&socket()).unwrap().to_owned();
         assert!(
             said.starts_with("the MTU of lo is 65536 now") && said.ends_with("ip link set lo mtu 100000"),
             "{said}"

@@ -16,7 +16,7 @@ pub(crate) const OLDEST_KERNEL: (u32, u32) = (5, 10);
 pub(crate) const MAX_RING_ENTRIES: u32 = 1 << 15;
 
 /// Options that contradict each other.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the fields are the words of the text")]
 pub enum XdpOptionsError {
     /// A ring's size.
@@ -40,8 +40,10 @@ pub enum XdpOptionsError {
     Pieces { pieces: usize },
 }
 
+am_transport::debug_as_display!(XdpOptionsError);
+
 /// Why an interface could not be opened. A failed attempt leaves nothing behind.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[expect(missing_docs, reason = "the fields are the words of the text")]
 pub enum XdpOpenError {
     /// Options that contradict each other.
@@ -154,6 +156,8 @@ pub enum XdpOpenError {
     #[error("{doing}: {source}")]
     System { doing: String, source: io::Error },
 }
+
+am_transport::debug_as_display!(XdpOpenError);
 
 impl XdpOpenError {
     pub(crate) fn system(doing: impl Into<String>, source: impl Into<io::Error>) -> XdpOpenError {

@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use am_ring::{Frame, Layout, LayoutError, Pool};
 use am_transport::{Caps, Command, LentQueue, Notice, PeerAddressError, QueueShape, Transport};
@@ -26,7 +27,7 @@ use crate::tx_ring::{End, Ring};
 const DEFAULT_FILL_LEVEL: usize = 256;
 
 /// Why a queue cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum GivenQueueError {
     /// The numbers of its shape are none that this version gives.
     #[error("the queue has a shape of another version: start program and daemon of one version")]
@@ -38,6 +39,8 @@ pub enum GivenQueueError {
     #[error("mapping the rings of the queue: {0}; another process's rings need Linux 6.4 or newer")]
     Map(io::Error),
 }
+
+am_transport::debug_as_display!(GivenQueueError);
 
 /// The rings of a queue that another process has opened.
 ///
@@ -58,6 +61,7 @@ pub struct GivenQueue {
     missing: usize,
     in_flight: u32,
     counters: Counters,
+    next_check: Instant,
     /// Why the socket works no more.
     dead: Option<&'static str>,
 }
@@ -118,6 +122,7 @@ impl GivenQueue {
             missing: level,
             in_flight: 0,
             counters: Counters::default(),
+            next_check: Instant::now(),
             dead: None,
         };
         queue.refill();
@@ -156,16 +161,21 @@ impl GivenQueue {
         self.in_flight < self.shape.entries
     }
 
+    /// Ring the doorbell, which tells whether the socket still has its interface.
+    fn call_kernel(&mut self) {
+        match send(self.socket.as_raw_fd(), &[], MsgFlags::MSG_DONTWAIT) {
+            Err(Errno::ENXIO | Errno::ENODEV) => self.dead = Some("the interface of the queue is gone"),
+            Err(Errno::ENETDOWN) => self.counters.link_errors += 1,
+            _ => (),
+        }
+    }
+
     /// Call the kernel until it has taken all frames, or takes no more.
     fn ring_doorbell(&mut self) {
         let mut left = u32::MAX;
         loop {
             self.counters.kicks += 1;
-            match send(self.socket.as_raw_fd(), &[], MsgFlags::MSG_DONTWAIT) {
-                Err(Errno::ENXIO | Errno::ENODEV) => self.dead = Some("the interface of the queue is gone"),
-                Err(Errno::ENETDOWN) => self.counters.link_errors += 1,
-                _ => (),
-            }
+            self.call_kernel();
             let before = std::mem::replace(&mut left, self.tx.ring.pending());
             if left == 0 || left == before {
                 return;
@@ -246,6 +256,12 @@ impl Transport for GivenQueue {
     }
 
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        let now = Instant::now();
+        // A program that only receives sends nothing that fails.
+        if now >= self.next_check {
+            self.next_check = now + Duration::from_millis(250);
+            self.call_kernel();
+        }
         self.dead.into_iter().for_each(|why| each(Notice::LinkError(why)));
     }
 

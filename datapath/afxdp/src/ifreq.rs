@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use libc::{c_char, c_int, c_ulong, ifreq};
+use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 /// A socket for the queries, and the name of the interface.
@@ -20,7 +21,10 @@ impl Query {
         // Any socket of this namespace will do. It is not bound: in a new namespace the loopback interface is down, and
         // there is no address to bind to.
         let open = |family| socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None);
-        let socket = open(AddressFamily::Inet).or_else(|_| open(AddressFamily::Inet6))?;
+        let socket = match open(AddressFamily::Inet) {
+            Err(Errno::EAFNOSUPPORT) => open(AddressFamily::Inet6),
+            opened => opened,
+        }?;
         let mut name = [0; libc::IFNAMSIZ];
         if interface.len() >= name.len() || interface.bytes().any(|byte| byte == 0) {
             return Ok(None);

@@ -74,7 +74,7 @@ pub fn open(options: &XdpOptions) -> Result<Xdp, XdpOpenError> {
         path,
         caps,
         mode,
-        carrier: Carrier::of(&interface, longest),
+        carrier: Carrier::of(&interface, longest)?,
         watch: RxWatch::new(name, queue, rules::advice(&interface, queue, own)),
         bypass,
         options: options.clone(),

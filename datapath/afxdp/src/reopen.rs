@@ -1,6 +1,6 @@
 //! Reopens a transport that is in use. There are two reasons. In zero-copy mode the NIC may truncate frames; then the
 //! transport reopens in copy mode. Or the interface was gone and is back, for instance after its driver was unbound and
-//! bound again; then the transport reopens on the new interface.
+//! bound again, or after it was in another network namespace; then the transport reopens on it.
 //!
 //! ```text
 //!  kept       the XDP program with its flows and counters, the wake descriptor, frames that the program holds
@@ -13,7 +13,7 @@
 
 use std::time::{Duration, Instant};
 
-use am_wire::Reason;
+use am_wire::{Address, Reason};
 
 use crate::carrier::Carrier;
 use crate::interface::Interface;
@@ -62,7 +62,7 @@ impl Xdp {
     pub fn reopen_in_copy_mode(&mut self, note: String) -> Result<(), XdpOpenError> {
         let interface = self.interface();
         self.options.copy = Copying::Copy;
-        self.reopen(&interface).inspect_err(|why| {
+        self.reopen(&interface, true).inspect_err(|why| {
             self.path.close(format!("interface {} does not open in copy mode: {why}", interface.name));
         })?;
         self.mode.notes.push(note);
@@ -79,7 +79,8 @@ impl Xdp {
         let before = self.interface();
         let name = before.name;
         let Ok(interface) = Interface::find(&name) else { return };
-        if interface.index == before.index || interface.address != before.address {
+        let is_same = interface.index == before.index && !self.carrier.is_unbound();
+        if is_same || interface.address != before.address {
             return;
         }
         if interface.max_frame() < self.caps.max_frame {
@@ -91,10 +92,11 @@ impl Xdp {
         self.node.leave();
         self._rules = InstalledRules::none();
         self.lent.clear(&self.node);
-        match self.reopen(&interface) {
-            Ok(()) => {
+        let longest = self.caps.max_frame;
+        match self.reopen(&interface, false).and_then(|()| Carrier::of(&interface, longest)) {
+            Ok(carrier) => {
                 tracing::warn!(interface = name, mode = %self.mode, "reopened, because the interface was gone and is back");
-                self.carrier = Carrier::of(&interface, self.caps.max_frame);
+                self.carrier = carrier;
                 self.bypass.move_to(interface.index);
                 self.interface = interface;
             }
@@ -130,7 +132,39 @@ impl Xdp {
         Interface { name: self.carrier.name().unwrap_or(opened.name), ..opened }
     }
 
-    fn reopen(&mut self, interface: &Interface) -> Result<(), XdpOpenError> {
+    /// The interface was given another address. A node that had the old one takes the new one: behind a NIC that filters,
+    /// nothing arrives at the old one. The core tells the peers.
+    pub(crate) fn check_for_new_address(&mut self) {
+        let Some(new) = self.carrier.new_address.take() else { return };
+        let (old, name) = (self.caps.address, self.interface().name);
+        if old == self.interface.address {
+            if let Err(why) = self.move_to_address(old, new) {
+                tracing::error!(interface = name, %new, %why, "the interface has a new address, which the node cannot take");
+                return;
+            }
+            tracing::warn!(interface = name, %old, %new, "the interface has a new address, and so has the node");
+        }
+        (self.carrier.address, self.interface.address) = (new, new);
+    }
+
+    /// Frames to the address that the XDP program was loaded with still arrive; those to the new one do as an added one's.
+    fn move_to_address(&mut self, old: Address, new: Address) -> std::io::Result<()> {
+        let loaded_with = self.node.addresses.own;
+        if new != loaded_with {
+            self.node.add_address(new)?;
+        }
+        if old != loaded_with {
+            self.node.remove_address(old);
+        }
+        self.caps.address = new;
+        // The old ones go first, because a NIC has room for few.
+        self._rules = InstalledRules::none();
+        self._rules = install_rules(&self.options, &self.interface, new, &mut self.mode);
+        Ok(())
+    }
+
+    /// `is_same`: on the interface that the node is registered on.
+    fn reopen(&mut self, interface: &Interface, is_same: bool) -> Result<(), XdpOpenError> {
         let (mut rx, mut tx) = self.path.counters();
         // The queue is free only after its socket is closed.
         self.path.close(String::new());
@@ -139,13 +173,13 @@ impl Xdp {
             bind_queue(options, interface, sg::chunks, Some(wake.clone()))?;
         let (mut path, pool) = open_path(bound, options, &mode, memory, socket)?;
         self.node.set_socket(options.queue, &*wake)?;
-        if interface.index == self.interface.index {
+        if is_same {
             // The original settings were saved when the transport was opened. The current ones are already as wanted.
             settings.discard();
         } else {
             self.node.move_to(options, interface)?;
             self.node.saved_settings = settings;
-            self._rules = install_rules(options, interface, self.node.addresses.own, &mut mode);
+            self._rules = install_rules(options, interface, self.caps.address, &mut mode);
         }
         mode.attach = self.node.mode();
         // The counters continue those of the path before.

@@ -122,7 +122,8 @@ impl InterfaceNode {
         let key = interface_key(interface)?;
         let mut interfaces = lock_interfaces();
         let others = interfaces.get(&key).map_or(&[][..], |found| &found.nodes);
-        let own = choose_address(interface, options.queue, |own| others.iter().all(|other| other.own_address != own));
+        let has = |other: &NodeEntry, address| other.own_address == address || other.added.contains(&address);
+        let own = choose_address(interface, options.queue, |own| !others.iter().any(|other| has(other, own)));
         let addresses = NodeAddresses::new(own, interface)?;
         let mailbox = Mailbox::new().map_err(|error| XdpOpenError::system("opening a pipe", error))?;
         let mailbox = Arc::new(mailbox);

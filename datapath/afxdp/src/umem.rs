@@ -55,7 +55,7 @@ impl Memory {
         let ((umem, descriptors), huge) = match huge {
             Ok(Some(made)) => (made, Ok(true)),
             Ok(None) => (request.map_normal()?, Ok(false)),
-            Err(source) if options.huge_pages == HugePages::Required => return Err(request.no_huge_pages(source)),
+            Err(source) if options.huge_pages == HugePages::Required => return Err(request.huge_error(source)),
             Err(source) => (request.map_normal()?, Err(request.no_huge_pages_note(&source))),
         };
         Ok(Memory { umem, descriptors, layout: cut, huge })
@@ -137,6 +137,14 @@ impl MemoryRequest {
                 rights::check().err().map_or_else(|| refused(source), XdpOpenError::Rights)
             }
             _ => refused(source),
+        }
+    }
+
+    /// Only a lack of memory is one of huge pages.
+    fn huge_error(&self, source: io::Error) -> XdpOpenError {
+        match source.raw_os_error() {
+            Some(libc::ENOMEM) | None => self.no_huge_pages(source),
+            Some(_) => self.umem_error(source),
         }
     }
 

@@ -148,10 +148,11 @@ impl Xdp {
     fn current_error(&mut self) -> Option<&str> {
         self.check_for_truncation();
         self.check_for_bypass();
-        self.carrier.check();
+        self.carrier.check(&self.wake);
         if self.carrier.is_gone() {
             self.check_for_replacement();
         }
+        self.check_for_new_address();
         let Xdp { carrier, watch, path, node, bypass, .. } = self;
         if let Path::Closed { why, .. } = path {
             return Some(why);

@@ -5,7 +5,7 @@ use std::io;
 use crate::shim::ShimError;
 
 /// Why a device could not be opened. A failed attempt leaves nothing behind, except that DPDK may have been started.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[expect(missing_docs, reason = "the fields are the words of the text")]
 pub enum DpdkOpenError {
     /// The shim, and so DPDK, cannot be loaded.
@@ -47,3 +47,5 @@ pub enum DpdkOpenError {
     #[error("{device} has the address {address}, which is no host's: set one, as in {device},mac=02:00:00:00:00:01")]
     Address { device: String, address: am_wire::Address },
 }
+
+am_transport::debug_as_display!(DpdkOpenError);

@@ -15,7 +15,7 @@ pub(crate) const FILE: &str = "libdpdk_shim.so";
 pub(crate) const VARIABLE: &str = "AM_DPDK_SHIM";
 
 /// Why the shim cannot be loaded.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the fields are the words of the text")]
 pub enum ShimError {
     /// This program is linked statically, so it cannot load libraries.
@@ -40,6 +40,8 @@ pub enum ShimError {
     )]
     Version { path: String, found: u32 },
 }
+
+am_transport::debug_as_display!(ShimError);
 
 /// Whether DPDK is available. Loads the shim, and does not start DPDK.
 ///

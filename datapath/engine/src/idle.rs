@@ -139,7 +139,7 @@ fn on(wake: &Arc<OwnedFd>) -> PollFd<'_> {
 }
 
 /// Why a thread was not pinned.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PinError {
     /// There is no such core, or the process may not use it.
     #[error(
@@ -155,6 +155,8 @@ pub enum PinError {
     #[error("the system refused to pin this thread to core {0}: choose another core, or run without pinning")]
     Refused(usize),
 }
+
+am_transport::debug_as_display!(PinError);
 
 /// Pin the calling thread to a core.
 ///

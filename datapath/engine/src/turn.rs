@@ -280,6 +280,15 @@ impl Engine {
         if !self.pool.is_same_pool(pool) {
             self.pool = pool.clone();
         }
+        // Its NIC may have got another address.
+        let address = transport.caps().address;
+        if self.core.config().address != address {
+            self.core.set_address(now, address);
+            // The heartbeat has the address in it. Without a thread the old one stays.
+            if self.heartbeat.is_some() {
+                _ = self.start_heartbeat(transport.caps());
+            }
+        }
     }
 
     /// Poll the transport's notices. Returns its link error, if it has one.

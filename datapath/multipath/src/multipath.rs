@@ -14,7 +14,7 @@ use crate::peers::{MAX_PATHS, Peer, Peers, UsablePaths};
 use crate::rewrite::{self, FrameClass, classify};
 
 /// Why transports cannot be joined.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MultipathOpenError {
     /// No transport was given.
     #[error("no transport was given: give at least one, as in `udp:127.0.0.1:7000`")]
@@ -26,6 +26,8 @@ pub enum MultipathOpenError {
     #[error("cannot wait for several transports at once: epoll: {0}; raise the limit of open files with `ulimit -n`")]
     Wake(String),
 }
+
+am_transport::debug_as_display!(MultipathOpenError);
 
 /// Several transports as one. See [the crate](crate).
 pub struct Multipath {

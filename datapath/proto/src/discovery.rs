@@ -1,14 +1,20 @@
 //! Discovery. Each node broadcasts a beacon when it starts, and then from time to time, so that switches remember its
 //! true address.
 
+use core::time::Duration;
+
 use am_wire::control::{Beacon, Control, NodeId, Purpose};
 use am_wire::{Address, Buffer, Framing, Framings};
 
 use crate::control_queue::{DeferredControl, OutgoingControl};
+use crate::flow::Phase;
 use crate::node::Core;
 use crate::output::{Departure, Event, MemberChange, Peer, ReturnReason};
 use crate::peers::{BeaconNews, PeerRun};
 use crate::time::{Time, TimerKind};
+
+/// The first pause between two beacons at a new address. It doubles each time, as after the start.
+const FIRST_PAUSE_AT_NEW_ADDRESS: Duration = Duration::from_millis(100);
 
 impl<B: Buffer> Core<B> {
     /// A control frame or a reject that was not made with this node's key.
@@ -44,6 +50,18 @@ impl<B: Buffer> Core<B> {
     /// From above: ask all nodes to introduce themselves, with the next outputs. Nodes may have come within reach.
     pub fn request_beacons(&mut self) {
         self.broadcast_beacon(true);
+    }
+
+    /// From below: the node has another address on its link, as when its NIC got a new one. Open flows go on. Peers learn the new
+    /// address by beacons: a few follow soon, because each peer first asks whether the old address still answers.
+    pub fn set_address(&mut self, now: Time, address: Address) {
+        self.config.address = address;
+        for id in self.flows.filter(|record| record.phase == Phase::Open) {
+            self.set_reject_template(id);
+        }
+        self.broadcast_beacon(false);
+        self.time.beacon_pause = FIRST_PAUSE_AT_NEW_ADDRESS;
+        self.arm_beacon(now);
     }
 
     /// From above: forget this peer. Its flows end as if it had closed them, and it is notified. It becomes known again
@@ -176,6 +194,19 @@ impl<B: Buffer> Core<B> {
         for id in self.flows.filter_of(is_other, |record| !record.is_connecting()) {
             self.end_flow(id, ReturnReason::Restarted, None);
         }
+        self.reroute(&peer);
         self.advance_setups(now, peer.name);
+    }
+
+    /// The run that a peer's flows belong to may have moved to another address. The flows go on there.
+    fn reroute(&mut self, peer: &Peer) {
+        let is_its = |&(id, run): &PeerRun| id == peer.node && run == peer.incarnation;
+        for id in self.flows.filter_of(is_its, |record| record.route.to != peer.address) {
+            let Some(record) = self.flows.get_mut(id) else { continue };
+            record.route.to = peer.address;
+            if record.phase == Phase::Open {
+                self.set_reject_template(id);
+            }
+        }
     }
 }

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use crate::options::{MAX_MEMBERS, ShmOptionsError};
 
 /// Why a segment could not be opened. A failed attempt leaves nothing behind.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum ShmOpenError {
     /// Invalid options.
     #[error(transparent)]
@@ -184,6 +184,8 @@ pub enum ShmOpenError {
         source: io::Error,
     },
 }
+
+am_transport::debug_as_display!(ShmOpenError);
 
 /// An error of a call that should not fail.
 pub(crate) fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> ShmOpenError {

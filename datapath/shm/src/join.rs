@@ -3,7 +3,6 @@
 
 use std::cmp::Reverse;
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
@@ -75,11 +74,12 @@ impl Membership {
             && lanes.iter().all(|lane| self.mapped.populate(*lane, self.geometry.lane()).is_ok())
     }
 
-    /// Damage to the segment by a process that may write its file or directory: the file was removed or cut short.
+    /// Damage to the segment by a process that may write its file or directory: the file was removed, replaced or cut
+    /// short.
     pub(crate) fn segment_error(&self) -> Option<&'static str> {
         match self.file.metadata() {
-            Ok(data) if data.len() >= self.geometry.bytes() as u64 => (data.nlink() == 0).then_some(
-                "the file of the segment was removed, so processes that start now cannot join: restart all processes that use it",
+            Ok(data) if data.len() >= self.geometry.bytes() as u64 => self.place.refers_to(&self.file).is_ok_and(|is| !is).then_some(
+                "the file of the segment was removed or replaced, so processes that start now do not join it: restart all processes that use it",
             ),
             _ => Some("the file of the segment was cut short: end all processes that use it"),
         }

@@ -44,12 +44,14 @@ const MIN_LANE_BYTES: usize = 256 * 1024;
 const EXAMPLE: &str = "room1";
 
 /// A setting is out of range.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{setting}` is out of range: {hint}")]
 pub struct ShmOptionsError {
     setting: String,
     hint: String,
 }
+
+am_transport::debug_as_display!(ShmOptionsError);
 
 impl ShmOptions {
     /// Default settings for a link of this name.

@@ -8,10 +8,8 @@ use am_transport::PeerAddressError;
 use am_transport::memory::NoMemory;
 use nix::errno::Errno;
 
-use crate::peer_address;
-
 /// Why a socket could not be opened. A failed attempt leaves nothing behind.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum SocketOpenError {
     /// The port is in use.
     #[error(
@@ -25,8 +23,8 @@ pub enum SocketOpenError {
         local: SocketAddr,
     },
     /// No interface has the address.
-    #[error("no interface has the address {0}: `ip -brief address` lists all addresses")]
-    NotHere(std::net::IpAddr),
+    #[error("no interface has the address of {0}: `ip -brief address` lists all addresses")]
+    NotHere(SocketAddr),
     /// No socket can be bound to this address.
     #[error("no socket can be bound to {local}: {why}")]
     NoPlace {
@@ -113,6 +111,8 @@ pub enum SocketOpenError {
     },
 }
 
+am_transport::debug_as_display!(SocketOpenError);
+
 /// For `map_err`: names the failed operation.
 pub(crate) fn doing(doing: &'static str) -> impl Fn(io::Error) -> SocketOpenError {
     move |error| match is_out_of_descriptors(&error) {
@@ -127,17 +127,11 @@ pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
 }
 
 impl SocketOpenError {
-    /// Check that a socket can use this address. The system lets sockets be bound to some addresses that cannot be
-    /// used.
-    pub(crate) fn check_local(local: SocketAddr) -> Result<(), SocketOpenError> {
-        peer_address::address_problem(local).map_or(Ok(()), |why| Err(SocketOpenError::NoPlace { local, why }))
-    }
-
     /// The error for a failed bind.
     pub(crate) fn bind(scheme: &'static str, local: SocketAddr, error: io::Error) -> SocketOpenError {
         match error.kind() {
             ErrorKind::AddrInUse => SocketOpenError::InUse { scheme, local },
-            ErrorKind::AddrNotAvailable => SocketOpenError::NotHere(local.ip()),
+            ErrorKind::AddrNotAvailable => SocketOpenError::NotHere(local),
             ErrorKind::PermissionDenied => SocketOpenError::Port(local.port()),
             _ if error.raw_os_error() == Some(Errno::EAFNOSUPPORT as i32) => SocketOpenError::Family(local),
             _ => doing("bind a socket")(error),

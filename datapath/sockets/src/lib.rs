@@ -52,6 +52,7 @@
 #![deny(unsafe_code)]
 
 mod errors;
+mod local_address;
 mod options;
 mod peer_address;
 mod setup;

@@ -101,8 +101,7 @@ impl SocketOptions {
             _ => return Err(name.unknown_error(&["udp:IP:PORT", "tcp:IP:PORT"])),
         };
         let (place, settings) = name.settings_with_many(EXAMPLE, |key| key == "peer")?;
-        let local =
-            peer_address::parse(place).ok_or_else(|| name.bad_setting(place, None, peer_address::hint(place)))?;
+        let local = peer_address::parse(place).map_err(|why| name.bad_setting(place, None, why.to_string()))?;
         let mut options = SocketOptions::new(local);
         for (key, value) in settings {
             options.set(is_udp, key, value).map_err(|hint| name.bad_setting(key, value, hint))?;
@@ -113,11 +112,9 @@ impl SocketOptions {
     /// Set one setting. The error says what would be valid.
     fn set(&mut self, is_udp: bool, key: &str, value: Option<&str>) -> Result<(), String> {
         match (key, value) {
-            ("peer", Some(place)) => {
-                self.peers.push(peer_address::parse(place).ok_or_else(|| peer_address::hint(place))?)
-            }
+            ("peer", Some(place)) => self.peers.push(peer_address::parse(place).map_err(|why| why.to_string())?),
             ("connect", Some(place)) if is_udp => {
-                self.connect = Some(peer_address::parse(place).ok_or_else(|| peer_address::hint(place))?);
+                self.connect = Some(peer_address::parse(place).map_err(|why| why.to_string())?);
             }
             ("frame", Some(bytes)) => self.frame = Some(number(bytes)?),
             ("frames", Some(frames)) => self.frames = Some(number(frames)?),
@@ -187,6 +184,8 @@ mod tests {
             ("udp:127.0.0.1:7000,buffer=1000000000000", "to 4294967295"),
             ("udp:127.0.0.1:70000", "a port is at most 65535"),
             ("udp:[::1]:7000,peer=[::1]:70000", "a port is at most 65535"),
+            ("tcp:[fe80::1%none]:7000", "there is no interface none here"),
+            ("tcp:[::1]:7000,peer=[fe80::1%99999]:7000", "no interface with the index 99999"),
             ("udp:127.0.0.1:7000,gso=maybe", "`on` or `off`"),
             ("udp:127.0.0.1:7000,fragment=yes", "the settings are"),
             ("udp:127.0.0.1:7000,what", "peer=IP:PORT"),

@@ -3,7 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use nix::sys::socket::{SockaddrStorage, setsockopt, sockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::errors::doing;
-use crate::{SocketOpenError, SocketOptions};
+use crate::{SocketOpenError, SocketOptions, peer_address};
 
 /// Each frame starts on its own pair of cache lines.
 const ALIGN: usize = 128;
@@ -33,6 +33,11 @@ pub(crate) fn socket(local: SocketAddr, kind: Type, protocol: Protocol) -> io::R
         socket.set_only_v6(true)?;
     }
     Ok(socket)
+}
+
+/// Check that a socket can use this address. The system lets sockets be bound to some addresses that cannot be used.
+pub(crate) fn check_local(local: SocketAddr) -> Result<(), SocketOpenError> {
+    peer_address::local_problem(local).map_or(Ok(()), |why| Err(SocketOpenError::NoPlace { local, why }))
 }
 
 /// The kernel's least buffer (`SOCK_MIN_SNDBUF`).
@@ -92,9 +97,11 @@ pub(crate) fn caps(
     let frames = options.frames.unwrap_or((SocketOptions::MEMORY / stride).clamp(512, 4096));
     memory::check(frames, stride)?;
     let is_stream = scheme == "tcp";
+    // Elsewhere the address itself says which of the two it is.
+    let family = if local.is_ipv6() && local.ip().is_unspecified() { ", IPv6 only" } else { "" };
     Ok(Caps {
         name: format!("{scheme}:{local}"),
-        mode: mode.into(),
+        mode: format!("{mode}{family}"),
         address: choose_address(local),
         max_frame,
         reliable: is_stream,
@@ -141,22 +148,25 @@ pub(crate) fn headers(local: SocketAddr) -> usize {
 /// address: the least of all interfaces.
 pub(crate) fn longest_datagram(local: SocketAddr) -> usize {
     let interfaces = getifaddrs().map(|all| all.collect::<Vec<_>>()).unwrap_or_default();
-    let has = |interface: &&InterfaceAddress| has_address(interface, local.ip());
+    let has = |interface: &&InterfaceAddress| has_address(interface, local);
     let mtu = interfaces.iter().filter(has).filter_map(|interface| mtu(&interface.interface_name)).min();
     // An IP packet has at most 65,535 bytes, whatever the interface allows.
     mtu.unwrap_or(ETHERNET_MTU).min(u16::MAX as usize) - headers(local)
 }
 
-fn has_address(interface: &InterfaceAddress, local: IpAddr) -> bool {
+/// Whether this is the interface of a socket's own address.
+pub(crate) fn has_address(interface: &InterfaceAddress, local: SocketAddr) -> bool {
     let is_loopback = interface.flags.contains(InterfaceFlags::IFF_LOOPBACK);
     let Some(address) = interface.address.as_ref().and_then(socket_address) else { return false };
-    if local.is_unspecified() {
+    if local.ip().is_unspecified() {
         return !is_loopback
             && interface.flags.contains(InterfaceFlags::IFF_UP)
             && address.is_ipv4() == local.is_ipv4();
     }
     // All of 127.0.0.0/8 is local, but the interface has only one address of it.
-    address.ip() == local || (local.is_loopback() && is_loopback)
+    // Several interfaces may have one link-local address.
+    let is_same = address.ip() == local.ip() && peer_address::scope(address) == peer_address::scope(local);
+    is_same || (local.ip().is_loopback() && is_loopback)
 }
 
 #[inline]

@@ -113,7 +113,7 @@ impl Command<'_> {
 }
 
 /// Why an address of a peer cannot be added or removed, or why an address cannot be served.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PeerAddressError {
     /// The link decides which nodes are on it.
     #[error("`{transport}` reaches every node on its link: leave out the peer's address")]
@@ -171,6 +171,8 @@ pub enum PeerAddressError {
     },
 }
 
+crate::debug_as_display!(PeerAddressError);
+
 impl PeerAddressError {
     /// This transport cannot serve this address.
     pub fn not_served(caps: &Caps, address: Address, why: impl Into<String>) -> PeerAddressError {
@@ -208,7 +210,9 @@ pub enum Notice<'a> {
     PeerAlive(Address),
     /// Frames to this address can take a new path. Reported once.
     NewPath(Address),
-    /// Why no frame leaves or arrives now: the interface is down, or the socket was closed. Reported at each poll while it holds.
+    /// Why no frame leaves or arrives now: the interface is down, the kernel refuses all frames, or the socket was closed. Reported
+    /// at each poll while it holds. Others may then send nothing by this transport, so it finds out itself when it is over, and asks
+    /// what it holds: an index or a name may be another's by then.
     LinkError(&'a str),
 }
 

@@ -87,12 +87,26 @@ pub use joint_waker::JointWaker;
 pub use name::{NameError, TransportName};
 pub use steering::Steering;
 
+/// Have the `Debug` of an error print its `Display`, so that `fn main() -> Result<(), OpenError>` and `unwrap` print what a user
+/// can read. All public errors of the crates that programs use do so.
+#[macro_export]
+macro_rules! debug_as_display {
+    ($error:ty) => {
+        impl ::core::fmt::Debug for $error {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                ::core::fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+
 /// A NIC, or another carrier of frames.
 ///
 /// A transport may lose, duplicate and reorder frames unless its [`Caps`] promise otherwise. It never blocks, and it
 /// never allocates after it is open. A wrapper forwards each call in one line of code.
 pub trait Transport {
-    /// Its description. It is fixed when the transport is opened, except for the mode and the pool of one that reopens itself.
+    /// Its description. It is fixed when the transport is opened, except for the mode and the pool of one that reopens itself,
+    /// and the address of one whose NIC gets another.
     fn caps(&self) -> &Caps;
 
     /// Hand over at most `budget` frames that have arrived. Returns how many. Only frames that [`am_wire::steer::steer`] sends to this

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A pool is larger than the memory that is left. The caller adds which of its settings makes the pool smaller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "frames={frames} of {stride} bytes each take {} MiB, and this process can have {} MiB{}",
     bytes >> 20, free >> 20, if *is_limited { " by `ulimit -v`, which `ulimit -v unlimited` raises" } else { "" }
@@ -23,8 +23,11 @@ pub struct NoMemory {
     pub is_limited: bool,
 }
 
-/// Address space for everything else that a node needs when it is opened.
-const ADDRESS_SPACE_RESERVE: u64 = 8 << 20;
+crate::debug_as_display!(NoMemory);
+
+/// Address space for everything else that a node needs when it is opened: tables of frames and messages, rings, a thread.
+/// An allocation that fails there would end the process.
+const ADDRESS_SPACE_RESERVE: u64 = 24 << 20;
 
 /// Check that there is memory for this many frames of this many bytes.
 ///

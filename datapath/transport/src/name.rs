@@ -24,7 +24,7 @@ pub struct TransportName {
 }
 
 /// Why a name names no transport.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// The name does not begin with a scheme.
     #[error("`{0}` names no transport: write SCHEME:REST, as in `xdp:eth1` or `udp:10.0.0.7:7000`")]
@@ -64,6 +64,8 @@ pub enum NameError {
         known: Vec<&'static str>,
     },
 }
+
+crate::debug_as_display!(NameError);
 
 impl TransportName {
     /// The kind of transport.

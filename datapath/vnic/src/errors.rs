@@ -9,7 +9,7 @@ use am_transport::memory::NoMemory;
 use crate::protocol::VERSION;
 
 /// Why a program could not attach to a daemon.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum VnicOpenError {
     /// A setting is out of range.
     #[error("`{setting}` is out of range: {hint}")]
@@ -86,6 +86,8 @@ pub enum VnicOpenError {
         source: io::Error,
     },
 }
+
+am_transport::debug_as_display!(VnicOpenError);
 
 /// An error of a call that should not fail.
 pub(crate) fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> VnicOpenError {

@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use crate::{Dpid, Nid};
 
 /// Why there is no such endpoint.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum OpenError {
     /// Another endpoint has this DPID.
     #[error("DPID {0} is in use on this node: choose another one, or close the endpoint that has it")]
@@ -29,6 +29,8 @@ pub enum OpenError {
     Descriptor(#[source] io::Error),
 }
 
+am_api::debug_as_display!(OpenError);
+
 /// What to do against a limit of the kernel.
 fn advice(error: &io::Error) -> &'static str {
     match error.raw_os_error().map(Errno::from_raw) {
@@ -38,7 +40,7 @@ fn advice(error: &io::Error) -> &'static str {
 }
 
 /// Why an endpoint has no edge.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
     /// No endpoint of this process.
     #[error("this endpoint is closed")]
@@ -78,8 +80,10 @@ pub enum ConnectError {
     NoFlow,
 }
 
+am_api::debug_as_display!(ConnectError);
+
 /// Why a message was not sent. Nothing left, nothing is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     /// No endpoint of this process.
     #[error("this endpoint is closed")]
@@ -109,8 +113,10 @@ pub enum WriteError {
     Ended(NotOpen),
 }
 
+am_api::debug_as_display!(WriteError);
+
 /// Why nothing was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// No endpoint of this process.
     #[error("this endpoint is closed")]
@@ -139,3 +145,5 @@ pub enum ReadError {
         most: usize,
     },
 }
+
+am_api::debug_as_display!(ReadError);

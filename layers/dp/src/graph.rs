@@ -74,7 +74,7 @@ pub struct GraphEdge {
 }
 
 /// Why there is no such graph.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GraphError {
     /// No vertex.
     #[error("a graph has at least one vertex")]
@@ -112,6 +112,8 @@ pub enum GraphError {
         why: &'static str,
     },
 }
+
+am_api::debug_as_display!(GraphError);
 
 /// A graph: how many vertices, their names, and the edges in their order.
 ///

@@ -9,7 +9,7 @@ use crate::graph::Graph;
 use crate::{ConnectError, Dpid, Nid, OpenError, Point};
 
 /// Why a process has not become a vertex.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum JoinError {
     /// Another number of processes than vertices.
     #[error(
@@ -41,6 +41,8 @@ pub enum JoinError {
         why: ConnectError,
     },
 }
+
+am_api::debug_as_display!(JoinError);
 
 impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     /// Which vertex of the graph this process is: the one with its NID's number, which is its rank in a job.

@@ -179,7 +179,7 @@ pub struct NodeTable {
 }
 
 /// Why there is no table.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum TableError {
     /// The file cannot be read.
     #[error("{path}: {error}")]
@@ -221,6 +221,8 @@ pub enum TableError {
         why: PeerAddressError,
     },
 }
+
+am_api::debug_as_display!(TableError);
 
 /// The longest file.
 const MAX_TABLE: u64 = 16 << 20;

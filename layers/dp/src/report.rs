@@ -67,9 +67,11 @@ impl fmt::Display for Report {
 }
 
 /// A line that is no report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no report of a process's endpoints")]
 pub struct NoReport;
+
+am_api::debug_as_display!(NoReport);
 
 impl FromStr for Report {
     type Err = NoReport;

@@ -28,7 +28,7 @@ pub struct Cluster {
 }
 
 /// Why there is no such cluster.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterError {
     /// The number of this node.
     #[error("this should be node {own}, but the list has {nodes}: they count from 0")]
@@ -45,6 +45,8 @@ pub enum ClusterError {
     #[error("two nodes are called `{0}`: each needs a name of its own")]
     Twice(String),
 }
+
+am_api::debug_as_display!(ClusterError);
 
 impl Cluster {
     /// The nodes of these names, of which this is number `own`.

@@ -20,7 +20,7 @@ pub struct Fm<S> {
 }
 
 /// Why there is no such node.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum FmError {
     /// Its transport.
     #[error(transparent)]
@@ -40,8 +40,10 @@ pub enum FmError {
     },
 }
 
+am_api::debug_as_display!(FmError);
+
 /// Not all nodes are there.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MeetError {
     /// These did not answer in time.
     #[error("nodes {0:?} do not answer: are they running, on this network, under the names in the list?")]
@@ -51,10 +53,14 @@ pub enum MeetError {
     Send(#[from] SendError),
 }
 
+am_api::debug_as_display!(MeetError);
+
 /// Nodes had not accepted everything when the time was over.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("messages to nodes {0:?} are still under way: they do not answer, and what was not accepted is lost")]
 pub struct Unfinished(pub Vec<usize>);
+
+am_api::debug_as_display!(Unfinished);
 
 impl<S> Fm<S> {
     /// A node of the cluster on a transport, under the name that the list says.

@@ -25,7 +25,7 @@ const SLICE: Duration = Duration::from_millis(1);
 const ENDED: usize = 256;
 
 /// Why a message was not sent. Nothing left, nothing is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     /// No node has this number.
     #[error("there is no node {dest}: the list has {nodes}, which count from 0")]
@@ -72,6 +72,8 @@ pub enum SendError {
     #[error("no flow id is left on this node: it has connections with too many nodes at once")]
     NoFlow,
 }
+
+am_api::debug_as_display!(SendError);
 
 impl SendError {
     pub(crate) fn of_connect(error: ConnectError, dest: Rank) -> SendError {

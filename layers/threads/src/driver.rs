@@ -21,7 +21,7 @@ use crate::{CallError, SharedEndpoint, Tokens};
 const LONG: Duration = Duration::from_secs(3600);
 
 /// Why an endpoint cannot be shared.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum ShareError {
     /// The node gives none of this name.
     #[error(transparent)]
@@ -30,6 +30,8 @@ pub enum ShareError {
     #[error("no waker for the node's thread: {0}; raise the limit of open files")]
     Waker(#[from] io::Error),
 }
+
+am_api::debug_as_display!(ShareError);
 
 /// A new endpoint of this node, for several threads. The driver stays on this thread, which polls it; the endpoint may be cloned, and
 /// sent to others.

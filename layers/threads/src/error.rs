@@ -6,7 +6,7 @@ use am_api::{ConnectError, Fate, RequestError, ReturnReason};
 pub(crate) const MAX_CALLS: usize = 65_536;
 
 /// Why a call has no answer, or why a message was not delivered.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// It could not be sent.
     #[error("it was not sent: {0}")]
@@ -41,3 +41,5 @@ pub enum CallError {
     #[error("the node's thread cannot wait for its own call; poll the driver, or call from another thread")]
     OnNodeThread,
 }
+
+am_api::debug_as_display!(CallError);

@@ -11,7 +11,7 @@ pub mod frames;
 pub mod transfers;
 
 /// A broken promise.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{checker}: {what}")]
 pub struct Violation {
     /// The checker that found it.
@@ -19,6 +19,8 @@ pub struct Violation {
     /// What happened.
     pub what: String,
 }
+
+am_transport::debug_as_display!(Violation);
 
 /// The verdict of a checker.
 pub type Checked = Result<(), Violation>;

@@ -28,7 +28,7 @@ const TIMER_SLACK: Nanos = 200 * US;
 const MAX_LOCK_SPINS: usize = 1000;
 
 /// Why a simulated network could not be opened.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum SimOpenError {
     /// The node that made the network chose another value.
     #[error(
@@ -66,6 +66,8 @@ pub enum SimOpenError {
     )]
     System(#[from] Errno),
 }
+
+am_transport::debug_as_display!(SimOpenError);
 
 /// Every network that has a node.
 static NETWORKS: Mutex<BTreeMap<u64, Weak<Network>>> = Mutex::new(BTreeMap::new());

@@ -5,6 +5,7 @@
 mod pair;
 
 mod conformance;
+mod descriptors;
 mod errors;
 mod frames;
 mod long;

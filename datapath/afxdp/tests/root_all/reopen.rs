@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::pair::{Cable, Pair, counter, eventually, flow, message, number, plain};
 use am_afxdp::XdpOptions;
-use am_netns::{VethOptions, veth};
+use am_netns::{Host, VethOptions, veth};
 use am_transport::{Command, Transport, TransportExt};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, setns};
@@ -91,6 +91,11 @@ fn a_failed_reopen_says_why_and_carries_nothing() {
     reopen(&mut pair);
     assert_eq!(pair.far.link_error(), None);
     pair.assert_alive(2);
+}
+
+/// The command `ip`, on this thread's host.
+fn ip(arguments: &[&str]) -> bool {
+    std::process::Command::new("ip").args(arguments).status().unwrap().success()
 }
 
 /// What an end says is wrong, asked on its own host.
@@ -185,4 +190,80 @@ fn an_mtu_that_became_too_small_is_named_with_one_that_works() {
         assert_eq!(trouble(&cable, &mut pair, 1), None, "{mtu}");
     }
     pair.assert_alive(1);
+}
+
+/// The interface is in another namespace, and comes back with its index, which the kernel had kept for it. It unbinds the
+/// socket, whether or not the node looks meanwhile.
+#[test]
+fn an_interface_that_was_in_another_namespace_is_used_again() {
+    for looks in [true, false] {
+        let (cable, mut pair) = plain();
+        let elsewhere = Host::new("elsewhere").unwrap();
+        let index = || cable.hosts[1].interface("am0").unwrap().index();
+        let before = index();
+        cable.ip(1, &["link", "set", "dev", "am0", "netns", &elsewhere.path()]);
+        if looks {
+            eventually("it is gone", || trouble(&cable, &mut pair, 1).is_some_and(|said| said.contains("am0 is gone")));
+        }
+        let home = cable.hosts[1].path();
+        elsewhere.enter(|| assert!(ip(&["link", "set", "dev", "am0", "netns", &home]))).unwrap();
+        assert_eq!(index(), before, "the index is the same");
+        cable.ip(1, &["link", "set", "dev", "am0", "up"]);
+        eventually("it goes on", || {
+            pair.send(std::iter::once(7));
+            trouble(&cable, &mut pair, 1).is_none() && pair.receive().contains(&7)
+        });
+        pair.assert_alive(8);
+    }
+}
+
+/// Another interface with the name, the address and the index of the one that was deleted.
+#[test]
+fn an_interface_that_is_replaced_by_one_with_its_index_is_used_again() {
+    let (cable, mut pair) = plain();
+    let address = pair.far.caps().address.to_string();
+    let index = cable.ends[1].index().to_string();
+    cable.ip(1, &["link", "delete", "dev", "am0"]);
+    let near = cable.hosts[0].path();
+    cable.ip(
+        1,
+        &[
+            "link", "add", "am0", "address", &address, "index", &index, "type", "veth", "peer", "name", "am0", "netns",
+            &near,
+        ],
+    );
+    let far_end = pair.near.caps().address.to_string();
+    cable.ip(0, &["link", "set", "dev", "am0", "address", &far_end]);
+    for end in [0, 1] {
+        cable.ip(end, &["link", "set", "dev", "am0", "up"]);
+    }
+    eventually("it goes on", || {
+        let are_well = [0, 1].map(|end| trouble(&cable, &mut pair, end).is_none()) == [true; 2];
+        pair.send(std::iter::once(7));
+        are_well && pair.receive().contains(&7)
+    });
+    pair.assert_alive(8);
+}
+
+/// It takes the address of its interface, as often as that changes.
+#[test]
+fn a_new_address_of_the_interface_is_taken() {
+    let (mut cable, mut pair) = plain();
+    let first = pair.far.caps().address;
+    let others = [[2, 0x11, 0x22, 0x33, 0x44, 0x55], [2, 0x11, 0x22, 0x33, 0x44, 0x66]].map(am_wire::Address);
+    for address in [others[0], others[1], first, others[0]] {
+        cable.ends[1].set_address(address.0).unwrap();
+        eventually("it is taken", || {
+            assert_eq!(trouble(&cable, &mut pair, 1), None);
+            pair.far.caps().address == address
+        });
+        pair.assert_alive(1);
+    }
+    // A node beside it finds another address.
+    let old = pair.near.caps().address;
+    cable.ends[0].set_address(others[1].0).unwrap();
+    eventually("it is taken", || trouble(&cable, &mut pair, 0).is_none() && pair.near.caps().address != old);
+    cable.ip(1, &["link", "delete", "dev", "am0"]);
+    let said = trouble(&cable, &mut pair, 0).unwrap();
+    assert!(said.contains(&format!("ip link set am0 address {}", others[1])), "it looks for the new one: {said}");
 }

@@ -1,5 +1,6 @@
 //! Turns of the loop.
 
+mod address;
 mod host;
 mod time;
 mod turn;

@@ -156,7 +156,7 @@ impl Connection {
 
     /// The address at which the sender of this hello listens.
     pub(super) fn listen_address_of(&self, hello: &Hello) -> SocketAddr {
-        SocketAddr::new(self.remote.ip(), hello.port)
+        with_port(self.remote, hello.port)
     }
 
     /// Read more of the stream, with one system call.
@@ -239,11 +239,13 @@ pub(super) struct PeerTarget {
     pub(super) slot: Option<u32>,
     next_try: Instant,
     back_off: Duration,
+    /// Why the last attempt failed, if the system says it.
+    pub(super) error: Option<String>,
 }
 
 impl PeerTarget {
     pub(super) fn new(at: SocketAddr) -> PeerTarget {
-        PeerTarget { at, slot: None, next_try: Instant::now(), back_off: MIN_BACKOFF }
+        PeerTarget { at, slot: None, next_try: Instant::now(), back_off: MIN_BACKOFF, error: None }
     }
 
     /// Whether it is time to dial.
@@ -260,8 +262,14 @@ impl PeerTarget {
 
     /// The peer has answered.
     pub(super) fn on_answered(&mut self) {
-        self.back_off = MIN_BACKOFF;
+        (self.back_off, self.error) = (MIN_BACKOFF, None);
     }
+}
+
+/// Another port of the same address. A link-local address keeps its interface.
+fn with_port(mut place: SocketAddr, port: u16) -> SocketAddr {
+    place.set_port(port);
+    place
 }
 
 /// Start to connect.
@@ -272,7 +280,7 @@ pub(super) fn dial(options: &SocketOptions, local: SocketAddr, to: SocketAddr) -
     }
     if !local.ip().is_unspecified() {
         // The peer should see the address at which we listen.
-        socket.bind(&SocketAddr::new(local.ip(), 0).into())?;
+        socket.bind(&with_port(local, 0).into())?;
     }
     let is_under_way = |error: &io::Error| error.raw_os_error() == Some(Errno::EINPROGRESS as i32);
     socket.connect(&to.into()).or_else(|error| if is_under_way(&error) { Ok(()) } else { Err(error) })?;

@@ -37,9 +37,11 @@ pub fn prefix(len: usize) -> [u8; PREFIX] {
 }
 
 /// An invalid length. The rest of the stream cannot be read either.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the stream announces a frame of {0} bytes, which is no valid length: close the connection")]
 pub struct InvalidLength(pub u32);
+
+am_transport::debug_as_display!(InvalidLength);
 
 /// Received bytes that are not yet frames. Its memory is allocated once.
 #[derive(Debug)]

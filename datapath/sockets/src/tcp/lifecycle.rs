@@ -1,6 +1,6 @@
 //! The life of a connection: dialed or accepted, known after its hello, closed.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::mem;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -68,13 +68,29 @@ impl Tcp {
                     connection.peer = PeerState::Silent(Default::default(), 0)
                 }
                 Ok(None) => return,
-                _ => {
-                    self.mark_ended(slot, ReadOutcome::Closed, 0);
-                    return;
-                }
+                Ok(Some(error)) | Err(error) => return self.on_refused(slot, &error),
             }
         }
         self.write(slot);
+    }
+
+    /// The connection was not set up.
+    #[cold]
+    fn on_refused(&mut self, slot: u32, error: &io::Error) {
+        let place = self.peer_targets.iter_mut().find(|place| place.slot == Some(slot));
+        place.into_iter().for_each(|place| place.error = Some(error.to_string()));
+        self.mark_ended(slot, ReadOutcome::Closed, 0);
+    }
+
+    /// Why no peer is connected, if there are addresses of peers. The kernel's reason of one of them is named.
+    pub(super) fn alone_error(&self) -> Option<String> {
+        let place = self.peer_targets.iter().find(|place| place.error.is_some()).or(self.peer_targets.first())?;
+        let why = place.error.as_deref().unwrap_or("it does not answer");
+        let more = match self.peer_targets.len() - 1 {
+            0 => String::new(),
+            more => format!(", and none of {more} more answers"),
+        };
+        Some(format!("no peer is connected: {}: {why}{more}", place.at))
     }
 
     fn tick(&mut self, now: Instant) {
@@ -157,7 +173,10 @@ impl Tcp {
         }
         match stream {
             Ok(stream) => self.peer_targets[place].slot = self.add(stream, at, true),
-            Err(_) => self.counters.dial_failed += 1,
+            Err(error) => {
+                self.counters.dial_failed += 1;
+                self.peer_targets[place].error = Some(error.to_string());
+            }
         }
         if self.peer_targets[place].slot.is_none() {
             self.peer_targets[place].on_failed(now);

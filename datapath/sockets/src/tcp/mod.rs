@@ -55,6 +55,7 @@ use outbox::Room;
 use rustix::event::epoll::Event;
 use socket2::SockRef;
 
+use crate::local_address::LocalAddress;
 use crate::{SocketOptions, peer_address};
 
 /// Up to this many connections are read without asking epoll. With more, epoll reports which are readable.
@@ -67,8 +68,7 @@ const LINGER: Duration = Duration::from_millis(1500);
 /// The pause between two attempts to send the rest.
 const LINGER_PAUSE: Duration = Duration::from_micros(200);
 
-/// The link errors when no peer address answers, and when no connection can be accepted.
-const NOBODY: &str = "nobody is connected: none of the peer addresses answers";
+/// The link error when no connection can be accepted.
 const NO_DESCRIPTOR: &str =
     "no descriptor is left for new connections: `ulimit -n` says how many a process may have, and raises it";
 
@@ -100,6 +100,7 @@ pub struct Tcp {
     /// Silent peers whose host answers, until they are reported to the node.
     alive: Vec<Address>,
     last_tick: Instant,
+    own_address: LocalAddress,
     counters: Counters,
 }
 
@@ -314,11 +315,17 @@ impl Transport for Tcp {
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
         self.alive.drain(..).for_each(|peer| each(Notice::PeerAlive(peer)));
         self.inbox.steering.notices(each);
-        // Existing connections go on, but a node with several transports would not use one with an error.
-        if self.routes.is_empty() {
-            let alone = (!self.peer_targets.is_empty()).then_some(NOBODY);
-            self.accept_retry.map(|_| NO_DESCRIPTOR).or(alone).into_iter().for_each(|why| each(Notice::LinkError(why)));
+        if let Some(why) = self.own_address.error() {
+            return each(Notice::LinkError(why));
         }
+        // Existing connections go on, but a node with several transports would not use one with an error.
+        if !self.routes.is_empty() {
+            return;
+        }
+        if self.accept_retry.is_some() {
+            return each(Notice::LinkError(NO_DESCRIPTOR));
+        }
+        self.alone_error().iter().for_each(|why| each(Notice::LinkError(why)));
     }
 
     fn peer(&self, at: Address) -> PeerInfo {

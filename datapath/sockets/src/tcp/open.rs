@@ -16,6 +16,7 @@ use super::deframer::{Inbox, MAX_CLAIMED};
 use super::lifecycle::{LISTENER, MAX_CONNECTIONS, TIMER};
 use super::{Counters, Tcp};
 use crate::errors::doing;
+use crate::local_address::LocalAddress;
 use crate::{SocketOpenError, SocketOptions, peer_address, setup};
 
 /// Connections that wait to be accepted.
@@ -40,7 +41,7 @@ const MAX_EVENTS: usize = 64;
 /// # Errors
 /// See [`SocketOpenError`].
 pub fn open(options: &SocketOptions) -> Result<Tcp, SocketOpenError> {
-    SocketOpenError::check_local(options.local)?;
+    setup::check_local(options.local)?;
     let max_frame = setup::check_frame(options.frame.unwrap_or(SocketOptions::TCP_FRAME), MAX_FRAME, false)?;
     setup::check_buffer(options.buffer, setup::MIN_BUFFER)?;
     let listener = listen(options)?;
@@ -70,6 +71,7 @@ pub fn open(options: &SocketOptions) -> Result<Tcp, SocketOpenError> {
         receives: 0,
         alive: vec![],
         last_tick: Instant::now(),
+        own_address: LocalAddress::of(local)?,
         counters: Counters::default(),
         caps,
         local,

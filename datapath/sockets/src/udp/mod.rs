@@ -37,6 +37,7 @@ mod out_of_band;
 mod peer_table;
 mod plan;
 mod receive;
+mod refusals;
 mod send;
 
 use std::net::{SocketAddr, UdpSocket};
@@ -52,6 +53,7 @@ use peer_table::{FloodLimiter, Learned, PeerTable};
 use receive::ReceiveStage;
 use send::{Sender, To};
 
+use crate::local_address::LocalAddress;
 use crate::peer_address;
 
 /// A UDP socket as a transport.
@@ -71,6 +73,7 @@ pub struct Udp {
     /// A frame of the pool for the next datagram.
     spare_frame: Option<Frame>,
     counters: Counters,
+    own_address: LocalAddress,
     broken: Option<String>,
 }
 
@@ -233,7 +236,10 @@ impl Transport for Udp {
 
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
         self.steering.notices(each);
-        self.broken.iter().for_each(|why| each(Notice::LinkError(why)));
+        let Udp { broken, own_address, sender, socket, peer_table, .. } = self;
+        let error = broken.as_deref().or_else(|| own_address.error());
+        let error = error.or_else(|| sender.refusals.error(socket, peer_table));
+        error.into_iter().for_each(|why| each(Notice::LinkError(why)));
     }
 
     fn peer(&self, at: Address) -> PeerInfo {

@@ -17,6 +17,7 @@ use super::receive::ReceiveStage;
 use super::send::Sender;
 use super::{Counters, Udp};
 use crate::errors::doing;
+use crate::local_address::LocalAddress;
 use crate::{SocketOpenError, SocketOptions, peer_address, setup};
 
 /// A jumbo frame. Longer ones, which loopback would carry, take more memory than they save time.
@@ -39,7 +40,7 @@ const DEFAULT_BUFFER: usize = 4 << 20;
 /// # Errors
 /// See [`SocketOpenError`].
 pub fn open(options: &SocketOptions) -> Result<Udp, SocketOpenError> {
-    SocketOpenError::check_local(options.local)?;
+    setup::check_local(options.local)?;
     let max_frame = choose_max_frame(options)?;
     // The buffer must hold a whole datagram.
     setup::check_buffer(options.buffer, max_frame.max(setup::MIN_BUFFER))?;
@@ -68,6 +69,7 @@ pub fn open(options: &SocketOptions) -> Result<Udp, SocketOpenError> {
         stage: ReceiveStage::new(state, gro, max_frame),
         spare_frame: None,
         counters: Counters::default(),
+        own_address: LocalAddress::of(local)?,
         broken: None,
         caps,
         socket,

@@ -120,8 +120,8 @@ impl PeerTable {
     }
 
     /// All socket addresses.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &SocketAddrAny> {
-        self.all.values().map(|entry| &entry.raw)
+    pub(crate) fn all(&self) -> impl Iterator<Item = (PeerKey, &SocketAddrAny)> {
+        self.all.iter().map(|(key, entry)| (key, &entry.raw))
     }
 
     /// Add an entry that stays until it is removed. False if the table is full.

@@ -92,7 +92,7 @@ impl ReceiveStage {
         match looked {
             Ok(filled) => self.filled = filled,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => self.failed(error)?,
+            Err(error) => self.failed(error, asked == 1)?,
         }
         self.next_count =
             if self.filled == asked { (2 * self.next_count).min(MAX_MESSAGES) } else { self.filled.max(1) };
@@ -121,13 +121,15 @@ impl ReceiveStage {
         Ok(1)
     }
 
-    /// Errors about earlier sent datagrams, and a lack of memory, are temporary. Others are returned.
+    /// Errors about earlier sent datagrams, and a lack of memory, are temporary. Others are returned. A filter may refuse the
+    /// call for several messages only.
     #[cold]
-    fn failed(&mut self, error: io::Error) -> Result<(), io::Error> {
+    fn failed(&mut self, error: io::Error, is_single: bool) -> Result<(), io::Error> {
         use nix::errno::Errno;
         self.counters.errors += 1;
         match error.raw_os_error().map(Errno::from_raw) {
             Some(Errno::EBADF | Errno::ENOTSOCK | Errno::EOPNOTSUPP) => Err(error),
+            Some(Errno::EPERM | Errno::ENOSYS) if is_single => Err(error),
             _ => Ok(()),
         }
     }

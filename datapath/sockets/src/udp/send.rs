@@ -13,6 +13,7 @@ use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, send, 
 
 use super::peer_table::{PeerKey, PeerTable};
 use super::plan::{BATCH, Call};
+use super::refusals::Refusals;
 
 /// The most frames that wait for a flush.
 const MAX_QUEUED: usize = 256;
@@ -38,6 +39,9 @@ pub(super) struct Sender {
     gso: bool,
     /// The segment length that is set on the socket; 0 if none.
     segment: usize,
+    /// Whether a filter refuses the call for several messages, and only that: then each goes alone.
+    is_one_by_one: bool,
+    pub(super) refusals: Refusals,
     pub(super) counters: SendCounters,
 }
 
@@ -65,6 +69,8 @@ impl Sender {
             is_connected,
             gso,
             segment: 0,
+            is_one_by_one: false,
+            refusals: Refusals::new(is_connected),
             counters: SendCounters::default(),
         }
     }
@@ -110,6 +116,7 @@ impl Sender {
                 Some(1)
             }
             1 => self.send_one(socket, places, start),
+            _ if self.is_one_by_one => self.send_one(socket, places, start),
             _ => {
                 let call = Call::plan(frames, |at| (queue[at].0, queue[at].1.bytes().len()), self.gso);
                 if call.frames == 1 {
@@ -122,7 +129,8 @@ impl Sender {
     }
 
     fn send_one(&mut self, socket: &UdpSocket, places: &PeerTable, at: usize) -> Option<usize> {
-        let Some(raw) = place(places, self.queue[at].0) else { return Some(1) };
+        let to = self.queue[at].0;
+        let Some(raw) = place(places, to) else { return Some(1) };
         self.counters.calls += 1;
         self.ensure_unsplit(socket, self.queue[at].1.bytes().len());
         match self.call(socket, at, raw) {
@@ -130,7 +138,7 @@ impl Sender {
                 self.counters.sent += 1;
                 Some(1)
             }
-            Err(error) => self.count_failed(error, 1),
+            Err(error) => self.failed(to, error, 1),
         }
     }
 
@@ -166,8 +174,18 @@ impl Sender {
             Err(Errno::INVAL | Errno::IO | Errno::MSGSIZE) if self.segment > 0 => {
                 self.send_singly(socket, places, start, first, result == Err(Errno::IO))
             }
-            Err(error) => self.count_failed(error, first),
+            Err(Errno::PERM | Errno::NOSYS) if first == 1 => self.try_one_by_one(socket, places, start),
+            Err(error) => self.failed(self.queue[start].0, error, first),
         }
+    }
+
+    /// The kernel refuses several messages at once. If it takes one, the next go alone, too.
+    #[cold]
+    fn try_one_by_one(&mut self, socket: &UdpSocket, places: &PeerTable, start: usize) -> Option<usize> {
+        let before = self.counters.sent;
+        let step = self.send_one(socket, places, start);
+        self.is_one_by_one = self.counters.sent > before;
+        step
     }
 
     /// The path of these frames does not support GSO: send each alone. If the device does not support it, never use it
@@ -196,16 +214,28 @@ impl Sender {
     #[cold]
     fn flood(&mut self, socket: &UdpSocket, places: &PeerTable, at: usize) -> Option<usize> {
         self.ensure_unsplit(socket, self.queue[at].1.bytes().len());
-        for raw in places.all() {
+        for (peer, raw) in places.all() {
             self.counters.calls += 1;
             match self.call(socket, at, raw) {
-                Ok(_) => self.counters.sent += 1,
+                Ok(_) => {
+                    self.counters.sent += 1;
+                    self.refusals.remove(peer);
+                }
                 // Some peers already have it and must not get it again, so it cannot wait for room.
                 Err(Errno::AGAIN) => self.counters.no_room += 1,
-                Err(error) => _ = self.count_failed(error, 1),
+                Err(error) => _ = self.failed(To::One(peer), error, 1),
             }
         }
         Some(1)
+    }
+
+    /// Frames to a peer could not be sent.
+    #[cold]
+    fn failed(&mut self, to: To, error: Errno, frames: usize) -> Option<usize> {
+        if let To::One(peer) = to {
+            self.refusals.insert(peer, error);
+        }
+        self.count_failed(error, frames)
     }
 
     /// Count frames that could not be sent as lost, unless the socket will have room. The socket stays usable.

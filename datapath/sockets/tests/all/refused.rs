@@ -29,6 +29,47 @@ fn a_place_of_the_other_transport() {
     }
 }
 
+/// An address that no socket can be bound to, or that no peer can have, is refused when the transport is opened.
+#[test]
+fn addresses_that_cannot_work() {
+    for (rest, says) in [
+        ("[::ffff:127.0.0.1]:0", "an IPv4 address in the form of IPv6"),
+        ("[::1]:0,peer=[::ffff:127.0.0.1]:7", "an IPv4 address in the form of IPv6"),
+        ("[::1]:0,peer=127.0.0.1:7", "supports IPv6 only"),
+        ("[::]:0,peer=127.0.0.1:7", "supports IPv6 only"),
+        ("[::1]:0,peer=[::1]:0", "port 0 stands for any free port"),
+        ("[::1]:0,peer=[::]:7", "write one that the peer has"),
+        ("[::1]:0,peer=[ff02::1]:7", "a multicast address"),
+        ("[ff02::1]:0", "a multicast address"),
+        ("[fe80::1]:0", "needs an interface"),
+        ("[::1]:0,peer=[fe80::1]:7", "needs an interface"),
+        ("127.0.0.1:0,peer=0.0.0.0:7", "write one that the peer has"),
+        ("127.0.0.1:0,peer=127.0.0.1:0", "port 0 stands for any free port"),
+        ("127.0.0.1:0,peer=224.0.0.1:7", "a multicast address"),
+    ] {
+        for scheme in ["udp", "tcp"] {
+            let error = error(&format!("{scheme}:{rest}")).to_string();
+            assert!(error.contains(says), "{scheme}:{rest}: {error}");
+        }
+    }
+    let mut absent: SocketOptions = SocketOptions::new("[fe80::1]:0".parse().unwrap());
+    if let std::net::SocketAddr::V6(local) = &mut absent.local {
+        local.set_scope_id(99_999);
+    }
+    let error = am_sockets::tcp::open(&absent).err().unwrap().to_string();
+    assert!(error.contains("no interface has the index"), "{error}");
+}
+
+/// A socket at `[::]` accepts nothing from IPv4 addresses. Its mode says so.
+#[test]
+fn all_addresses_of_ipv6_are_none_of_ipv4() {
+    for name in ["udp:[::]:0", "tcp:[::]:0"] {
+        let mode = if name.starts_with("udp") { udp(name).caps().mode.clone() } else { tcp(name).caps().mode.clone() };
+        assert!(mode.ends_with(", IPv6 only"), "{name}: {mode}");
+    }
+    assert!(!udp("udp:[::1]:0").caps().mode.contains("only"));
+}
+
 #[test]
 fn buffers_that_carry_nothing() {
     for (name, least) in [

@@ -85,7 +85,7 @@ fn where_nobody_is_connected_it_says_so() {
     let far = tcp("tcp:127.0.0.1:0");
     let there = place(&far);
     near.add_peer(&there).unwrap();
-    assert!(near.link_error().is_some_and(|why| why.contains("nobody is connected")));
+    assert!(near.link_error().is_some_and(|why| why.contains("no peer is connected")));
     let mut ends = [near, far];
     connect(&mut ends);
     let [mut near, far] = ends;

@@ -3,4 +3,6 @@
 #[path = "../ends/mod.rs"]
 mod ends;
 
+mod link_local;
 mod mtu;
+mod refused;

@@ -87,8 +87,10 @@ fn an_interface_that_goes_down_and_comes_back_ends_nothing() {
         ends[0].flush();
     }
     assert!(is_quiet(&mut ends[1]));
-    assert_eq!((counter(&ends[0], "udp_lost_unreachable"), ends[0].link_error()), (5, None));
+    assert_eq!(counter(&ends[0], "udp_lost_unreachable"), 5);
+    until("it is said", || ends[0].link_error().is_some_and(|error| error.contains("its interface is down")));
     set("up");
+    until("all is well", || ends[0].link_error().is_none());
     let mut arrived = vec![];
     until("frames arrive again", || {
         let frame = numbered(&ends[0], Address::BROADCAST, 7, 100);
