@@ -19,7 +19,7 @@
 //! 30](../../../docs/decisions/0030-copy-shared-memory-before-reading.md)).
 //!
 //! The kernel shows which members live. Each member holds a lock on the file, and the kernel releases it when the
-//! process ends, however that happens (`locks.rs`). The member's number, lanes and FIFO are then free for the next one.
+//! process ends, however that happens, and whatever children it has (`locks.rs`, `holder.rs`). The member's number, lanes and FIFO are then free for the next one.
 //! The last member that leaves removes the file. If all members were killed, the next process that opens the name
 //! makes a new file.
 //!
@@ -58,6 +58,7 @@
 
 mod errors;
 mod header;
+mod holder;
 mod join;
 mod locks;
 mod map;
@@ -253,8 +254,10 @@ impl Transport for Shm {
 }
 
 impl Drop for Shm {
-    /// Publish the sent frames. Dropping `membership` then leaves the link.
+    /// Publish the sent frames. Dropping `membership` then leaves the link. A forked child leaves nothing.
     fn drop(&mut self) {
-        self.publish();
+        if self.membership.owner.is_here() {
+            self.publish();
+        }
     }
 }
