@@ -158,6 +158,17 @@ impl Udp {
     }
 }
 
+/// The address is free, even if a forked child has a copy of the socket: see `open.rs`. A connected socket would go on to take the
+/// datagrams of its peer.
+impl Drop for Udp {
+    fn drop(&mut self) {
+        if self.connected.is_none() {
+            // Without it the address is free when the child ends.
+            _ = socket2::SockRef::from(&self.socket).set_reuse_address(true);
+        }
+    }
+}
+
 impl Transport for Udp {
     #[inline]
     fn caps(&self) -> &Caps {
