@@ -97,7 +97,7 @@ impl<S> Endpoint<S> {
         let NodeState { engine, transport, waiter: Some(waiter), .. } = &mut *node else { return Ok(false) };
         // Only commands with a peer address can fail.
         _ = transport.control(Command::BeforeSleep);
-        if due <= now || !waiter.try_sleep() || engine.inhale(PollScope::FramesOnly, || now, &mut **transport) > 0 {
+        if due <= now || !waiter.try_sleep() || engine.inhale(PollScope::FramesOnly, || now, &mut ***transport) > 0 {
             return Ok(false);
         }
         waiter.set_timer(now, due);
