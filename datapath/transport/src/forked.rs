@@ -21,7 +21,7 @@ impl Forked {
         let layout = Layout { frames: FRAMES, stride: parents.max_frame.next_multiple_of(128), headroom: 0 };
         // Without memory for four frames there is the parent's pool, whose frames are not used, because no connection is open.
         let pool = Pool::heap(layout).unwrap_or_else(|_| parents.pool.clone());
-        Forked { caps: Caps { pool, wake: None, ..parents.clone() }, why }
+        Forked { caps: Caps { pool, wake: None, out_of_band: None, ..parents.clone() }, why }
     }
 }
 

@@ -42,6 +42,7 @@ mod attach;
 mod counters;
 mod departed;
 mod errors;
+mod heartbeat;
 mod options;
 mod port;
 mod program;

@@ -1,5 +1,6 @@
 //! The program's end of an attachment: a transport.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use am_ring::lane::Peeked;
@@ -12,6 +13,7 @@ use crate::attach::{Answer, Attachment, Request, pool};
 use crate::counters::Counters;
 use crate::departed::Departed;
 use crate::errors::system;
+use crate::heartbeat::Heartbeat;
 use crate::options::VnicOptions;
 use crate::protocol::{FromDaemon, MAX_PACKET, Secret, Welcome};
 use crate::readiness::Readiness;
@@ -40,6 +42,7 @@ pub struct Vnic {
     pub(crate) options: VnicOptions,
     pub(crate) state: State,
     pub(crate) readiness: Readiness,
+    heartbeat: Arc<Heartbeat>,
     secret: Secret,
     /// Why frames do not leave or arrive now. Empty if they do.
     trouble: String,
@@ -112,6 +115,8 @@ fn attached(
     let readiness = Readiness::new().map_err(system("cannot make a descriptor to wait on"))?;
     readiness.add(&attachment.socket).map_err(system("cannot wait on the socket"))?;
     let Welcome { address, max_frame, hears_all, wire, secret, .. } = welcome;
+    let heartbeat = Arc::new(Heartbeat::default());
+    heartbeat.set_socket(Some(attachment.socket.clone()));
     let max_frame = max_frame as usize;
     let caps = Caps {
         name: format!("amd:{}", options.path.display()),
@@ -124,6 +129,7 @@ fn attached(
         hears_all,
         pool: pool(options.frames, max_frame)?,
         wake: Some(vec![readiness.descriptor()]),
+        out_of_band: Some(heartbeat.clone()),
     };
     let options = VnicOptions { max_frame: Some(max_frame), ..options.clone() };
     Ok(Vnic {
@@ -132,6 +138,7 @@ fn attached(
         options,
         state: State::Attached(attachment),
         readiness,
+        heartbeat,
         secret,
         trouble: String::new(),
         departed: Departed::new(),
@@ -275,6 +282,7 @@ impl Vnic {
     fn lose(&mut self, why: String, pause: Duration) -> State {
         self.trouble = why;
         self.is_armed = false;
+        self.heartbeat.set_socket(None);
         self.readiness.set_timer(pause);
         State::Lost(Instant::now() + pause)
     }
@@ -302,6 +310,7 @@ impl Vnic {
             );
             return State::Ended;
         }
+        self.heartbeat.set_socket(Some(attachment.socket.clone()));
         self.secret = welcome.secret;
         self.trouble.clear();
         self.counters.attached += 1;
@@ -386,6 +395,7 @@ impl Drop for Vnic {
             return;
         }
         self.flush();
+        self.heartbeat.set_socket(None);
         if let State::Attached(Attachment { socket, .. }) = &self.state {
             socket::end(socket);
         }
