@@ -29,6 +29,9 @@ pub enum ConnectError {
          under another name"
     )]
     OwnNode(Name),
+    /// This process was forked.
+    #[error("{}", am_proto::FORKED)]
+    Forked,
 }
 
 am_transport::debug_as_display!(ConnectError);
@@ -38,6 +41,7 @@ impl From<am_proto::ConnectError> for ConnectError {
         match error {
             am_proto::ConnectError::NoFlow => ConnectError::NoFlow,
             am_proto::ConnectError::NoEndpoint => ConnectError::Closed,
+            am_proto::ConnectError::Forked => ConnectError::Forked,
             am_proto::ConnectError::OwnName(name) => ConnectError::OwnNode(name),
         }
     }

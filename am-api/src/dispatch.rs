@@ -2,7 +2,6 @@
 //! held while a handler runs, so that handlers may send.
 
 use std::cell::Cell;
-use std::rc::Rc;
 
 use am_proto::{Delivery, Time};
 use am_ring::Frame;
@@ -127,7 +126,7 @@ impl<S> Handlers<S> {
     #[inline]
     fn run_request(&mut self, state: &mut S, request: &InHand<'_, S>) {
         // Without a handler the token is dropped, which declines the reply.
-        let token = Token::new(Rc::downgrade(&request.endpoint.node), request.delivery.flow);
+        let token = Token::new(request.endpoint.node.downgrade(), request.delivery.flow);
         match self.requests.get(HandlerId(request.delivery.handler)) {
             Some(run) => run(state, Request { message: request.message(), token }),
             None => self.run_unhandled(state, request),

@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::rc::Rc;
 use std::time::Duration;
 
 use am_engine::PollScope;
@@ -71,7 +70,7 @@ impl<S> EndpointSet<S> {
     /// It belongs to another node, and comes back.
     #[expect(clippy::result_large_err, reason = "the endpoint comes back whole")]
     pub fn insert(&mut self, endpoint: Endpoint<S>) -> Result<usize, Endpoint<S>> {
-        if !Rc::ptr_eq(&self.node, &endpoint.node) {
+        if !self.node.is_same(&endpoint.node) {
             return Err(endpoint);
         }
         let at = endpoint.id.index();

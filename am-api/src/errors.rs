@@ -25,7 +25,7 @@ pub enum RequestError {
     #[error("the peer refused the connection: {}", refusal(*.0))]
     Refused(Refusal),
     /// The connection has ended, and not by this side.
-    #[error("the connection is dead: {0}; connect again when the peer is back")]
+    #[error("the connection is dead: {0}{again}", again = again(*.0))]
     Dead(ReturnReason),
     /// This side closed the connection, or it is a connection of another node. (Of one that ended 16 thousand connections ago
     /// nothing else is known, either.)
@@ -117,7 +117,16 @@ fn advice(why: ReturnReason) -> &'static str {
         }
         ReturnReason::NotPolling => ": its program computes, waits or is stopped; see `Builder::poll_patience`",
         ReturnReason::Tag => ": connect with the new one",
-        ReturnReason::Closed | ReturnReason::Restarted | ReturnReason::NoHandler => "",
+        ReturnReason::Closed | ReturnReason::Restarted | ReturnReason::NoHandler | ReturnReason::Forked => "",
+    }
+}
+
+/// What to do about a dead connection.
+fn again(why: ReturnReason) -> &'static str {
+    match why {
+        // The reason says it.
+        ReturnReason::Forked => "",
+        _ => "; connect again when the peer is back",
     }
 }
 

@@ -163,6 +163,11 @@
 //!
 //! [`try_call`](Endpoint::try_call) is a request with a deadline and one [outcome](Endpoint::on_outcome).
 //! [`cancel`](Endpoint::cancel) stops a transfer.
+//!
+//! # Forks
+//!
+//! A node belongs to its process. In a forked child its connections have ended with [`ReturnReason::Forked`]. Whatever the child does with
+//! its copy, the parent's node goes on. The child may open nodes of its own.
 #![forbid(unsafe_code)]
 
 mod bulk;
@@ -173,6 +178,7 @@ mod endpoint_set;
 mod errors;
 mod event_mask;
 mod events;
+mod forked;
 mod group;
 mod group_place;
 pub mod log;
@@ -194,6 +200,7 @@ mod waker;
 
 pub use am_engine::{Clock, Idle, ManualClock, PinError, PollScope, pin};
 pub use am_proto::{Departure, Fate, FramingWhy, Member, MemberChange, Peer, ReturnReason, WINDOW};
+pub use am_ring::{Owner, is_forked_child};
 pub use am_transport::{PeerAddressError, Transport, debug_as_display};
 pub use am_wire::control::{Incarnation, Name, NodeId, Refusal};
 pub use am_wire::{Address, Class, EtherType, Framing};

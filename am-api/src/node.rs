@@ -37,6 +37,9 @@ pub enum EndpointError {
     /// There are too many.
     #[error("this node has all the endpoints it can have; close some")]
     TooMany,
+    /// This process was forked.
+    #[error("{}", am_proto::FORKED)]
+    Forked,
 }
 
 am_transport::debug_as_display!(EndpointError);
@@ -46,6 +49,7 @@ impl From<am_proto::EndpointError> for EndpointError {
         match error {
             am_proto::EndpointError::NameTaken(name) => EndpointError::Taken(name),
             am_proto::EndpointError::TooMany => EndpointError::TooMany,
+            am_proto::EndpointError::Forked => EndpointError::Forked,
         }
     }
 }
@@ -190,7 +194,7 @@ impl Node {
     pub fn health(&self) -> Result<(), Problem> {
         let mut node = self.state.borrow_mut();
         let NodeState { engine, transport, .. } = &mut *node;
-        if let Some(error) = engine.link_error(&mut **transport) {
+        if let Some(error) = engine.link_error(&mut ***transport) {
             return Err(Problem::Link(error));
         }
         let core = node.engine.core();

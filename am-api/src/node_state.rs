@@ -1,16 +1,15 @@
 //! The state that a node and its endpoints share, and how a message is written into the frame that it leaves in. The state is
 //! borrowed only during a call, and never while a handler runs.
 
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::io::{self, IoSlice};
-use std::rc::{Rc, Weak};
 use std::thread;
 use std::time::Duration;
 
 use am_engine::{Clock, Engine, PollScope};
 use am_proto::{Core, Delivery, EndpointId, Event, FlowEnd, FlowId, NameConflict, Time};
-use am_ring::{Frame, Lease, LeaseTable};
+use am_ring::{Frame, Lease, LeaseTable, Owned, ProcessRc, ProcessWeak, RefMut};
 use am_transport::Transport;
 use am_wire::{Class, Framing, MAX_WORDS, WORD_BYTES};
 
@@ -23,23 +22,20 @@ use crate::peers_file::Entry;
 use crate::waker::Waiter;
 use crate::{HandlerId, NotOpen, Problem, RequestError};
 
-pub(crate) type NodeRc = Rc<RefCell<NodeState>>;
+pub(crate) type NodeRc = ProcessRc<NodeState>;
 /// For tokens and prepared messages: a kept one does not keep its node alive.
-pub(crate) type NodeWeak = Weak<RefCell<NodeState>>;
+pub(crate) type NodeWeak = ProcessWeak<NodeState>;
 
-/// Borrow the node in a `Drop`. Nothing that borrows a node drops a part of it, so a failure is a bug in this crate. While a
-/// panic unwinds, a second panic would abort.
+/// Borrow the node in a `Drop`. In a forked child there is nothing to do: the node is the parent's. Nothing that borrows a node drops a
+/// part of it, so any other failure is a bug in this crate. While a panic unwinds, a second panic would abort.
 #[inline(always)]
-pub(crate) fn borrow_to_drop(node: &RefCell<NodeState>) -> Option<RefMut<'_, NodeState>> {
-    match node.try_borrow_mut() {
-        Ok(node) => Some(node),
-        Err(_) => is_borrowed(),
-    }
+pub(crate) fn borrow_to_drop(node: &NodeRc) -> Option<RefMut<'_, NodeState>> {
+    node.try_borrow_mut().or_else(|| is_borrowed(node))
 }
 
 #[cold]
-fn is_borrowed<T>() -> Option<T> {
-    assert!(thread::panicking(), "dropped while its node is borrowed");
+fn is_borrowed<T>(node: &NodeRc) -> Option<T> {
+    assert!(thread::panicking() || !node.is_here(), "dropped while its node is borrowed");
     None
 }
 
@@ -51,7 +47,7 @@ const MAX_SLEEP_WITH_KEPT: Duration = Duration::from_millis(1);
 #[repr(C, align(64))]
 pub(crate) struct NodeState {
     pub(crate) engine: Engine,
-    pub(crate) transport: Box<dyn Transport>,
+    pub(crate) transport: Owned<Box<dyn Transport>>,
     pub(crate) clock: Clock,
     /// Messages with at least this many bytes of words and payload evict each other from the nearest cache. So
     /// their frames are prefetched, and read only once.
@@ -173,7 +169,7 @@ pub(crate) fn put_words(place: &mut [u8], words: &[u64]) {
 }
 
 impl NodeState {
-    pub(crate) fn new(engine: Engine, transport: Box<dyn Transport>, clock: Clock, large: usize) -> Self {
+    pub(crate) fn new(engine: Engine, transport: Owned<Box<dyn Transport>>, clock: Clock, large: usize) -> Self {
         NodeState {
             for_replies: Vec::with_capacity(engine.core().config().send_frames + 1),
             kept: KeptCredits::new(engine.core().config().receive_frames),
@@ -250,7 +246,7 @@ impl NodeState {
         };
         let sent = self.core().send(flow, class, handler.0, words.len() as u8, frame, body, write);
         if body >= self.large && sent.is_ok() {
-            self.engine.send_early(&mut *self.transport);
+            self.engine.send_early(&mut **self.transport);
         }
         sent.map_err(|(error, frame)| (error.into(), frame))
     }
@@ -267,7 +263,7 @@ impl NodeState {
         if !self.kept.is_empty() {
             self.release_dropped();
         }
-        self.engine.inhale(look, || self.clock.now(), &mut *self.transport)
+        self.engine.inhale(look, || self.clock.now(), &mut **self.transport)
     }
 
     /// Credits of kept messages that were dropped return to their senders.
@@ -280,7 +276,7 @@ impl NodeState {
 
     pub(crate) fn waiter(&mut self) -> io::Result<&mut Waiter> {
         if self.waiter.is_none() {
-            self.waiter = Some(Box::new(Waiter::new(&*self.transport)?));
+            self.waiter = Some(Box::new(Waiter::new(&**self.transport)?));
         }
         self.waiter.as_deref_mut().ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
@@ -297,13 +293,13 @@ impl NodeState {
         // Nearly every turn has neither transfers nor events.
         let has_transfers = !self.bulk.is_quiet();
         if has_transfers {
-            self.bulk.pump(&mut self.engine, &mut *self.transport, self.prepared);
+            self.bulk.pump(&mut self.engine, &mut **self.transport, self.prepared);
         }
         let has_events = self.engine.core().has_events();
         if has_events {
             self.take_events();
         }
-        let sent = self.engine.exhale(|| self.clock.now(), &mut *self.transport);
+        let sent = self.engine.exhale(|| self.clock.now(), &mut **self.transport);
         if has_transfers || has_events {
             self.bulk.end_dead(self.engine.core_mut());
         }
@@ -387,9 +383,11 @@ impl NodeState {
 }
 
 impl Drop for NodeState {
-    /// The node and its endpoints are dropped. Closes the connections, so that the peers are notified.
+    /// The node and its endpoints are dropped. Closes the connections, so that the peers are notified; not in a forked child.
     fn drop(&mut self) {
         let NodeState { engine, transport, clock, .. } = self;
-        engine.shut_down(|| clock.now(), &mut **transport);
+        if Owned::is_here(transport) {
+            engine.shut_down(|| clock.now(), &mut ***transport);
+        }
     }
 }

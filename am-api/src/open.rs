@@ -1,15 +1,14 @@
 //! Opening a node: its settings, and what can be wrong with them.
 
-use std::cell::RefCell;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::time::Duration;
 use std::{fs, io};
 
 use am_engine::{Clock, Engine, Idle, incarnation};
 use am_proto::{Config, Core, FramingChoice, SegmentKey};
+use am_ring::{Owned, Owner, ProcessRc};
 use am_transport::{Caps, Transport};
 use am_wire::control::{Incarnation, Name, NodeId};
 use am_wire::{Address, EtherType, Framing};
@@ -62,6 +61,9 @@ pub enum OpenError {
         /// Frames that the settings ask for.
         needed: usize,
     },
+    /// Too little memory for the node itself.
+    #[error("no memory for a node: {0}; `ulimit -v` shows the limit")]
+    NoMemory(io::Error),
     /// No thread could be started for heartbeats.
     #[error(
         "no thread can be started, which says that the node lives while its program does not poll: {error}; `ulimit -u` says how many a user may have, and raises it"
@@ -310,10 +312,11 @@ impl Builder {
         if has_own_clock {
             engine.start_heartbeat(caps).map_err(|error| OpenError::NoThread { error })?;
         }
-        let mut node = NodeState::new(engine, transport, clock, self.large.unwrap_or(LARGE));
+        let owners = (Owner::new().map_err(OpenError::NoMemory)?, Owner::new().map_err(OpenError::NoMemory)?);
+        let mut node = NodeState::new(engine, Owned::new(owners.0, transport), clock, self.large.unwrap_or(LARGE));
         node.membership = self.place.map(Membership::new);
         node.exhale();
-        let node = Node { state: Rc::new(RefCell::new(node)), name, idle: self.idle };
+        let node = Node { state: ProcessRc::new(owners.1, node).map_err(OpenError::NoMemory)?, name, idle: self.idle };
         self.peers_file.map_or(Ok(()), |path| node.load_peers(path))?;
         Ok(node)
     }

@@ -3,7 +3,6 @@
 
 use std::fmt;
 use std::io;
-use std::rc::Rc;
 
 use am_proto::{EndpointId, FlowId};
 use am_ring::Frame;
@@ -70,7 +69,7 @@ impl<S> Endpoint<S> {
         match node.prepare_request(to.0, handler, words, (least, most)) {
             Ok((mut prepared, frame)) => {
                 prepared.endpoint = Some(self.id);
-                prepared.lay_out(Rc::downgrade(&self.node), frame, words);
+                prepared.lay_out(self.node.downgrade(), frame, words);
                 Ok(prepared)
             }
             Err(why) => Err(node.note_refused(self.id, to.0, why)),
@@ -204,7 +203,7 @@ impl Drop for Prepared {
             && let Some(mut node) = borrow_to_drop(&node)
         {
             match self.class {
-                Class::Request => node.prepared -= 1,
+                Class::Request => node.prepared = node.prepared.saturating_sub(1),
                 Class::Reply => node.forgo(self.flow),
             }
         }
@@ -282,7 +281,7 @@ impl NodeState {
             .send(flow, class, handler.0, words, frame, body, write)
             .map_err(|(error, frame)| (error.into(), frame))?;
         if body >= self.large {
-            self.engine.send_early(&mut *self.transport);
+            self.engine.send_early(&mut **self.transport);
         }
         Ok(())
     }

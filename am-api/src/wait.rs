@@ -94,8 +94,8 @@ impl<S> Endpoint<S> {
         let now = node.clock.now();
         let due = self.due(&node, now, with_calls);
         let NodeState { engine, transport, waiter: Some(waiter), .. } = &mut *node else { return Ok(false) };
-        engine.before_wait(&mut **transport);
-        if due <= now || !waiter.try_sleep() || engine.inhale(PollScope::FramesOnly, || now, &mut **transport) > 0 {
+        engine.before_wait(&mut ***transport);
+        if due <= now || !waiter.try_sleep() || engine.inhale(PollScope::FramesOnly, || now, &mut ***transport) > 0 {
             return Ok(false);
         }
         waiter.set_timer(now, due);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use am_engine::MAX_SLEEP;
 use am_proto::Time;
-use am_ring::WakeFlag;
+use am_ring::{Owner, WakeFlag};
 use am_transport::{JointWaker, Transport};
 use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -38,11 +38,13 @@ const BY_CREDIT: u32 = 2;
 struct Bell {
     flag: WakeFlag,
     event: EventFd,
+    owner: Owner,
 }
 
 impl Bell {
     fn ring(&self, reason: u32) {
-        if self.flag.wake(reason) {
+        // A forked child shares the eventfd, and its flag shows the parent's thread asleep for ever.
+        if self.flag.wake(reason) && self.owner.is_here() {
             // It fails only while the descriptor is readable already.
             _ = self.event.write(1);
         }
@@ -103,7 +105,7 @@ impl Waiter {
             joint,
             timer,
             until: Time::default(),
-            bell: Arc::new(Bell { flag: WakeFlag::default(), event }),
+            bell: Arc::new(Bell { flag: WakeFlag::default(), event, owner: Owner::new()? }),
             can_sleep: wake.is_some(),
             watched_spins: Cell::new(WATCHED_SPINS),
         })

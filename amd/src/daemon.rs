@@ -53,6 +53,8 @@ pub const KEEP_TIME: Duration = Duration::from_secs(5);
 pub(crate) const LISTENER: u64 = 1 << 32;
 const WIRE: u64 = LISTENER + 1;
 const VISITOR: u64 = LISTENER + 2;
+/// The process of port 0's program.
+pub(crate) const PROCESSES: u64 = LISTENER + 3;
 
 /// Frames of the daemon when it has no wire: one for each port would do.
 const LOCAL_FRAMES: usize = 256;
@@ -269,6 +271,7 @@ impl Daemon {
                 LISTENER => self.accept(),
                 WIRE => (),
                 VISITOR => self.hear_visitors(),
+                process @ PROCESSES.. => self.check_process((process - PROCESSES) as usize),
                 port => self.read_packets(port as usize),
             }
         }

@@ -32,6 +32,7 @@ mod member;
 mod outage;
 mod ports;
 pub mod privileges;
+mod process;
 mod queues;
 mod random;
 mod relay;

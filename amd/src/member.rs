@@ -9,6 +9,7 @@ use am_vnic::protocol::Secret;
 
 use crate::heartbeat::Heartbeat;
 use crate::judge::{Guard, Refusal};
+use crate::process::Process;
 
 /// A port with this many refused frames at once is detached. Honest programs have few: frames that were under way when a
 /// flow ended.
@@ -60,6 +61,8 @@ pub(crate) struct PortCounts {
 pub(crate) struct Member {
     /// `None` while its program is expected to attach again.
     pub(crate) port: Option<Port>,
+    /// The program's process.
+    pub(crate) process: Option<Process>,
     pub(crate) guard: Guard,
     pub(crate) owner: Owner,
     pub(crate) secret: Secret,
@@ -99,6 +102,7 @@ impl Member {
     pub(crate) fn new(port: Option<Port>, guard: Guard, owner: Owner, secret: Secret, weight: u32) -> Member {
         Member {
             port,
+            process: None,
             guard,
             owner,
             secret,

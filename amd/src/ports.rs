@@ -10,10 +10,11 @@ use am_wire::control::Name;
 
 use crate::address::{MAX_PORTS, address_of};
 use crate::admin::{Answer, Listing, PortListing, Question};
-use crate::daemon::{Daemon, KEEP_TIME};
+use crate::daemon::{Daemon, KEEP_TIME, PROCESSES};
 use crate::grants::Granted;
 use crate::judge::{Guard, Refusal};
 use crate::member::{MAX_REFUSED, Member, Owner};
+use crate::process::Process;
 use crate::schedule::MAX_WEIGHT;
 use crate::state::{Saved, SavedPort};
 
@@ -111,9 +112,12 @@ impl Daemon {
             port.tell(&FromDaemon::Trouble(self.trouble.clone()));
         }
         tracing::info!("port {number}: {owner} has attached");
+        let process = Process::of(port.socket(), owner.pid);
+        // Without it the socket's end is the program's.
+        process.iter().for_each(|process| _ = self.watched.add(process, PROCESSES + number as u64));
         self.place(number, port, owner, secret, weight);
         if let Some(member) = &mut self.switch.members[number] {
-            (member.queue, member.no_queue) = (number_of_queue, no_queue);
+            (member.queue, member.no_queue, member.process) = (number_of_queue, no_queue, process);
         }
         Ok(())
     }
@@ -186,9 +190,22 @@ impl Daemon {
         let is_alive = port.read_packets(&mut |frame| heartbeats.push(frame.to_vec()));
         heartbeats.iter().for_each(|frame| self.switch.on_heartbeat(number, frame));
         if !is_alive {
-            self.switch.serve_last(number, MAX_LAST_FRAMES);
-            self.detach(number);
+            self.end(number);
         }
+    }
+
+    /// The process of a program has ended. A child of it may have a copy of the socket.
+    pub(crate) fn check_process(&mut self, number: usize) {
+        let member = self.switch.members.get(number).and_then(Option::as_deref);
+        // The port may be another program's by now.
+        if member.and_then(|member| member.process.as_ref()).is_some_and(Process::has_ended) {
+            self.end(number);
+        }
+    }
+
+    fn end(&mut self, number: usize) {
+        self.switch.serve_last(number, MAX_LAST_FRAMES);
+        self.detach(number);
     }
 
     /// A program has ended: its port, name and flows are free.

@@ -282,7 +282,7 @@ impl<S> Endpoint<S> {
             }
         };
         let wake = waiter.and_then(Waiter::descriptor);
-        let gave_away = self.idle.wait(now, due.min(until), &mut **transport, wake, look);
+        let gave_away = self.idle.wait(now, due.min(until), &mut ***transport, wake, look);
         if let Some(waiter) = waiter {
             let reasons = if is_told { waiter.end_sleep() } else { waiter.take_reasons() };
             self.is_woken |= reasons & BY_PROGRAM != 0;

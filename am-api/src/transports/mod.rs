@@ -26,6 +26,7 @@
 mod xdp;
 
 use am_multipath::Multipath;
+use am_ring::{Owned, Owner};
 use am_transport::{NameError, Transport, TransportName};
 use am_wire::EtherType;
 
@@ -53,7 +54,7 @@ const KINDS: &[Kind] = &[
         scheme: "shm",
         example: "shm:lab",
         what: "shared memory: processes of this machine",
-        open: |name| Ok(Box::new(am_shm::open(&am_shm::ShmOptions::from_name(name)?)?)),
+        open: |name| owned(|| Ok(am_shm::open(&am_shm::ShmOptions::from_name(name)?)?)),
     },
     Kind {
         scheme: "amd",
@@ -66,33 +67,33 @@ const KINDS: &[Kind] = &[
         scheme: "dpdk",
         example: "dpdk:net_memif0,role=server",
         what: "DPDK: a PCI port or a virtual device; needs scripts/setup --with-dpdk",
-        open: |name| Ok(Box::new(am_dpdk::open(&am_dpdk::DpdkOptions::of(name)?)?)),
+        open: |name| owned(|| Ok(am_dpdk::open(&am_dpdk::DpdkOptions::of(name)?)?)),
     },
     #[cfg(feature = "xdp")]
     Kind {
         scheme: "xdp",
         example: "xdp:eth1",
         what: "AF_XDP: the rings of an interface, without the kernel's network stack",
-        open: |name| Ok(Box::new(am_afxdp::open(&xdp::options(name)?)?)),
+        open: |name| owned(|| Ok(am_afxdp::open(&xdp::options(name)?)?)),
     },
     Kind {
         scheme: "udp",
         example: "udp:10.0.0.7:7000",
         what: "UDP: any network, without special rights; each frame is a datagram",
-        open: |name| Ok(Box::new(am_sockets::udp::open(&am_sockets::SocketOptions::from_name(name)?)?)),
+        open: |name| owned(|| Ok(am_sockets::udp::open(&am_sockets::SocketOptions::from_name(name)?)?)),
     },
     Kind {
         scheme: "tcp",
         example: "tcp:10.0.0.7:7000",
         what: "TCP: any network, without special rights; no frame is lost while a connection lives",
-        open: |name| Ok(Box::new(am_sockets::tcp::open(&am_sockets::SocketOptions::from_name(name)?)?)),
+        open: |name| owned(|| Ok(am_sockets::tcp::open(&am_sockets::SocketOptions::from_name(name)?)?)),
     },
     #[cfg(feature = "sim")]
     Kind {
         scheme: "sim",
         example: "sim:7,loss=0.01",
         what: "a simulated network with chosen losses and delays: nodes of one process, for tests",
-        open: |name| Ok(Box::new(am_netdev_sim::live::open(&am_netdev_sim::live::SimSettings::from_name(name)?)?)),
+        open: |name| owned(|| Ok(am_netdev_sim::live::open(&am_netdev_sim::live::SimSettings::from_name(name)?)?)),
     },
 ];
 
@@ -105,6 +106,13 @@ fn open_vnic(name: &TransportName) -> Opened {
     })?);
     #[cfg(not(feature = "xdp"))]
     Ok(Box::new(am_vnic::open(&options)?))
+}
+
+/// Open a transport of this process: a forked child does not close its copy.
+fn owned<T: Transport + 'static>(open: impl FnOnce() -> Result<T, Box<dyn std::error::Error + Send + Sync>>) -> Opened {
+    // Before it is open: a child may be forked meanwhile.
+    let owner = Owner::new()?;
+    Ok(Box::new(Owned::new(owner, open()?)))
 }
 
 /// The schemes that a build can leave out. Each is a feature of this crate.

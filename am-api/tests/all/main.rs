@@ -31,6 +31,7 @@ mod failures;
 mod flow_control;
 mod forged;
 mod forger;
+mod forks;
 mod gone;
 mod group;
 mod hybrid;
@@ -45,6 +46,7 @@ mod mortal;
 mod moved;
 mod namesakes;
 mod no_allocation;
+mod orphans;
 mod own_epoll;
 #[path = "../page/mod.rs"]
 mod page;

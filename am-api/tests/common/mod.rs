@@ -24,6 +24,11 @@ pub(crate) fn pair() -> (Box<dyn Transport>, Box<dyn Transport>) {
     (fated(left), fated(right))
 }
 
+/// The two ends of this one of the links in [`over`].
+pub(crate) fn pair_over(which: &str) -> (Box<dyn Transport>, Box<dyn Transport>) {
+    if which == "loopback" { in_memory() } else { over::pair(which) }
+}
+
 /// The two ends of a wire in memory, for tests of just that.
 pub(crate) fn in_memory() -> (Box<dyn Transport>, Box<dyn Transport>) {
     let [left, right] = loopback::pair().map(|plug| fated(Box::new(plug.open().expect("memory"))));

@@ -3,14 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use am_api::Node;
+use am_api::{Node, Owner};
 use am_spmd::Place;
 use parking_lot::ReentrantMutex;
 
 use crate::bundle::Bundle;
 use crate::code::Code;
 use crate::endpoint::Ep;
-use crate::forked::{self, Owner};
 use crate::sleepers::Sleepers;
 use crate::tables::{Handle, Table};
 
@@ -55,7 +54,7 @@ impl Drop for Call<'_> {
 /// To be called before the lock is taken: the child may inherit it locked by a thread that it does not have.
 #[inline]
 pub(crate) fn not_in_child() -> Result<(), Code> {
-    if forked::is_child() { Err(Code::BadArg) } else { Ok(()) }
+    if am_api::is_forked_child() { Err(Code::BadArg) } else { Ok(()) }
 }
 
 /// Run `work` under the lock, with what `AM_Init` made. Threads that sleep are woken for what it has received or done for them.

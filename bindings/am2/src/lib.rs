@@ -32,8 +32,6 @@ mod code;
 mod context;
 mod endpoint;
 mod events;
-#[path = "../../forked.rs"]
-mod forked;
 mod header;
 mod invoke;
 mod messages;

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use am_api::Events;
+use am_api::{Events, Owner};
 use am_spmd::Place;
 
 use crate::am::{self, Am};
@@ -12,7 +12,6 @@ use crate::bundle::Bundle;
 use crate::code::Code;
 use crate::context;
 use crate::endpoint::{Ep, Tag};
-use crate::forked::Owner;
 use crate::name::Name;
 use crate::progress;
 use crate::receive;

@@ -22,8 +22,6 @@
 mod calls;
 mod environment;
 mod failure;
-#[path = "../../forked.rs"]
-mod forked;
 mod graph;
 mod mapping;
 mod pace;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use am_api::Owner;
 use am_dp::{Dp, Dpid, Nid, OpenError, Point, PointReport};
 use am_spmd::Place;
 use nix::errno::Errno;
@@ -14,7 +15,6 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use parking_lot::Mutex;
 
 use crate::failure::Failure;
-use crate::forked::{self, Owner};
 use crate::mapping::Mapping;
 use crate::pace::{Pace, Step};
 use crate::report::{self, Reporter};
@@ -121,12 +121,12 @@ fn child() -> Failure {
 /// This process was forked.
 #[inline]
 pub(crate) fn not_in_child() -> Result<(), Failure> {
-    if forked::is_child() { Err(child()) } else { Ok(()) }
+    if am_api::is_forked_child() { Err(child()) } else { Ok(()) }
 }
 
 /// Whether this is a child of `vfork`, which works in the memory of the process that has the node, and has descriptors of its own.
 pub(crate) fn is_in_owners_memory() -> bool {
-    !forked::is_child() && OPENER.load(Ordering::Relaxed) != std::process::id()
+    !am_api::is_forked_child() && OPENER.load(Ordering::Relaxed) != std::process::id()
 }
 
 /// Run `work` with the process's node, if it is open.

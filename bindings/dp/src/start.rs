@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use am_api::Owner;
 use am_dp::Dp;
 use am_spmd::Place;
 use nix::errno::Errno;
@@ -9,7 +10,6 @@ use parking_lot::Mutex;
 
 use crate::environment;
 use crate::failure::Failure;
-use crate::forked::Owner;
 use crate::mapping::Mapping;
 use crate::process::{self, PROCESS, Process};
 use crate::progress;

@@ -5,10 +5,10 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use am_api::Owner;
 use am_fm::{Cluster, Fm, HandlerId, Rank};
 
 use crate::code::{self, Code, Failure};
-use crate::forked::Owner;
 use crate::here::{self, HandlerFn, Here, Message};
 use crate::place;
 

@@ -5,10 +5,10 @@ use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
+use am_api::Owner;
 use am_fm::Fm;
 
 use crate::code::{Code, Failure};
-use crate::forked::{self, Owner};
 
 /// `FM_message` of `fm.h`.
 #[repr(C)]
@@ -48,7 +48,7 @@ struct Slot(RefCell<ManuallyDrop<Option<Owned>>>);
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if !forked::is_child()
+        if !am_api::is_forked_child()
             && let Ok(mut node) = self.0.try_borrow_mut()
         {
             drop(node.take());
@@ -74,7 +74,7 @@ pub(crate) enum Here<'a> {
 /// This process was forked from one with a node. What both sent would break the parent's connections.
 #[inline]
 fn not_in_child() -> Result<(), Failure> {
-    if forked::is_child() { Err(Failure::plain(Code::Forked)) } else { Ok(()) }
+    if am_api::is_forked_child() { Err(Failure::plain(Code::Forked)) } else { Ok(()) }
 }
 
 /// Run `work` with the context of the current call.

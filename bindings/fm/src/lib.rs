@@ -24,8 +24,6 @@
 
 mod calls;
 mod code;
-#[path = "../../forked.rs"]
-mod forked;
 mod here;
 mod place;
 

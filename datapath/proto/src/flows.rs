@@ -30,6 +30,8 @@ pub(crate) struct Flows {
     ended: BTreeMap<u16, (FlowId, ReturnReason)>,
     /// Flows in set-up, and some whose set-up is finished.
     in_setup: Vec<Flow>,
+    /// This process was forked: all flows have ended.
+    pub(crate) is_forked: bool,
     count: usize,
     /// Where a walk over the flows starts. Ids are given out from here on.
     pub(crate) cursor: u16,
@@ -45,7 +47,7 @@ impl Flows {
         let unused = (0..count).map(nth).collect();
         let (attempts, ended, in_setup) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
         let idle = IdleFlows::default();
-        Flows { records, idle, free_ids: unused, attempts, ended, in_setup, count: 0, cursor: nth(0) }
+        Flows { records, idle, free_ids: unused, attempts, ended, in_setup, is_forked: false, count: 0, cursor: nth(0) }
     }
 
     /// A free id for a new flow.
@@ -90,6 +92,9 @@ impl Flows {
     /// Why this flow ended, after [`Flows::remove_ended`].
     #[cold]
     pub(crate) fn why_ended(&self, id: FlowId) -> Option<ReturnReason> {
+        if self.is_forked {
+            return Some(ReturnReason::Forked);
+        }
         self.ended.get(&id.flow.id()).filter(|(ended, _)| *ended == id).map(|(_, reason)| *reason)
     }
 

@@ -79,8 +79,8 @@ pub use config::{ChooseMember, Config, FramingChoice};
 pub use counters::Counters;
 pub use node::Core;
 pub use output::{
-    Command, Delivery, Departure, Event, Fate, FlowEnd, FlowState, FramingWhy, Member, MemberChange, NameConflict,
-    Peer, ReturnReason, Returned, Transmit, Words,
+    Command, Delivery, Departure, Event, FORKED, Fate, FlowEnd, FlowState, FramingWhy, Member, MemberChange,
+    NameConflict, Peer, ReturnReason, Returned, Transmit, Words,
 };
 pub use peers::MAX_PEERS;
 pub use segment_key::SegmentKey;

@@ -219,6 +219,13 @@ impl<B: Buffer> Core<B> {
         .start()
     }
 
+    /// What a forked child has instead of its parent's node: no endpoint, and all flows have ended.
+    pub fn forked(config: Config, now: Time) -> Self {
+        let mut core = Core::new(config, now);
+        core.flows.is_forked = true;
+        core
+    }
+
     fn start(mut self) -> Self {
         self.broadcast_beacon(true);
         self.arm_beacon(self.now);

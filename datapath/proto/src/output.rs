@@ -110,6 +110,9 @@ impl<B: Buffer> Delivery<B> {
     }
 }
 
+/// What a forked child is told of its parent's node and connections.
+pub const FORKED: &str = "this process was forked, and the node is its parent's: open a node in this process";
+
 /// Why a message returned to its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ReturnReason {
@@ -131,6 +134,9 @@ pub enum ReturnReason {
     /// The peer's endpoint does not have the handler that the message names. The flow stays.
     #[error("the peer's endpoint does not have this handler")]
     NoHandler,
+    /// This process was forked. The connections are its parent's.
+    #[error("{}", FORKED)]
+    Forked,
 }
 
 /// Whether a returned message was handled.

@@ -45,6 +45,9 @@ pub enum ConnectError {
     /// The name is this node's own.
     #[error("`{0}` is this node's own name: name another node")]
     OwnName(Name),
+    /// This process was forked.
+    #[error("{}", crate::FORKED)]
+    Forked,
 }
 
 impl Setup {
@@ -77,6 +80,9 @@ impl<B: Buffer> Core<B> {
         (node, endpoint, tag): (Name, Name, u64),
         is_ordered: bool,
     ) -> Result<FlowId, ConnectError> {
+        if self.flows.is_forked {
+            return Err(ConnectError::Forked);
+        }
         self.endpoints.get(from).ok_or(ConnectError::NoEndpoint)?;
         if node == self.config.name {
             return Err(ConnectError::OwnName(node));

@@ -21,6 +21,9 @@ pub enum EndpointError {
     /// All 65,535 endpoints are in use.
     #[error("all 65535 endpoints of this node are in use: close some that are no longer needed")]
     TooMany,
+    /// This process was forked.
+    #[error("{}", crate::FORKED)]
+    Forked,
 }
 
 impl<B: Buffer> Core<B> {
@@ -29,6 +32,9 @@ impl<B: Buffer> Core<B> {
     /// # Errors
     /// The name is taken, or there are too many endpoints.
     pub fn add_endpoint(&mut self, name: Name, tag: u64) -> Result<EndpointId, EndpointError> {
+        if self.flows.is_forked {
+            return Err(EndpointError::Forked);
+        }
         if self.endpoints.by_name(name).is_some() {
             return Err(EndpointError::NameTaken(name));
         }

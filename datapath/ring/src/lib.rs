@@ -45,6 +45,11 @@
 //! allocator: Leijen, Zorn, de Moura, "Free list sharding in action"). Nothing is
 //! allocated after the pool is open.
 //!
+//! # Processes
+//!
+//! A forked child has a copy of everything that its parent has open. [`Owner`] knows that it is a copy, [`Owned`] does not drop it there,
+//! and [`ProcessRc`] finds the fork at the first use in the child, at no cost.
+//!
 //! # Read first
 //!
 //! [`Pool`] and [`Frame`]; then `slot.rs`, the count of a frame, and `region.rs`, which frees the memory with the last of pool
@@ -85,14 +90,19 @@ pub mod lane;
 mod layout;
 mod lease;
 mod pool;
+mod process;
+mod process_rc;
 mod region;
 mod remote;
 mod slot;
 mod sync;
 mod wake_flag;
+mod wiped;
 
 pub use frame::{Frame, RawFrame};
 pub use layout::{Layout, LayoutError};
 pub use lease::{Lease, LeaseTable};
 pub use pool::{Pool, prefetch};
+pub use process::{Owned, Owner, is_forked_child};
+pub use process_rc::{Disown, ProcessRc, ProcessWeak, Ref, RefMut};
 pub use wake_flag::WakeFlag;

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
+use am_ring::Owner;
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::resource::{Resource, getrlimit};
@@ -13,6 +14,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use crate::ShmOpenError;
 use crate::errors::system;
 use crate::header::{self, Geometry, Header};
+use crate::holder::MemberLocks;
 use crate::locks::{self, JoinLock};
 use crate::map::{MappedFile, SegmentPages};
 use crate::options::{DEFAULT_FRAME, DEFAULT_MEMBERS, MAX_MEMBERS, ShmOptions};
@@ -34,19 +36,35 @@ pub(crate) struct Membership {
     /// Our member number. The generation distinguishes us from earlier members with this number.
     pub(crate) member: usize,
     pub(crate) generation: u32,
+    pub(crate) owner: Owner,
+    locks: MemberLocks,
     file: File,
 }
 
 impl Membership {
     /// Join the segment, or make it. Other members do not see us before [`announce`](Self::announce).
     pub(crate) fn join(options: &ShmOptions) -> Result<Membership, ShmOpenError> {
+        let owner = Owner::new().map_err(system("no memory"))?;
         let (place, begin) = (SegmentPath::new(&options.dir, &options.name)?, Instant::now());
         loop {
             let file = place.open_or_make(options.mode, options.owner)?;
             let attempt = Attempt { place: &place, file: &file, options, waited: begin.elapsed() };
             match attempt.run()? {
                 Outcome::Joined(Joined { header, mapped, geometry, pages, member, generation }) => {
-                    return Ok(Membership { header, mapped, geometry, pages, place, member, generation, file });
+                    let granule = geometry.granule;
+                    let (locks, file) = MemberLocks::take_over(file, &place, (member, generation), granule)?;
+                    return Ok(Membership {
+                        header,
+                        mapped,
+                        geometry,
+                        pages,
+                        place,
+                        member,
+                        generation,
+                        owner,
+                        locks,
+                        file,
+                    });
                 }
                 Outcome::Removed => (),
                 Outcome::Unread => std::thread::sleep(UNREAD_PAUSE),
@@ -88,11 +106,15 @@ impl Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        locks::end_generation(&self.file, self.member);
+        if !self.owner.is_here() {
+            return;
+        }
+        self.locks.end_generation();
         self.header.remove_member(self.member, self.generation);
         // If the lock cannot be taken, the next process that joins cleans up.
         let Ok(Some(_lock)) = JoinLock::acquire(&self.file) else { return };
         self.place.remove_fifo(self.member);
+        self.locks.end();
         leave(&self.place, &self.file);
     }
 }

@@ -19,7 +19,7 @@
 //! 30](../../../docs/decisions/0030-copy-shared-memory-before-reading.md)).
 //!
 //! The kernel shows which members live. Each member holds a lock on the file, and the kernel releases it when the
-//! process ends, however that happens (`locks.rs`). What it sent before is still received: its number, lanes and FIFO are another's
+//! process ends, however that happens, and whatever children it has (`locks.rs`, `holder.rs`). What it sent before is still received: its number, lanes and FIFO are another's
 //! when the other members have read the lanes. There are twice as many numbers as members, so that one member that reads nothing keeps
 //! none out. If no number is left all the same, the next process waits, and after 15 s takes the number that was left first.
 //! The last member that leaves removes the file. If all members were killed, the next process that opens the name
@@ -61,6 +61,7 @@
 
 mod errors;
 mod header;
+mod holder;
 mod join;
 mod locks;
 mod map;
@@ -271,8 +272,10 @@ impl Transport for Shm {
 }
 
 impl Drop for Shm {
-    /// Publish the sent frames. Dropping `membership` then leaves the link.
+    /// Publish the sent frames. Dropping `membership` then leaves the link. A forked child leaves nothing.
     fn drop(&mut self) {
-        self.publish();
+        if self.membership.owner.is_here() {
+            self.publish();
+        }
     }
 }

@@ -11,7 +11,7 @@
 //! shows which process holds the join lock.
 //!
 //! These are open file description locks. So two members of one process differ, and closing another descriptor of
-//! the file releases nothing.
+//! the file releases nothing. A forked child shares an open file: see `holder.rs` for why it does not share these.
 
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -114,7 +114,12 @@ pub(crate) fn claim(file: &File, member: usize, generation: u32) -> nix::Result<
     if !try_lock(file, JOIN_LOCK + 1 + member as libc::off_t)? {
         return Ok(false);
     }
-    lock_range(file, generation_at(member), generation.into()).map(|()| true)
+    lock_generation(file, member, generation).map(|()| true)
+}
+
+/// Hold this generation of a member.
+pub(crate) fn lock_generation(file: &File, member: usize, generation: u32) -> nix::Result<()> {
+    lock_range(file, generation_at(member), generation.into())
 }
 
 fn generation_at(member: usize) -> libc::off_t {

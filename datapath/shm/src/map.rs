@@ -27,6 +27,21 @@ unsafe impl Send for Mapping {}
 // SAFETY: a shared reference gives no access to the memory.
 unsafe impl Sync for Mapping {}
 
+impl Mapping {
+    /// Keep the open file of this descriptor, and its locks, after the descriptor was closed. A forked child does not get the mapping,
+    /// so it keeps neither.
+    pub(crate) fn keep_file(file: &File, bytes: usize) -> io::Result<Mapping> {
+        let length = NonZeroUsize::new(bytes).ok_or(io::ErrorKind::InvalidInput)?;
+        let flags = MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE;
+        // SAFETY: a new mapping at an address that the kernel chooses affects no other memory. It cannot be read or written.
+        let base = unsafe { mmap(None, length, ProtFlags::PROT_NONE, flags, file, 0) }?.cast();
+        let mapping = Mapping { base, bytes };
+        // SAFETY: advice about our own mapping.
+        unsafe { madvise(base.cast(), bytes, MmapAdvise::MADV_DONTFORK) }?;
+        Ok(mapping)
+    }
+}
+
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and all users of the memory keep this value.

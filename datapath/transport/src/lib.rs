@@ -69,6 +69,7 @@
 mod command;
 pub mod conformance;
 pub mod faulty;
+mod forked;
 mod joint_waker;
 pub mod loopback;
 pub mod memory;
@@ -80,9 +81,10 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use am_ring::{Frame, Pool};
+use am_ring::{Frame, Owned, Pool};
 use am_wire::Address;
 pub use command::{Command, LentQueue, Notice, PeerAddressError, PeerInfo, QueueShape, TransportExt};
+pub use forked::Forked;
 pub use joint_waker::JointWaker;
 pub use name::{NameError, TransportName};
 pub use steering::Steering;
@@ -177,40 +179,52 @@ pub trait OutOfBand: fmt::Debug + Send + Sync {
     fn broadcast(&self, frame: &[u8]) -> bool;
 }
 
+/// Forward each call to what a pointer leads to.
+macro_rules! forward {
+    () => {
+        fn caps(&self) -> &Caps {
+            (**self).caps()
+        }
+
+        #[inline]
+        fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+            (**self).receive(budget, each)
+        }
+
+        #[inline]
+        fn send(&mut self, to: Address, frame: &Frame) -> bool {
+            (**self).send(to, frame)
+        }
+
+        #[inline]
+        fn flush(&mut self) {
+            (**self).flush();
+        }
+
+        fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
+            (**self).control(command)
+        }
+
+        fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+            (**self).poll_notices(each);
+        }
+
+        fn peer(&self, at: Address) -> PeerInfo {
+            (**self).peer(at)
+        }
+
+        fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+            (**self).counters(each);
+        }
+    };
+}
+
 /// A boxed transport, chosen at run time, is a transport.
 impl<T: Transport + ?Sized> Transport for Box<T> {
-    fn caps(&self) -> &Caps {
-        (**self).caps()
-    }
+    forward!();
+}
 
-    #[inline]
-    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        (**self).receive(budget, each)
-    }
-
-    #[inline]
-    fn send(&mut self, to: Address, frame: &Frame) -> bool {
-        (**self).send(to, frame)
-    }
-
-    #[inline]
-    fn flush(&mut self) {
-        (**self).flush();
-    }
-
-    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
-        (**self).control(command)
-    }
-
-    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
-        (**self).poll_notices(each);
-    }
-
-    fn peer(&self, at: Address) -> PeerInfo {
-        (**self).peer(at)
-    }
-
-    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        (**self).counters(each);
-    }
+/// A transport that a forked child does not close is a transport.
+impl<T: Transport> Transport for Owned<T> {
+    forward!();
 }

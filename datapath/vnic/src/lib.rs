@@ -39,6 +39,7 @@
 #![allow(unsafe_code, reason = "memory that processes share")]
 
 mod attach;
+mod counters;
 mod departed;
 mod errors;
 mod heartbeat;

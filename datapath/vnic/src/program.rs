@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use am_ring::Frame;
 use am_ring::lane::Peeked;
+use am_ring::{Frame, Owner};
 use am_transport::{Caps, Command, Notice, PeerAddressError, Steering, Transport};
 use am_wire::{Address, Buffer};
 
 use crate::VnicOpenError;
 use crate::attach::{Answer, Attachment, Request, pool};
+use crate::counters::Counters;
 use crate::departed::Departed;
 use crate::errors::system;
 use crate::heartbeat::Heartbeat;
@@ -51,6 +52,7 @@ pub struct Vnic {
     /// Whether the daemon was asked to wake this program.
     is_armed: bool,
     counters: Counters,
+    owner: Owner,
 }
 
 #[derive(Debug)]
@@ -65,28 +67,14 @@ pub(crate) enum State {
     Ended,
 }
 
-/// Each counter has its field's name with `amd_` in front.
-#[derive(Debug, Default)]
-struct Counters {
-    sent: u64,
-    received: u64,
-    full: u64,
-    lost_too_long: u64,
-    lost_detached: u64,
-    no_frame: u64,
-    nonsense: u64,
-    rings: u64,
-    sleeps: u64,
-    attached: u64,
-}
-
 /// Attach to a daemon.
 ///
 /// # Errors
 /// See [`VnicOpenError`].
 pub fn open(options: &VnicOptions) -> Result<Vnic, VnicOpenError> {
     options.check()?;
-    Attaching { request: Request::send_when_there_is_room(options)?, options: options.clone() }.finish()
+    let owner = Owner::new().map_err(system("no memory"))?;
+    Attaching { request: Request::send_when_there_is_room(options)?, options: options.clone(), owner }.finish()
 }
 
 /// An attachment that the daemon was asked for.
@@ -94,6 +82,7 @@ pub fn open(options: &VnicOptions) -> Result<Vnic, VnicOpenError> {
 pub struct Attaching {
     request: Request,
     options: VnicOptions,
+    owner: Owner,
 }
 
 /// Ask a daemon to attach this program. For a thread that turns the daemon itself; others call [`open`].
@@ -102,7 +91,8 @@ pub struct Attaching {
 /// See [`VnicOpenError`].
 pub fn begin(options: &VnicOptions) -> Result<Attaching, VnicOpenError> {
     options.check()?;
-    Ok(Attaching { request: Request::send(options, None)?, options: options.clone() })
+    let owner = Owner::new().map_err(system("no memory"))?;
+    Ok(Attaching { request: Request::send(options, None)?, options: options.clone(), owner })
 }
 
 impl Attaching {
@@ -112,11 +102,16 @@ impl Attaching {
     /// See [`VnicOpenError`].
     pub fn finish(self) -> Result<Vnic, VnicOpenError> {
         let (attachment, welcome) = self.request.wait(&self.options.path)?;
-        attached(&self.options, attachment, welcome)
+        attached(&self.options, attachment, welcome, self.owner)
     }
 }
 
-fn attached(options: &VnicOptions, attachment: Attachment, welcome: Welcome) -> Result<Vnic, VnicOpenError> {
+fn attached(
+    options: &VnicOptions,
+    attachment: Attachment,
+    welcome: Welcome,
+    owner: Owner,
+) -> Result<Vnic, VnicOpenError> {
     let readiness = Readiness::new().map_err(system("cannot make a descriptor to wait on"))?;
     readiness.add(&attachment.socket).map_err(system("cannot wait on the socket"))?;
     let Welcome { address, max_frame, hears_all, wire, secret, .. } = welcome;
@@ -150,6 +145,7 @@ fn attached(options: &VnicOptions, attachment: Attachment, welcome: Welcome) -> 
         empty_receives: 0,
         is_armed: false,
         counters: Counters { attached: 1, ..Counters::default() },
+        owner,
     })
 }
 
@@ -391,25 +387,22 @@ impl Transport for Vnic {
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        let count = &self.counters;
-        each("amd_sent", count.sent);
-        each("amd_received", count.received);
-        each("amd_full", count.full);
-        each("amd_lost_too_long", count.lost_too_long);
-        each("amd_lost_detached", count.lost_detached);
-        each("amd_no_frame", count.no_frame);
-        each("amd_nonsense", count.nonsense);
-        each("amd_rings", count.rings);
-        each("amd_sleeps", count.sleeps);
-        each("amd_attached", count.attached);
+        self.counters.each(each);
         self.steering.counters(each);
     }
 }
 
 impl Drop for Vnic {
-    /// Publish the sent frames. The daemon reads them before it frees the port.
+    /// Publish the sent frames. The daemon reads them before it frees the port, which it does at once even if a child of this process
+    /// has a copy of the socket. In a forked child nothing ends.
     fn drop(&mut self) {
+        if !self.owner.is_here() {
+            return;
+        }
         self.flush();
         self.heartbeat.set_socket(None);
+        if let State::Attached(Attachment { socket, .. }) = &self.state {
+            socket::end(socket);
+        }
     }
 }

@@ -8,7 +8,8 @@ use std::path::Path;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, recvmsg, send, sendmsg, socket_with,
+    SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, recv, recvmsg, send, sendmsg, shutdown,
+    socket_with,
 };
 
 use crate::protocol::{MAX_PACKET, WAKE_PACKET};
@@ -42,6 +43,12 @@ pub(crate) fn send_packet(socket: &OwnedFd, packet: &[u8]) -> io::Result<()> {
 pub(crate) fn wake(socket: &OwnedFd) {
     // If there is no room, the other end has packets to read and is awake. If it has ended, the next read says so.
     let _ = send_packet(socket, WAKE_PACKET);
+}
+
+/// End the connection, even if another process has a copy of the socket.
+pub(crate) fn end(socket: &OwnedFd) {
+    // It fails only if it has ended.
+    let _ = shutdown(socket, Shutdown::Both);
 }
 
 /// Send a packet with at most [`MAX_DESCRIPTORS`].

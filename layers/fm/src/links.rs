@@ -82,6 +82,7 @@ impl SendError {
             ConnectError::OwnNode(_) => SendError::Own(dest),
             // The names of a cluster are checked, and its endpoint is open as long as the `Fm`.
             ConnectError::Closed | ConnectError::Name(_) => SendError::Unreachable { dest, why: NotOpen::Closed },
+            ConnectError::Forked => SendError::Unreachable { dest, why: NotOpen::Dead(ReturnReason::Forked) },
         }
     }
 

@@ -5,6 +5,8 @@
 //! ```
 #![allow(unsafe_code)]
 
+#[cfg(not(loom))]
+mod forked;
 mod lane;
 mod loan;
 mod loom_lane;

@@ -372,6 +372,8 @@ impl Transport for Tcp {
 /// bytes: closing a socket with unread bytes resets the connection, and the peer may then miss the last frames.
 impl Drop for Tcp {
     fn drop(&mut self) {
+        // A forked child may have copies of the sockets. They end all the same, and the port is free.
+        _ = SockRef::from(&self.listener).shutdown(Shutdown::Both);
         let (mut bytes, begin) = (vec![0; 1 << 14], Instant::now());
         for connection in self.connections.iter().flatten() {
             // From now on the socket is writable only when everything written has left.

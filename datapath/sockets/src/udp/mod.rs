@@ -166,9 +166,15 @@ impl Udp {
 }
 
 impl Drop for Udp {
-    /// Another thread may hold the way for heartbeats for longer.
+    /// The address is free, even if a forked child has a copy of the socket: see `open.rs`. A connected socket would go on to take the
+    /// datagrams of its peer.
     fn drop(&mut self) {
+        // Another thread may hold the way for heartbeats for longer.
         self.out_of_band.close();
+        if self.connected.is_none() {
+            // Without it the address is free when the child ends.
+            _ = socket2::SockRef::from(&self.socket).set_reuse_address(true);
+        }
     }
 }
 

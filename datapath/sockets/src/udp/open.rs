@@ -1,6 +1,7 @@
 //! Opens the transport.
 
-use std::net::UdpSocket;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
@@ -102,10 +103,23 @@ fn bind(options: &SocketOptions) -> Result<(Socket, UdpSocketState), SocketOpenE
         None => setup::enlarge(&socket, DEFAULT_BUFFER),
     }
     setup::busy_poll(&socket, options)?;
-    socket.bind(&options.local.into()).map_err(refused)?;
+    bind_to(&socket, options.local).map_err(refused)?;
     let state = UdpSocketState::new((&socket).into()).map_err(doing("set up a UDP socket"))?;
     disable_unused(&socket, options).map_err(doing("set up a UDP socket"))?;
     Ok((socket, state))
+}
+
+/// Bind to an address that is free, or whose last socket has [ended](super::Udp) and is still open in a forked child.
+fn bind_to(socket: &Socket, local: SocketAddr) -> std::io::Result<()> {
+    match socket.bind(&local.into()) {
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+            // The kernel shares an address only if both sockets allow it. One that has not ended does not.
+            socket.set_reuse_address(true)?;
+            socket.bind(&local.into())?;
+            socket.set_reuse_address(false)
+        }
+        bound => bound,
+    }
 }
 
 /// Switch off what [`UdpSocketState`] has set up, except GRO and the ban on IP fragments. The rest costs time for each

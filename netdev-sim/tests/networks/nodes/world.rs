@@ -379,6 +379,7 @@ impl World {
             ReturnReason::Restarted => EndReason::Restarted,
             ReturnReason::Tag => unreachable!("tags do not change here"),
             ReturnReason::NoHandler => unreachable!("it ends no flow"),
+            ReturnReason::Forked => unreachable!("no process is forked"),
             ReturnReason::NotPolling => unreachable!("the patience has no end"),
         };
         if self.work.heartbeats && how == EndReason::GivenUp {

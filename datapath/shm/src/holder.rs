@@ -1,0 +1,80 @@
+//! Keeps the locks of a member until its process ends, and not until its children do.
+//!
+//! A lock on a file belongs to the open file, which a forked child shares: it would keep a killed member alive. So the locks are taken
+//! on open files without a descriptor. Each is kept open by a mapping alone, and a child does not get that mapping (`MADV_DONTFORK`).
+
+use std::fs::File;
+
+use nix::sys::statfs::{
+    BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, FsType, HUGETLBFS_MAGIC, TMPFS_MAGIC, XFS_SUPER_MAGIC, fstatfs,
+};
+
+use crate::ShmOpenError;
+use crate::errors::system;
+use crate::locks;
+use crate::map::Mapping;
+use crate::segment_path::SegmentPath;
+
+/// File systems whose mappings keep the very file that was opened. A mapping on an `overlay` keeps another one.
+const KEEPS_FILE: [FsType; 5] = [TMPFS_MAGIC, HUGETLBFS_MAGIC, EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC];
+
+/// An open file with locks.
+#[derive(Debug)]
+enum Holder {
+    Mapping {
+        _mapping: Mapping,
+    },
+    /// Where there is no such mapping. Children of the process keep these locks.
+    Descriptor {
+        _file: File,
+    },
+}
+
+impl Holder {
+    fn new(file: File, granule: usize) -> Holder {
+        let keeps_file = fstatfs(&file).is_ok_and(|system| KEEPS_FILE.contains(&system.filesystem_type()));
+        match keeps_file.then(|| Mapping::keep_file(&file, granule)) {
+            Some(Ok(mapping)) => Holder::Mapping { _mapping: mapping },
+            _ => Holder::Descriptor { _file: file },
+        }
+    }
+}
+
+/// The locks of a member: one for its number, one for its generation.
+#[derive(Debug)]
+pub(crate) struct MemberLocks {
+    number: Option<Holder>,
+    generation: Option<Holder>,
+}
+
+impl MemberLocks {
+    /// Take over the locks of a member that has claimed its number on this file, and that no other member knows yet. Returns the locks,
+    /// and another open file, to ask for those of others.
+    pub(crate) fn take_over(
+        claimed: File,
+        place: &SegmentPath,
+        (member, generation): (usize, u32),
+        granule: usize,
+    ) -> Result<(MemberLocks, File), ShmOpenError> {
+        let again = || {
+            let file = place.open()?;
+            let is_same = locks::is_alive(&file, member);
+            is_same.then_some(file).ok_or_else(|| ShmOpenError::NoFile { path: place.path() })
+        };
+        let (for_generation, for_questions) = (again()?, again()?);
+        locks::end_generation(&claimed, member);
+        locks::lock_generation(&for_generation, member, generation).map_err(system("cannot lock the segment"))?;
+        let [number, generation] = [claimed, for_generation].map(|file| Some(Holder::new(file, granule)));
+        Ok((MemberLocks { number, generation }, for_questions))
+    }
+
+    /// End the generation, so that the other members see this one leave. The number stays taken for now.
+    pub(crate) fn end_generation(&mut self) {
+        self.generation = None;
+    }
+
+    /// The number is free from now on.
+    pub(crate) fn end(&mut self) {
+        (self.generation, self.number) = (None, None);
+    }
+}
