@@ -1,13 +1,17 @@
 //! A program, or a place that is kept for one after the daemon has restarted.
 
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use am_ring::Frame;
 use am_vnic::Port;
 use am_vnic::protocol::Secret;
+use am_wire::Address;
 
+use crate::budget::{BROADCASTS_A_SECOND, Bucket, MAX_BROADCASTS};
 use crate::judge::{Guard, Refusal};
+use crate::process::Process;
 
 /// A port with this many refused frames at once is detached. Honest programs have few: frames that were under way when a
 /// flow ended.
@@ -61,6 +65,7 @@ pub(crate) struct Member {
     pub(crate) port: Option<Port>,
     pub(crate) guard: Guard,
     pub(crate) owner: Owner,
+    pub(crate) process: Process,
     pub(crate) secret: Secret,
     /// The attempts of a turn are a multiple of it.
     pub(crate) weight: u32,
@@ -82,7 +87,14 @@ pub(crate) struct Member {
     pub(crate) told: String,
     /// When a place without a program is given up.
     pub(crate) kept_until: Option<Instant>,
+    /// The process that is expected at a place without a program: readable when it has ended.
+    pub(crate) runs: Option<OwnedFd>,
+    /// The ports that have had control frames from it, or it from them, a bit each: they learn of its end.
+    pub(crate) known: u128,
+    /// Ports that have ended while its program was expected.
+    pub(crate) missed: Vec<Address>,
     pub(crate) counts: PortCounts,
+    broadcasts: Bucket,
     offences: Offences,
 }
 
@@ -99,6 +111,7 @@ impl Member {
             port,
             guard,
             owner,
+            process: Process::default(),
             secret,
             weight,
             queue: None,
@@ -110,7 +123,11 @@ impl Member {
             trouble: String::new(),
             told: String::new(),
             kept_until: None,
+            runs: None,
+            known: 0,
+            missed: vec![],
             counts: PortCounts::default(),
+            broadcasts: Bucket::new(Instant::now()),
             offences: Offences { level: 0, since: Instant::now() },
         }
     }
@@ -126,6 +143,17 @@ impl Member {
     #[inline]
     pub(crate) fn came_alone(&mut self) -> bool {
         std::mem::take(&mut self.was_quiet) && self.port.as_ref().is_some_and(|port| !port.has_more())
+    }
+
+    /// Whether it may send a frame to all nodes now: each of them wakes all programs. One too many is no offence.
+    #[cold]
+    pub(crate) fn may_broadcast(&mut self) -> bool {
+        let has_room = self.broadcasts.take(MAX_BROADCASTS, BROADCASTS_A_SECOND, Instant::now());
+        if !has_room {
+            self.counts.refused[Refusal::TooOften as usize] += 1;
+            self.pause = PAUSE;
+        }
+        has_room
     }
 
     /// Count a refused frame. Returns whether there were too many.
