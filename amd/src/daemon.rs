@@ -281,6 +281,7 @@ impl Daemon {
         for (uid, lines) in self.budgets.left_out(now) {
             tracing::warn!("{lines} lines about programs of user {uid} were left out: there were too many");
         }
+        self.switch.send_heartbeats(now);
         self.switch.expired(now).into_iter().for_each(|port| self.detach(port));
         let trouble = self.switch.poll_wire().unwrap_or_default();
         if trouble != self.trouble {

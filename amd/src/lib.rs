@@ -25,6 +25,8 @@ mod daemon;
 mod errors;
 mod folder;
 pub mod grants;
+mod heartbeat;
+mod heartbeats;
 pub mod judge;
 mod known;
 mod listener;

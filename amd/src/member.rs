@@ -10,6 +10,7 @@ use am_vnic::protocol::Secret;
 use am_wire::Address;
 
 use crate::budget::{BROADCASTS_A_SECOND, Bucket, MAX_BROADCASTS};
+use crate::heartbeat::Heartbeat;
 use crate::judge::{Guard, Refusal};
 use crate::process::Process;
 
@@ -93,6 +94,7 @@ pub(crate) struct Member {
     pub(crate) known: u128,
     /// Ports that have ended while its program was expected.
     pub(crate) missed: Vec<Address>,
+    pub(crate) heartbeat: Heartbeat,
     pub(crate) counts: PortCounts,
     broadcasts: Bucket,
     offences: Offences,
@@ -126,6 +128,7 @@ impl Member {
             runs: None,
             known: 0,
             missed: vec![],
+            heartbeat: Heartbeat::default(),
             counts: PortCounts::default(),
             broadcasts: Bucket::new(Instant::now()),
             offences: Offences { level: 0, since: Instant::now() },

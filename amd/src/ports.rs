@@ -238,13 +238,18 @@ impl Daemon {
     /// A program's socket is readable, or the process of one that is expected has ended.
     pub(crate) fn read_packets(&mut self, number: usize) {
         let Some(member) = self.switch.members.get(number).and_then(Option::as_deref) else { return };
-        match &member.port {
-            Some(port) if !port.is_alive() => {
-                self.switch.serve_last(number, MAX_LAST_FRAMES);
+        let Some(port) = &member.port else {
+            if member.runs.as_ref().is_some_and(has_ended) {
                 self.detach(number);
             }
-            None if member.runs.as_ref().is_some_and(has_ended) => self.detach(number),
-            _ => (),
+            return;
+        };
+        let mut heartbeats = vec![];
+        let is_alive = port.read_packets(&mut |frame| heartbeats.push(frame.to_vec()));
+        heartbeats.iter().for_each(|frame| self.switch.on_heartbeat(number, frame));
+        if !is_alive {
+            self.switch.serve_last(number, MAX_LAST_FRAMES);
+            self.detach(number);
         }
     }
 
