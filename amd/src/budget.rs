@@ -37,7 +37,7 @@ impl Bucket {
         Bucket { level: 0, since: now }
     }
 
-    /// What is in it now, where so much leaks in a second.
+    /// What is in it now. `a_second` of it leak in a second.
     fn leak(&mut self, a_second: u32, now: Instant) -> u32 {
         let interval = Duration::from_secs(1) / a_second;
         let leaked = now.saturating_duration_since(self.since).as_nanos() / interval.as_nanos();

@@ -136,7 +136,7 @@ impl Private<'_> {
 
 impl Drop for Private<'_> {
     fn drop(&mut self) {
-        // It has been moved, or there is none; and what cannot be removed is in nobody's way.
+        // The socket has been moved, or there is none. A folder that cannot be removed disturbs nothing.
         let _ = rustix::fs::unlinkat(&self.directory, NEW, AtFlags::empty());
         let _ = rustix::fs::unlinkat(&self.folder.directory, &self.name, AtFlags::REMOVEDIR);
     }

@@ -50,7 +50,7 @@ impl Daemon {
         oldest.into_iter().for_each(|at| self.visits.remove(at).end());
     }
 
-    /// The system accepts nobody, and its descriptor stays readable: without a pause the daemon would never sleep.
+    /// The system accepts no program, and its descriptor stays readable: without a pause the daemon would never sleep.
     #[cold]
     fn pause_accepting(&mut self, why: &std::io::Error) {
         if self.accept_at.is_none() {
