@@ -1,7 +1,8 @@
 //! The rules for attaching: which users may attach, under which names, how often, and with what share.
 //!
-//! The socket's file permissions decide who may connect at all. Without rules everybody who can connect may have any free
-//! name. With rules, the first that fits a program's user or group decides; a program that none fits is refused.
+//! The socket's file permissions decide who may connect at all. Without a file of rules everybody who can connect may have any free
+//! name. With one, the first rule that fits a program's user or group decides; a program that none fits is refused. What a reader could
+//! take for something else is an error: a file without a rule, a `*` in the middle of a name, a rule that decides nothing.
 //!
 //! ```toml
 //! [[allow]]
@@ -16,6 +17,7 @@
 //! ```
 
 use am_wire::control::Name;
+use nix::errno::Errno;
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use serde::Deserialize;
 
@@ -64,12 +66,29 @@ impl Rule {
         if names.is_empty() {
             return Err(AccessError::NoNames);
         }
-        let is_possible = |pattern: &&String| match pattern.strip_suffix('*') {
-            Some("") => true,
-            Some(start) => Name::new(start).is_some(),
-            None => Name::new(pattern).is_some(),
-        };
-        names.iter().find(|pattern| !is_possible(pattern)).map_or(Ok(()), |name| Err(AccessError::Name(name.clone())))
+        names.iter().try_for_each(|pattern| check_pattern(pattern))
+    }
+
+    /// Whether each program that the other rule fits is one that this rule fits.
+    fn covers(&self, other: &Rule) -> bool {
+        let covers = |own: &Option<Account>, its: &Option<Account>| own.is_none() || own == its;
+        covers(&self.user, &other.user) && covers(&self.group, &other.group)
+    }
+}
+
+/// Characters that have a meaning in the patterns or the lists of other programs, and none here.
+const MEANINGLESS: &str = "*?[]{}()|^$%\\,;\"'";
+
+/// Check a name, or the beginning of one with a `*` behind it.
+fn check_pattern(pattern: &str) -> Result<(), AccessError> {
+    let start = pattern.strip_suffix('*').unwrap_or(pattern);
+    if pattern != "*" && Name::new(start).is_none() {
+        return Err(AccessError::Name(pattern.to_owned()));
+    }
+    match start.chars().find(|character| MEANINGLESS.contains(*character)) {
+        Some(character) => Err(AccessError::Pattern { pattern: pattern.to_owned(), character }),
+        None if start.trim() != start => Err(AccessError::Space(pattern.to_owned())),
+        None => Ok(()),
     }
 }
 
@@ -93,7 +112,7 @@ enum Account {
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccessError {
     /// The text is no such file.
-    #[error("{0}")]
+    #[error("{0}rules are written as `[[allow]]` and lines below it, as in `user = \"alice\"`")]
     Text(String),
     /// There is no such user or group.
     #[error("there is no {what} `{name}` on this machine: write another, or a number")]
@@ -117,9 +136,47 @@ pub enum AccessError {
     /// No node can have the name.
     #[error("no node can have the name `{0}` in `names`: a name has 1 to {most} bytes and no control characters, and a `*` at its end stands for any rest", most = Name::MAX_BYTES)]
     Name(String),
-    /// Rules that decide nothing.
-    #[error("rule {0} is for everybody, so no later one decides: put it last, or give it a `user` or a `group`")]
-    Shadows(usize),
+    /// A character that has no meaning, and looks as if it had one.
+    #[error(
+        "`{character}` in `names = [\"{pattern}\"]` stands for nothing but itself; only a `*` at the end has a meaning, any rest: end the name before it with a `*`, and write each name in quotes of its own"
+    )]
+    Pattern {
+        /// The name.
+        pattern: String,
+        /// The character.
+        character: char,
+    },
+    /// A name that is not the one that it looks like.
+    #[error("`names = [\"{0}\"]` has a space at an end of the name: take it away")]
+    Space(String),
+    /// A file without a rule.
+    #[error(
+        "there is no rule, so nothing could attach: write one, as in `[[allow]]` and `user = \"alice\"`; `[[allow]]` alone is for everybody, as is a daemon without `--config`"
+    )]
+    NoRule,
+    /// The number of no account.
+    #[error("{0} is the number of no user and no group: write another")]
+    NoNumber(u32),
+    /// The accounts cannot be asked.
+    #[error("the {what} `{name}` cannot be looked up: {why}; write its number")]
+    Lookup {
+        /// User or group.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// What the system says.
+        why: Errno,
+    },
+    /// A rule that decides nothing.
+    #[error(
+        "rule {earlier} fits each program that rule {later} fits, so rule {later} decides nothing: put it before, make one of the two, or leave it out"
+    )]
+    Shadowed {
+        /// The number of the rule that decides.
+        earlier: usize,
+        /// The number of the rule that does not.
+        later: usize,
+    },
 }
 
 am_transport::debug_as_display!(AccessError);
@@ -144,15 +201,16 @@ impl Access {
         let mut access: Access = toml::from_str(text).map_err(|error| AccessError::Text(error.to_string()))?;
         for rule in &mut access.allow {
             rule.check()?;
-            let user = |name: &str| User::from_name(name).ok().flatten().map(|user| user.uid.as_raw());
-            let group = |name: &str| Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw());
-            resolve(&mut rule.user, "user", user)?;
-            resolve(&mut rule.group, "group", group)?;
+            resolve(&mut rule.user, user_number)?;
+            resolve(&mut rule.group, group_number)?;
         }
-        let is_for_all = |rule: &Rule| rule.user.is_none() && rule.group.is_none();
-        match access.allow.iter().position(is_for_all) {
-            Some(at) if at + 1 < access.allow.len() => Err(AccessError::Shadows(at + 1)),
-            _ => Ok(access),
+        let mut rules = access.allow.iter().enumerate();
+        let earlier = |later: usize, rule: &Rule| access.allow[..later].iter().position(|other| other.covers(rule));
+        let shadowed = rules.find_map(|(later, rule)| Some((earlier(later, rule)?, later)));
+        match shadowed {
+            _ if access.allow.is_empty() => Err(AccessError::NoRule),
+            Some((earlier, later)) => Err(AccessError::Shadowed { earlier: earlier + 1, later: later + 1 }),
+            None => Ok(access),
         }
     }
 
@@ -196,15 +254,52 @@ impl Access {
     }
 }
 
+/// The number of a user.
+///
+/// # Errors
+/// See [`AccessError`].
+pub fn user_number(name: &str) -> Result<u32, AccessError> {
+    let found = User::from_name(name).map(|user| user.map(|user| user.uid.as_raw()));
+    number_of("user", name, found)
+}
+
+/// The number of a group.
+///
+/// # Errors
+/// See [`AccessError`].
+pub fn group_number(name: &str) -> Result<u32, AccessError> {
+    let found = Group::from_name(name).map(|group| group.map(|group| group.gid.as_raw()));
+    number_of("group", name, found)
+}
+
+fn number_of(what: &'static str, name: &str, found: nix::Result<Option<u32>>) -> Result<u32, AccessError> {
+    let name = || name.to_owned();
+    match found {
+        Ok(Some(number)) => Ok(number),
+        // As some systems say that there is none.
+        Ok(None) | Err(Errno::ENOENT | Errno::ESRCH) => Err(AccessError::NoAccount { what, name: name() }),
+        Err(why) => Err(AccessError::Lookup { what, name: name(), why }),
+    }
+}
+
+/// A number, if it can be an account's. The system takes the highest one for "no change".
+///
+/// # Errors
+/// [`AccessError::NoNumber`].
+pub fn check_number(number: u32) -> Result<u32, AccessError> {
+    if number == u32::MAX { Err(AccessError::NoNumber(number)) } else { Ok(number) }
+}
+
 fn resolve(
     account: &mut Option<Account>,
-    what: &'static str,
-    number_of: impl Fn(&str) -> Option<u32>,
+    number_of: impl Fn(&str) -> Result<u32, AccessError>,
 ) -> Result<(), AccessError> {
-    if let Some(Account::Name(name)) = account {
-        let number = number_of(name).ok_or_else(|| AccessError::NoAccount { what, name: name.clone() })?;
-        *account = Some(Account::Number(number));
-    }
+    let number = match account {
+        None => return Ok(()),
+        Some(Account::Number(number)) => check_number(*number)?,
+        Some(Account::Name(name)) => number_of(name)?,
+    };
+    *account = Some(Account::Number(number));
     Ok(())
 }
 
@@ -228,7 +323,7 @@ mod tests {
 
     #[test]
     fn without_rules_everybody_may_have_any_name() {
-        let access = Access::parse("").unwrap();
+        let access = Access::default();
         assert_eq!(access.allowance(&NOBODY), Ok(Allowance { ports: MAX_PORTS, weight: 1, queue: false }));
         assert_eq!(access.check_name(&NOBODY, &name("alpha")), Ok(()));
     }
@@ -243,7 +338,7 @@ mod tests {
             weight = 3
             queue = true
             [[allow]]
-            user = 0
+            group = "root"
             ports = 9
         "#;
         let access = Access::parse(text).unwrap();
@@ -275,8 +370,27 @@ mod tests {
             (&long("*\"]"), "no node can have"),
             ("[[allow]]\nname = \"a\"", "name"),
             ("[[allow]]\nuser = -1", "a number from 0"),
-            ("[[allow]]\nuser = 1\n[[allow]]\n[[allow]]\nuser = 2", "rule 2 is for everybody"),
+            ("[[allow]]\nuser = 1\n[[allow]]\n[[allow]]\nuser = 2", "rule 2 fits each program that rule 3 fits"),
+            ("[[allow]]\nuser = \"root\"\n[[allow]]\nuser = 0\ngroup = 1", "rule 2 decides nothing"),
+            ("[[allow]]\n[[allow]]", "rule 2 decides nothing"),
             ("allow", "allow"),
+            ("[allow]\nuser = 1", "written as `[[allow]]`"),
+            ("[[allow]]\nuser = 1\nuser = 2", "duplicate key"),
+            ("[[allow]]\nqueue = 1", "a boolean"),
+            ("", "there is no rule"),
+            ("# user = \"alice\"\n", "there is no rule"),
+            ("allow = []", "there is no rule"),
+            ("[[allow]]\nuser = 4294967295", "no user and no group"),
+            ("[[allow]]\ngroup = 4294967295", "no user and no group"),
+            ("[[allow]]\ngroup = \"@wheel\"", "no group `@wheel`"),
+            ("[[allow]]\nnames = [\"a*b\"]", "`*` in"),
+            ("[[allow]]\nnames = [\"**\"]", "`*` in"),
+            ("[[allow]]\nnames = [\"a?\"]", "`?` in"),
+            ("[[allow]]\nnames = [\"worker-[0-9]*\"]", "`[` in"),
+            ("[[allow]]\nnames = [\"^a\"]", "`^` in"),
+            ("[[allow]]\nnames = [\"a, b\"]", "`,` in"),
+            ("[[allow]]\nnames = [\"$USER-*\"]", "`$` in"),
+            ("[[allow]]\nnames = [\" a\"]", "a space at an end"),
         ] {
             let error = Access::parse(text).unwrap_err().to_string();
             assert!(error.contains(word), "{text}: {error}");

@@ -103,7 +103,8 @@ pub struct PortListing {
 /// Ask a daemon.
 ///
 /// # Errors
-/// No daemon listens there, this user may not ask, or there is no answer within [`TIMEOUT`] ([`io::ErrorKind::TimedOut`]).
+/// No daemon listens there, this user may not ask, there is no answer within [`TIMEOUT`] ([`io::ErrorKind::TimedOut`]), or one of another
+/// program ([`io::ErrorKind::InvalidData`]).
 pub fn ask(socket: &Path, question: &Question) -> io::Result<Answer> {
     let question = serde_json::to_vec(question)?;
     if question.len() > MAX_PACKET {
@@ -125,7 +126,7 @@ pub fn ask(socket: &Path, question: &Question) -> io::Result<Answer> {
     if answer.is_empty() {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it has closed the connection"));
     }
-    Ok(serde_json::from_slice(&answer)?)
+    serde_json::from_slice(&answer).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))
 }
 
 fn read_answer(connection: &OwnedFd) -> io::Result<Vec<u8>> {

@@ -1,25 +1,27 @@
 //! The daemon: programs attach and leave, and between that the switch turns.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use am_api::transports;
 use am_ring::{Layout, Pool};
 use am_transport::{Caps, Command, Transport};
-use am_vnic::Visitor;
 use am_wire::control::Control;
 use am_wire::{Address, EtherType};
 
 use crate::DaemonError;
 use crate::access::Access;
+use crate::budget::Budgets;
 use crate::errors::system;
+use crate::folder::Folder;
 use crate::listener::{Listener, Watched};
-use crate::member::Owner;
 use crate::outage::{Line, Outage};
 use crate::random::Random;
 use crate::state::StateFile;
 use crate::switch::Switch;
+use crate::visit::Visit;
 
 /// The interval between two looks at everything that is no frame.
 const HOUSEKEEPING: Duration = Duration::from_millis(1);
@@ -37,14 +39,8 @@ const MAX_SLEEP: Duration = Duration::from_millis(100);
 /// The sleep while a wire has no room, or has no descriptor to wait on.
 const SHORT_SLEEP: Duration = Duration::from_micros(200);
 
-/// After the system could not accept a program.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-/// The most visitors at once that have not said what they want.
-const MAX_VISITORS: usize = 64;
-
-/// How long they may take.
-const VISIT_TIMEOUT: Duration = Duration::from_secs(1);
+/// The sleep while a visitor waits for the rate of its user.
+const VISIT_SLEEP: Duration = Duration::from_millis(10);
 
 /// After a restart: how long a program may take to attach again.
 pub const KEEP_TIME: Duration = Duration::from_secs(5);
@@ -52,7 +48,7 @@ pub const KEEP_TIME: Duration = Duration::from_secs(5);
 /// The numbers of descriptors that are no port's.
 pub(crate) const LISTENER: u64 = 1 << 32;
 const WIRE: u64 = LISTENER + 1;
-const VISITOR: u64 = LISTENER + 2;
+pub(crate) const VISITOR: u64 = LISTENER + 2;
 /// The process of port 0's program.
 pub(crate) const PROCESSES: u64 = LISTENER + 3;
 
@@ -100,14 +96,15 @@ impl DaemonOptions {
 pub struct Daemon {
     pub(crate) switch: Switch,
     pub(crate) watched: Watched,
-    listener: Listener,
+    pub(crate) listener: Listener,
     pub(crate) access: Access,
     pub(crate) random: Random,
-    visitors: Vec<(Visitor, Owner, Instant)>,
+    pub(crate) visits: Vec<Visit>,
+    pub(crate) budgets: Budgets,
     /// The user that was refused last, and when the log said so.
     pub(crate) refused: Option<(u32, Instant)>,
     /// While the system accepts nobody: when to try again.
-    accept_at: Option<Instant>,
+    pub(crate) accept_at: Option<Instant>,
     /// Where the search for a free port starts.
     pub(crate) next_port: usize,
     /// The longest frame of a port.
@@ -137,7 +134,8 @@ impl Daemon {
             return Err(DaemonError::SeveralWires(wire.clone()));
         }
         // The lock first: a second daemon must not touch the wire of the first.
-        let state = StateFile::open(&options.socket)?;
+        let folder = Folder::of(&options.socket)?;
+        let state = StateFile::open(&options.socket, &folder)?;
         let mut wire = options.wire.as_deref().map(transports::open).transpose()?;
         for peer in &options.peers {
             if let Some(wire) = &mut wire {
@@ -145,7 +143,7 @@ impl Daemon {
                 wire.control(Command::AddPeer(peer)).map_err(why)?;
             }
         }
-        Daemon::start(options, wire, state)
+        Daemon::start(options, wire, folder, state)
     }
 
     /// A daemon with a wire that is open already.
@@ -153,13 +151,15 @@ impl Daemon {
     /// # Errors
     /// See [`DaemonError`].
     pub fn open_on(options: DaemonOptions, wire: Box<dyn Transport>) -> Result<Daemon, DaemonError> {
-        let state = StateFile::open(&options.socket)?;
-        Daemon::start(options, Some(wire), state)
+        let folder = Folder::of(&options.socket)?;
+        let state = StateFile::open(&options.socket, &folder)?;
+        Daemon::start(options, Some(wire), folder, state)
     }
 
     fn start(
         options: DaemonOptions,
         wire: Option<Box<dyn Transport>>,
+        folder: Arc<Folder>,
         mut state: StateFile,
     ) -> Result<Daemon, DaemonError> {
         let mut random = Random::new().map_err(system("cannot read random numbers"))?;
@@ -174,7 +174,7 @@ impl Daemon {
         let own = caps.as_ref().map_or_else(fresh, |caps| caps.address);
         // Programs that come back have their addresses, whatever the wire's is now.
         let base = saved.base.filter(|_| !saved.ports.is_empty()).unwrap_or(own);
-        let listener = Listener::new(&options.socket, options.mode, options.group)?;
+        let listener = Listener::new(&options.socket, folder, (options.mode, options.group), &mut random)?;
         state.begin(base, &saved)?;
         let watched = watch(&listener, caps.as_ref()).map_err(system("cannot make a descriptor to wait on"))?;
         let mut daemon = Daemon {
@@ -186,7 +186,8 @@ impl Daemon {
             listener,
             access: options.access,
             random,
-            visitors: vec![],
+            visits: vec![],
+            budgets: Budgets::default(),
             refused: None,
             accept_at: None,
             next_port: 0,
@@ -256,7 +257,8 @@ impl Daemon {
         let is_short = !self.can_wait || self.switch.has_held();
         self.switch.before_sleep();
         if self.switch.turn() == 0 && self.switch.claims.is_empty() {
-            self.look_around(if is_short { SHORT_SLEEP } else { MAX_SLEEP });
+            let longest = if self.has_waiting() { VISIT_SLEEP } else { MAX_SLEEP };
+            self.look_around(if is_short { SHORT_SLEEP } else { longest });
         }
         self.switch.after_sleep();
         self.idle_turns = 0;
@@ -278,12 +280,11 @@ impl Daemon {
         self.ready = ready;
         let now = Instant::now();
         self.next_look = now + HOUSEKEEPING;
-        if self.accept_at.is_some_and(|at| at <= now) {
-            self.watched.mute(self.listener.socket(), LISTENER, false);
-            self.accept();
+        self.look_at_visits(now);
+        for (uid, lines) in self.budgets.left_out(now) {
+            tracing::warn!("{lines} lines about programs of user {uid} were left out: there were too many");
         }
         self.switch.send_heartbeats(now);
-        self.visitors.retain(|(_, _, since)| now - *since < VISIT_TIMEOUT);
         self.switch.expired(now).into_iter().for_each(|port| self.detach(port));
         let trouble = self.switch.poll_wire().unwrap_or_default();
         if trouble != self.trouble {
@@ -294,62 +295,6 @@ impl Daemon {
             Some(Line::Failed) => tracing::warn!("wire {}: {}", self.wire, self.trouble),
             Some(Line::Works) => tracing::info!("wire {}: it works again", self.wire),
             None => (),
-        }
-    }
-
-    fn accept(&mut self) {
-        for _ in 0..MAX_VISITORS {
-            let (socket, owner) = match self.listener.accept() {
-                Ok(Some(accepted)) => accepted,
-                Ok(None) => {
-                    self.accept_at = None;
-                    return;
-                }
-                Err(why) => return self.pause_accepting(&why),
-            };
-            if self.visitors.len() >= MAX_VISITORS {
-                self.make_room();
-            }
-            if let Ok(visitor) = Visitor::new(socket)
-                && self.watched.add(visitor.socket(), VISITOR).is_ok()
-            {
-                self.visitors.push((visitor, owner, Instant::now()));
-            }
-        }
-    }
-
-    /// Visitors that say nothing cost places of their own user only: the user with the most loses the oldest.
-    #[cold]
-    fn make_room(&mut self) {
-        self.hear_visitors();
-        if self.visitors.len() < MAX_VISITORS {
-            return;
-        }
-        let visits = |uid: u32| self.visitors.iter().filter(|(_, owner, _)| owner.uid == uid).count();
-        // Of several with the same number the first one.
-        let oldest = (0..self.visitors.len()).rev().max_by_key(|at| visits(self.visitors[*at].1.uid));
-        oldest.into_iter().for_each(|at| drop(self.visitors.remove(at)));
-    }
-
-    /// The system accepts nobody, and its descriptor stays readable: without a pause the daemon would never sleep.
-    #[cold]
-    fn pause_accepting(&mut self, why: &std::io::Error) {
-        if self.accept_at.is_none() {
-            tracing::warn!(
-                "no program can attach now: {why}; raise the limit of open files (`LimitNOFILE=`, `ulimit -n`)"
-            );
-        }
-        self.accept_at = Some(Instant::now() + ACCEPT_PAUSE);
-        self.watched.mute(self.listener.socket(), LISTENER, true);
-    }
-
-    fn hear_visitors(&mut self) {
-        for (visitor, owner, since) in std::mem::take(&mut self.visitors) {
-            match visitor.receive() {
-                am_vnic::Sent::Packet(packet) => self.serve_visitor(visitor, owner, &packet),
-                am_vnic::Sent::Nothing => self.visitors.push((visitor, owner, since)),
-                am_vnic::Sent::Closed => (),
-            }
         }
     }
 }

@@ -41,7 +41,7 @@ pub enum DaemonError {
         socket: PathBuf,
     },
     /// The socket could not be made.
-    #[error("no socket at {}: {source}; make its directory, as one that this user may write", socket.display())]
+    #[error("no socket at {}: {source}{}", socket.display(), help(source))]
     Socket {
         /// The socket.
         socket: PathBuf,
@@ -53,6 +53,20 @@ pub enum DaemonError {
     NoDirectory {
         /// The directory.
         directory: PathBuf,
+    },
+    /// The socket's directory cannot be opened.
+    #[error("the directory {} cannot be used: {source}{}", directory.display(), help(source))]
+    Directory {
+        /// The directory.
+        directory: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The socket's path has no name for it.
+    #[error("{:?} names no socket: name a file in a directory, as in `--socket /run/amd/amd.sock`", socket.as_os_str())]
+    NoName {
+        /// The path.
+        socket: PathBuf,
     },
     /// The socket's path is too long for the system.
     #[error("the path {} is too long for a socket: choose a `--socket` of at most {most} bytes", socket.display())]
@@ -75,26 +89,27 @@ pub enum DaemonError {
         socket: PathBuf,
     },
     /// The socket's permissions could not be set.
-    #[error("the permissions of {} cannot be set: {source}; this user must be a member of the group in `--group`", socket.display())]
+    #[error("mode {mode:o}{} of {} cannot be set: {source}", group.map(|group| format!(" and group {group}, of which this user has to be a member,")).unwrap_or_default(), socket.display())]
     Permissions {
         /// The socket.
         socket: PathBuf,
+        /// Its permissions.
+        mode: u32,
+        /// Its group, by number.
+        group: Option<u32>,
         /// What the system says.
         source: io::Error,
     },
-    /// There is no such group.
-    #[error("there is no group `{0}` on this machine: name another in `--group`")]
-    NoGroup(String),
     /// The state file could not be used.
-    #[error("the state file {} cannot be used: {source}; it is beside the socket, in a directory that has room and that this user may write", path.display())]
+    #[error("the state file {} cannot be used: {source}{}", path.display(), help(source))]
     State {
         /// The file.
         path: PathBuf,
         /// What the system says.
         source: io::Error,
     },
-    /// The state file is another user's.
-    #[error("{} belongs to another user or can be read by others, and is not believed: `rm {}`", path.display(), path.display())]
+    /// The state file is another user's, or another program's.
+    #[error("{} is not a state file that only this user can read, under one name, and is left alone: `rm {}`, or choose another `--socket`", path.display(), path.display())]
     ForeignState {
         /// The file.
         path: PathBuf,
@@ -129,6 +144,17 @@ pub enum DaemonError {
 }
 
 am_transport::debug_as_display!(DaemonError);
+
+/// What to do about an error in the socket's directory.
+fn help(source: &io::Error) -> &'static str {
+    use nix::libc::{EACCES, EDQUOT, EMFILE, ENFILE, ENOENT, ENOSPC, EPERM, EROFS};
+    match source.raw_os_error() {
+        Some(EACCES | EPERM | EROFS | ENOENT) => "; make its directory, as one that this user may write",
+        Some(ENOSPC | EDQUOT) => "; make room in its directory",
+        Some(EMFILE | ENFILE) => "; raise the limit of open files (`LimitNOFILE=`, `ulimit -n`)",
+        _ => "; choose another `--socket`",
+    }
+}
 
 /// An error of a call that should not fail.
 pub(crate) fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> DaemonError {

@@ -34,17 +34,20 @@ pub enum Refusal {
     BadDestination,
     /// A flow that its receiver did not grant to this port.
     NotGranted,
+    /// A frame for all nodes, after many others.
+    TooOften,
 }
 
 impl Refusal {
     /// All reasons.
-    pub const ALL: [Refusal; 6] = [
+    pub const ALL: [Refusal; 7] = [
         Refusal::Malformed,
         Refusal::ForeignEthertype,
         Refusal::BadSource,
         Refusal::BadName,
         Refusal::BadDestination,
         Refusal::NotGranted,
+        Refusal::TooOften,
     ];
 
     /// Its name in reports.
@@ -56,6 +59,7 @@ impl Refusal {
             Refusal::BadName => "bad_name",
             Refusal::BadDestination => "bad_destination",
             Refusal::NotGranted => "not_granted",
+            Refusal::TooOften => "too_often",
         }
     }
 }

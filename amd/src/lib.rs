@@ -14,18 +14,21 @@
 //!
 //! # Read first
 //!
-//! `switch.rs` and `relay.rs`, the path of a frame; `judge.rs`, what may pass; `ports.rs`, how programs come and go; `daemon.rs`, the loop.
+//! `switch.rs` and `relay.rs`, the path of a frame; `judge.rs`, what may pass; `visits.rs` and `ports.rs`, how programs come and go; `daemon.rs`, the loop.
 #![forbid(unsafe_code)]
 
 pub mod access;
 pub mod address;
 pub mod admin;
+pub mod budget;
 mod daemon;
 mod errors;
+mod folder;
 pub mod grants;
 mod heartbeat;
 mod heartbeats;
 pub mod judge;
+mod known;
 mod listener;
 pub mod log;
 mod member;
@@ -35,10 +38,13 @@ pub mod privileges;
 mod process;
 mod queues;
 mod random;
+mod record;
 mod relay;
 pub mod schedule;
 mod state;
 mod switch;
+mod visit;
+mod visits;
 mod wire;
 
 pub use daemon::{Daemon, DaemonOptions, KEEP_TIME};

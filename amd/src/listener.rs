@@ -1,10 +1,9 @@
 //! The daemon's socket, and the descriptors that it waits on.
 
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
@@ -16,7 +15,9 @@ use rustix::net::{
 
 use crate::DaemonError;
 use crate::errors::system;
+use crate::folder::{FileId, Folder, is_socket, path_of};
 use crate::member::Owner;
+use crate::random::Random;
 
 /// Programs that connect at once.
 const BACKLOG: i32 = 128;
@@ -28,35 +29,40 @@ const MAX_PATH: usize = 107;
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: OwnedFd,
-    path: PathBuf,
-    /// The device and inode of the socket's file.
-    file: Option<(u64, u64)>,
+    folder: Arc<Folder>,
+    file: FileId,
 }
 
 impl Listener {
-    /// Make the socket. The caller has made sure that no other daemon has it.
-    pub(crate) fn new(path: &Path, mode: u32, group: Option<u32>) -> Result<Listener, DaemonError> {
+    /// Make the socket at this path, which is in this folder. The caller has made sure that no other daemon has it.
+    pub(crate) fn new(
+        path: &Path,
+        folder: Arc<Folder>,
+        (mode, group): (u32, Option<u32>),
+        random: &mut Random,
+    ) -> Result<Listener, DaemonError> {
         let failed = |source: io::Error| DaemonError::Socket { socket: path.to_owned(), source };
-        match fs::symlink_metadata(path) {
-            Ok(found) if !found.file_type().is_socket() => {
-                return Err(DaemonError::NoSocket { socket: path.to_owned() });
-            }
-            Ok(_) if is_served(path)? => return Err(DaemonError::Served { socket: path.to_owned() }),
-            Ok(_) => fs::remove_file(path).map_err(failed)?,
-            Err(_) => (),
+        if let Some(why) = folder.other_owner() {
+            let socket = path.display();
+            tracing::warn!("others can put a socket of their own at {socket}, and programs would trust it: {why}");
         }
-        let socket = new_socket()?;
-        let address = address_of(path)?;
-        bind(&socket, &address).map_err(|why| failed(why.into()))?;
-        let listener = Listener { socket, path: path.to_owned(), file: file_at(path) };
-        let denied = |source: io::Error| DaemonError::Permissions { socket: path.to_owned(), source };
-        if group.is_some() {
-            std::os::unix::fs::chown(path, None, group).map_err(denied)?;
+        match folder.look().map_err(failed)? {
+            Some(found) if !is_socket(&found) => return Err(DaemonError::NoSocket { socket: path.to_owned() }),
+            Some(found) if is_served(&found)? => return Err(DaemonError::Served { socket: path.to_owned() }),
+            _ => (),
         }
-        // Nobody can connect before the permissions are set.
-        fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(denied)?;
-        listen(&listener.socket, BACKLOG).map_err(system("cannot listen on the socket"))?;
-        Ok(listener)
+        let (socket, private) = (new_socket()?, folder.private(random).map_err(failed)?);
+        bind(&socket, &private.address().map_err(failed)?).map_err(|why| failed(why.into()))?;
+        private.set(mode, group).map_err(|source| DaemonError::Permissions {
+            socket: path.to_owned(),
+            mode,
+            group,
+            source,
+        })?;
+        listen(&socket, BACKLOG).map_err(system("cannot listen on the socket"))?;
+        let file = private.publish().map_err(failed)?;
+        drop(private);
+        Ok(Listener { socket, folder, file })
     }
 
     pub(crate) fn socket(&self) -> &OwnedFd {
@@ -76,10 +82,7 @@ impl Listener {
 
     /// Remove the socket's file, unless it is another's.
     pub(crate) fn remove(&self) {
-        if self.file.is_some() && file_at(&self.path) == self.file {
-            // If this fails, the next daemon finds a socket that refuses connections, and removes it.
-            let _ = fs::remove_file(&self.path);
-        }
+        self.folder.remove(&self.folder.socket, self.file);
     }
 }
 
@@ -99,16 +102,11 @@ pub(crate) fn address_of(path: &Path) -> Result<SocketAddrUnix, DaemonError> {
     SocketAddrUnix::new(path).map_err(|_| DaemonError::LongPath { socket: path.to_owned(), most: MAX_PATH })
 }
 
-/// Whether a program has the socket at this path. A killed one leaves a socket that refuses connections.
-fn is_served(path: &Path) -> Result<bool, DaemonError> {
-    let address = address_of(path)?;
+/// Whether a program has this socket. A killed one leaves a socket that refuses connections.
+fn is_served(found: &OwnedFd) -> Result<bool, DaemonError> {
+    let address = SocketAddrUnix::new(path_of(found)).map_err(system("cannot ask whether the socket is served"))?;
     // Any other error means that a program may serve it: another type of socket, a full queue, no permission.
-    Ok(!matches!(connect(&new_socket()?, &address), Err(Errno::CONNREFUSED | Errno::NOENT)))
-}
-
-/// The device and inode of a file.
-pub(crate) fn file_at(path: &Path) -> Option<(u64, u64)> {
-    fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
+    Ok(connect(&new_socket()?, &address) != Err(Errno::CONNREFUSED))
 }
 
 /// The descriptors that the daemon waits on, each with a number.

@@ -4,17 +4,18 @@
 mod text_file;
 
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use am_daemon::access::Access;
+use am_daemon::access::{self, Access};
 use am_daemon::admin::{self, Answer, Listing, PortListing, Question};
 use am_daemon::log::Log;
 use am_daemon::{Daemon, DaemonError, DaemonOptions, privileges};
 use clap::{Args, Parser, Subcommand};
-use nix::libc::SIGXFSZ;
+use nix::libc::{EMFILE, ENAMETOOLONG, ENFILE, EPROTOTYPE, SIGXFSZ};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 type Error = Box<dyn std::error::Error>;
@@ -79,9 +80,18 @@ struct Run {
     config: Option<PathBuf>,
 }
 
+/// The mode of the socket. To connect is to write, so a mode that lets others only read lets them do nothing.
 fn octal(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| mode & !0o777 == 0);
-    mode.ok_or_else(|| "permissions in octal go here, as in `660`".into())
+    let mode = mode.ok_or("permissions in octal go here, as in `660`")?;
+    let is_useless = |shift: u32| !matches!(mode >> shift & 7, 0 | 2 | 3 | 6 | 7);
+    if [0, 3, 6].into_iter().any(is_useless) || mode & 0o200 == 0 {
+        return Err(
+            "to attach is to write, so 1, 4 and 5 allow nothing: write 600 for this user, 660 for a group, 666 for all"
+                .into(),
+        );
+    }
+    Ok(mode)
 }
 
 fn main() -> ExitCode {
@@ -119,15 +129,24 @@ fn set_weight(socket: &Path, name: String, weight: u32) -> Result<(), Error> {
 
 fn ask(socket: &Path, question: &Question) -> Result<Answer, Error> {
     let path = socket.display();
-    let failed = |why: io::Error| match why.kind() {
-        io::ErrorKind::PermissionDenied => {
+    let failed = |why: io::Error| match (why.kind(), why.raw_os_error()) {
+        (io::ErrorKind::PermissionDenied, _) => {
             format!("this user may not open {path}: {why}; ask whoever runs the daemon for its `--mode` and `--group`")
         }
-        io::ErrorKind::TimedOut => format!(
+        (io::ErrorKind::TimedOut, _) => format!(
             "the program at {path} has not answered for {} s: if it is `amd` and was stopped, `kill -CONT` it; otherwise end it and start \
              it again, or name another socket with --socket",
             admin::TIMEOUT.as_secs()
         ),
+        (_, Some(EMFILE | ENFILE)) => format!("this process has no descriptor left: {why}; raise `ulimit -n`"),
+        (_, Some(ENAMETOOLONG)) => format!("the path {path} is too long for a socket: name the daemon's with --socket"),
+        (_, Some(EPROTOTYPE)) | (io::ErrorKind::InvalidData, _) => {
+            format!("the program at {path} is no `amd` of this version: name the daemon's socket with --socket")
+        }
+        (io::ErrorKind::InvalidInput, _) => why.to_string(),
+        (io::ErrorKind::UnexpectedEof, _) => {
+            format!("the program at {path} gave no answer: {why}; it has ended, or too many programs attach: try again")
+        }
         _ => format!("no daemon answers at {path}: {why}; name its socket with --socket"),
     };
     Ok(admin::ask(socket, question).map_err(failed)?)
@@ -147,7 +166,7 @@ fn serve_and_log(run: Run) -> ExitCode {
 }
 
 fn serve(run: Run, log: &Log) -> Result<(), Error> {
-    let group = run.group.as_deref().map(group_number).transpose()?;
+    let group = run.group.as_deref().map(|name| group_number(name, run.mode)).transpose()?;
     let access = run.config.as_deref().map(read_access).transpose()?.unwrap_or_default();
     let wire = (run.wire != "local").then_some(run.wire);
     if wire.is_none() && !run.peer.is_empty() {
@@ -186,14 +205,26 @@ fn serve(run: Run, log: &Log) -> Result<(), Error> {
     Ok(())
 }
 
-fn group_number(name: &str) -> Result<u32, DaemonError> {
-    let by_name = || nix::unistd::Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw());
-    name.parse().ok().or_else(by_name).ok_or_else(|| DaemonError::NoGroup(name.into()))
+fn group_number(name: &str, mode: u32) -> Result<u32, Error> {
+    if mode & 0o020 == 0 {
+        return Err(
+            format!("--group {name} allows nothing with --mode {mode:o}: write --mode 660, or leave it out").into()
+        );
+    }
+    let number = name.parse().map_or_else(|_| access::group_number(name), access::check_number);
+    Ok(number.map_err(|why| format!("--group {name}: {why}"))?)
 }
 
 fn read_access(path: &Path) -> Result<Access, DaemonError> {
     let text = text_file::read(path).map_err(|source| DaemonError::Config { path: path.into(), source })?;
-    Access::parse(&text).map_err(|why| DaemonError::Access { path: path.into(), why })
+    let access = Access::parse(&text).map_err(|why| DaemonError::Access { path: path.into(), why })?;
+    let others = std::fs::metadata(path).is_ok_and(|file| {
+        ![0, nix::unistd::geteuid().as_raw()].contains(&file.uid()) || (file.is_file() && file.mode() & 0o022 != 0)
+    });
+    if others {
+        tracing::warn!("others can write to {}, and so decide who may attach after a restart", path.display());
+    }
+    Ok(access)
 }
 
 /// The listing, a line for each port.

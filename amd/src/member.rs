@@ -1,12 +1,15 @@
 //! A program, or a place that is kept for one after the daemon has restarted.
 
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use am_ring::Frame;
 use am_vnic::Port;
 use am_vnic::protocol::Secret;
+use am_wire::Address;
 
+use crate::budget::{BROADCASTS_A_SECOND, Bucket, MAX_BROADCASTS};
 use crate::heartbeat::Heartbeat;
 use crate::judge::{Guard, Refusal};
 use crate::process::Process;
@@ -61,10 +64,9 @@ pub(crate) struct PortCounts {
 pub(crate) struct Member {
     /// `None` while its program is expected to attach again.
     pub(crate) port: Option<Port>,
-    /// The program's process.
-    pub(crate) process: Option<Process>,
     pub(crate) guard: Guard,
     pub(crate) owner: Owner,
+    pub(crate) process: Process,
     pub(crate) secret: Secret,
     /// The attempts of a turn are a multiple of it.
     pub(crate) weight: u32,
@@ -86,8 +88,15 @@ pub(crate) struct Member {
     pub(crate) told: String,
     /// When a place without a program is given up.
     pub(crate) kept_until: Option<Instant>,
+    /// The program's process, also of one that is expected: readable when it has ended.
+    pub(crate) runs: Option<OwnedFd>,
+    /// The ports that have had control frames from it, or it from them, a bit each: they learn of its end.
+    pub(crate) known: u128,
+    /// Ports that have ended while its program was expected.
+    pub(crate) missed: Vec<Address>,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) counts: PortCounts,
+    broadcasts: Bucket,
     offences: Offences,
 }
 
@@ -102,9 +111,9 @@ impl Member {
     pub(crate) fn new(port: Option<Port>, guard: Guard, owner: Owner, secret: Secret, weight: u32) -> Member {
         Member {
             port,
-            process: None,
             guard,
             owner,
+            process: Process::default(),
             secret,
             weight,
             queue: None,
@@ -116,8 +125,12 @@ impl Member {
             trouble: String::new(),
             told: String::new(),
             kept_until: None,
+            runs: None,
+            known: 0,
+            missed: vec![],
             heartbeat: Heartbeat::default(),
             counts: PortCounts::default(),
+            broadcasts: Bucket::new(Instant::now()),
             offences: Offences { level: 0, since: Instant::now() },
         }
     }
@@ -133,6 +146,17 @@ impl Member {
     #[inline]
     pub(crate) fn came_alone(&mut self) -> bool {
         std::mem::take(&mut self.was_quiet) && self.port.as_ref().is_some_and(|port| !port.has_more())
+    }
+
+    /// Whether it may send a frame to all nodes now: each of them wakes all programs. One too many is no offence.
+    #[cold]
+    pub(crate) fn may_broadcast(&mut self) -> bool {
+        let has_room = self.broadcasts.take(MAX_BROADCASTS, BROADCASTS_A_SECOND, Instant::now());
+        if !has_room {
+            self.counts.refused[Refusal::TooOften as usize] += 1;
+            self.pause = PAUSE;
+        }
+        has_room
     }
 
     /// Count a refused frame. Returns whether there were too many.

@@ -1,10 +1,11 @@
 //! Programs attach, say their names, and leave.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use am_vnic::protocol::{FromDaemon, Hello, Secret, VERSION, Welcome};
-use am_vnic::{MIN_FRAME, Port, Visitor};
+use am_vnic::{MIN_FRAME, Port, Visitor, WelcomeError};
 use am_wire::Address;
 use am_wire::control::Name;
 
@@ -14,25 +15,29 @@ use crate::daemon::{Daemon, KEEP_TIME, PROCESSES};
 use crate::grants::Granted;
 use crate::judge::{Guard, Refusal};
 use crate::member::{MAX_REFUSED, Member, Owner};
-use crate::process::Process;
+use crate::process::{self, Fate, Process};
+use crate::record::SavedPort;
 use crate::schedule::MAX_WEIGHT;
-use crate::state::{Saved, SavedPort};
+use crate::state::Saved;
 
 /// The most frames that are still taken from a program that has ended.
 const MAX_LAST_FRAMES: usize = 8192;
 
-/// The log has a refused user at most once in this time.
+/// The log has the same refused user at most once in this time.
 const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Daemon {
     /// What an earlier daemon has left: its ports wait for their programs.
     pub(crate) fn restore(&mut self, saved: Saved) {
-        for SavedPort { number, owner, weight, secret, name } in saved.ports {
+        let fates: Vec<_> = saved.ports.iter().map(|port| (port.number, port.process.fate())).collect();
+        for SavedPort { number, owner, weight, secret, name, process } in saved.ports {
             let mut guard =
                 Guard::new(address_of(self.switch.base, number), self.switch.ethertype, self.random.number());
             name.into_iter().for_each(|name| guard.set_name(name));
             let mut member = Member::new(None, guard, owner, secret, weight);
-            member.kept_until = Some(Instant::now() + KEEP_TIME);
+            (member.process, member.kept_until) = (process, Some(Instant::now() + KEEP_TIME));
+            // The daemon before has not said whom it had sent frames to.
+            member.known = u128::MAX;
             // Attaching again tries once more, and says what is wrong.
             _ = self.switch.serve_address(member.guard.address(), true);
             self.insert(number, member);
@@ -46,6 +51,28 @@ impl Daemon {
                 }
             }
         }
+        for (number, fate) in fates {
+            match fate {
+                Fate::Ended => self.detach(number),
+                Fate::Runs(process) => self.expect(number, process),
+                Fate::Unknown => (),
+            }
+        }
+    }
+
+    /// A port is a program's as long as this process runs, whether it is attached or expected.
+    fn expect(&mut self, number: usize, process: OwnedFd) {
+        if let Some(member) = &mut self.switch.members[number]
+            && self.watched.add(&process, PROCESSES + number as u64).is_ok()
+        {
+            member.runs = Some(process);
+        }
+    }
+
+    /// Whether a program comes back to its port.
+    pub(crate) fn expects(&self, hello: &Hello) -> bool {
+        let mut places = self.switch.members.iter().flatten().filter(|member| member.port.is_none());
+        hello.secret.is_some() && places.any(|member| Some(member.secret) == hello.secret)
     }
 
     /// Add a port, with its address on the wire.
@@ -58,42 +85,61 @@ impl Daemon {
 
     fn save(&self, number: usize) {
         let Some(member) = &self.switch.members[number] else { return };
-        let Member { owner, weight, secret, guard, .. } = &**member;
-        let saved = SavedPort { number, owner: *owner, weight: *weight, secret: *secret, name: guard.name() };
+        let Member { owner, weight, secret, guard, process, .. } = &**member;
+        let (owner, weight, secret, process) = (*owner, *weight, *secret, *process);
+        let saved = SavedPort { number, owner, weight, secret, name: guard.name(), process };
         self.switch.state.put_port(&saved);
     }
 
-    /// A visitor has said what it wants.
-    pub(crate) fn serve_visitor(&mut self, visitor: Visitor, owner: Owner, packet: &[u8]) {
-        if let Ok(question) = serde_json::from_slice::<Question>(packet) {
-            let answer = serde_json::to_vec(&self.answer(owner, question)).unwrap_or_default();
+    /// A visitor has sent a packet that asks for no port.
+    pub(crate) fn answer_visitor(&mut self, visitor: Visitor, owner: Owner, packet: &[u8]) {
+        match serde_json::from_slice::<Question>(packet) {
             // An administrator who has gone needs no answer.
-            _ = visitor.answer(&answer);
-            return;
-        }
-        let Some(hello) = Hello::from_bytes(packet) else {
-            return visitor.refuse("this socket is for `amd:` transports and for `amd list`".into());
-        };
-        if let Err((visitor, why)) = self.attach(visitor, owner, &hello) {
-            // A program tries again and again.
-            let is_said = self.refused.is_some_and(|(uid, at)| uid == owner.uid && at.elapsed() < REFUSAL_LOG_INTERVAL);
-            if !is_said {
-                tracing::info!("user {} was refused: {why}", owner.uid);
-                self.refused = Some((owner.uid, Instant::now()));
-            }
-            visitor.refuse(why);
+            Ok(question) => _ = visitor.answer(&serde_json::to_vec(&self.answer(owner, question)).unwrap_or_default()),
+            Err(_) => visitor.refuse("this socket is for `amd:` transports and for `amd list`".into()),
         }
     }
 
-    fn attach(&mut self, visitor: Visitor, owner: Owner, hello: &Hello) -> Result<(), (Visitor, String)> {
+    /// A visitor asks for a port.
+    pub(crate) fn attach_visitor(&mut self, visitor: Visitor, owner: Owner, hello: &Hello) {
         let (number, weight) = match self.admit(owner, hello) {
             Ok(admitted) => admitted,
-            Err(why) => return Err((visitor, why)),
+            Err(why) => return self.refuse_visitor(visitor, owner, why),
         };
         let address = address_of(self.switch.base, number);
-        if let Err(why) = self.switch.serve_address(address, true) {
-            return Err((visitor, why));
+        let result = match self.switch.serve_address(address, true) {
+            Ok(()) => self.attach(visitor, owner, hello, (number, weight)),
+            Err(why) => Err(Some((visitor, why))),
+        };
+        let Err(refused) = result else { return };
+        // It has nothing, unless it is one that comes back and may try again.
+        if self.switch.members[number].is_none() {
+            _ = self.switch.serve_address(address, false);
         }
+        if let Some((visitor, why)) = refused {
+            self.refuse_visitor(visitor, owner, why);
+        }
+    }
+
+    fn refuse_visitor(&mut self, visitor: Visitor, owner: Owner, why: String) {
+        // A program tries again and again.
+        let is_said = self.refused.is_some_and(|(uid, at)| uid == owner.uid && at.elapsed() < REFUSAL_LOG_INTERVAL);
+        if !is_said && self.budgets.has_line(owner.uid, Instant::now()) {
+            tracing::info!("user {} was refused: {why}", owner.uid);
+            self.refused = Some((owner.uid, Instant::now()));
+        }
+        visitor.refuse(why);
+    }
+
+    /// Give a port to a visitor. On an error it gets none: why, or nothing if it has left.
+    fn attach(
+        &mut self,
+        visitor: Visitor,
+        owner: Owner,
+        hello: &Hello,
+        (number, weight): (usize, u32),
+    ) -> Result<(), Option<(Visitor, String)>> {
+        let address = address_of(self.switch.base, number);
         let (queue, no_queue) = match self.lend_queue(owner, hello, address) {
             Ok(queue) => (queue, None),
             Err(why) => (None, Some(why)),
@@ -101,24 +147,28 @@ impl Daemon {
         let welcome = self.greet(address, hello);
         let secret = welcome.secret;
         let number_of_queue = queue.as_ref().map(|queue| queue.shape.queue);
-        let port = visitor.welcome(welcome, queue).map_err(|(visitor, why)| {
-            let help = "the daemon may have too few open files (`LimitNOFILE=`, `ulimit -n`) or too little memory";
-            (visitor, format!("there is no memory for its port: {why}; {help}"))
-        })?;
+        let port = match visitor.welcome(welcome, queue) {
+            Ok(port) => port,
+            Err((_, WelcomeError::Left)) => return Err(None),
+            Err((visitor, why)) => return Err(Some((visitor, why.to_string()))),
+        };
+        // It cannot fail for a descriptor that is watched.
         if self.watched.renumber(port.socket(), number as u64).is_err() {
-            return Ok(());
+            return Err(None);
         }
         if !self.trouble.is_empty() {
             port.tell(&FromDaemon::Trouble(self.trouble.clone()));
         }
-        tracing::info!("port {number}: {owner} has attached");
-        let process = Process::of(port.socket(), owner.pid);
-        // Without it the socket's end is the program's.
-        process.iter().for_each(|process| _ = self.watched.add(process, PROCESSES + number as u64));
+        if self.budgets.has_line(owner.uid, Instant::now()) {
+            tracing::info!("port {number}: {owner} has attached");
+        }
+        let runs = process::peer(port.socket(), owner.pid);
         self.place(number, port, owner, secret, weight);
         if let Some(member) = &mut self.switch.members[number] {
-            (member.queue, member.no_queue, member.process) = (number_of_queue, no_queue, process);
+            (member.queue, member.no_queue) = (number_of_queue, no_queue);
         }
+        // Without it the socket's end is the program's.
+        runs.into_iter().for_each(|process| self.expect(number, process));
         Ok(())
     }
 
@@ -138,12 +188,18 @@ impl Daemon {
 
     /// Put a program at its port: where it was before the daemon restarted, or a new one.
     fn place(&mut self, number: usize, port: Port, owner: Owner, secret: Secret, weight: u32) {
+        let process = Process::of(owner.pid);
         if let Some(member) = self.switch.members[number].as_deref_mut() {
+            let missed = std::mem::take(&mut member.missed);
+            missed.into_iter().for_each(|address| _ = port.tell(&FromDaemon::PeerGone(address)));
             (member.port, member.owner, member.secret, member.kept_until) = (Some(port), owner, secret, None);
+            (member.process, member.runs) = (process, None);
             return self.save(number);
         }
         let guard = Guard::new(address_of(self.switch.base, number), self.switch.ethertype, self.random.number());
-        self.insert(number, Member::new(Some(port), guard, owner, secret, weight));
+        let mut member = Member::new(Some(port), guard, owner, secret, weight);
+        member.process = process;
+        self.insert(number, member);
     }
 
     /// The number and weight of a port for this program, or why it gets none.
@@ -198,7 +254,7 @@ impl Daemon {
     pub(crate) fn check_process(&mut self, number: usize) {
         let member = self.switch.members.get(number).and_then(Option::as_deref);
         // The port may be another program's by now.
-        if member.and_then(|member| member.process.as_ref()).is_some_and(Process::has_ended) {
+        if member.and_then(|member| member.runs.as_ref()).is_some_and(process::has_ended) {
             self.end(number);
         }
     }
@@ -208,11 +264,14 @@ impl Daemon {
         self.detach(number);
     }
 
-    /// A program has ended: its port, name and flows are free.
+    /// A program has ended: its port, name, flows and memory are free.
     pub(crate) fn detach(&mut self, number: usize) {
-        let Some(member) = self.switch.members[number].take() else { return };
+        let Some(mut member) = self.switch.members[number].take() else { return };
         let address = member.guard.address();
-        tracing::info!("port {number}: {} has ended", member.owner);
+        if self.budgets.has_line(member.owner.uid, Instant::now()) {
+            tracing::info!("port {number}: {} has ended", member.owner);
+        }
+        member.port.take().into_iter().for_each(Port::end);
         self.switch.schedule.remove(number);
         self.switch.state.forget_port(number);
         let state = &mut self.switch.state;
@@ -223,14 +282,16 @@ impl Daemon {
         }
         // Removing an address cannot fail.
         _ = self.switch.serve_address(address, false);
-        self.switch.tell_all(&FromDaemon::PeerGone(address));
+        self.switch.tell_gone(number, address, member.known);
     }
 
     /// A program has sent too much that is refused.
     pub(crate) fn detach_offender(&mut self, number: usize, why: Refusal) {
         let Some(member) = self.switch.members[number].as_deref() else { return };
         let text = format!("{MAX_REFUSED} of its frames were refused, the last as `{}`", why.name());
-        tracing::warn!("port {number}: {} is detached: {text}", member.owner);
+        if self.budgets.has_line(member.owner.uid, Instant::now()) {
+            tracing::warn!("port {number}: {} is detached: {text}", member.owner);
+        }
         member.port.iter().for_each(|port| _ = port.tell(&FromDaemon::Detached(text.clone())));
         self.detach(number);
     }
@@ -252,7 +313,7 @@ impl Daemon {
                 }
                 Err(why) => {
                     member.refuse(Refusal::BadName);
-                    if member.trouble != why {
+                    if member.trouble != why && self.budgets.has_line(member.owner.uid, Instant::now()) {
                         tracing::warn!("port {number}: nothing of it passes: {why}");
                     }
                     member.trouble = why;
@@ -262,11 +323,13 @@ impl Daemon {
         }
     }
 
-    fn check_name(&self, number: usize, owner: Owner, name: &Name) -> Result<(), String> {
+    fn check_name(&mut self, number: usize, owner: Owner, name: &Name) -> Result<(), String> {
         let members = self.switch.members.iter().enumerate().filter(|(other, _)| *other != number);
         let mut others = members.filter_map(|(other, member)| Some((other, member.as_deref()?)));
         if let Some((other, member)) = others.find(|(_, member)| member.guard.name() == Some(*name)) {
             let uid = member.owner.uid;
+            // It learns when the name is free.
+            self.switch.know_each_other(number, other);
             return Err(format!(
                 "port {other}, of user {uid}, has the name `{name}`: choose another, or end that program"
             ));

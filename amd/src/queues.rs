@@ -1,6 +1,7 @@
 //! Queues of the NIC for programs that are trusted with one.
 
 use std::cell::OnceCell;
+use std::time::Instant;
 
 use am_transport::{Command, LentQueue};
 use am_vnic::protocol::Hello;
@@ -19,7 +20,9 @@ impl Daemon {
             return Ok(None);
         }
         let lent = self.open_queue(hello, to);
-        if let Err(why) = &lent {
+        if let Err(why) = &lent
+            && self.budgets.has_line(owner.uid, Instant::now())
+        {
             tracing::warn!("{owner} has a port and no queue: {why}");
         }
         lent.map(Some)

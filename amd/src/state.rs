@@ -6,50 +6,32 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use am_vnic::protocol::Secret;
-use am_wire::control::Name;
-use am_wire::{Address, Flow};
+use am_wire::Address;
 use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::fcntl::{Flock, FlockArg};
 
 use crate::DaemonError;
 use crate::address::MAX_PORTS;
+use crate::folder::{FileId, Folder};
 use crate::grants::FlowGrant;
-use crate::listener::{address_of, file_at};
-use crate::member::Owner;
+use crate::listener::address_of;
+use crate::record::{GRANT_BYTES, PORT_BYTES, SavedGrant, SavedPort, records};
 
 const MAGIC: &[u8; 8] = b"amd-st\x01\n";
+
+/// Its start, of every version.
+const KIND: &[u8; 6] = b"amd-st";
 const HEADER_BYTES: usize = 64;
-const PORT_BYTES: usize = 128;
-const GRANT_BYTES: usize = 32;
 const GRANTS_AT: usize = HEADER_BYTES + MAX_PORTS * PORT_BYTES;
 
 /// The most grants in the file. Connections beyond it work, and end when the daemon is restarted.
 const MAX_GRANTS: u32 = 1 << 18;
-
-/// A port as the file has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SavedPort {
-    pub(crate) number: usize,
-    pub(crate) owner: Owner,
-    pub(crate) weight: u32,
-    pub(crate) secret: Secret,
-    pub(crate) name: Option<Name>,
-}
-
-/// A grant as the file has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SavedGrant {
-    pub(crate) record: u32,
-    pub(crate) port: usize,
-    pub(crate) granter: Option<u16>,
-    pub(crate) grant: FlowGrant,
-}
 
 /// What an earlier daemon has left.
 #[derive(Debug, Default)]
@@ -64,6 +46,9 @@ pub(crate) struct Saved {
 #[derive(Debug)]
 pub(crate) struct StateFile {
     file: Flock<File>,
+    folder: Arc<Folder>,
+    name: PathBuf,
+    /// For messages.
     path: PathBuf,
     /// Free records among those that were ever used, and the first that never was.
     free: BTreeSet<u32>,
@@ -74,36 +59,25 @@ pub(crate) struct StateFile {
 
 impl StateFile {
     /// Open the file beside a socket, or make it.
-    pub(crate) fn open(socket: &Path) -> Result<StateFile, DaemonError> {
+    pub(crate) fn open(socket: &Path, folder: &Arc<Folder>) -> Result<StateFile, DaemonError> {
         // Before a file is made whose path may be too long, too.
         address_of(socket)?;
         let mut path = socket.as_os_str().to_owned();
         path.push(".state");
         let path = PathBuf::from(path);
+        let name = path.file_name().map(PathBuf::from).unwrap_or_default();
+        let failed = |source| DaemonError::State { path: path.clone(), source };
         loop {
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).create(true).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());
-            let file = options.open(&path).map_err(|source| match (source.kind(), path.parent()) {
-                (io::ErrorKind::NotFound, Some(directory)) => {
-                    DaemonError::NoDirectory { directory: directory.to_owned() }
-                }
-                _ => DaemonError::State { path: path.clone(), source },
-            })?;
-            let failed = |source| DaemonError::State { path: path.clone(), source };
-            let opened = file.metadata().map_err(failed)?;
-            if !opened.is_file() {
-                return Err(failed(io::Error::other("it is no file")));
-            }
-            if opened.uid() != nix::unistd::geteuid().as_raw() || opened.mode() & 0o077 != 0 {
-                return Err(DaemonError::ForeignState { path });
-            }
+            let file = folder.open_own(&name).map_err(failed)?;
+            check(&file).map_err(failed)?.then_some(()).ok_or(DaemonError::ForeignState { path: path.clone() })?;
             let file = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, why)| match why {
                 Errno::EWOULDBLOCK => DaemonError::Running { socket: socket.to_owned() },
-                why => DaemonError::State { path: path.clone(), source: why.into() },
+                why => failed(why.into()),
             })?;
             // A daemon that ended meanwhile has removed the file.
-            if file_at(&path) == Some((opened.dev(), opened.ino())) {
-                return Ok(StateFile { file, path, free: BTreeSet::new(), next: 0, has_failed: Cell::new(false) });
+            if folder.id_of(&name) == id(&file) {
+                let (folder, free, has_failed) = (folder.clone(), BTreeSet::new(), Cell::new(false));
+                return Ok(StateFile { file, folder, name, path, free, next: 0, has_failed });
             }
         }
     }
@@ -124,8 +98,8 @@ impl StateFile {
         };
         let base = header[8..14].try_into().ok().map(Address);
         let (ports, grants) = bytes[HEADER_BYTES..].split_at(bytes.len().min(GRANTS_AT) - HEADER_BYTES);
-        let (ports, bad_ports) = records(ports, PORT_BYTES, read_port);
-        let (mut grants, bad_grants) = records(grants, GRANT_BYTES, |record, bytes| read_grant(record as u32, bytes));
+        let (ports, bad_ports) = records(ports, PORT_BYTES, SavedPort::from_bytes);
+        let (mut grants, bad_grants) = records(grants, GRANT_BYTES, SavedGrant::from_bytes);
         if bad_ports + bad_grants > 0 {
             let path = self.path.display();
             tracing::warn!(
@@ -179,16 +153,7 @@ impl StateFile {
 
     /// Write a port.
     pub(crate) fn put_port(&self, port: &SavedPort) {
-        let mut record = [0; PORT_BYTES];
-        record[0] = 1;
-        record[4..8].copy_from_slice(&port.owner.uid.to_le_bytes());
-        record[8..12].copy_from_slice(&port.owner.gid.to_le_bytes());
-        record[12..16].copy_from_slice(&port.weight.to_le_bytes());
-        record[16..32].copy_from_slice(&port.secret.0);
-        let name = port.name.map(|name| name.as_str().as_bytes().to_vec()).unwrap_or_default();
-        record[32] = name.len() as u8;
-        record[33..33 + name.len()].copy_from_slice(&name);
-        self.write(HEADER_BYTES + port.number * PORT_BYTES, &record);
+        self.write(HEADER_BYTES + port.number * PORT_BYTES, &port.to_bytes());
     }
 
     /// A port has ended.
@@ -209,15 +174,8 @@ impl StateFile {
         if !self.free.remove(&record) && record == self.next {
             self.next += 1;
         }
-        let mut bytes = [0; GRANT_BYTES];
-        bytes[0] = 1;
-        bytes[1] = granter.is_some().into();
-        bytes[2..4].copy_from_slice(&granter.unwrap_or(0).to_le_bytes());
-        bytes[4..6].copy_from_slice(&(port as u16).to_le_bytes());
-        bytes[6..8].copy_from_slice(&grant.flow.id().to_le_bytes());
-        bytes[8..10].copy_from_slice(&grant.nonce.to_le_bytes());
-        bytes[10..16].copy_from_slice(&grant.to.0);
-        self.write(GRANTS_AT + record as usize * GRANT_BYTES, &bytes);
+        let saved = SavedGrant { record, port, granter, grant };
+        self.write(GRANTS_AT + record as usize * GRANT_BYTES, &saved.to_bytes());
     }
 
     /// A grant has ended.
@@ -230,13 +188,27 @@ impl StateFile {
 
     /// The daemon ends in order. A file that another daemon has made after this one's was removed stays.
     pub(crate) fn remove(&self) {
-        let file = self.file.metadata().ok().map(|file| (file.dev(), file.ino()));
-        if file.is_none() || file_at(&self.path) != file {
-            return;
-        }
-        // Without it the next daemon reads what no longer holds: it waits a while for programs that do not come.
-        let _ = std::fs::remove_file(&self.path);
+        // If this fails, the next daemon reads what no longer holds: it waits a while for programs that do not come.
+        id(&self.file).into_iter().for_each(|file| self.folder.remove(&self.name, file));
     }
+}
+
+fn id(file: &File) -> Option<FileId> {
+    file.metadata().ok().map(|file| (file.dev(), file.ino()))
+}
+
+/// Whether the file is one that a daemon of this user has made, and no other user can read or write. The owner of the folder may have put any
+/// file there that this user can write, so one with other contents, or with another name, is left alone.
+fn check(file: &File) -> io::Result<bool> {
+    let opened = file.metadata()?;
+    if !opened.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let is_own = opened.uid() == nix::unistd::geteuid().as_raw() && opened.mode() & 0o077 == 0 && opened.nlink() == 1;
+    let mut start = [0; KIND.len()];
+    let is_ours =
+        opened.len() == 0 || (file.read_exact_at(&mut start, 0).is_ok() && (start == *KIND || start == [0; 6]));
+    Ok(is_own && is_ours)
 }
 
 impl Drop for StateFile {
@@ -248,60 +220,30 @@ impl Drop for StateFile {
     }
 }
 
-fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-    bytes.get(at..)?.first_chunk().copied()
-}
-
-/// The records in use, and the number of damaged ones.
-fn records<T>(bytes: &[u8], size: usize, read: impl Fn(usize, &[u8]) -> Option<T>) -> (Vec<T>, usize) {
-    let used = bytes.chunks(size).enumerate().filter(|(_, record)| record[0] != 0);
-    let read: Vec<Option<T>> = used
-        .map(|(at, record)| Some(record).filter(|record| record.len() == size).and_then(|record| read(at, record)))
-        .collect();
-    let damaged = read.iter().filter(|record| record.is_none()).count();
-    (read.into_iter().flatten().collect(), damaged)
-}
-
-fn read_port(index: usize, bytes: &[u8]) -> Option<SavedPort> {
-    if bytes[0] != 1 {
-        return None;
-    }
-    let word = |at| number(bytes, at).map(u32::from_le_bytes);
-    let owner = Owner { uid: word(4)?, gid: word(8)?, pid: 0 };
-    let name = std::str::from_utf8(bytes.get(33..33 + usize::from(bytes[32]))?).ok()?;
-    Some(SavedPort {
-        number: index,
-        owner,
-        weight: word(12)?,
-        secret: Secret(number(bytes, 16)?),
-        name: if name.is_empty() { None } else { Some(Name::new(name)?) },
-    })
-}
-
-fn read_grant(record: u32, bytes: &[u8]) -> Option<SavedGrant> {
-    let half = |at| number(bytes, at).map(u16::from_le_bytes);
-    let granter = match bytes {
-        [1, 0, ..] => None,
-        [1, 1, ..] => Some(half(2)?),
-        _ => return None,
-    };
-    let grant = FlowGrant { to: Address(number(bytes, 10)?), flow: Flow::new(half(6)?)?, nonce: half(8)? };
-    Some(SavedGrant { record, port: half(4)?.into(), granter, grant })
-}
-
 #[cfg(test)]
 mod tests {
+    use am_vnic::protocol::Secret;
+    use am_wire::Flow;
+    use am_wire::control::Name;
+
     use super::*;
+    use crate::member::Owner;
+    use crate::process::Process;
 
     const BASE: Address = Address([2, 0xa7, 1, 2, 3, 4]);
 
     fn port(number: usize) -> SavedPort {
         let owner = Owner { uid: 7, gid: 8, pid: 0 };
-        SavedPort { number, owner, weight: 3, secret: Secret([9; 16]), name: Name::new("alpha") }
+        let process = Process { pid: 9, namespace: 8, inode: 7, started: 6 };
+        SavedPort { number, owner, weight: 3, secret: Secret([9; 16]), name: Name::new("alpha"), process }
     }
 
     fn grant(flow: u16) -> FlowGrant {
         FlowGrant { to: BASE, flow: Flow::new(flow).unwrap(), nonce: 5 }
+    }
+
+    fn open(socket: &Path) -> StateFile {
+        StateFile::open(socket, &Folder::of(socket).unwrap()).unwrap()
     }
 
     /// As `kill -9`: the file stays.
@@ -314,7 +256,7 @@ mod tests {
     fn a_kill_during_a_restart_loses_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("amd.sock");
-        let mut state = StateFile::open(&socket).unwrap();
+        let mut state = open(&socket);
         state.begin(BASE, &Saved::default()).unwrap();
         state.put_port(&port(2));
         (0..3).for_each(|record| state.put_grant(record, 2, None, grant(record as u16 + 1)));
@@ -322,13 +264,13 @@ mod tests {
         state.put_grant(3, 5, None, grant(40));
         end(state);
         for _ in 0..2 {
-            let mut state = StateFile::open(&socket).unwrap();
+            let mut state = open(&socket);
             let saved = state.load();
             assert_eq!((saved.ports.len(), saved.grants.len(), saved.base), (1, 3, Some(BASE)));
             state.begin(BASE, &saved).unwrap();
             end(state);
         }
-        let mut state = StateFile::open(&socket).unwrap();
+        let mut state = open(&socket);
         let saved = state.load();
         state.begin(BASE, &saved).unwrap();
         saved.ports.iter().for_each(|port| state.put_port(port));
@@ -336,7 +278,7 @@ mod tests {
         state.end_restore().unwrap();
         state.put_port(&port(5));
         end(state);
-        let saved = StateFile::open(&socket).unwrap().load();
+        let saved = open(&socket).load();
         assert_eq!((saved.ports.len(), saved.grants.len()), (2, 2));
     }
 
@@ -351,9 +293,10 @@ mod tests {
     fn what_is_damaged_is_logged_and_ignored() {
         let directory = tempfile::tempdir().unwrap();
         let (socket, log) = (directory.path().join("amd.sock"), directory.path().join("log"));
-        let mut state = StateFile::open(&socket).unwrap();
+        let mut state = open(&socket);
         state.begin(BASE, &Saved::default()).unwrap();
         (0..3).for_each(|number| state.put_port(&port(number)));
+        assert_eq!(state.load().ports, [0, 1, 2].map(port));
         (0..3).for_each(|record| state.put_grant(record, 2, None, grant(record as u16 + 1)));
         let sound = logged(&log, || assert_eq!(state.load().grants.len(), 3));
         assert_eq!(sound, "");
@@ -372,14 +315,14 @@ mod tests {
     #[test]
     fn a_failure_to_write_is_logged_once_until_it_works_again() {
         let directory = tempfile::tempdir().unwrap();
-        let mut state = StateFile::open(&directory.path().join("amd.sock")).unwrap();
+        let mut state = open(&directory.path().join("amd.sock"));
         let path = state.path.clone();
         let log = directory.path().join("log");
         let lock = |file| Flock::lock(file, FlockArg::LockSharedNonblock).unwrap();
         let log = logged(&log, || {
             drop(std::mem::replace(&mut state.file, lock(File::open(&log).unwrap())));
             (0..3).for_each(|number| state.put_port(&port(number)));
-            state.file = lock(OpenOptions::new().write(true).open(&path).unwrap());
+            state.file = lock(File::options().write(true).open(&path).unwrap());
             (0..3).for_each(|number| state.put_port(&port(number)));
         });
         assert_eq!(

@@ -17,7 +17,6 @@ use std::time::Instant;
 use am_ring::{Frame, Pool};
 use am_transport::{Command, Transport};
 use am_vnic::Next;
-use am_vnic::protocol::FromDaemon;
 use am_wire::control::Name;
 use am_wire::{Address, Buffer, EtherType};
 
@@ -294,6 +293,9 @@ impl Switch {
             self.claims.extend(space.take().map(|frame| (from, name, frame)));
             return Step::Last;
         }
+        if ruling == Ruling::Everyone && !member.may_broadcast() {
+            return Step::Last;
+        }
         member.counts.sent += 1;
         let source = member.guard.address();
         if let Ruling::Control(control) = ruling {
@@ -302,6 +304,7 @@ impl Switch {
                 ended.into_iter().for_each(|record| self.state.forget_grant(record));
             }
             if let Some(port) = self.port_at(to) {
+                self.know_each_other(from, port);
                 self.note_flow(port, source, news_of(&control), Some(from as u16));
                 self.deliver(port, frame.bytes(), Some(from as u16));
                 return Step::Last;
@@ -320,6 +323,7 @@ impl Switch {
         for nth in 0.. {
             let Some(number) = self.schedule.port(nth) else { break };
             if Some(number) != but {
+                but.into_iter().for_each(|from| self.know_each_other(from, number));
                 self.deliver(number, frame, Some(but.map_or(WIRE_SENDER, |port| port as u16)));
             }
         }
@@ -367,13 +371,6 @@ impl Switch {
     /// Whether something is left to do for a port, or a port has frames.
     pub(crate) fn has_held(&self) -> bool {
         self.schedule.ports().any(|number| self.members[number].as_ref().is_some_and(|member| member.held.is_some()))
-    }
-
-    /// Tell all programs.
-    pub(crate) fn tell_all(&mut self, packet: &FromDaemon) {
-        for member in self.members.iter().flatten() {
-            member.port.iter().for_each(|port| _ = port.tell(packet));
-        }
     }
 
     /// The daemon is about to sleep.

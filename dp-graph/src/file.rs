@@ -47,7 +47,7 @@ impl Latest {
         let mut new = path.to_owned().into_os_string();
         new.push(".new");
         let new = PathBuf::from(new);
-        create(&new).map_err(|why| named(path, &why))?;
+        create_new(&new).map_err(|why| named(path, &why))?;
         Ok(Latest::Replaced(path.to_owned(), new))
     }
 
@@ -56,11 +56,19 @@ impl Latest {
     pub(crate) fn write(&mut self, text: &str) -> Result<(), String> {
         match self {
             Latest::Stream(stream) => stream.write(text),
-            Latest::Replaced(path, new) => create(new)
+            Latest::Replaced(path, new) => create_new(new)
                 .and_then(|mut file| file.write_all(text.as_bytes()))
                 .and_then(|()| fs::rename(new, &path))
                 .map_err(|why| named(path, &why)),
         }
+    }
+}
+
+/// Make a file whose name others may guess. What has the name is removed, and no link is followed.
+fn create_new(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
+        _ => File::create_new(path),
     }
 }
 
@@ -103,6 +111,21 @@ mod tests {
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
+    }
+
+    /// In a directory where others can write, one may have put a link in the place of the second file.
+    #[test]
+    fn a_link_in_the_place_of_the_second_file_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, other) = (directory.path().join("live.dot"), directory.path().join("other"));
+        fs::write(&other, "of another").unwrap();
+        let link = || std::os::unix::fs::symlink(&other, directory.path().join("live.dot.new")).unwrap();
+        link();
+        let mut latest = Latest::open(&path).unwrap();
+        fs::remove_file(directory.path().join("live.dot.new")).unwrap();
+        link();
+        latest.write("text").unwrap();
+        assert_eq!([&path, &other].map(|path| fs::read_to_string(path).unwrap()), ["text", "of another"]);
     }
 
     #[test]

@@ -13,11 +13,20 @@ mod intruder;
 #[path = "../../amd/tests/lanes/mod.rs"]
 mod lanes;
 
+/// A daemon takes this many programs of a user at once.
+const SCRIPTS: u32 = 1_000;
+
 thread_local! {
-    // One for all scripts: what one of them does must not change what the next one finds.
-    static WORLD: RefCell<lanes::World> = RefCell::new(lanes::World::new());
+    // One for many scripts: what one of them does must not change what the next one finds.
+    static WORLD: RefCell<(lanes::World, u32)> = RefCell::new((lanes::World::new(), 0));
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    WORLD.with_borrow_mut(|world| world.play(bytes));
+    WORLD.with_borrow_mut(|(world, played)| {
+        if *played == SCRIPTS {
+            (*world, *played) = (lanes::World::new(), 0);
+        }
+        *played += 1;
+        world.play(bytes);
+    });
 });

@@ -18,6 +18,7 @@ mod logs;
 #[path = "../../../am-api/tests/page/mod.rs"]
 mod page;
 mod pings;
+mod quotas;
 mod restart;
 mod restart_wire;
 mod scribbler;

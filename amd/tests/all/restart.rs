@@ -160,6 +160,64 @@ fn a_program_that_does_not_come_back_is_gone() {
     daemon.terminate();
 }
 
+/// Set in a process that a test starts: where its node is.
+const SOCKET: &str = "AMD_TEST_SOCKET";
+
+/// A node in a process of its own; in the tests' own process nothing.
+#[test]
+fn a_program_of_its_own() {
+    let Ok(socket) = std::env::var(SOCKET) else { return };
+    let node = Node::open("alpha", &format!("amd:{socket}")).unwrap();
+    let mut endpoint = node.endpoint::<()>("main").unwrap();
+    loop {
+        endpoint.wait(&mut (), Duration::from_millis(50));
+    }
+}
+
+/// Daemon and programs are killed together and start again: what has ended keeps neither port nor name, even if its parent has not asked for its
+/// status.
+#[test]
+fn a_program_that_was_killed_with_the_daemon_keeps_nothing() {
+    let place = Place::new();
+    let socket = place.socket();
+    let program = || {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["restart::a_program_of_its_own", "--exact"]).env(SOCKET, &socket).stdout(Stdio::null());
+        Process(command.spawn().unwrap())
+    };
+    let daemon = Process::start(&["local"], &socket);
+    let mut alpha = program();
+    until("it has its name", || port(&socket, "alpha").is_some());
+    daemon.kill();
+    alpha.0.kill().unwrap();
+    until("it has ended", || {
+        let status = std::fs::read_to_string(format!("/proc/{}/stat", alpha.0.id())).unwrap();
+        status.contains(") Z ")
+    });
+    let _daemon = Process::start(&["local"], &socket);
+    assert_eq!(list(&socket).ports, []);
+    let next = program();
+    until("the next one has the name", || port(&socket, "alpha").is_some_and(|port| port.pid == next.0.id() as i32));
+}
+
+/// One that is expected ends before it has attached again.
+#[test]
+fn a_program_that_is_killed_while_it_is_expected_keeps_nothing() {
+    let place = Place::new();
+    let socket = place.socket();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["restart::a_program_of_its_own", "--exact"]).env(SOCKET, &socket).stdout(Stdio::null());
+    let daemon = Process::start(&["local"], &socket);
+    let alpha = Process(command.spawn().unwrap());
+    until("it has its name", || port(&socket, "alpha").is_some());
+    kill(Pid::from_raw(alpha.0.id() as i32), Signal::SIGSTOP).unwrap();
+    daemon.kill();
+    let _daemon = Process::start(&["local"], &socket);
+    assert!(port(&socket, "alpha").is_some_and(|port| port.is_expected), "it runs");
+    alpha.kill();
+    until("its place is free", || list(&socket).ports.is_empty());
+}
+
 #[test]
 fn a_second_daemon_is_refused_and_a_stale_socket_is_not() {
     let place = Place::new();

@@ -58,6 +58,61 @@ fn a_daemon_that_cannot_start_leaves_the_state_of_another_alone() {
     assert_eq!(std::fs::read(&state).unwrap(), b"of another");
 }
 
+/// The owner of the folder may have put any file of the daemon's user in the place of the state file.
+#[test]
+fn a_state_file_of_another_program_is_left_alone() {
+    let place = Place::new();
+    let [state, other] = ["amd.sock.state", "other"].map(|name| place.socket().with_file_name(name));
+    let make = |path: &Path, text: &str| {
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.create(true).truncate(true).write(true).mode(0o600).open(path).unwrap();
+        std::io::Write::write_all(&mut &file, text.as_bytes()).unwrap();
+    };
+    make(&state, "a key of another program");
+    let why = fails(&["local"], &place.socket());
+    assert!(why.contains("amd.sock.state") && why.contains("left alone"), "{why}");
+    assert_eq!(std::fs::read_to_string(&state).unwrap(), "a key of another program");
+    std::fs::remove_file(&state).unwrap();
+    for text in ["", "amd-st is its start"] {
+        make(&other, text);
+        std::fs::hard_link(&other, &state).unwrap();
+        assert!(fails(&["local"], &place.socket()).contains("left alone"));
+        std::fs::remove_file(&state).unwrap();
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), text);
+    }
+    std::os::unix::fs::symlink(&other, &state).unwrap();
+    fails(&["local"], &place.socket());
+    assert_eq!(std::fs::read_to_string(&other).unwrap(), "amd-st is its start");
+}
+
+/// A value that looks like something that it is not is an error, and says what to write.
+#[test]
+fn what_says_nothing_is_refused() {
+    let place = Place::new();
+    let rules = place.socket().with_file_name("rules");
+    for (text, word) in [("", "there is no rule"), ("[[allow]]\nnames = [\"a*b\"]", "only a `*` at the end")] {
+        std::fs::write(&rules, text).unwrap();
+        let why = fails(&["local", "--config", rules.to_str().unwrap()], &place.socket());
+        assert!(why.contains("rules") && why.contains(word), "{why}");
+    }
+    for (arguments, words) in [
+        (["--group", "no-such-group"], "no group `no-such-group`"),
+        (["--group", "4294967295"], "no user and no group"),
+    ] {
+        let why = fails(&[&["local"], &arguments[..]].concat(), &place.socket());
+        assert!(why.contains(words), "{why}");
+    }
+    let why = fails(&["local", "--group", "0", "--mode", "600"], &place.socket());
+    assert!(why.contains("allows nothing with --mode 600"), "{why}");
+    for mode in ["640", "644", "755", "4660", "9", "0"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_amd"));
+        let output = command.args(["run", "local", "--mode", mode, "--socket"]).arg(place.socket()).output().unwrap();
+        let why = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && why.contains("660"), "{mode}: {why}");
+    }
+    assert_eq!(place.files(), ["rules"]);
+}
+
 fn visit(socket: &Path) -> OwnedFd {
     let visitor = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
     connect(&visitor, &SocketAddrUnix::new(socket).unwrap()).unwrap();

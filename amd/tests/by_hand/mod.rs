@@ -10,7 +10,7 @@ use am_vnic::protocol::{FromDaemon, Hello, VERSION, Welcome};
 use am_wire::EtherType;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType, connect, recvmsg, send, socket_with,
+    SocketType, connect, recv, recvmsg, send, socket_with,
 };
 
 /// Where a region has its lanes, and each of them its words: which session its sender offers, how far it has written, which session its
@@ -45,6 +45,12 @@ impl Asking {
         let hello = Hello { version: VERSION, max_frame, ethertype, secret: None, can_use_queue: true };
         send(&own, &hello.to_bytes(), SendFlags::empty()).unwrap();
         Asking(own)
+    }
+
+    /// Whether the daemon has answered.
+    #[allow(dead_code, reason = "most programs of tests wait")]
+    pub(crate) fn is_answered(&self) -> bool {
+        recv(&self.0, &mut [0; 1], RecvFlags::DONTWAIT | RecvFlags::PEEK).is_ok()
     }
 
     /// Wait for the daemon's answer.
@@ -94,6 +100,20 @@ impl ByHand {
         let from_daemon = LANES + self.lane;
         self.set_word(from_daemon + RELEASED, 0);
         self.set_word(from_daemon + ACCEPTED, self.word(from_daemon + OFFERED));
+    }
+
+    /// End the attachment, and keep the memory.
+    #[allow(dead_code, reason = "not all programs of tests leave")]
+    pub(crate) fn leave(self) -> OwnedFd {
+        self.memory
+    }
+
+    /// How many packets of the daemon wait.
+    #[allow(dead_code, reason = "not all programs of tests are woken")]
+    pub(crate) fn packets(&self) -> usize {
+        let next =
+            |_: &usize| recv(&self.socket, &mut [0; 512], RecvFlags::DONTWAIT).is_ok_and(|(length, _)| length > 0);
+        (0..).take_while(next).count()
     }
 
     /// Wake the daemon with a packet of any bytes. False if it has detached this program.

@@ -14,6 +14,7 @@ mod intruder;
 mod scribbler;
 
 mod access;
+mod folder;
 mod hostile_user;
 mod interface;
 mod namespaces;

@@ -3,8 +3,9 @@
 
 use std::env::temp_dir;
 use std::fs;
+use std::io::ErrorKind;
 use std::ops::RangeInclusive;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -127,9 +128,18 @@ impl SocketDirectory {
     fn new() -> Result<SocketDirectory, Error> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         remove_stale();
-        let path = temp_dir().join(format!("{DIRECTORY_PREFIX}{}-{}", process::id(), NEXT.fetch_add(1, Relaxed)));
-        fs::create_dir_all(&path).map_err(Error::system("making a directory for sockets"))?;
-        Ok(SocketDirectory(path))
+        // Others can guess its name, and one that is there already may be theirs.
+        loop {
+            let path = temp_dir().join(format!("{DIRECTORY_PREFIX}{}-{}", process::id(), NEXT.fetch_add(1, Relaxed)));
+            match fs::DirBuilder::new().mode(0o700).create(&path) {
+                Err(why) if why.kind() == ErrorKind::AlreadyExists => (),
+                made => {
+                    return made
+                        .map(|()| SocketDirectory(path))
+                        .map_err(Error::system("making a directory for sockets"));
+                }
+            }
+        }
     }
 
     /// The near side's directory, as the far side's transport names it.

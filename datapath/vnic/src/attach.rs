@@ -1,7 +1,6 @@
 //! The program's side of an attachment: connect, ask, and map the region. After the daemon has ended, the same again, without
 //! blocking.
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -60,13 +59,7 @@ impl Request {
         });
         match connected {
             Ok(socket) => Ok(Request { socket, since: Instant::now() }),
-            Err(source) if source.kind() == io::ErrorKind::PermissionDenied => {
-                Err(VnicOpenError::Rights { path: path.clone(), source })
-            }
-            Err(source) if source.kind() == io::ErrorKind::WouldBlock => {
-                Err(VnicOpenError::Crowded { path: path.clone() })
-            }
-            Err(source) => Err(VnicOpenError::NoDaemon { path: path.clone(), source }),
+            Err(why) => Err(VnicOpenError::of_connection(path.clone(), why)),
         }
     }
 
@@ -87,15 +80,13 @@ impl Request {
     pub(crate) fn poll(self, path: &Path) -> Answer {
         let path = path.to_owned();
         let (packet, descriptors) = match socket::receive_with_descriptors(&self.socket) {
-            Received::Packet(received) => received,
-            Received::Nothing if self.since.elapsed() < ANSWER_TIMEOUT => return Answer::Waiting(self),
-            Received::Nothing => {
+            Err(source) => return Answer::Failed(VnicOpenError::Descriptors { path, source }),
+            Ok(Received::Packet(received)) => received,
+            Ok(Received::Nothing) if self.since.elapsed() < ANSWER_TIMEOUT => return Answer::Waiting(self),
+            Ok(Received::Nothing) => {
                 return Answer::Failed(VnicOpenError::Silent { path, seconds: ANSWER_TIMEOUT.as_secs() });
             }
-            Received::Closed => {
-                let source = io::ErrorKind::ConnectionReset.into();
-                return Answer::Failed(VnicOpenError::NoDaemon { path, source });
-            }
+            Ok(Received::Closed) => return Answer::Failed(VnicOpenError::closed(path)),
         };
         let mut descriptors = descriptors.into_iter();
         let (welcome, memory) = match (FromDaemon::from_bytes(&packet), descriptors.next()) {

@@ -18,7 +18,7 @@
 //! The daemon believes nothing. It keeps its own positions in the lanes ([`am_ring::lane`]), and copies out what it looks
 //! at, before it does. The region is sealed, so its size cannot change. A wake-up is a packet on the socket and not an eventfd: the
 //! descriptor of an eventfd is one object in both processes, so a program could make the daemon's write block. The
-//! daemon takes no descriptors from programs.
+//! daemon takes no descriptors from programs. When a program has left, the daemon gives the memory of its region back to the system.
 //!
 //! A program trusts its daemon, as it trusts a NIC.
 //!
@@ -53,7 +53,7 @@ mod region;
 mod socket;
 mod unasked;
 
-pub use errors::VnicOpenError;
+pub use errors::{VnicOpenError, WelcomeError};
 pub use options::VnicOptions;
 pub use port::{Next, Port, Sent, Visitor};
 pub use program::{Attaching, Vnic, begin, open};

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use am_ring::lane::{Peeked, Relayed};
 use am_transport::LentQueue;
 
+use crate::errors::WelcomeError;
 use crate::protocol::{FromDaemon, MAX_PACKET, Welcome, heartbeat_in};
 use crate::region::{self, End, Region};
 use crate::socket::{self, Received};
@@ -75,15 +76,15 @@ impl Visitor {
     /// Attach it: make the region, and pass it, with the queue that it gets. The queue is the program's alone afterwards.
     ///
     /// # Errors
-    /// The system's: no memory, no descriptors, or the program has gone.
-    pub fn welcome(self, welcome: Welcome, queue: Option<LentQueue>) -> Result<Port, (Visitor, io::Error)> {
+    /// See [`WelcomeError`].
+    pub fn welcome(self, welcome: Welcome, queue: Option<LentQueue>) -> Result<Port, (Visitor, WelcomeError)> {
         match self.pass_region(welcome, queue) {
             Ok(region) => Ok(Port { socket: self.socket, region, unasked: Unasked::default(), repaired: 0 }),
             Err(why) => Err((self, why)),
         }
     }
 
-    fn pass_region(&self, welcome: Welcome, queue: Option<LentQueue>) -> io::Result<Region> {
+    fn pass_region(&self, welcome: Welcome, queue: Option<LentQueue>) -> Result<Region, WelcomeError> {
         let welcome = Welcome { queue: queue.as_ref().map(|queue| queue.shape), ..welcome };
         let (max_frame, session) = (welcome.max_frame as usize, welcome.session);
         let memory = region::create(max_frame)?;
@@ -252,5 +253,11 @@ impl Port {
     /// The descriptor, to wait on.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+
+    /// The program has ended, or is detached: close the lanes and give their memory back to the system, even if the program keeps it
+    /// mapped. A frame that it reads at this time is not whole, and it sees that.
+    pub fn end(mut self) {
+        self.region.release();
     }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use am_ring::lane::{LaneLayout, Pair, Receiver, Sender, Shared};
 use am_wire::control::Control;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 const DAEMON_ASLEEP: usize = 0;
 const PROGRAM_ASLEEP: usize = 128;
@@ -53,6 +53,7 @@ pub(crate) struct Region {
     pair_to: Pair,
     pair_from: Pair,
     memory: Shared,
+    mapping: Arc<Mapping>,
     lane_lines: u32,
     /// The offsets of this end's word and of the other's.
     own_word: usize,
@@ -88,7 +89,8 @@ impl Region {
         if !is_sealed || fstat(&memory)?.st_size as u64 != length as u64 {
             return Err(invalid("the memory does not have the agreed size, or is not sealed"));
         }
-        let memory = map(memory, length)?;
+        // The program touches the pages first, and the system counts them for the program and not for the daemon.
+        let (memory, mapping) = map(memory, length, end == End::Program)?;
         let (up, down) = (memory.part(LANES, lane.bytes()), memory.part(LANES + lane.bytes(), lane.bytes()));
         let (pair_up, pair_down) = (Pair::new(session, 1), Pair::new(session, 2));
         let ((to, pair_to), (from, pair_from), [own_word, other_word]) = match end {
@@ -98,7 +100,7 @@ impl Region {
         let (mut to, from) = (Sender::new(to, lane), Receiver::new(from, lane));
         to.offer(pair_to);
         let lane_lines = (lane.bytes() / 64) as u32;
-        Ok(Region { to, from, pair_to, pair_from, memory, lane_lines, own_word, other_word })
+        Ok(Region { to, from, pair_to, pair_from, memory, mapping, lane_lines, own_word, other_word })
     }
 
     /// How many lines of the cache a lane has.
@@ -156,9 +158,20 @@ impl Region {
         }
         repaired
     }
+
+    /// Give the memory back to the system, whoever has it mapped. All bytes are zero then.
+    pub(crate) fn release(&mut self) {
+        // With another session the other end finds out that a frame that it reads is not whole.
+        self.to.offer(self.pair_to);
+        let Mapping { base, bytes } = *self.mapping;
+        // SAFETY: the mapping is ours and shared. Its memory is only accessed through `Shared`, to which bytes that change to zero are a
+        // write of the other end. If it fails, the memory is free when all have unmapped it.
+        let _ = unsafe { madvise(base.as_ptr(), bytes, Advice::LinuxRemove) };
+    }
 }
 
 /// A mapping; unmapped when dropped.
+#[derive(Debug)]
 struct Mapping {
     base: NonNull<std::ffi::c_void>,
     bytes: usize,
@@ -176,18 +189,22 @@ impl Drop for Mapping {
     }
 }
 
-fn map(memory: impl AsFd, bytes: usize) -> io::Result<Shared> {
-    let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
+fn map(memory: impl AsFd, bytes: usize, is_filled: bool) -> io::Result<(Shared, Arc<Mapping>)> {
+    let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+    let flags = if is_filled { flags | MapFlags::POPULATE } else { flags };
     // SAFETY: a new mapping at an address that the kernel chooses affects no other memory.
     let base = unsafe { mmap(std::ptr::null_mut(), bytes, access, flags, memory, 0) }?;
     let base = NonNull::new(base).ok_or_else(|| invalid("the memory cannot be mapped"))?;
+    let (mapping, base) = (Arc::new(Mapping { base, bytes }), base.cast());
     // SAFETY: pages are aligned, and a multiple of a cache line. `Shared` keeps the mapping, and is the only access to
     // it. The file cannot become shorter, because it is sealed.
-    Ok(unsafe { Shared::over(base.cast(), bytes, Arc::new(Mapping { base, bytes })) })
+    Ok((unsafe { Shared::over(base, bytes, mapping.clone()) }, mapping))
 }
 
 #[cfg(test)]
 mod tests {
+    use am_ring::lane::Peeked;
+
     use super::*;
 
     #[test]
@@ -195,6 +212,23 @@ mod tests {
         let memory = create(1514).unwrap();
         assert!(ftruncate(&memory, 0).is_err());
         assert!(ftruncate(&memory, 1 << 30).is_err());
+    }
+
+    #[test]
+    fn the_program_fills_the_memory_and_the_daemon_frees_it() {
+        let memory = create(1514).unwrap();
+        let used = || fstat(&memory).unwrap().st_blocks * 512;
+        let mut daemon = Region::map(&memory, 1514, 1, End::Daemon).unwrap();
+        assert!(used() < 64 * 1024, "{} bytes are counted for the daemon", used());
+        let mut program = Region::map(&memory, 1514, 1, End::Program).unwrap();
+        assert_eq!(used(), fstat(&memory).unwrap().st_size);
+        assert!(program.accept());
+        daemon.to.push(&[7; 1000]).unwrap();
+        daemon.to.publish();
+        let Peeked::Frame(length) = program.from.peek() else { panic!("it was published") };
+        daemon.release();
+        assert!(used() < 64 * 1024, "{} bytes are left", used());
+        assert!(!program.from.take(&mut [0; 1000][..length]), "it is not whole");
     }
 
     #[test]

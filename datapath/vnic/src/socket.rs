@@ -7,8 +7,9 @@ use std::path::Path;
 
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, recv, recvmsg, send, sendmsg, shutdown,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, recv, recvmsg, send,
+    sendmsg, shutdown,
     socket_with,
 };
 
@@ -74,20 +75,52 @@ pub(crate) fn receive<'a>(socket: &OwnedFd, into: &'a mut [u8; MAX_PACKET]) -> R
 pub(crate) const MAX_DESCRIPTORS: usize = 3;
 
 /// Receive a packet and the descriptors that came with it.
-pub(crate) fn receive_with_descriptors(socket: &OwnedFd) -> Received<(Vec<u8>, Vec<OwnedFd>)> {
+///
+/// # Errors
+/// This process has no room for a descriptor: the kernel leaves it out, and only says so in a flag.
+pub(crate) fn receive_with_descriptors(socket: &OwnedFd) -> io::Result<Received<(Vec<u8>, Vec<OwnedFd>)>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; MAX_PACKET];
     let mut buffers = [io::IoSliceMut::new(&mut bytes)];
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let length = match recvmsg(socket, &mut buffers, &mut ancillary, flags) {
+        Ok(message) if message.flags.contains(ReturnFlags::CTRUNC) => return Err(Errno::MFILE.into()),
         Ok(message) if message.bytes > 0 => message.bytes,
-        Err(Errno::AGAIN | Errno::INTR) => return Received::Nothing,
-        Ok(_) | Err(_) => return Received::Closed,
+        Err(Errno::AGAIN | Errno::INTR) => return Ok(Received::Nothing),
+        Ok(_) | Err(_) => return Ok(Received::Closed),
     };
     let descriptors = ancillary.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
         _ => None,
     });
-    Received::Packet((bytes[..length].to_vec(), descriptors.flatten().collect()))
+    Ok(Received::Packet((bytes[..length].to_vec(), descriptors.flatten().collect())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    /// More than there is room for, however that is rounded.
+    const MANY: usize = 20;
+
+    /// As for a process whose limit of open files is reached: the packet comes without a descriptor.
+    #[test]
+    fn a_descriptor_that_is_left_out_is_an_error() {
+        let flags = SocketFlags::CLOEXEC;
+        let (one, other) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MANY))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let many = [one.as_fd(); MANY];
+        ancillary.push(SendAncillaryMessage::ScmRights(&many));
+        sendmsg(&one, &[io::IoSlice::new(b"w")], &mut ancillary, SendFlags::empty()).unwrap();
+        let why = receive_with_descriptors(&other).err().unwrap();
+        assert_eq!(Errno::from_io_error(&why), Some(Errno::MFILE));
+        send_with_descriptors(&one, b"w", &[one.as_fd(); MAX_DESCRIPTORS]).unwrap();
+        assert!(
+            matches!(receive_with_descriptors(&other), Ok(Received::Packet((_, all))) if all.len() == MAX_DESCRIPTORS)
+        );
+    }
 }

@@ -1,0 +1,38 @@
+//! A program or an administrator that has connected, and has no answer yet.
+
+use std::time::{Duration, Instant};
+
+use am_vnic::Visitor;
+use am_vnic::protocol::Hello;
+
+use crate::member::Owner;
+
+/// How long they may take to say what they want.
+const VISIT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long one waits for the rate of its user. It gives up after 5 s by itself.
+const TURN_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// One that has connected.
+pub(crate) struct Visit {
+    pub(crate) visitor: Visitor,
+    pub(crate) owner: Owner,
+    pub(crate) since: Instant,
+    /// What it has asked for. It waits because its user has attached too often.
+    pub(crate) hello: Option<Hello>,
+}
+
+impl Visit {
+    /// Whether it has taken too long.
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        now - self.since >= if self.hello.is_some() { TURN_TIMEOUT } else { VISIT_TIMEOUT }
+    }
+
+    /// It gets no port: why, if it has asked for one.
+    pub(crate) fn end(self) {
+        if self.hello.is_some() {
+            let uid = self.owner.uid;
+            self.visitor.refuse(format!("user {uid} attaches too often: wait, or start programs that stay"));
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Programs and administrators that have connected, until they have said what they want and have an answer.
+
+use std::time::{Duration, Instant};
+
+use am_vnic::protocol::Hello;
+use am_vnic::{Sent, Visitor};
+use nix::libc::{EMFILE, ENFILE};
+
+use crate::daemon::{Daemon, LISTENER, VISITOR};
+use crate::visit::Visit;
+
+/// After the system could not accept a program.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The most visitors at once that have no answer.
+const MAX_VISITORS: usize = 64;
+
+impl Daemon {
+    pub(crate) fn accept(&mut self) {
+        for _ in 0..MAX_VISITORS {
+            let (socket, owner) = match self.listener.accept() {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) => {
+                    self.accept_at = None;
+                    return;
+                }
+                Err(why) => return self.pause_accepting(&why),
+            };
+            if self.visits.len() >= MAX_VISITORS {
+                self.make_room();
+            }
+            if let Ok(visitor) = Visitor::new(socket)
+                && self.watched.add(visitor.socket(), VISITOR).is_ok()
+            {
+                self.visits.push(Visit { visitor, owner, since: Instant::now(), hello: None });
+            }
+        }
+    }
+
+    /// Visitors that say nothing cost places of their own user only: the user with the most loses the oldest.
+    #[cold]
+    fn make_room(&mut self) {
+        self.hear_visitors();
+        if self.visits.len() < MAX_VISITORS {
+            return;
+        }
+        let visits = |uid: u32| self.visits.iter().filter(|visit| visit.owner.uid == uid).count();
+        // Of several with the same number the first one.
+        let oldest = (0..self.visits.len()).rev().max_by_key(|at| visits(self.visits[*at].owner.uid));
+        oldest.into_iter().for_each(|at| self.visits.remove(at).end());
+    }
+
+    /// The system accepts no program, and its descriptor stays readable: without a pause the daemon would never sleep.
+    #[cold]
+    fn pause_accepting(&mut self, why: &std::io::Error) {
+        if self.accept_at.is_none() {
+            let help = if matches!(why.raw_os_error(), Some(EMFILE | ENFILE)) {
+                "; raise the limit of open files (`LimitNOFILE=`, `ulimit -n`)"
+            } else {
+                ""
+            };
+            tracing::warn!("no program can attach now: {why}{help}");
+        }
+        self.accept_at = Some(Instant::now() + ACCEPT_PAUSE);
+        self.watched.mute(self.listener.socket(), LISTENER, true);
+    }
+
+    /// Accept again, and end visits that have taken too long.
+    pub(crate) fn look_at_visits(&mut self, now: Instant) {
+        if self.accept_at.is_some_and(|at| at <= now) {
+            self.watched.mute(self.listener.socket(), LISTENER, false);
+            self.accept();
+        }
+        if self.has_waiting() {
+            self.hear_visitors();
+        }
+        self.visits.extract_if(.., |visit| visit.is_over(now)).for_each(Visit::end);
+    }
+
+    /// Whether a visitor waits for the rate of its user.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.visits.iter().any(|visit| visit.hello.is_some())
+    }
+
+    pub(crate) fn hear_visitors(&mut self) {
+        let now = Instant::now();
+        for mut visit in std::mem::take(&mut self.visits) {
+            match visit.visitor.receive() {
+                Sent::Closed => continue,
+                Sent::Nothing => (),
+                // One that waits has nothing to say.
+                Sent::Packet(_) if visit.hello.is_some() => continue,
+                Sent::Packet(packet) => match Hello::from_bytes(&packet) {
+                    Some(hello) => (visit.hello, visit.since) = (Some(hello), now),
+                    None => {
+                        self.answer_visitor(visit.visitor, visit.owner, &packet);
+                        continue;
+                    }
+                },
+            }
+            match visit.hello {
+                // One that comes back after a restart of the daemon has attached before.
+                Some(hello) if self.expects(&hello) || self.budgets.may_attach(visit.owner.uid, now) => {
+                    self.attach_visitor(visit.visitor, visit.owner, &hello);
+                }
+                _ => self.visits.push(visit),
+            }
+        }
+    }
+}
