@@ -5,6 +5,7 @@
 //! ```
 #![allow(unsafe_code)]
 
+mod extremes;
 mod lane;
 mod loan;
 mod loom_lane;
