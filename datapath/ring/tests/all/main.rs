@@ -15,4 +15,7 @@ mod loom_wake;
 mod pool;
 mod pool_threads;
 mod relay;
+#[cfg(not(loom))]
+#[path = "../script/mod.rs"]
+mod script;
 mod watched;
