@@ -1,7 +1,7 @@
 //! Nodes: AM-II's bundle, what is known to the network under one name.
 
+use std::fmt;
 use std::path::Path;
-use std::{fmt, fs};
 
 use am_engine::Idle;
 use am_proto::{Member, Peer};
@@ -12,7 +12,7 @@ use am_wire::control::{Name, NodeId};
 use crate::names::{self, InvalidName};
 use crate::node_state::{NodeRc, NodeState};
 use crate::peers_file::{self, Place};
-use crate::{Endpoint, PeersFileError, Problem};
+use crate::{Endpoint, PeersFileError, Problem, text_file};
 
 /// A node on the network, with one transport and any number of endpoints,
 /// all of one thread: whichever endpoint is polled turns the loop for all.
@@ -145,7 +145,7 @@ impl Node {
     /// before it are in use.
     pub fn load_peers(&self, path: impl AsRef<Path>) -> Result<(), PeersFileError> {
         let path = path.as_ref();
-        let text = fs::read_to_string(path).map_err(|error| PeersFileError::Read { path: path.into(), error })?;
+        let text = text_file::read(path).map_err(|error| PeersFileError::Read { path: path.into(), error })?;
         let wrong = |(line, why)| PeersFileError::Line { path: path.into(), line, why };
         let entries = peers_file::parse(&text).map_err(wrong)?;
         let mut node = self.state.borrow_mut();

@@ -2,12 +2,12 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
-use std::{fs, io};
 
 use am_engine::{Clock, Engine, Idle, incarnation};
-use am_proto::{Config, Core, FramingChoice, SegmentKey};
+use am_proto::{Config, Core, FramingChoice};
 use am_ring::{Owned, Owner, ProcessRc};
 use am_transport::{Caps, Transport};
 use am_wire::control::{Incarnation, Name, NodeId};
@@ -16,6 +16,7 @@ use am_wire::{Address, EtherType, Framing};
 use crate::group_place::{Membership, Place};
 use crate::names::{self, InvalidName};
 use crate::node_state::{LARGE, NodeState};
+use crate::segment_key::{KeyError, KeySource};
 use crate::{Node, PeersFileError, transports};
 
 /// Why a node could not be opened.
@@ -30,14 +31,9 @@ pub enum OpenError {
     /// The file of peers.
     #[error(transparent)]
     PeersFile(#[from] PeersFileError),
-    /// The file with the segment's key cannot be read.
-    #[error("the segment's key, {}: {error}", .path.display())]
-    KeyFile {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
+    /// The segment's key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// A node on several transports rewrites its addresses in frames, which an authentication code does not allow.
     #[error("`{0}` is several transports, and a segment key works over one only: name one of them")]
     KeyOverSeveral(String),
@@ -107,33 +103,6 @@ pub struct Builder {
     receive_frames: Option<usize>,
     send_frames: Option<usize>,
     place: Option<Place>,
-}
-
-/// Where the segment's key is.
-#[derive(Debug)]
-enum KeySource {
-    Bytes(SegmentKey),
-    File(PathBuf),
-}
-
-impl KeySource {
-    fn read(&self) -> Result<SegmentKey, OpenError> {
-        let path = match self {
-            KeySource::Bytes(key) => return Ok(key.clone()),
-            KeySource::File(path) => path,
-        };
-        let wrong = |error| OpenError::KeyFile { path: path.clone(), error };
-        let text = fs::read_to_string(path).map_err(wrong)?;
-        let digits = text.trim();
-        let byte = |at: usize| digits.get(2 * at..2 * at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
-        let mut key = [0; 32];
-        let is_hex = digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-        for (at, place) in key.iter_mut().enumerate().filter(|_| is_hex) {
-            *place = byte(at).unwrap_or_default();
-        }
-        let not_hex = || wrong(io::Error::new(io::ErrorKind::InvalidData, "it does not have 64 hexadecimal digits"));
-        is_hex.then(|| SegmentKey::new(key)).ok_or_else(not_hex)
-    }
 }
 
 impl Node {
@@ -246,11 +215,12 @@ impl Builder {
     /// this key are dropped, so a program without it can take no name and end no connection. Messages are not
     /// authenticated; `docs/promises.md` says what a stranger can still do. The XDP program rejects nothing then; the host does.
     pub fn segment_key(mut self, key: [u8; 32]) -> Self {
-        self.key = Some(KeySource::Bytes(SegmentKey::new(key)));
+        self.key = Some(KeySource::Bytes(key));
         self
     }
 
-    /// The same from a file with 64 hexadecimal digits, as `openssl rand -hex 32` writes it. Only the programs' users should be able to read it.
+    /// The same from a file with 64 hexadecimal digits, as `openssl rand -hex 32` writes it. A file that every
+    /// user can read or write is refused; its group may read it.
     pub fn segment_key_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.key = Some(KeySource::File(path.into()));
         self

@@ -101,9 +101,7 @@ const KINDS: &[Kind] = &[
 fn open_vnic(name: &TransportName) -> Opened {
     let options = am_vnic::VnicOptions::from_name(name)?;
     #[cfg(feature = "xdp")]
-    return Ok(am_vnic::open_with_queue(&options, |lent, address, max_frame| {
-        Ok(Box::new(am_afxdp::GivenQueue::new(lent, address, max_frame)?))
-    })?);
+    return Ok(am_vnic::open_with_queue(&options, am_afxdp::open_given)?);
     #[cfg(not(feature = "xdp"))]
     Ok(Box::new(am_vnic::open(&options)?))
 }

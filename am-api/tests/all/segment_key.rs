@@ -2,18 +2,27 @@
 
 use std::fs;
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
 use am_api::{HandlerId, Node, OpenError, Problem, Request};
 
 use crate::common::{Side, connect, in_memory, plain, until};
 
 const KEY: [u8; 32] = *b"only the nodes of this test know";
 
+/// A file that only its owner can read, whatever the test's umask is.
+fn write(path: &Path, text: impl AsRef<[u8]>) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
 #[test]
 fn nodes_with_the_key_exchange_messages() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("key");
     let digits: String = KEY.iter().map(|byte| format!("{byte:02x}")).collect();
-    fs::write(&path, digits + "\n").unwrap();
+    write(&path, digits + "\n");
     let (left, right) = in_memory();
     let mut alpha = Side::<u64>::open(Node::builder("alpha").segment_key(KEY), left);
     let mut beta = Side::<()>::open(Node::builder("beta").segment_key_file(&path), right);
@@ -46,10 +55,57 @@ fn a_key_that_cannot_be_used_is_an_error() {
         || plain("alpha").segment_key_file(&path).open("udp:127.0.0.1:0").map(drop).map_err(|error| error.to_string());
     assert!(open().unwrap_err().contains("key: No such file"));
     for bad in ["", "12", &"0".repeat(63), &"0".repeat(65), &"0g".repeat(32)] {
-        fs::write(&path, bad).unwrap();
+        write(&path, bad);
         assert!(open().unwrap_err().ends_with("it does not have 64 hexadecimal digits"), "{bad}");
     }
+    write(&path, [0xff; 64]);
+    assert!(open().unwrap_err().contains("it is no text"));
     let name = format!("shm:am-key-{},dir={}+udp:127.0.0.1:0", std::process::id(), directory.path().display());
     let several = plain("alpha").segment_key(KEY).open(&name).map(drop);
     assert!(matches!(several, Err(OpenError::KeyOverSeveral(_))), "{several:?}");
+}
+
+/// The error of a node with the key in this file.
+fn open_with(path: &Path) -> String {
+    plain("alpha").segment_key_file(path).open("udp:127.0.0.1:0").map(drop).unwrap_err().to_string()
+}
+
+#[test]
+fn a_key_that_is_no_secret_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("key");
+    for digits in ["00", "ff", "5A"] {
+        write(&path, digits.repeat(32));
+        assert!(open_with(&path).contains("all bytes of the key are the same: `openssl rand -hex 32`"), "{digits}");
+    }
+    let guessed = plain("alpha").segment_key([7; 32]).open("udp:127.0.0.1:0").map(drop);
+    assert!(guessed.unwrap_err().to_string().contains("take 32 random bytes"));
+    write(&path, "a1".to_owned() + &"0".repeat(62));
+    let open = |mode| {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        plain("alpha").segment_key_file(&path).open("udp:127.0.0.1:0").map(drop).map_err(|error| error.to_string())
+    };
+    for mode in [0o604, 0o644, 0o666, 0o602, 0o622] {
+        assert!(open(mode).unwrap_err().contains("every user of the machine can read or write it"), "{mode:o}");
+    }
+    for mode in [0o600, 0o640, 0o660, 0o400] {
+        assert_eq!(open(mode), Ok(()), "{mode:o}");
+    }
+}
+
+/// Nothing that a user names is read until memory ends, or waited for until somebody writes it.
+#[test]
+fn a_file_without_an_end_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let (long, fifo) = (directory.path().join("long"), directory.path().join("fifo"));
+    write(&long, "");
+    fs::File::options().write(true).open(&long).unwrap().set_len(1 << 40).unwrap();
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let (left, _) = in_memory();
+    let alpha = Side::<()>::open(plain("alpha"), left);
+    for (path, says) in [(&*long, "it has more than 16 MiB"), (&*fifo, "it is a FIFO"), (Path::new("/dev/zero"), "")] {
+        assert!(open_with(path).contains(says), "{path:?}");
+        let says = if says.is_empty() { "it has more than 16 MiB" } else { says };
+        assert!(alpha.node.load_peers(path).unwrap_err().to_string().contains(says), "{path:?}");
+    }
 }

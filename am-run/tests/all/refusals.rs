@@ -87,7 +87,7 @@ fn what_has_no_end_is_no_list_of_hosts() {
     let directory = tempfile::tempdir().expect("a directory");
     let fifo = directory.path().join("fifo");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
-    for (path, words) in [("/dev/zero", "more than 1 MiB"), (fifo.to_str().expect("a text"), "it is a FIFO")] {
+    for (path, words) in [("/dev/zero", "more than 16 MiB"), (fifo.to_str().expect("a text"), "it is a FIFO")] {
         let ended = fails(&["-H", path, "true"], 125);
         assert!(ended.errors().contains(words), "{ended:?}");
     }

@@ -43,7 +43,9 @@
  * by a pointer; en_t is 256 bytes. Handlers of transfers get an address, not an offset. Old names: AM_RequestMedium4 and so on.
  *
  * THREADS. Any thread may use any endpoint; one lock of the process keeps them apart, and AM_WaitSema
- * sleeps without it. So AM_SEQ and AM_PAR behave alike.
+ * sleeps without it. So AM_SEQ and AM_PAR behave alike. pthread_cancel acts when a call begins, and while AM_WaitSema sleeps; a request
+ * waits for room first, and the calls of am_spmd.h for the other processes. A handler may end its thread by pthread_exit, which acts at
+ * the end of the call that ran it. No cancel acts within a handler's call of the library.
  *
  * FORK. After fork() the node is the parent's: in the child every call that needs it is AM_ERR_BAD_ARG until exec, AM_Init and
  * AM_Terminate too. A child that is forked in a handler must not return from it.

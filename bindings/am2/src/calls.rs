@@ -31,14 +31,14 @@ pub(crate) fn at_ep(ep: Handle, work: impl FnOnce(&Rc<Am>, &Rc<Ep>) -> Result<()
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM_Init() -> c_int {
+pub extern "C-unwind" fn AM_Init() -> c_int {
     guarded(process::init)
 }
 
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM_Terminate() -> c_int {
+pub extern "C-unwind" fn AM_Terminate() -> c_int {
     guarded(process::terminate)
 }
 
@@ -48,7 +48,7 @@ pub extern "C" fn AM_Terminate() -> c_int {
 /// `bundle` is null, or has room for a handle.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM_AllocateBundle(access: c_int, bundle: *mut Handle) -> c_int {
+pub unsafe extern "C-unwind" fn AM_AllocateBundle(access: c_int, bundle: *mut Handle) -> c_int {
     guarded(|| {
         am::with(|am| {
             if !(0..=1).contains(&access) || bundle.is_null() {
@@ -79,7 +79,7 @@ fn allocate(bundle: Handle, to: (*mut Handle, *mut Name), port: Option<u32>) -> 
 /// The pointers are null, or have room for a handle and a name.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM_AllocateEndpoint(bundle: Handle, ep: *mut Handle, name: *mut Name) -> c_int {
+pub unsafe extern "C-unwind" fn AM_AllocateEndpoint(bundle: Handle, ep: *mut Handle, name: *mut Name) -> c_int {
     guarded(|| allocate(bundle, (ep, name), None))
 }
 
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn AM_AllocateEndpoint(bundle: Handle, ep: *mut Handle, na
 /// As for [`AM_AllocateEndpoint`].
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM_AllocateKnownEndpoint(
+pub unsafe extern "C-unwind" fn AM_AllocateKnownEndpoint(
     bundle: Handle,
     ep: *mut Handle,
     name: *mut Name,
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn AM_AllocateKnownEndpoint(
 /// `name` is null, or has room for a name; the texts are null, or end with 0.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM2_KnownName(
+pub unsafe extern "C-unwind" fn AM2_KnownName(
     name: *mut Name,
     node: *const c_char,
     address: *const c_char,
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn AM2_KnownName(
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM_FreeEndpoint(ep: Handle) -> c_int {
+pub extern "C-unwind" fn AM_FreeEndpoint(ep: Handle) -> c_int {
     at_ep(ep, |am, found| {
         if found.endpoint.try_borrow_mut().is_err() || context::is_in_handler() {
             return Err(Code::InUse);
@@ -141,7 +141,7 @@ pub extern "C" fn AM_FreeEndpoint(ep: Handle) -> c_int {
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM_FreeBundle(bundle: Handle) -> c_int {
+pub extern "C-unwind" fn AM_FreeBundle(bundle: Handle) -> c_int {
     guarded(|| {
         am::with(|am| {
             let found = am.bundle(bundle)?;
@@ -158,7 +158,7 @@ pub extern "C" fn AM_FreeBundle(bundle: Handle) -> c_int {
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM_MoveEndpoint(ep: Handle, from: Handle, to: Handle) -> c_int {
+pub extern "C-unwind" fn AM_MoveEndpoint(ep: Handle, from: Handle, to: Handle) -> c_int {
     at_ep(ep, |am, ep| {
         let (from, to) = (am.bundle(from)?, am.bundle(to)?);
         if ep.bundle.get() != from.handle {
@@ -189,7 +189,7 @@ fn map(ep: &Ep, index: usize, name: Name, tag: u64) -> Result<(), Code> {
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM_Map(ep: Handle, index: c_int, name: Name, tag: u64) -> c_int {
+pub extern "C-unwind" fn AM_Map(ep: Handle, index: c_int, name: Name, tag: u64) -> c_int {
     at_ep(ep, |_, ep| map(ep, index_of(ep, index)?, name, tag))
 }
 
@@ -199,7 +199,7 @@ pub extern "C" fn AM_Map(ep: Handle, index: c_int, name: Name, tag: u64) -> c_in
 /// `index` is null, or has room for a number.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM_MapAny(ep: Handle, index: *mut c_int, name: Name, tag: u64) -> c_int {
+pub unsafe extern "C-unwind" fn AM_MapAny(ep: Handle, index: *mut c_int, name: Name, tag: u64) -> c_int {
     at_ep(ep, |_, ep| {
         if index.is_null() {
             return Err(Code::BadArg);
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn AM_MapAny(ep: Handle, index: *mut c_int, name: Name, ta
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM_Unmap(ep: Handle, index: c_int) -> c_int {
+pub extern "C-unwind" fn AM_Unmap(ep: Handle, index: c_int) -> c_int {
     at_ep(ep, |_, ep| {
         let index = index_of(ep, index)?;
         let entry = ep.translations.borrow_mut()[index].take().ok_or(Code::Resource)?;
@@ -233,7 +233,7 @@ fn translation(ep: &Ep, index: c_int) -> Result<Translation, Code> {
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM_GetTranslationInuse(ep: Handle, index: c_int) -> c_int {
+pub extern "C-unwind" fn AM_GetTranslationInuse(ep: Handle, index: c_int) -> c_int {
     at_ep(ep, |_, ep| translation(ep, index).map(drop))
 }
 
@@ -243,7 +243,7 @@ pub extern "C" fn AM_GetTranslationInuse(ep: Handle, index: c_int) -> c_int {
 /// `name` is null, or has room for a name.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM_GetTranslationName(ep: Handle, index: c_int, name: *mut Name) -> c_int {
+pub unsafe extern "C-unwind" fn AM_GetTranslationName(ep: Handle, index: c_int, name: *mut Name) -> c_int {
     // SAFETY: the caller's promise.
     at_ep(ep, |_, ep| unsafe { put(name, translation(ep, index)?.name) })
 }
@@ -254,7 +254,7 @@ pub unsafe extern "C" fn AM_GetTranslationName(ep: Handle, index: c_int, name: *
 /// `tag` is null, or has room for a tag.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM_GetTranslationTag(ep: Handle, index: c_int, tag: *mut u64) -> c_int {
+pub unsafe extern "C-unwind" fn AM_GetTranslationTag(ep: Handle, index: c_int, tag: *mut u64) -> c_int {
     // SAFETY: the caller's promise.
     at_ep(ep, |_, ep| unsafe { put(tag, translation(ep, index)?.tag) })
 }
@@ -265,7 +265,7 @@ pub unsafe extern "C" fn AM_GetTranslationTag(ep: Handle, index: c_int, tag: *mu
 /// `count` is null, or has room for a number.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM_GetNumTranslations(ep: Handle, count: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn AM_GetNumTranslations(ep: Handle, count: *mut c_int) -> c_int {
     // SAFETY: the caller's promise.
     at_ep(ep, |_, ep| unsafe { put(count, ep.translations.borrow().len() as c_int) })
 }
@@ -286,7 +286,7 @@ pub(crate) fn resize<T: Clone>(table: &mut Vec<Option<T>>, length: c_int, max: u
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM_SetNumTranslations(ep: Handle, count: c_int) -> c_int {
+pub extern "C-unwind" fn AM_SetNumTranslations(ep: Handle, count: c_int) -> c_int {
     at_ep(ep, |_, ep| resize(&mut ep.translations.borrow_mut(), count, MAX_TRANSLATIONS))
 }
 
@@ -296,7 +296,7 @@ pub extern "C" fn AM_SetNumTranslations(ep: Handle, count: c_int) -> c_int {
 /// `count` is null, or has room for a number.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM_MaxNumTranslations(count: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn AM_MaxNumTranslations(count: *mut c_int) -> c_int {
     // SAFETY: the caller's promise.
     guarded(|| unsafe { put(count, MAX_TRANSLATIONS as c_int) })
 }
@@ -304,7 +304,7 @@ pub unsafe extern "C" fn AM_MaxNumTranslations(count: *mut c_int) -> c_int {
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM_SetExpectedResources(ep: Handle, endpoints: c_int, requests: c_int) -> c_int {
+pub extern "C-unwind" fn AM_SetExpectedResources(ep: Handle, endpoints: c_int, requests: c_int) -> c_int {
     // Credits adapt to what is used, so there is nothing to set.
     at_ep(ep, |_, _| if endpoints > 0 && requests > 0 { Ok(()) } else { Err(Code::BadArg) })
 }
@@ -312,7 +312,7 @@ pub extern "C" fn AM_SetExpectedResources(ep: Handle, endpoints: c_int, requests
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM_SetTag(ep: Handle, tag: u64) -> c_int {
+pub extern "C-unwind" fn AM_SetTag(ep: Handle, tag: u64) -> c_int {
     at_ep(ep, |_, ep| {
         ep.tag.set(Tag(tag));
         Ok(())
@@ -325,7 +325,7 @@ pub extern "C" fn AM_SetTag(ep: Handle, tag: u64) -> c_int {
 /// `tag` is null, or has room for a tag.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM_GetTag(ep: Handle, tag: *mut u64) -> c_int {
+pub unsafe extern "C-unwind" fn AM_GetTag(ep: Handle, tag: *mut u64) -> c_int {
     // SAFETY: the caller's promise.
     at_ep(ep, |_, ep| unsafe { put(tag, ep.tag.get().0) })
 }
@@ -336,7 +336,7 @@ pub unsafe extern "C" fn AM_GetTag(ep: Handle, tag: *mut u64) -> c_int {
 /// Transfers may read and write this memory until the segment is another, or the endpoint is freed.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM_SetSeg(ep: Handle, start: *mut c_void, length: usize) -> c_int {
+pub unsafe extern "C-unwind" fn AM_SetSeg(ep: Handle, start: *mut c_void, length: usize) -> c_int {
     at_ep(ep, |_, ep| {
         // No segment reaches beyond the end of the address space.
         let is_whole = isize::try_from(length).is_ok() && start.addr().checked_add(length).is_some();
@@ -354,7 +354,7 @@ pub unsafe extern "C" fn AM_SetSeg(ep: Handle, start: *mut c_void, length: usize
 /// The pointers are null, or have room for an address and a length.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM_GetSeg(ep: Handle, start: *mut *mut c_void, length: *mut usize) -> c_int {
+pub unsafe extern "C-unwind" fn AM_GetSeg(ep: Handle, start: *mut *mut c_void, length: *mut usize) -> c_int {
     at_ep(ep, |_, ep| {
         let segment = ep.segment.get();
         // SAFETY: the caller's promise.
@@ -368,7 +368,7 @@ pub unsafe extern "C" fn AM_GetSeg(ep: Handle, start: *mut *mut c_void, length: 
 /// `length` is null, or has room for a length.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM_MaxSegLength(length: *mut usize) -> c_int {
+pub unsafe extern "C-unwind" fn AM_MaxSegLength(length: *mut usize) -> c_int {
     // SAFETY: the caller's promise.
     guarded(|| unsafe { put(length, isize::MAX.cast_unsigned()) })
 }
@@ -379,7 +379,7 @@ pub unsafe extern "C" fn AM_MaxSegLength(length: *mut usize) -> c_int {
 /// `node` is null, or has room for so many bytes.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM2_NodeName(node: *mut c_char, bytes: usize) -> c_int {
+pub unsafe extern "C-unwind" fn AM2_NodeName(node: *mut c_char, bytes: usize) -> c_int {
     guarded(|| {
         am::with(|am| {
             let name = am.node.name().as_bytes();

@@ -4,6 +4,8 @@ use std::any::Any;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::thread_end;
+
 /// What each call returns, as in `am.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
@@ -48,14 +50,14 @@ pub enum Status {
 
 /// Run a call, and let no panic through.
 pub(crate) fn guarded(work: impl FnOnce() -> Result<(), Code>) -> c_int {
-    match catch_unwind(AssertUnwindSafe(work)) {
+    thread_end::at_border(|| match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => Code::Ok as c_int,
         Ok(Err(code)) => code as c_int,
         Err(panic) => {
             report(&*panic);
             Code::Resource as c_int
         }
-    }
+    })
 }
 
 #[cold]

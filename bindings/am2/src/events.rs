@@ -19,7 +19,7 @@ use crate::tables::Handle;
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM2_SetHandler(ep: Handle, handler: c_uchar, run: Option<HandlerFn>) -> c_int {
+pub extern "C-unwind" fn AM2_SetHandler(ep: Handle, handler: c_uchar, run: Option<HandlerFn>) -> c_int {
     at_ep(ep, |_, ep| {
         let run = run.ok_or(Code::BadArg)?;
         *ep.handlers.borrow_mut().get_mut(usize::from(handler)).ok_or(Code::BadArg)? = Some(run);
@@ -33,7 +33,7 @@ pub extern "C" fn AM2_SetHandler(ep: Handle, handler: c_uchar, run: Option<Handl
 /// `handler` is null, or has room for an index.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM2_SetHandlerAny(ep: Handle, handler: *mut c_uchar, run: Option<HandlerFn>) -> c_int {
+pub unsafe extern "C-unwind" fn AM2_SetHandlerAny(ep: Handle, handler: *mut c_uchar, run: Option<HandlerFn>) -> c_int {
     at_ep(ep, |_, ep| {
         let run = run.filter(|_| !handler.is_null()).ok_or(Code::BadArg)?;
         let mut handlers = ep.handlers.borrow_mut();
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn AM2_SetHandlerAny(ep: Handle, handler: *mut c_uchar, ru
 /// `count` is null, or has room for a number.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM_GetNumHandlers(ep: Handle, count: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn AM_GetNumHandlers(ep: Handle, count: *mut c_int) -> c_int {
     // SAFETY: the caller's promise.
     at_ep(ep, |_, ep| unsafe { put(count, ep.handlers.borrow().len() as c_int) })
 }
@@ -59,35 +59,35 @@ pub unsafe extern "C" fn AM_GetNumHandlers(ep: Handle, count: *mut c_int) -> c_i
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM_SetNumHandlers(ep: Handle, count: c_int) -> c_int {
+pub extern "C-unwind" fn AM_SetNumHandlers(ep: Handle, count: c_int) -> c_int {
     at_ep(ep, |_, ep| resize(&mut ep.handlers.borrow_mut(), count, MAX_HANDLERS))
 }
 
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM_MaxNumHandlers() -> c_int {
+pub extern "C-unwind" fn AM_MaxNumHandlers() -> c_int {
     MAX_HANDLERS as c_int
 }
 
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM_MaxShort() -> c_int {
+pub extern "C-unwind" fn AM_MaxShort() -> c_int {
     MAX_ARGUMENTS as c_int
 }
 
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM_MaxMedium() -> c_int {
+pub extern "C-unwind" fn AM_MaxMedium() -> c_int {
     MAX_MEDIUM as c_int
 }
 
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM_MaxLong() -> c_int {
+pub extern "C-unwind" fn AM_MaxLong() -> c_int {
     MAX_LONG as c_int
 }
 
@@ -97,7 +97,7 @@ pub extern "C" fn AM_MaxLong() -> c_int {
 /// `mask` is null, or has room for a number.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM_GetEventMask(bundle: Handle, mask: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn AM_GetEventMask(bundle: Handle, mask: *mut c_int) -> c_int {
     // SAFETY: the caller's promise.
     guarded(|| am::with(|am| unsafe { put(mask, am.bundle(bundle)?.mask.get()) }))
 }
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn AM_GetEventMask(bundle: Handle, mask: *mut c_int) -> c_
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM_SetEventMask(bundle: Handle, mask: c_int) -> c_int {
+pub extern "C-unwind" fn AM_SetEventMask(bundle: Handle, mask: c_int) -> c_int {
     guarded(|| {
         am::with(|am| {
             if mask & !(NOT_EMPTY | CAN_SEND) != 0 {
@@ -120,14 +120,14 @@ pub extern "C" fn AM_SetEventMask(bundle: Handle, mask: c_int) -> c_int {
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM_WaitSema(bundle: Handle) -> c_int {
+pub extern "C-unwind" fn AM_WaitSema(bundle: Handle) -> c_int {
     guarded(|| progress::wait(bundle))
 }
 
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM_Poll(bundle: Handle) -> c_int {
+pub extern "C-unwind" fn AM_Poll(bundle: Handle) -> c_int {
     guarded(|| {
         let is_busy = am::with(|am| {
             let bundle = am.bundle(bundle)?;
@@ -150,7 +150,7 @@ pub extern "C" fn AM_Poll(bundle: Handle) -> c_int {
 /// `name` is null, or has room for a name.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM_GetSourceEndpoint(token: *mut c_void, name: *mut Name) -> c_int {
+pub unsafe extern "C-unwind" fn AM_GetSourceEndpoint(token: *mut c_void, name: *mut Name) -> c_int {
     guarded(|| {
         let source = with_token(token, |context| context.source).ok_or(Code::BadArg)?;
         // SAFETY: the caller's promise.
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn AM_GetSourceEndpoint(token: *mut c_void, name: *mut Nam
 /// `ep` is null, or has room for a handle.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM_GetDestEndpoint(token: *mut c_void, ep: *mut Handle) -> c_int {
+pub unsafe extern "C-unwind" fn AM_GetDestEndpoint(token: *mut c_void, ep: *mut Handle) -> c_int {
     // SAFETY: the caller's promise.
     guarded(|| unsafe { put(ep, with_token(token, |context| context.ep).ok_or(Code::BadArg)?) })
 }
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn AM_GetDestEndpoint(token: *mut c_void, ep: *mut Handle)
 /// `tag` is null, or has room for a tag.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM_GetMsgTag(token: *mut c_void, tag: *mut u64) -> c_int {
+pub unsafe extern "C-unwind" fn AM_GetMsgTag(token: *mut c_void, tag: *mut u64) -> c_int {
     // SAFETY: the caller's promise.
     guarded(|| unsafe { put(tag, with_token(token, |context| context.tag).ok_or(Code::BadArg)?) })
 }

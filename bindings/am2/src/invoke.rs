@@ -3,8 +3,10 @@
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 
+use crate::thread_end;
+
 /// A handler as it was set. Its true type follows from the messages that name it.
-pub(crate) type HandlerFn = unsafe extern "C" fn();
+pub(crate) type HandlerFn = unsafe extern "C-unwind" fn();
 
 /// The type of each argument.
 macro_rules! argument {
@@ -29,9 +31,9 @@ macro_rules! invoke {
     };
     (@one $run:expr, ($($fixed:expr => $of:ty),*), $arguments:expr, $($at:literal)*) => {{
         // SAFETY: the caller's promise: the handler has this type.
-        let run: unsafe extern "C" fn($($of,)* $(argument!($at)),*) = unsafe { transmute($run) };
+        let run: unsafe extern "C-unwind" fn($($of,)* $(argument!($at)),*) = unsafe { transmute($run) };
         // SAFETY: the same, and its pointers are valid until it returns.
-        unsafe { run($($fixed,)* $($arguments[$at]),*) }
+        thread_end::handler(move || unsafe { run($($fixed,)* $($arguments[$at]),*) });
     }};
 }
 
@@ -57,7 +59,7 @@ pub(crate) unsafe fn bytes(run: HandlerFn, token: *mut c_void, at: *mut c_void, 
 /// `run` is a function of a status, an operation and a block of arguments.
 pub(crate) unsafe fn error(run: HandlerFn, status: c_int, operation: c_int, block: *mut c_void) {
     // SAFETY: the caller's promise.
-    let run: unsafe extern "C" fn(c_int, c_int, *mut c_void) = unsafe { transmute(run) };
+    let run: unsafe extern "C-unwind" fn(c_int, c_int, *mut c_void) = unsafe { transmute(run) };
     // SAFETY: the caller's promise.
-    unsafe { run(status, operation, block) };
+    thread_end::handler(move || unsafe { run(status, operation, block) });
 }

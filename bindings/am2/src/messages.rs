@@ -29,14 +29,19 @@ unsafe fn arguments<'a>(count: c_int, at: *const i32) -> Result<&'a [i32], Code>
     }
 }
 
+/// The number of bytes at this place, of which nothing is read.
+fn length(at: *const c_void, count: c_int, max: usize) -> Result<usize, Code> {
+    let length = usize::try_from(count).ok().filter(|count| *count <= max).ok_or(Code::BadArg)?;
+    if length > 0 && at.is_null() { Err(Code::BadArg) } else { Ok(length) }
+}
+
 /// # Safety
 /// `at` is null, or points to so many bytes, which outlive what is returned.
 unsafe fn data<'a>(at: *const c_void, count: c_int, max: usize) -> Result<&'a [u8], Code> {
-    match usize::try_from(count) {
-        Ok(0) => Ok(&[]),
+    match length(at, count, max)? {
+        0 => Ok(&[]),
         // SAFETY: not null, and the caller's promise.
-        Ok(count) if count <= max && !at.is_null() => unsafe { Ok(std::slice::from_raw_parts(at.cast(), count)) },
-        _ => Err(Code::BadArg),
+        length => unsafe { Ok(std::slice::from_raw_parts(at.cast(), length)) },
     }
 }
 
@@ -94,7 +99,7 @@ fn reply(
 /// `at` has `count` arguments.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM2_Request(
+pub unsafe extern "C-unwind" fn AM2_Request(
     ep: Handle,
     index: c_int,
     handler: c_uchar,
@@ -111,7 +116,7 @@ pub unsafe extern "C" fn AM2_Request(
 /// `at` has `count` arguments, `source` has `bytes` bytes.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM2_RequestI(
+pub unsafe extern "C-unwind" fn AM2_RequestI(
     ep: Handle,
     index: c_int,
     handler: c_uchar,
@@ -133,7 +138,7 @@ pub unsafe extern "C" fn AM2_RequestI(
 /// `at` has `count` arguments, `source` has `bytes` bytes.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM2_RequestXfer(
+pub unsafe extern "C-unwind" fn AM2_RequestXfer(
     ep: Handle,
     index: c_int,
     offset: usize,
@@ -157,7 +162,7 @@ pub unsafe extern "C" fn AM2_RequestXfer(
 /// `at` has `count` arguments; `to` has `bytes` bytes until the handler has run.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM2_GetXfer(
+pub unsafe extern "C-unwind" fn AM2_GetXfer(
     ep: Handle,
     index: c_int,
     offset: usize,
@@ -170,7 +175,8 @@ pub unsafe extern "C" fn AM2_GetXfer(
 ) -> c_int {
     guarded(|| {
         // SAFETY: the caller's promise.
-        let (arguments, bytes) = unsafe { (arguments(count, at)?, data(to, bytes, MAX_LONG)?.len()) };
+        let arguments = unsafe { arguments(count, at)? };
+        let bytes = length(to, bytes, MAX_LONG)?;
         get((ep, index), offset, handler, arguments, (to.cast(), bytes), is_async != 0)
     })
 }
@@ -181,7 +187,7 @@ pub unsafe extern "C" fn AM2_GetXfer(
 /// `at` has `count` arguments.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM2_GetXferSeg(
+pub unsafe extern "C-unwind" fn AM2_GetXferSeg(
     ep: Handle,
     index: c_int,
     offset: usize,
@@ -226,7 +232,7 @@ fn get(
 /// `at` has `count` arguments.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM2_Reply(token: *mut c_void, handler: c_uchar, count: c_int, at: *const i32) -> c_int {
+pub unsafe extern "C-unwind" fn AM2_Reply(token: *mut c_void, handler: c_uchar, count: c_int, at: *const i32) -> c_int {
     // SAFETY: the caller's promise.
     guarded(|| reply(token, (Kind::Short, handler), unsafe { arguments(count, at)? }, &[], None))
 }
@@ -237,7 +243,7 @@ pub unsafe extern "C" fn AM2_Reply(token: *mut c_void, handler: c_uchar, count: 
 /// `at` has `count` arguments, `source` has `bytes` bytes.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM2_ReplyI(
+pub unsafe extern "C-unwind" fn AM2_ReplyI(
     token: *mut c_void,
     handler: c_uchar,
     source: *const c_void,
@@ -258,7 +264,7 @@ pub unsafe extern "C" fn AM2_ReplyI(
 /// `at` has `count` arguments, `source` has `bytes` bytes.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM2_ReplyXfer(
+pub unsafe extern "C-unwind" fn AM2_ReplyXfer(
     token: *mut c_void,
     offset: usize,
     handler: c_uchar,

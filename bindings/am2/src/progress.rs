@@ -1,10 +1,10 @@
 //! Polling and waiting.
 
-use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll as poll_descriptors};
+use nix::libc::{POLLIN, c_int, nfds_t, pollfd};
 
 use crate::am::{Am, with};
 use crate::bundle::Bundle;
@@ -15,6 +15,7 @@ use crate::queue;
 use crate::receive;
 use crate::sleepers;
 use crate::tables::Handle;
+use crate::thread_end;
 
 /// The most messages of this process to itself that one poll runs.
 const MAX_LOCAL: usize = 64;
@@ -49,6 +50,11 @@ pub(crate) fn flush(am: &Am) {
     }
 }
 
+unsafe extern "C-unwind" {
+    #[link_name = "poll"]
+    fn poll_descriptors(all: *mut pollfd, count: nfds_t, milliseconds: c_int) -> c_int;
+}
+
 /// `AM_WaitSema`: sleep until an event of the bundle's mask holds. The lock is free meanwhile.
 pub(crate) fn wait(bundle: Handle) -> Result<(), Code> {
     let waker = sleepers::waker().map_err(|_| Code::Resource)?;
@@ -70,12 +76,19 @@ pub(crate) fn wait(bundle: Handle) -> Result<(), Code> {
             Ok(Some(descriptor))
         })?;
         let Some(descriptor) = descriptor else { return Ok(()) };
-        let readable = |of| PollFd::new(of, PollFlags::POLLIN);
+        let fds = [descriptor.as_raw_fd(), waker.as_raw_fd()];
         // A signal ends it sooner, which is no event.
-        _ = poll_descriptors(&mut [readable(descriptor.as_fd()), readable(waker.as_fd())], PollTimeout::NONE);
+        let waited = thread_end::cancellable(move || {
+            let mut both = fds.map(|fd| pollfd { fd, events: POLLIN, revents: 0 });
+            // SAFETY: two descriptors, which stay open meanwhile, and places for two answers.
+            unsafe { poll_descriptors(both.as_mut_ptr(), 2, -1) }
+        });
         with(|am| {
             am.sleepers.remove(&waker);
             Ok(())
         })?;
+        if waited.is_none() {
+            return Err(Code::Resource);
+        }
     }
 }

@@ -16,14 +16,14 @@ use crate::tables::Handle;
 /// See `am_spmd.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM2_SpmdRank() -> c_int {
+pub extern "C-unwind" fn AM2_SpmdRank() -> c_int {
     number(|am| am.place.borrow().rank())
 }
 
 /// See `am_spmd.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM2_SpmdSize() -> c_int {
+pub extern "C-unwind" fn AM2_SpmdSize() -> c_int {
     number(|am| am.place.borrow().size())
 }
 
@@ -66,7 +66,7 @@ fn exchange(am: &Rc<Am>, blob: &[u8]) -> Result<Vec<Vec<u8>>, Code> {
 /// See `am_spmd.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM2_SpmdBarrier() -> c_int {
+pub extern "C-unwind" fn AM2_SpmdBarrier() -> c_int {
     guarded(|| am::with(|am| together(am, |place, poll| place.barrier_with(poll))))
 }
 
@@ -76,7 +76,7 @@ pub extern "C" fn AM2_SpmdBarrier() -> c_int {
 /// `own` has `bytes` bytes, `all` has as many for each rank.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AM2_SpmdExchange(own: *const c_void, bytes: usize, all: *mut c_void) -> c_int {
+pub unsafe extern "C-unwind" fn AM2_SpmdExchange(own: *const c_void, bytes: usize, all: *mut c_void) -> c_int {
     guarded(|| {
         am::with(|am| {
             if own.is_null() || all.is_null() || bytes > am_spmd::rendezvous::MAX_BLOB {
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn AM2_SpmdExchange(own: *const c_void, bytes: usize, all:
 /// See `am_spmd.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn AM2_SpmdMap(ep: Handle, tag: u64) -> c_int {
+pub extern "C-unwind" fn AM2_SpmdMap(ep: Handle, tag: u64) -> c_int {
     guarded(|| {
         let own = am::with_ep(ep, |_, ep| Ok(ep.name))?;
         let names = am::with(|am| exchange(am, own.bytes()))?;

@@ -47,7 +47,8 @@
  * sleeps while nothing happens, and keeps away while the program itself calls dp_read again and again.
  *
  * THREADS. Any thread may call; one call runs at a time. A signal handler must not call: the interrupted thread
- * may hold the library's lock.
+ * may hold the library's lock. pthread_cancel acts when a call begins, and while it waits; dp_barrier and the barrier of dp_graph end
+ * first.
  */
 #ifndef AMDP_DP_H
 #define AMDP_DP_H

@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 use am_dp::{Dpid, Nid, WriteError};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::socket::{MsgFlags, recv};
 use parking_lot::Mutex;
 
 use crate::environment;
 use crate::failure::{self, Failure, call};
-use crate::pace::{pause, pause_until_signal};
+use crate::pace::{pause_call, pause_until_signal, wait_readable};
 use crate::process::{self, Process};
 use crate::start;
 
@@ -52,14 +51,14 @@ pub(crate) fn number(of: c_int, what: &str) -> Result<u32, Failure> {
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_open(dpid: c_int) -> c_int {
+pub extern "C-unwind" fn dp_open(dpid: c_int) -> c_int {
     call(-1, || open_point(dpid, environment::pool_size()?))
 }
 
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_open_pool(dpid: c_int, bytes: usize) -> c_int {
+pub extern "C-unwind" fn dp_open_pool(dpid: c_int, bytes: usize) -> c_int {
     call(-1, || open_point(dpid, bytes))
 }
 
@@ -74,7 +73,7 @@ fn open_point(dpid: c_int, bytes: usize) -> Result<c_int, Failure> {
         });
         match opened? {
             Some(fd) => return Ok(fd),
-            None => pause(start),
+            None => pause_call(start)?,
         }
     }
 }
@@ -82,7 +81,7 @@ fn open_point(dpid: c_int, bytes: usize) -> Result<c_int, Failure> {
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_connect(fd: c_int, nid: c_int, dpid: c_int) -> c_int {
+pub extern "C-unwind" fn dp_connect(fd: c_int, nid: c_int, dpid: c_int) -> c_int {
     call(-1, || {
         let (nid, dpid) = (Nid(number(nid, "NID")?), Dpid(number(dpid, "DPID")?));
         let mut attempt = process::with_point(fd, |process, point, _| Ok(process.dp.begin_connect(point, nid, dpid)))?;
@@ -100,7 +99,7 @@ pub extern "C" fn dp_connect(fd: c_int, nid: c_int, dpid: c_int) -> c_int {
             })?;
             match step {
                 Poll::Ready(result) => return Ok(result.map(|()| 0)?),
-                Poll::Pending if start.elapsed() < CONNECT => pause(start),
+                Poll::Pending if start.elapsed() < CONNECT && pause_call(start).is_ok() => (),
                 Poll::Pending => return process::with(fd, |process| Err(process.dp.give_up(attempt).into())),
             }
         }
@@ -133,7 +132,7 @@ fn write(fd: c_int, message: &[u8]) -> Result<(), Failure> {
 /// `msg` is null or has `len` bytes, which nobody writes until this returns.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_write(fd: c_int, msg: *const c_void, len: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn dp_write(fd: c_int, msg: *const c_void, len: c_int) -> c_int {
     call(-1, || {
         let length = usize::try_from(len).map_err(|_| Failure::new(Errno::EINVAL, "a length is not negative"))?;
         // SAFETY: the caller's promise.
@@ -148,7 +147,7 @@ pub unsafe extern "C" fn dp_write(fd: c_int, msg: *const c_void, len: c_int) -> 
 /// `address` is null, or a place for a pointer.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_read(fd: c_int, address: *mut *mut c_char) -> c_int {
+pub unsafe extern "C-unwind" fn dp_read(fd: c_int, address: *mut *mut c_char) -> c_int {
     call(-1, || {
         if address.is_null() {
             return Err(Failure::new(Errno::EINVAL, "`address` is NULL"));
@@ -167,7 +166,7 @@ pub unsafe extern "C" fn dp_read(fd: c_int, address: *mut *mut c_char) -> c_int 
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_fsync(fd: c_int, n: c_int) -> c_int {
+pub extern "C-unwind" fn dp_fsync(fd: c_int, n: c_int) -> c_int {
     call(-1, || {
         let count =
             usize::try_from(n).map_err(|_| Failure::new(Errno::EINVAL, "a number of messages is not negative"))?;
@@ -184,7 +183,7 @@ pub extern "C" fn dp_fsync(fd: c_int, n: c_int) -> c_int {
 /// `tbp` is null, or a place for what is returned.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_mmap(fd: c_int, tbp: *mut Dpmmap) -> c_int {
+pub unsafe extern "C-unwind" fn dp_mmap(fd: c_int, tbp: *mut Dpmmap) -> c_int {
     call(-1, || {
         if tbp.is_null() {
             return Err(Failure::new(Errno::EINVAL, "`tbp` is NULL"));
@@ -199,7 +198,7 @@ pub unsafe extern "C" fn dp_mmap(fd: c_int, tbp: *mut Dpmmap) -> c_int {
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_close(fd: c_int) -> c_int {
+pub extern "C-unwind" fn dp_close(fd: c_int) -> c_int {
     call(-1, || {
         let start = Instant::now();
         process::notice_closed(fd)?;
@@ -208,7 +207,7 @@ pub extern "C" fn dp_close(fd: c_int) -> c_int {
             Ok(process.dp.is_accepted(point))
         })? && start.elapsed() < CLOSE
         {
-            pause(start);
+            pause_call(start)?;
         }
         process::with(fd, |process| {
             let point = process.forget(fd).ok_or_else(|| Failure::not_a_point(fd))?;
@@ -226,7 +225,7 @@ pub extern "C" fn dp_close(fd: c_int) -> c_int {
 /// `buffer` has `bytes` bytes.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_unix_read(fd: c_int, buffer: *mut c_void, bytes: usize) -> c_long {
+pub unsafe extern "C-unwind" fn dp_unix_read(fd: c_int, buffer: *mut c_void, bytes: usize) -> c_long {
     call(-1, || {
         if buffer.is_null() || bytes > isize::MAX as usize {
             return Err(Failure::new(Errno::EFAULT, "the buffer is NULL, or its length senseless"));
@@ -247,17 +246,6 @@ pub unsafe extern "C" fn dp_unix_read(fd: c_int, buffer: *mut c_void, bytes: usi
     })
 }
 
-/// Sleep until the endpoint is readable; not with `O_NONBLOCK`. The kernel goes on after a signal whose handler has `SA_RESTART`, as it
-/// does for a socket, because this reads from one.
-fn wait_readable(fd: c_int) -> Result<(), Failure> {
-    match recv(fd, &mut [0], MsgFlags::MSG_PEEK) {
-        Ok(_) => Ok(()),
-        Err(Errno::EAGAIN) => Err(Failure::new(Errno::EAGAIN, "there is no message now")),
-        Err(Errno::EBADF | Errno::ENOTSOCK) => Err(Failure::not_a_point(fd)),
-        Err(error) => Err(Failure::new(error, format!("the wait ended: {error}"))),
-    }
-}
-
 fn is_nonblocking(end: BorrowedFd<'_>) -> bool {
     fcntl(end, FcntlArg::F_GETFL).is_ok_and(|flags| OFlag::from_bits_truncate(flags).contains(OFlag::O_NONBLOCK))
 }
@@ -268,7 +256,7 @@ fn is_nonblocking(end: BorrowedFd<'_>) -> bool {
 /// As for [`dp_write`].
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_unix_write(fd: c_int, msg: *const c_void, len: usize) -> c_long {
+pub unsafe extern "C-unwind" fn dp_unix_write(fd: c_int, msg: *const c_void, len: usize) -> c_long {
     call(-1, || {
         // SAFETY: the caller's promise.
         let message = unsafe { bytes(msg, len)? };
@@ -276,7 +264,7 @@ pub unsafe extern "C" fn dp_unix_write(fd: c_int, msg: *const c_void, len: usize
         let (start, mut sent) = (Instant::now(), write(fd, message));
         // SAFETY: if the program closes it meanwhile, the kernel says so.
         while is_full(&sent) && !is_nonblocking(unsafe { BorrowedFd::borrow_raw(fd) }) {
-            if !pause_until_signal(start) {
+            if !pause_until_signal(start)? {
                 return Err(Failure::new(Errno::EINTR, "a signal ended the wait for room"));
             }
             sent = write(fd, message);
@@ -288,14 +276,14 @@ pub unsafe extern "C" fn dp_unix_write(fd: c_int, msg: *const c_void, len: usize
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_unix_fsync(fd: c_int) -> c_int {
+pub extern "C-unwind" fn dp_unix_fsync(fd: c_int) -> c_int {
     dp_fsync(fd, 1)
 }
 
 /// The program closes the descriptor itself.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_unix_close(fd: c_int) {
+pub extern "C-unwind" fn dp_unix_close(fd: c_int) {
     call((), || {
         if process::is_in_owners_memory() {
             return Ok(());
@@ -315,37 +303,39 @@ pub extern "C" fn dp_unix_close(fd: c_int) {
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_is_point(fd: c_int) -> c_int {
-    // The program may have closed the endpoint, and given its number to something else.
-    _ = process::notice_closed(fd);
-    process::is_point(fd).into()
+pub extern "C-unwind" fn dp_is_point(fd: c_int) -> c_int {
+    call(0, || {
+        // The program may have closed the endpoint, and given its number to something else.
+        _ = process::notice_closed(fd);
+        Ok(process::is_point(fd).into())
+    })
 }
 
 /// The same for the preload library, whose calls on a copy in a forked process fail as ours do.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_unix_is_point(fd: c_int) -> c_int {
+pub extern "C-unwind" fn dp_unix_is_point(fd: c_int) -> c_int {
     process::is_point_or_copy(fd).into()
 }
 
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_nid() -> c_int {
+pub extern "C-unwind" fn dp_nid() -> c_int {
     call(-1, || start::open(|process| Ok(process.dp.nodes().own().0 as c_int)))
 }
 
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_nodes() -> c_int {
+pub extern "C-unwind" fn dp_nodes() -> c_int {
     call(-1, || start::open(|process| Ok(process.dp.nodes().count().map_or(-1, |count| count as c_int))))
 }
 
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_barrier() -> c_int {
+pub extern "C-unwind" fn dp_barrier() -> c_int {
     call(-1, || barrier().map(|()| 0))
 }
 
@@ -372,7 +362,7 @@ pub(crate) fn barrier() -> Result<(), Failure> {
 /// `traffic` is null, or a place for what is returned.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dp_traffic(fd: c_int, traffic: *mut Traffic) -> c_int {
+pub unsafe extern "C-unwind" fn dp_traffic(fd: c_int, traffic: *mut Traffic) -> c_int {
     call(-1, || {
         if traffic.is_null() {
             return Err(Failure::new(Errno::EINVAL, "`traffic` is NULL"));
@@ -390,6 +380,6 @@ pub unsafe extern "C" fn dp_traffic(fd: c_int, traffic: *mut Traffic) -> c_int {
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_error() -> *const c_char {
+pub extern "C-unwind" fn dp_error() -> *const c_char {
     failure::last()
 }

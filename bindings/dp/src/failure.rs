@@ -10,6 +10,8 @@ use am_api::EndpointError;
 use am_dp::{ConnectError, OpenError, ReadError, WriteError};
 use nix::errno::Errno;
 
+use crate::thread_end;
+
 /// Why a call failed.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
@@ -26,6 +28,12 @@ impl Failure {
     #[cold]
     pub(crate) fn not_a_point(fd: i32) -> Failure {
         Failure::new(Errno::EBADF, format!("descriptor {fd} is no endpoint of this process: dp_open returns one"))
+    }
+
+    /// The program never sees it: its thread ends.
+    #[cold]
+    pub(crate) fn cancelled() -> Failure {
+        Failure::new(Errno::ECANCELED, "the thread was cancelled")
     }
 
     #[cold]
@@ -105,8 +113,8 @@ impl From<ReadError> for Failure {
 
 /// Run a call, and let no panic through. A failure is `bad`.
 #[inline]
-pub(crate) fn call<T>(bad: T, work: impl FnOnce() -> Result<T, Failure>) -> T {
-    match catch_unwind(AssertUnwindSafe(work)) {
+pub(crate) fn call<T: Copy>(bad: T, work: impl FnOnce() -> Result<T, Failure>) -> T {
+    thread_end::at_border(|| match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(value)) => value,
         Ok(Err(failure)) => {
             keep(failure);
@@ -116,7 +124,7 @@ pub(crate) fn call<T>(bad: T, work: impl FnOnce() -> Result<T, Failure>) -> T {
             keep(Failure::new(Errno::EIO, format!("a bug in this library: {}", said(&*panic))));
             bad
         }
-    }
+    })
 }
 
 #[cold]

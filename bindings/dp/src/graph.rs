@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use crate::calls::{barrier, number};
 use crate::environment;
 use crate::failure::{Failure, call};
-use crate::pace::pause;
+use crate::pace::pause_call;
 use crate::process::{self, Process};
 use crate::start;
 use crate::vertex::Vertex;
@@ -44,7 +44,7 @@ fn graph() -> Result<Graph, Failure> {
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_graph() -> c_int {
+pub extern "C-unwind" fn dp_graph() -> c_int {
     call(-1, || {
         let graph = graph()?;
         process::abandon_if_closed()?;
@@ -110,7 +110,7 @@ fn connect_all(graph: &Graph, vertex: u32, opened: &[(Dpid, RawFd)]) -> Result<(
         if attempts.is_empty() {
             return Ok(());
         }
-        pause(start);
+        pause_call(start)?;
     }
 }
 
@@ -143,7 +143,7 @@ fn descriptor(process: &Process, dpid: Dpid) -> Result<c_int, Failure> {
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_point(dpid: c_int) -> c_int {
+pub extern "C-unwind" fn dp_point(dpid: c_int) -> c_int {
     call(-1, || {
         let dpid = Dpid(number(dpid, "DPID")?);
         start::open(|process| descriptor(process, dpid))
@@ -153,28 +153,28 @@ pub extern "C" fn dp_point(dpid: c_int) -> c_int {
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_vertices() -> c_int {
+pub extern "C-unwind" fn dp_vertices() -> c_int {
     call(-1, || with_vertex(|_, vertex| Ok(vertex.vertices)))
 }
 
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_vertex_name() -> *const c_char {
+pub extern "C-unwind" fn dp_vertex_name() -> *const c_char {
     call(ptr::null(), || with_vertex(|_, vertex| Ok(vertex.name.as_ptr())))
 }
 
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_out_degree() -> c_int {
+pub extern "C-unwind" fn dp_out_degree() -> c_int {
     call(-1, || with_vertex(|_, vertex| Ok(vertex.out.len() as c_int)))
 }
 
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_in_degree() -> c_int {
+pub extern "C-unwind" fn dp_in_degree() -> c_int {
     call(-1, || with_vertex(|_, vertex| Ok(vertex.into.len() as c_int)))
 }
 
@@ -188,13 +188,13 @@ fn edge(process: &Process, of: &[Dpid], k: c_int, what: &str) -> Result<c_int, F
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_out(k: c_int) -> c_int {
+pub extern "C-unwind" fn dp_out(k: c_int) -> c_int {
     call(-1, || with_vertex(|process, vertex| edge(process, &vertex.out, k, "leave")))
 }
 
 /// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn dp_in(k: c_int) -> c_int {
+pub extern "C-unwind" fn dp_in(k: c_int) -> c_int {
     call(-1, || with_vertex(|process, vertex| edge(process, &vertex.into, k, "arrive at")))
 }

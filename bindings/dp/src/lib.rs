@@ -29,6 +29,8 @@ mod process;
 mod progress;
 mod report;
 mod start;
+#[path = "../../thread_end.rs"]
+mod thread_end;
 mod vertex;
 mod waker;
 

@@ -4,10 +4,13 @@ use std::mem::MaybeUninit;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use libc::{c_int, c_void, clockid_t, timespec};
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
+
+use crate::failure::Failure;
+use crate::thread_end;
 
 /// So many reads in a row that found nothing: the program waits by reading.
 const MANY_EMPTY: u32 = 32;
@@ -21,9 +24,32 @@ const SHORT: Duration = Duration::from_millis(2);
 /// Between two looks of a call that waits: at first, and when it has waited for long.
 const PAUSES: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(5)];
 
-/// A call has waited since `start`, and waits for a part of that time more: many processes may wait on few processors.
+unsafe extern "C-unwind" {
+    fn clock_nanosleep(clock: clockid_t, flags: c_int, time: *const timespec, rest: *mut timespec) -> c_int;
+    fn recv(socket: c_int, buffer: *mut c_void, bytes: usize, flags: c_int) -> isize;
+}
+
+/// The end of the process has waited since `start`, and waits for a part of that time more: many processes may wait on few processors.
 pub(crate) fn pause(start: Instant) {
     thread::sleep(next_pause(start));
+}
+
+/// The same for a call, whose thread may be cancelled meanwhile.
+///
+/// # Errors
+/// It was.
+pub(crate) fn pause_call(start: Instant) -> Result<(), Failure> {
+    sleep(start).map(drop)
+}
+
+/// Sleep for a part of the time since `start`, and return what the kernel said.
+fn sleep(start: Instant) -> Result<Errno, Failure> {
+    let time = *TimeSpec::from_duration(next_pause(start)).as_ref();
+    let slept = thread_end::cancellable(move || {
+        // SAFETY: the time is read, and no rest is asked for.
+        unsafe { clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &raw const time, std::ptr::null_mut()) }
+    });
+    slept.map(Errno::from_raw).ok_or_else(Failure::cancelled)
 }
 
 fn next_pause(start: Instant) -> Duration {
@@ -32,11 +58,29 @@ fn next_pause(start: Instant) -> Duration {
 
 /// The same, for a call that a signal may end. Returns false if a handler ran, and the program has one without `SA_RESTART`. A sleep does
 /// not say which handler ran.
-pub(crate) fn pause_until_signal(start: Instant) -> bool {
-    let pause = TimeSpec::from_duration(next_pause(start));
-    let is_interrupted =
-        clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::empty(), &pause) == Err(Errno::EINTR);
-    !(is_interrupted && Signal::iterator().any(ends_calls))
+///
+/// # Errors
+/// The thread was cancelled.
+pub(crate) fn pause_until_signal(start: Instant) -> Result<bool, Failure> {
+    let is_interrupted = sleep(start)? == Errno::EINTR;
+    Ok(!(is_interrupted && Signal::iterator().any(ends_calls)))
+}
+
+/// Sleep until the endpoint is readable; not with `O_NONBLOCK`. The kernel goes on after a signal whose handler has `SA_RESTART`, as it
+/// does for a socket, because this reads from one.
+pub(crate) fn wait_readable(fd: c_int) -> Result<(), Failure> {
+    let received = thread_end::cancellable(move || {
+        let mut byte = 0_u8;
+        // SAFETY: there is a place for one byte. If the program closes the descriptor meanwhile, the kernel says so.
+        let received = unsafe { recv(fd, (&raw mut byte).cast(), 1, libc::MSG_PEEK) };
+        if received < 0 { Errno::last_raw() } else { 0 }
+    });
+    match Errno::from_raw(received.ok_or_else(Failure::cancelled)?) {
+        Errno::UnknownErrno => Ok(()),
+        Errno::EAGAIN => Err(Failure::new(Errno::EAGAIN, "there is no message now")),
+        Errno::EBADF | Errno::ENOTSOCK => Err(Failure::not_a_point(fd)),
+        error => Err(Failure::new(error, format!("the wait ended: {error}"))),
+    }
 }
 
 /// Whether this signal has a handler without `SA_RESTART`.

@@ -17,7 +17,12 @@
  *
  * THREADS. A node belongs to the thread that called FM_initialize, and only that
  * thread may use it: it is found through the thread. On a thread without a node every
- * call returns FM_E_NOT_INITIALIZED. Two threads may have a node each.
+ * call returns FM_E_NOT_INITIALIZED. Two threads may have a node each. A thread's node
+ * ends with the thread.
+ *
+ * CANCEL. pthread_cancel acts when a call begins, and while FM_extract_or_wait and
+ * FM_meet wait, a tenth of a second late at most. FM_send waits for room first, and
+ * FM_finalize for what is under way. No call acts on it within a handler.
  *
  * FORK. After fork() the nodes are the parent's: in the child every call returns
  * FM_E_FORKED until exec, and its exit leaves the parent's connections as they are. A
@@ -27,7 +32,8 @@
  * outside of handlers and have to wait for room. Never two at once on a thread. A handler
  *   - may send, to any node, and call FM_node, FM_nodes, FM_error and FM_strerror;
  *     every other call returns FM_E_IN_HANDLER;
- *   - must return: no longjmp, no C++ exception may leave it;
+ *   - must return, or end its thread by pthread_exit, which acts at the end of the call
+ *     that ran it: no longjmp, no C++ exception may leave it;
  *   - has its message, bytes included, until it returns, and no longer.
  *
  * DELIVERY. Each message is handled once, or comes back to FM_set_returned's
@@ -83,7 +89,8 @@ typedef void (*FM_handler)(void *context, const FM_message *message);
 
 /* Become node `node` of `nodes`, which count from 0 and are called `names`: the same
  * list in the same order at each node, of names of 1 to 31 bytes. `transport` is
- *   "loopback:NAME"     a wire in memory, between the threads of this process that name it
+ *   "loopback:NAME"     a wire in memory, between the threads of this process that name it:
+ *                       a node may leave and come back, and the name is free when all have left
  *   "xdp:INTERFACE"     that network, as root or with the rights that docs/operating.md lists
  *   "shm:NAME"          the processes of this machine that name it
  *   "udp:IP:PORT,peer=IP:PORT"   the kernel's UDP, to another node's place; "tcp:..." likewise

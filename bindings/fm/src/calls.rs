@@ -3,27 +3,43 @@
 use std::any::Any;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use am_api::Owner;
-use am_fm::{Cluster, Fm, HandlerId, Rank};
+use am_fm::{Cluster, Fm, HandlerId, MeetError, Rank};
 
 use crate::code::{self, Code, Failure};
 use crate::here::{self, HandlerFn, Here, Message};
 use crate::place;
+use crate::thread_end;
 
 /// How long `FM_finalize` waits for what is under way.
 const FINISH: Duration = Duration::from_secs(5);
+
+/// A call that waits looks this often whether its thread was cancelled.
+const SLICE: Duration = Duration::from_millis(100);
 
 /// More than any transport carries in a message; below what a slice may have.
 const FRAME_MOST: usize = 1 << 20;
 
 #[inline]
 fn call(work: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
-    match catch_unwind(AssertUnwindSafe(work)) {
+    thread_end::at_border(|| match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(number)) => number,
         Ok(Err(failure)) => code::keep(failure),
         Err(panic) => code::keep(Failure::new(Code::Internal, said(&*panic))),
+    })
+}
+
+/// Wait in parts, until one of them has a result, the time is over or the thread was cancelled.
+fn in_slices<T>(timeout: Duration, mut wait: impl FnMut(Duration) -> (bool, T)) -> T {
+    let start = Instant::now();
+    loop {
+        let left = timeout.saturating_sub(start.elapsed());
+        let (is_done, result) = wait(left.min(SLICE));
+        if is_done || left <= SLICE || thread_end::is_cancelled() {
+            return result;
+        }
     }
 }
 
@@ -80,7 +96,7 @@ unsafe fn strings<'a>(names: *const *const c_char, nodes: c_int) -> Result<Vec<&
 /// The strings are null or end with 0; `names` is null or has `nodes` of them.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn FM_initialize(
+pub unsafe extern "C-unwind" fn FM_initialize(
     transport: *const c_char,
     node: c_int,
     nodes: c_int,
@@ -110,7 +126,7 @@ pub unsafe extern "C" fn FM_initialize(
 /// `run` may be called with `context`, on this thread, until another is set or the node finalised.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn FM_set_handler(handler: c_int, run: Option<HandlerFn>, context: *mut c_void) -> c_int {
+pub unsafe extern "C-unwind" fn FM_set_handler(handler: c_int, run: Option<HandlerFn>, context: *mut c_void) -> c_int {
     call(|| {
         let handler = index(handler)?;
         let run = run.ok_or_else(|| Failure::argument("the handler is NULL"))?;
@@ -127,14 +143,15 @@ pub unsafe extern "C" fn FM_set_handler(handler: c_int, run: Option<HandlerFn>, 
 /// As for [`FM_set_handler`].
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn FM_set_returned(run: Option<HandlerFn>, context: *mut c_void) -> c_int {
+pub unsafe extern "C-unwind" fn FM_set_returned(run: Option<HandlerFn>, context: *mut c_void) -> c_int {
     call(|| {
         let run = run.ok_or_else(|| Failure::argument("the handler is NULL"))?;
         here::outside(|fm| {
             fm.on_returned(move |(), back| {
                 let view = Message::new(back.dest(), back.handler(), back.words(), back.bytes());
+                let view = &view;
                 // SAFETY: the caller's promise; `view` is valid until the function returns.
-                unsafe { run(context, &raw const view) };
+                thread_end::handler(move || unsafe { run(context, view) });
             });
             Ok(0)
         })
@@ -144,17 +161,23 @@ pub unsafe extern "C" fn FM_set_returned(run: Option<HandlerFn>, context: *mut c
 /// See `fm.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn FM_meet(timeout: c_int) -> c_int {
+pub extern "C-unwind" fn FM_meet(timeout: c_int) -> c_int {
     call(|| {
         let timeout = milliseconds(timeout)?;
-        here::outside(|fm| Ok(fm.meet(timeout).map(|()| 0)?))
+        here::outside(|fm| {
+            let met = in_slices(timeout, |part| {
+                let met = fm.meet(part);
+                (!matches!(met, Err(MeetError::Missing(_))), met)
+            });
+            Ok(met.map(|()| 0)?)
+        })
     })
 }
 
 /// See `fm.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn FM_send_4(dest: c_int, handler: c_int, i0: u64, i1: u64, i2: u64, i3: u64) -> c_int {
+pub extern "C-unwind" fn FM_send_4(dest: c_int, handler: c_int, i0: u64, i1: u64, i2: u64, i3: u64) -> c_int {
     call(|| {
         let (dest, handler, words) = (rank(dest)?, index(handler)?, [i0, i1, i2, i3]);
         here::here(|here| match here {
@@ -170,7 +193,7 @@ pub extern "C" fn FM_send_4(dest: c_int, handler: c_int, i0: u64, i1: u64, i2: u
 /// `buf` has `size` bytes, which nobody writes until this returns; it may be null where `size` is 0.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn FM_send(dest: c_int, handler: c_int, buf: *const c_void, size: usize) -> c_int {
+pub unsafe extern "C-unwind" fn FM_send(dest: c_int, handler: c_int, buf: *const c_void, size: usize) -> c_int {
     call(|| {
         let (dest, handler) = (rank(dest)?, index(handler)?);
         let bytes = match size {
@@ -190,24 +213,30 @@ pub unsafe extern "C" fn FM_send(dest: c_int, handler: c_int, buf: *const c_void
 /// See `fm.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn FM_extract() -> c_int {
+pub extern "C-unwind" fn FM_extract() -> c_int {
     call(|| here::outside(|fm| Ok(count(fm.extract(&mut ())))))
 }
 
 /// See `fm.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn FM_extract_or_wait(timeout: c_int) -> c_int {
+pub extern "C-unwind" fn FM_extract_or_wait(timeout: c_int) -> c_int {
     call(|| {
         let timeout = milliseconds(timeout)?;
-        here::outside(|fm| Ok(count(fm.extract_or_wait(&mut (), timeout))))
+        here::outside(|fm| {
+            let handled = in_slices(timeout, |part| {
+                let handled = fm.extract_or_wait(&mut (), part);
+                (handled > 0, handled)
+            });
+            Ok(count(handled))
+        })
     })
 }
 
 /// See `fm.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn FM_node() -> c_int {
+pub extern "C-unwind" fn FM_node() -> c_int {
     call(|| {
         here::here(|here| match here {
             Here::Handler(message) => Ok(count(message.cluster().own().0)),
@@ -219,7 +248,7 @@ pub extern "C" fn FM_node() -> c_int {
 /// See `fm.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn FM_nodes() -> c_int {
+pub extern "C-unwind" fn FM_nodes() -> c_int {
     call(|| {
         here::here(|here| match here {
             Here::Handler(message) => Ok(count(message.cluster().nodes())),
@@ -231,7 +260,7 @@ pub extern "C" fn FM_nodes() -> c_int {
 /// See `fm.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn FM_most(dest: c_int) -> c_int {
+pub extern "C-unwind" fn FM_most(dest: c_int) -> c_int {
     call(|| {
         let dest = rank(dest)?;
         here::outside(|fm| Ok(count(fm.most(dest).unwrap_or(0))))
@@ -244,7 +273,7 @@ pub extern "C" fn FM_most(dest: c_int) -> c_int {
 /// `name` is null or ends with 0.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn FM_counter(name: *const c_char) -> i64 {
+pub unsafe extern "C-unwind" fn FM_counter(name: *const c_char) -> i64 {
     let mut value = 0;
     let code = call(|| {
         // SAFETY: the caller's promise.
@@ -260,7 +289,7 @@ pub unsafe extern "C" fn FM_counter(name: *const c_char) -> i64 {
 /// See `fm.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn FM_finalize() -> c_int {
+pub extern "C-unwind" fn FM_finalize() -> c_int {
     call(|| {
         let (node, _owner) = here::slot(|place| place.take().ok_or_else(|| Failure::plain(Code::NotInitialized)))?;
         node.finish(FINISH).map(|()| 0).map_err(Failure::of(Code::Timeout))
@@ -270,14 +299,14 @@ pub extern "C" fn FM_finalize() -> c_int {
 /// See `fm.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn FM_error() -> *const c_char {
+pub extern "C-unwind" fn FM_error() -> *const c_char {
     code::last()
 }
 
 /// See `fm.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn FM_strerror(number: c_int) -> *const c_char {
+pub extern "C-unwind" fn FM_strerror(number: c_int) -> *const c_char {
     match (number, Code::of(number)) {
         (0.., _) => c"no error".as_ptr(),
         (_, Some(code)) => code.text().as_ptr(),

@@ -9,6 +9,7 @@ use am_api::Owner;
 use am_fm::Fm;
 
 use crate::code::{Code, Failure};
+use crate::thread_end;
 
 /// `FM_message` of `fm.h`.
 #[repr(C)]
@@ -36,8 +37,8 @@ impl Message {
 /// `FM_handler` of `fm.h`.
 ///
 /// # Safety
-/// The message is valid until the function returns. The function must return.
-pub type HandlerFn = unsafe extern "C" fn(context: *mut c_void, message: *const Message);
+/// The message is valid until the function returns. The function returns, or ends its thread.
+pub type HandlerFn = unsafe extern "C-unwind" fn(context: *mut c_void, message: *const Message);
 
 /// A thread's node. It ends before the process ceases to be its owner.
 pub(crate) type Owned = (Fm<()>, Owner);
@@ -115,11 +116,12 @@ pub(crate) fn slot<T>(work: impl FnOnce(&mut Option<Owned>) -> Result<T, Failure
 #[inline]
 pub(crate) fn run(handler: HandlerFn, context: *mut c_void, message: &am_fm::Message<'_, ()>) {
     let view = Message::new(message.source(), message.handler(), message.words(), message.bytes());
+    let view = &view;
     let _current = Current::set(message);
     // SAFETY: `fm.h` asks of the program for a function of this type, that may be
     // called with this context until it sets another or finalises. `view` is
     // valid until the function returns, as `fm.h` says.
-    unsafe { handler(context, &raw const view) };
+    thread_end::handler(move || unsafe { handler(context, view) });
 }
 
 /// While this exists, the thread runs the handler of a message.

@@ -56,15 +56,15 @@ pub(crate) fn open(name: &str, own: usize, nodes: usize) -> Result<Box<dyn Trans
     if wire.is_empty() {
         return Err(PlaceError::Nameless);
     }
-    let open = plug(wire, own, nodes)?.open();
+    let home = wire.to_owned();
+    let open = plug(wire, own, nodes)?.open_with(move |plug| unplug(&home, own, plug));
     Ok(Box::new(open.map_err(|error| PlaceError::Memory(error.to_string()))?))
 }
 
-/// Wires in memory, by name, with the ends that are not in use yet.
+/// Wires in memory, by name, with the ends that are not in use.
 static WIRES: Mutex<BTreeMap<String, Vec<Option<Plug>>>> = Mutex::new(BTreeMap::new());
 
-/// End `own` of the wire of this name. The first thread makes the wire. When all ends are in use, the name is free for
-/// another wire.
+/// End `own` of the wire of this name. The first thread makes the wire.
 fn plug(name: &str, own: usize, nodes: usize) -> Result<Plug, PlaceError> {
     if nodes < 2 {
         return Err(PlaceError::Alone);
@@ -74,11 +74,17 @@ fn plug(name: &str, own: usize, nodes: usize) -> Result<Plug, PlaceError> {
     if ends.len() != nodes {
         return Err(PlaceError::Ends { name: name.to_owned(), ends: ends.len(), nodes });
     }
-    let plug = ends.get_mut(own).and_then(Option::take).ok_or(PlaceError::Taken(own))?;
-    if ends.iter().all(Option::is_none) {
+    ends.get_mut(own).and_then(Option::take).ok_or(PlaceError::Taken(own))
+}
+
+/// An end is free again. When all are, the name is free for another wire.
+fn unplug(name: &str, own: usize, plug: Plug) {
+    let mut wires = WIRES.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(ends) = wires.get_mut(name) else { return };
+    ends[own] = Some(plug);
+    if ends.iter().all(Option::is_some) {
         wires.remove(name);
     }
-    Ok(plug)
 }
 
 #[cfg(test)]
@@ -87,11 +93,20 @@ mod tests {
 
     #[test]
     fn each_end_of_a_wire_is_given_once() {
-        plug("once", 0, 2).unwrap();
-        assert!(matches!(plug("once", 0, 2), Err(PlaceError::Taken(0))));
-        assert!(matches!(plug("once", 1, 3), Err(PlaceError::Ends { ends: 2, nodes: 3, .. })));
-        plug("once", 1, 2).unwrap();
+        let [mut first, mut second] = [0, 1].map(|end| Some(plug("once", end, 2).unwrap()));
+        for _ in 0..3 {
+            assert!(matches!(plug("once", 0, 2), Err(PlaceError::Taken(0))));
+            assert!(matches!(plug("once", 1, 3), Err(PlaceError::Ends { ends: 2, nodes: 3, .. })));
+            first.take().into_iter().for_each(|plug| unplug("once", 0, plug));
+            first = plug("once", 0, 2).ok();
+            assert!(first.is_some());
+            second.take().into_iter().for_each(|plug| unplug("once", 1, plug));
+            second = plug("once", 1, 2).ok();
+        }
+        unplug("once", 0, first.unwrap());
+        unplug("once", 1, second.unwrap());
         plug("once", 0, 3).expect("a new wire of the same name");
+        assert!(matches!(plug("once", 2, 2), Err(PlaceError::Ends { .. })));
         assert!(matches!(plug("one", 0, 1), Err(PlaceError::Alone)));
     }
 

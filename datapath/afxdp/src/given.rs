@@ -3,14 +3,16 @@
 //!
 //! What arrives is not judged: the caller steers, as with the kernel's own sockets.
 
+use std::error::Error;
 use std::ffi::c_void;
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr::{self, NonNull};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use am_ring::{Frame, Layout, LayoutError, Pool};
+use am_ring::Frame;
 use am_transport::{Caps, Command, LentQueue, Notice, PeerAddressError, QueueShape, Transport};
 use am_wire::frame::ETHERNET_HEADER;
 use am_wire::{Address, Buffer};
@@ -18,7 +20,7 @@ use libc::{xdp_desc, xdp_mmap_offsets, xdp_ring_offset};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, send};
 
-use crate::chunk_layout::HEADROOM;
+use crate::given_chunks::{Chunks, GivenQueueError, map};
 use crate::rx::BURST;
 use crate::sockopt;
 use crate::tx_ring::{End, Ring};
@@ -26,33 +28,17 @@ use crate::tx_ring::{End, Ring};
 /// Empty chunks that the kernel has in copy mode, until peers get more credits. See `rx.rs`.
 const DEFAULT_FILL_LEVEL: usize = 256;
 
-/// Why a queue cannot be used.
-#[derive(thiserror::Error)]
-pub enum GivenQueueError {
-    /// The numbers of its shape are none that this version gives.
-    #[error("the queue has a shape of another version: start program and daemon of one version")]
-    Shape,
-    /// The memory is no pool.
-    #[error(transparent)]
-    Pool(#[from] LayoutError),
-    /// The kernel refused.
-    #[error("mapping the rings of the queue: {0}; another process's rings need Linux 6.4 or newer")]
-    Map(io::Error),
-}
-
-am_transport::debug_as_display!(GivenQueueError);
-
 /// The rings of a queue that another process has opened.
 ///
 /// Dropping it closes the socket; then the kernel frees the queue. Frames that the program still holds stay valid.
 #[derive(Debug)]
 pub struct GivenQueue {
-    // Fields are dropped in this order: the rings and the socket (also in `caps`), then the frames that the kernel held.
+    // Fields are dropped in this order: the rings and the socket, then the frames that the kernel held.
     rx: Mapped<xdp_desc>,
     fill: Mapped<u64>,
     tx: Mapped<xdp_desc>,
     completion: Mapped<u64>,
-    socket: Arc<OwnedFd>,
+    socket: QueueSocket,
     caps: Caps,
     chunks: Chunks,
     shape: QueueShape,
@@ -84,12 +70,16 @@ impl GivenQueue {
     ///
     /// # Errors
     /// See [`GivenQueueError`].
-    pub fn new(lent: LentQueue, address: Address, max_frame: usize) -> Result<GivenQueue, GivenQueueError> {
+    ///
+    /// # Safety
+    /// The descriptors are an AF_XDP socket and the memory that is registered with it, from a process that is trusted as a NIC is: it
+    /// writes to no frame that the program has. Nothing else in this process uses them or copies of them.
+    pub unsafe fn new(lent: LentQueue, address: Address, max_frame: usize) -> Result<GivenQueue, GivenQueueError> {
         let LentQueue { socket, memory, shape } = lent;
         let chunks = Chunks::map(&memory, &shape, max_frame)?;
         let at = sockopt::get::<xdp_mmap_offsets>(socket.as_raw_fd(), libc::XDP_MMAP_OFFSETS);
         let at = at.map_err(GivenQueueError::Map)?;
-        let socket = Arc::new(socket);
+        let socket = QueueSocket::new(socket).map_err(GivenQueueError::Map)?;
         let level =
             if shape.zero_copy { shape.entries as usize } else { DEFAULT_FILL_LEVEL.min(shape.entries as usize) };
         let caps = Caps {
@@ -101,7 +91,7 @@ impl GivenQueue {
             ordered: true,
             hears_all: false,
             pool: chunks.pool.clone(),
-            wake: Some(vec![socket.clone()]),
+            wake: Some(vec![socket.0.clone()]),
             out_of_band: None,
         };
         let mut queue = GivenQueue {
@@ -148,7 +138,8 @@ impl GivenQueue {
         while let Some(address) = self.completion.ring.read() {
             match self.chunks.take_back(address, 0) {
                 Some(frame) => {
-                    self.in_flight -= 1;
+                    // A daemon that writes into the rings must not make the count wrap.
+                    self.in_flight = self.in_flight.saturating_sub(1);
                     drop(frame);
                 }
                 None => self.counters.invalid += 1,
@@ -182,6 +173,22 @@ impl GivenQueue {
             }
         }
     }
+}
+
+/// The same as a transport, for `am_vnic::open_with_queue`.
+///
+/// # Errors
+/// See [`GivenQueueError`].
+///
+/// # Safety
+/// As for [`GivenQueue::new`].
+pub unsafe fn open_given(
+    lent: LentQueue,
+    address: Address,
+    max_frame: usize,
+) -> Result<Box<dyn Transport>, Box<dyn Error + Send + Sync>> {
+    // SAFETY: the caller's promise.
+    Ok(Box::new(unsafe { GivenQueue::new(lent, address, max_frame) }?))
 }
 
 impl Transport for GivenQueue {
@@ -278,6 +285,34 @@ impl Transport for GivenQueue {
     }
 }
 
+/// The socket, and `/dev/null`, opened early so that closing cannot fail.
+///
+/// Others hold the socket's descriptor, to wait on it ([`Caps::wake`]). But the frames that the kernel has return only when the socket is
+/// closed. So the descriptor is redirected to `/dev/null` when this is dropped: the socket closes, and each holder keeps a valid descriptor.
+#[derive(Debug)]
+struct QueueSocket(Arc<OwnedFd>, File);
+
+impl QueueSocket {
+    fn new(socket: OwnedFd) -> io::Result<QueueSocket> {
+        Ok(QueueSocket(Arc::new(socket), File::open("/dev/null")?))
+    }
+}
+
+impl AsRawFd for QueueSocket {
+    #[inline]
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+impl Drop for QueueSocket {
+    fn drop(&mut self) {
+        // SAFETY: both descriptors are open, and ours. Nothing borrows the socket, since the rings are dropped before this. The call
+        // cannot fail.
+        unsafe { libc::dup3(self.1.as_raw_fd(), self.0.as_raw_fd(), libc::O_CLOEXEC) };
+    }
+}
+
 /// One mapped ring.
 #[derive(Debug)]
 struct Mapped<T> {
@@ -291,13 +326,13 @@ unsafe impl<T: Send> Send for Mapped<T> {}
 
 impl<T: Copy> Mapped<T> {
     fn new(
-        socket: &OwnedFd,
+        socket: &QueueSocket,
         offset: i64,
         at: xdp_ring_offset,
         (shape, end): (&QueueShape, End),
     ) -> Result<Mapped<T>, GivenQueueError> {
         let bytes = Ring::<T>::bytes(&at, shape.entries);
-        let memory = map(socket, bytes, offset).map_err(GivenQueueError::Map)?;
+        let memory = map(&socket.0, bytes, offset).map_err(GivenQueueError::Map)?;
         // SAFETY: a mapping of the ring, with these bytes, until this is dropped. The shape was checked.
         let ring = unsafe { Ring::over(memory, at, shape.entries, end) };
         Ok(Mapped { ring, memory, bytes })
@@ -311,90 +346,20 @@ impl<T> Drop for Mapped<T> {
     }
 }
 
-/// The memory of the frames, mapped. The pool keeps it.
-struct Memory(NonNull<c_void>, usize);
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-// SAFETY: memory is not bound to a thread.
-unsafe impl Send for Memory {}
+    use std::os::unix::net::UnixDatagram;
 
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: mapped with this length; the pool over it is gone.
-        unsafe { libc::munmap(self.0.as_ptr(), self.1) };
-    }
-}
-
-fn map(descriptor: &OwnedFd, bytes: usize, offset: i64) -> io::Result<NonNull<c_void>> {
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-    // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
-    let memory = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, descriptor.as_raw_fd(), offset) };
-    if memory == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    NonNull::new(memory).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
-}
-
-/// The pool, and how often the kernel holds each of its chunks.
-#[derive(Debug)]
-struct Chunks {
-    pool: Pool,
-    held: Box<[u16]>,
-    chunk: u32,
-}
-
-impl Chunks {
-    fn map(memory: &OwnedFd, shape: &QueueShape, max_frame: usize) -> Result<Chunks, GivenQueueError> {
-        let QueueShape { chunk, chunks, entries, .. } = *shape;
-        let fits = HEADROOM + max_frame <= chunk as usize && chunks <= 1 << 20;
-        if !chunk.is_power_of_two() || !entries.is_power_of_two() || entries > 1 << 15 || !fits {
-            return Err(GivenQueueError::Shape);
-        }
-        let bytes = chunk as usize * chunks as usize;
-        let length = nix::sys::stat::fstat(memory).map_err(|error| GivenQueueError::Map(error.into()))?.st_size;
-        if length != bytes as i64 {
-            return Err(GivenQueueError::Shape);
-        }
-        let mapped = Memory(map(memory, bytes, 0).map_err(GivenQueueError::Map)?, bytes);
-        let (base, layout) =
-            (mapped.0.cast(), Layout { frames: chunks as usize, stride: chunk as usize, headroom: HEADROOM });
-        // SAFETY: initialised memory of this length that stays mapped until the pool drops it. Its size is sealed. The kernel
-        // accesses only chunks that were put into the rings. The process that made it believes nothing that is in it, and a
-        // program trusts that process as it trusts a NIC.
-        let pool = unsafe { Pool::over(base, layout, Box::new(mapped))? };
-        Ok(Chunks { pool, held: vec![0; layout.frames].into_boxed_slice(), chunk })
-    }
-
-    /// Give a frame to the kernel.
-    #[inline]
-    fn lend(&mut self, frame: Frame) -> xdp_desc {
-        let raw = frame.into_raw();
-        self.held[raw.index as usize] += 1;
-        xdp_desc { addr: raw.offset as u64, len: raw.len, options: 0 }
-    }
-
-    /// Take one handle back. `None` for an address that the kernel was never given.
-    #[inline]
-    fn take_back(&mut self, address: u64, length: u32) -> Option<Frame> {
-        let (index, start) = ((address >> self.chunk.ilog2()) as usize, address as u32 & (self.chunk - 1));
-        let held = self.held.get_mut(index)?;
-        if *held == 0 || start.saturating_add(length) > self.chunk {
-            return None;
-        }
-        *held -= 1;
-        // SAFETY: the kernel held a handle, and has given up its access by returning the address. The bytes are in the chunk.
-        Some(unsafe { self.pool.from_raw_at(index as u32, start, length) })
-    }
-}
-
-/// The socket is closed by now.
-impl Drop for Chunks {
-    fn drop(&mut self) {
-        for (index, &held) in self.held.iter().enumerate() {
-            for _ in 0..held {
-                // SAFETY: the kernel held a handle, and accesses nothing after its socket was closed.
-                drop(unsafe { self.pool.from_raw_at(index as u32, HEADROOM as u32, 0) });
-            }
-        }
+    #[test]
+    fn the_socket_closes_though_others_wait_on_it() {
+        let (socket, other) = UnixDatagram::pair().unwrap();
+        let queue = QueueSocket::new(socket.into()).unwrap();
+        let wake = queue.0.clone();
+        assert!(other.send(b"open").is_ok());
+        drop(queue);
+        assert!(other.send(b"closed").is_err());
+        assert!(nix::sys::stat::fstat(&wake).is_ok(), "what the others have is a descriptor");
     }
 }

@@ -132,7 +132,7 @@ impl<T: Copy> Ring<T> {
 
     /// Entries for which there is room.
     pub(crate) fn room(&self) -> u32 {
-        self.entries.saturating_sub(self.pending() + self.unpublished())
+        self.entries.saturating_sub(self.pending().saturating_add(self.unpublished()))
     }
 
     /// Read the next entry of the kernel. It stays in the ring until it is [released](Ring::release).

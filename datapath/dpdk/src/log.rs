@@ -29,7 +29,10 @@ fn last() -> MutexGuard<'static, VecDeque<String>> {
 /// # Safety
 /// `text` points to `length` bytes.
 pub(crate) unsafe extern "C" fn on_message(level: u32, text: *const c_char, length: usize) {
-    // SAFETY: the caller's.
+    if text.is_null() {
+        return;
+    }
+    // SAFETY: the caller's, and not null.
     let bytes = unsafe { slice::from_raw_parts(text.cast::<u8>(), length) };
     let text = String::from_utf8_lossy(bytes);
     match level {

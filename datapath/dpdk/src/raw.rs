@@ -190,7 +190,10 @@ impl Raw {
             (self.next, self.end) = (0, port.receive(&mut self.arrived, &mut 0));
         }
         let count = budget.min(self.end - self.next);
-        for &frame in &self.arrived[self.next..self.next + count] {
+        for _ in 0..count {
+            let frame = self.arrived[self.next];
+            // Before the call: if it panics, the frame is lost, and not delivered again or returned twice.
+            self.next += 1;
             // SAFETY: it was received and not delivered before, and this is the only view of it.
             if each(unsafe { port.bytes(frame) }) {
                 self.echoes.push(frame);
@@ -198,7 +201,6 @@ impl Raw {
                 self.rx_indices.push(frame.index);
             }
         }
-        self.next += count;
         if !self.echoes.is_empty() {
             let sent = port.send_shared(&self.echoes);
             // Frames that find no room are lost, as on a wire.

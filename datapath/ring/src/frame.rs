@@ -169,9 +169,11 @@ impl Buffer for Frame {
         Frame { region, data, number_and_length, _not_sync }
     }
 
+    /// # Panics
+    /// There are more than 16 million, which no frame has messages for.
     #[inline]
     fn share_many(&self, count: usize) -> impl Iterator<Item = Frame> {
-        self.slot().add_handles(count as u32);
+        self.slot().add_handles(count);
         let Frame { region, data, number_and_length, _not_sync } = *self;
         (0..count).map(move |_| Frame { region, data, number_and_length, _not_sync })
     }

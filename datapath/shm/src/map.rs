@@ -15,6 +15,9 @@ use nix::sys::statfs::{HUGETLBFS_MAGIC, fstatfs};
 
 use crate::ShmOpenError;
 
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
+
 /// A mapping; unmapped when dropped.
 #[derive(Debug)]
 pub(crate) struct Mapping {
@@ -101,8 +104,11 @@ impl MappedFile {
 /// through shared memory. This is not a transport, and not for applications.
 ///
 /// # Errors
-/// The system's; the file is too short.
+/// The system's; the file is too short, or `bytes` no number of whole lines.
 pub fn shared_lines(file: &File, bytes: usize) -> io::Result<Shared> {
+    if !bytes.is_multiple_of(LINE) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
     if file.metadata()?.len() < bytes as u64 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
@@ -216,6 +222,16 @@ mod tests {
     fn a_pool_that_is_larger_than_all_memory_is_refused() {
         let error = pool(1 << 31, 1 << 16).unwrap_err();
         assert!(matches!(error, ShmOpenError::Memory(_)) && error.to_string().contains("lower `frames=`"), "{error}");
+    }
+
+    #[test]
+    fn lines_of_a_file_are_whole() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4096).unwrap();
+        for bytes in [0, 1, 63, 100, 4095, 4097, 4160, 1 << 40, usize::MAX, usize::MAX - 63] {
+            assert!(shared_lines(&file, bytes).is_err(), "{bytes}");
+        }
+        assert!([64, 128, 4096].iter().all(|bytes| shared_lines(&file, *bytes).is_ok()));
     }
 
     #[test]

@@ -13,7 +13,8 @@
 //! the sender's pool when both have dropped it. Arriving frames are steered as by the XDP program. No frame is lost or
 //! reordered. A full queue takes no frame.
 //!
-//! The ends are made together, as [`Plug`]s. Each is opened on the thread that uses it, because its pool stays there.
+//! The ends are made together, as [`Plug`]s. Each is opened on the thread that uses it, because its pool stays there. An end that was
+//! opened with [`Plug::open_with`] can be opened again when it was dropped.
 //!
 //! ```
 //! use am_transport::{Transport, loopback};
@@ -26,9 +27,10 @@
 //! # Ok::<(), am_ring::LayoutError>(())
 //! ```
 
-use std::mem;
+use std::fmt;
+use std::mem::take;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 
 use am_ring::{Frame, Layout, LayoutError, Pool};
 use am_wire::{Address, Buffer, EtherType};
@@ -103,10 +105,35 @@ impl Plug {
     /// # Errors
     /// The options ask for an impossible pool.
     pub fn open(self) -> Result<Loopback, LayoutError> {
-        let LoopbackOptions { frames, max_frame, ethertype, .. } = self.options;
+        self.open_with(|_| ())
+    }
+
+    /// The same, and `home` gets the plug back when the end is dropped, or cannot be opened. Frames that arrive meanwhile are lost, as
+    /// on an unplugged cable.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with(mut self, home: impl FnOnce(Plug) + 'static) -> Result<Loopback, LayoutError> {
+        match self.open_pool() {
+            Ok(caps) => {
+                self.from.iter_mut().for_each(Inlet::plug);
+                let steering = Steering::new(self.options.ethertype, self.address);
+                let (to, from) = (take(&mut self.to), take(&mut self.from));
+                let home = Some(Home { plug: self, home: Box::new(home) });
+                Ok(Loopback { caps, steering, to, from, first: 0, alive: 0, count: Count::default(), home })
+            }
+            Err(error) => {
+                home(self);
+                Err(error)
+            }
+        }
+    }
+
+    fn open_pool(&self) -> Result<Caps, LayoutError> {
+        let LoopbackOptions { frames, max_frame, .. } = self.options;
         // Frames start on a cache line of their own.
         let stride = max_frame.next_multiple_of(128);
-        let caps = Caps {
+        Ok(Caps {
             name: "loopback".into(),
             mode: "memory".into(),
             address: self.address,
@@ -117,17 +144,19 @@ impl Plug {
             pool: Pool::heap(Layout { frames, stride, headroom: 0 })?,
             wake: None,
             out_of_band: None,
-        };
-        let steering = Steering::new(ethertype, self.address);
-        let Plug { to, from, .. } = self;
-        Ok(Loopback { caps, steering, to, from, first: 0, alive: 0, count: Count::default() })
+        })
     }
 }
 
-/// How many frames of a queue the doorbell has shown to the receiver, ever. Processors fetch lines of the cache in pairs.
+/// What the two ends of a queue share. Processors fetch lines of the cache in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Shown(AtomicUsize);
+struct Shown {
+    /// How many frames the doorbell has shown to the receiver, ever.
+    count: AtomicUsize,
+    /// The receiver was open, and is not. The sender reads it for each frame, so it is on its line.
+    is_unplugged: AtomicBool,
+}
 
 /// The sending end of a queue, on a line of the cache. The receiver takes no frame before the doorbell.
 #[derive(Debug)]
@@ -142,10 +171,15 @@ struct Outlet {
 }
 
 impl Outlet {
+    #[inline]
+    fn is_unplugged(&self) -> bool {
+        self.shown.is_unplugged.load(Relaxed)
+    }
+
     /// Put a frame into the queue. A frame to a closed end is lost, as on an unplugged cable.
     #[inline]
     fn send(&mut self, frame: &Frame, count: &mut Count) -> bool {
-        if self.queue.is_abandoned() {
+        if self.is_unplugged() {
             count.unplugged += 1;
             return true;
         }
@@ -159,7 +193,7 @@ impl Outlet {
     fn ring_doorbell(&mut self) {
         if self.rung != self.sent {
             self.rung = self.sent;
-            self.shown.0.store(self.sent, Release);
+            self.shown.count.store(self.sent, Release);
         }
     }
 }
@@ -182,7 +216,27 @@ impl Inlet {
     /// How many frames can be taken.
     #[inline]
     fn len(&self) -> usize {
-        self.shown.0.load(Acquire).wrapping_sub(self.taken)
+        self.shown.count.load(Acquire).wrapping_sub(self.taken)
+    }
+
+    /// From now on frames arrive, and no earlier ones but a few that were on their way.
+    fn plug(&mut self) {
+        if self.shown.is_unplugged.load(Relaxed) {
+            self.discard();
+            self.shown.is_unplugged.store(false, Relaxed);
+        }
+    }
+
+    /// From now on frames are lost. Those that were not taken go home, and do not wait for the sender's end.
+    fn unplug(&mut self) {
+        self.shown.is_unplugged.store(true, Relaxed);
+        self.discard();
+    }
+
+    fn discard(&mut self) {
+        for _ in 0..self.len() {
+            drop(self.pop());
+        }
     }
 
     #[inline]
@@ -193,8 +247,8 @@ impl Inlet {
 }
 
 impl Drop for Inlet {
-    /// Frames that were not taken go home now. They should not wait for the sender's end.
     fn drop(&mut self) {
+        self.unplug();
         while self.queue.pop().is_ok() {}
     }
 }
@@ -212,6 +266,29 @@ pub struct Loopback {
     /// Silent ends that are open, to be reported: a bit for each of the first 64.
     alive: u64,
     count: Count,
+    home: Option<Home>,
+}
+
+/// The plug without its queues, and who gets it back.
+struct Home {
+    plug: Plug,
+    home: Box<dyn FnOnce(Plug)>,
+}
+
+impl fmt::Debug for Home {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.plug.fmt(f)
+    }
+}
+
+impl Drop for Loopback {
+    fn drop(&mut self) {
+        self.to.iter_mut().for_each(Outlet::ring_doorbell);
+        self.from.iter_mut().for_each(Inlet::unplug);
+        if let Some(Home { plug, home }) = self.home.take() {
+            home(Plug { to: take(&mut self.to), from: take(&mut self.from), ..plug });
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -227,7 +304,7 @@ impl Loopback {
     /// Put a frame into all queues or, if one is full, into none. So a frame that was not sent can be sent again, and no end
     /// gets it twice.
     fn flood(&mut self, frame: &Frame) -> bool {
-        if self.to.iter().any(|outlet| !outlet.queue.is_abandoned() && outlet.queue.is_full()) {
+        if self.to.iter().any(|outlet| !outlet.is_unplugged() && outlet.queue.is_full()) {
             self.count.full += 1;
             return false;
         }
@@ -289,7 +366,7 @@ impl Transport for Loopback {
 
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         if let Command::AskAlive(peer) = command {
-            let is_open = |outlet: &Outlet| outlet.to == peer && !outlet.queue.is_abandoned();
+            let is_open = |outlet: &Outlet| outlet.to == peer && !outlet.is_unplugged();
             let open = self.to.iter().position(is_open).map_or(0, |end| 1u64.checked_shl(end as u32).unwrap_or(0));
             self.alive |= open;
             return Ok(());
@@ -299,7 +376,7 @@ impl Transport for Loopback {
 
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
         if self.alive != 0 {
-            let alive = mem::take(&mut self.alive);
+            let alive = take(&mut self.alive);
             let reported = self.to.iter().enumerate().filter(|(end, _)| *end < 64 && alive >> end & 1 == 1);
             reported.for_each(|(_, outlet)| each(Notice::PeerAlive(outlet.to)));
         }

@@ -21,8 +21,9 @@ use am_wire::{Address, Buffer};
 use crate::program::{self, State, Vnic};
 use crate::{VnicOpenError, VnicOptions};
 
-/// Makes a transport of a queue: for the frames to this link address, which have at most so many bytes.
-pub type OpenQueue = fn(LentQueue, Address, usize) -> Result<Box<dyn Transport>, Box<dyn Error + Send + Sync>>;
+/// Makes a transport of a queue: for the frames to this link address, which have at most so many bytes. It is unsafe to call, because it
+/// shares the queue's memory with the process that made it; [`open_with_queue`] gives it only what the daemon has sent.
+pub type OpenQueue = unsafe fn(LentQueue, Address, usize) -> Result<Box<dyn Transport>, Box<dyn Error + Send + Sync>>;
 
 /// A virtual NIC with a queue. See [`open_with_queue`].
 pub struct QueueVnic {
@@ -73,7 +74,10 @@ pub fn is_same_host(one: Address, other: Address) -> bool {
 
 impl QueueVnic {
     fn start(&mut self, lent: LentQueue) {
-        match (self.open)(lent, self.caps.address, self.caps.max_frame) {
+        // SAFETY: the descriptors came from the daemon, whose socket only those can make that the machine's owner trusts with its NIC.
+        // The kernel has made them for this process alone, and this call gets them.
+        let opened = unsafe { (self.open)(lent, self.caps.address, self.caps.max_frame) };
+        match opened {
             Ok(mut queue) => {
                 let its = queue.caps();
                 self.caps.pool = its.pool.clone();

@@ -44,7 +44,7 @@ fn what_has_no_end_is_no_graph() {
     let directory = tempfile::tempdir().expect("a directory");
     let fifo = directory.path().join("fifo");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
-    for (path, says) in [("/dev/zero", "more than 1 MiB"), (fifo.to_str().expect("a text"), "it is a FIFO")] {
+    for (path, says) in [("/dev/zero", "more than 16 MiB"), (fifo.to_str().expect("a text"), "it is a FIFO")] {
         let (code, _, errors) = end(&mut dp_graph(&["show", path]));
         assert!(code == 2 && errors.contains(says), "{path}: {code}: {errors}");
     }

@@ -75,6 +75,8 @@ mod pool;
 mod read;
 mod readiness;
 mod report;
+#[path = "../../../am-api/src/text_file.rs"]
+mod text_file;
 mod wait;
 
 pub use connect::Attempt;

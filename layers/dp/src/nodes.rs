@@ -3,15 +3,14 @@
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::fs::OpenOptions;
 use std::hash::{BuildHasher, Hasher};
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use am_api::{Builder, Node, PeerAddressError, tag_of, transports};
 use am_spmd::Place;
-use nix::fcntl::OFlag;
+
+use crate::text_file;
 
 /// The number of a node of the cluster. Several processes of a host may share one: see [`Nodes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -224,20 +223,6 @@ pub enum TableError {
 
 am_api::debug_as_display!(TableError);
 
-/// The longest file.
-const MAX_TABLE: u64 = 16 << 20;
-
-/// A device may have no end, and a FIFO no writer: opening one must not wait.
-fn read(path: &Path) -> io::Result<String> {
-    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
-    let mut text = String::new();
-    let bytes = file.take(MAX_TABLE).read_to_string(&mut text)?;
-    if bytes as u64 == MAX_TABLE { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(text) }
-}
-
 /// Whether a transport of this name may exist. Only its own node can open it.
 fn is_complete(name: &str) -> bool {
     let parts = name.split_once(':');
@@ -256,7 +241,7 @@ impl NodeTable {
     /// See [`TableError`].
     pub fn load(path: impl AsRef<Path>) -> Result<NodeTable, TableError> {
         let path = path.as_ref();
-        let text = read(path).map_err(|error| TableError::Read { path: path.into(), error })?;
+        let text = text_file::read(path).map_err(|error| TableError::Read { path: path.into(), error })?;
         NodeTable::parse(&text).map_err(|(line, why)| TableError::Line { path: path.into(), line, why })
     }
 
@@ -332,7 +317,7 @@ mod tests {
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let errors = ["/dev/zero".as_ref(), &*fifo].map(|path| NodeTable::load(path).unwrap_err().to_string());
         std::fs::remove_file(&fifo).unwrap();
-        assert!(errors.iter().all(|error| error.ends_with(": not a regular file")), "{errors:?}");
+        assert!(errors[0].ends_with(": it has more than 16 MiB") && errors[1].contains(": it is a FIFO"), "{errors:?}");
     }
 
     #[test]

@@ -74,6 +74,12 @@ fn programs_share_a_daemon() {
     }
 }
 
+#[test]
+fn a_thread_may_be_cancelled_and_a_handler_may_end_its_thread() {
+    let said = Program::build("tests/c/cancel.c").start("udp:127.0.0.1:0", &[]).end();
+    assert_eq!(said, "the process is still there\n");
+}
+
 /// The names of Berkeley's header, in a program that uses them.
 #[test]
 fn old_names() {

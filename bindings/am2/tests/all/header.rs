@@ -42,7 +42,7 @@ fn the_headers_declare_what_the_library_has() {
     let lines: Vec<&str> =
         HEADERS.iter().flat_map(|text| text.lines()).filter(|line| line.starts_with("int AM")).collect();
     let declared = names(&lines, "int ");
-    assert_eq!(declared, names(&SOURCES, "extern \"C\" fn "));
+    assert_eq!(declared, names(&SOURCES, "extern \"C-unwind\" fn "));
     assert!(declared.len() > 45, "{declared:?}");
 }
 

@@ -49,6 +49,11 @@ fn every_call_of_a_process_alone() {
     assert_eq!(Program::build("tests/c/alone.c").start("udp", &[]).end(), "all as it should be\n");
 }
 
+#[test]
+fn a_thread_may_be_cancelled() {
+    assert_eq!(Program::build("tests/c/cancel.c").start("udp", &[]).end(), "the process is still there\n");
+}
+
 /// The library raises the soft limit, for the node and for endpoints.
 #[test]
 fn few_descriptors_are_no_limit_while_more_are_allowed() {

@@ -25,6 +25,18 @@ fn a_handler_may_end_the_program() {
 }
 
 #[test]
+fn a_thread_may_be_cancelled_and_a_handler_may_end_its_thread() {
+    let said = Program::build("tests/cancel.c").start("", &[]).end();
+    assert_eq!(said, "the process is still there\n");
+}
+
+#[test]
+fn the_ends_of_a_wire_in_memory_come_and_go() {
+    let said = Program::build("tests/again.c").start("", &[]).end();
+    assert_eq!(said, "opened again\n");
+}
+
+#[test]
 fn the_header_numbers_failures_as_the_library_does() {
     let mut lines: Vec<(&str, i32)> = vec![];
     for line in HEADER.lines().filter(|line| line.trim_start().starts_with("FM_E_") && line.contains('=')) {
@@ -54,6 +66,6 @@ fn the_header_declares_what_the_library_has() {
     declared.extend(names(HEADER, "char *FM_"));
     declared.extend(names(HEADER, "int64_t FM_"));
     declared.sort_unstable();
-    assert_eq!(declared, names(calls, "extern \"C\" fn FM_"));
+    assert_eq!(declared, names(calls, "extern \"C-unwind\" fn FM_"));
     assert!(declared.len() >= 15, "{declared:?}");
 }

@@ -33,12 +33,12 @@ unsafe impl Sync for Shared {}
 
 #[cfg(not(loom))]
 impl Shared {
-    /// Zeroed memory of this process, for tests and threads.
+    /// Zeroed memory of this process, for tests and threads: at least a line.
     ///
     /// # Panics
     /// There is not enough memory.
     pub fn heap(bytes: usize) -> Shared {
-        let len = bytes.next_multiple_of(LINE);
+        let len = bytes.max(1).checked_next_multiple_of(LINE).expect("less than the address space");
         let layout = crate::Layout { frames: 1, stride: len, headroom: 0 };
         let heap = crate::layout::Heap::new(&layout).expect("memory for a test");
         Shared { base: heap.base(), len, keep: Arc::new(heap) }
@@ -77,7 +77,7 @@ impl Shared {
 #[allow(missing_docs, reason = "as without the model checker")]
 impl Shared {
     pub fn heap(bytes: usize) -> Shared {
-        let len = bytes.next_multiple_of(LINE);
+        let len = bytes.max(1).next_multiple_of(LINE);
         Shared { words: Arc::new((0..len / 4).map(|_| AtomicU32::new(0)).collect()), from: 0, len }
     }
 

@@ -5,6 +5,7 @@
 //! ```
 #![allow(unsafe_code)]
 
+mod extremes;
 #[cfg(not(loom))]
 mod forked;
 mod lane;
@@ -16,4 +17,7 @@ mod loom_wake;
 mod pool;
 mod pool_threads;
 mod relay;
+#[cfg(not(loom))]
+#[path = "../script/mod.rs"]
+mod script;
 mod watched;

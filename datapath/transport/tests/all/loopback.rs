@@ -1,10 +1,12 @@
 //! Loopback: a wire in memory.
 
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::mpsc;
 use std::thread;
 
 use crate::ends::{are_all_frames_free, counter, ends, flow, number, numbered, receive, send, unknown_flow_frame};
-use am_transport::loopback::{Loopback, LoopbackOptions, Plug, wire};
+use am_transport::loopback::{Loopback, LoopbackOptions, Plug, wire, wire_with};
 use am_transport::{Transport, TransportExt};
 use am_wire::{Address, Buffer};
 
@@ -117,6 +119,42 @@ fn frames_to_a_closed_end_are_lost_and_freed() {
     send(&mut a, Address::BROADCAST, [5]);
     assert_eq!(receive(&mut c), [5], "the others get it");
     assert!(are_all_frames_free(&a));
+}
+
+#[test]
+fn an_end_that_left_can_be_opened_again() {
+    let [a, b]: [Plug; 2] = wire(2).try_into().unwrap();
+    let (mut a, to_b, mut plug) = (a.open().unwrap(), b.address(), Some(b));
+    a.steer(flow(), true);
+    for round in 0..5 {
+        let home = Rc::new(RefCell::new(None));
+        let keep = home.clone();
+        let mut b = plug.take().unwrap().open_with(move |plug| _ = keep.borrow_mut().replace(plug)).unwrap();
+        b.steer(flow(), true);
+        assert_eq!(receive(&mut b), [0; 0], "nothing from before");
+        send(&mut a, to_b, [round, round + 100]);
+        send(&mut b, address(&a), [round]);
+        assert_eq!((receive(&mut a), b.receive(1, &mut |frame| assert_eq!(number(&frame), round))), (vec![round], 1));
+        send(&mut b, address(&a), [round + 1]);
+        // It goes without a doorbell.
+        drop(b);
+        assert_eq!(receive(&mut a), [round + 1], "what was sent before the end left");
+        send(&mut a, to_b, 0..1000);
+        send(&mut a, Address::BROADCAST, [7]);
+        assert_eq!(counter(&a, "loopback_lost_unplugged"), 1001 * (u64::from(round) + 1));
+        assert!(are_all_frames_free(&a), "lost, and freed");
+        plug = home.borrow_mut().take();
+    }
+}
+
+#[test]
+fn an_end_that_cannot_be_opened_goes_home() {
+    let impossible = LoopbackOptions { frames: 0, ..SMALL };
+    let [plug, _] = wire_with(2, impossible).try_into().unwrap();
+    let home = Rc::new(Cell::new(false));
+    let is_home = home.clone();
+    assert!(plug.open_with(move |_| is_home.set(true)).is_err());
+    assert!(home.get());
 }
 
 #[test]

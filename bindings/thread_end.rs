@@ -1,0 +1,136 @@
+//! A thread that the program cancels, or that calls `pthread_exit` in a handler, ends at the library's border. Each binding includes
+//! this file.
+//!
+//! The C library ends a thread by unwinding its stack. Rust's frames are not made for that: what they hold would stay locked or
+//! borrowed, and the border, where panics stop, would end the process.
+//!
+//! ```text
+//!   the program calls        a cancel acts here, before anything is done
+//!   ├─ inside                no cancel acts
+//!   │  ├─ cancellable        a system call that waits: a cancel ends it, the library's frames return as after an error ──┐
+//!   │  └─ handler            the program's handler: if it ends the thread, it counts as returned ───────────────────────┤
+//!   └─ the border            the end of the thread goes on, with nothing of the library on the stack ◀──────────────────┘
+//! ```
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+/// As in `pthread.h`, of glibc and musl.
+const PTHREAD_CANCEL_DISABLE: c_int = 1;
+
+// The end of a thread passes through these.
+unsafe extern "C-unwind" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+    fn pthread_testcancel();
+    fn thread_end_catch(work: unsafe extern "C-unwind" fn(*mut c_void), data: *mut c_void) -> c_int;
+    fn thread_end_go_on() -> !;
+}
+
+/// What this thread does in the library.
+#[derive(Clone, Copy)]
+struct Inside {
+    /// Calls under way: more than one while a handler calls the library.
+    depth: u32,
+    /// Whether the program lets cancels act, outside of the innermost call.
+    state: c_int,
+    /// The call, by its depth, at whose border the thread ends; 0: it does not end.
+    ends_at: u32,
+}
+
+thread_local! {
+    static INSIDE: Cell<Inside> = const { Cell::new(Inside { depth: 0, state: PTHREAD_CANCEL_DISABLE, ends_at: 0 }) };
+}
+
+/// Run a call of the program. It must let no panic through, and its result must need no drop.
+#[inline]
+pub(crate) fn at_border<T: Copy>(work: impl FnOnce() -> T) -> T {
+    let mut state = 0;
+    // SAFETY: the thread may end here: nothing of the library is on its stack. There is a place for the answer.
+    unsafe {
+        pthread_testcancel();
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut state);
+    }
+    let before = INSIDE.get();
+    let depth = before.depth + 1;
+    INSIDE.set(Inside { depth, state, ..before });
+    let done = work();
+    let is_ending = INSIDE.get().ends_at == depth;
+    let ends_at = if is_ending { 0 } else { INSIDE.get().ends_at };
+    INSIDE.set(Inside { ends_at, ..before });
+    // SAFETY: as above. What was begun in this call and at no other depth goes on: no frame of Rust that holds anything is below.
+    unsafe {
+        pthread_setcancelstate(state, ptr::null_mut());
+        if is_ending {
+            thread_end_go_on();
+        }
+    }
+    done
+}
+
+/// Calls the closure that `data` is.
+///
+/// # Safety
+/// It is one.
+unsafe extern "C-unwind" fn run<F: Fn() + Copy>(data: *mut c_void) {
+    // SAFETY: the caller's promise.
+    let work = unsafe { *data.cast::<F>() };
+    work();
+}
+
+/// Run what may end the thread. Returns whether it did: then the call has to come to its end, without waiting.
+#[inline]
+fn catch<F: Fn() + Copy>(mut work: F) -> bool {
+    // SAFETY: `work` lives on, and is what `run` takes it for. The frames between hold nothing, since the closure is `Copy`.
+    let is_ending = unsafe { thread_end_catch(run::<F>, (&raw mut work).cast()) } != 0;
+    if is_ending {
+        let inside = INSIDE.get();
+        INSIDE.set(Inside { ends_at: inside.depth, ..inside });
+    }
+    is_ending
+}
+
+/// Run a handler of the program. If that ends the thread, it has returned as far as the library is concerned.
+#[inline]
+#[allow(dead_code, reason = "not every binding has handlers")]
+pub(crate) fn handler<F: Fn() + Copy>(handler: F) {
+    catch(handler);
+    // SAFETY: the handler may have left it otherwise, and no cancel acts inside of the library.
+    unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, ptr::null_mut()) };
+}
+
+/// Run a system call that may wait, and that a cancel may end. `None`: it did, or the thread ends anyway.
+#[allow(dead_code, reason = "not every binding waits itself")]
+pub(crate) fn cancellable<F: Fn() -> c_int + Copy>(wait: F) -> Option<c_int> {
+    let inside = INSIDE.get();
+    if inside.ends_at != 0 {
+        return None;
+    }
+    let done = Cell::new(0);
+    let place = &done;
+    let is_ending = catch(move || {
+        // SAFETY: the thread may end here, which `catch` expects; it has the program's state as long as the call takes.
+        unsafe { pthread_setcancelstate(inside.state, ptr::null_mut()) };
+        place.set(wait());
+        // SAFETY: as above.
+        unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, ptr::null_mut()) };
+    });
+    if is_ending {
+        // SAFETY: inside of the library no cancel acts.
+        unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, ptr::null_mut()) };
+        return None;
+    }
+    Some(done.get())
+}
+
+/// Let a cancel that is due act. Returns whether the thread ends.
+#[allow(dead_code, reason = "not every binding waits in parts")]
+pub(crate) fn is_cancelled() -> bool {
+    // SAFETY: the thread may end here, as `cancellable` expects.
+    let test = || unsafe { pthread_testcancel() };
+    cancellable(move || {
+        test();
+        0
+    })
+    .is_none()
+}

@@ -1,0 +1,150 @@
+//! What a program may do to the safe interfaces of this crate, as pairs of a step and a number, with models that must agree. The fuzz
+//! target `frames` plays any bytes.
+#![allow(dead_code, reason = "the fuzz target uses a part")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::Relaxed;
+
+use am_ring::lane::{LaneLayout, Pair, Peeked, Receiver, Sender, Shared};
+use am_ring::{Frame, Layout, LeaseTable, Pool};
+use am_wire::Buffer;
+
+/// A step, and a number for it: which of what is there, or how many.
+pub(crate) type Script = [(u8, usize)];
+
+/// Run a call that may refuse its arguments by a panic.
+pub(crate) fn attempt<T>(work: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(work)).ok()
+}
+
+/// The most handles that [`Buffer::share_many`] gives.
+const MAX_ADDED: usize = 1 << 24;
+/// Few enough that no frame reaches the count at which the process is aborted.
+const MAX_BIG: usize = 100;
+
+/// A pool, the handles that a program holds, and the number of handles of each frame that it has lost.
+struct World {
+    pool: Pool,
+    held: Vec<Frame>,
+    lost: Vec<usize>,
+    big: usize,
+    may_panic: bool,
+}
+
+impl World {
+    fn handles(&self, index: usize) -> usize {
+        self.lost[index] + self.held.iter().filter(|frame| frame.index() == index).count()
+    }
+
+    fn apply(&mut self, step: u8, number: usize) {
+        let count = self.held.len();
+        let at = number % count.max(1);
+        match step % 8 {
+            0 | 1 => self.held.extend(self.pool.take()),
+            _ if count == 0 => (),
+            2 => self.held.push(self.held[at].share()),
+            3 => self.share_many(number),
+            4 => {
+                let frame = &mut self.held[at];
+                frame.set_len(number);
+                assert_eq!(frame.bytes().len(), number.min(frame.room()));
+            }
+            5 => self.write(at),
+            6 => drop(self.held.swap_remove(at)),
+            _ => {
+                let frame = self.held.swap_remove(at);
+                self.lost[frame.index()] += 1;
+                std::mem::forget(frame);
+            }
+        }
+        let out = (0..self.lost.len()).filter(|index| self.handles(*index) > 0).count();
+        assert_eq!(self.pool.available(), self.lost.len() - out);
+    }
+
+    /// A few of the handles are held, and the others are not taken, and so are lost.
+    fn share_many(&mut self, number: usize) {
+        let frame = &self.held[number % self.held.len()];
+        self.big += usize::from(number <= MAX_ADDED);
+        if number <= MAX_ADDED && self.big > MAX_BIG {
+            return;
+        }
+        if number > MAX_ADDED {
+            // Refused before a handle is made.
+            assert!(!self.may_panic || attempt(|| frame.share_many(number).next()).is_none());
+            return;
+        }
+        let few: Vec<Frame> = frame.share_many(number).take(8).collect();
+        self.lost[frame.index()] += number - few.len();
+        self.held.extend(few);
+    }
+
+    /// The bytes can be written through the only handle, and through no other.
+    fn write(&mut self, at: usize) {
+        let (index, room) = (self.held[at].index(), self.held[at].room());
+        let is_only = self.handles(index) == 1;
+        assert_eq!(self.held[at].is_unique(), is_only);
+        let space = self.held[at].space();
+        assert_eq!(space.as_ref().map(|space| space.len()), is_only.then_some(room));
+        space.into_iter().for_each(|space| space.fill(index as u8));
+    }
+}
+
+/// Frames and their handles. `may_panic`: a call that refuses its arguments does not end the process.
+pub(crate) fn play_frames(script: &Script, may_panic: bool) {
+    let pool = Pool::heap(Layout { frames: 3, stride: 64, headroom: 16 }).unwrap();
+    let mut world = World { pool, held: vec![], lost: vec![0; 3], big: 0, may_panic };
+    script.iter().for_each(|(step, number)| world.apply(*step, *number));
+}
+
+/// Both ends of a lane, and any words written into it.
+pub(crate) fn play_lane(script: &Script) {
+    const LONGEST: usize = 1500;
+    let shape = LaneLayout::new(LaneLayout::least(LONGEST).unwrap(), LONGEST).unwrap();
+    let (memory, pair) = (Shared::heap(shape.bytes()), Pair::new(1, 2));
+    let (mut sender, mut receiver) = (Sender::new(memory.clone(), shape), Receiver::new(memory.clone(), shape));
+    let (frame, mut place) = ([7; 4096], [0; 4096]);
+    for &(step, number) in script {
+        let few = number % frame.len();
+        match step % 12 {
+            0 => _ = sender.push(&frame[..few]),
+            1 => _ = sender.publish(),
+            2 => _ = receiver.take(&mut place[..few]),
+            3 => _ = receiver.read_head(&mut place[..few], number),
+            // The head is a multiple of 4 and no longer than the frame.
+            4 => _ = sender.relay(&mut receiver, &frame[..60.min(few) & !3], few),
+            5 => sender.offer(pair),
+            6 => _ = receiver.accept(pair),
+            7 => memory.word(number % (memory_words(&shape)) * 4).store((number >> 16) as u32, Relaxed),
+            8 => _ = sender.has_room_for(few),
+            9 => _ = (receiver.has_diverged(), sender.needs_offer(), sender.made_room(), receiver.is_quiet()),
+            10 => receiver.forget(),
+            _ => {
+                if let Peeked::Frame(length) = receiver.peek() {
+                    assert!((1..=LONGEST).contains(&length));
+                    receiver.take(&mut place[..length]);
+                }
+            }
+        }
+    }
+}
+
+fn memory_words(shape: &LaneLayout) -> usize {
+    shape.bytes() / 4
+}
+
+/// Leases of a table.
+pub(crate) fn play_leases(script: &Script) {
+    let (mut table, mut held) = (LeaseTable::new(4), vec![]);
+    for &(step, number) in script {
+        match step % 4 {
+            0 => held.extend(table.lease()),
+            1 => held.extend(table.lease_again(number)),
+            2 => drop((!held.is_empty()).then(|| held.swap_remove(number % held.len()))),
+            _ => {
+                let found = table.reclaim();
+                assert!(found.is_none_or(|place| held.iter().all(|lease: &am_ring::Lease| lease.place() != place)));
+            }
+        }
+        assert!(held.iter().all(|lease| lease.place() < 4));
+    }
+}
