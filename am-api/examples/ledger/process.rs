@@ -112,7 +112,7 @@ pub(crate) fn play(place: &str) -> Result<(), Error> {
     let leave = Leave::default();
     let told = Leave::clone(&leave);
     thread::spawn(move || {
-        for line in stdin().lock().lines() {
+        for line in stdin().lines() {
             told.store(line.is_ok_and(|line| line == "leave"), Relaxed);
         }
         exit(3);
