@@ -196,7 +196,9 @@ pub use am_proto::{Departure, Fate, FramingWhy, Member, MemberChange, Peer, Retu
 pub use am_transport::{PeerAddressError, Transport};
 pub use am_wire::control::{Incarnation, Name, NodeId, Refusal};
 pub use am_wire::{Address, Class, EtherType, Framing};
-pub use bulk::{MAX_TRANSFERS, Region, RegionId, RegionInUse, Rights, TransferError, TransferId, TransferKind};
+pub use bulk::{
+    MAX_OWN_TRANSFERS, MAX_TRANSFERS, Region, RegionId, RegionInUse, Rights, TransferError, TransferId, TransferKind,
+};
 pub use connect::{ConnectError, Description};
 pub use dispatch::BUDGET;
 pub use endpoint::{
