@@ -1,6 +1,6 @@
 //! What all processes that the driver starts have in common.
 
-use std::io::{BufRead, Write, stderr, stdin};
+use std::io::{Write, stderr, stdin};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio, exit};
