@@ -206,7 +206,9 @@ pub use am_ring::{Owner, is_forked_child};
 pub use am_transport::{PeerAddressError, Transport, debug_as_display};
 pub use am_wire::control::{Incarnation, Name, NodeId, Refusal};
 pub use am_wire::{Address, Class, EtherType, Framing};
-pub use bulk::{MAX_TRANSFERS, Region, RegionId, RegionInUse, Rights, TransferError, TransferId, TransferKind};
+pub use bulk::{
+    MAX_OWN_TRANSFERS, MAX_TRANSFERS, Region, RegionId, RegionInUse, Rights, TransferError, TransferId, TransferKind,
+};
 pub use connect::{ConnectError, Description};
 pub use dispatch::BUDGET;
 pub use endpoint::{

@@ -71,6 +71,12 @@ impl Node {
         Ok(Endpoint::new(self.state.clone(), id, name, self.idle.clone()))
     }
 
+    /// How many messages can be on their way at once, of all its connections together: [`Builder::send_frames`](crate::Builder::send_frames),
+    /// or what the transport had.
+    pub fn send_frames(&self) -> usize {
+        self.state.borrow().engine.core().config().send_frames
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         self.name.as_str()

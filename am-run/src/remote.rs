@@ -75,7 +75,8 @@ impl Agent {
     pub(crate) fn end(&self) -> String {
         let start = Instant::now();
         while start.elapsed() < LAST_STATUS {
-            match lock(&self.child).try_wait() {
+            let ended = lock(&self.child).try_wait();
+            match ended {
                 Ok(None) => thread::sleep(Duration::from_millis(5)),
                 Ok(Some(status)) => return format!("the command ended with {status}"),
                 Err(error) => return error.to_string(),

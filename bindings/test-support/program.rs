@@ -107,7 +107,12 @@ impl Program {
     /// Run two processes that pass each other their names: 0, which asks, on the first transport, and 1. Returns what 0 said after
     /// its name.
     pub fn run_two(&self, transports: [&str; 2]) -> String {
-        let mut both = [0, 1].map(|at| self.start(transports[at], &[&at.to_string()]));
+        self.run_two_with(transports, &[])
+    }
+
+    /// The same, with more arguments for both.
+    pub fn run_two_with(&self, transports: [&str; 2], more: &[&str]) -> String {
+        let mut both = [0, 1].map(|at| self.start(transports[at], &[&[at.to_string().as_str()], more].concat()));
         let [first, second] = both.each_mut().map(Running::line);
         both[0].write(&second);
         both[1].write(&first);

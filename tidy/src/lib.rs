@@ -3,6 +3,7 @@
 //! ```text
 //!   every file, lexed ──┬─▶ edges     which crate may depend on which
 //!   cargo metadata ─────┤   circles   no modules of a crate need each other in a circle
+//!                       │   guards    no borrow lives through the body of a loop or `match` unseen
 //!                       └─▶ text      the lengths of files; words that are forbidden, such as one machine's paths;
 //!                             │       links to files and headings that exist
 //!                             ▼
@@ -15,6 +16,7 @@
 
 pub mod circles;
 pub mod edges;
+pub mod guards;
 mod modules;
 pub mod repository;
 pub mod text;

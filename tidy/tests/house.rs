@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use am_tidy::repository::Repository;
-use am_tidy::{Violation, circles, edges, text};
+use am_tidy::{Violation, circles, edges, guards, text};
 
 static REPOSITORY: LazyLock<Repository> = LazyLock::new(|| Repository::load().expect("the repository can be read"));
 
@@ -22,6 +22,11 @@ fn dependencies_point_down() {
 #[test]
 fn modules_need_each_other_one_way() {
     none(circles::check);
+}
+
+#[test]
+fn no_guard_lives_through_a_body_unseen() {
+    none(guards::check);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What all processes that the driver starts have in common.
 
-use std::io::{BufRead, Write, stderr, stdin};
+use std::io::{Write, stderr, stdin};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio, exit};
@@ -115,7 +115,7 @@ pub(crate) fn play(place: &str) -> Result<(), Error> {
     let leave = Leave::default();
     let told = Leave::clone(&leave);
     thread::spawn(move || {
-        for line in stdin().lock().lines() {
+        for line in stdin().lines() {
             told.store(line.is_ok_and(|line| line == "leave"), Relaxed);
         }
         exit(3);

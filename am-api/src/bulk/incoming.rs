@@ -14,8 +14,8 @@ use super::extent::{Extent, Key};
 use super::outgoing::{OutgoingTransfer, Source};
 use super::regions::Memory;
 use super::{
-    ANSWER, Bulk, Completion, MAX_REFUSED, MAX_TRANSFER, MAX_TRANSFERS, Region, RegionId, TransferError, TransferId,
-    TransferKind,
+    ANSWER, Bulk, Completion, MAX_OWN_TRANSFERS, MAX_REFUSED, MAX_TRANSFER, MAX_TRANSFERS, Region, RegionId,
+    TransferError, TransferId, TransferKind,
 };
 
 /// A transfer whose bytes arrive here: a get of this node, or a put of a peer of which something is missing.
@@ -54,6 +54,9 @@ impl Bulk {
         if length > MAX_TRANSFER {
             return Err(TransferError::TooLong);
         }
+        if self.outgoing.len() >= MAX_OWN_TRANSFERS {
+            return Err(TransferError::TooMany);
+        }
         let (kind, transfer, region, result) = (TransferKind::Put, self.next_id(), region.0, Ok(()));
         let completion = Completion { kind, endpoint, flow, transfer, region, offset, length, result };
         self.outgoing.push_back(OutgoingTransfer::new(completion, Source::Lent(data), 0));
@@ -71,6 +74,9 @@ impl Bulk {
         let size = into.memory.try_borrow().map_err(|_| TransferError::Borrowed)?.len() as u64;
         if length > MAX_TRANSFER {
             return Err(TransferError::TooLong);
+        }
+        if self.arriving.len() >= MAX_OWN_TRANSFERS {
+            return Err(TransferError::TooMany);
         }
         if into_offset.checked_add(length).is_none_or(|end| end > size) {
             return Err(TransferError::OutOfBounds);

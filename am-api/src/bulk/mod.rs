@@ -69,6 +69,11 @@ pub enum TransferError {
     /// The peer's program has borrowed the region while it polls.
     #[error("the peer has the region borrowed while it polls; it has to drop what `Region::bytes` returned. Try again")]
     PeerBorrowed,
+    /// This side has asked for as many transfers at once as it may.
+    #[error(
+        "{MAX_OWN_TRANSFERS} transfers of this node have not ended; poll until `on_transfer` has reported some, then try again"
+    )]
+    TooMany,
     /// The peer has as many transfers at once as it can have.
     #[error("the peer has too many transfers at once; wait until some have ended, then try again")]
     Busy,
@@ -134,6 +139,9 @@ const MAX_TRANSFER: u64 = 1 << 32;
 
 /// The most transfers of peers at once, in each direction.
 pub const MAX_TRANSFERS: usize = 1024;
+
+/// The most transfers of this node at once, in each direction.
+pub const MAX_OWN_TRANSFERS: usize = 16_384;
 
 /// The most refused transfers that are remembered, because segments of them may be in flight.
 const MAX_REFUSED: usize = 64;

@@ -18,7 +18,10 @@
  *
  * WHAT COMES BACK. A message that is not delivered comes to handler 0 of the endpoint that sent it, with
  * the reason, the kind of message and an am_argblock_t. It came to no handler of the peer, except
- * with EUNREACHABLE: then it may have. Without a handler 0 a line on standard error says it.
+ * with EUNREACHABLE: then it may have. Without a handler 0 a line on standard error says it. A get also comes back if its peer ends first.
+ *
+ * WHAT WAITS HAS A BOUND. A request waits for room, also one to this process: 16 MiB wait for each endpoint. Long replies are copied, and
+ * leave with polls; meanwhile requests wait, those of a peer for which 1 MiB waits, and all while 256 MiB wait in the process.
  *
  * POLLING. A process that does not poll answers nobody. After 30 s without an answer a peer is taken for unreachable, and
  * after 120 s also if nothing was sent to it.
@@ -38,7 +41,7 @@
  * translations and 256 handlers. Names in AM2_KnownName have 31 bytes, the address 191. AM_Max... say the other limits. A full table is
  * AM_ERR_RESOURCE; a request that finds no connection comes back with ENOCONNECTION.
  *
- * UNLIKE BERKELEY'S am.h: AM_WaitSema does not take the event, and returns at once while it holds. ECONGESTION does not occur, because
+ * UNLIKE BERKELEY'S am.h: AM_WaitSema does not take the event, and returns at once while it holds. ECONGESTION is rare, because
  * requests wait. Results and reasons have other numbers. AM_AllocateKnownEndpoint also returns the name; AM_GetEventMask returns the mask
  * by a pointer; en_t is 256 bytes. Handlers of transfers get an address, not an offset. Old names: AM_RequestMedium4 and so on.
  *
@@ -77,7 +80,7 @@ extern "C" {
 #define EBADSEGOFF 5   /* the transfer begins beyond the segment */
 #define EBADLENGTH 6   /* the transfer ends beyond the segment */
 #define EBADENDPOINT 7 /* there is no such endpoint */
-#define ECONGESTION 8  /* the endpoint has no room; this library waits instead */
+#define ECONGESTION 8  /* too many requests wait for the endpoint's process */
 #define EUNREACHABLE 9 /* the endpoint's process does not answer, or not any more */
 #define EREPLYREJECTED 10 /* Berkeley's; a reply comes back with one of the other reasons */
 #define ENOCONNECTION 11  /* this process, or the peer, has no connection left: see LIMITS */
@@ -133,12 +136,13 @@ typedef void (*am_error_handler_t)(int status, op_t opcode, void *argblock);
 typedef void (*am_handler_fn_t)(void);
 
 /* The process. AM_Init finds the process's place (am_spmd.h) and opens the transport; a second call does nothing. In a job all
- * processes call it. AM_Terminate frees everything; what was sent leaves before. */
+ * processes call it, also after AM_Terminate. That frees everything when what was sent has arrived, or has not for 30 s. */
 int AM_Init(void);
 int AM_Terminate(void);
 
 /* Bundles and endpoints. A known endpoint has a name that other processes can make with AM2_KnownName, from the job's
- * node name (as JOB.RANK; AM2_NodeName says it) and the address of its transport ("" where peers find each other). */
+ * node name (as JOB.RANK; AM2_NodeName says it) and the address of its transport ("" where peers find each other). What an endpoint
+ * has sent still arrives when it is freed, by polls of any bundle, an empty one included; none of its handlers runs. */
 int AM_AllocateBundle(int access, eb_t *bundle);
 int AM_AllocateEndpoint(eb_t bundle, ep_t *endpoint, en_t *name);
 int AM_AllocateKnownEndpoint(eb_t bundle, ep_t *endpoint, en_t *name, unsigned port);
@@ -148,7 +152,8 @@ int AM_FreeEndpoint(ep_t endpoint);
 int AM_FreeBundle(eb_t bundle);
 int AM_MoveEndpoint(ep_t endpoint, eb_t from_bundle, eb_t to_bundle);
 
-/* Translations: 256 in a new endpoint. AM_GetTranslationInuse returns AM_OK for an entry in use, else AM_ERR_RESOURCE. */
+/* Translations: 256 in a new endpoint. AM_GetTranslationInuse returns AM_OK for an entry in use, else AM_ERR_RESOURCE. After AM_Unmap the
+ * replies to what was sent before still arrive, with the next polls; until then its connection counts (LIMITS). */
 int AM_Map(ep_t endpoint, int index, en_t name, tag_t tag);
 int AM_MapAny(ep_t endpoint, int *index, en_t name, tag_t tag);
 int AM_Unmap(ep_t endpoint, int index);

@@ -3,31 +3,52 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use am_api::{Node, Owner};
+use am_api::{Endpoint, Events, Node, Owner};
 use am_spmd::Place;
 use parking_lot::ReentrantMutex;
 
 use crate::bundle::Bundle;
 use crate::code::Code;
 use crate::endpoint::Ep;
+use crate::lines::Totals;
 use crate::sleepers::Sleepers;
 use crate::tables::{Handle, Table};
+
+/// No endpoint of a program has this name.
+const PUMP: &str = "am2-pump";
 
 /// Everything that `AM_Init` makes.
 #[derive(Debug)]
 pub(crate) struct Am {
-    pub(crate) place: RefCell<Place>,
+    pub(crate) place: Rc<RefCell<Place>>,
+    /// The place's: handlers may ask while the place is in use.
+    pub(crate) rank: usize,
+    pub(crate) size: usize,
     pub(crate) node: Node,
     pub(crate) bundles: RefCell<Table<Rc<Bundle>>>,
     pub(crate) endpoints: RefCell<Table<Rc<Ep>>>,
+    /// Endpoints that were freed, until what they have sent has arrived.
+    pub(crate) leaving: RefCell<Vec<Rc<Ep>>>,
+    /// What waits to leave.
+    pub(crate) totals: Rc<Totals>,
+    /// Polled where a bundle has no endpoint: the node has to answer all the same.
+    pub(crate) pump: RefCell<Option<Endpoint<()>>>,
     pub(crate) next_name: Cell<u32>,
     pub(crate) sleepers: Sleepers,
     pub(crate) _owner: Owner,
 }
 
+/// A place, and the process that it was given to: a child that is forked has a copy.
+pub(crate) struct Kept {
+    pub(crate) process: u32,
+    pub(crate) place: Rc<RefCell<Place>>,
+}
+
 /// What `AM_Init` made, if it was called.
 pub(crate) struct Process {
     pub(crate) am: RefCell<Option<Rc<Am>>>,
+    /// The place that a launcher has given to this process, once. It outlives `AM_Terminate`.
+    pub(crate) place: RefCell<Option<Kept>>,
     /// Calls that are under way: more than one while a handler calls the library.
     depth: Cell<usize>,
 }
@@ -39,7 +60,7 @@ unsafe impl Send for Process {}
 
 /// The one process.
 pub(crate) static PROCESS: ReentrantMutex<Process> =
-    ReentrantMutex::new(Process { am: RefCell::new(None), depth: Cell::new(0) });
+    ReentrantMutex::new(Process { am: RefCell::new(None), place: RefCell::new(None), depth: Cell::new(0) });
 
 /// A call is under way, also if it panics.
 struct Call<'a>(&'a Cell<usize>);
@@ -80,6 +101,15 @@ pub(crate) fn with_ep<T>(ep: Handle, work: impl FnOnce(&Rc<Am>, &Rc<Ep>) -> Resu
     })
 }
 
+/// The same with an endpoint whose messages arrive: it may have been freed.
+pub(crate) fn with_receiver<T>(ep: Handle, work: impl FnOnce(&Am, &Ep) -> Result<T, Code>) -> Result<T, Code> {
+    with(|am| {
+        let found = am.endpoints.borrow().get(ep);
+        let leaving = || am.leaving.borrow().iter().find(|leaving| leaving.handle == ep).cloned();
+        work(am, &*found.or_else(leaving).ok_or(Code::BadArg)?)
+    })
+}
+
 /// The same for a call that changes nothing that a thread could wait for.
 pub(crate) fn look_at<T>(ep: Handle, look: impl FnOnce(&Ep) -> Result<T, Code>) -> Result<T, Code> {
     not_in_child()?;
@@ -94,11 +124,29 @@ impl Am {
         self.bundles.borrow().get(handle).ok_or(Code::BadArg)
     }
 
-    /// End an endpoint.
-    pub(crate) fn free(&self, ep: &Ep) {
+    /// Take an endpoint out of the tables.
+    pub(crate) fn remove(&self, ep: &Ep) {
         self.endpoints.borrow_mut().remove(ep.handle);
         if let Ok(bundle) = self.bundle(ep.bundle.get()) {
             bundle.remove(ep.handle);
         }
+    }
+
+    /// All endpoints, also those that were freed and have not left.
+    pub(crate) fn all_endpoints(&self) -> Vec<Rc<Ep>> {
+        let mut all: Vec<Rc<Ep>> = self.endpoints.borrow().all().cloned().collect();
+        all.extend(self.leaving.borrow().iter().cloned());
+        all
+    }
+
+    /// A turn of the node that runs no handler. Returns whether anything happened.
+    pub(crate) fn turn(&self) -> bool {
+        let mut pump = self.pump.borrow_mut();
+        if pump.is_none() {
+            // All 65,535 endpoints may be in use: then the program polls one of them.
+            *pump = self.node.endpoint::<()>(PUMP).ok();
+            pump.iter_mut().for_each(|pump| pump.set_event_mask(Events::empty()));
+        }
+        pump.as_mut().is_some_and(|pump| pump.poll(&mut ()) > 0)
     }
 }

@@ -49,14 +49,20 @@ impl Bundle {
         self.mask.get() & (NOT_EMPTY | CAN_SEND) != 0 && !self.endpoints.borrow().is_empty()
     }
 
+    /// Whether a message of its endpoints waits to leave.
+    pub(crate) fn has_lines(&self) -> bool {
+        self.endpoints.borrow().iter().any(|ep| !ep.lines.is_empty())
+    }
+
     /// Whether an event of its mask holds, by what the node has received so far.
     pub(crate) fn has_event(&self) -> bool {
         let mask = self.mask.get();
         self.endpoints.borrow().iter().any(|ep| {
             // In use by a handler, which runs because something happened.
             let Ok(endpoint) = ep.endpoint.try_borrow() else { return true };
-            (mask & NOT_EMPTY != 0 && (endpoint.pending_events().intersects(MESSAGES) || !ep.local.borrow().is_empty()))
-                || (mask & CAN_SEND != 0 && can_send(ep, &endpoint))
+            let has_message =
+                || endpoint.pending_events().intersects(MESSAGES) || !ep.local.is_empty() || ep.lines.has_request();
+            (mask & NOT_EMPTY != 0 && has_message()) || (mask & CAN_SEND != 0 && can_send(ep, &endpoint))
         })
     }
 }

@@ -8,6 +8,7 @@ use crate::bundle::Bundle;
 use crate::code::{Code, guarded};
 use crate::context;
 use crate::endpoint::{Ep, MAX_TRANSLATIONS, Segment, Tag, Translation};
+use crate::leave;
 use crate::name::Name;
 use crate::process;
 use crate::tables::Handle;
@@ -133,7 +134,7 @@ pub extern "C-unwind" fn AM_FreeEndpoint(ep: Handle) -> c_int {
         if found.endpoint.try_borrow_mut().is_err() || context::is_in_handler() {
             return Err(Code::InUse);
         }
-        am.free(found);
+        leave::free(am, found);
         Ok(())
     })
 }
@@ -148,7 +149,7 @@ pub extern "C-unwind" fn AM_FreeBundle(bundle: Handle) -> c_int {
             if context::is_in_handler() {
                 return Err(Code::InUse);
             }
-            found.endpoints().iter().for_each(|ep| am.free(ep));
+            found.endpoints().iter().for_each(|ep| leave::free(am, ep));
             am.bundles.borrow_mut().remove(bundle);
             Ok(())
         })
@@ -177,13 +178,12 @@ fn index_of(ep: &Ep, index: c_int) -> Result<usize, Code> {
 
 fn map(ep: &Ep, index: usize, name: Name, tag: u64) -> Result<(), Code> {
     name.parts().ok_or(Code::BadArg)?;
-    match &mut ep.translations.borrow_mut()[index] {
-        Some(_) => Err(Code::Resource),
-        free => {
-            *free = Some(Translation { name, tag, connection: None, is_greeted: false });
-            Ok(())
-        }
+    let entry = &mut ep.translations.borrow_mut()[index];
+    if entry.is_some() {
+        return Err(Code::Resource);
     }
+    *entry = Some(Translation { name, tag, connection: None, is_greeted: false });
+    Ok(())
 }
 
 /// See `am.h`.
@@ -218,10 +218,7 @@ pub extern "C-unwind" fn AM_Unmap(ep: Handle, index: c_int) -> c_int {
     at_ep(ep, |_, ep| {
         let index = index_of(ep, index)?;
         let entry = ep.translations.borrow_mut()[index].take().ok_or(Code::Resource)?;
-        // In a handler of this endpoint the connection stays until the endpoint is freed.
-        if let (Some(connection), Ok(endpoint)) = (entry.connection, ep.endpoint.try_borrow()) {
-            endpoint.close(connection);
-        }
+        entry.connection.into_iter().for_each(|connection| leave::unmap(ep, connection));
         Ok(())
     })
 }

@@ -1,12 +1,17 @@
 //! An endpoint's tables: handlers, translations, segment, tag; and what waits in it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use std::time::Instant;
 
-use am_api::{Connection, Endpoint, Token};
+use am_api::{Connection, Endpoint, OwnedMessage};
 
-use crate::header::{Extent, Header, Kind};
+use crate::code::Status;
+use crate::header::{Extent, Header};
 use crate::invoke::HandlerFn;
+use crate::lines::{Lines, Totals};
+use crate::local::Locals;
 use crate::name::Name;
 use crate::tables::Handle;
 
@@ -43,36 +48,6 @@ pub(crate) struct Translation {
     pub(crate) is_greeted: bool,
 }
 
-/// A message of this process to itself.
-#[derive(Clone, Debug)]
-pub(crate) struct Local {
-    pub(crate) kind: Kind,
-    pub(crate) words: [u64; 4],
-    pub(crate) payload: Vec<u8>,
-    pub(crate) is_reply: bool,
-    pub(crate) from: Handle,
-    /// The request's translation, at the endpoint that sent it.
-    pub(crate) index: usize,
-}
-
-/// Where a queued message goes.
-#[derive(Debug)]
-pub(crate) enum To {
-    /// A request on this connection.
-    Connection(Connection),
-    /// The reply that this token permits.
-    Token(Token),
-}
-
-/// A message that a handler sent, and that waits for a poll.
-#[derive(Debug)]
-pub(crate) struct Queued {
-    pub(crate) to: To,
-    pub(crate) kind: Kind,
-    pub(crate) words: [u64; 4],
-    pub(crate) payload: Vec<u8>,
-}
-
 /// A transfer of which something has arrived.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Arriving {
@@ -81,12 +56,49 @@ pub(crate) struct Arriving {
     pub(crate) end: Option<Header>,
 }
 
-/// Where a get's bytes go.
+/// A get that has no answer yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingGet {
     pub(crate) to: *mut u8,
     pub(crate) bytes: u32,
+    pub(crate) header: Header,
+    pub(crate) index: usize,
+    /// Once it has left.
+    pub(crate) connection: Option<Connection>,
 }
+
+/// The connection of a translation that is mapped no more. It stays until the answers to its requests are here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unmapped {
+    pub(crate) connection: Connection,
+    /// The last request has left.
+    pub(crate) is_asked: bool,
+    /// Its answer is here.
+    pub(crate) is_answered: bool,
+}
+
+/// A connection that ended. Messages that came by it may still wait for their handlers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lost {
+    pub(crate) connection: Connection,
+    pub(crate) why: Status,
+    /// After so many polls all of them were handled.
+    pub(crate) polls: u32,
+}
+
+/// How far an endpoint is that was freed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leave {
+    /// What had not arrived at the last progress.
+    pub(crate) left: usize,
+    /// It goes at this time if there is no progress.
+    pub(crate) until: Instant,
+}
+
+/// The transfers of one sender that have begun, by number, and whether they are replies.
+pub(crate) type Transfers = HashMap<(u32, bool), Arriving>;
+/// The most of one sender.
+const MAX_ARRIVING: usize = 1024;
 
 /// The memory that transfers may read and write.
 #[derive(Clone, Copy, Debug)]
@@ -117,17 +129,25 @@ pub(crate) struct Ep {
     pub(crate) handlers: RefCell<Vec<Option<HandlerFn>>>,
     pub(crate) translations: RefCell<Vec<Option<Translation>>>,
     pub(crate) segment: Cell<Segment>,
-    pub(crate) local: RefCell<VecDeque<Local>>,
-    pub(crate) queued: RefCell<VecDeque<Queued>>,
-    pub(crate) arriving: RefCell<HashMap<(Sender, u32, bool), Arriving>>,
+    pub(crate) local: Locals,
+    pub(crate) lines: Lines,
+    arriving: RefCell<HashMap<Sender, Transfers>>,
     pub(crate) gets: RefCell<HashMap<u64, PendingGet>>,
     /// The names of those that connected to this endpoint.
     pub(crate) peers: RefCell<HashMap<Connection, Name>>,
-    pub(crate) next_transfer: Cell<u32>,
+    /// The connections by which this endpoint has replied.
+    pub(crate) answered: RefCell<HashSet<Connection>>,
+    pub(crate) unmapped: RefCell<Vec<Unmapped>>,
+    pub(crate) lost: RefCell<Vec<Lost>>,
+    /// Set once the program has freed it.
+    pub(crate) leave: Cell<Option<Leave>>,
+    /// Requests that went back since. Their credits stay here.
+    pub(crate) held: RefCell<Vec<OwnedMessage>>,
+    next_transfer: Cell<u32>,
 }
 
 impl Ep {
-    pub(crate) fn new(handle: Handle, bundle: Handle, name: Name, endpoint: Endpoint<()>) -> Ep {
+    pub(crate) fn new(handle: Handle, bundle: Handle, name: Name, endpoint: Endpoint<()>, totals: &Rc<Totals>) -> Ep {
         Ep {
             handle,
             bundle: Cell::new(bundle),
@@ -137,11 +157,16 @@ impl Ep {
             handlers: RefCell::new(vec![None; MAX_HANDLERS]),
             translations: RefCell::new(vec![None; TRANSLATIONS]),
             segment: Cell::new(Segment { start: std::ptr::null_mut(), length: 0 }),
-            local: RefCell::default(),
-            queued: RefCell::default(),
+            local: Locals::default(),
+            lines: Lines::new(totals.clone()),
             arriving: RefCell::default(),
             gets: RefCell::default(),
             peers: RefCell::default(),
+            answered: RefCell::default(),
+            unmapped: RefCell::default(),
+            lost: RefCell::default(),
+            leave: Cell::new(None),
+            held: RefCell::default(),
             next_transfer: Cell::new(0),
         }
     }
@@ -170,5 +195,48 @@ impl Ep {
     pub(crate) fn index_of(&self, connection: Connection) -> Option<usize> {
         let translations = self.translations.borrow();
         translations.iter().position(|entry| entry.is_some_and(|entry| entry.connection == Some(connection)))
+    }
+
+    /// Whether the program has freed it: none of its handlers runs.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leave.get().is_some()
+    }
+
+    /// What has arrived of this transfer; forgets it.
+    pub(crate) fn take_arriving(&self, sender: Sender, key: (u32, bool)) -> Option<Arriving> {
+        self.arriving.borrow_mut().get_mut(&sender)?.remove(&key)
+    }
+
+    /// Note what has arrived of this transfer. `None` if too many of its sender have begun.
+    pub(crate) fn put_arriving(&self, sender: Sender, key: (u32, bool), arriving: Arriving) -> Option<()> {
+        let mut all = self.arriving.borrow_mut();
+        let transfers = all.entry(sender).or_default();
+        (transfers.len() < MAX_ARRIVING).then(|| _ = transfers.insert(key, arriving))
+    }
+
+    /// Whether a reply of this connection waits for some of its bytes.
+    pub(crate) fn has_arriving_reply(&self, connection: Connection) -> bool {
+        let all = self.arriving.borrow();
+        all.get(&Some(connection)).is_some_and(|transfers| transfers.keys().any(|(_, is_reply)| *is_reply))
+    }
+
+    /// The connection is over.
+    pub(crate) fn forget(&self, connection: Connection) {
+        self.peers.borrow_mut().remove(&connection);
+        self.arriving.borrow_mut().remove(&Some(connection));
+        self.answered.borrow_mut().remove(&connection);
+    }
+
+    /// Whether a get that left by this connection has no answer.
+    pub(crate) fn has_gets(&self, connection: Connection) -> bool {
+        self.gets.borrow().values().any(|get| get.connection == Some(connection))
+    }
+
+    /// Every connection by which something of this endpoint may be on its way.
+    pub(crate) fn connections(&self) -> Vec<Connection> {
+        let mut all: Vec<Connection> = self.answered.borrow().iter().copied().collect();
+        all.extend(self.unmapped.borrow().iter().map(|unmapped| unmapped.connection));
+        all.extend(self.translations.borrow().iter().flatten().filter_map(|entry| entry.connection));
+        all
     }
 }

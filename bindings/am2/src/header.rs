@@ -11,6 +11,10 @@
 
 /// The most arguments of a message.
 pub(crate) const MAX_ARGUMENTS: usize = 16;
+/// The most bytes of a medium message.
+pub(crate) const MAX_MEDIUM: usize = 1024;
+/// The most bytes of a transfer.
+pub(crate) const MAX_LONG: usize = 1 << 24;
 /// Arguments that travel in words.
 const IN_WORDS: usize = 4;
 /// The bytes of an [`Extent`].
@@ -34,11 +38,13 @@ pub(crate) enum Kind {
     Returned,
     /// The sender's name, first on a connection.
     Hello,
+    /// The last request on a connection, and its answer, which comes after all others.
+    Last,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 7] =
-        [Kind::Short, Kind::Medium, Kind::Transfer, Kind::Fragment, Kind::Get, Kind::Returned, Kind::Hello];
+    pub(crate) const ALL: [Kind; 8] =
+        [Kind::Short, Kind::Medium, Kind::Transfer, Kind::Fragment, Kind::Get, Kind::Returned, Kind::Hello, Kind::Last];
 
     pub(crate) fn of(number: u8) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| *kind as u8 == number)

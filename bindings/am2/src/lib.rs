@@ -10,7 +10,9 @@
 //!   sleepers.rs    threads that wait, and what wakes them
 //!   bundle.rs      a bundle's endpoints, and the events that it waits for
 //!   endpoint.rs    an endpoint's tables
+//!   lines.rs, local.rs      what waits, and what bounds it: replies that have not left, messages of this process to itself
 //!   send.rs, reply.rs, queue.rs    a message leaves, by a connection or to this process itself
+//!   leave.rs       an endpoint or a translation goes when its messages have arrived
 //!   receive.rs     a message arrives: tag, handler, bounds; what does not fit comes back (undelivered.rs)
 //!   header.rs      what the words and the payload of a message mean
 //!        ▼
@@ -34,6 +36,10 @@ mod endpoint;
 mod events;
 mod header;
 mod invoke;
+mod leave;
+mod lines;
+mod local;
+mod lost;
 mod messages;
 mod name;
 mod process;

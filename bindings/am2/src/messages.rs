@@ -5,16 +5,11 @@ use std::ffi::{c_int, c_uchar, c_void};
 use crate::am;
 use crate::code::{Code, guarded};
 use crate::context::with_token;
-use crate::header::{Extent, Header, Kind};
-use crate::receive::add_get;
+use crate::endpoint::PendingGet;
+use crate::header::{Extent, Header, Kind, MAX_LONG, MAX_MEDIUM};
 use crate::reply::{self, Outgoing};
 use crate::send;
 use crate::tables::Handle;
-
-/// The most bytes of a medium message.
-pub(crate) const MAX_MEDIUM: usize = 1024;
-/// The most bytes of a transfer.
-pub(crate) const MAX_LONG: usize = 1 << 24;
 
 /// # Safety
 /// `at` is null, or points to so many numbers, which outlive what is returned.
@@ -217,9 +212,11 @@ fn get(
 ) -> Result<(), Code> {
     let (index, tag) = entry(ep, index)?;
     let bytes = u32::try_from(bytes).map_err(|_| Code::BadArg)?;
-    let id = am::look_at(ep, |ep| Ok(add_get(ep, to, bytes)))?;
+    let id = am::look_at(ep, |ep| Ok(ep.new_transfer()))?;
     let extent = Extent { id, bytes, base: offset as u64 };
     let header = Header::new(Kind::Get, handler, tag, arguments, Some(extent)).ok_or(Code::BadArg)?;
+    let pending = PendingGet { to, bytes, header, index, connection: None };
+    am::look_at(ep, |ep| Ok(_ = ep.gets.borrow_mut().insert(id.into(), pending)))?;
     let sent = send::request(ep, index, Outgoing { header, data: &[], is_reply: false }, is_async);
     sent.inspect_err(|_| {
         _ = am::look_at(ep, |ep| Ok(ep.gets.borrow_mut().remove(&id.into())));

@@ -3,17 +3,18 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
+use std::{mem, thread};
 
-use am_api::{Events, Owner};
-use am_spmd::Place;
+use am_api::{Endpoint, EndpointError, Events, Owner};
+use am_spmd::{FindError, Place};
 
-use crate::am::{self, Am};
+use crate::am::{self, Am, Kept, Process};
 use crate::bundle::Bundle;
 use crate::code::Code;
 use crate::context;
 use crate::endpoint::{Ep, Tag};
+use crate::leave;
 use crate::name::Name;
-use crate::progress;
 use crate::receive;
 use crate::sleepers::Sleepers;
 use crate::tables::Table;
@@ -22,6 +23,8 @@ use crate::tables::Table;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a peer to which nothing is sent may go without a poll.
 const KEEPALIVE: Duration = Duration::from_secs(120);
+/// Between two looks at endpoints that leave.
+const PAUSE: Duration = Duration::from_micros(100);
 
 /// `AM_Init`: find the process's place and open its node.
 pub(crate) fn init() -> Result<(), Code> {
@@ -36,19 +39,26 @@ pub(crate) fn init() -> Result<(), Code> {
         say(&error);
         Code::Resource
     })?;
-    let mut place = Place::find().map_err(|error| {
+    let place = find_place(&process).map_err(|error| {
         say(&error);
         Code::Resource
     })?;
-    let node = place.open_with(|builder| builder.patience(PATIENCE).keepalive(KEEPALIVE)).map_err(|error| {
+    let node = place.borrow_mut().open_with(|builder| builder.patience(PATIENCE).keepalive(KEEPALIVE));
+    let node = node.map_err(|error| {
         say(&error);
         Code::Resource
     })?;
+    let (rank, size) = (place.borrow().rank(), place.borrow().size());
     let am = Am {
-        place: RefCell::new(place),
+        place,
+        rank,
+        size,
         node,
         bundles: RefCell::new(Table::new(1)),
         endpoints: RefCell::new(Table::new(2)),
+        leaving: RefCell::default(),
+        totals: Rc::default(),
+        pump: RefCell::default(),
         next_name: Cell::new(0),
         sleepers: Sleepers::default(),
         _owner: owner,
@@ -57,16 +67,41 @@ pub(crate) fn init() -> Result<(), Code> {
     Ok(())
 }
 
-/// `AM_Terminate`: close all endpoints, then the node.
+/// The place of this process. A launcher gives it once, so it is kept for the next `AM_Init`, also where this one fails.
+fn find_place(process: &Process) -> Result<Rc<RefCell<Place>>, FindError> {
+    let own = std::process::id();
+    if let Some(kept) = process.place.take() {
+        if kept.process != own {
+            // The parent's connection with the launcher is not this process's to end.
+            mem::forget(kept);
+        } else if kept.place.borrow().is_launched() {
+            let place = kept.place.clone();
+            *process.place.borrow_mut() = Some(kept);
+            return Ok(place);
+        }
+    }
+    let place = Rc::new(RefCell::new(Place::find()?));
+    *process.place.borrow_mut() = Some(Kept { process: own, place: place.clone() });
+    Ok(place)
+}
+
+/// `AM_Terminate`: free all endpoints, wait until what they have sent has arrived, then close the node.
 pub(crate) fn terminate() -> Result<(), Code> {
     am::not_in_child()?;
     let process = am::PROCESS.lock();
-    let am = process.am.borrow_mut().take().ok_or(Code::NotInit)?;
+    let am = process.am.borrow().clone().ok_or(Code::NotInit)?;
     if !am.sleepers.is_empty() || context::is_in_handler() {
-        *process.am.borrow_mut() = Some(am);
         return Err(Code::InUse);
     }
-    progress::flush(&am);
+    let endpoints: Vec<Rc<Ep>> = am.endpoints.borrow().all().cloned().collect();
+    endpoints.iter().for_each(|ep| leave::free(&am, ep));
+    drop(endpoints);
+    while leave::drive(&am) {
+        thread::sleep(PAUSE);
+    }
+    drop(am);
+    let am = process.am.take();
+    drop(am);
     Ok(())
 }
 
@@ -80,20 +115,32 @@ pub(crate) fn add_endpoint(am: &Am, bundle: &Bundle, port: Option<u32>) -> Resul
         |port| format!("port{port}"),
     );
     let name = Name::new(am.node.name(), &own, &am.node.local_address()).ok_or(Code::Resource)?;
-    let mut endpoint = am.node.endpoint::<()>(&own).map_err(|error| match error {
-        am_api::EndpointError::Taken(_) => Code::InUse,
-        _ => Code::Resource,
-    })?;
+    let mut endpoint = open_endpoint(am, &own)?;
     // A bundle looks at its own mask; see `sleepers`.
     endpoint.set_event_mask(Events::empty());
     let mut endpoints = am.endpoints.borrow_mut();
     let handle = endpoints.add(|handle| {
         receive::listen(&mut endpoint, handle);
-        Rc::new(Ep::new(handle, bundle.handle, name, endpoint))
+        Rc::new(Ep::new(handle, bundle.handle, name, endpoint, &am.totals))
     });
     let ep = endpoints.get(handle.ok_or(Code::Resource)?).ok_or(Code::Resource)?;
     bundle.add(&ep);
     // An endpoint accepts nothing before it has a tag.
     ep.tag.set(Tag(Tag::NONE));
     Ok(ep)
+}
+
+/// The node's endpoint of this name. One that was freed under the name leaves first.
+fn open_endpoint(am: &Am, name: &str) -> Result<Endpoint<()>, Code> {
+    loop {
+        match am.node.endpoint::<()>(name) {
+            Ok(endpoint) => return Ok(endpoint),
+            Err(EndpointError::Taken(_)) if leave::is_leaving(am, name) => {
+                leave::drive(am);
+                thread::sleep(PAUSE);
+            }
+            Err(EndpointError::Taken(_)) => return Err(Code::InUse),
+            Err(_) => return Err(Code::Resource),
+        }
+    }
 }

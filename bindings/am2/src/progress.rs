@@ -1,8 +1,6 @@
 //! Polling and waiting.
 
 use std::os::fd::AsRawFd;
-use std::rc::Rc;
-use std::time::Duration;
 
 use nix::libc::{POLLIN, c_int, nfds_t, pollfd};
 
@@ -11,6 +9,8 @@ use crate::bundle::Bundle;
 use crate::code::Code;
 use crate::context;
 use crate::endpoint::Ep;
+use crate::leave;
+use crate::lost;
 use crate::queue;
 use crate::receive;
 use crate::sleepers;
@@ -19,35 +19,40 @@ use crate::thread_end;
 
 /// The most messages of this process to itself that one poll runs.
 const MAX_LOCAL: usize = 64;
+/// Milliseconds between two looks of a sleeping thread at endpoints that leave.
+const LOOK: u8 = 10;
 
 /// Poll a bundle: run the handlers of what has arrived, send what waits. Returns whether anything happened.
 pub(crate) fn poll(am: &Am, bundle: &Bundle) -> bool {
-    let mut is_busy = false;
-    for ep in &*bundle.endpoints() {
-        queue::flush(ep);
-        for _ in 0..MAX_LOCAL {
-            let Some(local) = ep.local.borrow_mut().pop_front() else { break };
-            receive::on_local(am, ep, &local);
-            is_busy = true;
-        }
-        // A handler that polls finds it in use.
-        if let Ok(mut endpoint) = ep.endpoint.try_borrow_mut() {
-            is_busy |= endpoint.poll(&mut ()) > 0;
-        }
-        queue::flush(ep);
+    let endpoints = bundle.endpoints();
+    let mut is_busy = queue::flush_all(am);
+    for ep in &*endpoints {
+        is_busy |= poll_one(am, ep);
     }
+    if endpoints.is_empty() {
+        // Requests to endpoints that were freed come back, and the node answers for all others.
+        is_busy |= am.turn();
+    }
+    is_busy |= queue::flush_all(am);
+    leave::drive(am);
     is_busy
 }
 
-/// Everything that handlers sent is on its way, or has come back. Bounded by the node's patience.
-pub(crate) fn flush(am: &Am) {
-    let endpoints: Vec<Rc<Ep>> = am.endpoints.borrow().all().cloned().collect();
-    for ep in &endpoints {
-        while !ep.queued.borrow().is_empty() {
-            queue::flush(ep);
-            ep.endpoint.borrow_mut().wait(&mut (), Duration::from_millis(1));
-        }
+fn poll_one(am: &Am, ep: &Ep) -> bool {
+    let mut is_busy = queue::run_waiting(am, ep);
+    for _ in 0..MAX_LOCAL {
+        let has_room = |from| am.endpoints.borrow().get(from).is_none_or(|from| from.local.has_room_for_reply());
+        let Some(local) = ep.local.pop(has_room) else { break };
+        receive::on_local(am, ep, &local);
+        is_busy = true;
     }
+    // A handler that polls finds it in use.
+    if let Ok(mut endpoint) = ep.endpoint.try_borrow_mut() {
+        is_busy |= endpoint.poll(&mut ()) > 0;
+    }
+    lost::end_gets(ep);
+    leave::close_unmapped(ep);
+    is_busy
 }
 
 unsafe extern "C-unwind" {
@@ -67,21 +72,29 @@ pub(crate) fn wait(bundle: Handle) -> Result<(), Code> {
             }
             let endpoints = bundle.endpoints();
             let ep = endpoints.first().ok_or(Code::BadArg)?;
-            sleepers::arm(&ep.endpoint);
+            let is_leaving = leave::drive(am);
+            loop {
+                sleepers::arm(&ep.endpoint);
+                // What was just received may give room to what waits to leave.
+                if !queue::flush_all(am) {
+                    break;
+                }
+            }
             if bundle.has_event() {
                 return Ok(None);
             }
             let descriptor = ep.endpoint.borrow().descriptor().map_err(|_| Code::Resource)?;
             am.sleepers.add(&bundle, &waker);
-            Ok(Some(descriptor))
+            // What waits to leave leaves as its peers have room, of which the node hears. Endpoints that leave are looked at again.
+            Ok(Some((descriptor, if is_leaving { LOOK.into() } else { -1 })))
         })?;
-        let Some(descriptor) = descriptor else { return Ok(()) };
+        let Some((descriptor, milliseconds)) = descriptor else { return Ok(()) };
         let fds = [descriptor.as_raw_fd(), waker.as_raw_fd()];
         // A signal ends it sooner, which is no event.
         let waited = thread_end::cancellable(move || {
             let mut both = fds.map(|fd| pollfd { fd, events: POLLIN, revents: 0 });
             // SAFETY: two descriptors, which stay open meanwhile, and places for two answers.
-            unsafe { poll_descriptors(both.as_mut_ptr(), 2, -1) }
+            unsafe { poll_descriptors(both.as_mut_ptr(), 2, milliseconds) }
         });
         with(|am| {
             am.sleepers.remove(&waker);

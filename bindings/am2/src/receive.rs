@@ -4,27 +4,36 @@ use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use am_api::{Connection, ConnectionChange, Endpoint, Message, Request, ReturnReason, Returned};
+use am_api::{Connection, ConnectionChange, Endpoint, Message, OwnedMessage, Request, Returned, Token};
 
 use crate::am::{self, Am};
 use crate::code::Status;
 use crate::context::{CURRENT, Context, ReplyTo};
-use crate::endpoint::{Arriving, Ep, Local, PendingGet, Queued, To};
+use crate::endpoint::{Arriving, Ep};
 use crate::header::{Extent, Fragment, Header, Kind};
 use crate::invoke;
+use crate::lines::{By, Queued, Waiting};
+use crate::local::Local;
+use crate::lost;
 use crate::name::Name;
 use crate::reply::{self, Outgoing};
 use crate::tables::Handle;
-use crate::undelivered::{on_error, status_of};
+use crate::undelivered::{on_error, status_of, status_of_reason};
+
+/// Of so many messages and requests that a node can have on their way, requests that wait have the tokens of all but one: the parts of
+/// replies need the rest.
+const SHARE_OF_WAITING: usize = 4;
 
 /// Where a message came from.
-struct Origin {
+struct Origin<'a> {
     connection: Option<Connection>,
     source: Option<Name>,
     is_reply: bool,
     /// The translation that the request was sent by; of a reply only.
     index: usize,
     reply: Option<ReplyTo>,
+    /// A message that can be kept, with its credit.
+    keep: Option<&'a dyn Fn() -> OwnedMessage>,
 }
 
 /// Set the handlers of an endpoint.
@@ -32,61 +41,156 @@ pub(crate) fn listen(endpoint: &mut Endpoint<()>, ep: Handle) {
     for kind in Kind::ALL {
         let id = am_api::HandlerId(kind as u8);
         endpoint.on_request(id, move |(), Request { message, token }| {
-            on_message(ep, kind, &message, Some(ReplyTo::Token(token)));
+            on_message(ep, kind, &message, Some(token));
         });
         endpoint.on_reply(id, move |(), message| on_message(ep, kind, &message, None));
     }
     endpoint.on_returned(move |(), returned| on_returned(ep, &returned));
     endpoint.on_connection(move |(), event| {
-        if let ConnectionChange::Ended(_) = event.change {
-            _ = am::with_ep(ep, |_, ep| {
-                ep.peers.borrow_mut().remove(&event.connection);
-                ep.arriving.borrow_mut().retain(|(connection, ..), _| *connection != Some(event.connection));
+        if let ConnectionChange::Ended(reason) = event.change {
+            _ = am::with_receiver(ep, |_, ep| {
+                lost::note(ep, event.connection, status_of_reason(reason));
                 Ok(())
             });
         }
     });
 }
 
-fn on_message(ep: Handle, kind: Kind, message: &Message<'_, ()>, reply: Option<ReplyTo>) {
+fn on_message(ep: Handle, kind: Kind, message: &Message<'_, ()>, token: Option<Token>) {
     // It fails only for an endpoint that is being closed.
-    _ = am::with_ep(ep, |am, ep| {
+    _ = am::with_receiver(ep, |am, ep| {
         let connection = message.from();
-        if kind == Kind::Hello {
-            Name::of_bytes(message.payload()).map(|name| ep.peers.borrow_mut().insert(connection, name));
+        let words = [0, 1, 2, 3].map(|at| message.word(at));
+        if is_of_connection(ep, kind, message, token.is_none()) {
             return Ok(());
         }
-        let index = ep.index_of(connection);
-        let own = index.and_then(|index| ep.translation(index)).map(|entry| entry.name);
-        let far = || {
-            let name = message.endpoint().peer(connection)?;
-            Name::new(name.node.as_str(), name.endpoint.as_str(), "")
+        // What belongs to a reply does not wait: its sender may wait for it with a reply to this side.
+        let is_request = kind != Kind::Returned && !(kind == Kind::Fragment && Fragment::of(&words).is_reply);
+        let token = match token {
+            Some(token) if is_request && (ep.is_leaving() || !ep.lines.has_room(connection)) => {
+                let request = Waiting { kind, message: message.keep(), token, source: source(ep, message) };
+                if ep.is_leaving() {
+                    refuse(am, ep, request, Status::BadEndpoint);
+                } else {
+                    wait_for_room(am, ep, request);
+                }
+                return Ok(());
+            }
+            other => other,
         };
-        let source = ep.peers.borrow().get(&connection).copied().or(own).or_else(far);
-        let words = [0, 1, 2, 3].map(|at| message.word(at));
+        if ep.is_leaving() {
+            return Ok(());
+        }
         let origin = Origin {
             connection: Some(connection),
-            source,
-            is_reply: reply.is_none(),
-            index: index.unwrap_or(0),
-            reply,
+            source: source(ep, message),
+            is_reply: token.is_none(),
+            index: ep.index_of(connection).unwrap_or(0),
+            reply: token.map(ReplyTo::Token),
+            keep: Some(&|| message.keep()),
         };
         deliver(am, ep, kind, &words, message.payload(), origin);
         Ok(())
     });
 }
 
+/// Whether a message says something of its connection. Then that is noted.
+fn is_of_connection(ep: &Ep, kind: Kind, message: &Message<'_, ()>, is_reply: bool) -> bool {
+    match kind {
+        Kind::Hello => {
+            let name = Name::of_bytes(message.payload());
+            name.map(|name| ep.peers.borrow_mut().insert(message.from(), name));
+            true
+        }
+        Kind::Last if is_reply => {
+            on_last(ep, message.from());
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The name of the endpoint that sent a message.
+fn source(ep: &Ep, message: &Message<'_, ()>) -> Option<Name> {
+    let connection = message.from();
+    let own = || ep.index_of(connection).and_then(|index| ep.translation(index)).map(|entry| entry.name);
+    let far = || {
+        let name = message.endpoint().peer(connection)?;
+        Name::new(name.node.as_str(), name.endpoint.as_str(), "")
+    };
+    let greeted = ep.peers.borrow().get(&connection).copied();
+    greeted.or_else(own).or_else(far)
+}
+
+/// The request's handler runs when fewer bytes of replies wait to leave.
+fn wait_for_room(am: &Am, ep: &Ep, request: Waiting) {
+    let most = am.node.send_frames();
+    if am.totals.requests() >= most - most / SHARE_OF_WAITING {
+        return refuse(am, ep, request, Status::Congestion);
+    }
+    ep.lines.push_request(request.message.from(), request);
+}
+
+/// Run the handler of a request that has waited.
+pub(crate) fn on_waiting(am: &Am, ep: &Ep, request: Waiting) {
+    let Waiting { kind, message, token, source } = request;
+    let words = [0, 1, 2, 3].map(|at| message.word(at));
+    let connection = message.from();
+    let (index, reply) = (ep.index_of(connection).unwrap_or(0), Some(ReplyTo::Token(token)));
+    let origin = Origin { connection: Some(connection), source, is_reply: false, index, reply, keep: None };
+    deliver(am, ep, kind, &words, &message, origin);
+}
+
+/// A request that has waited goes back to its sender.
+pub(crate) fn refuse(am: &Am, ep: &Ep, request: Waiting, why: Status) {
+    let Waiting { kind, message, token, source } = request;
+    if kind == Kind::Last {
+        return reply::answer(ep, token, kind, &[0; 4], [&[], &[]]);
+    }
+    let words = [0, 1, 2, 3].map(|at| message.word(at));
+    // The end of a transfer goes back, not its fragments.
+    if kind != Kind::Fragment
+        && let Some((header, data)) = Header::parse(&words, &message)
+    {
+        let reply = Some(ReplyTo::Token(token));
+        let origin = Origin { connection: None, source, is_reply: false, index: 0, reply, keep: None };
+        send_back(am, ep, why, &header, data.len(), origin);
+    }
+    if ep.is_leaving() {
+        ep.held.borrow_mut().push(message);
+    }
+}
+
+/// All answers have come by the connection of a translation that was unmapped.
+fn on_last(ep: &Ep, connection: Connection) {
+    let mut all = ep.unmapped.borrow_mut();
+    all.iter_mut().filter(|one| one.connection == connection).for_each(|one| one.is_answered = true);
+}
+
 /// A message of this process to itself.
 pub(crate) fn on_local(am: &Am, ep: &Ep, local: &Local) {
     let source = am.endpoints.borrow().get(local.from).map(|from| from.name);
     let reply = (!local.is_reply).then_some(ReplyTo::Local(local.from, local.index));
-    let origin = Origin { connection: None, source, is_reply: local.is_reply, index: local.index, reply };
+    let origin = Origin { connection: None, source, is_reply: local.is_reply, index: local.index, reply, keep: None };
     deliver(am, ep, local.kind, &local.words, &local.payload, origin);
 }
 
-fn deliver(am: &Am, ep: &Ep, kind: Kind, words: &[u64; 4], payload: &[u8], origin: Origin) {
+/// A message of this process to an endpoint that was freed.
+pub(crate) fn refuse_local(am: &Am, ep: &Ep, local: &Local) {
+    let header = Header::parse(&local.words, &local.payload);
+    let Some((header, data)) = header.filter(|_| !local.is_reply && local.kind != Kind::Returned) else { return };
+    let reply = Some(ReplyTo::Local(local.from, local.index));
+    let origin = Origin { connection: None, source: None, is_reply: false, index: local.index, reply, keep: None };
+    send_back(am, ep, Status::BadEndpoint, &header, data.len(), origin);
+}
+
+fn deliver(am: &Am, ep: &Ep, kind: Kind, words: &[u64; 4], payload: &[u8], origin: Origin<'_>) {
     if kind == Kind::Fragment {
         return on_fragment(ep, &Fragment::of(words), payload, origin);
+    }
+    if let (Kind::Last, Some(ReplyTo::Token(_))) = (kind, &origin.reply) {
+        let Some(ReplyTo::Token(token)) = origin.reply else { return };
+        return reply::answer(ep, token, kind, &[0; 4], [&[], &[]]);
     }
     if kind == Kind::Returned {
         let [status, first, low, high] = *words;
@@ -107,7 +211,7 @@ fn deliver(am: &Am, ep: &Ep, kind: Kind, words: &[u64; 4], payload: &[u8], origi
 }
 
 /// Whether the message may be handled here.
-fn admit(ep: &Ep, header: &Header, origin: &Origin) -> Result<(), Status> {
+fn admit(ep: &Ep, header: &Header, origin: &Origin<'_>) -> Result<(), Status> {
     if !origin.is_reply && !ep.tag.get().accepts(header.tag) {
         return Err(Status::BadTag);
     }
@@ -125,7 +229,7 @@ fn admit(ep: &Ep, header: &Header, origin: &Origin) -> Result<(), Status> {
     }
 }
 
-fn on_fragment(ep: &Ep, fragment: &Fragment, data: &[u8], origin: Origin) {
+fn on_fragment(ep: &Ep, fragment: &Fragment, data: &[u8], origin: Origin<'_>) {
     let &Fragment { id, is_get, is_reply, tag, base, position } = fragment;
     if !is_reply && !ep.tag.get().accepts(tag) {
         // The transfer's end comes back.
@@ -141,27 +245,24 @@ fn on_fragment(ep: &Ep, fragment: &Fragment, data: &[u8], origin: Origin) {
     let Some(to) = to else { return };
     // SAFETY: the program has given this memory, by AM_SetSeg or a get, and the bytes are in it.
     unsafe { ptr::copy_nonoverlapping(data.as_ptr(), to, data.len()) };
-    let key = (origin.connection, id, is_reply);
-    let mut arriving = ep.arriving.borrow_mut();
-    let transfer = arriving.entry(key).or_default();
+    let mut transfer = ep.take_arriving(origin.connection, (id, is_reply)).unwrap_or_default();
     transfer.bytes += data.len() as u64;
-    let Some(header) = transfer.end else { return };
-    if transfer.bytes >= header.extent.map_or(0, |extent| extent.bytes.into()) {
-        arriving.remove(&key);
-        drop(arriving);
-        finish(ep, &header, Origin { is_reply, reply: None, ..origin });
+    match transfer.end.filter(|header| transfer.bytes >= header.extent.map_or(0, |extent| extent.bytes.into())) {
+        Some(header) => finish(ep, &header, Origin { is_reply, reply: None, ..origin }),
+        // Without a note of it the transfer's end comes back.
+        None => _ = ep.put_arriving(origin.connection, (id, is_reply), transfer),
     }
 }
 
 /// The end of a transfer, with its last bytes.
-fn on_transfer(am: &Am, ep: &Ep, header: &Header, data: &[u8], origin: Origin) {
+fn on_transfer(am: &Am, ep: &Ep, header: &Header, data: &[u8], origin: Origin<'_>) {
     let Some((extent, to)) = header.extent.and_then(|extent| Some((extent, ep.place_of(header.is_get, extent)?)))
     else {
         return;
     };
     let (total, last) = (u64::from(extent.bytes), data.len() as u64);
-    let key = (origin.connection, extent.id, origin.is_reply);
-    let before = ep.arriving.borrow_mut().remove(&key).unwrap_or_default().bytes;
+    let key = (extent.id, origin.is_reply);
+    let before = ep.take_arriving(origin.connection, key).unwrap_or_default().bytes;
     let Some(position) = total.checked_sub(last) else {
         return send_back(am, ep, Status::BadLength, header, 0, origin);
     };
@@ -169,17 +270,17 @@ fn on_transfer(am: &Am, ep: &Ep, header: &Header, data: &[u8], origin: Origin) {
     unsafe { ptr::copy_nonoverlapping(data.as_ptr(), to.wrapping_add(position as usize), data.len()) };
     if before >= position {
         finish(ep, header, origin);
-    } else if origin.is_reply {
-        // Fragments of a reply are requests, which may arrive after it.
-        let arriving = Arriving { bytes: before + last, end: Some(*header) };
-        ep.arriving.borrow_mut().insert(key, arriving);
-    } else {
+        return;
+    }
+    // Fragments of a reply are requests, which may arrive after it.
+    let arriving = Arriving { bytes: before + last, end: Some(*header) };
+    if !(origin.is_reply && ep.put_arriving(origin.connection, key, arriving).is_some()) {
         send_back(am, ep, Status::BadLength, header, 0, origin);
     }
 }
 
 /// All bytes of a transfer are here.
-fn finish(ep: &Ep, header: &Header, origin: Origin) {
+fn finish(ep: &Ep, header: &Header, origin: Origin<'_>) {
     let Some((extent, at)) = header.extent.and_then(|extent| Some((extent, ep.place_of(header.is_get, extent)?)))
     else {
         return;
@@ -191,7 +292,7 @@ fn finish(ep: &Ep, header: &Header, origin: Origin) {
 }
 
 /// Answer a get with bytes of the segment.
-fn on_get(am: &Am, ep: &Ep, header: &Header, origin: Origin) {
+fn on_get(am: &Am, ep: &Ep, header: &Header, origin: Origin<'_>) {
     let place = header.extent.and_then(|extent| Some((extent, ep.place_of(false, extent)?)));
     let (Some((extent, from)), Some(to)) = (place, origin.reply) else { return };
     let data = match extent.bytes {
@@ -205,15 +306,8 @@ fn on_get(am: &Am, ep: &Ep, header: &Header, origin: Origin) {
     _ = reply::reply(am, ep, to, &Outgoing { header, data, is_reply: true });
 }
 
-/// Remember where the bytes of a get go; returns its number.
-pub(crate) fn add_get(ep: &Ep, to: *mut u8, bytes: u32) -> u32 {
-    let id = ep.new_transfer();
-    ep.gets.borrow_mut().insert(id.into(), PendingGet { to, bytes });
-    id
-}
-
 /// Run the program's handler.
-fn run(ep: &Ep, header: &Header, bytes: Option<&[u8]>, at: *mut u8, origin: Origin) {
+fn run(ep: &Ep, header: &Header, bytes: Option<&[u8]>, at: *mut u8, origin: Origin<'_>) {
     let handler = ep.handlers.borrow().get(usize::from(header.handler)).copied().flatten();
     let Some(handler) = handler else { return };
     let Origin { source, reply, .. } = origin;
@@ -244,44 +338,43 @@ fn run(ep: &Ep, header: &Header, bytes: Option<&[u8]>, at: *mut u8, origin: Orig
 }
 
 /// Send a message back that cannot be handled here.
-fn send_back(am: &Am, ep: &Ep, status: Status, header: &Header, bytes: usize, origin: Origin) {
+fn send_back(am: &Am, ep: &Ep, status: Status, header: &Header, bytes: usize, origin: Origin<'_>) {
     let [first, _, low, high] = header.words();
     let words = [status as u64 | (bytes as u64) << 32, first, low, high];
     let (kind, payload) = (Kind::Returned, header.prefix());
-    let handler = am_api::HandlerId(kind as u8);
     match (origin.reply, origin.connection, origin.source) {
-        // Nobody is left who wants it, if this fails.
-        (Some(ReplyTo::Token(token)), ..) => _ = token.reply(handler, &words, &payload),
+        (Some(ReplyTo::Token(token)), ..) => reply::answer(ep, token, kind, &words, [&payload, &[]]),
         (Some(ReplyTo::Local(to, index)), ..) => {
+            let to = am.endpoints.borrow().get(to);
             let local = Local { kind, words, payload, is_reply: true, from: ep.handle, index };
-            am.endpoints.borrow().get(to).iter().for_each(|to| to.local.borrow_mut().push_back(local.clone()));
+            to.iter().for_each(|to| to.local.push(local.clone()));
         }
         (None, Some(connection), _) => {
-            let to = To::Connection(connection);
-            ep.queued.borrow_mut().push_back(Queued { to, kind, words, payload });
+            let by = By::Request(origin.keep.map(|keep| keep()));
+            ep.lines.push(connection, Queued { by, kind, words, payload });
         }
         (None, None, source) => {
             let local = Local { kind, words, payload, is_reply: false, from: ep.handle, index: 0 };
-            let all = am.endpoints.borrow();
-            all.all()
-                .filter(|to| Some(to.name) == source)
-                .for_each(|to| to.local.borrow_mut().push_back(local.clone()));
+            let to = am.endpoints.borrow().all().find(|to| Some(to.name) == source).cloned();
+            to.iter().for_each(|to| to.local.push(local.clone()));
         }
     }
 }
 
 /// The node could not deliver a message.
 fn on_returned(ep: Handle, returned: &Returned<'_, ()>) {
-    _ = am::with_ep(ep, |_, ep| {
+    _ = am::with_receiver(ep, |_, ep| {
         let words = [0, 1, 2, 3].map(|at| returned.message.word(at));
         let kind = Kind::of(returned.message.handler().0);
+        if kind == Some(Kind::Last) {
+            on_last(ep, returned.to());
+        }
+        if ep.is_leaving() {
+            return Ok(());
+        }
         let parsed = Header::parse(&words, returned.message.payload());
         let Some((header, data)) = parsed.filter(|(header, _)| Some(header.kind) == kind) else { return Ok(()) };
-        let status = match returned.reason {
-            ReturnReason::Closed => Status::BadEndpoint,
-            ReturnReason::Tag => Status::BadTag,
-            _ => Status::Unreachable,
-        };
+        let status = status_of_reason(returned.reason);
         let index = ep.index_of(returned.to()).unwrap_or(0);
         on_error(ep, status, &header, data.len(), index, returned.class() == am_api::Class::Reply);
         Ok(())

@@ -1,14 +1,16 @@
-//! Messages on their way out, and replies from their handlers.
+//! Replies from their handlers.
 
 use std::io::IoSlice;
 
-use am_api::HandlerId;
+use am_api::{HandlerId, Token};
 
 use crate::am::Am;
 use crate::code::Code;
 use crate::context::ReplyTo;
-use crate::endpoint::{Ep, Local, Queued, To};
+use crate::endpoint::Ep;
 use crate::header::{Fragment, Header, Kind};
+use crate::lines::{By, Queued};
+use crate::local::Local;
 use crate::tables::Handle;
 
 /// A message on its way, with the data that has not left yet.
@@ -38,7 +40,7 @@ pub(crate) fn push(to: &Ep, (from, index): (Handle, usize), outgoing: &Outgoing<
     let mut payload = outgoing.header.prefix();
     payload.extend_from_slice(outgoing.data);
     let (kind, words, is_reply) = (outgoing.header.kind, outgoing.header.words(), outgoing.is_reply);
-    to.local.borrow_mut().push_back(Local { kind, words, payload, is_reply, from, index });
+    to.local.push(Local { kind, words, payload, is_reply, from, index });
 }
 
 /// Send a reply from its handler. One that needs several frames leaves with the next polls.
@@ -46,8 +48,9 @@ pub(crate) fn reply(am: &Am, ep: &Ep, to: ReplyTo, outgoing: &Outgoing<'_>) -> R
     let token = match to {
         ReplyTo::Token(token) => token,
         ReplyTo::Local(handle, index) => {
+            let to = am.endpoints.borrow().get(handle);
             // An endpoint that is gone wants no reply.
-            am.endpoints.borrow().get(handle).iter().for_each(|to| push(to, (ep.handle, index), outgoing));
+            to.iter().for_each(|to| push(to, (ep.handle, index), outgoing));
             return Ok(());
         }
     };
@@ -56,25 +59,29 @@ pub(crate) fn reply(am: &Am, ep: &Ep, to: ReplyTo, outgoing: &Outgoing<'_>) -> R
         // The connection has ended.
         return Ok(());
     }
-    let mut queued = ep.queued.borrow_mut();
-    let mut from = 0;
-    while let Some((fragment, data)) = outgoing.fragment(from, max) {
-        let (to, payload) = (To::Connection(connection), data.to_vec());
-        queued.push_back(Queued { to, kind: Kind::Fragment, words: fragment.words(), payload });
-        from += data.len();
-    }
     let prefix = header.prefix();
-    if prefix.len() + outgoing.data.len() - from > max {
+    if header.extent.is_none() && prefix.len() + outgoing.data.len() > max {
         return Err(Code::BadArg);
     }
-    let rest = &outgoing.data[from..];
-    if from > 0 {
-        let payload = [&prefix[..], rest].concat();
-        queued.push_back(Queued { to: To::Token(token), kind: header.kind, words: header.words(), payload });
-    } else {
-        let payload = [IoSlice::new(&prefix), IoSlice::new(rest)];
-        // Nobody is left who wants it, if this fails: it fits.
-        _ = token.reply_vectored(HandlerId(header.kind as u8), &header.words(), &payload);
+    let mut from = 0;
+    while let Some((fragment, data)) = outgoing.fragment(from, max) {
+        let (by, kind, words, payload) = (By::Request(None), Kind::Fragment, fragment.words(), data.to_vec());
+        ep.lines.push(connection, Queued { by, kind, words, payload });
+        from += data.len();
     }
+    answer(ep, token, header.kind, &header.words(), [&prefix, &outgoing.data[from..]]);
     Ok(())
+}
+
+/// Send one frame as the answer, behind what waits to leave by its connection.
+pub(crate) fn answer(ep: &Ep, token: Token, kind: Kind, words: &[u64; 4], payload: [&[u8]; 2]) {
+    let connection = token.from();
+    ep.answered.borrow_mut().insert(connection);
+    if ep.lines.has_messages(connection) {
+        let payload = payload.concat();
+        ep.lines.push(connection, Queued { by: By::Token(token), kind, words: *words, payload });
+    } else {
+        // It fails only if the connection has ended: then no peer is left that wants it.
+        _ = token.reply_vectored(HandlerId(kind as u8), words, &payload.map(IoSlice::new));
+    }
 }

@@ -12,6 +12,7 @@ use crate::code::{Code, Status};
 use crate::context;
 use crate::endpoint::Ep;
 use crate::header::Kind;
+use crate::lost;
 use crate::progress;
 use crate::reply::{self, Outgoing};
 use crate::tables::Handle;
@@ -75,7 +76,7 @@ fn attempt(am: &Am, ep: &Rc<Ep>, index: usize, outgoing: &Outgoing<'_>, from: us
     let Some(entry) = ep.translation(index) else { return Tried::Back(Status::BadEntry) };
     let Some([node, name, _]) = entry.name.parts() else { return Tried::Back(Status::BadEndpoint) };
     if node == am.node.name() {
-        return to_self(am, (ep.handle, index), name, outgoing);
+        return to_self(am, ep, index, name, outgoing);
     }
     let endpoint = ep.endpoint.borrow();
     let connection = match connection(am, ep, &endpoint, index) {
@@ -91,7 +92,11 @@ fn attempt(am: &Am, ep: &Rc<Ep>, index: usize, outgoing: &Outgoing<'_>, from: us
     let (words, prefix, handler) =
         (outgoing.header.words(), outgoing.header.prefix(), HandlerId(outgoing.header.kind as u8));
     let payload = [IoSlice::new(&prefix), IoSlice::new(&outgoing.data[from..])];
-    tried(endpoint.try_request_vectored(connection, handler, &words, &payload), Tried::Sent)
+    let result = tried(endpoint.try_request_vectored(connection, handler, &words, &payload), Tried::Sent);
+    if let (Kind::Get, Some(extent), Tried::Sent) = (outgoing.header.kind, outgoing.header.extent, result) {
+        ep.gets.borrow_mut().entry(extent.id.into()).and_modify(|get| get.connection = Some(connection));
+    }
+    result
 }
 
 fn tried(result: Result<(), RequestError>, sent: Tried) -> Tried {
@@ -135,13 +140,26 @@ fn connection(am: &Am, ep: &Ep, endpoint: &Endpoint<()>, index: usize) -> Result
     };
     // The next message tries again.
     entry.connection = None;
+    if ep.has_gets(connection) {
+        lost::note(ep, connection, status);
+    }
+    endpoint.close(connection);
     Err(status)
 }
 
-/// A message to an endpoint of this process.
-fn to_self(am: &Am, from: (Handle, usize), name: &str, outgoing: &Outgoing<'_>) -> Tried {
+/// A message to an endpoint of this process. Where it has no room its bundle is polled, too: the caller's thread may be the only one.
+fn to_self(am: &Am, ep: &Ep, index: usize, name: &str, outgoing: &Outgoing<'_>) -> Tried {
     let is_it = |ep: &&Rc<Ep>| ep.name.parts().is_some_and(|[_, own, _]| own == name);
-    let Some(ep) = am.endpoints.borrow().all().find(is_it).cloned() else { return Tried::Back(Status::BadEndpoint) };
-    reply::push(&ep, from, outgoing);
-    Tried::Sent
+    let found = am.endpoints.borrow().all().find(is_it).cloned();
+    let Some(to) = found else { return Tried::Back(Status::BadEndpoint) };
+    if to.local.has_room(outgoing.data.len()) {
+        reply::push(&to, (ep.handle, index), outgoing);
+        return Tried::Sent;
+    }
+    if to.bundle.get() != ep.bundle.get()
+        && let Ok(bundle) = am.bundle(to.bundle.get())
+    {
+        progress::poll(am, &bundle);
+    }
+    Tried::Busy
 }

@@ -51,7 +51,8 @@ impl Sleeper {
     /// Wake it if it has a reason to look.
     fn wake_if_due(&self) {
         // A bundle without endpoints was freed, or cannot be waited for any more: the thread returns with an error.
-        if !self.is_woken.get() && (!self.bundle.can_wait() || self.bundle.has_event()) {
+        // What waits to leave may have room now.
+        if !self.is_woken.get() && (!self.bundle.can_wait() || self.bundle.has_event() || self.bundle.has_lines()) {
             self.is_woken.set(true);
             // It fails only while the descriptor is readable already.
             _ = self.waker.write(1);

@@ -17,14 +17,14 @@ use crate::tables::Handle;
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn AM2_SpmdRank() -> c_int {
-    number(|am| am.place.borrow().rank())
+    number(|am| am.rank)
 }
 
 /// See `am_spmd.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn AM2_SpmdSize() -> c_int {
-    number(|am| am.place.borrow().size())
+    number(|am| am.size)
 }
 
 /// -1 before `AM_Init`.
@@ -47,7 +47,10 @@ fn together<T>(
     }
     let bundles: Vec<Rc<Bundle>> = am.bundles.borrow().all().cloned().collect();
     let mut poll = || {
-        let busy = bundles.iter().filter(|bundle| progress::poll(am, bundle)).count();
+        let mut busy = bundles.iter().filter(|bundle| progress::poll(am, bundle)).count();
+        if bundles.is_empty() {
+            busy += usize::from(am.turn());
+        }
         if busy == 0 {
             std::thread::sleep(std::time::Duration::from_micros(100));
         }

@@ -2,6 +2,8 @@
 
 use std::ffi::c_int;
 
+use am_api::ReturnReason;
+
 use crate::code::Status;
 use crate::context::IN_ERROR;
 use crate::endpoint::Ep;
@@ -31,7 +33,7 @@ pub(crate) fn on_error(ep: &Ep, status: Status, header: &Header, bytes: usize, i
         (Kind::Medium, true) => 5,
         (Kind::Transfer, true) => 6,
         (Kind::Get, _) => 7,
-        (Kind::Fragment | Kind::Returned | Kind::Hello, _) => return,
+        (Kind::Fragment | Kind::Returned | Kind::Hello | Kind::Last, _) => return,
     };
     if header.kind == Kind::Get
         && let Some(extent) = header.extent
@@ -67,4 +69,13 @@ pub(crate) fn status_of(number: u32) -> Status {
     let all =
         [BadArgs, BadEntry, BadTag, BadHandler, BadSegmentOffset, BadLength, BadEndpoint, Congestion, NoConnection];
     all.into_iter().find(|status| *status as u32 == number).unwrap_or(Status::Unreachable)
+}
+
+/// Why a message came back, or a connection ended.
+pub(crate) fn status_of_reason(reason: ReturnReason) -> Status {
+    match reason {
+        ReturnReason::Closed => Status::BadEndpoint,
+        ReturnReason::Tag => Status::BadTag,
+        _ => Status::Unreachable,
+    }
 }

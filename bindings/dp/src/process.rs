@@ -133,7 +133,8 @@ pub(crate) fn is_in_owners_memory() -> bool {
 #[inline]
 pub(crate) fn with<T>(fd: RawFd, work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> Result<T, Failure> {
     not_in_child()?;
-    match PROCESS.lock().as_mut() {
+    let mut process = PROCESS.lock();
+    match process.as_mut() {
         Some(process) => work(process),
         None => Err(Failure::not_a_point(fd)),
     }

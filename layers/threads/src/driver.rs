@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use am_api::{Class, Endpoint, EndpointError, Events, Node, NodeDescriptor, ReplyError, RequestError};
 
 use crate::handle::Alive;
-use crate::inbox::{Handlers, Inbox};
-use crate::local::{Local, not_sent, set_handlers};
+use crate::inbox::{Handlers, Inbox, SharedReturned};
+use crate::local::{Local, set_handlers};
 use crate::peers::Peers;
 use crate::shared::{Body, Post, Shared};
 use crate::{CallError, SharedEndpoint, Tokens};
@@ -199,7 +199,7 @@ fn reply(local: &mut Local, key: slotmap::DefaultKey, body: Body) {
         Err(error) => {
             let to = local.peer_of(from);
             let why = CallError::NotSent(as_request_error(error));
-            local.arrived.push(not_sent(to, Class::Reply, handler, words, payload, why));
+            local.hand_back(SharedReturned { to, class: Class::Reply, handler, words, payload, why });
         }
     }
 }

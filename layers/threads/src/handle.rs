@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use am_api::{ConnectError, HandlerId, InvalidName, Name, RequestError};
 
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, Item};
 use crate::shared::{Body, MAX_QUEUED, Post, Shared, State};
 use crate::words::Words;
 use crate::{Peer, Reconnect};
@@ -88,8 +88,8 @@ impl SharedEndpoint {
     /// sends it. If that fails, or it is not delivered, [`on_returned`](crate::Handlers::on_returned) gets it.
     ///
     /// # Errors
-    /// [`QueueFull`](RequestError::QueueFull) if too many requests wait for the node's thread or for room at their receivers,
-    /// [`TooManyWords`](RequestError::TooManyWords), [`NodeDropped`](RequestError::NodeDropped).
+    /// [`QueueFull`](RequestError::QueueFull) if too many requests wait for the node's thread or for room at their receivers, or came back
+    /// and wait for [`on_returned`](crate::Handlers::on_returned); [`TooManyWords`](RequestError::TooManyWords), [`NodeDropped`](RequestError::NodeDropped).
     pub fn try_request(&self, to: Peer, handler: HandlerId, words: &[u64], payload: &[u8]) -> Result<(), RequestError> {
         let words = words_of(words)?;
         let mut state = self.shared().lock();
@@ -121,7 +121,14 @@ impl SharedEndpoint {
     /// Run the handlers of what has arrived, on this thread, without waiting. Returns how many ran.
     pub fn poll(&self) -> usize {
         let next = || self.0.inbox.pop();
-        (0..BUDGET).map_while(|_| next()).map(|item| self.0.inbox.handlers.run(item)).count()
+        (0..BUDGET).map_while(|_| next()).map(|item| self.run(item)).count()
+    }
+
+    fn run(&self, item: Item) {
+        if matches!(item, Item::Returned(_)) {
+            self.shared().leave_queue();
+        }
+        self.0.inbox.handlers.run(item);
     }
 
     /// The same, but wait until something arrives, for so long at most. Of several threads that wait, one is woken for each message.
@@ -129,7 +136,7 @@ impl SharedEndpoint {
     pub fn wait(&self, timeout: Duration) -> usize {
         match self.0.inbox.wait(timeout) {
             Some(item) => {
-                self.0.inbox.handlers.run(item);
+                self.run(item);
                 1
             }
             None => 0,

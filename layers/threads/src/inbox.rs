@@ -210,12 +210,31 @@ pub(crate) struct Inbox {
     arrived: Condvar,
 }
 
+/// With so many items, a connection that came and went while no thread looked is forgotten.
+const MAX_UNSEEN: usize = 4096;
+
 #[derive(Default)]
 struct Queue {
     items: VecDeque<Item>,
     /// Threads that wait.
     waiting: usize,
     is_closed: bool,
+}
+
+impl Queue {
+    /// Messages hold credits, so they are bounded. Peers can connect and go as often as they like.
+    fn push(&mut self, item: Item) {
+        if self.items.len() >= MAX_UNSEEN
+            && let Item::Connection(SharedConnectionEvent { peer, change: ConnectionChange::Ended(_), .. }) = &item
+        {
+            let is_begin = |item: &Item| matches!(item, Item::Connection(event) if event.peer == *peer && event.change == ConnectionChange::Accepted);
+            if let Some(unseen) = self.items.iter().rposition(is_begin) {
+                self.items.remove(unseen);
+                return;
+            }
+        }
+        self.items.push_back(item);
+    }
 }
 
 impl Inbox {
@@ -231,7 +250,7 @@ impl Inbox {
     pub(crate) fn append(&self, items: &mut Vec<Item>) {
         let count = items.len();
         let mut queue = self.lock();
-        queue.items.extend(items.drain(..));
+        items.drain(..).for_each(|item| queue.push(item));
         let waiting = queue.waiting;
         drop(queue);
         (0..count.min(waiting)).for_each(|_| self.arrived.notify_one());

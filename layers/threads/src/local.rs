@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use am_api::{
-    CallId, Class, Connection, ConnectionChange, ConnectionEvent, Endpoint, EndpointName, Fate, HandlerId, Message,
-    Outcome, ReturnReason, Returned,
+    CallId, Connection, ConnectionChange, ConnectionEvent, Endpoint, EndpointName, Fate, Message, Outcome,
+    ReturnReason, Returned,
 };
 use slotmap::DefaultKey;
 
@@ -52,14 +52,23 @@ impl Local {
     fn on_returned(&mut self, returned: &Returned<'_, Local>) {
         let Returned { message, reason, fate } = *returned;
         let to = self.peer_of(returned.to());
-        self.arrived.push(Item::Returned(SharedReturned {
+        self.hand_back(SharedReturned {
             to,
             class: returned.class(),
             handler: message.handler(),
             words: Words::new(message.words()).unwrap_or_default(),
             payload: message.payload().to_vec(),
             why: CallError::Returned { reason, fate },
-        }));
+        });
+    }
+
+    /// A message was not sent, or came back. Until a thread takes it, it counts among the requests that wait. Without a handler for it
+    /// no thread would.
+    pub(crate) fn hand_back(&mut self, returned: SharedReturned) {
+        if self.inbox.handlers.returned.is_some() {
+            self.shared.lock().queued += 1;
+            self.arrived.push(Item::Returned(returned));
+        }
     }
 
     fn on_connection(&mut self, event: &ConnectionEvent<'_, Local>) {
@@ -130,16 +139,4 @@ pub(crate) fn set_handlers(endpoint: &mut Endpoint<Local>, handlers: &Handlers) 
     }
     endpoint.on_returned(|local, returned| local.on_returned(&returned));
     endpoint.on_connection(|local, event| local.on_connection(&event));
-}
-
-/// A message that was never sent, for its handler.
-pub(crate) fn not_sent(
-    to: Peer,
-    class: Class,
-    handler: HandlerId,
-    words: Words,
-    payload: Vec<u8>,
-    why: CallError,
-) -> Item {
-    Item::Returned(SharedReturned { to, class, handler, words, payload, why })
 }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use am_api::{Class, Connection, ConnectionChange, Endpoint, HandlerId, NotOpen, RequestError};
 use slotmap::{DefaultKey, SecondaryMap};
 
-use crate::local::{Local, not_sent};
+use crate::inbox::SharedReturned;
+use crate::local::Local;
 use crate::shared::{Body, CallSlot, Phase, after};
 use crate::{CallError, Peer, Reconnect};
 
@@ -331,11 +332,8 @@ impl Local {
     /// This has left.
     fn is_sent(&mut self, queued: Queued) {
         if let Queued::Request(body) = queued {
-            let mut state = self.shared.lock();
-            state.queued -= 1;
-            state.recycle(body.payload);
-            drop(state);
-            self.shared.room.notify_one();
+            self.shared.lock().recycle(body.payload);
+            self.shared.leave_queue();
         }
     }
 
@@ -343,9 +341,9 @@ impl Local {
     fn fail(&mut self, peer: Peer, queued: Queued, why: CallError) {
         match queued {
             Queued::Request(Body { handler, words, payload }) => {
-                self.shared.lock().queued -= 1;
-                self.shared.room.notify_one();
-                self.arrived.push(not_sent(peer, Class::Request, handler, words, payload, why));
+                let returned = SharedReturned { to: peer, class: Class::Request, handler, words, payload, why };
+                self.hand_back(returned);
+                self.shared.leave_queue();
             }
             Queued::Call(key, _) => {
                 let waker = self.shared.lock().finish(key, Err(why));

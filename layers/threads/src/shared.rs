@@ -13,7 +13,7 @@ use slotmap::{DefaultKey, SlotMap};
 use crate::words::Words;
 use crate::{CallError, Peer, Reconnect};
 
-/// The most requests that wait for the node's thread, or for room at their receivers.
+/// The most requests that wait for the node's thread, for room at their receivers, or, having come back, for a thread that takes them.
 pub(crate) const MAX_QUEUED: usize = 4096;
 
 /// Longer than any program runs: a deadline that no clock can show is this far.
@@ -39,7 +39,7 @@ pub(crate) struct Shared {
 pub(crate) struct State {
     /// For the driver, which takes all at once.
     pub(crate) posts: VecDeque<Post>,
-    /// Requests in `posts`, and those that the driver has taken and not sent.
+    /// Requests in `posts`, those that the driver has taken and not sent, and messages that came back and that no thread has taken.
     pub(crate) queued: usize,
     pub(crate) calls: SlotMap<DefaultKey, CallSlot>,
     /// The keys of peers. All else about them is the driver's.
@@ -110,6 +110,12 @@ impl Shared {
         state.posts.push_back(post);
         drop(state);
         self.waker.wake();
+    }
+
+    /// A request was sent, or a message that came back was taken: there is room for another.
+    pub(crate) fn leave_queue(&self) {
+        self.lock().queued -= 1;
+        self.room.notify_one();
     }
 
     /// Whether the calling thread is the node's, which must not wait for itself.

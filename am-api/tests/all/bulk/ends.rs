@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use am_api::MAX_OWN_TRANSFERS;
+
 use super::*;
 use crate::common::{LONG, nodes};
 
@@ -124,7 +126,8 @@ fn lent_data_may_call_its_node_when_it_is_dropped() {
     }
     impl Drop for Calls {
         fn drop(&mut self) {
-            if let Some(endpoint) = self.0.borrow().as_ref() {
+            let endpoint = self.0.borrow();
+            if let Some(endpoint) = endpoint.as_ref() {
                 endpoint.flush();
             }
         }
@@ -137,4 +140,23 @@ fn lent_data_may_call_its_node_when_it_is_dropped() {
     alpha.endpoint.put(to, region.id(), 0, Calls(other.clone())).unwrap();
     drop(alpha.endpoint);
     other.borrow_mut().take();
+}
+
+/// A transfer waits for room as every message does.
+#[test]
+fn a_node_has_so_many_transfers_under_way() {
+    let (mut alpha, mut beta, to) = listening(connected());
+    let (theirs, ours) = (zeros(&beta.endpoint, 8, Rights::BOTH), zeros(&alpha.endpoint, 8, Rights::NONE));
+    let put = |alpha: &Side<News>| alpha.endpoint.put(to, theirs.id(), 0, b"hello");
+    let get = |alpha: &Side<News>| alpha.endpoint.get(to, theirs.id(), 0, 8, &ours, 0);
+    for _ in 0..MAX_OWN_TRANSFERS {
+        put(&alpha).expect("room");
+        get(&alpha).expect("room");
+    }
+    assert_eq!((put(&alpha), get(&alpha)), (Err(TransferError::TooMany), Err(TransferError::TooMany)));
+    let has_ended = |alpha: &Side<News>, kind| alpha.state.iter().any(|heard| heard.kind == kind);
+    until(&mut alpha, &mut beta, "some ended", |alpha, _| {
+        has_ended(alpha, TransferKind::Put) && has_ended(alpha, TransferKind::Get)
+    });
+    assert!(put(&alpha).is_ok() && get(&alpha).is_ok());
 }

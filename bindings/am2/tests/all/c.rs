@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::program::{Program, library};
+use crate::program::{Program, Running, library};
 
 /// A transport that no other test has at the same time.
 fn transports() -> [[String; 2]; 4] {
@@ -138,4 +138,66 @@ fn a_transport_that_cannot_be_opened_is_named() {
     let mut child = program.start("carrier-pigeon:9", &[]);
     let (code, errors) = child.fail();
     assert!(code == Some(1) && errors.contains("carrier-pigeon"), "{code:?} {errors}");
+}
+
+/// Up to the longest transfer; and the side that answers keeps few of them at once.
+#[test]
+fn long_replies_arrive_in_bounded_memory() {
+    over_each("tests/c/long.c", "all sizes arrived");
+}
+
+#[test]
+fn a_request_to_oneself_waits_for_room() {
+    let said = Program::build("tests/c/own.c").start("shm", &[]).end();
+    assert!(said.contains("all to itself"), "{said}");
+}
+
+#[test]
+fn what_was_sent_arrives_after_the_endpoint_is_freed() {
+    let (program, directory) = (Program::build("tests/c/leave.c"), TempDir::new().expect("a directory"));
+    for (at, [first, second]) in transports().into_iter().enumerate() {
+        let done = directory.path().join(at.to_string()).display().to_string();
+        let said = program.run_two_with([&first, &second], &[&done]);
+        assert!(said.contains("nothing lost"), "{first}: {said}");
+    }
+}
+
+#[test]
+fn a_get_whose_peer_dies_comes_back() {
+    let program = Program::build("tests/c/gone.c");
+    for [first, second] in
+        transports().into_iter().filter(|[first, _]| first.starts_with("shm") && !first.contains('+'))
+    {
+        let said = program.run_two([&first, &second]);
+        assert!(said.contains("each get has an outcome"), "{first}: {said}");
+    }
+}
+
+/// A job of three processes, started by the launcher, which is another package's. Returns what they said.
+fn job(program: &Program, transport: &str, arguments: &[&str]) -> String {
+    let launcher = library().ancestors().nth(2).expect("cargo's directory").join("am-run");
+    assert!(launcher.exists(), "no {}: cargo build -p am-run", launcher.display());
+    let mut command = Command::new(&launcher);
+    command.args(["-n", "3", "--transport", transport]).env("LD_LIBRARY_PATH", program.libraries());
+    Running::of(command.arg(program.path()).args(arguments)).end()
+}
+
+/// A launcher gives each process its place once.
+#[test]
+fn a_process_of_a_job_begins_again() {
+    let program = Program::build("tests/c/again.c");
+    for transport in ["shm", "udp", "tcp", "shm+udp"] {
+        let said = job(&program, transport, &[]);
+        assert_eq!(said.matches("3 rounds of 100 answers").count(), 3, "{transport}: {said}");
+    }
+}
+
+#[test]
+fn a_peer_that_takes_nothing_keeps_back_no_other() {
+    let (program, directory) = (Program::build("tests/c/apart.c"), TempDir::new().expect("a directory"));
+    for transport in ["shm", "udp", "tcp"] {
+        let done = directory.path().join(transport).display().to_string();
+        let said = job(&program, transport, &[&done]);
+        assert_eq!(said.matches("each on its own").count(), 3, "{transport}: {said}");
+    }
 }

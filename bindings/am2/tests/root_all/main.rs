@@ -29,12 +29,33 @@ fn am_run() -> PathBuf {
 }
 
 fn over(lab: &Lab, slots: usize, transport: &str) {
-    let program = Program::build("examples/ping.c");
+    check(&said_over(lab, slots, transport, "examples/ping.c"), ADDRESSES.len() * slots);
+}
+
+/// What the processes of a job said.
+fn said_over(lab: &Lab, slots: usize, transport: &str, source: &str) -> String {
+    let program = Program::build(source);
     let libraries = format!("LD_LIBRARY_PATH={}", program.libraries().display());
     let hosts = ADDRESSES.map(|address| format!("{address}:{slots}")).join(",");
     let mut command = Command::new(am_run());
     command.args(["-H", &hosts, "--rsh", &lab.shell(), "--transport", transport, "-x", &libraries]);
-    check(&run(command.arg(program.path())), ADDRESSES.len() * slots);
+    run(command.arg(program.path()))
+}
+
+/// Far more frames than can leave at once.
+fn long_over(transport: &str) {
+    let said = said_over(&Lab::new(), 1, transport, "tests/c/job.c");
+    assert_eq!(said.matches("6 transfers arrived").count(), ADDRESSES.len(), "{said}");
+}
+
+#[test]
+fn long_replies_over_udp() {
+    long_over("udp");
+}
+
+#[test]
+fn long_replies_over_xdp() {
+    long_over("xdp:am0");
 }
 
 #[test]

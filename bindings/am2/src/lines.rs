@@ -1,0 +1,236 @@
+//! What waits to leave by a connection, and the requests that wait until that has left.
+//!
+//! ```text
+//!   a handler replies with several frames ──▶ messages ──▶ as the peer has room
+//!   the same peer asks again ───────────────▶ requests ──▶ their handlers, once fewer bytes wait
+//! ```
+//!
+//! Pushed by: replies that need several frames or find others before them, and messages that go back. Popped by: every poll.
+//! Bounded by: [`MAX_WAITING`] bytes and one reply for each connection, and [`MAX_IN_ALL`] bytes and one reply for all. When full: the
+//! next request waits with its credit, so its sender stops.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::mem;
+use std::rc::Rc;
+
+use am_api::{Connection, OwnedMessage, Token};
+
+use crate::header::Kind;
+use crate::name::Name;
+
+/// Requests of a connection wait while at least so many bytes wait to leave by it.
+const MAX_WAITING: usize = 1 << 20;
+/// All requests wait while at least so many bytes wait to leave the process.
+const MAX_IN_ALL: usize = 1 << 28;
+
+/// How a queued message leaves.
+#[derive(Debug)]
+pub(crate) enum By {
+    /// As a request on its connection. Where it is the answer to a reply, that one's credit stays here until it has left.
+    Request(Option<OwnedMessage>),
+    /// As the reply that this token permits.
+    Token(Token),
+}
+
+/// A message that a handler sent, and that waits for a poll.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    pub(crate) by: By,
+    pub(crate) kind: Kind,
+    pub(crate) words: [u64; 4],
+    pub(crate) payload: Vec<u8>,
+}
+
+impl Queued {
+    fn bytes(&self) -> usize {
+        size_of::<Queued>() + self.payload.len()
+    }
+}
+
+/// A request whose handler waits.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) kind: Kind,
+    pub(crate) message: OwnedMessage,
+    pub(crate) token: Token,
+    pub(crate) source: Option<Name>,
+}
+
+/// Of one connection.
+#[derive(Debug, Default)]
+struct Line {
+    messages: VecDeque<Queued>,
+    bytes: usize,
+    requests: VecDeque<Waiting>,
+}
+
+/// What waits in all endpoints of the process.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    bytes: Cell<usize>,
+    requests: Cell<usize>,
+}
+
+impl Totals {
+    fn add(total: &Cell<usize>, more: usize) {
+        total.set(total.get() + more);
+    }
+
+    fn take(total: &Cell<usize>, less: usize) {
+        total.set(total.get() - less);
+    }
+
+    /// Whether any message waits to leave.
+    pub(crate) fn has_messages(&self) -> bool {
+        self.bytes.get() > 0
+    }
+
+    /// The requests that wait, each with a token.
+    pub(crate) fn requests(&self) -> usize {
+        self.requests.get()
+    }
+}
+
+/// Of one endpoint. No method calls anything that could come back here, so a borrow ends with its method.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    /// The connection whose turn is next is first. None is empty.
+    lines: RefCell<VecDeque<(Connection, Line)>>,
+    totals: Rc<Totals>,
+}
+
+impl Lines {
+    pub(crate) fn new(totals: Rc<Totals>) -> Lines {
+        Lines { lines: RefCell::default(), totals }
+    }
+
+    fn with<T>(&self, connection: Connection, work: impl FnOnce(&mut Line) -> T) -> Option<T> {
+        let mut lines = self.lines.borrow_mut();
+        let at = lines.iter().position(|(of, _)| *of == connection)?;
+        let result = work(&mut lines[at].1);
+        if lines[at].1.messages.is_empty() && lines[at].1.requests.is_empty() {
+            lines.remove(at);
+        }
+        Some(result)
+    }
+
+    fn with_new<T>(&self, connection: Connection, work: impl FnOnce(&mut Line) -> T) -> Option<T> {
+        let mut lines = self.lines.borrow_mut();
+        if lines.iter().all(|(of, _)| *of != connection) {
+            lines.push_back((connection, Line::default()));
+        }
+        drop(lines);
+        self.with(connection, work)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lines.borrow().is_empty()
+    }
+
+    /// The connections by which something waits to leave, each first in its turn.
+    pub(crate) fn connections(&self) -> Vec<Connection> {
+        let mut lines = self.lines.borrow_mut();
+        if lines.len() > 1 {
+            lines.rotate_left(1);
+        }
+        lines.iter().filter(|(_, line)| !line.messages.is_empty()).map(|(of, _)| *of).collect()
+    }
+
+    /// The bytes that wait to leave.
+    pub(crate) fn bytes(&self) -> usize {
+        self.lines.borrow().iter().map(|(_, line)| line.bytes).sum()
+    }
+
+    /// Whether a message waits to leave by this connection: the next one stands behind it.
+    pub(crate) fn has_messages(&self, connection: Connection) -> bool {
+        let lines = self.lines.borrow();
+        lines.iter().any(|(of, line)| *of == connection && !line.messages.is_empty())
+    }
+
+    /// Whether the handler of a request that has just arrived on this connection may run.
+    pub(crate) fn has_room(&self, connection: Connection) -> bool {
+        let is_free = |(of, line): &(Connection, Line)| {
+            *of != connection || (line.requests.is_empty() && line.bytes < MAX_WAITING)
+        };
+        self.totals.bytes.get() < MAX_IN_ALL && self.lines.borrow().iter().all(is_free)
+    }
+
+    pub(crate) fn push(&self, connection: Connection, message: Queued) {
+        let bytes = message.bytes();
+        Totals::add(&self.totals.bytes, bytes);
+        self.with_new(connection, |line| {
+            line.bytes += bytes;
+            line.messages.push_back(message);
+        });
+    }
+
+    /// The next message that leaves by this connection.
+    pub(crate) fn pop(&self, connection: Connection) -> Option<Queued> {
+        let message = self.with(connection, |line| {
+            let message = line.messages.pop_front()?;
+            line.bytes -= message.bytes();
+            Some(message)
+        })??;
+        Totals::take(&self.totals.bytes, message.bytes());
+        Some(message)
+    }
+
+    /// It could not leave now.
+    pub(crate) fn put_back(&self, connection: Connection, message: Queued) {
+        let bytes = message.bytes();
+        Totals::add(&self.totals.bytes, bytes);
+        self.with_new(connection, |line| {
+            line.bytes += bytes;
+            line.messages.push_front(message);
+        });
+    }
+
+    /// The connection has ended: nothing leaves by it. The requests that arrived on it are handled all the same.
+    pub(crate) fn forget(&self, connection: Connection) {
+        while self.pop(connection).is_some() {}
+    }
+
+    pub(crate) fn push_request(&self, connection: Connection, request: Waiting) {
+        Totals::add(&self.totals.requests, 1);
+        self.with_new(connection, |line| line.requests.push_back(request));
+    }
+
+    /// The next request whose handler may run now. The connections take turns.
+    pub(crate) fn next_request(&self) -> Option<Waiting> {
+        if self.totals.requests() == 0 || self.totals.bytes.get() >= MAX_IN_ALL {
+            return None;
+        }
+        let mut lines = self.lines.borrow_mut();
+        let at = lines.iter().position(|(_, line)| !line.requests.is_empty() && line.bytes < MAX_WAITING)?;
+        let (connection, mut line) = lines.remove(at)?;
+        let request = line.requests.pop_front();
+        if !(line.messages.is_empty() && line.requests.is_empty()) {
+            lines.push_back((connection, line));
+        }
+        Totals::take(&self.totals.requests, 1);
+        request
+    }
+
+    /// Whether there is one.
+    pub(crate) fn has_request(&self) -> bool {
+        let may_run = |(_, line): &(Connection, Line)| !line.requests.is_empty() && line.bytes < MAX_WAITING;
+        self.totals.bytes.get() < MAX_IN_ALL && self.lines.borrow().iter().any(may_run)
+    }
+
+    /// All requests: none of their handlers will run.
+    pub(crate) fn take_requests(&self) -> Vec<Waiting> {
+        let mut lines = self.lines.borrow_mut();
+        let requests: Vec<_> = lines.iter_mut().flat_map(|(_, line)| mem::take(&mut line.requests)).collect();
+        lines.retain(|(_, line)| !line.messages.is_empty());
+        Totals::take(&self.totals.requests, requests.len());
+        requests
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        Totals::take(&self.totals.bytes, self.bytes());
+        drop(self.take_requests());
+    }
+}
