@@ -194,7 +194,11 @@ impl Node {
         let core = node.engine.core();
         let other_key = || Problem::OtherKey { frames: core.counters().control_unauthenticated };
         let other_key = core.has_unauthenticated().then(other_key);
-        node.duplicate_name().or_else(|| node.short_frames()).or(other_key).map_or(Ok(()), Err)
+        node.duplicate_name()
+            .or_else(|| node.lost_name())
+            .or_else(|| node.short_frames())
+            .or(other_key)
+            .map_or(Ok(()), Err)
     }
 
     /// Everything counted so far, in every layer.

@@ -1,7 +1,9 @@
 //! Discovery. Each node broadcasts a beacon when it starts, and then from time to time, so that switches remember its
 //! true address.
 
-use am_wire::control::{Beacon, Control, NodeId};
+use core::time::Duration;
+
+use am_wire::control::{Beacon, CloseCause, Control, NodeId};
 use am_wire::{Address, Buffer, Framings};
 
 use crate::control_queue::DeferredControl;
@@ -146,8 +148,15 @@ impl<B: Buffer> Core<B> {
         self.on_member_accepted(now, at, &peer);
         self.discovery.address_conflicts.forget(peer.node);
         let is_other = |&(id, run): &PeerRun| id == peer.node && run != peer.incarnation;
+        let known = self.discovery.peers.records[at].peer;
+        let has_answered = self.discovery.address_conflicts.find(&peer).is_some_and(|claim| claim.is_contradicted);
         for id in self.flows.filter_of(is_other, |record| !record.is_connecting()) {
-            self.end_flow(id, ReturnReason::Restarted, None);
+            let reason = if has_answered { ReturnReason::NameTaken } else { ReturnReason::Restarted };
+            self.end_flow(id, reason, None);
+            if known.address != peer.address {
+                // The earlier run may be alive, and then learns why.
+                self.discovery.unknown_flows.set_cause(id.flow, CloseCause::Name);
+            }
         }
         self.advance_setups(now, peer.name);
     }

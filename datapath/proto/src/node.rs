@@ -110,6 +110,10 @@ pub(crate) struct Discovery {
     pub(crate) duplicate_name: Option<(Peer, Time)>,
     /// The last two that were found to claim one name, and when.
     pub(crate) name_conflict: Option<(NameConflict, Time)>,
+    /// When this node last said so to the earlier one of such two.
+    pub(crate) name_refused_at: Option<Time>,
+    /// Who says last that another node has this one's name, and when.
+    pub(crate) name_lost: Option<(Address, Time)>,
     pub(crate) unknown_flows: UnknownFlows,
     /// A probe was answered that another was asked.
     pub(crate) was_probe_overheard: bool,

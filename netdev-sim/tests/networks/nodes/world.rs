@@ -348,6 +348,7 @@ impl World {
             ReturnReason::Restarted => EndReason::Restarted,
             ReturnReason::Tag => unreachable!("tags do not change here"),
             ReturnReason::NoHandler => unreachable!("it ends no flow"),
+            ReturnReason::NameTaken => unreachable!("each name has one node"),
         };
         // A later run may have answered a question to an earlier one.
         let restarted = place.run > 1;
