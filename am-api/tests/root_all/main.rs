@@ -15,6 +15,7 @@ mod wires;
 
 mod bounce;
 mod capture;
+mod crowd;
 mod group;
 mod idle;
 mod killed;

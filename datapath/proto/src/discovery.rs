@@ -99,7 +99,10 @@ impl<B: Buffer> Core<B> {
         let usual = self.discovery.watch.beacon_interval(&self.config);
         let pause = self.time.beacon_pause.min(usual);
         self.time.beacon_pause = (pause * 2).min(usual);
-        self.time.timers.arm(&mut self.time.beacon_timer, TimerKind::Beacon, 0, now + pause);
+        // Many nodes that started together must not announce themselves together.
+        let part = if self.discovery.watch.is_crowded { pause / 4 } else { Duration::ZERO };
+        let earlier = self.random.part_of(part);
+        self.time.timers.arm(&mut self.time.beacon_timer, TimerKind::Beacon, 0, now + (pause - earlier));
     }
 
     pub(crate) fn on_beacon(&mut self, now: Time, beacon: &Beacon) {
@@ -145,11 +148,11 @@ impl<B: Buffer> Core<B> {
     /// Accept this address and run of a peer. A restarted peer knows nothing of its earlier run's flows, so those end.
     /// Set-ups under way now ask the new run.
     pub(crate) fn accept_peer(&mut self, now: Time, at: usize, peer: Peer) {
+        let known = self.discovery.peers.records[at].peer;
+        let has_answered = self.discovery.address_conflicts.find(&peer).is_some_and(|claim| claim.is_contradicted);
         self.on_member_accepted(now, at, &peer);
         self.discovery.address_conflicts.forget(peer.node);
         let is_other = |&(id, run): &PeerRun| id == peer.node && run != peer.incarnation;
-        let known = self.discovery.peers.records[at].peer;
-        let has_answered = self.discovery.address_conflicts.find(&peer).is_some_and(|claim| claim.is_contradicted);
         for id in self.flows.filter_of(is_other, |record| !record.is_connecting()) {
             let reason = if has_answered { ReturnReason::NameTaken } else { ReturnReason::Restarted };
             self.end_flow(id, reason, None);

@@ -30,6 +30,10 @@ pub enum Mutant {
     NoRate,
     /// An overtaken message counts as lost, however often such messages only come late.
     LateIsLost,
+    /// A node introduces itself as often among a thousand members as among ten.
+    RatesStay,
+    /// A member that is found silent is reported to no other node.
+    SilenceStays,
 }
 
 #[cfg(feature = "planted")]

@@ -363,6 +363,12 @@ impl<B: Buffer> Core<B> {
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
+    /// A random part of this time.
+    pub(crate) fn part_of(&mut self, time: Duration) -> Duration {
+        let most = time.as_nanos() as u64;
+        Duration::from_nanos(if most == 0 { 0 } else { self.next() % most })
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
