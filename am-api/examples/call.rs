@@ -61,7 +61,8 @@ fn square(endpoint: &mut Endpoint<State>, to: &mut Connection, number: u64) -> R
 }
 
 fn ask(transport: &str) -> Result<(), Box<dyn Error>> {
-    let node = Node::open("alpha", transport)?;
+    // Any number of these may run at a time.
+    let node = Node::builder("alpha").unique_name().open(transport)?;
     let mut endpoint = node.endpoint("asks")?;
     // Every outcome arrives here: answer, return, end of the connection, or deadline.
     endpoint.on_outcome(SQUARE, |state: &mut State, outcome| {

@@ -50,7 +50,8 @@ fn serve(on: &str, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
 
 /// It sets `done` when all is answered, before its node closes.
 fn ping(peer: &str, on: &str, done: &AtomicBool) -> Result<(), Box<dyn Error>> {
-    let node = Node::open("alpha", on)?;
+    // Any number of these may run at a time.
+    let node = Node::builder("alpha").unique_name().open(on)?;
     let mut endpoint = node.endpoint("ping")?;
     endpoint.on_reply(PONG, |last, reply| *last = reply.word(0));
     let (mut last, to) = (0, endpoint.connect(peer, "ping")?);

@@ -56,7 +56,8 @@ async fn serve(on: String) -> Result<(), Box<dyn Error>> {
 }
 
 async fn ask(on: &str) -> Result<u64, Box<dyn Error>> {
-    let node = Node::open("alpha", on)?;
+    // Any number of these may run at a time.
+    let node = Node::builder("alpha").unique_name().open(on)?;
     let mut endpoint = node.endpoint("asks")?;
     endpoint.on_reply(ECHO, |last, reply| *last = reply.word(0));
     let mut task = Task::new(endpoint)?;

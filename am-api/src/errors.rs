@@ -117,6 +117,7 @@ fn advice(why: ReturnReason) -> &'static str {
         }
         ReturnReason::NotPolling => ": its program computes, waits or is stopped; see `Builder::poll_patience`",
         ReturnReason::Tag => ": connect with the new one",
+        ReturnReason::NameTaken => ": give one of the two another name (`Builder::unique_name`)",
         ReturnReason::Closed | ReturnReason::Restarted | ReturnReason::NoHandler | ReturnReason::Forked => "",
     }
 }
@@ -170,6 +171,18 @@ pub enum Problem {
         .0.as_secs_f64()
     )]
     Late(Duration),
+    /// A peer talks with another node of this node's name, which was started later. This node cannot reach that one: over
+    /// UDP and TCP only the peer hears both.
+    #[error(
+        "the peer at {peer} talks with another node that is called `{name}`, too, and was started later: start one of the \
+         two under another name, or let each choose its own (`Builder::unique_name`)"
+    )]
+    NameTaken {
+        /// The name of this node.
+        name: Name,
+        /// The address of the peer: its link address, and its peer address where the transport knows it.
+        peer: String,
+    },
     /// Frames of the full length do not reach a peer.
     #[error(
         "frames of more than {max_frame} bytes do not arrive at `{peer}`, so messages to it are shorter: its NIC's driver cuts \
@@ -199,6 +212,10 @@ pub(crate) fn refusal(why: Refusal) -> &'static str {
         Refusal::NoEndpoint => "it has no endpoint of that name",
         Refusal::Tag => "its endpoint has another tag; both sides must name the same",
         Refusal::Full => "it has no room for another connection",
+        Refusal::Name => {
+            "it talks with another node of this node's name, which was started later; start one of the two under another \
+             name, or let each choose its own (`Builder::unique_name`)"
+        }
         Refusal::Member(_) => {
             "it belongs to a group, and the member that it names is not to be asked; connect to the group's name"
         }

@@ -147,6 +147,12 @@
 //!
 //! [`on_connection`](Endpoint::on_connection) reports connections. They are also logged to `tracing`: see [`log`].
 //!
+//! # Names
+//!
+//! Peers find a node by its name. Of two live nodes with one name the one that was started last has it; both, and all that hear them,
+//! [say so](Node::health), and connections of the other one end as [`NameTaken`](ReturnReason::NameTaken). A client that may run several
+//! times has a [unique name](Builder::unique_name), with any beginning or none.
+//!
 //! # Members
 //!
 //! [`Node::members`] returns the nodes of the segment, and [`on_members`](Endpoint::on_members) reports those that join, leave or
@@ -181,6 +187,7 @@ mod events;
 mod forked;
 mod group;
 mod group_place;
+mod health;
 pub mod log;
 mod members;
 mod names;

@@ -1,6 +1,8 @@
 //! Names: of nodes and endpoints, of connections, of handlers.
 
+use std::collections::hash_map::RandomState;
 use std::fmt;
+use std::hash::{BuildHasher, Hasher};
 
 use am_proto::{FlowId, Peer};
 use am_wire::Address;
@@ -22,6 +24,29 @@ fn shown(text: &str) -> String {
 
 pub(crate) fn parse(text: &str) -> Result<Name, InvalidName> {
     Name::new(text).ok_or_else(|| InvalidName(text.to_owned()))
+}
+
+/// The random letters of a unique name. Among 16,384 names two are equal in one network of a million.
+const RANDOM_LETTERS: usize = 10;
+/// No vowels, so that no words come out, and nothing that looks like another one.
+const LETTERS: &[u8; 27] = b"23456789bcdfghjkmnpqrstvwxz";
+
+/// A name that begins with this text, and that no other node has.
+pub(crate) fn unique(start: &str) -> Result<Name, InvalidName> {
+    // The system's random numbers: each call has others.
+    let mut random = RandomState::new().build_hasher().finish();
+    let next = |_| {
+        let letter = LETTERS[(random % LETTERS.len() as u64) as usize];
+        random /= LETTERS.len() as u64;
+        char::from(letter)
+    };
+    let letters: String = (0..RANDOM_LETTERS).map(next).collect();
+    if start.is_empty() {
+        return parse(&letters);
+    }
+    let most = Name::MAX_BYTES - RANDOM_LETTERS - 1;
+    let end = (0..=most.min(start.len())).rev().find(|&end| start.is_char_boundary(end)).unwrap_or_default();
+    parse(&format!("{}-{letters}", &start[..end]))
 }
 
 /// A peer of a static table.
@@ -96,6 +121,21 @@ mod tests {
         assert_eq!(parse("").unwrap_err(), InvalidName(String::new()));
         assert!(parse(&"x".repeat(32)).is_err());
         assert_eq!(parse("beta").unwrap().as_str(), "beta");
+    }
+
+    #[test]
+    fn unique_names_differ_and_fit() {
+        let names: std::collections::BTreeSet<Name> = (0..10_000).map(|_| unique("client").unwrap()).collect();
+        assert!(names.len() == 10_000 && names.iter().all(|name| name.as_str().starts_with("client-")));
+        assert_eq!(unique("").unwrap().as_str().len(), RANDOM_LETTERS);
+        for start in ["x".repeat(31), "ö".repeat(200), "a".to_owned() + &"ö".repeat(15)] {
+            let name = unique(&start).unwrap();
+            assert!(
+                name.as_str().len() <= 31 && start.starts_with(&name.as_str()[..name.as_str().len() - 11]),
+                "{name}"
+            );
+        }
+        assert!(unique("a\nb").is_err());
     }
 
     #[test]

@@ -207,7 +207,12 @@ impl Node {
         let other_key = || Problem::OtherKey { frames: core.counters().control_unauthenticated };
         let other_key = core.has_unauthenticated().then(other_key);
         let late = node.engine.lateness().map(Problem::Late);
-        node.duplicate_name().or_else(|| node.short_frames()).or(other_key).or(late).map_or(Ok(()), Err)
+        node.duplicate_name()
+            .or_else(|| node.lost_name())
+            .or_else(|| node.short_frames())
+            .or(other_key)
+            .or(late)
+            .map_or(Ok(()), Err)
     }
 
     /// Everything counted so far, in every layer.

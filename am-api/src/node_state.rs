@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use am_engine::{Clock, Engine, PollScope};
-use am_proto::{Core, Delivery, EndpointId, Event, FlowEnd, FlowId, NameConflict, Time};
+use am_proto::{Core, Delivery, EndpointId, Event, FlowEnd, FlowId, Time};
 use am_ring::{Frame, Lease, LeaseTable, Owned, ProcessRc, ProcessWeak, RefMut};
 use am_transport::Transport;
 use am_wire::{Class, Framing, MAX_WORDS, WORD_BYTES};
@@ -20,7 +20,7 @@ use crate::log::Log;
 use crate::members::MemberQueues;
 use crate::peers_file::Entry;
 use crate::waker::Waiter;
-use crate::{HandlerId, NotOpen, Problem, RequestError};
+use crate::{HandlerId, NotOpen, RequestError};
 
 pub(crate) type NodeRc = ProcessRc<NodeState>;
 /// For tokens and prepared messages: a kept one does not keep its node alive.
@@ -204,25 +204,6 @@ impl NodeState {
     #[inline]
     pub(crate) fn now(&self) -> Time {
         if self.engine.is_postponed() { self.clock.now() } else { self.engine.core().now() }
-    }
-
-    /// Two nodes with the same name, and their addresses.
-    #[cold]
-    pub(crate) fn duplicate_name(&self) -> Option<Problem> {
-        let NameConflict { name, addresses } = self.engine.core().name_conflict()?;
-        let caps = self.transport.caps();
-        let [first, second] = addresses.map(|address| {
-            let known =
-                self.transport.peer(address).address.or_else(|| (address == caps.address).then(|| caps.name.clone()));
-            known.map_or_else(|| address.to_string(), |known| format!("{address} ({known})"))
-        });
-        Some(Problem::DuplicateName { name, first, second })
-    }
-
-    /// A peer that frames of the full length do not reach.
-    pub(crate) fn short_frames(&self) -> Option<Problem> {
-        let (peer, max_frame) = self.engine.core().shortened_peers().next()?;
-        Some(Problem::ShortFrames { peer: peer.name, max_frame })
     }
 
     /// Admit the message, and write it into the frame. On an error the frame comes back.

@@ -85,6 +85,7 @@ const OWN_FRAMES: usize = 32;
 #[derive(Debug, Default)]
 pub struct Builder {
     name: String,
+    is_unique: bool,
     peers: Vec<(String, Address)>,
     peers_file: Option<PathBuf>,
     clock: Option<(Clock, Incarnation)>,
@@ -117,7 +118,7 @@ impl Node {
         Node::builder(name).open_on(transport)
     }
 
-    /// A node of this name, with settings to choose.
+    /// A node of this name, with settings to choose. A [unique name](Builder::unique_name) may have an empty beginning.
     pub fn builder(name: &str) -> Builder {
         Builder { name: name.to_owned(), ..Builder::default() }
     }
@@ -128,6 +129,15 @@ impl Builder {
     /// node probes the network to each peer and chooses.
     pub fn framing(mut self, framing: Framing) -> Self {
         self.framing = FramingChoice::Fixed(framing);
+        self
+    }
+
+    /// Add random letters to the name, so that it is free on every network: `client` becomes `client-k3m9x2q7rt`, and an
+    /// empty name `k3m9x2q7rt`. For clients, which any number of programs may be at a time, and which are asked for by
+    /// no name. Of two nodes with one name, peers talk only with the one that was started last. [`Node::name`]
+    /// returns the whole name. A beginning of more than 20 bytes is cut.
+    pub fn unique_name(mut self) -> Self {
+        self.is_unique = true;
         self
     }
 
@@ -265,7 +275,7 @@ impl Builder {
 
     /// Open the node on a transport that is open, which may be one of the program's own.
     pub fn open_on(self, transport: Box<dyn Transport>) -> Result<Node, OpenError> {
-        let name = names::parse(&self.name)?;
+        let name = if self.is_unique { names::unique(&self.name) } else { names::parse(&self.name) }?;
         let peers =
             self.peers.iter().map(|(name, address)| names::fixed(name, *address)).collect::<Result<Vec<_>, _>>()?;
         let caps = transport.caps();

@@ -169,10 +169,8 @@ impl Guard {
             Control::Beacon(beacon) => return self.judge_beacon(&beacon, to),
             Control::Connect(connect) => own(connect.node)?,
             Control::Probe(probe) => own(probe.node)?,
-            Control::Leave(leave) => {
-                own(leave.node)?;
-                return Ok(if to.is_group() { Ruling::Everyone } else { Ruling::Control(control) });
-            }
+            // A node may report another one as silent: all who hear it ask that one.
+            Control::Leave(_) if to.is_group() => return Ok(Ruling::Everyone),
             _ => (),
         }
         let is_learned = matches!(control, Control::Probe(probe) if probe.step == Step::Learned);

@@ -50,13 +50,14 @@ pub(crate) enum Kind {
     Spoilt,
 }
 
-const REASONS: [ReturnReason; 6] = [
+const REASONS: [ReturnReason; 7] = [
     ReturnReason::Closed,
     ReturnReason::Restarted,
     ReturnReason::Unreachable,
     ReturnReason::NoHandler,
     ReturnReason::Tag,
     ReturnReason::NotPolling,
+    ReturnReason::NameTaken,
 ];
 
 /// Numbers `first`, `first + 1`, ... of one connection to which the same happened.

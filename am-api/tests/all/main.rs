@@ -44,6 +44,7 @@ mod lossy;
 mod members;
 mod mortal;
 mod moved;
+mod namesake_clients;
 mod namesakes;
 mod no_allocation;
 mod orphans;

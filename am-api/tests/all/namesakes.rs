@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{LONG, Side, plain};
-use am_api::{HandlerId, NotOpen, Request, Transport};
+use am_api::{HandlerId, NotOpen, Problem, Request, Transport};
 use am_transport::loopback::wire;
 
 const ECHO: HandlerId = HandlerId(1);
@@ -25,7 +25,8 @@ fn open(ends: impl IntoIterator<Item = Box<dyn Transport>>) -> Vec<Side<u64>> {
 fn run(sides: &mut [Side<u64>]) {
     let start = Instant::now();
     let mut to = sides[0].endpoint.connect("beta", "main").expect("asked for");
-    while sides.iter().any(|side| side.node.health().is_ok()) || sides[0].state < 100 {
+    let is_said = |side: &Side<u64>| matches!(side.node.health(), Err(Problem::DuplicateName { .. }));
+    while !sides.iter().all(is_said) || sides[0].state < 100 {
         let health = || sides.iter().map(|side| side.node.health()).collect::<Vec<_>>();
         assert!(start.elapsed() < LONG, "{:?}\n{}", health(), sides[0].node.counters());
         sides.iter_mut().for_each(|side| _ = side.poll());

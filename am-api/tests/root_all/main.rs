@@ -18,6 +18,7 @@ mod wires;
 mod bounce;
 mod busy;
 mod capture;
+mod crowd;
 mod group;
 mod idle;
 mod killed;

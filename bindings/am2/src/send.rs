@@ -134,7 +134,7 @@ fn connection(am: &Am, ep: &Ep, endpoint: &Endpoint<()>, index: usize) -> Result
             return Ok(entry.is_greeted.then_some(connection));
         }
         Err(NotOpen::Connecting) => return Ok(None),
-        Err(NotOpen::Refused(Refusal::Full)) => Status::NoConnection,
+        Err(NotOpen::Refused(Refusal::Full | Refusal::Name)) => Status::NoConnection,
         Err(NotOpen::Refused(_) | NotOpen::Dead(ReturnReason::Closed)) => Status::BadEndpoint,
         Err(_) => Status::Unreachable,
     };

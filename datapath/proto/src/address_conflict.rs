@@ -53,7 +53,7 @@ pub(crate) struct AddressConflict {
     pub(crate) has_echoed_nonce: bool,
     pub(crate) was_repeated: bool,
     /// The known run has been received since.
-    is_contradicted: bool,
+    pub(crate) is_contradicted: bool,
 }
 
 #[derive(Debug)]

@@ -161,6 +161,9 @@ impl<B: Buffer> Core<B> {
             Phase::Open if acks.is_none() => self.end_flow(id, ReturnReason::Restarted, None),
             Phase::Open => {
                 let cause = acks.map_or(CloseCause::Closed, |acks| acks.cause);
+                if cause == CloseCause::Name {
+                    self.discovery.name_lost = Some((source, self.now));
+                }
                 self.end_flow(id, cause.into(), acks);
             }
             Phase::Closing => self.finish_close(id, acks),
@@ -194,6 +197,7 @@ impl From<CloseCause> for ReturnReason {
         match cause {
             CloseCause::Closed => ReturnReason::Closed,
             CloseCause::Tag => ReturnReason::Tag,
+            CloseCause::Name => ReturnReason::NameTaken,
         }
     }
 }

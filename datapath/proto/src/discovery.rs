@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use am_wire::control::{Beacon, Control, NodeId, Purpose};
+use am_wire::control::{Beacon, CloseCause, Control, NodeId, Purpose};
 use am_wire::{Address, Buffer, Framing, Framings};
 
 use crate::control_queue::{DeferredControl, OutgoingControl};
@@ -138,7 +138,10 @@ impl<B: Buffer> Core<B> {
         let usual = self.discovery.watch.beacon_interval(&self.config);
         let pause = self.time.beacon_pause.min(usual);
         self.time.beacon_pause = (pause * 2).min(usual);
-        self.time.timers.arm(&mut self.time.beacon_timer, TimerKind::Beacon, 0, now + pause);
+        // Many nodes that started together must not announce themselves together.
+        let part = if self.discovery.watch.is_crowded { pause / 4 } else { Duration::ZERO };
+        let earlier = self.random.part_of(part);
+        self.time.timers.arm(&mut self.time.beacon_timer, TimerKind::Beacon, 0, now + (pause - earlier));
     }
 
     pub(crate) fn on_beacon(&mut self, now: Time, beacon: &Beacon) {
@@ -188,11 +191,18 @@ impl<B: Buffer> Core<B> {
     /// Accept this address and run of a peer. A restarted peer knows nothing of its earlier run's flows, so those end.
     /// Set-ups under way now ask the new run.
     pub(crate) fn accept_peer(&mut self, now: Time, at: usize, peer: Peer) {
+        let known = self.discovery.peers.records[at].peer;
+        let has_answered = self.discovery.address_conflicts.find(&peer).is_some_and(|claim| claim.is_contradicted);
         self.on_member_accepted(now, at, &peer);
         self.discovery.address_conflicts.forget(peer.node);
         let is_other = |&(id, run): &PeerRun| id == peer.node && run != peer.incarnation;
         for id in self.flows.filter_of(is_other, |record| !record.is_connecting()) {
-            self.end_flow(id, ReturnReason::Restarted, None);
+            let reason = if has_answered { ReturnReason::NameTaken } else { ReturnReason::Restarted };
+            self.end_flow(id, reason, None);
+            if known.address != peer.address {
+                // The earlier run may be alive, and then learns why.
+                self.discovery.unknown_flows.set_cause(id.flow, CloseCause::Name);
+            }
         }
         self.reroute(&peer);
         self.advance_setups(now, peer.name);

@@ -154,7 +154,7 @@ impl<B: Buffer> Core<B> {
             Control::Probe(probe) => self.on_probe(source, &probe),
             Control::ProbeSeen(seen) => self.on_probe_seen(now, source, &seen),
             Control::Keepalive(question) => self.on_keepalive(source, &question),
-            Control::Leave(leave) => self.on_leave(&leave),
+            Control::Leave(leave) => self.on_leave(source, &leave),
         }
         Ok(())
     }

@@ -12,19 +12,34 @@
 //! watches introduces itself several times within the time-out. Where all nodes watch, nobody has to ask. A member that
 //! was silent for half of the time-out is asked in each round, and more often each time, because questions can be lost.
 //! It is declared absent only after [`MIN_UNANSWERED_ROUNDS`] rounds: this node itself may have been descheduled. A node
-//! that was, and finds others silent for the whole time-out, asks in shorter rounds.
+//! that was, and finds others silent for the whole time-out, asks in shorter rounds. A round before such a pause does not
+//! count, and a node that is late in each round makes its rounds longer.
 //! A farewell may be forged as well. It makes this node ask at once.
+//!
+//! Among many members each node watches only [`REACH`] others so closely, as in SWIM (Das et al., 2002). Beacons are
+//! rarer then, and the time-out of all other members is longer. A node that finds a close one silent broadcasts a Leave in
+//! its name. That makes all others ask at once, and the silent one deny it with a beacon if it can.
+//!
+//! ```text
+//!   members          beacons of each   of all together   time-out of others than the closest
+//!   up to 33         3 in 1 s          100/s             1 s
+//!   N, up to 500     1 in N × 10 ms    100/s             N × 30 ms
+//!   up to 5000       1 in 5 s          N / 5 s           15 s
+//!   up to 16,384     1 in N × 1 ms     1000/s            N × 3 ms
+//! ```
 
 use std::collections::BTreeMap;
 use std::iter;
+use std::time::Duration;
 
 use am_wire::control::{Control, Leave, Probe, ProbeSeen, Step};
 use am_wire::{Address, Buffer};
 
+use crate::mutants::{self, Mutant};
 use crate::node::Core;
 use crate::output::{Command, Departure, Event, Member, MemberChange, Peer};
 use crate::peers::{PeerRun, QuietPeer};
-use crate::presence::{INTRODUCTIONS, MAX_UNVERIFIED_ROUNDS, Presence, Stage};
+use crate::presence::{INTRODUCTIONS, MAX_UNVERIFIED_ROUNDS, Presence, REACH, ROUNDS_TO_DENY, Stage};
 use crate::time::{Time, TimerKind};
 
 /// Rounds in the time-out.
@@ -33,8 +48,25 @@ const ROUNDS: u32 = 10;
 const MIN_UNANSWERED_ROUNDS: u8 = 4;
 /// The same for a member that said farewell.
 const MIN_FAREWELL_ROUNDS: u8 = 2;
-/// The most members to ask in one round. With more silent ones it takes several.
-const MAX_ASKED_A_ROUND: usize = 256;
+/// The most members that are asked at a time. Others wait until some of these have answered or are gone, so a network or
+/// a machine that cannot carry more is not flooded with repetitions.
+const MAX_IN_QUESTION: usize = 64;
+
+/// A round of questions.
+struct Round {
+    now: Time,
+    /// Whether this node was there all the time since the last round.
+    is_timely: bool,
+    /// The members that are watched closely, by index.
+    near: Vec<usize>,
+    far_timeout: Duration,
+    in_question: usize,
+    /// The first that could not be asked.
+    postponed: Option<usize>,
+    /// When frames on flows arrived, once that matters.
+    on_flows: Option<BTreeMap<PeerRun, QuietPeer>>,
+}
+
 impl<B: Buffer> Core<B> {
     /// From above: report members with [`Event::Member`] from now on, beginning with those that are there.
     pub fn watch_members(&mut self) {
@@ -44,6 +76,8 @@ impl<B: Buffer> Core<B> {
         let peers = &mut self.discovery.peers;
         peers.presences = Some(vec![Presence::default(); peers.records.len()]);
         (self.discovery.watch.is_on, self.discovery.watch.introductions) = (true, INTRODUCTIONS);
+        // All nodes that start together must not ask the same one first.
+        self.discovery.watch.cursor = self.random.next() as u32 as usize;
         self.broadcast_beacon(true);
         self.arm_beacon(self.now);
         self.arm_members(self.now);
@@ -70,19 +104,55 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    pub(crate) fn on_leave(&mut self, leave: &Leave) {
-        let Some(at) = self.discovery.peers.by_node(leave.node) else { return };
-        let is_its_run = self.discovery.peers.records[at].peer.incarnation == leave.incarnation;
-        let Some(presence) = self.discovery.peers.presence_mut(at).filter(|_| is_its_run) else { return };
-        if presence.stage == Stage::Present && !presence.has_said_farewell {
-            (presence.has_said_farewell, presence.rounds_asked) = (true, 0);
+    /// A node says farewell, or reports that another one is silent.
+    pub(crate) fn on_leave(&mut self, source: Address, leave: &Leave) {
+        let Leave { node, incarnation } = *leave;
+        if (node, incarnation) == (self.config.node, self.config.incarnation) {
+            return self.deny_silence();
+        }
+        let Some(at) = self.discovery.peers.by_node(node) else { return };
+        let peer = self.discovery.peers.records[at].peer;
+        let (is_farewell, long_ago) = (peer.address == source, self.config.member_timeout / 2);
+        let Some(presence) = self.discovery.peers.presence_mut(at).filter(|_| peer.incarnation == incarnation) else {
+            return;
+        };
+        match presence.stage {
+            Stage::Present if !is_farewell => {
+                if !presence.is_reported && self.now - presence.heard_at >= long_ago {
+                    presence.is_reported = true;
+                    presence.rounds_to_deny = ROUNDS_TO_DENY + self.random.next() as u8 % (ROUNDS_TO_DENY + 1);
+                }
+            }
+            Stage::Present if !presence.has_said_farewell => {
+                (presence.has_said_farewell, presence.rounds_asked) = (true, 0);
+            }
+            _ => (),
+        }
+    }
+
+    /// Others say that this node is silent. A beacon is an answer to all of them.
+    fn deny_silence(&mut self) {
+        if !self.discovery.has_left && self.discovery.watch.denial_rate.try_take(self.now) {
+            self.broadcast_beacon(false);
+        }
+    }
+
+    /// A member that this node watches closely is silent: tell the others.
+    fn report_silence(&mut self, now: Time, at: usize) {
+        let watch = &mut self.discovery.watch;
+        // Those behind it may be gone, too.
+        watch.reach = (watch.reach + REACH).min(watch.crowd.max(REACH));
+        if watch.is_crowded && watch.report_rate.try_take(now) && !mutants::is_active(Mutant::SilenceStays) {
+            let Peer { node, incarnation, .. } = self.discovery.peers.records[at].peer;
+            self.sending.control.push(Address::BROADCAST, Control::Leave(Leave { node, incarnation }));
         }
     }
 
     fn arm_members(&mut self, now: Time) {
-        let rounds = if self.discovery.watch.is_late { 2 * ROUNDS } else { ROUNDS };
-        let next = now + self.config.member_timeout / rounds;
-        self.time.timers.arm(&mut self.discovery.watch.timer, TimerKind::Members, 0, next);
+        let watch = &mut self.discovery.watch;
+        let rounds = if watch.is_hurried { 2 * ROUNDS } else { ROUNDS };
+        watch.round = (self.config.member_timeout / rounds).max(watch.shortest_round);
+        self.time.timers.arm(&mut watch.timer, TimerKind::Members, 0, now + watch.round);
     }
 
     /// Look at all peers.
@@ -90,78 +160,116 @@ impl<B: Buffer> Core<B> {
         if !self.discovery.watch.timer.take_if_due(at) {
             return;
         }
-        self.discovery.watch.is_late = false;
         self.ask_about_conflicts(now);
-        let count = self.discovery.peers.records.len();
-        // When frames on flows arrived, once that matters.
-        let (mut on_flows, mut asked) = (None, 0);
-        let first = self.discovery.watch.cursor;
+        let mut round = self.begin_round(now, at);
+        let (first, count) = (self.discovery.watch.cursor, self.discovery.peers.records.len());
         for at in (0..count).map(|n| (first + n) % count) {
-            if asked == MAX_ASKED_A_ROUND {
-                self.discovery.watch.cursor = at;
-                break;
-            }
-            asked += usize::from(self.look_at_member(now, at, &mut on_flows));
+            self.look_at_member(at, &mut round);
         }
+        self.discovery.watch.cursor = round.postponed.unwrap_or(first);
         self.arm_members(now);
     }
 
-    /// Returns whether it was asked.
-    fn look_at_member(&mut self, now: Time, at: usize, on_flows: &mut Option<BTreeMap<PeerRun, QuietPeer>>) -> bool {
+    fn begin_round(&mut self, now: Time, due: Time) -> Round {
+        let peers = &self.discovery.peers;
+        let present = |at: &usize| peers.presence(*at).stage == Stage::Present;
+        let in_question = |at: &usize| peers.presence(*at).rounds_asked > 0;
+        let mut near: Vec<usize> = (0..peers.records.len()).filter(present).collect();
+        let (members, in_question) = (near.len(), near.iter().filter(|at| in_question(at)).count());
+        let known = peers.iter().filter(|record| record.has_beaconed()).count();
+        let is_timely = self.discovery.watch.begin_round(&self.config, [members, known], now - due);
+        let reach = self.discovery.watch.reach;
+        if reach < members {
+            let behind = |at: &usize| peers.records[*at].peer.node.0.wrapping_sub(self.config.node.0);
+            near.select_nth_unstable_by_key(reach, behind);
+            near.truncate(reach);
+            near.sort_unstable();
+        }
+        let far_timeout = self.discovery.watch.far_timeout(&self.config);
+        Round { now, is_timely, near, far_timeout, in_question, postponed: None, on_flows: None }
+    }
+
+    fn look_at_member(&mut self, at: usize, round: &mut Round) {
         let presence = self.discovery.peers.presence(at);
+        let is_crowded = self.discovery.watch.is_crowded;
         match presence.stage {
-            _ if !self.discovery.peers.records[at].has_beaconed() => false,
-            Stage::Absent => false,
-            Stage::Unverified => {
-                let may_ask = presence.rounds_asked < MAX_UNVERIFIED_ROUNDS;
-                let times = 1 + usize::from(presence.rounds_asked > 0);
-                may_ask && self.discovery.watch.unverified_rate.try_take(now) && self.ask_member(at, times)
+            _ if !self.discovery.peers.records[at].has_beaconed() => (),
+            Stage::Absent => (),
+            // Its answer may wait to be read.
+            _ if presence.rounds_asked > 0 && !round.is_timely => (),
+            Stage::Unverified if presence.rounds_asked == MAX_UNVERIFIED_ROUNDS => (),
+            Stage::Unverified if self.discovery.watch.unverified_rate.try_take(round.now) => {
+                self.ask_member(at, 1 + usize::from(presence.rounds_asked > 0 && !is_crowded));
             }
+            Stage::Unverified => _ = round.postponed.get_or_insert(at),
             Stage::Present if presence.has_said_farewell => match presence.rounds_asked >= MIN_FAREWELL_ROUNDS {
                 true => self.on_farewell_confirmed(at),
-                false => self.ask_member(at, 2),
+                false => self.ask_present(at, if is_crowded { 1 } else { 2 }, round),
             },
-            Stage::Present => self.look_at_present(now, at, on_flows),
+            Stage::Present => self.look_at_present(at, round),
         }
     }
 
-    fn look_at_present(&mut self, now: Time, at: usize, on_flows: &mut Option<BTreeMap<PeerRun, QuietPeer>>) -> bool {
+    fn look_at_present(&mut self, at: usize, round: &mut Round) {
         self.report_changes(at);
-        let timeout = self.config.member_timeout;
         let mut presence = self.discovery.peers.presence(at);
+        let (now, is_near) = (round.now, round.near.binary_search(&at).is_ok());
+        let timeout = if is_near || presence.is_reported { self.config.member_timeout } else { round.far_timeout };
         if now - presence.heard_at < timeout / 2 {
-            return false;
+            return;
+        }
+        if presence.is_reported && !is_near && presence.rounds_to_deny > 0 {
+            presence.rounds_to_deny -= 1;
+            return self.discovery.peers.set_presence(at, presence);
         }
         let Peer { node, incarnation, .. } = self.discovery.peers.records[at].peer;
-        let quiet = on_flows.get_or_insert_with(|| self.last_received()).get(&(node, incarnation));
+        let quiet = round.on_flows.get_or_insert_with(|| self.last_received()).get(&(node, incarnation));
         let last_received = quiet.map(|quiet| quiet.last_received);
         let run = (node, incarnation);
         let last_received = last_received.max(self.flows.idle.last_received(&run)).max(self.last_sign_of(&run));
         if let Some(last_received) = last_received.filter(|last| *last > presence.heard_at) {
-            (presence.heard_at, presence.rounds_asked) = (last_received, 0);
+            presence.on_sign_of_life(last_received);
             self.discovery.peers.set_presence(at, presence);
         }
         let silence = now - presence.heard_at;
         if silence >= timeout && presence.rounds_asked >= MIN_UNANSWERED_ROUNDS {
             self.end_membership(at, Departure::Silent);
-            return false;
+            if is_near {
+                self.report_silence(now, at);
+            }
+            return;
         }
-        self.discovery.watch.is_late |= silence >= timeout;
-        silence >= timeout / 2 && self.ask_member(at, 1 << presence.rounds_asked.min(3))
+        self.discovery.watch.is_hurried |= silence >= timeout;
+        if silence >= timeout / 2 {
+            // Among many it may be slow because it is asked by many.
+            let most = if self.discovery.watch.is_crowded { 1 } else { 3 };
+            self.ask_present(at, 1 << presence.rounds_asked.min(most), round);
+        }
     }
 
     /// It has left. Nobody will answer a connect.
-    fn on_farewell_confirmed(&mut self, at: usize) -> bool {
+    fn on_farewell_confirmed(&mut self, at: usize) {
         let node = self.discovery.peers.records[at].peer.node;
         self.end_membership(at, Departure::Farewell);
         if self.discovery.peers.records[at].flows == 0 {
             self.discovery.peers.remove_unless_static(node);
         }
-        false
     }
 
-    /// Ask a node whether it is there, so many times at once. Returns true.
-    fn ask_member(&mut self, at: usize, times: usize) -> bool {
+    /// Ask a member whether it is there, unless too many are being asked.
+    fn ask_present(&mut self, at: usize, times: usize, round: &mut Round) {
+        if self.discovery.peers.presence(at).rounds_asked == 0 {
+            if round.in_question >= MAX_IN_QUESTION {
+                round.postponed.get_or_insert(at);
+                return;
+            }
+            round.in_question += 1;
+        }
+        self.ask_member(at, times);
+    }
+
+    /// Ask a node whether it is there, this often at once.
+    fn ask_member(&mut self, at: usize, times: usize) {
         let mut presence = self.discovery.peers.presence(at);
         if presence.rounds_asked == 0 {
             presence.nonce = self.random.next() as u32;
@@ -173,7 +281,6 @@ impl<B: Buffer> Core<B> {
         let question = Control::Probe(Probe { id: presence.nonce, node: self.config.node, step: Step::True });
         self.outputs.commands.push_back(Command::AskAlive(to));
         iter::repeat_n(question, times).for_each(|question| self.sending.control.push(to, question));
-        true
     }
 
     /// An answer to a probe. Returns whether it answers such a question.

@@ -32,6 +32,10 @@ pub enum Mutant {
     LateIsLost,
     /// A peer that is alive and does not poll counts as silent.
     BusyIsDead,
+    /// A node introduces itself as often among a thousand members as among ten.
+    RatesStay,
+    /// A member that is found silent is reported to no other node.
+    SilenceStays,
 }
 
 #[cfg(feature = "planted")]

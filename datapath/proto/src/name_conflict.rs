@@ -1,6 +1,8 @@
 //! How an address conflict ends: this node believes the claimant, or reports a name conflict. See [`crate::address_conflict`].
 
-use am_wire::control::{Control, NodeId, Probe, ProbeSeen, Step};
+use core::time::Duration;
+
+use am_wire::control::{Control, Incarnation, NodeId, Probe, ProbeSeen, Refusal, Refuse, Step};
 use am_wire::{Address, Buffer};
 
 use crate::address_conflict::{ANSWER_TIME, AddressConflict, AddressConflicts, ConflictVerdict};
@@ -11,6 +13,8 @@ use crate::time::Time;
 
 /// A name conflict is no longer reported after so many beacon intervals without a new sign of it.
 const MAX_MISSED_BEACONS: u32 = 3;
+/// How long two nodes of one name count as alive after both have answered. One of them may have ended since.
+const VERDICT_TIME: Duration = Duration::from_millis(500);
 
 impl<B: Buffer> Core<B> {
     /// A beacon contradicts what is known of the beacon's node.
@@ -81,7 +85,10 @@ impl<B: Buffer> Core<B> {
         match claim.verdict(&known, now) {
             ConflictVerdict::Open => {}
             ConflictVerdict::Believed => self.accept_peer(now, at, *claimed),
-            ConflictVerdict::BothAlive => self.report_name_conflict(now, &known, claimed),
+            ConflictVerdict::BothAlive => {
+                self.refuse_name(now, &known, claimed);
+                self.report_name_conflict(now, &known, claimed);
+            }
         }
     }
 
@@ -104,6 +111,32 @@ impl<B: Buffer> Core<B> {
             }
             _ => self.discovery.duplicate_name = Some((peer, now)),
         }
+    }
+
+    /// Of two live nodes the earlier run learns that this node talks with the later one. Over UDP it does not hear that one.
+    fn refuse_name(&mut self, now: Time, known: &Peer, claimed: &Peer) {
+        let is_early = self.discovery.name_refused_at.is_some_and(|before| now - before < ANSWER_TIME);
+        if claimed.incarnation < known.incarnation && !is_early {
+            self.discovery.name_refused_at = Some(now);
+            let refuse = Refuse { id: claimed.incarnation.0 as u32, why: Refusal::Name };
+            self.sending.control.push(claimed.address, Control::Refuse(refuse));
+        }
+    }
+
+    /// An earlier run asks for a flow, and both were found alive just now: another answer would not be better.
+    pub(crate) fn is_displaced(&self, now: Time, source: Address, run: Incarnation, known: Incarnation) -> bool {
+        let is_it = |conflict: NameConflict| conflict.addresses[1] == source;
+        run < known
+            && self
+                .discovery
+                .name_conflict
+                .is_some_and(|(conflict, since)| is_it(conflict) && now - since < VERDICT_TIME)
+    }
+
+    /// Getter: a peer that talks with another node of this one's name, if it said so lately.
+    pub fn name_lost(&self) -> Option<Address> {
+        let (by, since) = self.discovery.name_lost?;
+        (self.now - since < self.config.beacon * MAX_MISSED_BEACONS).then_some(by)
     }
 
     fn report_name_conflict(&mut self, now: Time, known: &Peer, claimed: &Peer) {

@@ -111,6 +111,10 @@ pub(crate) struct Discovery {
     pub(crate) duplicate_name: Option<(Peer, Time)>,
     /// The last two that were found to claim one name, and when.
     pub(crate) name_conflict: Option<(NameConflict, Time)>,
+    /// When this node last said so to the earlier one of such two.
+    pub(crate) name_refused_at: Option<Time>,
+    /// Who says last that another node has this one's name, and when.
+    pub(crate) name_lost: Option<(Address, Time)>,
     pub(crate) unknown_flows: UnknownFlows,
     /// A probe was answered that another was asked.
     pub(crate) was_probe_overheard: bool,
@@ -368,6 +372,12 @@ impl<B: Buffer> Core<B> {
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
+    /// A random part of this time.
+    pub(crate) fn part_of(&mut self, time: Duration) -> Duration {
+        let most = time.as_nanos() as u64;
+        Duration::from_nanos(if most == 0 { 0 } else { self.next() % most })
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

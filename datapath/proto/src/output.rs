@@ -131,6 +131,9 @@ pub enum ReturnReason {
     /// The tag of an endpoint has changed, and the flow was made with the old one.
     #[error("the endpoint has another tag now")]
     Tag,
+    /// Two live nodes have one name, that of this node or of the peer: the one that was started last counts.
+    #[error("another node was started under the same name")]
+    NameTaken,
     /// The peer's endpoint does not have the handler that the message names. The flow stays.
     #[error("the peer's endpoint does not have this handler")]
     NoHandler,

@@ -46,6 +46,10 @@ impl RateLimit {
         RateLimit { interval, burst, empty: Time(0) }
     }
 
+    pub(crate) fn set_interval(&mut self, interval: Duration) {
+        self.interval = interval;
+    }
+
     /// Whether one more is allowed now. If so, it is counted.
     pub(crate) fn try_take(&mut self, now: Time) -> bool {
         let empty = self.empty.max(now) + self.interval;

@@ -226,6 +226,10 @@ impl<B: Buffer> Core<B> {
         let known = self.discovery.peers.records[at].peer.incarnation;
         if question.incarnation != known {
             self.counters.stale_control += u64::from(question.incarnation < known);
+            if self.is_displaced(now, source, question.incarnation, known) {
+                let refuse = Refuse { id: question.id, why: Refusal::Name };
+                return self.sending.control.push(source, Control::Refuse(refuse));
+            }
             return self.send_beacon(source, true);
         }
         if let Some(id) = self.flows.find_attempt(Some((question.node, question.incarnation)), question.id) {
@@ -335,11 +339,18 @@ impl<B: Buffer> Core<B> {
     }
 
     pub(crate) fn on_refuse(&mut self, source: Address, answer: &Refuse) {
+        if answer.why == Refusal::Name && answer.id == self.config.incarnation.0 as u32 {
+            self.discovery.name_lost = Some((source, self.now));
+            return;
+        }
         let Some(id) = self.awaiting_answer(source, answer.id) else {
             self.counters.stale_control += 1;
             return;
         };
         self.mark_answered(id);
+        if answer.why == Refusal::Name {
+            self.discovery.name_lost = Some((source, self.now));
+        }
         if let Refusal::Member(member) = answer.why
             && self.follow_to_member(self.now, id, member)
         {

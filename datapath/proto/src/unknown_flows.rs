@@ -13,7 +13,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use am_wire::control::{Closed, FinalAcks};
+use am_wire::control::{CloseCause, Closed, FinalAcks};
 use am_wire::{Address, Flow};
 
 use crate::FlowId;
@@ -48,6 +48,12 @@ impl UnknownFlows {
         let FlowId { flow: own, nonce: own_nonce } = record.id;
         let closed = Closed { flow, nonce, own: Some((own, own_nonce)), acks: Some(acks) };
         self.closed_flows.insert(own, ClosedFlow { nonce: own_nonce, to, closed });
+    }
+
+    /// The last closed flow with this id ended for this cause.
+    pub(crate) fn set_cause(&mut self, flow: Flow, cause: CloseCause) {
+        let acks = self.closed_flows.get_mut(&flow).and_then(|known| known.closed.acks.as_mut());
+        acks.into_iter().for_each(|acks| acks.cause = cause);
     }
 
     pub(crate) fn remember_unanswered(&mut self, attempt: u32) {

@@ -49,6 +49,8 @@ pub enum CloseCause {
     Closed = 1,
     /// Its endpoint has another tag than the peer gave.
     Tag = 2,
+    /// Another node has the peer's name, and counts as the one of that name.
+    Name = 3,
 }
 
 /// What one side has received on a flow when it ends, and why it ends it.

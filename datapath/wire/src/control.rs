@@ -151,6 +151,9 @@ pub enum Refusal {
     Tag,
     /// No flow id or no credit is left.
     Full,
+    /// Another live node has the name of the one that asks, and counts as the one of that name. Where it answers no
+    /// question, the id is the low half of the incarnation that is meant.
+    Name,
     /// The node is the first of a group: ask the [member](Name::member) with this number, 1 to [`Refusal::MAX_MEMBER`].
     Member(u8),
 }
@@ -164,6 +167,7 @@ impl Refusal {
             Refusal::NoEndpoint => 1,
             Refusal::Tag => 2,
             Refusal::Full => 3,
+            Refusal::Name => 4,
             Refusal::Member(member) => 0x80 | member,
         }
     }
@@ -173,6 +177,7 @@ impl Refusal {
             1 => Some(Refusal::NoEndpoint),
             2 => Some(Refusal::Tag),
             3 => Some(Refusal::Full),
+            4 => Some(Refusal::Name),
             0x81.. => Some(Refusal::Member(code & 0x7f)),
             _ => None,
         }
@@ -290,7 +295,7 @@ carried! {
     ConnectFlags as u8: ConnectFlags::bits, ConnectFlags::from_bits;
     Purpose as u8: |purpose| purpose as u8, |code| by_code(&[Purpose::Announce, Purpose::Ask, Purpose::Heartbeat], u32::from(code) + 1);
     Refusal as u8: Refusal::code, Refusal::of_code;
-    CloseCause as u8: |cause| cause as u8, |code| by_code(&[CloseCause::Closed, CloseCause::Tag], code.into());
+    CloseCause as u8: |cause| cause as u8, |code| by_code(&[CloseCause::Closed, CloseCause::Tag, CloseCause::Name], code.into());
     Step as u8: |step| step as u8, |code| by_code(&[Step::Forged, Step::Learned, Step::True, Step::Long], code.into());
 }
 

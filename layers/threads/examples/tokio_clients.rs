@@ -68,7 +68,8 @@ async fn client(endpoint: SharedEndpoint, number: u64) -> Result<u64, Box<dyn Er
 }
 
 async fn run(on: &str) -> Result<(), Box<dyn Error>> {
-    let node = Node::open("alpha", on)?;
+    // Any number of these may run at a time.
+    let node = Node::builder("alpha").unique_name().open(on)?;
     let (driver, endpoint) = share(&node, "main", Handlers::new())?;
     let driving = tokio::task::spawn_local(drive(driver));
     let clients: Vec<_> =

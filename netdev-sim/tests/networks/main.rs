@@ -5,6 +5,7 @@ mod coverage;
 mod crowd;
 mod damage;
 mod incast;
+mod members;
 mod mutants;
 mod nodes;
 mod reordering;

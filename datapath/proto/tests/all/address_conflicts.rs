@@ -257,7 +257,7 @@ fn two_nodes_of_one_name_are_reported() {
     addresses.sort();
     assert_eq!((of, addresses), (name("beta"), [address(BETA), address(second)]));
     // The flow ends with a reason: its peer is no longer the node of this name.
-    assert_eq!(net.core(ALPHA).state(flow), FlowState::Ended(ReturnReason::Restarted));
+    assert_eq!(net.core(ALPHA).state(flow), FlowState::Ended(ReturnReason::NameTaken));
     let flow = net.connect(ALPHA, here, "beta");
     assert_eq!(net.core(ALPHA).address(flow), Some(address(second)));
     // Both betas notice the conflict, too.

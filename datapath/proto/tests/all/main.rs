@@ -5,6 +5,7 @@ mod answered;
 mod cable;
 mod close;
 mod coalesced;
+mod crowds;
 mod deadlock;
 mod descheduled;
 mod endpoints;

@@ -150,17 +150,17 @@ fn connect() -> impl Strategy<Value = Control> {
 }
 
 fn final_acks() -> impl Strategy<Value = FinalAcks> {
-    (prop::sample::select(&[CloseCause::Closed, CloseCause::Tag][..]), any::<[(u32, u64); 2]>()).prop_map(
-        |(cause, classes)| FinalAcks {
+    (prop::sample::select(&[CloseCause::Closed, CloseCause::Tag, CloseCause::Name][..]), any::<[(u32, u64); 2]>())
+        .prop_map(|(cause, classes)| FinalAcks {
             cause,
             classes: classes.map(|(before, sack)| FinalAck { before: Seq(before), sack }),
-        },
-    )
+        })
 }
 
 /// Any body of a control frame.
 pub(crate) fn control() -> impl Strategy<Value = Control> {
-    let refusals = [Refusal::NoEndpoint, Refusal::Tag, Refusal::Full, Refusal::Member(1), Refusal::Member(127)];
+    let refusals =
+        [Refusal::NoEndpoint, Refusal::Tag, Refusal::Full, Refusal::Name, Refusal::Member(1), Refusal::Member(127)];
     let refusal = prop::sample::select(refusals.to_vec());
     let step = || prop::sample::select(&[Step::Forged, Step::Learned, Step::True, Step::Long][..]);
     prop_oneof![

@@ -381,6 +381,7 @@ impl World {
             ReturnReason::NoHandler => unreachable!("it ends no flow"),
             ReturnReason::Forked => unreachable!("no process is forked"),
             ReturnReason::NotPolling => unreachable!("the patience has no end"),
+            ReturnReason::NameTaken => unreachable!("each name has one node"),
         };
         if self.work.heartbeats && how == EndReason::GivenUp {
             let what = format!("flow {:#x} was given up: its peer is alive", ended.serial);

@@ -229,6 +229,7 @@ impl App {
             ReturnReason::NoHandler => unreachable!("it ends no flow"),
             ReturnReason::Forked => unreachable!("no process is forked"),
             ReturnReason::NotPolling => unreachable!("it ends no flow"),
+            ReturnReason::NameTaken => unreachable!("each name has one node"),
         });
         self.granted.retain(|(granted, _)| *granted != id);
         if let Some(at) = self.flows.iter().position(|flow| flow.id == id) {
