@@ -9,7 +9,7 @@ use am_proto::SegmentKey;
 use crate::text_file;
 
 /// Why a segment's key cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum KeyError {
     /// The file with the key cannot be read, or is no secret.
     #[error("the segment's key, {}: {error}", .path.display())]
@@ -23,6 +23,8 @@ pub enum KeyError {
     #[error("all bytes of the segment's key are the same: take 32 random bytes")]
     Guessed,
 }
+
+am_transport::debug_as_display!(KeyError);
 
 /// Where the segment's key is.
 pub(crate) enum KeySource {

@@ -116,17 +116,15 @@ impl<B: Buffer> Core<B> {
         let Some(presence) = self.discovery.peers.presence_mut(at).filter(|_| peer.incarnation == incarnation) else {
             return;
         };
-        match presence.stage {
-            Stage::Present if !is_farewell => {
-                if !presence.is_reported && self.now - presence.heard_at >= long_ago {
-                    presence.is_reported = true;
-                    presence.rounds_to_deny = ROUNDS_TO_DENY + self.random.next() as u8 % (ROUNDS_TO_DENY + 1);
-                }
-            }
-            Stage::Present if !presence.has_said_farewell => {
-                (presence.has_said_farewell, presence.rounds_asked) = (true, 0);
-            }
-            _ => (),
+        if presence.stage != Stage::Present {
+            return;
+        }
+        if is_farewell && !presence.has_said_farewell {
+            (presence.has_said_farewell, presence.rounds_asked) = (true, 0);
+        }
+        if !is_farewell && !presence.is_reported && self.now - presence.heard_at >= long_ago {
+            presence.is_reported = true;
+            presence.rounds_to_deny = ROUNDS_TO_DENY + self.random.next() as u8 % (ROUNDS_TO_DENY + 1);
         }
     }
 

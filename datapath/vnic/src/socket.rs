@@ -9,8 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, recv, recvmsg, send,
-    sendmsg, shutdown,
-    socket_with,
+    sendmsg, shutdown, socket_with,
 };
 
 use crate::protocol::{MAX_PACKET, WAKE_PACKET};
