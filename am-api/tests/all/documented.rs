@@ -9,7 +9,7 @@ const PAGE: &str = include_str!("../../../docs/counters.md");
 
 /// What counts where rights or hardware are needed, or who wraps it: the names are read off its source.
 const SOURCES: [(&str, &str); 10] = [
-    ("amd_", include_str!("../../../datapath/vnic/src/program.rs")),
+    ("amd_", include_str!("../../../datapath/vnic/src/counters.rs")),
     ("xdp_", include_str!("../../../bpf/src/counters.rs")),
     ("xsk_", include_str!("../../../datapath/afxdp/src/stats.rs")),
     ("", include_str!("../../../datapath/afxdp/src/stats.rs")),

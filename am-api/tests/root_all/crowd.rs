@@ -1,4 +1,4 @@
-//! Two hundred members behind two daemons on one wire: each sees all others, and those that stop are missed by all.
+//! Two hundred members behind two daemons on one wire: each sees all others, and those that leave are missed by all.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,8 +14,8 @@ const HOSTS: usize = 2;
 const THREADS: usize = 4;
 /// Nodes of a thread.
 const NODES: usize = 25;
-/// Nodes of each thread that are polled no more, after a while.
-const STOPPED: usize = 2;
+/// Nodes of each thread that leave after a while.
+const LEAVING: usize = 2;
 const MINUTE: Duration = Duration::from_secs(60);
 
 type Watcher = (Node, Endpoint<()>);
@@ -23,8 +23,8 @@ type Watcher = (Node, Endpoint<()>);
 /// What the threads and the test share.
 struct Shared {
     is_over: AtomicBool,
-    /// Each thread stops some of its nodes.
-    some_stop: AtomicBool,
+    /// Some nodes of each thread leave.
+    some_leave: AtomicBool,
     /// For each thread, how many of its nodes see exactly the others.
     right: Vec<AtomicUsize>,
 }
@@ -58,12 +58,13 @@ fn run(thread: usize, on: &str, shared: &Shared) {
     let mut nodes: Vec<Watcher> = (0..NODES).map(|node| open(&name(thread, node), on)).collect();
     let mut look_at = Instant::now();
     while !shared.is_over.load(Relaxed) {
-        let first = if shared.some_stop.load(Relaxed) { STOPPED } else { 0 };
-        nodes[first..].iter_mut().for_each(|(_, endpoint)| _ = endpoint.poll(&mut ()));
+        let first = if shared.some_leave.load(Relaxed) { LEAVING } else { 0 };
+        nodes.drain(..nodes.len() - (NODES - first));
+        nodes.iter_mut().for_each(|(_, endpoint)| _ = endpoint.poll(&mut ()));
         if Instant::now() >= look_at {
             let all = (0..HOSTS * THREADS).flat_map(|thread| (first..NODES).map(move |node| name(thread, node)));
             let all: BTreeSet<String> = all.collect();
-            let right = nodes[first..].iter().filter(|(node, _)| {
+            let right = nodes.iter().filter(|(node, _)| {
                 let mut seen: BTreeSet<String> =
                     node.members().iter().map(|member| member.peer.name.to_string()).collect();
                 seen.insert(node.name().to_owned());
@@ -88,7 +89,7 @@ fn two_hundred_members_behind_two_daemons_see_each_other() {
     let place = tempfile::tempdir().unwrap();
     let sockets = [0, 1].map(|at| place.path().join(format!("amd-{at}.sock")));
     let right = (0..HOSTS * THREADS).map(|_| AtomicUsize::new(0)).collect();
-    let shared = Shared { is_over: AtomicBool::new(false), some_stop: AtomicBool::new(false), right };
+    let shared = Shared { is_over: AtomicBool::new(false), some_leave: AtomicBool::new(false), right };
     let ended = AtomicBool::new(false);
     thread::scope(|scope| {
         for (host, socket) in hosts.iter().zip(&sockets) {
@@ -108,14 +109,14 @@ fn two_hundred_members_behind_two_daemons_see_each_other() {
             .collect();
         let joined = shared.until_right(NODES);
         println!("all see all after {:?}", joined.1);
-        shared.some_stop.store(true, Relaxed);
+        shared.some_leave.store(true, Relaxed);
         thread::sleep(Duration::from_millis(300));
-        let missed = shared.until_right(NODES - STOPPED);
-        println!("all miss those that stopped after {:?}", missed.1);
+        let missed = shared.until_right(NODES - LEAVING);
+        println!("all miss those that left after {:?}", missed.1);
         shared.is_over.store(true, Relaxed);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         ended.store(true, Relaxed);
         assert_eq!(joined.0, HOSTS * THREADS * NODES, "right views, when all are there");
-        assert_eq!(missed.0, HOSTS * THREADS * (NODES - STOPPED), "right views, when some have stopped");
+        assert_eq!(missed.0, HOSTS * THREADS * (NODES - LEAVING), "right views, when some have left");
     });
 }

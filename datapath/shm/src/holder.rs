@@ -48,24 +48,29 @@ pub(crate) struct MemberLocks {
 }
 
 impl MemberLocks {
-    /// Take over the locks of a member that has claimed its number on this file, and that no other member knows yet. Returns the locks,
-    /// and another open file, to ask for those of others.
+    /// Take over the locks of a member that has claimed its number on this file, and that no other member knows yet. The segment is
+    /// mapped from the same open file, and a child has that mapping. Returns the locks, and another open file, to ask for those
+    /// of others. `None`: another process has taken the number meanwhile.
     pub(crate) fn take_over(
-        claimed: File,
+        claimed: &File,
         place: &SegmentPath,
         (member, generation): (usize, u32),
         granule: usize,
-    ) -> Result<(MemberLocks, File), ShmOpenError> {
+    ) -> Result<Option<(MemberLocks, File)>, ShmOpenError> {
         let again = || {
             let file = place.open()?;
             let is_same = locks::is_alive(&file, member);
             is_same.then_some(file).ok_or_else(|| ShmOpenError::NoFile { path: place.path() })
         };
-        let (for_generation, for_questions) = (again()?, again()?);
-        locks::end_generation(&claimed, member);
-        locks::lock_generation(&for_generation, member, generation).map_err(system("cannot lock the segment"))?;
-        let [number, generation] = [claimed, for_generation].map(|file| Some(Holder::new(file, granule)));
-        Ok((MemberLocks { number, generation }, for_questions))
+        let failed = "cannot lock the segment";
+        let (for_number, for_generation, for_questions) = (again()?, again()?, again()?);
+        locks::release_all(claimed);
+        if !locks::claim_number(&for_number, member).map_err(system(failed))? {
+            return Ok(None);
+        }
+        locks::lock_generation(&for_generation, member, generation).map_err(system(failed))?;
+        let [number, generation] = [for_number, for_generation].map(|file| Some(Holder::new(file, granule)));
+        Ok(Some((MemberLocks { number, generation }, for_questions)))
     }
 
     /// End the generation, so that the other members see this one leave. The number stays taken for now.

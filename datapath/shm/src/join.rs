@@ -52,7 +52,8 @@ impl Membership {
             match attempt.run()? {
                 Outcome::Joined(Joined { header, mapped, geometry, pages, member, generation }) => {
                     let granule = geometry.granule;
-                    let (locks, file) = MemberLocks::take_over(file, &place, (member, generation), granule)?;
+                    let taken = MemberLocks::take_over(&file, &place, (member, generation), granule)?;
+                    let Some((locks, file)) = taken else { continue };
                     return Ok(Membership {
                         header,
                         mapped,

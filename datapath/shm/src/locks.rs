@@ -111,10 +111,15 @@ pub(crate) fn random_nonzero() -> u32 {
 
 /// Become this member, with this generation, until the file is closed. False if the number is taken.
 pub(crate) fn claim(file: &File, member: usize, generation: u32) -> nix::Result<bool> {
-    if !try_lock(file, JOIN_LOCK + 1 + member as libc::off_t)? {
+    if !claim_number(file, member)? {
         return Ok(false);
     }
     lock_generation(file, member, generation).map(|()| true)
+}
+
+/// Take the number of this member. False if it is taken.
+pub(crate) fn claim_number(file: &File, member: usize) -> nix::Result<bool> {
+    try_lock(file, JOIN_LOCK + 1 + member as libc::off_t)
 }
 
 /// Hold this generation of a member.
@@ -124,11 +129,6 @@ pub(crate) fn lock_generation(file: &File, member: usize, generation: u32) -> ni
 
 fn generation_at(member: usize) -> libc::off_t {
     GENERATIONS + member as libc::off_t * GENERATION_SPAN
-}
-
-/// End this generation, so that the other members see us leave. The number stays ours for now.
-pub(crate) fn end_generation(file: &File, member: usize) {
-    unlock(file, generation_at(member), GENERATION_SPAN);
 }
 
 /// Release all locks of a member. Called while the join lock is held; the file is closed later.
