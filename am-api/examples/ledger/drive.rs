@@ -58,7 +58,8 @@ pub(crate) fn run(plan: &Plan) -> Result<bool, Error> {
     let directory = process::directory()?;
     let mut outcomes = vec![];
     for (at, &kind) in kinds.iter().enumerate() {
-        let place = directory.path().join(kind.name());
+        // A `+` in a name of a transport separates it from the next.
+        let place = directory.path().join(kind.name().replace('+', "-"));
         std::fs::create_dir(&place)?;
         let tally = transport(plan, kind, &place, plan.requests / kinds.len() as u64, seed ^ at as u64, &stop)?;
         std::fs::remove_dir_all(place)?;
