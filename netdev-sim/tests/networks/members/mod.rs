@@ -58,10 +58,7 @@ fn a_thousand_members_are_right_within_ten_seconds() {
     (100..110).for_each(|at| segment.kill(at));
     let missed = segment.seconds_until_right(10);
     println!("10 deaths are seen after {missed:?} s");
-    (500..1000).for_each(|at| segment.kill(at));
-    let half = segment.seconds_until_right(10);
-    println!("500 deaths are seen after {half:?} s");
-    assert!(joined.is_some() && missed.is_some() && half.is_some());
+    assert!(joined.is_some() && missed.is_some());
 }
 
 /// A node that was descheduled blames no other, and is back in all views soon.
