@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Once;
 use std::time::Duration;
 use std::{mem, thread};
 
@@ -81,8 +82,28 @@ fn find_place(process: &Process) -> Result<Rc<RefCell<Place>>, FindError> {
         }
     }
     let place = Rc::new(RefCell::new(Place::find()?));
+    static AT_EXIT: Once = Once::new();
+    // SAFETY: the function belongs to this library, which a program does not unload before it exits.
+    AT_EXIT.call_once(|| _ = unsafe { nix::libc::atexit(end_place) });
     *process.place.borrow_mut() = Some(Kept { process: own, place: place.clone() });
     Ok(place)
+}
+
+/// The process exits after `AM_Terminate`: take leave of the launcher, which takes a process that does not for a failed one.
+extern "C" fn end_place() {
+    if am::not_in_child().is_err() {
+        return;
+    }
+    // Another thread may be in a call, and stay there.
+    let Some(process) = am::PROCESS.try_lock() else { return };
+    let is_over = process.am.try_borrow().is_ok_and(|am| am.is_none());
+    if is_over && let Ok(mut kept) = process.place.try_borrow_mut() {
+        let own = std::process::id();
+        match kept.take() {
+            Some(kept) if kept.process != own => mem::forget(kept),
+            kept => drop(kept),
+        }
+    }
 }
 
 /// `AM_Terminate`: free all endpoints, wait until what they have sent has arrived, then close the node.
