@@ -52,8 +52,11 @@ impl Membership {
             match attempt.run()? {
                 Outcome::Joined(Joined { header, mapped, geometry, pages, member, generation }) => {
                     let granule = geometry.granule;
-                    let taken = MemberLocks::take_over(&file, &place, (member, generation), granule)?;
-                    let Some((locks, file)) = taken else { continue };
+                    let taken = MemberLocks::take_over(&file, &place, (member, generation), granule);
+                    if !matches!(taken, Ok(Some(_))) {
+                        drop_claim(&place, &file);
+                    }
+                    let Some((locks, file)) = taken? else { continue };
                     return Ok(Membership {
                         header,
                         mapped,
@@ -102,6 +105,15 @@ impl Membership {
             ),
             _ => Some("the file of the segment was cut short: end all processes that use it"),
         }
+    }
+}
+
+/// A number was claimed in vain: no member has it.
+fn drop_claim(place: &SegmentPath, file: &File) {
+    locks::release_all(file);
+    // If the lock cannot be taken, the next process that joins cleans up.
+    if let Ok(Some(_lock)) = JoinLock::acquire(file) {
+        leave(place, file);
     }
 }
 
