@@ -193,6 +193,7 @@ mod waker;
 
 pub use am_engine::{Clock, Idle, ManualClock, PinError, PollScope, pin};
 pub use am_proto::{Departure, Fate, FramingWhy, Member, MemberChange, Peer, ReturnReason, WINDOW};
+pub use am_ring::own;
 pub use am_transport::{PeerAddressError, Transport};
 pub use am_wire::control::{Incarnation, Name, NodeId, Refusal};
 pub use am_wire::{Address, Class, EtherType, Framing};

@@ -8,9 +8,10 @@
 //! then on one other socket replaces them. Its filter sees each frame of the interface, before the tag is removed.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
+use am_ring::own::{Own, high};
 use am_wire::frame::ETHERNET_HEADER;
 use am_wire::{Address, EtherType};
 use libc::{c_int, sock_filter, sock_fprog, sockaddr_ll, socklen_t};
@@ -30,7 +31,7 @@ const MAX_READS: usize = 256;
 
 /// Packet sockets that receive this node's frames when they bypass the program.
 pub(crate) struct Bypass {
-    sockets: Vec<OwnedFd>,
+    sockets: Vec<Own>,
     /// Whether the sockets receive untagged frames only.
     is_untagged_only: bool,
     interface: u32,
@@ -80,7 +81,7 @@ impl Bypass {
 
     /// Read the sockets, and count the frames to this node, or to one behind it.
     fn count_own_frames(&self, own: &NodeAddresses) -> usize {
-        let is_own = |socket: &OwnedFd| {
+        let is_own = |socket: &Own| {
             let mut to = [0; 6];
             recv(socket.as_raw_fd(), &mut to, MsgFlags::MSG_DONTWAIT).is_ok().then(|| own.contains(Address(to)))
         };
@@ -97,17 +98,17 @@ impl Bypass {
 }
 
 /// Open a socket for each EtherType.
-fn listen(interface: u32, ethertype: EtherType) -> io::Result<Vec<OwnedFd>> {
+fn listen(interface: u32, ethertype: EtherType) -> io::Result<Vec<Own>> {
     let both = [ethertype.hidden(), ethertype.plain()].into_iter();
     both.map(|ethertype| bind(packet_socket()?, interface, ethertype)).collect()
 }
 
-fn packet_socket() -> io::Result<OwnedFd> {
-    Ok(socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?)
+fn packet_socket() -> io::Result<Own> {
+    Ok(high(socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?).into())
 }
 
 /// Open a socket for both EtherTypes that receives a frame before the kernel removes its tag.
-fn listen_to_untagged(interface: u32, ethertype: EtherType) -> io::Result<OwnedFd> {
+fn listen_to_untagged(interface: u32, ethertype: EtherType) -> io::Result<Own> {
     let socket = packet_socket()?;
     let mut filter = untagged(ethertype);
     let program = sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
@@ -135,7 +136,7 @@ fn untagged(ethertype: EtherType) -> [sock_filter; 7] {
     ]
 }
 
-fn bind(socket: OwnedFd, interface: u32, protocol: u16) -> io::Result<OwnedFd> {
+fn bind(socket: Own, interface: u32, protocol: u16) -> io::Result<Own> {
     let address = sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
         sll_protocol: protocol.to_be(),

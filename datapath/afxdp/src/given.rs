@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
+use am_ring::own::{Own, high};
 use am_ring::{Frame, Layout, LayoutError, Pool};
 use am_transport::{Caps, Command, LentQueue, Notice, PeerAddressError, QueueShape, Transport};
 use am_wire::frame::ETHERNET_HEADER;
@@ -49,7 +50,7 @@ pub struct GivenQueue {
     fill: Mapped<u64>,
     tx: Mapped<xdp_desc>,
     completion: Mapped<u64>,
-    socket: Arc<OwnedFd>,
+    socket: Arc<Own>,
     caps: Caps,
     chunks: Chunks,
     shape: QueueShape,
@@ -85,7 +86,7 @@ impl GivenQueue {
         let chunks = Chunks::map(&memory, &shape, max_frame)?;
         let at = sockopt::get::<xdp_mmap_offsets>(socket.as_raw_fd(), libc::XDP_MMAP_OFFSETS);
         let at = at.map_err(GivenQueueError::Map)?;
-        let socket = Arc::new(socket);
+        let socket = Arc::new(Own::new(high(socket)));
         let level =
             if shape.zero_copy { shape.entries as usize } else { DEFAULT_FILL_LEVEL.min(shape.entries as usize) };
         let caps = Caps {

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering::*;
 
+use am_ring::own::{Own, high};
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::resource::{Resource, getrlimit};
@@ -28,7 +29,7 @@ pub(crate) struct Membership {
     /// Our member number. The generation distinguishes us from earlier members with this number.
     pub(crate) member: usize,
     pub(crate) generation: u32,
-    file: File,
+    file: Own<File>,
 }
 
 impl Membership {
@@ -36,7 +37,7 @@ impl Membership {
     pub(crate) fn join(options: &ShmOptions) -> Result<Membership, ShmOpenError> {
         let place = SegmentPath::new(&options.dir, &options.name)?;
         loop {
-            let file = place.open_or_make(options.mode, options.owner)?;
+            let file = Own::new(high(place.open_or_make(options.mode, options.owner)?));
             let attempt = Attempt { place: &place, file: &file, options };
             if let Some(Joined { header, mapped, geometry, pages, member, generation }) = attempt.run()? {
                 return Ok(Membership { header, mapped, geometry, pages, place, member, generation, file });
@@ -77,8 +78,15 @@ impl Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        locks::end_generation(&self.file, self.member);
+        // With the file the locks are gone, too.
+        let is_lost = self.file.is_lost() || self.place.is_lost();
+        if !is_lost {
+            locks::end_generation(&self.file, self.member);
+        }
         self.header.remove_member(self.member, self.generation);
+        if is_lost {
+            return;
+        }
         // If the lock cannot be taken, the next process that joins cleans up.
         let Ok(Some(_lock)) = JoinLock::acquire(&self.file) else { return };
         self.place.remove_fifo(self.member);

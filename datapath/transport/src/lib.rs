@@ -76,10 +76,9 @@ mod name;
 mod steering;
 pub mod trace;
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use am_ring::{Frame, Pool};
+use am_ring::{Frame, Own, Pool};
 use am_wire::Address;
 pub use command::{Command, LentQueue, Notice, PeerAddressError, PeerInfo, QueueShape, TransportExt};
 pub use joint_waker::JointWaker;
@@ -148,7 +147,7 @@ pub struct Caps {
     pub pool: Pool,
     /// The descriptors to wait on, if the transport has any: one of them becomes readable when frames arrive. They are
     /// duplicates, so waiting needs no `unsafe`, and a closed descriptor's number is never used for another file.
-    pub wake: Option<Vec<Arc<OwnedFd>>>,
+    pub wake: Option<Vec<Arc<Own>>>,
 }
 
 /// A boxed transport, chosen at run time, is a transport.

@@ -2,11 +2,10 @@
 //! blocking.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use am_ring::{Layout, Pool};
+use am_ring::{Layout, Own, Pool};
 use am_transport::{LentQueue, memory};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -23,14 +22,14 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// A request to attach that was sent.
 #[derive(Debug)]
 pub(crate) struct Request {
-    pub(crate) socket: OwnedFd,
+    pub(crate) socket: Own,
     since: Instant,
 }
 
 /// An attachment.
 #[derive(Debug)]
 pub(crate) struct Attachment {
-    pub(crate) socket: OwnedFd,
+    pub(crate) socket: Own,
     pub(crate) region: Region,
     /// The program's own queue, until it is taken into use.
     pub(crate) queue: Option<Box<LentQueue>>,

@@ -41,7 +41,7 @@ mod send;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Instant;
 
-use am_ring::Frame;
+use am_ring::{Frame, Own};
 use am_transport::{Caps, Command, Notice, PeerAddressError, PeerInfo, Steering, Transport};
 use am_wire::{Address, Buffer, EtherType, Kind, frame};
 pub use open::open;
@@ -54,7 +54,7 @@ use crate::peer_address;
 /// A UDP socket as a transport.
 pub struct Udp {
     caps: Caps,
-    socket: UdpSocket,
+    socket: Own<UdpSocket>,
     /// The only peer, if the socket is connected.
     connected: Option<SocketAddr>,
     local: SocketAddr,

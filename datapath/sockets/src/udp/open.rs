@@ -1,9 +1,9 @@
 //! Opens the transport.
 
 use std::net::UdpSocket;
-use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use am_ring::own::{Own, high};
 use am_transport::Steering;
 use nix::sys::socket::{setsockopt, sockopt};
 use quinn_udp::UdpSocketState;
@@ -44,9 +44,9 @@ pub fn open(options: &SocketOptions) -> Result<Udp, SocketOpenError> {
     let (socket, state) = bind(options)?;
     // Whether they are wanted, and supported by the kernel.
     let (gso, gro) = (options.gso && state.max_gso_segments() > 1, options.gro && state.gro_segments() > 1);
-    let socket: UdpSocket = socket.into();
+    let socket: UdpSocket = high(socket).into();
     let local = socket.local_addr().map_err(doing("ask for a socket's place"))?;
-    let wake: OwnedFd = socket.try_clone().map_err(doing("duplicate a descriptor"))?.into();
+    let wake = Own::new(high(socket.try_clone().map_err(doing("duplicate a descriptor"))?.into()));
     let parse = |peer: std::net::SocketAddr| peer_address::parse_peer("udp", &peer.to_string(), local);
     let connected = options.connect.map(parse).transpose()?;
     if let Some(peer) = connected {
@@ -65,7 +65,7 @@ pub fn open(options: &SocketOptions) -> Result<Udp, SocketOpenError> {
         counters: Counters::default(),
         broken: None,
         caps,
-        socket,
+        socket: socket.into(),
         connected,
         local,
     };
