@@ -1,13 +1,7 @@
 //! How the thread that works meanwhile keeps out of the program's way, and how calls wait.
 
-use std::mem::MaybeUninit;
 use std::thread;
 use std::time::{Duration, Instant};
-
-use nix::errno::Errno;
-use nix::sys::signal::Signal;
-use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 
 /// So many reads in a row that found nothing: the program waits by reading.
 const MANY_EMPTY: u32 = 32;
@@ -26,29 +20,9 @@ pub(crate) fn pause(start: Instant) {
     thread::sleep(next_pause(start));
 }
 
-fn next_pause(start: Instant) -> Duration {
+/// How long that is.
+pub(crate) fn next_pause(start: Instant) -> Duration {
     (start.elapsed() / 8).clamp(PAUSES[0], PAUSES[1])
-}
-
-/// The same, for a call that a signal may end. Returns false if a handler ran, and the program has one without `SA_RESTART`. A sleep does
-/// not say which handler ran.
-pub(crate) fn pause_until_signal(start: Instant) -> bool {
-    let pause = TimeSpec::from_duration(next_pause(start));
-    let is_interrupted =
-        clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::empty(), &pause) == Err(Errno::EINTR);
-    !(is_interrupted && Signal::iterator().any(ends_calls))
-}
-
-/// Whether this signal has a handler without `SA_RESTART`.
-fn ends_calls(signal: Signal) -> bool {
-    let mut action = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: it only asks, and there is a place for the answer.
-    if unsafe { libc::sigaction(signal as i32, std::ptr::null(), action.as_mut_ptr()) } != 0 {
-        return false;
-    }
-    // SAFETY: the call has written it.
-    let action = unsafe { action.assume_init() };
-    !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) && action.sa_flags & libc::SA_RESTART == 0
 }
 
 /// What the program did since the last look, and what the thread does meanwhile.
