@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use am_api::Events;
+use am_api::{Events, own};
 use am_spmd::Place;
 
 use crate::am::{self, Am};
@@ -52,6 +52,7 @@ pub(crate) fn init() -> Result<(), Code> {
         endpoints: RefCell::new(Table::new(2)),
         next_name: Cell::new(0),
         sleepers: Sleepers::default(),
+        losses: own::losses(),
         _owner: owner,
     };
     *process.am.borrow_mut() = Some(Rc::new(am));
@@ -60,7 +61,7 @@ pub(crate) fn init() -> Result<(), Code> {
 
 /// `AM_Terminate`: close all endpoints, then the node.
 pub(crate) fn terminate() -> Result<(), Code> {
-    am::not_in_child()?;
+    am::hang_up_if_lost()?;
     let process = am::PROCESS.lock();
     let am = process.am.borrow_mut().take().ok_or(Code::NotInit)?;
     if !am.sleepers.is_empty() || context::is_in_handler() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll as poll_descriptors};
 
-use crate::am::{Am, with};
+use crate::am::{self, Am, with};
 use crate::bundle::Bundle;
 use crate::code::Code;
 use crate::context;
@@ -15,6 +15,9 @@ use crate::queue;
 use crate::receive;
 use crate::sleepers;
 use crate::tables::Handle;
+
+/// How long a thread sleeps without a look at the node's descriptors.
+const LOOK_MS: u16 = 1000;
 
 /// The most messages of this process to itself that one poll runs.
 const MAX_LOCAL: usize = 64;
@@ -68,14 +71,17 @@ pub(crate) fn wait(bundle: Handle) -> Result<(), Code> {
             let descriptor = ep.endpoint.borrow().descriptor().map_err(|_| Code::Resource)?;
             am.sleepers.add(&bundle, &waker);
             Ok(Some(descriptor))
-        })?;
+        });
+        // Without its descriptors the node cannot even prepare a wait.
+        let descriptor = descriptor.or_else(|code| am::hang_up_if_lost().and(Err(code)))?;
         let Some(descriptor) = descriptor else { return Ok(()) };
         let readable = |of| PollFd::new(of, PollFlags::POLLIN);
         // A signal ends it sooner, which is no event.
-        _ = poll_descriptors(&mut [readable(descriptor.as_fd()), readable(waker.as_fd())], PollTimeout::NONE);
+        _ = poll_descriptors(&mut [readable(descriptor.as_fd()), readable(waker.as_fd())], PollTimeout::from(LOOK_MS));
         with(|am| {
             am.sleepers.remove(&waker);
             Ok(())
         })?;
+        am::hang_up_if_lost()?;
     }
 }

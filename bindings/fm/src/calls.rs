@@ -3,8 +3,9 @@
 use std::any::Any;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use am_api::own;
 use am_fm::{Cluster, Fm, HandlerId, Rank};
 
 use crate::code::{self, Code, Failure};
@@ -14,6 +15,9 @@ use crate::place;
 
 /// How long `FM_finalize` waits for what is under way.
 const FINISH: Duration = Duration::from_secs(5);
+
+/// How long to wait without a look at the node's descriptors.
+const SLICE: Duration = Duration::from_millis(250);
 
 /// More than any transport carries in a message; below what a slice may have.
 const FRAME_MOST: usize = 1 << 20;
@@ -98,7 +102,8 @@ pub unsafe extern "C" fn FM_initialize(
             // Before the transport opens: a child may be forked meanwhile.
             let owner = Owner::new().map_err(Failure::of(Code::Transport))?;
             let transport = place::open(transport, own, names.len()).map_err(Failure::of(Code::Transport))?;
-            *place = Some((Fm::open(cluster, transport).map_err(Failure::of(Code::Transport))?, owner));
+            let node = Fm::open(cluster, transport).map_err(Failure::of(Code::Transport))?;
+            *place = Some((node, owner, own::losses()));
             Ok(0)
         })
     })
@@ -191,7 +196,7 @@ pub unsafe extern "C" fn FM_send(dest: c_int, handler: c_int, buf: *const c_void
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn FM_extract() -> c_int {
-    call(|| here::outside(|fm| Ok(count(fm.extract(&mut ())))))
+    call(|| here::receive(|fm| fm.extract(&mut ())).map(count))
 }
 
 /// See `fm.h`.
@@ -200,7 +205,15 @@ pub extern "C" fn FM_extract() -> c_int {
 pub extern "C" fn FM_extract_or_wait(timeout: c_int) -> c_int {
     call(|| {
         let timeout = milliseconds(timeout)?;
-        here::outside(|fm| Ok(count(fm.extract_or_wait(&mut (), timeout))))
+        let start = Instant::now();
+        loop {
+            let left = timeout.saturating_sub(start.elapsed());
+            let found = here::receive(|fm| fm.extract_or_wait(&mut (), left.min(SLICE)))?;
+            if found > 0 || left <= SLICE {
+                return Ok(count(found));
+            }
+            here::slot(here::hang_up_if_lost)?;
+        }
     })
 }
 
@@ -262,7 +275,10 @@ pub unsafe extern "C" fn FM_counter(name: *const c_char) -> i64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn FM_finalize() -> c_int {
     call(|| {
-        let (node, _owner) = here::slot(|place| place.take().ok_or_else(|| Failure::plain(Code::NotInitialized)))?;
+        let (node, _owner, _) = here::slot(|place| {
+            here::hang_up_if_lost(place)?;
+            place.take().ok_or_else(|| Failure::plain(Code::NotInitialized))
+        })?;
         node.finish(FINISH).map(|()| 0).map_err(Failure::of(Code::Timeout))
     })
 }
