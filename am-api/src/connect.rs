@@ -1,6 +1,7 @@
 //! Connections: two endpoints agree on a connection (AM-II's `AM_Map`).
 
 use std::fmt;
+use std::time::Duration;
 
 use am_proto::{FlowState, FramingWhy, ReturnReason};
 use am_wire::control::Name;
@@ -124,6 +125,15 @@ impl<S> Endpoint<S> {
     /// The same, with the reason why not.
     pub fn ready(&self, to: Connection) -> Result<(), NotOpen> {
         self.node.borrow().open_flow(to.0).map(|_| ())
+    }
+
+    /// For how long the peer has been alive without polling, if it is so now. Its handler may sleep, it may compute, or it is
+    /// stopped where something outside it says that it lives. Messages to it wait, and those in flight are not lost. A node
+    /// notices this only while something waits for the peer.
+    pub fn not_polling_for(&self, to: Connection) -> Option<Duration> {
+        let node = self.node.borrow();
+        let since = node.engine.core().not_polling_since(to.0)?;
+        Some(node.clock.now() - since)
     }
 
     /// Requests that could be sent there now.

@@ -1,5 +1,7 @@
 //! Why a message cannot be sent, why a connection is not open, what is wrong with a node.
 
+use std::time::Duration;
+
 use am_proto::{FlowState, ReturnReason, SendError};
 use am_wire::Framing;
 use am_wire::control::{Name, Refusal};
@@ -109,6 +111,7 @@ fn advice(why: ReturnReason) -> &'static str {
             ": is its node running, on this network, under this name? Over udp and tcp one of the two needs the other's \
              address, in its transport's name or by `add_peer_address`"
         }
+        ReturnReason::NotPolling => ": its program computes, waits or is stopped; see `Builder::poll_patience`",
         ReturnReason::Tag => ": connect with the new one",
         ReturnReason::Closed | ReturnReason::Restarted | ReturnReason::NoHandler => "",
     }
@@ -146,6 +149,13 @@ pub enum Problem {
         /// The address of the other.
         second: String,
     },
+    /// This program did not poll, although frames waited for it. Its peers wait meanwhile. Reported for ten seconds.
+    #[error(
+        "this program did not poll for {:.1} s, although frames waited for it, and its peers waited; let handlers be short, poll \
+         while computing, or give the work to another thread",
+        .0.as_secs_f64()
+    )]
+    Late(Duration),
     /// Frames of the full length do not reach a peer.
     #[error(
         "frames of more than {max_frame} bytes do not arrive at `{peer}`, so messages to it are shorter: its NIC's driver cuts \

@@ -27,7 +27,8 @@
 //! ```
 //!
 //! Everything happens in [`poll`](Endpoint::poll), on the thread that calls it. Handlers run nowhere else, so the state needs
-//! no lock. [`try_request`](Endpoint::try_request) returns at once, with an error if the receiver has no room;
+//! no lock. A handler may take its time, and a program may compute between two polls: its peers wait, and do not take it for dead
+//! (`docs/promises.md`). [`try_request`](Endpoint::try_request) returns at once, with an error if the receiver has no room;
 //! [`request`](Endpoint::request) polls until there is room.
 //!
 //! A handler gets the state and one context. A [`Request`] is a [`Message`] and the [`Token`] that replies to it. Each

@@ -194,7 +194,8 @@ impl Node {
         let core = node.engine.core();
         let other_key = || Problem::OtherKey { frames: core.counters().control_unauthenticated };
         let other_key = core.has_unauthenticated().then(other_key);
-        node.duplicate_name().or_else(|| node.short_frames()).or(other_key).map_or(Ok(()), Err)
+        let late = node.engine.lateness().map(Problem::Late);
+        node.duplicate_name().or_else(|| node.short_frames()).or(other_key).or(late).map_or(Ok(()), Err)
     }
 
     /// Everything counted so far, in every layer.
@@ -220,6 +221,7 @@ impl Counters {
             ("unhandled", node.tally.unhandled),
             ("no_reply_frame", node.tally.no_reply_frame),
             ("late_answers", node.tally.late_answers),
+            ("heartbeats_sent", node.engine.heartbeats()),
             ("bulk_segments_sent", bulk.sent),
             ("bulk_segments_deposited", bulk.deposited),
             ("bulk_refused", bulk.refused),

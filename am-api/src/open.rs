@@ -62,6 +62,14 @@ pub enum OpenError {
         /// Frames that the settings ask for.
         needed: usize,
     },
+    /// No thread could be started for heartbeats.
+    #[error(
+        "no thread can be started, which says that the node lives while its program does not poll: {error}; `ulimit -u` says how many a user may have, and raises it"
+    )]
+    NoThread {
+        /// Why.
+        error: io::Error,
+    },
     /// A setting that leaves nothing to work with.
     #[error("`{0}` is 0: a node would never get anywhere; leave it out for the usual, or give it more")]
     ZeroSetting(&'static str),
@@ -87,6 +95,7 @@ pub struct Builder {
     window: Option<u16>,
     no_coalescing: bool,
     patience: Option<Duration>,
+    poll_patience: Option<Duration>,
     beacon: Option<Duration>,
     keepalive: Option<Duration>,
     member_timeout: Option<Duration>,
@@ -188,11 +197,22 @@ impl Builder {
         self
     }
 
-    /// A peer that has been silent so long while we asked again and again is
-    /// given up, and messages for it come back: 1.5 s without this. A peer that
-    /// is connected to has so long to answer, too.
+    /// A peer whose host has been silent so long while we asked again and again is given up, and messages for it come back: 1.5 s
+    /// without this. A peer that is connected to has so long to answer, too.
+    ///
+    /// A program that does not poll, because its handler sleeps or it computes, is not silent: its process says for it that it
+    /// lives, from half a second after its last poll on, five times a second. With a patience below a second some of these signs
+    /// may come too late. See [`poll_patience`](Builder::poll_patience).
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = Some(patience);
+        self
+    }
+
+    /// How long a peer may live and not poll while messages wait for it. After that they come back with
+    /// [`ReturnReason::NotPolling`](crate::ReturnReason::NotPolling). Without this call they wait for as long as the peer's process lives. See
+    /// [`Endpoint::not_polling_for`](crate::Endpoint::not_polling_for).
+    pub fn poll_patience(mut self, patience: Duration) -> Self {
+        self.poll_patience = Some(patience);
         self
     }
 
@@ -276,6 +296,7 @@ impl Builder {
             self.peers.iter().map(|(name, address)| names::fixed(name, *address)).collect::<Result<Vec<_>, _>>()?;
         let caps = transport.caps();
         let config = self.config(name, caps)?;
+        let has_own_clock = self.clock.is_none();
         let clock = self.clock.map_or_else(Clock::monotonic, |(clock, _)| clock);
         if config.key.is_some() && caps.name.contains(transports::SEPARATOR) {
             return Err(OpenError::KeyOverSeveral(caps.name.clone()));
@@ -283,7 +304,10 @@ impl Builder {
         let mut core = Core::new(config, clock.now());
         peers.into_iter().for_each(|peer| core.add_peer(peer));
         self.place.as_ref().and_then(Place::chooser).into_iter().for_each(|choose| core.place_peers(choose));
-        let engine = Engine::new(core, caps.pool.clone());
+        let mut engine = Engine::new(core, caps.pool.clone());
+        if has_own_clock {
+            engine.start_heartbeat(caps).map_err(|error| OpenError::NoThread { error })?;
+        }
         let mut node = NodeState::new(engine, transport, clock, self.large.unwrap_or(LARGE));
         node.membership = self.place.map(Membership::new);
         node.exhale();
@@ -322,6 +346,7 @@ impl Builder {
                 return Err(OpenError::ZeroSetting(name));
             }
         }
+        config.poll_patience = self.poll_patience;
         self.share_frames(&mut config, caps)?;
         if caps.max_frame < FRAME_LEAST {
             return Err(OpenError::FrameTooSmall { transport: caps.name.clone(), longest: caps.max_frame });

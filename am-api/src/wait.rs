@@ -32,7 +32,6 @@ use std::time::Duration;
 
 use am_engine::PollScope;
 use am_proto::{EndpointId, FlowId, Time};
-use am_transport::Command;
 use am_wire::Class;
 
 use crate::node_state::NodeState;
@@ -95,8 +94,7 @@ impl<S> Endpoint<S> {
         let now = node.clock.now();
         let due = self.due(&node, now, with_calls);
         let NodeState { engine, transport, waiter: Some(waiter), .. } = &mut *node else { return Ok(false) };
-        // Only commands with a peer address can fail.
-        _ = transport.control(Command::BeforeSleep);
+        engine.before_wait(&mut **transport);
         if due <= now || !waiter.try_sleep() || engine.inhale(PollScope::FramesOnly, || now, &mut **transport) > 0 {
             return Ok(false);
         }

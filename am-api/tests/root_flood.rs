@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use am_api::{Connection, ConnectionChange};
 use am_netns::{Host, Tap, VethOptions, veth};
-use am_wire::control::{Beacon, Control, Incarnation, Keepalive, Name, NodeId};
+use am_wire::control::{Beacon, Control, Incarnation, Keepalive, Name, NodeId, Purpose};
 use am_wire::frame::{self, LinkAddresses};
 use am_wire::gate::{SOURCE_BURST, SOURCE_INTERVAL_NS, TOTAL_BURST, TOTAL_INTERVAL_NS};
 use am_wire::{Address, EtherType, Flow, Framing, Framings, Header, Kind};
@@ -77,7 +77,7 @@ fn beacon(number: u64) -> Vec<u8> {
             address,
             framings: Framings::ALL,
             max_frame: 1514,
-            answer: true,
+            purpose: Purpose::Ask,
         }),
     )
 }

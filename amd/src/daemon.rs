@@ -279,6 +279,7 @@ impl Daemon {
             self.watched.mute(self.listener.socket(), LISTENER, false);
             self.accept();
         }
+        self.switch.send_heartbeats(now);
         self.visitors.retain(|(_, _, since)| now - *since < VISIT_TIMEOUT);
         self.switch.expired(now).into_iter().for_each(|port| self.detach(port));
         let trouble = self.switch.poll_wire().unwrap_or_default();

@@ -23,6 +23,8 @@ pub mod admin;
 mod daemon;
 mod errors;
 pub mod grants;
+mod heartbeat;
+mod heartbeats;
 pub mod judge;
 mod listener;
 pub mod log;

@@ -7,6 +7,7 @@ use am_ring::Frame;
 use am_vnic::Port;
 use am_vnic::protocol::Secret;
 
+use crate::heartbeat::Heartbeat;
 use crate::judge::{Guard, Refusal};
 
 /// A port with this many refused frames at once is detached. Honest programs have few: frames that were under way when a
@@ -82,6 +83,7 @@ pub(crate) struct Member {
     pub(crate) told: String,
     /// When a place without a program is given up.
     pub(crate) kept_until: Option<Instant>,
+    pub(crate) heartbeat: Heartbeat,
     pub(crate) counts: PortCounts,
     offences: Offences,
 }
@@ -110,6 +112,7 @@ impl Member {
             trouble: String::new(),
             told: String::new(),
             kept_until: None,
+            heartbeat: Heartbeat::default(),
             counts: PortCounts::default(),
             offences: Offences { level: 0, since: Instant::now() },
         }

@@ -181,7 +181,11 @@ impl Daemon {
     /// A program's socket is readable.
     pub(crate) fn read_packets(&mut self, number: usize) {
         let member = self.switch.members.get(number).and_then(Option::as_deref);
-        if member.and_then(|member| member.port.as_ref()).is_some_and(|port| !port.is_alive()) {
+        let Some(port) = member.and_then(|member| member.port.as_ref()) else { return };
+        let mut heartbeats = vec![];
+        let is_alive = port.read_packets(&mut |frame| heartbeats.push(frame.to_vec()));
+        heartbeats.iter().for_each(|frame| self.switch.on_heartbeat(number, frame));
+        if !is_alive {
             self.switch.serve_last(number, MAX_LAST_FRAMES);
             self.detach(number);
         }

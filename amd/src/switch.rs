@@ -50,7 +50,7 @@ pub(crate) struct Switch {
     pub(crate) schedule: Schedule,
     pub(crate) wire: Option<Box<dyn Transport>>,
     /// Where frames of programs are copied to.
-    pool: Pool,
+    pub(crate) pool: Pool,
     /// A frame that the next copy uses.
     pub(crate) spare: Option<Frame>,
     pub(crate) base: Address,
@@ -62,6 +62,8 @@ pub(crate) struct Switch {
     /// Beacons with new names, until the daemon has decided.
     pub(crate) claims: Vec<(usize, Name, Frame)>,
     pub(crate) state: StateFile,
+    /// When to look again for programs that do not poll.
+    pub(crate) next_heartbeats: Instant,
     pub(crate) counts: SwitchCounts,
 }
 
@@ -97,6 +99,7 @@ impl Switch {
             offenders: vec![],
             claims: vec![],
             state,
+            next_heartbeats: Instant::now(),
             counts: SwitchCounts::default(),
         }
     }
@@ -266,7 +269,7 @@ impl Switch {
 
     /// Make delivered frames visible.
     #[inline]
-    fn publish(&mut self) {
+    pub(crate) fn publish(&mut self) {
         if self.dirty != 0 {
             self.publish_lanes();
         }
@@ -326,7 +329,11 @@ impl Switch {
     pub(crate) fn admit_claim(&mut self, from: usize, frame: &Frame) {
         self.deliver_to_all(frame.bytes(), Some(from));
         self.publish();
-        // A beacon is sent again, so that a full wire need not be waited for.
+        self.send_once(frame);
+    }
+
+    /// Send a frame to the wire that is sent again later, so that a full wire need not be waited for.
+    pub(crate) fn send_once(&mut self, frame: &Frame) {
         let sent = self.wire.as_mut().is_some_and(|wire| wire.send(destination(frame.bytes()), frame));
         self.counts.to_wire += u64::from(sent);
     }

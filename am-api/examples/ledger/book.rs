@@ -50,12 +50,13 @@ pub(crate) enum Kind {
     Spoilt,
 }
 
-const REASONS: [ReturnReason; 5] = [
+const REASONS: [ReturnReason; 6] = [
     ReturnReason::Closed,
     ReturnReason::Restarted,
     ReturnReason::Unreachable,
     ReturnReason::NoHandler,
     ReturnReason::Tag,
+    ReturnReason::NotPolling,
 ];
 
 /// Numbers `first`, `first + 1`, ... of one connection to which the same happened.

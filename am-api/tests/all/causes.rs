@@ -1,6 +1,5 @@
 //! One test for each cause for which a message is not delivered: the sender has the cause, the words and the payload.
 
-use std::mem;
 use std::time::Duration;
 
 use crate::common::{LONG, Side, connect, connected, nodes, plain, until};
@@ -111,7 +110,7 @@ fn a_closed_endpoint() {
 fn a_dead_node() {
     let (mut alpha, mut beta) = nodes::<Back, ()>(plain("alpha").patience(SOON), plain("beta"));
     let to = connect(&mut alpha, &mut beta);
-    mem::forget(beta);
+    crate::common::fated::dies(beta);
     send(&mut alpha, to).expect("a request");
     comes_back(&mut alpha, ReturnReason::Unreachable, Fate::Unknown);
 }

@@ -1,6 +1,5 @@
 //! Peers go, with a word or without: what was not delivered comes back.
 
-use std::mem;
 use std::time::Duration;
 
 use crate::common::{Side, connect, connected, nodes, plain, until};
@@ -74,7 +73,7 @@ fn of_all_conversations_that_end_together_the_endpoint_hears() {
     });
     (0..ALL).for_each(|_| _ = alpha.endpoint.connect("beta", "main").unwrap());
     until(&mut alpha, &mut beta, "all open", |alpha, _| alpha.state == [ALL, 0, 0]);
-    mem::forget(beta);
+    crate::common::fated::dies(beta);
     alpha.endpoint.wait_until(&mut alpha.state, crate::common::LONG, |state| *state == [ALL, 0, ALL]);
     assert_eq!(alpha.state, [ALL, 0, ALL]);
 }
@@ -122,7 +121,7 @@ fn what_a_silent_peer_did_not_take_comes_back_after_the_patience() {
         beta.state == 10 && alpha.endpoint.credit(to) == 128
     });
     // As if killed: no farewell, and nobody polls it any more.
-    mem::forget(beta);
+    crate::common::fated::dies(beta);
     send(&alpha, to, 10..40);
     let came = alpha.endpoint.wait_until(&mut alpha.state, crate::common::LONG, |back| back.len() == 30);
     assert!(came, "{} came back", alpha.state.len());
@@ -315,7 +314,7 @@ fn a_peer_that_was_started_again_is_found_again_where_it_is_now() {
     note_returned(&mut alpha, to);
     send(&alpha, to, 0..3);
     // As if killed; and started on another machine.
-    mem::forget(first);
+    crate::common::fated::dies(first);
     let mut second = Side::<u64>::open(plain("beta"), end());
     second.endpoint.on_request(WORK, |count, _| *count += 1);
     until(&mut alpha, &mut second, "messages back", |alpha, _| alpha.state.len() == 3);
@@ -333,7 +332,7 @@ fn who_asks_while_a_peer_is_started_again_is_answered_by_the_next_run() {
     let mut end = || ends.next().expect("three ends");
     let (mut alpha, mut first) = (Side::<Back>::open(plain("alpha"), end()), Side::<()>::open(plain("beta"), end()));
     connect(&mut alpha, &mut first);
-    mem::forget(first);
+    crate::common::fated::dies(first);
     let to = alpha.endpoint.connect("beta", "main").unwrap();
     (0..100).for_each(|_| _ = alpha.poll());
     let mut second = Side::<()>::open(plain("beta"), end());

@@ -1,5 +1,7 @@
 //! Whole nodes in one process: over a wire in memory or another transport, simulated networks, and the examples as programs.
 
+#[path = "../busy/mod.rs"]
+mod busy_server;
 #[path = "../common/mod.rs"]
 mod common;
 #[path = "../cut/mod.rs"]
@@ -18,6 +20,7 @@ mod own_loop;
 mod anywhere;
 mod bulk;
 mod bundles;
+mod busy;
 mod causes;
 mod deadline;
 mod documented;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use am_api::{Departure, Events, MemberChange, Node, Peer};
 
+use crate::common::fated::set_dead;
 use crate::common::{LONG, Side, connect, in_memory, nodes, plain, until};
 
 type Changes = Vec<(String, MemberChange)>;
@@ -60,14 +61,18 @@ fn each_endpoint_that_watches_learns_of_all_members() {
 }
 
 #[test]
-fn one_that_is_not_polled_is_silent_and_joins_again() {
+fn one_that_is_not_polled_stays_and_one_that_dies_is_silent_and_joins_again() {
     let (left, right) = in_memory();
     let quick = plain("alpha").member_timeout(Duration::from_millis(200));
     let (mut alpha, mut beta) = (Side::<Changes>::open(quick, left), Side::<()>::open(plain("beta"), right));
     watch(&mut alpha);
     until(&mut alpha, &mut beta, "joined", |alpha, _| !alpha.state.is_empty());
+    let silent = alpha.endpoint.wait_until(&mut alpha.state, Duration::from_secs(1), |state| state.len() == 2);
+    assert!(!silent, "its end of the wire is open");
+    set_dead(true);
     assert!(alpha.endpoint.wait_until(&mut alpha.state, LONG, |state| state.len() == 2));
     assert_eq!(alpha.state[1].1, MemberChange::Left(Departure::Silent));
+    set_dead(false);
     until(&mut alpha, &mut beta, "joined again", |alpha, _| alpha.state.len() == 3);
     assert_eq!(alpha.state[2].1, MemberChange::Joined);
 }

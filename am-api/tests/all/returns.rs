@@ -1,7 +1,6 @@
 //! Return to sender, with whole nodes: from a receiver without room, to be sent
 //! again; and from one that is gone, to the sender's error handler.
 
-use std::mem;
 use std::time::Duration;
 
 use crate::common::{Side, plain};
@@ -30,7 +29,7 @@ impl Wire {
 
     fn side<S: Default>(&mut self, builder: Builder) -> Side<S> {
         let end = self.ends.pop().expect("an end").open().expect("memory");
-        Side::open(builder.clock(self.clock.clone(), Incarnation(1)), Box::new(end))
+        Side::open(builder.clock(self.clock.clone(), Incarnation(1)), crate::common::fated::fated(Box::new(end)))
     }
 }
 
@@ -130,7 +129,7 @@ fn ten_thousand_messages_under_way_to_a_receiver_that_is_killed_come_back_within
         alpha.endpoint.try_request(to, WORK, &[number], &content(number)).expect("credit");
     }
     // As if killed: no farewell, and nobody polls it any more.
-    mem::forget(beta);
+    crate::common::fated::dies(beta);
     let mut fresh = 0;
     for _ in 0..2_000_000 / TURN.as_micros() {
         match alpha.endpoint.try_request(to_gamma, WORK, &[fresh], b"") {

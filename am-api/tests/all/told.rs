@@ -144,7 +144,7 @@ fn nobody_answers() {
     let (mut alpha, mut beta) = nodes::<u64, u64>(builder("alpha"), builder("beta"));
     alpha.endpoint.connect("gamma", "main").unwrap();
     connect(&mut alpha, &mut beta);
-    mem::forget(beta);
+    crate::common::fated::dies(beta);
     let mut told = vec![];
     let start = Instant::now();
     while of(&told, "alpha").iter().filter(|line| line.starts_with("WARN unreachable")).count() < 2 {

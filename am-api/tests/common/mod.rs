@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 pub(crate) mod daemon;
+pub(crate) mod fated;
 mod over;
 mod turned;
 
@@ -9,21 +10,23 @@ use std::time::{Duration, Instant};
 
 use am_api::{Builder, Connection, Endpoint, Framing, Node, Transport};
 use am_transport::loopback;
+use fated::fated;
 
 /// Which transport the tests run over, of those in [`over`]; a wire in memory without it.
 pub(crate) const OVER: &str = "AM_TEST_OVER";
 
 /// The two ends of a link.
 pub(crate) fn pair() -> (Box<dyn Transport>, Box<dyn Transport>) {
-    match std::env::var(OVER) {
+    let (left, right) = match std::env::var(OVER) {
         Ok(which) => over::pair(&which),
-        Err(_) => in_memory(),
-    }
+        Err(_) => return in_memory(),
+    };
+    (fated(left), fated(right))
 }
 
 /// The two ends of a wire in memory, for tests of just that.
 pub(crate) fn in_memory() -> (Box<dyn Transport>, Box<dyn Transport>) {
-    let [left, right] = loopback::pair().map(|plug| Box::new(plug.open().expect("memory")));
+    let [left, right] = loopback::pair().map(|plug| fated(Box::new(plug.open().expect("memory"))));
     (left, right)
 }
 

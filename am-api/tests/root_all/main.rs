@@ -1,5 +1,7 @@
 //! Whole nodes over real interfaces, in network namespaces. Needs root.
 
+#[path = "../busy/mod.rs"]
+mod busy_server;
 #[path = "../doomed/mod.rs"]
 mod doomed;
 #[path = "../example/mod.rs"]
@@ -14,6 +16,7 @@ mod own_loop;
 mod wires;
 
 mod bounce;
+mod busy;
 mod capture;
 mod group;
 mod idle;

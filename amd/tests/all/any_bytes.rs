@@ -15,7 +15,15 @@ fn honest(random: &mut SmallRng) -> Vec<u8> {
         FlowParameters { flow: Flow::new(7).unwrap(), nonce: 1, first: [Seq(0); 2], credits: [1; 2], max_frame: 1514 };
     let control = if random.random() {
         let (framings, max_frame) = (Framings::ALL, 1514);
-        Control::Beacon(Beacon { node, incarnation, name, address: OWN, framings, max_frame, answer: true })
+        Control::Beacon(Beacon {
+            node,
+            incarnation,
+            name,
+            address: OWN,
+            framings,
+            max_frame,
+            purpose: am_wire::control::Purpose::Ask,
+        })
     } else {
         Control::Connect(Connect {
             id: 1,

@@ -53,7 +53,15 @@ impl Intruder {
     /// A beacon that claims this.
     pub(crate) fn beacon(&self, node: NodeId, name: Name, address: Address) -> Control {
         let (framings, max_frame) = (Framings::ALL, 1514);
-        Control::Beacon(Beacon { node, incarnation: Incarnation(9), name, address, framings, max_frame, answer: false })
+        Control::Beacon(Beacon {
+            node,
+            incarnation: Incarnation(9),
+            name,
+            address,
+            framings,
+            max_frame,
+            purpose: am_wire::control::Purpose::Announce,
+        })
     }
 
     /// Say an honest name.

@@ -205,7 +205,7 @@ fn frame(from: Address, to: Address, kind: u8) -> Vec<u8> {
             address: from,
             framings,
             max_frame,
-            answer: true,
+            purpose: am_wire::control::Purpose::Ask,
         })
     };
     let (to, count) = match kind % 4 {

@@ -228,7 +228,7 @@ fn sees_only_its_own(socket: &Path, is_done: &AtomicBool) -> u64 {
     spy.introduce("spy");
     let asks = spy.beacon(NodeId::of(&name("spy")), name("spy"), spy.address());
     let Control::Beacon(asks) = asks else { panic!("it is a beacon") };
-    let asks = Control::Beacon(am_wire::control::Beacon { answer: true, ..asks });
+    let asks = Control::Beacon(am_wire::control::Beacon { purpose: am_wire::control::Purpose::Ask, ..asks });
     let frame = spy.control(Address::BROADCAST, spy.address(), &asks);
     let (mut seen, mut hears_alpha, address) = (0, false, spy.address());
     let start = Instant::now();

@@ -6,16 +6,20 @@
 //! Packet sockets for our EtherTypes cost nothing until a frame arrives. But the kernel removes an 802.1Q tag before it
 //! delivers a frame to such a socket, so frames of a VLAN look like ours. So these sockets only raise a suspicion. From
 //! then on one other socket replaces them. Its filter sees each frame of the interface, before the tag is removed.
+//!
+//! The sockets also send heartbeats, while the node's thread does not poll.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use am_ring::own::{Own, high};
+use am_transport::OutOfBand;
 use am_wire::frame::ETHERNET_HEADER;
 use am_wire::{Address, EtherType};
 use libc::{c_int, sock_filter, sock_fprog, sockaddr_ll, socklen_t};
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, socket};
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socket};
 
 use crate::addresses::NodeAddresses;
 use crate::sockopt;
@@ -31,7 +35,7 @@ const MAX_READS: usize = 256;
 
 /// Packet sockets that receive this node's frames when they bypass the program.
 pub(crate) struct Bypass {
-    sockets: Vec<Own>,
+    sockets: Arc<PacketSockets>,
     /// Whether the sockets receive untagged frames only.
     is_untagged_only: bool,
     interface: u32,
@@ -41,12 +45,31 @@ pub(crate) struct Bypass {
     pub(crate) error: Option<String>,
 }
 
+/// Packet sockets of an interface. Another thread sends heartbeats with them: the rings belong to the node's thread.
+#[derive(Debug)]
+struct PacketSockets(Mutex<Vec<Own>>);
+
+impl PacketSockets {
+    fn lock(&self) -> MutexGuard<'_, Vec<Own>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl OutOfBand for PacketSockets {
+    fn broadcast(&self, frame: &[u8]) -> bool {
+        let sockets = self.lock();
+        // It is none of ours if the program has closed it by its number.
+        let socket = sockets.first().and_then(Own::get);
+        socket.is_some_and(|socket| send(socket.as_raw_fd(), frame, MsgFlags::MSG_DONTWAIT).is_ok())
+    }
+}
+
 impl Bypass {
     /// # Errors
     /// The process has too many files open, or may not listen.
     pub(crate) fn listen(interface: u32, ethertype: EtherType) -> io::Result<Bypass> {
         Ok(Bypass {
-            sockets: listen(interface, ethertype)?,
+            sockets: Arc::new(PacketSockets(Mutex::new(listen(interface, ethertype)?))),
             is_untagged_only: false,
             interface,
             ethertype,
@@ -58,7 +81,12 @@ impl Bypass {
     /// Listen on the interface that replaces one that is gone. If that fails, a bypass is not detected.
     pub(crate) fn move_to(&mut self, interface: u32) {
         (self.interface, self.is_untagged_only) = (interface, false);
-        self.sockets = listen(interface, self.ethertype).unwrap_or_default();
+        *self.sockets.lock() = listen(interface, self.ethertype).unwrap_or_default();
+    }
+
+    /// The interface, for heartbeats.
+    pub(crate) fn out_of_band(&self) -> Arc<dyn OutOfBand> {
+        self.sockets.clone()
     }
 
     /// Whether frames have bypassed the program since the last call. Makes a few system calls, now and then.
@@ -72,7 +100,7 @@ impl Bypass {
         if is_suspected && !self.is_untagged_only {
             // If that fails, it is tried again at the next suspicion.
             if let Ok(socket) = listen_to_untagged(self.interface, self.ethertype) {
-                (self.sockets, self.is_untagged_only) = (vec![socket], true);
+                (*self.sockets.lock(), self.is_untagged_only) = (vec![socket], true);
             }
             return false;
         }
@@ -85,7 +113,8 @@ impl Bypass {
             let mut to = [0; 6];
             recv(socket.as_raw_fd(), &mut to, MsgFlags::MSG_DONTWAIT).is_ok().then(|| own.contains(Address(to)))
         };
-        let all = self.sockets.iter().flat_map(|socket| (0..MAX_READS).map_while(move |_| is_own(socket)));
+        let sockets = self.sockets.lock();
+        let all = sockets.iter().flat_map(|socket| (0..MAX_READS).map_while(move |_| is_own(socket)));
         all.filter(|is_own| *is_own).count()
     }
 
@@ -94,6 +123,13 @@ impl Bypass {
         self.count_own_frames(own);
         self.error = result.err();
         self.next_check = Instant::now() + CHECK_INTERVAL;
+    }
+}
+
+impl Drop for Bypass {
+    /// Another thread may hold the way for heartbeats for longer.
+    fn drop(&mut self) {
+        self.sockets.lock().clear();
     }
 }
 

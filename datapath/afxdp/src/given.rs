@@ -99,6 +99,7 @@ impl GivenQueue {
             hears_all: false,
             pool: chunks.pool.clone(),
             wake: Some(vec![socket.clone()]),
+            out_of_band: None,
         };
         let mut queue = GivenQueue {
             rx: Mapped::new(&socket, libc::XDP_PGOFF_RX_RING, at.rx, (&shape, End::Consumer))?,

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use am_ring::Frame;
-use am_transport::{Caps, Command, Notice, PeerAddressError, Steering, Transport};
+use am_transport::{Caps, Command, Notice, OutOfBand, PeerAddressError, Steering, Transport};
 use am_wire::Address;
 
 use crate::open::{self, Opened};
@@ -22,6 +23,8 @@ pub struct Dpdk {
     rx: Rx,
     tx: Tx,
     opened: Opened,
+    /// The memory of heartbeats. It is in use until the port is closed.
+    _heartbeat: Option<Frame>,
     steering: Steering,
     caps: Caps,
     /// Why nothing arrives or leaves.
@@ -34,6 +37,8 @@ pub struct Dpdk {
 /// See [`DpdkOpenError`]: it says what is wrong and what to do.
 pub fn open(options: &DpdkOptions) -> Result<Dpdk, DpdkOpenError> {
     let opened = open::open(options)?;
+    let mut heartbeat = opened.pool.take();
+    let out_of_band = heartbeat.as_mut().map(|own| Arc::new(opened.port.out_of_band(own)) as Arc<dyn OutOfBand>);
     let caps = Caps {
         name: format!("dpdk:{}", options.arguments),
         mode: opened.mode.clone(),
@@ -45,10 +50,12 @@ pub fn open(options: &DpdkOptions) -> Result<Dpdk, DpdkOpenError> {
         hears_all: true,
         pool: opened.pool.clone(),
         wake: None,
+        out_of_band,
     };
     Ok(Dpdk {
         rx: Rx::default(),
         tx: Tx::new(&opened),
+        _heartbeat: heartbeat,
         steering: Steering::gated(options.ethertype, opened.address),
         opened,
         caps,

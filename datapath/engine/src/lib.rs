@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod heartbeat;
 mod idle;
 mod turn;
 

@@ -1,11 +1,13 @@
 //! The loop: one turn, on one page.
 
-use std::mem;
 use std::time::Duration;
+use std::{io, mem};
 
 use am_proto::{Command as Output, Core, Event, Time};
 use am_ring::{Frame, Pool};
-use am_transport::{Command, Notice, Transport};
+use am_transport::{Caps, Command, Notice, Transport};
+
+use crate::heartbeat::Heartbeat;
 
 /// The most frames that a turn receives, and the most that it sends.
 ///
@@ -32,10 +34,17 @@ pub struct Engine {
     timer_due: bool,
     /// When the transport is asked for notices again.
     notices_at: Time,
+    /// Speaks for this node while it does not poll.
+    heartbeat: Option<Heartbeat>,
+    /// When the node last polled too late, and how late.
+    late: Option<(Time, Duration)>,
 }
 
 /// The interval between two polls of the transport's notices.
 const NOTICES: Duration = Duration::from_millis(1);
+
+/// How long a node that was late says so.
+const REPORT_LATENESS: Duration = Duration::from_secs(10);
 
 /// A node that shuts down stops waiting after this time without progress. It is long enough for a frame that is lost twice.
 const SHUTDOWN_IDLE_LIMIT: Duration = Duration::from_millis(13);
@@ -89,7 +98,36 @@ impl Engine {
             postponed: false,
             timer_due: false,
             notices_at: Time::default(),
+            heartbeat: None,
+            late: None,
         }
+    }
+
+    /// From now on another thread says that the node lives while it is not turned: see [`am_transport::OutOfBand`].
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub fn start_heartbeat(&mut self, caps: &Caps) -> io::Result<()> {
+        self.heartbeat = Some(Heartbeat::start(self.core.heartbeat(), caps)?);
+        Ok(())
+    }
+
+    /// For how long this node did not poll although frames waited, if it has polled again only lately.
+    pub fn lateness(&self) -> Option<Duration> {
+        let (at, late) = self.late?;
+        (self.core.now() - at < REPORT_LATENESS).then_some(late)
+    }
+
+    /// How many heartbeats another thread has sent for this node.
+    pub fn heartbeats(&self) -> u64 {
+        self.heartbeat.as_ref().map_or(0, Heartbeat::sent)
+    }
+
+    /// The program is about to wait on the transport's descriptors. Until the next turn it is late only if a frame waits.
+    pub fn before_wait<T: Transport + ?Sized>(&self, transport: &mut T) {
+        self.heartbeat.iter().for_each(Heartbeat::note_wait);
+        // Only commands with a peer address can fail.
+        _ = transport.control(Command::BeforeSleep);
     }
 
     /// The protocol's state.
@@ -232,7 +270,11 @@ impl Engine {
 
     #[cold]
     fn take_notices<T: Transport + ?Sized>(&mut self, now: Time, transport: &mut T) {
-        self.notices_at = now + NOTICES;
+        let before = mem::replace(&mut self.notices_at, now + NOTICES);
+        if self.heartbeat.as_mut().is_some_and(Heartbeat::note_poll) {
+            self.late = Some((now, now - before));
+            self.core.on_late();
+        }
         self.poll_notices(transport, &mut |_| ());
         // The transport may have reopened itself with a new pool. Messages in frames of the old pool are copied.
         let pool = &transport.caps().pool;
@@ -252,6 +294,7 @@ impl Engine {
         transport.poll_notices(&mut |notice| match notice {
             Notice::UnknownFlow(flow) => self.core.on_unknown_flow(flow),
             Notice::PeerGone(address) => self.core.on_peer_gone(address),
+            Notice::PeerAlive(address) => self.core.on_peer_alive(address),
             Notice::NewPath(to) => self.core.on_new_path(to),
             Notice::LinkError(why) => link_error(why),
         });
@@ -266,6 +309,7 @@ impl Engine {
                 Output::RxFull(is_full) => Command::RxFull(is_full),
                 Output::RxCredit(frames) => Command::RxCredit(frames),
                 Output::ReportLoss(to) => Command::ReportLoss(to),
+                Output::AskAlive(to) => Command::AskAlive(to),
             };
             // Only commands with a peer address can fail.
             _ = transport.control(command);

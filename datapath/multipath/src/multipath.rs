@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use am_ring::Frame;
 use am_ring::own::{Own, high};
-use am_transport::{Caps, Command, JointWaker, Notice, PeerAddressError, PeerInfo, Transport, TransportName};
+use am_transport::{
+    Caps, Command, JointWaker, Notice, OutOfBand, PeerAddressError, PeerInfo, Transport, TransportName,
+};
 use am_wire::{Address, Buffer, EtherType};
 
 use crate::path::TransportPath;
@@ -39,6 +41,25 @@ pub struct Multipath {
     link_error: Option<String>,
 }
 
+/// The paths of heartbeats, and the node's address on each.
+#[derive(Debug)]
+struct MultipathOutOfBand {
+    paths: Vec<(Address, Arc<dyn OutOfBand>)>,
+    ethertype: EtherType,
+}
+
+impl OutOfBand for MultipathOutOfBand {
+    fn broadcast(&self, frame: &[u8]) -> bool {
+        let class = classify(frame, self.ethertype);
+        let send = |(from, path): &(Address, Arc<dyn OutOfBand>)| {
+            let mut frame = frame.to_vec();
+            rewrite::readdress(&mut frame, (None, Some(*from)), &class, self.ethertype);
+            path.broadcast(&frame)
+        };
+        self.paths.iter().map(send).fold(false, |any, sent| any | sent)
+    }
+}
+
 #[derive(Debug, Default)]
 struct Count {
     changed: u64,
@@ -65,6 +86,10 @@ impl Multipath {
         let waker = waker.map_err(|e| MultipathOpenError::Wake(e.to_string()))?;
         let wake = waker.as_ref().map(|waker| waker.epoll.try_clone()).transpose();
         let wake = wake.map_err(|e| MultipathOpenError::Wake(e.to_string()))?;
+        let out_of_band = MultipathOutOfBand {
+            paths: all().filter_map(|caps| Some((caps.address, caps.out_of_band.clone()?))).collect(),
+            ethertype,
+        };
         let caps = Caps {
             name: names(|caps| &caps.name),
             mode: names(|caps| &caps.mode),
@@ -74,6 +99,7 @@ impl Multipath {
             ordered: false,
             hears_all: all().all(|caps| caps.hears_all),
             wake: wake.map(|fd| vec![Arc::new(Own::new(high(fd)))]),
+            out_of_band: Some(Arc::new(out_of_band)),
             ..first
         };
         let paths: Vec<_> = transports.into_iter().map(|transport| TransportPath::new(transport, ethertype)).collect();
@@ -263,6 +289,12 @@ impl Transport for Multipath {
                 }
                 Ok(())
             }
+            Command::AskAlive(to) => {
+                let Some(peer) = self.joint.peers.index(to) else { return Ok(()) };
+                let links = self.paths.iter_mut().zip(&self.joint.peers.all[peer].paths);
+                let mut links = links.filter_map(|(path, link)| Some((path, link.address?)));
+                links.try_for_each(|(path, link)| path.inner.control(Command::AskAlive(link)))
+            }
             // Each path gets the template with its own addresses. A peer that is found on another path later is a `NewPath`.
             Command::RejectTemplate { flow, template } => {
                 let Some(peer) = self.joint.peers.index(template.to()) else { return Ok(()) };
@@ -293,6 +325,9 @@ impl Transport for Multipath {
                 // The peer may have left this path only.
                 Notice::PeerGone(link) => {
                     peers.on_gone(number, link).into_iter().for_each(|to| each(Notice::PeerGone(to)))
+                }
+                Notice::PeerAlive(link) => {
+                    peers.by_link(number, link).into_iter().for_each(|to| each(Notice::PeerAlive(to)))
                 }
                 other => each(other),
             });

@@ -165,6 +165,11 @@ impl Peers {
         (peer.known_paths() == 0).then_some(peer.address)
     }
 
+    /// The address for the protocol of the peer at this address on a path.
+    pub(crate) fn by_link(&self, path: usize, address: Address) -> Option<Address> {
+        self.by_path.get(&(path, address)).map(|&index| self.all[index].address)
+    }
+
     /// This address on a path no longer belongs to that peer.
     fn remove_path_address(&mut self, path: usize, address: Address, index: usize) {
         if self.by_path.get(&(path, address)) == Some(&index) {
@@ -271,7 +276,7 @@ impl Peer {
 #[cfg(test)]
 mod tests {
     use am_wire::Framings;
-    use am_wire::control::Name;
+    use am_wire::control::{Name, Purpose};
 
     use super::*;
 
@@ -283,7 +288,7 @@ mod tests {
             address: Address([2, 0, 0, 0, 0, last]),
             framings: Framings::ALL,
             max_frame: 1514,
-            answer: false,
+            purpose: Purpose::Announce,
         }
     }
 

@@ -57,13 +57,23 @@ pub(crate) fn source(bytes: &[u8]) -> Option<Address> {
 pub(crate) fn copy(
     pool: &Pool,
     old: &Frame,
-    (to, from): (Option<Address>, Option<Address>),
+    addresses: (Option<Address>, Option<Address>),
     class: &FrameClass,
     ethertype: EtherType,
 ) -> Option<Frame> {
     let mut frame = pool.copy(old.bytes())?;
     let length = frame.bytes().len();
-    let bytes = &mut frame.space()?[..length];
+    readdress(&mut frame.space()?[..length], addresses, class, ethertype);
+    Some(frame)
+}
+
+/// The same in place.
+pub(crate) fn readdress(
+    bytes: &mut [u8],
+    (to, from): (Option<Address>, Option<Address>),
+    class: &FrameClass,
+    ethertype: EtherType,
+) {
     for (at, address) in [(DESTINATION, to), (SOURCE, from)] {
         if let (Some(address), Some(place)) = (address, bytes.get_mut(at..at + 6)) {
             place.copy_from_slice(&address.0);
@@ -78,5 +88,4 @@ pub(crate) fn copy(
             place.copy_from_slice(&body[..length]);
         }
     }
-    Some(frame)
 }

@@ -59,9 +59,12 @@ pub struct Config {
     pub min_timeout: Duration,
     /// The longest retransmission time-out.
     pub max_timeout: Duration,
-    /// How long a peer may send nothing while this node retransmits. After that the peer is unreachable, and its
+    /// How long a peer may give no sign of life while this node retransmits. After that the peer is unreachable, and its
     /// messages go back to their senders.
     pub patience: Duration,
+    /// How long a peer may live and not poll while this node waits for it. After that its messages go back to their
+    /// senders. `None`: for ever.
+    pub poll_patience: Option<Duration>,
     /// How long a peer may send nothing and answer no keepalive, when nothing was sent to it. After that it is
     /// unreachable. The core notices this at most a quarter of this time later.
     pub keepalive: Duration,
@@ -103,6 +106,7 @@ impl Config {
             min_timeout: Duration::from_micros(250),
             max_timeout: Duration::from_millis(50),
             patience: Duration::from_millis(1500),
+            poll_patience: None,
             keepalive: Duration::from_secs(20),
             beacon: Duration::from_secs(5),
             key: None,

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use am_wire::control::{Beacon, Control};
+use am_wire::control::{Beacon, Control, Purpose};
 use am_wire::{Address, Flow, Framing, Reject, Seq};
 
 use crate::FlowId;
@@ -74,7 +74,7 @@ impl<B> ControlQueue<B> {
     /// Whether enough broadcast beacons are queued: two, since one may be lost. Many flows ask for their peers at the
     /// same time, and where nothing carries broadcasts, each beacon is one frame to each known address.
     pub(crate) fn has_enough_broadcasts(&self) -> bool {
-        self.beacons_to(Address::BROADCAST).filter(|beacon| beacon.answer).nth(1).is_some()
+        self.beacons_to(Address::BROADCAST).filter(|beacon| beacon.purpose == Purpose::Ask).nth(1).is_some()
     }
 
     fn beacons_to(&self, to: Address) -> impl Iterator<Item = &Beacon> {

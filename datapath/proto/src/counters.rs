@@ -63,6 +63,7 @@ counters! {
     control_unauthenticated: "Control frames and rejects without an authentication code of this segment's key, or with one where this node has no key.",
     redirected: "Connections that were given to another member of the peer's group.",
     members_given_up: "Times that a member of a peer's group was silent, and another one was asked for the connection.",
+    late: "Times that this node did not poll for half a second or longer. Its peers waited meanwhile.",
     stale_control: "Set-up frames of a peer's earlier run, or that answer no question of this node.",
 }
 

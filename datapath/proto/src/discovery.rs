@@ -1,10 +1,10 @@
 //! Discovery. Each node broadcasts a beacon when it starts, and then from time to time, so that switches remember its
 //! true address.
 
-use am_wire::control::{Beacon, Control, NodeId};
-use am_wire::{Address, Buffer, Framings};
+use am_wire::control::{Beacon, Control, NodeId, Purpose};
+use am_wire::{Address, Buffer, Framing, Framings};
 
-use crate::control_queue::DeferredControl;
+use crate::control_queue::{DeferredControl, OutgoingControl};
 use crate::node::Core;
 use crate::output::{Departure, Event, MemberChange, Peer, ReturnReason};
 use crate::peers::{BeaconNews, PeerRun};
@@ -72,16 +72,39 @@ impl<B: Buffer> Core<B> {
     }
 
     pub(crate) fn send_beacon(&mut self, to: Address, answer: bool) {
-        let beacon = Beacon {
+        let beacon = self.beacon(if answer { Purpose::Ask } else { Purpose::Announce });
+        self.sending.control.push(to, Control::Beacon(beacon));
+    }
+
+    fn beacon(&self, purpose: Purpose) -> Beacon {
+        Beacon {
             node: self.config.node,
             incarnation: self.config.incarnation,
             name: self.config.name,
             address: self.config.address,
             framings: Framings::ALL,
             max_frame: self.config.max_frame as u32,
-            answer,
-        };
-        self.sending.control.push(to, Control::Beacon(beacon));
+            purpose,
+        }
+    }
+
+    /// Getter: the frame that says, while nothing calls this core, that the node is alive. It stays the same. It is a
+    /// broadcast, for another thread or process to send.
+    pub fn heartbeat(&self) -> Vec<u8> {
+        let body = Control::Beacon(self.beacon(Purpose::Heartbeat));
+        let to = Address::BROADCAST;
+        let outgoing = OutgoingControl { to, framing: Framing::Plain, body, min_length: 0 };
+        let mut frame = vec![0; Control::MAX_FRAME];
+        let length = self.emit_control(&outgoing, &mut frame).unwrap_or(0);
+        frame.truncate(length);
+        frame
+    }
+
+    /// From above: this node did not poll for long. Tell the peers that it polls again, with the next outputs.
+    #[cold]
+    pub fn on_late(&mut self) {
+        self.counters.late += 1;
+        self.broadcast_beacon(false);
     }
 
     pub(crate) fn beacon_timeout(&mut self, now: Time, at: Time) {
@@ -110,8 +133,12 @@ impl<B: Buffer> Core<B> {
         if let Some(at) = self.discovery.peers.by_node(node).filter(|&at| self.discovery.peers.records[at].peer == peer)
         {
             self.discovery.peers.records[at].max_frame = beacon.max_frame.max(Control::MAX_FRAME as u32);
+            match beacon.purpose {
+                Purpose::Heartbeat => self.on_peer_alive(address),
+                Purpose::Announce | Purpose::Ask => self.on_polling_again(now, address),
+            }
         }
-        if beacon.answer && self.time.beacon_answers.try_take(now) {
+        if beacon.purpose == Purpose::Ask && self.time.beacon_answers.try_take(now) {
             self.send_beacon(address, false);
         }
     }

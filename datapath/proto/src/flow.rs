@@ -151,6 +151,13 @@ impl Silence {
         Silence { since: now, probes: 0 }
     }
 
+    /// The peer gave another sign of life.
+    pub(crate) fn extend_to(&mut self, sign: Option<Time>) {
+        if let Some(sign) = sign.filter(|&sign| sign > self.since && self.has_begun()) {
+            *self = Silence::from(sign);
+        }
+    }
+
     /// Whether a frame of the peer ever arrived on this flow, or one was waited for.
     pub(crate) fn has_begun(&self) -> bool {
         self.since != Time::default()

@@ -41,6 +41,9 @@ impl<B: Buffer> Core<B> {
         let round = self.config.keepalive_round();
         let mut quiet = self.last_received();
         self.flows.idle.add_to(&mut quiet);
+        for (run, peer) in &mut quiet {
+            peer.last_received = peer.last_received.max(self.last_sign_of(run).unwrap_or_default());
+        }
         quiet.retain(|_, peer| now - peer.last_received >= round);
         let mut silent = BTreeSet::new();
         for (run, peer) in &mut quiet {

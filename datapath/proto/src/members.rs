@@ -22,7 +22,7 @@ use am_wire::control::{Control, Leave, Probe, ProbeSeen, Step};
 use am_wire::{Address, Buffer};
 
 use crate::node::Core;
-use crate::output::{Departure, Event, Member, MemberChange, Peer};
+use crate::output::{Command, Departure, Event, Member, MemberChange, Peer};
 use crate::peers::{PeerRun, QuietPeer};
 use crate::presence::{INTRODUCTIONS, MAX_UNVERIFIED_ROUNDS, Presence, Stage};
 use crate::time::{Time, TimerKind};
@@ -134,8 +134,9 @@ impl<B: Buffer> Core<B> {
         }
         let Peer { node, incarnation, .. } = self.discovery.peers.records[at].peer;
         let quiet = on_flows.get_or_insert_with(|| self.last_received()).get(&(node, incarnation));
-        let last_received =
-            quiet.map(|quiet| quiet.last_received).max(self.flows.idle.last_received(&(node, incarnation)));
+        let last_received = quiet.map(|quiet| quiet.last_received);
+        let run = (node, incarnation);
+        let last_received = last_received.max(self.flows.idle.last_received(&run)).max(self.last_sign_of(&run));
         if let Some(last_received) = last_received.filter(|last| *last > presence.heard_at) {
             (presence.heard_at, presence.rounds_asked) = (last_received, 0);
             self.discovery.peers.set_presence(at, presence);
@@ -170,6 +171,7 @@ impl<B: Buffer> Core<B> {
         self.discovery.peers.set_presence(at, presence);
         let to = self.discovery.peers.records[at].peer.address;
         let question = Control::Probe(Probe { id: presence.nonce, node: self.config.node, step: Step::True });
+        self.outputs.commands.push_back(Command::AskAlive(to));
         iter::repeat_n(question, times).for_each(|question| self.sending.control.push(to, question));
         true
     }

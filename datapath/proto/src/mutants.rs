@@ -30,6 +30,8 @@ pub enum Mutant {
     NoRate,
     /// An overtaken message counts as lost, however often such messages only come late.
     LateIsLost,
+    /// A peer that is alive and does not poll counts as silent.
+    BusyIsDead,
 }
 
 #[cfg(feature = "planted")]

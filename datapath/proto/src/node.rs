@@ -23,6 +23,7 @@ use crate::presence::Watch;
 use crate::rate_limit::RateLimit;
 use crate::rtt::Timing;
 use crate::senders::Senders;
+use crate::signs_of_life::NotPolling;
 use crate::slots::{SlotIndex, Slots};
 use crate::time::{Time, TimerKind, TimerState, Timers};
 use crate::unknown_flows::UnknownFlows;
@@ -114,6 +115,7 @@ pub(crate) struct Discovery {
     /// A probe was answered that another was asked.
     pub(crate) was_probe_overheard: bool,
     pub(crate) watch: Watch,
+    pub(crate) not_polling: NotPolling,
     /// When the last frame without this node's segment key arrived.
     pub(crate) unauthenticated_at: Option<Time>,
     /// This node said farewell, and answers no more.

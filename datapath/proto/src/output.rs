@@ -116,6 +116,9 @@ pub enum ReturnReason {
     /// Nothing came from the peer for longer than the configured patience.
     #[error("the peer does not answer")]
     Unreachable,
+    /// The peer is alive, and its program did not poll for as long as [`Config::poll_patience`](crate::Config::poll_patience).
+    #[error("the peer is alive, but its program does not poll")]
+    NotPolling,
     /// The peer closed the flow or its endpoint, or this side did.
     #[error("the connection was closed")]
     Closed,
@@ -296,4 +299,7 @@ pub enum Command {
     RxCredit(usize),
     /// Frames to this address seem not to arrive. Another path may help.
     ReportLoss(Address),
+    /// The peer at this address is silent. If something says that it is alive nevertheless, call
+    /// [`Core::on_peer_alive`](crate::Core::on_peer_alive).
+    AskAlive(Address),
 }

@@ -167,7 +167,7 @@ impl<B: Buffer> Core<B> {
             body[length..length + code.len()].copy_from_slice(&code);
             length += code.len();
         }
-        self.build_frame(frame, route.to, route.framing, &header, &body[..length], 0)
+        self.build_frame(frame, route.to, route.framing, &header, &body[..length])
     }
 }
 

@@ -165,6 +165,11 @@ impl SendQueue {
         slot.timeouts > MIN_STUCK_TIMEOUTS && now - slot.first_timeout_at >= patience
     }
 
+    /// The oldest message in flight waits for a peer that does not poll: earlier time-outs do not count.
+    pub(crate) fn forget_timeouts<B>(&self, slots: &mut Slots<B>) {
+        self.oldest_in_flight(slots).into_iter().for_each(|link| slots[link].timeouts = 0);
+    }
+
     /// Mark this message as rejected, with those behind it that shared its last frame. Returns how many; 0 if they are
     /// not in flight, or are about to be sent again anyway.
     pub(crate) fn reject<B>(&self, slots: &mut Slots<B>, seq: Seq) -> u32 {

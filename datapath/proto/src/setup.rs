@@ -131,11 +131,11 @@ impl<B: Buffer> Core<B> {
     /// Ask for the next thing that a flow needs, now and again later.
     pub(crate) fn advance_setup(&mut self, now: Time, flow: Flow) {
         let Some(record) = self.flows.by_flow(flow).filter(|record| record.is_connecting()) else { return };
-        if record.setup.is_expired(now) {
-            let id = record.id;
+        let id = record.id;
+        if record.setup.is_expired(now) && !self.extend_setup(now, id) {
             return self.end_flow(id, ReturnReason::Unreachable, None);
         }
-        let id = record.id;
+        let Some(record) = self.flows.by_flow(flow) else { return };
         if record.setup.tries >= MEMBER_TRIES {
             self.leave_silent_member(now, id);
         }
@@ -159,6 +159,21 @@ impl<B: Buffer> Core<B> {
         }
     }
 
+    /// A set-up is not given up while the peer is alive and does not poll. Returns whether this is so.
+    #[cold]
+    fn extend_setup(&mut self, now: Time, id: FlowId) -> bool {
+        let Some(record) = self.flows.get(id) else { return false };
+        let peer = self.discovery.peers.by_name(record.peer.node_name);
+        let address = peer.map(|at| self.discovery.peers.records[at].peer.address);
+        let is_extended = address
+            .is_some_and(|address| self.discovery.not_polling.waits_for(address, now, self.config.poll_patience));
+        if let Some(record) = self.flows.get_mut(id).filter(|_| is_extended) {
+            record.setup.deadline = now + self.config.patience;
+            record.setup.total_tries = 0;
+        }
+        is_extended
+    }
+
     /// The peer does not answer. It may have restarted elsewhere without a beacon arriving here. Or another node with
     /// this name is meant. All nodes are asked, more and more seldom: the network may be full already.
     #[cold]
@@ -178,8 +193,10 @@ impl<B: Buffer> Core<B> {
         let Some(endpoint) = self.endpoints.get(record.endpoint) else { return };
         // While the path is probed, the probes report this.
         let is_probed = matches!(peer.path, Path::Probing(_));
-        if record.setup.tries > SUSPECT_TRIES && !is_probed {
-            self.outputs.commands.push_back(Command::ReportLoss(peer.peer.address));
+        if record.setup.tries > SUSPECT_TRIES {
+            let address = peer.peer.address;
+            self.outputs.commands.push_back(Command::AskAlive(address));
+            self.outputs.commands.extend((!is_probed).then_some(Command::ReportLoss(address)));
         }
         let Some(known) = known else { return };
         record.peer.node = Some((peer.peer.node, peer.peer.incarnation));

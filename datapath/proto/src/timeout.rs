@@ -6,6 +6,7 @@ use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
 use crate::output::{Command, ReturnReason};
 use crate::send_queue::SendQueue;
+use crate::signs_of_life::QUESTION_INTERVAL;
 use crate::slots::Slots;
 use crate::time::{Time, TimerKind};
 
@@ -54,6 +55,10 @@ impl<B: Buffer> Core<B> {
         if !record.in_flight() {
             return self.ask_for_credit(now, id.flow);
         }
+        if record.rtt.backoff > 0 && self.wait_for_poll(now, id.flow) {
+            return;
+        }
+        let Some(record) = self.flows.by_flow(id.flow) else { return };
         let tolerance = record.tolerance();
         let timeout = record.rtt.timeout(&self.time.timing).max(tolerance);
         let Some(since) = record.oldest_sent_at(now, &self.slots) else { return };
@@ -74,7 +79,7 @@ impl<B: Buffer> Core<B> {
         self.resend(now, id.flow);
     }
 
-    fn resend(&mut self, now: Time, flow: Flow) {
+    pub(crate) fn resend(&mut self, now: Time, flow: Flow) {
         let Some(record) = self.flows.by_flow(flow) else { return };
         self.counters.timeouts += 1;
         for class in Class::ALL {
@@ -94,6 +99,7 @@ impl<B: Buffer> Core<B> {
             // send one.
             let to = record.route.to;
             self.outputs.commands.push_back(Command::ReportLoss(to));
+            self.outputs.commands.extend(record.question_of_life(now));
             if !self.sending.control.has_beacon_to(to) {
                 self.send_beacon(to, true);
             }
@@ -102,17 +108,19 @@ impl<B: Buffer> Core<B> {
 
     /// All credit is used and nothing is in flight. The grant of more may have been lost, so ask for it (TCP's persist
     /// timer).
-    fn ask_for_credit(&mut self, now: Time, flow: Flow) {
+    pub(crate) fn ask_for_credit(&mut self, now: Time, flow: Flow) {
         let Some(record) = self.flows.by_flow(flow) else { return };
         let is_starved = record.send.0.iter().any(SendQueue::is_out_of_credit);
-        if !is_starved {
+        if !is_starved || self.wait_for_poll(now, flow) {
             return;
         }
+        let Some(record) = self.flows.by_flow(flow) else { return };
         if record.silence.exceeds(now, self.config.patience) {
             let id = record.id;
             return self.end_flow(id, ReturnReason::Unreachable, None);
         }
         record.silence.count_probe();
+        self.outputs.commands.extend(record.question_of_life(now));
         self.sending.control.push(record.route.to, record.keepalive_question());
         let wait = (record.rtt.timeout(&self.time.timing) << record.rtt.credit_requests.min(20))
             .min(self.time.timing.max_timeout);
@@ -122,9 +130,14 @@ impl<B: Buffer> Core<B> {
 }
 
 impl FlowRecord {
+    /// After a longer silence: whether the peer's process lives.
+    fn question_of_life(&self, now: Time) -> Option<Command> {
+        (now - self.silence.since >= QUESTION_INTERVAL).then_some(Command::AskAlive(self.route.to))
+    }
+
     /// When the oldest message in flight was sent. `None` if all of them are in the reject queue, which has a pace of
     /// its own.
-    fn oldest_sent_at<B>(&self, now: Time, slots: &Slots<B>) -> Option<Time> {
+    pub(crate) fn oldest_sent_at<B>(&self, now: Time, slots: &Slots<B>) -> Option<Time> {
         let oldest = Class::ALL.iter().filter_map(|&class| self.send[class].oldest_in_flight(slots));
         oldest.map(|link| &slots[link]).map(|slot| if slot.times_sent > 0 { slot.sent_at } else { now }).min()
     }

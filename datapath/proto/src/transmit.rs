@@ -270,7 +270,7 @@ impl<B: Buffer> Core<B> {
             let seq = record.take_ack_hint().to_bits();
             let header = Header { kind: Kind::Ack, flow: route.flow, nonce: route.nonce, handler: 0, words: 0, seq };
             self.counters.acks_sent += 1;
-            return self.build_frame(frame, route.to, route.framing, &header, &acks.to_bytes(), 0);
+            return self.build_frame(frame, route.to, route.framing, &header, &acks.to_bytes());
         }
         None
     }
@@ -287,7 +287,7 @@ impl<B: Buffer> Core<B> {
         self.flows.idle.note_answered(flow);
         let header = Header { kind: Kind::Ack, flow: route.flow, nonce: route.nonce, handler: 0, words: 0, seq: 0 };
         self.counters.acks_sent += 1;
-        self.build_frame(frame, route.to, route.framing, &header, &acks.to_bytes(), 0)
+        self.build_frame(frame, route.to, route.framing, &header, &acks.to_bytes())
     }
 
     fn transmit_control(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
@@ -307,10 +307,18 @@ impl<B: Buffer> Core<B> {
         outgoing: &OutgoingControl,
         fresh: &mut dyn FnMut() -> Option<B>,
     ) -> Option<Transmit<B>> {
-        let Some(frame) = fresh() else {
+        let Some(mut frame) = fresh() else {
             self.counters.no_frame += 1;
             return None;
         };
+        let length = self.emit_control(outgoing, frame.space()?)?;
+        frame.set_len(length);
+        self.counters.control_sent += 1;
+        Some(Transmit { to: outgoing.to, frame })
+    }
+
+    /// Write a control frame. Returns its length.
+    pub(crate) fn emit_control(&self, outgoing: &OutgoingControl, space: &mut [u8]) -> Option<usize> {
         let &OutgoingControl { to, framing, .. } = outgoing;
         let mut body = [0; Control::MAX_BYTES];
         let mut length = outgoing.body.emit(&mut body);
@@ -320,30 +328,40 @@ impl<B: Buffer> Core<B> {
             length += code.len();
         }
         let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-        self.counters.control_sent += 1;
         let min_body = outgoing.min_length.saturating_sub(framing.body_at());
-        self.build_frame(frame, to, framing, &header, &body[..length], min_body)
+        self.emit(space, to, framing, &header, &body[..length], min_body)
     }
 
-    /// Write a frame with this body, padded to `min_body` bytes.
+    /// A frame with this body.
     pub(crate) fn build_frame(
-        &mut self,
+        &self,
         mut frame: B,
         to: Address,
         framing: Framing,
         header: &Header,
         body: &[u8],
-        min_body: usize,
     ) -> Option<Transmit<B>> {
-        let space = frame.space()?;
+        let length = self.emit(frame.space()?, to, framing, header, body, 0)?;
+        frame.set_len(length);
+        Some(Transmit { to, frame })
+    }
+
+    /// Write a frame with this body, padded to `min_body` bytes. Returns its length.
+    fn emit(
+        &self,
+        space: &mut [u8],
+        to: Address,
+        framing: Framing,
+        header: &Header,
+        body: &[u8],
+        min_body: usize,
+    ) -> Option<usize> {
         let place = frame::body(space, framing, body.len().max(min_body)).ok()?;
         let (content, padding) = place.split_at_mut(body.len());
         content.copy_from_slice(body);
         padding.fill(0);
         let addresses = LinkAddresses { to, from: self.config.address, ethertype: self.config.ethertype };
-        let length = frame::emit(space, framing, &addresses, header, body.len().max(min_body), None).ok()?;
-        frame.set_len(length);
-        Some(Transmit { to, frame })
+        frame::emit(space, framing, &addresses, header, body.len().max(min_body), None).ok()
     }
 }
 

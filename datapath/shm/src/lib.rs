@@ -110,6 +110,8 @@ pub struct Shm {
     empty_receives: u32,
     /// The addresses of members that have left or died, until they are reported to the node.
     departed: Vec<Address>,
+    /// Silent peers whose process lives, until they are reported to the node.
+    alive: Vec<Address>,
     last_check: Instant,
     counters: Counters,
 }
@@ -152,6 +154,7 @@ pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
         hears_all: true,
         pool: map::pool(options.frames, own.geometry.frame)?,
         wake: Some(vec![waker.wake_fd()]),
+        out_of_band: None,
     };
     let members = own.geometry.members;
     own.announce();
@@ -168,6 +171,7 @@ pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
         unpublished: 0,
         empty_receives: 0,
         departed: Vec::with_capacity(4 * members),
+        alive: Vec::with_capacity(members),
         last_check: Instant::now(),
         counters: Counters::default(),
     };
@@ -182,6 +186,14 @@ impl Shm {
         if self.membership.header.changes().load(Acquire) != self.seen_changes {
             self.refresh_members();
         }
+    }
+
+    /// Whether the process at this address, or in front of it, is a member.
+    fn is_alive(&self, peer: Address) -> bool {
+        let added = self.added_addresses.get(&peer).filter(|(member, birth)| self.peers[*member].is_run(*birth));
+        let its = |at: &&Peer| at.has_address(peer) || added.is_some_and(|(member, _)| at.member == *member);
+        let found = self.peers.iter().find(its);
+        found.is_some_and(|peer| self.membership.is_alive(peer.member, peer.generation))
     }
 
     /// Find members that were killed without leaving. Frames that they sent before are still received.
@@ -220,8 +232,10 @@ impl Transport for Shm {
     }
 
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
-        if matches!(command, Command::BeforeSleep) {
-            self.before_sleep();
+        match command {
+            Command::BeforeSleep => self.before_sleep(),
+            Command::AskAlive(peer) if self.is_alive(peer) => self.alive.push(peer),
+            _ => (),
         }
         self.steering.control(command, &self.caps)
     }
@@ -229,6 +243,7 @@ impl Transport for Shm {
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
         self.check_for_dead();
         self.departed.drain(..).for_each(|address| each(Notice::PeerGone(address)));
+        self.alive.drain(..).for_each(|address| each(Notice::PeerAlive(address)));
         self.steering.notices(each);
         self.membership.segment_error().into_iter().for_each(|why| each(Notice::LinkError(why)));
     }

@@ -101,6 +101,7 @@ pub(crate) fn caps(
         hears_all: false,
         pool: Pool::heap(Layout { frames, stride, headroom: 0 })?,
         wake: Some(vec![Arc::new(wake)]),
+        out_of_band: None,
     })
 }
 

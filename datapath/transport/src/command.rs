@@ -33,6 +33,8 @@ pub enum Command<'a> {
     RxCredit(usize),
     /// Frames to this address seem not to arrive. A transport with several paths changes to another.
     ReportLoss(Address),
+    /// The peer at this address is silent. A transport that knows whether its process lives reports [`Notice::PeerAlive`].
+    AskAlive(Address),
     /// The thread is about to wait. If the next [`receive`](Transport::receive) finds nothing, a frame that arrives later makes one
     /// of the [descriptors](crate::Caps::wake) readable. Before this command they need not become readable.
     BeforeSleep,
@@ -201,6 +203,9 @@ pub enum Notice<'a> {
     UnknownFlow(Flow),
     /// The peer at this address has ended. The operating system reports it, so no node on the link can forge it. Reported once.
     PeerGone(Address),
+    /// The process of the peer at this address is there, whether it sends anything or not. The operating system says so. It
+    /// answers [`Command::AskAlive`].
+    PeerAlive(Address),
     /// Frames to this address can take a new path. Reported once.
     NewPath(Address),
     /// Why no frame leaves or arrives now: the interface is down, or the socket was closed. Reported at each poll while it holds.

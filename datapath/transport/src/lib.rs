@@ -76,6 +76,7 @@ mod name;
 mod steering;
 pub mod trace;
 
+use std::fmt;
 use std::sync::Arc;
 
 use am_ring::{Frame, Own, Pool};
@@ -148,6 +149,17 @@ pub struct Caps {
     /// The descriptors to wait on, if the transport has any: one of them becomes readable when frames arrive. They are
     /// duplicates, so waiting needs no `unsafe`, and a closed descriptor's number is never used for another file.
     pub wake: Option<Vec<Arc<Own>>>,
+    /// A second way to its peers, for heartbeats. `None` if it answers [`Command::AskAlive`].
+    pub out_of_band: Option<Arc<dyn OutOfBand>>,
+}
+
+/// A way to the peers of a transport for another thread, while the node's own thread does not poll.
+pub trait OutOfBand: fmt::Debug + Send + Sync {
+    /// Broadcasts will be this frame. A carrier outside of the process can then send it while the process is stopped.
+    fn announce(&self, _frame: &[u8]) {}
+
+    /// Send this broadcast frame to each peer that can be reached now. It may be lost. Returns whether it was sent.
+    fn broadcast(&self, frame: &[u8]) -> bool;
 }
 
 /// A boxed transport, chosen at run time, is a transport.

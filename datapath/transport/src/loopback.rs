@@ -115,9 +115,12 @@ impl Plug {
             hears_all: true,
             pool: Pool::heap(Layout { frames, stride, headroom: 0 })?,
             wake: None,
+            out_of_band: None,
         };
         let steering = Steering::new(ethertype, self.address);
-        Ok(Loopback { caps, steering, to: self.to, from: self.from, first: 0, count: Count::default() })
+        let Plug { to, from, .. } = self;
+        let alive = Vec::with_capacity(to.len());
+        Ok(Loopback { caps, steering, to, from, first: 0, alive, count: Count::default() })
     }
 }
 
@@ -206,6 +209,8 @@ pub struct Loopback {
     from: Vec<Inlet>,
     /// The queue that is read first. It changes each time, so that a busy end does not starve another.
     first: usize,
+    /// Silent ends that are open, to be reported.
+    alive: Vec<Address>,
     count: Count,
 }
 
@@ -283,10 +288,16 @@ impl Transport for Loopback {
     }
 
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
+        if let Command::AskAlive(peer) = command {
+            let is_open = |outlet: &&Outlet| outlet.to == peer && !outlet.queue.is_abandoned();
+            self.alive.extend(self.to.iter().find(is_open).map(|outlet| outlet.to));
+            return Ok(());
+        }
         self.steering.control(command, &self.caps)
     }
 
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.alive.drain(..).for_each(|peer| each(Notice::PeerAlive(peer)));
         self.steering.notices(each);
     }
 

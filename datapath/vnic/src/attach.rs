@@ -3,6 +3,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use am_ring::{Layout, Own, Pool};
@@ -29,7 +30,7 @@ pub(crate) struct Request {
 /// An attachment.
 #[derive(Debug)]
 pub(crate) struct Attachment {
-    pub(crate) socket: Own,
+    pub(crate) socket: Arc<Own>,
     pub(crate) region: Region,
     /// The program's own queue, until it is taken into use.
     pub(crate) queue: Option<Box<LentQueue>>,
@@ -106,7 +107,9 @@ impl Request {
             _ => None,
         };
         match Region::map(memory, welcome.max_frame as usize, welcome.session, End::Program) {
-            Ok(region) => Answer::Attached(Box::new((Attachment { socket: self.socket, region, queue }, welcome))),
+            Ok(region) => {
+                Answer::Attached(Box::new((Attachment { socket: Arc::new(self.socket), region, queue }, welcome)))
+            }
             Err(why) => Answer::Failed(system("cannot map the memory of the port")(why)),
         }
     }

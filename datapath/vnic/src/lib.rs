@@ -41,6 +41,7 @@
 mod attach;
 mod departed;
 mod errors;
+mod heartbeat;
 mod options;
 mod port;
 mod program;

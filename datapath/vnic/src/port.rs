@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use am_ring::lane::{Peeked, Relayed};
 use am_transport::LentQueue;
 
-use crate::protocol::{FromDaemon, MAX_PACKET, Welcome};
+use crate::protocol::{FromDaemon, MAX_PACKET, Welcome, heartbeat_in};
 use crate::region::{self, End, Region};
 use crate::socket::{self, Received};
 use crate::unasked::Unasked;
@@ -194,6 +194,12 @@ impl Port {
         has_room
     }
 
+    /// How far the program has read its lane; `None` if it has read all of it.
+    pub fn unread_from(&mut self) -> Option<u32> {
+        let (written, released) = self.region.to.progress();
+        (written != released).then_some(released)
+    }
+
     /// Make the pushed frames visible, and wake the program if it sleeps.
     #[inline]
     pub fn publish(&mut self) {
@@ -224,13 +230,13 @@ impl Port {
         self.repaired
     }
 
-    /// Read the packets of the program, which only wake the daemon. False if the program has ended, or has closed its
-    /// end.
-    pub fn is_alive(&self) -> bool {
+    /// Read the packets of the program. Some only wake the daemon; `heartbeat` gets the others. False if the program has ended,
+    /// or has closed its end.
+    pub fn read_packets(&self, heartbeat: &mut dyn FnMut(&[u8])) -> bool {
         let mut packet = [0; MAX_PACKET];
         for _ in 0..MAX_PACKETS {
             match socket::receive(&self.socket, &mut packet) {
-                Received::Packet(_) => (),
+                Received::Packet(packet) => heartbeat_in(packet).into_iter().for_each(&mut *heartbeat),
                 Received::Nothing => return true,
                 Received::Closed => return false,
             }

@@ -1,5 +1,6 @@
 //! The program's end of an attachment: a transport.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use am_ring::Frame;
@@ -11,6 +12,7 @@ use crate::VnicOpenError;
 use crate::attach::{Answer, Attachment, Request, pool};
 use crate::departed::Departed;
 use crate::errors::system;
+use crate::heartbeat::Heartbeat;
 use crate::options::VnicOptions;
 use crate::protocol::{FromDaemon, MAX_PACKET, Secret, Welcome};
 use crate::readiness::Readiness;
@@ -39,6 +41,7 @@ pub struct Vnic {
     pub(crate) options: VnicOptions,
     pub(crate) state: State,
     pub(crate) readiness: Readiness,
+    heartbeat: Arc<Heartbeat>,
     secret: Secret,
     /// Why frames do not leave or arrive now. Empty if they do.
     trouble: String,
@@ -117,6 +120,8 @@ fn attached(options: &VnicOptions, attachment: Attachment, welcome: Welcome) -> 
     let readiness = Readiness::new().map_err(system("cannot make a descriptor to wait on"))?;
     readiness.add(&attachment.socket).map_err(system("cannot wait on the socket"))?;
     let Welcome { address, max_frame, hears_all, wire, secret, .. } = welcome;
+    let heartbeat = Arc::new(Heartbeat::default());
+    heartbeat.set_socket(Some(attachment.socket.clone()));
     let max_frame = max_frame as usize;
     let caps = Caps {
         name: format!("amd:{}", options.path.display()),
@@ -129,6 +134,7 @@ fn attached(options: &VnicOptions, attachment: Attachment, welcome: Welcome) -> 
         hears_all,
         pool: pool(options.frames, max_frame)?,
         wake: Some(vec![readiness.descriptor()]),
+        out_of_band: Some(heartbeat.clone()),
     };
     let options = VnicOptions { max_frame: Some(max_frame), ..options.clone() };
     Ok(Vnic {
@@ -137,6 +143,7 @@ fn attached(options: &VnicOptions, attachment: Attachment, welcome: Welcome) -> 
         options,
         state: State::Attached(attachment),
         readiness,
+        heartbeat,
         secret,
         trouble: String::new(),
         departed: Departed::new(),
@@ -279,6 +286,7 @@ impl Vnic {
     fn lose(&mut self, why: String, pause: Duration) -> State {
         self.trouble = why;
         self.is_armed = false;
+        self.heartbeat.set_socket(None);
         self.readiness.set_timer(pause);
         State::Lost(Instant::now() + pause)
     }
@@ -306,6 +314,7 @@ impl Vnic {
             );
             return State::Ended;
         }
+        self.heartbeat.set_socket(Some(attachment.socket.clone()));
         self.secret = welcome.secret;
         self.trouble.clear();
         self.counters.attached += 1;
@@ -396,5 +405,6 @@ impl Drop for Vnic {
     /// Publish the sent frames. The daemon reads them before it frees the port.
     fn drop(&mut self) {
         self.flush();
+        self.heartbeat.set_socket(None);
     }
 }

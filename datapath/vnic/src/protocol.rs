@@ -9,6 +9,7 @@
 //!     │              shape of a queue         │  socket and memory if it gets one
 //!     │◀─── or Refused: why, and what to do ──│
 //!     ╎ frames, through the region            ╎
+//!     │ Heartbeat: a frame ──────────────────▶│  to be sent while the program reads no frames; at once, if repeated
 //!     │ Wake ────────────────────────────────▶│  the daemon may be asleep
 //!     │◀───────────────────────────────── Wake│  and the program
 //!     │◀──────────── PeerGone, Trouble, Detached
@@ -20,7 +21,7 @@ use am_transport::QueueShape;
 use am_wire::{Address, EtherType};
 
 /// The version of packets and region. Program and daemon must have the same.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The most bytes of a packet.
 pub const MAX_PACKET: usize = 512;
@@ -151,6 +152,19 @@ const WAKE: u8 = b'k';
 const PEER_GONE: u8 = b'g';
 const TROUBLE: u8 = b't';
 const DETACHED: u8 = b'd';
+
+/// The first byte of a packet with a heartbeat.
+const HEARTBEAT: u8 = b'h';
+
+/// The packet with this heartbeat.
+pub(crate) fn heartbeat_packet(frame: &[u8]) -> Vec<u8> {
+    [&[HEARTBEAT], frame].concat()
+}
+
+/// The heartbeat of a packet from a program.
+pub(crate) fn heartbeat_in(packet: &[u8]) -> Option<&[u8]> {
+    packet.split_first().filter(|(code, _)| **code == HEARTBEAT).map(|(_, frame)| frame)
+}
 
 /// The packet that wakes the other end.
 pub(crate) const WAKE_PACKET: &[u8] = &[WAKE];

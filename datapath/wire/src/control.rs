@@ -50,8 +50,20 @@ pub struct Beacon {
     pub framings: Framings,
     /// The longest frame that it can receive, in bytes from the destination address on.
     pub max_frame: u32,
-    /// Whether it wants to be answered with a beacon.
-    pub answer: bool,
+    /// Why it is sent.
+    pub purpose: Purpose,
+}
+
+/// Why a beacon is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Purpose {
+    /// The node announces itself.
+    Announce = 0,
+    /// It wants to be answered with a beacon.
+    Ask = 1,
+    /// A heartbeat, sent for the node: its process lives, and its program does not poll.
+    Heartbeat = 2,
 }
 
 /// One side's half of a flow at set-up.
@@ -262,7 +274,7 @@ fields! {
     FlowParameters { flow nonce first credits max_frame }
     FinalAck { before sack }
     FinalAcks { cause classes }
-    Beacon { node incarnation name address framings max_frame answer }
+    Beacon { node incarnation name address framings max_frame purpose }
     Connect { id node incarnation from to tag flags offer }
     Accept { id offer }
     Refuse { id why }
@@ -276,6 +288,7 @@ fields! {
 
 carried! {
     ConnectFlags as u8: ConnectFlags::bits, ConnectFlags::from_bits;
+    Purpose as u8: |purpose| purpose as u8, |code| by_code(&[Purpose::Announce, Purpose::Ask, Purpose::Heartbeat], u32::from(code) + 1);
     Refusal as u8: Refusal::code, Refusal::of_code;
     CloseCause as u8: |cause| cause as u8, |code| by_code(&[CloseCause::Closed, CloseCause::Tag], code.into());
     Step as u8: |step| step as u8, |code| by_code(&[Step::Forged, Step::Learned, Step::True, Step::Long], code.into());

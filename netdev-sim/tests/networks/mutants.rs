@@ -46,6 +46,7 @@ fn without_a_bug_the_same_runs_keep_all_promises() {
         Setting::LateCompletions,
         Setting::SmallSwitch,
         Setting::Drivers,
+        Setting::Busy,
     ] {
         for seed in 0..SEEDS_WITHOUT_MUTANT {
             let case = Case { seed, setting, planted: RunMutant::Nothing };

@@ -6,7 +6,7 @@ use am_netdev_sim::{MS, Nanos, Net, NetOptions, NodeEvent, US};
 use am_proto::mutants::{Mutant, activate};
 use am_proto::{Config, Core, Time};
 use am_transport::Transport;
-use am_wire::control::{Beacon, Control, Incarnation, Name, NodeId};
+use am_wire::control::{Beacon, Control, Incarnation, Name, NodeId, Purpose};
 use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Framings, Header, Kind};
 
@@ -28,7 +28,7 @@ fn forged(number: u64) -> Control {
         address: Address::from_u64(2 << 40 | number),
         framings: Framings::ALL,
         max_frame: 1514,
-        answer: true,
+        purpose: Purpose::Ask,
     })
 }
 

@@ -1,6 +1,5 @@
 //! A connection ends in the middle of a transfer: the end that is left hears it once, with the reason, whichever end it is.
 
-use std::mem;
 use std::time::{Duration, Instant};
 
 use super::*;
@@ -42,7 +41,7 @@ impl Middle {
         let soon = Duration::from_millis(300);
         let builder = |name| plain(name).patience(soon).beacon(soon).keepalive(4 * soon);
         let mut ends = loopback::wire(3).into_iter().map(|plug| plug.open().expect("memory"));
-        let mut end = || Box::new(Faulty::new(ends.next().expect("three ends"), faults));
+        let mut end = || crate::common::fated::fated(Box::new(Faulty::new(ends.next().expect("three ends"), faults)));
         let (mut alpha, mut beta) = (Side::open(builder("alpha"), end()), Side::open(builder("beta"), end()));
         let to = connect(&mut alpha, &mut beta);
         let (mut alpha, mut beta, to) = listening((alpha, beta, to));
@@ -70,7 +69,7 @@ impl Middle {
         let name = gone.node.name().to_owned();
         match goes {
             Goes::Leaves => drop(gone),
-            Goes::Dies | Goes::Restarts => mem::forget(gone),
+            Goes::Dies | Goes::Restarts => crate::common::fated::dies(gone),
         }
         let mut again = matches!(goes, Goes::Restarts).then(|| Side::<News>::open(plain(&name), self.spare));
         let start = Instant::now();

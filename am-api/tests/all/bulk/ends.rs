@@ -1,7 +1,6 @@
 //! Each transfer ends, and each end is told: whoever dies, however many there are, whatever was lent.
 
 use std::cell::RefCell;
-use std::mem;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -18,7 +17,7 @@ fn soon_bereaved() -> (Side<News>, Side<News>, Connection) {
 
 /// All that alpha sent was acknowledged, and nobody polls beta any more, as if it were killed.
 fn is_told_that_it_is_lost(mut alpha: Side<News>, beta: Side<News>, kind: TransferKind) {
-    mem::forget(beta);
+    crate::common::fated::dies(beta);
     assert!(alpha.endpoint.wait_until(&mut alpha.state, LONG, |news| !news.is_empty()), "{}", alpha.node.counters());
     let heard: Vec<_> = alpha.state.iter().map(|heard| (heard.kind, heard.result)).collect();
     let [(what, Err(TransferError::Lost { reason, .. }))] = heard[..] else { panic!("{heard:?}") };
@@ -51,7 +50,7 @@ fn a_put_whose_peer_dies_before_it_has_told_of_its_end_ends() {
     for _ in 0..100 {
         _ = (alpha.poll(), other.poll(&mut ()));
     }
-    mem::forget(other);
+    crate::common::fated::dies(other);
     is_told_that_it_is_lost(alpha, beta, TransferKind::Put);
 }
 

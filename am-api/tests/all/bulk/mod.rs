@@ -293,7 +293,7 @@ fn the_peer_may_go_in_the_middle() {
     alpha.endpoint.get(to, region.id(), 0, 100, &ours, 0).unwrap();
     let deposited = region.bytes().iter().rposition(|&byte| byte != 0).unwrap() as u64;
     // It stops as if its power was cut: nobody is told.
-    std::mem::forget(beta);
+    crate::common::fated::dies(beta);
     let heard = alpha.endpoint.wait_until(&mut alpha.state, crate::common::LONG, |news| news.len() == 2);
     assert!(heard, "{:?}", alpha.state);
     for heard in &alpha.state {

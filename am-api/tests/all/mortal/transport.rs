@@ -28,7 +28,7 @@ fn open(name: &str) -> Box<dyn Transport> {
 
 /// Without what would keep its socket open.
 fn caps(of: &dyn Transport) -> Caps {
-    Caps { wake: None, ..of.caps().clone() }
+    Caps { wake: None, out_of_band: None, ..of.caps().clone() }
 }
 
 impl Mortal {

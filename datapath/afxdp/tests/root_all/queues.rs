@@ -8,7 +8,7 @@ use am_afxdp::{Xdp, XdpOptions};
 use am_netns::VethOptions;
 use am_ring::Frame;
 use am_transport::{Transport, TransportExt};
-use am_wire::control::{Beacon, Control, Incarnation, Name, NodeId};
+use am_wire::control::{Beacon, Control, Incarnation, Name, NodeId, Purpose};
 use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Framings, Header, Kind};
 
@@ -55,7 +55,7 @@ fn announce(from: &mut Xdp) {
         address: from.caps().address,
         framings: Framings::ALL,
         max_frame: 1514,
-        answer: true,
+        purpose: Purpose::Ask,
     };
     let mut body = [0; Control::MAX_BYTES];
     let length = Control::Beacon(beacon).emit(&mut body);

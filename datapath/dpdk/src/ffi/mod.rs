@@ -4,6 +4,7 @@
 //! until the port is closed and the last frame has returned.
 
 mod port;
+mod tx_lock;
 
 use std::ffi::{CString, c_char, c_int};
 use std::io;
@@ -40,6 +41,7 @@ pub(crate) fn start(table: &Table, arguments: &'static mut [*mut c_char]) -> io:
 }
 
 /// The memory of a pool, freed when dropped.
+#[derive(Debug)]
 pub(crate) struct Chunks {
     table: &'static Table,
     memory: Memory,

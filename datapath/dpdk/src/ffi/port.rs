@@ -4,12 +4,12 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use am_ring::{Frame, Pool};
 use am_wire::Address;
 
+use super::tx_lock::{PortOutOfBand, TxLock};
 use super::{BURST, Chunks, RX_LEVEL, check_result};
 use crate::abi::{self, Counts, Memory, Stats, Table, Wanted};
 use crate::log;
@@ -21,8 +21,7 @@ pub(crate) struct Port {
     tx_completion: TxCompletion,
     /// Receive buffers that the driver should have. If sent frames are copied, the copies need some too.
     pub(crate) rx_level: usize,
-    /// 1 while the port moves frames; 0 while it is being restarted; negative if that failed.
-    state: Box<AtomicI32>,
+    lock: Arc<TxLock>,
 }
 
 /// When a driver returns the frames that it has sent.
@@ -59,7 +58,7 @@ impl Port {
             chunks,
             tx_completion: TxCompletion::Immediate,
             rx_level: RX_LEVEL,
-            state: Box::new(AtomicI32::new(1)),
+            lock: Arc::new(TxLock::new()),
         }
     }
 
@@ -87,6 +86,11 @@ impl Port {
         self.tx_completion = TxCompletion::of(&self.probed.driver(), knows_the_call);
         self.rx_level = RX_LEVEL + if self.sends_copies() { self.probed.port.tx.into() } else { 0 };
         Ok(())
+    }
+
+    /// A way for heartbeats, with a frame of the pool for itself. The caller keeps `own` for as long as the way exists.
+    pub(crate) fn out_of_band(&self, own: &mut Frame) -> PortOutOfBand {
+        PortOutOfBand::new(self.lock.clone(), self.chunks.clone(), self.id(), own)
     }
 
     /// Entries of the receive queue.
@@ -195,7 +199,9 @@ impl Port {
             return self.send_shared(frames);
         }
         // SAFETY: the port is open. The caller holds the frames, and has read these numbers off them.
-        unsafe { (self.table().send_copies)(self.id(), self.pool(), frames.as_ptr(), frames.len() as u16) }.into()
+        let send =
+            || unsafe { (self.table().send_copies)(self.id(), self.pool(), frames.as_ptr(), frames.len() as u16) };
+        self.lock.with(send).into()
     }
 
     /// Send frames, never as copies.
@@ -203,7 +209,8 @@ impl Port {
     pub(crate) fn send_shared(&mut self, frames: &[abi::Frame]) -> usize {
         // SAFETY: the port is open. The caller holds the frames, has read these numbers off them, and keeps each until
         // it has returned.
-        unsafe { (self.table().send)(self.id(), self.pool(), frames.as_ptr(), frames.len() as u16) }.into()
+        let send = || unsafe { (self.table().send)(self.id(), self.pool(), frames.as_ptr(), frames.len() as u16) };
+        self.lock.with(send).into()
     }
 
     /// The bytes of a frame that has no other user.
@@ -239,25 +246,25 @@ impl Port {
             TxCompletion::OnSend => true,
         };
         // SAFETY: the port is open, and its driver supports this.
-        unsafe { (self.table().sent)(self.id(), nudge) };
+        self.lock.with(|| unsafe { (self.table().sent)(self.id(), nudge) });
     }
 
     /// Whether the port moves frames now.
     #[inline]
     pub(crate) fn is_running(&self) -> bool {
-        self.state.load(Acquire) > 0
+        self.lock.state.load(Acquire) > 0
     }
 
     /// Restart a port whose driver connects to its peer only when it starts. Does nothing while a restart is under way.
     /// Does not wait.
     pub(crate) fn restart(&mut self) {
-        if self.state.swap(0, Acquire) == 0 {
+        if self.lock.with(|| self.lock.state.swap(0, Acquire)) == 0 {
             return;
         }
-        // SAFETY: the port is open, and not used while `runs` says so. `runs` is dropped after `probed`, which closes
+        // SAFETY: the port is open, and not used while the state says so. The state is dropped after `probed`, which closes
         // the port.
-        if unsafe { (self.table().restart)(self.id(), &*self.state) } < 0 {
-            self.state.store(-1, Relaxed);
+        if unsafe { (self.table().restart)(self.id(), &self.lock.state) } < 0 {
+            self.lock.state.store(-1, Relaxed);
         }
     }
 
@@ -283,9 +290,10 @@ impl Port {
 
     /// Close the port, and return the frames that its driver had.
     pub(crate) fn close(self, pool: &Pool) {
-        let Port { probed, chunks, state: runs, .. } = self;
+        let Port { probed, chunks, lock, .. } = self;
+        lock.close();
         drop(probed);
-        drop(runs);
+        drop(lock);
         chunks.reap(pool);
         for index in 0..chunks.frames {
             // SAFETY: no driver uses the pool any more.

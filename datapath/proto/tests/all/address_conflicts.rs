@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::harness::{Buf, Net, name};
 use am_proto::{EndpointId, FlowState, NameConflict, ReturnReason};
-use am_wire::control::{Beacon, Control, Incarnation, NodeId, ProbeSeen, Step};
+use am_wire::control::{Beacon, Control, Incarnation, NodeId, ProbeSeen, Purpose, Step};
 use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, Buffer, Class, EtherType, Flow, Framing, Framings, Header, Kind};
 
@@ -30,7 +30,7 @@ fn beacon_of_beta(run: u64) -> Beacon {
         address: address(BETA),
         framings: Framings::ALL,
         max_frame: 1514,
-        answer: false,
+        purpose: Purpose::Announce,
     }
 }
 
@@ -127,9 +127,14 @@ fn count_sent(net: &mut Net) -> usize {
 
 /// Beacons that ask for an answer, each with a different claim: at beta's address, elsewhere, or of unknown nodes.
 const FORGED: [fn(u64) -> Beacon; 3] = [
-    |run| Beacon { answer: true, ..beacon_of_beta(run) },
-    |run| Beacon { answer: true, address: Address::from_u64(2 << 40 | run), ..beacon_of_beta(run) },
-    |run| Beacon { answer: true, node: NodeId(run), address: Address::from_u64(2 << 40 | run), ..beacon_of_beta(run) },
+    |run| Beacon { purpose: Purpose::Ask, ..beacon_of_beta(run) },
+    |run| Beacon { purpose: Purpose::Ask, address: Address::from_u64(2 << 40 | run), ..beacon_of_beta(run) },
+    |run| Beacon {
+        purpose: Purpose::Ask,
+        node: NodeId(run),
+        address: Address::from_u64(2 << 40 | run),
+        ..beacon_of_beta(run)
+    },
 ];
 
 /// A hundred thousand in a second. Alpha still answers at the end.

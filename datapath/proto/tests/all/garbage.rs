@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::harness::{Buf, Net};
-use am_wire::control::{Beacon, Control, Incarnation, NodeId};
+use am_wire::control::{Beacon, Control, Incarnation, NodeId, Purpose};
 use am_wire::{Address, Buffer, Class};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
@@ -85,7 +85,7 @@ fn forged_beacons_fill_no_memory_and_cut_no_node_off() {
             address: Address::from_u64(0x0200_0000_0000 + n),
             framings: am_wire::Framings::ALL,
             max_frame: 1514,
-            answer: n % 2 == 0,
+            purpose: [Purpose::Announce, Purpose::Ask, Purpose::Heartbeat][n as usize % 3],
         };
         let bytes = control_frame(&Control::Beacon(beacon));
         net.core(alpha).on_frame(Buf::of(&bytes));

@@ -18,6 +18,7 @@ mod length;
 mod many_peers;
 mod members;
 mod no_handler;
+mod not_polling;
 mod notices;
 mod order;
 mod path_latency;

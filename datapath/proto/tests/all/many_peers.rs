@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::harness::{Buf, name};
 use am_proto::{Config, Core, EndpointId, Event, FlowId, FramingChoice, Time};
 use am_wire::control::{
-    Beacon, Connect, ConnectFlags, Control, FlowParameters, Incarnation, NodeId, Probe, ProbeSeen, Step,
+    Beacon, Connect, ConnectFlags, Control, FlowParameters, Incarnation, NodeId, Probe, ProbeSeen, Purpose, Step,
 };
 use am_wire::frame::{self, LinkAddresses, ParsedFrame};
 use am_wire::{Ack, Acks, Address, Buffer, Class, EtherType, Flow, Framing, Framings, Header, Kind, Seq};
@@ -62,7 +62,7 @@ fn introduce(core: &mut Core<Buf>, peer: u64) {
         address: address(peer),
         framings: Framings::ALL,
         max_frame: 1514,
-        answer: false,
+        purpose: Purpose::Announce,
     };
     receive_control(core, peer, Control::Beacon(beacon));
 }

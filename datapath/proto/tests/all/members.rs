@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::harness::{Buf, Faults, Loss, Net, Wiring, name};
 use am_proto::{Departure, Event, Fate, FlowState, MemberChange, ReturnReason};
-use am_wire::control::{Beacon, Control, Incarnation, Leave, NodeId};
+use am_wire::control::{Beacon, Control, Incarnation, Leave, NodeId, Purpose};
 use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, Class, EtherType, Flow, Framing, Framings, Header, Kind};
 
@@ -173,7 +173,7 @@ fn forged_beacons_add_no_member_and_cause_few_questions() {
             address,
             framings: Framings::ALL,
             max_frame: 1514,
-            answer: false,
+            purpose: Purpose::Announce,
         };
         control(&mut net, 0, address, Control::Beacon(beacon));
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::harness::{Buf, MAX_FRAME, Net, name};
-use am_wire::control::{Beacon, Control, Incarnation, NodeId, Probe, Step};
+use am_wire::control::{Beacon, Control, Incarnation, NodeId, Probe, Purpose, Step};
 use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, EtherType, Flow, Framing, Framings, Header, Kind};
 
@@ -34,7 +34,7 @@ fn alpha_among(nodes: u64) -> Net {
             address: Address::from_u64(2 << 40 | node),
             framings: Framings::ALL,
             max_frame: MAX_FRAME as u32,
-            answer: false,
+            purpose: Purpose::Announce,
         };
         receive_control(&mut net, &Control::Beacon(beacon));
     }

@@ -32,6 +32,7 @@
 //! whole frame for 15 s. Half of the connections are reserved for added peer addresses. As with Ethernet, use it on
 //! networks whose hosts trust each other.
 
+mod alive;
 mod connection;
 pub mod deframer;
 mod lifecycle;
@@ -95,6 +96,8 @@ pub struct Tcp {
     routes: BTreeMap<Address, u32>,
     peer_targets: Vec<PeerTarget>,
     receives: u32,
+    /// Silent peers whose host answers, until they are reported to the node.
+    alive: Vec<Address>,
     last_tick: Instant,
     counters: Counters,
 }
@@ -298,11 +301,17 @@ impl Transport for Tcp {
                 self.remove_peer(peer_address::parse_peer("tcp", place, self.local)?);
                 Ok(())
             }
+            Command::AskAlive(peer) => {
+                let connection = self.routes.get(&peer).and_then(|slot| self.connections[*slot as usize].as_ref());
+                self.alive.extend(connection.filter(|its| alive::answers(&its.stream)).map(|_| peer));
+                Ok(())
+            }
             _ => self.inbox.steering.control(command, &self.caps),
         }
     }
 
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.alive.drain(..).for_each(|peer| each(Notice::PeerAlive(peer)));
         self.inbox.steering.notices(each);
         // Existing connections go on, but a node with several transports would not use one with an error.
         if self.routes.is_empty() {

@@ -68,6 +68,7 @@ pub fn open(options: &SocketOptions) -> Result<Tcp, SocketOpenError> {
         routes: BTreeMap::new(),
         peer_targets: vec![],
         receives: 0,
+        alive: vec![],
         last_tick: Instant::now(),
         counters: Counters::default(),
         caps,

@@ -33,18 +33,21 @@
 //! As with Ethernet, use it on networks whose hosts trust each other.
 
 mod open;
+mod out_of_band;
 mod peer_table;
 mod plan;
 mod receive;
 mod send;
 
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::Instant;
 
 use am_ring::{Frame, Own};
 use am_transport::{Caps, Command, Notice, PeerAddressError, PeerInfo, Steering, Transport};
 use am_wire::{Address, Buffer, EtherType, Kind, frame};
 pub use open::open;
+use out_of_band::UdpOutOfBand;
 use peer_table::{FloodLimiter, Learned, PeerTable};
 use receive::ReceiveStage;
 use send::{Sender, To};
@@ -54,7 +57,8 @@ use crate::peer_address;
 /// A UDP socket as a transport.
 pub struct Udp {
     caps: Caps,
-    socket: Own<UdpSocket>,
+    socket: Arc<Own<UdpSocket>>,
+    out_of_band: Arc<UdpOutOfBand>,
     /// The only peer, if the socket is connected.
     connected: Option<SocketAddr>,
     local: SocketAddr,
@@ -155,6 +159,13 @@ impl Udp {
             return Ok(());
         }
         Err(PeerAddressError::TooMany { known: self.peer_table.len() })
+    }
+}
+
+impl Drop for Udp {
+    /// Another thread may hold the way for heartbeats for longer.
+    fn drop(&mut self) {
+        self.out_of_band.close();
     }
 }
 

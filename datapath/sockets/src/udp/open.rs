@@ -1,15 +1,17 @@
 //! Opens the transport.
 
 use std::net::UdpSocket;
+use std::sync::Arc;
 use std::time::Instant;
 
 use am_ring::own::{Own, high};
-use am_transport::Steering;
+use am_transport::{Caps, Steering};
 use nix::sys::socket::{setsockopt, sockopt};
 use quinn_udp::UdpSocketState;
 use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover};
 use socket2::{Protocol, Socket, Type};
 
+use super::out_of_band::UdpOutOfBand;
 use super::peer_table::{FloodLimiter, MAX_PEERS, PeerTable};
 use super::receive::ReceiveStage;
 use super::send::Sender;
@@ -53,11 +55,14 @@ pub fn open(options: &SocketOptions) -> Result<Udp, SocketOpenError> {
         socket.connect(peer).map_err(doing("connect a UDP socket"))?;
     }
     let mode = ["udp, mmsg", if gso { ", gso" } else { "" }, if gro { ", gro" } else { "" }].concat();
+    let (socket, peer_table) = (Arc::new(Own::new(socket)), PeerTable::new(MAX_PEERS, Instant::now()));
+    let out_of_band = Arc::new(UdpOutOfBand::new(socket.clone(), peer_table.shared()));
     let caps = setup::caps(options, ["udp", &mode], local, max_frame, wake)?;
+    let caps = Caps { out_of_band: Some(out_of_band.clone()), ..caps };
     let mut udp = Udp {
         steering: Steering::at_a_place(options.ethertype, caps.address),
         ethertype: options.ethertype,
-        peer_table: PeerTable::new(MAX_PEERS, Instant::now()),
+        peer_table,
         flood_limiter: FloodLimiter::new(Instant::now()),
         sender: Sender::new(gso, connected.is_some()),
         stage: ReceiveStage::new(state, gro, max_frame),
@@ -65,7 +70,8 @@ pub fn open(options: &SocketOptions) -> Result<Udp, SocketOpenError> {
         counters: Counters::default(),
         broken: None,
         caps,
-        socket: socket.into(),
+        socket,
+        out_of_band,
         connected,
         local,
     };

@@ -4,13 +4,16 @@
 //! if a switch with several nodes is there, or if the node has restarted. A link address belongs to one entry. Learned
 //! entries expire; added ones stay.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
+use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use am_wire::{Address, AddressSet};
 use rustix::net::{SocketAddrAny, addr::SocketAddrArg};
 use slotmap::{SlotMap, new_key_type};
+
+use super::out_of_band::SharedPeers;
 
 /// The most peer addresses, added or learned, and the most learned link addresses: as many as the peers that a node with
 /// several transports knows.
@@ -61,6 +64,8 @@ pub(crate) struct PeerTable {
     /// No link address of a learned entry was received from earlier than this. So a search for silent ones is rarely in
     /// vain.
     earliest: Instant,
+    /// The keys of `by_socket`.
+    shared: SharedPeers,
 }
 
 /// A link address is behind an entry.
@@ -84,7 +89,17 @@ impl PeerTable {
     /// A table for `capacity` entries.
     pub(crate) fn new(capacity: usize, now: Instant) -> PeerTable {
         let (by_socket, by_address) = (HashMap::new(), BTreeMap::new());
-        PeerTable { all: SlotMap::with_key(), capacity, by_socket, by_address, earliest: now }
+        let shared = SharedPeers::default();
+        PeerTable { all: SlotMap::with_key(), capacity, by_socket, by_address, earliest: now, shared }
+    }
+
+    /// The socket addresses of the entries, for another thread.
+    pub(crate) fn shared(&self) -> SharedPeers {
+        self.shared.clone()
+    }
+
+    fn share(&self) -> MutexGuard<'_, HashSet<SocketAddr>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The number of entries.
@@ -130,7 +145,8 @@ impl PeerTable {
         if !is_silent(self.earliest) {
             return;
         }
-        let PeerTable { all, by_socket, by_address, earliest, .. } = self;
+        let PeerTable { all, by_socket, by_address, earliest, shared, .. } = self;
+        let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
         *earliest = now;
         all.retain(|_, entry| {
             if entry.is_added {
@@ -147,6 +163,7 @@ impl PeerTable {
             });
             if entry.links.is_empty() {
                 by_socket.remove(&entry.at);
+                shared.remove(&entry.at);
             }
             !entry.links.is_empty()
         });
@@ -224,6 +241,7 @@ impl PeerTable {
         if let Some(entry) = self.all.remove(key) {
             entry.links.iter().for_each(|address| _ = self.by_address.remove(address));
             self.by_socket.remove(&entry.at);
+            self.share().remove(&entry.at);
         }
     }
 
@@ -236,6 +254,7 @@ impl PeerTable {
         let entry = PeerEntry { at, raw: at.as_any(), links: VecDeque::new(), is_added: false };
         let key = self.all.insert(entry);
         self.by_socket.insert(at, key);
+        self.share().insert(at);
         Some(key)
     }
 }

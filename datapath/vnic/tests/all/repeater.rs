@@ -94,7 +94,7 @@ fn repeat(ports: &mut [Port]) -> bool {
     ports.iter_mut().for_each(Port::publish);
     for port in ports {
         port.before_sleep();
-        port.is_alive();
+        port.read_packets(&mut |_| ());
     }
     moved
 }

@@ -2,7 +2,7 @@
 
 use am_wire::control::{
     Accept, Beacon, Close, CloseCause, Closed, Connect, ConnectFlags, Control, FinalAck, FinalAcks, FlowParameters,
-    Incarnation, Keepalive, Leave, Name, NodeId, Probe, ProbeSeen, Refusal, Refuse, Step,
+    Incarnation, Keepalive, Leave, Name, NodeId, Probe, ProbeSeen, Purpose, Refusal, Refuse, Step,
 };
 use am_wire::frame::{self, LinkAddresses};
 use am_wire::{
@@ -11,6 +11,7 @@ use am_wire::{
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use proptest::sample::select;
 
 /// Longer than any frame that the tests write.
 const SPACE: usize = 9_100;
@@ -125,12 +126,16 @@ fn offer() -> impl Strategy<Value = FlowParameters> {
     })
 }
 
+fn purpose() -> impl Strategy<Value = Purpose> {
+    select(&[Purpose::Announce, Purpose::Ask, Purpose::Heartbeat][..])
+}
+
 fn beacon() -> impl Strategy<Value = Control> {
-    (name(), address(), any::<(u64, u64, u8, u32, bool)>()).prop_map(|(name, address, rest)| {
-        let (node, incarnation, framings, max_frame, answer) = rest;
+    (name(), address(), any::<(u64, u64, u8, u32)>(), purpose()).prop_map(|(name, address, rest, purpose)| {
+        let (node, incarnation, framings, max_frame) = rest;
         let (node, incarnation) = (NodeId(node), Incarnation(incarnation));
         let framings = Framings::from_bits(framings);
-        Control::Beacon(Beacon { node, incarnation, name, address, framings, max_frame, answer })
+        Control::Beacon(Beacon { node, incarnation, name, address, framings, max_frame, purpose })
     })
 }
 

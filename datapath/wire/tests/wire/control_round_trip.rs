@@ -1,6 +1,6 @@
 //! Control messages: back and forth, their longest, and what is cut off.
 
-use am_wire::control::{Beacon, Connect, ConnectFlags, Control, FlowParameters, Incarnation, Name, NodeId};
+use am_wire::control::{Beacon, Connect, ConnectFlags, Control, FlowParameters, Incarnation, Name, NodeId, Purpose};
 use am_wire::{Address, Flow, Framings, Reason, Seq};
 use proptest::prelude::*;
 
@@ -51,7 +51,8 @@ fn the_longest_fits() {
         offer,
     });
     let (address, framings) = (Address::BROADCAST, Framings::ALL);
-    let beacon = Control::Beacon(Beacon { node, incarnation, name, address, framings, max_frame: 1514, answer: true });
+    let beacon =
+        Control::Beacon(Beacon { node, incarnation, name, address, framings, max_frame: 1514, purpose: Purpose::Ask });
     assert_eq!(body(&connect).len(), 122 - 8);
     assert!(body(&beacon).len() < body(&connect).len());
     assert!(body(&connect).len() <= Control::MAX_BYTES);

@@ -5,7 +5,7 @@ use am_wire::bulk::{Notice, NoticeKind, Segment};
 use am_wire::coalesced::{MESSAGE_HEADER, Writer};
 use am_wire::control::{
     Accept, Beacon, Close, Closed, Connect, ConnectFlags, Control, FinalAcks, FlowParameters, Incarnation, Keepalive,
-    Leave, Name, NodeId, Probe, ProbeSeen, Refusal, Refuse, Step,
+    Leave, Name, NodeId, Probe, ProbeSeen, Purpose, Refusal, Refuse, Step,
 };
 use am_wire::frame::{ETHERNET_HEADER, LinkAddresses};
 use am_wire::{
@@ -320,7 +320,7 @@ fn longest_messages() -> [(&'static str, Control); 10] {
     let offer =
         FlowParameters { flow: Flow::new(1).unwrap(), nonce: 1, first: [Seq(1); 2], credits: [1; 2], max_frame: 1 };
     let (address, framings) = (Address::BROADCAST, Framings::ALL);
-    let beacon = Beacon { node, incarnation, name, address, framings, max_frame: 1, answer: true };
+    let beacon = Beacon { node, incarnation, name, address, framings, max_frame: 1, purpose: Purpose::Ask };
     let acks = FinalAcks::default();
     [
         ("Beacon", Control::Beacon(beacon)),

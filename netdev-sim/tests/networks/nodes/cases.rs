@@ -3,7 +3,7 @@
 use std::fmt;
 
 use am_netdev_sim::check::Violation;
-use am_netdev_sim::{Death, MS, NetOptions, US};
+use am_netdev_sim::{Death, MS, NetOptions, Stall, US};
 use am_proto::FramingChoice;
 use am_proto::mutants::{Mutant, activate};
 use am_wire::Framing;
@@ -33,6 +33,8 @@ pub enum Setting {
     SmallSwitch,
     /// Drivers that cut, pad, split and shift.
     Drivers,
+    /// Programs that do not poll for longer than the patience of their peers. Heartbeats say that they live.
+    Busy,
 }
 
 /// A mutant: a bug built in on purpose, in the protocol or below it.
@@ -49,7 +51,7 @@ pub enum RunMutant {
 }
 
 /// Each mutant, by its name in the environment.
-pub const MUTANT_NAMES: [(&str, RunMutant); 12] = [
+pub const MUTANT_NAMES: [(&str, RunMutant); 13] = [
     ("CreditLeak", RunMutant::Core(Mutant::CreditLeak)),
     ("CreditMadeUp", RunMutant::Core(Mutant::CreditMadeUp)),
     ("DuplicateAfterWrap", RunMutant::Core(Mutant::DuplicateAfterWrap)),
@@ -60,13 +62,14 @@ pub const MUTANT_NAMES: [(&str, RunMutant); 12] = [
     ("OutOfOrder", RunMutant::Core(Mutant::OutOfOrder)),
     ("CloseForgets", RunMutant::Core(Mutant::CloseForgets)),
     ("DeadStay", RunMutant::Core(Mutant::DeadStay)),
+    ("BusyIsDead", RunMutant::Core(Mutant::BusyIsDead)),
     ("FreedEarly", RunMutant::FreedEarly),
     ("Overfilled", RunMutant::Overfilled),
 ];
 
 impl Setting {
     /// Each setting, by its name in the environment.
-    pub const ALL: [(&str, Setting); 10] = [
+    pub const ALL: [(&str, Setting); 11] = [
         ("mixed", Setting::Mixed),
         ("restarts", Setting::Restarts),
         ("bare-restarts", Setting::BareRestarts),
@@ -77,6 +80,7 @@ impl Setting {
         ("late-completions", Setting::LateCompletions),
         ("small-switch", Setting::SmallSwitch),
         ("drivers", Setting::Drivers),
+        ("busy", Setting::Busy),
     ];
 
     fn draw(self, seed: u64) -> (NetOptions, Work) {
@@ -108,10 +112,25 @@ impl Setting {
             Setting::Damaged => (options.corrupt, options.check) = (0.05, false),
             Setting::LateCompletions => options.completion_delay = 20 * US,
             Setting::Drivers => options.misreports = 0.1,
+            Setting::Busy => busy(&mut options, &mut work),
             Setting::SmallSwitch => (options.switch_buffer, options.rate) = (4096, 100_000_000),
         }
         (options, work)
     }
+}
+
+/// A network that loses little, and nodes that do not run for up to four times the patience.
+fn busy(options: &mut NetOptions, work: &mut Work) {
+    let (stalls, nodes) = (options.seed % 3 + 1, options.nodes);
+    *options = NetOptions { seed: options.seed, loss: options.loss.min(0.02), ..NetOptions::calm(nodes) };
+    options.faults_until = 40 * MS;
+    let stall = |n: u64| {
+        let from = n * options.faults_until / 4;
+        Stall { node: (options.seed + n) as usize % nodes, from, until: from + (1 + n) * 2000 * MS }
+    };
+    options.stalls = (0..stalls).map(stall).collect();
+    (work.patience, work.max_timeout, work.beacon) = (1500 * MS, 50 * MS, 5000 * MS);
+    work.heartbeats = true;
 }
 
 fn restarts(options: &mut NetOptions, work: &mut Work) {
@@ -222,7 +241,7 @@ pub struct MutantCase {
 }
 
 /// One mutant for each checker, or more.
-pub const MUTANT_CASES: [MutantCase; 13] = {
+pub const MUTANT_CASES: [MutantCase; 14] = {
     const fn bug(what: &'static str, planted: RunMutant, setting: Setting, says: &'static str) -> MutantCase {
         MutantCase { what, planted, setting, expected: says }
     }
@@ -241,6 +260,7 @@ pub const MUTANT_CASES: [MutantCase; 13] = {
         core("a message handled before an earlier one", Mutant::OutOfOrder, Setting::Mixed, "order: "),
         core("an incomplete close", Mutant::CloseForgets, Setting::Mixed, "as not delivered"),
         core("flows of a dead peer that stay", Mutant::DeadStay, Setting::Mixed, "endings: "),
+        core("a busy peer that is taken for a dead one", Mutant::BusyIsDead, Setting::Busy, "busy: "),
         core("a cut frame that is delivered", Mutant::LengthIgnored, Setting::Drivers, "is not what was sent"),
         bug("undetected damage", RunMutant::Nothing, Setting::Damaged, "is not what was sent"),
     ]

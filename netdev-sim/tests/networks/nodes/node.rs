@@ -8,6 +8,7 @@ use am_netdev_sim::check::{Checked, Violation};
 use am_netdev_sim::{Nanos, Net, US};
 use am_proto::{Config, Core, Event, Time};
 use am_transport::Transport;
+use am_wire::Address;
 use am_wire::control::{Incarnation, Name, NodeId};
 
 use super::app::App;
@@ -74,6 +75,17 @@ impl Node {
         let more = received + sent > 0 || had_news || net.nic(at).has_arrivals();
         let due = if more { 0 } else { engine.sleep_until().0.min(app.due(engine, checks, now)) };
         Ok(due.max(now + TURN_TIME))
+    }
+
+    /// Send a heartbeat, as another thread does while the node does not run.
+    pub fn beat(&self, net: &mut Net) {
+        let at = self.app.run.node as usize;
+        if let Some(frame) = self.engine.pool().copy(&self.engine.core().heartbeat()) {
+            // It may be lost.
+            _ = net.nic(at).send(Address::BROADCAST, &frame);
+            net.nic(at).flush();
+            net.start_nic(at);
+        }
     }
 
     /// The run has ended, and its NIC is gone. Check that all frames are back.

@@ -38,6 +38,8 @@ pub struct Work {
     /// The longest retransmission time-out.
     pub max_timeout: Nanos,
     pub framing: FramingChoice,
+    /// Whether nodes that do not run send heartbeats.
+    pub heartbeats: bool,
     /// The first sequence number, if the numbers are to wrap soon.
     pub first_number: Option<u32>,
 }

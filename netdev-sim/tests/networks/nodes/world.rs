@@ -17,6 +17,9 @@ use super::coverage;
 use super::node::Node;
 use super::work::Work;
 
+/// The time between two heartbeats.
+const HEARTBEATS: Nanos = 200 * MS;
+
 pub struct World {
     pub net: Net,
     work: Work,
@@ -37,6 +40,8 @@ struct NodeSlot {
     /// The time of its next turn. Alarms for another time are stale.
     next: Nanos,
     stalled_until: Nanos,
+    /// Whether heartbeats were sent for it since its last turn.
+    was_late: bool,
     /// The frames of its NIC at the end of its last turn.
     between: Option<BetweenTurns>,
 }
@@ -57,7 +62,15 @@ impl World {
         let quiet_from = last_fault(&options);
         let net = Net::new(options);
         let places = (0..net.options().nodes)
-            .map(|_| NodeSlot { node: None, run: 0, since: 0, next: Nanos::MAX, stalled_until: 0, between: None })
+            .map(|_| NodeSlot {
+                node: None,
+                run: 0,
+                since: 0,
+                next: Nanos::MAX,
+                stalled_until: 0,
+                was_late: false,
+                between: None,
+            })
             .collect();
         let endings = Endings::new(quiet_from, work.max_timeout.max(work.beacon));
         let checks = Checks { quiet_from, endings, ..Checks::default() };
@@ -210,7 +223,10 @@ impl World {
         let now = self.net.now();
         match happening {
             NodeEvent::Alarm(at) if self.places[at].next == now => self.turn(at),
-            NodeEvent::Alarm(_) => Ok(()),
+            NodeEvent::Alarm(at) => {
+                self.beat(at);
+                Ok(())
+            }
             NodeEvent::Wake(at) => {
                 self.schedule(at, now);
                 Ok(())
@@ -234,7 +250,11 @@ impl World {
 
     fn turn(&mut self, at: usize) -> Checked {
         self.places[at].next = Nanos::MAX;
+        let was_late = std::mem::take(&mut self.places[at].was_late);
         let Some(node) = self.places[at].node.as_mut() else { return Ok(()) };
+        if was_late {
+            node.engine.core_mut().on_late();
+        }
         let due = node.turn(&mut self.net, &mut self.checks)?;
         let ended = std::mem::take(&mut node.app.ended);
         ended.iter().try_for_each(|ended| self.ended(ended))?;
@@ -291,6 +311,17 @@ impl World {
         self.places[at].stalled_until = until;
         self.places[at].next = Nanos::MAX;
         self.schedule(at, until);
+        let beats = if self.work.heartbeats { (until - self.net.now()) / HEARTBEATS } else { 0 };
+        (2..beats).for_each(|beat| self.net.alarm(self.net.now() + beat * HEARTBEATS, at));
+    }
+
+    /// A heartbeat of a node that does not run.
+    fn beat(&mut self, at: usize) {
+        let place = &mut self.places[at];
+        if self.work.heartbeats && self.net.now() < place.stalled_until {
+            place.was_late = true;
+            place.node.iter().for_each(|node| node.beat(&mut self.net));
+        }
     }
 
     fn death(&mut self, at: usize) -> Checked {
@@ -348,7 +379,12 @@ impl World {
             ReturnReason::Restarted => EndReason::Restarted,
             ReturnReason::Tag => unreachable!("tags do not change here"),
             ReturnReason::NoHandler => unreachable!("it ends no flow"),
+            ReturnReason::NotPolling => unreachable!("the patience has no end"),
         };
+        if self.work.heartbeats && how == EndReason::GivenUp {
+            let what = format!("flow {:#x} was given up: its peer is alive", ended.serial);
+            return Err(Violation { checker: "busy", what });
+        }
         // A later run may have answered a question to an earlier one.
         let restarted = place.run > 1;
         self.checks.endings.check_end(self.net.now(), ended.serial, how, PeerState { open, restarted })

@@ -227,6 +227,7 @@ impl App {
             ReturnReason::Restarted => "peer restarted",
             ReturnReason::Tag => unreachable!("tags do not change here"),
             ReturnReason::NoHandler => unreachable!("it ends no flow"),
+            ReturnReason::NotPolling => unreachable!("it ends no flow"),
         });
         self.granted.retain(|(granted, _)| *granted != id);
         if let Some(at) = self.flows.iter().position(|flow| flow.id == id) {

@@ -1,0 +1,97 @@
+//! A server whose handler takes longer than its client's patience, and what both hear of it.
+#![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use am_api::{ConnectionChange, Endpoint, HandlerId, Node, Problem, Request};
+
+const WORK: HandlerId = HandlerId(0);
+const NOTE: HandlerId = HandlerId(1);
+const LONG: Duration = Duration::from_secs(60);
+/// More than twice the usual patience.
+const BUSY: Duration = Duration::from_millis(3_500);
+const REQUESTS: u64 = 3;
+
+/// What the client's handlers note.
+#[derive(Debug, Default)]
+pub struct Noted {
+    pub replies: Vec<u64>,
+    pub came_back: Vec<String>,
+    pub ended: Vec<String>,
+}
+
+/// A client's endpoint.
+pub fn asking(node: &Node) -> Endpoint<Noted> {
+    let mut endpoint: Endpoint<Noted> = node.endpoint("main").unwrap();
+    endpoint.on_reply(WORK, |noted, reply| noted.replies.push(reply.word(0)));
+    endpoint.on_returned(|noted, back| noted.came_back.push(format!("{} {:?}", back.reason, back.fate)));
+    endpoint.on_connection(|noted, event| {
+        if let ConnectionChange::Ended(reason) = event.change {
+            noted.ended.push(reason.to_string());
+        }
+    });
+    endpoint
+}
+
+/// Serve until `stop`. Each request to `WORK` takes `busy`. Returns whether the node was found late.
+pub fn serve(node: &Node, busy: Duration, stop: &AtomicBool) -> bool {
+    let mut endpoint: Endpoint<()> = node.endpoint("main").unwrap();
+    endpoint.on_request(WORK, move |(), Request { message, token }| {
+        thread::sleep(busy);
+        token.reply(WORK, message.words(), b"").unwrap();
+    });
+    endpoint.on_request(NOTE, |(), _| ());
+    let mut was_late = false;
+    while !stop.load(Relaxed) {
+        endpoint.wait(&mut (), Duration::from_millis(50));
+        was_late |= matches!(node.health(), Err(Problem::Late(late)) if late >= busy / 2);
+    }
+    was_late && node.counters().get("late") > 0
+}
+
+/// A server opens its node, is busy and answers; the client loses nothing. `server` is called on a thread of its own, and
+/// `client` with the server's address.
+pub fn loses_nothing(server: impl FnOnce() -> Node + Send, client: impl FnOnce(&str) -> Node) {
+    let stop = AtomicBool::new(false);
+    let (tell, address) = std::sync::mpsc::channel();
+    thread::scope(|scope| {
+        let serving = scope.spawn(|| {
+            let node = server();
+            tell.send(node.local_address()).unwrap();
+            serve(&node, BUSY, &stop)
+        });
+        let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let node = client(&address.recv().unwrap());
+            ask(&node);
+        }));
+        stop.store(true, Relaxed);
+        let was_late = serving.join().unwrap();
+        asked.unwrap_or_else(|cause| std::panic::resume_unwind(cause));
+        assert!(was_late, "the late program hears of it");
+    });
+}
+
+fn ask(node: &Node) {
+    let (mut endpoint, mut noted) = (asking(node), Noted::default());
+    let to = endpoint.connect("beta", "main").unwrap();
+    endpoint.wait_open(&mut noted, to, LONG).unwrap_or_else(|error| panic!("{error}"));
+    let start = Instant::now();
+    endpoint.try_request(to, WORK, &[1], b"").unwrap();
+    endpoint.wait(&mut noted, Duration::from_millis(100));
+    for number in 2..=REQUESTS {
+        endpoint.try_request(to, WORK, &[number], b"").unwrap();
+    }
+    // A second connection is asked for while the server does not poll.
+    let mut longest = Duration::ZERO;
+    let second = endpoint.connect("beta", "main").unwrap();
+    while noted.replies.len() < REQUESTS as usize || !endpoint.is_open(second) {
+        endpoint.wait(&mut noted, Duration::from_millis(50));
+        longest = longest.max(endpoint.not_polling_for(to).unwrap_or_default());
+        assert!(noted.came_back.is_empty() && noted.ended.is_empty(), "{noted:?} after {:?}", start.elapsed());
+        assert!(start.elapsed() < LONG, "{noted:?}\n{}", node.counters());
+    }
+    assert_eq!(noted.replies, [1, 2, 3]);
+    assert!(longest >= BUSY / 4, "the client hears since when its server does not poll: {longest:?}");
+}

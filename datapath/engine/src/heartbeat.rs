@@ -1,0 +1,223 @@
+//! Heartbeats: signs of life for a node whose program does not poll. A handler may sleep, and a program may compute for an
+//! hour between two calls. Its peers must not take that for a crash.
+//!
+//! ```text
+//!   the node's thread                      one thread of the process, which sleeps
+//!   polls ── counts, every millisecond ──▶ looks every 200 ms: no poll in two looks?
+//!   ... computes ...                         ├─▶ the node's beacon, marked as a heartbeat ──▶ the peers
+//!   polls again ◀── `late` ──────────────────┘   (`OutOfBand`, where the transport has it)
+//! ```
+//!
+//! A message costs nothing of this: the node counts where it asks its transport for notices anyway. A node that waits on
+//! its descriptors is not late unless a frame waits for it.
+//!
+//! The thread starts with the first node of the process and stays, without work while there are no nodes. It blocks all
+//! signals, so no handler of the program runs on it. A forked child has no such thread; its first own node starts one.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use std::{io, process, thread};
+
+use am_ring::Own;
+use am_transport::{Caps, OutOfBand};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::SigSet;
+
+/// The time between two looks, and between two heartbeats.
+const INTERVAL: Duration = Duration::from_millis(200);
+/// A node that has not polled in this many looks is late. One that sleeps in a call of ours polls every 250 ms.
+const LOOKS: u32 = 2;
+
+/// The node's part.
+#[derive(Debug)]
+pub(crate) struct Heartbeat {
+    node: Arc<Watched>,
+    polls: u64,
+}
+
+/// What the thread sees of a node.
+#[derive(Debug)]
+struct Watched {
+    /// Twice the number of polls; odd while the program waits on the node's descriptors.
+    polls: AtomicU64,
+    is_late: AtomicBool,
+    sent: AtomicU64,
+    frame: Vec<u8>,
+    wake: Vec<Arc<Own>>,
+    /// `None` if the transport itself knows which peers live.
+    out_of_band: Option<Arc<dyn OutOfBand>>,
+}
+
+impl Heartbeat {
+    /// Watch a node. `frame` says that it lives.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub(crate) fn start(frame: Vec<u8>, caps: &Caps) -> io::Result<Heartbeat> {
+        let node = Arc::new(Watched {
+            polls: AtomicU64::new(0),
+            is_late: AtomicBool::new(false),
+            sent: AtomicU64::new(0),
+            frame,
+            wake: caps.wake.clone().unwrap_or_default(),
+            out_of_band: caps.out_of_band.clone(),
+        });
+        caps.out_of_band.iter().for_each(|out_of_band| out_of_band.announce(&node.frame));
+        watch(Arc::downgrade(&node))?;
+        Ok(Heartbeat { node, polls: 0 })
+    }
+
+    /// The node polls. Returns whether it is late.
+    pub(crate) fn note_poll(&mut self) -> bool {
+        self.polls += 2;
+        self.node.polls.store(self.polls, Relaxed);
+        self.node.is_late.load(Relaxed) && self.node.is_late.swap(false, Relaxed)
+    }
+
+    /// The program waits on the node's descriptors until the next poll.
+    pub(crate) fn note_wait(&self) {
+        self.node.polls.store(self.polls + 1, Relaxed);
+    }
+
+    /// How many heartbeats were sent.
+    pub(crate) fn sent(&self) -> u64 {
+        self.node.sent.load(Relaxed)
+    }
+}
+
+impl Watched {
+    /// The node has not polled for some looks. It is late, unless it waits and nothing has arrived.
+    fn beat(&self, polls: u64) {
+        let waits = polls % 2 == 1;
+        if waits && !self.has_frames() {
+            return;
+        }
+        self.is_late.store(true, Relaxed);
+        let Some(out_of_band) = &self.out_of_band else { return };
+        if out_of_band.broadcast(&self.frame) {
+            self.sent.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn has_frames(&self) -> bool {
+        let mut wake: Vec<_> = self.wake.iter().map(|wake| PollFd::new(wake.as_fd(), PollFlags::POLLIN)).collect();
+        poll(&mut wake, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+    }
+}
+
+/// Give a node to this process's thread, and start the thread if there is none.
+fn watch(node: Weak<Watched>) -> io::Result<()> {
+    /// The process that started the thread, and the way to it.
+    static THREAD: Mutex<Option<(u32, Sender<Weak<Watched>>)>> = Mutex::new(None);
+    let mut started = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((process, to_thread)) = &*started
+        && *process == process::id()
+        && to_thread.send(node.clone()).is_ok()
+    {
+        return Ok(());
+    }
+    let (to_thread, nodes) = channel();
+    // The thread inherits the mask.
+    let before = SigSet::all().thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK)?;
+    let spawned = thread::Builder::new().name("am-heartbeat".into()).spawn(move || run(&nodes));
+    before.thread_set_mask()?;
+    spawned?;
+    // The thread never drops its end.
+    _ = to_thread.send(node);
+    *started = Some((process::id(), to_thread));
+    Ok(())
+}
+
+/// A node, its last count of polls, and how many looks have found the same.
+type Seen = (Weak<Watched>, u64, u32);
+
+fn run(nodes: &Receiver<Weak<Watched>>) {
+    let mut seen: Vec<Seen> = vec![];
+    let mut next = Instant::now();
+    loop {
+        let new = if seen.is_empty() {
+            nodes.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            nodes.recv_timeout(next.saturating_duration_since(Instant::now()))
+        };
+        match new {
+            Ok(node) => seen.push((node, 0, 0)),
+            Err(RecvTimeoutError::Timeout) => {
+                seen.retain_mut(look);
+                next = Instant::now() + INTERVAL;
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// Returns whether the node is still open.
+fn look((node, polls, looks): &mut Seen) -> bool {
+    let Some(node) = node.upgrade() else { return false };
+    let now = node.polls.load(Relaxed);
+    *looks = if now == *polls { *looks + 1 } else { 0 };
+    *polls = now;
+    if *looks >= LOOKS {
+        node.beat(now);
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use am_transport::loopback;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Heard(Mutex<Sender<Vec<u8>>>);
+
+    impl OutOfBand for Heard {
+        fn broadcast(&self, frame: &[u8]) -> bool {
+            self.0.lock().unwrap().send(frame.to_vec()).is_ok()
+        }
+    }
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn watched(wake: Option<Vec<Arc<Own>>>) -> (Heartbeat, Receiver<Vec<u8>>) {
+        let (sender, heard) = mpsc::channel();
+        let [plug, _] = loopback::pair();
+        let transport = plug.open().unwrap();
+        let caps = am_transport::Transport::caps(&transport).clone();
+        let caps = Caps { out_of_band: Some(Arc::new(Heard(Mutex::new(sender)))), wake, ..caps };
+        (Heartbeat::start(vec![7], &caps).unwrap(), heard)
+    }
+
+    #[test]
+    fn a_program_that_does_not_poll_is_spoken_for_and_hears_of_it_once() {
+        let (mut node, heard) = watched(None);
+        node.note_poll();
+        assert_eq!(heard.recv_timeout(MINUTE), Ok(vec![7]));
+        assert!(node.sent() > 0);
+        assert_eq!([node.note_poll(), node.note_poll()], [true, false]);
+    }
+
+    #[test]
+    fn one_that_waits_is_spoken_for_only_when_a_frame_waits_for_it() {
+        let (mine, mut peer) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (mut node, heard) = watched(Some(vec![Arc::new(Own::new(mine.into()))]));
+        node.note_poll();
+        node.note_wait();
+        assert!(heard.recv_timeout(4 * LOOKS * INTERVAL).is_err(), "it waits, and nothing has arrived");
+        io::Write::write_all(&mut peer, b"frame").unwrap();
+        assert_eq!(heard.recv_timeout(MINUTE), Ok(vec![7]));
+    }
+
+    #[test]
+    fn a_closed_node_is_forgotten() {
+        let (node, heard) = watched(None);
+        drop(node);
+        while heard.recv_timeout(MINUTE).is_ok() {}
+    }
+}
