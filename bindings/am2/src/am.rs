@@ -136,7 +136,7 @@ pub(crate) fn hang_up_if_lost() -> Result<(), Code> {
              have gone with them; AM_Init starts anew"
         );
         // It closes what it still has.
-        drop(process.am.borrow_mut().take());
+        drop(process.am.take());
         return Err(Code::Resource);
     }
     Ok(())
