@@ -99,6 +99,7 @@ pub enum SocketOpenError {
         /// The failed operation.
         doing: &'static str,
         /// The system's error.
+        #[source]
         error: io::Error,
     },
     /// Another error of the system.
@@ -107,6 +108,7 @@ pub enum SocketOpenError {
         /// The failed operation.
         doing: &'static str,
         /// The system's error.
+        #[source]
         error: io::Error,
     },
 }
