@@ -14,7 +14,7 @@ use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use crate::chunk_layout::HEADROOM;
 
 /// Why a queue cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum GivenQueueError {
     /// The numbers of its shape are none that this version gives.
     #[error("the queue has a shape of another version: start program and daemon of one version")]
@@ -29,6 +29,8 @@ pub enum GivenQueueError {
     #[error("mapping the rings of the queue: {0}; another process's rings need Linux 6.4 or newer")]
     Map(io::Error),
 }
+
+am_transport::debug_as_display!(GivenQueueError);
 
 /// The memory of the frames, mapped. The pool keeps it.
 struct Memory(NonNull<c_void>, usize);

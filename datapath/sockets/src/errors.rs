@@ -108,6 +108,7 @@ pub enum SocketOpenError {
         /// The failed operation.
         doing: &'static str,
         /// The system's error.
+        #[source]
         error: io::Error,
     },
 }

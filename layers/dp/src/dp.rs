@@ -292,7 +292,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         self.by_dpid.len() - self.closing.len()
     }
 
-    /// Whether the receivers have accepted everything that was written to any endpoint.
+    /// Whether the receivers have accepted everything that was written to any endpoint. A receiver that lives and does not poll accepts
+    /// nothing, for however long: give a loop that waits for this a bound.
     pub fn is_all_accepted(&self) -> bool {
         self.by_dpid.values().all(|&id| self.is_settled(id))
     }

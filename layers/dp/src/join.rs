@@ -62,7 +62,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
 
     /// Open all endpoints that the graph gives to this process, with `memory` for each pool, then connect those with an edge out of
     /// them. This waits for the processes at the other ends; where all processes join with the same graph, meet at a barrier afterwards
-    /// before the first one closes an endpoint.
+    /// before the first one closes an endpoint, and poll until all are there.
     ///
     /// # Errors
     /// See [`JoinError`]. Nothing stays open then.

@@ -30,8 +30,9 @@
 //! - A message longer than the receiver's pool is refused when it arrives: the next write or read of its sender says so, once
 //!   ([`WriteError::TooLong`], [`ReadError::TooLong`]), and so does the sender's descriptor.
 //! - The death of the other end's process is reported once, after the last message ([`ReadError::Lost`]).
-//! - Everything happens in the calls, on the thread that makes them. `bindings/dp` has these calls for C, with a thread that works
-//!   meanwhile.
+//! - Everything happens in the calls, on the thread that makes them, acknowledgements included. So a program that waits for others
+//!   polls meanwhile ([`Dp::wait_until`]), at a barrier too: writers wait for a reader that lives and does not poll. [`Dp::finish`] has a
+//!   bound for that. `bindings/dp` has these calls for C, with a thread that works meanwhile.
 //!
 //! A [`Graph`] has all vertices and edges of a program; [`Dp::join`] makes this process one of its vertices. `dp-graph` starts a program
 //! on a graph.

@@ -1,6 +1,7 @@
 //! Edges: redirected while messages flow, refused, ended.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use am_api::Node;
 use am_dp::{ConnectError, Dp, Dpid, Nid, Nodes, ReadError, WriteError};
@@ -153,4 +154,26 @@ fn the_death_of_the_other_end_is_reported_after_its_last_message() {
     assert_eq!(lost, ReadError::Lost { nid: Nid(1), dpid: Dpid(2) });
     assert!(matches!(graph[0].write(&own, b"hello"), Err(WriteError::Ended(_))));
     drop((dead, other));
+}
+
+/// The reader's process lives, and its program does something else.
+#[test]
+fn a_writer_waits_for_a_reader_that_does_not_poll_and_leaves_in_time() {
+    let mut graph = graph(&format!("shm:dp-edges-busy-{}", std::process::id()), 2);
+    let (first, second) = (open(&mut graph, 0, 1, 4096), open(&mut graph, 0, 2, 4096));
+    let to = open(&mut graph, 1, 5, 4096);
+    connect(&mut graph, (0, &first), 1, 5);
+    connect(&mut graph, (0, &second), 1, 5);
+    write(&mut graph, (0, &first), b"one");
+    write(&mut graph, (0, &second), b"two");
+    // Longer than the silence that a dead reader is allowed.
+    assert!(!graph[0].wait_until(Duration::from_secs(4), |dp| dp.is_accepted(&first)), "it is not given up");
+    assert!(!graph[0].finish(second, Duration::from_millis(50)), "this writer does not wait any longer");
+    assert_eq!(take(&mut graph, (1, &to)), b"one");
+    until(&mut graph, |graph| graph[0].is_accepted(&first).then_some(()));
+    write(&mut graph, (0, &first), b"three");
+    until(&mut graph, |graph| {
+        let place = graph[1].read(&to).ok()??;
+        (graph[1].bytes(&to, &place) == Some(b"three")).then_some(())
+    });
 }

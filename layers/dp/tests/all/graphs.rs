@@ -1,7 +1,8 @@
 //! Processes that become the vertices of a graph.
 
-use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use am_api::Node;
 use am_dp::{Dp, Dpid, Graph, JoinError, Nid, Nodes, Point, dpids};
@@ -19,23 +20,34 @@ fn dp(transport: &str, count: usize, nid: usize) -> Dp<Vec<u8>> {
 /// Run this in a thread for each vertex, on shared memory.
 fn on(graph: &Graph, test: &str, work: impl Fn(u32, &mut Vertex) + Sync) {
     let transport = format!("shm:dp-graphs-{test}-{}", std::process::id());
-    let barrier = Barrier::new(graph.count());
+    let settled = AtomicUsize::new(0);
     thread::scope(|scope| {
         for nid in 0..graph.count() {
-            let (transport, barrier, work) = (&transport, &barrier, &work);
+            let (transport, settled, work) = (&transport, &settled, &work);
             scope.spawn(move || {
                 let mut dp = dp(transport, graph.count(), nid);
                 let points = dp.join(graph, |_| vec![0; 4096], LONG).unwrap();
                 let mut vertex = (dp, points);
                 work(nid as u32, &mut vertex);
-                // The others may still read; then all go.
-                while !vertex.0.is_all_accepted() {
-                    vertex.0.poll();
-                }
-                barrier.wait();
+                meet(&mut vertex.0, settled, graph.count());
             });
         }
     });
+}
+
+/// Wait until everything that any vertex wrote has been accepted. Until then each of them polls: a writer waits for acknowledgements of
+/// a reader that lives.
+fn meet(dp: &mut Dp<Vec<u8>>, settled: &AtomicUsize, count: usize) {
+    let (start, mut is_counted) = (Instant::now(), false);
+    while settled.load(Ordering::SeqCst) < count {
+        assert!(start.elapsed() < LONG, "all own messages accepted: {is_counted}");
+        dp.poll();
+        if !is_counted && dp.is_all_accepted() {
+            is_counted = true;
+            settled.fetch_add(1, Ordering::SeqCst);
+        }
+        thread::yield_now();
+    }
 }
 
 fn point(points: &[(Dpid, Point)], dpid: Dpid) -> &Point {
