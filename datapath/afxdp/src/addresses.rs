@@ -1,9 +1,8 @@
 //! The link addresses of a node, and the interface's filter, which has to accept those that are not the interface's own.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
-use am_ring::own::{Own, high};
 use am_wire::{Address, AddressSet};
 use libc::{c_int, packet_mreq};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
@@ -22,7 +21,7 @@ pub(crate) struct NodeAddresses {
 /// several addresses, the kernel makes it accept all frames.
 struct Filter {
     /// `None` while there is no address but the interface's own.
-    socket: Option<Own>,
+    socket: Option<OwnedFd>,
     interface: u32,
 }
 
@@ -85,8 +84,7 @@ impl Filter {
             Some(socket) => socket,
             // Without a protocol the socket receives no frames.
             None => {
-                let made = socket(AddressFamily::Packet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
-                self.socket.insert(high(made).into())
+                self.socket.insert(socket(AddressFamily::Packet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?)
             }
         };
         let wanted = membership(self.interface, address);
@@ -96,7 +94,8 @@ impl Filter {
     fn refuse(&self, address: Address) {
         let wanted = membership(self.interface, address);
         // If the interface is gone, so is its filter.
-        let drop = |socket: &Own| sockopt::set(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_DROP_MEMBERSHIP, wanted);
+        let drop =
+            |socket: &OwnedFd| sockopt::set(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_DROP_MEMBERSHIP, wanted);
         let _ = self.socket.as_ref().map(drop);
     }
 }

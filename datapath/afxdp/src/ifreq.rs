@@ -3,16 +3,15 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
-use am_ring::own::{Own, high};
 use libc::{c_char, c_int, c_ulong, ifreq};
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 /// A socket for the queries, and the name of the interface.
 pub(crate) struct Query {
-    socket: Own,
+    socket: OwnedFd,
     name: [c_char; libc::IFNAMSIZ],
 }
 
@@ -31,7 +30,7 @@ impl Query {
             return Ok(None);
         }
         name.iter_mut().zip(interface.bytes()).for_each(|(to, byte)| *to = byte as c_char);
-        Ok(Some(Query { socket: high(socket).into(), name }))
+        Ok(Some(Query { socket, name }))
     }
 
     /// The number of the interface.

@@ -1,6 +1,7 @@
 //! Reading messages where they lie, and giving them back.
 
 use std::ops::Range;
+use std::os::fd::AsFd;
 
 use am_api::PollScope;
 
@@ -86,7 +87,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
                 return self.read_nothing(point).map_or(Ok(None), Err);
             }
         }
-        if inbox.settle_signal() {
+        if inbox.settle_signal(point.as_fd()) {
             self.inboxes.note_readable(point.id);
         }
         Ok(found)
@@ -96,7 +97,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     fn read_nothing(&mut self, point: &Point) -> Option<ReadError> {
         let inbox = self.inboxes.get_mut(point.id)?;
         let report = if inbox.has_report() { inbox.reports.pop_front() } else { None };
-        if inbox.settle_signal() {
+        if inbox.settle_signal(point.as_fd()) {
             self.inboxes.note_readable(point.id);
         }
         if let Some(ReadError::TooLong { .. }) = report

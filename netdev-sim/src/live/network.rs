@@ -4,10 +4,11 @@
 //! frame has arrived needs no lock: [`Network::is_quiet`].
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
-use am_ring::{LayoutError, Own};
+use am_ring::LayoutError;
 use am_transport::memory::NoMemory;
 use am_wire::Address;
 use nix::errno::Errno;
@@ -76,7 +77,7 @@ static NETWORKS: Mutex<BTreeMap<u64, Weak<Network>>> = Mutex::new(BTreeMap::new(
 pub(super) struct JoinedNode {
     pub(super) network: Arc<Network>,
     pub(super) node: usize,
-    pub(super) wake: Arc<Own>,
+    pub(super) wake: Arc<OwnedFd>,
 }
 
 impl JoinedNode {
@@ -184,7 +185,7 @@ impl Network {
     }
 
     /// Add a node. Returns its number and the descriptor that wakes it; `None` if the network is full.
-    pub(super) fn join(&self) -> nix::Result<Option<(usize, Arc<Own>)>> {
+    pub(super) fn join(&self) -> nix::Result<Option<(usize, Arc<OwnedFd>)>> {
         let mut inside = self.lock();
         let Some(node) = inside.wakers.iter().position(Option::is_none) else { return Ok(None) };
         let bell = NodeWaker::new()?;
