@@ -165,6 +165,12 @@
 //! executors with [`poll_ready`](Endpoint::poll_ready). A [waker](Node::waker) ends a wait from any thread. Calls from several threads, and
 //! endpoints that they share, are in the crate `am-threads`.
 //!
+//! # Programs that do not poll
+//!
+//! A program whose handler sleeps, or that computes for long, is not dead: its peers' messages wait. A peer sees that by
+//! [`not_polling_for`](Endpoint::not_polling_for), and bounds it by [`poll_patience`](Builder::poll_patience). The late program's
+//! [`health`](Node::health) says so.
+//!
 //! # Deadlines
 //!
 //! [`try_call`](Endpoint::try_call) is a request with a deadline and one [outcome](Endpoint::on_outcome).
