@@ -25,8 +25,8 @@ impl Departed {
         Departed(Vec::with_capacity(MAX_DEPARTED))
     }
 
-    /// The lane is read up to one position, and written up to the other.
-    pub(crate) fn add(&mut self, address: Address, (read, written): (u32, u32)) {
+    /// `read` and `written`: the positions in the lane up to which it is read and written.
+    pub(crate) fn add(&mut self, address: Address, read: u32, written: u32) {
         if self.0.len() < MAX_DEPARTED {
             self.0.push(Peer { address, read, unread: written.wrapping_sub(read) });
         }
@@ -49,14 +49,14 @@ mod tests {
     fn frames_come_first_and_later_ones_delay_nothing() {
         let [one, other] = [1, 2].map(|last| Address([2, 0, 0, 0, 0, last]));
         let mut departed = Departed::new();
-        departed.add(one, (u32::MAX - 1, 8));
-        departed.add(other, (u32::MAX, 9));
+        departed.add(one, u32::MAX - 1, 8);
+        departed.add(other, u32::MAX, 9);
         assert_eq!(departed.take(Some(7)).count(), 0);
         assert_eq!(departed.take(Some(8)).collect::<Vec<_>>(), [one]);
         assert_eq!(departed.take(Some(20)).collect::<Vec<_>>(), [other], "the lane was never empty");
-        departed.add(one, (5, 100));
+        departed.add(one, 5, 100);
         assert_eq!(departed.take(Some(0)).count(), 1, "another session");
-        departed.add(one, (5, 100));
+        departed.add(one, 5, 100);
         assert_eq!(departed.take(None).count(), 1);
     }
 }

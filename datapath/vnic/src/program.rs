@@ -263,7 +263,8 @@ impl Vnic {
             match socket::receive(&attachment.socket, &mut bytes) {
                 Received::Packet(packet) => match FromDaemon::from_bytes(packet) {
                     Some(FromDaemon::PeerGone(address)) => {
-                        self.departed.add(address, attachment.region.from.positions())
+                        let (read, written) = attachment.region.from.positions();
+                        self.departed.add(address, read, written);
                     }
                     Some(FromDaemon::Trouble(why)) => self.trouble = why,
                     Some(FromDaemon::Detached(why)) => {
