@@ -1,7 +1,7 @@
 //! The rules for attaching: which users may attach, under which names, how often, and with what share.
 //!
-//! The socket's file permissions decide who may connect at all. Without a file of rules everybody who can connect may have any free
-//! name. With one, the first rule that fits a program's user or group decides; a program that none fits is refused. What a reader could
+//! The socket's file permissions decide which users may connect at all. Without a file of rules, a program that connects may take any
+//! free name. With one, the first rule that fits a program's user or group decides; a program that none fits is refused. What a reader could
 //! take for something else is an error: a file without a rule, a `*` in the middle of a name, a rule that decides nothing.
 //!
 //! ```toml

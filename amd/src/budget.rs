@@ -103,7 +103,8 @@ impl Budgets {
         has_room
     }
 
-    /// The users of whom lines were left out, and how many, as soon as the log takes this as a line.
+    /// The users about whom lines were left out, each with the number of those lines. A user is returned once a line about that user fits
+    /// the limit again.
     pub(crate) fn left_out(&mut self, now: Instant) -> Vec<(u32, u64)> {
         if !std::mem::take(&mut self.owes) {
             return vec![];

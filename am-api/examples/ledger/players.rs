@@ -38,7 +38,7 @@ impl Kind {
         ["xdp", "shm", "udp", "tcp", "amd", "shm+udp"][self as usize]
     }
 
-    /// How many hosts there are, with so many clients.
+    /// The number of hosts for this number of clients.
     fn hosts(self, clients: usize) -> usize {
         match self {
             Kind::Shm => 0,

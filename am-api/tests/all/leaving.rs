@@ -37,7 +37,7 @@ fn open(name: &str, on: &str) -> Side<Seen> {
     side
 }
 
-/// Ask for so many replies, each of so many bytes. `away`: how long the client does not run. `next`: the transport of the next run.
+/// The client asks for `many` replies of `bytes` bytes. `away`: how long the client does not run before it reads them.
 fn leaves(server: &str, client: &dyn Fn(&str) -> String, [many, bytes]: [u64; 2], away: Duration) {
     let mut alpha = open("server", server);
     let (here, there) = (alpha.node.local_address(), client(&alpha.node.local_address()));

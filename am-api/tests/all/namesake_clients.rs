@@ -1,5 +1,5 @@
-//! Two clients of one name, which a server hears and which do not hear each other: who is displaced learns why, and so does
-//! the server. Unique names do not meet.
+//! Two clients of one name, connected to one server, without a path between them. The displaced client learns why it was
+//! displaced, and so does the server. Clients with unique names do not displace each other.
 
 use std::time::{Duration, Instant};
 

@@ -30,7 +30,8 @@ struct Shared {
 }
 
 impl Shared {
-    /// How many nodes see exactly the others, of whom each thread has this number, and when.
+    /// Wait until every node sees exactly the others, for a minute at most. Each thread has `nodes` nodes. Returns the number
+    /// of nodes with the right view, and the time it took.
     fn until_right(&self, nodes: usize) -> (usize, Duration) {
         let start = Instant::now();
         let right = || self.right.iter().map(|right| right.load(Relaxed)).sum::<usize>();
