@@ -175,7 +175,7 @@ impl<B: Buffer> Core<B> {
         let mut near: Vec<usize> = (0..peers.records.len()).filter(present).collect();
         let (members, in_question) = (near.len(), near.iter().filter(|at| in_question(at)).count());
         let known = peers.iter().filter(|record| record.has_beaconed()).count();
-        let is_timely = self.discovery.watch.begin_round(&self.config, [members, known], now - due);
+        let is_timely = self.discovery.watch.begin_round(&self.config, members, known, now - due);
         let reach = self.discovery.watch.reach;
         if reach < members {
             let behind = |at: &usize| peers.records[*at].peer.node.0.wrapping_sub(self.config.node.0);
@@ -221,12 +221,12 @@ impl<B: Buffer> Core<B> {
             return self.discovery.peers.set_presence(at, presence);
         }
         let Peer { node, incarnation, .. } = self.discovery.peers.records[at].peer;
-        let quiet = round.on_flows.get_or_insert_with(|| self.last_received()).get(&(node, incarnation));
-        let last_received = quiet.map(|quiet| quiet.last_received);
         let run = (node, incarnation);
-        let last_received = last_received.max(self.flows.idle.last_received(&run)).max(self.last_sign_of(&run));
-        if let Some(last_received) = last_received.filter(|last| *last > presence.heard_at) {
-            presence.on_sign_of_life(last_received);
+        let on_flows = round.on_flows.get_or_insert_with(|| self.last_received()).get(&run);
+        let on_flows = on_flows.map(|quiet| quiet.last_received);
+        let last_sign = on_flows.max(self.flows.idle.last_received(&run)).max(self.last_sign_of(&run));
+        if let Some(last_sign) = last_sign.filter(|last| *last > presence.heard_at) {
+            presence.on_sign_of_life(last_sign);
             self.discovery.peers.set_presence(at, presence);
         }
         let silence = now - presence.heard_at;

@@ -161,7 +161,7 @@ impl Watch {
 
     /// A round begins, so much later than it was due. Returns whether it counts: after a longer delay than the pause
     /// before it, answers to the last round may still wait to be read.
-    pub(crate) fn begin_round(&mut self, config: &Config, [members, known]: [usize; 2], late: Duration) -> bool {
+    pub(crate) fn begin_round(&mut self, config: &Config, members: usize, known: usize, late: Duration) -> bool {
         self.crowd = members.max(known.min(MAX_UNVERIFIED));
         self.is_crowded = self.far_timeout(config) > config.member_timeout;
         self.reach -= (self.reach - REACH).div_ceil(16);
