@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::harness::{Buf, Net, name};
 use am_proto::{EndpointId, FlowState, NameConflict, ReturnReason};
 use am_wire::control::{Beacon, Control, Incarnation, NodeId, ProbeSeen, Purpose, Step};
-use am_wire::frame::{self, LinkAddresses};
-use am_wire::{Address, Buffer, Class, EtherType, Flow, Framing, Framings, Header, Kind};
+use am_wire::frame::{self};
+use am_wire::{Address, Buffer, Class, EtherType, Framings};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -36,14 +36,7 @@ fn beacon_of_beta(run: u64) -> Beacon {
 
 /// Alpha receives this control frame from `from`.
 fn receive_control(net: &mut Net, from: Address, control: &Control) {
-    let mut body = [0; Control::MAX_BYTES];
-    let length = control.emit(&mut body);
-    let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-    let link = LinkAddresses { to: Address::BROADCAST, from, ethertype: EtherType::DEFAULT };
-    let mut bytes = [0; 256];
-    frame::body(&mut bytes, Framing::Plain, length).unwrap().copy_from_slice(&body[..length]);
-    let length = frame::emit(&mut bytes, Framing::Plain, &link, &header, length, None).unwrap();
-    net.core(ALPHA).on_frame(Buf::of(&bytes[..length]));
+    net.core(ALPHA).on_frame(Buf::of_control(control, Address::BROADCAST, from));
 }
 
 fn receive_beacon(net: &mut Net, beacon: Beacon) {

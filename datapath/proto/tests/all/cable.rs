@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::harness::{Buf, Net, name};
 use am_proto::{EndpointId, FlowId, FlowState, FramingWhy};
 use am_wire::control::{Control, ProbeSeen, Step};
-use am_wire::frame::{self, LinkAddresses};
-use am_wire::{Address, EtherType, Flow, Framing, Header, Kind};
+use am_wire::frame::{self};
+use am_wire::{Address, EtherType, Framing};
 
 const ALPHA: usize = 0;
 const THIRD: Address = Address([0x02, 0, 0, 0, 9, 9]);
@@ -53,14 +53,8 @@ fn learned_probe_id(net: &Net) -> Option<u32> {
 }
 
 fn receive_control(net: &mut Net, from: Address, control: &Control) {
-    let (mut body, mut bytes) = ([0; Control::MAX_BYTES], [0; 256]);
-    let length = control.emit(&mut body);
-    let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
     let to = net.core(ALPHA).config().address;
-    let link = LinkAddresses { to, from, ethertype: EtherType::DEFAULT };
-    frame::body(&mut bytes, Framing::Plain, length).unwrap().copy_from_slice(&body[..length]);
-    let length = frame::emit(&mut bytes, Framing::Plain, &link, &header, length, None).unwrap();
-    net.core(ALPHA).on_frame(Buf::of(&bytes[..length]));
+    net.core(ALPHA).on_frame(Buf::of_control(control, to, from));
 }
 
 /// The third node has not sent a beacon yet, or its beacon was lost.

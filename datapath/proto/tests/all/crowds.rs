@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::harness::{Buf, Net, name};
 use am_proto::{Departure, Event, MemberChange};
 use am_wire::control::{Control, Leave};
-use am_wire::frame::{self, LinkAddresses};
-use am_wire::{Address, EtherType, Flow, Framing, Header, Kind};
+use am_wire::frame::{self};
+use am_wire::{Address, EtherType};
 
 const COUNT: usize = 40;
 
@@ -36,14 +36,7 @@ fn departures(net: &mut Net) -> Vec<Vec<(String, Departure)>> {
 fn report(net: &mut Net, receiver: usize, silent: usize) {
     let (node, incarnation) = (net.core(silent).config().node, net.core(silent).config().incarnation);
     let (to, from) = (net.core(receiver).config().address, Address([2, 0, 0, 0, 9, 9]));
-    let link = LinkAddresses { to, from, ethertype: EtherType::DEFAULT };
-    let mut body = [0; Control::MAX_BYTES];
-    let length = Control::Leave(Leave { node, incarnation }).emit(&mut body);
-    let mut bytes = [0; 256];
-    frame::body(&mut bytes, Framing::Plain, length).unwrap().copy_from_slice(&body[..length]);
-    let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-    let length = frame::emit(&mut bytes, Framing::Plain, &link, &header, length, None).unwrap();
-    net.core(receiver).on_frame(Buf::of(&bytes[..length]));
+    net.core(receiver).on_frame(Buf::of_control(&Control::Leave(Leave { node, incarnation }), to, from));
 }
 
 #[test]

@@ -87,27 +87,12 @@ fn forged_beacons_fill_no_memory_and_cut_no_node_off() {
             max_frame: 1514,
             purpose: [Purpose::Announce, Purpose::Ask, Purpose::Heartbeat][n as usize % 3],
         };
-        let bytes = control_frame(&Control::Beacon(beacon));
-        net.core(alpha).on_frame(Buf::of(&bytes));
+        let frame = Buf::of_control(&Control::Beacon(beacon), Address::BROADCAST, Address([2, 9, 9, 9, 9, 9]));
+        net.core(alpha).on_frame(frame);
     }
     assert!(net.core(alpha).counters().peers_forgotten > 0);
     assert!(net.is_open(alpha, flow));
     // Nor nodes that start after the flood.
     let (_gamma, _) = net.node("gamma");
     net.connect(alpha, here, "gamma");
-}
-
-fn control_frame(control: &Control) -> Vec<u8> {
-    use am_wire::frame::{LinkAddresses, body as place, emit};
-    use am_wire::{EtherType, Flow, Framing, Header, Kind};
-    let mut body = [0; Control::MAX_BYTES];
-    let length = control.emit(&mut body);
-    let mut frame = vec![0; 256];
-    place(&mut frame, Framing::Plain, length).unwrap().copy_from_slice(&body[..length]);
-    let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-    let link =
-        LinkAddresses { to: Address::BROADCAST, from: Address([2, 9, 9, 9, 9, 9]), ethertype: EtherType::DEFAULT };
-    let length = emit(&mut frame, Framing::Plain, &link, &header, length, None).unwrap();
-    frame.truncate(length);
-    frame
 }

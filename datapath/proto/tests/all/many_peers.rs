@@ -36,10 +36,7 @@ fn receive(core: &mut Core<Buf>, peer: u64, header: &Header, body: &[u8]) {
 }
 
 fn receive_control(core: &mut Core<Buf>, peer: u64, control: Control) {
-    let mut body = [0; Control::MAX_BYTES];
-    let length = control.emit(&mut body);
-    let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-    receive(core, peer, &header, &body[..length]);
+    core.on_frame(Buf::of_control(&control, OWN_ADDRESS, address(peer)));
 }
 
 /// Hand each frame that the node sends to `each`.

@@ -5,8 +5,7 @@ use std::time::Duration;
 use crate::harness::{Buf, Faults, Loss, Net, Wiring, name};
 use am_proto::{Departure, Event, Fate, FlowState, MemberChange, ReturnReason};
 use am_wire::control::{Beacon, Control, Incarnation, Leave, NodeId, Purpose};
-use am_wire::frame::{self, LinkAddresses};
-use am_wire::{Address, Class, EtherType, Flow, Framing, Framings, Header, Kind};
+use am_wire::{Address, Class, Framing, Framings};
 
 const NAMES: [&str; 16] =
     ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9", "na", "nb", "nc", "nd", "ne", "nf"];
@@ -57,14 +56,7 @@ fn leave(net: &mut Net, at: usize) {
 
 fn control(net: &mut Net, receiver: usize, from: Address, control: Control) {
     let to = net.core(receiver).config().address;
-    let link = LinkAddresses { to, from, ethertype: EtherType::DEFAULT };
-    let mut body = [0; Control::MAX_BYTES];
-    let length = control.emit(&mut body);
-    let mut bytes = [0; 256];
-    frame::body(&mut bytes, Framing::Plain, length).unwrap().copy_from_slice(&body[..length]);
-    let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-    let length = frame::emit(&mut bytes, Framing::Plain, &link, &header, length, None).unwrap();
-    net.core(receiver).on_frame(Buf::of(&bytes[..length]));
+    net.core(receiver).on_frame(Buf::of_control(&control, to, from));
 }
 
 #[test]

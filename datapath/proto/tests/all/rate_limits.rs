@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use crate::harness::{Buf, MAX_FRAME, Net, name};
 use am_wire::control::{Beacon, Control, Incarnation, NodeId, Probe, Purpose, Step};
-use am_wire::frame::{self, LinkAddresses};
-use am_wire::{Address, EtherType, Flow, Framing, Framings, Header, Kind};
+use am_wire::{Address, Flow, Framings};
 
 const ALPHA: usize = 0;
 
@@ -13,13 +12,7 @@ const STRANGER: Address = Address([0x02, 0, 0, 0, 9, 9]);
 
 /// Alpha receives this control frame from a stranger.
 fn receive_control(net: &mut Net, control: &Control) {
-    let (mut body, mut bytes) = ([0; Control::MAX_BYTES], [0; 256]);
-    let length = control.emit(&mut body);
-    let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-    let link = LinkAddresses { to: Address::BROADCAST, from: STRANGER, ethertype: EtherType::DEFAULT };
-    frame::body(&mut bytes, Framing::Plain, length).unwrap().copy_from_slice(&body[..length]);
-    let length = frame::emit(&mut bytes, Framing::Plain, &link, &header, length, None).unwrap();
-    net.core(ALPHA).on_frame(Buf::of(&bytes[..length]));
+    net.core(ALPHA).on_frame(Buf::of_control(control, Address::BROADCAST, STRANGER));
 }
 
 /// Alpha, which knows this many nodes.

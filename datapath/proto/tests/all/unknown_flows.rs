@@ -148,13 +148,7 @@ fn forged_closed_notices_end_nothing() {
     let theirs = accepted(&mut net, beta);
     let (to, peer) = [beta, alpha].map(|at| net.core(at).config().address).into();
     let farewell = |from: Address, nonce: u16| {
-        let (mut bytes, mut body) = ([0; 200], [0; Control::MAX_BYTES]);
-        let length = Control::Closed(Closed { flow: theirs.flow(), nonce, own: None, acks: None }).emit(&mut body);
-        bytes[Framing::Plain.body_at()..][..length].copy_from_slice(&body[..length]);
-        let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-        let link = LinkAddresses { to, from, ethertype: EtherType::DEFAULT };
-        let length = frame::emit(&mut bytes, Framing::Plain, &link, &header, length, None).unwrap();
-        Buf::of(&bytes[..length])
+        Buf::of_control(&Control::Closed(Closed { flow: theirs.flow(), nonce, own: None, acks: None }), to, from)
     };
     let mut is_open_after = |from, nonce| {
         net.core(beta).on_frame(farewell(from, nonce));

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use am_proto::{Config, Core, Delivery, EndpointId, Event, FlowId, FlowState, Time};
 use am_wire::control::{Control, Incarnation, Name, NodeId};
-use am_wire::{Address, Buffer, Class, EtherType};
+use am_wire::frame::{self, LinkAddresses};
+use am_wire::{Address, Buffer, Class, EtherType, Flow, Framing, Header, Kind};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -28,6 +29,17 @@ impl Buf {
 
     pub fn of(bytes: &[u8]) -> Buf {
         Buf { data: Rc::new(bytes.to_vec()), len: bytes.len() }
+    }
+
+    /// A control frame of a segment without a key.
+    pub fn of_control(control: &Control, to: Address, from: Address) -> Buf {
+        let (mut body, mut bytes) = ([0; Control::MAX_BYTES], [0; 256]);
+        let length = control.emit(&mut body);
+        let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
+        let link = LinkAddresses { to, from, ethertype: EtherType::DEFAULT };
+        frame::body(&mut bytes, Framing::Plain, length).unwrap().copy_from_slice(&body[..length]);
+        let length = frame::emit(&mut bytes, Framing::Plain, &link, &header, length, None).unwrap();
+        Buf::of(&bytes[..length])
     }
 }
 
