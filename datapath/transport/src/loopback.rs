@@ -119,7 +119,7 @@ impl Plug {
                 self.from.iter_mut().for_each(Inlet::plug);
                 let steering = Steering::new(self.options.ethertype, self.address);
                 let (to, from) = (take(&mut self.to), take(&mut self.from));
-                let home = Some(Home { plug: self, home: Box::new(home) });
+                let home = Some(Home(Box::new(move |to, from| home(Plug { to, from, ..self }))));
                 Ok(Loopback { caps, steering, to, from, first: 0, alive: 0, count: Count::default(), home })
             }
             Err(error) => {
@@ -269,15 +269,12 @@ pub struct Loopback {
     home: Option<Home>,
 }
 
-/// The plug without its queues, and who gets it back.
-struct Home {
-    plug: Plug,
-    home: Box<dyn FnOnce(Plug)>,
-}
+/// Gives the plug back, with these queues.
+struct Home(Box<dyn FnOnce(Vec<Outlet>, Vec<Inlet>)>);
 
 impl fmt::Debug for Home {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.plug.fmt(f)
+        f.write_str("Home")
     }
 }
 
@@ -285,8 +282,8 @@ impl Drop for Loopback {
     fn drop(&mut self) {
         self.to.iter_mut().for_each(Outlet::ring_doorbell);
         self.from.iter_mut().for_each(Inlet::unplug);
-        if let Some(Home { plug, home }) = self.home.take() {
-            home(Plug { to: take(&mut self.to), from: take(&mut self.from), ..plug });
+        if let Some(Home(home)) = self.home.take() {
+            home(take(&mut self.to), take(&mut self.from));
         }
     }
 }
