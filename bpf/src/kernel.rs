@@ -1,7 +1,6 @@
 //! The kernel's version, and the features that it lacks.
 
-use std::ffi::CStr;
-use std::mem::MaybeUninit;
+use nix::sys::utsname::uname;
 
 /// The running kernel, by its release string.
 #[derive(Clone, Debug)]
@@ -15,12 +14,8 @@ impl Kernel {
     /// The running kernel.
     pub fn running() -> Kernel {
         // `/proc` would take a descriptor, and a process without one would have a kernel without a version.
-        let mut names = MaybeUninit::<libc::utsname>::zeroed();
-        // SAFETY: the pointer is to memory of this structure, which lives across the call.
-        unsafe { libc::uname(names.as_mut_ptr()) };
-        // SAFETY: only bytes, and zero where the kernel wrote none.
-        let release = unsafe { names.assume_init() }.release.map(|byte| byte as u8);
-        Kernel::of(&CStr::from_bytes_until_nul(&release).unwrap_or_default().to_string_lossy())
+        let release = uname().map(|names| names.release().to_string_lossy().into_owned());
+        Kernel::of(&release.unwrap_or_default())
     }
 
     fn of(release: &str) -> Kernel {

@@ -49,15 +49,27 @@ struct MultipathOutOfBand {
     ethertype: EtherType,
 }
 
-impl OutOfBand for MultipathOutOfBand {
-    fn broadcast(&self, frame: &[u8]) -> bool {
+impl MultipathOutOfBand {
+    /// Each path, with the frame as it leaves there.
+    fn for_each(&self, frame: &[u8], mut each: impl FnMut(&dyn OutOfBand, &[u8])) {
         let class = classify(frame, self.ethertype);
-        let send = |(from, path): &(Address, Arc<dyn OutOfBand>)| {
+        for (from, path) in &self.paths {
             let mut frame = frame.to_vec();
             rewrite::readdress(&mut frame, (None, Some(*from)), &class, self.ethertype);
-            path.broadcast(&frame)
-        };
-        self.paths.iter().map(send).fold(false, |any, sent| any | sent)
+            each(&**path, &frame);
+        }
+    }
+}
+
+impl OutOfBand for MultipathOutOfBand {
+    fn announce(&self, frame: &[u8]) {
+        self.for_each(frame, |path, frame| path.announce(frame));
+    }
+
+    fn broadcast(&self, frame: &[u8]) -> bool {
+        let mut sent = false;
+        self.for_each(frame, |path, frame| sent |= path.broadcast(frame));
+        sent
     }
 }
 
@@ -369,5 +381,41 @@ impl Transport for Multipath {
             .iter()
             .for_each(|path| path.inner.counters(&mut |name, value| *sums.entry(name).or_insert(0) += value));
         sums.into_iter().for_each(|(name, value)| each(name, value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// A carrier that sends only what was announced to it, as those outside of the process do.
+    #[derive(Debug, Default)]
+    struct Carrier(Mutex<Vec<u8>>);
+
+    impl OutOfBand for Carrier {
+        fn announce(&self, frame: &[u8]) {
+            *self.0.lock().unwrap() = frame.to_vec();
+        }
+
+        fn broadcast(&self, frame: &[u8]) -> bool {
+            *self.0.lock().unwrap() == frame
+        }
+    }
+
+    #[test]
+    fn each_path_is_told_its_heartbeat() {
+        let addresses = [1, 2].map(|last| Address([2, 0, 0, 0, 0, last]));
+        let carriers: [Arc<Carrier>; 2] = Default::default();
+        let paths = addresses.into_iter().zip(carriers.clone().map(|carrier| carrier as Arc<dyn OutOfBand>)).collect();
+        let joint = MultipathOutOfBand { paths, ethertype: EtherType::DEFAULT };
+        let frame = [0; 60];
+        assert!(!joint.broadcast(&frame), "nothing was announced");
+        joint.announce(&frame);
+        for (address, carrier) in addresses.into_iter().zip(&carriers) {
+            assert_eq!(rewrite::source(&carrier.0.lock().unwrap()), Some(address));
+        }
+        assert!(joint.broadcast(&frame));
     }
 }
