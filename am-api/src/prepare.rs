@@ -203,7 +203,7 @@ impl Drop for Prepared {
             && let Some(mut node) = borrow_to_drop(&node)
         {
             match self.class {
-                Class::Request => node.prepared = node.prepared.saturating_sub(1),
+                Class::Request => node.prepared -= 1,
                 Class::Reply => node.forgo(self.flow),
             }
         }

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{LONG, plain};
-use am_api::{Connection, ConnectionChange, Endpoint, Node, NotOpen, Problem, Refusal, ReturnReason};
+use crate::common::{LONG, Side, plain};
+use am_api::{Connection, ConnectionChange, NotOpen, Problem, Refusal, ReturnReason, transports};
 
 #[derive(Default)]
 struct State {
@@ -12,28 +12,22 @@ struct State {
     opened: usize,
 }
 
-struct Program {
-    node: Node,
-    endpoint: Endpoint<State>,
-    state: State,
-}
+type Program = Side<State>;
 
 /// A program of this name over sockets. Clients know the place of the server only.
 fn open(builder: am_api::Builder, on: &str) -> Program {
-    let node = builder.beacon(Duration::from_millis(300)).open(on).unwrap_or_else(|error| panic!("{error}"));
-    let mut endpoint = node.endpoint::<State>("main").unwrap();
-    endpoint.on_connection(|state, event| match event.change {
+    let transport = transports::open(on).unwrap_or_else(|error| panic!("{error}"));
+    let mut program = Program::open(builder.beacon(Duration::from_millis(300)), transport);
+    program.endpoint.on_connection(|state, event| match event.change {
         ConnectionChange::Accepted => state.opened += 1,
         ConnectionChange::Ended(reason) => state.ends.push(reason),
         _ => (),
     });
-    Program { node, endpoint, state: State::default() }
+    program
 }
 
-impl Program {
-    fn connect(&self) -> Connection {
-        self.endpoint.connect("server", "main").unwrap()
-    }
+fn connect(client: &Program) -> Connection {
+    client.endpoint.connect("server", "main").unwrap()
 }
 
 /// Poll all programs until it is so.
@@ -42,7 +36,7 @@ fn run(what: &str, programs: &mut [&mut Program], is_so: impl Fn(&[&mut Program]
     while !is_so(programs) {
         let health = |programs: &[&mut Program]| programs.iter().map(|it| it.node.health()).collect::<Vec<_>>();
         assert!(start.elapsed() < LONG, "not {what}: {:?}", health(programs));
-        programs.iter_mut().for_each(|it| _ = it.endpoint.poll(&mut it.state));
+        programs.iter_mut().for_each(|it| _ = it.poll());
     }
 }
 
@@ -57,10 +51,10 @@ fn the_first_learns_why_it_is_displaced_at_both_ends() {
             client
         };
         let mut first = client();
-        let old = first.connect();
+        let old = connect(&first);
         run("open", &mut [&mut server, &mut first], |all| all[1].endpoint.ready(old).is_ok());
         let mut second = client();
-        let new = second.connect();
+        let new = connect(&second);
         let is_displaced = |all: &[&mut Program]| all[2].endpoint.ready(new).is_ok() && all[1].state.ends.len() == 1;
         run("displaced", &mut [&mut server, &mut first, &mut second], is_displaced);
         assert_eq!(first.state.ends, [ReturnReason::NameTaken], "{on}");
@@ -73,7 +67,7 @@ fn the_first_learns_why_it_is_displaced_at_both_ends() {
         let problem = server.node.health().unwrap_err().to_string();
         assert!([&first, &second].iter().all(|it| problem.contains(&it.node.local_address())), "{on}: {problem}");
         // It says so as long as it lasts, and to each new attempt.
-        let again = first.connect();
+        let again = connect(&first);
         let refused = Err(NotOpen::Refused(Refusal::Name));
         run("refused", &mut [&mut server, &mut first, &mut second], |all| all[1].endpoint.ready(again) == refused);
         assert_eq!(second.endpoint.ready(new), Ok(()), "{on}");
@@ -86,13 +80,13 @@ fn the_first_learns_why_it_is_displaced_at_both_ends() {
 
 /// The client connects until it succeeds.
 fn come_back(server: &mut Program, client: &mut Program) {
-    let (start, mut to) = (Instant::now(), client.connect());
+    let (start, mut to) = (Instant::now(), connect(client));
     while client.endpoint.ready(to).is_err() {
         assert!(start.elapsed() < LONG, "{:?}", client.endpoint.ready(to));
         if client.endpoint.ready(to) != Err(NotOpen::Connecting) {
-            to = client.connect();
+            to = connect(client);
         }
-        [&mut *server, &mut *client].into_iter().for_each(|it| _ = it.endpoint.poll(&mut it.state));
+        [&mut *server, &mut *client].into_iter().for_each(|it| _ = it.poll());
     }
 }
 
@@ -106,7 +100,7 @@ fn unique_names_do_not_meet() {
             .iter()
             .map(|client| {
                 client.node.add_peer_address(&place).unwrap();
-                client.connect()
+                connect(client)
             })
             .collect();
         let mut all: Vec<&mut Program> = clients.iter_mut().chain([&mut server]).collect();

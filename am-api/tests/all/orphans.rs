@@ -11,6 +11,7 @@ use nix::unistd::{ForkResult, fork};
 use crate::common::LONG;
 use crate::common::daemon::Serving;
 use crate::doomed::{PLACE, Receiver, is_open};
+use crate::example::local;
 
 const ASK: HandlerId = HandlerId(0);
 const END: HandlerId = HandlerId(1);
@@ -139,8 +140,7 @@ fn a_name_is_free_after_the_end() {
 
 /// Of this test alone.
 fn addresses(kind: &str) -> [String; 2] {
-    let [low, high] = (std::process::id() as u16).to_be_bytes();
-    let (victim, witness) = (format!("127.{high}.{low}.81:7000"), format!("127.{high}.{low}.82:7000"));
+    let (victim, witness) = (local(81), local(82));
     [format!("{kind}:{victim}"), format!("{kind}:{witness},peer={victim}")]
 }
 

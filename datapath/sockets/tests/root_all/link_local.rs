@@ -1,30 +1,19 @@
 //! Nodes at link-local addresses of IPv6, which hold on one link only: the interface belongs to the address. Needs root.
 
-use std::process::Command;
-
 use crate::ends::{FLOW, connect, counter, numbered, options, place, receive, receive_so_many, until};
-use am_netns::{Host, VethOptions, veth};
+use crate::hosts::{enter, hosts, ip_on, join};
+use am_netns::{Host, VethOptions};
 use am_sockets::{SocketOpenError, Tcp, Udp, tcp, udp};
 use am_transport::{Transport, TransportExt};
-use nix::sched::{CloneFlags, setns};
-
-fn enter(host: &Host) {
-    setns(host, CloneFlags::CLONE_NEWNET).expect("root may enter a network namespace");
-}
 
 const ADDRESSES: [&str; 2] = ["fe80::1", "fe80::2"];
 
-fn ip(host: &Host, words: &str) {
-    let status = host.enter(|| Command::new("ip").args(words.split(' ')).status());
-    assert!(status.unwrap().unwrap().success(), "ip {words}");
-}
-
 /// Two hosts and a cable. The interfaces have different indices.
 fn cable() -> [Host; 2] {
-    let hosts = ["near", "far"].map(|name| Host::new(name).unwrap_or_else(|error| panic!("{error}")));
-    ip(&hosts[1], "link add am1 type veth peer name am2");
-    veth(&hosts[0], "am0", &hosts[1], "am0", &VethOptions::default()).unwrap_or_else(|error| panic!("{error}"));
-    hosts.iter().zip(ADDRESSES).for_each(|(host, at)| ip(host, &format!("addr add {at}/64 dev am0 nodad")));
+    let hosts = hosts();
+    ip_on(&hosts[1], "link add am1 type veth peer name am2");
+    join(&hosts, &VethOptions::default());
+    hosts.iter().zip(ADDRESSES).for_each(|(host, at)| ip_on(host, &format!("addr add {at}/64 dev am0 nodad")));
     hosts
 }
 
@@ -97,9 +86,9 @@ fn a_socket_at_a_link_local_address_knows_the_link() {
 fn the_longest_frame_is_that_of_the_interface_in_the_name() {
     let hosts = cable();
     for words in ["link set am1 mtu 1300 up", "link set am2 up", "addr add fe80::77/64 dev am1 nodad"] {
-        ip(&hosts[1], words);
+        ip_on(&hosts[1], words);
     }
-    ip(&hosts[1], "addr add fe80::77/64 dev am0 nodad");
+    ip_on(&hosts[1], "addr add fe80::77/64 dev am0 nodad");
     enter(&hosts[1]);
     for (interface, mtu) in [("am0", 1500), ("am1", 1300)] {
         let end = udp::open(&options(&format!("udp:[fe80::77%{interface}]:0"))).unwrap();

@@ -3,6 +3,7 @@
 #[path = "../ends/mod.rs"]
 mod ends;
 
+mod hosts;
 mod link_local;
 mod mtu;
 mod refused;

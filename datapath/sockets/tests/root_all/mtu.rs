@@ -1,25 +1,15 @@
 //! Longest frames over a cable with an MTU: what fits arrives, IP cuts nothing unless asked to. Needs root.
 
 use crate::ends::{FLOW, acquaint, counter, is_quiet, numbered, options, place, receive_so_many, until};
-use am_netns::{Host, VethOptions, veth};
+use crate::hosts::{ADDRESSES, cable, enter, ip_on};
+use am_netns::Host;
 use am_sockets::{SocketOpenError, Udp, udp};
 use am_transport::{Transport, TransportExt};
 use am_wire::Address;
-use nix::sched::{CloneFlags, setns};
-
-const PLACES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
-
-/// Two hosts and a cable of MTU 1500 between them.
-fn cable() -> [Host; 2] {
-    let hosts = ["near", "far"].map(|name| Host::new(name).unwrap_or_else(|error| panic!("{error}")));
-    let options = VethOptions { addresses: Some(("10.77.0.1/24", "10.77.0.2/24")), ..VethOptions::default() };
-    veth(&hosts[0], "am0", &hosts[1], "am0", &options).unwrap_or_else(|error| panic!("{error}"));
-    hosts
-}
 
 /// Opened on this thread, which is on that host from then on.
 fn open(host: &Host, name: &str) -> Result<Udp, SocketOpenError> {
-    setns(host, CloneFlags::CLONE_NEWNET).expect("root may enter a network namespace");
+    enter(host);
     udp::open(&options(name)).map(|mut end| {
         end.steer(FLOW, true);
         end
@@ -27,7 +17,7 @@ fn open(host: &Host, name: &str) -> Result<Udp, SocketOpenError> {
 }
 
 fn pair(hosts: &[Host; 2], settings: &str) -> [Udp; 2] {
-    let mut ends = [0, 1].map(|end| open(&hosts[end], &format!("udp:{}:0{settings}", PLACES[end])).unwrap());
+    let mut ends = [0, 1].map(|end| open(&hosts[end], &format!("udp:{}:0{settings}", ADDRESSES[end])).unwrap());
     let places = [place(&ends[0]), place(&ends[1])];
     ends[0].add_peer(&places[1]).unwrap();
     ends[1].add_peer(&places[0]).unwrap();
@@ -74,12 +64,7 @@ fn ip_cuts_where_it_is_asked_to() {
 fn an_interface_that_goes_down_and_comes_back_ends_nothing() {
     let hosts = cable();
     let mut ends = pair(&hosts, "");
-    let set = |state: &str| {
-        hosts[0]
-            .enter(|| std::process::Command::new("ip").args(["link", "set", "am0", state]).status())
-            .unwrap()
-            .unwrap();
-    };
+    let set = |state: &str| ip_on(&hosts[0], &format!("link set am0 {state}"));
     set("down");
     for number in 0..5 {
         let frame = numbered(&ends[0], Address::BROADCAST, number, 100);

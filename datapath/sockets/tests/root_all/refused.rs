@@ -1,29 +1,18 @@
 //! The kernel refuses what a socket sends, or takes its address away. The transport says so as long as it lasts, and works
 //! when it is over. Needs root.
 
-use std::process::Command;
-
 use crate::ends::{counter, numbered, options, receive, until};
-use am_netns::{Host, VethOptions, veth};
+use crate::hosts::{ADDRESSES, enter, ip, ip_on};
+use am_netns::Host;
 use am_sockets::{tcp, udp};
 use am_transport::{Transport, TransportExt};
 use am_wire::Address;
-use nix::sched::{CloneFlags, setns};
-
-const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
 
 /// Two hosts and a cable; this thread is on the first.
 fn cable() -> [Host; 2] {
-    let hosts = ["near", "far"].map(|name| Host::new(name).unwrap_or_else(|error| panic!("{error}")));
-    let options = VethOptions { addresses: Some(("10.77.0.1/24", "10.77.0.2/24")), ..VethOptions::default() };
-    veth(&hosts[0], "am0", &hosts[1], "am0", &options).unwrap_or_else(|error| panic!("{error}"));
-    setns(&hosts[0], CloneFlags::CLONE_NEWNET).expect("root may enter a network namespace");
+    let hosts = crate::hosts::cable();
+    enter(&hosts[0]);
     hosts
-}
-
-fn ip(words: &str) {
-    let status = Command::new("ip").args(words.split(' ')).status();
-    assert!(status.unwrap().success(), "ip {words}");
 }
 
 fn shout(end: &mut dyn Transport) {
@@ -38,7 +27,7 @@ fn says_so_as_long_as_it_lasts(up: &[&str], down: &[&str], parts: &[&str]) {
     let near = format!("udp:{}:0,peer={}:7000", ADDRESSES[0], ADDRESSES[1]);
     let [mut far, mut near] =
         [(&hosts[1], format!("udp:{}:7000", ADDRESSES[1])), (&hosts[0], near)].map(|(host, name)| {
-            setns(host, CloneFlags::CLONE_NEWNET).unwrap();
+            enter(host);
             udp::open(&options(&name)).unwrap()
         });
     shout(&mut near);
@@ -107,20 +96,20 @@ fn a_socket_that_only_receives_says_so() {
         ip("addr replace 2001:db8::1/64 dev am0 nodad");
         let mut udp = udp::open(&options(&format!("udp:{address}:7000"))).unwrap();
         let mut tcp = tcp::open(&options(&format!("tcp:{address}:7000"))).unwrap();
-        setns(&hosts[1], CloneFlags::CLONE_NEWNET).unwrap();
+        enter(&hosts[1]);
         std::thread::sleep(std::time::Duration::from_millis(300));
         assert_eq!(errors(&mut udp, &mut tcp), [None, None], "{address}");
         let (interface, bare) = (
             if address.contains("127") || address == "[::1]" { "lo" } else { "am0" },
             address.trim_matches(['[', ']']),
         );
-        let set = |state: &str| hosts[0].enter(|| ip(&format!("link set {interface} {state}"))).unwrap();
+        let set = |state: &str| ip_on(&hosts[0], &format!("link set {interface} {state}"));
         set("down");
         until(&format!("both notice: {address}"), || {
             errors(&mut udp, &mut tcp).iter().flatten().filter(|error| error.contains(bare)).count() == 2
         });
         set("up");
-        setns(&hosts[0], CloneFlags::CLONE_NEWNET).unwrap();
+        enter(&hosts[0]);
         if address == "[2001:db8::1]" {
             ip("addr replace 2001:db8::1/64 dev am0 nodad");
         }
@@ -132,7 +121,7 @@ fn a_socket_that_only_receives_says_so() {
 #[test]
 fn a_peer_of_several_is_no_error_of_the_link() {
     let hosts = cable();
-    hosts[1].enter(|| ip("addr add 10.77.0.3/24 dev am0")).unwrap();
+    ip_on(&hosts[1], "addr add 10.77.0.3/24 dev am0");
     let peers = "peer=10.77.0.2:7000,peer=10.77.0.3:7000";
     let mut near = udp::open(&options(&format!("udp:10.77.0.1:0,{peers}"))).unwrap();
     ip("route add prohibit 10.77.0.2/32");
