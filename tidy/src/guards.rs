@@ -91,18 +91,20 @@ fn scrutinee(binding: &[TokenTree]) -> Option<&[TokenTree]> {
     Some(&expression[..end.map_or(expression.len(), |(at, _)| at)])
 }
 
+/// What stands before the first closure, which drops what it makes.
+fn before_closure(tokens: &[TokenTree]) -> &[TokenTree] {
+    &tokens[..tokens.iter().position(|token| is_punct(token, '|')).unwrap_or(tokens.len())]
+}
+
 /// Whether a guard is made here that is not the value itself.
 fn has_hidden_guard(head: &[TokenTree]) -> bool {
-    // A closure drops what it makes.
-    let head = &head[..head.iter().position(|token| is_punct(token, '|')).unwrap_or(head.len())];
+    let head = before_closure(head);
     let is_taken_apart = head.first().is_some_and(|token| is_punct(token, '*') || is_punct(token, '&'));
     head.iter().enumerate().any(|(at, token)| match token {
         TokenTree::Group(group) if group.delimiter() != Delimiter::Brace => {
             let inside: Vec<TokenTree> = group.stream().into_iter().collect();
-            let is_made = (0..inside.len()).any(|at| makes_guard(&inside, at));
-            let is_before_closure = |at: usize| !inside[..at].iter().any(|token| is_punct(token, '|'));
-            has_hidden_guard(&inside)
-                || (is_made && (0..inside.len()).any(|at| makes_guard(&inside, at) && is_before_closure(at)))
+            let inside = before_closure(&inside);
+            has_hidden_guard(inside) || (0..inside.len()).any(|at| makes_guard(inside, at))
         }
         _ => makes_guard(head, at) && (is_taken_apart || !is_value(&head[at + 2..])),
     })

@@ -1,6 +1,7 @@
 //! The process: one node, its bundles and endpoints, and one lock.
 
 use std::cell::{Cell, RefCell};
+use std::mem;
 use std::rc::Rc;
 
 use am_api::{Endpoint, Events, Node, Owner};
@@ -40,8 +41,24 @@ pub(crate) struct Am {
 
 /// A place, and the process that it was given to: a child that is forked has a copy.
 pub(crate) struct Kept {
-    pub(crate) process: u32,
+    process: u32,
     pub(crate) place: Rc<RefCell<Place>>,
+}
+
+impl Kept {
+    pub(crate) fn new(place: Rc<RefCell<Place>>) -> Kept {
+        Kept { process: std::process::id(), place }
+    }
+
+    /// Returns it if it was given to this process, and forgets another's: the parent's connection with the launcher is not this
+    /// process's to end.
+    pub(crate) fn if_own(self) -> Option<Kept> {
+        if self.process == std::process::id() {
+            return Some(self);
+        }
+        mem::forget(self);
+        None
+    }
 }
 
 /// What `AM_Init` made, if it was called.

@@ -38,7 +38,7 @@ pub(crate) fn free(am: &Am, ep: &Rc<Ep>) {
 
 /// Whether an endpoint of this name has been freed, and has not left.
 pub(crate) fn is_leaving(am: &Am, name: &str) -> bool {
-    am.leaving.borrow().iter().any(|ep| ep.name.parts().is_some_and(|[_, own, _]| own == name))
+    am.leaving.borrow().iter().any(|ep| ep.name.is_endpoint(name))
 }
 
 /// Go on with the endpoints that leave. Returns whether any are left.

@@ -65,6 +65,17 @@ struct Line {
     requests: VecDeque<Waiting>,
 }
 
+impl Line {
+    fn is_empty(&self) -> bool {
+        self.messages.is_empty() && self.requests.is_empty()
+    }
+
+    /// Whether it has a request whose handler may run, as far as this connection is concerned.
+    fn has_request(&self) -> bool {
+        !self.requests.is_empty() && self.bytes < MAX_WAITING
+    }
+}
+
 /// What waits in all endpoints of the process.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
@@ -109,7 +120,7 @@ impl Lines {
         let mut lines = self.lines.borrow_mut();
         let at = lines.iter().position(|(of, _)| *of == connection)?;
         let result = work(&mut lines[at].1);
-        if lines[at].1.messages.is_empty() && lines[at].1.requests.is_empty() {
+        if lines[at].1.is_empty() {
             lines.remove(at);
         }
         Some(result)
@@ -157,11 +168,15 @@ impl Lines {
     }
 
     pub(crate) fn push(&self, connection: Connection, message: Queued) {
+        self.put(connection, message, VecDeque::push_back);
+    }
+
+    fn put(&self, connection: Connection, message: Queued, to: impl FnOnce(&mut VecDeque<Queued>, Queued)) {
         let bytes = message.bytes();
         Totals::add(&self.totals.bytes, bytes);
         self.with_new(connection, |line| {
             line.bytes += bytes;
-            line.messages.push_back(message);
+            to(&mut line.messages, message);
         });
     }
 
@@ -178,12 +193,7 @@ impl Lines {
 
     /// It could not leave now.
     pub(crate) fn put_back(&self, connection: Connection, message: Queued) {
-        let bytes = message.bytes();
-        Totals::add(&self.totals.bytes, bytes);
-        self.with_new(connection, |line| {
-            line.bytes += bytes;
-            line.messages.push_front(message);
-        });
+        self.put(connection, message, VecDeque::push_front);
     }
 
     /// The connection has ended: nothing leaves by it. The requests that arrived on it are handled all the same.
@@ -202,10 +212,10 @@ impl Lines {
             return None;
         }
         let mut lines = self.lines.borrow_mut();
-        let at = lines.iter().position(|(_, line)| !line.requests.is_empty() && line.bytes < MAX_WAITING)?;
+        let at = lines.iter().position(|(_, line)| line.has_request())?;
         let (connection, mut line) = lines.remove(at)?;
         let request = line.requests.pop_front();
-        if !(line.messages.is_empty() && line.requests.is_empty()) {
+        if !line.is_empty() {
             lines.push_back((connection, line));
         }
         Totals::take(&self.totals.requests, 1);
@@ -214,8 +224,7 @@ impl Lines {
 
     /// Whether there is one.
     pub(crate) fn has_request(&self) -> bool {
-        let may_run = |(_, line): &(Connection, Line)| !line.requests.is_empty() && line.bytes < MAX_WAITING;
-        self.totals.bytes.get() < MAX_IN_ALL && self.lines.borrow().iter().any(may_run)
+        self.totals.bytes.get() < MAX_IN_ALL && self.lines.borrow().iter().any(|(_, line)| line.has_request())
     }
 
     /// All requests: none of their handlers will run.

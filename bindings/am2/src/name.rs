@@ -51,6 +51,11 @@ impl Name {
         (!node.is_empty() && !endpoint.is_empty()).then_some(parts)
     }
 
+    /// Whether it names the endpoint that its node calls so.
+    pub(crate) fn is_endpoint(&self, endpoint: &str) -> bool {
+        self.parts().is_some_and(|[_, own, _]| own == endpoint)
+    }
+
     /// The parts of the address that a node has to be told.
     pub(crate) fn peer_addresses(&self) -> Vec<&str> {
         self.parts().map_or(vec![], |[.., address]| transports::peer_addresses(address).collect())

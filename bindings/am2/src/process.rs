@@ -3,8 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Once;
+use std::thread;
 use std::time::Duration;
-use std::{mem, thread};
 
 use am_api::{Endpoint, EndpointError, Events, Owner};
 use am_spmd::{FindError, Place};
@@ -70,22 +70,18 @@ pub(crate) fn init() -> Result<(), Code> {
 
 /// The place of this process. A launcher gives it once, so it is kept for the next `AM_Init`, also where this one fails.
 fn find_place(process: &Process) -> Result<Rc<RefCell<Place>>, FindError> {
-    let own = std::process::id();
-    if let Some(kept) = process.place.take() {
-        if kept.process != own {
-            // The parent's connection with the launcher is not this process's to end.
-            mem::forget(kept);
-        } else if kept.place.borrow().is_launched() {
-            let place = kept.place.clone();
-            *process.place.borrow_mut() = Some(kept);
-            return Ok(place);
-        }
+    if let Some(kept) = process.place.take().and_then(Kept::if_own)
+        && kept.place.borrow().is_launched()
+    {
+        let place = kept.place.clone();
+        *process.place.borrow_mut() = Some(kept);
+        return Ok(place);
     }
     let place = Rc::new(RefCell::new(Place::find()?));
     static AT_EXIT: Once = Once::new();
     // SAFETY: the function belongs to this library, which a program does not unload before it exits.
     AT_EXIT.call_once(|| _ = unsafe { nix::libc::atexit(end_place) });
-    *process.place.borrow_mut() = Some(Kept { process: own, place: place.clone() });
+    *process.place.borrow_mut() = Some(Kept::new(place.clone()));
     Ok(place)
 }
 
@@ -98,11 +94,7 @@ extern "C" fn end_place() {
     let Some(process) = am::PROCESS.try_lock() else { return };
     let is_over = process.am.try_borrow().is_ok_and(|am| am.is_none());
     if is_over && let Ok(mut kept) = process.place.try_borrow_mut() {
-        let own = std::process::id();
-        match kept.take() {
-            Some(kept) if kept.process != own => mem::forget(kept),
-            kept => drop(kept),
-        }
+        drop(kept.take().and_then(Kept::if_own));
     }
 }
 

@@ -149,8 +149,7 @@ fn connection(am: &Am, ep: &Ep, endpoint: &Endpoint<()>, index: usize) -> Result
 
 /// A message to an endpoint of this process. Where it has no room its bundle is polled, too: the caller's thread may be the only one.
 fn to_self(am: &Am, ep: &Ep, index: usize, name: &str, outgoing: &Outgoing<'_>) -> Tried {
-    let is_it = |ep: &&Rc<Ep>| ep.name.parts().is_some_and(|[_, own, _]| own == name);
-    let found = am.endpoints.borrow().all().find(is_it).cloned();
+    let found = am.endpoints.borrow().all().find(|ep| ep.name.is_endpoint(name)).cloned();
     let Some(to) = found else { return Tried::Back(Status::BadEndpoint) };
     if to.local.has_room(outgoing.data.len()) {
         reply::push(&to, (ep.handle, index), outgoing);

@@ -1,16 +1,7 @@
 /* A wire in memory, whose ends come and go: the first, then the second, then both at once. */
-#include <fm.h>
+#include "common.h"
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 
-#define EXPECT(condition)                                                                                              \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: not so: %s (%s)\n", __FILE__, __LINE__, #condition, FM_error());                   \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 #define WIRE "loopback:again"
 
 static const char *const NAMES[] = {"alpha", "beta", "gamma"};

@@ -1,20 +1,11 @@
 /* Threads that are cancelled in a call, and handlers that end their thread. The node of such a thread has ended with it: its end of
  * the wire can be opened again. */
 #define _GNU_SOURCE
-#include <fm.h>
+#include "common.h"
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define EXPECT(condition)                                                                                              \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: not so: %s (%s)\n", __FILE__, __LINE__, #condition, FM_error());                   \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 #define FOREVER 1000000000
 enum { ROUNDS = 40 };
 

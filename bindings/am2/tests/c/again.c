@@ -22,10 +22,7 @@ static void on_answer(void *token, int32_t a)
 int main(void)
 {
     for (int round = 0; round < ROUNDS; round++) {
-        OK(AM_Init());
-        OK(AM_AllocateBundle(AM_SEQ, &bundle));
-        OK(AM_AllocateEndpoint(bundle, &ep, &own));
-        OK(AM_SetTag(ep, TAG));
+        open_endpoint(AM_SEQ);
         OK(AM_SetHandler(ep, ASK, on_ask));
         OK(AM_SetHandler(ep, ANSWER, on_answer));
         OK(AM2_SpmdMap(ep, TAG));

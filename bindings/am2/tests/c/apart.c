@@ -47,10 +47,7 @@ static int exists(const char *path)
 int main(int count, char **arguments)
 {
     EXPECT(count == 2);
-    OK(AM_Init());
-    OK(AM_AllocateBundle(AM_SEQ, &bundle));
-    OK(AM_AllocateEndpoint(bundle, &ep, &own));
-    OK(AM_SetTag(ep, TAG));
+    open_endpoint(AM_SEQ);
     OK(AM_SetSeg(ep, segment, sizeof segment));
     OK(AM_SetHandler(ep, ASK, on_ask));
     OK(AM_SetHandler(ep, ASK_LONG, on_ask_long));

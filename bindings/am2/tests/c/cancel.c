@@ -84,10 +84,7 @@ static pthread_t begin(void *(*run)(void *), void *argument)
 
 int main(void)
 {
-    OK(AM_Init());
-    OK(AM_AllocateBundle(AM_PAR, &bundle));
-    OK(AM_AllocateEndpoint(bundle, &ep, &own));
-    OK(AM_SetTag(ep, TAG));
+    open_endpoint(AM_PAR);
     OK(AM_SetEventMask(bundle, AM_NOTEMPTY));
     OK(AM_Map(ep, 0, own, TAG));
     OK(AM_Map(ep, 1, own, TAG + 1));

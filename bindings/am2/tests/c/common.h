@@ -21,13 +21,19 @@ static eb_t bundle;
 static ep_t ep;
 static en_t own, other;
 
+/* Open an endpoint that takes messages of TAG, in a bundle of its own. */
+static inline void open_endpoint(int access)
+{
+    OK(AM_Init());
+    OK(AM_AllocateBundle(access, &bundle));
+    OK(AM_AllocateEndpoint(bundle, &ep, &own));
+    OK(AM_SetTag(ep, TAG));
+}
+
 /* Open an endpoint, say its name, read the other's, and map it at 0 and this one at 1. */
 static inline void meet(void)
 {
-    OK(AM_Init());
-    OK(AM_AllocateBundle(AM_PAR, &bundle));
-    OK(AM_AllocateEndpoint(bundle, &ep, &own));
-    OK(AM_SetTag(ep, TAG));
+    open_endpoint(AM_PAR);
     OK(AM_SetEventMask(bundle, AM_NOTEMPTY));
     for (size_t at = 0; at < sizeof own; at++)
         printf("%02x", own.bytes[at]);

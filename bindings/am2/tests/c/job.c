@@ -30,10 +30,7 @@ static void on_got(void *token, void *at, int bytes)
 int main(void)
 {
     int next, wanted = 0;
-    OK(AM_Init());
-    OK(AM_AllocateBundle(AM_SEQ, &bundle));
-    OK(AM_AllocateEndpoint(bundle, &ep, &own));
-    OK(AM_SetTag(ep, TAG));
+    open_endpoint(AM_SEQ);
     OK(AM_SetSeg(ep, segment, sizeof segment));
     OK(AM_SetHandler(ep, ASK, on_ask));
     OK(AM_SetHandler(ep, BIG, on_big));

@@ -8,3 +8,14 @@ static inline long most_resident(void)
     EXPECT(!getrusage(RUSAGE_SELF, &usage));
     return usage.ru_maxrss * 1024;
 }
+
+/* How many bytes more than before. Fail if they are more than this. */
+static inline long more_resident(long before, long bound)
+{
+    long more = most_resident() - before;
+    if (more > bound) {
+        fprintf(stderr, "%ld bytes more than before\n", more);
+        exit(1);
+    }
+    return more;
+}
