@@ -24,33 +24,23 @@ pub const BROADCASTS_A_SECOND: u32 = 100;
 /// Users beyond it are looked through for those that have done nothing for long.
 const MANY_USERS: usize = 256;
 
-/// A leaky bucket.
+/// A leaky bucket: when it is empty.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bucket {
-    level: u32,
-    /// When the level was right.
-    since: Instant,
-}
+pub(crate) struct Bucket(Instant);
 
 impl Bucket {
     pub(crate) fn new(now: Instant) -> Bucket {
-        Bucket { level: 0, since: now }
+        Bucket(now)
     }
 
-    /// What is in it now. `a_second` of it leak in a second.
-    fn leak(&mut self, a_second: u32, now: Instant) -> u32 {
-        let interval = Duration::from_secs(1) / a_second;
-        let leaked = now.saturating_duration_since(self.since).as_nanos() / interval.as_nanos();
-        let leaked = leaked.min(self.level.into()) as u32;
-        self.level -= leaked;
-        self.since = if self.level == 0 { now } else { self.since + interval * leaked };
-        self.level
-    }
-
-    /// Whether there was room.
+    /// Whether there was room: `most` at once, and `a_second` in a second after that.
     pub(crate) fn take(&mut self, most: u32, a_second: u32, now: Instant) -> bool {
-        let has_room = self.leak(a_second, now) < most;
-        self.level += u32::from(has_room);
+        let interval = Duration::from_secs(1) / a_second;
+        let empty = self.0.max(now) + interval;
+        let has_room = empty - now <= interval * most;
+        if has_room {
+            self.0 = empty;
+        }
         has_room
     }
 }
@@ -63,10 +53,8 @@ struct Budget {
 }
 
 impl Budget {
-    fn is_unused(&mut self, now: Instant) -> bool {
-        self.left_out == 0
-            && self.attaches.leak(ATTACHES_A_SECOND, now) == 0
-            && self.lines.leak(LINES_A_SECOND, now) == 0
+    fn is_unused(&self, now: Instant) -> bool {
+        self.left_out == 0 && self.attaches.0 <= now && self.lines.0 <= now
     }
 }
 

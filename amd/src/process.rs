@@ -35,7 +35,12 @@ impl Process {
         let Some(found) = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
             return Process::default();
         };
-        let inode = rustix::fs::fstat(&found).map_or(0, |file| file.st_ino);
+        Process::at(pid, &found)
+    }
+
+    /// The process with this number, and with this pidfd.
+    fn at(pid: i32, found: &OwnedFd) -> Process {
+        let inode = rustix::fs::fstat(found).map_or(0, |file| file.st_ino);
         Process { pid, namespace: own_namespace(), inode, started: start_of(pid) }
     }
 
@@ -50,7 +55,7 @@ impl Process {
             Err(_) => return Fate::Unknown,
         };
         let differs = |before: u64, now: u64| before != 0 && now != 0 && before != now;
-        let now = Process::of(self.pid);
+        let now = Process::at(self.pid, &found);
         let is_another = differs(self.inode, now.inode) || differs(self.started, now.started);
         if is_another || has_ended(&found) { Fate::Ended } else { Fate::Runs(found) }
     }

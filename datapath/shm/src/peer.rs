@@ -94,13 +94,6 @@ impl Peer {
         (self.is_leaving, self.full_since, self.waker) = (false, None, None);
     }
 
-    /// Note that the member has gone, for the engine. If the engine never takes the addresses, the first ones are kept.
-    pub(crate) fn note_departure(&self, departed: &mut Vec<Address>) {
-        if departed.len() < departed.capacity() {
-            departed.push(address(self.member, self.generation));
-        }
-    }
-
     /// Whether all frames in its lane were received. An invalid record ends them.
     pub(crate) fn has_nothing_left(&mut self) -> bool {
         let next = match self.from.peek() {
@@ -110,8 +103,12 @@ impl Peer {
         !matches!(next, Peeked::Frame(_))
     }
 
-    /// The member has left, and all that it sent was received: its number and its lane may be another's.
-    pub(crate) fn disconnect(&mut self, own: &Membership) {
+    /// The member has left, and all that it sent was received: its number and its lane may be another's. The engine is told of it by
+    /// `departed`. If the engine never takes the addresses, the first ones are kept.
+    pub(crate) fn disconnect(&mut self, own: &Membership, departed: &mut Vec<Address>) {
+        if departed.len() < departed.capacity() {
+            departed.push(address(self.member, self.generation));
+        }
         own.header.holds.release(own.member, self.member);
         (self.generation, self.is_leaving, self.full_since, self.waker) = (0, false, None, None);
     }

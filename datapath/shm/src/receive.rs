@@ -154,11 +154,17 @@ impl Shm {
         let peer = &mut self.peers[member];
         peer.is_empty = true;
         if peer.is_leaving {
-            peer.note_departure(&mut self.departed);
-            peer.disconnect(&self.membership);
-            // This has the list read again before it is used.
-            self.seen_changes = self.membership.header.changes().load(Relaxed).wrapping_sub(1);
+            self.part_from(member);
         }
+    }
+
+    /// All that a member sent before it left was received.
+    #[cold]
+    #[inline(never)]
+    fn part_from(&mut self, member: usize) {
+        self.peers[member].disconnect(&self.membership, &mut self.departed);
+        // This has the list read again before it is used.
+        self.seen_changes = self.membership.header.changes().load(Relaxed).wrapping_sub(1);
     }
 
     /// Nothing has arrived for long. Check the lanes and the members.
@@ -212,8 +218,7 @@ impl Shm {
             // The entry of one that lives was overwritten by another process.
             peer.is_leaving |= birth != peer.generation && !self.membership.is_alive(peer.member, peer.generation);
             if peer.is_leaving && peer.has_nothing_left() {
-                peer.note_departure(&mut self.departed);
-                peer.disconnect(&self.membership);
+                peer.disconnect(&self.membership, &mut self.departed);
             }
         }
         let is_any_leaving = self.peers.iter().any(|peer| peer.is_leaving);

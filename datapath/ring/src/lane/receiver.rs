@@ -85,7 +85,8 @@ impl Receiver {
     }
 
     /// Look for the next frame.
-    #[inline]
+    // Always: where a crate has several callers, the compiler would make it a call, for each message that is received.
+    #[inline(always)]
     pub fn peek(&mut self) -> Peeked {
         if !self.open {
             return Peeked::Closed;
