@@ -203,18 +203,18 @@ impl Attempt<'_> {
         if living.is_empty() {
             header.write(&geometry);
         }
-        // Different each time, so that other members can distinguish us from an earlier member with this number.
-        let generation = locks::random_nonzero();
         if living.len() >= geometry.members {
             return Err(ShmOpenError::Full { members: geometry.members });
         }
         let segment = Segment { geometry: &geometry, mapped: &mapped, header: &header, living: &living };
-        let Some(member) = self.claim_number(&segment, generation)? else { return Ok(None) };
+        let Some(member) = self.claim_number(&segment)? else { return Ok(None) };
         header.holds.release_all(member);
         for other in (0..geometry.numbers()).filter(|other| *other != member && !living.contains(other)) {
             // Killed members are still in the list.
             header.remove_member(other, header.generation(other).load(Relaxed));
         }
+        // Different each time, so that other members can distinguish us from an earlier member with this number.
+        let generation = locks::random_nonzero();
         Ok(Some(Joined { header, mapped, geometry, pages, member, generation }))
     }
 
@@ -241,7 +241,7 @@ impl Attempt<'_> {
 
     /// Claim the first free number whose lanes were read to their end. If there is none, or no memory for its lanes: the one that has been
     /// free for longest, at least for [`LONGEST_WAIT`]. `None`: there is none yet.
-    fn claim_number(&self, segment: &Segment<'_>, generation: u32) -> Result<Option<usize>, ShmOpenError> {
+    fn claim_number(&self, segment: &Segment<'_>) -> Result<Option<usize>, ShmOpenError> {
         let (header, living) = (segment.header, segment.living);
         let free = (0..segment.geometry.numbers()).filter(|number| !living.contains(number));
         let is_unread = |number: &usize| living.iter().any(|reader| header.holds.is_kept(*reader, *number));
@@ -251,7 +251,7 @@ impl Attempt<'_> {
         unread.sort_by_key(|number| Reverse(header.free_for(*number)));
         let mut failed = None;
         for number in read.into_iter().take(1).chain(unread) {
-            match self.claim(segment, number, generation) {
+            match self.claim(segment, number) {
                 Ok(()) => return Ok(Some(number)),
                 Err(why @ ShmOpenError::Space { .. }) => failed = failed.or(Some(why)),
                 Err(why) => return Err(why),
@@ -265,8 +265,8 @@ impl Attempt<'_> {
     }
 
     /// Claim this number, with memory for its lanes to and from all members.
-    fn claim(&self, segment: &Segment<'_>, number: usize, generation: u32) -> Result<(), ShmOpenError> {
-        if !locks::claim(self.file, number, generation).map_err(system("cannot lock the segment"))? {
+    fn claim(&self, segment: &Segment<'_>, number: usize) -> Result<(), ShmOpenError> {
+        if !locks::claim_number(self.file, number).map_err(system("cannot lock the segment"))? {
             return Err(self.broken("a process takes member numbers without the lock for that"));
         }
         for other in segment.living {

@@ -109,15 +109,7 @@ pub(crate) fn random_nonzero() -> u32 {
     RandomState::new().build_hasher().finish() as u32 | 1
 }
 
-/// Become this member, with this generation, until the file is closed. False if the number is taken.
-pub(crate) fn claim(file: &File, member: usize, generation: u32) -> nix::Result<bool> {
-    if !claim_number(file, member)? {
-        return Ok(false);
-    }
-    lock_generation(file, member, generation).map(|()| true)
-}
-
-/// Take the number of this member. False if it is taken.
+/// Take the number of this member until the file is closed. False if it is taken.
 pub(crate) fn claim_number(file: &File, member: usize) -> nix::Result<bool> {
     try_lock(file, JOIN_LOCK + 1 + member as libc::off_t)
 }
