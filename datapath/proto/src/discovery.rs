@@ -11,10 +11,8 @@ use crate::flow::Phase;
 use crate::node::Core;
 use crate::output::{Departure, Event, MemberChange, Peer, ReturnReason};
 use crate::peers::{BeaconNews, PeerRun};
+use crate::presence::FIRST_BEACON_PAUSE;
 use crate::time::{Time, TimerKind};
-
-/// The first pause between two beacons at a new address. It doubles each time, as after the start.
-const FIRST_PAUSE_AT_NEW_ADDRESS: Duration = Duration::from_millis(100);
 
 impl<B: Buffer> Core<B> {
     /// A control frame or a reject that was not made with this node's key.
@@ -60,7 +58,7 @@ impl<B: Buffer> Core<B> {
             self.set_reject_template(id);
         }
         self.broadcast_beacon(false);
-        self.time.beacon_pause = FIRST_PAUSE_AT_NEW_ADDRESS;
+        self.time.beacon_pause = FIRST_BEACON_PAUSE;
         self.arm_beacon(now);
     }
 

@@ -19,7 +19,7 @@ use crate::gaps::Gaps;
 use crate::mutants::{self, Mutant};
 use crate::output::{Command, Event, FlowState, NameConflict, Peer};
 use crate::peers::{PeerRun, Peers, QuietPeer};
-use crate::presence::Watch;
+use crate::presence::{FIRST_BEACON_PAUSE, Watch};
 use crate::rate_limit::RateLimit;
 use crate::rtt::Timing;
 use crate::senders::Senders;
@@ -35,10 +35,6 @@ pub(crate) const MAX_PENDING_REJECTS: usize = 512;
 /// The rate of beacons in answer to beacons. A beacon can be forged in any node's name, so answers need a limit. A node
 /// without an answer asks again, and receives the next beacon.
 const BEACON_ANSWER_RATE: RateLimit = RateLimit::new(Duration::from_micros(200), 1024);
-
-/// The first pause between two beacons is this part of the usual one. It doubles each time: a node that has just
-/// started becomes known soon, even if its first beacons are lost.
-const FIRST_BEACON_PART: u32 = 16;
 
 /// The sans-IO core of one node. `B` is the memory of a frame.
 ///
@@ -166,7 +162,7 @@ impl Times {
             timing: Timing::new(config),
             timers: Timers::new(256),
             beacon_timer: TimerState::default(),
-            beacon_pause: config.beacon / FIRST_BEACON_PART,
+            beacon_pause: FIRST_BEACON_PAUSE,
             beacon_answers: BEACON_ANSWER_RATE,
             keepalive_timer: TimerState::default(),
             idle_timer: TimerState::default(),

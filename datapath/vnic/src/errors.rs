@@ -133,7 +133,7 @@ impl VnicOpenError {
 }
 
 /// Why a daemon could not attach a program.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum WelcomeError {
     /// The program has ended, or has closed the connection.
     #[error("it has left")]
@@ -148,6 +148,8 @@ pub enum WelcomeError {
     #[error("its port cannot be made: {0}")]
     System(io::Error),
 }
+
+am_transport::debug_as_display!(WelcomeError);
 
 impl From<io::Error> for WelcomeError {
     fn from(why: io::Error) -> WelcomeError {

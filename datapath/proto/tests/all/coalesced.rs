@@ -224,6 +224,8 @@ fn a_message_acknowledged_before_its_turn_is_not_sent_again() {
 fn a_message_lost_before_its_turn_is_sent_again() {
     let mut net = Net::new(10);
     let (flow, there) = connected(&mut net);
+    // The beacons that follow the start are over.
+    net.idle(Duration::from_secs(2));
     send(&mut net, flow, 0..60, small);
     let lost = net.core(0).poll_transmit(&mut || Some(Buf::fresh(2048)));
     assert!(lost.is_some());
