@@ -59,7 +59,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Add a record from the book of this process.
-    fn add(&mut self, by: usize, record: &Record) {
+    pub(crate) fn add(&mut self, by: usize, record: &Record) {
         let &Record { time, kind, first, count, reason, .. } = record;
         let is_client = (record.connection >> 32) as usize == by;
         self.records.push((by, *record));

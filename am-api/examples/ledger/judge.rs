@@ -139,14 +139,16 @@ impl Case<'_> {
     /// Why the fate of a message may be unknown: of a request to the server, or else of a reply to the client.
     fn excuse(&self, of_server: bool) -> Option<Excuse> {
         let client = self.client?;
-        // When the client noted the end; for replies when the server did, if it did. A process that was killed just before
-        // has only noted what came back.
+        // When the client noted the end; for replies when the server did, if it did. A process that was killed just before, or has closed
+        // the connection before it heard of the end and left much later, has only noted what came back.
         let unknown = if of_server { Kind::Unknown } else { Kind::ReplyUnknown };
+        let came_back = self.connection.first(unknown).unwrap_or(NEVER);
         let ended = match (of_server, self.connection.server_end, self.connection.client_end) {
             (false, Some(SideEnd::Closed(at) | SideEnd::Left(at) | SideEnd::Ended(at, ..)), _)
             | (_, _, Some(SideEnd::Closed(at) | SideEnd::Left(at) | SideEnd::Ended(at, ..))) => at,
-            _ => self.connection.first(unknown).unwrap_or(NEVER),
+            _ => came_back,
         };
+        let ended = ended.min(came_back);
         let lives = &self.players.lives;
         let within =
             |end: End| matches!(end, End::Killed(at) if at + SLACK >= self.connection.opened && at <= ended + SLACK);
@@ -270,6 +272,41 @@ impl Case<'_> {
                     ));
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::book::Record;
+    use crate::players::Silence;
+
+    /// The client closed the connection before it heard of the end, and left when no silence excused it any more.
+    #[test]
+    fn what_came_back_in_a_silence_is_excused_however_late_the_client_leaves() {
+        let directory = tempfile::tempdir().unwrap();
+        for (silent_until, wrong) in [(2_000, 0), (400, 1)] {
+            let mut players = Players::new(Transport::Shm, 1, directory.path(), 0, false).unwrap();
+            let life = |player| Life { player, serves: player == 0, book: "".into(), end: End::Left };
+            players.lives = vec![life(0), life(1)];
+            players.silences = vec![Silence { player: 0, from: 300, to: silent_until }];
+            let (mut connection, name) = (Connection::default(), 1 << 32);
+            for (by, kind, time, numbers) in [
+                (1, Kind::Opened, 100, [0, 1]),
+                (1, Kind::Sent, 100, [0, 5]),
+                (0, Kind::Handled, 200, [0, 3]),
+                (1, Kind::Replied, 200, [0, 3]),
+                (1, Kind::Unknown, 3_000, [3, 2]),
+                (1, Kind::Left, 9_000, [0, 1]),
+            ] {
+                let [first, count] = numbers;
+                connection.add(by, &Record { connection: name, time, kind, first, count, reason: None });
+            }
+            connection.server_end = Some(SideEnd::Left(3_000));
+            let mut tally = Tally::default();
+            judge(&players, name, &connection, &mut tally);
+            assert_eq!(tally.get("wrong"), wrong, "silent until {silent_until}");
         }
     }
 }
