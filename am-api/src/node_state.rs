@@ -54,6 +54,8 @@ pub(crate) struct NodeState {
     pub(crate) large: usize,
     /// A frame for each reply that is promised, and one more.
     pub(crate) for_replies: Vec<Frame>,
+    /// Once the program waits in a loop of its own, has a waker or keeps a message.
+    pub(crate) waiter: Option<Box<Waiter>>,
     pub(crate) events: EventQueues,
     pub(crate) members: MemberQueues,
     /// What handlers kept.
@@ -66,8 +68,6 @@ pub(crate) struct NodeState {
     pub(crate) bulk: Bulk,
     pub(crate) tally: Tally,
     pub(crate) log: Log,
-    /// Once the program waits in a loop of its own, has a waker or keeps a message.
-    pub(crate) waiter: Option<Box<Waiter>>,
     /// Connections that refused a message for the time being, once an endpoint waits for that to end.
     pub(crate) refused: Option<HashSet<(EndpointId, FlowId)>>,
     /// Set for a member of a group.

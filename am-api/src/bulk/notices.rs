@@ -15,8 +15,9 @@ const MAX_WITHOUT_HOLDING: usize = 64;
 /// The most attempts in one turn: notices for peers without room delay others only so long.
 pub(super) const MAX_TRIES: usize = 64;
 
-/// See the module.
+/// See the module. Each turn looks at the first field.
 #[derive(Default)]
+#[repr(C)]
 pub(super) struct Notices {
     waiting: VecDeque<(FlowId, Notice)>,
     of: HashMap<FlowId, Of>,

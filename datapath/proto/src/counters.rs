@@ -6,8 +6,9 @@ use crate::receive_queue::Verdict;
 
 macro_rules! counters {
     ($($name:ident: $doc:literal,)*) => {
-        /// Everything the core counts, readable at any time.
+        /// Everything the core counts, readable at any time. What is counted for each message comes first, on one cache line.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        #[repr(C, align(64))]
         pub struct Counters {
             $(#[doc = $doc] pub $name: u64,)*
             /// Frames dropped, by the number of the [`Reason`].
@@ -31,6 +32,10 @@ counters! {
     replies_sent: "Replies admitted.",
     requests_received: "Requests accepted; each counts once.",
     replies_received: "Replies accepted; each counts once.",
+    piggybacks_sent: "Acknowledgements sent in the padding of messages.",
+    retransmitted: "Messages sent again, for any reason.",
+    bundles_sent: "Coalesced frames sent.",
+    bundled_sent: "Messages sent in coalesced frames.",
     duplicates: "Messages that arrived before.",
     beyond_window: "Messages beyond the window.",
     no_room: "Messages not accepted because all receive frames hold messages that wait to be extracted, or a quarter of them hold messages that wait for an earlier one.",
@@ -43,11 +48,7 @@ counters! {
     rejected_resent: "Requests sent again after a reject.",
     acks_sent: "Acknowledgements sent in frames of their own.",
     acks_received: "Acknowledgements received in frames of their own.",
-    piggybacks_sent: "Acknowledgements sent in the padding of messages.",
-    bundles_sent: "Coalesced frames sent.",
-    bundled_sent: "Messages sent in coalesced frames.",
     bundles_received: "Coalesced frames received.",
-    retransmitted: "Messages sent again, for any reason.",
     timeouts: "Retransmission time-outs that fired.",
     fast_retransmits: "Messages sent again because later ones had arrived before them.",
     spurious_retransmits: "Messages sent again in vain: the receiver reported that the first copy had only been late. Each report lengthens the wait until a message counts as lost.",

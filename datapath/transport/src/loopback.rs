@@ -120,7 +120,8 @@ impl Plug {
                 let steering = Steering::new(self.options.ethertype, self.address);
                 let (to, from) = (take(&mut self.to), take(&mut self.from));
                 let home = Some(Home(Box::new(move |to, from| home(Plug { to, from, ..self }))));
-                Ok(Loopback { caps, steering, to, from, first: 0, alive: 0, count: Count::default(), home })
+                let (max_frame, count) = (caps.max_frame, Count::default());
+                Ok(Loopback { to, from, first: 0, max_frame, count, steering, alive: 0, home, caps })
             }
             Err(error) => {
                 home(self);
@@ -253,20 +254,23 @@ impl Drop for Inlet {
     }
 }
 
-/// One end of the wire, open.
+/// One end of the wire, open. What each frame needs comes first, on two lines of the cache.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Loopback {
-    caps: Caps,
-    steering: Steering,
     /// The queues to each other end, and from each.
     to: Vec<Outlet>,
     from: Vec<Inlet>,
     /// The queue that is read first. It changes each time, so that a busy end does not starve another.
     first: usize,
+    /// As in `caps`.
+    max_frame: usize,
+    count: Count,
+    steering: Steering,
     /// Silent ends that are open, to be reported: a bit for each of the first 64.
     alive: u64,
-    count: Count,
     home: Option<Home>,
+    caps: Caps,
 }
 
 /// Gives the plug back, with these queues.
@@ -346,7 +350,7 @@ impl Transport for Loopback {
     }
 
     fn send(&mut self, to: Address, frame: &Frame) -> bool {
-        if frame.bytes().len() > self.caps.max_frame {
+        if frame.bytes().len() > self.max_frame {
             self.count.too_long += 1;
             return true;
         }

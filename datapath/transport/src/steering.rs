@@ -12,8 +12,9 @@ use crate::{Caps, Command, Notice, PeerAddressError};
 /// [`am_wire::steer::steer`] with its table, and counters of the frames that it does not admit. A transport is one socket, so a
 /// flow is open or it is not.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Steering {
-    /// On the heap: it has a byte for each of the 16,384 flow ids.
+    /// On the heap: it has a byte for each of the 16,384 flow ids. Each frame needs it, so it comes first.
     table: Box<SteeringTable>,
     passed: [u64; 2],
     dropped: [u64; Reason::ALL.len()],
