@@ -51,9 +51,10 @@ pub fn serve(node: &Node, busy: Duration, stop: &AtomicBool) -> bool {
     was_late && node.counters().get("late") > 0
 }
 
-/// A server opens its node, is busy and answers; the client loses nothing. `server` is called on a thread of its own, and
-/// `client` with the server's address.
-pub fn loses_nothing(server: impl FnOnce() -> Node + Send, client: impl FnOnce(&str) -> Node) {
+/// A server opens its node, is busy and answers; the client loses nothing, and one that comes meanwhile gets its connection. `server` is
+/// called on a thread of its own, and `client` with a name and the server's address: first for the client, then for the newcomer.
+/// `None`: there is no room for it.
+pub fn loses_nothing(server: impl FnOnce() -> Node + Send, mut client: impl FnMut(&str, &str) -> Option<Node>) {
     let stop = AtomicBool::new(false);
     let (tell, address) = std::sync::mpsc::channel();
     thread::scope(|scope| {
@@ -63,8 +64,8 @@ pub fn loses_nothing(server: impl FnOnce() -> Node + Send, client: impl FnOnce(&
             serve(&node, BUSY, &stop)
         });
         let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let node = client(&address.recv().unwrap());
-            ask(&node);
+            let place = address.recv().unwrap();
+            ask(&client("alpha", &place).unwrap(), || client("gamma", &place));
         }));
         stop.store(true, Relaxed);
         let was_late = serving.join().unwrap();
@@ -73,7 +74,7 @@ pub fn loses_nothing(server: impl FnOnce() -> Node + Send, client: impl FnOnce(&
     });
 }
 
-fn ask(node: &Node) {
+fn ask(node: &Node, newcomer: impl FnOnce() -> Option<Node>) {
     let (mut endpoint, mut noted) = (asking(node), Noted::default());
     let to = endpoint.connect("beta", "main").unwrap();
     endpoint.wait_open(&mut noted, to, LONG).unwrap_or_else(|error| panic!("{error}"));
@@ -83,11 +84,20 @@ fn ask(node: &Node) {
     for number in 2..=REQUESTS {
         endpoint.try_request(to, WORK, &[number], b"").unwrap();
     }
-    // A second connection is asked for while the server does not poll.
+    // A second connection is asked for while the server does not poll, and one by a node that has never heard of it.
     let mut longest = Duration::ZERO;
     let second = endpoint.connect("beta", "main").unwrap();
-    while noted.replies.len() < REQUESTS as usize || !endpoint.is_open(second) {
+    let newcomer = newcomer();
+    let mut others = newcomer.iter().map(asking).collect::<Vec<_>>();
+    let third = others.first().map(|other| other.connect("beta", "main").unwrap());
+    let mut others_noted = Noted::default();
+    let is_connected = |others: &[Endpoint<Noted>]| others.iter().zip(third).all(|(other, third)| other.is_open(third));
+    while noted.replies.len() < REQUESTS as usize || !endpoint.is_open(second) || !is_connected(&others) {
         endpoint.wait(&mut noted, Duration::from_millis(50));
+        for other in &mut others {
+            other.wait(&mut others_noted, Duration::from_millis(50));
+        }
+        assert!(others_noted.ended.is_empty(), "{others_noted:?} after {:?}", start.elapsed());
         longest = longest.max(endpoint.not_polling_for(to).unwrap_or_default());
         assert!(noted.came_back.is_empty() && noted.ended.is_empty(), "{noted:?} after {:?}", start.elapsed());
         assert!(start.elapsed() < LONG, "{noted:?}\n{}", node.counters());

@@ -303,6 +303,7 @@ impl Engine {
             Notice::UnknownFlow(flow) => self.core.on_unknown_flow(flow),
             Notice::PeerGone(address) => self.core.on_peer_gone(address),
             Notice::PeerAlive(address) => self.core.on_peer_alive(address),
+            Notice::StrangerAlive(address) => self.core.on_stranger_alive(address),
             Notice::NewPath(to) => self.core.on_new_path(to),
             Notice::LinkError(why) => link_error(why),
         });

@@ -302,6 +302,9 @@ impl Transport for Multipath {
                 }
                 Ok(())
             }
+            Command::AskAlive(Address::BROADCAST) => {
+                self.paths.iter_mut().try_for_each(|path| path.inner.control(command))
+            }
             Command::AskAlive(to) => {
                 let Some(peer) = self.joint.peers.index(to) else { return Ok(()) };
                 let links = self.paths.iter_mut().zip(&self.joint.peers.all[peer].paths);
@@ -342,6 +345,11 @@ impl Transport for Multipath {
                 Notice::PeerAlive(link) => {
                     peers.by_link(number, link).into_iter().for_each(|to| each(Notice::PeerAlive(to)))
                 }
+                // The node knows no address of a path.
+                Notice::StrangerAlive(link) if peers.by_link(number, link).is_none() => {
+                    each(Notice::StrangerAlive(Address::BROADCAST))
+                }
+                Notice::StrangerAlive(_) => {}
                 other => each(other),
             });
         }

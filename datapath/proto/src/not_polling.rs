@@ -39,6 +39,14 @@ impl<B: Buffer> Core<B> {
         }
     }
 
+    /// From below: something is alive at this address. If it has not introduced itself, it may be the peer that a set-up looks for.
+    #[cold]
+    pub fn on_stranger_alive(&mut self, address: Address) {
+        if !self.discovery.peers.iter().any(|record| record.peer.address == address) {
+            self.on_peer_alive(Address::BROADCAST);
+        }
+    }
+
     /// Getter: since when the peer of a flow is alive and does not poll. This node notices it while it waits for the peer.
     pub fn not_polling_since(&self, flow: FlowId) -> Option<Time> {
         let record = self.flows.get(flow)?;

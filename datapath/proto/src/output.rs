@@ -309,6 +309,7 @@ pub enum Command {
     /// Frames to this address seem not to arrive. Another path may help.
     ReportLoss(Address),
     /// The peer at this address is silent. If something says that it is alive nevertheless, call
-    /// [`Core::on_peer_alive`](crate::Core::on_peer_alive).
+    /// [`Core::on_peer_alive`](crate::Core::on_peer_alive). At [`Address::BROADCAST`]: a peer is looked for. Call
+    /// [`Core::on_stranger_alive`](crate::Core::on_stranger_alive) for whatever is there.
     AskAlive(Address),
 }

@@ -152,7 +152,12 @@ impl<B: Buffer> Core<B> {
         self.time.timers.arm(&mut record.resend_timer, TimerKind::Setup, flow.id(), next);
         let unanswered = record.setup.tries.saturating_sub(MOVED_TRIES);
         match known {
-            None => self.broadcast_beacon(true),
+            None => {
+                if record.setup.tries > SUSPECT_TRIES {
+                    self.outputs.commands.push_back(Command::AskAlive(Address::BROADCAST));
+                }
+                self.broadcast_beacon(true);
+            }
             Some(peer) => match self.discovery.peers.address_without_beacon(peer) {
                 Some(address) => self.send_beacon(address, true),
                 None => {
@@ -165,14 +170,14 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// A set-up is not given up while the peer is alive and does not poll. Returns whether this is so.
+    /// A set-up is not given up while the peer is alive and does not poll, or while something is alive that has not said who it is: it
+    /// may be the peer. Returns whether this is so.
     #[cold]
     fn extend_setup(&mut self, now: Time, id: FlowId) -> bool {
         let Some(record) = self.flows.get(id) else { return false };
         let peer = self.discovery.peers.by_name(record.peer.node_name);
-        let address = peer.map(|at| self.discovery.peers.records[at].peer.address);
-        let is_extended = address
-            .is_some_and(|address| self.discovery.not_polling.waits_for(address, now, self.config.poll_patience));
+        let address = peer.map_or(Address::BROADCAST, |at| self.discovery.peers.records[at].peer.address);
+        let is_extended = self.discovery.not_polling.waits_for(address, now, self.config.poll_patience);
         if let Some(record) = self.flows.get_mut(id).filter(|_| is_extended) {
             record.setup.deadline = now + self.config.patience;
             record.setup.total_tries = 0;

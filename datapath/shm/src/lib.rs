@@ -73,6 +73,7 @@ mod send;
 mod waker;
 
 use std::collections::BTreeMap;
+use std::mem::take;
 use std::sync::atomic::Ordering::Acquire;
 use std::time::{Duration, Instant};
 
@@ -115,6 +116,8 @@ pub struct Shm {
     departed: Vec<Address>,
     /// Silent peers whose process lives, until they are reported to the node.
     alive: Vec<Address>,
+    /// The node looks for a peer: report all members.
+    strangers_wanted: bool,
     last_check: Instant,
     counters: Counters,
 }
@@ -175,6 +178,7 @@ pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
         empty_receives: 0,
         departed: Vec::with_capacity(4 * numbers),
         alive: Vec::with_capacity(numbers),
+        strangers_wanted: false,
         last_check: Instant::now(),
         counters: Counters::default(),
     };
@@ -238,6 +242,7 @@ impl Transport for Shm {
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         match command {
             Command::BeforeSleep => self.before_sleep(),
+            Command::AskAlive(Address::BROADCAST) => self.strangers_wanted = true,
             Command::AskAlive(peer) if self.is_alive(peer) => self.alive.push(peer),
             _ => (),
         }
@@ -248,6 +253,10 @@ impl Transport for Shm {
         self.check_for_dead();
         self.departed.drain(..).for_each(|address| each(Notice::PeerGone(address)));
         self.alive.drain(..).for_each(|address| each(Notice::PeerAlive(address)));
+        if take(&mut self.strangers_wanted) {
+            let present = self.peers.iter().filter(|peer| peer.is_present());
+            present.for_each(|peer| each(Notice::StrangerAlive(address(peer.member, peer.generation))));
+        }
         self.steering.notices(each);
         self.membership.segment_error().into_iter().for_each(|why| each(Notice::LinkError(why)));
     }

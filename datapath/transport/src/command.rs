@@ -33,7 +33,9 @@ pub enum Command<'a> {
     RxCredit(usize),
     /// Frames to this address seem not to arrive. A transport with several paths changes to another.
     ReportLoss(Address),
-    /// The peer at this address is silent. A transport that knows whether its process lives reports [`Notice::PeerAlive`].
+    /// The peer at this address is silent. A transport that knows whether its process lives reports [`Notice::PeerAlive`]. At
+    /// [`Address::BROADCAST`]: a peer is looked for. A transport that knows which processes are there reports each as
+    /// [`Notice::StrangerAlive`].
     AskAlive(Address),
     /// The thread is about to wait. If the next [`receive`](Transport::receive) finds nothing, a frame that arrives later makes one
     /// of the [descriptors](crate::Caps::wake) readable. Before this command they need not become readable.
@@ -208,6 +210,9 @@ pub enum Notice<'a> {
     /// The process of the peer at this address is there, whether it sends anything or not. The operating system says so. It
     /// answers [`Command::AskAlive`].
     PeerAlive(Address),
+    /// A process is there, and the node has not asked for it by its address: this one, or [`Address::BROADCAST`] where the transport
+    /// does not know it yet. If the node does not know it either, its program may be busy, and introduce itself later.
+    StrangerAlive(Address),
     /// Frames to this address can take a new path. Reported once.
     NewPath(Address),
     /// Why no frame leaves or arrives now: the interface is down, the kernel refuses all frames, or the socket was closed. Reported

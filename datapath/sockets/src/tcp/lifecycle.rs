@@ -11,6 +11,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
 
 use super::Tcp;
+use super::alive;
 use super::connection::{Connection, Hello, PeerState, PeerTarget, ReadOutcome, configure, dial};
 use super::deframer::Deframer;
 use crate::errors::is_out_of_descriptors;
@@ -18,7 +19,7 @@ use crate::errors::is_out_of_descriptors;
 /// The most connections, and the most accepted ones among them.
 pub(super) const MAX_CONNECTIONS: usize = 512;
 const MAX_ACCEPTED: usize = MAX_CONNECTIONS / 2;
-/// A connection that sends no hello for this long is closed.
+/// A connection that sends no hello for this long is closed, unless this side dialed and the other end's kernel answers.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(3);
 /// If two nodes dial each other within this time, one of the connections is redundant.
 const SIMULTANEOUS_DIAL: Duration = Duration::from_secs(1);
@@ -108,7 +109,7 @@ impl Tcp {
             let late = |its: &mut Connection| {
                 its.hello().is_none() && now.saturating_duration_since(its.since) > HELLO_TIMEOUT
             };
-            if self.connection(slot).is_some_and(late) {
+            if self.connection(slot).is_some_and(late) && !self.may_say_hello(slot) {
                 self.counters.silent += 1;
                 self.mark_ended(slot, ReadOutcome::Nothing, 0);
             }
@@ -137,6 +138,14 @@ impl Tcp {
     fn is_connected(&self, place: SocketAddr) -> bool {
         let mut connections = self.live.iter().filter_map(|slot| self.connections[*slot as usize].as_ref());
         connections.any(|connection| connection.listen_address() == Some(place))
+    }
+
+    /// Whether a peer that this side dialed is there and has sent no hello. Its program may be busy: its kernel has accepted the
+    /// connection.
+    pub(super) fn may_say_hello(&self, slot: u32) -> bool {
+        let Some(its) = &self.connections[slot as usize] else { return false };
+        let mut targets = self.peer_targets.iter().filter(|place| place.slot == Some(slot));
+        its.hello().is_none() && targets.any(|place| !self.is_connected(place.at)) && alive::answers(&its.stream)
     }
 
     pub(super) fn add_peer(&mut self, at: SocketAddr) -> Result<(), PeerAddressError> {

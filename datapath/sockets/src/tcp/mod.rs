@@ -40,6 +40,7 @@ mod open;
 mod outbox;
 
 use std::collections::BTreeMap;
+use std::mem::take;
 use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::thread::sleep;
@@ -99,6 +100,8 @@ pub struct Tcp {
     receives: u32,
     /// Silent peers whose host answers, until they are reported to the node.
     alive: Vec<Address>,
+    /// A peer that was dialed is there and has sent no hello, until it is reported to the node.
+    has_stranger: bool,
     last_tick: Instant,
     own_address: LocalAddress,
     counters: Counters,
@@ -303,6 +306,10 @@ impl Transport for Tcp {
                 self.remove_peer(peer_address::parse_peer("tcp", place, self.local)?);
                 Ok(())
             }
+            Command::AskAlive(Address::BROADCAST) => {
+                self.has_stranger = self.live.iter().any(|slot| self.may_say_hello(*slot));
+                Ok(())
+            }
             Command::AskAlive(peer) => {
                 let connection = self.routes.get(&peer).and_then(|slot| self.connections[*slot as usize].as_ref());
                 self.alive.extend(connection.filter(|its| alive::answers(&its.stream)).map(|_| peer));
@@ -314,6 +321,9 @@ impl Transport for Tcp {
 
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
         self.alive.drain(..).for_each(|peer| each(Notice::PeerAlive(peer)));
+        if take(&mut self.has_stranger) {
+            each(Notice::StrangerAlive(Address::BROADCAST));
+        }
         self.inbox.steering.notices(each);
         if let Some(why) = self.own_address.error() {
             return each(Notice::LinkError(why));

@@ -70,6 +70,7 @@ pub fn open(options: &SocketOptions) -> Result<Tcp, SocketOpenError> {
         peer_targets: vec![],
         receives: 0,
         alive: vec![],
+        has_stranger: false,
         last_tick: Instant::now(),
         own_address: LocalAddress::of(local)?,
         counters: Counters::default(),

@@ -1,4 +1,5 @@
 //! Heartbeats on the socket of a node whose thread does not poll.
+#![allow(unsafe_code, reason = "one socket option that no library wraps")]
 
 use std::collections::HashSet;
 use std::io::IoSlice;
@@ -7,7 +8,12 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use am_transport::OutOfBand;
-use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg};
+use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, recvmsg, sendmsg};
+
+use crate::setup::socket_address;
+
+/// The most waiting datagrams whose senders hear a heartbeat. Those of known peers are among them.
+const MAX_WAITING: usize = 256;
 
 /// The socket addresses of the peers, for another thread.
 pub(crate) type SharedPeers = Arc<Mutex<HashSet<SocketAddr>>>;
@@ -31,10 +37,11 @@ impl UdpOutOfBand {
 
 impl OutOfBand for UdpOutOfBand {
     fn broadcast(&self, frame: &[u8]) -> bool {
-        let peers: Vec<SocketAddr> =
-            self.peers.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(socket) = &*socket else { return false };
+        // Others may look for this node. It does not know them, because it has not read what they sent.
+        peers.extend(senders_of_waiting(socket));
         let mut sent = false;
         for peer in peers {
             // The node's thread may have set a segment length on the socket. This frame is whole.
@@ -44,5 +51,55 @@ impl OutOfBand for UdpOutOfBand {
             sent |= sendmsg(socket.as_raw_fd(), &frame, &whole, MsgFlags::MSG_DONTWAIT, Some(&to)).is_ok();
         }
         sent
+    }
+}
+
+/// Who sent the datagrams that wait to be read. They stay where they are.
+fn senders_of_waiting(socket: &UdpSocket) -> HashSet<SocketAddr> {
+    let mut senders = HashSet::new();
+    if !set_peek_offset(socket, 0) {
+        return senders;
+    }
+    for _ in 0..MAX_WAITING {
+        // With `MSG_TRUNC` the next look begins behind the whole datagram, though nothing of it is copied.
+        let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_TRUNC | MsgFlags::MSG_DONTWAIT;
+        let Ok(looked) = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut [], None, flags) else {
+            break;
+        };
+        senders.extend(looked.address.as_ref().and_then(socket_address));
+    }
+    _ = set_peek_offset(socket, -1);
+    senders
+}
+
+/// Let the next look at waiting datagrams begin so many bytes behind the first one's start; -1: always there. Returns whether it does.
+fn set_peek_offset(socket: &UdpSocket, offset: libc::c_int) -> bool {
+    let length = size_of_val(&offset) as libc::socklen_t;
+    // SAFETY: the descriptor is open while `socket` is borrowed, and the kernel reads `length` bytes of `offset`.
+    let failed = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEEK_OFF, (&raw const offset).cast(), length)
+    };
+    failed == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_senders_are_seen_and_nothing_is_read() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = socket.local_addr().unwrap();
+        let senders: Vec<UdpSocket> = (0..5).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+        for length in [1400, 0, 70] {
+            senders.iter().for_each(|sender| _ = sender.send_to(&vec![7; length], to).unwrap());
+        }
+        let expected: HashSet<SocketAddr> = senders.iter().map(|sender| sender.local_addr().unwrap()).collect();
+        for _ in 0..2 {
+            assert_eq!(senders_of_waiting(&socket), expected);
+        }
+        let lengths: Vec<usize> = (0..15).map(|_| socket.recv(&mut [0; 2000]).unwrap()).collect();
+        assert_eq!(lengths, [[1400; 5], [0; 5], [70; 5]].concat());
+        assert_eq!(senders_of_waiting(&socket), HashSet::new());
     }
 }
