@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{LONG, Side, plain, problem};
+use crate::common::{LONG, Side, plain, problem_of};
 use am_api::{Connection, ConnectionChange, NotOpen, Problem, Refusal, ReturnReason, transports};
 
 #[derive(Default)]
@@ -63,7 +63,9 @@ fn the_first_learns_why_it_is_displaced_at_both_ends() {
             matches!(problem, Problem::NameTaken { .. }) && problem.to_string().contains(&place),
             "{on}: {problem}"
         );
-        run("said at the server", &mut [&mut server, &mut first, &mut second], |all| problem(&all[0].node).is_some());
+        run("said at the server", &mut [&mut server, &mut first, &mut second], |all| {
+            problem_of(&all[0].node).is_some()
+        });
         let problem = server.node.health().unwrap_err().to_string();
         assert!([&first, &second].iter().all(|it| problem.contains(&it.node.local_address())), "{on}: {problem}");
         // It says so as long as it lasts, and to each new attempt.
@@ -74,7 +76,7 @@ fn the_first_learns_why_it_is_displaced_at_both_ends() {
         // The other one ends. Then the name is free.
         drop(second);
         come_back(&mut server, &mut first);
-        run("well again", &mut [&mut server, &mut first], |all| all.iter().all(|it| problem(&it.node).is_none()));
+        run("well again", &mut [&mut server, &mut first], |all| all.iter().all(|it| problem_of(&it.node).is_none()));
     }
 }
 
@@ -107,6 +109,6 @@ fn unique_names_do_not_meet() {
         let mut all: Vec<&mut Program> = clients.iter_mut().chain([&mut server]).collect();
         run("open", &mut all, |all| connections.iter().zip(all).all(|(to, it)| it.endpoint.ready(*to).is_ok()));
         assert_eq!((server.state.opened, server.state.ends.len()), (4, 0), "{on}");
-        assert!(clients.iter().all(|it| it.node.name().starts_with(name) && problem(&it.node).is_none()), "{on}");
+        assert!(clients.iter().all(|it| it.node.name().starts_with(name) && problem_of(&it.node).is_none()), "{on}");
     }
 }

@@ -68,7 +68,7 @@ impl<S: Default> Side<S> {
 
 /// What is wrong with this node. That a busy machine kept its thread from polling is a problem of that machine, and is
 /// reported only where there is no other.
-pub(crate) fn problem(node: &Node) -> Option<Problem> {
+pub(crate) fn problem_of(node: &Node) -> Option<Problem> {
     node.health().err().filter(|problem| !matches!(problem, Problem::Late(_)))
 }
 
