@@ -66,6 +66,7 @@ async fn ask(on: &str) -> Result<u64, Box<dyn Error>> {
         task.ready().await?;
         task.endpoint.poll(&mut last);
         if task.endpoint.ready(to).is_err_and(|why| why != am_api::NotOpen::Connecting) {
+            task.endpoint.close(to);
             to = task.endpoint.connect("beta", "echo")?;
         }
     }

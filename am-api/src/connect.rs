@@ -90,6 +90,9 @@ impl<S> Endpoint<S> {
     /// while this side polls; until it is done, requests say
     /// [`Connecting`](crate::RequestError::Connecting).
     ///
+    /// A connection that was refused or has ended keeps its flow id, so that [`Endpoint::ready`] says why. Close it before
+    /// connecting again: a node has 16,383 flow ids.
+    ///
     /// # Errors
     /// See [`ConnectError`]. Whether the peer exists shows later.
     pub fn connect(&self, node: &str, endpoint: &str) -> Result<Connection, ConnectError> {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::thread::sleep;
 use std::time::Duration;
 
-use am_afxdp::{Interface, XdpOpenError};
+use am_afxdp::Interface;
 use am_api::{Idle, Node};
 use am_transport::{NameError, Transport, TransportName};
 use am_wire::Address;
@@ -40,9 +40,8 @@ pub(crate) const STAGE: &str = "%stage";
 /// The default payload of a bare socket's frame.
 const DEFAULT_MTU: u32 = 1500;
 
-/// The socket of the driver before may keep its queue for a moment after it was closed, on a busy machine for longer. A
-/// NIC whose link has just come up cannot use its IPv6 address yet.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
+/// A NIC whose link has just come up cannot use its IPv6 address yet.
+const ADDRESS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// One side of a wire.
 #[derive(Clone, Debug)]
@@ -61,10 +60,9 @@ pub(crate) struct NamedLink {
     opened: usize,
 }
 
-/// Open; try again while the queue is in use, or an address is not usable yet.
-pub(crate) fn once_free<T>(watch: &Watch, open: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
-    let passes = |error: &Error| matches!(error, Error::Open(XdpOpenError::Busy { .. }) | Error::NoIp(_));
-    watch.retry(RELEASE_TIMEOUT, Duration::ZERO, passes, open)
+/// Open; try again while an address is not usable yet.
+fn once_usable<T>(watch: &Watch, open: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    watch.retry(ADDRESS_TIMEOUT, Duration::ZERO, |error| matches!(error, Error::NoIp(_)), open)
 }
 
 /// Replace port 0 by a free port. Each driver opens it again, and the other side has to find all of them at one
@@ -136,7 +134,7 @@ impl NamedLink {
     }
 
     fn udp(&self, peer: &SideInfo, watch: &Watch) -> Result<Udp, Error> {
-        once_free(watch, || {
+        once_usable(watch, || {
             let (interface, mode, here, mtu) = self.kernel(peer)?;
             Udp::open(self.side, interface, mtu, (&here, peer), mode)
         })
@@ -160,7 +158,7 @@ impl NamedLink {
     /// The transport without our protocol: a bare socket, or bare frames.
     fn raw(&self, peer: &SideInfo, how: DriverOptions, watch: &Watch) -> Opened {
         Ok(match (&self.interface, self.on.scheme()) {
-            (Some(interface), _) => Box::new(once_free(watch, || RawChannel::open(interface, how.xdp, peer))?),
+            (Some(interface), _) => Box::new(RawChannel::open(interface, how.xdp, peer)?),
             (None, "udp") => Box::new(self.udp(peer, watch)?),
             (None, "tcp") => Box::new(self.tcp(WriteBatching::like_ours(how), peer, watch)?),
             (None, "dpdk") => Box::new(dpdk::open(self.side, &self.name()?, (&self.here()?, peer), watch)?),
@@ -177,7 +175,7 @@ impl NamedLink {
             (Row::TcpSleeping, Some(_), _) => Box::new(Sleeping::new(self.tcp(like_ours, peer, watch)?)),
             (Row::Tcp, Some(_), _) | (Row::Tcp, _, "tcp") => Box::new(self.tcp(like_ours, peer, watch)?),
             (Row::Buffers | Row::Interpreted, Some(interface), _) => {
-                let transport = sides::open_xdp(&interface.name, how, 0, watch)?;
+                let transport = sides::open_xdp(&interface.name, how, 0)?;
                 let xdp = transport.mode().attach.name();
                 Box::new(Queues::new(transport, peer.link(), Driver::Row(row)).by_xdp(xdp).carrying(peer))
             }
@@ -185,9 +183,7 @@ impl NamedLink {
             (Row::Buffers | Row::Interpreted, None, _) => Box::new(
                 Queues::new(self.transport(how, watch)?.0, Address::BROADCAST, Driver::Row(row)).carrying(peer),
             ),
-            (_, Some(interface), _) => {
-                Box::new(once_free(watch, || RawChannel::open(interface, how.xdp, peer))?.of(row))
-            }
+            (_, Some(interface), _) => Box::new(RawChannel::open(interface, how.xdp, peer)?.of(row)),
             (_, None, "dpdk") if !row.is_kernel() => {
                 Box::new(dpdk::open(self.side, &self.name()?, (&self.here()?, peer), watch)?.of(row))
             }

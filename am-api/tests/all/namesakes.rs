@@ -34,7 +34,10 @@ fn run(sides: &mut [Side<u64>]) {
         match endpoint.ready(to) {
             Ok(()) => _ = endpoint.try_request(to, ECHO, &[1], b""),
             Err(NotOpen::Connecting) => (),
-            Err(_) => to = endpoint.connect("beta", "main").expect("asked for"),
+            Err(_) => {
+                endpoint.close(to);
+                to = endpoint.connect("beta", "main").expect("asked for");
+            }
         }
     }
 }

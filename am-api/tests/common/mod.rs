@@ -8,7 +8,7 @@ mod turned;
 
 use std::time::{Duration, Instant};
 
-use am_api::{Builder, Connection, Endpoint, Framing, Node, Transport};
+use am_api::{Builder, Connection, Endpoint, Framing, Node, Problem, Transport};
 use am_transport::loopback;
 use fated::fated;
 
@@ -64,6 +64,12 @@ impl<S: Default> Side<S> {
     pub(crate) fn counter(&self, name: &str) -> u64 {
         self.node.counters().get(name)
     }
+}
+
+/// What is wrong with this node. That a busy machine kept its thread from polling is a problem of that machine, and is
+/// reported only where there is no other.
+pub(crate) fn problem_of(node: &Node) -> Option<Problem> {
+    node.health().err().filter(|problem| !matches!(problem, Problem::Late(_)))
 }
 
 /// Nodes `alpha` and `beta` on one wire.

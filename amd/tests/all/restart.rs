@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use am_api::{HandlerId, Node, Request};
+use am_api::{HandlerId, Node, Problem, Request};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -137,7 +137,9 @@ fn a_daemon_that_is_restarted_in_order_is_the_same_for_its_programs() {
         client.poll(&mut ());
         ["alpha", "beta"].iter().all(|name| port(&socket, name).is_some_and(|port| port.pid > 0))
     });
-    assert!(client.is_open(to) && alpha.health().is_ok(), "{:?}", alpha.health());
+    // A busy machine may keep the thread from polling.
+    let is_well = matches!(alpha.health(), Ok(()) | Err(Problem::Late(_)));
+    assert!(client.is_open(to) && is_well, "{:?}", alpha.health());
     drop((client, server, alpha, beta));
     daemon.terminate();
     assert_eq!(place.files(), [""; 0], "there is nobody to go on");

@@ -11,7 +11,7 @@ use crate::cli::is_interface;
 use crate::driver::Driver;
 use crate::driver::am::facility;
 use crate::error::Error;
-use crate::link::{NamedLink, STAGE, once_free};
+use crate::link::{NamedLink, STAGE};
 use crate::plan::{DriverOptions, Side};
 use crate::rights;
 use crate::session::{Link, Session, Setup};
@@ -102,7 +102,7 @@ pub(crate) fn open(
     watch: &Watch,
 ) -> Result<(Box<dyn Transport>, Option<&'static str>), Error> {
     if let Some(interface) = on.strip_prefix(XDP).filter(|_| is_interface(on)) {
-        let xdp = open_xdp(interface, how, losses.per_million, watch)?;
+        let xdp = open_xdp(interface, how, losses.per_million)?;
         let attach = xdp.mode().attach.name();
         return Ok((Box::new(xdp), Some(attach)));
     }
@@ -120,12 +120,7 @@ pub(crate) fn open(
 }
 
 /// Open AF_XDP on this interface. Its XDP program loses frames at this rate.
-pub(crate) fn open_xdp(
-    interface: &str,
-    how: DriverOptions,
-    lost_per_million: u32,
-    watch: &Watch,
-) -> Result<Xdp, Error> {
+pub(crate) fn open_xdp(interface: &str, how: DriverOptions, lost_per_million: u32) -> Result<Xdp, Error> {
     let options = XdpOptions { attach: how.xdp.attach(), lost_per_million, ..XdpOptions::new(interface) };
-    once_free(watch, || Ok(am_afxdp::open(&options)?))
+    Ok(am_afxdp::open(&options)?)
 }

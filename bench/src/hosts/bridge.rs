@@ -15,7 +15,6 @@ use crate::cores::{pin, pin_elsewhere};
 use crate::deploy::veth::INTERFACE;
 use crate::driver::am::facility;
 use crate::error::Error;
-use crate::link::once_free;
 use crate::plan::DriverOptions;
 use crate::watch::Watch;
 
@@ -84,7 +83,7 @@ impl<'a> Bridged<'a> {
             Wait::Block => (Idle::sleeping(), Some(LOOK_INTERVAL)),
         };
         let options = XdpOptions { attach: self.how.xdp.attach(), ..XdpOptions::new(INTERFACE) };
-        let transport = once_free(self.watch, || Ok(am_afxdp::open(&options)?))?;
+        let transport = am_afxdp::open(&options)?;
         let clock = HostClock::Machine(Instant::now());
         let transport: Box<dyn Transport> = Box::new(transport);
         let mut host = Host::open(builder(plan, self.how, &[]).idle(idle), plan.clone(), transport, clock)?;

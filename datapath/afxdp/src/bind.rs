@@ -5,7 +5,6 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use xsk_rs::config::{BindFlags, LibxdpFlags, SocketConfig};
 use xsk_rs::{CompQueue, FillQueue, RxQueue, Socket, TxQueue, Umem};
 
@@ -17,9 +16,10 @@ use crate::options::XdpOptions;
 use crate::umem::{Memory, queue_size};
 use crate::{XdpOpenError, rights};
 
-/// A queue stays in use for a moment after its socket was closed, because the kernel cleans up later. A bind waits this
-/// long before it reports the queue as busy.
-const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
+/// A queue stays in use for a moment after its socket was closed: the kernel cleans up later, and a child has a copy of
+/// the socket between its fork and its exec, for longer on a busy machine. A bind waits this long before it reports the
+/// queue as busy.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The four rings of a bound socket.
 pub(crate) struct Bound {
@@ -90,8 +90,6 @@ fn bind(options: &XdpOptions, interface: &Interface, umem: &Umem, mode: BindFlag
     let made = unsafe { Socket::new(config, umem, &name, options.queue) };
     let (tx, rx, rings) = made.map_err(|error| system_error(&error))?;
     let (fill, completion) = rings.ok_or_else(|| io::Error::other("the UMEM's rings are another socket's"))?;
-    // libxdp lets child processes inherit the socket, which would keep the queue in use.
-    fcntl(rx_fd(&rx), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
     Ok(Bound { rx, tx, fill, completion })
 }
 

@@ -112,6 +112,7 @@ mod open;
 mod options;
 mod plan;
 mod prefetch;
+mod private_socket;
 pub mod raw;
 mod reopen;
 mod rights;

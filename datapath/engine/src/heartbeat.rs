@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
-use std::{io, process, thread};
+use std::{io, mem, process, thread};
 
 use am_proto::Time;
 use am_transport::{Caps, OutOfBand};
@@ -129,7 +129,8 @@ fn watch(node: Weak<Watched>) -> io::Result<()> {
     spawned?;
     // The thread never drops its end.
     _ = to_thread.send(node);
-    *started = Some((process::id(), to_thread));
+    // Dropped, a channel takes its lock, and in a forked child the parent's thread may hold that for ever.
+    mem::forget(started.replace((process::id(), to_thread)));
     Ok(())
 }
 

@@ -2,10 +2,12 @@
 
 use core::fmt;
 use core::time::Duration;
+use std::collections::VecDeque;
 
 use am_wire::control::{Incarnation, Name, NodeId};
 use am_wire::{Address, EtherType, Framing};
 
+use crate::peers::PeerRun;
 use crate::segment_key::SegmentKey;
 
 /// The framing that a node sends with.
@@ -139,12 +141,37 @@ impl Config {
 /// Chooses the member of a group for a peer, by the peer's node name: 0 is this node.
 pub type ChooseMember = Box<dyn FnMut(Name) -> u8>;
 
+/// A peer repeats its question while the answer is late. This node remembers so many attempts, to answer a repetition as before.
+const KEPT_CHOICES: usize = 256;
+
 /// How this node, as the first of its group, places peers.
 #[derive(Default)]
-pub(crate) struct Placement(pub(crate) Option<ChooseMember>);
+pub(crate) struct Placement {
+    choose: Option<ChooseMember>,
+    /// The members chosen last, each with its attempt.
+    chosen: VecDeque<((PeerRun, u32), u8)>,
+}
+
+impl Placement {
+    pub(crate) fn new(choose: ChooseMember) -> Placement {
+        Placement { choose: Some(choose), chosen: VecDeque::new() }
+    }
+
+    /// The member for this attempt of a peer with this name. `None` where this node is no group's first.
+    pub(crate) fn member(&mut self, attempt: (PeerRun, u32), peer: Name) -> Option<u8> {
+        let choose = self.choose.as_mut()?;
+        if let Some(&(_, member)) = self.chosen.iter().find(|(known, _)| *known == attempt) {
+            return Some(member);
+        }
+        let member = choose(peer);
+        self.chosen.truncate(KEPT_CHOICES - 1);
+        self.chosen.push_front((attempt, member));
+        Some(member)
+    }
+}
 
 impl fmt::Debug for Placement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Placement").field(&self.0.is_some()).finish()
+        f.debug_tuple("Placement").field(&self.choose.is_some()).finish()
     }
 }

@@ -13,7 +13,7 @@
 //! leaves a member that is silent. It asks the first one again, which then takes it, or where that one is silent, any other that it
 //! has met. It remembers which were silent, and probes these.
 
-use am_wire::control::{Name, Refusal};
+use am_wire::control::{Connect, Name, Refusal};
 use am_wire::{Address, Buffer};
 
 use crate::FlowId;
@@ -27,7 +27,7 @@ impl<B: Buffer> Core<B> {
     /// From above: this node is the first of a group. Peers that ask it for a flow from now on are given to the member that
     /// `choose` names. That member's node has the name [`Name::member`].
     pub fn place_peers(&mut self, choose: ChooseMember) {
-        self.placement = Placement(Some(choose));
+        self.placement = Placement::new(choose);
     }
 
     /// The connections of this node: asked for, open and closing.
@@ -36,9 +36,9 @@ impl<B: Buffer> Core<B> {
     }
 
     /// Why this node does not take a peer itself: another member of its group shall.
-    pub(crate) fn other_member(&mut self, peer: Name) -> Option<Refusal> {
-        let choose = self.placement.0.as_mut()?;
-        Some(choose(peer)).filter(|member| *member != 0).map(Refusal::Member)
+    pub(crate) fn other_member(&mut self, question: &Connect, peer: Name) -> Option<Refusal> {
+        let attempt = ((question.node, question.incarnation), question.id);
+        self.placement.member(attempt, peer).filter(|member| *member != 0).map(Refusal::Member)
     }
 
     /// The peer is the first of a group, and names the member to ask instead. False if there is no such member: the peer is

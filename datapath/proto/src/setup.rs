@@ -243,9 +243,8 @@ impl<B: Buffer> Core<B> {
         if self.path_to(now, at).is_none() {
             return;
         }
-        // Asked for once only: the peer repeats its question until the path is known.
         let peer = self.discovery.peers.records[at].peer.name;
-        let other = if question.flags.no_redirect { None } else { self.other_member(peer) };
+        let other = if question.flags.no_redirect { None } else { self.other_member(question, peer) };
         let admitted = other.map_or_else(|| self.admit(now, at, question), Err);
         match admitted {
             Ok(id) => self.send_accept(id, question.id),

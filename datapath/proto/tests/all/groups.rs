@@ -90,6 +90,15 @@ fn a_member_that_is_only_slow_is_not_left() {
     assert_eq!((member, net.core(0).counters().members_given_up), (2, 0));
 }
 
+/// The network doubles each frame, so each question arrives twice.
+#[test]
+fn a_repeated_question_is_placed_once() {
+    let (mut net, client) = group(6, 3, vec![1, 2, 1, 2]);
+    net.faults.duplicate = 1.0;
+    let members = [(); 4].map(|()| served(&mut net, client).0);
+    assert_eq!(members, [2, 3, 2, 3]);
+}
+
 #[test]
 fn a_node_that_is_in_no_group_is_asked_until_the_end() {
     let mut net = Net::new(5);

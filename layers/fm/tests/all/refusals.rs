@@ -1,8 +1,10 @@
 //! What cannot be done, and what is said about it.
 
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{LONG, cluster, open, pair, until};
+use crate::common::{LONG, against, cluster, open, pair, until};
 use am_api::Node;
 use am_fm::{Cluster, Fm, FmError, HandlerId, MeetError, NotOpen, Rank, ReturnReason, SendError};
 use am_transport::loopback;
@@ -136,20 +138,29 @@ fn a_node_has_the_name_that_the_list_says() {
     );
 }
 
-/// Who leaves waits until what it sent has been accepted; the other handles it later.
+/// A node that leaves waits until what it sent has been accepted; the other handles it later.
 #[test]
 fn what_was_accepted_is_handled_though_its_sender_has_left() {
     const MANY: u64 = 60;
-    let (mut zero, mut one) = pair::<(), Vec<usize>>();
-    one.on(COUNT, |seen, message| seen.push(message.source().0));
-    met(&mut zero, &mut one);
-    for _ in 0..MANY {
-        zero.send_4(&mut (), Rank(1), COUNT, [0; 4]).expect("sent");
-    }
-    // Node 1 does not extract: `meet` turns the loop without.
-    (0..10).for_each(|_| _ = one.meet(Duration::ZERO));
-    zero.finish(LONG).expect("accepted");
-    let mut seen = vec![];
-    while one.extract(&mut seen) > 0 {}
-    assert_eq!(seen, vec![0; MANY as usize]);
+    let has_left = AtomicBool::new(false);
+    let far = |plug| {
+        let mut one = open::<Vec<usize>>(1, plug);
+        one.on(COUNT, |seen, message| seen.push(message.source().0));
+        // Node 1 does not extract: `meet` turns the loop without. It acknowledges after a delay, so it turns until then.
+        while !has_left.load(SeqCst) {
+            _ = one.meet(Duration::ZERO);
+            thread::yield_now();
+        }
+        let mut seen = vec![];
+        while one.extract(&mut seen) > 0 {}
+        assert_eq!(seen, vec![0; MANY as usize]);
+    };
+    against(far, |plug| {
+        let mut zero = open::<()>(0, plug);
+        zero.meet(LONG).expect("node 1");
+        (0..MANY).for_each(|_| zero.send_4(&mut (), Rank(1), COUNT, [0; 4]).expect("sent"));
+        let finished = zero.finish(LONG);
+        has_left.store(true, SeqCst);
+        finished.expect("accepted");
+    });
 }
