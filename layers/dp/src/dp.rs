@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -50,7 +49,7 @@ pub(crate) struct PointState {
     pub(crate) traffic: Traffic,
     /// It goes when everything that it wrote has been accepted.
     pub(crate) is_closing: bool,
-    _claim: Option<Claim>,
+    pub(crate) claim: Option<Claim>,
 }
 
 /// The process's part of the graph: its endpoints, on one node. `M` is the memory of the pools.
@@ -77,6 +76,8 @@ pub struct Dp<M> {
     pub(crate) streak: u32,
     /// Reads in a row that found nothing.
     pub(crate) idle_reads: u32,
+    /// Endpoints whose descriptors were readable at the last look.
+    pub(crate) watched: Vec<PointId>,
     pub(crate) readiness: Readiness,
 }
 
@@ -104,6 +105,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
             owes: false,
             streak: 0,
             idle_reads: 0,
+            watched: vec![],
             readiness,
         })
     }
@@ -138,7 +140,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         self.next_serial += 1;
         let serial = self.next_serial;
         let id = PointId { index: at as u32, serial };
-        if let Err(why) = self.readiness.watch(id, signal.as_fd()) {
+        if let Some(Err(why)) = signal.ours().map(|ours| self.readiness.watch(id, ours)) {
             self.set.remove_member(at);
             return Err(OpenError::Descriptor(why));
         }
@@ -147,7 +149,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
             self.points.resize_with(at + 1, || None);
         }
         let traffic = Traffic::default();
-        self.points[at] = Some(PointState { serial, dpid, edge: None, traffic, is_closing: false, _claim: claim });
+        self.points[at] = Some(PointState { serial, dpid, edge: None, traffic, is_closing: false, claim });
         self.by_dpid.insert(dpid, id);
         Ok(Point { id, fd })
     }

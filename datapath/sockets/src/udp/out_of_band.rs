@@ -6,6 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use am_ring::Own;
 use am_transport::OutOfBand;
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg};
 
@@ -15,12 +16,12 @@ pub(crate) type SharedPeers = Arc<Mutex<HashSet<SocketAddr>>>;
 #[derive(Debug)]
 pub(super) struct UdpOutOfBand {
     /// `None` once the transport is closed: the socket's port is free then.
-    socket: Mutex<Option<Arc<UdpSocket>>>,
+    socket: Mutex<Option<Arc<Own<UdpSocket>>>>,
     peers: SharedPeers,
 }
 
 impl UdpOutOfBand {
-    pub(super) fn new(socket: Arc<UdpSocket>, peers: SharedPeers) -> UdpOutOfBand {
+    pub(super) fn new(socket: Arc<Own<UdpSocket>>, peers: SharedPeers) -> UdpOutOfBand {
         UdpOutOfBand { socket: Mutex::new(Some(socket)), peers }
     }
 
@@ -34,7 +35,8 @@ impl OutOfBand for UdpOutOfBand {
         let peers: Vec<SocketAddr> =
             self.peers.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(socket) = &*socket else { return false };
+        // It is none of ours if the program has closed it by its number.
+        let Some(socket) = socket.as_ref().and_then(|socket| socket.get()) else { return false };
         let mut sent = false;
         for peer in peers {
             // The node's thread may have set a segment length on the socket. This frame is whole.
