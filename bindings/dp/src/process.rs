@@ -97,7 +97,7 @@ pub(crate) fn forget_copy(fd: RawFd) {
     mark(fd, false);
 }
 
-/// The program has closed descriptors that the node cannot be without. What is left of it is closed, and the endpoints are no more. The
+/// The program has closed descriptors of the node's. What is left of it is closed, and the endpoints are no more. The
 /// next `dp_open` opens a node anew.
 #[cold]
 pub(crate) fn abandon(slot: &mut Option<Process>) {
@@ -211,14 +211,10 @@ impl Process {
         Arc::ptr_eq(&self.waker, waker)
     }
 
-    /// Whether the program has closed descriptors that the node cannot be without. Endpoints that lost theirs go alone.
+    /// Whether the program has closed descriptors of the node's. An endpoint that lost its own goes alone.
     #[cold]
     pub(crate) fn is_lost(&mut self) -> bool {
         self.looked = Instant::now();
-        if !own::is_any_lost() {
-            return own::losses() != self.losses;
-        }
-        self.dp.look_for_lost();
         (0..self.entries.len()).for_each(|fd| self.drop_if_lost(fd as RawFd));
         own::losses() != self.losses
     }

@@ -125,7 +125,7 @@ pub extern "C-unwind" fn dp_unix_close(fd: c_int) {
     });
 }
 
-/// The same for the preload library, whose calls on a copy in a forked process fail as ours do.
+/// Whether a descriptor is an endpoint. The preload library also asks in a forked process, where calls on a copy fail.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn dp_unix_is_point(fd: c_int) -> c_int {

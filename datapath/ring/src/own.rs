@@ -35,6 +35,14 @@ static HIGHEST: AtomicI32 = AtomicI32::new(0);
 /// What [`losses`] returns.
 static LOSSES: AtomicU32 = AtomicU32::new(0);
 
+/// The bit of a serial number whose descriptor the program closes.
+const LENT: u32 = 1 << 31;
+
+/// Whether there is such a descriptor, and the program has no reason to close it.
+fn is_kept(serial: u32) -> bool {
+    serial != 0 && serial & LENT == 0
+}
+
 /// The highest signal. Nothing asks for it by a descriptor.
 const MARK: libc::c_int = 64;
 
@@ -62,13 +70,6 @@ pub fn is_own(number: RawFd) -> bool {
     owner_of(number).is_some_and(|owner| owner.load(Ordering::Relaxed) != 0) && has_mark(number)
 }
 
-/// Whether the program has closed a descriptor of this library's that is in use, and not counted by [`losses`] yet.
-#[cold]
-pub fn is_any_lost() -> bool {
-    let is_used = |number| owner_of(number).is_some_and(|owner| owner.load(Ordering::Relaxed) != 0);
-    (0..=HIGHEST.load(Ordering::Relaxed)).any(|number| is_used(number) && !has_mark(number))
-}
-
 /// How many descriptors of this library's the program has closed so far, as far as they were in use. A node that was opened at a lower
 /// count may have lost one.
 #[cold]
@@ -77,7 +78,7 @@ pub fn losses() -> u32 {
         let Some(owner) = owner_of(number) else { continue };
         let serial = owner.load(Ordering::Relaxed);
         // Counted once. Without an owner it is lost for ever.
-        if serial != 0
+        if is_kept(serial)
             && !has_mark(number)
             && owner.compare_exchange(serial, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
@@ -113,12 +114,21 @@ pub struct Own<T: AsFd = OwnedFd> {
 impl<T: AsFd> Own<T> {
     /// Remember which file this is.
     pub fn new(file: T) -> Own<T> {
+        Own::with_flag(file, 0)
+    }
+
+    /// The same for a descriptor that the program closes by its number when it has no more use for it: that is no loss.
+    pub fn lent(file: T) -> Own<T> {
+        Own::with_flag(file, LENT)
+    }
+
+    fn with_flag(file: T, flag: u32) -> Own<T> {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let number = file.as_fd().as_raw_fd();
-        let serial = if mark(number) { NEXT.fetch_add(1, Ordering::Relaxed).max(1) } else { 0 };
+        let serial = if mark(number) { (NEXT.fetch_add(1, Ordering::Relaxed) & !LENT).max(1) | flag } else { 0 };
         if let Some(owner) = owner_of(number) {
             // The program had closed the one that had the number.
-            let is_loss = owner.swap(serial, Ordering::Relaxed) != 0;
+            let is_loss = is_kept(owner.swap(serial, Ordering::Relaxed));
             LOSSES.fetch_add(is_loss.into(), Ordering::Relaxed);
             HIGHEST.fetch_max(number, Ordering::Relaxed);
         }
@@ -162,11 +172,12 @@ impl<T: AsFd> Own<T> {
 
     /// From now on this number is a copy of another file. Returns false where the number is lost, or the kernel refuses.
     pub fn replace(&self, with: impl AsFd) -> bool {
-        let number = self.as_raw_fd();
-        let is_done = !self.is_lost()
+        let (with, number) = (with.as_fd().as_raw_fd(), self.as_raw_fd());
+        // Marked first: to another thread the number is lost while its file has no mark.
+        (self.serial == 0 || mark(with))
+            && !self.is_lost()
             // SAFETY: both are open, and the second is ours to close.
-            && unsafe { libc::dup3(with.as_fd().as_raw_fd(), number, libc::O_CLOEXEC) } == number;
-        is_done && (self.serial == 0 || mark(number))
+            && unsafe { libc::dup3(with, number, libc::O_CLOEXEC) } == number
     }
 }
 
@@ -228,6 +239,10 @@ mod tests {
 
     use std::fs::File;
     use std::io::{Read, Write, pipe};
+    use std::sync::Mutex;
+
+    /// Held while descriptors are lost, as all count together.
+    static ALONE: Mutex<()> = Mutex::new(());
 
     /// What the program does: close a number, and open something that gets it.
     fn take_number(number: RawFd, with: &impl AsFd) {
@@ -261,6 +276,7 @@ mod tests {
 
     #[test]
     fn another_file_with_its_number_is_neither_used_nor_closed() {
+        let _alone = ALONE.lock();
         let files: [fn() -> OwnedFd; 3] =
             [|| pipe().unwrap().1.into(), epoll, || File::open("/dev/null").unwrap().into()];
         for mine in files {
@@ -282,6 +298,7 @@ mod tests {
     /// In a debug build the drop of a closed descriptor would end the process.
     #[test]
     fn a_closed_one_is_forgotten() {
+        let _alone = ALONE.lock();
         let own = Own::new(epoll());
         close_number(own.as_raw_fd());
         assert!(own.is_lost() && own.get().is_none());
@@ -290,6 +307,7 @@ mod tests {
     /// The number is ours again, and another value's.
     #[test]
     fn a_later_one_with_its_number_is_not_closed_by_the_first() {
+        let _alone = ALONE.lock();
         let first = Own::new(epoll());
         let (number, before) = (first.as_raw_fd(), LOSSES.load(Ordering::Relaxed));
         take_number(number, &epoll());
@@ -298,6 +316,18 @@ mod tests {
         assert!(first.is_lost() && !second.is_lost() && losses() > before);
         drop(first);
         assert!(!second.is_lost() && is_own(number));
+    }
+
+    #[test]
+    fn the_close_of_a_lent_one_is_no_loss() {
+        let _alone = ALONE.lock();
+        let first = Own::lent(epoll());
+        let (number, before) = (first.as_raw_fd(), losses());
+        take_number(number, &epoll());
+        assert!(losses() == before && first.is_lost());
+        // SAFETY: the number is open, and only this value closes it.
+        let second = Own::lent(unsafe { OwnedFd::from_raw_fd(number) });
+        assert!(losses() == before && first.is_lost() && !second.is_lost());
     }
 
     #[test]

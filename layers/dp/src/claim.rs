@@ -14,7 +14,7 @@ use crate::{Dpid, Nid};
 /// A DPID that no other process of this host has on this node.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    socket: Own<UnixDatagram>,
+    _socket: Own<UnixDatagram>,
 }
 
 impl Claim {
@@ -23,12 +23,7 @@ impl Claim {
     pub(crate) fn new(scope: u64, nid: Nid, dpid: Dpid) -> io::Result<Claim> {
         let name = format!("am-dp/{scope:016x}/{nid}/{dpid}");
         let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
-        Ok(Claim { socket: high(socket).into() })
-    }
-
-    /// The program has closed it.
-    pub(crate) fn is_lost(&self) -> bool {
-        self.socket.is_lost()
+        Ok(Claim { _socket: high(socket).into() })
     }
 }
 

@@ -10,7 +10,6 @@
 //!
 //! The byte is written only when the program is not reading anyway, and taken away when the last message is read. So a program that
 //! polls by reading makes no system call.
-
 //!
 //! The program may read the byte itself, by a copy (`dup`) or without the preload library. Before a wait the node looks whether it is
 //! there.
@@ -25,8 +24,7 @@ use nix::sys::socket::{AddressFamily, MsgFlags, Shutdown, SockFlag, SockType, re
 /// The node's end.
 #[derive(Debug)]
 pub(crate) struct Signal {
-    /// `None`: the program has closed it.
-    ours: Option<Own>,
+    ours: Own,
     /// The number of the program's end.
     theirs: RawFd,
     /// The byte is there.
@@ -41,27 +39,17 @@ impl Signal {
         // The program gets the lower number.
         let (theirs, ours) = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
         shutdown(theirs.as_raw_fd(), Shutdown::Write)?;
-        let signal =
-            Signal { ours: Some(high(ours).into()), theirs: theirs.as_raw_fd(), is_on: false, is_watched: false };
-        Ok((signal, theirs.into()))
+        let signal = Signal { ours: high(ours).into(), theirs: theirs.as_raw_fd(), is_on: false, is_watched: false };
+        Ok((signal, Own::lent(theirs)))
     }
 
     pub(crate) fn is_on(&self) -> bool {
         self.is_on
     }
 
-    pub(crate) fn ours(&self) -> Option<BorrowedFd<'_>> {
-        self.ours.as_ref().map(AsFd::as_fd)
-    }
-
-    /// Forget the node's end where the program has closed it. Returns whether that is so.
-    pub(crate) fn drop_lost(&mut self) -> bool {
-        self.ours.take_if(|ours| ours.is_lost()).is_some()
-    }
-
     /// Make the program's end readable.
     pub(crate) fn set(&mut self) {
-        if let (false, Some(ours)) = (self.is_on, self.ours.as_ref().and_then(Own::get)) {
+        if let (false, Some(ours)) = (self.is_on, self.ours.get()) {
             self.is_on = send(ours.as_raw_fd(), b"m", MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL).is_ok();
         }
     }
@@ -83,5 +71,11 @@ impl Signal {
         }
         self.is_watched = self.is_on;
         self.is_on
+    }
+}
+
+impl AsFd for Signal {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ours.as_fd()
     }
 }

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -49,7 +50,7 @@ pub(crate) struct PointState {
     pub(crate) traffic: Traffic,
     /// It goes when everything that it wrote has been accepted.
     pub(crate) is_closing: bool,
-    pub(crate) claim: Option<Claim>,
+    _claim: Option<Claim>,
 }
 
 /// The process's part of the graph: its endpoints, on one node. `M` is the memory of the pools.
@@ -140,7 +141,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         self.next_serial += 1;
         let serial = self.next_serial;
         let id = PointId { index: at as u32, serial };
-        if let Some(Err(why)) = signal.ours().map(|ours| self.readiness.watch(id, ours)) {
+        if let Err(why) = self.readiness.watch(id, signal.as_fd()) {
             self.set.remove_member(at);
             return Err(OpenError::Descriptor(why));
         }
@@ -149,7 +150,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
             self.points.resize_with(at + 1, || None);
         }
         let traffic = Traffic::default();
-        self.points[at] = Some(PointState { serial, dpid, edge: None, traffic, is_closing: false, claim });
+        self.points[at] = Some(PointState { serial, dpid, edge: None, traffic, is_closing: false, _claim: claim });
         self.by_dpid.insert(dpid, id);
         Ok(Point { id, fd })
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use am_api::{Message, PollScope};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll as poll_descriptors};
 
-use crate::dp::{Dp, PointState, note_sending, point_mut};
+use crate::dp::{Dp, note_sending, point_mut};
 use crate::edge::Target;
 use crate::inbox::{Inbox, TOO_LONG};
 use crate::inboxes::Inboxes;
@@ -84,10 +84,10 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         }
         let mut readable = std::mem::take(&mut self.inboxes.readable);
         for id in readable.drain(..) {
-            if let Some(inbox) = self.inboxes.get_mut(id) {
-                if inbox.take_arrival(Some(id) != reading) {
-                    self.watched.push(id);
-                }
+            if let Some(inbox) = self.inboxes.get_mut(id)
+                && inbox.take_arrival(Some(id) != reading)
+            {
+                self.watched.push(id);
             }
         }
         self.inboxes.readable = readable;
@@ -167,8 +167,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     /// They go when what they wrote was accepted, or five seconds later.
     pub fn look_for_hang_ups(&mut self) {
         for id in self.readiness.hang_ups() {
-            if let Some(ours) = self.inboxes.get(id).and_then(|inbox| inbox.signal.ours()) {
-                self.readiness.forget(ours);
+            if let Some(inbox) = self.inboxes.get(id) {
+                self.readiness.forget(inbox.signal.as_fd());
             }
             self.begin_closing(id);
         }
@@ -185,17 +185,6 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     pub fn note_closed(&mut self, point: Point) {
         self.begin_closing(point.id);
         point.forget();
-    }
-
-    /// Look for endpoints of which the program has closed the node's descriptors, by number. They go as those whose own was closed.
-    pub fn look_for_lost(&mut self) {
-        for id in self.by_dpid.values().copied().collect::<Vec<_>>() {
-            let has_lost_claim = |state: &mut PointState| state.claim.take_if(|claim| claim.is_lost()).is_some();
-            let is_lost = point_mut(&mut self.points, id).is_some_and(has_lost_claim);
-            if is_lost | self.inboxes.get_mut(id).is_some_and(|inbox| inbox.signal.drop_lost()) {
-                self.begin_closing(id);
-            }
-        }
     }
 
     /// The bytes that make descriptors readable are still there, or again.

@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
     kind = argv[2];
     open_ends(1);
     if (strcmp(argv[1], "one") == 0) {
-        /* The library may live on without it, and so may the endpoints: what is there works. */
+        /* The node ends without it, or the endpoint whose number it is. */
         for (int nth = 0, at; (at = nth_library(nth)) >= 0; nth++) {
             char *address;
             take(at);
