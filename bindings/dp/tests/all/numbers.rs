@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tempfile::TempDir;
 
@@ -22,9 +23,11 @@ fn transports(test: &str) -> [String; 4] {
     ["udp:127.0.0.1:0".into(), "tcp:127.0.0.1:0".into(), format!("shm:{test}-{}", std::process::id()), "sim:1".into()]
 }
 
-/// Alone on a transport.
+/// Alone on a transport. The tests run side by side, and processes of one NID on a transport of one name share their DPIDs.
 fn start(program: &Program, transport: &str, arguments: &[&str], preload: Option<&Path>) -> Running {
-    start_with(program, 0, Nodes::Transport(transport), arguments, |command| {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let nid = NEXT.fetch_add(1, Ordering::Relaxed);
+    start_with(program, nid, Nodes::Transport(transport), arguments, |command| {
         preload.into_iter().for_each(|library| _ = command.env("LD_PRELOAD", library));
     })
 }
