@@ -6,6 +6,7 @@
  *
  * The library has descriptors of its own: sockets, a timer, the node's ends of the endpoints. A program that closes all numbers means its
  * own, so these stay open: close says EBADF, dup2 and dup3 say EBUSY, and close_range and closefrom leave them out.
+ * What the BPF loader has opened is not known here, and goes.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

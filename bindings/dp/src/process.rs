@@ -139,9 +139,9 @@ pub(crate) fn is_in_owners_memory() -> bool {
     !am_api::is_forked_child() && OPENER.load(Ordering::Relaxed) != std::process::id()
 }
 
-/// Whether this is a descriptor of the library's and no endpoint, so that the program must not close it. A child may close its copies.
+/// Whether this is a descriptor of the library's that the program must not close. A child may close its copies.
 pub(crate) fn is_own(fd: RawFd) -> bool {
-    own::is_own(fd) && !is_point_or_copy(fd) && not_in_child().is_ok() && !is_in_owners_memory()
+    own::is_spared(fd) && not_in_child().is_ok() && !is_in_owners_memory()
 }
 
 /// Run `work` with the process's node, if it is open.

@@ -295,7 +295,7 @@ impl Registration {
             }
         };
         // SAFETY: the entry keeps it open until the node leaves.
-        let sentinel = Own::new(unsafe { BorrowedFd::borrow_raw(node.program.as_fd().as_raw_fd()) });
+        let sentinel = Own::sentinel(unsafe { BorrowedFd::borrow_raw(node.program.as_fd().as_raw_fd()) });
         shared.nodes.push(node);
         shared.siblings.change(|mailboxes| mailboxes.push(mailbox.clone()));
         let mode = shared.attachment.as_ref().map_or(AttachMode::default(), Attachment::mode);

@@ -38,6 +38,9 @@ static LOSSES: AtomicU32 = AtomicU32::new(0);
 /// The bit of a serial number whose descriptor the program closes.
 const LENT: u32 = 1 << 31;
 
+/// The bit of one that stands for others that have no mark. Those are not kept from the program, so this one is not, either.
+const SENTINEL: u32 = 1 << 30;
+
 /// Whether there is such a descriptor, and the program has no reason to close it.
 fn is_kept(serial: u32) -> bool {
     serial != 0 && serial & LENT == 0
@@ -68,6 +71,12 @@ fn has_mark(number: RawFd) -> bool {
 /// Whether this number is a descriptor of this library's.
 pub fn is_own(number: RawFd) -> bool {
     owner_of(number).is_some_and(|owner| owner.load(Ordering::Relaxed) != 0) && has_mark(number)
+}
+
+/// Whether it is, and can be kept from a program that closes all numbers.
+pub fn is_spared(number: RawFd) -> bool {
+    let is_such = |serial: u32| is_kept(serial) && serial & SENTINEL == 0;
+    owner_of(number).is_some_and(|owner| is_such(owner.load(Ordering::Relaxed))) && has_mark(number)
 }
 
 /// How many descriptors of this library's the program has closed so far, as far as they were in use. A node that was opened at a lower
@@ -122,10 +131,15 @@ impl<T: AsFd> Own<T> {
         Own::with_flag(file, LENT)
     }
 
+    /// One descriptor of another library's, which has more that have no mark: with this one all are lost.
+    pub fn sentinel(file: T) -> Own<T> {
+        Own::with_flag(file, SENTINEL)
+    }
+
     fn with_flag(file: T, flag: u32) -> Own<T> {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let number = file.as_fd().as_raw_fd();
-        let serial = if mark(number) { (NEXT.fetch_add(1, Ordering::Relaxed) & !LENT).max(1) | flag } else { 0 };
+        let serial = if mark(number) { (NEXT.fetch_add(1, Ordering::Relaxed) % SENTINEL).max(1) | flag } else { 0 };
         if let Some(owner) = owner_of(number) {
             // The program had closed the one that had the number.
             let is_loss = is_kept(owner.swap(serial, Ordering::Relaxed));
@@ -328,6 +342,16 @@ mod tests {
         // SAFETY: the number is open, and only this value closes it.
         let second = Own::lent(unsafe { OwnedFd::from_raw_fd(number) });
         assert!(losses() == before && first.is_lost() && !second.is_lost());
+    }
+
+    #[test]
+    fn what_the_program_may_close_is_not_spared() {
+        let _alone = ALONE.lock();
+        let (kept, lent, sentinel) = (Own::new(epoll()), Own::lent(epoll()), Own::sentinel(epoll()));
+        assert_eq!([&kept, &lent, &sentinel].map(|own| is_spared(own.as_raw_fd())), [true, false, false]);
+        let before = losses();
+        take_number(sentinel.as_raw_fd(), &epoll());
+        assert!(losses() > before && sentinel.is_lost());
     }
 
     #[test]
