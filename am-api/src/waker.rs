@@ -8,18 +8,19 @@
 
 use std::cell::Cell;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use am_engine::MAX_SLEEP;
 use am_proto::Time;
+use am_ring::own::{Own, high};
 use am_ring::{Owner, WakeFlag};
 use am_transport::{JointWaker, Transport};
-use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 /// After so many turns without a sleep, the transport is not watched until the next sleep. Turns that send are not counted. A thread
 /// that waits by [`Idle`](am_engine::Idle)'s default sleeps after fewer turns.
@@ -37,7 +38,7 @@ const BY_CREDIT: u32 = 2;
 #[derive(Debug)]
 struct Bell {
     flag: WakeFlag,
-    event: EventFd,
+    event: Own,
     owner: Owner,
 }
 
@@ -46,7 +47,7 @@ impl Bell {
         // A forked child shares the eventfd, and its flag shows the parent's thread asleep for ever.
         if self.flag.wake(reason) && self.owner.is_here() {
             // It fails only while the descriptor is readable already.
-            _ = self.event.write(1);
+            _ = self.event.get().map(|event| rustix::io::write(event, &1u64.to_ne_bytes()));
         }
     }
 }
@@ -80,8 +81,8 @@ impl Drop for CreditWaker {
 #[derive(Debug)]
 pub(crate) struct Waiter {
     joint: JointWaker,
-    descriptor: [Arc<OwnedFd>; 1],
-    timer: TimerFd,
+    descriptor: [Arc<Own>; 1],
+    timer: Own<TimerFd>,
     /// When the timer ends.
     until: Time,
     bell: Arc<Bell>,
@@ -97,11 +98,12 @@ impl Waiter {
         let joint = JointWaker::of_all([Some(wake.unwrap_or_default())].into_iter())?;
         let joint = joint.ok_or(io::ErrorKind::Unsupported)?;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
-        let event = EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
-        joint.epoll.add(timer.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
-        joint.epoll.add(&event, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        let timer = Own::new(high(timer));
+        let event = Own::new(high(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?));
+        epoll::add(&joint.epoll, &*timer, EventData::new_u64(0), EventFlags::IN)?;
+        epoll::add(&joint.epoll, &event, EventData::new_u64(0), EventFlags::IN)?;
         Ok(Waiter {
-            descriptor: [Arc::new(joint.epoll.0.try_clone()?)],
+            descriptor: [Arc::new(Own::new(high(joint.epoll.try_clone()?)))],
             joint,
             timer,
             until: Time::default(),
@@ -125,7 +127,7 @@ impl Waiter {
 
     /// The descriptor for a thread to sleep on. `None` if it would miss frames.
     #[inline]
-    pub(crate) fn descriptor(&self) -> Option<&[Arc<OwnedFd>]> {
+    pub(crate) fn descriptor(&self) -> Option<&[Arc<Own>]> {
         self.can_sleep.then_some(&self.descriptor)
     }
 
@@ -159,7 +161,7 @@ impl Waiter {
     pub(crate) fn end_sleep(&self) -> u32 {
         let reasons = self.bell.flag.take();
         // Whoever wakes writes after it has set the flag. If that is still to come, the next sleep ends at once.
-        _ = self.bell.event.read();
+        _ = self.bell.event.get().map(|event| rustix::io::read(event, &mut [0; 8]));
         reasons
     }
 
@@ -173,13 +175,14 @@ impl Waiter {
     }
 
     pub(crate) fn is_readable(&self) -> bool {
-        self.joint.epoll.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+        let mut on = [PollFd::new(&self.joint.epoll, PollFlags::IN)];
+        poll(&mut on, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
     }
 }
 
 /// A node's descriptor. It stays valid after the node is dropped, and then is never readable.
 #[derive(Clone, Debug)]
-pub struct NodeDescriptor(Arc<OwnedFd>);
+pub struct NodeDescriptor(Arc<Own>);
 
 impl AsFd for NodeDescriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {

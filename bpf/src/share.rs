@@ -1,5 +1,6 @@
 use std::fmt;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use am_wire::Address;
 use aya::include_bytes_aligned;
@@ -19,6 +20,12 @@ const ANY: u64 = 1 << 49;
 /// A steering program as a target for frames: [`Steer::program`](crate::Steer::program).
 #[derive(Debug)]
 pub struct Program(pub(crate) ProgramFd);
+
+impl AsFd for Program {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
 
 /// The kernel refused a node.
 #[derive(Debug, thiserror::Error)]

@@ -5,12 +5,14 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 
+use am_api::own::{Own, high};
+
 use crate::errors::{ExchangeError, FindError};
 use crate::rendezvous::{self, Answer, Call, variables};
 
 /// The connection with the agent on this host.
 #[derive(Debug)]
-pub(crate) struct Launcher(UnixStream);
+pub(crate) struct Launcher(Own<UnixStream>);
 
 /// Whether `am-run` started this process.
 pub(crate) fn is_launched() -> bool {
@@ -44,7 +46,7 @@ impl Launcher {
             Ok((stream, answer))
         };
         match meet().map_err(FindError::Launcher)? {
-            (stream, Some(Answer::Welcome)) => Ok(Launcher(stream)),
+            (stream, Some(Answer::Welcome)) => Ok(Launcher(high(stream).into())),
             (_, Some(Answer::Refused(why))) => Err(FindError::Refused(why)),
             _ => Err(FindError::Launcher(io::ErrorKind::UnexpectedEof.into())),
         }
@@ -52,6 +54,11 @@ impl Launcher {
 
     pub(crate) fn exchange(&mut self, blob: &[u8]) -> Result<Vec<Vec<u8>>, ExchangeError> {
         let Launcher(stream) = self;
+        if stream.is_lost() {
+            let closed = io::Error::new(io::ErrorKind::NotConnected, "this program has closed the connection with it");
+            return Err(ExchangeError::Launcher(closed));
+        }
+        let stream = &mut **stream;
         rendezvous::write(stream, &Call::Exchange(blob.to_vec())).map_err(ExchangeError::Launcher)?;
         // As many blobs as there are processes: the agent is trusted with their sum.
         match rendezvous::read(stream, u32::MAX as usize).map_err(ExchangeError::Launcher)? {

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::mem;
 use std::rc::Rc;
 
-use am_api::{Endpoint, Events, Node, Owner};
+use am_api::{Endpoint, Events, Node, Owner, own};
 use am_spmd::Place;
 use parking_lot::ReentrantMutex;
 
@@ -36,6 +36,8 @@ pub(crate) struct Am {
     pub(crate) pump: RefCell<Option<Endpoint<()>>>,
     pub(crate) next_name: Cell<u32>,
     pub(crate) sleepers: Sleepers,
+    /// How many descriptors of the library the program had closed before.
+    pub(crate) losses: u32,
     pub(crate) _owner: Owner,
 }
 
@@ -134,6 +136,27 @@ pub(crate) fn look_at<T>(ep: Handle, look: impl FnOnce(&Ep) -> Result<T, Code>) 
     let am = process.am.borrow().clone().ok_or(Code::NotInit)?;
     let ep = am.endpoints.borrow().get(ep).ok_or(Code::BadArg)?;
     look(&ep)
+}
+
+/// Look whether the program has closed descriptors of the library, and end the node and its endpoints then.
+///
+/// # Errors
+/// It has.
+#[cold]
+pub(crate) fn hang_up_if_lost() -> Result<(), Code> {
+    not_in_child()?;
+    let process = PROCESS.lock();
+    let is_lost = process.am.borrow().as_ref().is_some_and(|am| am.losses != own::losses());
+    if is_lost && process.depth.get() == 0 {
+        eprintln!(
+            "libam2: this program has closed descriptors of libam2 (closefrom, close_range, dup2), and the endpoints \
+             have gone with them; AM_Init starts anew"
+        );
+        // It closes what it still has.
+        drop(process.am.take());
+        return Err(Code::Resource);
+    }
+    Ok(())
 }
 
 impl Am {

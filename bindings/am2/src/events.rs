@@ -1,6 +1,7 @@
 //! The functions of `am.h` for handlers, polling and waiting, and what a handler asks of its token.
 
 use std::ffi::{c_int, c_uchar, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use crate::am;
@@ -14,6 +15,12 @@ use crate::invoke::HandlerFn;
 use crate::name::Name;
 use crate::progress;
 use crate::tables::Handle;
+
+/// Polls that find nothing, between two looks at the node's descriptors.
+const POLLS_PER_LOOK: u32 = 256;
+
+/// Polls that have found nothing.
+static IDLE_POLLS: AtomicU32 = AtomicU32::new(0);
 
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
@@ -135,11 +142,13 @@ pub extern "C-unwind" fn AM_Poll(bundle: Handle) -> c_int {
             }
             Ok(progress::poll(am, &bundle))
         })?;
-        // Programs poll in loops, and the peer may need this processor.
-        if !is_busy {
-            thread::yield_now();
+        if is_busy {
+            return Ok(());
         }
-        Ok(())
+        // Programs poll in loops, and the peer may need this processor.
+        thread::yield_now();
+        let idle = IDLE_POLLS.fetch_add(1, Ordering::Relaxed);
+        if idle.is_multiple_of(POLLS_PER_LOOK) { am::hang_up_if_lost() } else { Ok(()) }
     })
 }
 

@@ -6,7 +6,7 @@ use std::sync::Once;
 use std::thread;
 use std::time::Duration;
 
-use am_api::{Endpoint, EndpointError, Events, Owner};
+use am_api::{Endpoint, EndpointError, Events, Owner, own};
 use am_spmd::{FindError, Place};
 
 use crate::am::{self, Am, Kept, Process};
@@ -62,6 +62,7 @@ pub(crate) fn init() -> Result<(), Code> {
         pump: RefCell::default(),
         next_name: Cell::new(0),
         sleepers: Sleepers::default(),
+        losses: own::losses(),
         _owner: owner,
     };
     *process.am.borrow_mut() = Some(Rc::new(am));
@@ -100,7 +101,7 @@ extern "C" fn end_place() {
 
 /// `AM_Terminate`: free all endpoints, wait until what they have sent has arrived, then close the node.
 pub(crate) fn terminate() -> Result<(), Code> {
-    am::not_in_child()?;
+    am::hang_up_if_lost()?;
     let process = am::PROCESS.lock();
     let am = process.am.borrow().clone().ok_or(Code::NotInit)?;
     if !am.sleepers.is_empty() || context::is_in_handler() {

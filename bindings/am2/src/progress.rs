@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 
 use nix::libc::{POLLIN, c_int, nfds_t, pollfd};
 
-use crate::am::{Am, with};
+use crate::am::{self, Am, with};
 use crate::bundle::Bundle;
 use crate::code::Code;
 use crate::context;
@@ -19,8 +19,10 @@ use crate::thread_end;
 
 /// The most messages of this process to itself that one poll runs.
 const MAX_LOCAL: usize = 64;
-/// Milliseconds between two looks of a sleeping thread at endpoints that leave.
-const LOOK: u8 = 10;
+/// Milliseconds between two looks of a sleeping thread at the node's descriptors.
+const LOOK: c_int = 1000;
+/// The same at endpoints that leave.
+const LOOK_AT_LEAVING: c_int = 10;
 
 /// Poll a bundle: run the handlers of what has arrived, send what waits. Returns whether anything happened.
 pub(crate) fn poll(am: &Am, bundle: &Bundle) -> bool {
@@ -64,7 +66,7 @@ unsafe extern "C-unwind" {
 pub(crate) fn wait(bundle: Handle) -> Result<(), Code> {
     let waker = sleepers::waker().map_err(|_| Code::Resource)?;
     loop {
-        let descriptor = with(|am| {
+        let found = with(|am| {
             let bundle = am.bundle(bundle)?;
             if !bundle.can_wait() || context::is_in_handler() {
                 // It would never end.
@@ -86,9 +88,11 @@ pub(crate) fn wait(bundle: Handle) -> Result<(), Code> {
             let descriptor = ep.endpoint.borrow().descriptor().map_err(|_| Code::Resource)?;
             am.sleepers.add(&bundle, &waker);
             // What waits to leave leaves as its peers have room, of which the node hears. Endpoints that leave are looked at again.
-            Ok(Some((descriptor, if is_leaving { LOOK.into() } else { -1 })))
-        })?;
-        let Some((descriptor, milliseconds)) = descriptor else { return Ok(()) };
+            Ok(Some((descriptor, if is_leaving { LOOK_AT_LEAVING } else { LOOK })))
+        });
+        // Without its descriptors the node cannot even prepare a wait.
+        let found = found.or_else(|code| am::hang_up_if_lost().and(Err(code)))?;
+        let Some((descriptor, milliseconds)) = found else { return Ok(()) };
         let fds = [descriptor.as_raw_fd(), waker.as_raw_fd()];
         // A signal ends it sooner, which is no event.
         let waited = thread_end::cancellable(move || {
@@ -103,5 +107,6 @@ pub(crate) fn wait(bundle: Handle) -> Result<(), Code> {
         if waited.is_none() {
             return Err(Code::Resource);
         }
+        am::hang_up_if_lost()?;
     }
 }

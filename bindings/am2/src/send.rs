@@ -19,7 +19,9 @@ use crate::tables::Handle;
 use crate::undelivered;
 
 /// Looks at a receiver without room before the thread sleeps between two.
-const SPINS: usize = 200;
+const SPINS: u32 = 200;
+/// Looks between two at the node's descriptors.
+const TRIES_PER_LOOK: u32 = 256;
 /// How long it sleeps then.
 const PAUSE: Duration = Duration::from_micros(50);
 
@@ -44,7 +46,7 @@ pub(crate) fn request(ep: Handle, index: usize, outgoing: Outgoing<'_>, is_async
         // A request handler may reply, and a reply handler may send nothing: so there is no deadlock.
         return Err(Code::BadArg);
     }
-    let (mut from, mut tries) = (0, 0);
+    let (mut from, mut tries) = (0, 0u32);
     loop {
         let tried = am::with_ep(ep, |am, ep| {
             let tried = attempt(am, ep, index, &outgoing, from);
@@ -69,6 +71,9 @@ pub(crate) fn request(ep: Handle, index: usize, outgoing: Outgoing<'_>, is_async
             Tried::Busy => thread::sleep(PAUSE),
         }
         tries += 1;
+        if tries.is_multiple_of(TRIES_PER_LOOK) {
+            am::hang_up_if_lost()?;
+        }
     }
 }
 

@@ -8,7 +8,8 @@
 //!
 //! A call of another thread may take from the node what a sleeping thread waits for. So each call, when it gives up the lock, looks
 //! at the bundles that threads sleep for, and uses the wakers of those that have an event of their mask. It also leaves the node's
-//! descriptor ready for whatever comes next. There is no other time-out than the node's deadline.
+//! descriptor ready for whatever comes next. There is no other time-out than the node's deadline, but for a look whether the program
+//! has closed the node's descriptors.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -16,25 +17,28 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use am_api::Endpoint;
+use am_api::own::{Own, high};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::bundle::Bundle;
 
 thread_local! {
     /// This thread's waker, made by its first sleep.
-    static WAKER: RefCell<Option<Arc<EventFd>>> = const { RefCell::new(None) };
+    static WAKER: RefCell<Option<Arc<Own<EventFd>>>> = const { RefCell::new(None) };
 }
 
 /// This thread's waker.
 ///
 /// # Errors
 /// The process has no descriptor left.
-pub(crate) fn waker() -> io::Result<Arc<EventFd>> {
+pub(crate) fn waker() -> io::Result<Arc<Own<EventFd>>> {
     WAKER.with_borrow_mut(|own| match own {
-        Some(waker) => Ok(waker.clone()),
-        None => {
+        Some(waker) if !waker.is_lost() => Ok(waker.clone()),
+        _ => {
             let event = EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
-            Ok(own.insert(Arc::new(event)).clone())
+            // SAFETY: it is an eventfd's descriptor.
+            let event = unsafe { EventFd::from_owned_fd(high(event.into())) };
+            Ok(own.insert(Arc::new(event.into())).clone())
         }
     })
 }
@@ -43,7 +47,7 @@ pub(crate) fn waker() -> io::Result<Arc<EventFd>> {
 #[derive(Debug)]
 struct Sleeper {
     bundle: Rc<Bundle>,
-    waker: Arc<EventFd>,
+    waker: Arc<Own<EventFd>>,
     is_woken: Cell<bool>,
 }
 
@@ -55,7 +59,7 @@ impl Sleeper {
         if !self.is_woken.get() && (!self.bundle.can_wait() || self.bundle.has_event() || self.bundle.has_lines()) {
             self.is_woken.set(true);
             // It fails only while the descriptor is readable already.
-            _ = self.waker.write(1);
+            _ = self.waker.get().map(|waker| waker.write(1));
         }
     }
 }
@@ -74,7 +78,7 @@ impl Sleepers {
     }
 
     /// This thread sleeps for a bundle from now on, on a descriptor that was just armed.
-    pub(crate) fn add(&self, bundle: &Rc<Bundle>, waker: &Arc<EventFd>) {
+    pub(crate) fn add(&self, bundle: &Rc<Bundle>, waker: &Arc<Own<EventFd>>) {
         self.all.borrow_mut().push(Sleeper {
             bundle: bundle.clone(),
             waker: waker.clone(),
@@ -84,10 +88,10 @@ impl Sleepers {
     }
 
     /// The thread of this waker sleeps no more.
-    pub(crate) fn remove(&self, waker: &Arc<EventFd>) {
+    pub(crate) fn remove(&self, waker: &Arc<Own<EventFd>>) {
         self.all.borrow_mut().retain(|sleeper| !Arc::ptr_eq(&sleeper.waker, waker));
         // Whoever has written has done it under the lock, before the thread was removed here.
-        _ = waker.read();
+        _ = waker.get().map(EventFd::read);
     }
 
     /// Wake those that have an event. The others sleep on a descriptor that becomes readable by whatever comes from now on.

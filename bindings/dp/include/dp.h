@@ -36,9 +36,14 @@
  * say when there is room to write: dp_unix_write waits for that. close() and the end of the process, however it comes, close the
  * endpoint; what was written before close() still leaves, for up to five seconds. A descriptor that another thread waits on is
  * closed by dp_close, not by close(). A reader is not told when a writer closes its edge or exits in order, as nothing is lost then: let
- * the last message say so. After fork() the endpoints are the parent's: in the child every call fails with EPERM, and a
- * descriptor that the child keeps open keeps the endpoint open. exec closes the descriptors. A copy by dup() can be polled, and no
- * more. Each endpoint takes two descriptors; the library raises the soft limit when it has to.
+ * the last message say so. After fork() the endpoints are the parent's: in the child every call fails with EPERM. exec closes the
+ * descriptors. A copy by dup() can be polled, and no more: a read() of it returns a byte that means nothing, and takes no message. Each
+ * endpoint takes two descriptors; the library raises the soft limit when it has to.
+ *
+ * The library has descriptors of its own, with high numbers. A program that closes them, as by closefrom(3), ends its node: every call fails
+ * with EBADF, dp_error() says why, and dp_open opens a node again. The library closes, reads and writes no file of the program's that has
+ * such a number later. With the preload library they stay open: close() is EBADF then, dup2() is EBUSY, and closefrom() leaves them out. Over
+ * AF_XDP the node ends all the same, and its queue may be free only when the process has ended.
  *
  * read(), write(), fsync() and close() know endpoints in a program that runs with LD_PRELOAD=libamdp_preload.so. Without it use the
  * dp_ calls: write() fails with EPIPE then, and raises SIGPIPE, as writev() and send() always do. close() works always.

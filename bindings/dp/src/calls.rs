@@ -1,18 +1,16 @@
 //! The functions of `dp.h`. Each looks at its arguments, and lets no panic through.
 
-use std::ffi::{c_char, c_int, c_long, c_void};
-use std::os::fd::BorrowedFd;
+use std::ffi::{c_char, c_int, c_void};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use am_dp::{Dpid, Nid, WriteError};
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use parking_lot::Mutex;
 
 use crate::environment;
 use crate::failure::{self, Failure, call};
-use crate::pace::{pause_call, pause_until_signal, wait_readable};
+use crate::pace::pause_call;
 use crate::process::{self, Process};
 use crate::start;
 
@@ -109,7 +107,7 @@ pub extern "C-unwind" fn dp_connect(fd: c_int, nid: c_int, dpid: c_int) -> c_int
 /// # Safety
 /// `msg` is null or has `len` bytes, which nobody writes meanwhile.
 #[inline]
-unsafe fn bytes<'a>(msg: *const c_void, len: usize) -> Result<&'a [u8], Failure> {
+pub(crate) unsafe fn bytes<'a>(msg: *const c_void, len: usize) -> Result<&'a [u8], Failure> {
     if msg.is_null() || len > isize::MAX as usize {
         return Err(Failure::new(Errno::EINVAL, "the message is NULL, or its length senseless"));
     }
@@ -118,7 +116,7 @@ unsafe fn bytes<'a>(msg: *const c_void, len: usize) -> Result<&'a [u8], Failure>
 }
 
 #[inline]
-fn write(fd: c_int, message: &[u8]) -> Result<(), Failure> {
+pub(crate) fn write(fd: c_int, message: &[u8]) -> Result<(), Failure> {
     process::with_point(fd, |process, point, _| {
         let sent = process.dp.write(point, message);
         process.note_call(sent == Err(WriteError::Full));
@@ -220,87 +218,6 @@ pub extern "C-unwind" fn dp_close(fd: c_int) -> c_int {
 }
 
 /// See `dp.h`.
-///
-/// # Safety
-/// `buffer` has `bytes` bytes.
-// SAFETY: no other function of this name is in the library.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn dp_unix_read(fd: c_int, buffer: *mut c_void, bytes: usize) -> c_long {
-    call(-1, || {
-        if buffer.is_null() || bytes > isize::MAX as usize {
-            return Err(Failure::new(Errno::EFAULT, "the buffer is NULL, or its length senseless"));
-        }
-        // SAFETY: not null, not long, and the caller's promise.
-        let buffer = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), bytes) };
-        loop {
-            let read = process::with_point(fd, |process, point, _| {
-                let read = process.dp.read_into(point, buffer);
-                process.note_call(matches!(read, Ok(None)));
-                Ok(read?)
-            })?;
-            if let Some(len) = read {
-                return Ok(len.min(bytes) as c_long);
-            }
-            wait_readable(fd)?;
-        }
-    })
-}
-
-fn is_nonblocking(end: BorrowedFd<'_>) -> bool {
-    fcntl(end, FcntlArg::F_GETFL).is_ok_and(|flags| OFlag::from_bits_truncate(flags).contains(OFlag::O_NONBLOCK))
-}
-
-/// See `dp.h`.
-///
-/// # Safety
-/// As for [`dp_write`].
-// SAFETY: no other function of this name is in the library.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn dp_unix_write(fd: c_int, msg: *const c_void, len: usize) -> c_long {
-    call(-1, || {
-        // SAFETY: the caller's promise.
-        let message = unsafe { bytes(msg, len)? };
-        let is_full = |sent: &Result<(), Failure>| sent.as_ref().is_err_and(|failure| failure.errno == Errno::EAGAIN);
-        let (start, mut sent) = (Instant::now(), write(fd, message));
-        // SAFETY: if the program closes it meanwhile, the kernel says so.
-        while is_full(&sent) && !is_nonblocking(unsafe { BorrowedFd::borrow_raw(fd) }) {
-            if !pause_until_signal(start)? {
-                return Err(Failure::new(Errno::EINTR, "a signal ended the wait for room"));
-            }
-            sent = write(fd, message);
-        }
-        sent.map(|()| len as c_long)
-    })
-}
-
-/// See `dp.h`.
-// SAFETY: no other function of this name is in the library.
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn dp_unix_fsync(fd: c_int) -> c_int {
-    dp_fsync(fd, 1)
-}
-
-/// The program closes the descriptor itself.
-// SAFETY: no other function of this name is in the library.
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn dp_unix_close(fd: c_int) {
-    call((), || {
-        if process::is_in_owners_memory() {
-            return Ok(());
-        }
-        if process::not_in_child().is_err() {
-            process::forget_copy(fd);
-        }
-        process::with(fd, |process| {
-            // Its descriptor is not closed here.
-            process.forget(fd).into_iter().for_each(std::mem::forget);
-            process.note_call(false);
-            Ok(())
-        })
-    });
-}
-
-/// See `dp.h`.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn dp_is_point(fd: c_int) -> c_int {
@@ -309,13 +226,6 @@ pub extern "C-unwind" fn dp_is_point(fd: c_int) -> c_int {
         _ = process::notice_closed(fd);
         Ok(process::is_point(fd).into())
     })
-}
-
-/// The same for the preload library, whose calls on a copy in a forked process fail as ours do.
-// SAFETY: no other function of this name is in the library.
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn dp_unix_is_point(fd: c_int) -> c_int {
-    process::is_point_or_copy(fd).into()
 }
 
 /// See `dp.h`.

@@ -5,12 +5,21 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use am_api::EndpointError;
 use am_dp::{ConnectError, OpenError, ReadError, WriteError};
 use nix::errno::Errno;
 
 use crate::thread_end;
+
+/// The program has closed descriptors of the library, at least once.
+static HAS_HUNG_UP: AtomicBool = AtomicBool::new(false);
+
+/// The node is gone with descriptors that the program has closed: errors say so from now on.
+pub(crate) fn note_hang_up() {
+    HAS_HUNG_UP.store(true, Ordering::Relaxed);
+}
 
 /// Why a call failed.
 #[derive(Clone, Debug)]
@@ -27,7 +36,13 @@ impl Failure {
 
     #[cold]
     pub(crate) fn not_a_point(fd: i32) -> Failure {
-        Failure::new(Errno::EBADF, format!("descriptor {fd} is no endpoint of this process: dp_open returns one"))
+        let why = match HAS_HUNG_UP.load(Ordering::Relaxed) {
+            true => {
+                "; this process has closed descriptors of libamdp (closefrom, close_range, dup2), and all endpoints have gone with them"
+            }
+            false => "",
+        };
+        Failure::new(Errno::EBADF, format!("descriptor {fd} is no endpoint of this process: dp_open returns one{why}"))
     }
 
     /// The program never sees it: its thread ends.

@@ -1,12 +1,9 @@
 //! How the thread that works meanwhile keeps out of the program's way, and how calls wait.
 
-use std::mem::MaybeUninit;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use libc::{c_int, c_void, clockid_t, timespec};
-use nix::errno::Errno;
-use nix::sys::signal::Signal;
+use libc::{c_int, clockid_t, timespec};
 use nix::sys::time::TimeSpec;
 
 use crate::failure::Failure;
@@ -26,7 +23,6 @@ const PAUSES: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(
 
 unsafe extern "C-unwind" {
     fn clock_nanosleep(clock: clockid_t, flags: c_int, time: *const timespec, rest: *mut timespec) -> c_int;
-    fn recv(socket: c_int, buffer: *mut c_void, bytes: usize, flags: c_int) -> isize;
 }
 
 /// The end of the process has waited since `start`, and waits for a part of that time more: many processes may wait on few processors.
@@ -39,60 +35,17 @@ pub(crate) fn pause(start: Instant) {
 /// # Errors
 /// It was.
 pub(crate) fn pause_call(start: Instant) -> Result<(), Failure> {
-    sleep(start).map(drop)
-}
-
-/// Sleep for a part of the time since `start`, and return what the kernel said.
-fn sleep(start: Instant) -> Result<Errno, Failure> {
     let time = *TimeSpec::from_duration(next_pause(start)).as_ref();
     let slept = thread_end::cancellable(move || {
         // SAFETY: the time is read, and no rest is asked for.
         unsafe { clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &raw const time, std::ptr::null_mut()) }
     });
-    slept.map(Errno::from_raw).ok_or_else(Failure::cancelled)
+    slept.map(drop).ok_or_else(Failure::cancelled)
 }
 
-fn next_pause(start: Instant) -> Duration {
+/// How long that is.
+pub(crate) fn next_pause(start: Instant) -> Duration {
     (start.elapsed() / 8).clamp(PAUSES[0], PAUSES[1])
-}
-
-/// The same, for a call that a signal may end. Returns false if a handler ran, and the program has one without `SA_RESTART`. A sleep does
-/// not say which handler ran.
-///
-/// # Errors
-/// The thread was cancelled.
-pub(crate) fn pause_until_signal(start: Instant) -> Result<bool, Failure> {
-    let is_interrupted = sleep(start)? == Errno::EINTR;
-    Ok(!(is_interrupted && Signal::iterator().any(ends_calls)))
-}
-
-/// Sleep until the endpoint is readable; not with `O_NONBLOCK`. The kernel goes on after a signal whose handler has `SA_RESTART`, as it
-/// does for a socket, because this reads from one.
-pub(crate) fn wait_readable(fd: c_int) -> Result<(), Failure> {
-    let received = thread_end::cancellable(move || {
-        let mut byte = 0_u8;
-        // SAFETY: there is a place for one byte. If the program closes the descriptor meanwhile, the kernel says so.
-        let received = unsafe { recv(fd, (&raw mut byte).cast(), 1, libc::MSG_PEEK) };
-        if received < 0 { Errno::last_raw() } else { 0 }
-    });
-    match Errno::from_raw(received.ok_or_else(Failure::cancelled)?) {
-        Errno::UnknownErrno => Ok(()),
-        Errno::EAGAIN => Err(Failure::new(Errno::EAGAIN, "there is no message now")),
-        Errno::EBADF | Errno::ENOTSOCK => Err(Failure::not_a_point(fd)),
-        error => Err(Failure::new(error, format!("the wait ended: {error}"))),
-    }
-}
-
-/// Whether this signal has a handler without `SA_RESTART`.
-fn ends_calls(signal: Signal) -> bool {
-    let mut action = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: it only asks, and there is a place for the answer.
-    if unsafe { libc::sigaction(signal as i32, std::ptr::null(), action.as_mut_ptr()) } != 0 {
-        return false;
-    }
-    // SAFETY: the call has written it.
-    let action = unsafe { action.assume_init() };
-    !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) && action.sa_flags & libc::SA_RESTART == 0
 }
 
 /// What the program did since the last look, and what the thread does meanwhile.

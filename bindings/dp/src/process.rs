@@ -5,16 +5,16 @@ use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use am_api::Owner;
+use am_api::{Owner, own};
 use am_dp::{Dp, Dpid, Nid, OpenError, Point, PointReport};
 use am_spmd::Place;
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use parking_lot::Mutex;
 
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::mapping::Mapping;
 use crate::pace::{Pace, Step};
 use crate::report::{self, Reporter};
@@ -45,6 +45,10 @@ pub(crate) struct Process {
     /// Which vertex of a graph it is.
     pub(crate) vertex: Option<Vertex>,
     reporter: Option<Reporter>,
+    /// When all descriptors were looked at.
+    looked: Instant,
+    /// How many the program had closed when the node was opened.
+    losses: u32,
     _owner: Owner,
 }
 
@@ -61,6 +65,9 @@ static OPENER: AtomicU32 = AtomicU32::new(0);
 
 /// Which descriptors are endpoints: a bit each. `read` and `write` of other descriptors look here without the lock.
 static IS_POINT: [AtomicU64; MAX_FD / 64] = [const { AtomicU64::new(0) }; MAX_FD / 64];
+
+/// How often the thread looks whether the program has closed descriptors of the library.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// The descriptors of endpoints are below.
 const MAX_FD: usize = 1 << 16;
@@ -90,12 +97,15 @@ pub(crate) fn forget_copy(fd: RawFd) {
     mark(fd, false);
 }
 
-/// The program has closed every descriptor, and this library's among them. Their numbers may be other files' by now, so nothing is
-/// closed. The next `dp_open` opens a node anew.
+/// The program has closed descriptors of the node's. What is left of it is closed, and the endpoints are no more. The
+/// next `dp_open` opens a node anew.
 #[cold]
 pub(crate) fn abandon(slot: &mut Option<Process>) {
-    std::mem::forget(slot.take());
+    let Some(mut process) = slot.take() else { return };
+    failure::note_hang_up();
     IS_POINT.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+    // The program has their descriptors, as far as it has not closed them.
+    process.entries.drain(..).flatten().for_each(|entry| ManuallyDrop::into_inner(entry.point).forget());
 }
 
 /// Abandon the node if the program has closed the library's descriptors. The thread may not have noticed it yet.
@@ -106,7 +116,7 @@ pub(crate) fn abandon(slot: &mut Option<Process>) {
 pub(crate) fn abandon_if_closed() -> Result<(), Failure> {
     not_in_child()?;
     let mut slot = PROCESS.lock();
-    if slot.as_ref().is_some_and(Process::is_closed) {
+    if slot.as_mut().is_some_and(Process::is_lost) {
         abandon(&mut slot);
     }
     Ok(())
@@ -129,6 +139,11 @@ pub(crate) fn is_in_owners_memory() -> bool {
     !am_api::is_forked_child() && OPENER.load(Ordering::Relaxed) != std::process::id()
 }
 
+/// Whether this is a descriptor of the library's that the program must not close. A child may close its copies.
+pub(crate) fn is_own(fd: RawFd) -> bool {
+    own::is_spared(fd) && not_in_child().is_ok() && !is_in_owners_memory()
+}
+
 /// Run `work` with the process's node, if it is open.
 #[inline]
 pub(crate) fn with<T>(fd: RawFd, work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> Result<T, Failure> {
@@ -145,11 +160,15 @@ pub(crate) fn with<T>(fd: RawFd, work: impl FnOnce(&mut Process) -> Result<T, Fa
 /// # Errors
 /// No node is open.
 pub(crate) fn notice_closed(fd: RawFd) -> Result<(), Failure> {
-    abandon_if_closed()?;
-    with(fd, |process| {
-        process.notice_closed();
-        Ok(())
-    })
+    not_in_child()?;
+    let mut slot = PROCESS.lock();
+    if slot.as_mut().is_some_and(Process::is_found_lost) {
+        abandon(&mut slot);
+    }
+    let process = slot.as_mut().ok_or_else(|| Failure::not_a_point(fd))?;
+    process.drop_if_lost(fd);
+    process.notice_closed();
+    Ok(())
 }
 
 /// Run `work` with an endpoint.
@@ -172,7 +191,19 @@ impl Process {
     pub(crate) fn new(dp: Dp<Mapping>, place: Option<Place>, waker: Arc<Waker>, owner: Owner) -> Process {
         let (entries, pace, reporter) = (vec![], Pace::default(), Reporter::find());
         OPENER.store(std::process::id(), Ordering::Relaxed);
-        Process { dp, entries, live: 0, place, pace, waker, vertex: None, reporter, _owner: owner }
+        Process {
+            dp,
+            entries,
+            live: 0,
+            place,
+            pace,
+            waker,
+            vertex: None,
+            reporter,
+            looked: Instant::now(),
+            losses: own::losses(),
+            _owner: owner,
+        }
     }
 
     /// Whether this is the node of the thread with this waker.
@@ -180,9 +211,26 @@ impl Process {
         Arc::ptr_eq(&self.waker, waker)
     }
 
-    /// Whether the program has closed the library's descriptors.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.waker.is_closed()
+    /// Whether the program has closed descriptors of the node's. An endpoint that lost its own goes alone.
+    #[cold]
+    pub(crate) fn is_lost(&mut self) -> bool {
+        self.looked = Instant::now();
+        (0..self.entries.len()).for_each(|fd| self.drop_if_lost(fd as RawFd));
+        own::losses() != self.losses
+    }
+
+    /// The program has closed this endpoint by its number, and may have another file there.
+    fn drop_if_lost(&mut self, fd: RawFd) {
+        let entry = usize::try_from(fd).ok().and_then(|at| self.entries.get(at)?.as_ref());
+        let is_lost = entry.is_some_and(|entry| entry.point.is_lost());
+        if is_lost && let Some(point) = self.forget(fd) {
+            self.dp.note_closed(point);
+        }
+    }
+
+    /// The same for the thread: it looks at all of them now and then.
+    pub(crate) fn is_found_lost(&mut self) -> bool {
+        self.waker.is_closed() || self.looked.elapsed() > LOOK && self.is_lost()
     }
 
     /// The program has called. `is_empty`: it read, and found nothing.
@@ -325,7 +373,7 @@ impl Process {
             let is_gone = self.entries[fd].as_ref().is_some_and(|entry| !self.dp.is_open(&entry.point));
             if is_gone && let Some(point) = self.forget(fd as RawFd) {
                 // The program has closed the number, or given it to something else.
-                std::mem::forget(point);
+                point.forget();
             }
         }
     }

@@ -7,12 +7,12 @@
 //!   writes after a pause  is woken, because the message may have to be sent again
 //! ```
 
-use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use am_api::own::{Own, high};
 use am_dp::Dp;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
@@ -32,24 +32,23 @@ const BUSY: Duration = Duration::from_millis(500);
 /// Start the thread.
 pub(crate) fn start(dp: &Dp<Mapping>, waker: Arc<Waker>) -> Result<(), Failure> {
     let descriptor = dp.descriptor().try_clone_to_owned().map_err(|error| Failure::io(&error, "no descriptor"))?;
+    let descriptor = Own::new(high(descriptor));
     // Signals are for the program's own threads.
     let mut before = SigSet::empty();
     _ = pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before));
     let started = thread::Builder::new().name("dp".into()).spawn(move || {
-        // The thread ends with the process, or when the program has closed these: it closes neither.
-        let (descriptor, waker) = (ManuallyDrop::new(descriptor), ManuallyDrop::new(waker));
         run(&descriptor, &waker);
     });
     _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None);
     started.map(drop).map_err(|error| Failure::io(&error, "no thread"))
 }
 
-fn run(descriptor: &OwnedFd, waker: &Arc<Waker>) {
+fn run(descriptor: &Own, waker: &Arc<Waker>) {
     loop {
         let mut slot = PROCESS.lock();
         // Without these descriptors there may be another node by now, which has its own thread.
         let Some(process) = slot.as_mut().filter(|process| process.has_waker(waker)) else { return };
-        if process.is_closed() {
+        if process.is_found_lost() {
             return process::abandon(&mut slot);
         }
         waker.clear();
@@ -84,7 +83,7 @@ pub(crate) extern "C" fn finish() {
         // `exit` in a signal handler may have interrupted the call that has the lock.
         let Some(mut slot) = PROCESS.try_lock_for(BUSY) else { return };
         let Some(process) = slot.as_mut() else { return };
-        if process.is_closed() {
+        if process.is_lost() {
             return process::abandon(&mut slot);
         }
         if process.dp.is_all_accepted() || start.elapsed() > FINISH {

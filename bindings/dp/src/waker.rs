@@ -1,28 +1,21 @@
 //! Ends the sleep of the thread that works meanwhile.
 //!
-//! A program may close every descriptor, as one that goes into the background does. Then its own files get the numbers. So the waker is
-//! a pipe: the kernel numbers each pipe, and all eventfds alike. Nothing is written or read before a look at that number.
+//! A program may close every descriptor, as one that goes into the background does. Then its own files get the numbers. So nothing is
+//! written or read before a look whose the number is.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
+use am_api::own::{Own, high};
 use nix::fcntl::OFlag;
-use nix::sys::stat::fstat;
 use nix::unistd::{pipe2, read, write};
 
 /// See the module's page.
 #[derive(Debug)]
 pub(crate) struct Waker {
     /// The thread sleeps on this end.
-    reader: OwnedFd,
-    writer: OwnedFd,
-    /// Both ends, as the kernel numbers them.
-    pipe: (u64, u64),
-}
-
-fn number(end: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
-    let status = fstat(end)?;
-    Ok((status.st_dev, status.st_ino))
+    reader: Own,
+    writer: Own,
 }
 
 impl Waker {
@@ -30,30 +23,23 @@ impl Waker {
     /// The process has no descriptor left.
     pub(crate) fn new() -> io::Result<Waker> {
         let (reader, writer) = pipe2(OFlag::O_NONBLOCK | OFlag::O_CLOEXEC)?;
-        let pipe = number(reader.as_fd())?;
-        Ok(Waker { reader, writer, pipe })
+        Ok(Waker { reader: high(reader).into(), writer: high(writer).into() })
     }
 
-    fn is_end(&self, end: &OwnedFd) -> bool {
-        number(end.as_fd()).is_ok_and(|pipe| pipe == self.pipe)
-    }
-
-    /// Whether the program has closed it, and the library's other descriptors with it.
+    /// Whether the program has closed it, and perhaps the library's other descriptors with it.
     pub(crate) fn is_closed(&self) -> bool {
-        !(self.is_end(&self.reader) && self.is_end(&self.writer))
+        self.reader.is_lost() || self.writer.is_lost()
     }
 
     /// Wake the thread. Where the program has closed the pipe, that has woken it.
     pub(crate) fn wake(&self) {
-        if self.is_end(&self.writer) {
-            // It fails only while the pipe is full, and the thread awake.
-            _ = write(&self.writer, &[1]);
-        }
+        // It fails only while the pipe is full, and the thread awake.
+        _ = self.writer.get().map(|writer| write(writer, &[1]));
     }
 
     /// The thread is awake, and has found the waker open.
     pub(crate) fn clear(&self) {
-        _ = read(&self.reader, &mut [0; 512]);
+        _ = self.reader.get().map(|reader| read(reader, &mut [0; 512]));
     }
 }
 
@@ -67,6 +53,7 @@ impl AsFd for Waker {
 mod tests {
     use super::*;
 
+    use nix::errno::Errno;
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     use nix::unistd::dup2;
 
@@ -86,10 +73,10 @@ mod tests {
 
     #[test]
     fn another_file_with_its_number_gets_no_byte() {
-        let (mut waker, other) = (Waker::new().unwrap(), Waker::new().unwrap());
-        dup2(&other.writer, &mut waker.writer).unwrap();
+        let (mut waker, (reader, writer)) = (Waker::new().unwrap(), pipe2(OFlag::O_NONBLOCK).unwrap());
+        dup2(writer, &mut waker.writer).unwrap();
         assert!(waker.is_closed());
         waker.wake();
-        assert!(!is_awake(&other));
+        assert_eq!(read(reader, &mut [0]), Err(Errno::EAGAIN));
     }
 }

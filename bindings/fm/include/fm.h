@@ -28,6 +28,11 @@
  * FM_E_FORKED until exec, and its exit leaves the parent's connections as they are. A
  * child that is forked in a handler must not return from it.
  *
+ * DESCRIPTORS. A node has descriptors of its own, with high numbers. A program that
+ * closes them, as by closefrom(3), ends its nodes: FM_extract returns FM_E_LOST, and
+ * FM_initialize opens a node again. A file of the program's that has such a number
+ * later is left alone.
+ *
  * HANDLERS run in FM_extract, and in FM_send_4 and FM_send where they are called
  * outside of handlers and have to wait for room. Never two at once on a thread. A handler
  *   - may send, to any node, and call FM_node, FM_nodes, FM_error and FM_strerror;
@@ -71,7 +76,8 @@ enum {
     FM_E_IN_HANDLER = -11,     /* not from within a handler */
     FM_E_TIMEOUT = -12,        /* the time was over */
     FM_E_INTERNAL = -13,       /* a bug of the library */
-    FM_E_FORKED = -14          /* in a child after fork(): the node is its parent's */
+    FM_E_FORKED = -14,         /* in a child after fork(): the node is its parent's */
+    FM_E_LOST = -15            /* the program has closed the node's descriptors */
 };
 
 /* A message, as long as its handler runs. */

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use am_api::Owner;
+use am_api::{Owner, own};
 use am_fm::{Cluster, Fm, HandlerId, MeetError, Rank};
 
 use crate::code::{self, Code, Failure};
@@ -16,7 +16,7 @@ use crate::thread_end;
 /// How long `FM_finalize` waits for what is under way.
 const FINISH: Duration = Duration::from_secs(5);
 
-/// A call that waits looks this often whether its thread was cancelled.
+/// A call that waits looks this often whether its thread was cancelled, and whether the node's descriptors are still there.
 const SLICE: Duration = Duration::from_millis(100);
 
 /// More than any transport carries in a message; below what a slice may have.
@@ -114,7 +114,8 @@ pub unsafe extern "C-unwind" fn FM_initialize(
             // Before the transport opens: a child may be forked meanwhile.
             let owner = Owner::new().map_err(Failure::of(Code::Transport))?;
             let transport = place::open(transport, own, names.len()).map_err(Failure::of(Code::Transport))?;
-            *place = Some((Fm::open(cluster, transport).map_err(Failure::of(Code::Transport))?, owner));
+            let node = Fm::open(cluster, transport).map_err(Failure::of(Code::Transport))?;
+            *place = Some((node, owner, own::losses()));
             Ok(0)
         })
     })
@@ -214,7 +215,7 @@ pub unsafe extern "C-unwind" fn FM_send(dest: c_int, handler: c_int, buf: *const
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn FM_extract() -> c_int {
-    call(|| here::outside(|fm| Ok(count(fm.extract(&mut ())))))
+    call(|| here::receive(|fm| fm.extract(&mut ())).map(count))
 }
 
 /// See `fm.h`.
@@ -223,13 +224,14 @@ pub extern "C-unwind" fn FM_extract() -> c_int {
 pub extern "C-unwind" fn FM_extract_or_wait(timeout: c_int) -> c_int {
     call(|| {
         let timeout = milliseconds(timeout)?;
-        here::outside(|fm| {
-            let handled = in_slices(timeout, |part| {
-                let handled = fm.extract_or_wait(&mut (), part);
-                (handled > 0, handled)
-            });
-            Ok(count(handled))
-        })
+        let found = in_slices(timeout, |part| {
+            let mut found = here::receive(|fm| fm.extract_or_wait(&mut (), part));
+            if part == SLICE && matches!(found, Ok(0)) {
+                found = here::slot(here::hang_up_if_lost).map(|()| 0);
+            }
+            (!matches!(found, Ok(0)), found)
+        });
+        found.map(count)
     })
 }
 
@@ -291,7 +293,10 @@ pub unsafe extern "C-unwind" fn FM_counter(name: *const c_char) -> i64 {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn FM_finalize() -> c_int {
     call(|| {
-        let (node, _owner) = here::slot(|place| place.take().ok_or_else(|| Failure::plain(Code::NotInitialized)))?;
+        let (node, _owner, _) = here::slot(|place| {
+            here::hang_up_if_lost(place)?;
+            place.take().ok_or_else(|| Failure::plain(Code::NotInitialized))
+        })?;
         node.finish(FINISH).map(|()| 0).map_err(Failure::of(Code::Timeout))
     })
 }

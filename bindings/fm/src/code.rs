@@ -58,6 +58,8 @@ codes! {
     Internal = -13, c"a bug in this library; FM_error() has what it said";
     /// A forked child.
     Forked = -14, c"this process was forked: the node is its parent's; call FM_initialize after exec";
+    /// The program has closed the node's descriptors.
+    Lost = -15, c"this program has closed descriptors of libamfm (closefrom, close_range, dup2), and the node has ended; call FM_initialize again";
 }
 
 impl Code {

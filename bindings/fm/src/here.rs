@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-use am_api::Owner;
+use am_api::{Owner, own};
 use am_fm::Fm;
 
 use crate::code::{Code, Failure};
@@ -40,8 +40,9 @@ impl Message {
 /// The message is valid until the function returns. The function returns, or ends its thread.
 pub type HandlerFn = unsafe extern "C-unwind" fn(context: *mut c_void, message: *const Message);
 
-/// A thread's node. It ends before the process ceases to be its owner.
-pub(crate) type Owned = (Fm<()>, Owner);
+/// A thread's node, and how many descriptors of the library the program had closed before. It ends before the process ceases to be its
+/// owner.
+pub(crate) type Owned = (Fm<()>, Owner, u32);
 
 /// The thread's node, if it has one. A program may end in a handler (`exit`): then the node is still borrowed when the
 /// thread ends, and is leaked. So is the copy in a forked child: its end would tell the peers that the parent has gone.
@@ -59,6 +60,8 @@ impl Drop for Slot {
 
 thread_local! {
     static NODE: Slot = const { Slot(RefCell::new(ManuallyDrop::new(None))) };
+    /// Calls that have found nothing.
+    static IDLE: Cell<u32> = const { Cell::new(0) };
     /// The message whose handler runs on this thread.
     static CURRENT: Cell<Option<NonNull<c_void>>> = const { Cell::new(None) };
 }
@@ -96,7 +99,41 @@ pub(crate) fn here<T>(work: impl FnOnce(Here<'_>) -> Result<T, Failure>) -> Resu
 /// Run `work` with the thread's node. In a handler this is an error.
 #[inline]
 pub(crate) fn outside<T>(work: impl FnOnce(&mut Fm<()>) -> Result<T, Failure>) -> Result<T, Failure> {
-    slot(|node| work(&mut node.as_mut().ok_or_else(|| Failure::plain(Code::NotInitialized))?.0))
+    slot(|node| {
+        let result = work(&mut node.as_mut().ok_or_else(|| Failure::plain(Code::NotInitialized))?.0);
+        if result.is_err() {
+            hang_up_if_lost(node)?;
+        }
+        result
+    })
+}
+
+/// How many calls of a thread may find nothing between two looks at the node's descriptors.
+const IDLE_CALLS: u32 = 256;
+
+/// Run `work`, which receives, with the thread's node. In a handler this is an error.
+#[inline]
+pub(crate) fn receive(work: impl FnOnce(&mut Fm<()>) -> usize) -> Result<usize, Failure> {
+    outside(|node| Ok(work(node))).and_then(|count| {
+        if count == 0 && IDLE.replace(IDLE.get().wrapping_add(1)).is_multiple_of(IDLE_CALLS) {
+            slot(hang_up_if_lost)?;
+        }
+        Ok(count)
+    })
+}
+
+/// Look whether the program has closed descriptors of the library, and end the node then.
+///
+/// # Errors
+/// It has.
+#[cold]
+pub(crate) fn hang_up_if_lost(node: &mut Option<Owned>) -> Result<(), Failure> {
+    if node.as_ref().is_some_and(|node| own::losses() != node.2) {
+        // It closes what it still has.
+        *node = None;
+        return Err(Failure::plain(Code::Lost));
+    }
+    Ok(())
 }
 
 /// Run `work` with the thread's node slot. In a handler this is an error.

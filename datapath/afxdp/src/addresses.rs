@@ -1,8 +1,9 @@
 //! The link addresses of a node, and the interface's filter, which has to accept those that are not the interface's own.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
+use am_ring::own::{Own, high};
 use am_wire::{Address, AddressSet};
 use libc::{c_int, packet_mreq};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
@@ -21,7 +22,7 @@ pub(crate) struct NodeAddresses {
 /// several addresses, the kernel makes it accept all frames.
 struct Filter {
     /// `None` while there is no address but the interface's own.
-    socket: Option<OwnedFd>,
+    socket: Option<Own>,
     interface: u32,
 }
 
@@ -84,7 +85,8 @@ impl Filter {
             Some(socket) => socket,
             // Without a protocol the socket receives no frames.
             None => {
-                self.socket.insert(socket(AddressFamily::Packet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?)
+                let made = socket(AddressFamily::Packet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+                self.socket.insert(high(made).into())
             }
         };
         let wanted = membership(self.interface, address);
@@ -94,8 +96,7 @@ impl Filter {
     fn refuse(&self, address: Address) {
         let wanted = membership(self.interface, address);
         // If the interface is gone, so is its filter.
-        let drop =
-            |socket: &OwnedFd| sockopt::set(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_DROP_MEMBERSHIP, wanted);
+        let drop = |socket: &Own| sockopt::set(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_DROP_MEMBERSHIP, wanted);
         let _ = self.socket.as_ref().map(drop);
     }
 }

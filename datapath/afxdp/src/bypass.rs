@@ -10,10 +10,11 @@
 //! The sockets also send heartbeats, while the node's thread does not poll.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use am_ring::own::{Own, high};
 use am_transport::OutOfBand;
 use am_wire::frame::ETHERNET_HEADER;
 use am_wire::{Address, EtherType};
@@ -46,10 +47,10 @@ pub(crate) struct Bypass {
 
 /// Packet sockets of an interface. Another thread sends heartbeats with them: the rings belong to the node's thread.
 #[derive(Debug)]
-struct PacketSockets(Mutex<Vec<OwnedFd>>);
+struct PacketSockets(Mutex<Vec<Own>>);
 
 impl PacketSockets {
-    fn lock(&self) -> MutexGuard<'_, Vec<OwnedFd>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Own>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -57,7 +58,9 @@ impl PacketSockets {
 impl OutOfBand for PacketSockets {
     fn broadcast(&self, frame: &[u8]) -> bool {
         let sockets = self.lock();
-        sockets.first().is_some_and(|socket| send(socket.as_raw_fd(), frame, MsgFlags::MSG_DONTWAIT).is_ok())
+        // It is none of ours if the program has closed it by its number.
+        let socket = sockets.first().and_then(Own::get);
+        socket.is_some_and(|socket| send(socket.as_raw_fd(), frame, MsgFlags::MSG_DONTWAIT).is_ok())
     }
 }
 
@@ -106,7 +109,7 @@ impl Bypass {
 
     /// Read the sockets, and count the frames to this node, or to one behind it.
     fn count_own_frames(&self, own: &NodeAddresses) -> usize {
-        let is_own = |socket: &OwnedFd| {
+        let is_own = |socket: &Own| {
             let mut to = [0; 6];
             recv(socket.as_raw_fd(), &mut to, MsgFlags::MSG_DONTWAIT).is_ok().then(|| own.contains(Address(to)))
         };
@@ -131,17 +134,17 @@ impl Drop for Bypass {
 }
 
 /// Open a socket for each EtherType.
-fn listen(interface: u32, ethertype: EtherType) -> io::Result<Vec<OwnedFd>> {
+fn listen(interface: u32, ethertype: EtherType) -> io::Result<Vec<Own>> {
     let both = [ethertype.hidden(), ethertype.plain()].into_iter();
     both.map(|ethertype| bind(packet_socket()?, interface, ethertype)).collect()
 }
 
-fn packet_socket() -> io::Result<OwnedFd> {
-    Ok(socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?)
+fn packet_socket() -> io::Result<Own> {
+    Ok(high(socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?).into())
 }
 
 /// Open a socket for both EtherTypes that receives a frame before the kernel removes its tag.
-fn listen_to_untagged(interface: u32, ethertype: EtherType) -> io::Result<OwnedFd> {
+fn listen_to_untagged(interface: u32, ethertype: EtherType) -> io::Result<Own> {
     let socket = packet_socket()?;
     let mut filter = untagged(ethertype);
     let program = sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
@@ -169,7 +172,7 @@ fn untagged(ethertype: EtherType) -> [sock_filter; 7] {
     ]
 }
 
-fn bind(socket: OwnedFd, interface: u32, protocol: u16) -> io::Result<OwnedFd> {
+fn bind(socket: Own, interface: u32, protocol: u16) -> io::Result<Own> {
     let address = sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
         sll_protocol: protocol.to_be(),

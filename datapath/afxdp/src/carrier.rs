@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use am_ring::Own;
 use am_wire::Address;
 use am_wire::frame::ETHERNET_HEADER;
 use nix::errno::Errno;
@@ -77,7 +78,7 @@ impl Carrier {
     }
 
     /// Query the interface: three system calls, and now and then a few more. Returns what is wrong.
-    pub(crate) fn check(&mut self, socket: &OwnedFd) -> Option<&str> {
+    pub(crate) fn check(&mut self, socket: &Own) -> Option<&str> {
         let now = Instant::now();
         if now >= self.next_slow_check {
             self.next_slow_check = now + SLOW_CHECK_INTERVAL;
@@ -148,9 +149,11 @@ impl Carrier {
     }
 }
 
-/// Ask the socket. An empty doorbell does nothing on a bound one. A closed transport has another file in its place.
-fn is_unbound(socket: &OwnedFd) -> bool {
-    send(socket.as_raw_fd(), &[], MsgFlags::MSG_DONTWAIT) == Err(Errno::ENXIO)
+/// Ask the socket. An empty doorbell does nothing on a bound one. A closed transport has another file in its place. Through a lost one it
+/// would be a datagram of the program's.
+fn is_unbound(socket: &Own) -> bool {
+    let ring = |socket: &OwnedFd| send(socket.as_raw_fd(), &[], MsgFlags::MSG_DONTWAIT);
+    socket.get().is_some_and(|socket| ring(socket) == Err(Errno::ENXIO))
 }
 
 fn link_state(ours: u32, index: io::Result<u32>, flags: io::Result<i32>) -> LinkState {
@@ -169,8 +172,8 @@ mod tests {
     use super::*;
     use crate::tests::interface;
 
-    fn socket() -> OwnedFd {
-        std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into()
+    fn socket() -> Own {
+        Own::new(std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into())
     }
 
     fn carrier(name: &str, index: u32, longest: usize) -> Carrier {

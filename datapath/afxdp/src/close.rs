@@ -3,11 +3,12 @@
 use std::fs::File;
 use std::io;
 use std::num::NonZeroU32;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use am_ring::own::{Own, high};
 use xsk_rs::config::{BindFlags, LibxdpFlags, SocketConfig, UmemConfig};
 use xsk_rs::{Socket, Umem};
 
@@ -24,13 +25,13 @@ use crate::private_socket::new_umem;
 /// descriptor.
 pub(crate) struct CloseOnDrop {
     /// libxdp's descriptor.
-    socket: RawFd,
+    socket: Own<BorrowedFd<'static>>,
     /// Keeps that descriptor open.
-    _umem: Umem,
+    umem: Umem,
     /// A duplicate, to wait on.
-    wake: Arc<OwnedFd>,
+    wake: Arc<Own>,
     /// `/dev/null`, opened early so that closing cannot fail.
-    dev_null: File,
+    dev_null: Own<File>,
     /// Interface and queue, in zero-copy mode: there the NIC writes to our memory.
     zero_copy: Option<(String, u32)>,
 }
@@ -44,36 +45,36 @@ impl CloseOnDrop {
         bound: &Bound,
         umem: Umem,
         zero_copy: Option<(String, u32)>,
-        replaced: Option<Arc<OwnedFd>>,
+        replaced: Option<Arc<Own>>,
     ) -> Result<CloseOnDrop, XdpOpenError> {
         let failed = |error| XdpOpenError::system("duplicating the socket's descriptor", error);
         // A duplicate, though an epoll instance would need no redirection: an epoll instance that watches a socket
         // costs each received frame 300 ns.
-        let mut wake = Arc::new(bound.fd().try_clone_to_owned().map_err(failed)?);
-        let dev_null = File::open("/dev/null").map_err(failed)?;
+        let mut wake = Arc::new(Own::new(high(bound.fd().try_clone_to_owned().map_err(failed)?)));
+        let dev_null = high(File::open("/dev/null").map_err(failed)?).into();
         if let Some(replaced) = replaced {
-            // SAFETY: both descriptors are ours and open. The second is /dev/null: see `drop`. The call cannot fail.
-            unsafe { libc::dup3(wake.as_raw_fd(), replaced.as_raw_fd(), libc::O_CLOEXEC) };
+            // It is /dev/null: see `drop`.
+            replaced.replace(&*wake);
             wake = replaced;
         }
-        Ok(CloseOnDrop { socket: bound.raw_fd(), _umem: umem, wake, dev_null, zero_copy })
+        // SAFETY: the UMEM keeps it open.
+        let socket = Own::new(unsafe { BorrowedFd::borrow_raw(bound.raw_fd()) });
+        Ok(CloseOnDrop { socket, umem, wake, dev_null, zero_copy })
     }
 
     /// Readable when frames have arrived, and always once the socket is closed.
-    pub(crate) fn wake(&self) -> Arc<OwnedFd> {
+    pub(crate) fn wake(&self) -> Arc<Own> {
         self.wake.clone()
     }
 }
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
-        let nothing = self.dev_null.as_raw_fd();
-        // SAFETY: both descriptors are open: one because the UMEM lives, the other because `wake` does. Both are this
-        // socket. Its rings are unmapped and no borrow of it is left, since the rings are dropped before this. From
-        // here on both are /dev/null. The calls cannot fail.
-        unsafe {
-            libc::dup3(nothing, self.wake.as_raw_fd(), libc::O_CLOEXEC);
-            libc::dup3(nothing, self.socket, libc::O_CLOEXEC);
+        // Both are this socket. Its rings are unmapped and no borrow of it is left, since the rings are dropped before this.
+        self.wake.replace(&self.dev_null);
+        if !self.socket.replace(&self.dev_null) {
+            // The program has closed it. Libxdp would close whatever has its number, so the UMEM stays.
+            std::mem::forget(self.umem.clone());
         }
         if let Some((interface, queue)) = &self.zero_copy {
             wait_until_free(interface, *queue);

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use am_ring::Frame;
+use am_ring::own::{Own, high};
 use am_transport::{Caps, Command, LentQueue, Notice, PeerAddressError, QueueShape, Transport};
 use am_wire::frame::ETHERNET_HEADER;
 use am_wire::{Address, Buffer};
@@ -267,7 +268,9 @@ impl Transport for GivenQueue {
         // A program that only receives sends nothing that fails.
         if now >= self.next_check {
             self.next_check = now + Duration::from_millis(250);
-            self.call_kernel();
+            if !self.socket.0.is_lost() {
+                self.call_kernel();
+            }
         }
         self.dead.into_iter().for_each(|why| each(Notice::LinkError(why)));
     }
@@ -290,11 +293,11 @@ impl Transport for GivenQueue {
 /// Others hold the socket's descriptor, to wait on it ([`Caps::wake`]). But the frames that the kernel has return only when the socket is
 /// closed. So the descriptor is redirected to `/dev/null` when this is dropped: the socket closes, and each holder keeps a valid descriptor.
 #[derive(Debug)]
-struct QueueSocket(Arc<OwnedFd>, File);
+struct QueueSocket(Arc<Own>, Own<File>);
 
 impl QueueSocket {
     fn new(socket: OwnedFd) -> io::Result<QueueSocket> {
-        Ok(QueueSocket(Arc::new(socket), File::open("/dev/null")?))
+        Ok(QueueSocket(Arc::new(Own::new(high(socket))), Own::new(high(File::open("/dev/null")?))))
     }
 }
 
@@ -307,9 +310,8 @@ impl AsRawFd for QueueSocket {
 
 impl Drop for QueueSocket {
     fn drop(&mut self) {
-        // SAFETY: both descriptors are open, and ours. Nothing borrows the socket, since the rings are dropped before this. The call
-        // cannot fail.
-        unsafe { libc::dup3(self.1.as_raw_fd(), self.0.as_raw_fd(), libc::O_CLOEXEC) };
+        // The rings were dropped before this.
+        _ = self.1.get().map(|nothing| self.0.replace(nothing));
     }
 }
 

@@ -3,15 +3,16 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 
+use am_ring::own::{Own, high};
 use libc::{c_char, c_int, c_ulong, ifreq};
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 /// A socket for the queries, and the name of the interface.
 pub(crate) struct Query {
-    socket: OwnedFd,
+    socket: Own,
     name: [c_char; libc::IFNAMSIZ],
 }
 
@@ -30,7 +31,7 @@ impl Query {
             return Ok(None);
         }
         name.iter_mut().zip(interface.bytes()).for_each(|(to, byte)| *to = byte as c_char);
-        Ok(Some(Query { socket, name }))
+        Ok(Some(Query { socket: high(socket).into(), name }))
     }
 
     /// The number of the interface.

@@ -4,10 +4,10 @@
 
 use std::collections::VecDeque;
 use std::io::{self, PipeWriter, Write};
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use am_ring::own::{Own, high};
 use am_wire::control::Control;
 use nix::unistd::read;
 
@@ -27,8 +27,8 @@ pub(crate) struct Mailbox {
     has_some: AtomicBool,
     /// Readable while frames wait, so that it wakes a sleeping node. The pipe holds one byte exactly while `has_some`
     /// is set.
-    wake_fd: Arc<OwnedFd>,
-    wake_writer: PipeWriter,
+    wake_fd: Arc<Own>,
+    wake_writer: Own<PipeWriter>,
     taken: AtomicU64,
     lost: AtomicU64,
 }
@@ -41,14 +41,14 @@ impl Mailbox {
         Ok(Mailbox {
             waiting: Mutex::new(VecDeque::with_capacity(MAX_WAITING)),
             has_some: AtomicBool::new(false),
-            wake_fd: Arc::new(bell.into()),
-            wake_writer: ring,
+            wake_fd: Arc::new(Own::new(high(bell.into()))),
+            wake_writer: high(ring).into(),
             taken: AtomicU64::new(0),
             lost: AtomicU64::new(0),
         })
     }
 
-    pub(crate) fn wake_fd(&self) -> Arc<OwnedFd> {
+    pub(crate) fn wake_fd(&self) -> Arc<Own> {
         self.wake_fd.clone()
     }
 
@@ -64,7 +64,7 @@ impl Mailbox {
         waiting.push_back((frame.len(), bytes));
         if !self.has_some.swap(true, Ordering::Relaxed) {
             // The pipe is open and empty, so the write cannot fail or block.
-            let _ = (&self.wake_writer).write(&[0]);
+            let _ = self.wake_writer.get().map(|mut writer| writer.write(&[0]));
         }
     }
 
@@ -81,7 +81,7 @@ impl Mailbox {
         waiting.drain(..count).for_each(|(length, bytes)| each(&bytes[..length]));
         self.taken.fetch_add(count as u64, Ordering::Relaxed);
         if waiting.is_empty() && self.has_some.swap(false, Ordering::Relaxed) {
-            let _ = read(self.wake_fd.as_fd(), &mut [0]);
+            let _ = self.wake_fd.get().map(|reader| read(reader, &mut [0]));
         }
         count
     }
@@ -98,6 +98,8 @@ impl Mailbox {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use super::*;
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 

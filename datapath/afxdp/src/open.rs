@@ -1,12 +1,11 @@
 //! From a name to an open queue, step by step. Each step has its own errors. A failed attempt closes everything that it
 //! opened.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
 use am_bpf::Kernel;
-use am_ring::Pool;
+use am_ring::{Own, Pool};
 use am_transport::Caps;
 use am_wire::Address;
 
@@ -114,7 +113,7 @@ pub(crate) fn bind_queue(
     options: &XdpOptions,
     interface: &Interface,
     count: ChunkCount,
-    replaced: Option<Arc<OwnedFd>>,
+    replaced: Option<Arc<Own>>,
 ) -> Result<BoundQueue, XdpOpenError> {
     // 2. Share memory for frames with the kernel. 3. Bind a socket to the queue, in the best mode that works.
     let ((memory, bound), tried) = memory_and_socket(options, interface, count)?;

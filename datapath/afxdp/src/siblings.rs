@@ -14,13 +14,15 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use am_bpf::{AttachMode, Attachment, NodeSwitch, Program, Steer};
+use am_ring::Own;
 use am_wire::Address;
 
 use crate::XdpOpenError;
@@ -90,7 +92,7 @@ struct Siblings {
 /// One node on an interface. Dropping this removes it, and then unloads its program.
 pub(crate) struct InterfaceNode {
     /// The node's program. It decides which frames the socket gets.
-    pub(crate) steer: Steer,
+    pub(crate) steer: ManuallyDrop<Steer>,
     registration: Registration,
     /// The node's own address, and those of nodes behind it.
     pub(crate) addresses: NodeAddresses,
@@ -106,6 +108,8 @@ struct Registration {
     number: u32,
     mode: AttachMode,
     siblings: Arc<Siblings>,
+    /// The program's descriptor in that entry, which stands for all that the BPF loader has opened.
+    sentinel: Option<Own<BorrowedFd<'static>>>,
 }
 
 impl InterfaceNode {
@@ -129,6 +133,7 @@ impl InterfaceNode {
         let mailbox = Arc::new(mailbox);
         let mut steer = attach::load(options, own, socket)?;
         let registration = Registration::new(&mut interfaces, (options, interface), &mut steer, own, &mailbox)?;
+        let steer = ManuallyDrop::new(steer);
         Ok(InterfaceNode { steer, registration, addresses, mailbox, saved_settings: SavedSettings::default() })
     }
 
@@ -144,7 +149,7 @@ impl InterfaceNode {
     /// As [`InterfaceNode::join`].
     pub(crate) fn move_to(&mut self, options: &XdpOptions, interface: &Interface) -> Result<(), XdpOpenError> {
         self.addresses.move_to(interface)?;
-        let (steer, mailbox, own) = (&mut self.steer, &self.mailbox, self.addresses.own);
+        let (steer, mailbox, own) = (&mut *self.steer, &self.mailbox, self.addresses.own);
         let mut interfaces = lock_interfaces();
         self.registration = Registration::new(&mut interfaces, (options, interface), steer, own, mailbox)?;
         for added in self.addresses.added.iter() {
@@ -200,6 +205,12 @@ impl InterfaceNode {
     /// Leave the interface. The last node detaches the program and restores the settings.
     pub(crate) fn leave(&mut self) {
         let mut interfaces = lock_interfaces();
+        let is_lost = self.registration.is_lost();
+        self.registration.sentinel = None;
+        if is_lost {
+            // The BPF loader would close whatever has the numbers.
+            std::mem::forget(interfaces.remove(&self.registration.key));
+        }
         let Some(shared) = interfaces.get_mut(&self.registration.key) else { return };
         shared.siblings.change(|mailboxes| mailboxes.retain(|other| !Arc::ptr_eq(other, &self.mailbox)));
         shared.saved_settings.append(std::mem::take(&mut self.saved_settings));
@@ -241,11 +252,21 @@ impl InterfaceNode {
 
 impl Drop for InterfaceNode {
     fn drop(&mut self) {
+        let is_lost = self.registration.is_lost();
         self.leave();
+        if !is_lost {
+            // SAFETY: nothing uses it after this.
+            unsafe { ManuallyDrop::drop(&mut self.steer) };
+        }
     }
 }
 
 impl Registration {
+    /// Whether the program has closed what the BPF loader has opened.
+    fn is_lost(&self) -> bool {
+        self.sentinel.as_ref().is_some_and(Own::is_lost)
+    }
+
     fn new(
         interfaces: &mut BTreeMap<Key, SharedInterface>,
         (options, interface): (&XdpOptions, &Interface),
@@ -273,10 +294,12 @@ impl Registration {
                 interfaces.entry(key).or_insert(SharedInterface { attachment, ..SharedInterface::default() })
             }
         };
+        // SAFETY: the entry keeps it open until the node leaves.
+        let sentinel = Own::sentinel(unsafe { BorrowedFd::borrow_raw(node.program.as_fd().as_raw_fd()) });
         shared.nodes.push(node);
         shared.siblings.change(|mailboxes| mailboxes.push(mailbox.clone()));
         let mode = shared.attachment.as_ref().map_or(AttachMode::default(), Attachment::mode);
-        Ok(Registration { key, number, mode, siblings: shared.siblings.clone() })
+        Ok(Registration { key, number, mode, siblings: shared.siblings.clone(), sentinel: Some(sentinel) })
     }
 
     /// Note an added address of the node, and have the switch hand the node its frames, if there is a switch.

@@ -1,12 +1,11 @@
 //! The transport.
 
 use std::fmt;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
 use am_bpf::Counters;
-use am_ring::{Frame, Pool};
+use am_ring::{Frame, Own, Pool};
 use am_transport::{Caps, Command, Notice, PeerAddressError, Transport};
 use am_wire::{Address, Buffer, Reason};
 
@@ -45,7 +44,7 @@ pub struct Xdp {
     // What the transport needs to reopen itself.
     pub(crate) options: XdpOptions,
     pub(crate) interface: Interface,
-    pub(crate) wake: Arc<OwnedFd>,
+    pub(crate) wake: Arc<Own>,
     /// The largest credit that was announced.
     pub(crate) max_rx_credit: usize,
     pub(crate) truncation: TruncationDetector,

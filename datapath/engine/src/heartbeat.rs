@@ -14,7 +14,7 @@
 //! The thread starts with the first node of the process and stays, without work while there are no nodes. It blocks all
 //! signals, so no handler of the program runs on it. A forked child has no such thread; its first own node starts one.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use std::{io, mem, process, thread};
 
 use am_proto::Time;
+use am_ring::Own;
 use am_transport::{Caps, OutOfBand};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::SigSet;
@@ -48,7 +49,7 @@ struct Watched {
     is_late: AtomicBool,
     sent: AtomicU64,
     frame: Vec<u8>,
-    wake: Vec<Arc<OwnedFd>>,
+    wake: Vec<Arc<Own>>,
     /// `None` if the transport itself knows which peers live.
     out_of_band: Option<Arc<dyn OutOfBand>>,
 }
@@ -188,7 +189,7 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    fn watched(wake: Option<Vec<Arc<OwnedFd>>>) -> (Heartbeat, Receiver<Vec<u8>>) {
+    fn watched(wake: Option<Vec<Arc<Own>>>) -> (Heartbeat, Receiver<Vec<u8>>) {
         let (sender, heard) = mpsc::channel();
         let [plug, _] = loopback::pair();
         let transport = plug.open().unwrap();
@@ -209,7 +210,7 @@ mod tests {
     #[test]
     fn one_that_waits_is_spoken_for_only_when_a_frame_waits_for_it() {
         let (mine, mut peer) = std::os::unix::net::UnixStream::pair().unwrap();
-        let (mut node, heard) = watched(Some(vec![Arc::new(mine.into())]));
+        let (mut node, heard) = watched(Some(vec![Arc::new(Own::new(mine.into()))]));
         node.note_poll();
         node.note_wait();
         assert!(heard.recv_timeout(4 * LOOKS * INTERVAL).is_err(), "it waits, and nothing has arrived");

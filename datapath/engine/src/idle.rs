@@ -13,12 +13,13 @@
 //!
 //! [`pin()`] keeps a thread on its core, where its caches are.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use am_proto::Time;
+use am_ring::Own;
 use am_transport::{Command, Transport};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
@@ -83,7 +84,7 @@ impl Idle {
         now: Time,
         until: Time,
         transport: &mut T,
-        wake: Option<&[Arc<OwnedFd>]>,
+        wake: Option<&[Arc<Own>]>,
         receive: impl FnOnce(&mut T) -> usize,
     ) -> bool {
         let step = self.next_action(now, until);
@@ -121,7 +122,7 @@ enum IdleAction {
     Sleep(Duration),
 }
 
-fn sleep(longest: Duration, wake: Option<&[Arc<OwnedFd>]>) {
+fn sleep(longest: Duration, wake: Option<&[Arc<Own>]>) {
     let wait = |on: &mut [PollFd<'_>]| {
         // An error is a signal, or a bad descriptor. The next turn looks at the transport, so no frame is lost.
         let _ = ppoll(on, Some(TimeSpec::from_duration(longest)), None);
@@ -134,7 +135,7 @@ fn sleep(longest: Duration, wake: Option<&[Arc<OwnedFd>]>) {
     }
 }
 
-fn on(wake: &Arc<OwnedFd>) -> PollFd<'_> {
+fn on(wake: &Arc<Own>) -> PollFd<'_> {
     PollFd::new(wake.as_fd(), PollFlags::POLLIN)
 }
 
@@ -174,6 +175,7 @@ pub fn pin(core: usize) -> Result<(), PinError> {
 mod tests {
     use super::*;
     use std::io::Write;
+    use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
     use std::time::Instant;
 
@@ -205,7 +207,7 @@ mod tests {
         let (mut peer, mine) = UnixStream::pair().unwrap();
         peer.write_all(b"frame").unwrap();
         let (start, minute) = (Instant::now(), Duration::from_secs(60));
-        sleep(minute, Some(&[Arc::new(mine.into())]));
+        sleep(minute, Some(&[Arc::new(Own::new(mine.into()))]));
         assert!(start.elapsed() < minute);
     }
 
@@ -213,7 +215,7 @@ mod tests {
     fn each_of_several_wakes() {
         for number in 1..=3 {
             let pairs = [(); 3].map(|()| UnixStream::pair().unwrap());
-            let wake = [0, 1, 2].map(|at| Arc::new(OwnedFd::from(pairs[at].1.try_clone().unwrap())));
+            let wake = [0, 1, 2].map(|at| Arc::new(Own::new(OwnedFd::from(pairs[at].1.try_clone().unwrap()))));
             (&pairs[number - 1].0).write_all(b"frame").unwrap();
             let (start, minute) = (Instant::now(), Duration::from_secs(60));
             sleep(minute, Some(&wake[..number]));
@@ -225,7 +227,7 @@ mod tests {
     fn a_sleeper_sleeps_as_long_as_it_should() {
         let (_peer, mine) = UnixStream::pair().unwrap();
         let (start, while_) = (Instant::now(), Duration::from_millis(3));
-        sleep(while_, Some(&[Arc::new(mine.into())]));
+        sleep(while_, Some(&[Arc::new(Own::new(mine.into()))]));
         assert!(start.elapsed() >= while_);
     }
 

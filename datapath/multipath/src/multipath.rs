@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use am_ring::Frame;
+use am_ring::own::{Own, high};
 use am_transport::{
     Caps, Command, JointWaker, Notice, OutOfBand, PeerAddressError, PeerInfo, Transport, TransportName,
 };
@@ -97,7 +98,7 @@ impl Multipath {
         let names = |of: fn(&Caps) -> &str| all().map(of).collect::<Vec<_>>().join("+");
         let waker = JointWaker::of_all(all().map(|caps| caps.wake.as_deref()));
         let waker = waker.map_err(|e| MultipathOpenError::Wake(e.to_string()))?;
-        let wake = waker.as_ref().map(|waker| waker.epoll.0.try_clone()).transpose();
+        let wake = waker.as_ref().map(|waker| waker.epoll.try_clone()).transpose();
         let wake = wake.map_err(|e| MultipathOpenError::Wake(e.to_string()))?;
         let out_of_band = MultipathOutOfBand {
             paths: all().filter_map(|caps| Some((caps.address, caps.out_of_band.clone()?))).collect(),
@@ -111,7 +112,7 @@ impl Multipath {
             reliable: false,
             ordered: false,
             hears_all: all().all(|caps| caps.hears_all),
-            wake: wake.map(|fd| vec![Arc::new(fd)]),
+            wake: wake.map(|fd| vec![Arc::new(Own::new(high(fd)))]),
             out_of_band: Some(Arc::new(out_of_band)),
             ..first
         };

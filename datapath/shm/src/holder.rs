@@ -5,6 +5,7 @@
 
 use std::fs::File;
 
+use am_ring::own::{Own, high};
 use nix::sys::statfs::{
     BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, FsType, HUGETLBFS_MAGIC, TMPFS_MAGIC, XFS_SUPER_MAGIC, fstatfs,
 };
@@ -26,13 +27,13 @@ enum Holder {
     },
     /// Where there is no such mapping. Children of the process keep these locks.
     Descriptor {
-        _file: File,
+        _file: Own<File>,
     },
 }
 
 impl Holder {
-    fn new(file: File, granule: usize) -> Holder {
-        let keeps_file = fstatfs(&file).is_ok_and(|system| KEEPS_FILE.contains(&system.filesystem_type()));
+    fn new(file: Own<File>, granule: usize) -> Holder {
+        let keeps_file = fstatfs(&*file).is_ok_and(|system| KEEPS_FILE.contains(&system.filesystem_type()));
         match keeps_file.then(|| Mapping::keep_file(&file, granule)) {
             Some(Ok(mapping)) => Holder::Mapping { _mapping: mapping },
             _ => Holder::Descriptor { _file: file },
@@ -56,9 +57,9 @@ impl MemberLocks {
         place: &SegmentPath,
         (member, generation): (usize, u32),
         granule: usize,
-    ) -> Result<Option<(MemberLocks, File)>, ShmOpenError> {
+    ) -> Result<Option<(MemberLocks, Own<File>)>, ShmOpenError> {
         let again = || {
-            let file = place.open()?;
+            let file = Own::new(high(place.open()?));
             let is_same = locks::is_alive(&file, member);
             is_same.then_some(file).ok_or_else(|| ShmOpenError::NoFile { path: place.path() })
         };

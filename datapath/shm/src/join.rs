@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
 use am_ring::Owner;
+use am_ring::own::{Own, high};
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::resource::{Resource, getrlimit};
@@ -38,7 +39,7 @@ pub(crate) struct Membership {
     pub(crate) generation: u32,
     pub(crate) owner: Owner,
     locks: MemberLocks,
-    file: File,
+    file: Own<File>,
 }
 
 impl Membership {
@@ -47,7 +48,7 @@ impl Membership {
         let owner = Owner::new().map_err(system("no memory"))?;
         let (place, begin) = (SegmentPath::new(&options.dir, &options.name)?, Instant::now());
         loop {
-            let file = place.open_or_make(options.mode, options.owner)?;
+            let file = Own::new(high(place.open_or_make(options.mode, options.owner)?));
             let attempt = Attempt { place: &place, file: &file, options, waited: begin.elapsed() };
             match attempt.run()? {
                 Outcome::Joined(Joined { header, mapped, geometry, pages, member, generation }) => {
@@ -124,6 +125,10 @@ impl Drop for Membership {
         }
         self.locks.end_generation();
         self.header.remove_member(self.member, self.generation);
+        // The program has closed the descriptors by which this one could clean up. The next process that joins does it.
+        if self.file.is_lost() || self.place.is_lost() {
+            return;
+        }
         // If the lock cannot be taken, the next process that joins cleans up.
         let Ok(Some(_lock)) = JoinLock::acquire(&self.file) else { return };
         self.place.remove_fifo(self.member);

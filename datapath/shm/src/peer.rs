@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::time::{Duration, Instant};
 
+use am_ring::Own;
 use am_ring::lane::{Pair, Peeked, Receiver, Sender};
 use am_wire::Address;
 
@@ -33,7 +34,7 @@ pub(crate) struct Peer {
     /// Set while its lane is full.
     full_since: Option<FullLane>,
     /// Its FIFO, opened when it is first needed.
-    pub(crate) waker: Option<File>,
+    pub(crate) waker: Option<Own<File>>,
     /// The name of its FIFO.
     pub(crate) waker_name: CString,
 }

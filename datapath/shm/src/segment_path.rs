@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use am_ring::own::{Own, high};
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat};
 use nix::sys::stat::{Mode, fstatat};
@@ -21,7 +22,7 @@ use crate::errors::system;
 /// A directory and a name in it.
 #[derive(Debug)]
 pub(crate) struct SegmentPath {
-    dir: OwnedFd,
+    dir: Own,
     path: PathBuf,
     name: String,
     file: CString,
@@ -48,7 +49,7 @@ impl SegmentPath {
             _ => ShmOpenError::Directory { dir: dir.into(), source: why.into() },
         })?;
         let (path, file) = (dir.into(), c_name(format!("am-{name}.shm")));
-        Ok(SegmentPath { dir: opened, path, name: name.into(), file })
+        Ok(SegmentPath { dir: high(opened).into(), path, name: name.into(), file })
     }
 
     /// The path of another link in the same directory; `None` for our own name, and for an invalid one.
@@ -58,6 +59,11 @@ impl SegmentPath {
 
     pub(crate) fn dir(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether the program has closed the directory.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.dir.is_lost()
     }
 
     pub(crate) fn dir_fd(&self) -> &OwnedFd {

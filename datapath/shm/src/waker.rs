@@ -22,6 +22,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::sync::Arc;
 
+use am_ring::own::{Own, high};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
@@ -30,8 +31,8 @@ use nix::unistd::{UnlinkatFlags, mkfifoat, unlinkat};
 /// The FIFO of this member. It is readable if a sender has woken the member since it was armed.
 #[derive(Debug)]
 pub(crate) struct Waker {
-    fifo: File,
-    wake: Arc<OwnedFd>,
+    fifo: Own<File>,
+    wake: Arc<Own>,
     /// Whether the member may be asleep.
     pub(crate) is_armed: bool,
 }
@@ -53,39 +54,37 @@ impl Waker {
             // Set explicitly, because the umask would change the mode.
             fifo.set_permissions(std::fs::Permissions::from_mode(mode & 0o666))?;
         }
-        let wake = Arc::new(fifo.try_clone()?.into());
+        let wake = Arc::new(Own::new(high(fifo.try_clone()?.into())));
         Ok(Waker { fifo, wake, is_armed: false })
     }
 
     /// The descriptor to poll.
-    pub(crate) fn wake_fd(&self) -> Arc<OwnedFd> {
+    pub(crate) fn wake_fd(&self) -> Arc<Own> {
         self.wake.clone()
     }
 
     /// Empty the FIFO, so that a thread that polls it sleeps until a sender writes.
     pub(crate) fn arm(&mut self) {
         let mut sink = [0; 4096];
-        for _ in 0..MAX_READS {
-            if !matches!(self.fifo.read(&mut sink), Ok(1..)) {
-                break;
-            }
+        if let Some(mut fifo) = self.fifo.get() {
+            _ = (0..MAX_READS).find(|_| !matches!(fifo.read(&mut sink), Ok(1..)));
         }
         self.is_armed = true;
     }
 }
 
 /// Open the FIFO of a member for reading and writing: then a write raises no signal, and a reader need not exist.
-pub(crate) fn open(dir: &OwnedFd, name: &CStr) -> io::Result<File> {
+pub(crate) fn open(dir: &OwnedFd, name: &CStr) -> io::Result<Own<File>> {
     let flags = OFlag::O_RDWR | OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let file = File::from(openat(dir, name, flags, Mode::empty())?);
     if !file.metadata()?.file_type().is_fifo() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    Ok(file)
+    Ok(high(file).into())
 }
 
 /// Make a FIFO readable. A full one is readable already.
 #[inline]
-pub(crate) fn write_byte(mut fifo: &File) {
-    let _ = fifo.write(&[1]);
+pub(crate) fn write_byte(fifo: &Own<File>) {
+    let _ = fifo.get().map(|mut fifo| fifo.write(&[1]));
 }

@@ -7,6 +7,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
+use am_ring::own::{Own, high};
 use nix::ifaddrs::getifaddrs;
 use rustix::io::Errno;
 use rustix::net::{connect, connect_unspec};
@@ -23,9 +24,9 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 pub(crate) struct LocalAddress {
     at: SocketAddr,
     /// `None` where the answer says nothing: for all addresses of the host, or if it is wrong from the start.
-    asks: Option<UdpSocket>,
+    asks: Option<Own<UdpSocket>>,
     /// The same, bound to the interface. `None` if the interface is not known, or an older kernel refuses.
-    asks_interface: Option<UdpSocket>,
+    asks_interface: Option<Own<UdpSocket>>,
     next_check: Instant,
     is_here: bool,
     error: String,
@@ -36,13 +37,16 @@ impl LocalAddress {
     /// There is no descriptor for the sockets.
     pub(crate) fn of(at: SocketAddr) -> Result<LocalAddress, SocketOpenError> {
         let unspecified = if at.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-        let open = || UdpSocket::bind(unspecified).map_err(doing("open a socket that asks for an address"));
+        let open = || match UdpSocket::bind(unspecified) {
+            Ok(socket) => Ok(Own::new(high(socket))),
+            Err(error) => Err(doing("open a socket that asks for an address")(error)),
+        };
         let asks = Some(open()?).filter(|asks| !at.ip().is_unspecified() && is_here(asks, at));
         let mut addresses = getifaddrs().into_iter().flatten();
         let interface = addresses.find(|address| asks.is_some() && setup::has_address(address, at));
         let asks_interface = match interface {
             Some(interface) => Some(open()?).filter(|asks| {
-                let bound = SockRef::from(asks).bind_device(Some(interface.interface_name.as_bytes()));
+                let bound = SockRef::from(&**asks).bind_device(Some(interface.interface_name.as_bytes()));
                 bound.is_ok() && !is_down(asks, at)
             }),
             None => None,
@@ -66,7 +70,9 @@ impl LocalAddress {
 }
 
 /// Whether the route to this address ends here. Then the kernel chooses the address itself as the source.
-fn is_here(asks: &UdpSocket, at: SocketAddr) -> bool {
+fn is_here(asks: &Own<UdpSocket>, at: SocketAddr) -> bool {
+    // One that was lost is not connected: it may be the program's.
+    let Some(asks) = asks.get() else { return true };
     let is_same = |source: SocketAddr| source.ip() == at.ip() || (source.ip().is_loopback() && at.ip().is_loopback());
     // The source of an earlier route would stay.
     match connect_unspec(asks).and_then(|()| connect(asks, &at)) {
@@ -78,6 +84,6 @@ fn is_here(asks: &UdpSocket, at: SocketAddr) -> bool {
 }
 
 /// Whether the interface is down. An address may have moved to another interface: then this one is not asked for it.
-fn is_down(asks: &UdpSocket, at: SocketAddr) -> bool {
-    connect(asks, &at) == Err(Errno::NETUNREACH)
+fn is_down(asks: &Own<UdpSocket>, at: SocketAddr) -> bool {
+    asks.get().is_some_and(|asks| connect(asks, &at) == Err(Errno::NETUNREACH))
 }

@@ -4,12 +4,11 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use am_ring::{Layout, Pool};
+use am_ring::{Layout, Own, Pool};
 use am_transport::{Caps, memory};
 use am_wire::Address;
 use am_wire::control::Control;
@@ -91,7 +90,7 @@ pub(crate) fn caps(
     [scheme, mode]: [&str; 2],
     local: SocketAddr,
     max_frame: usize,
-    wake: OwnedFd,
+    wake: Own,
 ) -> Result<Caps, SocketOpenError> {
     let stride = max_frame.next_multiple_of(ALIGN);
     let frames = options.frames.unwrap_or((SocketOptions::MEMORY / stride).clamp(512, 4096));

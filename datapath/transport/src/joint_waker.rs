@@ -1,17 +1,18 @@
 //! One descriptor that becomes readable when one of several does.
 
-use std::os::fd::OwnedFd;
+use std::io;
 use std::sync::Arc;
 
-use nix::errno::Errno;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use am_ring::own::{Own, high};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
 
 /// Several descriptors, joined by epoll.
 #[derive(Debug)]
 pub struct JointWaker {
     /// Readable when one of the descriptors is.
-    pub epoll: Epoll,
-    fds: Vec<Arc<OwnedFd>>,
+    pub epoll: Own,
+    fds: Vec<Arc<Own>>,
 }
 
 impl JointWaker {
@@ -20,9 +21,9 @@ impl JointWaker {
     ///
     /// # Errors
     /// The process has no descriptor left.
-    pub fn of_all<'a>(fds: impl Iterator<Item = Option<&'a [Arc<OwnedFd>]>>) -> nix::Result<Option<JointWaker>> {
+    pub fn of_all<'a>(fds: impl Iterator<Item = Option<&'a [Arc<Own>]>>) -> io::Result<Option<JointWaker>> {
         let Some(fds) = fds.collect::<Option<Vec<_>>>() else { return Ok(None) };
-        let joint = JointWaker { epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?, fds: fds.concat() };
+        let joint = JointWaker { epoll: high(epoll::create(CreateFlags::CLOEXEC)?).into(), fds: fds.concat() };
         joint.watch()?;
         Ok(Some(joint))
     }
@@ -32,11 +33,11 @@ impl JointWaker {
     ///
     /// # Errors
     /// The kernel has no memory left.
-    pub fn watch(&self) -> nix::Result<()> {
+    pub fn watch(&self) -> io::Result<()> {
         for (number, fd) in self.fds.iter().enumerate() {
-            match self.epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, number as u64)) {
+            match epoll::add(&self.epoll, fd, EventData::new_u64(number as u64), EventFlags::IN) {
                 // Watched already; or of a transport that is closed for the time being, in whose place is /dev/null.
-                Err(Errno::EEXIST | Errno::EPERM) => (),
+                Err(Errno::EXIST | Errno::PERM) => (),
                 result => result?,
             }
         }
@@ -47,7 +48,7 @@ impl JointWaker {
     /// there runs the epoll's callback, in the sender's system call or in the interrupt.
     pub fn unwatch(&self) {
         // It fails only for a descriptor that is not watched.
-        self.fds.iter().for_each(|fd| _ = self.epoll.delete(fd));
+        self.fds.iter().for_each(|fd| _ = epoll::delete(&self.epoll, fd));
     }
 }
 
@@ -55,18 +56,20 @@ impl JointWaker {
 mod tests {
     use super::*;
     use nix::fcntl::OFlag;
-    use nix::sys::epoll::EpollTimeout;
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     use nix::unistd::dup3;
     use std::io::{Write, pipe};
+    use std::os::fd::{AsFd, OwnedFd};
 
     fn is_readable(joint: &JointWaker) -> bool {
-        joint.epoll.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO).unwrap() > 0
+        let mut on = [PollFd::new(joint.epoll.as_fd(), PollFlags::POLLIN)];
+        poll(&mut on, PollTimeout::ZERO).unwrap() > 0
     }
 
     #[test]
     fn another_file_under_the_same_number_is_watched_once_it_is_looked_for() {
         let ((first, _kept), (second, mut writer)) = (pipe().unwrap(), pipe().unwrap());
-        let fds = [Arc::new(OwnedFd::from(first))];
+        let fds = [Arc::new(Own::new(OwnedFd::from(first)))];
         let mut joint = JointWaker::of_all([Some(&fds[..])].into_iter()).unwrap().unwrap();
         drop(fds);
         dup3(&second, Arc::get_mut(&mut joint.fds[0]).unwrap(), OFlag::O_CLOEXEC).unwrap();
@@ -81,7 +84,7 @@ mod tests {
     #[test]
     fn beside_a_closed_transport_the_others_are_watched() {
         let ((second, mut writer), closed) = (pipe().unwrap(), std::fs::File::open("/dev/null").unwrap());
-        let fds = [closed.into(), second.into()].map(|fd: OwnedFd| Arc::new(fd));
+        let fds = [closed.into(), second.into()].map(|fd: OwnedFd| Arc::new(Own::new(fd)));
         let joint = JointWaker::of_all([Some(&fds[..])].into_iter()).unwrap().unwrap();
         writer.write_all(b"1").unwrap();
         assert!(is_readable(&joint));
@@ -90,7 +93,7 @@ mod tests {
     #[test]
     fn none_is_watched_between_two_waits() {
         let (reader, mut writer) = pipe().unwrap();
-        let fds = [Arc::new(OwnedFd::from(reader))];
+        let fds = [Arc::new(Own::new(OwnedFd::from(reader)))];
         let joint = JointWaker::of_all([Some(&fds[..])].into_iter()).unwrap().unwrap();
         (0..2).for_each(|_| joint.unwatch());
         writer.write_all(b"1").unwrap();
@@ -102,7 +105,7 @@ mod tests {
     #[test]
     fn where_one_cannot_be_waited_for_none_is() {
         let (reader, _writer) = pipe().unwrap();
-        let fds = [Arc::new(OwnedFd::from(reader))];
+        let fds = [Arc::new(Own::new(OwnedFd::from(reader)))];
         assert!(JointWaker::of_all([Some(&fds[..]), None].into_iter()).unwrap().is_none());
     }
 }

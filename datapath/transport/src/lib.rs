@@ -78,10 +78,9 @@ mod steering;
 pub mod trace;
 
 use std::fmt;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use am_ring::{Frame, Owned, Pool};
+use am_ring::{Frame, Own, Owned, Pool};
 use am_wire::Address;
 pub use command::{Command, LentQueue, Notice, PeerAddressError, PeerInfo, QueueShape, TransportExt};
 pub use forked::Forked;
@@ -165,7 +164,7 @@ pub struct Caps {
     pub pool: Pool,
     /// The descriptors to wait on, if the transport has any: one of them becomes readable when frames arrive. They are
     /// duplicates, so waiting needs no `unsafe`, and a closed descriptor's number is never used for another file.
-    pub wake: Option<Vec<Arc<OwnedFd>>>,
+    pub wake: Option<Vec<Arc<Own>>>,
     /// A second way to its peers, for heartbeats. `None` if it answers [`Command::AskAlive`].
     pub out_of_band: Option<Arc<dyn OutOfBand>>,
 }

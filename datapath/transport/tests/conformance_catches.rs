@@ -5,7 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 
 use allocation_counter::measure;
-use am_ring::Frame;
+use am_ring::{Frame, Own};
 use am_transport::conformance::{self, CheckResult, Pair};
 use am_transport::loopback::{self, Loopback};
 use am_transport::{Caps, Command, PeerAddressError, Transport};
@@ -67,12 +67,12 @@ impl Broken {
     fn new(inner: Loopback, bell: UnixDatagram, bug: Bug) -> Broken {
         let mut caps = inner.caps().clone();
         bell.set_nonblocking(true).unwrap();
-        caps.wake = Some(vec![Arc::new(bell.try_clone().unwrap().into())]);
+        caps.wake = Some(vec![Arc::new(Own::new(bell.try_clone().unwrap().into()))]);
         match bug {
             Bug::IsEverybody => caps.address = Address::BROADCAST,
             Bug::PromisesTooLongFrames => caps.max_frame = 9000,
             // It is always readable.
-            Bug::WakesAllTheTime => caps.wake = Some(vec![Arc::new(File::open("/dev/null").unwrap().into())]),
+            Bug::WakesAllTheTime => caps.wake = Some(vec![Arc::new(Own::new(File::open("/dev/null").unwrap().into()))]),
             _ => (),
         }
         Broken { inner, caps, bug, bell, sent: 0, received: 0, got: Vec::with_capacity(8192), kept: vec![] }

@@ -1,12 +1,11 @@
 //! The program's side of an attachment: connect, ask, and map the region. After the daemon has ended, the same again, without
 //! blocking.
 
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use am_ring::{Layout, Pool};
+use am_ring::{Layout, Own, Pool};
 use am_transport::{LentQueue, memory};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -23,14 +22,14 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// A request to attach that was sent.
 #[derive(Debug)]
 pub(crate) struct Request {
-    pub(crate) socket: OwnedFd,
+    pub(crate) socket: Own,
     since: Instant,
 }
 
 /// An attachment.
 #[derive(Debug)]
 pub(crate) struct Attachment {
-    pub(crate) socket: Arc<OwnedFd>,
+    pub(crate) socket: Arc<Own>,
     pub(crate) region: Region,
     /// The program's own queue, until it is taken into use.
     pub(crate) queue: Option<Box<LentQueue>>,

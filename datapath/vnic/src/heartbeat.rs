@@ -1,8 +1,8 @@
 //! The program's heartbeat: the daemon has it, and sends it while the program reads no frames, even if the program is stopped.
 
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use am_ring::Own;
 use am_transport::OutOfBand;
 
 use crate::protocol::heartbeat_packet;
@@ -16,7 +16,7 @@ pub(crate) struct Heartbeat(Mutex<Shared>);
 struct Shared {
     packet: Option<Vec<u8>>,
     /// The attachment's socket.
-    socket: Option<Arc<OwnedFd>>,
+    socket: Option<Arc<Own>>,
 }
 
 impl Heartbeat {
@@ -25,14 +25,15 @@ impl Heartbeat {
     }
 
     /// This program is attached, or no longer.
-    pub(crate) fn set_socket(&self, socket: Option<Arc<OwnedFd>>) {
+    pub(crate) fn set_socket(&self, socket: Option<Arc<Own>>) {
         self.lock().socket = socket;
         self.send();
     }
 
     fn send(&self) -> bool {
         let Shared { packet: Some(packet), socket: Some(socket) } = &*self.lock() else { return false };
-        socket::send_packet(socket, packet).is_ok()
+        // It is none of ours if the program has closed it by its number.
+        socket.get().is_some_and(|socket| socket::send_packet(socket, packet).is_ok())
     }
 }
 

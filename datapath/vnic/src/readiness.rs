@@ -1,30 +1,32 @@
 //! One descriptor to wait on for as long as the transport is open, whichever socket it has: the daemon may restart.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use am_ring::own::{Own, high};
 use rustix::event::{Timespec, epoll};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
 
 /// Readable when the socket has packets or was closed, or when it is time to connect again.
 #[derive(Debug)]
 pub(crate) struct Readiness {
-    epoll: Arc<OwnedFd>,
-    timer: OwnedFd,
+    epoll: Arc<Own>,
+    timer: Own,
 }
 
 impl Readiness {
     pub(crate) fn new() -> io::Result<Readiness> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let epoll = Own::new(high(epoll::create(epoll::CreateFlags::CLOEXEC)?));
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+        let timer = Own::new(high(timer));
         let readiness = Readiness { epoll: Arc::new(epoll), timer };
         readiness.add(&readiness.timer)?;
         Ok(readiness)
     }
 
-    pub(crate) fn descriptor(&self) -> Arc<OwnedFd> {
+    pub(crate) fn descriptor(&self) -> Arc<Own> {
         self.epoll.clone()
     }
 

@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use am_ring::own::{Own, high};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -25,11 +26,11 @@ pub(crate) enum Received<T> {
 }
 
 /// Connect to the daemon's socket. No later call on it blocks.
-pub(crate) fn connect_to(path: &Path) -> io::Result<OwnedFd> {
+pub(crate) fn connect_to(path: &Path) -> io::Result<Own> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
-    Ok(socket)
+    Ok(Own::new(high(socket)))
 }
 
 /// Send a packet if there is room for it. A full socket is readable at the other end anyway.
@@ -46,9 +47,9 @@ pub(crate) fn wake(socket: &OwnedFd) {
 }
 
 /// End the connection, even if another process has a copy of the socket.
-pub(crate) fn end(socket: &OwnedFd) {
+pub(crate) fn end(socket: &Own) {
     // It fails only if it has ended.
-    let _ = shutdown(socket, Shutdown::Both);
+    let _ = socket.get().map(|socket| shutdown(socket, Shutdown::Both));
 }
 
 /// Send a packet with at most [`MAX_DESCRIPTORS`].

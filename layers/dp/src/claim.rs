@@ -7,12 +7,14 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
+use am_api::own::{Own, high};
+
 use crate::{Dpid, Nid};
 
 /// A DPID that no other process of this host has on this node.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    _socket: UnixDatagram,
+    _socket: Own<UnixDatagram>,
 }
 
 impl Claim {
@@ -20,7 +22,8 @@ impl Claim {
     /// [`io::ErrorKind::AddrInUse`]: another process has it.
     pub(crate) fn new(scope: u64, nid: Nid, dpid: Dpid) -> io::Result<Claim> {
         let name = format!("am-dp/{scope:016x}/{nid}/{dpid}");
-        Ok(Claim { _socket: UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name)?)? })
+        let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
+        Ok(Claim { _socket: high(socket).into() })
     }
 }
 

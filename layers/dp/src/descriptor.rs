@@ -10,31 +10,37 @@
 //!
 //! The byte is written only when the program is not reading anyway, and taken away when the last message is read. So a program that
 //! polls by reading makes no system call.
+//!
+//! The program may read the byte itself, by a copy (`dup`) or without the preload library. Before a wait the node looks whether it is
+//! there.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
+use am_api::own::{self, Own, high};
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, MsgFlags, Shutdown, SockFlag, SockType, recv, send, shutdown, socketpair};
-use nix::sys::stat::fstat;
 
 /// The node's end.
 #[derive(Debug)]
 pub(crate) struct Signal {
-    ours: OwnedFd,
-    /// The program's end, as the kernel numbers it.
-    theirs: u64,
+    ours: Own,
+    /// The number of the program's end.
+    theirs: RawFd,
     /// The byte is there.
     is_on: bool,
+    /// It is in the list of those whose byte is looked after.
+    pub(crate) is_watched: bool,
 }
 
 impl Signal {
     /// The node's end and the program's.
-    pub(crate) fn pair() -> io::Result<(Signal, OwnedFd)> {
-        let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
+    pub(crate) fn pair() -> io::Result<(Signal, Own)> {
+        // The program gets the lower number.
+        let (theirs, ours) = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
         shutdown(theirs.as_raw_fd(), Shutdown::Write)?;
-        let number = fstat(&theirs)?.st_ino;
-        Ok((Signal { ours, theirs: number, is_on: false }, theirs))
+        let signal = Signal { ours: high(ours).into(), theirs: theirs.as_raw_fd(), is_on: false, is_watched: false };
+        Ok((signal, Own::lent(theirs)))
     }
 
     pub(crate) fn is_on(&self) -> bool {
@@ -43,17 +49,28 @@ impl Signal {
 
     /// Make the program's end readable.
     pub(crate) fn set(&mut self) {
-        if !self.is_on {
-            self.is_on = send(self.ours.as_raw_fd(), b"m", MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL).is_ok();
+        if let (false, Some(ours)) = (self.is_on, self.ours.get()) {
+            self.is_on = send(ours.as_raw_fd(), b"m", MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL).is_ok();
         }
     }
 
     /// Make it unreadable. The program may have closed its end, and opened something else under that number.
-    pub(crate) fn clear(&mut self, theirs: BorrowedFd<'_>) {
-        if self.is_on && fstat(theirs).is_ok_and(|end| end.st_ino == self.theirs) {
-            let taken = recv(theirs.as_raw_fd(), &mut [0; 8], MsgFlags::MSG_DONTWAIT);
+    pub(crate) fn clear(&mut self) {
+        if self.is_on && own::is_own(self.theirs) {
+            let taken = recv(self.theirs, &mut [0; 8], MsgFlags::MSG_DONTWAIT);
             self.is_on = !(taken.is_ok() || taken == Err(Errno::EAGAIN));
         }
+    }
+
+    /// Make it readable again, if the program has taken the byte. Returns whether to look again later.
+    pub(crate) fn renew(&mut self) -> bool {
+        let look = |theirs| recv(theirs, &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT);
+        if self.is_on && own::is_own(self.theirs) && look(self.theirs) == Err(Errno::EAGAIN) {
+            self.is_on = false;
+            self.set();
+        }
+        self.is_watched = self.is_on;
+        self.is_on
     }
 }
 

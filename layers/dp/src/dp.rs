@@ -77,6 +77,8 @@ pub struct Dp<M> {
     pub(crate) streak: u32,
     /// Reads in a row that found nothing.
     pub(crate) idle_reads: u32,
+    /// Endpoints whose descriptors were readable at the last look.
+    pub(crate) watched: Vec<PointId>,
     pub(crate) readiness: Readiness,
 }
 
@@ -104,6 +106,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
             owes: false,
             streak: 0,
             idle_reads: 0,
+            watched: vec![],
             readiness,
         })
     }

@@ -7,7 +7,6 @@
 //! ```
 
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::BorrowedFd;
 
 use am_api::{Connection, HandlerId, Message, Name, OwnedMessage};
 
@@ -112,21 +111,23 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         !self.reports.is_empty() && !self.pool.has_unread() && self.waiting.is_empty()
     }
 
-    /// The arrival was looked at: where wanted, the descriptor says now that there is something to read.
-    pub(crate) fn take_arrival(&mut self, is_signal_wanted: bool) {
+    /// The arrival was looked at: where wanted, the descriptor says now that there is something to read. Returns whether the byte has to be
+    /// watched from now on.
+    pub(crate) fn take_arrival(&mut self, is_signal_wanted: bool) -> bool {
         self.is_listed = false;
         if is_signal_wanted && self.is_readable() {
             self.signal.set();
         }
+        self.signal.is_on() && !std::mem::replace(&mut self.signal.is_watched, true)
     }
 
     /// After a read that found something: an empty endpoint is not readable any more. Returns whether it is to become readable, if the
     /// program stops reading.
     #[inline]
-    pub(crate) fn settle_signal(&mut self, theirs: BorrowedFd<'_>) -> bool {
+    pub(crate) fn settle_signal(&mut self) -> bool {
         let is_readable = self.is_readable();
         if !is_readable && self.signal.is_on() {
-            self.signal.clear(theirs);
+            self.signal.clear();
         }
         is_readable && !self.is_listed
     }

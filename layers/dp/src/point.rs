@@ -2,6 +2,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use am_api::own::Own;
+
 /// An endpoint of this process: its index in the node's set, which another one may have later, and a number that none has again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PointId {
@@ -14,17 +16,29 @@ pub(crate) struct PointId {
 #[derive(Debug)]
 pub struct Point {
     pub(crate) id: PointId,
-    pub(crate) fd: OwnedFd,
+    pub(crate) fd: Own,
 }
 
-impl AsFd for Point {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+impl Point {
+    /// The program has closed the descriptor by its number, or will. Nothing is closed here.
+    pub fn forget(self) {
+        self.fd.forget();
+    }
+
+    /// Whether the program has closed the descriptor by its number, and may have another file there.
+    pub fn is_lost(&self) -> bool {
+        self.fd.is_lost()
     }
 }
 
 impl From<Point> for OwnedFd {
     fn from(point: Point) -> OwnedFd {
-        point.fd
+        point.fd.into_inner()
+    }
+}
+
+impl AsFd for Point {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }

@@ -1,7 +1,6 @@
 //! Reading messages where they lie, and giving them back.
 
 use std::ops::Range;
-use std::os::fd::AsFd;
 
 use am_api::PollScope;
 
@@ -87,7 +86,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
                 return self.read_nothing(point).map_or(Ok(None), Err);
             }
         }
-        if inbox.settle_signal(point.as_fd()) {
+        if inbox.settle_signal() {
             self.inboxes.note_readable(point.id);
         }
         Ok(found)
@@ -97,7 +96,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     fn read_nothing(&mut self, point: &Point) -> Option<ReadError> {
         let inbox = self.inboxes.get_mut(point.id)?;
         let report = if inbox.has_report() { inbox.reports.pop_front() } else { None };
-        if inbox.settle_signal(point.as_fd()) {
+        if inbox.settle_signal() {
             self.inboxes.note_readable(point.id);
         }
         if let Some(ReadError::TooLong { .. }) = report

@@ -1,10 +1,13 @@
 //! One descriptor for everything that the process's endpoints wait for: the node's, and the hang-up of each program's end.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use am_api::own::{Own, high};
 use am_api::{Endpoint, NodeDescriptor};
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
 use crate::point::PointId;
 
@@ -19,42 +22,43 @@ fn number(id: PointId) -> u64 {
 const MAX_EVENTS: usize = 64;
 
 pub(crate) struct Readiness {
-    epoll: Epoll,
+    epoll: Own,
     /// It is in there.
     _node: NodeDescriptor,
 }
 
 impl Readiness {
     pub(crate) fn new(door: &Endpoint<()>) -> io::Result<Readiness> {
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let epoll = Own::new(high(epoll::create(CreateFlags::CLOEXEC)?));
         let node = door.descriptor()?;
-        epoll.add(node.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, NODE))?;
+        epoll::add(&epoll, node.as_fd(), EventData::new_u64(NODE), EventFlags::IN)?;
         Ok(Readiness { epoll, _node: node })
     }
 
     /// Notice when the program closes its end.
     pub(crate) fn watch(&self, id: PointId, ours: BorrowedFd<'_>) -> io::Result<()> {
         // A hang-up is reported in any case.
-        Ok(self.epoll.add(ours, EpollEvent::new(EpollFlags::empty(), number(id)))?)
+        Ok(epoll::add(&self.epoll, ours, EventData::new_u64(number(id)), EventFlags::empty())?)
     }
 
     /// Do not report this hang-up any more.
     pub(crate) fn forget(&self, ours: BorrowedFd<'_>) {
         // It fails only where it is not watched.
-        _ = self.epoll.delete(ours);
+        _ = epoll::delete(&self.epoll, ours);
     }
 
     /// Endpoints whose program's end was closed.
     pub(crate) fn hang_ups(&self) -> Vec<PointId> {
-        let mut events = [EpollEvent::empty(); MAX_EVENTS];
-        let count = self.epoll.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
-        let numbers = events[..count].iter().map(EpollEvent::data).filter(|number| *number != NODE);
+        let mut events = [const { MaybeUninit::<Event>::uninit() }; MAX_EVENTS];
+        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, Some(&none)) else { return vec![] };
+        let numbers = events.iter().map(|event| event.data.u64()).filter(|number| *number != NODE);
         numbers.map(|number| PointId { index: (number >> 32) as u32, serial: number as u32 }).collect()
     }
 }
 
 impl AsFd for Readiness {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.epoll.0.as_fd()
+        self.epoll.as_fd()
     }
 }

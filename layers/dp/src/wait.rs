@@ -16,6 +16,9 @@ use crate::point::{Point, PointId};
 /// The longest that an endpoint lives on after its descriptor was closed, for what it wrote.
 const LINGER: Duration = Duration::from_secs(5);
 
+/// The interval of the looks whether readable descriptors are still readable.
+const RENEWAL: Duration = Duration::from_millis(100);
+
 impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     /// One turn: receive into the pools, send what waits, make descriptors readable. Returns how many messages and events were
     /// handled.
@@ -81,8 +84,10 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         }
         let mut readable = std::mem::take(&mut self.inboxes.readable);
         for id in readable.drain(..) {
-            if let Some(inbox) = self.inboxes.get_mut(id) {
-                inbox.take_arrival(Some(id) != reading);
+            if let Some(inbox) = self.inboxes.get_mut(id)
+                && inbox.take_arrival(Some(id) != reading)
+            {
+                self.watched.push(id);
             }
         }
         self.inboxes.readable = readable;
@@ -165,10 +170,27 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
             if let Some(inbox) = self.inboxes.get(id) {
                 self.readiness.forget(inbox.signal.as_fd());
             }
-            let Some(state) = self.point_mut(id) else { continue };
+            self.begin_closing(id);
+        }
+    }
+
+    fn begin_closing(&mut self, id: PointId) {
+        if let Some(state) = self.point_mut(id).filter(|state| !state.is_closing) {
             state.is_closing = true;
             self.closing.push((id, Instant::now() + LINGER));
         }
+    }
+
+    /// The program has closed this endpoint's descriptor by its number. What was written still leaves, for up to five seconds.
+    pub fn note_closed(&mut self, point: Point) {
+        self.begin_closing(point.id);
+        point.forget();
+    }
+
+    /// The bytes that make descriptors readable are still there, or again.
+    fn renew_signals(&mut self) {
+        let inboxes = &mut self.inboxes;
+        self.watched.retain(|&id| inboxes.get_mut(id).is_some_and(|inbox| inbox.signal.renew()));
     }
 
     /// A descriptor for a loop of the program's own, readable when there is something to do. Wait on it only after
@@ -187,6 +209,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
             self.flush();
         }
         self.look_for_hang_ups();
+        self.renew_signals();
         Ok(!self.has_ended && self.door.prepare_wait()?)
     }
 
@@ -194,7 +217,11 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     pub fn next_deadline(&self) -> Duration {
         // Acceptance makes no descriptor readable.
         let is_leaving = !(self.closing.is_empty() && self.old_edges.is_empty());
-        let own = if is_leaving { Duration::from_millis(1) } else { Duration::MAX };
+        let own = match (is_leaving, self.watched.is_empty()) {
+            (true, _) => Duration::from_millis(1),
+            (false, false) => RENEWAL,
+            (false, true) => Duration::MAX,
+        };
         self.door.next_deadline().min(own)
     }
 

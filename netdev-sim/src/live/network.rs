@@ -4,11 +4,10 @@
 //! frame has arrived needs no lock: [`Network::is_quiet`].
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
-use am_ring::LayoutError;
+use am_ring::{LayoutError, Own};
 use am_transport::memory::NoMemory;
 use am_wire::Address;
 use nix::errno::Errno;
@@ -77,7 +76,7 @@ static NETWORKS: Mutex<BTreeMap<u64, Weak<Network>>> = Mutex::new(BTreeMap::new(
 pub(super) struct JoinedNode {
     pub(super) network: Arc<Network>,
     pub(super) node: usize,
-    pub(super) wake: Arc<OwnedFd>,
+    pub(super) wake: Arc<Own>,
 }
 
 impl JoinedNode {
@@ -185,7 +184,7 @@ impl Network {
     }
 
     /// Add a node. Returns its number and the descriptor that wakes it; `None` if the network is full.
-    pub(super) fn join(&self) -> nix::Result<Option<(usize, Arc<OwnedFd>)>> {
+    pub(super) fn join(&self) -> nix::Result<Option<(usize, Arc<Own>)>> {
         let mut inside = self.lock();
         let Some(node) = inside.wakers.iter().position(Option::is_none) else { return Ok(None) };
         let bell = NodeWaker::new()?;

@@ -4,9 +4,10 @@
 //! that polls it does not sleep. After a while without frames the transport calls [`arm`](NodeWaker::arm). From then on the
 //! descriptor is readable only when a frame arrives.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use am_ring::own::{Own, high};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
@@ -17,28 +18,28 @@ use crate::clock::Nanos;
 /// An eventfd that is readable unless it is armed.
 #[derive(Debug)]
 pub(super) struct NodeWaker {
-    event: EventFd,
+    event: Own<EventFd>,
     pub(super) is_armed: bool,
 }
 
 impl NodeWaker {
     pub(super) fn new() -> nix::Result<NodeWaker> {
         let event = EventFd::from_value_and_flags(1, EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
-        Ok(NodeWaker { event, is_armed: false })
+        Ok(NodeWaker { event: event.into(), is_armed: false })
     }
 
     /// The descriptor to poll. It is readable when this eventfd or the timer is.
-    pub(super) fn poll_descriptor(&self, timer: &Timer) -> nix::Result<Arc<OwnedFd>> {
+    pub(super) fn poll_descriptor(&self, timer: &Timer) -> nix::Result<Arc<Own>> {
         let both = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        both.add(&self.event, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        both.add(&*self.event, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
         both.add(timer.fd.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, 1))?;
-        Ok(Arc::new(both.0))
+        Ok(Arc::new(Own::new(high(both.0))))
     }
 
     /// Make it unreadable, so that a thread that polls it sleeps.
     pub(super) fn arm(&mut self) {
         // Fails if it is unreadable already.
-        let _ = self.event.read();
+        let _ = self.event.get().map(EventFd::read);
         self.is_armed = true;
     }
 
@@ -47,7 +48,7 @@ impl NodeWaker {
         let was_armed = std::mem::take(&mut self.is_armed);
         if was_armed {
             // Fails only when the counter is at its maximum, and then it is readable.
-            let _ = self.event.write(1);
+            let _ = self.event.get().map(|event| event.write(1));
         }
         was_armed
     }
@@ -56,7 +57,7 @@ impl NodeWaker {
 /// A timerfd. It is readable from the time that it is set to, until it is set again.
 #[derive(Debug)]
 pub(super) struct Timer {
-    fd: TimerFd,
+    fd: Own<TimerFd>,
     /// The time that it is set to, by the machine's clock.
     pub(super) at: Option<Nanos>,
 }
@@ -64,7 +65,7 @@ pub(super) struct Timer {
 impl Timer {
     pub(super) fn new() -> nix::Result<Timer> {
         let fd = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
-        Ok(Timer { fd, at: None })
+        Ok(Timer { fd: fd.into(), at: None })
     }
 
     /// Set it to this time of the machine's clock, or to never.

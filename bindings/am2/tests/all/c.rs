@@ -30,6 +30,19 @@ fn every_message_call() {
     over_each("tests/c/every.c", &format!("{} answers", 2 * 17 * 7));
 }
 
+#[test]
+fn the_programs_files_with_numbers_of_the_library_are_left_alone() {
+    let program = Program::build("tests/c/numbers.c");
+    for [transport, _] in transports() {
+        for how in ["dup", "close"] {
+            for kind in ["file", "pipe", "event"] {
+                let said = program.start(&transport, &[how, kind]).end();
+                assert_eq!(said, "mine are as they were\n", "{transport} {how} {kind}");
+            }
+        }
+    }
+}
+
 /// A daemon that joins the programs of this machine, until this is dropped.
 struct Daemon(Child, TempDir);
 

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::{Nodes, start, start_with, table, udp_line};
-use crate::program::{Program, Running, compiler, run};
+use crate::numbers::preload_library;
+use crate::program::{Program, Running};
 
 /// The transport of processes on shared memory; each test has its own.
 fn shm(test: &str) -> String {
@@ -99,10 +100,7 @@ fn the_death_of_a_process_is_told_and_frees_its_dpid() {
 #[test]
 fn read_and_write_know_endpoints_with_the_preload_library() {
     let directory = tempfile::tempdir().expect("a directory");
-    let library = directory.path().join("libamdp_preload.so");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("preload/preload.c");
-    let strict = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"];
-    run(Command::new(compiler()).args(strict).arg(source).arg("-o").arg(&library));
+    let library = preload_library(&directory);
     let program = Program::build("tests/c/files.c");
     let name = shm("files");
     let go = |nid| -> Running {

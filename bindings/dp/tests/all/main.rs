@@ -11,6 +11,7 @@ mod installed;
 #[path = "../graph/mod.rs"]
 mod launch;
 mod launched;
+mod numbers;
 
 /// The library under test.
 const LIBRARY: &str = "amdp";

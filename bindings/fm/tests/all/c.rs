@@ -37,6 +37,20 @@ fn the_ends_of_a_wire_in_memory_come_and_go() {
 }
 
 #[test]
+fn the_programs_files_with_numbers_of_the_library_are_left_alone() {
+    let program = Program::build("tests/numbers.c");
+    let shm = format!("shm:fm-numbers-{}", std::process::id());
+    for transport in ["udp:127.0.0.1:0", "tcp:127.0.0.1:0", &shm, "sim:1"] {
+        for how in ["dup", "close"] {
+            for kind in ["file", "pipe", "event"] {
+                let said = program.start("", &[transport, how, kind]).end();
+                assert_eq!(said, "mine are as they were\n", "{transport} {how} {kind}");
+            }
+        }
+    }
+}
+
+#[test]
 fn the_header_numbers_failures_as_the_library_does() {
     let mut lines: Vec<(&str, i32)> = vec![];
     for line in HEADER.lines().filter(|line| line.trim_start().starts_with("FM_E_") && line.contains('=')) {

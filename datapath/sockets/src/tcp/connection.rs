@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use am_ring::Own;
 use am_wire::Address;
 use nix::errno::Errno;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -75,7 +76,7 @@ pub(super) enum PeerState {
 
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub(super) stream: TcpStream,
+    pub(super) stream: Own<TcpStream>,
     pub(super) remote: SocketAddr,
     pub(super) peer: PeerState,
     pub(super) outbox: Outbox,
@@ -112,7 +113,7 @@ impl Connection {
             outbox.queue_hello();
         }
         Connection {
-            stream,
+            stream: stream.into(),
             remote,
             peer,
             outbox,
@@ -170,7 +171,7 @@ impl Connection {
         if space.is_empty() {
             return ReadOutcome::Nothing;
         }
-        match (&self.stream).read(space) {
+        match (&*self.stream).read(space) {
             Ok(0) => ReadOutcome::Closed,
             Ok(bytes) => self.filled(bytes),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -221,7 +222,7 @@ impl Connection {
 
     /// Read and drop what has arrived.
     pub(super) fn drain(&self, bytes: &mut [u8]) {
-        (0..READS).any(|_| !matches!((&self.stream).read(bytes), Ok(1..)));
+        (0..READS).any(|_| !matches!((&*self.stream).read(bytes), Ok(1..)));
     }
 }
 

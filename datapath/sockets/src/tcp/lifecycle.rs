@@ -5,6 +5,7 @@ use std::mem;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use am_ring::own::high;
 use am_transport::PeerAddressError;
 use am_wire::{Address, AddressSet};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -48,7 +49,7 @@ impl Tcp {
                 LISTENER => self.accept(),
                 // The clock decides what is due, below.
                 TIMER => {
-                    let _ = rustix::io::read(&self.timer, &mut [0; 8]);
+                    let _ = self.timer.get().map(|timer| rustix::io::read(timer, &mut [0; 8]));
                 }
                 slot => self.on_event(slot as u32),
             }
@@ -264,6 +265,7 @@ impl Tcp {
     }
 
     fn add(&mut self, stream: TcpStream, remote: SocketAddr, is_dialed: bool) -> Option<u32> {
+        let stream = high(stream);
         let slot = self.connections.iter().position(Option::is_none)?;
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         epoll::add(&self.epoll, &stream, EventData::new_u64(slot as u64), flags).ok()?;

@@ -42,11 +42,10 @@ mod outbox;
 use std::collections::BTreeMap;
 use std::mem::take;
 use std::net::{Shutdown, SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use am_ring::Frame;
+use am_ring::{Frame, Own};
 use am_transport::{Caps, Command, Notice, PeerAddressError, PeerInfo, Transport};
 use am_wire::{Address, Buffer};
 use connection::{Connection, Hello, PeerState, PeerTarget, ReadOutcome};
@@ -79,9 +78,9 @@ pub struct Tcp {
     options: SocketOptions,
     local: SocketAddr,
     hello: Hello,
-    listener: TcpListener,
-    epoll: OwnedFd,
-    timer: OwnedFd,
+    listener: Own<TcpListener>,
+    epoll: Own,
+    timer: Own,
     is_timer_running: bool,
     /// When accept is tried again; set while no descriptor is left for a new connection. Until then the listener does
     /// not wake the node.
@@ -383,11 +382,15 @@ impl Transport for Tcp {
 impl Drop for Tcp {
     fn drop(&mut self) {
         // A forked child may have copies of the sockets. They end all the same, and the port is free.
-        _ = SockRef::from(&self.listener).shutdown(Shutdown::Both);
+        _ = self.listener.get().map(|listener| SockRef::from(listener).shutdown(Shutdown::Both));
+        if self.connections.iter().flatten().any(|connection| connection.stream.is_lost()) {
+            // Nothing is written into the program's own sockets. It has hung up.
+            return;
+        }
         let (mut bytes, begin) = (vec![0; 1 << 14], Instant::now());
         for connection in self.connections.iter().flatten() {
             // From now on the socket is writable only when everything written has left.
-            _ = SockRef::from(&connection.stream).set_tcp_notsent_lowat(1);
+            _ = SockRef::from(&*connection.stream).set_tcp_notsent_lowat(1);
         }
         self.flush();
         while self.connections.iter().flatten().any(|connection| !connection.has_sent_all()) && begin.elapsed() < LINGER

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener;
-use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use am_ring::own::{Own, high};
 use am_transport::Steering;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
@@ -47,7 +47,7 @@ pub fn open(options: &SocketOptions) -> Result<Tcp, SocketOpenError> {
     let listener = listen(options)?;
     let local = listener.local_addr().map_err(doing("ask for a socket's place"))?;
     let (epoll, timer) = wakers(&listener).map_err(doing("set up an epoll descriptor"))?;
-    let wake = epoll.try_clone().map_err(doing("duplicate a descriptor"))?;
+    let wake = Own::new(high(epoll.try_clone().map_err(doing("duplicate a descriptor"))?));
     let caps = setup::caps(options, ["tcp"; 2], local, max_frame, wake)?;
     let (address, steering) = (caps.address, Steering::at_a_place(options.ethertype, caps.address));
     let mut tcp = Tcp {
@@ -86,7 +86,7 @@ pub fn open(options: &SocketOptions) -> Result<Tcp, SocketOpenError> {
     Ok(tcp)
 }
 
-fn listen(options: &SocketOptions) -> Result<TcpListener, SocketOpenError> {
+fn listen(options: &SocketOptions) -> Result<Own<TcpListener>, SocketOpenError> {
     let local = options.local;
     let refused = |error| SocketOpenError::bind("tcp", local, error);
     let socket = setup::socket(local, Type::STREAM, Protocol::TCP).map_err(refused)?;
@@ -99,14 +99,14 @@ fn listen(options: &SocketOptions) -> Result<TcpListener, SocketOpenError> {
     socket.set_reuse_address(true).map_err(refused)?;
     socket.bind(&local.into()).map_err(refused)?;
     socket.listen(BACKLOG).map_err(refused)?;
-    Ok(socket.into())
+    Ok(Own::new(high(socket).into()))
 }
 
 /// The descriptors that wake a sleeping node: for connections, received bytes, room to send, and the next dial.
-fn wakers(listener: &TcpListener) -> io::Result<(OwnedFd, OwnedFd)> {
-    let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+fn wakers(listener: &TcpListener) -> io::Result<(Own, Own)> {
+    let epoll = high(epoll::create(CreateFlags::CLOEXEC)?);
+    let timer = high(timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?);
     epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
     epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN)?;
-    Ok((epoll, timer))
+    Ok((epoll.into(), timer.into()))
 }

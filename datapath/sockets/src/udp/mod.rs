@@ -44,7 +44,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Instant;
 
-use am_ring::Frame;
+use am_ring::{Frame, Own};
 use am_transport::{Caps, Command, Notice, PeerAddressError, PeerInfo, Steering, Transport};
 use am_wire::{Address, Buffer, EtherType, Kind, frame};
 pub use open::open;
@@ -59,7 +59,7 @@ use crate::peer_address;
 /// A UDP socket as a transport.
 pub struct Udp {
     caps: Caps,
-    socket: Arc<UdpSocket>,
+    socket: Arc<Own<UdpSocket>>,
     out_of_band: Arc<UdpOutOfBand>,
     /// The only peer, if the socket is connected.
     connected: Option<SocketAddr>,
@@ -173,7 +173,7 @@ impl Drop for Udp {
         self.out_of_band.close();
         if self.connected.is_none() {
             // Without it the address is free when the child ends.
-            _ = socket2::SockRef::from(&self.socket).set_reuse_address(true);
+            _ = self.socket.get().map(|socket| socket2::SockRef::from(socket).set_reuse_address(true));
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
+use am_ring::own::{Own, high};
 use am_transport::{Caps, Steering};
 use nix::sys::socket::{setsockopt, sockopt};
 use quinn_udp::UdpSocketState;
@@ -48,16 +48,16 @@ pub fn open(options: &SocketOptions) -> Result<Udp, SocketOpenError> {
     let (socket, state) = bind(options)?;
     // Whether they are wanted, and supported by the kernel.
     let (gso, gro) = (options.gso && state.max_gso_segments() > 1, options.gro && state.gro_segments() > 1);
-    let socket: UdpSocket = socket.into();
+    let socket: UdpSocket = high(socket).into();
     let local = socket.local_addr().map_err(doing("ask for a socket's place"))?;
-    let wake: OwnedFd = socket.try_clone().map_err(doing("duplicate a descriptor"))?.into();
+    let wake = Own::new(high(socket.try_clone().map_err(doing("duplicate a descriptor"))?.into()));
     let parse = |peer: std::net::SocketAddr| peer_address::parse_peer("udp", &peer.to_string(), local);
     let connected = options.connect.map(parse).transpose()?;
     if let Some(peer) = connected {
         socket.connect(peer).map_err(doing("connect a UDP socket"))?;
     }
     let mode = ["udp, mmsg", if gso { ", gso" } else { "" }, if gro { ", gro" } else { "" }].concat();
-    let (socket, peer_table) = (Arc::new(socket), PeerTable::new(MAX_PEERS, Instant::now()));
+    let (socket, peer_table) = (Arc::new(Own::new(socket)), PeerTable::new(MAX_PEERS, Instant::now()));
     let out_of_band = Arc::new(UdpOutOfBand::new(socket.clone(), peer_table.shared()));
     let caps = setup::caps(options, ["udp", &mode], local, max_frame, wake)?;
     let caps = Caps { out_of_band: Some(out_of_band.clone()), ..caps };

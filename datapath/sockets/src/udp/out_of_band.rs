@@ -7,6 +7,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use am_ring::Own;
 use am_transport::OutOfBand;
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, recvmsg, sendmsg};
 
@@ -21,12 +22,12 @@ pub(crate) type SharedPeers = Arc<Mutex<HashSet<SocketAddr>>>;
 #[derive(Debug)]
 pub(super) struct UdpOutOfBand {
     /// `None` once the transport is closed: the socket's port is free then.
-    socket: Mutex<Option<Arc<UdpSocket>>>,
+    socket: Mutex<Option<Arc<Own<UdpSocket>>>>,
     peers: SharedPeers,
 }
 
 impl UdpOutOfBand {
-    pub(super) fn new(socket: Arc<UdpSocket>, peers: SharedPeers) -> UdpOutOfBand {
+    pub(super) fn new(socket: Arc<Own<UdpSocket>>, peers: SharedPeers) -> UdpOutOfBand {
         UdpOutOfBand { socket: Mutex::new(Some(socket)), peers }
     }
 
@@ -39,7 +40,8 @@ impl OutOfBand for UdpOutOfBand {
     fn broadcast(&self, frame: &[u8]) -> bool {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(socket) = &*socket else { return false };
+        // It is none of ours if the program has closed it by its number.
+        let Some(socket) = socket.as_ref().and_then(|socket| socket.get()) else { return false };
         // Others may look for this node. It does not know them, because it has not read what they sent.
         peers.extend(senders_of_waiting(socket));
         let mut sent = false;

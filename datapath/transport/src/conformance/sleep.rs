@@ -1,9 +1,10 @@
 //! The descriptors to wait on: a frame wakes a thread that sleeps.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
+use am_ring::Own;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::pair::PROGRESS_TIMEOUT;
@@ -31,7 +32,7 @@ pub(super) fn a_frame_wakes_a_sleeper(mut pair: Pair) -> Checked {
 }
 
 /// Send a short or the longest frame to the sleeping end. Each time that it is woken, it receives.
-fn sleep_until_it_arrives(pair: &mut Pair, wake: &[Arc<OwnedFd>], number: u64) -> Checked {
+fn sleep_until_it_arrives(pair: &mut Pair, wake: &[Arc<Own>], number: u64) -> Checked {
     let len = if number.is_multiple_of(2) { 200 } else { pair.max_frame() };
     let (spec, begin, mut arrived) = (pair.spec(number, len), Instant::now(), 0);
     prepare_to_sleep(&mut *pair.far)?;
@@ -64,7 +65,7 @@ fn prepare_to_sleep(end: &mut dyn Transport) -> Checked {
 }
 
 /// Whether one of the descriptors becomes readable within a nap.
-fn becomes_readable(wake: &[Arc<OwnedFd>]) -> Result<bool, CheckFailure> {
+fn becomes_readable(wake: &[Arc<Own>]) -> Result<bool, CheckFailure> {
     let mut fds: Vec<PollFd<'_>> = wake.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)).collect();
     let found = poll(&mut fds, PollTimeout::from(NAP_MS));
     found.map(|readable| readable > 0).map_err(|error| CheckFailure(format!("waiting for the descriptors: {error}")))

@@ -4,7 +4,7 @@ use std::io::ErrorKind::{ConnectionRefused, ConnectionReset, NotConnected, Would
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 
-use am_ring::{Frame, Layout, Pool};
+use am_ring::{Frame, Layout, Own, Pool};
 use am_transport::{Caps, Command, Notice, PeerAddressError, Steering, Transport};
 use am_wire::{Address, Buffer, EtherType};
 
@@ -43,7 +43,7 @@ impl Link {
             ordered: true,
             hears_all: true,
             pool: Pool::heap(layout).map_err(std::io::Error::other)?,
-            wake: Some(vec![Arc::new(socket.try_clone()?.into())]),
+            wake: Some(vec![Arc::new(Own::new(socket.try_clone()?.into()))]),
             out_of_band: None,
         };
         let steering = Steering::new(EtherType::DEFAULT, caps.address);

@@ -1,0 +1,86 @@
+//! Programs that close descriptors of the library by number, and read or interrupt what is the library's.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tempfile::TempDir;
+
+use crate::common::{Nodes, start_with};
+use crate::program::{Program, Running, compiler, run};
+
+/// The preload library, in this directory.
+pub(crate) fn preload_library(directory: &TempDir) -> PathBuf {
+    let library = directory.path().join("libamdp_preload.so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("preload/preload.c");
+    let strict = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"];
+    run(Command::new(compiler()).args(strict).arg(source).arg("-o").arg(&library));
+    library
+}
+
+/// Transports with other descriptors each.
+fn transports(test: &str) -> [String; 4] {
+    ["udp:127.0.0.1:0".into(), "tcp:127.0.0.1:0".into(), format!("shm:{test}-{}", std::process::id()), "sim:1".into()]
+}
+
+/// Alone on a transport. The tests run side by side, and processes of one NID on a transport of one name share their DPIDs.
+fn start(program: &Program, transport: &str, arguments: &[&str], preload: Option<&Path>) -> Running {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let nid = NEXT.fetch_add(1, Ordering::Relaxed);
+    start_with(program, nid, Nodes::Transport(transport), arguments, |command| {
+        preload.into_iter().for_each(|library| _ = command.env("LD_PRELOAD", library));
+    })
+}
+
+#[test]
+fn the_programs_files_with_numbers_of_the_library_are_left_alone() {
+    let program = Program::build("tests/c/numbers.c");
+    for transport in transports("dp-numbers") {
+        for how in ["dup", "close", "one"] {
+            for kind in ["file", "pipe", "event"] {
+                let said = start(&program, &transport, &[how, kind], None).end();
+                assert_eq!(said, "mine are as they were\n", "{transport} {how} {kind}");
+            }
+        }
+    }
+}
+
+/// The C library writes at the exit, after this library's end.
+#[test]
+fn what_a_program_writes_at_its_exit_is_not_lost() {
+    let (program, directory) = (Program::build("tests/c/at_exit.c"), tempfile::tempdir().expect("a directory"));
+    let library = preload_library(&directory);
+    for transport in transports("dp-exit") {
+        for preload in [None, Some(&*library)] {
+            let file = directory.path().join("file");
+            start(&program, &transport, &[file.to_str().expect("a path")], preload).end();
+            for number in 0..8 {
+                let text = std::fs::read_to_string(directory.path().join(format!("file.{number}"))).expect("a file");
+                assert_eq!(text, format!("result {number}\n"), "{transport}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_preload_library_leaves_the_librarys_descriptors_open() {
+    let (program, directory) = (Program::build("tests/c/spared.c"), tempfile::tempdir().expect("a directory"));
+    let library = preload_library(&directory);
+    for transport in transports("dp-spared") {
+        assert_eq!(start(&program, &transport, &[], Some(&library)).end(), "spared\n", "{transport}");
+    }
+}
+
+#[test]
+fn a_read_of_the_descriptor_takes_no_message() {
+    let program = Program::build("tests/c/copy.c");
+    for transport in transports("dp-copy") {
+        assert_eq!(start(&program, &transport, &[], None).end(), "nothing was taken\n", "{transport}");
+    }
+}
+
+#[test]
+fn each_signal_ends_a_write_that_waits() {
+    let program = Program::build("tests/c/signals.c");
+    assert_eq!(start(&program, "udp:127.0.0.1:0", &[], None).end(), "each ended a write\n");
+}
