@@ -17,7 +17,7 @@
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::time::{Duration, Instant};
 use std::{io, mem, process, thread};
 
@@ -111,12 +111,23 @@ impl Watched {
     }
 }
 
-/// Give a node to this process's thread, and start the thread if there is none.
+/// The process that started the thread, and the way to it.
+static THREAD: Mutex<Option<(u32, Sender<Weak<Watched>>)>> = Mutex::new(None);
+/// In a forked child the lock may belong to a thread that only the parent has.
+const LONGEST_LOCK: Duration = Duration::from_millis(100);
+
+/// Give a node to this process's thread, and start the thread if there is none, or if it cannot be reached.
 fn watch(node: Weak<Watched>) -> io::Result<()> {
-    /// The process that started the thread, and the way to it.
-    static THREAD: Mutex<Option<(u32, Sender<Weak<Watched>>)>> = Mutex::new(None);
-    let mut started = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((process, to_thread)) = &*started
+    let since = Instant::now();
+    let mut started = loop {
+        match THREAD.try_lock() {
+            Ok(started) => break Some(started),
+            Err(TryLockError::Poisoned(started)) => break Some(started.into_inner()),
+            Err(TryLockError::WouldBlock) if since.elapsed() < LONGEST_LOCK => thread::yield_now(),
+            Err(TryLockError::WouldBlock) => break None,
+        }
+    };
+    if let Some((process, to_thread)) = started.as_deref().and_then(Option::as_ref)
         && *process == process::id()
         && to_thread.send(node.clone()).is_ok()
     {
@@ -130,8 +141,12 @@ fn watch(node: Weak<Watched>) -> io::Result<()> {
     spawned?;
     // The thread never drops its end.
     _ = to_thread.send(node);
-    // Dropped, a channel takes its lock, and in a forked child the parent's thread may hold that for ever.
-    mem::forget(started.replace((process::id(), to_thread)));
+    match &mut started {
+        // Dropped, a channel takes its lock, and in a forked child the parent's thread may hold that for ever.
+        Some(started) => mem::forget(started.replace((process::id(), to_thread))),
+        // This thread is for this node alone. Without a sender it would end.
+        None => mem::forget(to_thread),
+    }
     Ok(())
 }
 
@@ -216,6 +231,15 @@ mod tests {
         assert!(heard.recv_timeout(4 * LOOKS * INTERVAL).is_err(), "it waits, and nothing has arrived");
         io::Write::write_all(&mut peer, b"frame").unwrap();
         assert_eq!(heard.recv_timeout(MINUTE), Ok(vec![7]));
+    }
+
+    #[test]
+    fn a_lock_that_is_never_released_is_no_obstacle() {
+        let held = THREAD.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (mut node, heard) = watched(None);
+        node.note_poll();
+        assert_eq!(heard.recv_timeout(MINUTE), Ok(vec![7]));
+        drop(held);
     }
 
     #[test]

@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use am_wire::control::{Incarnation, Name, NodeId};
 use am_wire::{Address, EtherType, Framing};
 
-use crate::peers::PeerRun;
 use crate::segment_key::SegmentKey;
 
 /// The framing that a node sends with.
@@ -144,12 +143,15 @@ pub type ChooseMember = Box<dyn FnMut(Name) -> u8>;
 /// A peer repeats its question while the answer is late. This node remembers so many attempts, to answer a repetition as before.
 const KEPT_CHOICES: usize = 256;
 
+/// A question for a flow: the run that asks, and its number.
+type Attempt = (NodeId, Incarnation, u32);
+
 /// How this node, as the first of its group, places peers.
 #[derive(Default)]
 pub(crate) struct Placement {
     choose: Option<ChooseMember>,
     /// The members chosen last, each with its attempt.
-    chosen: VecDeque<((PeerRun, u32), u8)>,
+    chosen: VecDeque<(Attempt, u8)>,
 }
 
 impl Placement {
@@ -158,7 +160,7 @@ impl Placement {
     }
 
     /// The member for this attempt of a peer with this name. `None` where this node is no group's first.
-    pub(crate) fn member(&mut self, attempt: (PeerRun, u32), peer: Name) -> Option<u8> {
+    pub(crate) fn member(&mut self, attempt: Attempt, peer: Name) -> Option<u8> {
         let choose = self.choose.as_mut()?;
         if let Some(&(_, member)) = self.chosen.iter().find(|(known, _)| *known == attempt) {
             return Some(member);

@@ -37,7 +37,7 @@ impl<B: Buffer> Core<B> {
 
     /// Why this node does not take a peer itself: another member of its group shall.
     pub(crate) fn other_member(&mut self, question: &Connect, peer: Name) -> Option<Refusal> {
-        let attempt = ((question.node, question.incarnation), question.id);
+        let attempt = (question.node, question.incarnation, question.id);
         self.placement.member(attempt, peer).filter(|member| *member != 0).map(Refusal::Member)
     }
 
