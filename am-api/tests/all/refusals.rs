@@ -16,7 +16,9 @@ fn settled(alpha: &mut Side<()>, beta: &mut Side<()>, to: Connection) -> Result<
 #[test]
 fn a_name_that_nobody_has_settles_to_dead_after_the_patience() {
     let patience = Duration::from_millis(100);
-    let (mut alpha, _beta) = nodes::<(), ()>(plain("alpha").patience(patience), plain("beta"));
+    let (mut alpha, mut beta) = nodes::<(), ()>(plain("alpha").patience(patience), plain("beta"));
+    // One that is there and has not said its name might be the one that is looked for.
+    until(&mut alpha, &mut beta, "beta is known", |alpha, _| alpha.node.peers().len() == 1);
     let start = Instant::now();
     let to = alpha.endpoint.connect("nobody", "main").unwrap();
     assert_eq!(alpha.endpoint.try_request(to, HandlerId(0), &[], b""), Err(RequestError::Connecting));

@@ -16,10 +16,12 @@ use crate::options::XdpOptions;
 use crate::umem::{Memory, queue_size};
 use crate::{XdpOpenError, rights};
 
-/// A queue stays in use for a moment after its socket was closed: the kernel cleans up later, and a child has a copy of
-/// the socket between its fork and its exec, for longer on a busy machine. A bind waits this long before it reports the
-/// queue as busy.
+/// A queue stays in use for a moment after its socket was closed: a child has a copy of the socket between its fork and
+/// its exec, for longer on a busy machine. A bind waits this long before it asks who has the queue.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(3);
+/// Where nobody has the queue, the kernel is still cleaning up. It needs the lock of all interfaces for that, and waits seconds for it
+/// on a machine where many come and go.
+const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The four rings of a bound socket.
 pub(crate) struct Bound {
@@ -45,10 +47,19 @@ impl Bound {
             Writer::Nic => BindFlags::XDP_ZEROCOPY,
         };
         let sg = if memory.layout.is_single_chunk() { BindFlags::empty() } else { BindFlags::XDP_USE_SG };
-        let deadline = Instant::now() + BUSY_TIMEOUT;
+        let (since, mut next_look) = (Instant::now(), BUSY_TIMEOUT);
         loop {
             match bind(options, interface, &memory.umem, mode | sg) {
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline => {
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                    let waited = since.elapsed();
+                    if waited >= next_look {
+                        next_look += Duration::from_secs(1);
+                        let holders = Holders::find();
+                        if !holders.is_empty() || waited >= CLEAN_UP_TIMEOUT {
+                            let (name, is_ours) = (interface.name.clone(), am_bpf::sibling(interface.index).is_some());
+                            return Err(XdpOpenError::Busy { interface: name, queue: options.queue, holders, is_ours });
+                        }
+                    }
                     sleep(Duration::from_millis(5));
                 }
                 result => return result.map_err(|error| bind_error(options, interface, writer, error)),
@@ -94,13 +105,9 @@ fn bind(options: &XdpOptions, interface: &Interface, umem: &Umem, mode: BindFlag
 }
 
 fn bind_error(options: &XdpOptions, interface: &Interface, writer: Writer, source: io::Error) -> XdpOpenError {
-    let (Interface { name: interface, driver, index, .. }, queue) = (interface.clone(), options.queue);
+    let (Interface { name: interface, driver, .. }, queue) = (interface.clone(), options.queue);
     let doing = || format!("binding a socket to queue {queue} of {interface}");
     match source.raw_os_error() {
-        Some(libc::EBUSY) => {
-            let is_ours = am_bpf::sibling(index).is_some();
-            XdpOpenError::Busy { interface, queue, holders: Holders::find(), is_ours }
-        }
         Some(libc::ENETDOWN) => XdpOpenError::Down { interface },
         Some(libc::ENODEV) => XdpOpenError::NoSuchInterface { interface, have: Vec::new() },
         Some(libc::EPERM) => {

@@ -84,9 +84,12 @@ pub enum XdpOpenError {
     Mtu { interface: String, mtu: u32, most: u32 },
     /// Another AF_XDP socket has the queue.
     #[error(
-        "queue {queue} of {interface} is in use by another AF_XDP socket, probably that of process {holders}; {}",
-        if *.is_ours { "the nodes of one interface have to be in one process: open this one there, or take another interface" }
-        else { "end that process, or take another queue" }
+        "queue {queue} of {interface} is in use by another AF_XDP socket, {}",
+        if holders.is_empty() { "and no process here has one: the kernel has not released it yet, or a container has it; \
+            try again, or take another queue".to_owned() }
+        else if *.is_ours { format!("probably that of process {holders}; the nodes of one interface have to be in one \
+            process: open this one there, or take another interface") }
+        else { format!("probably that of process {holders}; end that process, or take another queue") }
     )]
     Busy { interface: String, queue: u32, holders: Holders, is_ours: bool },
     /// Zero-copy was required, and the driver lacks it.

@@ -2,6 +2,7 @@
 //! queue, unless it was built with `CONFIG_XDP_SOCKETS_DIAG`. So look for processes that map a socket's rings: few do.
 //! The holder of a program is found in `/proc`, where each open `bpf_link` names its interface.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -15,10 +16,11 @@ pub struct Holders(Vec<(u32, String)>);
 impl Holders {
     /// Find the holders of a queue. Sees the processes of this user, or all of them as root.
     pub(crate) fn find() -> Holders {
-        let mut holders = others(has_rings);
-        if holders.is_empty() {
-            // No other process: then an earlier socket of this process holds it.
-            holders.push(std::process::id());
+        let mut holders = others(|pid| !rings(pid).is_empty());
+        let this = std::process::id();
+        // One of this process's sockets is the one that is to be bound.
+        if holders.is_empty() && rings(this).len() > 1 {
+            holders.push(this);
         }
         Holders::named(holders)
     }
@@ -54,9 +56,11 @@ fn is_in_reach(pid: u32) -> bool {
     threads.flatten().any(|thread| fs::read_link(thread.path().join("ns/net")).is_ok_and(|theirs| theirs == ours))
 }
 
-fn has_rings(pid: u32) -> bool {
-    let Ok(maps) = fs::File::open(format!("/proc/{pid}/maps")) else { return false };
-    BufReader::new(maps).lines().map_while(Result::ok).any(|line| line.contains("socket:["))
+/// The sockets whose rings this process maps.
+fn rings(pid: u32) -> BTreeSet<String> {
+    let Ok(maps) = fs::File::open(format!("/proc/{pid}/maps")) else { return BTreeSet::new() };
+    let lines = BufReader::new(maps).lines().map_while(Result::ok);
+    lines.filter_map(|line| line.find("socket:[").map(|at| line[at..].to_owned())).collect()
 }
 
 impl fmt::Display for Holders {
@@ -80,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_process_without_sockets_in_its_memory_is_none() {
-        assert!(!has_rings(std::process::id()));
-        assert!(!has_rings(u32::MAX));
+        assert!(rings(std::process::id()).is_empty());
+        assert!(rings(u32::MAX).is_empty());
     }
 }
