@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use xsk_rs::config::{BindFlags, LibxdpFlags, SocketConfig};
 use xsk_rs::{CompQueue, FillQueue, RxQueue, Socket, TxQueue, Umem};
 
@@ -101,6 +102,8 @@ fn bind(options: &XdpOptions, interface: &Interface, umem: &Umem, mode: BindFlag
     let made = unsafe { Socket::new(config, umem, &name, options.queue) };
     let (tx, rx, rings) = made.map_err(|error| system_error(&error))?;
     let (fill, completion) = rings.ok_or_else(|| io::Error::other("the UMEM's rings are another socket's"))?;
+    // libxdp lets child processes inherit the socket, which would keep the queue in use.
+    fcntl(rx_fd(&rx), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
     Ok(Bound { rx, tx, fill, completion })
 }
 

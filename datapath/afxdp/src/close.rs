@@ -15,7 +15,6 @@ use xsk_rs::{Socket, Umem};
 use crate::XdpOpenError;
 use crate::bind::Bound;
 use crate::errors::system_error;
-use crate::private_socket::new_umem;
 
 /// Closes the socket when dropped, even where others hold a descriptor of it.
 ///
@@ -94,7 +93,7 @@ fn wait_until_free(interface: &str, queue: u32) {
 
 fn try_bind(interface: &str, queue: u32) -> io::Result<()> {
     let two = const { NonZeroU32::new(2).unwrap() };
-    let (umem, _) = new_umem(UmemConfig::default(), two, false)?;
+    let (umem, _) = Umem::new(UmemConfig::default(), two, false).map_err(|error| system_error(&error))?;
     let config = SocketConfig::builder()
         .libxdp_flags(LibxdpFlags::XSK_LIBXDP_FLAGS_INHIBIT_PROG_LOAD)
         .bind_flags(BindFlags::XDP_COPY)

@@ -112,7 +112,6 @@ mod open;
 mod options;
 mod plan;
 mod prefetch;
-mod private_socket;
 pub mod raw;
 mod reopen;
 mod rights;

@@ -21,8 +21,8 @@ use xsk_rs::{FrameDesc, Umem};
 
 use crate::chunk_layout::ChunkLayout;
 use crate::errors::XdpOptionsError;
+use crate::errors::system_error;
 use crate::options::{HugePages, Rings, XdpOptions};
-use crate::private_socket::new_umem;
 use crate::{XdpOpenError, rights};
 
 /// The kernel frees returned memory a moment later. A new allocation waits this long for it.
@@ -123,7 +123,7 @@ impl MemoryRequest {
             .comp_queue_size(queue_size(self.rings.completion)?)
             .build()
             .map_err(io::Error::other)?;
-        new_umem(config, chunks, huge)
+        Umem::new(config, chunks, huge).map_err(|error| system_error(&error))
     }
 
     fn umem_error(&self, source: io::Error) -> XdpOpenError {

@@ -1,10 +1,6 @@
 //! A process that may have few descriptors. Whatever needs the next one, the error says that there is none. Needs root.
 
-use std::fs;
-use std::process::{Child, Command};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread;
-use std::time::Duration;
+use std::process::Command;
 
 use crate::pair::Cable;
 use am_afxdp::{Copying, XdpOptions};
@@ -54,36 +50,4 @@ fn each_missing_descriptor_is_named() {
     // Nor is it called a driver without zero-copy.
     let text = with(&cable, 4, "zero");
     assert!(text.contains("`ulimit -n`") && !text.contains("zero-copy"), "{text}");
-}
-
-/// A child that inherited the socket would keep the queue in use.
-#[test]
-fn children_that_start_meanwhile_do_not_inherit_the_socket() {
-    let cable = Cable::new(&VethOptions::default());
-    let is_over = AtomicBool::new(false);
-    let mut children: Vec<Child> = thread::scope(|scope| {
-        let starting = scope.spawn(|| {
-            let mut children = vec![];
-            while !is_over.load(Relaxed) {
-                children.push(Command::new("sleep").arg("60").spawn().unwrap());
-                thread::sleep(Duration::from_millis(1));
-            }
-            children
-        });
-        for _ in 0..10 {
-            if cable.open(0, &XdpOptions::new("am0")).is_err() {
-                break;
-            }
-        }
-        is_over.store(true, Relaxed);
-        starting.join().unwrap()
-    });
-    let has_socket = |child: &Child| {
-        let mut descriptors = fs::read_dir(format!("/proc/{}/fd", child.id())).unwrap();
-        descriptors
-            .any(|it| fs::read_link(it.unwrap().path()).is_ok_and(|what| what.to_string_lossy().contains("socket:")))
-    };
-    let inherited = children.iter().filter(|child| has_socket(child)).count();
-    children.iter_mut().for_each(|child| _ = (child.kill(), child.wait()));
-    assert_eq!(inherited, 0, "of {}", children.len());
 }
