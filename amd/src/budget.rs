@@ -91,8 +91,7 @@ impl Budgets {
         has_room
     }
 
-    /// The users about whom lines were left out, each with the number of those lines. A user is returned once a line about that user fits
-    /// the limit again.
+    /// Each user whose lines were left out, with the number of these lines. A user is returned when the limit admits the user's next line.
     pub(crate) fn left_out(&mut self, now: Instant) -> Vec<(u32, u64)> {
         if !std::mem::take(&mut self.owes) {
             return vec![];

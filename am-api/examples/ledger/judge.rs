@@ -146,7 +146,7 @@ impl Case<'_> {
         let ended = match (of_server, self.connection.server_end, self.connection.client_end) {
             (false, Some(SideEnd::Closed(at) | SideEnd::Left(at) | SideEnd::Ended(at, ..)), _)
             | (_, _, Some(SideEnd::Closed(at) | SideEnd::Left(at) | SideEnd::Ended(at, ..))) => at,
-            _ => came_back,
+            _ => NEVER,
         };
         let ended = ended.min(came_back);
         let lives = &self.players.lives;

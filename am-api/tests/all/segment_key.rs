@@ -93,7 +93,7 @@ fn a_key_that_is_no_secret_is_refused() {
     }
 }
 
-/// Files that a user names: one of 1 TiB, `/dev/zero`, whose bytes never end, and a FIFO, into which nobody writes.
+/// A file of 1 TiB, `/dev/zero`, and a FIFO without a writer.
 #[test]
 fn a_file_without_an_end_is_refused() {
     let directory = tempfile::tempdir().unwrap();

@@ -4,18 +4,9 @@
  *   numbers TRANSPORT HOW KIND            as in dp's test of this name
  */
 #define _GNU_SOURCE
-#include <fm.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "common.h"
 
-#define CHECK(what)                                                                                 \
-    do {                                                                                            \
-        if (!(what)) {                                                                              \
-            fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #what, FM_error());             \
-            exit(1);                                                                                \
-        }                                                                                           \
-    } while (0)
-
+#define CHECK EXPECT
 #include "../../test-support/numbers.h"
 
 static const char *transport;

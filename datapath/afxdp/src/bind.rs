@@ -17,11 +17,11 @@ use crate::options::XdpOptions;
 use crate::umem::{Memory, queue_size};
 use crate::{XdpOpenError, rights};
 
-/// A queue stays in use for a moment after its socket was closed: a child has a copy of the socket between its fork and
-/// its exec, for longer on a busy machine. A bind waits this long before it asks who has the queue.
+/// A queue stays in use for a moment after its socket was closed: a child process has a copy of the socket between `fork` and `exec`.
+/// A bind waits this long before it looks for the process that has the queue.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(3);
-/// Where nobody has the queue, the kernel is still cleaning up. It needs the lock of all interfaces for that, and waits seconds for it
-/// on a machine where many come and go.
+/// Where no process has the queue, the kernel is still releasing it. The release needs the kernel's lock of all interfaces, which takes
+/// seconds on a machine where many interfaces are made and removed. A bind waits this long in all.
 const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The four rings of a bound socket.

@@ -140,7 +140,8 @@ impl Config {
 /// Chooses the member of a group for a peer, by the peer's node name: 0 is this node.
 pub type ChooseMember = Box<dyn FnMut(Name) -> u8>;
 
-/// A peer repeats its question while the answer is late. This node remembers so many attempts, to answer a repetition as before.
+/// The number of attempts whose member is kept. A peer repeats a question that was not answered in time, and the repetition gets the same
+/// member.
 const KEPT_CHOICES: usize = 256;
 
 /// A question for a flow: the run that asks, and its number.

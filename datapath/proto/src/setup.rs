@@ -170,8 +170,8 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// A set-up is not given up while the peer is alive and does not poll, or while something is alive that has not said who it is: it
-    /// may be the peer. Returns whether this is so.
+    /// A set-up is not given up while the peer is alive and does not poll. Nor is it while a process is alive whose beacon has not come,
+    /// because that process may be the peer. Returns whether the set-up goes on.
     #[cold]
     fn extend_setup(&mut self, now: Time, id: FlowId) -> bool {
         let Some(record) = self.flows.get(id) else { return false };

@@ -104,8 +104,8 @@ impl Peer {
         !matches!(next, Peeked::Frame(_))
     }
 
-    /// The member has left, and all that it sent was received: its number and its lane may be another's. The engine is told of it by
-    /// `departed`. If the engine never takes the addresses, the first ones are kept.
+    /// The member has left, and all that it sent was received. Another member may take its number and its lanes. The engine reads its
+    /// address from `departed`. If the engine never takes the addresses, the first ones are kept.
     pub(crate) fn disconnect(&mut self, own: &Membership, departed: &mut Vec<Address>) {
         if departed.len() < departed.capacity() {
             departed.push(address(self.member, self.generation));

@@ -56,7 +56,7 @@ impl OutOfBand for UdpOutOfBand {
     }
 }
 
-/// Who sent the datagrams that wait to be read. They stay where they are.
+/// The senders of the datagrams in the socket's queue. The datagrams stay in the queue.
 fn senders_of_waiting(socket: &UdpSocket) -> HashSet<SocketAddr> {
     let mut senders = HashSet::new();
     if !set_peek_offset(socket, 0) {
