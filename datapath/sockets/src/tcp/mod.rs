@@ -26,8 +26,9 @@
 //!
 //! Peers are not authenticated. A host that can connect can claim any address, by its hello or by control frames from that
 //! address, and 256 addresses beside that of its hello. It gets the frames for an address if it is first, or when the
-//! owner's connection ends. A connection that sends no valid hello within 3 s is closed and
-//! counted, unless this side dialed it and the other end's kernel answers; so is one that announces an invalid length. When connections or descriptors run out, the transport
+//! owner's connection ends. A connection that sends no valid hello within 3 s is closed and counted, unless this side dialed
+//! it and the other end's kernel answers. A connection that announces an invalid length is always closed and counted. When
+//! connections or descriptors run out, the transport
 //! closes a connection without a hello; or one without a whole frame in its first half second; or one that has sent no
 //! whole frame for 15 s. Half of the connections are reserved for added peer addresses. As with Ethernet, use it on
 //! networks whose hosts trust each other.
