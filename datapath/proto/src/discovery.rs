@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use am_wire::control::{Beacon, CloseCause, Control, NodeId, Purpose};
+use am_wire::control::{Beacon, CloseCause, Control, Name, NodeId, Purpose};
 use am_wire::{Address, Buffer, Framing, Framings};
 
 use crate::control_queue::{DeferredControl, OutgoingControl};
@@ -154,7 +154,7 @@ impl<B: Buffer> Core<B> {
             self.discovery.peers.records[at].max_frame = beacon.max_frame.max(Control::MAX_FRAME as u32);
             match beacon.purpose {
                 Purpose::Heartbeat => self.on_peer_alive(address),
-                Purpose::Announce | Purpose::Ask => self.on_polling_again(now, address),
+                Purpose::Announce | Purpose::Ask => self.on_polling_again(now, &peer),
             }
         }
         if beacon.purpose == Purpose::Ask && self.time.beacon_answers.try_take(now) {
@@ -174,16 +174,24 @@ impl<B: Buffer> Core<B> {
                     .for_each(|presence| presence.on_beacon(now, is_proof));
                 self.on_confirming_beacon(now, at, peer.node);
             }
-            BeaconNews::New => self.advance_setups(now, peer.name),
+            BeaconNews::New => self.on_new_peer(now, peer.name),
             BeaconNews::Replaced(forgotten) => {
                 self.counters.peers_forgotten += 1;
                 let departure = MemberChange::Left(Departure::Forgotten);
                 self.outputs.events.extend(forgotten.map(|member| Event::Member(member, departure)));
-                self.advance_setups(now, peer.name);
+                self.on_new_peer(now, peer.name);
             }
             BeaconNews::Conflict(at) => self.on_address_conflict(now, at, peer),
             BeaconNews::TooMany => self.counters.peers_ignored += 1,
         }
+    }
+
+    /// If something was alive that had not introduced itself, set-ups have waited for it, and their patience begins now.
+    fn on_new_peer(&mut self, now: Time, peer: Name) {
+        if self.discovery.not_polling.recent(Address::BROADCAST, now).is_some() {
+            self.renew_patience(now, peer);
+        }
+        self.advance_setups(now, peer);
     }
 
     /// Accept this address and run of a peer. A restarted peer knows nothing of its earlier run's flows, so those end.

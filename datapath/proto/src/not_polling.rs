@@ -22,7 +22,7 @@ use crate::FlowId;
 use crate::flow::{FlowRecord, Phase};
 use crate::mutants::{self, Mutant};
 use crate::node::Core;
-use crate::output::{Command, ReturnReason};
+use crate::output::{Command, Peer, ReturnReason};
 use crate::peers::PeerRun;
 use crate::signs_of_life::{QUESTION_INTERVAL, SignsOfLife};
 use crate::time::{Time, TimerKind};
@@ -61,11 +61,14 @@ impl<B: Buffer> Core<B> {
         self.discovery.not_polling.last_sign(peer.address).filter(|_| peer.incarnation == incarnation)
     }
 
-    /// The program of the peer at this address polls again. Send what it may have missed.
-    pub(crate) fn on_polling_again(&mut self, now: Time, address: Address) {
+    /// The program of this peer polls again. Send what it may have missed. Its set-ups have all their patience from here: it has much to
+    /// do at first.
+    pub(crate) fn on_polling_again(&mut self, now: Time, peer: &Peer) {
+        let address = peer.address;
         if self.discovery.not_polling.0.remove(&address).is_none() {
             return;
         }
+        self.renew_patience(now, peer.name);
         for id in self.flows.filter(|record| record.phase == Phase::Open && record.route.to == address) {
             let Some(record) = self.flows.get_mut(id) else { continue };
             record.rtt.backoff = 0;

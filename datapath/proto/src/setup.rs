@@ -55,6 +55,10 @@ impl Setup {
         Setup { id, is_ours, is_ordered, tag, deadline, tries: 0, total_tries: 0 }
     }
 
+    fn renew_patience(&mut self, deadline: Time) {
+        (self.deadline, self.total_tries) = (deadline, 0);
+    }
+
     /// Count a question. Returns when to ask again, or to give up.
     pub(crate) fn next_try(&mut self, now: Time, is_search: bool) -> Time {
         let longest = if is_search && now < self.deadline { MAX_SEARCH_WAIT } else { MAX_WAIT };
@@ -179,10 +183,19 @@ impl<B: Buffer> Core<B> {
         let address = peer.map_or(Address::BROADCAST, |at| self.discovery.peers.records[at].peer.address);
         let is_extended = self.discovery.not_polling.waits_for(address, now, self.config.poll_patience);
         if let Some(record) = self.flows.get_mut(id).filter(|_| is_extended) {
-            record.setup.deadline = now + self.config.patience;
-            record.setup.total_tries = 0;
+            record.setup.renew_patience(now + self.config.patience);
         }
         is_extended
+    }
+
+    /// Set-ups with this peer are given up after the whole patience from now.
+    pub(crate) fn renew_patience(&mut self, now: Time, peer: Name) {
+        for flow in self.flows.in_setup_with(peer) {
+            self.flows
+                .by_flow(flow)
+                .into_iter()
+                .for_each(|record| record.setup.renew_patience(now + self.config.patience));
+        }
     }
 
     /// The peer does not answer. It may have restarted elsewhere without a beacon arriving here. Or another node with

@@ -210,6 +210,49 @@ fn a_set_up_waits_for_a_known_peer() {
     pair.net.run(SECOND, |net| net.is_open(0, flow));
 }
 
+/// A program that polls again answers late, since it has much to do. Whenever that is, a set-up has its whole patience.
+#[test]
+fn a_set_up_has_its_patience_after_the_wait() {
+    for wait in (1_000..3_000).step_by(100) {
+        let mut pair = Pair::new(7, |_| ());
+        pair.stop();
+        let now = pair.net.now;
+        let to = (name("beta"), name("app"), 7);
+        let flow = pair.net.core(pair.alpha.0).connect(now, pair.alpha.1, to, true).unwrap();
+        pair.pass(wait * MS, Sign::Heartbeat);
+        pair.resume();
+        pair.net.idle(MS);
+        pair.stop();
+        let patience = pair.net.core(pair.alpha.0).config().patience;
+        pair.net.idle(patience / 2);
+        pair.resume();
+        pair.net.run(SECOND, |net| net.is_open(0, flow));
+    }
+}
+
+/// The same with one that this node had never heard of: the transport has seen that something is there.
+#[test]
+fn a_set_up_with_a_stranger_has_its_patience_after_the_wait() {
+    for wait in (1_000..3_000).step_by(100) {
+        let mut pair = Pair::new(8, |_| ());
+        let now = pair.net.now;
+        let to = (name("gamma"), name("app"), 7);
+        let flow = pair.net.core(pair.alpha.0).connect(now, pair.alpha.1, to, true).unwrap();
+        for _ in 0..wait / 100 {
+            pair.net.core(pair.alpha.0).on_stranger_alive(Address([2, 0, 0, 0, 9, 9]));
+            pair.net.idle(100 * MS);
+        }
+        let config = pair.net.config(2, "gamma");
+        let (gamma, _) = pair.net.start(config);
+        pair.net.idle(MS);
+        let away = pair.net.nodes[gamma].take();
+        let patience = pair.net.core(pair.alpha.0).config().patience;
+        pair.net.idle(patience / 2);
+        pair.net.nodes[gamma] = away;
+        pair.net.run(SECOND, |net| net.is_open(0, flow));
+    }
+}
+
 #[test]
 fn a_member_that_does_not_poll_stays_one() {
     let mut pair = Pair::new(8, |_| ());
