@@ -27,10 +27,10 @@ pub fn asking(node: &Node) -> Endpoint<Noted> {
     let mut endpoint: Endpoint<Noted> = node.endpoint("main").unwrap();
     endpoint.on_reply(WORK, |noted, reply| noted.replies.push(reply.word(0)));
     endpoint.on_returned(|noted, back| noted.came_back.push(format!("{} {:?}", back.reason, back.fate)));
-    endpoint.on_connection(|noted, event| {
-        if let ConnectionChange::Ended(reason) = event.change {
-            noted.ended.push(reason.to_string());
-        }
+    endpoint.on_connection(|noted, event| match event.change {
+        ConnectionChange::Ended(reason) => noted.ended.push(reason.to_string()),
+        ConnectionChange::Failed(why) => noted.ended.push(why.to_string()),
+        _ => {}
     });
     endpoint
 }
