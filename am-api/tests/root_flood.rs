@@ -62,16 +62,22 @@ fn from_one(_: u64) -> Vec<u8> {
 }
 
 /// Another claim of alpha each.
-fn beacon(number: u64) -> Vec<u8> {
-    let name = Name::new("alpha").unwrap();
-    // The number that every node gives to that name (FNV-1a).
-    let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    let node = NodeId(name.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, hash));
+fn claim(number: u64) -> Vec<u8> {
+    beacon("alpha", number)
+}
+
+/// Another node each.
+fn stranger(number: u64) -> Vec<u8> {
+    beacon(&format!("stranger{number}"), number)
+}
+
+fn beacon(name: &str, number: u64) -> Vec<u8> {
+    let name = Name::new(name).unwrap();
     let address = Address::from_u64(2 << 40 | number);
     said(
         number,
         &Control::Beacon(Beacon {
-            node,
+            node: NodeId::of(&name),
             incarnation: Incarnation(number),
             name,
             address,
@@ -206,5 +212,6 @@ fn a_flood_reaches_a_node_only_as_far_as_the_gate_lets_it() {
     check("senseless frames", senseless, 0, u64::MAX);
     check("of one source", from_one, SOURCE_BURST, SOURCE_INTERVAL_NS);
     check("of many sources", still, TOTAL_BURST, TOTAL_INTERVAL_NS);
-    check("claims", beacon, TOTAL_BURST, TOTAL_INTERVAL_NS);
+    check("claims", claim, TOTAL_BURST, TOTAL_INTERVAL_NS);
+    check("strangers", stranger, TOTAL_BURST, TOTAL_INTERVAL_NS);
 }

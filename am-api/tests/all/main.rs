@@ -18,6 +18,7 @@ mod least;
 mod own_loop;
 
 mod anywhere;
+mod beacon_flood;
 mod bulk;
 mod bundles;
 mod busy;
