@@ -18,10 +18,12 @@ use std::ptr;
 
 /// As in `pthread.h`, of glibc and musl.
 const PTHREAD_CANCEL_DISABLE: c_int = 1;
+const PTHREAD_CANCEL_DEFERRED: c_int = 0;
 
 // The end of a thread passes through these.
 unsafe extern "C-unwind" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+    fn pthread_setcanceltype(kind: c_int, before: *mut c_int) -> c_int;
     fn pthread_testcancel();
     fn thread_end_catch(work: unsafe extern "C-unwind" fn(*mut c_void), data: *mut c_void) -> c_int;
     fn thread_end_go_on() -> !;
@@ -42,15 +44,31 @@ thread_local! {
     static INSIDE: Cell<Inside> = const { Cell::new(Inside { depth: 0, state: PTHREAD_CANCEL_DISABLE, ends_at: 0 }) };
 }
 
+/// From here on no cancel acts. Returns the program's type and state.
+///
+/// The type comes first: in glibc (2.36) an asynchronous cancel that is on its way acts even after its state was disabled.
+///
+/// # Safety
+/// The thread may end here.
+#[inline]
+unsafe fn forbid_cancels() -> (c_int, c_int) {
+    let (mut kind, mut state) = (0, 0);
+    // SAFETY: the caller's promise. There is a place for each answer.
+    unsafe {
+        pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &raw mut kind);
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut state);
+    }
+    (kind, state)
+}
+
 /// Run a call of the program. It must let no panic through, and its result must need no drop.
 #[inline]
 pub(crate) fn at_border<T: Copy>(work: impl FnOnce() -> T) -> T {
-    let mut state = 0;
-    // SAFETY: the thread may end here: nothing of the library is on its stack. There is a place for the answer.
-    unsafe {
+    // SAFETY: the thread may end here: nothing of the library is on its stack.
+    let (kind, state) = unsafe {
         pthread_testcancel();
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut state);
-    }
+        forbid_cancels()
+    };
     let before = INSIDE.get();
     let depth = before.depth + 1;
     INSIDE.set(Inside { depth, state, ..before });
@@ -63,6 +81,9 @@ pub(crate) fn at_border<T: Copy>(work: impl FnOnce() -> T) -> T {
         pthread_setcancelstate(state, ptr::null_mut());
         if is_ending {
             thread_end_go_on();
+        }
+        if kind != PTHREAD_CANCEL_DEFERRED {
+            pthread_setcanceltype(kind, ptr::null_mut());
         }
     }
     done
@@ -94,9 +115,12 @@ fn catch<F: Fn() + Copy>(mut work: F) -> bool {
 #[inline]
 #[allow(dead_code, reason = "not every binding has handlers")]
 pub(crate) fn handler<F: Fn() + Copy>(handler: F) {
-    catch(handler);
-    // SAFETY: the handler may have left it otherwise, and no cancel acts inside of the library.
-    unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, ptr::null_mut()) };
+    catch(move || {
+        handler();
+        // SAFETY: the thread may end here, which `catch` expects. The handler may have left it otherwise, and no cancel acts inside of the
+        // library.
+        unsafe { forbid_cancels() };
+    });
 }
 
 /// Run a system call that may wait, and that a cancel may end. `None`: it did, or the thread ends anyway.
