@@ -83,7 +83,7 @@ const AMOUNTS: [[u64; 2]; 3] = [[16, 0], [120, 0], [120, 4000]];
 
 #[test]
 fn over_shared_memory() {
-    for (at, amount) in AMOUNTS[..2].iter().enumerate() {
+    for (at, amount) in AMOUNTS.iter().enumerate() {
         let on = format!("shm:am-api-leaving-{}-{at}", id());
         leaves(&on, &str::to_owned, *amount, Duration::from_millis(600));
     }

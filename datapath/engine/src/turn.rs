@@ -329,7 +329,10 @@ impl Engine {
     /// each peer which of its messages have arrived. The wait for a silent peer ends after 13 ms.
     /// A peer whose queue is full, because its handlers take long, gets the configured patience.
     pub fn shut_down<T: Transport + ?Sized>(&mut self, now: impl Fn() -> Time, transport: &mut T) {
-        let until = now() + self.core.config().patience;
+        let patience = self.core.config().patience;
+        // Only what concerns addresses can fail.
+        _ = transport.control(Command::Leave(patience));
+        let until = now() + patience;
         self.turn_while(&now, until, transport, |core| core.kept_messages());
         self.core.shut_down();
         self.turn_while(&now, until, transport, Core::closing_flows);

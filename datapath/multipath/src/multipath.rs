@@ -329,9 +329,11 @@ impl Transport for Multipath {
             }
             Command::RemoveAddress(_) => Ok(()),
             Command::LendQueue { .. } => command.without_peers(&self.joint.caps),
-            Command::Steer { .. } | Command::RxFull(_) | Command::RxCredit(_) | Command::BeforeSleep => {
-                self.paths.iter_mut().try_for_each(|path| path.inner.control(command))
-            }
+            Command::Steer { .. }
+            | Command::RxFull(_)
+            | Command::RxCredit(_)
+            | Command::BeforeSleep
+            | Command::Leave(_) => self.paths.iter_mut().try_for_each(|path| path.inner.control(command)),
         }
     }
 

@@ -85,7 +85,7 @@ pub use errors::ShmOpenError;
 use join::Membership;
 pub use map::shared_lines;
 pub use options::{ShmOptions, ShmOptionsError};
-use peer::{Peer, address};
+use peer::{Peer, STALL_TIMEOUT, address};
 use waker::Waker;
 
 /// The interval at which this member asks the kernel whether each other one lives. A question takes a microsecond or less.
@@ -118,6 +118,8 @@ pub struct Shm {
     alive: Vec<Address>,
     /// The node looks for a peer: report all members.
     strangers_wanted: bool,
+    /// How long a full lane is waited for.
+    stall_timeout: Duration,
     last_check: Instant,
     counters: Counters,
 }
@@ -179,6 +181,7 @@ pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
         departed: Vec::with_capacity(4 * numbers),
         alive: Vec::with_capacity(numbers),
         strangers_wanted: false,
+        stall_timeout: STALL_TIMEOUT,
         last_check: Instant::now(),
         counters: Counters::default(),
     };
@@ -242,6 +245,10 @@ impl Transport for Shm {
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         match command {
             Command::BeforeSleep => self.before_sleep(),
+            Command::Leave(longest) => {
+                self.stall_timeout = longest / 2;
+                self.peers.iter_mut().for_each(Peer::forget_full);
+            }
             Command::AskAlive(Address::BROADCAST) => self.strangers_wanted = true,
             Command::AskAlive(peer) if self.is_alive(peer) => self.alive.push(peer),
             _ => (),

@@ -12,7 +12,7 @@ use crate::join::Membership;
 
 /// A member whose lane is full and that takes nothing for this long counts as stalled. Frames for it are then lost, so
 /// that it does not hold up others.
-const STALL_TIMEOUT: Duration = Duration::from_millis(250);
+pub(crate) const STALL_TIMEOUT: Duration = Duration::from_millis(250);
 /// The shortest time between two checks of whether its process lives.
 const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -146,9 +146,14 @@ impl Peer {
         }
     }
 
+    /// Its lane counts as full from its next frame on only.
+    pub(crate) fn forget_full(&mut self) {
+        self.full_since = None;
+    }
+
     /// Its lane has no room for a frame. Returns what to do with the frame.
     #[cold]
-    pub(crate) fn on_full(&mut self, is_alive: impl FnOnce() -> bool) -> Verdict {
+    pub(crate) fn on_full(&mut self, longest: Duration, is_alive: impl FnOnce() -> bool) -> Verdict {
         let now = Instant::now();
         let full = self.full_since.get_or_insert(FullLane { since: now, last_check: now, is_stalled: false });
         if now - full.last_check < CHECK_INTERVAL {
@@ -158,7 +163,7 @@ impl Peer {
         if !is_alive() {
             return Verdict::Dead;
         }
-        full.is_stalled |= now - full.since > STALL_TIMEOUT;
+        full.is_stalled |= now - full.since > longest;
         if full.is_stalled { Verdict::Stalled } else { Verdict::Wait }
     }
 }

@@ -60,7 +60,7 @@ impl Shm {
     fn drop_if_stuck(&mut self, member: usize) -> bool {
         let (peer, own) = (&mut self.peers[member], &self.membership);
         let generation = peer.generation;
-        match peer.on_full(|| own.is_alive(member, generation)) {
+        match peer.on_full(self.stall_timeout, || own.is_alive(member, generation)) {
             Verdict::Wait => return false,
             Verdict::Dead => {
                 own.header.remove_member(member, generation);

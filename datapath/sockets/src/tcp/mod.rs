@@ -102,6 +102,8 @@ pub struct Tcp {
     alive: Vec<Address>,
     /// A peer that was dialed is there and has sent no hello, until it is reported to the node.
     has_stranger: bool,
+    /// How long a full queue is waited for.
+    stall_timeout: Duration,
     last_tick: Instant,
     own_address: LocalAddress,
     counters: Counters,
@@ -190,7 +192,7 @@ impl Tcp {
             self.counters.too_long_for_peer += 1;
             return true;
         }
-        match connection.outbox.room() {
+        match connection.outbox.room(self.stall_timeout) {
             Room::Some => connection.outbox.push(frame.share()),
             Room::Stalled => self.counters.stalled += 1,
             Room::Full => {
@@ -204,8 +206,9 @@ impl Tcp {
     /// Send to all peers or, if one has no room, to none: then the frame can be sent again without a duplicate.
     #[cold]
     fn flood(&mut self, frame: &Frame) -> bool {
-        let Tcp { routes, connections, counters: count, .. } = self;
-        let mut room = |(_, slot): (_, &u32)| connections[*slot as usize].as_mut().map(|its| its.outbox.room());
+        let Tcp { routes, connections, counters: count, stall_timeout, .. } = self;
+        let mut room =
+            |(_, slot): (_, &u32)| connections[*slot as usize].as_mut().map(|its| its.outbox.room(*stall_timeout));
         if routes.iter().any(|route| room(route) == Some(Room::Full)) {
             count.full += 1;
             return false;
@@ -217,7 +220,7 @@ impl Tcp {
                 && connection.has_address(*address)
             {
                 receivers += 1;
-                match connection.outbox.room() {
+                match connection.outbox.room(*stall_timeout) {
                     Room::Some => connection.outbox.push(frame.share()),
                     _ => count.stalled += 1,
                 }
@@ -304,6 +307,11 @@ impl Transport for Tcp {
             Command::AddPeer(place) => self.add_peer(peer_address::parse_peer("tcp", place, self.local)?),
             Command::RemovePeer(place) => {
                 self.remove_peer(peer_address::parse_peer("tcp", place, self.local)?);
+                Ok(())
+            }
+            Command::Leave(longest) => {
+                self.stall_timeout = longest / 2;
+                self.connections.iter_mut().flatten().for_each(|connection| connection.outbox.forget_full());
                 Ok(())
             }
             Command::AskAlive(Address::BROADCAST) => {

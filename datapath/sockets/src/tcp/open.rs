@@ -14,6 +14,7 @@ use socket2::{Protocol, Type};
 use super::connection::Hello;
 use super::deframer::{Inbox, MAX_CLAIMED};
 use super::lifecycle::{LISTENER, MAX_CONNECTIONS, TIMER};
+use super::outbox::STALL_TIMEOUT;
 use super::{Counters, Tcp};
 use crate::errors::doing;
 use crate::local_address::LocalAddress;
@@ -71,6 +72,7 @@ pub fn open(options: &SocketOptions) -> Result<Tcp, SocketOpenError> {
         receives: 0,
         alive: vec![],
         has_stranger: false,
+        stall_timeout: STALL_TIMEOUT,
         last_tick: Instant::now(),
         own_address: LocalAddress::of(local)?,
         counters: Counters::default(),

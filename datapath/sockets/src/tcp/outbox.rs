@@ -61,14 +61,19 @@ impl Outbox {
     }
 
     #[inline]
-    pub(super) fn room(&mut self) -> Room {
-        if self.queue.len() < MAX_QUEUED { Room::Some } else { self.check_stalled(Instant::now()) }
+    pub(super) fn room(&mut self, longest: Duration) -> Room {
+        if self.queue.len() < MAX_QUEUED { Room::Some } else { self.check_stalled(Instant::now(), longest) }
+    }
+
+    /// The queue counts as full from the next frame on only.
+    pub(super) fn forget_full(&mut self) {
+        self.refused_since = None;
     }
 
     #[cold]
-    fn check_stalled(&mut self, now: Instant) -> Room {
+    fn check_stalled(&mut self, now: Instant, longest: Duration) -> Room {
         let since = *self.refused_since.get_or_insert(now);
-        if now.saturating_duration_since(since) < STALL_TIMEOUT { Room::Full } else { Room::Stalled }
+        if now.saturating_duration_since(since) < longest { Room::Full } else { Room::Stalled }
     }
 
     #[inline]
