@@ -1,4 +1,4 @@
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use aya::programs::links::FdLink;
 use aya::programs::xdp::XdpLink;
@@ -60,6 +60,11 @@ impl Attachment {
     pub fn is_attached(&self) -> bool {
         let Ok(info) = self.link.info() else { return true };
         !has_descriptor("self", &[("link_id", &info.id().to_string()), ("ifindex", "0")])
+    }
+
+    /// A descriptor that this closes, and that is no BPF object.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.mark.socket.as_ref().map(AsFd::as_fd)
     }
 
     /// The interface it is on.

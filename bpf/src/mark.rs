@@ -15,7 +15,7 @@ const NAME: &str = "am-xdp";
 #[derive(Debug)]
 pub(crate) struct Mark {
     // Without the mark, others only get a less exact error.
-    _socket: Option<UnixDatagram>,
+    pub(crate) socket: Option<UnixDatagram>,
 }
 
 impl Mark {
@@ -24,7 +24,7 @@ impl Mark {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let name = format!("{NAME}/{interface}/{}/{}", process::id(), MADE.fetch_add(1, Relaxed));
         let address = SocketAddr::from_abstract_name(name);
-        Mark { _socket: address.and_then(|address| UnixDatagram::bind_addr(&address)).ok() }
+        Mark { socket: address.and_then(|address| UnixDatagram::bind_addr(&address)).ok() }
     }
 }
 

@@ -105,6 +105,7 @@ mod holders;
 mod ifreq;
 mod interface;
 mod lend;
+mod loader_files;
 mod mailbox;
 mod mode;
 mod ntuple;

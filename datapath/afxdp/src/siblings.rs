@@ -15,14 +15,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use am_bpf::{AttachMode, Attachment, NodeSwitch, Program, Steer};
-use am_ring::Own;
 use am_wire::Address;
 
 use crate::XdpOpenError;
@@ -30,6 +29,7 @@ use crate::addresses::{NodeAddresses, derived_address};
 use crate::attach::{self, SOCKET};
 use crate::busy_poll::SavedSettings;
 use crate::interface::Interface;
+use crate::loader_files::LoaderFiles;
 use crate::mailbox::Mailbox;
 use crate::options::XdpOptions;
 use crate::rules;
@@ -46,9 +46,9 @@ static INTERFACES: Mutex<BTreeMap<Key, SharedInterface>> = Mutex::new(BTreeMap::
 #[derive(Default)]
 struct SharedInterface {
     /// `None` if replacing the program failed.
-    attachment: Option<Attachment>,
+    attachment: Option<(LoaderFiles, Attachment)>,
     /// Set from the second node on.
-    switch: Option<NodeSwitch>,
+    switch: Option<(LoaderFiles, NodeSwitch)>,
     nodes: Vec<NodeEntry>,
     /// Interface settings that closed nodes saved. The last node restores them.
     saved_settings: SavedSettings,
@@ -108,8 +108,8 @@ struct Registration {
     number: u32,
     mode: AttachMode,
     siblings: Arc<Siblings>,
-    /// The program's descriptor in that entry, which stands for all that the BPF loader has opened.
-    sentinel: Option<Own<BorrowedFd<'static>>>,
+    /// Of the program in that entry, and of the node's `steer`.
+    files: [LoaderFiles; 2],
 }
 
 impl InterfaceNode {
@@ -131,8 +131,9 @@ impl InterfaceNode {
         let addresses = NodeAddresses::new(own, interface)?;
         let mailbox = Mailbox::new().map_err(|error| XdpOpenError::system("opening a pipe", error))?;
         let mailbox = Arc::new(mailbox);
-        let mut steer = attach::load(options, own, socket)?;
-        let registration = Registration::new(&mut interfaces, (options, interface), &mut steer, own, &mailbox)?;
+        let (files, mut steer) = LoaderFiles::of(|| attach::load(options, own, socket))?;
+        let steered = (&mut steer, files);
+        let registration = Registration::new(&mut interfaces, (options, interface), steered, own, &mailbox)?;
         let steer = ManuallyDrop::new(steer);
         Ok(InterfaceNode { steer, registration, addresses, mailbox, saved_settings: SavedSettings::default() })
     }
@@ -151,7 +152,8 @@ impl InterfaceNode {
         self.addresses.move_to(interface)?;
         let (steer, mailbox, own) = (&mut *self.steer, &self.mailbox, self.addresses.own);
         let mut interfaces = lock_interfaces();
-        self.registration = Registration::new(&mut interfaces, (options, interface), steer, own, mailbox)?;
+        let steered = (steer, std::mem::take(&mut self.registration.files[1]));
+        self.registration = Registration::new(&mut interfaces, (options, interface), steered, own, mailbox)?;
         for added in self.addresses.added.iter() {
             self.registration.add_address(&mut interfaces, added)?;
         }
@@ -191,26 +193,27 @@ impl InterfaceNode {
     ) -> Result<Option<BypassCause>, XdpOpenError> {
         let mut interfaces = lock_interfaces();
         let Some(shared) = interfaces.get_mut(&self.registration.key) else { return Ok(None) };
-        let is_attached = shared.attachment.as_ref().is_some_and(Attachment::is_attached);
+        let is_attached = shared.attachment.as_ref().is_some_and(|(_, attachment)| attachment.is_attached());
         let Some(cause) = next_repair(&mut shared.last_repair, is_attached, Instant::now()) else { return Ok(None) };
         shared.attachment = None;
-        let attachment = attach::attach(options, interface, |mode| self.steer.attach(&interface.name, mode))?;
-        shared.attachment = Some(match &mut shared.switch {
-            Some(switch) => switch.replace(attachment)?,
-            None => attachment,
-        });
+        let steer = &mut self.steer;
+        let mut attach = || attach::attach(options, interface, |mode| steer.attach(&interface.name, mode));
+        shared.attachment = Some(LoaderFiles::of_attachment(|| match &mut shared.switch {
+            Some((_, switch)) => Ok::<_, XdpOpenError>(switch.replace(attach()?)?),
+            None => attach(),
+        })?);
         Ok(Some(cause))
     }
 
     /// Leave the interface. The last node detaches the program and restores the settings.
     pub(crate) fn leave(&mut self) {
         let mut interfaces = lock_interfaces();
-        let is_lost = self.registration.is_lost();
-        self.registration.sentinel = None;
-        if is_lost {
+        let has_lost = |shared: &SharedInterface| self.registration.is_lost() || shared.is_lost();
+        if interfaces.get(&self.registration.key).is_some_and(has_lost) {
             // The BPF loader would close whatever has the numbers.
             std::mem::forget(interfaces.remove(&self.registration.key));
         }
+        self.registration.files[0] = LoaderFiles::default();
         let Some(shared) = interfaces.get_mut(&self.registration.key) else { return };
         shared.siblings.change(|mailboxes| mailboxes.retain(|other| !Arc::ptr_eq(other, &self.mailbox)));
         shared.saved_settings.append(std::mem::take(&mut self.saved_settings));
@@ -219,7 +222,7 @@ impl InterfaceNode {
         let Some(at) = shared.nodes.iter().position(|node| node.number == number) else { return };
         let gone = shared.nodes.swap_remove(at);
         match (&mut shared.switch, shared.nodes.first()) {
-            (Some(switch), Some(other)) => {
+            (Some((_, switch)), Some(other)) => {
                 gone.added.iter().for_each(|added| switch.remove_address(*added));
                 switch.remove(gone.number, gone.own_address, gone.queue, other.number);
             }
@@ -254,6 +257,7 @@ impl Drop for InterfaceNode {
     fn drop(&mut self) {
         let is_lost = self.registration.is_lost();
         self.leave();
+        self.registration.files[1] = LoaderFiles::default();
         if !is_lost {
             // SAFETY: nothing uses it after this.
             unsafe { ManuallyDrop::drop(&mut self.steer) };
@@ -264,13 +268,13 @@ impl Drop for InterfaceNode {
 impl Registration {
     /// Whether the program has closed what the BPF loader has opened.
     fn is_lost(&self) -> bool {
-        self.sentinel.as_ref().is_some_and(Own::is_lost)
+        self.files.iter().any(LoaderFiles::is_lost)
     }
 
     fn new(
         interfaces: &mut BTreeMap<Key, SharedInterface>,
         (options, interface): (&XdpOptions, &Interface),
-        steer: &mut Steer,
+        (steer, files): (&mut Steer, LoaderFiles),
         own: Address,
         mailbox: &Arc<Mailbox>,
     ) -> Result<Registration, XdpOpenError> {
@@ -278,7 +282,8 @@ impl Registration {
         let others = interfaces.get(&key).map_or(&[][..], |found| &found.nodes);
         let number = (0..NodeSwitch::NODES).find(|number| others.iter().all(|other| other.number != *number));
         let number = number.ok_or_else(|| XdpOpenError::TooManyNodes { interface: interface.name.clone() })?;
-        let (program, queue, added) = (steer.program()?, options.queue, Vec::new());
+        let (of_program, program) = LoaderFiles::of(|| steer.program())?;
+        let (queue, added) = (options.queue, Vec::new());
         let node = NodeEntry { number, program, own_address: own, added, queue };
         let shared = match interfaces.get_mut(&key) {
             Some(shared) => {
@@ -286,20 +291,18 @@ impl Registration {
                 shared
             }
             None => {
-                let attachment = attach::attach(options, interface, |mode| steer.attach(&interface.name, mode))?;
-                let attachment = Some(attachment);
+                let attach = || attach::attach(options, interface, |mode| steer.attach(&interface.name, mode));
+                let attachment = Some(LoaderFiles::of_attachment(attach)?);
                 if options.steer {
                     rules::remove_leftovers(interface);
                 }
                 interfaces.entry(key).or_insert(SharedInterface { attachment, ..SharedInterface::default() })
             }
         };
-        // SAFETY: the entry keeps it open until the node leaves.
-        let sentinel = Own::sentinel(unsafe { BorrowedFd::borrow_raw(node.program.as_fd().as_raw_fd()) });
         shared.nodes.push(node);
         shared.siblings.change(|mailboxes| mailboxes.push(mailbox.clone()));
-        let mode = shared.attachment.as_ref().map_or(AttachMode::default(), Attachment::mode);
-        Ok(Registration { key, number, mode, siblings: shared.siblings.clone(), sentinel: Some(sentinel) })
+        let mode = shared.attachment.as_ref().map_or(AttachMode::default(), |(_, attachment)| attachment.mode());
+        Ok(Registration { key, number, mode, siblings: shared.siblings.clone(), files: [of_program, files] })
     }
 
     /// Note an added address of the node, and have the switch hand the node its frames, if there is a switch.
@@ -310,7 +313,7 @@ impl Registration {
     ) -> Result<(), XdpOpenError> {
         let Some(shared) = interfaces.get_mut(&self.key) else { return Ok(()) };
         let Some(node) = shared.nodes.iter_mut().find(|node| node.number == self.number) else { return Ok(()) };
-        if let Some(switch) = &mut shared.switch {
+        if let Some((_, switch)) = &mut shared.switch {
             switch.add_address(self.number, address)?;
         }
         node.added.push(address);
@@ -322,7 +325,7 @@ impl Registration {
         let Some(shared) = interfaces.get_mut(&self.key) else { return };
         let nodes = shared.nodes.iter_mut().filter(|node| node.number == self.number);
         nodes.for_each(|node| node.added.retain(|added| *added != address));
-        if let Some(switch) = &mut shared.switch {
+        if let Some((_, switch)) = &mut shared.switch {
             switch.remove_address(address);
         }
     }
@@ -344,12 +347,20 @@ impl SharedInterface {
     /// Give one more node its frames of the interface, through a [`NodeSwitch`].
     fn add_node(&mut self, node: &NodeEntry) -> Result<(), XdpOpenError> {
         if self.switch.is_none() {
-            let mut switch = NodeSwitch::load()?;
+            let (files, mut switch) = LoaderFiles::of(NodeSwitch::load)?;
             self.nodes.iter().try_for_each(|node| node.add_to(&mut switch))?;
-            self.attachment = self.attachment.take().map(|attachment| switch.replace(attachment)).transpose()?;
-            self.switch = Some(switch);
+            if let Some((link, attachment)) = self.attachment.take() {
+                self.attachment = Some((link, switch.replace(attachment)?));
+            }
+            self.switch = Some((files, switch));
         }
-        self.switch.as_mut().map_or(Ok(()), |switch| node.add_to(switch))
+        self.switch.as_mut().map_or(Ok(()), |(_, switch)| node.add_to(switch))
+    }
+
+    /// Whether the program has closed what the BPF loader has opened.
+    fn is_lost(&self) -> bool {
+        let files = self.attachment.iter().map(|(files, _)| files).chain(self.switch.iter().map(|(files, _)| files));
+        files.into_iter().any(LoaderFiles::is_lost)
     }
 }
 

@@ -15,6 +15,7 @@ use std::num::NonZeroU32;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use am_ring::own::above_low_numbers;
 use am_transport::memory;
 use xsk_rs::config::{FrameSize, QueueSize, UmemConfig};
 use xsk_rs::{FrameDesc, Umem};
@@ -123,7 +124,8 @@ impl MemoryRequest {
             .comp_queue_size(queue_size(self.rings.completion)?)
             .build()
             .map_err(io::Error::other)?;
-        Umem::new(config, chunks, huge).map_err(|error| system_error(&error))
+        // Libxdp makes the socket here, and closes it by its number.
+        above_low_numbers(|| Umem::new(config, chunks, huge)).map_err(|error| system_error(&error))
     }
 
     fn umem_error(&self, source: io::Error) -> XdpOpenError {

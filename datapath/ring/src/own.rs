@@ -18,6 +18,7 @@
 //! lowest numbers that are free, and a descriptor with a high number, once closed, stays closed. Its use fails with `EBADF`.
 
 use std::fmt;
+use std::fs::File;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -37,9 +38,6 @@ static LOSSES: AtomicU32 = AtomicU32::new(0);
 
 /// The bit of a serial number whose descriptor the program closes.
 const LENT: u32 = 1 << 31;
-
-/// The bit of one that stands for others that have no mark. Those are not kept from the program, so this one is not, either.
-const SENTINEL: u32 = 1 << 30;
 
 /// Whether there is such a descriptor, and the program has no reason to close it.
 fn is_kept(serial: u32) -> bool {
@@ -75,8 +73,7 @@ pub fn is_own(number: RawFd) -> bool {
 
 /// Whether it is, and can be kept from a program that closes all numbers.
 pub fn is_spared(number: RawFd) -> bool {
-    let is_such = |serial: u32| is_kept(serial) && serial & SENTINEL == 0;
-    owner_of(number).is_some_and(|owner| is_such(owner.load(Ordering::Relaxed))) && has_mark(number)
+    owner_of(number).is_some_and(|owner| is_kept(owner.load(Ordering::Relaxed))) && has_mark(number)
 }
 
 /// How many descriptors of this library's the program has closed so far, as far as they were in use. A node that was opened at a lower
@@ -97,20 +94,47 @@ pub fn losses() -> u32 {
     LOSSES.load(Ordering::Relaxed)
 }
 
-/// The same file under a number that the program's files do not get as long as lower ones are free. Where there is none it stays.
-pub fn high<T: AsFd + FromRawFd>(low: T) -> T {
+/// How many descriptors the process may have, and the least high number.
+fn limits() -> (u64, RawFd) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: there is a place for the answer.
     _ = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     // Not higher: the kernel's table of descriptors is as long as the highest number.
-    let least = limit.rlim_cur.min(1024) / 4 * 3;
+    (limit.rlim_cur, (limit.rlim_cur.min(1024) / 4 * 3) as RawFd)
+}
+
+/// The same file under a number that the program's files do not get as long as lower ones are free. Where there is none it stays.
+pub fn high<T: AsFd + FromRawFd>(low: T) -> T {
     // SAFETY: `low` is open, and a number that is not allowed is an error.
-    let number = unsafe { libc::fcntl(low.as_fd().as_raw_fd(), libc::F_DUPFD_CLOEXEC, least as libc::c_int) };
+    let number = unsafe { libc::fcntl(low.as_fd().as_raw_fd(), libc::F_DUPFD_CLOEXEC, limits().1) };
     if number < 0 {
         return low;
     }
     // SAFETY: the kernel has just opened it for this, and what it refers to is of this kind.
     unsafe { T::from_raw_fd(number) }
+}
+
+/// Run what opens descriptors that cannot be moved: another library's. They get high numbers, because all lower ones are taken meanwhile,
+/// for about a millisecond. Where the process may have too few descriptors for that they stay low.
+pub fn above_low_numbers<T>(work: impl FnOnce() -> T) -> T {
+    const ROOM: u64 = 64;
+    let (most, least) = limits();
+    let mut taken = vec![];
+    if let Ok(first) = File::open("/dev/null")
+        && most >= least as u64 + ROOM
+    {
+        // SAFETY: `first` is open, and each copy is owned here alone.
+        let copy = || unsafe {
+            let number = libc::fcntl(first.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 0);
+            (number >= 0).then(|| OwnedFd::from_raw_fd(number))
+        };
+        // The last one is high: it is closed at once.
+        taken.extend(std::iter::from_fn(copy).take_while(|copy| copy.as_raw_fd() < least));
+        taken.push(first.into());
+    }
+    let done = work();
+    drop(taken);
+    done
 }
 
 /// A descriptor that is closed when this is dropped, if it is still the one that it was. See the module's page.
@@ -131,15 +155,10 @@ impl<T: AsFd> Own<T> {
         Own::with_flag(file, LENT)
     }
 
-    /// One descriptor of another library's, which has more that have no mark: with this one all are lost.
-    pub fn sentinel(file: T) -> Own<T> {
-        Own::with_flag(file, SENTINEL)
-    }
-
     fn with_flag(file: T, flag: u32) -> Own<T> {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let number = file.as_fd().as_raw_fd();
-        let serial = if mark(number) { (NEXT.fetch_add(1, Ordering::Relaxed) % SENTINEL).max(1) | flag } else { 0 };
+        let serial = if mark(number) { (NEXT.fetch_add(1, Ordering::Relaxed) % LENT).max(1) | flag } else { 0 };
         if let Some(owner) = owner_of(number) {
             // The program had closed the one that had the number.
             let is_loss = is_kept(owner.swap(serial, Ordering::Relaxed));
@@ -251,7 +270,6 @@ impl<T: AsFd> From<T> for Own<T> {
 mod tests {
     use super::*;
 
-    use std::fs::File;
     use std::io::{Read, Write, pipe};
     use std::sync::Mutex;
 
@@ -347,11 +365,8 @@ mod tests {
     #[test]
     fn what_the_program_may_close_is_not_spared() {
         let _alone = ALONE.lock();
-        let (kept, lent, sentinel) = (Own::new(epoll()), Own::lent(epoll()), Own::sentinel(epoll()));
-        assert_eq!([&kept, &lent, &sentinel].map(|own| is_spared(own.as_raw_fd())), [true, false, false]);
-        let before = losses();
-        take_number(sentinel.as_raw_fd(), &epoll());
-        assert!(losses() > before && sentinel.is_lost());
+        let (kept, lent) = (Own::new(epoll()), Own::lent(epoll()));
+        assert_eq!([&kept, &lent].map(|own| is_spared(own.as_raw_fd())), [true, false]);
     }
 
     #[test]
@@ -364,6 +379,14 @@ mod tests {
         let mut byte = [0];
         File::from(own.try_clone().unwrap()).read_exact(&mut byte).unwrap();
         assert_eq!(byte, *b"x");
+    }
+
+    #[test]
+    fn what_cannot_be_moved_is_opened_above_low_numbers() {
+        let _alone = ALONE.lock();
+        let low = epoll();
+        let opened = above_low_numbers(epoll);
+        assert!(opened.as_raw_fd() >= limits().1 && epoll().as_raw_fd() < low.as_raw_fd() + 64);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The example as two processes, on two hosts with a cable between them.
+//! C programs over AF_XDP, on hosts with a cable between them.
 
 use crate::program::Program;
 use am_netns::{Host, VethOptions, veth};
@@ -12,4 +12,21 @@ fn the_example_runs_over_a_cable() {
     let said = alpha.enter(|| ping.start("", &["0", "xdp:am0"])).unwrap().end();
     assert!(said.contains("1000 round trips of four words") && said.contains(" 0 bytes wrong"), "{said}");
     serves.end();
+}
+
+/// The BPF loader and libxdp close theirs by number.
+#[test]
+fn a_file_with_any_of_the_librarys_numbers_is_left_alone() {
+    let (alpha, beta) = (Host::new("alpha").unwrap(), Host::new("beta").unwrap());
+    let _cable = veth(&alpha, "am0", &beta, "am0", &VethOptions::default()).unwrap();
+    let program = Program::build("tests/one_number.c");
+    let mut which = 0;
+    loop {
+        let said = alpha.enter(|| program.start("", &["xdp:am0", &which.to_string()]).end()).unwrap();
+        which += 1;
+        if which == said.trim().parse::<usize>().unwrap() {
+            break;
+        }
+    }
+    assert!(which > 10, "programs, maps, links and types are among them: {which}");
 }
