@@ -11,11 +11,11 @@
 //! A message costs nothing of this: the node counts where it asks its transport for notices anyway. A node that waits on
 //! its descriptors is not late unless a frame waits for it.
 //!
-//! The thread starts with the first node of the process and stays, without work while there are no nodes. It blocks all
-//! signals, so no handler of the program runs on it. A forked child has no such thread; its first own node starts one.
+//! The thread starts with the first node of the process and ends soon after the last one, since a process ends with its last thread. It
+//! blocks all signals, so no handler of the program runs on it. A forked child has no such thread; its first own node starts one.
 
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::time::{Duration, Instant};
@@ -111,8 +111,16 @@ impl Watched {
     }
 }
 
-/// The process that started the thread, and the way to it.
-static THREAD: Mutex<Option<(u32, Sender<Weak<Watched>>)>> = Mutex::new(None);
+/// A thread: the process that started it, its number among the threads, and the way to it.
+#[derive(Debug)]
+struct Started {
+    process: u32,
+    number: u32,
+    to_thread: Sender<Weak<Watched>>,
+}
+
+/// The thread that takes new nodes.
+static THREAD: Mutex<Option<Started>> = Mutex::new(None);
 /// In a forked child the lock may belong to a thread that only the parent has.
 const LONGEST_LOCK: Duration = Duration::from_millis(100);
 
@@ -127,25 +135,27 @@ fn watch(node: Weak<Watched>) -> io::Result<()> {
             Err(TryLockError::WouldBlock) => break None,
         }
     };
-    if let Some((process, to_thread)) = started.as_deref().and_then(Option::as_ref)
-        && *process == process::id()
-        && to_thread.send(node.clone()).is_ok()
+    if let Some(thread) = started.as_deref().and_then(Option::as_ref)
+        && thread.process == process::id()
+        && thread.to_thread.send(node.clone()).is_ok()
     {
         return Ok(());
     }
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Relaxed);
     let (to_thread, nodes) = channel();
     // The thread inherits the mask.
     let before = SigSet::all().thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK)?;
-    let spawned = thread::Builder::new().name("am-heartbeat".into()).spawn(move || run(&nodes));
+    let spawned = thread::Builder::new().name("am-heartbeat".into()).spawn(move || run(&nodes, number));
     before.thread_set_mask()?;
     spawned?;
     // The thread never drops its end.
     _ = to_thread.send(node);
     match &mut started {
         // Dropped, a channel takes its lock, and in a forked child the parent's thread may hold that for ever.
-        Some(started) => mem::forget(started.replace((process::id(), to_thread))),
-        // This thread is for this node alone. Without a sender it would end.
-        None => mem::forget(to_thread),
+        Some(started) => mem::forget(started.replace(Started { process: process::id(), number, to_thread })),
+        // This thread is for this node alone.
+        None => drop(to_thread),
     }
     Ok(())
 }
@@ -153,22 +163,29 @@ fn watch(node: Weak<Watched>) -> io::Result<()> {
 /// A node, its last count of polls, and how many looks have found the same.
 type Seen = (Weak<Watched>, u64, u32);
 
-fn run(nodes: &Receiver<Weak<Watched>>) {
+fn run(nodes: &Receiver<Weak<Watched>>, number: u32) {
     let mut seen: Vec<Seen> = vec![];
-    let mut next = Instant::now();
+    let mut next = Instant::now() + INTERVAL;
     loop {
-        let new = if seen.is_empty() {
-            nodes.recv().map_err(|_| RecvTimeoutError::Disconnected)
-        } else {
-            nodes.recv_timeout(next.saturating_duration_since(Instant::now()))
-        };
-        match new {
-            Ok(node) => seen.push((node, 0, 0)),
-            Err(RecvTimeoutError::Timeout) => {
-                seen.retain_mut(look);
-                next = Instant::now() + INTERVAL;
+        match nodes.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            Ok(node) => {
+                seen.push((node, 0, 0));
+                continue;
             }
-            Err(RecvTimeoutError::Disconnected) => return,
+            // The node of a thread for one alone.
+            Err(RecvTimeoutError::Disconnected) => thread::sleep(next.saturating_duration_since(Instant::now())),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        seen.retain_mut(look);
+        next = Instant::now() + INTERVAL;
+        if seen.is_empty()
+            && let Ok(mut started) = THREAD.try_lock()
+        {
+            // Nobody sends one meanwhile.
+            match nodes.try_recv() {
+                Ok(node) => seen.push((node, 0, 0)),
+                Err(_) => return drop(started.take_if(|thread| thread.number == number)),
+            }
         }
     }
 }

@@ -25,6 +25,11 @@ fn a_handler_may_end_the_program() {
 }
 
 #[test]
+fn a_process_ends_with_its_last_thread() {
+    assert_eq!(Program::build("tests/main_exit.c").start("", &[]).end(), "the last thread ends\n");
+}
+
+#[test]
 fn a_thread_may_be_cancelled_and_a_handler_may_end_its_thread() {
     let said = Program::build("tests/cancel.c").start("", &[]).end();
     assert_eq!(said, "the process is still there\n");
