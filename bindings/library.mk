@@ -5,15 +5,15 @@ PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include/$(NAME)
 CARGO_TARGET_DIR ?= ../../target
-LIBRARY ?= $(CARGO_TARGET_DIR)/release/lib$(NAME).so
+LIBRARY ?= $(CARGO_TARGET_DIR)/library/lib$(NAME).so
 STRIP ?= $(shell $(CC) -print-prog-name=strip)
 
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' ../../Cargo.toml)
 # As build.rs has it.
 SONAME := lib$(NAME).so.$(basename $(VERSION))
 
-# What panics is caught at the border to C (src/calls.rs), which the release profile alone does not allow.
-BUILD := CARGO_PROFILE_RELEASE_PANIC=unwind cargo build --release -p $(PACKAGE)
+# What panics is caught at the border to C (src/calls.rs), and a cancelled thread unwinds through it. The release profile allows neither.
+BUILD := cargo build --profile library -p $(PACKAGE)
 
 all:
 	$(BUILD)

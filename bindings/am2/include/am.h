@@ -51,8 +51,9 @@
  * the end of the call that ran it. No cancel acts within a handler's call of the library.
  *
  * DESCRIPTORS. The node has descriptors of its own, with high numbers. A program that closes them, as by closefrom(3), ends the node: AM_Poll
- * and AM_WaitSema return AM_ERR_RESOURCE once and say so on standard error, every other call AM_ERR_NOT_INIT, and AM_Init starts anew. A
- * file of the program's that has such a number later is left alone.
+ * and AM_WaitSema return AM_ERR_RESOURCE once and say so on standard error, every other call AM_ERR_NOT_INIT, and AM_Init starts anew; over
+ * AF_XDP it may have to be on another queue, because the first one may be free only when the process has ended. A file of the program's that
+ * has such a number later is left alone.
  *
  * FORK. After fork() the node is the parent's: in the child every call that needs it is AM_ERR_BAD_ARG until exec, AM_Init and
  * AM_Terminate too. A child that is forked in a handler must not return from it.

@@ -30,8 +30,9 @@
  *
  * DESCRIPTORS. A node has descriptors of its own, with high numbers. A program that
  * closes them, as by closefrom(3), ends its nodes: FM_extract returns FM_E_LOST, and
- * FM_initialize opens a node again. A file of the program's that has such a number
- * later is left alone.
+ * FM_initialize opens a node again; over AF_XDP it may have to be on another queue,
+ * because the first one may be free only when the process has ended. A file of the
+ * program's that has such a number later is left alone.
  *
  * HANDLERS run in FM_extract, and in FM_send_4 and FM_send where they are called
  * outside of handlers and have to wait for room. Never two at once on a thread. A handler
