@@ -100,9 +100,15 @@ pub(crate) fn here<T>(work: impl FnOnce(Here<'_>) -> Result<T, Failure>) -> Resu
 #[inline]
 pub(crate) fn outside<T>(work: impl FnOnce(&mut Fm<()>) -> Result<T, Failure>) -> Result<T, Failure> {
     slot(|node| {
-        let result = work(&mut node.as_mut().ok_or_else(|| Failure::plain(Code::NotInitialized))?.0);
-        if result.is_err() {
+        let mut result = work(&mut node.as_mut().ok_or_else(|| Failure::plain(Code::NotInitialized))?.0);
+        if let Err(failure) = &mut result {
             hang_up_if_lost(node)?;
+            // The cause may be here.
+            if matches!(failure.code, Code::Unreachable | Code::Timeout)
+                && let Some(Err(problem)) = node.as_ref().map(|(fm, ..)| fm.health())
+            {
+                failure.text = format!("{}; of this node: {problem}", failure.text);
+            }
         }
         result
     })

@@ -5,7 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use am_api::{Counters, Endpoint, EndpointError, Node, OpenError, Request, RequestError, Token, Transport};
+use am_api::{Counters, Endpoint, EndpointError, Node, OpenError, Problem, Request, RequestError, Token, Transport};
 
 use crate::links::{ENDPOINT, Links, PUMP};
 use crate::message::{Message, Returned};
@@ -176,6 +176,14 @@ impl<S> Fm<S> {
     /// The nodes there are.
     pub fn cluster(&self) -> &Cluster {
         &self.links.cluster
+    }
+
+    /// What keeps the node from sending or receiving anything, as [`Node::health`].
+    ///
+    /// # Errors
+    /// Says what it is.
+    pub fn health(&self) -> Result<(), Problem> {
+        self.node.health()
     }
 
     /// Everything counted so far, in every layer.

@@ -25,6 +25,21 @@ fn a_handler_may_end_the_program() {
 }
 
 #[test]
+fn what_keeps_this_node_from_its_peers_is_said() {
+    let name = format!("fm-health-{}", std::process::id());
+    let built = Program::build("tests/health.c");
+    let mut program = built.start("", &[&format!("shm:{name}")]);
+    assert_eq!(program.line(), "open");
+    let files = std::fs::read_dir("/dev/shm").unwrap().flatten().map(|file| file.path());
+    let its = files.filter(|file| file.to_string_lossy().contains(&name)).collect::<Vec<_>>();
+    assert!(!its.is_empty());
+    its.iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    program.write("");
+    let said = program.end();
+    assert!(said.contains("of this node: ") && said.contains("removed"), "{said}");
+}
+
+#[test]
 fn a_process_ends_with_its_last_thread() {
     assert_eq!(Program::build("tests/main_exit.c").start("", &[]).end(), "the last thread ends\n");
 }
