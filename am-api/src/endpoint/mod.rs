@@ -27,6 +27,9 @@ use crate::waker::{BY_PROGRAM, Waiter};
 use crate::{Connection, Events, HandlerId, NotOpen, RequestError};
 use call::Calls;
 
+/// After a rest of this time the transport may have something to report, besides frames.
+const LONG_REST: Duration = Duration::from_millis(1);
+
 /// An endpoint of a node, with the handlers of the messages that arrive for it.
 ///
 /// `S` is the application's state: handlers get it as `&mut S` from the caller that polls. A handler finds its endpoint at
@@ -288,8 +291,12 @@ impl<S> Endpoint<S> {
             self.is_woken |= reasons & BY_PROGRAM != 0;
         }
         if gave_away {
-            let now = node.clock.now();
-            node.core().run_deferred(now);
+            let woken_at = node.clock.now();
+            // After a sleep the next turn looks at everything: seven others may be as long.
+            if woken_at - now >= LONG_REST {
+                self.idle_turns = 0;
+            }
+            node.core().run_deferred(woken_at);
             // Connections that this side has closed end without an event.
             Membership::publish(&node.membership, node.engine.core());
         }

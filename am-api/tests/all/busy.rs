@@ -66,6 +66,42 @@ fn over_a_wire_in_memory() {
     loses_nothing(|| on("beta", right), |name, _| left.take().map(|left| on(name, left)));
 }
 
+/// One call, which sleeps again and again, and not many short ones.
+#[test]
+fn one_long_wait_for_a_connection_is_as_patient() {
+    let on = format!("shm:am-api-busy-long-{}", process::id());
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| serve(&open("beta", &on), Duration::from_secs(8), &stop));
+        let connected = std::panic::catch_unwind(|| {
+            let (alpha, mut noted) = (open("alpha", &on), Noted::default());
+            let mut first = asking(&alpha);
+            let to = first.connect("beta", "main").unwrap();
+            first.wait_open(&mut noted, to, LONG).unwrap();
+            first.try_request(to, HandlerId(0), &[1], b"").unwrap();
+            first.flush();
+            let gamma = open("gamma", &on);
+            let mut second = asking(&gamma);
+            let to = second.connect("beta", "main").unwrap();
+            second.wait_open(&mut noted, to, LONG)
+        });
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        connected.unwrap().unwrap_or_else(|why| panic!("{why}"));
+    });
+}
+
+#[test]
+fn a_node_that_waits_long_is_not_late() {
+    for on in ["udp:127.0.0.1:0".to_owned(), format!("shm:am-api-waits-{}", process::id())] {
+        let (node, mut noted) = (open("alpha", &on), Noted::default());
+        let mut endpoint = asking(&node);
+        let seconds = 5;
+        (0..seconds).for_each(|_| _ = endpoint.wait(&mut noted, Duration::from_secs(1)));
+        // On a busy machine the thread may have been kept from polling, but not each time.
+        assert!(node.counters().get("late") < seconds / 2, "{:?}\n{}", node.health(), node.counters());
+    }
+}
+
 #[test]
 fn over_amd() {
     let daemon = Serving::start();
