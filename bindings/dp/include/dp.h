@@ -42,8 +42,8 @@
  *
  * The library has descriptors of its own, with high numbers. A program that closes them, as by closefrom(3), ends its node: every call fails
  * with EBADF, dp_error() says why, and dp_open opens a node again. The library closes, reads and writes no file of the program's that has
- * such a number later. With the preload library they stay open: close() is EBADF then, dup2() is EBUSY, and closefrom() leaves them out. Over
- * AF_XDP the node ends all the same, and its queue may be free only when the process has ended.
+ * such a number later. With the preload library they stay open: close() is EBADF then, dup2() is EBUSY, and closefrom() leaves them out.
+ * Without it an AF_XDP queue may be free only when the process has ended.
  *
  * read(), write(), fsync() and close() know endpoints in a program that runs with LD_PRELOAD=libamdp_preload.so. Without it use the
  * dp_ calls: write() fails with EPIPE then, and raises SIGPIPE, as writev() and send() always do. close() works always.

@@ -5,8 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Nodes, start, start_with, table, udp_line};
-use crate::numbers::preload_library;
+use crate::common::{Nodes, preload_library, start, start_with, table, udp_line};
 use crate::program::{Program, Running};
 
 /// The transport of processes on shared memory; each test has its own.

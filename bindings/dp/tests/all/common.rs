@@ -1,12 +1,12 @@
 //! Processes of a graph, each with its NID.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempDir};
 
-use crate::program::{Program, Running};
+use crate::program::{Program, Running, compiler, run};
 
 /// A table of nodes, as a file.
 pub(crate) fn table(lines: &[String]) -> NamedTempFile {
@@ -19,6 +19,15 @@ pub(crate) fn table(lines: &[String]) -> NamedTempFile {
 pub(crate) fn udp_line(nid: usize) -> String {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
     format!("{nid} udp:{}", socket.local_addr().expect("it is bound"))
+}
+
+/// The preload library, in this directory.
+pub(crate) fn preload_library(directory: &TempDir) -> PathBuf {
+    let library = directory.path().join("libamdp_preload.so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("preload/preload.c");
+    let strict = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"];
+    run(Command::new(compiler()).args(strict).arg(source).arg("-o").arg(&library));
+    library
 }
 
 /// How processes find each other.

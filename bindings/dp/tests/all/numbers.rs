@@ -1,22 +1,10 @@
 //! Programs that close descriptors of the library by number, and read or interrupt what is the library's.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tempfile::TempDir;
-
-use crate::common::{Nodes, start_with};
-use crate::program::{Program, Running, compiler, run};
-
-/// The preload library, in this directory.
-pub(crate) fn preload_library(directory: &TempDir) -> PathBuf {
-    let library = directory.path().join("libamdp_preload.so");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("preload/preload.c");
-    let strict = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"];
-    run(Command::new(compiler()).args(strict).arg(source).arg("-o").arg(&library));
-    library
-}
+use crate::common::{Nodes, preload_library, start_with};
+use crate::program::{Program, Running};
 
 /// Transports with other descriptors each.
 fn transports(test: &str) -> [String; 4] {

@@ -14,7 +14,7 @@ mod redirect;
 use std::path::PathBuf;
 use std::process::Command;
 
-use common::{Nodes, start, table};
+use common::{Nodes, preload_library, start, start_with, table};
 use lab::{ADDRESSES, Lab};
 use program::{Program, Running, library, run};
 
@@ -50,6 +50,18 @@ fn the_papers_ping_pong_through_a_daemon_on_each_host() {
     let lab = Lab::new();
     let _daemons = lab.share("xdp:am0");
     ping_by_launcher(&lab, &format!("amd:{}", lab.socket().display()));
+}
+
+#[test]
+fn over_a_cable_the_preload_library_leaves_the_librarys_descriptors_open() {
+    use am_netns::{Host, VethOptions, veth};
+    let (alpha, beta) = (Host::new("alpha").unwrap(), Host::new("beta").unwrap());
+    let _cable = veth(&alpha, "am0", &beta, "am0", &VethOptions::default()).unwrap();
+    let (program, directory) = (Program::build("tests/c/spared.c"), tempfile::tempdir().unwrap());
+    let library = preload_library(&directory);
+    let preload = |command: &mut Command| _ = command.env("LD_PRELOAD", &library);
+    let said = alpha.enter(|| start_with(&program, 1, Nodes::Transport("xdp:am0"), &[], preload).end()).unwrap();
+    assert_eq!(said, "spared\n");
 }
 
 #[test]
