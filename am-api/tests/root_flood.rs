@@ -2,6 +2,7 @@
 //! gets to the node is counted; no Close is lost. How long the peer had to wait at most is printed: a measurement, no promise.
 //! Needs root.
 
+mod control_frame;
 mod wires;
 
 use std::cell::RefCell;
@@ -14,9 +15,9 @@ use std::time::{Duration, Instant};
 use am_api::{Connection, ConnectionChange};
 use am_netns::{Host, Tap, VethOptions, veth};
 use am_wire::control::{Beacon, Control, Incarnation, Keepalive, Name, NodeId, Purpose};
-use am_wire::frame::{self, LinkAddresses};
 use am_wire::gate::{SOURCE_BURST, SOURCE_INTERVAL_NS, TOTAL_BURST, TOTAL_INTERVAL_NS};
-use am_wire::{Address, EtherType, Flow, Framing, Framings, Header, Kind};
+use am_wire::{Address, Flow, Framings};
+use control_frame::{control_frame, said};
 use wires::{SECONDS, Seen, exchange, node};
 
 /// Of each flood.
@@ -27,34 +28,19 @@ const EACH: Duration = Duration::from_micros(5);
 /// By then a peer that has left unheard was asked, and given up: 20 s and a quarter, and some time to find it out.
 const ASKED: Duration = Duration::from_secs(40);
 
-/// From this source, to everybody.
-fn control_frame(from: u64, body: &[u8]) -> Vec<u8> {
-    let link = LinkAddresses {
-        to: Address::BROADCAST,
-        from: Address::from_u64(2 << 40 | from),
-        ethertype: EtherType::DEFAULT,
-    };
-    let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-    let mut bytes = vec![0; frame::length(Framing::Plain, body.len())];
-    frame::body(&mut bytes, Framing::Plain, body.len()).unwrap().copy_from_slice(body);
-    frame::emit(&mut bytes, Framing::Plain, &link, &header, body.len(), None).unwrap();
-    bytes
-}
-
-fn said(from: u64, control: &Control) -> Vec<u8> {
-    let mut body = [0; Control::MAX_BYTES];
-    let length = control.emit(&mut body);
-    control_frame(from, &body[..length])
+/// The address of the host with this number.
+fn host(number: u64) -> Address {
+    Address::from_u64(2 << 40 | number)
 }
 
 fn senseless(_: u64) -> Vec<u8> {
-    control_frame(9, &[77; 20])
+    control_frame(host(9), &[77; 20])
 }
 
 /// Of no flow that there is: each is answered.
 fn still(from: u64) -> Vec<u8> {
     let flow = |number: u64| Flow::new(1 + (number % 9999) as u16).unwrap();
-    said(from, &Control::Keepalive(Keepalive { flow: flow(from), nonce: 1, own: flow(from), own_nonce: 2 }))
+    said(host(from), &Control::Keepalive(Keepalive { flow: flow(from), nonce: 1, own: flow(from), own_nonce: 2 }))
 }
 
 fn from_one(_: u64) -> Vec<u8> {
@@ -73,9 +59,9 @@ fn stranger(number: u64) -> Vec<u8> {
 
 fn beacon(name: &str, number: u64) -> Vec<u8> {
     let name = Name::new(name).unwrap();
-    let address = Address::from_u64(2 << 40 | number);
+    let address = host(number);
     said(
-        number,
+        address,
         &Control::Beacon(Beacon {
             node: NodeId::of(&name),
             incarnation: Incarnation(number),

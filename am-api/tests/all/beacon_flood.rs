@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use am_api::{Connection, ConnectionChange, Endpoint, HandlerId, Node, Request};
 use am_wire::control::{Beacon, Control, Incarnation, Name, NodeId, Purpose};
-use am_wire::frame::{self, LinkAddresses};
-use am_wire::{Address, EtherType, Flow, Framing, Framings, Header, Kind};
+use am_wire::{Address, Framings};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+
+use crate::control_frame::said;
 
 const ECHO: HandlerId = HandlerId(0);
 const LASTS: Duration = Duration::from_secs(2);
@@ -37,14 +38,7 @@ fn forged(random: &mut SmallRng) -> Vec<u8> {
         max_frame: random.random_range(0..9000),
         purpose: [Purpose::Announce, Purpose::Ask, Purpose::Heartbeat][random.random_range(0..3)],
     });
-    let mut body = [0; Control::MAX_BYTES];
-    let length = beacon.emit(&mut body);
-    let link = LinkAddresses { to: Address::BROADCAST, from: address, ethertype: EtherType::DEFAULT };
-    let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-    let mut bytes = vec![0; frame::length(Framing::Plain, length)];
-    frame::body(&mut bytes, Framing::Plain, length).unwrap().copy_from_slice(&body[..length]);
-    frame::emit(&mut bytes, Framing::Plain, &link, &header, length, None).unwrap();
-    bytes
+    said(address, &beacon)
 }
 
 /// What a side's handlers note.

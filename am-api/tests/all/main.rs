@@ -4,6 +4,8 @@
 mod busy_server;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../control_frame/mod.rs"]
+mod control_frame;
 #[path = "../cut/mod.rs"]
 mod cut;
 #[path = "../doomed/mod.rs"]
