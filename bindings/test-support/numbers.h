@@ -77,22 +77,24 @@ static void take(int fd) {
     add(fd);
 }
 
-/* With the first that goes, the library begins to close the others. A number that becomes another file between its look and its close cannot be
- * told from before, so all go before the first is taken. That a number becomes a file at once is tried with one at a time. */
-static void take_all(void) {
+/* The library may notice it meanwhile, and close the rest. */
+static void close_library(void) {
     for (int fd = 0; fd < MAX; fd++) {
         if (is_library[fd]) CHECK(syscall(SYS_close, fd) == 0 || errno == EBADF);
     }
+}
+
+/* With the first that goes, the library begins to close the others. A number that becomes another file between its look and its close cannot be
+ * told from before, so all go before the first is taken. That a number becomes a file at once is tried with one at a time. */
+static void take_all(void) {
+    close_library();
     for (int fd = 0; fd < MAX; fd++) {
         if (is_library[fd]) take(fd);
     }
 }
 
-/* The library may notice it meanwhile, and close the rest. */
 static void close_all(void) {
-    for (int fd = 0; fd < MAX; fd++) {
-        if (is_library[fd]) CHECK(syscall(SYS_close, fd) == 0 || errno == EBADF);
-    }
+    close_library();
     for (int i = 0; i < FILES; i++) add(make());
 }
 

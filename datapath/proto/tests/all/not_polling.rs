@@ -54,6 +54,12 @@ impl Pair {
         self.net.core(self.beta.0).on_late();
     }
 
+    /// Ask for a flow, and do not wait for it.
+    fn ask(&mut self, node: &str) -> FlowId {
+        let (now, to) = (self.net.now, (name(node), name("app"), 7));
+        self.net.core(self.alpha.0).connect(now, self.alpha.1, to, true).unwrap()
+    }
+
     fn send(&mut self, word: u64) {
         self.net.send(self.alpha.0, self.flow, Class::Request, word, b"").unwrap();
     }
@@ -201,9 +207,7 @@ fn a_sender_without_credit_waits_and_gets_some_afterwards() {
 fn a_set_up_waits_for_a_known_peer() {
     let mut pair = Pair::new(7, |_| ());
     pair.stop();
-    let now = pair.net.now;
-    let to = (name("beta"), name("app"), 7);
-    let flow = pair.net.core(pair.alpha.0).connect(now, pair.alpha.1, to, true).unwrap();
+    let flow = pair.ask("beta");
     pair.pass(MINUTE, Sign::Heartbeat);
     assert_eq!(pair.net.core(pair.alpha.0).state(flow), FlowState::Connecting);
     pair.resume();
@@ -216,9 +220,7 @@ fn a_set_up_has_its_patience_after_the_wait() {
     for wait in (1_000..3_000).step_by(100) {
         let mut pair = Pair::new(7, |_| ());
         pair.stop();
-        let now = pair.net.now;
-        let to = (name("beta"), name("app"), 7);
-        let flow = pair.net.core(pair.alpha.0).connect(now, pair.alpha.1, to, true).unwrap();
+        let flow = pair.ask("beta");
         pair.pass(wait * MS, Sign::Heartbeat);
         pair.resume();
         pair.net.idle(MS);
@@ -235,9 +237,7 @@ fn a_set_up_has_its_patience_after_the_wait() {
 fn a_set_up_with_a_stranger_has_its_patience_after_the_wait() {
     for wait in (1_000..3_000).step_by(100) {
         let mut pair = Pair::new(8, |_| ());
-        let now = pair.net.now;
-        let to = (name("gamma"), name("app"), 7);
-        let flow = pair.net.core(pair.alpha.0).connect(now, pair.alpha.1, to, true).unwrap();
+        let flow = pair.ask("gamma");
         for _ in 0..wait / 100 {
             pair.net.core(pair.alpha.0).on_stranger_alive(Address([2, 0, 0, 0, 9, 9]));
             pair.net.idle(100 * MS);
