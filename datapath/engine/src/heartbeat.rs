@@ -144,13 +144,13 @@ fn watch(node: Weak<Watched>) -> io::Result<()> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Relaxed);
     let (to_thread, nodes) = channel();
+    // Before the thread looks: without a node it ends.
+    _ = to_thread.send(node);
     // The thread inherits the mask.
     let before = SigSet::all().thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK)?;
     let spawned = thread::Builder::new().name("am-heartbeat".into()).spawn(move || run(&nodes, number));
     before.thread_set_mask()?;
     spawned?;
-    // The thread never drops its end.
-    _ = to_thread.send(node);
     match &mut started {
         // Dropped, a channel takes its lock, and in a forked child the parent's thread may hold that for ever.
         Some(started) => mem::forget(started.replace(Started { process: process::id(), number, to_thread })),
