@@ -331,7 +331,7 @@ impl Engine {
     pub fn shut_down<T: Transport + ?Sized>(&mut self, now: impl Fn() -> Time, transport: &mut T) {
         let patience = self.core.config().patience;
         // Only what concerns addresses can fail.
-        _ = transport.control(Command::Leave(patience));
+        _ = transport.control(Command::Leave(patience / 2));
         let until = now() + patience;
         self.turn_while(&now, until, transport, |core| core.kept_messages());
         self.core.shut_down();

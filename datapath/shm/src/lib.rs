@@ -246,7 +246,7 @@ impl Transport for Shm {
         match command {
             Command::BeforeSleep => self.before_sleep(),
             Command::Leave(longest) => {
-                self.stall_timeout = longest / 2;
+                self.stall_timeout = longest;
                 self.peers.iter_mut().for_each(Peer::forget_full);
             }
             Command::AskAlive(Address::BROADCAST) => self.strangers_wanted = true,

@@ -41,8 +41,8 @@ pub enum Command<'a> {
     /// The thread is about to wait. If the next [`receive`](Transport::receive) finds nothing, a frame that arrives later makes one
     /// of the [descriptors](crate::Caps::wake) readable. Before this command they need not become readable.
     BeforeSleep,
-    /// The node leaves, and takes this long at most. What it sends now is not sent again: a peer that takes nothing from its full queue
-    /// gets half of that time before frames for it are dropped, so that the others get theirs.
+    /// The node leaves. What it sends now is not sent again: a peer that takes nothing from its full queue gets this long before frames for
+    /// it are dropped, so that the others get theirs.
     Leave(Duration),
     /// A peer may be at this address, written as the [name](crate::Caps::name) of its transport: `udp:10.0.0.7:7000`. Broadcasts reach
     /// it from now on, and so does discovery. A repetition changes nothing. The transport may allocate, because this command comes at

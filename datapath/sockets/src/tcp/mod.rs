@@ -310,7 +310,7 @@ impl Transport for Tcp {
                 Ok(())
             }
             Command::Leave(longest) => {
-                self.stall_timeout = longest / 2;
+                self.stall_timeout = longest;
                 self.connections.iter_mut().flatten().for_each(|connection| connection.outbox.forget_full());
                 Ok(())
             }
