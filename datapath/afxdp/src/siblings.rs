@@ -93,6 +93,8 @@ struct Siblings {
 pub(crate) struct InterfaceNode {
     /// The node's program. It decides which frames the socket gets.
     pub(crate) steer: ManuallyDrop<Steer>,
+    /// What the BPF loader has opened for it.
+    files: LoaderFiles,
     registration: Registration,
     /// The node's own address, and those of nodes behind it.
     pub(crate) addresses: NodeAddresses,
@@ -108,8 +110,8 @@ struct Registration {
     number: u32,
     mode: AttachMode,
     siblings: Arc<Siblings>,
-    /// Of the program in that entry, and of the node's `steer`.
-    files: [LoaderFiles; 2],
+    /// Of the program in that entry.
+    files: LoaderFiles,
 }
 
 impl InterfaceNode {
@@ -132,10 +134,9 @@ impl InterfaceNode {
         let mailbox = Mailbox::new().map_err(|error| XdpOpenError::system("opening a pipe", error))?;
         let mailbox = Arc::new(mailbox);
         let (files, mut steer) = LoaderFiles::of(|| attach::load(options, own, socket))?;
-        let steered = (&mut steer, files);
-        let registration = Registration::new(&mut interfaces, (options, interface), steered, own, &mailbox)?;
+        let registration = Registration::new(&mut interfaces, (options, interface), &mut steer, own, &mailbox)?;
         let steer = ManuallyDrop::new(steer);
-        Ok(InterfaceNode { steer, registration, addresses, mailbox, saved_settings: SavedSettings::default() })
+        Ok(InterfaceNode { steer, files, registration, addresses, mailbox, saved_settings: SavedSettings::default() })
     }
 
     /// Redirect frames to another socket from now on.
@@ -152,8 +153,7 @@ impl InterfaceNode {
         self.addresses.move_to(interface)?;
         let (steer, mailbox, own) = (&mut *self.steer, &self.mailbox, self.addresses.own);
         let mut interfaces = lock_interfaces();
-        let steered = (steer, std::mem::take(&mut self.registration.files[1]));
-        self.registration = Registration::new(&mut interfaces, (options, interface), steered, own, mailbox)?;
+        self.registration = Registration::new(&mut interfaces, (options, interface), steer, own, mailbox)?;
         for added in self.addresses.added.iter() {
             self.registration.add_address(&mut interfaces, added)?;
         }
@@ -208,12 +208,12 @@ impl InterfaceNode {
     /// Leave the interface. The last node detaches the program and restores the settings.
     pub(crate) fn leave(&mut self) {
         let mut interfaces = lock_interfaces();
-        let has_lost = |shared: &SharedInterface| self.registration.is_lost() || shared.is_lost();
+        let has_lost = |shared: &SharedInterface| self.is_lost() || shared.is_lost();
         if interfaces.get(&self.registration.key).is_some_and(has_lost) {
             // The BPF loader would close whatever has the numbers.
             std::mem::forget(interfaces.remove(&self.registration.key));
         }
-        self.registration.files[0] = LoaderFiles::default();
+        self.registration.files = LoaderFiles::default();
         let Some(shared) = interfaces.get_mut(&self.registration.key) else { return };
         shared.siblings.change(|mailboxes| mailboxes.retain(|other| !Arc::ptr_eq(other, &self.mailbox)));
         shared.saved_settings.append(std::mem::take(&mut self.saved_settings));
@@ -229,6 +229,11 @@ impl InterfaceNode {
             (None, Some(_)) => {}
             (_, None) => drop(interfaces.remove(&self.registration.key)),
         }
+    }
+
+    /// Whether the program has closed what the BPF loader has opened for this node.
+    fn is_lost(&self) -> bool {
+        self.files.is_lost() || self.registration.files.is_lost()
     }
 
     /// The mode in which the interface's program is attached.
@@ -255,9 +260,9 @@ impl InterfaceNode {
 
 impl Drop for InterfaceNode {
     fn drop(&mut self) {
-        let is_lost = self.registration.is_lost();
+        let is_lost = self.is_lost();
         self.leave();
-        self.registration.files[1] = LoaderFiles::default();
+        self.files = LoaderFiles::default();
         if !is_lost {
             // SAFETY: nothing uses it after this.
             unsafe { ManuallyDrop::drop(&mut self.steer) };
@@ -266,15 +271,10 @@ impl Drop for InterfaceNode {
 }
 
 impl Registration {
-    /// Whether the program has closed what the BPF loader has opened.
-    fn is_lost(&self) -> bool {
-        self.files.iter().any(LoaderFiles::is_lost)
-    }
-
     fn new(
         interfaces: &mut BTreeMap<Key, SharedInterface>,
         (options, interface): (&XdpOptions, &Interface),
-        (steer, files): (&mut Steer, LoaderFiles),
+        steer: &mut Steer,
         own: Address,
         mailbox: &Arc<Mailbox>,
     ) -> Result<Registration, XdpOpenError> {
@@ -282,7 +282,7 @@ impl Registration {
         let others = interfaces.get(&key).map_or(&[][..], |found| &found.nodes);
         let number = (0..NodeSwitch::NODES).find(|number| others.iter().all(|other| other.number != *number));
         let number = number.ok_or_else(|| XdpOpenError::TooManyNodes { interface: interface.name.clone() })?;
-        let (of_program, program) = LoaderFiles::of(|| steer.program())?;
+        let (files, program) = LoaderFiles::of(|| steer.program())?;
         let (queue, added) = (options.queue, Vec::new());
         let node = NodeEntry { number, program, own_address: own, added, queue };
         let shared = match interfaces.get_mut(&key) {
@@ -302,7 +302,7 @@ impl Registration {
         shared.nodes.push(node);
         shared.siblings.change(|mailboxes| mailboxes.push(mailbox.clone()));
         let mode = shared.attachment.as_ref().map_or(AttachMode::default(), |(_, attachment)| attachment.mode());
-        Ok(Registration { key, number, mode, siblings: shared.siblings.clone(), files: [of_program, files] })
+        Ok(Registration { key, number, mode, siblings: shared.siblings.clone(), files })
     }
 
     /// Note an added address of the node, and have the switch hand the node its frames, if there is a switch.
