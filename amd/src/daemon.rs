@@ -39,7 +39,7 @@ const MAX_SLEEP: Duration = Duration::from_millis(100);
 /// The sleep while a wire has no room, or has no descriptor to wait on.
 const SHORT_SLEEP: Duration = Duration::from_micros(200);
 
-/// The sleep while a visitor waits for the rate of its user.
+/// The sleep while a visitor waits for the rate of its user, or for a queue.
 const VISIT_SLEEP: Duration = Duration::from_millis(10);
 
 /// After a restart: how long a program may take to attach again.

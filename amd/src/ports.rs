@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use am_transport::LentQueue;
 use am_vnic::protocol::{FromDaemon, Hello, Secret, VERSION, Welcome};
 use am_vnic::{MIN_FRAME, Port, Visitor, WelcomeError};
 use am_wire::Address;
@@ -16,9 +17,11 @@ use crate::grants::Granted;
 use crate::judge::{Guard, Refusal};
 use crate::member::{MAX_REFUSED, Member, Owner};
 use crate::process::{self, Fate, Process};
+use crate::queues::Lending;
 use crate::record::SavedPort;
 use crate::schedule::MAX_WEIGHT;
 use crate::state::Saved;
+use crate::visit::Visit;
 
 /// The most frames that are still taken from a program that has ended.
 const MAX_LAST_FRAMES: usize = 8192;
@@ -101,17 +104,26 @@ impl Daemon {
     }
 
     /// A visitor asks for a port.
-    pub(crate) fn attach_visitor(&mut self, visitor: Visitor, owner: Owner, hello: &Hello) {
+    pub(crate) fn attach_visitor(&mut self, mut visit: Visit, hello: &Hello, now: Instant) {
+        let owner = visit.owner;
         let (number, weight) = match self.admit(owner, hello) {
             Ok(admitted) => admitted,
-            Err(why) => return self.refuse_visitor(visitor, owner, why),
+            Err(why) => return self.refuse_visitor(visit.visitor, owner, why),
         };
         let address = address_of(self.switch.base, number);
-        let result = match self.switch.serve_address(address, true) {
-            Ok(()) => self.attach(visitor, owner, hello, (number, weight)),
-            Err(why) => Err(Some((visitor, why))),
+        let lending =
+            self.switch.serve_address(address, true).map(|()| self.lend_queue(&mut visit, hello, address, now));
+        let refused = match lending {
+            Ok(Lending::Done(queue)) => match self.attach(visit.visitor, owner, hello, (number, weight), queue) {
+                Ok(()) => return,
+                Err(refused) => refused,
+            },
+            Ok(Lending::Later) => {
+                self.visits.push(visit);
+                None
+            }
+            Err(why) => Some((visit.visitor, why)),
         };
-        let Err(refused) = result else { return };
         // It has nothing, unless it is one that comes back and may try again.
         if self.switch.members[number].is_none() {
             _ = self.switch.serve_address(address, false);
@@ -138,9 +150,10 @@ impl Daemon {
         owner: Owner,
         hello: &Hello,
         (number, weight): (usize, u32),
+        queue: Result<Option<LentQueue>, String>,
     ) -> Result<(), Option<(Visitor, String)>> {
         let address = address_of(self.switch.base, number);
-        let (queue, no_queue) = match self.lend_queue(owner, hello, address) {
+        let (queue, no_queue) = match queue {
             Ok(queue) => (queue, None),
             Err(why) => (None, Some(why)),
         };
@@ -199,6 +212,7 @@ impl Daemon {
         let guard = Guard::new(address_of(self.switch.base, number), self.switch.ethertype, self.random.number());
         let mut member = Member::new(Some(port), guard, owner, secret, weight);
         member.process = process;
+        self.next_port = number + 1;
         self.insert(number, member);
     }
 
@@ -234,7 +248,6 @@ impl Daemon {
                 owner.uid
             ));
         }
-        self.next_port = number + 1;
         Ok((number, allowance.weight))
     }
 

@@ -3,38 +3,55 @@
 use std::cell::OnceCell;
 use std::time::Instant;
 
-use am_transport::{Command, LentQueue};
+use am_transport::{Command, LentQueue, PeerAddressError};
 use am_vnic::protocol::Hello;
 use am_wire::Address;
 
 use crate::daemon::Daemon;
-use crate::member::Owner;
+use crate::visit::Visit;
+
+/// What a program gets with its port.
+pub(crate) enum Lending {
+    /// A queue, nothing as no rule allows it one, or why there is none.
+    Done(Result<Option<LentQueue>, String>),
+    /// An answer later: a queue may be free soon.
+    Later,
+}
 
 impl Daemon {
     /// A queue for a program, if a rule allows it one. It is returned when the address is no longer served.
-    ///
-    /// # Errors
-    /// Why there is none. The program has its port, in any case.
-    pub(crate) fn lend_queue(&mut self, owner: Owner, hello: &Hello, to: Address) -> Result<Option<LentQueue>, String> {
+    pub(crate) fn lend_queue(&mut self, visit: &mut Visit, hello: &Hello, to: Address, now: Instant) -> Lending {
+        let owner = visit.owner;
         if !self.access.allowance(&owner).is_ok_and(|allowance| allowance.queue) {
-            return Ok(None);
+            return Lending::Done(Ok(None));
         }
-        let lent = self.open_queue(hello, to);
-        if let Err(why) = &lent
-            && self.budgets.has_line(owner.uid, Instant::now())
-        {
+        let why = match self.open_queue(hello, to) {
+            Ok(Ok(lent)) => return Lending::Done(Ok(Some(lent))),
+            Ok(Err(PeerAddressError::NoQueue { may_come: true, .. })) if visit.waits_for_queue(now) => {
+                return Lending::Later;
+            }
+            Ok(Err(why)) => why.to_string(),
+            Err(why) => why.into(),
+        };
+        if self.budgets.has_line(owner.uid, now) {
             tracing::warn!("{owner} has a port and no queue: {why}");
         }
-        lent.map(Some)
+        Lending::Done(Err(why))
     }
 
-    fn open_queue(&mut self, hello: &Hello, to: Address) -> Result<LentQueue, String> {
+    /// A queue of the wire, or why the wire lends none.
+    ///
+    /// # Errors
+    /// The wire was not asked: why.
+    fn open_queue(&mut self, hello: &Hello, to: Address) -> Result<Result<LentQueue, PeerAddressError>, &'static str> {
         if !hello.can_use_queue {
-            return Err("the program was built without `xdp`, or attached without a queue before".into());
+            return Err("the program was built without `xdp`, or attached without a queue before");
         }
         let wire = self.switch.wire.as_mut().ok_or("there is no wire")?;
         let lent = OnceCell::new();
-        wire.control(Command::LendQueue { to, lent: &lent }).map_err(|why| why.to_string())?;
-        lent.into_inner().ok_or_else(|| "the wire gave none".into())
+        match wire.control(Command::LendQueue { to, lent: &lent }) {
+            Ok(()) => lent.into_inner().ok_or("the wire gave none").map(Ok),
+            Err(why) => Ok(Err(why)),
+        }
     }
 }

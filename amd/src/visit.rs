@@ -13,19 +13,31 @@ const VISIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long one waits for the rate of its user. It gives up after 5 s by itself.
 const TURN_TIMEOUT: Duration = Duration::from_secs(4);
 
+/// How long one waits for a queue before it gets a port alone, and how often the daemon tries.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(3);
+const QUEUE_PAUSE: Duration = Duration::from_millis(50);
+
 /// One that has connected.
 pub(crate) struct Visit {
     pub(crate) visitor: Visitor,
     pub(crate) owner: Owner,
     pub(crate) since: Instant,
-    /// What it has asked for. It waits because its user has attached too often.
+    /// What it has asked for. It waits because its user has attached too often, or for a queue.
     pub(crate) hello: Option<Hello>,
+    /// When it is its turn again: its user's rate allows it, and it waits for a queue that the kernel may be releasing.
+    pub(crate) queue_at: Option<Instant>,
 }
 
 impl Visit {
     /// Whether it has taken too long.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         now - self.since >= if self.hello.is_some() { TURN_TIMEOUT } else { VISIT_TIMEOUT }
+    }
+
+    /// Whether it is better off with an answer later: a queue may be free soon.
+    pub(crate) fn waits_for_queue(&mut self, now: Instant) -> bool {
+        self.queue_at = Some(now + QUEUE_PAUSE);
+        now - self.since < QUEUE_TIMEOUT
     }
 
     /// It gets no port: why, if it has asked for one.

@@ -32,7 +32,7 @@ impl Daemon {
             if let Ok(visitor) = Visitor::new(socket)
                 && self.watched.add(visitor.socket(), VISITOR).is_ok()
             {
-                self.visits.push(Visit { visitor, owner, since: Instant::now(), hello: None });
+                self.visits.push(Visit { visitor, owner, since: Instant::now(), hello: None, queue_at: None });
             }
         }
     }
@@ -77,7 +77,7 @@ impl Daemon {
         self.visits.extract_if(.., |visit| visit.is_over(now)).for_each(Visit::end);
     }
 
-    /// Whether a visitor waits for the rate of its user.
+    /// Whether a visitor waits for the rate of its user, or for a queue.
     pub(crate) fn has_waiting(&self) -> bool {
         self.visits.iter().any(|visit| visit.hello.is_some())
     }
@@ -99,12 +99,17 @@ impl Daemon {
                 },
             }
             match visit.hello {
-                // One that comes back after a restart of the daemon has attached before.
-                Some(hello) if self.expects(&hello) || self.budgets.may_attach(visit.owner.uid, now) => {
-                    self.attach_visitor(visit.visitor, visit.owner, &hello);
-                }
+                Some(hello) if self.is_its_turn(&visit, &hello, now) => self.attach_visitor(visit, &hello, now),
                 _ => self.visits.push(visit),
             }
+        }
+    }
+
+    fn is_its_turn(&mut self, visit: &Visit, hello: &Hello, now: Instant) -> bool {
+        match visit.queue_at {
+            Some(at) => at <= now,
+            // One that comes back after a restart of the daemon has attached before.
+            None => self.expects(hello) || self.budgets.may_attach(visit.owner.uid, now),
         }
     }
 }

@@ -1,7 +1,11 @@
 //! Queues of the NIC for programs that are trusted with one: they have no capability, and the daemon sees none of their messages. The
 //! cable has two queues, so each daemon has one to lend.
 
+use std::time::Duration;
+
 use am_netns::{Host, VethOptions, veth};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::common::{list, port, until};
 use crate::users::{Place, daemon, program, succeeds};
@@ -110,6 +114,25 @@ fn a_queue_returns_when_its_program_is_killed_and_without_one_there_is_a_port() 
     until("the port is free", || port(&cable.socket(0), "first").is_none());
     succeeds(cable.client_with_queue("queue-third", "beta"));
     drop(second);
+}
+
+/// The next daemon finds the queue in use, and nobody to whom it has lent it.
+#[test]
+fn a_program_waits_for_a_queue_that_is_soon_released() {
+    let cable = Cable::new(["amd-soon-near", "amd-soon-far"]);
+    let (mut near, _far) = (cable.daemon(0), cable.daemon(1));
+    let _beta = cable.server(20_002, "beta", 1);
+    let mut first = cable.server(20_001, "first", 0);
+    assert_eq!(cable.queue_of("first", 0), Some(1));
+    // Stopped, it does not see that its daemon has ended.
+    kill(Pid::from_raw(first.0.id() as i32), Signal::SIGSTOP).unwrap();
+    near.0.kill().unwrap();
+    near.0.wait().unwrap();
+    let _next = cable.daemon(0);
+    let second = cable.program(20_001, "queue-second>beta", 0);
+    std::thread::sleep(Duration::from_millis(300));
+    first.0.kill().unwrap();
+    succeeds(second);
 }
 
 #[test]

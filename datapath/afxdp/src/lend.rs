@@ -1,8 +1,8 @@
 //! Queues of the interface that other processes have. The socket is opened, bound and steered here, and needs this process's
 //! rights. The other process gets its descriptor, and that of the memory. It maps the rings ([`given`](crate::given)).
 //!
-//! The kernel takes a closed socket out of the steering program's table and frees its queue. So a process that is killed
-//! leaves nothing behind.
+//! The kernel takes a closed socket out of the steering program's table and frees its queue a little later. So a process that
+//! is killed leaves nothing behind, and a queue that nobody was lent may soon be free.
 
 use std::ffi::c_void;
 use std::io;
@@ -37,6 +37,8 @@ pub(crate) struct LentQueues {
     lent: Vec<Lent>,
     /// Where the search for a free queue starts: the one that was free for longest.
     next: u32,
+    /// A socket that found its queue in use. To make one with its memory takes 10 ms, to bind it 0.1 ms.
+    spare: Option<LentQueue>,
 }
 
 struct Lent {
@@ -45,6 +47,19 @@ struct Lent {
     /// The socket's index in the steering program.
     index: u8,
     _rules: InstalledRules,
+}
+
+/// Why no queue can be lent.
+pub(crate) struct NoQueue {
+    pub(crate) why: String,
+    /// Whether the kernel may still be releasing one.
+    pub(crate) may_come: bool,
+}
+
+impl<T: Into<String>> From<T> for NoQueue {
+    fn from(why: T) -> NoQueue {
+        NoQueue { why: why.into(), may_come: false }
+    }
 }
 
 impl LentQueues {
@@ -58,14 +73,15 @@ impl LentQueues {
         node: &InterfaceNode,
         interface: &Interface,
         options: &XdpOptions,
-    ) -> Result<LentQueue, String> {
+    ) -> Result<LentQueue, NoQueue> {
         self.take_back(to, node);
         let kernel = Kernel::running();
         if kernel.is_older_than(6, 4) {
             return Err(format!(
                 "another process can map a queue's rings from Linux 6.4 on, and this is {}",
                 kernel.release
-            ));
+            )
+            .into());
         }
         if !node.addresses.added.contains(to) {
             return Err("the address is not served".into());
@@ -74,20 +90,20 @@ impl LentQueues {
         let indices = 1..=am_bpf::Steer::LAST_SOCKET;
         let index = indices.into_iter().find(|index| self.lent.iter().all(|lent| lent.index != *index));
         let index = index.ok_or("the steering program's table is full")?;
-        let mut refused = format!("{} has {queues} queues, and all are in use", interface.name);
+        let mut refused = NoQueue::from(format!("{} has {queues} queues, and all are in use", interface.name));
         for queue in (0..queues).map(|step| (self.next + step) % queues) {
             if queue == options.queue || self.lent.iter().any(|lent| lent.queue == queue) {
                 continue;
             }
-            match open(queue, interface, options) {
+            match open(queue, interface, options, &mut self.spare) {
                 Ok(lent) => {
                     let rules = steer(&lent, (to, index), node, interface, options)?;
                     self.lent.push(Lent { to, queue, index, _rules: rules });
                     self.next = queue + 1;
                     return Ok(lent);
                 }
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => (),
-                Err(error) => refused = format!("opening queue {queue} of {}: {error}", interface.name),
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => refused.may_come = true,
+                Err(error) => refused.why = format!("opening queue {queue} of {}: {error}", interface.name),
             }
         }
         Err(refused)
@@ -133,15 +149,21 @@ fn steer(
 }
 
 /// Open a socket of this queue, in zero-copy mode where that works.
-fn open(queue: u32, interface: &Interface, options: &XdpOptions) -> io::Result<LentQueue> {
+fn open(
+    queue: u32,
+    interface: &Interface,
+    options: &XdpOptions,
+    spare: &mut Option<LentQueue>,
+) -> io::Result<LentQueue> {
     let of = |writer| ChunkLayout::new(interface, writer, MultiBuffer::IfNeeded);
     let mut plans = vec![(Writer::Nic, of(Writer::Nic)), (Writer::Kernel, of(Writer::Kernel))];
     plans.retain(|(writer, layout)| layout.is_single_chunk() && is_wanted(*writer, options));
     let mut refused = io::Error::other("its frames take several chunks: lower its MTU");
     for (writer, layout) in plans {
-        match open_in(writer, layout, queue, interface) {
-            Err(error) => refused = error,
-            opened => return opened,
+        match open_in(writer, layout, queue, interface, spare) {
+            // No mode binds to a queue in use.
+            Err(error) if error.raw_os_error() != Some(libc::EBUSY) => refused = error,
+            done => return done,
         }
     }
     Err(refused)
@@ -154,9 +176,31 @@ fn is_wanted(writer: Writer, options: &XdpOptions) -> bool {
     }
 }
 
-fn open_in(writer: Writer, layout: ChunkLayout, queue: u32, interface: &Interface) -> io::Result<LentQueue> {
+fn open_in(
+    writer: Writer,
+    layout: ChunkLayout,
+    queue: u32,
+    interface: &Interface,
+    spare: &mut Option<LentQueue>,
+) -> io::Result<LentQueue> {
     let zero_copy = writer == Writer::Nic;
     let shape = QueueShape { queue, chunk: layout.chunk as u32, chunks: CHUNKS, entries: ENTRIES, zero_copy };
+    let unbound = match spare.take() {
+        Some(spare) if QueueShape { queue, ..spare.shape } == shape => LentQueue { shape, ..spare },
+        _ => unbound(shape)?,
+    };
+    let mode = if zero_copy { libc::XDP_ZEROCOPY } else { libc::XDP_COPY };
+    match bind(&unbound.socket, interface.index, queue, mode | libc::XDP_USE_NEED_WAKEUP) {
+        Ok(()) => Ok(unbound),
+        Err(error) => {
+            *spare = (error.raw_os_error() == Some(libc::EBUSY)).then_some(unbound);
+            Err(error)
+        }
+    }
+}
+
+/// A socket with its memory and rings.
+fn unbound(shape: QueueShape) -> io::Result<LentQueue> {
     let memory = memory(&shape)?;
     let socket = new_socket()?;
     register(&socket, &memory, &shape)?;
@@ -164,8 +208,6 @@ fn open_in(writer: Writer, layout: ChunkLayout, queue: u32, interface: &Interfac
         sockopt::set(socket.as_fd(), libc::SOL_XDP, ring, ENTRIES)?;
     }
     sockopt::enlarge_send_buffer(socket.as_fd(), ENTRIES, &mut Vec::new());
-    let mode = if zero_copy { libc::XDP_ZEROCOPY } else { libc::XDP_COPY };
-    bind(&socket, interface.index, queue, mode | libc::XDP_USE_NEED_WAKEUP)?;
     Ok(LentQueue { socket, memory, shape })
 }
 

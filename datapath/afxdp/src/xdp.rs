@@ -15,7 +15,7 @@ use crate::carrier::Carrier;
 use crate::close::CloseOnDrop;
 use crate::frames::{FrameTable, Frames};
 use crate::interface::Interface;
-use crate::lend::LentQueues;
+use crate::lend::{LentQueues, NoQueue};
 use crate::mode::Mode;
 use crate::options::XdpOptions;
 use crate::rules::InstalledRules;
@@ -225,7 +225,9 @@ impl Transport for Xdp {
             }
             Command::LendQueue { to, lent } => {
                 let queue = self.lent.lend(to, &self.node, &self.interface, &self.options);
-                let refused = |why| PeerAddressError::NoQueue { transport: self.caps.name.clone(), why };
+                let transport = || self.caps.name.clone();
+                let refused =
+                    |NoQueue { why, may_come }| PeerAddressError::NoQueue { transport: transport(), why, may_come };
                 // A cell that was set before keeps its queue, and the new one is closed.
                 _ = lent.set(queue.map_err(refused)?);
             }

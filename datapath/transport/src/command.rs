@@ -112,6 +112,7 @@ impl Command<'_> {
             Command::LendQueue { .. } => Err(PeerAddressError::NoQueue {
                 transport: caps.name.clone(),
                 why: "only `xdp:` has such queues".into(),
+                may_come: false,
             }),
             _ => Ok(()),
         }
@@ -174,6 +175,8 @@ pub enum PeerAddressError {
         transport: String,
         /// Why, and what to do.
         why: String,
+        /// Whether another attempt soon may succeed: a queue is in use that was not lent, and the kernel may still be releasing it.
+        may_come: bool,
     },
 }
 
