@@ -12,14 +12,15 @@
 //! its descriptors is not late unless a frame waits for it.
 //!
 //! The thread starts with the first node of the process and ends soon after the last one, since a process ends with its last thread. It
-//! blocks all signals, so no handler of the program runs on it. A forked child has no such thread; its first own node starts one.
+//! ends before that if all other threads have ended: nobody is left to close the node. It blocks all signals, so no handler of the program
+//! runs on it. A forked child has no such thread; its first own node starts one.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::time::{Duration, Instant};
-use std::{io, mem, process, thread};
+use std::{fs, io, mem, process, thread};
 
 use am_proto::Time;
 use am_ring::Own;
@@ -178,6 +179,9 @@ fn run(nodes: &Receiver<Weak<Watched>>, number: u32) {
         }
         seen.retain_mut(look);
         next = Instant::now() + INTERVAL;
+        if seen.iter().any(|(.., looks)| *looks >= LOOKS) && is_last_thread() {
+            return;
+        }
         if seen.is_empty()
             && let Ok(mut started) = THREAD.try_lock()
         {
@@ -200,6 +204,15 @@ fn look((node, polls, looks): &mut Seen) -> bool {
         node.beat(now);
     }
     true
+}
+
+/// Whether the first thread has ended, which stays in the kernel's list, and this is the only other one.
+fn is_last_thread() -> bool {
+    // The name of the process may have spaces and parentheses.
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    // The fields 3 and 20 of proc_pid_stat(5): the state of the first thread, and how many threads there are.
+    fields.next() == Some("Z") && fields.nth(16) == Some("2")
 }
 
 #[cfg(test)]

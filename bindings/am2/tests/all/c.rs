@@ -93,6 +93,14 @@ fn a_thread_may_be_cancelled_and_a_handler_may_end_its_thread() {
     assert_eq!(said, "the process is still there\n");
 }
 
+#[test]
+fn a_process_ends_with_its_last_thread_though_its_node_is_open() {
+    let program = Program::build("tests/c/last_thread.c");
+    for how in ["exits", "cancelled"] {
+        assert_eq!(program.start("udp:127.0.0.1:0", &[how]).end(), "open\n", "{how}");
+    }
+}
+
 /// The names of Berkeley's header, in a program that uses them.
 #[test]
 fn old_names() {

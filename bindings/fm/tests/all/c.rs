@@ -45,6 +45,14 @@ fn a_process_ends_with_its_last_thread() {
 }
 
 #[test]
+fn a_process_ends_with_its_last_thread_though_a_node_is_open() {
+    let program = Program::build("tests/last_thread.c");
+    for how in ["exits", "cancelled"] {
+        assert_eq!(program.start("", &[how]).end(), "open\n", "{how}");
+    }
+}
+
+#[test]
 fn a_thread_may_be_cancelled_and_a_handler_may_end_its_thread() {
     let said = Program::build("tests/cancel.c").start("", &[]).end();
     assert_eq!(said, "the process is still there\n");

@@ -1,0 +1,29 @@
+/* The last thread of the program ends with its node open: by pthread_exit, or cancelled in a call. */
+#define _GNU_SOURCE
+#include "common.h"
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+static void *cancels(void *thread)
+{
+    usleep(100000);
+    EXPECT(pthread_cancel(*(pthread_t *)thread) == 0);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const NAMES[] = {"alpha", "beta"};
+    static pthread_t self, canceller;
+    EXPECT(argc == 2 && FM_initialize("udp:127.0.0.1:0", 0, 2, NAMES) == 0);
+    puts("open");
+    fflush(stdout);
+    if (strcmp(argv[1], "cancelled") == 0) {
+        self = pthread_self();
+        EXPECT(pthread_create(&canceller, NULL, cancels, &self) == 0 && pthread_detach(canceller) == 0);
+        for (;;)
+            FM_extract_or_wait(1000000);
+    }
+    pthread_exit(NULL);
+}
