@@ -3,6 +3,9 @@
 
 mod example;
 
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
 use example::example;
 use serde_json::Value;
 
@@ -64,4 +67,36 @@ fn daemons_that_are_killed_and_stopped_explain_what_is_unknown() {
     let count = |key: &str| line[key].as_u64().unwrap_or_else(|| panic!("no {key}: {line}"));
     let faults = ["kills", "leaves", "stops", "flaps"].map(|what| count(&format!("daemon_{what}")));
     assert!(faults.iter().sum::<u64>() > 0 && count("replied") > 1000 && count("wrong") == 0, "{line}");
+}
+
+/// Remove the switch, which is in one of its network namespaces.
+fn cut(ledger: &Child) {
+    let files = std::fs::read_dir(format!("/proc/{}/fd", ledger.id())).unwrap().flatten().map(|file| file.path());
+    let is_network = |file: &std::path::PathBuf| {
+        std::fs::read_link(file).is_ok_and(|name| name.to_string_lossy().starts_with("net:["))
+    };
+    let removed = files.filter(is_network).filter(|file| {
+        let mut ip = Command::new("nsenter");
+        ip.arg(format!("--net={}", file.display())).args(["ip", "link", "del", "br0"]);
+        ip.output().unwrap().status.success()
+    });
+    assert_eq!(removed.count(), 1, "a switch");
+}
+
+#[test]
+fn a_network_that_is_gone_ends_the_run() {
+    let mut ledger = example("ledger");
+    ledger.args(["run", "--json", "--pause", "250", "--silence", "400", "--standstill", "5", "udp"]);
+    let mut child = ledger.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().starts_with("udp ")), "it has begun");
+    cut(&child);
+    assert!(lines.any(|line| line.unwrap().starts_with("ledger: udp: nothing moves")), "it says why it ends");
+    let rest = std::thread::spawn(move || lines.count());
+    let output = child.wait_with_output().unwrap();
+    rest.join().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let line: Value = said.lines().find_map(|line| serde_json::from_str(line).ok()).expect("a line of JSON");
+    assert!(line["replied"].as_u64() > Some(0), "what there is is judged: {line}");
 }

@@ -184,6 +184,12 @@ impl Tally {
         *self.counts.entry(key.to_owned()).or_default() += count as u64;
     }
 
+    /// Count an error of no connection.
+    pub(crate) fn fail(&mut self, why: String) {
+        self.add("wrong", 1);
+        self.told.push(why);
+    }
+
     pub(crate) fn get(&self, key: &str) -> u64 {
         self.counts.get(key).copied().unwrap_or_default()
     }

@@ -33,6 +33,9 @@ pub(crate) struct Plan {
     /// At most so many milliseconds of silence: processes that are stopped, interfaces that are down
     #[arg(long, default_value_t = 3000)]
     silence: u64,
+    /// Give a transport up when no client has sent anything for so many seconds, and --silence besides
+    #[arg(long, default_value_t = 60)]
+    standstill: u64,
     /// So many faults at least, of each transport
     #[arg(long, default_value_t = 10)]
     faults: u64,
@@ -90,16 +93,25 @@ fn transport(
     players.daemons().chain(0..=clients).try_for_each(|player| players.start(player))?;
     let [pause, silence] = [plan.pause, plan.silence].map(Duration::from_millis);
     let mut faults = Faults::new(SmallRng::seed_from_u64(seed), pause, silence);
-    let (begin, mut shown) = (Instant::now(), Instant::now());
-    let mut sent = 0;
+    let begin = Instant::now();
+    let (mut shown, mut moved, mut sent) = (begin, begin, 0);
     while !stop.load(Relaxed) && (sent < requests || faults.counts().iter().sum::<u64>() < plan.faults) {
         sleep(TURN);
         faults.turn(&mut players)?;
         players.check()?;
         if shown.elapsed() > Duration::from_millis(500) {
             shown = Instant::now();
+            let before = sent;
             sent = players.lives.iter().filter(|life| life.player > 0).map(|life| book::total(&life.book)).sum();
             progress(kind, sent, requests, faults.counts(), begin.elapsed());
+            // Without answers the credits are used up soon.
+            moved = if sent > before { shown } else { moved };
+            if moved.elapsed() > silence + Duration::from_secs(plan.standstill) {
+                let why = format!("nothing moves: no client has sent anything for {} s", moved.elapsed().as_secs());
+                _ = writeln!(stderr(), "ledger: {}: {why}", kind.name());
+                faults.done.fail(why);
+                break;
+            }
         }
     }
     faults.calm(&mut players)?;

@@ -6,7 +6,7 @@
 //!     ledger members                            16 hosts, one killed and one added every second for five minutes; needs root
 //!
 //! `run` ends with 0 where each request was handled once and in order, or came back and was not handled, or is unknown for one of
-//! the two reasons that `docs/promises.md` has; with 1 where anything is wrong, or the table could not be written; with 2 where it could not run.
+//! the two reasons that `docs/promises.md` has; with 1 where anything is wrong, no client has sent anything for a minute, or the table could not be written; with 2 where it could not run.
 //!
 //! ```text
 //!   driver ── starts, kills, stops ──▶ server ◀── requests ── clients      each a process
