@@ -65,8 +65,9 @@ extern "C" {
 #endif
 
 /* Open the endpoint of this DPID. Returns a descriptor.
- * EINVAL: negative. EADDRINUSE: this node has it already. ENETDOWN: the node could not be opened. EMFILE: no
- * descriptor (ulimit -n). EAGAIN: no thread (ulimit -u). ENOMEM. EFBIG: the pool is larger than files may be (ulimit -f). */
+ * EINVAL: negative. EADDRINUSE: this node has it already. EMFILE: no descriptor (ulimit -n). ENETDOWN: the node could not be opened, also
+ * where it lacks a thread, memory or room in a file; dp_error() says which limit it met. Once the node is open: EAGAIN: no thread
+ * (ulimit -u). ENOMEM. EFBIG: the pool is larger than files may be (ulimit -f). */
 int dp_open(int dpid);
 
 /* The same with a token buffer pool of so many bytes (4096 at least). dp_open takes DP_POOL from the environment, or 262144. */
