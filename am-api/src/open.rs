@@ -58,7 +58,7 @@ pub enum OpenError {
         needed: usize,
     },
     /// Too little memory for the node itself.
-    #[error("no memory for a node: {0}; `ulimit -v` shows the limit")]
+    #[error("no memory for a node: {0}; `ulimit -v` and `ulimit -d` show the limits")]
     NoMemory(io::Error),
     /// No thread could be started for heartbeats.
     #[error(

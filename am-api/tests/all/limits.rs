@@ -1,14 +1,14 @@
-//! With whatever `ulimit -v` leaves it, a program opens its node, or is told which limit to raise; the system ends none.
+//! With whatever `ulimit -v` or `ulimit -d` leaves it, a program opens its node, or is told which limit to raise; the system ends none.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio, id};
 
 use crate::example::{Running, example};
 
-/// The first line that `ping` says with so many KiB of addresses.
-fn says(on: &str, kib: usize) -> String {
+/// The first line that `ping` says with so many KiB of addresses (`v`) or data (`d`).
+fn says(on: &str, limit: char, kib: usize) -> String {
     let ping = example("ping");
-    let script = format!("ulimit -v {kib} && exec \"$0\" serve {on}");
+    let script = format!("ulimit -{limit} {kib} && exec \"$0\" serve {on}");
     let mut command = Command::new("sh");
     command.args(["-c", &script]).arg(ping.get_program()).stderr(Stdio::piped());
     let mut child = Running(command.spawn().expect("a shell"));
@@ -17,14 +17,16 @@ fn says(on: &str, kib: usize) -> String {
 }
 
 fn is_told(on: &str) {
-    let mut refused = 0;
-    for kib in (10_000..60_000).step_by(1000) {
-        let says = says(on, kib);
-        let is_refused = says.starts_with("ping: ") && says.contains("`ulimit -v");
-        assert!(is_refused || says.starts_with("beta serves on"), "{on} with {kib} KiB: {says}");
-        refused += u32::from(is_refused);
+    for (limit, least, most) in [('v', 10_000, 60_000), ('d', 4_000, 50_000)] {
+        let (named, mut refused) = (format!("`ulimit -{limit}"), 0);
+        for kib in (least..most).step_by(1000) {
+            let says = says(on, limit, kib);
+            let is_refused = says.starts_with("ping: ") && says.contains(&named);
+            assert!(is_refused || says.starts_with("beta serves on"), "{on} with -{limit} {kib} KiB: {says}");
+            refused += u32::from(is_refused);
+        }
+        assert!(refused > 0, "{on}: -{limit} was no limit");
     }
-    assert!(refused > 0, "{on}: that was no limit");
 }
 
 #[test]

@@ -122,7 +122,9 @@ pub enum XdpOpenError {
     #[error("{0}: lower `frames=`")]
     Frames(#[from] NoMemory),
     /// The kernel is out of memory.
-    #[error("no memory for {what}: see what `ulimit -v` says, or ask for fewer frames (`frames=`) or smaller rings")]
+    #[error(
+        "no memory for {what}: see what `ulimit -v` and `ulimit -d` say, or ask for fewer frames (`frames=`) or smaller rings"
+    )]
     Memory { what: String },
     /// This process has the most nodes that one interface can have.
     #[error(

@@ -120,7 +120,7 @@ fn advice(wanted: &Started, options: &DpdkOptions, error: &io::Error) -> String 
     match error.kind() {
         io::ErrorKind::OutOfMemory if !wanted.huge => {
             format!(
-                "; am.memory={} (MiB) is more than this process may have: choose less, or raise the limit that `ulimit -v` shows",
+                "; am.memory={} (MiB) is more than this process may have: choose less, or raise the limit that `ulimit -v` or `ulimit -d` shows",
                 options.memory
             )
         }

@@ -39,7 +39,7 @@ pub enum LayoutError {
     },
     /// Larger than the address space, or than the memory that the system gives.
     #[error(
-        "no memory for {frames} frames of {stride} bytes: take fewer or shorter ones, or see what `ulimit -v` says"
+        "no memory for {frames} frames of {stride} bytes: take fewer or shorter ones, or see what `ulimit -v` and `ulimit -d` say"
     )]
     Memory {
         /// As asked for.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "frames={frames} of {stride} bytes each take {} MiB, and this process can have {} MiB{}",
-    bytes >> 20, free >> 20, if *is_limited { " by `ulimit -v`, which `ulimit -v unlimited` raises" } else { "" }
+    bytes >> 20, free >> 20, limit.map_or_else(String::new, |limit| format!(" by `ulimit -{limit}`, which `ulimit -{limit} unlimited` raises"))
 )]
 pub struct NoMemory {
     /// The frames of the pool.
@@ -19,15 +19,16 @@ pub struct NoMemory {
     pub bytes: u64,
     /// Bytes that are left.
     pub free: u64,
-    /// Whether the limit is that of the process's address space.
-    pub is_limited: bool,
+    /// The limit of the process that leaves no more, as `ulimit` has it: `v` of the address space, `d` of the data.
+    pub limit: Option<char>,
 }
 
 crate::debug_as_display!(NoMemory);
 
-/// Address space for everything else that a node needs when it is opened: tables of frames and messages, rings, a thread.
+/// Address space and data for everything else that a node needs when it is opened: tables of frames and messages, rings, a thread.
 /// An allocation that fails there would end the process.
 const ADDRESS_SPACE_RESERVE: u64 = 24 << 20;
+const DATA_RESERVE: u64 = 8 << 20;
 
 /// Check that there is memory for this many frames of this many bytes.
 ///
@@ -36,28 +37,30 @@ const ADDRESS_SPACE_RESERVE: u64 = 24 << 20;
 pub fn check(frames: usize, stride: usize) -> Result<(), NoMemory> {
     let bytes = (frames as u64).saturating_mul(stride as u64);
     let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
-    let addresses = limit_left(&read("/proc/self/limits"), &read("/proc/self/status"));
-    let addresses = addresses.map(|left| left.saturating_sub(ADDRESS_SPACE_RESERVE));
+    let (limits, status) = (read("/proc/self/limits"), read("/proc/self/status"));
+    let left = |limit, use_of, reserve| Some(limit_left(&limits, limit, &status, use_of)?.saturating_sub(reserve));
+    let addresses = left("Max address space", "VmSize:", ADDRESS_SPACE_RESERVE);
+    let data = left("Max data size", "VmData:", DATA_RESERVE);
     // The machine's memory, or what its control groups have left.
     let machine = bytes_in(&read("/proc/meminfo"), "MemAvailable:");
     let own = read("/proc/self/cgroup");
     let group = own.lines().find_map(|line| line.strip_prefix("0::/"));
-    let left = group.and_then(|group| group_left(Path::new("/sys/fs/cgroup"), group));
-    let free = machine.into_iter().chain(left).min();
-    for (free, is_limited) in [(free, false), (addresses, true)] {
+    let group = group.and_then(|group| group_left(Path::new("/sys/fs/cgroup"), group));
+    let free = machine.into_iter().chain(group).min();
+    for (free, limit) in [(free, None), (addresses, Some('v')), (data, Some('d'))] {
         if let Some(free) = free.filter(|free| bytes > *free) {
-            return Err(NoMemory { frames, stride, bytes, free, is_limited });
+            return Err(NoMemory { frames, stride, bytes, free, limit });
         }
     }
     Ok(())
 }
 
-/// The address space that `ulimit -v` leaves to this process, if it has that limit.
-fn limit_left(limits: &str, status: &str) -> Option<u64> {
-    let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+/// What this limit leaves to this process, if it has that limit.
+fn limit_left(limits: &str, limit: &str, status: &str, use_of: &str) -> Option<u64> {
+    let limit = limits.lines().find_map(|line| line.strip_prefix(limit))?;
     // Without a limit the word is "unlimited", which is no number.
     let most: u64 = limit.split_whitespace().next()?.parse().ok()?;
-    Some(most.saturating_sub(bytes_in(status, "VmSize:")?))
+    Some(most.saturating_sub(bytes_in(status, use_of)?))
 }
 
 /// The value of this line in a file of `/proc`.
@@ -98,9 +101,10 @@ mod tests {
         assert_eq!(bytes_in("MemTotal: 9 kB\n", "MemAvailable:"), None);
         let limits =
             |most| format!("Limit   Soft Limit\nMax address space         {most}     unlimited            bytes\n");
-        assert_eq!(limit_left(&limits("30720"), "VmPeak: 99 kB\nVmSize:\t      10 kB\n"), Some(20 << 10));
-        assert_eq!(limit_left(&limits("9"), "VmSize: 10 kB\n"), Some(0));
-        assert_eq!(limit_left(&limits("unlimited"), "VmSize: 10 kB\n"), None);
+        let left = |most, status| limit_left(&limits(most), "Max address space", status, "VmSize:");
+        assert_eq!(left("30720", "VmPeak: 99 kB\nVmSize:\t      10 kB\n"), Some(20 << 10));
+        assert_eq!(left("9", "VmSize: 10 kB\n"), Some(0));
+        assert_eq!(left("unlimited", "VmSize: 10 kB\n"), None);
     }
 
     #[test]
