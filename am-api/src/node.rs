@@ -215,6 +215,12 @@ impl Node {
             .map_or(Ok(()), Err)
     }
 
+    /// The text of a failure that names a peer, with what keeps this node itself from its peers, if anything does.
+    #[cold]
+    pub fn explain(&self, failure: &dyn fmt::Display) -> String {
+        self.health().map_or_else(|problem| format!("{failure}; of this node: {problem}"), |()| failure.to_string())
+    }
+
     /// Everything counted so far, in every layer.
     pub fn counters(&self) -> Counters {
         Counters::of(&self.state.borrow())

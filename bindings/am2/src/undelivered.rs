@@ -4,6 +4,7 @@ use std::ffi::c_int;
 
 use am_api::ReturnReason;
 
+use crate::am;
 use crate::code::Status;
 use crate::context::IN_ERROR;
 use crate::endpoint::Ep;
@@ -41,8 +42,7 @@ pub(crate) fn on_error(ep: &Ep, status: Status, header: &Header, bytes: usize, i
         ep.gets.borrow_mut().remove(&extent.id.into());
     }
     let Some(handler) = ep.handlers.borrow().first().copied().flatten() else {
-        eprintln!("libam2: a message came back, and the endpoint has no error handler (handler 0): {status:?}");
-        return;
+        return say(status);
     };
     let number = |number: usize| c_int::try_from(number).unwrap_or(c_int::MAX);
     let mut block = Block {
@@ -59,6 +59,15 @@ pub(crate) fn on_error(ep: &Ep, status: Status, header: &Header, bytes: usize, i
     // SAFETY: `am.h` asks for an error handler of this type; the block lives on.
     unsafe { invoke::error(handler, status as c_int, operation, (&raw mut block).cast()) };
     IN_ERROR.set(before);
+}
+
+/// Nobody else tells the program that a message came back.
+#[cold]
+fn say(status: Status) {
+    let text = format!("a message came back, and the endpoint has no error handler (handler 0): {status:?}");
+    // The cause may be here.
+    let explained = am::with(|am| Ok(am.node.explain(&text)));
+    eprintln!("libam2: {}", if status == Status::Unreachable { explained.unwrap_or(text) } else { text });
 }
 
 /// The status of this number; one that is unknown stands for an unreachable peer.

@@ -8,9 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use am_api::EndpointError;
-use am_dp::{ConnectError, OpenError, ReadError, WriteError};
+use am_dp::{ConnectError, Dp, OpenError, ReadError, WriteError};
 use nix::errno::Errno;
 
+use crate::mapping::Mapping;
 use crate::thread_end;
 
 /// The program has closed descriptors of the library, at least once.
@@ -49,6 +50,15 @@ impl Failure {
     #[cold]
     pub(crate) fn cancelled() -> Failure {
         Failure::new(Errno::ECANCELED, "the thread was cancelled")
+    }
+
+    /// Where it names a peer that cannot be reached, the cause may be here.
+    #[cold]
+    pub(crate) fn explained(self, dp: &Dp<Mapping>) -> Failure {
+        match self.errno {
+            Errno::EHOSTUNREACH | Errno::ECONNRESET => Failure { text: dp.explain(&self.text), ..self },
+            _ => self,
+        }
     }
 
     #[cold]

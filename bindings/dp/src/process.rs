@@ -150,7 +150,7 @@ pub(crate) fn with<T>(fd: RawFd, work: impl FnOnce(&mut Process) -> Result<T, Fa
     not_in_child()?;
     let mut process = PROCESS.lock();
     match process.as_mut() {
-        Some(process) => work(process),
+        Some(process) => work(process).map_err(|failure| failure.explained(&process.dp)),
         None => Err(Failure::not_a_point(fd)),
     }
 }

@@ -105,9 +105,9 @@ pub(crate) fn outside<T>(work: impl FnOnce(&mut Fm<()>) -> Result<T, Failure>) -
             hang_up_if_lost(node)?;
             // The cause may be here.
             if matches!(failure.code, Code::Unreachable | Code::Timeout)
-                && let Some(Err(problem)) = node.as_ref().map(|(fm, ..)| fm.health())
+                && let Some((fm, ..)) = node
             {
-                failure.text = format!("{}; of this node: {problem}", failure.text);
+                failure.text = fm.explain(&failure.text);
             }
         }
         result

@@ -319,6 +319,11 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         &self.nodes
     }
 
+    /// The text of a failure that names a node, with what keeps this one from its peers, as [`Node::explain`].
+    pub fn explain(&self, failure: &dyn fmt::Display) -> String {
+        self.node.explain(failure)
+    }
+
     /// Everything counted so far, in every layer.
     pub fn counters(&self) -> Counters {
         self.node.counters()

@@ -186,6 +186,11 @@ impl<S> Fm<S> {
         self.node.health()
     }
 
+    /// The text of a failure that names a node, with what keeps this one from its peers, as [`Node::explain`].
+    pub fn explain(&self, failure: &dyn fmt::Display) -> String {
+        self.node.explain(failure)
+    }
+
     /// Everything counted so far, in every layer.
     pub fn counters(&self) -> Counters {
         self.node.counters()

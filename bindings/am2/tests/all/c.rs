@@ -194,6 +194,15 @@ fn a_get_whose_peer_dies_comes_back() {
     }
 }
 
+#[test]
+fn what_keeps_this_node_from_its_peers_is_said() {
+    let (program, directory) = (Program::build("tests/c/health.c"), TempDir::new().expect("a directory"));
+    let place = directory.path().display().to_string();
+    let transport = format!("shm:health,dir={place}");
+    let said = program.run_two_with([&transport, &transport], &[&place]);
+    assert!(said.contains("Unreachable; of this node: ") && said.contains("removed"), "{said}");
+}
+
 /// A job of three processes, started by the launcher, which is another package's. Returns what they said.
 fn job(program: &Program, transport: &str, arguments: &[&str]) -> String {
     let launcher = library().ancestors().nth(2).expect("cargo's directory").join("am-run");

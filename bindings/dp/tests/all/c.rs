@@ -97,6 +97,20 @@ fn the_death_of_a_process_is_told_and_frees_its_dpid() {
 }
 
 #[test]
+fn what_keeps_this_node_from_its_peers_is_said() {
+    let (program, directory) = (Program::build("tests/c/health.c"), tempfile::tempdir().expect("a directory"));
+    let name = format!("shm:health,dir={}", directory.path().display());
+    let mut node = start(&program, 0, Nodes::Transport(&name), &[]);
+    assert_eq!(node.line(), "open");
+    let files: Vec<_> = std::fs::read_dir(directory.path()).expect("it is ours").flatten().collect();
+    assert!(!files.is_empty());
+    files.iter().for_each(|file| std::fs::remove_file(file.path()).expect("it is ours"));
+    node.write("");
+    let said = node.end();
+    assert!(said.contains("of this node: ") && said.contains("removed"), "{said}");
+}
+
+#[test]
 fn read_and_write_know_endpoints_with_the_preload_library() {
     let directory = tempfile::tempdir().expect("a directory");
     let library = preload_library(&directory);
