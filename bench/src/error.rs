@@ -57,6 +57,9 @@ pub(crate) enum Error {
         /// The peers that sent beacons there.
         other_nodes: Vec<String>,
     },
+    /// The far side cannot be reached, and this side is why.
+    #[error("{problem}\n  and {error}")]
+    Here { problem: String, error: Box<Error> },
     #[error("the far side refused: {0}")]
     Refused(String),
     /// The far side does not answer, or no longer.
@@ -92,6 +95,16 @@ impl Error {
     /// An error of the operating system.
     pub(crate) fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::System { doing, source }
+    }
+
+    /// Where it names the far side, what keeps this side from it comes first.
+    pub(crate) fn after(self, problem: Option<String>) -> Error {
+        match (self, problem) {
+            (error @ (Error::PeerUnknown { .. } | Error::Silent { .. } | Error::Lost(_)), Some(problem)) => {
+                Error::Here { problem, error: Box::new(error) }
+            }
+            (error, _) => error,
+        }
     }
 
     /// The other process ended.

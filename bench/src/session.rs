@@ -157,6 +157,7 @@ pub(crate) fn run(setup: Setup<'_>, control: &mut dyn PlanChannel, link: &mut dy
         // Only an open driver can tell the far side that something does not fit.
         let result = fits.take().unwrap_or(Ok(())).and_then(|()| stage.run(&mut near, &mut all));
         let result = result.and_then(|()| near.end()).inspect_err(|why| near.give_up(why));
+        let result = result.map_err(|why| why.after(problem(channel.as_ref(), link)));
         trace_error = trace_error.take().or_else(|| channel.trace_error());
         link.close(channel);
         result
@@ -174,9 +175,15 @@ pub(crate) fn run(setup: Setup<'_>, control: &mut dyn PlanChannel, link: &mut dy
 pub(crate) fn follow(plan: &Plan, link: &mut dyn Link, watch: &Watch) -> Result<(), Error> {
     for (_, driver) in plan.stages() {
         let mut channel = link.open(driver, &plan.near, plan.how, watch)?;
-        OpenDriver { channel: channel.as_mut(), driver, timeouts: link.timeouts(), watch }.serve()?;
+        let served = OpenDriver { channel: channel.as_mut(), driver, timeouts: link.timeouts(), watch }.serve();
+        served.map_err(|why| why.after(problem(channel.as_ref(), link)))?;
     }
     Ok(())
+}
+
+/// What keeps this side from the other. The kernel's drivers know nothing of their interface.
+fn problem(channel: &dyn Channel, link: &dyn Link) -> Option<String> {
+    channel.problem().or_else(|| link.here().err().map(|why| why.to_string()))
 }
 
 /// One driver's turn.

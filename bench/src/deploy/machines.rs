@@ -105,9 +105,10 @@ impl PlanChannel for PlanSender<'_> {
 
 impl PlanSender<'_> {
     fn unknown(&self, node: &Node) -> Error {
-        node.health().err().into_iter().for_each(|problem| status(&problem.to_string()));
         let other_nodes = node.peers().iter().map(|peer| peer.name.to_string()).collect();
-        Error::PeerUnknown { name: self.peer.to_owned(), on: self.link.on(), waited: ANSWER_TIMEOUT, other_nodes }
+        let (name, on) = (self.peer.to_owned(), self.link.on());
+        let error = Error::PeerUnknown { name, on, waited: ANSWER_TIMEOUT, other_nodes };
+        error.after(node.health().err().map(|problem| problem.to_string()))
     }
 }
 

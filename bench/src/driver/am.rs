@@ -181,7 +181,8 @@ impl Am {
         let to = connect(&mut self.endpoint, peer, ENDPOINT, |endpoint| {
             endpoint.poll(state);
             wait.idle().map(drop)
-        })?;
+        });
+        let to = to.map_err(|why| why.after(self.problem()))?;
         (self.coalesce, self.is_near, self.state.other) = (how.coalesce, true, Some(to));
         if let Some(how) = self.endpoint.describe(to) {
             (self.mode, self.framing, self.largest) = (how.mode, how.framing.name(), how.max_body);
@@ -226,6 +227,10 @@ impl Channel for Am {
     fn trace_error(&self) -> Option<Error> {
         let error = self.trace.as_ref()?.get()?;
         Some(Error::system(TRACING)(io::Error::new(error.kind(), error.to_string())))
+    }
+
+    fn problem(&self) -> Option<String> {
+        self.node.health().err().map(|problem| problem.to_string())
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {

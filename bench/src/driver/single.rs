@@ -21,6 +21,10 @@ impl Channel for Single {
         self.0.trace_error()
     }
 
+    fn problem(&self) -> Option<String> {
+        self.0.problem()
+    }
+
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
         self.0.prepare(size)
     }

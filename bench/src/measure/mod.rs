@@ -109,6 +109,11 @@ pub(crate) trait Channel {
         None
     }
 
+    /// What keeps this side from the other, as far as the driver knows.
+    fn problem(&self) -> Option<String> {
+        None
+    }
+
     /// Set the size of data messages, at most the `most` of its layout.
     fn prepare(&mut self, size: usize) -> Result<(), Error>;
 

@@ -308,6 +308,26 @@ fn a_server_that_is_killed_is_missed() {
     assert!(errors.contains("lost") || errors.contains("ended"), "{errors}");
 }
 
+/// The own interface goes down while a side asks for the far side, and while it measures by each driver.
+#[test]
+fn the_own_interface_is_named_before_the_far_side() {
+    for measured in [None, Some("am"), Some("raw")] {
+        let machines = Machines::new();
+        let far = measured.map(|_| machines.start(1, &[&["serve"]]));
+        let peer = if measured.is_some() { "beta" } else { "gamma" };
+        let driver = measured.unwrap_or("am");
+        let near = machines.start(0, &[&["latency", "--peer", peer, "--driver", driver], ENDLESS]);
+        let least = if measured.is_some() { 0.5 } else { 0.0 };
+        eventually("work", || seconds_worked(near.pid()) > least);
+        machines.ends[0].set_down().unwrap();
+        let (status, errors) = near.end();
+        assert_eq!(status.code(), Some(1), "{driver}: {errors}");
+        let [own, far_side] = ["eth1 is down", "\n  and "].map(|words| errors.find(words));
+        assert!(own.is_some() && own < far_side, "{driver}: {errors}");
+        drop(far);
+    }
+}
+
 #[test]
 fn nobody_of_that_name() {
     let machines = Machines::new();
