@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../amd/tests/checks/mod.rs"]
+#[path = "../../tools/amd/tests/checks/mod.rs"]
 mod checks;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -5,12 +5,12 @@ use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../amd/tests/by_hand/mod.rs"]
+#[path = "../../tools/amd/tests/by_hand/mod.rs"]
 mod by_hand;
-#[path = "../../amd/tests/all/intruder.rs"]
+#[path = "../../tools/amd/tests/all/intruder.rs"]
 #[allow(dead_code, reason = "not all of it is needed here")]
 mod intruder;
-#[path = "../../amd/tests/lanes/mod.rs"]
+#[path = "../../tools/amd/tests/lanes/mod.rs"]
 mod lanes;
 
 /// A daemon takes this many programs of a user at once.

@@ -1,6 +1,6 @@
 //! C programs on four hosts, started by am-run and by Open MPI's mpirun. Needs root.
 
-#[path = "../../../../am-run/tests/root_all/lab.rs"]
+#[path = "../../../../tools/am-run/tests/root_all/lab.rs"]
 mod lab;
 #[path = "../../../test-support/program.rs"]
 mod program;

@@ -2,7 +2,7 @@
 
 #[path = "../all/common.rs"]
 mod common;
-#[path = "../../../../am-run/tests/root_all/lab.rs"]
+#[path = "../../../../tools/am-run/tests/root_all/lab.rs"]
 #[allow(dead_code, reason = "mpirun is for others")]
 mod lab;
 #[path = "../graph/mod.rs"]

@@ -12,7 +12,7 @@ fn the_pages_have_the_constants() {
     assert_eq!(documented("programs of a user that attach to `amd` at once"), MAX_ATTACHES as usize);
     assert_eq!(documented("flows of a port of `amd` towards hosts of the wire"), MAX_FROM_WIRE);
     assert_eq!(documented("flows of a port of `amd` towards each other port"), MAX_FROM_PORT);
-    let page = include_str!("../../../docs/amd.md").replace(',', "");
+    let page = include_str!("../../../../docs/amd.md").replace(',', "");
     let (rest, limits) = page.split_once("## Limits").expect("a section");
     assert!(rest.contains(&format!("at most {MAX_LINES} lines at once and {LINES_A_SECOND} more in each second")));
     let is_there = |text: String| assert!(limits.contains(&text), "docs/amd.md lacks `{text}`");

@@ -27,7 +27,7 @@ mod report;
 mod start;
 mod stop;
 mod table;
-#[path = "../../am-api/src/text_file.rs"]
+#[path = "../../../am-api/src/text_file.rs"]
 mod text_file;
 
 use std::process::ExitCode;

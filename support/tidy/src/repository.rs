@@ -66,7 +66,7 @@ impl Repository {
     /// # Errors
     /// When its files cannot be read, or cargo cannot describe it.
     pub fn load() -> io::Result<Repository> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
         let mut sources = vec![];
         collect(&root, &root, &mut sources)?;
         let manifest = root.join("Cargo.toml");

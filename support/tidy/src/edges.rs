@@ -32,17 +32,17 @@ pub const RULES: &[(&str, &[&str])] = &[
     // Its users name a transport in a string.
     ("am-api", &["core", "backends"]),
     // A program of many processes: where each is, and who starts them.
-    ("pmix", &[]),
-    ("spmd", &["active-messages", "am-pmix"]),
-    ("am-run", &["am-spmd"]),
+    ("support/pmix", &[]),
+    ("support/spmd", &["active-messages", "am-pmix"]),
+    ("tools/am-run", &["am-spmd"]),
     ("layers/", &["active-messages", "am-spmd"]),
     // It starts am-run as a program.
-    ("dp-graph", &["am-dp"]),
+    ("tools/dp-graph", &["am-dp"]),
     // Libraries for other languages.
     ("bindings/", &["active-messages", "am-spmd", "layers", "am-transport"]),
     ("apps/", &["active-messages", "layers"]),
     // It opens a wire by its name, and has the other end of the transport `amd:`.
-    ("amd", &["active-messages", "am-vnic", "am-transport", "am-ring", "am-wire"]),
+    ("tools/amd", &["active-messages", "am-vnic", "am-transport", "am-ring", "am-wire"]),
     ("bench", &["active-messages", "core", "layers", "backends", "am-netns"]),
     (
         "bench/cost",
@@ -58,8 +58,8 @@ pub const RULES: &[(&str, &[&str])] = &[
             "backends",
         ],
     ),
-    ("netns", &[]),
-    ("tidy", &[]),
+    ("support/netns", &[]),
+    ("support/tidy", &[]),
 ];
 
 /// What `core` stands for above.
@@ -79,10 +79,10 @@ const NODES_FOR_TESTS: &[(&str, &[&str])] = &[
     ("am-api", &["am-daemon"]),
     ("layers/", &["am-transport"]),
     ("datapath/dpdk", &["active-messages", "am-daemon"]),
-    ("am-run", &["active-messages"]),
+    ("tools/am-run", &["active-messages"]),
 ];
 
-const UNPLACED: &str = "say in tidy/src/edges.rs where the crate stands, and in docs/architecture.md why";
+const UNPLACED: &str = "say in support/tidy/src/edges.rs where the crate stands, and in docs/architecture.md why";
 const UPWARDS: &str =
     "dependencies point down only: move what is needed below both, or pass it in (see docs/architecture.md)";
 

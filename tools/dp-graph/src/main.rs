@@ -26,7 +26,7 @@ mod source;
 mod start;
 mod syntax;
 mod table;
-#[path = "../../am-api/src/text_file.rs"]
+#[path = "../../../am-api/src/text_file.rs"]
 mod text_file;
 
 use std::io::ErrorKind;

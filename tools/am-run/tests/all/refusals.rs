@@ -206,7 +206,7 @@ fn a_rank_is_one_process() {
 #[test]
 fn the_manual_and_the_help_name_the_same_options() {
     let help = Job::start(am_run().arg("--help")).end().output();
-    let manual = include_str!("../../../docs/am-run.md");
+    let manual = include_str!("../../../../docs/am-run.md");
     let options: Vec<&str> = help.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2).collect();
     assert!(options.len() > 8, "{help}");
     for option in options.into_iter().map(|word| word.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '-')) {

@@ -15,7 +15,7 @@ mod intruder;
 mod lanes;
 mod limits;
 mod logs;
-#[path = "../../../am-api/tests/page/mod.rs"]
+#[path = "../../../../am-api/tests/page/mod.rs"]
 mod page;
 mod pings;
 mod quotas;

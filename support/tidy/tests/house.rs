@@ -54,8 +54,8 @@ fn errors_of_programs_print_their_text() {
     const CRATES: [&str; 12] = [
         "am-api/src/",
         "layers/",
-        "amd/src/",
-        "spmd/src/",
+        "tools/amd/src/",
+        "support/spmd/src/",
         "netdev-sim/src/",
         "datapath/transport/src/",
         "datapath/engine/src/",

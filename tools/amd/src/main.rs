@@ -1,6 +1,6 @@
 //! `amd`: share one NIC among programs.
 
-#[path = "../../am-api/src/text_file.rs"]
+#[path = "../../../am-api/src/text_file.rs"]
 mod text_file;
 
 use std::io::{self, Write};
