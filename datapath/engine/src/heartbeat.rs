@@ -247,7 +247,8 @@ mod tests {
     fn a_program_that_does_not_poll_is_spoken_for_and_hears_of_it_once() {
         let (mut node, heard) = watched(None);
         node.note_poll();
-        assert_eq!(heard.recv_timeout(MINUTE), Ok(vec![7]));
+        // The first one is counted before the second one is sent.
+        (0..2).for_each(|_| assert_eq!(heard.recv_timeout(MINUTE), Ok(vec![7])));
         assert!(node.sent() > 0);
         assert_eq!([node.note_poll(), node.note_poll()], [true, false]);
     }
