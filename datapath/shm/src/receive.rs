@@ -7,9 +7,7 @@ use am_ring::Frame;
 use am_ring::lane::Peeked;
 use am_wire::{Address, AddressSet, Buffer};
 
-use crate::Shm;
-use crate::options::MAX_MEMBERS;
-use crate::peer::address;
+use crate::link::Shm;
 
 /// The most records that one call takes from a lane. A flood of frames that steering drops must not keep the thread
 /// here.
@@ -196,45 +194,5 @@ impl Shm {
         asleep.store(1, Relaxed);
         // Pairs with the sender's fence, see `waker.rs`.
         fence(SeqCst);
-    }
-
-    /// Read the list of members.
-    #[cold]
-    pub(crate) fn refresh_members(&mut self) {
-        let header = &self.membership.header;
-        self.seen_changes = header.changes().load(Acquire);
-        if header.generation(self.membership.member).load(Relaxed) != self.membership.generation {
-            // Another process has overwritten it.
-            header.generation(self.membership.member).store(self.membership.generation, Release);
-            header.notify_members();
-        }
-        // First who has joined, then who has left: a member that joined after another one had left is not seen without that.
-        let mut births = [0; MAX_MEMBERS];
-        for (member, birth) in births.iter_mut().enumerate().take(self.peers.len()) {
-            *birth = header.generation(member).load(Acquire);
-        }
-        for peer in self.peers.iter_mut().filter(|peer| peer.generation != 0) {
-            let birth = header.generation(peer.member).load(Acquire);
-            // The entry of one that lives was overwritten by another process.
-            peer.is_leaving |= birth != peer.generation && !self.membership.is_alive(peer.member, peer.generation);
-            if peer.is_leaving && peer.has_nothing_left() {
-                peer.disconnect(&self.membership, &mut self.departed);
-            }
-        }
-        let is_any_leaving = self.peers.iter().any(|peer| peer.is_leaving);
-        self.present.clear();
-        for peer in self.peers.iter_mut().filter(|peer| peer.member != self.membership.member) {
-            let birth = births[peer.member];
-            // A newcomer may be the next run of a member whose last frames are still in its lane: those come first.
-            let is_new = peer.generation == 0 && birth != 0 && !is_any_leaving;
-            if is_new && self.membership.is_reachable(peer.member, birth) {
-                peer.connect(&self.membership, birth);
-            }
-            if peer.generation != 0 {
-                self.present.push(peer.member);
-            }
-        }
-        self.first_lane = 0;
-        debug_assert_eq!(self.caps.address, address(self.membership.member, self.membership.generation));
     }
 }

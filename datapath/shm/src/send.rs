@@ -6,8 +6,9 @@ use std::sync::atomic::{Ordering::*, fence};
 use am_ring::Frame;
 use am_wire::{Address, Buffer};
 
+use crate::link::Shm;
 use crate::peer::Verdict;
-use crate::{Shm, waker};
+use crate::waker;
 
 impl Shm {
     /// Send a frame to one member, or to all. False if it was sent to none for lack of room: then it can be sent again

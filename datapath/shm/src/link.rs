@@ -1,0 +1,142 @@
+//! A member of a link, and what it knows of the others. The header counts changes of the list of members: it is read again when the
+//! count has changed.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::*;
+use std::time::{Duration, Instant};
+
+use am_transport::{Caps, Steering};
+use am_wire::Address;
+
+use crate::join::Membership;
+use crate::options::MAX_MEMBERS;
+use crate::peer::{Peer, address};
+use crate::waker::Waker;
+
+/// The interval at which this member asks the kernel whether each other one lives. A question takes a microsecond or less.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// One member of a link.
+#[derive(Debug)]
+pub struct Shm {
+    pub(crate) caps: Caps,
+    pub(crate) steering: Steering,
+    pub(crate) membership: Membership,
+    pub(crate) waker: Waker,
+    /// The other members, by number. Our own entry is not used.
+    pub(crate) peers: Box<[Peer]>,
+    /// The numbers of the other members, and of those that have left but whose frames are not all received.
+    pub(crate) present: Vec<usize>,
+    /// Addresses of nodes behind other members, and the member and its generation. Learned from control frames.
+    pub(crate) added_addresses: BTreeMap<Address, (usize, u32)>,
+    /// The index of the lane that is read first.
+    pub(crate) first_lane: usize,
+    /// The header's count of changes when the list of members was last read.
+    pub(crate) seen_changes: u32,
+    /// A bit for each member whose lane has frames that are not published yet.
+    pub(crate) unpublished: u64,
+    /// Empty receives in a row.
+    pub(crate) empty_receives: u32,
+    /// The addresses of members that have left or died, until they are reported to the node.
+    pub(crate) departed: Vec<Address>,
+    /// Silent peers whose process lives, until they are reported to the node.
+    pub(crate) alive: Vec<Address>,
+    /// The node looks for a peer: report all members.
+    pub(crate) strangers_wanted: bool,
+    /// How long a full lane is waited for.
+    pub(crate) stall_timeout: Duration,
+    pub(crate) last_check: Instant,
+    pub(crate) counters: Counters,
+}
+
+/// Each counter has its field's name with `shm_` in front.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    pub(crate) full: u64,
+    pub(crate) lost_too_long: u64,
+    pub(crate) lost_alone: u64,
+    pub(crate) lost_dead: u64,
+    pub(crate) lost_hung: u64,
+    pub(crate) no_frame: u64,
+    pub(crate) nonsense: u64,
+    pub(crate) restarts: u64,
+    pub(crate) rings: u64,
+    pub(crate) no_bell: u64,
+    pub(crate) sleeps: u64,
+}
+
+impl Shm {
+    /// Read the list of members if it has changed.
+    #[inline]
+    pub(crate) fn refresh_if_changed(&mut self) {
+        if self.membership.header.changes().load(Acquire) != self.seen_changes {
+            self.refresh_members();
+        }
+    }
+
+    /// Whether the process at this address, or in front of it, is a member.
+    pub(crate) fn is_alive(&self, peer: Address) -> bool {
+        let added = self.added_addresses.get(&peer).filter(|(member, birth)| self.peers[*member].is_run(*birth));
+        let its = |at: &&Peer| at.has_address(peer) || added.is_some_and(|(member, _)| at.member == *member);
+        let found = self.peers.iter().find(its);
+        found.is_some_and(|peer| self.membership.is_alive(peer.member, peer.generation))
+    }
+
+    /// Find members that were killed without leaving. Frames that they sent before are still received.
+    pub(crate) fn check_for_dead(&mut self) {
+        if self.last_check.elapsed() < CHECK_INTERVAL {
+            return;
+        }
+        self.last_check = Instant::now();
+        for at in 0..self.present.len() {
+            let peer = &mut self.peers[self.present[at]];
+            if peer.is_present() && !self.membership.is_alive(peer.member, peer.generation) {
+                self.membership.header.remove_member(peer.member, peer.generation);
+                peer.is_leaving = true;
+            }
+            peer.from.confirm();
+        }
+    }
+
+    /// Read the list of members.
+    #[cold]
+    pub(crate) fn refresh_members(&mut self) {
+        let header = &self.membership.header;
+        self.seen_changes = header.changes().load(Acquire);
+        if header.generation(self.membership.member).load(Relaxed) != self.membership.generation {
+            // Another process has overwritten it.
+            header.generation(self.membership.member).store(self.membership.generation, Release);
+            header.notify_members();
+        }
+        // First who has joined, then who has left: a member that joined after another one had left is not seen without that.
+        let mut births = [0; MAX_MEMBERS];
+        for (member, birth) in births.iter_mut().enumerate().take(self.peers.len()) {
+            *birth = header.generation(member).load(Acquire);
+        }
+        for peer in self.peers.iter_mut().filter(|peer| peer.generation != 0) {
+            let birth = header.generation(peer.member).load(Acquire);
+            // The entry of one that lives was overwritten by another process.
+            peer.is_leaving |= birth != peer.generation && !self.membership.is_alive(peer.member, peer.generation);
+            if peer.is_leaving && peer.has_nothing_left() {
+                peer.disconnect(&self.membership, &mut self.departed);
+            }
+        }
+        let is_any_leaving = self.peers.iter().any(|peer| peer.is_leaving);
+        self.present.clear();
+        for peer in self.peers.iter_mut().filter(|peer| peer.member != self.membership.member) {
+            let birth = births[peer.member];
+            // A newcomer may be the next run of a member whose last frames are still in its lane: those come first.
+            let is_new = peer.generation == 0 && birth != 0 && !is_any_leaving;
+            if is_new && self.membership.is_reachable(peer.member, birth) {
+                peer.connect(&self.membership, birth);
+            }
+            if peer.generation != 0 {
+                self.present.push(peer.member);
+            }
+        }
+        self.first_lane = 0;
+        debug_assert_eq!(self.caps.address, address(self.membership.member, self.membership.generation));
+    }
+}

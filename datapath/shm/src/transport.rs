@@ -1,0 +1,135 @@
+//! A member as a transport.
+
+use std::collections::BTreeMap;
+use std::mem::take;
+use std::time::Instant;
+
+use am_ring::Frame;
+use am_transport::{Caps, Command, Notice, PeerAddressError, Steering, Transport};
+use am_wire::Address;
+
+use crate::join::Membership;
+use crate::link::{Counters, Shm};
+use crate::peer::{Peer, STALL_TIMEOUT, address};
+use crate::waker::Waker;
+use crate::{ShmOpenError, ShmOptions, map};
+
+/// Join a link, or create it.
+///
+/// # Errors
+/// See [`ShmOpenError`]. A failed attempt leaves nothing behind.
+pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
+    options.check()?;
+    let own = Membership::join(options)?;
+    let waker = Waker::new(own.place.dir_fd(), &own.place.fifo_name(own.member), options.mode)
+        .map_err(|why| own.place.fifo_error(why))?;
+    let address = address(own.member, own.generation);
+    let caps = Caps {
+        name: format!("shm:{}", options.name),
+        mode: own.pages.mode(own.mapped.address()),
+        address,
+        max_frame: own.geometry.frame,
+        reliable: true,
+        ordered: true,
+        hears_all: true,
+        pool: map::pool(options.frames, own.geometry.frame)?,
+        wake: Some(vec![waker.wake_fd()]),
+        out_of_band: None,
+    };
+    let numbers = own.geometry.numbers();
+    own.announce();
+    let mut shm = Shm {
+        caps,
+        steering: Steering::new(options.ethertype, address),
+        waker,
+        peers: (0..numbers).map(|member| Peer::new(&own, member)).collect(),
+        membership: own,
+        present: Vec::with_capacity(numbers),
+        added_addresses: BTreeMap::new(),
+        first_lane: 0,
+        seen_changes: 0,
+        unpublished: 0,
+        empty_receives: 0,
+        departed: Vec::with_capacity(4 * numbers),
+        alive: Vec::with_capacity(numbers),
+        strangers_wanted: false,
+        stall_timeout: STALL_TIMEOUT,
+        last_check: Instant::now(),
+        counters: Counters::default(),
+    };
+    shm.refresh_members();
+    Ok(shm)
+}
+
+impl Transport for Shm {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        self.refresh_if_changed();
+        self.receive_frames(budget, each)
+    }
+
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
+        self.send_frame(to, frame)
+    }
+
+    fn flush(&mut self) {
+        self.refresh_if_changed();
+        self.publish();
+    }
+
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
+        match command {
+            Command::BeforeSleep => self.before_sleep(),
+            Command::Leave(longest) => {
+                self.stall_timeout = longest;
+                self.peers.iter_mut().for_each(Peer::forget_full);
+            }
+            Command::AskAlive(Address::BROADCAST) => self.strangers_wanted = true,
+            Command::AskAlive(peer) if self.is_alive(peer) => self.alive.push(peer),
+            _ => (),
+        }
+        self.steering.control(command, &self.caps)
+    }
+
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.check_for_dead();
+        self.departed.drain(..).for_each(|address| each(Notice::PeerGone(address)));
+        self.alive.drain(..).for_each(|address| each(Notice::PeerAlive(address)));
+        if take(&mut self.strangers_wanted) {
+            let present = self.peers.iter().filter(|peer| peer.is_present());
+            present.for_each(|peer| each(Notice::StrangerAlive(address(peer.member, peer.generation))));
+        }
+        self.steering.notices(each);
+        self.membership.segment_error().into_iter().for_each(|why| each(Notice::LinkError(why)));
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        let count = &self.counters;
+        each("shm_sent", count.sent);
+        each("shm_received", count.received);
+        each("shm_full", count.full);
+        each("shm_lost_too_long", count.lost_too_long);
+        each("shm_lost_alone", count.lost_alone);
+        each("shm_lost_dead", count.lost_dead);
+        each("shm_lost_hung", count.lost_hung);
+        each("shm_no_frame", count.no_frame);
+        each("shm_nonsense", count.nonsense);
+        each("shm_restarts", count.restarts);
+        each("shm_rings", count.rings);
+        each("shm_no_bell", count.no_bell);
+        each("shm_sleeps", count.sleeps);
+        self.steering.counters(each);
+    }
+}
+
+impl Drop for Shm {
+    /// Publish the sent frames. Dropping `membership` then leaves the link. A forked child leaves nothing.
+    fn drop(&mut self) {
+        if self.membership.owner.is_here() {
+            self.publish();
+        }
+    }
+}
