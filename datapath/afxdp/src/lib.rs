@@ -111,6 +111,7 @@ mod mode;
 mod ntuple;
 mod open;
 mod options;
+mod path;
 mod plan;
 mod prefetch;
 pub mod raw;
@@ -125,6 +126,7 @@ mod sockopt;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod transport;
 mod tx;
 mod tx_ring;
 mod umem;

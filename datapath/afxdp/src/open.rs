@@ -20,6 +20,7 @@ use crate::interface::Interface;
 use crate::lend::LentQueues;
 use crate::mode::Mode;
 use crate::options::XdpOptions;
+use crate::path::{Path, Queue};
 use crate::plan::memory_and_socket;
 use crate::rules::{self, InstalledRules};
 use crate::rx::Rx;
@@ -28,7 +29,7 @@ use crate::sg::{self, LongFrames};
 use crate::siblings::InterfaceNode;
 use crate::tx::Tx;
 use crate::umem::{ChunkCount, Memory};
-use crate::xdp::{Path, Queue, Xdp};
+use crate::xdp::Xdp;
 use crate::{XdpOpenError, rights, sockopt};
 
 /// Open a queue of an interface of the calling thread's network namespace.
