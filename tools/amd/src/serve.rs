@@ -1,0 +1,235 @@
+//! The daemon's loop: programs attach and leave, and between that the switch turns.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use am_api::transports;
+use am_ring::{Layout, Pool};
+use am_transport::{Caps, Command, Transport};
+use am_wire::Address;
+use am_wire::control::Control;
+
+use crate::DaemonError;
+use crate::budget::Budgets;
+use crate::daemon::{Daemon, DaemonOptions, LISTENER, PROCESSES, VISITOR, WIRE};
+use crate::errors::system;
+use crate::folder::Folder;
+use crate::listener::{Listener, Watched};
+use crate::outage::{Line, Outage};
+use crate::random::Random;
+use crate::state::StateFile;
+use crate::switch::Switch;
+
+/// The interval between two looks at everything that is no frame.
+const HOUSEKEEPING: Duration = Duration::from_millis(1);
+
+/// A turn in so many reads the clock.
+const TURNS_TO_CLOCK: u32 = 64;
+
+/// Turns without a frame after which the thread lets others run, and after which it sleeps.
+const TURNS_TO_YIELD: u32 = 64;
+const TURNS_TO_SLEEP: u32 = 256;
+
+/// The longest sleep.
+const MAX_SLEEP: Duration = Duration::from_millis(100);
+
+/// The sleep while a wire has no room, or has no descriptor to wait on.
+const SHORT_SLEEP: Duration = Duration::from_micros(200);
+
+/// The sleep while a visitor waits for the rate of its user, or for a queue.
+const VISIT_SLEEP: Duration = Duration::from_millis(10);
+
+/// Frames of the daemon when it has no wire: one for each port would do.
+const LOCAL_FRAMES: usize = 256;
+
+/// The longest frame where there is no wire.
+const LOCAL_MAX_FRAME: usize = 16 * 1024;
+
+impl Daemon {
+    /// Open the wire and the socket.
+    ///
+    /// # Errors
+    /// See [`DaemonError`].
+    pub fn open(options: DaemonOptions) -> Result<Daemon, DaemonError> {
+        // Nodes know a peer by one address on each of several transports, and not by those of its ports.
+        if let Some(wire) = options.wire.as_ref().filter(|wire| transports::split(wire).len() > 1) {
+            return Err(DaemonError::SeveralWires(wire.clone()));
+        }
+        // The lock first: a second daemon must not touch the wire of the first.
+        let folder = Folder::of(&options.socket)?;
+        let state = StateFile::open(&options.socket, &folder)?;
+        let mut wire = options.wire.as_deref().map(transports::open).transpose()?;
+        for peer in &options.peers {
+            if let Some(wire) = &mut wire {
+                let why = |source| DaemonError::Peer { peer: peer.clone(), source };
+                wire.control(Command::AddPeer(peer)).map_err(why)?;
+            }
+        }
+        Daemon::start(options, wire, folder, state)
+    }
+
+    /// A daemon with a wire that is open already.
+    ///
+    /// # Errors
+    /// See [`DaemonError`].
+    pub fn open_on(options: DaemonOptions, wire: Box<dyn Transport>) -> Result<Daemon, DaemonError> {
+        let folder = Folder::of(&options.socket)?;
+        let state = StateFile::open(&options.socket, &folder)?;
+        Daemon::start(options, Some(wire), folder, state)
+    }
+
+    fn start(
+        options: DaemonOptions,
+        wire: Option<Box<dyn Transport>>,
+        folder: Arc<Folder>,
+        mut state: StateFile,
+    ) -> Result<Daemon, DaemonError> {
+        let mut random = Random::new().map_err(system("cannot read random numbers"))?;
+        let caps = wire.as_ref().map(|wire| wire.caps().clone());
+        let max_frame = caps.as_ref().map_or(LOCAL_MAX_FRAME, |caps| caps.max_frame).min(am_vnic::MAX_FRAME);
+        if let Some(caps) = caps.as_ref().filter(|_| max_frame < Control::MAX_FRAME) {
+            return Err(DaemonError::ShortFrames { name: caps.name.clone(), most: max_frame });
+        }
+        let pool = frames_of(caps.as_ref(), max_frame)?;
+        let saved = state.load();
+        let fresh = || Address::from_u64(random.number() & 0xfdff_ffff_ffff | 0x0200_0000_0000);
+        let own = caps.as_ref().map_or_else(fresh, |caps| caps.address);
+        // Programs that come back have their addresses, whatever the wire's is now.
+        let base = saved.base.filter(|_| !saved.ports.is_empty()).unwrap_or(own);
+        let listener = Listener::new(&options.socket, folder, (options.mode, options.group), &mut random)?;
+        state.begin(base, &saved)?;
+        let watched = watch(&listener, caps.as_ref()).map_err(system("cannot make a descriptor to wait on"))?;
+        let mut daemon = Daemon {
+            can_wait: caps.as_ref().is_none_or(|caps| caps.wake.is_some()),
+            wire: caps.as_ref().map_or("local".into(), |caps| format!("{}, {}", caps.name, caps.mode)),
+            hears_all: caps.as_ref().is_none_or(|caps| caps.hears_all),
+            switch: Switch::new(wire, pool, base, options.ethertype, state),
+            watched,
+            listener,
+            access: options.access,
+            random,
+            visits: vec![],
+            budgets: Budgets::default(),
+            refused: None,
+            accept_at: None,
+            next_port: 0,
+            max_frame,
+            trouble: String::new(),
+            outage: Outage::default(),
+            ready: vec![],
+            turns: 0,
+            idle_turns: 0,
+            leaves_state: false,
+            next_look: Instant::now(),
+        };
+        daemon.restore(saved);
+        daemon.switch.state.end_restore()?;
+        Ok(daemon)
+    }
+
+    /// Serve until `stop` is set.
+    pub fn run(&mut self, stop: &AtomicBool) {
+        while !stop.load(Relaxed) {
+            self.turn();
+            if self.idle_turns > TURNS_TO_SLEEP {
+                self.sleep();
+            } else if self.idle_turns > TURNS_TO_YIELD {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// One turn. Returns how many frames were moved.
+    pub fn turn(&mut self) -> usize {
+        let moved = self.switch.turn();
+        self.idle_turns = if moved > 0 { 0 } else { self.idle_turns.saturating_add(1) };
+        if !self.switch.claims.is_empty() {
+            self.decide_claims();
+        }
+        while let Some((port, why)) = self.switch.offenders.pop() {
+            self.detach_offender(port, why);
+        }
+        self.turns = self.turns.wrapping_add(1);
+        if self.turns.is_multiple_of(TURNS_TO_CLOCK) && Instant::now() >= self.next_look {
+            self.look_around(Duration::ZERO);
+        }
+        moved
+    }
+
+    /// Leave the state file behind if programs are attached: they go on with the next daemon at this socket.
+    pub fn leave_state(&mut self) {
+        // Those that have ended by now need none.
+        self.attend();
+        self.leaves_state = self.switch.schedule.ports().next().is_some();
+    }
+
+    /// Look at once at everything that is no frame, as [`run`](Self::run) does about each millisecond. For a program that turns the daemon
+    /// itself.
+    pub fn attend(&mut self) {
+        self.look_around(Duration::ZERO);
+    }
+
+    /// Wait until something happens.
+    fn sleep(&mut self) {
+        let is_short = !self.can_wait || self.switch.has_held();
+        self.switch.before_sleep();
+        if self.switch.turn() == 0 && self.switch.claims.is_empty() {
+            let longest = if self.has_waiting() { VISIT_SLEEP } else { MAX_SLEEP };
+            self.look_around(if is_short { SHORT_SLEEP } else { longest });
+        }
+        self.switch.after_sleep();
+        self.idle_turns = 0;
+    }
+
+    /// Look at everything that is no frame: programs that come and go, and the wire's notices.
+    pub(crate) fn look_around(&mut self, timeout: Duration) {
+        let mut ready = std::mem::take(&mut self.ready);
+        self.watched.wait(timeout, &mut ready);
+        for &number in &ready {
+            match number {
+                LISTENER => self.accept(),
+                WIRE => (),
+                VISITOR => self.hear_visitors(),
+                process @ PROCESSES.. => self.check_process((process - PROCESSES) as usize),
+                port => self.read_packets(port as usize),
+            }
+        }
+        self.ready = ready;
+        let now = Instant::now();
+        self.next_look = now + HOUSEKEEPING;
+        self.look_at_visits(now);
+        for (uid, lines) in self.budgets.left_out(now) {
+            tracing::warn!("{lines} lines about programs of user {uid} were left out: there were too many");
+        }
+        self.switch.send_heartbeats(now);
+        self.switch.expired(now).into_iter().for_each(|port| self.detach(port));
+        let trouble = self.switch.poll_wire().unwrap_or_default();
+        if trouble != self.trouble {
+            self.trouble = trouble;
+            self.tell_trouble();
+        }
+        match self.outage.look(!self.trouble.is_empty(), now) {
+            Some(Line::Failed) => tracing::warn!("wire {}: {}", self.wire, self.trouble),
+            Some(Line::Works) => tracing::info!("wire {}: it works again", self.wire),
+            None => (),
+        }
+    }
+}
+
+/// Where the frames of programs are copied to: the wire's pool, or one of the daemon's own.
+fn frames_of(caps: Option<&Caps>, max_frame: usize) -> Result<Pool, DaemonError> {
+    match caps {
+        Some(caps) => Ok(caps.pool.clone()),
+        None => Ok(Pool::heap(Layout { frames: LOCAL_FRAMES, stride: max_frame, headroom: 0 })?),
+    }
+}
+
+/// What the daemon waits on before programs have attached.
+fn watch(listener: &Listener, caps: Option<&Caps>) -> std::io::Result<Watched> {
+    let watched = Watched::new()?;
+    watched.add(listener.socket(), LISTENER)?;
+    let wakes = caps.and_then(|caps| caps.wake.as_ref());
+    wakes.into_iter().flatten().try_for_each(|descriptor| watched.add(descriptor, WIRE))?;
+    Ok(watched)
+}
