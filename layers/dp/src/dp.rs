@@ -8,23 +8,19 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Instant;
 
-use am_api::{Counters, Description, Endpoint, EndpointSet, Node, NotOpen, ReturnReason};
+use am_api::{Counters, Description, Endpoint, EndpointSet, Node};
 
 use crate::claim::Claim;
 use crate::descriptor::Signal;
-use crate::edge::{Edge, Left, Target};
+use crate::edge::{Edge, Target};
 use crate::inbox::Inbox;
 use crate::inboxes::Inboxes;
 use crate::point::{Point, PointId};
 use crate::readiness::Readiness;
-use crate::{Dpid, Nid, Nodes, OpenError, WriteError};
+use crate::{Dpid, Nid, Nodes, OpenError};
 
 /// The shortest pool.
 const MIN_POOL: usize = 4096;
-
-/// So many messages in a row leave one by one. In a longer row, which is a stream, so many leave together: one doorbell for all.
-const ALONE: u32 = 16;
-const TOGETHER: u32 = 8;
 
 /// Sends for all endpoints, and receives nothing.
 const DOOR: &str = "dp-door";
@@ -162,74 +158,6 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     #[inline]
     pub(crate) fn point_mut(&mut self, id: PointId) -> Option<&mut PointState> {
         point_mut(&mut self.points, id)
-    }
-
-    /// Send a message along the endpoint's edge. It never waits: where the receiver has no room it is [`WriteError::Full`]. A message
-    /// longer than a frame is copied, and leaves with this call and later ones; until it has, the next is `Full`. Of more than 16
-    /// messages in a row, with no call between that polls, up to 7 leave with the next call of any kind.
-    ///
-    /// # Errors
-    /// See [`WriteError`].
-    #[inline]
-    pub fn write(&mut self, point: &Point, message: &[u8]) -> Result<(), WriteError> {
-        let mut is_second = false;
-        loop {
-            let Dp { points, door, owes, streak, sending, inboxes, .. } = self;
-            let state = point_mut(points, point.id).ok_or(WriteError::Closed)?;
-            if message.is_empty() {
-                return Err(WriteError::Empty);
-            }
-            let Some(edge) = &mut state.edge else { return Err(WriteError::NotConnected) };
-            let Target::Remote(to) = edge.target else { return self.write_local(point.id, message) };
-            match edge.write(to, door, message) {
-                Ok(left) => {
-                    *streak += 1;
-                    *owes = *streak > ALONE && !streak.is_multiple_of(TOGETHER);
-                    if !*owes {
-                        door.flush();
-                    }
-                    if left == Left::Part {
-                        note_sending(sending, point.id);
-                    }
-                    state.traffic.written += 1;
-                    state.traffic.bytes_written += message.len() as u64;
-                    return Ok(());
-                }
-                // Its credit may be there.
-                Err(WriteError::Full) if !is_second => is_second = true,
-                Err(error) => {
-                    state.traffic.stalls += u64::from(error == WriteError::Full);
-                    if let (WriteError::TooLong { .. }, Some(inbox)) = (error, inboxes.get_mut(point.id)) {
-                        inbox.forget_too_long();
-                    }
-                    return Err(error);
-                }
-            }
-            self.poll();
-        }
-    }
-
-    /// Send to an endpoint of this process.
-    fn write_local(&mut self, from: PointId, message: &[u8]) -> Result<(), WriteError> {
-        let closed = WriteError::Ended(NotOpen::Dead(ReturnReason::Closed));
-        let edge = self.point(from).and_then(|state| state.edge.as_ref()).map(|edge| edge.target);
-        let Some(Target::Local(to)) = edge else { return Err(closed) };
-        if self.point(to).is_none_or(|state| state.is_closing) {
-            return Err(closed);
-        }
-        let inbox = self.inboxes.get_mut(to).ok_or(closed)?;
-        let (len, most) = (message.len(), inbox.pool.size());
-        let is_taken = inbox.on_short(message);
-        let Some(PointState { traffic, .. }) = self.point_mut(from) else { return Err(closed) };
-        if !is_taken {
-            traffic.stalls += u64::from(len <= most);
-            return Err(if len > most { WriteError::TooLong { len, most } } else { WriteError::Full });
-        }
-        traffic.written += 1;
-        traffic.bytes_written += len as u64;
-        self.inboxes.note_readable(to);
-        self.signal_arrivals(None);
-        Ok(())
     }
 
     /// The other end of the endpoint's edge.

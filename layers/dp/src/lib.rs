@@ -79,6 +79,7 @@ mod report;
 #[path = "../../../am-api/src/text_file.rs"]
 mod text_file;
 mod wait;
+mod write;
 
 pub use connect::Attempt;
 pub use dp::{Dp, Traffic};
