@@ -206,6 +206,17 @@ impl NodeState {
         if self.engine.is_postponed() { self.clock.now() } else { self.engine.core().now() }
     }
 
+    /// The frame that was set aside for a reply. That of a connection that has ended may be in other use.
+    #[inline]
+    pub(crate) fn reply_frame(&mut self, flow: FlowId) -> Result<Frame, RequestError> {
+        self.for_replies.pop().ok_or_else(|| self.no_reply_frame(flow))
+    }
+
+    #[cold]
+    fn no_reply_frame(&self, flow: FlowId) -> RequestError {
+        self.open_flow(flow).map_or_else(RequestError::from, |_| RequestError::NoFrame)
+    }
+
     /// Admit the message, and write it into the frame. On an error the frame comes back.
     #[inline(always)]
     pub(crate) fn send<P: Payload + ?Sized>(

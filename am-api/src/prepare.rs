@@ -211,17 +211,6 @@ impl Drop for Prepared {
 }
 
 impl NodeState {
-    /// The frame that was set aside for a reply. That of a connection that has ended may be in other use.
-    #[inline]
-    pub(crate) fn reply_frame(&mut self, flow: FlowId) -> Result<Frame, RequestError> {
-        self.for_replies.pop().ok_or_else(|| self.no_reply_frame(flow))
-    }
-
-    #[cold]
-    fn no_reply_frame(&self, flow: FlowId) -> RequestError {
-        self.open_flow(flow).map_or_else(RequestError::from, |_| RequestError::NoFrame)
-    }
-
     /// A message with these words and a payload of `least` to `most` bytes, still without a frame.
     fn prepared(
         &mut self,

@@ -10,34 +10,13 @@ use am_wire::Kind;
 use am_wire::bulk::{Notice, NoticeKind, Segment};
 
 use super::Rights;
-use super::extent::{Extent, Key};
-use super::outgoing::{OutgoingTransfer, Source};
+use super::extent::Extent;
 use super::regions::Memory;
+use super::under_way::{Arriving, OutgoingTransfer, Source};
 use super::{
     ANSWER, Bulk, Completion, MAX_OWN_TRANSFERS, MAX_REFUSED, MAX_TRANSFER, MAX_TRANSFERS, Region, RegionId,
     TransferError, TransferId, TransferKind,
 };
-
-/// A transfer whose bytes arrive here: a get of this node, or a put of a peer of which something is missing.
-pub(super) struct Arriving {
-    pub(super) completion: Completion,
-    pub(super) extent: Extent,
-    /// Where the bytes of a get go. Each segment of a put names its place.
-    pub(super) memory: Option<Memory>,
-    pub(super) is_cancelled: bool,
-    /// Keeps the region in use while a put is unfinished: the region counts these handles.
-    pub(super) _open: Weak<()>,
-}
-
-impl Arriving {
-    pub(super) fn key(&self) -> Key {
-        (self.completion.flow, self.completion.transfer)
-    }
-
-    pub(super) fn is_get(&self) -> bool {
-        self.completion.kind == TransferKind::Get
-    }
-}
 
 /// The most unfinished puts of one flow while half of [`MAX_TRANSFERS`] are in use.
 const MAX_BEGUN_WHEN_CROWDED: usize = 32;

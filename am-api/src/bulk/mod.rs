@@ -7,7 +7,7 @@
 //!   get    alpha ── Get ──▶ beta ── segments ──▶ alpha: Get ── Done ──▶ beta: Served
 //! ```
 //!
-//! `regions.rs` checks the rights of peers; `outgoing.rs` sends the segments; `incoming.rs` deposits them; `extent.rs` knows
+//! `under_way.rs` has the transfers; `regions.rs` checks the rights of peers; `outgoing.rs` sends the segments; `incoming.rs` deposits them; `extent.rs` knows
 //! what has arrived; `notices.rs` has the notices for peers. All of it happens in [`poll`](crate::Endpoint::poll).
 
 mod extent;
@@ -15,6 +15,7 @@ mod incoming;
 mod notices;
 mod outgoing;
 mod regions;
+mod under_way;
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -23,8 +24,8 @@ use am_proto::{Core, EndpointId, FlowId, FlowState, ReturnReason, Time};
 use am_ring::Frame;
 use am_wire::bulk::{Notice, NoticeKind};
 
-pub(crate) use outgoing::Source;
 pub use regions::{Region, RegionId, RegionInUse, Rights};
+pub(crate) use under_way::Source;
 
 use crate::NotOpen;
 
@@ -152,9 +153,9 @@ const MAX_REFUSED: usize = 64;
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Bulk {
-    outgoing: VecDeque<outgoing::OutgoingTransfer>,
+    outgoing: VecDeque<under_way::OutgoingTransfer>,
     /// Gets of this side, and puts of peers that have begun.
-    arriving: Vec<incoming::Arriving>,
+    arriving: Vec<under_way::Arriving>,
     /// Ended transfers, for the handlers of endpoints.
     completions: VecDeque<Completion>,
     /// Connections that have ended, but may still have transfers.

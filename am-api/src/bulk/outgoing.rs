@@ -8,34 +8,8 @@ use am_wire::bulk::{Notice, NoticeKind, Segment};
 use am_wire::{Class, Kind};
 
 use super::notices::{MAX_TRIES, Notices};
-use super::regions::Memory;
+use super::under_way::OutgoingTransfer;
 use super::{Bulk, Completion};
-
-/// Where the bytes are.
-pub(crate) enum Source {
-    /// Lent by the caller of `put`.
-    Lent(Box<dyn AsRef<[u8]>>),
-    /// A region of this side, which a peer gets.
-    Region(Memory),
-}
-
-/// A transfer whose bytes leave here: a put of this side, or a get of a peer.
-pub(super) struct OutgoingTransfer {
-    pub(super) completion: Completion,
-    pub(super) source: Source,
-    /// Where in the source it starts.
-    from: u64,
-    /// Bytes that are in segments.
-    pub(super) at: u64,
-    /// All of it is; a transfer of no bytes is one segment, too.
-    is_sent: bool,
-    /// The first byte of those that came back.
-    lost: u64,
-    /// The most credit that the connection has had.
-    most_credit: usize,
-    /// No more of it is to be sent.
-    is_cancelled: bool,
-}
 
 /// The most segments that leave with one turn.
 const MAX_SEGMENTS: usize = 32;
@@ -49,51 +23,6 @@ const MAX_IN_A_ROW: usize = 4;
 
 /// Of so many credits and frames one is left to other messages.
 const LEFT_TO_OTHERS: usize = 8;
-
-impl OutgoingTransfer {
-    pub(super) fn new(completion: Completion, source: Source, from: u64) -> Self {
-        OutgoingTransfer {
-            completion,
-            source,
-            from,
-            at: 0,
-            is_sent: false,
-            lost: u64::MAX,
-            most_credit: 1,
-            is_cancelled: false,
-        }
-    }
-
-    /// Everything before this byte is there, as far as is known here once all that comes back is back.
-    pub(super) fn arrived(&self) -> u64 {
-        self.lost.min(self.at)
-    }
-
-    /// Its next segment is the last one, and without data. Whether that is still to come.
-    pub(super) fn cancel(&mut self) -> bool {
-        self.is_cancelled |= !self.is_sent;
-        self.is_cancelled
-    }
-
-    /// The bytes from the next segment on; none if their owner has shortened them.
-    #[inline]
-    fn with_rest(&self, take: impl FnOnce(&[u8])) {
-        let at = (self.from + self.at) as usize;
-        match &self.source {
-            Source::Lent(data) => take((**data).as_ref().get(at..).unwrap_or_default()),
-            Source::Region(memory) => {
-                take(memory.try_borrow().as_deref().map_or(&[], |bytes| bytes.get(at..).unwrap_or_default()));
-            }
-        }
-    }
-
-    fn is_readable(&self) -> bool {
-        match &self.source {
-            Source::Region(memory) => self.is_cancelled || memory.try_borrow().is_ok(),
-            Source::Lent(_) => true,
-        }
-    }
-}
 
 /// What transfers need of a node to be sent.
 struct TransferIo<'a> {
