@@ -13,8 +13,9 @@
 //! goes up and down there is not looked at. The crate's root is the exception: what it defines itself stands beside
 //! its children, as a module of its own. A name that a module only passes on belongs to the module that defines it.
 //!
-//! Methods of one type may stand in several files (`impl Core` in `proto`). A call of a method names no module, so
-//! it is no need: the type and what its fields are made of stand below, the files with its methods above.
+//! Methods of one type may stand in several files. The type and what its fields are made of stand below, the files with its methods
+//! above, and among these, too, each is built on others one way. A call of a method names no module. It is a need of the module that
+//! defines the method, if one module alone has a method of this name.
 //!
 //! Libraries are held to this, and programs (`bench`) are not: nothing is built on a part of a program.
 
@@ -26,20 +27,29 @@ use crate::repository::Repository;
 
 const CUT: &str = "cut the circle: put the data that both need into a module below, and the code that drives it above";
 
+/// Libraries whose files call each other's methods in circles: the files of `Core` in `proto`, until its path for each message and its
+/// control of peers are cut apart.
+const CALLS_IN_CIRCLES: &[&str] = &["datapath/proto/src/lib.rs"];
+
 /// Every circle of modules of every library.
 pub fn check(repository: &Repository) -> Vec<Violation> {
     let roots = repository.crates.iter().flat_map(|member| &member.roots).filter(|root| root.ends_with("lib.rs"));
-    roots.flat_map(|root| check_tree(&Modules::of_crate(repository, root), root)).collect()
+    let crates: Vec<_> = roots.map(|root| (root, Modules::of_crate(repository, root))).collect();
+    let mut owners = BTreeMap::new();
+    crates.iter().flat_map(|(_, modules)| modules.methods()).for_each(|name| *owners.entry(name).or_insert(0) += 1);
+    crates.iter().flat_map(|(root, modules)| check_tree(modules, root, &owners)).collect()
 }
 
 /// Who needs whom among the children of one module, and a place that shows it.
 type Graph = BTreeMap<String, BTreeMap<String, String>>;
 
-fn check_tree(modules: &Modules, root: &str) -> Vec<Violation> {
+fn check_tree(modules: &Modules, root: &str, owners: &BTreeMap<&str, usize>) -> Vec<Violation> {
     let mut graphs: BTreeMap<&[String], Graph> = BTreeMap::new();
     for (from, module) in &modules.0 {
-        for (line, path) in modules.paths(from) {
-            let Some(to) = modules.owner(from, path, false, 0) else { continue };
+        let named = modules.paths(from).filter_map(|(line, path)| Some((line, modules.owner(from, path, false, 0)?)));
+        let called = modules.called(from, owners).filter(|_| !CALLS_IN_CIRCLES.contains(&root));
+        let called = called.map(|(line, owner)| (line, owner.clone()));
+        for (line, to) in named.chain(called) {
             // The module that has both below it, and which of its children each is in: the empty name is the module itself.
             let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
             let [child, other] = [from, &to].map(|path| path.get(common).cloned().unwrap_or_default());
@@ -133,6 +143,23 @@ mod tests {
         assert_eq!(with(&[("lib", "mod b;"), ("b/mod", b), parts[0], ("b/d", "use super::c::C;")]).len(), 1);
         assert_eq!(with(&[("lib", "mod b; struct A(b::B);"), ("b", "impl crate::A {}")]).len(), 1, "the root");
         assert_eq!(with(&[("lib", "pub use b::B; mod b; pub const A: u8 = 0;"), ("b", "use crate::A;")]), [""; 0]);
+    }
+
+    #[test]
+    fn a_call_of_a_method_needs_its_module() {
+        let (root, b) =
+            ("mod b; mod c; mod d;", ("b", "use crate::c::C; impl C { fn ring<T: Fn() -> u8>(&mut self) {} }"));
+        for calls in ["fn f(c: C) { c.ring() }", "fn f(c: C) -> u8 { (c.ring::<u8>)() + c.x.ring::<u8>(1) }"] {
+            assert_eq!(with(&[("lib", root), b, ("c", calls), ("d", "")]).len(), 1, "{calls}");
+            assert_eq!(
+                with(&[("lib", root), b, ("c", calls), ("d", "fn ring(self: Box<Self>) {}")]),
+                [""; 0],
+                "{calls}"
+            );
+        }
+        for calls in ["fn f(c: C) { c.ring }", "fn f(c: C) { ring() }", "fn f(c: C) { c.rings() }"] {
+            assert_eq!(with(&[("lib", root), b, ("c", calls), ("d", "fn ring(this: u8) {}")]), [""; 0], "{calls}");
+        }
     }
 
     #[test]

@@ -1,13 +1,85 @@
 //! The modules of a crate, and the paths by which they name each other, as the lexer of Rust sees them: no comment or
 //! string is mistaken for code.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::slice;
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 
 use crate::repository::Repository;
+
+/// Methods of the standard library, of which a module here has one, too.
+const OF_STANDARD_TYPES: &[&str] = &[
+    "accept",
+    "all",
+    "append",
+    "as_fd",
+    "as_mut",
+    "as_raw_fd",
+    "as_ref",
+    "as_slice",
+    "as_str",
+    "bind",
+    "bytes",
+    "clear",
+    "connect",
+    "contains",
+    "count",
+    "drain",
+    "end",
+    "entry",
+    "extend",
+    "fill",
+    "filter",
+    "find",
+    "finish",
+    "first",
+    "flush",
+    "for_each",
+    "get",
+    "get_mut",
+    "hash",
+    "id",
+    "insert",
+    "is_empty",
+    "iter",
+    "join",
+    "last",
+    "len",
+    "lines",
+    "load",
+    "map",
+    "max",
+    "min",
+    "name",
+    "next",
+    "open",
+    "path",
+    "poll",
+    "pop",
+    "port",
+    "push",
+    "range",
+    "read",
+    "remove",
+    "replace",
+    "reserve",
+    "reset",
+    "retain",
+    "send",
+    "set",
+    "set_len",
+    "size",
+    "source",
+    "start",
+    "store",
+    "swap",
+    "take",
+    "wait",
+    "with",
+    "write",
+];
 
 /// A module: a file, or a block of one. Its tests are no part of it.
 #[derive(Debug)]
@@ -18,6 +90,16 @@ pub(crate) struct Module {
     uses: Vec<Use>,
     /// Other paths of its code.
     mentions: Vec<(usize, Vec<String>)>,
+    /// The methods that it defines.
+    methods: Vec<String>,
+    /// The methods that it calls.
+    calls: Vec<(usize, String)>,
+}
+
+impl Module {
+    fn new(file: &str) -> Module {
+        Module { file: file.into(), uses: vec![], mentions: vec![], methods: vec![], calls: vec![] }
+    }
 }
 
 #[derive(Debug)]
@@ -44,7 +126,7 @@ impl Modules {
 
     fn read_file(&mut self, repository: &Repository, module: &[String], file: &str, folder: &Path) {
         let tokens = repository.source(file).and_then(|source| source.text.parse().ok()).unwrap_or_default();
-        self.0.insert(module.to_vec(), Module { file: file.into(), uses: vec![], mentions: vec![] });
+        self.0.insert(module.to_vec(), Module::new(file));
         self.read(repository, module, folder, tokens);
     }
 
@@ -69,7 +151,12 @@ impl Modules {
                 at = end;
             } else {
                 let (path, length) = path(&tokens[at..]);
-                if let Some(module) = self.0.get_mut(module).filter(|_| path.len() > 1) {
+                let Some(module) = self.0.get_mut(module) else { return };
+                if keyword == "fn" {
+                    module.methods.extend(method(&tokens[at + 1..]));
+                } else if is_punct(Some(token), '.') {
+                    module.calls.extend(call(&tokens[at + 1..]).map(|name| (line(token), name)));
+                } else if path.len() > 1 {
                     module.mentions.push((line(token), path));
                 }
                 at += length.max(1);
@@ -83,7 +170,7 @@ impl Modules {
         if let Some(TokenTree::Group(block)) = body {
             let file = parent.file.clone();
             // Two blocks for two configurations may have one name.
-            self.0.entry(child.to_vec()).or_insert(Module { file, uses: vec![], mentions: vec![] });
+            self.0.entry(child.to_vec()).or_insert(Module::new(&file));
             return self.read(repository, child, &inner, block.stream());
         }
         let files = [folder.join(format!("{name}.rs")), inner.join("mod.rs")];
@@ -103,6 +190,25 @@ impl Modules {
         let uses = uses.iter().filter(|item| !item.is_public).map(|item| (item.line, &item.path));
         let mentions = mentions.iter().filter(move |(_, path)| path.first().is_some_and(is_ours));
         uses.chain(mentions.map(|(line, path)| (*line, path)))
+    }
+
+    /// The names of all methods, each module's once.
+    pub(crate) fn methods(&self) -> impl Iterator<Item = &str> {
+        self.0.values().flat_map(|module| module.methods.iter().map(String::as_str).collect::<BTreeSet<_>>())
+    }
+
+    /// The modules whose methods the own code of the module of these names calls, each with the line of a call. `owners` has how
+    /// many modules of all crates define a method of a name: it is known by its name alone, so it must be the only one.
+    pub(crate) fn called<'a>(
+        &'a self,
+        names: &[String],
+        owners: &BTreeMap<&str, usize>,
+    ) -> impl Iterator<Item = (usize, &'a Vec<String>)> {
+        self.0[names].calls.iter().filter_map(|(line, method)| {
+            let is_known = owners.get(&**method) == Some(&1) && !OF_STANDARD_TYPES.contains(&&**method);
+            let owner = is_known.then(|| self.0.iter().find(|(_, module)| module.methods.contains(method)))??;
+            Some((*line, owner.0))
+        })
     }
 
     /// The module that defines what `path` names where the module `from` says it: `None` where that is no module of this
@@ -164,6 +270,37 @@ fn without_tests(tokens: TokenStream) -> Vec<TokenTree> {
         rest.by_ref().find(|token| is_group(token, Delimiter::Brace) || is_punct(Some(token), ';'));
     }
     kept
+}
+
+/// The name of the method whose definition goes on so after `fn`.
+fn method(tokens: &[TokenTree]) -> Option<String> {
+    let mut depth = 0;
+    let parameters = tokens.iter().enumerate().skip(1).find_map(|(at, token)| {
+        match token {
+            TokenTree::Punct(punct) if punct.as_char() == '<' => depth += 1,
+            // Not the one of `->`.
+            TokenTree::Punct(punct) if punct.as_char() == '>' && !is_punct(tokens.get(at - 1), '-') => depth -= 1,
+            TokenTree::Group(group) if depth == 0 => return Some(group.stream()),
+            _ => (),
+        }
+        None
+    })?;
+    // `&'a mut self`, whose lifetime is a mark and a word.
+    let mut words = parameters.into_iter().take(5).take_while(|token| !is_punct(Some(token), ':'));
+    words
+        .any(|token| word(Some(&token)).is_some_and(|word| word == "self"))
+        .then(|| word(tokens.first()).map(Ident::to_string))?
+}
+
+/// The name of the method that is called where the code goes on so after a dot.
+fn call(tokens: &[TokenTree]) -> Option<String> {
+    let name = word(tokens.first())?.to_string();
+    let is_call = match tokens.get(1)? {
+        TokenTree::Group(group) => group.delimiter() == Delimiter::Parenthesis,
+        // `::<T>`
+        token => is_punct(Some(token), ':'),
+    };
+    is_call.then_some(name)
 }
 
 /// The names that these tokens start with, `::` between them, and how many tokens these are; with a last `::`, if there is one.
