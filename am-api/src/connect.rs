@@ -107,7 +107,8 @@ impl<S> Endpoint<S> {
         self.connect_as((node, endpoint, tag), true)
     }
 
-    /// The same, for messages that need no order: one that is lost on its way, or finds no room, keeps none back that were sent after it.
+    /// As [`connect_with_tag`](Self::connect_with_tag), for messages that need no order: one that is lost, or finds no room, delays no later one (no head-of-line
+    /// blocking).
     ///
     /// # Errors
     /// As for [`Endpoint::connect`].
@@ -156,7 +157,7 @@ impl<S> Endpoint<S> {
         !self.node.borrow().engine.core().has_unacknowledged(to.0)
     }
 
-    /// The most bytes of payload that a message with so many words can have;
+    /// The most bytes of payload that a message with `words` words can have;
     /// `None` while the connection is not open.
     pub fn max_payload(&self, to: Connection, words: usize) -> Option<usize> {
         let (_, max_body) = self.node.borrow().open_flow(to.0).ok()?;

@@ -25,12 +25,12 @@ impl<S> Endpoint<S> {
         self.run_messages(handlers, state, handled, BUDGET)
     }
 
-    /// Only what is no message.
+    /// Events only.
     pub(crate) fn dispatch_events(&self, state: &mut S) -> usize {
         self.run_events(&mut self.handlers.borrow_mut(), state)
     }
 
-    /// Only messages, at most so many.
+    /// Messages only, at most `most`.
     pub(crate) fn dispatch_messages(&self, state: &mut S, most: usize) -> usize {
         self.run_messages(&mut self.handlers.borrow_mut(), state, 0, most)
     }
@@ -61,7 +61,7 @@ impl<S> Endpoint<S> {
         handled
     }
 
-    /// Give messages that are not replied to to `run`, at most so many. Returns how many, and whether the node has more messages, for
+    /// Give at most `most` messages that need no reply to `run`. Returns how many, and whether the node has more messages, for
     /// this endpoint or another.
     #[inline]
     pub(crate) fn take_each(&self, most: usize, mut run: impl FnMut(&Message<'_, S>)) -> (usize, bool) {

@@ -34,7 +34,7 @@ struct Chosen {
     given: u64,
 }
 
-/// After so many peers, half of those that still do not show are forgotten: they did not reach the member, or are gone again.
+/// After this many peers, half of those that still do not show are forgotten: they did not reach the member, or are gone again.
 const PENDING_HALF_LIFE: u64 = 64;
 
 impl Chosen {

@@ -94,7 +94,7 @@ pub(crate) struct KeptCredits {
 }
 
 impl KeptCredits {
-    /// Room for so many messages.
+    /// Room for `count` messages.
     pub(crate) fn new(count: usize) -> Self {
         KeptCredits { lender: LeaseTable::new(count), owners: vec![None; count].into() }
     }

@@ -33,7 +33,7 @@ pub struct Prepared {
     framing: Framing,
     /// Bytes of payload that there is room for.
     room: u32,
-    /// So many bytes of it are the user's, or cleared.
+    /// The bytes of it that are the user's, or cleared.
     written: u32,
 }
 

@@ -143,7 +143,7 @@ impl Token {
         Connection(self.flow)
     }
 
-    /// The most bytes of payload that a reply with so many words can have; 0
+    /// The most bytes of payload that a reply with `words` words can have; 0
     /// when the connection has ended.
     pub fn max_payload(&self, words: usize) -> usize {
         let max_body =

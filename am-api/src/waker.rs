@@ -22,7 +22,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-/// After so many turns without a sleep, the transport is not watched until the next sleep. Turns that send are not counted. A thread
+/// After this many turns without a sleep, the transport is not watched until the next sleep. Turns that send are not counted. A thread
 /// that waits by [`Idle`](am_engine::Idle)'s default sleeps after fewer turns.
 const WATCHED_SPINS: u32 = 1024;
 
@@ -88,7 +88,7 @@ pub(crate) struct Waiter {
     bell: Arc<Bell>,
     /// Whether the transport has descriptors. Without them a wait is short.
     can_sleep: bool,
-    /// The transport is watched for so many more spins.
+    /// For how many more spins the transport is watched.
     watched_spins: Cell<u32>,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Extent {
     pub(super) got: u64,
     /// Everything before this byte is here.
     pub(super) front: u64,
-    /// So many bytes will come: all of it, unless it is cancelled.
+    /// The number of bytes that will come: all of it, unless it is cancelled.
     until: u64,
 }
 
@@ -52,7 +52,7 @@ impl Pieces {
         }
     }
 
-    /// So many bytes of a transfer have come; where it is none, no more comes from here on.
+    /// Bytes of a transfer have come. A zero-length segment marks the point from which on no more comes.
     pub(super) fn note(&mut self, of: Key, extent: &mut Extent, at: u64, length: u64) {
         if length == 0 {
             extent.until = extent.until.min(at);

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use am_proto::FlowId;
 use am_wire::bulk::{Notice, NoticeKind};
 
-/// Up to so many notices may wait for a peer before its credit is held. Two peers that put small pieces to each other must
+/// The most notices that wait for a peer before its credit is held. Two peers that put small pieces to each other must
 /// not wait for each other's credit.
 const MAX_WITHOUT_HOLDING: usize = 64;
 

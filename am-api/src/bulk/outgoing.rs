@@ -21,7 +21,7 @@ const MAX_BYTES: usize = 256 << 10;
 /// The most segments that one transfer sends before it is another's turn.
 const MAX_IN_A_ROW: usize = 4;
 
-/// Of so many credits and frames one is left to other messages.
+/// One of this many credits and frames is left to other messages.
 const LEFT_TO_OTHERS: usize = 8;
 
 /// What transfers need of a node to be sent.

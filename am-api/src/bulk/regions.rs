@@ -37,8 +37,7 @@ impl Rights {
 pub struct RegionId(pub u32);
 
 /// Memory registered with an endpoint. Peers of that endpoint reach it as far
-/// as its [`Rights`] go; when it is dropped, they do no longer, but what one of them
-/// is getting already, it gets as a whole.
+/// as its [`Rights`] go. Dropping it revokes access; gets in flight complete.
 pub struct Region {
     id: RegionId,
     pub(super) memory: Memory,
@@ -113,7 +112,7 @@ struct Entry {
 pub(crate) struct Regions {
     entries: BTreeMap<u32, Entry>,
     last: u32,
-    /// With so many entries those of dropped regions are taken out.
+    /// At this number of entries those of dropped regions are taken out.
     full: usize,
 }
 

@@ -188,7 +188,7 @@ pub(crate) struct Calls {
     ended: Vec<(FlowId, ReturnReason)>,
 }
 
-/// The heap may have two entries for each waiting call, and so many more.
+/// The heap may have two entries for each waiting call, and this many more.
 const MAX_STALE: usize = 64;
 
 /// How often to check whether messages of an ended connection may still come back.

@@ -42,7 +42,7 @@ fn sides() -> (Side<u64>, Side<Asked>, Connection) {
     sides_over(Faults::NONE)
 }
 
-/// Keep the window full until so many are handled.
+/// Keep the window full until this number is handled.
 fn stream(
     alpha: &mut Side<u64>,
     beta: &mut Side<Asked>,

@@ -56,7 +56,7 @@ fn of<'a>(lines: &'a [String], node: &str) -> Vec<&'a str> {
     lines.iter().filter(|line| line.contains(&node)).map(String::as_str).collect()
 }
 
-/// Beta counts; so many messages, all handled.
+/// Beta counts the messages; all are handled.
 fn worked(count: u64) -> (Side<u64>, Side<u64>, Connection) {
     let (mut alpha, mut beta, to) = connected::<u64, u64>();
     alpha.endpoint.on_returned(|back, _| *back += 1);

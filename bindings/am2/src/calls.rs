@@ -373,7 +373,7 @@ pub unsafe extern "C-unwind" fn AM_MaxSegLength(length: *mut usize) -> c_int {
 /// See `am.h`.
 ///
 /// # Safety
-/// `node` is null, or has room for so many bytes.
+/// `node` is null, or has room for `bytes` bytes.
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn AM2_NodeName(node: *mut c_char, bytes: usize) -> c_int {

@@ -82,7 +82,7 @@ pub(crate) struct Unmapped {
 pub(crate) struct Lost {
     pub(crate) connection: Connection,
     pub(crate) why: Status,
-    /// After so many polls all of them were handled.
+    /// After this number of polls all of them were handled.
     pub(crate) polls: u32,
 }
 

@@ -19,9 +19,9 @@ use am_api::{Connection, OwnedMessage, Token};
 use crate::header::Kind;
 use crate::name::Name;
 
-/// Requests of a connection wait while at least so many bytes wait to leave by it.
+/// Requests of a connection wait while at least this many bytes wait to leave by it.
 const MAX_WAITING: usize = 1 << 20;
-/// All requests wait while at least so many bytes wait to leave the process.
+/// All requests wait while at least this many bytes wait to leave the process.
 const MAX_IN_ALL: usize = 1 << 28;
 
 /// How a queued message leaves.

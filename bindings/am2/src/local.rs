@@ -74,7 +74,7 @@ impl Locals {
         queue.push(local);
     }
 
-    /// Whether a request with so many bytes has room.
+    /// Whether a request of this length has room.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.requests.is_empty() || self.requests.bytes.get() + size_of::<Local>() + bytes <= MAX_LOCAL
     }

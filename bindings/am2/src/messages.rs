@@ -12,7 +12,7 @@ use crate::send;
 use crate::tables::Handle;
 
 /// # Safety
-/// `at` is null, or points to so many numbers, which outlive what is returned.
+/// `at` is null, or points to `count` numbers, which outlive what is returned.
 unsafe fn arguments<'a>(count: c_int, at: *const i32) -> Result<&'a [i32], Code> {
     match usize::try_from(count) {
         Ok(0) => Ok(&[]),
@@ -31,7 +31,7 @@ fn length(at: *const c_void, count: c_int, max: usize) -> Result<usize, Code> {
 }
 
 /// # Safety
-/// `at` is null, or points to so many bytes, which outlive what is returned.
+/// `at` is null, or points to `count` bytes, which outlive what is returned.
 unsafe fn data<'a>(at: *const c_void, count: c_int, max: usize) -> Result<&'a [u8], Code> {
     match length(at, count, max)? {
         0 => Ok(&[]),

@@ -20,7 +20,7 @@ use crate::reply::{self, Outgoing};
 use crate::tables::Handle;
 use crate::undelivered::{on_error, status_of, status_of_reason};
 
-/// Of so many messages and requests that a node can have on their way, requests that wait have the tokens of all but one: the parts of
+/// Of all messages and requests that a node can have on their way, requests that wait have the tokens of all but one: the parts of
 /// replies need the rest.
 const SHARE_OF_WAITING: usize = 4;
 

@@ -22,7 +22,7 @@ pub(crate) struct Outgoing<'a> {
 }
 
 impl Outgoing<'_> {
-    /// The data that leaves before the message's own frame, in a fragment of at most so many bytes.
+    /// The data that leaves before the message's own frame, in one fragment.
     pub(crate) fn fragment(&self, from: usize, max: usize) -> Option<(Fragment, &[u8])> {
         let left = &self.data[from..];
         let extent = self.header.extent?;

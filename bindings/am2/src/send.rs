@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_micros(50);
 enum Tried {
     /// All of it left.
     Sent,
-    /// A part left, so many bytes.
+    /// A part left: its length.
     Part(usize),
     /// There is no room now.
     Busy,

@@ -70,7 +70,7 @@ extern "C" {
  * (ulimit -u). ENOMEM. EFBIG: the pool is larger than files may be (ulimit -f). */
 int dp_open(int dpid);
 
-/* The same with a token buffer pool of so many bytes (4096 at least). dp_open takes DP_POOL from the environment, or 262144. */
+/* As dp_open, with a token buffer pool of `bytes` bytes (4096 at least). dp_open takes DP_POOL from the environment, or 262144. */
 int dp_open_pool(int dpid, size_t bytes);
 
 /* Connect the endpoint to another one: from now on dp_write sends there. Called again, it redirects the edge: what was written before

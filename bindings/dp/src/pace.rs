@@ -9,9 +9,9 @@ use nix::sys::time::TimeSpec;
 use crate::failure::Failure;
 use crate::thread_end;
 
-/// So many reads in a row that found nothing: the program waits by reading.
+/// After this many reads in a row that found nothing the program is taken to wait by reading.
 const MANY_EMPTY: u32 = 32;
-/// So many calls between two looks: the program is busy with its endpoints.
+/// With this many calls between two looks the program is taken to be busy with its endpoints.
 const MANY_CALLS: u32 = 1000;
 /// How long to keep away from such a program.
 pub(crate) const NAP: Duration = Duration::from_millis(1);

@@ -121,7 +121,7 @@ impl TruncationDetector {
         self.checks.is_multiple_of(CHECKS_PER_READING)
     }
 
-    /// Whether so many frames were truncated that the NIC does it regularly. `cut` is the program's counter.
+    /// Whether enough frames were truncated to show that the NIC does it regularly. `cut` is the program's counter.
     pub(crate) fn is_systematic(&mut self, cut: u64) -> bool {
         let many = cut - self.baseline >= MIN_TRUNCATED;
         if self.checks.is_multiple_of(CHECKS_PER_READING * READINGS_PER_PERIOD) {
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(look(60, 45), None);
     }
 
-    /// Readings until truncation is detected, with so many truncated frames in each.
+    /// Readings until truncation is detected, by the truncated frames in each.
     fn readings(each: impl Fn(u32) -> u64) -> Option<u32> {
         let (mut cuts, mut cut) = (TruncationDetector::default(), 0);
         (1..=500).find(|&reading| {

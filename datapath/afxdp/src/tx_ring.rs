@@ -43,7 +43,7 @@ impl TxRing {
         let address = maps.lines().find_map(|line| ring_address(line, inode, bytes));
         let memory = address.and_then(|address| NonNull::new(ptr::with_exposed_provenance_mut(address)));
         let memory = memory.ok_or_else(|| io::Error::other("the ring is not in /proc/self/maps: mount /proc"))?;
-        // SAFETY: a mapping of this ring, with at least so many bytes, that lives as long as the owner's queues.
+        // SAFETY: a mapping of this ring, at least as long as the length given, that lives as long as the owner's queues.
         Ok(unsafe { Ring::over(memory, at, entries, End::Producer) })
     }
 }
@@ -58,7 +58,7 @@ pub(crate) enum End {
 }
 
 impl<T: Copy> Ring<T> {
-    /// Bytes of a ring with so many entries.
+    /// Bytes of a ring with `entries` entries.
     pub(crate) fn bytes(at: &xdp_ring_offset, entries: u32) -> usize {
         at.desc as usize + entries as usize * size_of::<T>()
     }
@@ -161,7 +161,7 @@ impl<T: Copy> Ring<T> {
     }
 }
 
-/// The address in this line of `/proc/self/maps`, if it is of a socket's transmit ring of so many bytes.
+/// The address in this line of `/proc/self/maps`, if it is of a socket's transmit ring of this length.
 fn ring_address(line: &str, inode: u64, bytes: usize) -> Option<usize> {
     let mut fields = line.split_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;

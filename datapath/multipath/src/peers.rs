@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use am_wire::Address;
 use am_wire::control::{Beacon, Incarnation, NodeId};
 
-/// The most transports of one node. No program opens so many.
+/// The most transports of one node. No program opens more.
 pub(crate) const MAX_PATHS: usize = 8;
 
 /// The most peers. A new one replaces the peer whose last beacon is the oldest.

@@ -90,7 +90,7 @@ const MAX_SHARES_A_ROUND: u16 = 8;
 /// Up to one lost message in this many says nothing about the window.
 const TOLERATED_LOSS_INTERVAL: u64 = 50;
 
-/// The total grows by one at least every so many rounds.
+/// The total grows by at least one in this many rounds.
 const MAX_ROUNDS_PER_STEP: u16 = 64;
 
 impl FairShare {
@@ -241,7 +241,7 @@ mod tests {
         }
     }
 
-    /// A share, and so many peers.
+    /// A share, and a number of peers.
     fn share_of<const N: usize>(window: u16) -> (FairShare, [Sender; N]) {
         let mut share = FairShare::new(window);
         let senders = core::array::from_fn(|at| {

@@ -11,7 +11,7 @@ use crate::node::Core;
 use crate::output::{Event, NameConflict, Peer};
 use crate::time::Time;
 
-/// A name conflict is no longer reported after so many beacon intervals without a new sign of it.
+/// A name conflict is no longer reported after this many beacon intervals without a new sign of it.
 const MAX_MISSED_BEACONS: u32 = 3;
 /// How long two nodes of one name count as alive after both have answered. One of them may have ended since.
 const VERDICT_TIME: Duration = Duration::from_millis(500);

@@ -303,7 +303,7 @@ impl<B: Buffer> Core<B> {
         self.endpoints.frames().for_each(each);
     }
 
-    /// Getter: the credits granted, all flows together. So many messages may be in flight to this node.
+    /// Getter: the credits granted, all flows together: the most messages in flight to this node.
     pub fn granted(&self) -> usize {
         self.receiving.budget.granted
     }

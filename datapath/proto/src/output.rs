@@ -304,7 +304,7 @@ pub enum Command {
     /// There is no room for requests, or there is again. A transport that can reject requests by itself does so
     /// meanwhile.
     RxFull(bool),
-    /// The largest sum of credits ever granted, rounded up: so many frames may arrive at once.
+    /// The largest sum of credits ever granted, rounded up: the most frames that may arrive at once.
     RxCredit(usize),
     /// Frames to this address seem not to arrive. Another path may help.
     ReportLoss(Address),

@@ -30,13 +30,13 @@ pub(crate) const LOSS_THRESHOLD: i32 = 3;
 /// How long the tolerance must go unneeded before it shrinks, in tolerances.
 const SHRINK_AFTER_TOLERANCES: u64 = 16;
 
-/// The loss report is repeated after so many acknowledgements with gaps.
+/// The loss report is repeated after this many acknowledgements with gaps.
 const ACKS_BETWEEN_REPORTS: u8 = 16;
 
 /// How many gaps a loss report stays valid for. A sender reports again long before.
 const GAPS_PER_REPORT: u8 = 64;
 
-/// The largest step of the tolerance: so many time-outs, or so many times itself. The peer may have been descheduled.
+/// The largest step of the tolerance, in time-outs and as a multiple of itself. The peer may have been descheduled.
 const MAX_TOLERANCE_GROWTH: u64 = 8;
 
 /// How often `Late` is reported. One report may be lost.

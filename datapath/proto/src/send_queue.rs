@@ -309,7 +309,7 @@ impl SendQueue {
     pub(crate) fn resend_lost<B>(&self, slots: &mut Slots<B>, last: Seq, rule: &LossRule) -> LostMessages {
         let (mut next, mut first_time, mut doubted) = (Time::NEVER, None, false);
         let count = self.resend(slots, usize::MAX, |slot| {
-            // So many later messages must have arrived.
+            // The number of later messages that must have arrived.
             if last.since(slot.seq) < if rule.tolerance == 0 { LOSS_THRESHOLD } else { 1 } {
                 return None;
             }

@@ -22,7 +22,7 @@ pub(crate) struct PeerUsage {
     sum_of_squares: u32,
 }
 
-/// More messages of a flow in a round count as so many: about as many as a round has.
+/// More messages of a flow in a round count as this number, about as many as a round has.
 const MAX_COUNTED: u16 = 255;
 
 impl PeerUsage {

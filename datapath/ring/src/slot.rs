@@ -41,7 +41,7 @@ impl Slot {
         self.handles.load(Acquire) == 1
     }
 
-    /// So many more handles. The caller holds one, and no second thread uses that
+    /// Add `count` handles. The caller holds one, and no second thread uses that
     /// very handle now (frames are not `Sync`).
     ///
     /// # Panics

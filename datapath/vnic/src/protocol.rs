@@ -202,7 +202,7 @@ impl FromDaemon {
     }
 }
 
-/// The first characters of a text, in at most so many bytes.
+/// The first characters of a text, in at most `most` bytes.
 fn cut(text: &str, most: usize) -> &str {
     let ends = (0..=most.min(text.len())).rev();
     ends.into_iter().find_map(|end| text.get(..end)).unwrap_or_default()

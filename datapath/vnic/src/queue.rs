@@ -21,7 +21,7 @@ use am_wire::{Address, Buffer};
 use crate::program::{self, State, Vnic};
 use crate::{VnicOpenError, VnicOptions};
 
-/// Makes a transport of a queue: for the frames to this link address, which have at most so many bytes. It is unsafe to call, because it
+/// Makes a transport of a queue: for the frames to this link address, which have at most the given length. It is unsafe to call, because it
 /// shares the queue's memory with the process that made it; [`open_with_queue`] gives it only what the daemon has sent.
 pub type OpenQueue = unsafe fn(LentQueue, Address, usize) -> Result<Box<dyn Transport>, Box<dyn Error + Send + Sync>>;
 

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-/// The part of a lane that one sender may have: one in so many lines.
+/// The part of a lane that one sender may have: one line in this number.
 pub(crate) const SHARE: u32 = 8;
 
 /// A frame that is in the lane, or was until a moment ago.
@@ -25,7 +25,7 @@ pub(crate) struct Unasked {
 }
 
 impl Unasked {
-    /// Whether this sender has room for another frame, of a lane with so many lines. `released` is what the receiver has given back.
+    /// Whether this sender has room for another frame, of a lane with `lane_lines` lines. `released` is what the receiver has given back.
     pub(crate) fn has_room(&mut self, sender: u16, lane_lines: u32, (written, released): (u32, u32)) -> bool {
         // Positions wrap, and are always near each other.
         let is_before = |one: u32, other: u32| (one.wrapping_sub(other) as i32) < 0;

@@ -7,7 +7,7 @@
 //!       0
 //! ```
 //!
-//! The form is the kind and the number of words: 0 to 4 a request with so many
+//! The form is the kind and the number of words: 0 to 4 a request with this number of
 //! words, 8 to 12 a reply, 7 an extended kind, which the handler field names.
 
 use crate::header::{Flow, Header, Kind, MAX_WORDS};

@@ -137,7 +137,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// A graph of so many vertices.
+    /// A graph of `vertices` vertices.
     ///
     /// # Errors
     /// See [`GraphError`].

@@ -28,7 +28,7 @@ pub(crate) const TOO_LONG: HandlerId = HandlerId(3);
 enum Arriving {
     /// Into the pool.
     Into { token: TokenId, at: usize, len: usize },
-    /// It is too long for the pool: so many bytes are left to drop.
+    /// It is too long for the pool: the bytes that are left to drop.
     Nowhere { left: usize },
 }
 
@@ -219,7 +219,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
     /// A connection ended; by the death of its other end, if that is given.
     pub(crate) fn on_ended(&mut self, connection: Connection, lost: Option<(Nid, Dpid)>) {
         let is_told = take(&mut self.told, connection);
-        // Of one that an heir has replaced all is said.
+        // Already reported when its successor connected.
         if take(&mut self.replaced, connection) {
             return;
         }

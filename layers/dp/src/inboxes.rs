@@ -8,7 +8,7 @@ use crate::inbox::{Inbox, SHORT};
 use crate::point::PointId;
 use crate::{Dpid, Nid, Nodes};
 
-/// So many nodes are remembered: peers choose their NIDs.
+/// The most nodes that are remembered: peers choose their NIDs.
 const MAX_SEEN: usize = 4096;
 
 fn note_seen(seen: &mut BTreeSet<Nid>, nid: Nid) {

@@ -7,7 +7,7 @@ use crate::dp::{Dp, PointState, note_sending, point_mut};
 use crate::edge::{Left, Target};
 use crate::point::{Point, PointId};
 
-/// So many messages in a row leave one by one. In a longer row, which is a stream, so many leave together: one doorbell for all.
+/// The most messages in a row that leave one by one. In a longer row, which is a stream, this many leave together: one doorbell for all.
 const ALONE: u32 = 16;
 const TOGETHER: u32 = 8;
 

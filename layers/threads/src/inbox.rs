@@ -210,7 +210,7 @@ pub(crate) struct Inbox {
     arrived: Condvar,
 }
 
-/// With so many items, a connection that came and went while no thread looked is forgotten.
+/// At this number of items, a connection that came and went while no thread looked is forgotten.
 const MAX_UNSEEN: usize = 4096;
 
 #[derive(Default)]

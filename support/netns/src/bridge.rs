@@ -66,7 +66,7 @@ impl Bridge {
         Ok(bridge)
     }
 
-    /// Let each port send at most so many bits a second to its host, as a cable does: every frame counts with preamble,
+    /// Limit the bits that each port sends in a second to its host, as a cable does: every frame counts with preamble,
     /// check sequence and gap. The limit is at the switch, because frames of AF_XDP pass no queueing discipline of the host
     /// that sends them. No offload joins segments, neither at the hosts nor here: each is a frame.
     ///

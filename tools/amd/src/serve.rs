@@ -21,10 +21,10 @@ use crate::random::Random;
 use crate::state::StateFile;
 use crate::switch::Switch;
 
-/// The interval between two looks at everything that is no frame.
+/// The interval of housekeeping.
 const HOUSEKEEPING: Duration = Duration::from_millis(1);
 
-/// A turn in so many reads the clock.
+/// One turn in this many reads the clock.
 const TURNS_TO_CLOCK: u32 = 64;
 
 /// Turns without a frame after which the thread lets others run, and after which it sleeps.
@@ -164,7 +164,7 @@ impl Daemon {
         self.leaves_state = self.switch.schedule.ports().next().is_some();
     }
 
-    /// Look at once at everything that is no frame, as [`run`](Self::run) does about each millisecond. For a program that turns the daemon
+    /// Do the housekeeping at once, as [`run`](Self::run) does about each millisecond. For a program that turns the daemon
     /// itself.
     pub fn attend(&mut self) {
         self.look_around(Duration::ZERO);
@@ -182,7 +182,7 @@ impl Daemon {
         self.idle_turns = 0;
     }
 
-    /// Look at everything that is no frame: programs that come and go, and the wire's notices.
+    /// Housekeeping: programs that come and go, and the wire's notices.
     pub(crate) fn look_around(&mut self, timeout: Duration) {
         let mut ready = std::mem::take(&mut self.ready);
         self.watched.wait(timeout, &mut ready);

@@ -146,7 +146,7 @@ impl StateFile {
             (Err(why), false) => tracing::warn!(
                 "{path} cannot be written: {why}; a restart of the daemon would end connections: make room for it"
             ),
-            (Ok(()), true) => tracing::info!("{path} is written again; what was not is missing after a restart"),
+            (Ok(()), true) => tracing::info!("{path} is written again; unsaved grants are lost on restart"),
             _ => (),
         }
     }

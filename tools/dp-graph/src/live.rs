@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use am_dp::{End, Graph, PointReport, Report, Traffic};
 
-/// Of a process that said nothing for so many of its intervals, the rates are nothing.
+/// A process that said nothing for this many of its intervals has rates of zero.
 const STALE: u32 = 3;
 /// Two reports that are closer make no rate.
 const MIN_INTERVAL: Duration = Duration::from_millis(5);

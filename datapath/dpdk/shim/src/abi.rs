@@ -132,7 +132,7 @@ pub struct Table {
     pub open: unsafe extern "C" fn(port: *const Port, pool: *mut Counts) -> c_int,
     /// Let the device filter by the EtherType. Returns 0 if it does.
     pub flow: unsafe extern "C" fn(port: u16, ethertype: u16) -> c_int,
-    /// Have the device accept frames to one more link address, and if it cannot filter by so many, all frames. Returns 0 if it does, or if
+    /// Have the device accept frames to one more link address, and if it cannot filter by one more, all frames. Returns 0 if it does, or if
     /// its driver filters by no address.
     pub accept: unsafe extern "C" fn(port: u16, address: *const [u8; 6]) -> c_int,
     /// No longer accept frames to an address that was added, where the device filters by it.

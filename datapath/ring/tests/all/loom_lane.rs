@@ -27,7 +27,7 @@ fn take(receiver: &mut Receiver) -> Option<[u8; 8]> {
     receiver.take(&mut bytes).then_some(bytes)
 }
 
-/// Take so many; each whole.
+/// Take this number; each is whole.
 fn collect(receiver: &mut Receiver, pair: Pair, wanted: usize) -> Vec<u8> {
     let mut got = vec![];
     while got.len() < wanted {

@@ -20,7 +20,7 @@ fn meet(one: &mut Shm, other: &mut Shm) {
     reaches(other, one);
 }
 
-/// Send so many frames, and leave.
+/// Send this number of frames, and leave.
 fn say_and_leave(mut from: Shm, to: Address) -> Address {
     for number in 1..=MANY {
         until("there is room", || send(&mut from, to, number, 100));

@@ -45,7 +45,7 @@ fn lie(file: &File, seed: u64, stop: &AtomicBool, told: &AtomicU64) {
     }
 }
 
-/// So many lies each time.
+/// The number of lies each time.
 const LIES: u64 = 20_000;
 
 /// A frame of 100 bytes that does not matter.

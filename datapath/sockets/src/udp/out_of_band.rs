@@ -74,7 +74,7 @@ fn senders_of_waiting(socket: &UdpSocket) -> HashSet<SocketAddr> {
     senders
 }
 
-/// Let the next look at waiting datagrams begin so many bytes behind the first one's start; -1: always there. Returns whether it does.
+/// Let the next look at waiting datagrams begin at this offset behind the first one's start; -1: always there. Returns whether it does.
 fn set_peek_offset(socket: &UdpSocket, offset: libc::c_int) -> bool {
     let length = size_of_val(&offset) as libc::socklen_t;
     // SAFETY: the descriptor is open while `socket` is borrowed, and the kernel reads `length` bytes of `offset`.

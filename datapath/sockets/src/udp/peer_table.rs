@@ -267,7 +267,7 @@ const MAX_BURST: Duration = Duration::from_micros(200 * 65_536);
 /// Limits the flooding of frames to unknown addresses. Such a frame goes to every peer, as a switch does. By that, a
 /// node finds a peer of a static table, and tests which framing reaches a peer, with a frame to an address that no node
 /// has. But a host that forges small beacons can choose addresses for which this node answers, and each answer would be
-/// a datagram to every peer. So many floods may go at once, but only a limited number a second in the long run.
+/// a datagram to every peer. A burst of this many floods may go at once, and only a limited number a second in the long run.
 #[derive(Debug)]
 pub(super) struct FloodLimiter {
     /// When all earlier floods are paid for.

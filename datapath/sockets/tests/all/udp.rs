@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 
 const ANY: &str = "udp:127.0.0.1:0";
 
-/// Send so many frames of these lengths with one flush.
+/// Send frames of these lengths with one flush.
 fn burst(ends: &mut [Udp; 2], lens: &[usize]) {
     let to = ends[1].caps().address;
     for (number, len) in lens.iter().enumerate() {

@@ -30,7 +30,7 @@ fn nodes() -> (Fm<u64>, Fm<u64>) {
     (zero, one)
 }
 
-/// So many messages, a few under way at a time, and what they bring back.
+/// This number of messages, a few under way at a time, and what they bring back.
 fn stream(zero: &mut Fm<u64>, one: &mut Fm<u64>, handler: HandlerId, bytes: &[u8], count: u64, back: u64) {
     let (mut came, mut handled) = (0, 0);
     let start = Instant::now();
