@@ -1,10 +1,6 @@
 //! What calls return, and why messages come back.
 
-use std::any::Any;
 use std::ffi::c_int;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use crate::thread_end;
 
 /// What each call returns, as in `am.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,18 +46,12 @@ pub enum Status {
 
 /// Run a call, and let no panic through.
 pub(crate) fn guarded(work: impl FnOnce() -> Result<(), Code>) -> c_int {
-    thread_end::at_border(|| match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(())) => Code::Ok as c_int,
-        Ok(Err(code)) => code as c_int,
-        Err(panic) => {
-            report(&*panic);
-            Code::Resource as c_int
-        }
-    })
-}
-
-#[cold]
-fn report(panic: &(dyn Any + Send)) {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    eprintln!("libam2: a bug of the library: {}", text.unwrap_or("a panic without words"));
+    let code = am_c_runtime::call(
+        || work().err().unwrap_or(Code::Ok),
+        |said| {
+            eprintln!("libam2: a bug of the library: {said}");
+            Code::Resource
+        },
+    );
+    code as c_int
 }

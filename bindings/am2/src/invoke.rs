@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 
-use crate::thread_end;
+use am_c_runtime::thread_end;
 
 /// A handler as it was set. Its true type follows from the messages that name it.
 pub(crate) type HandlerFn = unsafe extern "C-unwind" fn();

@@ -51,8 +51,6 @@ mod send;
 mod sleepers;
 mod spmd;
 mod tables;
-#[path = "../../thread_end.rs"]
-mod thread_end;
 mod undelivered;
 
 pub use calls::*;

@@ -2,6 +2,7 @@
 
 use std::os::fd::AsRawFd;
 
+use am_c_runtime::thread_end;
 use nix::libc::{POLLIN, c_int, nfds_t, pollfd};
 
 use crate::am::{self, Am, with};
@@ -15,7 +16,6 @@ use crate::queue;
 use crate::receive;
 use crate::sleepers;
 use crate::tables::Handle;
-use crate::thread_end;
 
 /// The most messages of this process to itself that one poll runs.
 const MAX_LOCAL: usize = 64;

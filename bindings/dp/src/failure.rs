@@ -1,10 +1,8 @@
 //! What a call returns when it fails: -1, `errno`, and a text that says what to do.
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use am_api::EndpointError;
@@ -12,7 +10,6 @@ use am_dp::{ConnectError, Dp, OpenError, ReadError, WriteError};
 use nix::errno::Errno;
 
 use crate::mapping::Mapping;
-use crate::thread_end;
 
 /// The program has closed descriptors of the library, at least once.
 static HAS_HUNG_UP: AtomicBool = AtomicBool::new(false);
@@ -139,23 +136,12 @@ impl From<ReadError> for Failure {
 /// Run a call, and let no panic through. A failure is `bad`.
 #[inline]
 pub(crate) fn call<T: Copy>(bad: T, work: impl FnOnce() -> Result<T, Failure>) -> T {
-    thread_end::at_border(|| match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(value)) => value,
-        Ok(Err(failure)) => {
-            keep(failure);
-            bad
-        }
-        Err(panic) => {
-            keep(Failure::new(Errno::EIO, format!("a bug in this library: {}", said(&*panic))));
-            bad
-        }
-    })
-}
-
-#[cold]
-fn said(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
+    let failed = |failure| {
+        keep(failure);
+        bad
+    };
+    let bug = |said: &str| Failure::new(Errno::EIO, format!("a bug in this library: {said}"));
+    am_c_runtime::call(|| work().unwrap_or_else(failed), |said| failed(bug(said)))
 }
 
 thread_local! {

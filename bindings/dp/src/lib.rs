@@ -31,8 +31,6 @@ mod progress;
 mod report;
 mod signals;
 mod start;
-#[path = "../../thread_end.rs"]
-mod thread_end;
 mod unix;
 mod vertex;
 mod waker;

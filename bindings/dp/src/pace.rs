@@ -3,11 +3,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use am_c_runtime::thread_end;
 use libc::{c_int, clockid_t, timespec};
 use nix::sys::time::TimeSpec;
 
 use crate::failure::Failure;
-use crate::thread_end;
 
 /// After this many reads in a row that found nothing the program is taken to wait by reading.
 const MANY_EMPTY: u32 = 32;

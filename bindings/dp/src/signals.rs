@@ -7,12 +7,12 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::time::Duration;
 
+use am_c_runtime::thread_end;
 use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
 use nix::errno::Errno;
 use nix::sys::time::TimeSpec;
 
 use crate::failure::Failure;
-use crate::thread_end;
 
 // A cancel passes through it.
 unsafe extern "C-unwind" {

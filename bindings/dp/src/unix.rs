@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_long, c_void};
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
+use am_c_runtime::thread_end;
 use am_dp::Point;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -13,7 +14,6 @@ use crate::failure::{Failure, call};
 use crate::pace::next_pause;
 use crate::process;
 use crate::signals::EndingSignals;
-use crate::thread_end;
 
 unsafe extern "C-unwind" {
     fn recv(socket: c_int, buffer: *mut c_void, bytes: usize, flags: c_int) -> isize;

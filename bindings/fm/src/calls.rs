@@ -1,17 +1,15 @@
 //! The functions of `fm.h`. Each looks at its arguments, and lets no panic through.
 
-use std::any::Any;
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use am_api::{Owner, own};
+use am_c_runtime::thread_end;
 use am_fm::{Cluster, Fm, HandlerId, MeetError, Rank};
 
 use crate::code::{self, Code, Failure};
 use crate::here::{self, HandlerFn, Here, Message};
 use crate::place;
-use crate::thread_end;
 
 /// How long `FM_finalize` waits for what is under way.
 const FINISH: Duration = Duration::from_secs(5);
@@ -24,11 +22,7 @@ const FRAME_MOST: usize = 1 << 20;
 
 #[inline]
 fn call(work: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
-    thread_end::at_border(|| match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(number)) => number,
-        Ok(Err(failure)) => code::keep(failure),
-        Err(panic) => code::keep(Failure::new(Code::Internal, said(&*panic))),
-    })
+    am_c_runtime::call(|| work().unwrap_or_else(code::keep), |said| code::keep(Failure::new(Code::Internal, said)))
 }
 
 /// Wait in parts, until one of them has a result, the time is over or the thread was cancelled.
@@ -41,12 +35,6 @@ fn in_slices<T>(timeout: Duration, mut wait: impl FnMut(Duration) -> (bool, T)) 
             return result;
         }
     }
-}
-
-#[cold]
-fn said(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
 }
 
 fn rank(number: c_int) -> Result<Rank, Failure> {

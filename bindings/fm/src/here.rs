@@ -6,10 +6,10 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 use am_api::{Owner, own};
+use am_c_runtime::thread_end;
 use am_fm::Fm;
 
 use crate::code::{Code, Failure};
-use crate::thread_end;
 
 /// `FM_message` of `fm.h`.
 #[repr(C)]

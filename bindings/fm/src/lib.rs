@@ -26,8 +26,6 @@ mod calls;
 mod code;
 mod here;
 mod place;
-#[path = "../../thread_end.rs"]
-mod thread_end;
 
 pub use calls::{
     FM_counter, FM_error, FM_extract, FM_extract_or_wait, FM_finalize, FM_initialize, FM_meet, FM_most, FM_node,

@@ -39,7 +39,8 @@ pub const RULES: &[(&str, &[&str])] = &[
     // It starts am-run as a program.
     ("tools/dp-graph", &["am-dp"]),
     // Libraries for other languages.
-    ("bindings/", &["active-messages", "am-spmd", "layers", "am-transport"]),
+    ("bindings/runtime", &["active-messages", "am-spmd"]),
+    ("bindings/", &["active-messages", "am-spmd", "layers", "am-transport", "am-c-runtime"]),
     ("apps/", &["active-messages", "layers"]),
     // It opens a wire by its name, and has the other end of the transport `amd:`.
     ("tools/amd", &["active-messages", "am-vnic", "am-transport", "am-ring", "am-wire"]),
@@ -136,7 +137,7 @@ mod tests {
         assert_eq!(with("datapath/engine", &["am-proto", "am-transport"], &["am-netns", "am-afxdp"]), []);
         assert_eq!(with("layers/pvm", &["active-messages"], &["am-sockets"]), []);
         assert_eq!(with("layers/pvm", &["active-messages"], &["am-transport"]), []);
-        assert_eq!(with("bindings/rpc", &["rpc", "am-transport"], &["am-netns"]), []);
+        assert_eq!(with("bindings/rpc", &["rpc", "am-transport", "am-c-runtime"], &["am-netns"]), []);
         assert_eq!(with("bench", &["rpc", "am-afxdp", "am-netns", "active-messages"], &[]), []);
     }
 
@@ -153,6 +154,7 @@ mod tests {
             ("layers/pvm", "am-engine"),
             ("layers/pvm", "am-transport"),
             ("bindings/rpc", "am-engine"),
+            ("bindings/runtime", "rpc"),
             ("datapath/sockets", "am-bpf"),
         ] {
             assert_eq!(with(path, &[needs], &[]).len(), 1, "{path} -> {needs}");

@@ -1,5 +1,4 @@
-//! A thread that the program cancels, or that calls `pthread_exit` in a handler, ends at the library's border. Each binding includes
-//! this file.
+//! A thread that the program cancels, or that calls `pthread_exit` in a handler, ends at the library's border.
 //!
 //! The C library ends a thread by unwinding its stack. Rust's frames are not made for that: what they hold would stay locked or
 //! borrowed, and the border, where panics stop, would end the process.
@@ -113,8 +112,7 @@ fn catch<F: Fn() + Copy>(mut work: F) -> bool {
 
 /// Run a handler of the program. If that ends the thread, it has returned as far as the library is concerned.
 #[inline]
-#[allow(dead_code, reason = "not every binding has handlers")]
-pub(crate) fn handler<F: Fn() + Copy>(handler: F) {
+pub fn handler<F: Fn() + Copy>(handler: F) {
     catch(move || {
         handler();
         // SAFETY: the thread may end here, which `catch` expects. The handler may have left it otherwise, and no cancel acts inside of the
@@ -124,8 +122,7 @@ pub(crate) fn handler<F: Fn() + Copy>(handler: F) {
 }
 
 /// Run a system call that may wait, and that a cancel may end. `None`: it did, or the thread ends anyway.
-#[allow(dead_code, reason = "not every binding waits itself")]
-pub(crate) fn cancellable<F: Fn() -> c_int + Copy>(wait: F) -> Option<c_int> {
+pub fn cancellable<F: Fn() -> c_int + Copy>(wait: F) -> Option<c_int> {
     let inside = INSIDE.get();
     if inside.ends_at != 0 {
         return None;
@@ -148,8 +145,7 @@ pub(crate) fn cancellable<F: Fn() -> c_int + Copy>(wait: F) -> Option<c_int> {
 }
 
 /// Let a cancel that is due act. Returns whether the thread ends.
-#[allow(dead_code, reason = "not every binding waits in parts")]
-pub(crate) fn is_cancelled() -> bool {
+pub fn is_cancelled() -> bool {
     // SAFETY: the thread may end here, as `cancellable` expects.
     let test = || unsafe { pthread_testcancel() };
     cancellable(move || {

@@ -1,0 +1,20 @@
+//! What each library for C programs needs once, whatever its calls are.
+//!
+//! ```text
+//!   a C program
+//!        │
+//!   call.rs          a call: no panic leaves it
+//!   thread_end.rs    a thread that is cancelled, or calls pthread_exit, ends with nothing of the library on its stack
+//!        │
+//!   the library's own calls
+//! ```
+//!
+//! Each library has a copy of its own, in its own shared object.
+//!
+//! Read first: `call.rs`.
+#![allow(unsafe_code, reason = "the end of a thread, in C")]
+
+mod call;
+pub mod thread_end;
+
+pub use call::call;
