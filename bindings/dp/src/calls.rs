@@ -4,12 +4,13 @@ use std::ffi::{c_char, c_int, c_void};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use am_c_runtime::last_error;
 use am_dp::{Dpid, Nid, WriteError};
 use nix::errno::Errno;
 use parking_lot::Mutex;
 
 use crate::environment;
-use crate::failure::{self, Failure, call};
+use crate::failure::{Failure, call};
 use crate::pace::pause_call;
 use crate::process::{self, Process};
 use crate::start;
@@ -291,5 +292,5 @@ pub unsafe extern "C-unwind" fn dp_traffic(fd: c_int, traffic: *mut Traffic) -> 
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn dp_error() -> *const c_char {
-    failure::last()
+    last_error::last()
 }

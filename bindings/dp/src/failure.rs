@@ -1,11 +1,10 @@
 //! What a call returns when it fails: -1, `errno`, and a text that says what to do.
 
-use std::cell::RefCell;
-use std::ffi::{CStr, CString, c_char};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use am_api::EndpointError;
+use am_c_runtime::last_error;
 use am_dp::{ConnectError, Dp, OpenError, ReadError, WriteError};
 use nix::errno::Errno;
 
@@ -136,29 +135,11 @@ impl From<ReadError> for Failure {
 /// Run a call, and let no panic through. A failure is `bad`.
 #[inline]
 pub(crate) fn call<T: Copy>(bad: T, work: impl FnOnce() -> Result<T, Failure>) -> T {
-    let failed = |failure| {
-        keep(failure);
+    let failed = |failure: Failure| {
+        last_error::keep(failure.text);
+        failure.errno.set();
         bad
     };
     let bug = |said: &str| Failure::new(Errno::EIO, format!("a bug in this library: {said}"));
     am_c_runtime::call(|| work().unwrap_or_else(failed), |said| failed(bug(said)))
-}
-
-thread_local! {
-    /// The text of the last failure on this thread.
-    static LAST: RefCell<CString> = RefCell::default();
-}
-
-#[cold]
-fn keep(failure: Failure) {
-    let text: Vec<u8> = failure.text.into_bytes().into_iter().filter(|byte| *byte != 0).collect();
-    let text = CString::new(text).unwrap_or_default();
-    // On a thread that is just ending there is nobody left to ask for it.
-    _ = LAST.try_with(|last| last.replace(text));
-    failure.errno.set();
-}
-
-/// The text of the last failure on this thread; it stays where it is until the next.
-pub(crate) fn last() -> *const c_char {
-    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(CStr::as_ptr(c""))
 }

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::time::{Duration, Instant};
 
 use am_api::{Owner, own};
-use am_c_runtime::thread_end;
+use am_c_runtime::{last_error, thread_end};
 use am_fm::{Cluster, Fm, HandlerId, MeetError, Rank};
 
 use crate::code::{self, Code, Failure};
@@ -293,7 +293,7 @@ pub extern "C-unwind" fn FM_finalize() -> c_int {
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn FM_error() -> *const c_char {
-    code::last()
+    last_error::last()
 }
 
 /// See `fm.h`.

@@ -1,8 +1,8 @@
 //! What a call returns when it fails: a negative number, and a text that says what to do.
 
-use std::cell::RefCell;
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, c_int};
 
+use am_c_runtime::last_error;
 use am_fm::{MeetError, SendError};
 
 /// Each kind of failure once: its number in `fm.h`, and what it means in general.
@@ -121,22 +121,9 @@ impl From<MeetError> for Failure {
     }
 }
 
-thread_local! {
-    /// The text of the last failure on this thread.
-    static LAST: RefCell<CString> = RefCell::default();
-}
-
-/// Keep the text for [`last`].
+/// Keep the text for `FM_error`.
 #[cold]
 pub(crate) fn keep(failure: Failure) -> c_int {
-    let text: Vec<u8> = failure.text.into_bytes().into_iter().filter(|byte| *byte != 0).collect();
-    let text = CString::new(text).unwrap_or_default();
-    // On a thread that is just ending there is nobody left to ask for it.
-    let _ = LAST.try_with(|last| last.replace(text));
+    last_error::keep(failure.text);
     failure.code as c_int
-}
-
-/// The text of the last failure on this thread; it stays where it is until the next.
-pub(crate) fn last() -> *const c_char {
-    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }

@@ -4,6 +4,7 @@
 //!   a C program
 //!        │
 //!   call.rs          a call: no panic leaves it
+//!   last_error.rs    why it failed, in words
 //!   thread_end.rs    a thread that is cancelled, or calls pthread_exit, ends with nothing of the library on its stack
 //!        │
 //!   the library's own calls
@@ -15,6 +16,7 @@
 #![allow(unsafe_code, reason = "the end of a thread, in C")]
 
 mod call;
+pub mod last_error;
 pub mod thread_end;
 
 pub use call::call;
