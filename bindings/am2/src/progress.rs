@@ -1,6 +1,6 @@
 //! Polling and waiting.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use am_c_runtime::thread_end;
 use nix::libc::{POLLIN, c_int, nfds_t, pollfd};
@@ -93,7 +93,7 @@ pub(crate) fn wait(bundle: Handle) -> Result<(), Code> {
         // Without its descriptors the node cannot even prepare a wait.
         let found = found.or_else(|code| am::hang_up_if_lost().and(Err(code)))?;
         let Some((descriptor, milliseconds)) = found else { return Ok(()) };
-        let fds = [descriptor.as_raw_fd(), waker.as_raw_fd()];
+        let fds = [descriptor.as_raw_fd(), waker.as_fd().as_raw_fd()];
         // A signal ends it sooner, which is no event.
         let waited = thread_end::cancellable(move || {
             let mut both = fds.map(|fd| pollfd { fd, events: POLLIN, revents: 0 });

@@ -17,28 +17,25 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use am_api::Endpoint;
-use am_api::own::{Own, high};
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use am_c_runtime::Waker;
 
 use crate::bundle::Bundle;
 
 thread_local! {
     /// This thread's waker, made by its first sleep.
-    static WAKER: RefCell<Option<Arc<Own<EventFd>>>> = const { RefCell::new(None) };
+    static WAKER: RefCell<Option<Arc<Waker>>> = const { RefCell::new(None) };
 }
 
 /// This thread's waker.
 ///
 /// # Errors
 /// The process has no descriptor left.
-pub(crate) fn waker() -> io::Result<Arc<Own<EventFd>>> {
+pub(crate) fn waker() -> io::Result<Arc<Waker>> {
     WAKER.with_borrow_mut(|own| match own {
         Some(waker) if !waker.is_lost() => Ok(waker.clone()),
         _ => {
-            let event = EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
-            // SAFETY: it is an eventfd's descriptor.
-            let event = unsafe { EventFd::from_owned_fd(high(event.into())) };
-            Ok(own.insert(Arc::new(event.into())).clone())
+            let waker = Arc::new(Waker::new()?);
+            Ok(own.insert(waker).clone())
         }
     })
 }
@@ -47,7 +44,7 @@ pub(crate) fn waker() -> io::Result<Arc<Own<EventFd>>> {
 #[derive(Debug)]
 struct Sleeper {
     bundle: Rc<Bundle>,
-    waker: Arc<Own<EventFd>>,
+    waker: Arc<Waker>,
     is_woken: Cell<bool>,
 }
 
@@ -58,8 +55,7 @@ impl Sleeper {
         // What waits to leave may have room now.
         if !self.is_woken.get() && (!self.bundle.can_wait() || self.bundle.has_event() || self.bundle.has_lines()) {
             self.is_woken.set(true);
-            // It fails only while the descriptor is readable already.
-            _ = self.waker.get().map(|waker| waker.write(1));
+            self.waker.wake();
         }
     }
 }
@@ -78,7 +74,7 @@ impl Sleepers {
     }
 
     /// This thread sleeps for a bundle from now on, on a descriptor that was just armed.
-    pub(crate) fn add(&self, bundle: &Rc<Bundle>, waker: &Arc<Own<EventFd>>) {
+    pub(crate) fn add(&self, bundle: &Rc<Bundle>, waker: &Arc<Waker>) {
         self.all.borrow_mut().push(Sleeper {
             bundle: bundle.clone(),
             waker: waker.clone(),
@@ -88,10 +84,10 @@ impl Sleepers {
     }
 
     /// The thread of this waker sleeps no more.
-    pub(crate) fn remove(&self, waker: &Arc<Own<EventFd>>) {
+    pub(crate) fn remove(&self, waker: &Arc<Waker>) {
         self.all.borrow_mut().retain(|sleeper| !Arc::ptr_eq(&sleeper.waker, waker));
         // Whoever has written has done it under the lock, before the thread was removed here.
-        _ = waker.get().map(EventFd::read);
+        waker.clear();
     }
 
     /// Wake those that have an event. The others sleep on a descriptor that becomes readable by whatever comes from now on.

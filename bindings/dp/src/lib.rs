@@ -8,7 +8,7 @@
 //!   unix.rs         read, write, fsync and close by name; signals.rs ends a wait for room
 //!   start.rs        the first call opens the process's node
 //!   process.rs      the node, its endpoints by descriptor, one lock
-//!   progress.rs     a thread that receives while the program does something else; pace.rs says when, waker.rs wakes it
+//!   progress.rs     a thread that receives while the program does something else; pace.rs says when
 //!   graph.rs        the process as a vertex of DP_GRAPH
 //!   report.rs       live figures on standard error
 //!   mapping.rs      the pools' memory, read-only for the program
@@ -33,7 +33,6 @@ mod signals;
 mod start;
 mod unix;
 mod vertex;
-mod waker;
 
 pub use calls::{
     Dpmmap, Traffic, dp_barrier, dp_close, dp_connect, dp_error, dp_fsync, dp_is_point, dp_mmap, dp_nid, dp_nodes,

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use am_api::{Owner, own};
+use am_c_runtime::Waker;
 use am_dp::{Dp, Dpid, Nid, OpenError, Point, PointReport};
 use am_spmd::Place;
 use nix::errno::Errno;
@@ -19,7 +20,6 @@ use crate::mapping::Mapping;
 use crate::pace::{Pace, Step};
 use crate::report::{self, Reporter};
 use crate::vertex::Vertex;
-use crate::waker::Waker;
 
 /// An endpoint of the program.
 pub(crate) struct Entry {
@@ -230,7 +230,7 @@ impl Process {
 
     /// The same for the thread: it looks at all of them now and then.
     pub(crate) fn is_found_lost(&mut self) -> bool {
-        self.waker.is_closed() || self.looked.elapsed() > LOOK && self.is_lost()
+        self.waker.is_lost() || self.looked.elapsed() > LOOK && self.is_lost()
     }
 
     /// The program has called. `is_empty`: it read, and found nothing.

@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use am_api::own::{Own, high};
+use am_c_runtime::Waker;
 use am_dp::Dp;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
@@ -22,7 +23,6 @@ use crate::mapping::{self, Mapping};
 use crate::pace::{NAP, Step, pause};
 use crate::process::{self, PROCESS};
 use crate::report;
-use crate::waker::Waker;
 
 /// How long the end of the process waits for what was written.
 const FINISH: Duration = Duration::from_secs(5);

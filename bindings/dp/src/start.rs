@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use am_api::Owner;
+use am_c_runtime::Waker;
 use am_dp::Dp;
 use am_spmd::Place;
 use nix::errno::Errno;
@@ -13,7 +14,6 @@ use crate::failure::Failure;
 use crate::mapping::Mapping;
 use crate::process::{self, PROCESS, Process};
 use crate::progress;
-use crate::waker::Waker;
 
 /// What the launcher gave, while no node could be opened.
 static PLACE: Mutex<Option<Place>> = Mutex::new(None);

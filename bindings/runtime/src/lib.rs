@@ -8,6 +8,8 @@
 //!   thread_end.rs    a thread that is cancelled, or calls pthread_exit, ends with nothing of the library on its stack
 //!        │
 //!   the library's own calls
+//!        │
+//!   waker.rs         ends the sleep of a thread
 //! ```
 //!
 //! Each library has a copy of its own, in its own shared object.
@@ -18,5 +20,7 @@
 mod call;
 pub mod last_error;
 pub mod thread_end;
+mod waker;
 
 pub use call::call;
+pub use waker::Waker;
