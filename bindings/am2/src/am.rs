@@ -4,7 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::mem;
 use std::rc::Rc;
 
-use am_api::{Endpoint, Events, Node, Owner, own};
+use am_api::{Endpoint, Events, Node};
+use am_c_runtime::NodeOwner;
 use am_spmd::Place;
 use parking_lot::ReentrantMutex;
 
@@ -36,9 +37,7 @@ pub(crate) struct Am {
     pub(crate) pump: RefCell<Option<Endpoint<()>>>,
     pub(crate) next_name: Cell<u32>,
     pub(crate) sleepers: Sleepers,
-    /// How many descriptors of the library the program had closed before.
-    pub(crate) losses: u32,
-    pub(crate) _owner: Owner,
+    pub(crate) owner: NodeOwner,
 }
 
 /// A place, and the process that it was given to: a child that is forked has a copy.
@@ -146,7 +145,7 @@ pub(crate) fn look_at<T>(ep: Handle, look: impl FnOnce(&Ep) -> Result<T, Code>) 
 pub(crate) fn hang_up_if_lost() -> Result<(), Code> {
     not_in_child()?;
     let process = PROCESS.lock();
-    let is_lost = process.am.borrow().as_ref().is_some_and(|am| am.losses != own::losses());
+    let is_lost = process.am.borrow().as_ref().is_some_and(|am| am.owner.is_lost());
     if is_lost && process.depth.get() == 0 {
         eprintln!(
             "libam2: this program has closed descriptors of libam2 (closefrom, close_range, dup2), and the endpoints \

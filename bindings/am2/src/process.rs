@@ -6,7 +6,8 @@ use std::sync::Once;
 use std::thread;
 use std::time::Duration;
 
-use am_api::{Endpoint, EndpointError, Events, Owner, own};
+use am_api::{Endpoint, EndpointError, Events, Owner};
+use am_c_runtime::NodeOwner;
 use am_spmd::{FindError, Place};
 
 use crate::am::{self, Am, Kept, Process};
@@ -62,8 +63,7 @@ pub(crate) fn init() -> Result<(), Code> {
         pump: RefCell::default(),
         next_name: Cell::new(0),
         sleepers: Sleepers::default(),
-        losses: own::losses(),
-        _owner: owner,
+        owner: NodeOwner::new(owner),
     };
     *process.am.borrow_mut() = Some(Rc::new(am));
     Ok(())

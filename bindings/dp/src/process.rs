@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use am_api::{Owner, own};
-use am_c_runtime::Waker;
+use am_api::own;
+use am_c_runtime::{NodeOwner, Waker};
 use am_dp::{Dp, Dpid, Nid, OpenError, Point, PointReport};
 use am_spmd::Place;
 use nix::errno::Errno;
@@ -47,9 +47,7 @@ pub(crate) struct Process {
     reporter: Option<Reporter>,
     /// When all descriptors were looked at.
     looked: Instant,
-    /// How many the program had closed when the node was opened.
-    losses: u32,
-    _owner: Owner,
+    owner: NodeOwner,
 }
 
 // SAFETY: the only value is in `PROCESS`, and every access is under its lock: `Rc` counts, cells and the node are touched by one
@@ -188,22 +186,10 @@ pub(crate) fn with_point<T>(
 }
 
 impl Process {
-    pub(crate) fn new(dp: Dp<Mapping>, place: Option<Place>, waker: Arc<Waker>, owner: Owner) -> Process {
+    pub(crate) fn new(dp: Dp<Mapping>, place: Option<Place>, waker: Arc<Waker>, owner: NodeOwner) -> Process {
         let (entries, pace, reporter) = (vec![], Pace::default(), Reporter::find());
         OPENER.store(std::process::id(), Ordering::Relaxed);
-        Process {
-            dp,
-            entries,
-            live: 0,
-            place,
-            pace,
-            waker,
-            vertex: None,
-            reporter,
-            looked: Instant::now(),
-            losses: own::losses(),
-            _owner: owner,
-        }
+        Process { dp, entries, live: 0, place, pace, waker, vertex: None, reporter, looked: Instant::now(), owner }
     }
 
     /// Whether this is the node of the thread with this waker.
@@ -216,7 +202,7 @@ impl Process {
     pub(crate) fn is_lost(&mut self) -> bool {
         self.looked = Instant::now();
         (0..self.entries.len()).for_each(|fd| self.drop_if_lost(fd as RawFd));
-        own::losses() != self.losses
+        self.owner.is_lost()
     }
 
     /// The program has closed this endpoint by its number, and may have another file there.

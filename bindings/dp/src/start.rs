@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use am_api::Owner;
-use am_c_runtime::Waker;
+use am_c_runtime::{NodeOwner, Waker};
 use am_dp::Dp;
 use am_spmd::Place;
 use nix::errno::Errno;
@@ -32,7 +32,7 @@ pub(crate) fn open<T>(work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> 
         Err(failure) if failure.errno == Errno::EMFILE && process::raise_limit() => start(&mut place)?,
         started => started?,
     };
-    work(slot.insert(Process::new(dp, place.take(), waker, owner)))
+    work(slot.insert(Process::new(dp, place.take(), waker, NodeOwner::new(owner))))
 }
 
 fn start(place: &mut Option<Place>) -> Result<(Dp<Mapping>, Arc<Waker>), Failure> {

@@ -3,8 +3,8 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::time::{Duration, Instant};
 
-use am_api::{Owner, own};
-use am_c_runtime::{last_error, thread_end};
+use am_api::Owner;
+use am_c_runtime::{NodeOwner, last_error, thread_end};
 use am_fm::{Cluster, Fm, HandlerId, MeetError, Rank};
 
 use crate::code::{self, Code, Failure};
@@ -103,7 +103,7 @@ pub unsafe extern "C-unwind" fn FM_initialize(
             let owner = Owner::new().map_err(Failure::of(Code::Transport))?;
             let transport = place::open(transport, own, names.len()).map_err(Failure::of(Code::Transport))?;
             let node = Fm::open(cluster, transport).map_err(Failure::of(Code::Transport))?;
-            *place = Some((node, owner, own::losses()));
+            *place = Some((node, NodeOwner::new(owner)));
             Ok(0)
         })
     })
@@ -281,7 +281,7 @@ pub unsafe extern "C-unwind" fn FM_counter(name: *const c_char) -> i64 {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn FM_finalize() -> c_int {
     call(|| {
-        let (node, _owner, _) = here::slot(|place| {
+        let (node, _owner) = here::slot(|place| {
             here::hang_up_if_lost(place)?;
             place.take().ok_or_else(|| Failure::plain(Code::NotInitialized))
         })?;

@@ -5,8 +5,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-use am_api::{Owner, own};
-use am_c_runtime::thread_end;
+use am_c_runtime::{NodeOwner, thread_end};
 use am_fm::Fm;
 
 use crate::code::{Code, Failure};
@@ -40,9 +39,8 @@ impl Message {
 /// The message is valid until the function returns. The function returns, or ends its thread.
 pub type HandlerFn = unsafe extern "C-unwind" fn(context: *mut c_void, message: *const Message);
 
-/// A thread's node, and how many descriptors of the library the program had closed before. It ends before the process ceases to be its
-/// owner.
-pub(crate) type Owned = (Fm<()>, Owner, u32);
+/// A thread's node. It ends before the process ceases to be its owner.
+pub(crate) type Owned = (Fm<()>, NodeOwner);
 
 /// The thread's node, if it has one. A program may end in a handler (`exit`): then the node is still borrowed when the
 /// thread ends, and is leaked. So is the copy in a forked child: its end would tell the peers that the parent has gone.
@@ -105,7 +103,7 @@ pub(crate) fn outside<T>(work: impl FnOnce(&mut Fm<()>) -> Result<T, Failure>) -
             hang_up_if_lost(node)?;
             // The cause may be here.
             if matches!(failure.code, Code::Unreachable | Code::Timeout)
-                && let Some((fm, ..)) = node
+                && let Some((fm, _)) = node
             {
                 failure.text = fm.explain(&failure.text);
             }
@@ -134,7 +132,7 @@ pub(crate) fn receive(work: impl FnOnce(&mut Fm<()>) -> usize) -> Result<usize, 
 /// It has.
 #[cold]
 pub(crate) fn hang_up_if_lost(node: &mut Option<Owned>) -> Result<(), Failure> {
-    if node.as_ref().is_some_and(|node| own::losses() != node.2) {
+    if node.as_ref().is_some_and(|(_, owner)| owner.is_lost()) {
         // It closes what it still has.
         *node = None;
         return Err(Failure::plain(Code::Lost));

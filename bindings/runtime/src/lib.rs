@@ -9,6 +9,7 @@
 //!        │
 //!   the library's own calls
 //!        │
+//!   node_owner.rs    the process that has the node: not its forked children, and not once the program has closed its descriptors
 //!   waker.rs         ends the sleep of a thread
 //! ```
 //!
@@ -19,8 +20,10 @@
 
 mod call;
 pub mod last_error;
+mod node_owner;
 pub mod thread_end;
 mod waker;
 
 pub use call::call;
+pub use node_owner::NodeOwner;
 pub use waker::Waker;
