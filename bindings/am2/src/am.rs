@@ -1,12 +1,10 @@
 //! The process: one node, its bundles and endpoints, and one lock.
 
 use std::cell::{Cell, RefCell};
-use std::mem;
 use std::rc::Rc;
 
 use am_api::{Endpoint, Events, Node};
-use am_c_runtime::NodeOwner;
-use am_spmd::Place;
+use am_c_runtime::{KeptPlace, NodeOwner};
 use parking_lot::ReentrantMutex;
 
 use crate::bundle::Bundle;
@@ -22,7 +20,6 @@ const PUMP: &str = "am2-pump";
 /// Everything that `AM_Init` makes.
 #[derive(Debug)]
 pub(crate) struct Am {
-    pub(crate) place: Rc<RefCell<Place>>,
     /// The place's: handlers may ask while the place is in use.
     pub(crate) rank: usize,
     pub(crate) size: usize,
@@ -40,33 +37,11 @@ pub(crate) struct Am {
     pub(crate) owner: NodeOwner,
 }
 
-/// A place, and the process that it was given to: a child that is forked has a copy.
-pub(crate) struct Kept {
-    process: u32,
-    pub(crate) place: Rc<RefCell<Place>>,
-}
-
-impl Kept {
-    pub(crate) fn new(place: Rc<RefCell<Place>>) -> Kept {
-        Kept { process: std::process::id(), place }
-    }
-
-    /// Returns it if it was given to this process, and forgets another's: the parent's connection with the launcher is not this
-    /// process's to end.
-    pub(crate) fn if_own(self) -> Option<Kept> {
-        if self.process == std::process::id() {
-            return Some(self);
-        }
-        mem::forget(self);
-        None
-    }
-}
-
 /// What `AM_Init` made, if it was called.
 pub(crate) struct Process {
     pub(crate) am: RefCell<Option<Rc<Am>>>,
-    /// The place that a launcher has given to this process, once. It outlives `AM_Terminate`.
-    pub(crate) place: RefCell<Option<Kept>>,
+    /// It outlives `AM_Terminate`.
+    pub(crate) place: RefCell<KeptPlace>,
     /// Calls that are under way: more than one while a handler calls the library.
     depth: Cell<usize>,
 }
@@ -78,7 +53,7 @@ unsafe impl Send for Process {}
 
 /// The one process.
 pub(crate) static PROCESS: ReentrantMutex<Process> =
-    ReentrantMutex::new(Process { am: RefCell::new(None), place: RefCell::new(None), depth: Cell::new(0) });
+    ReentrantMutex::new(Process { am: RefCell::new(None), place: RefCell::new(KeptPlace::empty()), depth: Cell::new(0) });
 
 /// A call is under way, also if it panics.
 struct Call<'a>(&'a Cell<usize>);

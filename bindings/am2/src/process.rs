@@ -2,15 +2,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Once;
 use std::thread;
 use std::time::Duration;
 
 use am_api::{Endpoint, EndpointError, Events, Owner};
-use am_c_runtime::NodeOwner;
-use am_spmd::{FindError, Place};
+use am_c_runtime::{NodeOwner, at_exit};
 
-use crate::am::{self, Am, Kept, Process};
+use crate::am::{self, Am};
 use crate::bundle::Bundle;
 use crate::code::Code;
 use crate::context;
@@ -41,20 +39,19 @@ pub(crate) fn init() -> Result<(), Code> {
         say(&error);
         Code::Resource
     })?;
-    let place = find_place(&process).map_err(|error| {
+    let mut kept = process.place.borrow_mut();
+    let place = kept.find().map_err(|error| {
         say(&error);
         Code::Resource
     })?;
-    let node = place.borrow_mut().open_with(|builder| builder.patience(PATIENCE).keepalive(KEEPALIVE));
-    let node = node.map_err(|error| {
+    at_exit(end_place);
+    let node = place.open_with(|builder| builder.patience(PATIENCE).keepalive(KEEPALIVE)).map_err(|error| {
         say(&error);
         Code::Resource
     })?;
-    let (rank, size) = (place.borrow().rank(), place.borrow().size());
     let am = Am {
-        place,
-        rank,
-        size,
+        rank: place.rank(),
+        size: place.size(),
         node,
         bundles: RefCell::new(Table::new(1)),
         endpoints: RefCell::new(Table::new(2)),
@@ -69,33 +66,13 @@ pub(crate) fn init() -> Result<(), Code> {
     Ok(())
 }
 
-/// The place of this process. A launcher gives it once, so it is kept for the next `AM_Init`, also where this one fails.
-fn find_place(process: &Process) -> Result<Rc<RefCell<Place>>, FindError> {
-    if let Some(kept) = process.place.take().and_then(Kept::if_own)
-        && kept.place.borrow().is_launched()
-    {
-        let place = kept.place.clone();
-        *process.place.borrow_mut() = Some(kept);
-        return Ok(place);
-    }
-    let place = Rc::new(RefCell::new(Place::find()?));
-    static AT_EXIT: Once = Once::new();
-    // SAFETY: the function belongs to this library, which a program does not unload before it exits.
-    AT_EXIT.call_once(|| _ = unsafe { nix::libc::atexit(end_place) });
-    *process.place.borrow_mut() = Some(Kept::new(place.clone()));
-    Ok(place)
-}
-
 /// The process exits after `AM_Terminate`: take leave of the launcher, which takes a process that does not for a failed one.
-extern "C" fn end_place() {
-    if am::not_in_child().is_err() {
-        return;
-    }
+fn end_place() {
     // Another thread may be in a call, and stay there.
     let Some(process) = am::PROCESS.try_lock() else { return };
     let is_over = process.am.try_borrow().is_ok_and(|am| am.is_none());
     if is_over && let Ok(mut kept) = process.place.try_borrow_mut() {
-        drop(kept.take().and_then(Kept::if_own));
+        drop(kept.take());
     }
 }
 

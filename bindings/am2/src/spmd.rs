@@ -55,7 +55,10 @@ fn together<T>(
             std::thread::sleep(std::time::Duration::from_micros(100));
         }
     };
-    work(&mut am.place.borrow_mut(), &mut poll).map_err(|error| {
+    // The place that the node was opened with.
+    let process = am::PROCESS.lock();
+    let mut kept = process.place.borrow_mut();
+    work(kept.get().ok_or(Code::NotInit)?, &mut poll).map_err(|error| {
         eprintln!("libam2: {error}");
         Code::Resource
     })

@@ -6,8 +6,8 @@ use std::time::Duration;
 use std::{io, iter};
 
 use am_api::{Builder, Node};
+use am_c_runtime::KeptPlace;
 use am_dp::{Nid, NodeTable, Nodes, TableError};
-use am_spmd::Place;
 use am_spmd::rendezvous::variables;
 use nix::errno::Errno;
 
@@ -24,9 +24,8 @@ const POOL: &str = "DP_POOL";
 /// The size of a pool where none is asked for.
 const DEFAULT_POOL: usize = 262_144;
 
-/// The node, and the list of all nodes. Under a launcher `place` is set, also where this fails: a launcher gives a process its place
-/// only once, so the next call needs the same.
-pub(crate) fn open(place: &mut Option<Place>) -> Result<(Node, Nodes), Failure> {
+/// The node, and the list of all nodes. Under a launcher `place` is set, also where this fails.
+pub(crate) fn open(place: &mut KeptPlace) -> Result<(Node, Nodes), Failure> {
     let set = |builder: Builder| builder.keepalive(KEEPALIVE);
     let Some(nid) = number(NID)? else {
         if env::var_os(NODES).is_some() {
@@ -35,9 +34,7 @@ pub(crate) fn open(place: &mut Option<Place>) -> Result<(Node, Nodes), Failure> 
                 format!("{NODES} is set, and {NID} is not: say which line is this node's"),
             ));
         }
-        let kept = place.take().filter(Place::is_launched);
-        let found = if let Some(kept) = kept { kept } else { Place::find().map_err(|error| down(&error))? };
-        let place = place.insert(found);
+        let place = place.find().map_err(|error| down(&error))?;
         return Ok((place.open_with(set).map_err(|error| down(&error))?, Nodes::of_place(place)));
     };
     let nid = u32::try_from(nid).map(Nid).map_err(|_| Failure::new(Errno::EINVAL, format!("{NID} is too large")))?;

@@ -73,11 +73,7 @@ fn run(descriptor: &Own, waker: &Arc<Waker>) {
 }
 
 /// The process ends: what was written still leaves, and the peers are told.
-pub(crate) extern "C" fn finish() {
-    // A forked child inherits this handler and a copy of the node. Only the parent may shut the node down.
-    if process::not_in_child().is_err() {
-        return;
-    }
+pub(crate) fn finish() {
     let start = Instant::now();
     loop {
         // `exit` in a signal handler may have interrupted the call that has the lock.

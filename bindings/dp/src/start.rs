@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use am_api::Owner;
-use am_c_runtime::{NodeOwner, Waker};
+use am_c_runtime::{KeptPlace, NodeOwner, Waker, at_exit};
 use am_dp::Dp;
-use am_spmd::Place;
 use nix::errno::Errno;
 use parking_lot::Mutex;
 
@@ -16,7 +15,7 @@ use crate::process::{self, PROCESS, Process};
 use crate::progress;
 
 /// What the launcher gave, while no node could be opened.
-static PLACE: Mutex<Option<Place>> = Mutex::new(None);
+static PLACE: Mutex<KeptPlace> = Mutex::new(KeptPlace::empty());
 
 /// Run `work` with the process's node. The first call opens it.
 pub(crate) fn open<T>(work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> Result<T, Failure> {
@@ -35,12 +34,11 @@ pub(crate) fn open<T>(work: impl FnOnce(&mut Process) -> Result<T, Failure>) -> 
     work(slot.insert(Process::new(dp, place.take(), waker, NodeOwner::new(owner))))
 }
 
-fn start(place: &mut Option<Place>) -> Result<(Dp<Mapping>, Arc<Waker>), Failure> {
+fn start(place: &mut KeptPlace) -> Result<(Dp<Mapping>, Arc<Waker>), Failure> {
     let (node, nodes) = environment::open(place)?;
     let dp = Dp::new(node, nodes)?;
     let waker = Arc::new(Waker::new().map_err(|error| Failure::io(&error, "no descriptor"))?);
     progress::start(&dp, waker.clone())?;
-    // SAFETY: the function is of the right type, and in this library as long as the process runs.
-    unsafe { libc::atexit(progress::finish) };
+    at_exit(progress::finish);
     Ok((dp, waker))
 }

@@ -10,6 +10,8 @@
 //!   the library's own calls
 //!        │
 //!   node_owner.rs    the process that has the node: not its forked children, and not once the program has closed its descriptors
+//!   kept_place.rs    the process's place in its job, which a launcher gives it once
+//!   exit.rs          what the library does when the process exits
 //!   waker.rs         ends the sleep of a thread
 //! ```
 //!
@@ -19,11 +21,15 @@
 #![allow(unsafe_code, reason = "the end of a thread, in C")]
 
 mod call;
+mod exit;
+mod kept_place;
 pub mod last_error;
 mod node_owner;
 pub mod thread_end;
 mod waker;
 
 pub use call::call;
+pub use exit::at_exit;
+pub use kept_place::KeptPlace;
 pub use node_owner::NodeOwner;
 pub use waker::Waker;
