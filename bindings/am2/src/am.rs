@@ -52,8 +52,11 @@ pub(crate) struct Process {
 unsafe impl Send for Process {}
 
 /// The one process.
-pub(crate) static PROCESS: ReentrantMutex<Process> =
-    ReentrantMutex::new(Process { am: RefCell::new(None), place: RefCell::new(KeptPlace::empty()), depth: Cell::new(0) });
+pub(crate) static PROCESS: ReentrantMutex<Process> = ReentrantMutex::new(Process {
+    am: RefCell::new(None),
+    place: RefCell::new(KeptPlace::empty()),
+    depth: Cell::new(0),
+});
 
 /// A call is under way, also if it panics.
 struct Call<'a>(&'a Cell<usize>);

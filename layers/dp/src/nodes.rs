@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use am_api::{Builder, Node, PeerAddressError, tag_of, transports};
+use am_base::{Cluster, Rank};
 use am_spmd::Place;
 
 use crate::text_file;
@@ -46,8 +47,8 @@ impl Dpid {
 /// How nodes are found by their numbers.
 #[derive(Clone, Debug)]
 enum Names {
-    /// The name of each node: one process each.
-    Listed(Vec<String>),
+    /// By name: one process each.
+    Listed(Cluster),
     /// By discovery: the processes of node 3 are called `dp3.` and something that no other process has.
     Found,
 }
@@ -71,22 +72,21 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// The nodes of these names. This process is the one at place `own`; `None` where the list has no such place.
-    pub fn list<S: Into<String>>(names: impl IntoIterator<Item = S>, own: Nid) -> Option<Nodes> {
-        let names: Vec<String> = names.into_iter().map(Into::into).collect();
-        let own_name = names.get(own.0 as usize)?.clone();
-        let tag = tag_of(names.iter().map(String::as_str));
-        let count = Some(names.len());
-        Some(Nodes { own, names: Names::Listed(names), own_name, tag, scope: tag, count })
+    /// The nodes of these names. This process is the one at place `own`; `None` where the list has no such place, or is none: a name is
+    /// invalid, or there twice.
+    pub fn list<S: AsRef<str>>(names: impl IntoIterator<Item = S>, own: Nid) -> Option<Nodes> {
+        Cluster::new(names, Rank(own.0 as usize)).ok().map(Nodes::of_cluster)
     }
 
     /// The processes of a job, by rank.
     pub fn of_place(place: &Place) -> Nodes {
-        let names: Vec<String> = (0..place.size()).map(|rank| place.node_name(rank)).collect();
-        let (own, own_name) = (Nid(place.rank() as u32), place.node_name(place.rank()));
-        let tag = tag_of([place.job()]);
-        let count = Some(place.size());
-        Nodes { own, names: Names::Listed(names), own_name, tag, scope: tag, count }
+        Nodes::of_cluster(Cluster::of_place(place))
+    }
+
+    fn of_cluster(cluster: Cluster) -> Nodes {
+        let (own, own_name, tag) = (Nid(cluster.own().0 as u32), cluster.own_name().to_owned(), cluster.tag());
+        let count = Some(cluster.nodes());
+        Nodes { own, names: Names::Listed(cluster), own_name, tag, scope: tag, count }
     }
 
     /// Nodes that discover each other on this process's `transport`. All give the same `tag`: nodes with another one refuse to talk.
@@ -126,7 +126,7 @@ impl Nodes {
     /// Whether there may be such a node.
     pub(crate) fn may_have(&self, nid: Nid) -> bool {
         match &self.names {
-            Names::Listed(names) => (nid.0 as usize) < names.len(),
+            Names::Listed(cluster) => (nid.0 as usize) < cluster.nodes(),
             Names::Found => true,
         }
     }
@@ -144,7 +144,7 @@ impl Nodes {
     /// The names of the processes that may have an endpoint of this node, as far as they are known now.
     pub(crate) fn processes(&self, nid: Nid, node: &Node) -> Vec<String> {
         match &self.names {
-            Names::Listed(names) => names.get(nid.0 as usize).cloned().into_iter().collect(),
+            Names::Listed(cluster) => cluster.name(Rank(nid.0 as usize)).map(str::to_owned).into_iter().collect(),
             Names::Found => {
                 let prefix = format!("dp{nid}.");
                 let names = node.peers().into_iter().map(|peer| peer.name.as_str().to_owned());
@@ -156,9 +156,7 @@ impl Nodes {
     /// The number of the node that this process belongs to.
     pub(crate) fn nid_of(&self, name: &str) -> Option<Nid> {
         match &self.names {
-            Names::Listed(names) => {
-                names.iter().position(|each| each == name).and_then(|at| u32::try_from(at).ok()).map(Nid)
-            }
+            Names::Listed(cluster) => cluster.rank(name).and_then(|Rank(at)| u32::try_from(at).ok()).map(Nid),
             Names::Found => name.strip_prefix("dp")?.split_once('.')?.0.parse().ok().map(Nid),
         }
     }

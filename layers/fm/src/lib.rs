@@ -93,13 +93,12 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod cluster;
 mod fast;
 mod links;
 mod message;
 
 pub use am_api::{HandlerId, NotOpen, OpenError, ReturnReason, Transport};
-pub use cluster::{Cluster, ClusterError, Rank};
+pub use am_base::{Cluster, ClusterError, Rank};
 pub use fast::{Fm, FmError, MeetError, Unfinished};
 pub use links::SendError;
 pub use message::{Message, Returned};

@@ -3,12 +3,13 @@
 //! ```text
 //!   apps, bench, bindings/*
 //!     └▶ layers/*                        the public API, nothing below
-//!          └▶ am-api                     opens transports by their names
-//!               ├▶ engine                the two halves meet here only
-//!               │    ├▶ proto ───────────────────────┐
-//!               │    └▶ transport ─▶ ring ───────────┴▶ wire
-//!               │         ▲
-//!               └▶ datapath/{afxdp,..}, netdev-sim      what stands behind the seam
+//!          └▶ layers/base                what they share
+//!               └▶ am-api                opens transports by their names
+//!                    ├▶ engine           the two halves meet here only
+//!                    │    ├▶ proto ──────────────────┐
+//!                    │    └▶ transport ─▶ ring ──────┴▶ wire
+//!                    │         ▲
+//!                    └▶ datapath/{afxdp,..}, netdev-sim      what stands behind the seam
 //! ```
 
 use crate::Violation;
@@ -35,7 +36,8 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("support/pmix", &[]),
     ("support/spmd", &["active-messages", "am-pmix"]),
     ("tools/am-run", &["am-spmd"]),
-    ("layers/", &["active-messages", "am-spmd"]),
+    ("layers/base", &["active-messages", "am-spmd"]),
+    ("layers/", &["active-messages", "am-spmd", "am-base"]),
     // It starts am-run as a program.
     ("tools/dp-graph", &["am-dp"]),
     // Libraries for other languages.
@@ -135,7 +137,7 @@ mod tests {
     #[test]
     fn down_is_fine() {
         assert_eq!(with("datapath/engine", &["am-proto", "am-transport"], &["am-netns", "am-afxdp"]), []);
-        assert_eq!(with("layers/pvm", &["active-messages"], &["am-sockets"]), []);
+        assert_eq!(with("layers/pvm", &["active-messages", "am-base"], &["am-sockets"]), []);
         assert_eq!(with("layers/pvm", &["active-messages"], &["am-transport"]), []);
         assert_eq!(with("bindings/rpc", &["rpc", "am-transport", "am-c-runtime"], &["am-netns"]), []);
         assert_eq!(with("bench", &["rpc", "am-afxdp", "am-netns", "active-messages"], &[]), []);
@@ -151,6 +153,7 @@ mod tests {
             ("layers/pvm", "am-afxdp"),
             ("am-api", "am-netns"),
             ("layers/pvm", "rpc"),
+            ("layers/base", "rpc"),
             ("layers/pvm", "am-engine"),
             ("layers/pvm", "am-transport"),
             ("bindings/rpc", "am-engine"),

@@ -1,15 +1,16 @@
-//! Which nodes there are: FM's node numbers, and the names behind them.
+//! Which nodes there are: their numbers, and the names behind them.
 
 use std::fmt;
 
-use am_api::{InvalidName, Name};
+use am_api::{InvalidName, Name, tag_of};
+use am_spmd::Place;
 
 /// The number of a node, from 0: its place in the [`Cluster`]'s list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Rank(pub usize);
 
 impl Rank {
-    /// Nobody to answer: see [`Message::source`](crate::Message::source).
+    /// Nobody to answer: a node that came and went before it was heard of.
     pub const GONE: Rank = Rank(usize::MAX);
 }
 
@@ -23,8 +24,9 @@ impl fmt::Display for Rank {
 /// is the same, in the same order, in each: nodes whose lists differ refuse each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
-    names: Vec<Name>,
+    names: Vec<String>,
     own: Rank,
+    tag: u64,
 }
 
 /// Why there is no such cluster.
@@ -50,20 +52,30 @@ am_api::debug_as_display!(ClusterError);
 
 impl Cluster {
     /// The nodes of these names, of which this is number `own`.
+    ///
+    /// # Errors
+    /// See [`ClusterError`].
     pub fn new<N: AsRef<str>>(names: impl IntoIterator<Item = N>, own: Rank) -> Result<Cluster, ClusterError> {
-        let mut list: Vec<Name> = Vec::new();
+        let mut list: Vec<String> = Vec::new();
         for text in names {
-            let text = text.as_ref();
-            let name = Name::new(text).ok_or_else(|| InvalidName(text.to_owned()))?;
+            let name = text.as_ref().to_owned();
             if list.contains(&name) {
-                return Err(ClusterError::Twice(text.to_owned()));
+                return Err(ClusterError::Twice(name));
             }
+            Name::new(&name).ok_or_else(|| InvalidName(name.clone()))?;
             list.push(name);
         }
         if own.0 >= list.len() {
             return Err(ClusterError::Own { own, nodes: list.len() });
         }
-        Ok(Cluster { names: list, own })
+        let tag = tag_of(list.iter().map(String::as_str));
+        Ok(Cluster { names: list, own, tag })
+    }
+
+    /// The processes of a job, by rank.
+    pub fn of_place(place: &Place) -> Cluster {
+        let names = (0..place.size()).map(|rank| place.node_name(rank)).collect();
+        Cluster { names, own: Rank(place.rank()), tag: tag_of([place.job()]) }
     }
 
     /// The number of this node.
@@ -78,22 +90,23 @@ impl Cluster {
 
     /// The name of a node.
     pub fn name(&self, of: Rank) -> Option<&str> {
-        self.names.get(of.0).map(Name::as_str)
+        self.names.get(of.0).map(String::as_str)
     }
 
     /// The number of the node with this name.
     pub fn rank(&self, name: &str) -> Option<Rank> {
-        self.names.iter().position(|each| each.as_str() == name).map(Rank)
+        self.names.iter().position(|each| each == name).map(Rank)
     }
 
-    pub(crate) fn own_name(&self) -> &str {
-        self.names[self.own.0].as_str()
+    /// The name of this node.
+    pub fn own_name(&self) -> &str {
+        &self.names[self.own.0]
     }
 
     /// What nodes with the same list know (AM-II's tag): a guard
     /// against nodes that number each other differently.
-    pub(crate) fn tag(&self) -> u64 {
-        am_api::tag_of(self.names.iter().map(Name::as_str))
+    pub fn tag(&self) -> u64 {
+        self.tag
     }
 }
 
