@@ -4,6 +4,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use am_api::{Connection, NotOpen, Refusal};
+use am_base::Link;
 
 use crate::dp::Dp;
 use crate::edge::{Edge, Target};
@@ -18,14 +19,6 @@ const NOT_LISTED: &str = "the list of nodes does not have it";
 const NOT_FOUND: &str = "no process of it was found yet";
 const GONE: &str = "its process has gone, and no other has come";
 
-/// A process that may have the endpoint.
-#[derive(Debug)]
-struct Try {
-    process: String,
-    connection: Option<Connection>,
-    again_at: Instant,
-}
-
 /// An edge that is being made. See [`Dp::connect_step`].
 #[derive(Debug)]
 #[must_use = "an attempt that is dropped leaves its connections open: call `Dp::give_up`"]
@@ -33,7 +26,8 @@ pub struct Attempt {
     point: PointId,
     nid: Nid,
     dpid: Dpid,
-    tries: Vec<Try>,
+    /// With the processes that may have the endpoint.
+    tries: Vec<Link>,
     /// What is known so far.
     why: ConnectError,
 }
@@ -88,7 +82,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
             return Poll::Ready(Ok(()));
         }
         let now = Instant::now();
-        self.find_processes(attempt, now);
+        self.find_processes(attempt);
         for at in 0..attempt.tries.len() {
             match self.step_one(attempt, at, now) {
                 Ok(None) => {}
@@ -137,10 +131,10 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     }
 
     /// Processes of the node that became known since the last step.
-    fn find_processes(&mut self, attempt: &mut Attempt, now: Instant) {
+    fn find_processes(&mut self, attempt: &mut Attempt) {
         for process in self.nodes.processes(attempt.nid, &self.node) {
-            if process != self.nodes.own_name() && !attempt.tries.iter().any(|known| known.process == process) {
-                attempt.tries.push(Try { process, connection: None, again_at: now });
+            if process != self.nodes.own_name() && !attempt.tries.iter().any(|known| known.node() == Some(&process)) {
+                attempt.tries.push(Link::to(process, attempt.dpid.endpoint(), self.nodes.tag()));
                 self.inboxes.note_seen(attempt.nid);
             }
         }
@@ -149,41 +143,31 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     /// Ask one process, or look at its answer. Returns the connection that is open.
     fn step_one(&mut self, attempt: &mut Attempt, at: usize, now: Instant) -> Result<Option<Connection>, ConnectError> {
         let Attempt { point, nid, dpid, ref mut tries, ref mut why } = *attempt;
-        let one = &mut tries[at];
-        let Some(connection) = one.connection else {
-            if now >= one.again_at {
-                one.connection = Some(self.ask(point, &one.process, dpid)?);
-            }
-            return Ok(None);
-        };
-        let not_open = match self.door.ready(connection) {
+        let endpoint = self.set.member(point.index as usize).ok_or(ConnectError::Closed)?;
+        let asked = tries[at].connect(endpoint, now).map_err(|error| match error {
+            am_api::ConnectError::NoFlow => ConnectError::NoFlow,
+            // The names are those of nodes and endpoints, and this node is not asked.
+            _ => ConnectError::Closed,
+        });
+        let Some(connection) = asked? else { return Ok(None) };
+        let not_open = match endpoint.ready(connection) {
             Ok(()) => return Ok(Some(connection)),
             Err(NotOpen::Connecting) => return Ok(None),
             Err(NotOpen::Refused(Refusal::Tag)) => return Err(ConnectError::OtherList(nid)),
             Err(not_open) => not_open,
         };
+        tries[at].end(now + RETRY);
+        endpoint.close(connection);
         *why = match not_open {
             NotOpen::Refused(Refusal::NoEndpoint) => ConnectError::NoPoint { nid, dpid },
             why => ConnectError::Unreachable { nid, why },
         };
-        (one.connection, one.again_at) = (None, now + RETRY);
-        self.close_connection(point, connection);
         Ok(None)
-    }
-
-    fn ask(&mut self, point: PointId, process: &str, dpid: Dpid) -> Result<Connection, ConnectError> {
-        let endpoint =
-            self.point(point).and_then(|_| self.set.member(point.index as usize)).ok_or(ConnectError::Closed)?;
-        endpoint.connect_with_tag(process, &dpid.endpoint(), self.nodes.tag()).map_err(|error| match error {
-            am_api::ConnectError::NoFlow => ConnectError::NoFlow,
-            // The names are those of nodes and endpoints, and this node is not asked.
-            _ => ConnectError::Closed,
-        })
     }
 
     /// End an attempt. Returns what is known of why there is no edge yet.
     pub fn give_up(&mut self, mut attempt: Attempt) -> ConnectError {
-        let asked = attempt.tries.iter().any(|one| one.connection.is_some());
+        let asked = attempt.tries.iter().any(|one| one.connection().is_some());
         self.drop_tries(&mut attempt);
         match attempt.why {
             ConnectError::NoNode { nid, .. } if asked => ConnectError::Unreachable { nid, why: NotOpen::Connecting },
@@ -193,7 +177,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
 
     fn drop_tries(&mut self, attempt: &mut Attempt) {
         for one in std::mem::take(&mut attempt.tries) {
-            if let Some(connection) = one.connection {
+            if let Some(connection) = one.connection() {
                 self.close_connection(attempt.point, connection);
             }
         }

@@ -151,9 +151,7 @@ impl Driver {
         let count = posts.len();
         for post in posts.drain(..) {
             match post {
-                Post::Connect { peer, node, endpoint: name, tag, reconnect } => {
-                    peers.add(peer, (node, name, tag), reconnect, endpoint, local);
-                }
+                Post::Connect { peer, link, reconnect } => peers.add(peer, link, reconnect, endpoint, local),
                 Post::Close(peer) => peers.close(peer, endpoint, local),
                 Post::Request(peer, body) => peers.push_request(peer, body, local),
                 Post::Call(key, peer) => peers.push_call(peer, key, local),

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use am_api::{ConnectError, HandlerId, InvalidName, Name, RequestError};
+use am_base::Link;
 
 use crate::inbox::{Inbox, Item};
 use crate::shared::{Body, MAX_QUEUED, Post, Shared, State};
@@ -71,8 +72,7 @@ impl SharedEndpoint {
             return Err(ConnectError::Closed);
         }
         let peer = Peer(state.peers.insert(()));
-        let (node, endpoint) = (node.to_owned(), endpoint.to_owned());
-        self.shared().post(state, Post::Connect { peer, node, endpoint, tag, reconnect });
+        self.shared().post(state, Post::Connect { peer, link: Link::to(node, endpoint, tag), reconnect });
         Ok(peer)
     }
 

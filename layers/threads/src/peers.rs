@@ -5,6 +5,7 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use am_api::{Class, Connection, ConnectionChange, Endpoint, HandlerId, NotOpen, RequestError};
+use am_base::Link;
 use slotmap::{DefaultKey, SecondaryMap};
 
 use crate::inbox::SharedReturned;
@@ -29,12 +30,8 @@ pub(crate) struct Peers {
 
 #[derive(Default)]
 struct Record {
-    /// Node, endpoint and tag, unless the peer connected to this endpoint.
-    name: Option<(String, String, u64)>,
+    link: Link,
     reconnect: Reconnect,
-    connection: Option<Connection>,
-    /// Not to be connected to before this.
-    pause: Option<Instant>,
     /// It will not be connected to again.
     failed: Option<CallError>,
     queue: VecDeque<Queued>,
@@ -63,13 +60,13 @@ impl Peers {
     pub(crate) fn add(
         &mut self,
         peer: Peer,
-        name: (String, String, u64),
+        link: Link,
         reconnect: Reconnect,
         endpoint: &Endpoint<Local>,
         local: &mut Local,
     ) {
-        let mut record = Record { name: Some(name), reconnect, ..Record::default() };
-        record.connect(peer, endpoint, local);
+        let mut record = Record { link, reconnect, ..Record::default() };
+        record.connection_now(peer, Instant::now(), endpoint, local);
         self.records.insert(peer.0, record);
     }
 
@@ -106,9 +103,10 @@ impl Peers {
         let Some(record) = self.records.entry(peer.0).filter(|_| is_known).map(|entry| entry.or_default()) else {
             return local.fail(peer, queued, CallError::NotSent(RequestError::Closed));
         };
-        if record.name.is_none() && record.connection.is_none() {
+        if record.link.node().is_none() && record.link.connection().is_none() {
             // A peer that connected to this endpoint.
-            record.connection = local.peers.iter().find(|(_, of)| **of == peer).map(|(connection, _)| *connection);
+            let found = local.peers.iter().find(|(_, of)| **of == peer);
+            found.into_iter().for_each(|(connection, _)| record.link.adopt(*connection));
         }
         if record.queue.is_empty() {
             self.busy.push(peer);
@@ -145,12 +143,13 @@ impl Peers {
             ConnectionChange::Opened | ConnectionChange::Accepted => return,
         };
         match self.records.get_mut(peer.0) {
-            Some(record) if record.name.is_some() => {
-                record.connection = None;
+            Some(record) if record.link.node().is_some() => {
+                let mut again_at = now;
                 match record.reconnect {
                     Reconnect::Never => record.failed = Some(why.into()),
-                    Reconnect::After(pause) => record.pause = Some(after(now, pause)),
+                    Reconnect::After(pause) => again_at = after(now, pause),
                 }
+                record.link.end(again_at);
             }
             _ => self.remove(peer, &why.into(), local),
         }
@@ -216,8 +215,7 @@ impl Peers {
             Queued::Call(_, due) => Some(*due),
             Queued::Request(_) => None,
         });
-        let pause = record.pause.filter(|_| record.connection.is_none());
-        self.due = calls.chain(pause).chain(self.due).min();
+        self.due = calls.chain(record.link.paused_until()).chain(self.due).min();
         self.busy.push(peer);
     }
 
@@ -284,23 +282,16 @@ impl Record {
         endpoint: &Endpoint<Local>,
         local: &mut Local,
     ) -> Option<Connection> {
-        let is_paused = self.pause.is_some_and(|until| until > now);
-        if self.connection.is_none() && self.failed.is_none() && !is_paused {
-            self.connect(peer, endpoint, local);
+        let known = self.link.connection();
+        if known.is_some() || self.failed.is_some() {
+            return known;
         }
-        self.connection
-    }
-
-    fn connect(&mut self, peer: Peer, endpoint: &Endpoint<Local>, local: &mut Local) {
-        let Some((node, name, tag)) = &self.name else { return };
-        self.pause = None;
-        match endpoint.connect_with_tag(node, name, *tag) {
-            Ok(connection) => {
-                local.peers.insert(connection, peer);
-                self.connection = Some(connection);
-            }
-            Err(error) => self.failed = Some(error.into()),
-        }
+        let connection = self.link.connect(endpoint, now).unwrap_or_else(|error| {
+            self.failed = Some(error.into());
+            None
+        })?;
+        local.peers.insert(connection, peer);
+        Some(connection)
     }
 }
 

@@ -8,6 +8,7 @@ use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use am_api::{HandlerId, NodeWaker};
+use am_base::Link;
 use slotmap::{DefaultKey, SlotMap};
 
 use crate::words::Words;
@@ -54,9 +55,7 @@ pub(crate) struct State {
 pub(crate) enum Post {
     Connect {
         peer: Peer,
-        node: String,
-        endpoint: String,
-        tag: u64,
+        link: Link,
         reconnect: Reconnect,
     },
     Close(Peer),
