@@ -12,7 +12,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' ../../Cargo.toml)
 # As build.rs has it.
 SONAME := lib$(NAME).so.$(basename $(VERSION))
 
-# What panics is caught at the border to C (src/calls.rs), and a cancelled thread unwinds through it. The release profile allows neither.
+# What panics is caught at the border to C (runtime/src/call.rs), and a cancelled thread unwinds through it. The release profile allows neither.
 BUILD := cargo build --profile library -p $(PACKAGE)
 
 all:
