@@ -1,6 +1,7 @@
 //! The beginning and the end of a process's node and endpoints.
 
 use std::cell::{Cell, RefCell};
+use std::fmt::Display;
 use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
@@ -28,27 +29,22 @@ const PAUSE: Duration = Duration::from_micros(100);
 
 /// `AM_Init`: find the process's place and open its node.
 pub(crate) fn init() -> Result<(), Code> {
-    let say = |error: &dyn std::fmt::Display| eprintln!("libam2: AM_Init: {error}");
+    let failed = |error: &dyn Display| {
+        eprintln!("libam2: AM_Init: {error}");
+        Code::Resource
+    };
     am::not_in_child()
-        .inspect_err(|_| say(&"this process was forked, and the node is its parent's: call it after exec"))?;
+        .inspect_err(|_| _ = failed(&"this process was forked, and the node is its parent's: call it after exec"))?;
     let process = am::PROCESS.lock();
     if process.am.borrow().is_some() {
         return Ok(());
     }
-    let owner = Owner::new().map_err(|error| {
-        say(&error);
-        Code::Resource
-    })?;
+    let owner = Owner::new().map_err(|error| failed(&error))?;
     let mut kept = process.place.borrow_mut();
-    let place = kept.find().map_err(|error| {
-        say(&error);
-        Code::Resource
-    })?;
+    let place = kept.find().map_err(|error| failed(&error))?;
     at_exit(end_place);
-    let node = place.open_with(|builder| builder.patience(PATIENCE).keepalive(KEEPALIVE)).map_err(|error| {
-        say(&error);
-        Code::Resource
-    })?;
+    let node = place.open_with(|builder| builder.patience(PATIENCE).keepalive(KEEPALIVE));
+    let node = node.map_err(|error| failed(&error))?;
     let am = Am {
         rank: place.rank(),
         size: place.size(),
