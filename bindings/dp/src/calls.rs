@@ -292,5 +292,5 @@ pub unsafe extern "C-unwind" fn dp_traffic(fd: c_int, traffic: *mut Traffic) -> 
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn dp_error() -> *const c_char {
-    last_error::last()
+    last_error()
 }

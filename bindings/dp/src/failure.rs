@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use am_api::EndpointError;
-use am_c_runtime::last_error;
+use am_c_runtime::keep_error;
 use am_dp::{ConnectError, Dp, OpenError, ReadError, WriteError};
 use nix::errno::Errno;
 
@@ -136,7 +136,7 @@ impl From<ReadError> for Failure {
 #[inline]
 pub(crate) fn call<T: Copy>(bad: T, work: impl FnOnce() -> Result<T, Failure>) -> T {
     let failed = |failure: Failure| {
-        last_error::keep(failure.text);
+        keep_error(failure.text);
         failure.errno.set();
         bad
     };

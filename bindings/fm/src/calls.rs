@@ -293,7 +293,7 @@ pub extern "C-unwind" fn FM_finalize() -> c_int {
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn FM_error() -> *const c_char {
-    last_error::last()
+    last_error()
 }
 
 /// See `fm.h`.

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_int};
 
-use am_c_runtime::last_error;
+use am_c_runtime::keep_error;
 use am_fm::{MeetError, SendError};
 
 /// Each kind of failure once: its number in `fm.h`, and what it means in general.
@@ -124,6 +124,6 @@ impl From<MeetError> for Failure {
 /// Keep the text for `FM_error`.
 #[cold]
 pub(crate) fn keep(failure: Failure) -> c_int {
-    last_error::keep(failure.text);
+    keep_error(failure.text);
     failure.code as c_int
 }

@@ -1,6 +1,8 @@
-//! A call of the program: what panics in it stays in it.
+//! A call of the program: what panics in it stays in it, and why it failed can be asked for on its thread.
 
 use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::{CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::thread_end::at_border;
@@ -15,4 +17,23 @@ pub fn call<T: Copy>(work: impl FnOnce() -> T, on_panic: impl FnOnce(&str) -> T)
 fn said(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
+}
+
+thread_local! {
+    /// The text of the last failure on this thread.
+    static LAST: RefCell<CString> = RefCell::default();
+}
+
+/// Keep the text of a failure for [`last_error`].
+#[cold]
+pub fn keep_error(text: String) {
+    let text: Vec<u8> = text.into_bytes().into_iter().filter(|byte| *byte != 0).collect();
+    let text = CString::new(text).unwrap_or_default();
+    // On a thread that is just ending there is nobody left to ask for it.
+    _ = LAST.try_with(|last| last.replace(text));
+}
+
+/// The text of the last failure on this thread; it stays where it is until the next.
+pub fn last_error() -> *const c_char {
+    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }

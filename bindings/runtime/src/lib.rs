@@ -3,33 +3,25 @@
 //! ```text
 //!   a C program
 //!        │
-//!   call.rs          a call: no panic leaves it
-//!   last_error.rs    why it failed, in words
+//!   call.rs          a call: no panic leaves it; the text of the last failure
 //!   thread_end.rs    a thread that is cancelled, or calls pthread_exit, ends with nothing of the library on its stack
 //!        │
 //!   the library's own calls
 //!        │
-//!   node_owner.rs    the process that has the node: not its forked children, and not once the program has closed its descriptors
-//!   kept_place.rs    the process's place in its job, which a launcher gives it once
-//!   exit.rs          what the library does when the process exits
+//!   process.rs       the process that has the node, and its forks; its place in its job; its exit
 //!   waker.rs         ends the sleep of a thread
 //! ```
 //!
 //! Each library has a copy of its own, in its own shared object.
 //!
 //! Read first: `call.rs`.
-#![allow(unsafe_code, reason = "the end of a thread, in C")]
+#![allow(unsafe_code, reason = "the end of a thread, and of the process, in C")]
 
 mod call;
-mod exit;
-mod kept_place;
-pub mod last_error;
-mod node_owner;
+mod process;
 pub mod thread_end;
 mod waker;
 
-pub use call::call;
-pub use exit::at_exit;
-pub use kept_place::KeptPlace;
-pub use node_owner::NodeOwner;
+pub use call::{call, keep_error, last_error};
+pub use process::{KeptPlace, NodeOwner, at_exit};
 pub use waker::Waker;
