@@ -29,9 +29,9 @@ build_all() {
     read -ra packages <<<"${AM_LAB_BUILD:-}"
     if [ "${#packages[@]}" != 0 ]; then
         cargo test "${packages[@]}" --no-run --lib --bins --tests --message-format=json-render-diagnostics >"$BUILT.new" || return
-        cargo build "${packages[@]}" --example ping --example verify --message-format=json-render-diagnostics >>"$BUILT.new" || return
+        cargo build "${packages[@]}" --example ping --message-format=json-render-diagnostics >>"$BUILT.new" || return
     else
-        cargo build -p am-bench -p active-messages --bins --examples --message-format=json-render-diagnostics >"$BUILT.new" || return
+        cargo build -p am-bench -p am-check -p active-messages --bins --examples --message-format=json-render-diagnostics >"$BUILT.new" || return
         if [ -n "$with_tests" ]; then
             cargo test -p am-bpf -p am-afxdp --no-run --message-format=json-render-diagnostics >>"$BUILT.new" || return
         fi
@@ -52,7 +52,7 @@ built_programs() {
     local test
     say "am-bench $(built_from bench/src/main.rs)"
     say "ping $(built_from am-api/examples/ping.rs)"
-    say "verify $(built_from am-api/examples/verify/main.rs)"
+    say "verify $(built_from check/src/bin/verify.rs)"
     if [ -z "$with_tests" ]; then return; fi
     for test in "${GUEST_TESTS[@]}"; do say "$(program_of "$test") $(built_from "${test% *}" true)"; done | sort -u
 }
@@ -61,7 +61,7 @@ check_programs() {
     local name file command
     while read -r name file; do
         if [ -f "$file" ]; then continue; fi
-        command='cargo build -p am-bench -p active-messages --bins --examples'
+        command='cargo build -p am-bench -p am-check -p active-messages --bins --examples'
         case $name in bpf* | afxdp*) command='cargo test -p am-bpf -p am-afxdp --no-run' ;; esac
         die "scripts/lab: the program $name is not built; scripts/lab without --no-build builds it ($command)"
     done < <(built_programs)

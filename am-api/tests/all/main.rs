@@ -74,5 +74,4 @@ mod told;
 mod translations;
 mod transport_names;
 mod vectored;
-mod verified;
 mod waiting;

@@ -4,8 +4,5 @@
 mod common;
 #[path = "../doomed/mod.rs"]
 mod doomed;
-#[path = "../example/mod.rs"]
-mod example;
 
-mod ledger;
 mod signals;

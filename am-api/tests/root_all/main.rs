@@ -32,4 +32,3 @@ mod paths;
 mod queues;
 mod restarted;
 mod switch;
-mod verified;

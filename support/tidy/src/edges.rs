@@ -1,7 +1,7 @@
 //! Who may depend on whom.
 //!
 //! ```text
-//!   apps, bench, bindings/*
+//!   apps, bench, check, bindings/*
 //!     └▶ layers/*                        the public API, nothing below
 //!          └▶ layers/base                what they share
 //!               └▶ am-api                opens transports by their names
@@ -61,6 +61,8 @@ pub const RULES: &[(&str, &[&str])] = &[
             "backends",
         ],
     ),
+    // It names a backend, and starts daemons and programs in network namespaces.
+    ("check", &["active-messages", "am-daemon", "backends", "am-netns"]),
     ("support/netns", &[]),
     ("support/tidy", &[]),
 ];

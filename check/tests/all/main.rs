@@ -1,0 +1,3 @@
+//! The program `verify` over transports that need no rights.
+
+mod verified;

@@ -1,0 +1,3 @@
+//! Processes that are stopped, killed and restarted: they count on processors, so they are apart from other tests.
+
+mod ledger;

@@ -1,0 +1,3 @@
+//! The program `verify` over real interfaces, in network namespaces. Needs root.
+
+mod verified;
