@@ -2,8 +2,7 @@
 //! gets to the node is counted; no Close is lost. How long the peer had to wait at most is printed: a measurement, no promise.
 //! Needs root.
 
-mod control_frame;
-mod wires;
+use am_testing::{control_frame, wires};
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};

@@ -1,23 +1,6 @@
 //! Whole nodes in one process: over a wire in memory or another transport, simulated networks, and the examples as programs.
 
-#[path = "../busy/mod.rs"]
-mod busy_server;
-#[path = "../common/mod.rs"]
-mod common;
-#[path = "../control_frame/mod.rs"]
-mod control_frame;
-#[path = "../cut/mod.rs"]
-mod cut;
-#[path = "../doomed/mod.rs"]
-mod doomed;
-#[path = "../example/mod.rs"]
-mod example;
-#[path = "../idling/mod.rs"]
-mod idling;
-#[path = "../least/mod.rs"]
-mod least;
-#[path = "../own_loop/mod.rs"]
-mod own_loop;
+use am_testing::{busy_server, common, control_frame, cut, doomed, example, idling, least, mortal, own_loop, page};
 
 mod anywhere;
 mod beacon_flood;
@@ -45,15 +28,12 @@ mod liar;
 mod limits;
 mod lossy;
 mod members;
-mod mortal;
 mod moved;
 mod namesake_clients;
 mod namesakes;
 mod no_allocation;
 mod orphans;
 mod own_epoll;
-#[path = "../page/mod.rs"]
-mod page;
 mod paths;
 mod ping_pong;
 mod printed;

@@ -1,19 +1,6 @@
 //! Whole nodes over real interfaces, in network namespaces. Needs root.
 
-#[path = "../busy/mod.rs"]
-mod busy_server;
-#[path = "../doomed/mod.rs"]
-mod doomed;
-#[path = "../example/mod.rs"]
-mod example;
-#[path = "../idling/mod.rs"]
-mod idling;
-#[path = "../least/mod.rs"]
-mod least;
-#[path = "../own_loop/mod.rs"]
-mod own_loop;
-#[path = "../wires/mod.rs"]
-mod wires;
+use am_testing::{busy_server, doomed, example, idling, least, own_loop, wires};
 
 mod bounce;
 mod busy;

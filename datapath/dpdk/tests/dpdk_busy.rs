@@ -1,7 +1,7 @@
 //! A server whose handler takes longer than its client's patience, over memif. Needs DPDK.
 
-#[path = "../../../am-api/tests/busy/mod.rs"]
-mod busy_server;
+use am_testing::busy_server;
+
 mod ends;
 
 use am_api::Node;

@@ -1,10 +1,8 @@
 //! Nodes with memif before UDP: an end of the memif is closed under load, and opened again. Needs DPDK.
 
-#[path = "../../../am-api/tests/common/mod.rs"]
-mod common;
+use am_testing::{common, mortal};
+
 mod ends;
-#[path = "../../../am-api/tests/all/mortal/mod.rs"]
-mod mortal;
 
 use std::fs;
 use std::net::UdpSocket;

@@ -1,8 +1,8 @@
 //! Two ports in one process, joined by memif's shared memory. Needs DPDK, but no rights and no huge pages.
 
+use am_testing::own_loop;
+
 mod ends;
-#[path = "../../../am-api/tests/own_loop/mod.rs"]
-mod own_loop;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 

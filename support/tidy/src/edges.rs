@@ -64,6 +64,8 @@ pub const RULES: &[(&str, &[&str])] = &[
     // It names a backend, and starts daemons and programs in network namespaces.
     ("check", &["active-messages", "am-daemon", "backends", "am-netns"]),
     ("support/netns", &[]),
+    // What tests of several crates share: whole nodes, daemons, transports that fail.
+    ("support/testing", &["active-messages", "am-daemon", "core", "backends", "am-netns"]),
     ("support/tidy", &[]),
 ];
 
@@ -81,9 +83,12 @@ const FOR_TESTS: &str = "am-netns";
 const NODES_FOR_TESTS: &[(&str, &[&str])] = &[
     ("netdev-sim", &["am-engine", "am-proto"]),
     // What serves the transport `amd:`.
-    ("am-api", &["am-daemon"]),
+    ("am-api", &["am-daemon", "am-testing"]),
     ("layers/", &["am-transport"]),
-    ("datapath/dpdk", &["active-messages", "am-daemon"]),
+    ("datapath/dpdk", &["active-messages", "am-daemon", "am-testing"]),
+    ("bindings/", &["am-testing"]),
+    ("check", &["am-testing", "am-ring"]),
+    ("tools/amd", &["am-testing"]),
     ("tools/am-run", &["active-messages"]),
 ];
 

@@ -1,5 +1,7 @@
 //! C programs against the library.
 
+use am_testing::page;
+
 #[path = "../../../test-support/program.rs"]
 mod program;
 
@@ -7,8 +9,6 @@ mod c;
 mod header;
 #[path = "../../../test-support/installed.rs"]
 mod installed;
-#[path = "../../../../am-api/tests/page/mod.rs"]
-mod page;
 
 /// The library under test.
 const LIBRARY: &str = "am2";

@@ -1,6 +1,8 @@
 //! The daemon, with programs attached.
 #![allow(missing_docs, reason = "tests")]
 
+use am_testing::page;
+
 mod any_bytes;
 mod any_lanes;
 #[path = "../by_hand/mod.rs"]
@@ -15,8 +17,6 @@ mod intruder;
 mod lanes;
 mod limits;
 mod logs;
-#[path = "../../../../am-api/tests/page/mod.rs"]
-mod page;
 mod pings;
 mod quotas;
 mod restart;

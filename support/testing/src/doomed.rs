@@ -1,5 +1,4 @@
 //! A process that is killed: this test program once more, which runs one of its ignored tests alone.
-#![allow(unreachable_pub, dead_code, reason = "a module of several tests, of which each uses a part")]
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio, exit};
@@ -37,6 +36,7 @@ impl Receiver {
         waitpid(self.pid(), Some(WaitPidFlag::WUNTRACED)).unwrap();
     }
 
+    /// Send it this signal.
     pub fn signal(&self, signal: Signal) {
         kill(self.pid(), signal).unwrap();
     }

@@ -1,5 +1,4 @@
 //! A server whose handler takes longer than its client's patience, and what both hear of it.
-#![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -17,8 +16,11 @@ const REQUESTS: u64 = 3;
 /// What the client's handlers note.
 #[derive(Debug, Default)]
 pub struct Noted {
+    /// The numbers of the replies.
     pub replies: Vec<u64>,
+    /// The reason of each message that returned.
     pub came_back: Vec<String>,
+    /// The reason of each end of a connection.
     pub ended: Vec<String>,
 }
 

@@ -14,7 +14,7 @@ use nix::sched::{CloneFlags, setns};
 use super::daemon::Serving;
 
 /// Two ends of a link of this kind, both in this thread.
-pub(crate) fn pair(which: &str) -> (Box<dyn Transport>, Box<dyn Transport>) {
+pub(super) fn pair(which: &str) -> (Box<dyn Transport>, Box<dyn Transport>) {
     match which {
         // Frames as long as those of the wire in memory: the tests know what fits into one.
         "udp" => sockets("udp:127.0.0.1:0,frame=1514"),

@@ -1,12 +1,10 @@
 //! The examples as programs of their own.
 
-#![allow(dead_code)] // each test uses a part
-
 use std::process::{Child, Command};
 use std::{env, process};
 
 /// An example, where cargo has put it beside this test.
-pub(crate) fn example(name: &str) -> Command {
+pub fn example(name: &str) -> Command {
     let mut path = env::current_exe().expect("a path");
     path.pop();
     path.pop();
@@ -16,7 +14,7 @@ pub(crate) fn example(name: &str) -> Command {
 }
 
 /// One that runs until this is dropped.
-pub(crate) struct Running(pub(crate) Child);
+pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -25,7 +23,7 @@ impl Drop for Running {
 }
 
 /// An address of this process's own on the loopback network.
-pub(crate) fn local(host: u8) -> String {
+pub fn local(host: u8) -> String {
     let [low, high] = (process::id() as u16).to_be_bytes();
     format!("127.{high}.{low}.{host}:7000")
 }

@@ -3,8 +3,8 @@
 //! load's every message is handled once all the while, and nothing stays of who left:
 //! no frame, no descriptor, no memory. In real time; one test at a time, as they look at what the process has.
 
-#[path = "../cut/mod.rs"]
-mod cut;
+use am_testing::cut;
+
 mod hub;
 mod process;
 mod steady;

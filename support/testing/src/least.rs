@@ -6,11 +6,11 @@ use am_transport::{Caps, Command, PeerAddressError};
 
 /// Another transport, as far as the least of them go. It is not told what a
 /// program that bounces needs, and frames to addresses that it does not carry are lost.
-pub(crate) struct Least {
+pub struct Least {
     /// The other one.
-    pub(crate) inner: Box<dyn Transport>,
+    pub inner: Box<dyn Transport>,
     /// What it carries.
-    pub(crate) carries: fn(Address) -> bool,
+    pub carries: fn(Address) -> bool,
 }
 
 impl Transport for Least {

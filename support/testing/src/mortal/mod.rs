@@ -1,6 +1,5 @@
 //! Two nodes with two ways each, of transports that really die: what is behind
 //! them is closed, and opened again under the same name.
-#![allow(dead_code, reason = "each test binary uses its part")]
 
 mod transport;
 
@@ -21,7 +20,7 @@ const MANY: u64 = 2_000;
 type Seen = Vec<u8>;
 
 /// Alpha and beta; the first way of each is the one that dies.
-pub(crate) struct Pair {
+pub struct Pair {
     alpha: Side<Seen>,
     beta: Side<Seen>,
     hands: [Hand; 2],
@@ -46,7 +45,7 @@ fn node(name: &str, [first, second]: [&str; 2]) -> (Side<Seen>, Hand) {
 
 impl Pair {
     /// The names of alpha's ways, and of beta's.
-    pub(crate) fn open(alpha: [&str; 2], beta: [&str; 2]) -> Pair {
+    pub fn open(alpha: [&str; 2], beta: [&str; 2]) -> Pair {
         let there = beta.map(place);
         let ((mut alpha, near), (mut beta, far)) = (node("alpha", alpha), node("beta", beta));
         there.into_iter().flatten().for_each(|place| alpha.node.add_peer_address(place).unwrap());
@@ -91,7 +90,7 @@ impl Pair {
 
     /// The first way dies at this end in the middle of a flood, and comes back: `why` is what alpha
     /// says of it meanwhile. With some transports one has to `wait` until the other end has heard of it.
-    pub(crate) fn dies_and_comes_back(&mut self, end: usize, wait: Option<fn()>, why: &str) {
+    pub fn dies_and_comes_back(&mut self, end: usize, wait: Option<fn()>, why: &str) {
         let first = if end == 0 { "alpha's" } else { "beta's" };
         self.until_way("by the first", |way| way.contains("the best of 2"));
         self.tell(MANY);

@@ -8,14 +8,15 @@ use std::thread::JoinHandle;
 use am_daemon::{Daemon, DaemonOptions};
 
 /// A daemon without a wire, its socket in a directory of its own. It ends when dropped.
-pub(crate) struct Serving {
+pub struct Serving {
     place: tempfile::TempDir,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Serving {
-    pub(crate) fn start() -> Serving {
+    /// Start one, and wait until it serves.
+    pub fn start() -> Serving {
         let place = tempfile::tempdir().expect("a directory");
         let options = DaemonOptions::new(place.path().join("amd.sock"));
         let stop = Arc::new(AtomicBool::new(false));
@@ -32,7 +33,7 @@ impl Serving {
     }
 
     /// The transport of its programs.
-    pub(crate) fn transport(&self) -> String {
+    pub fn transport(&self) -> String {
         format!("amd:{}", self.place.path().join("amd.sock").display())
     }
 }

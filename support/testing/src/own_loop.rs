@@ -1,5 +1,4 @@
 //! Two programs that wait in loops of their own, by `epoll` on their nodes' descriptors, told of states or of changes.
-#![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::sync::mpsc::channel;
 use std::thread;
@@ -56,7 +55,7 @@ impl Loop {
 
 /// What the transport's descriptor does for a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wakes {
+pub enum Wakes {
     /// A frame makes it readable.
     Frames,
     /// The driver has none, so a deadline of 50 µs does.
@@ -64,7 +63,7 @@ pub(crate) enum Wakes {
 }
 
 /// Each end opens its transport on the thread that uses it.
-pub(crate) fn ping_pong(
+pub fn ping_pong(
     wakes: Wakes,
     alpha_on: impl Fn() -> Box<dyn Transport>,
     beta_on: impl Fn() -> Box<dyn Transport> + Sync,

@@ -9,7 +9,8 @@ use am_transport::{Caps, Command, Notice, PeerAddressError};
 
 /// How a way is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum State {
+pub enum State {
+    /// It carries all frames.
     #[default]
     Whole,
     /// What is sent is lost, and nothing says so.
@@ -21,16 +22,18 @@ pub(crate) enum State {
 }
 
 /// The hand at the switch.
-pub(crate) type Switch = Rc<Cell<State>>;
+pub type Switch = Rc<Cell<State>>;
 
-pub(crate) struct Cut {
+/// The transport that can be cut.
+pub struct Cut {
     inner: Box<dyn Transport>,
     caps: Caps,
     state: Switch,
 }
 
 impl Cut {
-    pub(crate) fn new(name: &str, inner: Box<dyn Transport>) -> (Cut, Switch) {
+    /// A transport of this name, and its switch.
+    pub fn new(name: &str, inner: Box<dyn Transport>) -> (Cut, Switch) {
         let state = Switch::default();
         let caps = Caps { name: name.to_owned(), ..inner.caps().clone() };
         (Cut { inner, caps, state: Rc::clone(&state) }, state)

@@ -5,7 +5,7 @@ use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, EtherType, Flow, Framing, Header, Kind};
 
 /// From this source, to everybody. The body may make no sense.
-pub(crate) fn control_frame(from: Address, body: &[u8]) -> Vec<u8> {
+pub fn control_frame(from: Address, body: &[u8]) -> Vec<u8> {
     let link = LinkAddresses { to: Address::BROADCAST, from, ethertype: EtherType::DEFAULT };
     let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
     let mut bytes = vec![0; frame::length(Framing::Plain, body.len())];
@@ -15,7 +15,7 @@ pub(crate) fn control_frame(from: Address, body: &[u8]) -> Vec<u8> {
 }
 
 /// The same that says this.
-pub(crate) fn said(from: Address, control: &Control) -> Vec<u8> {
+pub fn said(from: Address, control: &Control) -> Vec<u8> {
     let mut body = [0; Control::MAX_BYTES];
     let length = control.emit(&mut body);
     control_frame(from, &body[..length])

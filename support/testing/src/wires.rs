@@ -1,5 +1,4 @@
 //! Nodes over AF_XDP on hosts of this machine.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -8,14 +7,19 @@ use std::time::Duration;
 use am_api::{Connection, Endpoint, Framing, HandlerId, Node, Request};
 use am_netns::Host;
 
+/// The handler that answers.
 pub const ECHO: HandlerId = HandlerId(1);
+/// Longer than anything here takes.
 pub const SECONDS: Duration = Duration::from_secs(10);
 
 /// What the handlers of these tests count.
 #[derive(Debug, Default)]
 pub struct Seen {
+    /// Requests that were handled.
     pub requests: u64,
+    /// Replies that were handled.
     pub replies: u64,
+    /// Messages that were not as they were sent.
     pub wrong: u64,
 }
 

@@ -1,5 +1,4 @@
 //! The processor time of a node that waits.
-#![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::os::fd::AsFd;
 use std::sync::Barrier;
@@ -17,7 +16,7 @@ const WHILE: Duration = Duration::from_secs(3);
 
 /// How a thread waits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Wait {
+pub enum Wait {
     /// In [`Endpoint::wait`], as a server does.
     Blocked,
     /// On the node's descriptor.
@@ -80,7 +79,7 @@ fn side(name: &str, transport: Box<dyn Transport>, how: Wait, both: &Barrier) ->
 }
 
 /// Two nodes on threads of their own, connected and idle. Neither may use a hundredth of a processor.
-pub(crate) fn both_idle(
+pub fn both_idle(
     how: Wait,
     alpha: impl FnOnce() -> Box<dyn Transport> + Send,
     beta: impl FnOnce() -> Box<dyn Transport> + Send,

@@ -10,9 +10,9 @@ use am_transport::{Caps, Command, Notice, PeerAddressError};
 use am_wire::{Address, Flow};
 
 /// Whether it lives.
-pub(crate) type Hand = Rc<Cell<bool>>;
+pub(super) type Hand = Rc<Cell<bool>>;
 
-pub(crate) struct Mortal {
+pub(super) struct Mortal {
     name: String,
     inner: Option<Box<dyn Transport>>,
     caps: Caps,
@@ -32,7 +32,7 @@ fn caps(of: &dyn Transport) -> Caps {
 }
 
 impl Mortal {
-    pub(crate) fn open(name: &str) -> (Mortal, Hand) {
+    pub(super) fn open(name: &str) -> (Mortal, Hand) {
         let (inner, hand) = (open(name), Hand::new(Cell::new(true)));
         let caps = caps(&*inner);
         let (flows, places) = (BTreeMap::new(), vec![]);

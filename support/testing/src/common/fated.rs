@@ -18,23 +18,24 @@ thread_local! {
 }
 
 /// Whether nothing gives signs of life for a peer from now on.
-pub(crate) fn set_dead(is_dead: bool) {
+pub fn set_dead(is_dead: bool) {
     PEER_IS_DEAD.with_borrow(|shared| shared.set(is_dead));
 }
 
 /// A node stops as if its power was cut: its peers are not notified, and nothing says that it lives.
-pub(crate) fn dies<T>(node: T) {
+pub fn dies<T>(node: T) {
     set_dead(true);
     mem::forget(node);
 }
 
-pub(crate) struct Fated {
+/// The end of a link; see [`fated`].
+pub struct Fated {
     inner: Box<dyn Transport>,
     is_dead: IsDead,
 }
 
 /// An end of a link on which a peer may die.
-pub(crate) fn fated(inner: Box<dyn Transport>) -> Box<dyn Transport> {
+pub fn fated(inner: Box<dyn Transport>) -> Box<dyn Transport> {
     let is_dead = PEER_IS_DEAD.with_borrow(Rc::clone);
     is_dead.set(false);
     Box::new(Fated { inner, is_dead })
