@@ -207,7 +207,6 @@ mod prepare;
 mod reply;
 mod request;
 mod segment_key;
-mod text_file;
 mod translations;
 pub mod transports;
 mod wait;

@@ -12,7 +12,8 @@ use am_wire::control::{Name, NodeId};
 use crate::names::{self, InvalidName};
 use crate::node_state::{NodeRc, NodeState};
 use crate::peers_file::{self, Place};
-use crate::{Endpoint, PeersFileError, Problem, text_file};
+use crate::{Endpoint, PeersFileError, Problem};
+use am_input::text_file;
 
 /// A node on the network, with one transport and any number of endpoints,
 /// all of one thread: whichever endpoint is polled turns the loop for all.

@@ -6,7 +6,7 @@ use std::{fmt, io};
 
 use am_proto::SegmentKey;
 
-use crate::text_file;
+use am_input::text_file;
 
 /// Why a segment's key cannot be used.
 #[derive(thiserror::Error)]

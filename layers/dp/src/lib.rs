@@ -76,8 +76,6 @@ mod pool;
 mod read;
 mod readiness;
 mod report;
-#[path = "../../../am-api/src/text_file.rs"]
-mod text_file;
 mod wait;
 mod write;
 

@@ -11,7 +11,7 @@ use am_api::{Builder, Node, PeerAddressError, tag_of, transports};
 use am_base::{Cluster, Rank};
 use am_spmd::Place;
 
-use crate::text_file;
+use am_input::text_file;
 
 /// The number of a node of the cluster. Several processes of a host may share one: see [`Nodes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

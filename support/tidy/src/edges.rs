@@ -31,21 +31,23 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("datapath/vnic", &["am-transport", "am-ring", "am-wire"]),
     ("netdev-sim", &["am-transport", "am-ring", "am-wire"]),
     // Its users name a transport in a string.
-    ("am-api", &["core", "backends"]),
+    ("am-api", &["core", "backends", "am-input"]),
     // A program of many processes: where each is, and who starts them.
+    // What a user gives a program.
+    ("support/input", &[]),
     ("support/pmix", &[]),
     ("support/spmd", &["active-messages", "am-pmix"]),
-    ("tools/am-run", &["am-spmd"]),
+    ("tools/am-run", &["am-spmd", "am-input"]),
     ("layers/base", &["active-messages", "am-spmd"]),
-    ("layers/", &["active-messages", "am-spmd", "am-base"]),
+    ("layers/", &["active-messages", "am-spmd", "am-base", "am-input"]),
     // It starts am-run as a program.
-    ("tools/dp-graph", &["am-dp"]),
+    ("tools/dp-graph", &["am-dp", "am-input"]),
     // Libraries for other languages.
     ("bindings/runtime", &["active-messages", "am-spmd"]),
     ("bindings/", &["active-messages", "am-spmd", "layers", "am-transport", "am-c-runtime"]),
     ("apps/", &["active-messages", "layers"]),
     // It opens a wire by its name, and has the other end of the transport `amd:`.
-    ("tools/amd", &["active-messages", "am-vnic", "am-transport", "am-ring", "am-wire"]),
+    ("tools/amd", &["active-messages", "am-input", "am-vnic", "am-transport", "am-ring", "am-wire"]),
     ("bench", &["active-messages", "core", "layers", "backends", "am-netns"]),
     (
         "bench/cost",

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::text_file;
+use am_input::text_file;
 
 /// The most processes of a job: each sends its address to all others.
 pub(crate) const MAX_PROCESSES: usize = 65_536;

@@ -15,7 +15,6 @@ use nix::unistd;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use crate::command_line::{NO_JOB, NO_OUTPUT};
 use crate::event::Event;
 use crate::hosts::{self, HostSlots, Placed};
 use crate::options::Options;
@@ -26,6 +25,7 @@ use crate::remote::{Agent, Ways, no_thread};
 use crate::report::{self, Report};
 use crate::stop::Stop;
 use crate::table::random;
+use am_input::command_line::{NO_JOB, NO_OUTPUT};
 
 /// What stops a process.
 const STOP: i32 = Signal::SIGSTOP as i32;

@@ -14,7 +14,6 @@
 #![forbid(unsafe_code)]
 
 mod agent;
-mod command_line;
 mod event;
 mod hosts;
 mod launcher;
@@ -27,10 +26,10 @@ mod report;
 mod start;
 mod stop;
 mod table;
-#[path = "../../../am-api/src/text_file.rs"]
-mod text_file;
 
 use std::process::ExitCode;
+
+use am_input::command_line;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);

@@ -1,8 +1,5 @@
 //! `amd`: share one NIC among programs.
 
-#[path = "../../../am-api/src/text_file.rs"]
-mod text_file;
-
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -216,7 +213,7 @@ fn group_number(name: &str, mode: u32) -> Result<u32, Error> {
 }
 
 fn read_access(path: &Path) -> Result<Access, DaemonError> {
-    let text = text_file::read(path).map_err(|source| DaemonError::Config { path: path.into(), source })?;
+    let text = am_input::text_file::read(path).map_err(|source| DaemonError::Config { path: path.into(), source })?;
     let access = Access::parse(&text).map_err(|why| DaemonError::Access { path: path.into(), why })?;
     let others = std::fs::metadata(path).is_ok_and(|file| {
         ![0, nix::unistd::geteuid().as_raw()].contains(&file.uid()) || (file.is_file() && file.mode() & 0o022 != 0)

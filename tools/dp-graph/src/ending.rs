@@ -12,7 +12,7 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
-use crate::command_line::NO_JOB;
+use am_input::command_line::NO_JOB;
 
 pub(crate) type Signals = SignalsInfo<WithOrigin>;
 

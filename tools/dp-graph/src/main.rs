@@ -11,8 +11,6 @@
 //! Read first: `run.rs`, then `live.rs` (what the reports mean) and `dot.rs` (what a file means). The manual is docs/dp-graph.md.
 #![forbid(unsafe_code)]
 
-#[path = "../../am-run/src/command_line.rs"]
-mod command_line;
 mod display;
 mod dot;
 mod draw;
@@ -26,14 +24,12 @@ mod source;
 mod start;
 mod syntax;
 mod table;
-#[path = "../../../am-api/src/text_file.rs"]
-mod text_file;
 
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
-use crate::command_line::{NO_JOB, NO_OUTPUT};
 use crate::options::{Command, Options};
+use am_input::command_line::{self, NO_JOB, NO_OUTPUT};
 
 /// The exit code of wrong arguments.
 const USAGE: u8 = 2;

@@ -13,7 +13,6 @@ use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use crate::USAGE;
-use crate::command_line::{NO_JOB, NO_OUTPUT};
 use crate::display::{Display, ShowError};
 use crate::ending::{self, LOOK, Signals, end_of};
 use crate::filter::Filter;
@@ -21,6 +20,7 @@ use crate::live::Live;
 use crate::options::RunOptions;
 use crate::source;
 use crate::start::START;
+use am_input::command_line::{NO_JOB, NO_OUTPUT};
 
 /// The kernel's limit of a variable, with its name (MAX_ARG_STRLEN).
 const MAX_VARIABLE: usize = 128 * 1024 - 64;

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use am_dp::Graph;
 
-use crate::{dot, text_file};
+use crate::dot;
+use am_input::text_file;
 
 /// Shapes that need no file.
 const SHAPES: [&str; 3] = ["ring:", "mesh:", "tree:"];

@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 
-use crate::command_line::NO_JOB;
+use am_input::command_line::NO_JOB;
 
 /// The argument that makes this program this step. dp-graph's process id follows, then am-run.
 pub(crate) const START: &str = "--start";

@@ -1,4 +1,4 @@
-//! The command line of am-run, and of dp-graph, which is compiled with this file, too: arguments and exit codes.
+//! The command line of the programs that start jobs: arguments and exit codes.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -7,13 +7,16 @@ use std::process::ExitCode;
 use clap::Parser;
 
 /// The exit code of a job that could not be started, or that lost a host. A program may end with any lower one itself.
-pub(crate) const NO_JOB: u8 = 125;
+pub const NO_JOB: u8 = 125;
 
 /// Why a program ends with it.
-pub(crate) const NO_OUTPUT: &str = "the output cannot be written";
+pub const NO_OUTPUT: &str = "the output cannot be written";
 
-/// The arguments; the exit code where they are wrong (`usage`), or ask for help. `say` writes a line to standard error.
-pub(crate) fn parse<T: Parser>(usage: u8, say: fn(fmt::Arguments<'_>)) -> Result<T, ExitCode> {
+/// The arguments. `say` writes a line to standard error.
+///
+/// # Errors
+/// The exit code: `usage` where they are wrong; another one where they ask for help.
+pub fn parse<T: Parser>(usage: u8, say: fn(fmt::Arguments<'_>)) -> Result<T, ExitCode> {
     T::try_parse().map_err(|answer| match answer.print().and_then(|()| io::stdout().flush()) {
         _ if answer.use_stderr() => ExitCode::from(usage),
         Err(why) => {

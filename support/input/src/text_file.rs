@@ -1,4 +1,4 @@
-//! Text files that a user names: tables of peers and nodes, keys, rules, lists of hosts, graphs. Other packages include this file.
+//! Text files that a user names: tables of peers and nodes, keys, rules, lists of hosts, graphs.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -12,12 +12,12 @@ const MAX_MIB: u64 = 16;
 ///
 /// # Errors
 /// It cannot be read, is too long, or is no text.
-pub(crate) fn read(path: &Path) -> io::Result<String> {
+pub fn read(path: &Path) -> io::Result<String> {
     text(open(path)?)
 }
 
 /// A FIFO may have no writer, and opening it would wait; standard input and `<(command)` are open already.
-pub(crate) fn open(path: &Path) -> io::Result<File> {
+pub fn open(path: &Path) -> io::Result<File> {
     let is_open = ["/dev/stdin", "/dev/fd", "/proc"].iter().any(|open| path.starts_with(open));
     if !is_open && fs::metadata(path)?.file_type().is_fifo() {
         return Err(io::Error::other("it is a FIFO: write `<(cat FIFO)`, or a file"));
@@ -26,7 +26,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 }
 
 /// A device may have no end.
-pub(crate) fn text(file: File) -> io::Result<String> {
+pub fn text(file: File) -> io::Result<String> {
     let mut bytes = vec![];
     file.take((MAX_MIB << 20) + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_MIB << 20 {
