@@ -5,12 +5,16 @@
 //! ```
 
 pub mod busy_server;
+pub mod c_program;
 pub mod common;
 pub mod control_frame;
 pub mod cut;
+pub mod directed_point;
 pub mod doomed;
 pub mod example;
 pub mod idling;
+pub mod installed;
+pub mod lab;
 pub mod least;
 pub mod mortal;
 pub mod own_loop;

@@ -91,7 +91,7 @@ const NODES_FOR_TESTS: &[(&str, &[&str])] = &[
     ("bindings/", &["am-testing"]),
     ("check", &["am-testing", "am-ring"]),
     ("tools/amd", &["am-testing"]),
-    ("tools/am-run", &["active-messages"]),
+    ("tools/am-run", &["active-messages", "am-testing"]),
 ];
 
 const UNPLACED: &str = "say in support/tidy/src/edges.rs where the crate stands, and in docs/architecture.md why";

@@ -1,11 +1,12 @@
 //! C programs: two processes over each transport that needs no rights, and one alone.
 
+use crate::LIBRARY;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::program::{Program, Running, library};
+use am_testing::c_program::{Program, Running};
 
 /// A transport that no other test has at the same time.
 fn transports() -> [[String; 2]; 4] {
@@ -17,7 +18,7 @@ fn transports() -> [[String; 2]; 4] {
 }
 
 fn over_each(source: &str, wanted: &str) {
-    let program = Program::build(source);
+    let program = LIBRARY.build(source);
     for [first, second] in transports() {
         let said = program.run_two([&first, &second]);
         assert!(said.contains(wanted), "{first}: {said}");
@@ -32,7 +33,7 @@ fn every_message_call() {
 
 #[test]
 fn the_programs_files_with_numbers_of_the_library_are_left_alone() {
-    let program = Program::build("tests/c/numbers.c");
+    let program = LIBRARY.build("tests/c/numbers.c");
     for [transport, _] in transports() {
         for how in ["dup", "close"] {
             for kind in ["file", "pipe", "event"] {
@@ -48,7 +49,7 @@ struct Daemon(Child, TempDir);
 
 impl Daemon {
     fn start() -> Daemon {
-        let (amd, place) = (library().ancestors().nth(2).expect("cargo's directory").join("amd"), TempDir::new());
+        let (amd, place) = (LIBRARY.beside("amd"), TempDir::new());
         assert!(amd.exists(), "no {}: cargo build -p am-daemon", amd.display());
         let place = place.expect("a directory");
         let socket = place.path().join("amd.sock");
@@ -82,20 +83,20 @@ fn programs_share_a_daemon() {
     for (source, wanted) in
         [("every", "238 answers"), ("errors", "all came back"), ("events", "4 threads"), ("wake", "woken for each")]
     {
-        let said = Program::build(&format!("tests/c/{source}.c")).run_two([&transport, &transport]);
+        let said = LIBRARY.build(&format!("tests/c/{source}.c")).run_two([&transport, &transport]);
         assert!(said.contains(wanted), "{source}: {said}");
     }
 }
 
 #[test]
 fn a_thread_may_be_cancelled_and_a_handler_may_end_its_thread() {
-    let said = Program::build("tests/c/cancel.c").start("udp:127.0.0.1:0", &[]).end();
+    let said = LIBRARY.build("tests/c/cancel.c").start("udp:127.0.0.1:0", &[]).end();
     assert_eq!(said, "the process is still there\n");
 }
 
 #[test]
 fn a_process_ends_with_its_last_thread_though_its_node_is_open() {
-    let program = Program::build("tests/c/last_thread.c");
+    let program = LIBRARY.build("tests/c/last_thread.c");
     for how in ["exits", "cancelled"] {
         assert_eq!(program.start("udp:127.0.0.1:0", &[how]).end(), "open\n", "{how}");
     }
@@ -109,7 +110,7 @@ fn old_names() {
 
 #[test]
 fn the_table_of_connections_ends_where_the_header_says() {
-    let said = Program::build("tests/c/full.c").start("shm", &[]).end();
+    let said = LIBRARY.build("tests/c/full.c").start("shm", &[]).end();
     assert!(said.contains("16383 connections"), "{said}");
 }
 
@@ -140,7 +141,7 @@ fn a_forked_child_leaves_its_parents_node_alone() {
 
 #[test]
 fn misuse_is_an_error() {
-    let program = Program::build("tests/c/misuse.c");
+    let program = LIBRARY.build("tests/c/misuse.c");
     for transport in ["udp:127.0.0.1:0", "shm", "sim:7"] {
         let said = program.start(transport, &[]).end();
         assert!(said.contains("all as it should be"), "{transport}: {said}");
@@ -149,13 +150,13 @@ fn misuse_is_an_error() {
 
 #[test]
 fn the_example_runs_alone() {
-    let said = Program::build("examples/ping.c").start("udp", &[]).end();
+    let said = LIBRARY.build("examples/ping.c").start("udp", &[]).end();
     assert!(said.contains("rank 0 of 1: 1002 answers, 0 wrong"), "{said}");
 }
 
 #[test]
 fn a_transport_that_cannot_be_opened_is_named() {
-    let program = Program::build("examples/ping.c");
+    let program = LIBRARY.build("examples/ping.c");
     let mut child = program.start("carrier-pigeon:9", &[]);
     let (code, errors) = child.fail();
     assert!(code == Some(1) && errors.contains("carrier-pigeon"), "{code:?} {errors}");
@@ -169,13 +170,13 @@ fn long_replies_arrive_in_bounded_memory() {
 
 #[test]
 fn a_request_to_oneself_waits_for_room() {
-    let said = Program::build("tests/c/own.c").start("shm", &[]).end();
+    let said = LIBRARY.build("tests/c/own.c").start("shm", &[]).end();
     assert!(said.contains("all to itself"), "{said}");
 }
 
 #[test]
 fn what_was_sent_arrives_after_the_endpoint_is_freed() {
-    let (program, directory) = (Program::build("tests/c/leave.c"), TempDir::new().expect("a directory"));
+    let (program, directory) = (LIBRARY.build("tests/c/leave.c"), TempDir::new().expect("a directory"));
     for (at, [first, second]) in transports().into_iter().enumerate() {
         let done = directory.path().join(at.to_string()).display().to_string();
         let said = program.run_two_with([&first, &second], &[&done]);
@@ -185,7 +186,7 @@ fn what_was_sent_arrives_after_the_endpoint_is_freed() {
 
 #[test]
 fn a_get_whose_peer_dies_comes_back() {
-    let program = Program::build("tests/c/gone.c");
+    let program = LIBRARY.build("tests/c/gone.c");
     for [first, second] in
         transports().into_iter().filter(|[first, _]| first.starts_with("shm") && !first.contains('+'))
     {
@@ -196,7 +197,7 @@ fn a_get_whose_peer_dies_comes_back() {
 
 #[test]
 fn what_keeps_this_node_from_its_peers_is_said() {
-    let (program, directory) = (Program::build("tests/c/health.c"), TempDir::new().expect("a directory"));
+    let (program, directory) = (LIBRARY.build("tests/c/health.c"), TempDir::new().expect("a directory"));
     let place = directory.path().display().to_string();
     let transport = format!("shm:health,dir={place}");
     let said = program.run_two_with([&transport, &transport], &[&place]);
@@ -205,7 +206,7 @@ fn what_keeps_this_node_from_its_peers_is_said() {
 
 /// A job of three processes, started by the launcher, which is another package's. Returns what they said.
 fn job(program: &Program, transport: &str, arguments: &[&str]) -> String {
-    let launcher = library().ancestors().nth(2).expect("cargo's directory").join("am-run");
+    let launcher = LIBRARY.beside("am-run");
     assert!(launcher.exists(), "no {}: cargo build -p am-run", launcher.display());
     let mut command = Command::new(&launcher);
     command.args(["-n", "3", "--transport", transport]).env("LD_LIBRARY_PATH", program.libraries());
@@ -215,7 +216,7 @@ fn job(program: &Program, transport: &str, arguments: &[&str]) -> String {
 /// A launcher gives each process its place once.
 #[test]
 fn a_process_of_a_job_begins_again() {
-    let program = Program::build("tests/c/again.c");
+    let program = LIBRARY.build("tests/c/again.c");
     for transport in ["shm", "udp", "tcp", "shm+udp"] {
         let said = job(&program, transport, &[]);
         assert_eq!(said.matches("3 rounds of 100 answers").count(), 3, "{transport}: {said}");
@@ -224,7 +225,7 @@ fn a_process_of_a_job_begins_again() {
 
 #[test]
 fn a_peer_that_takes_nothing_keeps_back_no_other() {
-    let (program, directory) = (Program::build("tests/c/apart.c"), TempDir::new().expect("a directory"));
+    let (program, directory) = (LIBRARY.build("tests/c/apart.c"), TempDir::new().expect("a directory"));
     for transport in ["shm", "udp", "tcp"] {
         let done = directory.path().join(transport).display().to_string();
         let said = job(&program, transport, &[&done]);

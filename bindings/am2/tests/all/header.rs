@@ -1,10 +1,11 @@
 //! What the headers say about the library.
 
+use crate::LIBRARY;
 use std::path::Path;
 use std::process::Command;
 
-use crate::page::documented;
-use crate::program::{Program, run};
+use am_testing::c_program::run;
+use am_testing::page::documented;
 use am2::{AM_MaxLong, AM_MaxMedium, AM_MaxNumHandlers, AM_MaxShort, Code, Status};
 
 const HEADERS: [&str; 2] = [include_str!("../../include/am.h"), include_str!("../../include/am_spmd.h")];
@@ -72,7 +73,7 @@ fn each_function_is_called_by_a_test() {
         files.filter_map(|name| Some(format!("tests/c/{}", name.to_str().filter(|name| name.ends_with(".c"))?)));
     let called: String = programs
         .chain(["examples/ping.c".to_owned()])
-        .map(|source| run(Command::new("nm").args(["-D", "-u"]).arg(Program::build(&source).path())))
+        .map(|source| run(Command::new("nm").args(["-D", "-u"]).arg(LIBRARY.build(&source).path())))
         .collect();
     let is_called = |name: &&&str| called.split_whitespace().any(|word| word == **name);
     let names = names(&lines, "int ");

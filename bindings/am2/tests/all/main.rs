@@ -1,16 +1,11 @@
 //! C programs against the library.
 
-use am_testing::page;
-
-#[path = "../../../test-support/program.rs"]
-mod program;
+use am_testing::c_program::Library;
 
 mod c;
 mod header;
-#[path = "../../../test-support/installed.rs"]
-mod installed;
 
 /// The library under test.
-const LIBRARY: &str = "am2";
-/// What its example says.
-const PING: &[&str] = &["1002 answers, 0 wrong"];
+const LIBRARY: Library = Library { name: "am2", root: env!("CARGO_MANIFEST_DIR") };
+
+am_testing::test_installed!(crate::LIBRARY, &["1002 answers, 0 wrong"]);

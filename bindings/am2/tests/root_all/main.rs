@@ -1,18 +1,12 @@
 //! C programs on four hosts, started by am-run and by Open MPI's mpirun. Needs root.
 
-#[path = "../../../../tools/am-run/tests/root_all/lab.rs"]
-mod lab;
-#[path = "../../../test-support/program.rs"]
-mod program;
-
-use std::path::PathBuf;
 use std::process::Command;
 
-use lab::{ADDRESSES, Lab};
-use program::{Program, library, run};
+use am_testing::c_program::{Library, run};
+use am_testing::lab::{ADDRESSES, Lab};
 
 /// The library under test.
-const LIBRARY: &str = "am2";
+const LIBRARY: Library = Library { name: "am2", root: env!("CARGO_MANIFEST_DIR") };
 
 /// All processes had their answers.
 fn check(said: &str, processes: usize) {
@@ -21,23 +15,16 @@ fn check(said: &str, processes: usize) {
     }
 }
 
-/// The launcher, which is another package's.
-fn am_run() -> PathBuf {
-    let launcher = library().ancestors().nth(2).expect("cargo's directory").join("am-run");
-    assert!(launcher.exists(), "no {}: cargo build -p am-run", launcher.display());
-    launcher
-}
-
 fn over(lab: &Lab, slots: usize, transport: &str) {
     check(&said_over(lab, slots, transport, "examples/ping.c"), ADDRESSES.len() * slots);
 }
 
 /// What the processes of a job said.
 fn said_over(lab: &Lab, slots: usize, transport: &str, source: &str) -> String {
-    let program = Program::build(source);
+    let program = LIBRARY.build(source);
     let libraries = format!("LD_LIBRARY_PATH={}", program.libraries().display());
     let hosts = ADDRESSES.map(|address| format!("{address}:{slots}")).join(",");
-    let mut command = Command::new(am_run());
+    let mut command = Command::new(LIBRARY.beside("am-run"));
     command.args(["-H", &hosts, "--rsh", &lab.shell(), "--transport", transport, "-x", &libraries]);
     run(command.arg(program.path()))
 }
@@ -78,7 +65,7 @@ fn by_am_run_through_a_daemon_on_each_host() {
 
 #[test]
 fn by_mpirun() {
-    let (lab, program) = (Lab::new(), Program::build("examples/ping.c"));
+    let (lab, program) = (Lab::new(), LIBRARY.build("examples/ping.c"));
     let libraries = program.libraries().display();
     let text = format!("env LD_LIBRARY_PATH={libraries} {}", program.path().display());
     check(&run(&mut lab.mpirun(&text)), ADDRESSES.len());

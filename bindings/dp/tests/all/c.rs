@@ -1,12 +1,13 @@
 //! C programs on one host.
 
+use crate::LIBRARY;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Nodes, preload_library, start, start_with, table, udp_line};
-use crate::program::{Program, Running};
+use am_testing::c_program::{Program, Running};
+use am_testing::directed_point::{Nodes, preload_library, start, start_with, table, udp_line};
 
 /// The transport of processes on shared memory; each test has its own.
 fn shm(test: &str) -> String {
@@ -22,7 +23,7 @@ fn two(program: &Program, nodes: Nodes<'_>, arguments: &[&str]) -> String {
 
 #[test]
 fn the_papers_ping_pong_over_udp_and_shm() {
-    let program = Program::build("examples/ping.c");
+    let program = LIBRARY.build("examples/ping.c");
     let file = table(&[udp_line(0), udp_line(1)]);
     let name = shm("ping");
     for nodes in [Nodes::Table(file.path()), Nodes::Transport(&name)] {
@@ -36,7 +37,7 @@ fn the_papers_ping_pong_over_udp_and_shm() {
 
 #[test]
 fn a_reader_is_told_that_its_message_was_too_long() {
-    let program = Program::build("tests/c/too_long.c");
+    let program = LIBRARY.build("tests/c/too_long.c");
     let file = table(&[udp_line(0), udp_line(1)]);
     let name = shm("long");
     for nodes in [Nodes::Table(file.path()), Nodes::Transport(&name)] {
@@ -46,18 +47,18 @@ fn a_reader_is_told_that_its_message_was_too_long() {
 
 #[test]
 fn every_call_of_a_process_alone() {
-    assert_eq!(Program::build("tests/c/alone.c").start("udp", &[]).end(), "all as it should be\n");
+    assert_eq!(LIBRARY.build("tests/c/alone.c").start("udp", &[]).end(), "all as it should be\n");
 }
 
 #[test]
 fn a_thread_may_be_cancelled() {
-    assert_eq!(Program::build("tests/c/cancel.c").start("udp", &[]).end(), "the process is still there\n");
+    assert_eq!(LIBRARY.build("tests/c/cancel.c").start("udp", &[]).end(), "the process is still there\n");
 }
 
 /// The library raises the soft limit, for the node and for endpoints.
 #[test]
 fn few_descriptors_are_no_limit_while_more_are_allowed() {
-    let program = Program::build("tests/c/alone.c");
+    let program = LIBRARY.build("tests/c/alone.c");
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -Sn 5; exec \"$0\""]).arg(program.path());
     command.env("AM_TRANSPORT", "udp").env("LD_LIBRARY_PATH", program.libraries());
@@ -66,12 +67,12 @@ fn few_descriptors_are_no_limit_while_more_are_allowed() {
 
 #[test]
 fn a_program_that_closes_every_descriptor_does_not_spin() {
-    Program::build("tests/c/all_closed.c").start("udp", &[]).end();
+    LIBRARY.build("tests/c/all_closed.c").start("udp", &[]).end();
 }
 
 #[test]
 fn epoll_over_a_thousand_endpoints_and_a_tcp_socket() {
-    let program = Program::build("tests/c/thousand.c");
+    let program = LIBRARY.build("tests/c/thousand.c");
     let file = table(&[udp_line(0), udp_line(1)]);
     let mut serves = start(&program, 0, Nodes::Table(file.path()), &[]);
     let port = serves.line();
@@ -81,7 +82,7 @@ fn epoll_over_a_thousand_endpoints_and_a_tcp_socket() {
 
 #[test]
 fn the_death_of_a_process_is_told_and_frees_its_dpid() {
-    let program = Program::build("tests/c/death.c");
+    let program = LIBRARY.build("tests/c/death.c");
     let file = table(&[udp_line(0), udp_line(1)]);
     let name = shm("death");
     for nodes in [Nodes::Table(file.path()), Nodes::Transport(&name)] {
@@ -98,7 +99,7 @@ fn the_death_of_a_process_is_told_and_frees_its_dpid() {
 
 #[test]
 fn what_keeps_this_node_from_its_peers_is_said() {
-    let (program, directory) = (Program::build("tests/c/health.c"), tempfile::tempdir().expect("a directory"));
+    let (program, directory) = (LIBRARY.build("tests/c/health.c"), tempfile::tempdir().expect("a directory"));
     let name = format!("shm:health,dir={}", directory.path().display());
     let mut node = start(&program, 0, Nodes::Transport(&name), &[]);
     assert_eq!(node.line(), "open");
@@ -113,8 +114,8 @@ fn what_keeps_this_node_from_its_peers_is_said() {
 #[test]
 fn read_and_write_know_endpoints_with_the_preload_library() {
     let directory = tempfile::tempdir().expect("a directory");
-    let library = preload_library(&directory);
-    let program = Program::build("tests/c/files.c");
+    let library = preload_library(LIBRARY, &directory);
+    let program = LIBRARY.build("tests/c/files.c");
     let name = shm("files");
     let go = |nid| -> Running {
         start_with(&program, nid, Nodes::Transport(&name), &[], |command| _ = command.env("LD_PRELOAD", &library))
@@ -125,7 +126,7 @@ fn read_and_write_know_endpoints_with_the_preload_library() {
 
 #[test]
 fn a_dpid_has_one_owner_among_the_processes_of_a_node() {
-    let program = Program::build("tests/c/owners.c");
+    let program = LIBRARY.build("tests/c/owners.c");
     let name = shm("owners");
     let mut first = start(&program, 3, Nodes::Transport(&name), &["first"]);
     assert_eq!(first.line(), "mine");
@@ -137,12 +138,12 @@ fn a_dpid_has_one_owner_among_the_processes_of_a_node() {
 
 #[test]
 fn a_process_alone_reads_its_environment_again_after_a_failure() {
-    Program::build("tests/c/owners.c").start("pigeon:1", &["later"]).end();
+    LIBRARY.build("tests/c/owners.c").start("pigeon:1", &["later"]).end();
 }
 
 #[test]
 fn a_wrong_environment_says_what_is_wrong() {
-    let program = Program::build("tests/c/owners.c");
+    let program = LIBRARY.build("tests/c/owners.c");
     let nothing = table(&[]);
     let missing = "/nowhere/nodes";
     let same = table(&["0 udp:127.0.0.1:9".to_owned(), "7 udp:127.0.0.1:9".to_owned()]);

@@ -1,11 +1,12 @@
 //! Processes that are vertices of a graph. (dp-graph's tests start them through am-run.)
 
+use crate::LIBRARY;
 use std::process::{Command, Stdio};
 
 use am_dp::Report;
 
-use crate::common::{Nodes, start_with, table, udp_line};
-use crate::program::Program;
+use am_testing::c_program::Program;
+use am_testing::directed_point::{Nodes, start_with, table, udp_line};
 
 fn fails(program: &Program, graph: Option<&str>) -> String {
     let nodes = table(&[udp_line(0), udp_line(1)]);
@@ -18,7 +19,7 @@ fn fails(program: &Program, graph: Option<&str>) -> String {
 /// Without a launcher: by the table of nodes.
 #[test]
 fn an_own_graph_by_a_table_of_nodes() {
-    let program = Program::build("tests/c/graph.c");
+    let program = LIBRARY.build("tests/c/graph.c");
     let nodes = table(&[udp_line(0), udp_line(1), udp_line(2)]);
     let set = |command: &mut Command| _ = command.env("DP_GRAPH", "3=source,left,right 0.1>1.0 0.2>2.0 1.1>2.0");
     let go = |nid| start_with(&program, nid, Nodes::Table(nodes.path()), &["shape"], set);
@@ -29,7 +30,7 @@ fn an_own_graph_by_a_table_of_nodes() {
 
 #[test]
 fn a_wrong_graph_says_what_is_wrong() {
-    let program = Program::build("tests/c/graph.c");
+    let program = LIBRARY.build("tests/c/graph.c");
     for (graph, says) in [
         (None, "DP_GRAPH is not set"),
         (Some("star:5"), "DP_GRAPH: `star:5`: a generated graph is"),
@@ -44,7 +45,7 @@ fn a_wrong_graph_says_what_is_wrong() {
 /// The last line has everything, also of an endpoint that was closed before.
 #[test]
 fn live_figures_are_lines_of_standard_error() {
-    let program = Program::build("tests/c/graph.c");
+    let program = LIBRARY.build("tests/c/graph.c");
     let mut command = Command::new(program.path());
     command.arg("shape").env("LD_LIBRARY_PATH", program.libraries()).env("DP_GRAPH", "ring:1");
     command.env("DP_GRAPH_REPORT", "1").stdout(Stdio::piped()).stderr(Stdio::piped());

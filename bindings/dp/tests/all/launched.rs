@@ -1,18 +1,18 @@
 //! One program on graphs of several shapes, started by dp-graph.
 
+use crate::LIBRARY;
 use std::collections::BTreeSet;
 
-use crate::launch::{dp_graph, run};
-use crate::program::Program;
+use am_testing::directed_point::{dp_graph, run_to_end};
 
 const ROUNDS: u64 = 300;
 
 /// Run the example on a graph. Returns standard output, and the table at the end.
 fn rounds(graph: &str, count: usize, transport: &str) -> Vec<Vec<String>> {
-    let program = Program::build("examples/rounds.c");
-    let mut command = dp_graph(&program);
+    let program = LIBRARY.build("examples/rounds.c");
+    let mut command = dp_graph(LIBRARY, &program);
     command.args(["--transport", transport, "--every", "0.05", graph]).arg(program.path()).arg(ROUNDS.to_string());
-    let (output, errors) = run(&mut command);
+    let (output, errors) = run_to_end(&mut command);
     assert_eq!(output.lines().filter(|line| line.ends_with("all there")).count(), count, "{output}{errors}");
     assert!(!errors.contains('\u{1e}'), "{errors}");
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
@@ -52,10 +52,10 @@ fn an_own_graph_and_what_is_written_of_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let (own, live) = (directory.path().join("own.dot"), directory.path().join("live.dot"));
     std::fs::write(&own, "digraph { source -> left -> sink; source -> right; right:5 -> sink:1 }").expect("a file");
-    let program = Program::build("examples/rounds.c");
-    let mut command = dp_graph(&program);
+    let program = LIBRARY.build("examples/rounds.c");
+    let mut command = dp_graph(LIBRARY, &program);
     command.args(["--transport", "shm", "--every", "0.05", "--json"]).arg("--dot").arg(&live).arg(own);
-    let (output, errors) = run(command.arg(program.path()).arg(ROUNDS.to_string()));
+    let (output, errors) = run_to_end(command.arg(program.path()).arg(ROUNDS.to_string()));
     assert!(errors.contains("source of 4: 300 rounds, 2 out, 0 in, all there"), "{output}{errors}");
     let json = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON");
     let lines: Vec<_> = output.lines().map(json).collect();
@@ -70,14 +70,14 @@ fn an_own_graph_and_what_is_written_of_it() {
 #[test]
 fn barriers_of_two_threads_are_two() {
     let directory = tempfile::tempdir().expect("a directory");
-    let program = Program::build("tests/c/barriers.c");
-    run(dp_graph(&program).arg("ring:2").arg(program.path()).arg(directory.path().join("mark")));
+    let program = LIBRARY.build("tests/c/barriers.c");
+    run_to_end(dp_graph(LIBRARY, &program).arg("ring:2").arg(program.path()).arg(directory.path().join("mark")));
 }
 
 /// The size of the job is the graph's.
 #[test]
 fn a_program_without_the_launcher_is_told() {
-    let program = Program::build("examples/rounds.c");
+    let program = LIBRARY.build("examples/rounds.c");
     let output = std::process::Command::new(program.path())
         .env("LD_LIBRARY_PATH", program.libraries())
         .env("DP_GRAPH", "ring:3")
@@ -90,8 +90,9 @@ fn a_program_without_the_launcher_is_told() {
 /// A launcher gives a process one place. It is there for the second call, too.
 #[test]
 fn a_second_call_without_a_node_fails_for_the_same_reason() {
-    let program = Program::build("tests/c/owners.c");
-    let mut command = dp_graph(&program);
-    let (output, errors) = run(command.args(["--transport", "xdp:nowhere", "ring:1"]).arg(program.path()).arg("fails"));
+    let program = LIBRARY.build("tests/c/owners.c");
+    let mut command = dp_graph(LIBRARY, &program);
+    let (output, errors) =
+        run_to_end(command.args(["--transport", "xdp:nowhere", "ring:1"]).arg(program.path()).arg("fails"));
     assert!(output.contains("nowhere"), "{output}{errors}");
 }

@@ -1,10 +1,11 @@
 //! Programs that close descriptors of the library by number, and read or interrupt what is the library's.
 
+use crate::LIBRARY;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::common::{Nodes, preload_library, start_with};
-use crate::program::{Program, Running};
+use am_testing::c_program::{Program, Running};
+use am_testing::directed_point::{Nodes, preload_library, start_with};
 
 /// Transports with other descriptors each.
 fn transports(test: &str) -> [String; 4] {
@@ -22,7 +23,7 @@ fn start(program: &Program, transport: &str, arguments: &[&str], preload: Option
 
 #[test]
 fn the_programs_files_with_numbers_of_the_library_are_left_alone() {
-    let program = Program::build("tests/c/numbers.c");
+    let program = LIBRARY.build("tests/c/numbers.c");
     for transport in transports("dp-numbers") {
         for how in ["dup", "close", "one"] {
             for kind in ["file", "pipe", "event"] {
@@ -36,8 +37,8 @@ fn the_programs_files_with_numbers_of_the_library_are_left_alone() {
 /// The C library writes at the exit, after this library's end.
 #[test]
 fn what_a_program_writes_at_its_exit_is_not_lost() {
-    let (program, directory) = (Program::build("tests/c/at_exit.c"), tempfile::tempdir().expect("a directory"));
-    let library = preload_library(&directory);
+    let (program, directory) = (LIBRARY.build("tests/c/at_exit.c"), tempfile::tempdir().expect("a directory"));
+    let library = preload_library(LIBRARY, &directory);
     for transport in transports("dp-exit") {
         for preload in [None, Some(&*library)] {
             let file = directory.path().join("file");
@@ -52,8 +53,8 @@ fn what_a_program_writes_at_its_exit_is_not_lost() {
 
 #[test]
 fn the_preload_library_leaves_the_librarys_descriptors_open() {
-    let (program, directory) = (Program::build("tests/c/spared.c"), tempfile::tempdir().expect("a directory"));
-    let library = preload_library(&directory);
+    let (program, directory) = (LIBRARY.build("tests/c/spared.c"), tempfile::tempdir().expect("a directory"));
+    let library = preload_library(LIBRARY, &directory);
     for transport in transports("dp-spared") {
         assert_eq!(start(&program, &transport, &[], Some(&library)).end(), "spared\n", "{transport}");
     }
@@ -61,7 +62,7 @@ fn the_preload_library_leaves_the_librarys_descriptors_open() {
 
 #[test]
 fn a_read_of_the_descriptor_takes_no_message() {
-    let program = Program::build("tests/c/copy.c");
+    let program = LIBRARY.build("tests/c/copy.c");
     for transport in transports("dp-copy") {
         assert_eq!(start(&program, &transport, &[], None).end(), "nothing was taken\n", "{transport}");
     }
@@ -69,6 +70,6 @@ fn a_read_of_the_descriptor_takes_no_message() {
 
 #[test]
 fn each_signal_ends_a_write_that_waits() {
-    let program = Program::build("tests/c/signals.c");
+    let program = LIBRARY.build("tests/c/signals.c");
     assert_eq!(start(&program, "udp:127.0.0.1:0", &[], None).end(), "each ended a write\n");
 }

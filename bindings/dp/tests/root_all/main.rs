@@ -1,38 +1,21 @@
 //! C programs on several hosts: network namespaces with a switch between them. Needs root.
 
-#[path = "../all/common.rs"]
-mod common;
-#[path = "../../../../tools/am-run/tests/root_all/lab.rs"]
-#[allow(dead_code, reason = "mpirun is for others")]
-mod lab;
-#[path = "../graph/mod.rs"]
-mod launch;
-#[path = "../../../test-support/program.rs"]
-mod program;
 mod redirect;
 
-use std::path::PathBuf;
 use std::process::Command;
 
-use common::{Nodes, preload_library, start, start_with, table};
-use lab::{ADDRESSES, Lab};
-use program::{Program, Running, library, run};
+use am_testing::c_program::{Library, Program, Running, run};
+use am_testing::directed_point::{Nodes, preload_library, start, start_with, table};
+use am_testing::lab::{ADDRESSES, Lab};
 
 /// The library under test.
-const LIBRARY: &str = "amdp";
-
-/// The launcher, which is another package's.
-fn am_run() -> PathBuf {
-    let launcher = library().ancestors().nth(2).expect("cargo's directory").join("am-run");
-    assert!(launcher.exists(), "no {}: cargo build -p am-run", launcher.display());
-    launcher
-}
+const LIBRARY: Library = Library { name: "amdp", root: env!("CARGO_MANIFEST_DIR") };
 
 fn ping_by_launcher(lab: &Lab, transport: &str) {
-    let program = Program::build("examples/ping.c");
+    let program = LIBRARY.build("examples/ping.c");
     let libraries = format!("LD_LIBRARY_PATH={}", program.libraries().display());
     let hosts = ADDRESSES[..2].join(",");
-    let mut command = Command::new(am_run());
+    let mut command = Command::new(LIBRARY.beside("am-run"));
     command.args(["-H", &hosts, "--rsh", &lab.shell(), "--transport", transport, "-x", &libraries]);
     let said = run(command.arg(program.path()).args(["1500", "1000"]));
     assert!(said.contains("1000 round trips of 1500 bytes"), "{said}");
@@ -57,8 +40,8 @@ fn over_a_cable_the_preload_library_leaves_the_librarys_descriptors_open() {
     use am_netns::{Host, VethOptions, veth};
     let (alpha, beta) = (Host::new("alpha").unwrap(), Host::new("beta").unwrap());
     let _cable = veth(&alpha, "am0", &beta, "am0", &VethOptions::default()).unwrap();
-    let (program, directory) = (Program::build("tests/c/spared.c"), tempfile::tempdir().unwrap());
-    let library = preload_library(&directory);
+    let (program, directory) = (LIBRARY.build("tests/c/spared.c"), tempfile::tempdir().unwrap());
+    let library = preload_library(LIBRARY, &directory);
     let preload = |command: &mut Command| _ = command.env("LD_PRELOAD", &library);
     let said = alpha.enter(|| start_with(&program, 1, Nodes::Transport("xdp:am0"), &[], preload).end()).unwrap();
     assert_eq!(said, "spared\n");
@@ -69,7 +52,7 @@ fn the_papers_ping_pong_over_a_cable_by_a_table() {
     use am_netns::{Host, VethOptions, veth};
     let (alpha, beta) = (Host::new("alpha").unwrap(), Host::new("beta").unwrap());
     let _cable = veth(&alpha, "am0", &beta, "am0", &VethOptions::default()).unwrap();
-    let program = Program::build("examples/ping.c");
+    let program = LIBRARY.build("examples/ping.c");
     let file = table(&["0 xdp:am0".to_owned(), "1 xdp:am0".to_owned()]);
     let nodes = Nodes::Table(file.path());
     let other = beta.enter(|| start(&program, 1, nodes, &["200000", "100"])).unwrap();
@@ -92,7 +75,7 @@ fn on(lab: &Lab, host: usize, program: &Program, nid: usize, arguments: &[&str])
 fn processes_of_one_node_share_its_dpids_through_a_daemon() {
     let lab = Lab::new();
     let _daemons = lab.share("xdp:am0");
-    let (owners, program) = (Program::build("tests/c/owners.c"), Program::build("tests/c/shared_nid.c"));
+    let (owners, program) = (LIBRARY.build("tests/c/owners.c"), LIBRARY.build("tests/c/shared_nid.c"));
     let mut first = on(&lab, 0, &owners, 3, &["first"]);
     assert_eq!(first.line(), "mine");
     assert_eq!(on(&lab, 0, &owners, 3, &["second"]).end(), "its\n");

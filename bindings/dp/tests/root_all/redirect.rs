@@ -1,8 +1,8 @@
 //! Eight processes on four hosts, whose edges are redirected while messages flow: each message arrives once, where it was written to.
 
-use crate::lab::{ADDRESSES, Lab};
-use crate::launch::{dp_graph, run};
-use crate::program::Program;
+use crate::LIBRARY;
+use am_testing::directed_point::{dp_graph, run_to_end};
+use am_testing::lab::{ADDRESSES, Lab};
 
 /// Two edges out of each vertex, all into the inboxes.
 fn graph() -> String {
@@ -16,12 +16,12 @@ fn redirect(lab: &Lab, transport: &str) {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("eight.dot");
     std::fs::write(&file, graph()).expect("a file");
-    let program = Program::build("tests/c/redirect.c");
+    let program = LIBRARY.build("tests/c/redirect.c");
     let hosts = ADDRESSES.map(|address| format!("{address}:2")).join(",");
     let seed = std::env::var("AM_DP_SEED").unwrap_or_else(|_| "1".to_owned());
     let turns = std::env::var("AM_DP_REDIRECTS").unwrap_or_else(|_| "100".to_owned());
     println!("again with AM_DP_SEED={seed} AM_DP_REDIRECTS={turns}");
-    let mut command = dp_graph(&program);
+    let mut command = dp_graph(LIBRARY, &program);
     // Small pools: the receivers are full again and again, so old edges live on while new ones are used.
     command.args([
         "-x",
@@ -37,7 +37,7 @@ fn redirect(lab: &Lab, transport: &str) {
         "--json",
     ]);
     command.arg(&file).arg(program.path()).args([&seed, &turns, "60"]);
-    let (output, errors) = run(&mut command);
+    let (output, errors) = run_to_end(&mut command);
     let mut written = 0u64;
     for vertex in 0..8 {
         let start = format!("vertex {vertex}: ");

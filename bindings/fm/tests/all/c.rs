@@ -1,33 +1,34 @@
 //! C programs in one process, and what the header says about the library.
 
-use crate::program::Program;
+use crate::LIBRARY;
+
 use amfm::Code;
 
 const HEADER: &str = include_str!("../../include/fm.h");
 
 #[test]
 fn the_example_runs_over_memory() {
-    let said = Program::build("examples/ping.c").start("", &[]).end();
+    let said = LIBRARY.build("examples/ping.c").start("", &[]).end();
     assert!(said.contains("1000 round trips of four words, 1500 of 1 to 1500 bytes, 0 bytes wrong"), "{said}");
 }
 
 #[test]
 fn misuse_is_an_error_that_says_what_to_do() {
-    let said = Program::build("tests/misuse.c").start("", &[]).end();
+    let said = LIBRARY.build("tests/misuse.c").start("", &[]).end();
     assert!(said.contains("all as it should be"), "{said}");
 }
 
 /// A node that is lent out to the handler which ends the program is left alone.
 #[test]
 fn a_handler_may_end_the_program() {
-    let said = Program::build("tests/exit.c").start("", &[]).end();
+    let said = LIBRARY.build("tests/exit.c").start("", &[]).end();
     assert!(said.contains("out of a handler"), "{said}");
 }
 
 #[test]
 fn what_keeps_this_node_from_its_peers_is_said() {
     let name = format!("fm-health-{}", std::process::id());
-    let built = Program::build("tests/health.c");
+    let built = LIBRARY.build("tests/health.c");
     let mut program = built.start("", &[&format!("shm:{name}")]);
     assert_eq!(program.line(), "open");
     let files = std::fs::read_dir("/dev/shm").unwrap().flatten().map(|file| file.path());
@@ -41,12 +42,12 @@ fn what_keeps_this_node_from_its_peers_is_said() {
 
 #[test]
 fn a_process_ends_with_its_last_thread() {
-    assert_eq!(Program::build("tests/main_exit.c").start("", &[]).end(), "the last thread ends\n");
+    assert_eq!(LIBRARY.build("tests/main_exit.c").start("", &[]).end(), "the last thread ends\n");
 }
 
 #[test]
 fn a_process_ends_with_its_last_thread_though_a_node_is_open() {
-    let program = Program::build("tests/last_thread.c");
+    let program = LIBRARY.build("tests/last_thread.c");
     for how in ["exits", "cancelled"] {
         assert_eq!(program.start("", &[how]).end(), "open\n", "{how}");
     }
@@ -54,19 +55,19 @@ fn a_process_ends_with_its_last_thread_though_a_node_is_open() {
 
 #[test]
 fn a_thread_may_be_cancelled_and_a_handler_may_end_its_thread() {
-    let said = Program::build("tests/cancel.c").start("", &[]).end();
+    let said = LIBRARY.build("tests/cancel.c").start("", &[]).end();
     assert_eq!(said, "the process is still there\n");
 }
 
 #[test]
 fn the_ends_of_a_wire_in_memory_come_and_go() {
-    let said = Program::build("tests/again.c").start("", &[]).end();
+    let said = LIBRARY.build("tests/again.c").start("", &[]).end();
     assert_eq!(said, "opened again\n");
 }
 
 #[test]
 fn the_programs_files_with_numbers_of_the_library_are_left_alone() {
-    let program = Program::build("tests/numbers.c");
+    let program = LIBRARY.build("tests/numbers.c");
     let shm = format!("shm:fm-numbers-{}", std::process::id());
     for transport in ["udp:127.0.0.1:0", "tcp:127.0.0.1:0", &shm, "sim:1"] {
         for how in ["dup", "close"] {

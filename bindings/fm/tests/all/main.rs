@@ -1,14 +1,11 @@
 //! C programs against the library.
 
-#[path = "../../../test-support/program.rs"]
-mod program;
+use am_testing::c_program::Library;
 
 mod c;
-#[path = "../../../test-support/installed.rs"]
-mod installed;
 mod transports;
 
 /// The library under test.
-const LIBRARY: &str = "amfm";
-/// What its example says.
-const PING: &[&str] = &["1000 round trips of four words", " 0 bytes wrong"];
+const LIBRARY: Library = Library { name: "amfm", root: env!("CARGO_MANIFEST_DIR") };
+
+am_testing::test_installed!(crate::LIBRARY, &["1000 round trips of four words", " 0 bytes wrong"]);

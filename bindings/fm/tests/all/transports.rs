@@ -1,10 +1,10 @@
 //! The example as two processes, over each transport that needs no rights.
 
-use crate::program::Program;
+use crate::LIBRARY;
 
 /// Node 0's transport, node 1's, and the longest message there.
 fn over([near, far]: [&str; 2], most: usize) {
-    let ping = Program::build("examples/ping.c");
+    let ping = LIBRARY.build("examples/ping.c");
     let serves = ping.start("", &["1", far]);
     let said = ping.start("", &["0", near]).end();
     let wanted = format!("1000 round trips of four words, {} of 1 to {most} bytes, 0 bytes wrong", most.min(2048) + 1);
@@ -32,7 +32,7 @@ fn udp() {
 
 #[test]
 fn a_forked_child_leaves_its_parents_connections_alone() {
-    let program = Program::build("tests/fork.c");
+    let program = LIBRARY.build("tests/fork.c");
     let (one, two) = (own(7), own(8));
     let udp = [format!("udp:{one},peer={two}"), format!("udp:{two},peer={one}")];
     let shm = [(); 2].map(|()| format!("shm:fm-{}-fork", std::process::id()));

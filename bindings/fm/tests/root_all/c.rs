@@ -1,13 +1,13 @@
 //! C programs over AF_XDP, on hosts with a cable between them.
 
-use crate::program::Program;
+use crate::LIBRARY;
 use am_netns::{Host, VethOptions, veth};
 
 #[test]
 fn the_example_runs_over_a_cable() {
     let (alpha, beta) = (Host::new("alpha").unwrap(), Host::new("beta").unwrap());
     let _cable = veth(&alpha, "am0", &beta, "am0", &VethOptions::default()).unwrap();
-    let ping = Program::build("examples/ping.c");
+    let ping = LIBRARY.build("examples/ping.c");
     let serves = beta.enter(|| ping.start("", &["1", "xdp:am0"])).unwrap();
     let said = alpha.enter(|| ping.start("", &["0", "xdp:am0"])).unwrap().end();
     assert!(said.contains("1000 round trips of four words") && said.contains(" 0 bytes wrong"), "{said}");
@@ -19,7 +19,7 @@ fn the_example_runs_over_a_cable() {
 fn a_file_with_any_of_the_librarys_numbers_is_left_alone() {
     let (alpha, beta) = (Host::new("alpha").unwrap(), Host::new("beta").unwrap());
     let _cable = veth(&alpha, "am0", &beta, "am0", &VethOptions::default()).unwrap();
-    let program = Program::build("tests/one_number.c");
+    let program = LIBRARY.build("tests/one_number.c");
     let mut which = 0;
     loop {
         let said = alpha.enter(|| program.start("", &["xdp:am0", &which.to_string()]).end()).unwrap();

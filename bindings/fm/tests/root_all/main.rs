@@ -1,9 +1,8 @@
 //! C programs on two hosts. Needs root.
 
-#[path = "../../../test-support/program.rs"]
-mod program;
+use am_testing::c_program::Library;
 
 mod c;
 
 /// The library under test.
-const LIBRARY: &str = "amfm";
+const LIBRARY: Library = Library { name: "amfm", root: env!("CARGO_MANIFEST_DIR") };

@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal::SIGKILL;
 
 use crate::job::{Ended, Job, am_run, example, runs, until};
-use crate::lab::{ADDRESSES, Lab};
+use am_testing::lab::{ADDRESSES, Lab};
 
 /// am-run on all hosts, with so many slots each.
 fn start(lab: &Lab, slots: usize, arguments: &[&str]) -> Job {

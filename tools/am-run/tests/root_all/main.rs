@@ -4,6 +4,5 @@
 mod job;
 
 mod hosts;
-mod lab;
 mod limits;
 mod mpirun;

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::job::{Job, example};
-use crate::lab::{ADDRESSES, Lab};
+use am_testing::lab::{ADDRESSES, Lab};
 
 /// mpirun, as root, without its warnings about that.
 fn mpirun(arguments: &[&str]) -> Command {

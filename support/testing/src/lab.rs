@@ -8,14 +8,14 @@ use am_netns::{Bridge, BridgeOptions, Host};
 use tempfile::TempDir;
 
 /// Hosts on a switch, called by their addresses, and a remote shell for them.
-pub(crate) struct Lab {
+pub struct Lab {
     _hosts: Vec<Host>,
     _switch: Bridge,
     directory: TempDir,
 }
 
 /// A daemon on each host, which shares the host's interface.
-pub(crate) struct Daemons(Vec<Child>);
+pub struct Daemons(Vec<Child>);
 
 impl Drop for Daemons {
     fn drop(&mut self) {
@@ -35,10 +35,13 @@ fn amd() -> PathBuf {
     amd
 }
 
-pub(crate) const ADDRESSES: [&str; 4] = ["10.78.0.1", "10.78.0.2", "10.78.0.3", "10.78.0.4"];
+/// The addresses of the hosts.
+pub const ADDRESSES: [&str; 4] = ["10.78.0.1", "10.78.0.2", "10.78.0.3", "10.78.0.4"];
 
 impl Lab {
-    pub(crate) fn new() -> Lab {
+    /// The hosts and their switch.
+    #[allow(clippy::new_without_default, reason = "it makes hosts")]
+    pub fn new() -> Lab {
         let hosts: Vec<Host> = ADDRESSES.iter().map(|address| Host::new(address).expect("a host")).collect();
         let switch =
             Bridge::new(&hosts.iter().collect::<Vec<_>>(), "am0", &BridgeOptions::default()).expect("a switch");
@@ -62,17 +65,17 @@ impl Lab {
     }
 
     /// The command that enters a host.
-    pub(crate) fn shell(&self) -> String {
+    pub fn shell(&self) -> String {
         format!("sh {}/enter", self.directory.path().display())
     }
 
     /// Where each host's daemon has its socket, as the host's programs see it.
-    pub(crate) fn socket(&self) -> PathBuf {
+    pub fn socket(&self) -> PathBuf {
         self.directory.path().join("sockets/amd.sock")
     }
 
     /// Start a daemon on each host, on this wire.
-    pub(crate) fn share(&self, wire: &str) -> Daemons {
+    pub fn share(&self, wire: &str) -> Daemons {
         let enter = self.directory.path().join("enter");
         let start = |address: &str| {
             let mut command = Command::new("sh");
@@ -91,7 +94,7 @@ impl Lab {
     }
 
     /// Open MPI's launcher, on the first host, for a process on each.
-    pub(crate) fn mpirun(&self, program: &str) -> Command {
+    pub fn mpirun(&self, program: &str) -> Command {
         // The hosts share this machine's files and its name; each needs its own for mpirun's files. mpirun passes one text to a
         // remote shell, as ssh takes it.
         let own = "mkdir -p \"$TMPDIR\" && hostname \"$0\" && exec \"$@\"";

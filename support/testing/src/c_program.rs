@@ -1,6 +1,4 @@
-//! C programs, built with the header against the shared library that cargo built for these tests. The tests of each binding
-//! include this file and name their library, as in `libNAME.so`, in `crate::LIBRARY`.
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+//! C programs, built with the header against the shared library that cargo built for the tests of a binding.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
@@ -10,12 +8,9 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::LIBRARY;
-
 /// Longer than anything here takes when nothing is wrong.
 const LONG: Duration = Duration::from_secs(120);
 
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const STRICT: &[&str] = &["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 
 /// A program, and the directory that it is in as long as it is wanted.
@@ -25,12 +20,13 @@ pub struct Program {
     libraries: Option<PathBuf>,
 }
 
-/// What cargo built, beside the tests.
-pub fn library() -> PathBuf {
-    let test = std::env::current_exe().expect("this test's file");
-    let library = test.parent().expect("its directory").join(format!("lib{LIBRARY}.so"));
-    assert!(library.exists(), "no {}", library.display());
-    library
+/// The library of a binding.
+#[derive(Clone, Copy, Debug)]
+pub struct Library {
+    /// As in `libNAME.so`.
+    pub name: &'static str,
+    /// The binding's directory.
+    pub root: &'static str,
 }
 
 /// The C compiler: another one where these tests are built for another processor, as by `scripts/cross`.
@@ -45,46 +41,55 @@ pub fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-impl Program {
+impl Library {
+    /// What cargo built, beside the tests.
+    pub fn path(self) -> PathBuf {
+        let test = std::env::current_exe().expect("this test's file");
+        let library = test.parent().expect("its directory").join(format!("lib{}.so", self.name));
+        assert!(library.exists(), "no {}", library.display());
+        library
+    }
+
+    /// A program of another package, beside the library.
+    pub fn beside(self, name: &str) -> PathBuf {
+        let program = self.path().ancestors().nth(2).expect("cargo's directory").join(name);
+        assert!(program.exists(), "no {}: cargo build -p {name}", program.display());
+        program
+    }
+
     /// Compile and link with what cargo built, warnings being errors.
-    pub fn build(source: &str) -> Program {
+    pub fn build(self, source: &str) -> Program {
         let program = Program { directory: tempfile::tempdir().expect("a directory"), libraries: None };
         let at = program.directory.path();
         // The loader looks for the name that the library says that it has.
-        let said = run(Command::new("readelf").arg("-d").arg(library()));
+        let said = run(Command::new("readelf").arg("-d").arg(self.path()));
         let (_, name) = said.split_once("(SONAME)").expect("a library that says its name");
         let name = name.split(['[', ']']).nth(1).expect("its name");
-        for name in [&format!("lib{LIBRARY}.so"), name] {
-            symlink(library(), at.join(name)).expect("a link");
+        for name in [&format!("lib{}.so", self.name), name] {
+            symlink(self.path(), at.join(name)).expect("a link");
         }
-        program.compile(
-            source,
-            &[
-                "-I".to_owned(),
-                format!("{ROOT}/include"),
-                "-L".to_owned(),
-                at.display().to_string(),
-                format!("-l{LIBRARY}"),
-            ],
-        );
+        let include = format!("-I{}/include", self.root);
+        self.compile(&program, source, &[include, format!("-L{}", at.display()), format!("-l{}", self.name)]);
         program
     }
 
     /// The same with what is installed there, with the flags for it.
-    pub fn build_with(source: &str, libraries: &Path, flags: &str) -> Program {
+    pub fn build_with(self, source: &str, libraries: &Path, flags: &str) -> Program {
         let flags: Vec<String> = flags.split_whitespace().map(ToOwned::to_owned).collect();
         let libraries = Some(libraries.to_owned());
         let program = Program { directory: tempfile::tempdir().expect("a directory"), libraries };
-        program.compile(source, &flags);
+        self.compile(&program, source, &flags);
         program
     }
 
-    fn compile(&self, source: &str, flags: &[String]) {
+    fn compile(self, program: &Program, source: &str, flags: &[String]) {
         let mut cc = Command::new(compiler());
-        cc.args(STRICT).arg(Path::new(ROOT).join(source)).args(flags).arg("-lpthread");
-        run(cc.arg("-o").arg(self.directory.path().join("program")));
+        cc.args(STRICT).arg(Path::new(self.root).join(source)).args(flags).arg("-lpthread");
+        run(cc.arg("-o").arg(program.path()));
     }
+}
 
+impl Program {
     /// Start it on a transport; under another program where `C_TESTS_RUNNER` names one, as `scripts/sanitize` does.
     pub fn start(&self, transport: &str, arguments: &[&str]) -> Running {
         let runner = std::env::var("C_TESTS_RUNNER").unwrap_or_default();
