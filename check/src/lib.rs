@@ -16,7 +16,5 @@ pub mod ledger;
 mod program;
 pub mod verify;
 
-pub use program::{Running, local};
-
 /// Why a program could not run.
 type Error = Box<dyn std::error::Error + Send + Sync>;

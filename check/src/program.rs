@@ -1,8 +1,8 @@
-//! What the programs have in common: their output, their exit codes, the processes that they start.
+//! What the programs have in common: their output and their exit codes.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write, stderr, stdout};
-use std::process::{Child, exit, id};
+use std::process::exit;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::Error;
@@ -32,19 +32,4 @@ pub(crate) fn end(good: Result<bool, Error>, failed: impl FnOnce(&Error)) -> ! {
             2
         }
     })
-}
-
-/// A process that is killed when this is dropped.
-pub struct Running(pub Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        _ = (self.0.kill(), self.0.wait());
-    }
-}
-
-/// An address of this process's own on the loopback network.
-pub fn local(host: u8) -> String {
-    let [low, high] = (id() as u16).to_be_bytes();
-    format!("127.{high}.{low}.{host}:7000")
 }

@@ -141,6 +141,14 @@ pub struct Death {
 }
 
 impl NetOptions {
+    /// When the last fault is over.
+    pub fn last_fault(&self) -> Nanos {
+        let partitions = self.partitions.iter().map(|partition| partition.until);
+        let stalls = self.stalls.iter().map(|stall| stall.until);
+        let deaths = self.deaths.iter().map(|death| death.restart.unwrap_or(death.at));
+        partitions.chain(stalls).chain(deaths).fold(self.faults_until, Nanos::max)
+    }
+
     /// A network of this many nodes, without faults.
     pub fn calm(nodes: usize) -> NetOptions {
         NetOptions {

@@ -22,7 +22,7 @@ use super::peer::WORK;
 use super::process::{self, ENDPOINT, Leave, Place, Role, SERVER, open};
 use crate::Error;
 use crate::program::say;
-use crate::program::{Running, local};
+use am_testing::example::{Running, local};
 
 /// The number of messages that each client exchanges before it is killed.
 const MESSAGES: u64 = 10;

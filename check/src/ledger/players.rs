@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use super::book::now;
 use super::process::{Place, Role, SERVER};
 use crate::Error;
-use crate::program::Running;
+use am_testing::example::Running;
 
 const INTERFACE: &str = "am0";
 const SUBNET: &str = "10.77.0";

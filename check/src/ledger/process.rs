@@ -18,7 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tempfile::TempDir;
 
 use crate::Error;
-use crate::program::Running;
+use am_testing::example::Running;
 
 pub(crate) const SERVER: &str = "server";
 pub(crate) const ENDPOINT: &str = "ledger";

@@ -4,7 +4,7 @@ use std::process::{self, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use am_check::{Running, local};
+use am_testing::example::{Running, local};
 
 fn verify(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_verify"));

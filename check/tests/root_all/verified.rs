@@ -5,8 +5,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use am_check::Running;
 use am_netns::{Host, VethOptions, veth};
+use am_testing::example::Running;
 
 fn verify(host: &Host, arguments: &[&str]) -> Child {
     host.enter(|| {

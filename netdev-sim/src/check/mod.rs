@@ -8,7 +8,9 @@ pub mod credits;
 pub mod delivery;
 pub mod endings;
 pub mod frames;
+pub mod seeds;
 pub mod transfers;
+pub mod turns;
 
 /// A broken promise.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]

@@ -12,15 +12,9 @@ use crate::nodes::{Case, Report};
 /// These take a few seconds. `scripts/soak` runs more.
 const SEEDS: Range<u64> = 0..1_500;
 
-fn asked_for() -> Range<u64> {
-    let Ok(text) = env::var("NETDEV_SIM_SEEDS") else { return SEEDS };
-    let ends = text.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
-    ends.expect("NETDEV_SIM_SEEDS=FROM..TO, two numbers")
-}
-
 #[test]
 fn every_seed_keeps_all_promises() {
-    let seeds = asked_for();
+    let seeds = am_netdev_sim::check::seeds::asked_for("NETDEV_SIM_SEEDS", SEEDS);
     let tally = crate::nodes::run_many(seeds, &|_, _| ());
     println!("{} messages delivered, {} returned", tally.delivered, tally.returned);
     println!("{}", tally.line());

@@ -64,7 +64,7 @@ pub const RULES: &[(&str, &[&str])] = &[
         ],
     ),
     // It names a backend, and starts daemons and programs in network namespaces.
-    ("check", &["active-messages", "am-daemon", "backends", "am-netns"]),
+    ("check", &["active-messages", "am-daemon", "am-testing", "backends", "am-netns"]),
     ("support/netns", &[]),
     // What tests of several crates share: whole nodes, daemons, transports that fail.
     ("support/testing", &["active-messages", "am-daemon", "core", "backends", "am-netns"]),
@@ -89,7 +89,7 @@ const NODES_FOR_TESTS: &[(&str, &[&str])] = &[
     ("layers/", &["am-transport"]),
     ("datapath/dpdk", &["active-messages", "am-daemon", "am-testing"]),
     ("bindings/", &["am-testing"]),
-    ("check", &["am-testing", "am-ring"]),
+    ("check", &["am-ring"]),
     ("tools/amd", &["am-testing"]),
     ("tools/am-run", &["active-messages", "am-testing"]),
 ];

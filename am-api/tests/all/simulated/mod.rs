@@ -13,12 +13,9 @@ mod world;
 
 use std::env;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 
 use am_netdev_sim::NetOptions;
+use am_netdev_sim::check::seeds;
 use seen::Seen;
 use work::Work;
 use world::World;
@@ -51,45 +48,22 @@ const SEEN: &[&str] = &[
 ];
 
 fn run(seed: u64, options: NetOptions) -> Result<Seen, String> {
-    World::new(options, Work::from_seed(seed)).run().map_err(|violation| {
-        let line = format!(
-            "AM_SIM_SEED={seed} cargo test -p active-messages --test all simulated::one_seed -- --exact --nocapture"
-        );
-        format!("seed {seed}: {violation}\n    {line}")
-    })
+    let run = World::new(options, Work::from_seed(seed)).run();
+    run.map_err(|violation| format!("seed {seed}: {violation}\n    {}", repeat_command(seed)))
 }
 
-/// A run that panics has failed, and the others go on.
-fn survive(seed: u64) -> Result<Seen, String> {
-    let result = catch_unwind(AssertUnwindSafe(|| run(seed, NetOptions::from_seed(seed))));
-    result.unwrap_or_else(|_| Err(format!("seed {seed}: panic")))
-}
-
-fn asked_for() -> Range<u64> {
-    let Ok(text) = env::var("AM_SIM_SEEDS") else { return SEEDS };
-    let ends = text.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
-    ends.expect("AM_SIM_SEEDS=FROM..TO, two numbers")
+fn repeat_command(seed: u64) -> String {
+    format!("AM_SIM_SEED={seed} cargo test -p active-messages --test all simulated::one_seed -- --exact --nocapture")
 }
 
 #[test]
 fn every_seed_keeps_all_promises() {
-    let seeds = asked_for();
-    let (next, all) = (AtomicU64::new(seeds.start), Mutex::new((Seen::new(), vec![])));
-    let work = || {
-        while let Some(seed) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < seeds.end) {
-            let result = survive(seed);
-            let (seen, failed) = &mut *all.lock().expect("nobody panics with it");
-            match result {
-                Ok(more) => more.iter().for_each(|(name, count)| *seen.entry(name).or_default() += count),
-                Err(why) => failed.push((seed, why)),
-            }
-        }
-    };
-    let threads = thread::available_parallelism().map_or(1, |threads| threads.get());
-    thread::scope(|scope| (0..threads).for_each(|_| _ = scope.spawn(work)));
-    let (seen, mut failed) = all.into_inner().expect("nobody panicked with it");
+    let (seeds, mut seen) = (seeds::asked_for("AM_SIM_SEEDS", SEEDS), Seen::new());
+    let run = |seed| run(seed, NetOptions::from_seed(seed));
+    let failed = seeds::run_all(seeds.clone(), run, repeat_command, |result| {
+        result.iter().flatten().for_each(|(name, count)| *seen.entry(name).or_default() += count);
+    });
     println!("{seen:#?}");
-    failed.sort();
     let first: Vec<&str> = failed.iter().take(10).map(|(_, why)| why.as_str()).collect();
     assert!(first.is_empty(), "{} failed\n{}", failed.len(), first.join("\n"));
     let missing: Vec<_> = SEEN.iter().filter(|name| seen.get(**name).is_none_or(|count| *count == 0)).collect();

@@ -6,7 +6,8 @@ use std::rc::Rc;
 use am_api::{Clock, ManualClock};
 use am_netdev_sim::check::content::NodeRun;
 use am_netdev_sim::check::endings::Liveness;
-use am_netdev_sim::check::frames::{self, BetweenTurns};
+use am_netdev_sim::check::frames;
+use am_netdev_sim::check::turns::Turns;
 use am_netdev_sim::check::{Checked, Violation};
 use am_netdev_sim::{MS, Nanos, Net, NetOptions, NodeEvent};
 use am_proto::Time;
@@ -22,6 +23,7 @@ pub(crate) struct World {
     common: Rc<Common>,
     work: Work,
     places: Vec<Place>,
+    turns: Turns,
     liveness: Liveness,
     counted: Seen,
 }
@@ -31,11 +33,6 @@ pub(crate) struct World {
 struct Place {
     side: Option<Side>,
     run: u16,
-    /// When its next turn is; alarms for another time are stale.
-    next: Nanos,
-    stalled_until: Nanos,
-    /// Its NIC's frames when its last turn was over.
-    between: Option<BetweenTurns>,
 }
 
 /// After everything is drained, for so long nothing must happen to it.
@@ -43,13 +40,15 @@ const CALM: Nanos = 20 * MS;
 
 impl World {
     pub(crate) fn new(options: NetOptions, work: Work) -> World {
-        let quiet_from = last_fault(&options);
+        let quiet_from = options.last_fault();
         let (clock, hand) = Clock::manual();
         let common = Common { nodes: options.nodes as u16, quiet_from, ..Common::default() };
         let places = (0..options.nodes).map(|_| Place::default()).collect();
         let liveness = Liveness { from: quiet_from, within: 3 * work.patience + 2000 * MS };
-        let (net, common, counted) = (Rc::new(RefCell::new(Net::new(options))), Rc::new(common), Seen::new());
-        let mut world = World { net, clock, hand, common, work, places, liveness, counted };
+        let net = Net::new(options);
+        let turns = Turns::of(&net);
+        let (net, common, counted) = (Rc::new(RefCell::new(net)), Rc::new(common), Seen::new());
+        let mut world = World { net, clock, hand, common, work, places, turns, liveness, counted };
         (0..world.places.len()).for_each(|at| world.start(at));
         world
     }
@@ -60,8 +59,8 @@ impl World {
         self.hand.set(Time(self.now()));
         let side = Side::start(&self.net, &self.clock, &self.common, &self.work, who);
         self.net.borrow_mut().start_nic(at);
-        self.places[at] = Place { side: Some(side), run, next: Nanos::MAX, stalled_until: 0, between: None };
-        self.schedule(at, self.now());
+        self.places[at] = Place { side: Some(side), run };
+        self.turns.start(&mut self.net.borrow_mut(), at);
     }
 
     fn now(&self) -> Nanos {
@@ -70,13 +69,7 @@ impl World {
 
     /// A turn no later than that.
     fn schedule(&mut self, at: usize, when: Nanos) {
-        let now = self.now();
-        let place = &mut self.places[at];
-        let when = when.max(place.stalled_until).max(now);
-        if when < place.next {
-            place.next = when;
-            self.net.borrow_mut().alarm(when, at);
-        }
+        self.turns.schedule(&mut self.net.borrow_mut(), at, when);
     }
 
     fn step(&mut self) -> Option<(usize, Option<NodeEvent>)> {
@@ -149,15 +142,10 @@ impl World {
 
     /// One event, and all checks that it may concern; whether it concerned a node.
     fn on_step(&mut self, (at, happening): (usize, Option<NodeEvent>)) -> Result<bool, Violation> {
-        if happening != Some(NodeEvent::Death(at))
-            && let Some(between) = self.places[at].between
-        {
-            between.check(self.net.borrow_mut().nic(at))?;
-        }
-        frames::check_bounds(&mut self.net.borrow_mut(), at)?;
+        self.turns.check(&mut self.net.borrow_mut(), at, happening)?;
         let Some(happening) = happening else { return Ok(false) };
         self.on(happening)?;
-        self.places[at].between = Some(BetweenTurns::record(self.net.borrow_mut().nic(at)));
+        self.turns.record(&mut self.net.borrow_mut(), at);
         self.common.checks.borrow_mut().take()?;
         Ok(true)
     }
@@ -165,14 +153,10 @@ impl World {
     fn on(&mut self, happening: NodeEvent) -> Checked {
         let now = self.now();
         match happening {
-            NodeEvent::Alarm(at) if self.places[at].next == now => self.turn(at),
+            NodeEvent::Alarm(at) if self.turns.begin(&self.net.borrow(), at) => self.turn(at),
             NodeEvent::Alarm(_) => (),
             NodeEvent::Wake(at) => self.schedule(at, now),
-            NodeEvent::Stall(at, until) => {
-                self.places[at].stalled_until = until;
-                self.places[at].next = Nanos::MAX;
-                self.schedule(at, until);
-            }
+            NodeEvent::Stall(at, until) => self.turns.stall(&mut self.net.borrow_mut(), at, until),
             NodeEvent::Restart(at) => {
                 self.common.saw("restarted");
                 self.start(at);
@@ -185,7 +169,6 @@ impl World {
     fn turn(&mut self, at: usize) {
         let now = self.now();
         self.hand.set(Time(now));
-        self.places[at].next = Nanos::MAX;
         let Some(side) = &mut self.places[at].side else { return };
         let due = side.turn(now);
         self.net.borrow_mut().start_nic(at);
@@ -194,17 +177,10 @@ impl World {
 
     fn death(&mut self, at: usize) -> Checked {
         self.common.saw("died");
-        self.places[at].next = Nanos::MAX;
+        self.turns.cancel(at);
         let Some(side) = self.places[at].side.take() else { return Ok(()) };
         self.common.died(side.app.run);
         side.count(&mut self.counted);
         side.die()
     }
-}
-
-fn last_fault(options: &NetOptions) -> Nanos {
-    let partitions = options.partitions.iter().map(|partition| partition.until);
-    let stalls = options.stalls.iter().map(|stall| stall.until);
-    let deaths = options.deaths.iter().map(|death| death.restart.unwrap_or(death.at));
-    partitions.chain(stalls).chain(deaths).fold(options.faults_until, Nanos::max)
 }

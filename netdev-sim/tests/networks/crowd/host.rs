@@ -21,8 +21,6 @@ pub struct Host {
     flows: Vec<FlowId>,
     /// A receiver's flows from the senders.
     accepted: Vec<FlowId>,
-    /// The time of its next turn. Alarms for another time are stale.
-    pub next: Nanos,
     events: Vec<Event>,
     /// Turns take random times. Hosts in lockstep would show effects that no real network has.
     random: SmallRng,
@@ -48,7 +46,7 @@ impl Host {
             to.map(|&(to, _)| core.connect(Time(0), endpoint, (name(to), name(0), 0), true).expect("room")).collect();
         let engine = Engine::new(core, net.nic(at).caps().pool.clone());
         let random = SmallRng::seed_from_u64(at as u64);
-        Host { at, engine, endpoint, flows, accepted: vec![], next: Nanos::MAX, events: vec![], random }
+        Host { at, engine, endpoint, flows, accepted: vec![], events: vec![], random }
     }
 
     /// Run a turn. Returns the time by which the next is due.

@@ -4,6 +4,7 @@
 mod figures;
 mod host;
 
+use am_netdev_sim::check::turns::Turns;
 use am_netdev_sim::{MS, Nanos, Net, NetOptions, NodeEvent, US};
 use am_proto::Counters;
 pub use figures::Figures;
@@ -50,6 +51,7 @@ pub fn crowd(senders: usize, buffer: usize) -> Crowd {
 
 /// A run that has started.
 pub struct Run {
+    turns: Turns,
     crowd: Crowd,
     net: Net,
     hosts: Vec<Host>,
@@ -65,10 +67,10 @@ impl Crowd {
 
     pub fn start(self) -> Run {
         let mut net = Net::new(self.options.clone());
-        let hosts = (0..self.options.nodes).map(|at| Host::new(&self, &mut net, at)).collect();
-        let mut run = Run { crowd: self, net, hosts };
-        (0..run.hosts.len()).for_each(|at| run.schedule(at, 0));
-        run
+        let hosts: Vec<Host> = (0..self.options.nodes).map(|at| Host::new(&self, &mut net, at)).collect();
+        let mut turns = Turns::of(&net);
+        (0..hosts.len()).for_each(|at| turns.start(&mut net, at));
+        Run { crowd: self, net, hosts, turns }
     }
 }
 
@@ -87,12 +89,11 @@ impl Run {
         {
             let now = self.net.now();
             match happening {
-                NodeEvent::Alarm(at) if self.hosts[at].next == now => {
-                    self.hosts[at].next = Nanos::MAX;
+                NodeEvent::Alarm(at) if self.turns.begin(&self.net, at) => {
                     let due = self.hosts[at].turn(&self.crowd, &mut self.net, &mut seen);
-                    self.schedule(at, due);
+                    self.turns.schedule(&mut self.net, at, due);
                 }
-                NodeEvent::Wake(at) => self.schedule(at, now),
+                NodeEvent::Wake(at) => self.turns.schedule(&mut self.net, at, now),
                 _ => (),
             }
         }
@@ -110,15 +111,6 @@ impl Run {
     /// The most credits that one of the first senders has from the receiver.
     pub fn most_granted(&self, senders: usize) -> usize {
         self.hosts[0].granted().take(senders).max().unwrap_or_default()
-    }
-
-    fn schedule(&mut self, at: usize, when: Nanos) {
-        let when = when.max(self.net.now());
-        let host = &mut self.hosts[at];
-        if when < host.next {
-            host.next = when;
-            self.net.alarm(when, at);
-        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use am_engine::{Engine, PollScope};
+use am_netdev_sim::check::turns::Turns;
 use am_netdev_sim::{MS, Nanos, Net, NetOptions, NodeEvent, US};
 use am_proto::{Config, Core, Departure, Event, MemberChange, Time};
 use am_transport::Transport;
@@ -13,18 +14,12 @@ use rand::{Rng, SeedableRng};
 /// The time of a turn without frames.
 const TURN_TIME: Nanos = 2 * US;
 
-/// A node that runs.
-struct Station {
-    engine: Engine,
-    /// The time of its next turn. Alarms for another time are stale.
-    next: Nanos,
-    /// Until then it works on the frames of its last turn, or does not run.
-    busy_until: Nanos,
-}
-
 pub struct Segment {
     net: Net,
-    stations: Vec<Option<Station>>,
+    /// The nodes that run.
+    stations: Vec<Option<Engine>>,
+    /// A node works on the frames of its last turn until the next.
+    turns: Turns,
     /// When each node starts.
     starts: Vec<Nanos>,
     /// The time that a node needs for a frame.
@@ -56,7 +51,8 @@ impl Segment {
         let mut net = Net::new(options);
         starts.iter().enumerate().for_each(|(at, start)| net.alarm(*start, at));
         let stations = (0..nodes).map(|_| None).collect();
-        Segment { net, stations, starts, cost, silent: vec![] }
+        let turns = Turns::of(&net);
+        Segment { net, stations, turns, starts, cost, silent: vec![] }
     }
 
     fn start(&mut self, at: usize) {
@@ -68,8 +64,8 @@ impl Segment {
         let mut core = Core::new(config, Time(now));
         core.watch_members();
         let engine = Engine::new(core, self.net.nic(at).caps().pool.clone());
-        self.stations[at] = Some(Station { engine, next: Nanos::MAX, busy_until: now });
-        self.schedule(at, now);
+        self.stations[at] = Some(engine);
+        self.turns.start(&mut self.net, at);
     }
 
     /// The node is killed.
@@ -80,9 +76,7 @@ impl Segment {
     /// The node is descheduled.
     pub fn stop(&mut self, at: usize, time: Nanos) {
         let until = self.net.now() + time;
-        let station = self.stations[at].as_mut().expect("it runs");
-        (station.busy_until, station.next) = (until, Nanos::MAX);
-        self.schedule(at, until);
+        self.turns.stall(&mut self.net, at, until);
     }
 
     /// Let time pass.
@@ -94,9 +88,9 @@ impl Segment {
         {
             let (at, now) = (happening.node(), self.net.now());
             match (happening, &self.stations[at]) {
-                (NodeEvent::Alarm(_), Some(station)) if station.next == now => self.turn(at),
+                (NodeEvent::Alarm(_), Some(_)) if self.turns.begin(&self.net, at) => self.turn(at),
                 (NodeEvent::Alarm(_), None) if self.starts[at] == now => self.start(at),
-                (NodeEvent::Wake(_), Some(_)) => self.schedule(at, now),
+                (NodeEvent::Wake(_), Some(_)) => self.turns.schedule(&mut self.net, at, now),
                 _ => (),
             }
         }
@@ -104,13 +98,13 @@ impl Segment {
 
     /// The control frames that a node has received, on average.
     pub fn received(&self) -> u64 {
-        let all = self.stations.iter().flatten().map(|station| station.engine.core().counters().control_received);
+        let all = self.stations.iter().flatten().map(|engine| engine.core().counters().control_received);
         all.sum::<u64>() / self.stations.iter().flatten().count() as u64
     }
 
     fn turn(&mut self, at: usize) {
         let now = self.net.now();
-        let Some(Station { engine, next, busy_until, .. }) = &mut self.stations[at] else { return };
+        let Some(engine) = &mut self.stations[at] else { return };
         let mut frames = engine.inhale(PollScope::Everything, || Time(now), self.net.nic(at));
         while let Some(event) = engine.core_mut().poll_event() {
             if let Event::Member(member, MemberChange::Left(Departure::Silent)) = event {
@@ -120,19 +114,10 @@ impl Segment {
         }
         frames += engine.exhale(|| Time(now), self.net.nic(at));
         self.net.start_nic(at);
-        (*next, *busy_until) = (Nanos::MAX, now + TURN_TIME + self.cost * frames as Nanos);
+        self.turns.busy_until(at, now + TURN_TIME + self.cost * frames as Nanos);
         let is_busy = frames > 0 || self.net.nic(at).has_arrivals();
         let due = if is_busy { now } else { engine.sleep_until().0 };
-        self.schedule(at, due);
-    }
-
-    fn schedule(&mut self, at: usize, when: Nanos) {
-        let Some(station) = &mut self.stations[at] else { return };
-        let when = when.max(station.busy_until).max(self.net.now());
-        if when < station.next {
-            station.next = when;
-            self.net.alarm(when, at);
-        }
+        self.turns.schedule(&mut self.net, at, due);
     }
 
     /// How many nodes do not see exactly the others that run.
@@ -140,11 +125,11 @@ impl Segment {
         let running: BTreeSet<Name> =
             (0..self.stations.len()).filter(|&at| self.stations[at].is_some()).map(name).collect();
         let is_wrong = |at: &usize| {
-            self.stations[*at].as_ref().is_some_and(|station| {
-                if station.engine.core().members().count() + 1 != running.len() {
+            self.stations[*at].as_ref().is_some_and(|engine| {
+                if engine.core().members().count() + 1 != running.len() {
                     return true;
                 }
-                let mut seen: BTreeSet<Name> = station.engine.core().members().map(|member| member.peer.name).collect();
+                let mut seen: BTreeSet<Name> = engine.core().members().map(|member| member.peer.name).collect();
                 seen.insert(name(*at));
                 seen != running
             })

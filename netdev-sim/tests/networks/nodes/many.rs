@@ -1,12 +1,9 @@
 //! Many runs, on all cores.
 
-use std::any::Any;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::Instant;
+
+use am_netdev_sim::check::seeds;
 
 use super::{Report, case_of, run};
 
@@ -30,38 +27,21 @@ impl Tally {
 }
 
 /// Run every seed. After each one `progress` gets how many are done, and the violation if there is one.
-pub fn run_many(seeds: Range<u64>, progress: &(dyn Fn(u64, Option<&str>) + Sync)) -> Tally {
-    let begin = Instant::now();
-    let (next, done) = (AtomicU64::new(seeds.start), AtomicU64::new(0));
-    let tally = Tally { seeds: seeds.end - seeds.start, failed: vec![], delivered: 0, returned: 0, seconds: 0.0 };
-    let tally = Mutex::new(tally);
-    let work = || {
-        while let Some(seed) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < seeds.end) {
-            let result = run_caught(seed);
-            progress(done.fetch_add(1, Ordering::Relaxed) + 1, result.as_ref().err().map(String::as_str));
-            let mut tally = tally.lock().expect("nobody panics with it");
-            match result {
-                Ok(report) => {
-                    (tally.delivered, tally.returned) =
-                        (tally.delivered + report.delivered, tally.returned + report.returned)
-                }
-                Err(why) => tally.failed.push((seed, why)),
-            }
-        }
-    };
-    let threads = thread::available_parallelism().map_or(1, |threads| threads.get());
-    thread::scope(|scope| (0..threads).for_each(|_| _ = scope.spawn(work)));
-    let mut tally = tally.into_inner().expect("nobody panicked with it");
-    tally.failed.sort();
+pub fn run_many(range: Range<u64>, progress: &(dyn Fn(u64, Option<&str>) + Sync)) -> Tally {
+    let (begin, mut done) = (Instant::now(), 0);
+    let seeds = range.end - range.start;
+    let mut tally = Tally { seeds, failed: vec![], delivered: 0, returned: 0, seconds: 0.0 };
+    tally.failed = seeds::run_all(
+        range,
+        run,
+        |seed| case_of(seed).repeat_command(),
+        |result| {
+            done += 1;
+            progress(done, result.as_ref().err().copied());
+            let Report { delivered, returned, .. } = result.unwrap_or_default();
+            (tally.delivered, tally.returned) = (tally.delivered + delivered, tally.returned + returned);
+        },
+    );
     tally.seconds = begin.elapsed().as_secs_f64();
     tally
-}
-
-/// Run a seed. A panic is a failure, and the other runs go on.
-fn run_caught(seed: u64) -> Result<Report, String> {
-    let panicked = |why: Box<dyn Any + Send>| {
-        let text = why.downcast_ref::<String>().map(String::as_str).or(why.downcast_ref::<&str>().copied());
-        Err(format!("seed {seed}: panic: {}\n    {}", text.unwrap_or("?"), case_of(seed).repeat_command()))
-    };
-    catch_unwind(AssertUnwindSafe(|| run(seed))).unwrap_or_else(panicked)
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use am_netdev_sim::check::content::{MessageId, NodeRun};
 use am_netdev_sim::check::delivery::check_kept;
 use am_netdev_sim::check::endings::{EndReason, Endings, Liveness, PeerState};
-use am_netdev_sim::check::frames::{self, BetweenTurns};
+use am_netdev_sim::check::frames;
+use am_netdev_sim::check::turns::Turns;
 use am_netdev_sim::check::{Checked, Violation};
 use am_netdev_sim::{MS, Nanos, Net, NetOptions, NodeEvent};
 use am_proto::{FlowState, ReturnReason};
@@ -24,6 +25,7 @@ pub struct World {
     pub net: Net,
     work: Work,
     places: Vec<NodeSlot>,
+    turns: Turns,
     checks: Checks,
     liveness: Liveness,
     /// How many rounds of last requests were sent.
@@ -33,17 +35,13 @@ pub struct World {
 }
 
 /// The place of a node, whether it lives or not.
+#[derive(Default)]
 struct NodeSlot {
     node: Option<Node>,
     run: u16,
     since: Nanos,
-    /// The time of its next turn. Alarms for another time are stale.
-    next: Nanos,
-    stalled_until: Nanos,
     /// Whether heartbeats were sent for it since its last turn.
     was_late: bool,
-    /// The frames of its NIC at the end of its last turn.
-    between: Option<BetweenTurns>,
 }
 
 /// The results of a run without a violation.
@@ -59,24 +57,14 @@ pub struct Report {
 
 impl World {
     pub fn new(options: NetOptions, work: Work) -> World {
-        let quiet_from = last_fault(&options);
+        let quiet_from = options.last_fault();
         let net = Net::new(options);
-        let places = (0..net.options().nodes)
-            .map(|_| NodeSlot {
-                node: None,
-                run: 0,
-                since: 0,
-                next: Nanos::MAX,
-                stalled_until: 0,
-                was_late: false,
-                between: None,
-            })
-            .collect();
+        let (places, turns) = ((0..net.options().nodes).map(|_| NodeSlot::default()).collect(), Turns::of(&net));
         let endings = Endings::new(quiet_from, work.max_timeout.max(work.beacon));
         let checks = Checks { quiet_from, endings, ..Checks::default() };
         // A set-up with a dead peer ends after the configured patience, and so does a message to it.
         let liveness = Liveness { from: quiet_from, within: 3 * work.patience + 500 * MS };
-        let mut world = World { net, work, places, checks, liveness, last_rounds: 0, counted: Seen::new() };
+        let mut world = World { net, work, places, turns, checks, liveness, last_rounds: 0, counted: Seen::new() };
         (0..world.places.len()).for_each(|at| world.start(at));
         world
     }
@@ -85,20 +73,8 @@ impl World {
         let place = &mut self.places[at];
         place.run += 1;
         place.since = self.net.now();
-        place.stalled_until = 0;
-        place.next = Nanos::MAX;
         place.node = Some(Node::start(&mut self.net, &self.work, NodeRun { node: at as u16, run: place.run }));
-        self.schedule(at, self.net.now());
-    }
-
-    /// Schedule a turn for this time, unless an earlier one is scheduled.
-    fn schedule(&mut self, at: usize, when: Nanos) {
-        let place = &mut self.places[at];
-        let when = when.max(place.stalled_until).max(self.net.now());
-        if when < place.next {
-            place.next = when;
-            self.net.alarm(when, at);
-        }
+        self.turns.start(&mut self.net, at);
     }
 
     /// Run until everything is resolved; then for a while that shows that it stays so; then until every flow has sent one
@@ -141,7 +117,10 @@ impl World {
         {
             match self.on_step(step).map(|_| ()) {
                 Err(violation) if ["frames", "memory"].contains(&violation.checker) => return Err(violation),
-                Err(_) => (0..self.places.len()).for_each(|at| self.schedule(at, self.net.now() + MS)),
+                Err(_) => {
+                    let soon = self.net.now() + MS;
+                    (0..self.places.len()).for_each(|at| self.turns.schedule(&mut self.net, at, soon));
+                }
                 Ok(()) => (),
             }
         }
@@ -164,11 +143,12 @@ impl World {
         let all = self.last_rounds == 0;
         self.last_rounds += 1;
         self.checks.is_last_round = true;
-        self.liveness.from = self.net.now();
+        let now = self.net.now();
+        self.liveness.from = now;
         for at in 0..self.places.len() {
             if let Some(node) = &mut self.places[at].node {
                 node.app.queue_last_requests(|serial| all || missing.contains(&serial));
-                self.schedule(at, self.net.now());
+                self.turns.schedule(&mut self.net, at, now);
             }
         }
     }
@@ -207,28 +187,23 @@ impl World {
 
     /// Handle one event, and run its checks. Whether it concerned a node.
     fn on_step(&mut self, (at, happening): (usize, Option<NodeEvent>)) -> Result<bool, Violation> {
-        if happening != Some(NodeEvent::Death(at))
-            && let Some(between) = self.places[at].between
-        {
-            between.check(self.net.nic(at))?;
-        }
-        frames::check_bounds(&mut self.net, at)?;
+        self.turns.check(&mut self.net, at, happening)?;
         let Some(happening) = happening else { return Ok(false) };
         let checked = self.handle(happening);
-        self.places[at].between = Some(BetweenTurns::record(self.net.nic(at)));
+        self.turns.record(&mut self.net, at);
         checked.map(|()| true)
     }
 
     fn handle(&mut self, happening: NodeEvent) -> Checked {
         let now = self.net.now();
         match happening {
-            NodeEvent::Alarm(at) if self.places[at].next == now => self.turn(at),
+            NodeEvent::Alarm(at) if self.turns.begin(&self.net, at) => self.turn(at),
             NodeEvent::Alarm(at) => {
                 self.beat(at);
                 Ok(())
             }
             NodeEvent::Wake(at) => {
-                self.schedule(at, now);
+                self.turns.schedule(&mut self.net, at, now);
                 Ok(())
             }
             NodeEvent::Stall(at, until) => {
@@ -249,7 +224,6 @@ impl World {
     }
 
     fn turn(&mut self, at: usize) -> Checked {
-        self.places[at].next = Nanos::MAX;
         let was_late = std::mem::take(&mut self.places[at].was_late);
         let Some(node) = self.places[at].node.as_mut() else { return Ok(()) };
         if was_late {
@@ -260,7 +234,7 @@ impl World {
         ended.iter().try_for_each(|ended| self.ended(ended))?;
         self.update_grants(at)?;
         self.check_kept(at)?;
-        self.schedule(at, due);
+        self.turns.schedule(&mut self.net, at, due);
         let Some(node) = &self.places[at].node else { return Ok(()) };
         self.checks.check_credits(&node.engine, &node.app)
     }
@@ -308,17 +282,15 @@ impl World {
     }
 
     fn stall(&mut self, at: usize, until: Nanos) {
-        self.places[at].stalled_until = until;
-        self.places[at].next = Nanos::MAX;
-        self.schedule(at, until);
+        self.turns.stall(&mut self.net, at, until);
         let beats = if self.work.heartbeats { (until - self.net.now()) / HEARTBEATS } else { 0 };
         (2..beats).for_each(|beat| self.net.alarm(self.net.now() + beat * HEARTBEATS, at));
     }
 
     /// A heartbeat of a node that does not run.
     fn beat(&mut self, at: usize) {
-        let place = &mut self.places[at];
-        if self.work.heartbeats && self.net.now() < place.stalled_until {
+        if self.work.heartbeats && self.turns.is_busy(&self.net, at) {
+            let place = &mut self.places[at];
             place.was_late = true;
             place.node.iter().for_each(|node| node.beat(&mut self.net));
         }
@@ -327,7 +299,7 @@ impl World {
     fn death(&mut self, at: usize) -> Checked {
         let Some(node) = self.places[at].node.take() else { return Ok(()) };
         coverage::node(&mut self.counted, &node);
-        self.places[at].next = Nanos::MAX;
+        self.turns.cancel(at);
         self.checks.deliveries.excuse(NodeRun { node: at as u16, run: self.places[at].run });
         node.end(self.net.options().frames)
     }
@@ -397,11 +369,4 @@ impl World {
         let drained_in = drained - self.checks.quiet_from;
         Report { delivered, returned, events: self.net.events(), drained_in, digest: self.checks.digest }
     }
-}
-
-fn last_fault(options: &NetOptions) -> Nanos {
-    let partitions = options.partitions.iter().map(|partition| partition.until);
-    let stalls = options.stalls.iter().map(|stall| stall.until);
-    let deaths = options.deaths.iter().map(|death| death.restart.unwrap_or(death.at));
-    partitions.chain(stalls).chain(deaths).fold(options.faults_until, Nanos::max)
 }
