@@ -3,15 +3,8 @@
 
 use std::cell::RefCell;
 
+use am_testing::amd::lanes;
 use libfuzzer_sys::fuzz_target;
-
-#[path = "../../tools/amd/tests/by_hand/mod.rs"]
-mod by_hand;
-#[path = "../../tools/amd/tests/all/intruder.rs"]
-#[allow(dead_code, reason = "not all of it is needed here")]
-mod intruder;
-#[path = "../../tools/amd/tests/lanes/mod.rs"]
-mod lanes;
 
 /// A daemon takes this many programs of a user at once.
 const SCRIPTS: u32 = 1_000;

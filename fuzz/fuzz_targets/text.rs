@@ -2,11 +2,8 @@
 #![no_main]
 
 use am_fm::{Cluster, Rank};
+use fuzz::checks;
 use libfuzzer_sys::fuzz_target;
-
-#[allow(dead_code, reason = "the other targets use the rest")]
-#[path = "../../datapath/wire/tests/checks/mod.rs"]
-mod checks;
 
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);

@@ -320,5 +320,4 @@ fn sum(bytes: &[u8]) -> u64 {
 }
 
 #[cfg(test)]
-#[path = "card/tests.rs"]
 mod tests;

@@ -1,14 +1,12 @@
 //! What is wrong is said, with what to do. Needs DPDK, but no rights.
 
-#[path = "ends/child.rs"]
-mod child;
 mod ends;
 
 use std::fs;
 use std::process::Command;
 
-use crate::child::Running;
 use crate::ends::{alone, counter, fresh, memif_ends, open};
+use am_testing::doomed::Receiver;
 use am_transport::{Transport, TransportExt};
 use am_wire::Buffer;
 
@@ -102,7 +100,7 @@ fn what_is_sent_to_nobody_is_lost_and_counted() {
 
 /// The error of opening a device in a process of its own.
 fn error_elsewhere(device: &str, shim: &str) -> String {
-    Running::start("says_what_is_wrong", &[("AM_TEST_DEVICE", device), ("AM_DPDK_SHIM", shim)]).said()
+    Receiver::begin("says_what_is_wrong", &[("AM_TEST_DEVICE", device), ("AM_DPDK_SHIM", shim)]).said()
 }
 
 #[test]
@@ -115,7 +113,7 @@ fn says_what_is_wrong() {
 fn a_start_that_fails_says_why_and_leaves_nothing() {
     let prefix = format!("am-fails-{}", std::process::id());
     let device = format!("net_null0,am.pages=normal,am.memory=99999999,am.file-prefix={prefix}");
-    let said = Running::start("says_what_is_wrong", &[("AM_TEST_DEVICE", &device)]).said();
+    let said = Receiver::begin("says_what_is_wrong", &[("AM_TEST_DEVICE", &device)]).said();
     assert_says(&said, &["DPDK does not start", "am.memory=99999999", "choose less"]);
     for place in ["/var/run/dpdk".into(), std::env::temp_dir().join("dpdk")] as [std::path::PathBuf; 2] {
         assert!(!place.join(&prefix).exists(), "{}", place.display());

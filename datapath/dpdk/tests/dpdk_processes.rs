@@ -1,16 +1,15 @@
 //! Whole nodes in two processes, one of which is killed and comes back. Needs DPDK, but no rights.
 
-#[path = "ends/child.rs"]
-mod child;
 mod ends;
 
 use std::env;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::child::Running;
 use crate::ends::{alone, fresh};
 use am_api::{Connection, ConnectionChange, Endpoint, HandlerId, Node, Request, ReturnReason};
+use am_testing::doomed::Receiver;
+use nix::sys::signal::Signal;
 
 const ECHO: HandlerId = HandlerId(1);
 const SUM: HandlerId = HandlerId(2);
@@ -135,7 +134,7 @@ impl Asker {
 }
 
 /// The other end is killed with messages on their way, which come back; then it is started anew.
-fn killed_and_back(mut alpha: Asker, mut beta: Running, theirs: &str) {
+fn killed_and_back(mut alpha: Asker, mut beta: Receiver, theirs: &str) {
     let to = alpha.connect();
     alpha.ping(to, 1000);
     alpha.flood(to);
@@ -152,7 +151,7 @@ fn killed_and_back(mut alpha: Asker, mut beta: Running, theirs: &str) {
             alpha.node.counters()
         );
         assert!(alpha.node.counters().get("dpdk_lost_link_down") > 0);
-        beta = Running::open("answers", &[(DEVICE, theirs)]);
+        beta = Receiver::open("answers", &[(DEVICE, theirs)]);
         alpha.link(true);
         let to = alpha.connect();
         alpha.ping(to, 100);
@@ -164,7 +163,7 @@ fn killed_and_back(mut alpha: Asker, mut beta: Running, theirs: &str) {
 fn the_other_is_killed(mine: &str, theirs: &str) {
     let _alone = alone();
     let alpha = Asker::new(mine);
-    let beta = Running::open("answers", &[(DEVICE, theirs)]);
+    let beta = Receiver::open("answers", &[(DEVICE, theirs)]);
     killed_and_back(alpha, beta, theirs);
 }
 
@@ -185,7 +184,7 @@ fn over_memif_the_server_is_killed() {
     };
     let _alone = alone();
     // A client finds nobody before there is a server.
-    let beta = Running::open("answers", &[(DEVICE, &end("server", MACS[1]))]);
+    let beta = Receiver::open("answers", &[(DEVICE, &end("server", MACS[1]))]);
     let alpha = Asker::new(&end("client", MACS[0]));
     killed_and_back(alpha, beta, &end("server", MACS[1]));
 }
@@ -206,13 +205,13 @@ fn over_memif_the_other_is_stopped() {
     let socket = format!("@am-{}", fresh());
     let end = |role, mac| format!("net_memif0,role={role},mac={mac},socket={socket},am.pages=normal");
     let mut alpha = Asker::new(&end("server", MACS[0]));
-    let beta = Running::open("answers", &[(DEVICE, &end("client", MACS[1]))]);
+    let beta = Receiver::open("answers", &[(DEVICE, &end("client", MACS[1]))]);
     let to = alpha.connect();
     thread::scope(|scope| {
         beta.stop();
         scope.spawn(|| {
             thread::sleep(A_WHILE);
-            beta.go_on();
+            beta.signal(Signal::SIGCONT);
         });
         alpha.flood(to);
     });
@@ -249,7 +248,7 @@ fn what_is_said_last_is_heard() {
     let mut seen = vec![];
     // What is promised is that there is time: where the processors are others', one may come too late.
     for _ in 0..3 {
-        let mut beta = Running::start("leaves", &[(DEVICE, &end("client", MACS[1]))]);
+        let mut beta = Receiver::begin("leaves", &[(DEVICE, &end("client", MACS[1]))]);
         while beta.0.try_wait().unwrap().is_none() {
             endpoint.poll(&mut seen);
             if seen.contains(&ConnectionChange::Accepted) {

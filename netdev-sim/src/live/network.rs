@@ -336,5 +336,4 @@ fn monotonic() -> Nanos {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

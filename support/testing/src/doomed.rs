@@ -15,18 +15,33 @@ pub const PLACE: &str = "AM_TEST_PLACE";
 pub struct Receiver(pub Child);
 
 impl Receiver {
-    /// Start this test on the host of the calling thread, with something to read in [`PLACE`].
+    /// Start this test on the host of the calling thread, with these variables set.
+    pub fn begin(test: &str, variables: &[(&str, &str)]) -> Receiver {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args([test, "--exact", "--ignored", "--nocapture"]).envs(variables.iter().copied());
+        Receiver(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Start it, and wait until it is open.
+    pub fn open(test: &str, variables: &[(&str, &str)]) -> Receiver {
+        let mut receiver = Receiver::begin(test, variables);
+        let mut lines = BufReader::new(receiver.0.stdout.as_mut().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap() == "open"), "{test} ended before it was open");
+        receiver
+    }
+
+    /// Start it with something to read in [`PLACE`], and wait until it is open.
     pub fn start(test: &str, place: &str) -> Receiver {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args([test, "--exact", "--ignored", "--nocapture"])
-            .env(PLACE, place)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
-        assert!(lines.any(|line| line.unwrap() == "open"), "the receiver died before it was open");
-        Receiver(child)
+        Receiver::open(test, &[(PLACE, place)])
+    }
+
+    /// All that it says until it ends, which must be well.
+    pub fn said(mut self) -> String {
+        let mut text = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        // A program without a test of that name passes, too.
+        assert!(self.0.wait().unwrap().success() && text.contains("1 passed"), "{text}");
+        text
     }
 
     /// Stop it, with all its threads, so that it takes nothing more, and acknowledges nothing: some would go on for as

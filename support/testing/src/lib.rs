@@ -4,6 +4,8 @@
 //! use am_testing::{common, doomed};
 //! ```
 
+#[allow(missing_docs, reason = "tests")]
+pub mod amd;
 pub mod busy_server;
 pub mod c_program;
 pub mod common;

@@ -1,4 +1,5 @@
-//! What is checked of any bytes. Included by the tests and by the fuzz targets.
+//! What is checked of any bytes, by tests and by fuzz targets.
+#![allow(unreachable_pub, reason = "the fuzz targets reach it through a library")]
 
 use std::sync::LazyLock;
 
@@ -10,7 +11,7 @@ use am_wire::frame::{self, LinkAddresses, MIN_FRAME, ParsedFrame};
 use am_wire::steer::{Decision, PassReason, SteeringTable, steer as decide};
 use am_wire::{Acks, Address, EtherType, Flow, Framing, Header, Kind, MAX_WORDS, Reason, WORD_BYTES};
 
-pub(crate) const OWN: Address = Address([0x02, 0, 0, 0, 0, 2]);
+pub const OWN: Address = Address([0x02, 0, 0, 0, 0, 2]);
 
 /// A node with every third flow set up, on sockets 0 to 3.
 static TABLE: LazyLock<SteeringTable> = LazyLock::new(|| {
@@ -31,7 +32,7 @@ static FULL: LazyLock<SteeringTable> = LazyLock::new(|| {
 /// Make it likely that noise is looked at: one of our EtherTypes, an address
 /// that is ours, a source and a version that are known. Bytes too few for that
 /// stay as they are.
-pub(crate) fn aimed(bytes: &[u8]) -> Vec<u8> {
+pub fn aimed(bytes: &[u8]) -> Vec<u8> {
     let mut frame = bytes.to_vec();
     if frame.len() < 20 {
         return frame;
@@ -50,7 +51,7 @@ pub(crate) fn aimed(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Taken apart and written again, the frame says the same.
-pub(crate) fn frame_parse(bytes: &[u8]) {
+pub fn frame_parse(bytes: &[u8]) {
     if bytes.len() < 14 {
         assert_eq!(frame::parse(bytes, EtherType::DEFAULT), Err(Reason::Short));
         return;
@@ -76,7 +77,7 @@ fn rewrite(bytes: &[u8], parsed: &ParsedFrame<'_>) -> Vec<u8> {
 }
 
 /// Steering and parsing look at the same fields and name the same reasons.
-pub(crate) fn steer(bytes: &[u8]) {
+pub fn steer(bytes: &[u8]) {
     let decision = decide(bytes, &TABLE);
     let ethertype = bytes.get(12..14).map(|b| u16::from_be_bytes([b[0], b[1]]));
     let ours = ethertype.is_some_and(|e| e == TABLE.ethertype.hidden() || e == TABLE.ethertype.plain());
@@ -118,7 +119,7 @@ fn check_drop(reason: Reason, parsed: Result<ParsedFrame<'_>, Reason>) {
 
 /// A body that is understood is written back as the same bytes, without the code or the padding that follow: there is one way to
 /// say a thing.
-pub(crate) fn control(bytes: &[u8]) {
+pub fn control(bytes: &[u8]) {
     if let Ok((control, said, _)) = Control::parse_with_auth_code(bytes) {
         let mut body = [0; Control::MAX_BYTES];
         let length = control.emit(&mut body);
@@ -131,7 +132,7 @@ pub(crate) fn control(bytes: &[u8]) {
 
 /// A node without room bounces requests and nothing else, and what answers one
 /// bears its number, to the flow that sent it.
-pub(crate) fn bounce(bytes: &[u8]) {
+pub fn bounce(bytes: &[u8]) {
     let (usual, full) = (decide(bytes, &TABLE), decide(bytes, &FULL));
     if let Decision::Bounce(socket) = full {
         assert_eq!(usual, Decision::Socket(socket));
@@ -157,7 +158,7 @@ pub(crate) fn bounce(bytes: &[u8]) {
 
 /// A segment or a notice that is understood is written back as the same
 /// bytes, and a segment's data is within its transfer.
-pub(crate) fn bulk(bytes: &[u8]) {
+pub fn bulk(bytes: &[u8]) {
     if let Some((segment, data)) = Segment::parse(bytes) {
         assert!(data.len() as u64 <= segment.total && segment.at <= segment.total - data.len() as u64);
         assert_eq!([&segment.to_bytes()[..], data].concat(), bytes);
@@ -169,7 +170,7 @@ pub(crate) fn bulk(bytes: &[u8]) {
 }
 
 /// Names, addresses and framings that are understood are written as they were read.
-pub(crate) fn text(text: &str) {
+pub fn text(text: &str) {
     if let Some(name) = Name::new(text) {
         assert_eq!(name.as_str(), text);
         assert!((1..=Name::MAX_BYTES).contains(&text.len()) && !text.contains(char::is_control));
@@ -183,7 +184,7 @@ pub(crate) fn text(text: &str) {
 }
 
 /// Every 32 bytes are an acknowledgement, nothing else is.
-pub(crate) fn acks(bytes: &[u8]) {
+pub fn acks(bytes: &[u8]) {
     match Acks::parse(bytes) {
         Ok(acks) => assert_eq!(acks.to_bytes(), bytes),
         Err(reason) => assert!(reason == Reason::Body && bytes.len() != Acks::BYTES),
@@ -192,7 +193,7 @@ pub(crate) fn acks(bytes: &[u8]) {
 
 /// The body of a coalesced frame that is understood is written back as the same bytes, and nothing
 /// that it speaks of is outside of it.
-pub(crate) fn coalesced(bytes: &[u8]) {
+pub fn coalesced(bytes: &[u8]) {
     let Ok(messages) = Body::from_body(bytes) else { return };
     let mut body = vec![0; bytes.len()];
     let mut writer = Writer::new(&mut body);

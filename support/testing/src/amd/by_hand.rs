@@ -15,30 +15,30 @@ use rustix::net::{
 
 /// Where a region has its lanes, and each of them its words: which session its sender offers, how far it has written, which session its
 /// receiver has accepted, how far it has read; and the first record's length.
-pub(crate) const LANES: u64 = 256;
-pub(crate) const OFFERED: u64 = 0;
-pub(crate) const TAIL: u64 = 128;
-pub(crate) const ACCEPTED: u64 = 256;
-pub(crate) const RELEASED: u64 = 260;
-pub(crate) const RECORDS: u64 = 384;
+pub const LANES: u64 = 256;
+pub const OFFERED: u64 = 0;
+pub const TAIL: u64 = 128;
+pub const ACCEPTED: u64 = 256;
+pub const RELEASED: u64 = 260;
+pub const RECORDS: u64 = 384;
 
-pub(crate) const MAX_FRAME: usize = 1514;
+pub const MAX_FRAME: usize = 1514;
 
 /// A program that has asked to attach.
-pub(crate) struct Asking(OwnedFd);
+pub struct Asking(OwnedFd);
 
 /// A program that is attached.
-pub(crate) struct ByHand {
+pub struct ByHand {
     socket: OwnedFd,
     memory: OwnedFd,
     welcome: Welcome,
     /// Bytes of the memory, and of each of the two lanes in it.
-    pub(crate) length: u64,
-    pub(crate) lane: u64,
+    pub length: u64,
+    pub lane: u64,
 }
 
 impl Asking {
-    pub(crate) fn new(socket: &Path) -> Asking {
+    pub fn new(socket: &Path) -> Asking {
         let own = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         connect(&own, &SocketAddrUnix::new(socket).unwrap()).unwrap();
         let (max_frame, ethertype) = (Some(MAX_FRAME as u32), EtherType::DEFAULT);
@@ -49,12 +49,12 @@ impl Asking {
 
     /// Whether the daemon has answered.
     #[allow(dead_code, reason = "most programs of tests wait")]
-    pub(crate) fn is_answered(&self) -> bool {
+    pub fn is_answered(&self) -> bool {
         recv(&self.0, &mut [0; 1], RecvFlags::DONTWAIT | RecvFlags::PEEK).is_ok()
     }
 
     /// Wait for the daemon's answer.
-    pub(crate) fn finish(self) -> ByHand {
+    pub fn finish(self) -> ByHand {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let (mut ancillary, mut bytes) = (RecvAncillaryBuffer::new(&mut space), [0; 512]);
         let mut into = [io::IoSliceMut::new(&mut bytes)];
@@ -73,15 +73,15 @@ impl Asking {
 }
 
 impl ByHand {
-    pub(crate) fn address(&self) -> am_wire::Address {
+    pub fn address(&self) -> am_wire::Address {
         self.welcome.address
     }
 
-    pub(crate) fn write(&self, place: u64, bytes: &[u8]) {
+    pub fn write(&self, place: u64, bytes: &[u8]) {
         rustix::io::pwrite(&self.memory, bytes, place).unwrap();
     }
 
-    pub(crate) fn set_word(&self, place: u64, word: u32) {
+    pub fn set_word(&self, place: u64, word: u32) {
         self.write(place, &word.to_le_bytes());
     }
 
@@ -92,7 +92,7 @@ impl ByHand {
     }
 
     /// Offer a session and accept the daemon's, as an honest program does, or the daemon would read none of the memory.
-    pub(crate) fn open_lanes(&self) {
+    pub fn open_lanes(&self) {
         // The numbers of all sessions of a port but for the last byte, which counts them: as `am_ring::lane::Pair` has it.
         let mixed = (self.welcome.session ^ 1_u32.rotate_left(16).wrapping_mul(0x9e37_79b1)).wrapping_mul(0x85eb_ca6b);
         let session = mixed & !0xff | 0x100 | ((self.word(LANES + OFFERED) & 0xff) % 0xff + 1);
@@ -104,20 +104,20 @@ impl ByHand {
 
     /// End the attachment, and keep the memory.
     #[allow(dead_code, reason = "not all programs of tests leave")]
-    pub(crate) fn leave(self) -> OwnedFd {
+    pub fn leave(self) -> OwnedFd {
         self.memory
     }
 
     /// How many packets of the daemon wait.
     #[allow(dead_code, reason = "not all programs of tests are woken")]
-    pub(crate) fn packets(&self) -> usize {
+    pub fn packets(&self) -> usize {
         let next =
             |_: &usize| recv(&self.socket, &mut [0; 512], RecvFlags::DONTWAIT).is_ok_and(|(length, _)| length > 0);
         (0..).take_while(next).count()
     }
 
     /// Wake the daemon with a packet of any bytes. False if it has detached this program.
-    pub(crate) fn wake(&self) -> bool {
+    pub fn wake(&self) -> bool {
         let sent = send(&self.socket, &[7; 9], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         sent.err() != Some(rustix::io::Errno::PIPE)
     }

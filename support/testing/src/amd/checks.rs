@@ -8,10 +8,10 @@ use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, EtherType, Flow, Framing, Header, Kind, Route};
 
 /// The port that is judged.
-pub(crate) const OWN: Address = Address([0x82, 0x10, 1, 2, 3, 4]);
+pub const OWN: Address = Address([0x82, 0x10, 1, 2, 3, 4]);
 
 /// What passes is what the port may say: with its own source, and messages on granted flows only.
-pub(crate) fn judged(bytes: &[u8]) {
+pub fn judged(bytes: &[u8]) {
     let mut guard = Guard::new(OWN, EtherType::DEFAULT, 0x5eed_5eed_5eed_5eed);
     let name = Name::new("alpha").expect("a name");
     guard.set_name(name);
@@ -36,7 +36,7 @@ const FLOW: u16 = 77;
 
 /// After an honest message, a message that differs from it as the bytes say is judged as if it were the first. It passes only to the same peer, on
 /// the same flow, from the port.
-pub(crate) fn judged_after_another(bytes: &[u8]) {
+pub fn judged_after_another(bytes: &[u8]) {
     let [choice, at, change @ ..] = bytes else { return };
     let framing = [Framing::Bare, Framing::Split, Framing::Plain][usize::from(choice % 3)];
     let flow = Flow::new(FLOW).expect("a flow");
@@ -69,7 +69,7 @@ pub(crate) fn judged_after_another(bytes: &[u8]) {
 }
 
 /// A first packet that is read is written again as the same bytes, but for the parts that another version may have.
-pub(crate) fn greeted(bytes: &[u8]) {
+pub fn greeted(bytes: &[u8]) {
     if let Some(hello) = Hello::from_bytes(bytes) {
         assert_eq!(Hello::from_bytes(&hello.to_bytes()), Some(hello));
     }

@@ -11,11 +11,11 @@ use am_vnic::VnicOptions;
 use am_wire::control::{Accept, Control, FlowParameters, NodeId};
 use am_wire::{Address, Buffer, Flow, Framing, Kind, Route, Seq};
 
-use crate::by_hand::{ACCEPTED, Asking, ByHand, LANES, MAX_FRAME, OFFERED, RECORDS, RELEASED, TAIL};
-use crate::intruder::{Intruder, header, name};
+use super::by_hand::{ACCEPTED, Asking, ByHand, LANES, MAX_FRAME, OFFERED, RECORDS, RELEASED, TAIL};
+use super::intruder::{Intruder, header, name};
 
 /// A daemon, and two programs of which one has granted the other a flow.
-pub(crate) struct World {
+pub struct World {
     daemon: Daemon,
     place: tempfile::TempDir,
     alice: Intruder,
@@ -26,7 +26,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new() -> World {
+    pub fn new() -> World {
         let place = tempfile::tempdir().expect("a directory");
         let mut daemon = Daemon::open(DaemonOptions::new(place.path().join("amd.sock"))).expect("a daemon");
         let options = VnicOptions { frames: 256, ..VnicOptions::new(place.path().join("amd.sock")) };
@@ -74,7 +74,7 @@ impl World {
     }
 
     /// Play a script.
-    pub(crate) fn play(&mut self, script: &[u8]) {
+    pub fn play(&mut self, script: &[u8]) {
         let port = self.attach();
         let hostile = port.address();
         let mut script = Script { bytes: script, port: &port, place: LANES + RECORDS };

@@ -11,28 +11,28 @@ use am_daemon::admin::{self, Answer, Listing, PortListing, Question};
 use am_daemon::{Daemon, DaemonOptions};
 
 /// What should happen happens in far less; nothing is measured by it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A directory with a daemon's socket in it.
-pub(crate) struct Place(tempfile::TempDir);
+pub struct Place(tempfile::TempDir);
 
 impl Place {
-    pub(crate) fn new() -> Place {
+    pub fn new() -> Place {
         Place(tempfile::tempdir().unwrap())
     }
 
-    pub(crate) fn socket(&self) -> PathBuf {
+    pub fn socket(&self) -> PathBuf {
         self.0.path().join("amd.sock")
     }
 
-    pub(crate) fn files(&self) -> Vec<String> {
+    pub fn files(&self) -> Vec<String> {
         let names = std::fs::read_dir(self.0.path()).unwrap().map(|file| file.unwrap().file_name());
         names.map(|name| name.into_string().unwrap()).collect()
     }
 }
 
 /// A process, killed when dropped.
-pub(crate) struct Ends(pub(crate) Child);
+pub struct Ends(pub Child);
 
 impl Drop for Ends {
     fn drop(&mut self) {
@@ -43,14 +43,14 @@ impl Drop for Ends {
 }
 
 /// A daemon on a thread of its own; ends when dropped.
-pub(crate) struct Running {
+pub struct Running {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Running {
     /// `open` runs on the daemon's thread, because its pool stays there.
-    pub(crate) fn start(open: impl FnOnce() -> Daemon + Send + 'static) -> Running {
+    pub fn start(open: impl FnOnce() -> Daemon + Send + 'static) -> Running {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let (tell, told) = std::sync::mpsc::channel();
@@ -64,7 +64,7 @@ impl Running {
     }
 
     /// A daemon without a wire.
-    pub(crate) fn local(socket: &Path) -> Running {
+    pub fn local(socket: &Path) -> Running {
         let options = DaemonOptions::new(socket);
         Running::start(|| Daemon::open(options).unwrap())
     }
@@ -78,7 +78,7 @@ impl Drop for Running {
 }
 
 /// What `amd list` shows.
-pub(crate) fn list(socket: &Path) -> Listing {
+pub fn list(socket: &Path) -> Listing {
     match admin::ask(socket, &Question::List).unwrap() {
         Answer::List(listing) => listing,
         other => panic!("{other:?}"),
@@ -86,19 +86,19 @@ pub(crate) fn list(socket: &Path) -> Listing {
 }
 
 /// The port of the node with this name.
-pub(crate) fn port(socket: &Path, name: &str) -> Option<PortListing> {
+pub fn port(socket: &Path, name: &str) -> Option<PortListing> {
     list(socket).ports.into_iter().find(|port| port.name.as_deref() == Some(name))
 }
 
 /// Nothing of it was refused but what was under way when a flow ended.
 #[track_caller]
-pub(crate) fn is_honest(port: &PortListing) {
+pub fn is_honest(port: &PortListing) {
     let is_late = |why: &str, count: u64| why == "not_granted" && count < 100;
     assert!(port.refused.iter().all(|(why, count)| is_late(why, *count)), "{port:?}");
 }
 
 /// Do it until it says that it is done.
-pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
         assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
@@ -107,6 +107,6 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 /// Whether a daemon answers at this socket.
-pub(crate) fn is_served(socket: &Path) -> bool {
+pub fn is_served(socket: &Path) -> bool {
     admin::ask(socket, &Question::List).is_ok()
 }

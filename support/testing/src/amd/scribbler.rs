@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
 
-use crate::by_hand::{Asking, ByHand, LANES, RECORDS};
+use super::by_hand::{Asking, ByHand, LANES, RECORDS};
 
 /// Its port, and how often it attached: it is detached after too many frames that are none.
-pub(crate) struct Scribbler {
+pub struct Scribbler {
     socket: PathBuf,
     port: ByHand,
     random: SmallRng,
     scribbles: u64,
-    pub(crate) attached: u64,
+    pub attached: u64,
 }
 
 impl Scribbler {
-    pub(crate) fn attach(socket: &Path, seed: u64) -> Scribbler {
+    pub fn attach(socket: &Path, seed: u64) -> Scribbler {
         let (port, random) = (Asking::new(socket).finish(), SmallRng::seed_from_u64(seed));
         Scribbler { socket: socket.to_owned(), port, random, scribbles: 0, attached: 1 }
     }
@@ -46,7 +46,7 @@ impl Scribbler {
     }
 
     /// Write once: random bytes, numbers that are nearly right and numbers that run wild, anywhere in the memory.
-    pub(crate) fn scribble(&mut self) {
+    pub fn scribble(&mut self) {
         if self.scribbles.is_multiple_of(16) {
             self.open_lanes();
         }

@@ -10,30 +10,30 @@ use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Framings, Header, Kind};
 
 /// Its end of the port, as any program has it: the lane takes any bytes.
-pub(crate) struct Intruder {
-    pub(crate) port: Vnic,
+pub struct Intruder {
+    pub port: Vnic,
 }
 
 /// A header of a message.
-pub(crate) fn header(kind: Kind, flow: Flow) -> Header {
+pub fn header(kind: Kind, flow: Flow) -> Header {
     Header { kind, flow, nonce: 0, handler: 0, words: 0, seq: 7 }
 }
 
-pub(crate) fn name(text: &str) -> Name {
+pub fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
 impl Intruder {
-    pub(crate) fn attach(socket: &Path) -> Intruder {
+    pub fn attach(socket: &Path) -> Intruder {
         Intruder { port: am_vnic::open(&VnicOptions::new(socket)).unwrap() }
     }
 
-    pub(crate) fn address(&self) -> Address {
+    pub fn address(&self) -> Address {
         self.port.caps().address
     }
 
     /// A well-formed frame, with any source.
-    pub(crate) fn frame(&self, to: Address, from: Address, framing: Framing, header: &Header, body: &[u8]) -> Frame {
+    pub fn frame(&self, to: Address, from: Address, framing: Framing, header: &Header, body: &[u8]) -> Frame {
         let mut buffer = self.port.caps().pool.take().unwrap();
         let space = buffer.space().unwrap();
         frame::body(space, framing, body.len()).unwrap().copy_from_slice(body);
@@ -44,14 +44,14 @@ impl Intruder {
     }
 
     /// A control frame.
-    pub(crate) fn control(&self, to: Address, from: Address, control: &Control) -> Frame {
+    pub fn control(&self, to: Address, from: Address, control: &Control) -> Frame {
         let mut body = [0; Control::MAX_BYTES];
         let length = control.emit(&mut body);
         self.frame(to, from, Framing::Plain, &header(Kind::Control, Flow::NODE), &body[..length])
     }
 
     /// A beacon that claims this.
-    pub(crate) fn beacon(&self, node: NodeId, name: Name, address: Address) -> Control {
+    pub fn beacon(&self, node: NodeId, name: Name, address: Address) -> Control {
         let (framings, max_frame) = (Framings::ALL, 1514);
         Control::Beacon(Beacon {
             node,
@@ -65,14 +65,14 @@ impl Intruder {
     }
 
     /// Say an honest name.
-    pub(crate) fn introduce(&mut self, text: &str) {
+    pub fn introduce(&mut self, text: &str) {
         let name = name(text);
         let beacon = self.beacon(NodeId::of(&name), name, self.address());
         self.send(&self.control(Address::BROADCAST, self.address(), &beacon));
     }
 
     /// Send a frame as soon as there is room.
-    pub(crate) fn send(&mut self, frame: &Frame) {
+    pub fn send(&mut self, frame: &Frame) {
         while !self.port.send(Address::BROADCAST, frame) {
             self.port.flush();
             std::thread::yield_now();
