@@ -83,9 +83,8 @@ fn play(place: &str) -> Result<(), Error> {
 
 /// A daemon between server and clients: relay frames until `leave` is set. The next daemon takes over this one's state.
 fn relay(place: &Place, leave: &Leave) -> Result<(), Error> {
-    let mut options = DaemonOptions::new(&place.on);
-    options.wire = Some(place.name.clone());
-    let mut daemon = Daemon::open(options)?;
+    let options = || DaemonOptions { wire: Some(place.name.clone()), ..DaemonOptions::new(&place.on) };
+    let Some(mut daemon) = process::retry(leave, || Daemon::open(options()))? else { return Ok(()) };
     daemon.run(leave);
     daemon.leave_state();
     Ok(())

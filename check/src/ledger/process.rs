@@ -114,14 +114,22 @@ pub(crate) fn play(place: &Place, work: fn(&Place, &Leave) -> Result<(), Error>)
     }
 }
 
-/// Open the node; an interface that is down, or a predecessor that is not gone yet, are waited for.
+/// Open the node. `None` if the process is told to leave before.
 pub(crate) fn open(place: &Place, leave: &Leave) -> Result<Option<Node>, Error> {
+    let [keepalive, patience] = [place.keepalive, place.patience].map(Duration::from_secs_f64);
+    retry(leave, || Node::builder(&place.name).keepalive(keepalive).patience(patience).open(&place.on))
+}
+
+/// Open a node or a daemon; an interface that is down, or a predecessor that is not gone yet, are waited for.
+pub(crate) fn retry<T, E>(leave: &Leave, mut open: impl FnMut() -> Result<T, E>) -> Result<Option<T>, Error>
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
     const LONG: Duration = Duration::from_secs(20);
     let begin = Instant::now();
-    let [keepalive, patience] = [place.keepalive, place.patience].map(Duration::from_secs_f64);
     while !leave.load(Relaxed) {
-        match Node::builder(&place.name).keepalive(keepalive).patience(patience).open(&place.on) {
-            Ok(node) => return Ok(Some(node)),
+        match open() {
+            Ok(opened) => return Ok(Some(opened)),
             Err(error) if begin.elapsed() > LONG => return Err(error.into()),
             Err(error) => _ = writeln!(stderr(), "{error}; once more"),
         }

@@ -4,7 +4,7 @@
 //! use am_testing::{common, doomed};
 //! ```
 
-#[allow(missing_docs, reason = "tests")]
+#[allow(missing_docs, clippy::new_without_default, reason = "tests")]
 pub mod amd;
 pub mod busy_server;
 pub mod c_program;
