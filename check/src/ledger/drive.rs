@@ -19,6 +19,8 @@ use crate::Error;
 use crate::program::say;
 
 const TURN: Duration = Duration::from_millis(10);
+/// New faults wait while no client has sent anything for this time, and `--silence` besides.
+const RECOVERS: Duration = Duration::from_secs(5);
 
 /// What a run is to be like.
 #[derive(Clone, Debug, clap::Args)]
@@ -99,7 +101,8 @@ fn transport(
     let (mut shown, mut moved, mut sent) = (begin, begin, 0);
     while !stop.load(Relaxed) && (sent < requests || faults.counts().iter().sum::<u64>() < plan.faults) {
         sleep(TURN);
-        faults.turn(&mut players)?;
+        // On a busy machine faults may follow each other too fast for any connection to open between them.
+        faults.turn(&mut players, moved.elapsed() < silence + RECOVERS)?;
         players.check()?;
         if shown.elapsed() > Duration::from_millis(500) {
             shown = Instant::now();

@@ -44,11 +44,11 @@ impl Faults {
         NAMES.map(|name| ["server", "client", "daemon"].iter().map(|who| self.done.get(&format!("{who}_{name}"))).sum())
     }
 
-    /// Do what it is time for.
-    pub(crate) fn turn(&mut self, players: &mut Players) -> Result<(), Error> {
+    /// Do what it is time for. Faults end in any case; new ones begin only if `may_strike`.
+    pub(crate) fn turn(&mut self, players: &mut Players, may_strike: bool) -> Result<(), Error> {
         let time = Instant::now();
         self.undo(players, Some(time))?;
-        if time >= self.next {
+        if may_strike && time >= self.next {
             self.next = time + self.within(self.pause);
             // The server as often as all others together.
             let mut player =
