@@ -14,7 +14,6 @@ use nix::ifaddrs::getifaddrs;
 use crate::ablation::Row;
 use crate::ablation::queues::Queues;
 use crate::ablation::tcp::{IP_TCP_HEADERS, Tcp, WriteBatching};
-use crate::cli::is_interface;
 use crate::deploy::processes::LocalTransport;
 use crate::deploy::sides::{self, Losses};
 use crate::driver::Driver;
@@ -29,6 +28,7 @@ use crate::error::Error;
 use crate::measure::{CONFIRM_TIME, Channel, Timeouts};
 use crate::plan::{DriverOptions, Side, SideInfo};
 use crate::session::{self, Link, Opened};
+use crate::topology::is_interface;
 use crate::watch::{PEER_TIMEOUT, Watch};
 
 /// The interface whose IP addresses the bare sockets use if none is named.

@@ -1,133 +1,140 @@
-//! Runs the commands with many hosts.
+//! Where the commands with many hosts run: on a bridge of this machine, or simulated.
 
-use std::fs;
-use std::time::Duration;
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
 
 use am_wire::frame::ETHERNET_HEADER;
 
-use crate::cli::{Clients, ManyHosts, Options};
-use crate::contention::{self, Server};
-use crate::cores::Cores;
 use crate::deploy::veth::check_mtu;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::hosts::bridge::Bridged;
 use crate::hosts::simulation::{PRICES, Simulation};
 use crate::hosts::{Arena, Span};
+use crate::options::{AmountOptions, CoalesceOption, DEFAULT_MTU, OpenOptions, PlotOption, Print, only, usage};
 use crate::origin::Origin;
-use crate::permute::{self, Permute};
 use crate::plan::{DriverOptions, FramingArg};
-use crate::progress::Progress;
-use crate::scale::Scale;
+use crate::rights;
+use crate::topology::{Here, HostsArg};
 use crate::watch::Watch;
-use crate::{publish, rights};
 
-/// Length of a measurement on a bridge, and in virtual time.
-pub(crate) const BRIDGED_TIME: Duration = Duration::from_millis(200);
-pub(crate) const CONTENTION_TIME: Duration = Duration::from_millis(10);
-/// All hosts send and receive at once: as much virtual time would take much longer.
-const PERMUTE_TIME: Duration = Duration::from_millis(1);
-/// Rounds on a bridge. Virtual time needs one: the others would have the same figures.
-pub(crate) const BRIDGED_ROUNDS: usize = 3;
+/// The most hosts on a bridge, besides the server. Each has a namespace, a cable and a thread.
+const MAX_BRIDGED: usize = 16;
+/// The most simulated hosts.
+const MAX_SIMULATED: usize = 256;
 
-const DEFAULT_MTU: u32 = 1500;
-
-/// The rounds, and the length of each measurement, in virtual time `simulated`.
-fn amount(hosts: &ManyHosts, simulated: Duration, options: &Options) -> (usize, Span) {
-    let (time, rounds) = if hosts.is_simulated { (simulated, 1) } else { (BRIDGED_TIME, BRIDGED_ROUNDS) };
-    let amount = options.amount(time);
-    (options.rounds.unwrap_or(rounds), Span { warm_up: options.warm_up.unwrap_or(amount.time), time: amount.time })
+/// A number of hosts.
+pub(crate) fn count() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=MAX_SIMULATED as u64)
 }
 
-/// Build a place for so many hosts, and let `work` use it.
-fn with_arena<T>(
-    hosts: &ManyHosts,
-    ports: usize,
-    oversubscription: Option<u64>,
-    options: &Options,
-    watch: &Watch,
-    work: impl FnOnce(&mut dyn Arena) -> Result<T, Error>,
-) -> Result<T, Error> {
-    // Bare frames are for two nodes: a switch would have to learn an address for every message.
-    let how: DriverOptions = options.how(FramingArg::Split);
-    let mtu = options.mtu.unwrap_or(DEFAULT_MTU);
-    if hosts.is_simulated {
-        let most = 65_536 - ETHERNET_HEADER as u32;
-        if !(DEFAULT_MTU..=most).contains(&mtu) {
-            return Err(Error::Usage(format!("--mtu goes from {DEFAULT_MTU} to {most} with --hosts sim")));
+/// Numbers of hosts, each once, go up.
+pub(crate) fn check_counts(option: &str, counts: &[usize]) -> Result<(), Error> {
+    if counts.is_sorted_by(|a, b| a < b) {
+        return Ok(());
+    }
+    Err(usage(format!("{option} takes numbers in ascending order, as in 1,4,16")))
+}
+
+/// The options of commands with many hosts.
+#[derive(Clone, Debug, Args)]
+#[command(mut_arg("hosts", |hosts| hosts.value_parser(only(HostsArg::MANY)).help(
+    "Where the hosts run: `veth`, in network namespaces on a bridge (root), or `sim`, on a simulated switch in virtual time \
+     [default: veth]")))]
+#[command(mut_arg("mtu", |mtu| mtu.default_value("1500").help(
+    "MTU of the bridge, 148 to 65535; with --hosts sim the payload bytes of a frame, 1500 to 65522")))]
+#[command(mut_arg("cores", |cores| cores.help(
+    "Two cores, or `none`. On a bridge the second is for the polling server, or for nobody [default: the last two]")))]
+// Bare frames are for two nodes: a switch would have to learn an address for every message.
+#[command(mut_arg("framing", |framing| framing.default_value("split").help("Where our messages carry their header")))]
+#[command(mut_arg("coalesce", |coalesce| coalesce.help("Whether several messages may share a frame")))]
+// Virtual time needs one round: the others would have the same figures.
+#[command(mut_arg("rounds", |rounds| rounds.default_value("3").default_value_if("hosts", "sim", "1").help(
+    "How many turns each measurement takes; 1 with --hosts sim")))]
+#[command(mut_arg("warm_up", |warm_up| warm_up.help(
+    "Time before each measurement that is not counted [default: as long as --time]")))]
+pub(crate) struct ManyOptions {
+    #[command(flatten)]
+    here: Here,
+    #[command(flatten)]
+    open: OpenOptions,
+    #[command(flatten)]
+    coalesce: CoalesceOption,
+    #[command(flatten)]
+    amount: AmountOptions,
+    #[command(flatten)]
+    pub(crate) print: Print,
+    #[command(flatten)]
+    pub(crate) plot: PlotOption,
+}
+
+impl ManyOptions {
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.here.hosts == Some(HostsArg::Sim)
+    }
+
+    /// Check this and the numbers of hosts, which this option names.
+    pub(crate) fn check(&self, option: &str, counts: &[usize]) -> Result<(), Error> {
+        self.plot.check(&self.print)?;
+        check_counts(option, counts)?;
+        if !self.is_simulated() && counts.iter().any(|count| *count > MAX_BRIDGED) {
+            return Err(usage(format!(
+                "at most {MAX_BRIDGED} hosts on a bridge of this machine; --hosts sim has up to {MAX_SIMULATED}"
+            )));
         }
-        return work(&mut Simulation { how, mtu, prices: PRICES, oversubscription, watch });
+        Ok(())
     }
-    rights::check(true, &[Driver::Am])?;
-    check_mtu(mtu, &[Driver::Am])?;
-    let core = Cores::both(options.cores.unwrap_or_default())?.far;
-    work(&mut Bridged::new(ports, mtu, (how, core), watch)?)
+
+    /// The rounds, and the length of each measurement.
+    pub(crate) fn rounds(&self) -> (usize, Span) {
+        let AmountOptions { rounds, time, warm_up } = &self.amount;
+        (rounds.rounds, Span { warm_up: warm_up.unwrap_or(*time), time: *time })
+    }
+
+    /// Build a place with this many ports, and let `work` use it.
+    pub(crate) fn with_arena<T>(
+        &self,
+        ports: usize,
+        oversubscription: Option<u64>,
+        watch: &Watch,
+        work: impl FnOnce(&mut dyn Arena) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let how = DriverOptions { coalesce: self.coalesce.coalesce.is_on(), ..self.open.how(FramingArg::Split) };
+        let mtu = self.mtu();
+        if self.is_simulated() {
+            return work(&mut simulated(how, mtu, oversubscription, watch)?);
+        }
+        rights::check(true, &[Driver::Am])?;
+        check_mtu(mtu, &[Driver::Am])?;
+        let core = self.here.cores.both()?.far;
+        work(&mut Bridged::new(ports, mtu, (how, core), watch)?)
+    }
+
+    pub(crate) fn origin(&self) -> Origin {
+        Origin::new(if self.is_simulated() { "sim" } else { "xdp" }, Some(self.mtu()))
+    }
+
+    fn mtu(&self) -> u32 {
+        self.here.mtu.unwrap_or(DEFAULT_MTU)
+    }
 }
 
-/// Many clients and one server.
-pub(crate) fn contention(
-    hosts: &ManyHosts,
-    servers: Vec<Server>,
-    options: &Options,
-    watch: &Watch,
-) -> Result<(), Error> {
-    let (rounds, span) = amount(hosts, CONTENTION_TIME, options);
-    let most = hosts.counts.most();
-    let ports = if servers.contains(&Server::Threads) { 2 * most } else { most + 1 };
-    let order = contention::Order { servers, clients: hosts.counts.clone(), sizes: hosts.sizes.clone(), rounds, span };
-    let progress = Progress::new(order.count(), options.json);
-    let (figures, end) = with_arena(hosts, ports, None, options, watch, |arena| {
-        let (figures, end) = contention::measure(&order, arena, &progress);
-        if figures.is_empty() { end.map(|()| (figures, Ok(()))) } else { Ok((figures, end)) }
-    })?;
-    drop(progress);
-    publish(figures.json(), || figures.table(), &origin(hosts, options), options)?;
-    if let Some(file) = &hosts.plot {
-        fs::write(file, figures.svg()?).map_err(Error::system("writing the plot"))?;
-    }
-    end
-}
-
-/// Permutations of hosts, on one switch, and on two with a trunk.
-pub(crate) fn permute(
-    hosts: &ManyHosts,
+/// A simulated switch for frames with this payload, or two with a trunk.
+pub(crate) fn simulated(
+    how: DriverOptions,
+    mtu: u32,
     oversubscription: Option<u64>,
-    options: &Options,
     watch: &Watch,
-) -> Result<(), Error> {
-    let (rounds, span) = amount(hosts, PERMUTE_TIME, options);
-    let size = hosts.sizes.first().copied().unwrap_or_default();
-    let order = permute::Order { hosts: hosts.counts.0.clone(), size, rounds, span };
-    let switches = [None, oversubscription.filter(|_| hosts.is_simulated)];
-    let switches = if switches[1].is_some() { &switches[..] } else { &switches[..1] };
-    let progress = Progress::new(order.count() * switches.len(), options.json);
-    let mut figures = Permute::new(order);
-    let end = switches.iter().try_for_each(|trunk| {
-        let measure = |arena: &mut dyn Arena| figures.measure(*trunk, arena, &progress);
-        with_arena(hosts, hosts.counts.most(), *trunk, options, watch, measure)
-    });
-    drop(progress);
-    if figures.is_empty() {
-        return end;
+) -> Result<Simulation<'_>, Error> {
+    let most = 65_536 - ETHERNET_HEADER as u32;
+    if !(DEFAULT_MTU..=most).contains(&mtu) {
+        return Err(usage(format!("--mtu goes from {DEFAULT_MTU} to {most} with --hosts sim")));
     }
-    publish(figures.json(), || figures.table(), &origin(hosts, options), options)?;
-    if let Some(file) = &hosts.plot {
-        fs::write(file, figures.svg()?).map_err(Error::system("writing the plot"))?;
-    }
-    end
+    Ok(Simulation { how, mtu, prices: PRICES, oversubscription, watch })
 }
 
-/// Groups with more and more members, in virtual time.
-pub(crate) fn scale(members: &[usize], options: &Options, watch: &Watch) -> Result<(), Error> {
-    let hosts = ManyHosts { is_simulated: true, counts: Clients(members.to_vec()), sizes: Vec::new(), plot: None };
-    let (_, span) = amount(&hosts, CONTENTION_TIME, options);
-    let progress = Progress::new(members.len(), options.json);
-    let measure = |arena: &mut dyn Arena| Scale::measure(members, span, arena, &progress);
-    let scale = with_arena(&hosts, 0, None, options, watch, measure)?;
-    drop(progress);
-    publish(scale.json(), || scale.table(), &origin(&hosts, options), options)
-}
-
-fn origin(hosts: &ManyHosts, options: &Options) -> Origin {
-    Origin::new(if hosts.is_simulated { "sim" } else { "xdp" }, Some(options.mtu.unwrap_or(DEFAULT_MTU)))
+/// Bytes of a message: it is sent in words.
+pub(crate) fn message(text: &str) -> Result<usize, String> {
+    let least = crate::hosts::host::WORD_BYTES;
+    crate::values::message(text).and_then(|size| if size >= least { Ok(size) } else { Err(format!("{least} or more")) })
 }

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use crate::cli::Topology;
+use crate::topology::Topology;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
@@ -20,6 +20,14 @@ impl Origin {
 
     pub(crate) fn of(place: &Topology, mtu: Option<u32>) -> Origin {
         Origin::new(place.transport(), mtu)
+    }
+
+    /// Of figures over several transports, if they are several.
+    pub(crate) fn of_all(places: &[Topology]) -> Origin {
+        match places {
+            [one] => Origin::of(one, None),
+            _ => Origin::new("all", None),
+        }
     }
 
     /// Add these fields to every line. A line's own fields stay.

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::size::Size;
 
 /// Increases when two versions of this program no longer understand each other.
 pub(crate) const VERSION: u32 = 8;
@@ -55,15 +54,6 @@ impl Bench {
             Bench::Bulk => "bulk",
             Bench::Volley => "volley",
             Bench::LogP => "logp",
-        }
-    }
-
-    pub(crate) const fn default_sizes(self) -> &'static [Size] {
-        match self {
-            Bench::Latency | Bench::LogP => &[Size::Bytes(16)],
-            Bench::Bandwidth => &[Size::Full],
-            Bench::Rate => &[Size::Bytes(64)],
-            Bench::Bulk | Bench::Volley => &[Size::Bytes(1 << 20), Size::Bytes(64 << 10), Size::Bytes(16 << 20)],
         }
     }
 

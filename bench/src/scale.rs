@@ -3,20 +3,77 @@
 
 use std::fmt::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
 use am_api::{GroupMember, Placement};
+use clap::Args;
 use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::hosts::host::WORD_BYTES;
 use crate::hosts::{Arena, HostPlan, Member, Span, Tally, Wait, check};
+use crate::many::{check_counts, count, simulated};
+use crate::options::{CoalesceOption, DEFAULT_MTU, Print, usage};
+use crate::origin::Origin;
+use crate::plan::{DriverOptions, FramingArg};
 use crate::progress::Progress;
 use crate::report::table::{align, columns, metric, nanoseconds};
 use crate::report::words::SIMULATED;
 use crate::sweep::digits;
+use crate::values;
+use crate::watch::Watch;
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ScaleArgs {
+    /// Numbers of members
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4,8,16", value_parser = count())]
+    pub(crate) members: Vec<usize>,
+    /// Payload bytes of a frame, 1500 to 65522
+    #[arg(long, default_value_t = DEFAULT_MTU, value_name = "BYTES", help_heading = "Where")]
+    mtu: u32,
+    /// Where our messages carry their header
+    #[arg(long, value_enum, default_value = "split", value_name = "FRAMING", help_heading = "What")]
+    framing: FramingArg,
+    #[command(flatten)]
+    coalesce: CoalesceOption,
+    /// Length of one measurement, in virtual time
+    #[arg(long, default_value = "0.01", value_parser = values::seconds, value_name = "SECONDS", help_heading = "How much")]
+    time: Duration,
+    /// Time before each measurement that is not counted [default: as long as --time]
+    #[arg(long, value_parser = values::seconds, value_name = "SECONDS", help_heading = "How much")]
+    warm_up: Option<Duration>,
+    #[command(flatten)]
+    print: Print,
+}
+
+impl ScaleArgs {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.print.check()?;
+        check_counts("--members", &self.members)?;
+        if self.members.iter().any(|count| *count > MAX_MEMBERS) {
+            return Err(usage(format!("at most {MAX_MEMBERS} members, a quarter of the clients")));
+        }
+        Ok(())
+    }
+
+    /// Groups with more and more members, in virtual time.
+    pub(crate) fn run(&self, watch: &Watch) -> Result<(), Error> {
+        self.check()?;
+        let (framing, coalesce) = (self.framing, self.coalesce.coalesce.is_on());
+        let how = DriverOptions { framing, coalesce, ..DriverOptions::default() };
+        let span = Span { warm_up: self.warm_up.unwrap_or(self.time), time: self.time };
+        let progress = Progress::new(self.members.len(), self.print.json);
+        let mut arena = simulated(how, self.mtu, None, watch)?;
+        let scale = Scale::measure(&self.members, span, &mut arena, &progress)?;
+        drop(progress);
+        self.print.publish(scale.json(), || scale.table(), &Origin::new("sim", Some(self.mtu)))
+    }
+}
 
 /// The clients, enough to keep every member busy.
-pub(crate) const CLIENTS: usize = 64;
+const CLIENTS: usize = 64;
+/// Its clients can keep this many members busy.
+const MAX_MEMBERS: usize = CLIENTS / 4;
 const GROUP: &str = "server";
 
 #[derive(Clone, Debug)]
@@ -31,7 +88,7 @@ struct Point {
 }
 
 #[derive(Debug)]
-pub(crate) struct Scale {
+struct Scale {
     mode: String,
     points: Vec<Point>,
 }
@@ -62,12 +119,7 @@ fn plans(members: usize) -> Result<Vec<HostPlan>, Error> {
 
 impl Scale {
     /// Measure a group of each of these sizes.
-    pub(crate) fn measure(
-        sizes: &[usize],
-        span: Span,
-        arena: &mut dyn Arena,
-        progress: &Progress,
-    ) -> Result<Scale, Error> {
+    fn measure(sizes: &[usize], span: Span, arena: &mut dyn Arena, progress: &Progress) -> Result<Scale, Error> {
         let mut points = Vec::new();
         for &members in sizes {
             progress.say(&format!("{members} members"));
@@ -132,12 +184,8 @@ impl Scale {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::hosts::simulation::{PRICES, Simulation};
-    use crate::plan::{DriverOptions, FramingArg};
-    use crate::watch::Watch;
 
     #[test]
     fn each_member_adds_its_rate() {

@@ -7,6 +7,7 @@ use am_wire::control::Name;
 
 use crate::cores::CoresArg;
 use crate::loss::per_cent;
+use crate::size::Size;
 
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds, as in 0.5".to_owned())?;
@@ -66,6 +67,24 @@ pub(crate) fn cores(text: &str) -> Result<CoresArg, String> {
         [a, b] if a != b => Ok(CoresArg::Two(a, b)),
         [_, _] => Err("two different cores: both sides spin".to_owned()),
         _ => Err(wrong()),
+    }
+}
+
+/// Bytes of a message: `16`, `64K`.
+pub(crate) fn message(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(Size::Bytes(bytes)) => Ok(bytes),
+        _ => Err("not a size in bytes, as in 16, 64K or 1M".to_owned()),
+    }
+}
+
+/// For both sides on this machine.
+pub(crate) fn two_cores(text: &str) -> Result<CoresArg, String> {
+    match cores(text)? {
+        CoresArg::One(core) => {
+            Err(format!("both sides run on this machine: two cores, as in {core},{}, or `none`", core + 1))
+        }
+        cores => Ok(cores),
     }
 }
 

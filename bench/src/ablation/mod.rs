@@ -25,13 +25,69 @@ pub(crate) mod tcp;
 #[cfg(test)]
 mod tests;
 
+use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::deploy::processes::LocalTransport;
 use crate::driver::Driver;
+use crate::error::Error;
+use crate::options::{AmountOptions, CoalesceOption, OpenOptions, Print, usage};
+use crate::origin::Origin;
+use crate::plan::DriverOptions;
+use crate::run::Run;
 use crate::size::Size;
+use crate::topology::{Place, Topology, is_interface};
+use crate::watch::Watch;
 
-pub(crate) use report::Ablation;
+use report::Ablation;
+
+#[derive(Clone, Debug, Args)]
+#[command(mut_arg("hosts", |hosts| hosts.help("Run both hosts on this machine [default: veth]")))]
+#[command(mut_arg("time", |time| time.default_value("0.05")))]
+pub(crate) struct AblationArgs {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    open: OpenOptions,
+    #[command(flatten)]
+    coalesce: CoalesceOption,
+    #[command(flatten)]
+    amount: AmountOptions,
+    #[command(flatten)]
+    print: Print,
+}
+
+impl AblationArgs {
+    pub(crate) fn topology(&self) -> Result<Topology, Error> {
+        self.print.check()?;
+        if self.place.peer.is_some() && !is_interface(self.place.end.on.as_deref().unwrap_or_default()) {
+            return Err(usage(
+                "between machines ablation measures AF_XDP: give --on xdp:INTERFACE; for other transports use --hosts on one \
+                 machine",
+            ));
+        }
+        self.place.or_cable(&self.open)
+    }
+
+    /// Measure the cost of each layer, and print it.
+    pub(crate) fn run(&self, watch: &Watch) -> Result<(), Error> {
+        let topology = &self.topology()?;
+        let coalesce = self.coalesce.coalesce.is_on();
+        let run = Run {
+            topology,
+            drivers: &[],
+            how: DriverOptions { coalesce, ..self.open.how(topology.framing()) },
+            amount: self.amount.amount(),
+            cores: self.place.cores(),
+            print: &self.print,
+            watch,
+        };
+        let session = run.bandwidth(sizes(), &layers(topology))?;
+        let table = Ablation::new(&session.all, session.cores);
+        self.print.publish(table.json(), || table.table(), &Origin::of(topology, session.mtu))?;
+        session.end
+    }
+}
 
 /// A driver that only `ablation`, `compare` and `table2` use. [`LAYERS`] says what most of them are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -104,8 +160,19 @@ pub(crate) const IN_MEMORY: [Driver; 3] = [Driver::Row(Row::Buffers), Driver::Ro
 const BARE: [Driver; 4] =
     [Driver::Row(Row::Baseline), Driver::Row(Row::Streamed), Driver::Row(Row::AllDma), Driver::Row(Row::Hybrid)];
 
+/// The rows that exist there.
+fn layers(topology: &Topology) -> Vec<Driver> {
+    match topology {
+        Topology::Veth(_) | Topology::Wire(..) | Topology::Peer { .. } => {
+            LAYERS.iter().map(|(driver, ..)| *driver).collect()
+        }
+        Topology::Processes(local_transport, _) => between(*local_transport),
+        Topology::Loopback | Topology::Sim(_) => IN_MEMORY.to_vec(),
+    }
+}
+
 /// The rows between two processes that this transport joins.
-pub(crate) fn between(local_transport: LocalTransport) -> Vec<Driver> {
+fn between(local_transport: LocalTransport) -> Vec<Driver> {
     let (below, beside): (&[Driver], &[Driver]) = match local_transport {
         LocalTransport::Memif | LocalTransport::VirtioUser => (&BARE, &[]),
         LocalTransport::Udp => (&[], &[Driver::Udp]),
@@ -115,13 +182,8 @@ pub(crate) fn between(local_transport: LocalTransport) -> Vec<Driver> {
     [below, &IN_MEMORY, beside].concat()
 }
 
-/// The drivers of all rows.
-pub(crate) fn drivers() -> Vec<Driver> {
-    LAYERS.iter().map(|(driver, ..)| *driver).collect()
-}
-
 /// The sizes that the three figures need: powers of four, and messages that fill their frames.
-pub(crate) fn sizes() -> Vec<Size> {
+fn sizes() -> Vec<Size> {
     let powers = [1, 4, 16, 64, 128, 256, 512, 1024].map(Size::Swept);
     powers.into_iter().chain([1, 4, 16].map(|frames| Size::Filling(frames, 0))).collect()
 }

@@ -16,7 +16,7 @@ use crate::stats::{Measured, Outcome};
 fn all() -> Vec<Measured> {
     let mut all = Vec::new();
     for (round, slow) in [(0, 1), (1, 3)] {
-        for (layer, driver) in drivers().into_iter().enumerate() {
+        for (layer, driver) in layers(&Topology::Veth(1500)).into_iter().enumerate() {
             for (nth_size, size) in [1, 100, 1000, 4000].into_iter().enumerate() {
                 let frames = usize::div_ceil(size, 1000);
                 let ns = (1000 + 100 * layer) * frames + size;
@@ -99,7 +99,7 @@ fn people_get_a_table_with_words() {
 /// The far side of another build must not misread them.
 #[test]
 fn rows_travel_in_plans() {
-    for driver in drivers() {
+    for driver in layers(&Topology::Veth(1500)) {
         let text = serde_json::to_string(&driver).unwrap();
         assert_eq!(serde_json::from_str::<Driver>(&text).unwrap(), driver, "{text}");
     }

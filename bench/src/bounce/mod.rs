@@ -22,8 +22,7 @@ use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use am_api::{Connection, Endpoint, Framing, HandlerId, Node, NotOpen};
-
-pub(crate) use report::Bounced;
+use clap::Args;
 
 use crate::cores::{Cores, pin};
 use crate::deploy::sides::{self, Losses, Sides};
@@ -31,9 +30,48 @@ use crate::driver::Driver;
 use crate::driver::am::facility;
 use crate::error::Error;
 use crate::measure::latency::{RoundTrips, round_trips};
-use crate::plan::{Amount, DriverOptions, Side};
+use crate::options::{AmountOptions, OpenOptions, Print, only};
+use crate::origin::Origin;
+use crate::plan::{Amount, DriverOptions, FramingArg, Side};
+use crate::topology::{Here, HostsArg, Topology};
+use crate::values;
 use crate::watch::Watch;
+use report::Bounced;
 use seam::{Seam, Seen};
+
+#[derive(Clone, Debug, Args)]
+#[command(mut_arg("hosts", |hosts| hosts.value_parser(only(HostsArg::WITH_SIM)).help(
+    "Run both hosts on this machine [default: veth]")))]
+#[command(mut_arg("framing", |framing| framing.default_value("bare").help("Where our messages carry their header")))]
+pub(crate) struct BounceArgs {
+    #[command(flatten)]
+    here: Here,
+    /// Payload bytes of a request, one size
+    #[arg(long, default_value = "16", value_parser = values::message, value_name = "BYTES", help_heading = "What")]
+    size: usize,
+    #[command(flatten)]
+    open: OpenOptions,
+    #[command(flatten)]
+    amount: AmountOptions,
+    #[command(flatten)]
+    print: Print,
+}
+
+impl BounceArgs {
+    pub(crate) fn topology(&self) -> Result<Topology, Error> {
+        self.print.check()?;
+        self.here.topology(&self.open)
+    }
+
+    /// Measure the round trip of rejected requests, and print it.
+    pub(crate) fn run(&self, watch: &Watch) -> Result<(), Error> {
+        let topology = self.topology()?;
+        let sides = topology.sides(&[Driver::Am])?;
+        let plan = Plan { how: self.open.how(FramingArg::Bare), size: self.size, cores: self.here.cores.both()? };
+        let bounced = measure(&sides, plan, &self.amount.amount(), watch)?;
+        self.print.publish(bounced.json(), || bounced.table(), &Origin::of(&topology, Some(sides.mtu)))
+    }
+}
 
 const ENDPOINT: &str = "full";
 /// A receiver with so few frames is full at once.
@@ -89,7 +127,7 @@ pub(crate) struct Turn {
 }
 
 /// Measure both in turn, between the same sides.
-pub(crate) fn measure(sides: &Sides, plan: Plan, amount: &Amount, watch: &Watch) -> Result<Bounced, Error> {
+fn measure(sides: &Sides, plan: Plan, amount: &Amount, watch: &Watch) -> Result<Bounced, Error> {
     let most = (sides.mtu as usize).saturating_sub(framing(&plan).cost());
     if plan.size > most {
         return Err(Error::TooLarge { driver: Driver::Am, size: plan.size, most });

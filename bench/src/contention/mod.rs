@@ -5,14 +5,66 @@ mod report;
 
 use std::ops::RangeInclusive;
 
-use crate::cli::Clients;
+use clap::Args;
+
 use crate::error::Error;
-use crate::hosts::host::WORD_BYTES;
 use crate::hosts::{Arena, HostPlan, Span, Tally, Wait, check};
+use crate::many::{ManyOptions, count, message};
+use crate::options::usage;
 use crate::progress::Progress;
 use crate::stats::{Spread, median};
+use crate::watch::Watch;
 
-pub(crate) use report::Contention;
+use report::Contention;
+
+#[derive(Clone, Debug, Args)]
+#[command(mut_arg("time", |time| time.default_value("0.2").default_value_if("hosts", "sim", "0.01").help(
+    "Length of one measurement; 0.01 with --hosts sim, in virtual time")))]
+#[command(mut_arg("plot", |plot| plot.help("Plot rates and round trips over the number of clients, as SVG")))]
+pub(crate) struct ContentionArgs {
+    /// Numbers of clients; with --hosts sim 1,2,4,8,16,32,64,92,128,256
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4,8,16", value_parser = count(),
+          default_value_if("hosts", "sim", "1,2,4,8,16,32,64,92,128,256"))]
+    pub(crate) clients: Vec<usize>,
+    /// How the server serves its clients [default: all; with --hosts sim all but threads, which need a machine]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "SERVER,...")]
+    server: Vec<Server>,
+    /// Bytes of a message, 16 or more
+    #[arg(long, value_delimiter = ',', default_value = "16,1024", value_parser = message, value_name = "BYTES,...",
+          help_heading = "What")]
+    pub(crate) size: Vec<usize>,
+    #[command(flatten)]
+    many: ManyOptions,
+}
+
+impl ContentionArgs {
+    pub(crate) fn servers(&self) -> Result<Vec<Server>, Error> {
+        self.many.check("--clients", &self.clients)?;
+        let is_simulated = self.many.is_simulated();
+        if is_simulated && self.server.contains(&Server::Threads) {
+            return Err(usage("--server threads needs real threads: give --hosts veth, or omit it"));
+        }
+        let all = Server::ALL.into_iter().filter(|server| !(is_simulated && *server == Server::Threads));
+        Ok(if self.server.is_empty() { all.collect() } else { self.server.clone() })
+    }
+
+    /// Many clients and one server.
+    pub(crate) fn run(&self, watch: &Watch) -> Result<(), Error> {
+        let ((rounds, span), servers, many) = (self.many.rounds(), self.servers()?, &self.many);
+        let most = self.clients.last().copied().unwrap_or(1);
+        let ports = if servers.contains(&Server::Threads) { 2 * most } else { most + 1 };
+        let order = Order { servers, clients: self.clients.clone(), sizes: self.size.clone(), rounds, span };
+        let progress = Progress::new(order.count(), many.print.json);
+        let (figures, end) = many.with_arena(ports, None, watch, |arena| {
+            let (figures, end) = measure(&order, arena, &progress);
+            if figures.is_empty() { end.map(|()| (figures, Ok(()))) } else { Ok((figures, end)) }
+        })?;
+        drop(progress);
+        many.print.publish(figures.json(), || figures.table(), &many.origin())?;
+        many.plot.write(|| figures.svg())?;
+        end
+    }
+}
 
 /// More than any credit allows.
 const UNLIMITED: u32 = u32::MAX;
@@ -107,9 +159,9 @@ impl Flood {
 
 /// What is measured.
 #[derive(Clone, Debug)]
-pub(crate) struct Order {
+struct Order {
     pub(crate) servers: Vec<Server>,
-    pub(crate) clients: Clients,
+    pub(crate) clients: Vec<usize>,
     pub(crate) sizes: Vec<usize>,
     pub(crate) rounds: usize,
     pub(crate) span: Span,
@@ -158,21 +210,21 @@ impl Order {
     /// Runs of hosts.
     pub(crate) fn count(&self) -> usize {
         let floods = if self.flooded().is_some() { 1 + Flood::ALL.len() } else { 0 };
-        self.rounds * self.servers.len() * self.sizes.len() * (2 * self.clients.0.len() + floods)
+        self.rounds * self.servers.len() * self.sizes.len() * (2 * self.clients.len() + floods)
     }
 
     /// The number of clients of a flood.
     fn flooded(&self) -> Option<usize> {
-        self.clients.0.iter().copied().rfind(|clients| FLOODED.contains(clients))
+        self.clients.iter().copied().rfind(|clients| FLOODED.contains(clients))
     }
 }
 
 /// Measure all of it, the servers in turn.
-pub(crate) fn measure(order: &Order, arena: &mut dyn Arena, progress: &Progress) -> (Contention, Result<(), Error>) {
+fn measure(order: &Order, arena: &mut dyn Arena, progress: &Progress) -> (Contention, Result<(), Error>) {
     let mut all = Contention { order: order.clone(), mode: arena.mode(), points: Vec::new(), floods: Vec::new() };
     let end = (0..order.rounds).try_for_each(|round| {
         for &size in &order.sizes {
-            for &clients in &order.clients.0 {
+            for &clients in &order.clients {
                 for nth in 0..order.servers.len() {
                     let server = order.servers[(round + nth) % order.servers.len()];
                     progress.say(&format!("{clients} clients, {size} B, {}", server.name()));
@@ -272,9 +324,6 @@ impl Point {
         Spread::of(self.rates.iter().map(|rate| rate / equal))
     }
 }
-
-/// The default sizes: the paper's four words, and a KiB.
-pub(crate) const SIZES: [usize; 2] = [WORD_BYTES, 1024];
 
 #[cfg(test)]
 mod tests;

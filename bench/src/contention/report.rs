@@ -66,7 +66,7 @@ impl Contention {
     fn rows(&self) -> Vec<Row> {
         let Order { servers, sizes, clients, .. } = &self.order;
         let each = sizes.iter().flat_map(|size| servers.iter().map(move |server| (*size, *server)));
-        let each = each.flat_map(|(size, server)| clients.0.iter().map(move |clients| (size, server, *clients)));
+        let each = each.flat_map(|(size, server)| clients.iter().map(move |clients| (size, server, *clients)));
         each.filter_map(|(size, server, clients)| self.row(size, server, clients)).collect()
     }
 
@@ -275,13 +275,13 @@ impl Contention {
         let label: &dyn Fn(f64) -> String =
             if is_rate { &|rate| format!("{}/s", metric(rate)) } else { &|ns| nanoseconds(ns.round() as u64) };
         // Labels of more would overlap.
-        let counts = self.order.clients.0.iter();
-        let counts = counts.filter(|count| self.order.clients.0.len() <= 6 || count.is_power_of_two());
+        let counts = self.order.clients.iter();
+        let counts = counts.filter(|count| self.order.clients.len() <= 6 || count.is_power_of_two());
         let axes = [
             Axis {
                 name: "clients",
                 is_log: true,
-                range: (1.0, self.order.clients.most().max(2) as f64),
+                range: (1.0, self.order.clients.last().map_or(2, |most| *most.max(&2)) as f64),
                 ticks: counts.map(|count| *count as f64).collect(),
                 label: &|count| format!("{count:.0}"),
             },

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use super::*;
+use crate::hosts::host::WORD_BYTES;
 use crate::hosts::simulation::{PRICES, Simulation};
 use crate::plan::{DriverOptions, FramingArg};
 use crate::watch::Watch;
 
 fn simulated(server: Server, clients: &[usize], size: usize) -> Contention {
     let span = Span { warm_up: Duration::from_millis(10), time: Duration::from_millis(20) };
-    let clients = Clients(clients.to_vec());
+    let clients = clients.to_vec();
     let order = Order { servers: vec![server], clients, sizes: vec![size], rounds: 1, span };
     let (how, watch) = (DriverOptions { framing: FramingArg::Split, ..DriverOptions::default() }, Watch::default());
     let mut arena = Simulation { how, mtu: 1500, prices: PRICES, oversubscription: None, watch: &watch };

@@ -7,7 +7,6 @@ use am_api::transports::OpenError;
 use am_transport::Transport;
 use am_transport::faulty::{Faults, Faulty};
 
-use crate::cli::is_interface;
 use crate::driver::Driver;
 use crate::driver::am::facility;
 use crate::error::Error;
@@ -15,6 +14,7 @@ use crate::link::{NamedLink, STAGE};
 use crate::plan::{DriverOptions, Side};
 use crate::rights;
 use crate::session::{Link, Session, Setup};
+use crate::topology::is_interface;
 use crate::watch::{PEER_TIMEOUT, Watch};
 use crate::wire::WireRate;
 

@@ -2,12 +2,91 @@
 
 mod report;
 
-use crate::cli::Topology;
+use std::panic::resume_unwind;
+use std::thread;
+
+use clap::Args;
+
 use crate::cores::Cores;
 use crate::error::Error;
 use crate::measure::logp::LogP;
+use crate::options::{
+    AmountOptions, DriverOption, OpenOptions, PlotOption, Print, STREAMS, SizeOption, check_once, only, usage,
+};
+use crate::origin::Origin;
+use crate::plan::{Amount, Bench};
+use crate::run::Run;
 use crate::session::Session;
 use crate::stats::{Measured, Outcome, Spread};
+use crate::topology::{HostsArg, Place, Topology};
+use crate::watch::Watch;
+
+#[derive(Clone, Debug, Args)]
+#[command(mut_arg("hosts", |hosts| hosts.help(
+    "Run both hosts on this machine [default: veth, udp, tcp and shm in turn]")))]
+#[command(mut_arg("driver", |driver| driver.value_parser(only(STREAMS)).help(
+    "With --hosts or --peer: the drivers to measure, in turn [default: all that it offers]")))]
+#[command(mut_arg("size", |size| size.default_value("16")))]
+#[command(mut_arg("time", |time| time.default_value("0.1")))]
+pub(crate) struct LogPArgs {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    driver: DriverOption,
+    #[command(flatten)]
+    size: SizeOption,
+    #[command(flatten)]
+    open: OpenOptions,
+    #[command(flatten)]
+    amount: AmountOptions,
+    #[command(flatten)]
+    print: Print,
+    #[command(flatten)]
+    plot: PlotOption,
+}
+
+impl LogPArgs {
+    /// Over the transport that is asked for, or over those that every host has.
+    pub(crate) fn topologies(&self) -> Result<Vec<Topology>, Error> {
+        self.plot.check(&self.print)?;
+        check_once("--driver", &self.driver.driver)?;
+        self.size.check()?;
+        let (place, open) = (&self.place, &self.open);
+        if place.is_said() {
+            return Ok(vec![place.topology(open, &self.driver.driver)?]);
+        }
+        if !self.driver.driver.is_empty() || open.xdp.is_some() || place.here.mtu.is_some() {
+            return Err(usage(
+                "several transports have no --driver, --xdp and --mtu in common: choose one with --hosts",
+            ));
+        }
+        let hosts = [HostsArg::Veth, HostsArg::Udp, HostsArg::Tcp, HostsArg::Shm];
+        hosts.into_iter().map(|hosts| place.on(hosts, open)).collect()
+    }
+
+    /// Measure the LogP parameters over these transports. Print them, and plot them if asked.
+    pub(crate) fn run(&self, watch: &Watch) -> Result<(), Error> {
+        let topologies = self.topologies()?;
+        let (figures, end) = measure(&topologies, self.amount.rounds.rounds, |topology, rounds| {
+            // The far side of the session before has ended, and the near side's thread was pinned.
+            let watch = &watch.of_another_peer();
+            let run = Run {
+                topology,
+                drivers: &self.driver.driver,
+                how: self.open.how(topology.framing()),
+                amount: Amount { rounds, ..self.amount.amount() },
+                cores: self.place.cores(),
+                print: &self.print,
+                watch,
+            };
+            let session = || run.benches(vec![(Bench::LogP, self.size.size.clone())]);
+            thread::scope(|scope| scope.spawn(session).join()).unwrap_or_else(|panic| resume_unwind(panic))
+        })?;
+        self.print.publish(figures.json(), || figures.table(), &Origin::of_all(&topologies))?;
+        self.plot.write(|| figures.svg())?;
+        end
+    }
+}
 
 /// What was measured over one transport.
 #[derive(Debug)]
@@ -19,7 +98,7 @@ struct Part {
 }
 
 #[derive(Debug)]
-pub(crate) struct Figures {
+struct Figures {
     parts: Vec<Part>,
     cores: Cores,
     rounds: usize,
@@ -40,7 +119,7 @@ const PARAMETERS: [Parameter; 5] = [
 ///
 /// # Errors
 /// The reason for an end before the first measurement. A later one is returned beside what was measured.
-pub(crate) fn measure(
+fn measure(
     topologies: &[Topology],
     rounds: usize,
     mut session: impl FnMut(&Topology, usize) -> Result<Session, Error>,

@@ -8,13 +8,74 @@
 
 mod report;
 
+use clap::Args;
+
 use crate::error::Error;
 use crate::hosts::host::WORD_BYTES;
 use crate::hosts::{Arena, HostPlan, Span, Tally, check};
+use crate::many::{ManyOptions, count, message};
+use crate::options::usage;
 use crate::progress::Progress;
 use crate::stats::median;
+use crate::watch::Watch;
 
-pub(crate) use report::Permute;
+use report::Permute;
+
+#[derive(Clone, Debug, Args)]
+// All hosts send and receive at once: more virtual time would take much longer.
+#[command(mut_arg("time", |time| time.default_value("0.2").default_value_if("hosts", "sim", "0.001").help(
+    "Length of one measurement; 0.001 with --hosts sim, in virtual time")))]
+#[command(mut_arg("plot", |plot| plot.help("Plot the ratios to two hosts alone, as SVG")))]
+pub(crate) struct PermuteArgs {
+    /// Even numbers of hosts; with --hosts sim 16,92,256
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "16", value_parser = count(),
+          default_value_if("hosts", "sim", "16,92,256"))]
+    pub(crate) nodes: Vec<usize>,
+    /// With --hosts sim also on two switches with this fraction of the hosts' bandwidth between them: 4 for a quarter; 1
+    /// for none [default: 4]
+    #[arg(long, value_name = "TIMES", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    oversubscription: Option<u64>,
+    /// Bytes of a message, 16 or more
+    #[arg(long, default_value = "1024", value_parser = message, value_name = "BYTES", help_heading = "What")]
+    size: usize,
+    #[command(flatten)]
+    many: ManyOptions,
+}
+
+impl PermuteArgs {
+    /// The switches: one, and with a trunk two.
+    pub(crate) fn trunks(&self) -> Result<Vec<Option<u64>>, Error> {
+        self.many.check("--nodes", &self.nodes)?;
+        if self.nodes.iter().any(|count| count % 2 == 1) {
+            return Err(usage("hosts send in pairs: give even numbers of --nodes"));
+        }
+        let trunk = Some(self.oversubscription.unwrap_or(4)).filter(|trunk| *trunk > 1);
+        match (self.many.is_simulated(), self.oversubscription) {
+            (true, _) => Ok([None].into_iter().chain(trunk.map(Some)).collect()),
+            (false, None) => Ok(vec![None]),
+            (false, Some(_)) => Err(usage("--oversubscription is for --hosts sim: a bridge has no trunk")),
+        }
+    }
+
+    /// Permutations of hosts, on one switch, and on two with a trunk.
+    pub(crate) fn run(&self, watch: &Watch) -> Result<(), Error> {
+        let (trunks, (rounds, span), many) = (self.trunks()?, self.many.rounds(), &self.many);
+        let order = Order { hosts: self.nodes.clone(), size: self.size, rounds, span };
+        let progress = Progress::new(order.count() * trunks.len(), many.print.json);
+        let mut figures = Permute { order, points: Vec::new() };
+        let most = self.nodes.last().copied().unwrap_or(2);
+        let end = trunks.iter().try_for_each(|trunk| {
+            many.with_arena(most, *trunk, watch, |arena| figures.measure(*trunk, arena, &progress))
+        });
+        drop(progress);
+        if figures.points.is_empty() {
+            return end;
+        }
+        many.print.publish(figures.json(), || figures.table(), &many.origin())?;
+        many.plot.write(|| figures.svg())?;
+        end
+    }
+}
 
 /// Who sends to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +128,7 @@ impl Pattern {
 
 /// What is measured on one switch.
 #[derive(Clone, Debug)]
-pub(crate) struct Order {
+struct Order {
     pub(crate) hosts: Vec<usize>,
     /// Bytes of a message for the bandwidth. Round trips have the smallest messages.
     pub(crate) size: usize,
@@ -174,7 +235,7 @@ mod tests {
     fn only_the_bisection_is_slower_behind_a_trunk() {
         let span = Span { warm_up: Duration::from_millis(2), time: Duration::from_millis(2) };
         let order = Order { hosts: vec![16], size: 1024, rounds: 1, span };
-        let mut permute = Permute::new(order);
+        let mut permute = Permute { order, points: Vec::new() };
         let how = DriverOptions { framing: FramingArg::Split, ..DriverOptions::default() };
         let watch = Watch::default();
         for oversubscription in [None, Some(4)] {

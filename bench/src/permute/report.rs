@@ -19,7 +19,7 @@ const PAPER: [(Pattern, f64, f64); 3] =
     [(Pattern::Shift, 0.82, 1.62), (Pattern::Neighbor, 1.0, 1.13), (Pattern::Bisection, 0.18, 1.21)];
 
 #[derive(Debug)]
-pub(crate) struct Permute {
+pub(super) struct Permute {
     pub(super) order: Order,
     pub(super) points: Vec<Point>,
 }
@@ -42,15 +42,6 @@ pub(super) struct Row {
 }
 
 impl Permute {
-    pub(crate) fn new(order: Order) -> Permute {
-        Permute { order, points: Vec::new() }
-    }
-
-    /// Whether nothing was measured.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.points.is_empty()
-    }
-
     pub(super) fn rows(&self) -> Vec<Row> {
         let mut rows: Vec<Row> = Vec::new();
         for one in &self.points {

@@ -22,26 +22,84 @@ mod plot;
 mod report;
 mod sides;
 
-use crate::cli::Topology;
+use clap::Args;
+
 use crate::cores::{Cores, pin};
 use crate::deploy::sides::Sides;
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::out;
-use crate::plan::DriverOptions;
+use crate::options::{OpenOptions, PlotOption, Print, RoundsOption, only, usage};
+use crate::origin::Origin;
+use crate::plan::{DriverOptions, FramingArg};
 use crate::progress::Progress;
 use crate::stats::{Spread, median};
+use crate::topology::{Here, HostsArg, Topology};
 use crate::watch::Watch;
+use crate::{out, values};
 
 use caches::Caches;
 use calls::Call;
 use copies::Copies;
 use exchange::Sampled;
 
+#[derive(Clone, Debug, Args)]
+#[command(mut_arg("hosts", |hosts| hosts.value_parser(only(HostsArg::APART)).help(
+    "Run both sides in threads of this process, over this transport [default: veth (where rights allow), shm and udp in turn]")))]
+// Frames of one length, so that a message takes as many over each transport.
+#[command(mut_arg("mtu", |mtu| mtu.default_value("1500").help(
+    "Payload bytes of a frame over each transport, within its limits")))]
+#[command(mut_arg("framing", |framing| framing.default_value("bare").help("Where our messages carry their header")))]
+#[command(mut_arg("rounds", |rounds| rounds.default_value("5").help(
+    "How many turns each transport takes; figures are of all rounds' calls")))]
+pub(crate) struct PhasesArgs {
+    #[command(flatten)]
+    here: Here,
+    // Within a frame of 1500 bytes, filling one, and beyond.
+    /// Payload bytes of a message, up to 64K
+    #[arg(long, value_delimiter = ',', default_value = "1,16,64,256,1K,1500,4K,16K", value_parser = size,
+          value_name = "BYTES,...", help_heading = "What")]
+    size: Vec<usize>,
+    #[command(flatten)]
+    open: OpenOptions,
+    #[command(flatten)]
+    rounds: RoundsOption,
+    #[command(flatten)]
+    print: Print,
+    #[command(flatten)]
+    plot: PlotOption,
+}
+
+fn size(text: &str) -> Result<usize, String> {
+    values::message(text).and_then(|size| if size <= MAX_SIZE { Ok(size) } else { Err(format!("up to {MAX_SIZE}")) })
+}
+
+impl PhasesArgs {
+    /// Over the transport that is asked for, or over those that most hosts have.
+    pub(crate) fn topologies(&self) -> Result<Vec<Topology>, Error> {
+        self.plot.check(&self.print)?;
+        let hosts = match self.here.hosts {
+            Some(hosts) => vec![hosts],
+            None if self.open.xdp.is_some() => return Err(usage("--xdp is for interfaces: add --hosts veth")),
+            None => vec![HostsArg::Veth, HostsArg::Shm, HostsArg::Udp],
+        };
+        hosts.into_iter().map(|hosts| self.here.on(hosts, "", &self.open, &[])).collect()
+    }
+
+    /// Measure the phases of messages over these transports. Print them, and plot them if asked.
+    pub(crate) fn run(&self, watch: &Watch) -> Result<(), Error> {
+        let topologies = self.topologies()?;
+        let (how, cores) = (self.open.how(FramingArg::Bare), self.here.cores.both()?);
+        let mut sizes = self.size.clone();
+        sizes.sort_unstable();
+        let order = Order { how, sizes, rounds: self.rounds.rounds, cores };
+        let phases = measure(&topologies, order, self.print.json, watch)?;
+        self.print.publish(phases.json(), || phases.table(), &Origin::of_all(&topologies))?;
+        self.plot.write(|| phases.svg())
+    }
+}
+
 /// The longest message: a few of them fit a token buffer pool, and their frames a window.
-pub(crate) const MAX_SIZE: usize = 64 << 10;
-/// Within a frame of 1500 bytes, filling one, and beyond.
-pub(crate) const SIZES: [usize; 8] = [1, 16, 64, 256, 1024, 1500, 4096, 16384];
+const MAX_SIZE: usize = 64 << 10;
 
 /// What is measured.
 pub(crate) struct Order {
@@ -99,7 +157,7 @@ pub(crate) struct Phases {
 }
 
 /// Measure over each of the transports in turn, in rounds.
-pub(crate) fn measure(topologies: &[Topology], order: Order, quiet: bool, watch: &Watch) -> Result<Phases, Error> {
+fn measure(topologies: &[Topology], order: Order, quiet: bool, watch: &Watch) -> Result<Phases, Error> {
     let places = places(topologies)?;
     let caches = Caches::of(order.cores.near);
     let Order { sizes, rounds, cores, .. } = &order;
@@ -144,7 +202,7 @@ fn name(topology: &Topology) -> &'static str {
         Topology::Veth(_) | Topology::Wire(..) => "xdp",
         Topology::Processes(local_transport, _) => local_transport.name(),
         // The command line refuses these.
-        Topology::Loopback | Topology::Sim(_) | Topology::Peer(..) => "",
+        Topology::Loopback | Topology::Sim(_) | Topology::Peer { .. } => "",
     }
 }
 

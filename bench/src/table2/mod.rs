@@ -7,14 +7,71 @@
 mod paper;
 mod report;
 
+use clap::Args;
+
 use crate::ablation::Row;
 use crate::ablation::tcp::IP_TCP_HEADERS;
 use crate::cores::Cores;
 use crate::driver::Driver;
-use crate::plan::Bench;
+use crate::error::Error;
+use crate::loss::Loss;
+use crate::options::{AmountOptions, CoresOption, OpenOptions, Print};
+use crate::origin::Origin;
+use crate::plan::{Bench, FramingArg};
+use crate::run::Run;
+use crate::session::Session;
 use crate::size::Size;
 use crate::stats::{Measured, Spread};
+use crate::topology::Topology;
+use crate::watch::Watch;
 use crate::wire::WireRate;
+
+#[derive(Clone, Debug, Args)]
+#[command(mut_arg("framing", |framing| framing.default_value("bare").help("Where our messages carry their header")))]
+pub(crate) struct Table2Args {
+    /// Limit the rate of the cable in each direction, in bits a second, 10mbit to 10gbit: a switch between the two hosts
+    /// sends no faster than a wire of this rate [default: as fast as this machine copies]
+    #[arg(long, value_name = "RATE")]
+    wire: Option<WireRate>,
+    /// MTU of the veth pair, 148 to 65535
+    #[arg(long, default_value = "1500", value_name = "BYTES", help_heading = "Where")]
+    mtu: u32,
+    #[command(flatten)]
+    cores: CoresOption,
+    #[command(flatten)]
+    open: OpenOptions,
+    #[command(flatten)]
+    amount: AmountOptions,
+    #[command(flatten)]
+    print: Print,
+}
+
+impl Table2Args {
+    /// A cable of its own: kernel sockets and bare frames share it.
+    pub(crate) fn topology(&self) -> Result<Topology, Error> {
+        self.print.check()?;
+        Ok(self.wire.map_or(Topology::Veth(self.mtu), |rate| Topology::Wire(self.mtu, rate)))
+    }
+
+    /// Measure the rows of the Directed Point paper's table 2, and print them beside it.
+    pub(crate) fn run(&self, watch: &Watch) -> Result<(), Error> {
+        let topology = &self.topology()?;
+        let run = Run {
+            topology,
+            drivers: &[],
+            how: self.open.how(FramingArg::Bare),
+            amount: self.amount.amount(),
+            cores: self.cores.cores.unwrap_or_default(),
+            print: &self.print,
+            watch,
+        };
+        let Session { all, cores, mtu, end } =
+            run.session(benches(self.mtu), vec![Loss::NONE], &drivers(), singly())?;
+        let table = Table2 { all, cores, mtu, wire: self.wire };
+        self.print.publish(table.json(), || table.table(), &Origin::of(topology, mtu))?;
+        end
+    }
+}
 
 /// A row: its driver, its name, and what it is.
 type Line = (Driver, &'static str, &'static str);
@@ -39,18 +96,18 @@ const LINES: [Line; 9] = [
 ];
 
 /// The drivers of all rows.
-pub(crate) fn drivers() -> Vec<Driver> {
+fn drivers() -> Vec<Driver> {
     LINES.iter().map(|(driver, ..)| *driver).collect()
 }
 
 /// Those that hand over one message with each call.
-pub(crate) fn singly() -> Vec<Driver> {
+fn singly() -> Vec<Driver> {
     drivers().into_iter().filter(|driver| *driver != RAW_BURSTS).collect()
 }
 
 /// The round trip of one byte, and the bandwidth of the longest messages that a frame of every row carries on a cable with
 /// this MTU: those of TCP.
-pub(crate) fn benches(mtu: u32) -> Vec<(Bench, Vec<Size>)> {
+fn benches(mtu: u32) -> Vec<(Bench, Vec<Size>)> {
     let longest = (mtu as usize).saturating_sub(IP_TCP_HEADERS).max(1);
     vec![(Bench::Latency, vec![Size::Bytes(1)]), (Bench::Bandwidth, vec![Size::Bytes(longest)])]
 }
@@ -74,7 +131,7 @@ const GATES: [Gate; 5] = [
 
 /// What was measured.
 #[derive(Debug)]
-pub(crate) struct Table2 {
+struct Table2 {
     all: Vec<Measured>,
     cores: Cores,
     mtu: Option<u32>,
@@ -83,10 +140,6 @@ pub(crate) struct Table2 {
 }
 
 impl Table2 {
-    pub(crate) fn new(all: Vec<Measured>, cores: Cores, mtu: Option<u32>, wire: Option<WireRate>) -> Table2 {
-        Table2 { all, cores, mtu, wire }
-    }
-
     /// The measurements of one row.
     fn of(&self, bench: Bench, driver: Driver) -> impl Iterator<Item = &Measured> {
         self.all.iter().filter(move |one| one.bench == bench && one.driver == driver)

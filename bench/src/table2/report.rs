@@ -247,7 +247,7 @@ mod tests {
             })
         };
         let all = one(DP, 5_000, 960).chain(one(Driver::Raw, 4_000, 1000)).chain(one(TCP, 20_000, 500));
-        Table2::new(all.collect(), Cores { near: None, far: None }, Some(1500), None)
+        Table2 { all: all.collect(), cores: Cores { near: None, far: None }, mtu: Some(1500), wire: None }
     }
 
     #[test]
