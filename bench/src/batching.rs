@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::Channel;
 use crate::plan::Bench;
 use crate::size::MessageLayout;
 
@@ -27,13 +26,13 @@ impl Batching {
         }
     }
 
-    /// The batching of a driver in a bench. A round trip has one message in flight; in bursts of
+    /// The batching in a bench of a driver that sends many messages like this. A round trip has one message in flight; in bursts of
     /// `logp` each message has its own doorbell; a transfer is cut into full frames.
-    pub(crate) fn of(channel: &dyn Channel, bench: Bench) -> Batching {
+    pub(crate) fn of(self, bench: Bench) -> Batching {
         match bench {
             Bench::Latency | Bench::Volley | Bench::LogP => Batching::Single,
             Bench::Bulk => Batching::Bursts,
-            Bench::Bandwidth | Bench::Rate => channel.info().batching,
+            Bench::Bandwidth | Bench::Rate => self,
         }
     }
 }

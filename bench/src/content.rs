@@ -6,7 +6,7 @@
 
 use am_wire::frame::{ETHERNET_HEADER, MIN_FRAME};
 
-use crate::measure::Arrived;
+use crate::channel::Arrived;
 
 /// All bytes of one message in this many are compared, at a position that varies: a fault may strike every second
 /// message, or one slot of a ring. Of a bulk transfer, one byte in this many is compared.

@@ -3,9 +3,6 @@
 use std::io;
 use std::time::Duration;
 
-use crate::driver::Driver;
-use crate::plan::Bench;
-
 /// Why not everything was measured.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -14,9 +11,9 @@ pub(crate) enum Error {
     Usage(String),
     #[error(
         "{size} bytes do not fit one frame: {driver} carries at most {most}; give a smaller --size, `--size full`{}",
-        if *driver == Driver::Am { ", or a framing that costs less" } else { "" }
+        if *driver == "am" { ", or a framing that costs less" } else { "" }
     )]
-    TooLarge { driver: Driver, size: usize, most: usize },
+    TooLarge { driver: &'static str, size: usize, most: usize },
     /// This process may not use the core, or it does not exist.
     #[error("no core {wanted} for this process: it may use {}", list(.usable))]
     NoCore { wanted: usize, usable: Vec<usize> },
@@ -64,7 +61,7 @@ pub(crate) enum Error {
     Refused(String),
     /// The far side does not answer, or no longer.
     #[error("the far side was lost: {doing} with {driver}, this side received nothing for {} ms", .silence.as_millis())]
-    Silent { doing: &'static str, driver: Driver, silence: Duration },
+    Silent { doing: &'static str, driver: &'static str, silence: Duration },
     /// The far side's node is gone.
     #[error("the far side was lost: {0}")]
     Lost(String),
@@ -77,8 +74,8 @@ pub(crate) enum Error {
          the cause, try a smaller --size, another --xdp mode or, with --hosts, a smaller --mtu"
     )]
     Wrong {
-        driver: Driver,
-        bench: Bench,
+        driver: &'static str,
+        bench: &'static str,
         size: usize,
         /// The number of such messages, on both sides.
         wrong: u64,
@@ -177,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_size_that_does_not_fit_says_what_would() {
-        let error = Error::TooLarge { driver: Driver::Udp, size: 1500, most: 1472 };
+        let error = Error::TooLarge { driver: "udp", size: 1500, most: 1472 };
         assert!(error.to_string().contains("udp carries at most 1472"), "{error}");
     }
 }

@@ -4,8 +4,6 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use crate::topology::Topology;
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     /// The transport of our messages and bare frames.
@@ -16,18 +14,6 @@ pub(crate) struct Origin {
 impl Origin {
     pub(crate) fn new(transport: &str, mtu: Option<u32>) -> Origin {
         Origin { transport: transport.to_owned(), mtu }
-    }
-
-    pub(crate) fn of(place: &Topology, mtu: Option<u32>) -> Origin {
-        Origin::new(place.transport(), mtu)
-    }
-
-    /// Of figures over several transports, if they are several.
-    pub(crate) fn of_all(places: &[Topology]) -> Origin {
-        match places {
-            [one] => Origin::of(one, None),
-            _ => Origin::new("all", None),
-        }
     }
 
     /// Add these fields to every line. A line's own fields stay.

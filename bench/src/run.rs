@@ -3,10 +3,11 @@
 use std::fs::File;
 
 use crate::cores::{Cores, CoresArg, pin};
+use crate::deploy::link::NamedLink;
 use crate::deploy::{machines, threads};
-use crate::driver::{self, Driver};
+use crate::driver::Driver;
+use crate::drivers;
 use crate::error::Error;
-use crate::link::NamedLink;
 use crate::loss::Loss;
 use crate::options::Print;
 use crate::origin::Origin;
@@ -66,7 +67,7 @@ impl Run<'_> {
         };
         if let Some(file) = self.how.trace {
             // Each driver that is opened appends to it.
-            File::create(file).map_err(Error::system(driver::am::TRACING))?;
+            File::create(file).map_err(Error::system(drivers::am::TRACING))?;
         }
         let progress = Progress::new(order.count(), self.print.json);
         let is_one_machine = !matches!(self.topology, Topology::Peer { .. });
@@ -85,7 +86,7 @@ impl Run<'_> {
     /// Print a session, and return how it ended.
     pub(crate) fn print(&self, session: Session) -> Result<(), Error> {
         let report = Report::new(&session.all, session.cores);
-        self.print.publish(report.json(), || report.table(), &Origin::of(self.topology, session.mtu))?;
+        self.print.publish(report.json(), || report.table(), &Origin::new(self.topology.transport(), session.mtu))?;
         session.end
     }
 }

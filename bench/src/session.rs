@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use am_wire::Framing;
 
-use crate::batching::Batching;
+use crate::channel::{Channel, ChannelInfo, Step, Timeouts};
 use crate::cores::Cores;
 use crate::driver::Driver;
-use crate::driver::single::Single;
+use crate::drivers::single::Single;
 use crate::error::Error;
 use crate::loss::Loss;
-use crate::measure::{Channel, ChannelInfo, OpenDriver, Step, Timeouts};
+use crate::measure::OpenDriver;
 use crate::plan::{Amount, Bench, DriverOptions, Plan, SideInfo, VERSION};
 use crate::progress::Progress;
 use crate::size::{FrameLayout, Size};
@@ -79,7 +79,7 @@ impl Order {
             Size::Bytes(size) if *size > most => Some(*size),
             _ => None,
         });
-        too_large.max().map_or(Ok(()), |size| Err(Error::TooLarge { driver, size, most }))
+        too_large.max().map_or(Ok(()), |size| Err(Error::TooLarge { driver: driver.name(), size, most }))
     }
 
     /// The payload that one frame of every driver carries, as far as it is known in advance. With it, the full frames of
@@ -203,7 +203,8 @@ impl Stage<'_> {
             self.progress.say(&format!("{bench} by {driver}"));
             let Amount { time, warm_up, .. } = self.order.amount;
             let size = self.common.filter(|_| size == Size::Full).map_or(size, Size::Common);
-            if let Some(layout) = size.layout(driver, near.channel)?.filter(|_| near.channel.lose(loss)) {
+            let ChannelInfo { layout, segment, .. } = near.channel.info();
+            if let Some(layout) = size.layout(driver, layout, segment)?.filter(|_| near.channel.lose(loss)) {
                 let step = Step { number: number as u32 + 1, bench, size: layout.piece, loss, warm_up, time };
                 let (begin, before) = (Instant::now(), (self.cpu_time)());
                 let outcome = match bench {
@@ -215,8 +216,8 @@ impl Stage<'_> {
                 let cpu_time = cpu_time.and_then(|(after, before)| after.checked_sub(before));
                 let busy =
                     cpu_time.filter(|_| !took.is_zero()).map(|cpu_time| cpu_time.as_secs_f64() / took.as_secs_f64());
-                let ChannelInfo { mode, xdp, framing, .. } = near.channel.info();
-                let (mode, batching) = (mode.to_owned(), Batching::of(near.channel, bench));
+                let ChannelInfo { mode, xdp, framing, batching, .. } = near.channel.info();
+                let (mode, batching) = (mode.to_owned(), batching.of(bench));
                 all.push(Measured {
                     round,
                     bench,

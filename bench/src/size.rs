@@ -2,7 +2,6 @@
 
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::measure::{Channel, ChannelInfo};
 
 /// The limit of `--size`. Both sides keep several transfers of this size in memory.
 pub(crate) const MAX_SIZE: usize = 1 << 28;
@@ -112,12 +111,16 @@ pub(crate) struct MessageLayout {
 }
 
 impl Size {
-    /// How a message of this size is carried by this channel; `None` if it is skipped.
+    /// How a message of this size is carried in such frames, or in segments of a bulk transfer if there are any; `None` if it is skipped.
     ///
     /// # Errors
     /// [`Error::TooLarge`] if the user named the size, and it fits no frame.
-    pub(crate) fn layout(self, driver: Driver, channel: &dyn Channel) -> Result<Option<MessageLayout>, Error> {
-        let ChannelInfo { layout, segment, .. } = channel.info();
+    pub(crate) fn layout(
+        self,
+        driver: Driver,
+        layout: FrameLayout,
+        segment: Option<usize>,
+    ) -> Result<Option<MessageLayout>, Error> {
         let most = layout.largest;
         let one = |size| Ok(Some(MessageLayout { size, pieces: 1, piece: size, frames: 1, full: size == most }));
         match self {
@@ -125,7 +128,7 @@ impl Size {
             // A frame may hold less than was known before the driver was open.
             Size::Common(size) => one(size.min(most)),
             Size::Bytes(size) if size <= most => one(size),
-            Size::Bytes(size) => Err(Error::TooLarge { driver, size, most }),
+            Size::Bytes(size) => Err(Error::TooLarge { driver: driver.name(), size, most }),
             Size::Bulk(size) => match segment {
                 Some(segment) => {
                     let frames = size.div_ceil(segment.max(1));
@@ -155,7 +158,9 @@ fn in_pieces(size: usize, full: bool, layout: FrameLayout) -> MessageLayout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::fake;
+
+    /// Frames of 1500 bytes, without bulk transfers.
+    const FRAMES: FrameLayout = FrameLayout::of_frames(1500);
 
     #[test]
     fn sizes() {
@@ -168,7 +173,7 @@ mod tests {
     }
 
     fn layout(size: Size) -> Option<MessageLayout> {
-        size.layout(Driver::Raw, &fake::alone()).unwrap()
+        size.layout(Driver::Raw, FRAMES, None).unwrap()
     }
 
     #[test]
@@ -182,7 +187,7 @@ mod tests {
             Some(MessageLayout { size: 1, pieces: 1, piece: 1, frames: 1, full: false })
         );
         assert_eq!(layout(Size::Filling(1, 0)), layout(Size::Full));
-        assert!(Size::Bytes(1501).layout(Driver::Raw, &fake::alone()).is_err());
+        assert!(Size::Bytes(1501).layout(Driver::Raw, FRAMES, None).is_err());
     }
 
     #[test]

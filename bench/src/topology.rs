@@ -11,6 +11,7 @@ use crate::deploy::sides::Sides;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::options::{CoresOption, DEFAULT_MTU, OpenOptions, usage};
+use crate::origin::Origin;
 use crate::plan::{Bench, FramingArg};
 use crate::values;
 use crate::wire::WireRate;
@@ -92,6 +93,11 @@ impl Topology {
             Topology::Processes(local_transport, _) => local_transport.name(),
             Topology::Peer { on, .. } => on.split(':').next().unwrap_or(on),
         }
+    }
+
+    /// Where figures over these are from.
+    pub(crate) fn origin(places: &[Topology]) -> Origin {
+        if let [one] = places { Origin::new(one.transport(), None) } else { Origin::new("all", None) }
     }
 
     /// Both sides, if they have hosts or processes of their own, on a wire that these drivers can use.
@@ -338,13 +344,6 @@ fn fits(on: &str, is_one_of_several: bool, open: &OpenOptions) -> Result<(), Err
 }
 
 const SIM: &str = "sim";
-
-const XDP: &str = "xdp:";
-
-/// Whether this names one interface and nothing else.
-pub(crate) fn is_interface(on: &str) -> bool {
-    on.starts_with(XDP) && am_api::transports::split(on).len() == 1
-}
 
 /// The drivers that exist between two machines with this transport.
 fn drivers_on(on: &str) -> &'static [Driver] {

@@ -4,14 +4,14 @@
 //! Its LANai corresponds to our kernel and driver with their rings, its host to the thread that polls them.
 //!
 //! ```text
-//!   whole        am-api: credits, numbers, acknowledgements, retransmission   driver::am
+//!   whole        am-api: credits, numbers, acknowledgements, retransmission   drivers::am
 //!   interpreted  each frame's header written, parsed, dispatched on  ┐
-//!   buffers      a pool of owned frames, four queues                 ┘ queues
+//!   buffers      a pool of owned frames, four queues                 ┘ drivers::queues
 //!   hybrid       small messages copied, large ones made in place     ┐
 //!   all_dma      every message made in place, in the frame           │
-//!   streamed     bursts in each direction, one doorbell a turn       │ driver::raw
+//!   streamed     bursts in each direction, one doorbell a turn       │ drivers::raw
 //!   baseline     one frame in, one out, a doorbell each              ┘
-//!   udp, tcp     the kernel, where the paper has the Myrinet API       driver::udp, tcp
+//!   udp, tcp     the kernel, where the paper has the Myrinet API       drivers::udp, tcp
 //! ```
 //!
 //! Over other transports some rows are missing: `buffers`, `interpreted` and `whole` run over each of them, the lower
@@ -19,24 +19,22 @@
 //!
 //! Each row is a driver, and all drivers take turns.
 
-pub(crate) mod queues;
 mod report;
-pub(crate) mod tcp;
 #[cfg(test)]
 mod tests;
 
 use clap::Args;
-use serde::{Deserialize, Serialize};
 
+use crate::deploy::open::is_interface;
 use crate::deploy::processes::LocalTransport;
-use crate::driver::Driver;
+use crate::driver::{Driver, Row};
 use crate::error::Error;
 use crate::options::{AmountOptions, CoalesceOption, OpenOptions, Print, usage};
 use crate::origin::Origin;
 use crate::plan::DriverOptions;
 use crate::run::Run;
 use crate::size::Size;
-use crate::topology::{Place, Topology, is_interface};
+use crate::topology::{Place, Topology};
 use crate::watch::Watch;
 
 use report::Ablation;
@@ -84,56 +82,8 @@ impl AblationArgs {
         };
         let session = run.bandwidth(sizes(), &layers(topology))?;
         let table = Ablation::new(&session.all, session.cores);
-        self.print.publish(table.json(), || table.table(), &Origin::of(topology, session.mtu))?;
+        self.print.publish(table.json(), || table.table(), &Origin::new(topology.transport(), session.mtu))?;
         session.end
-    }
-}
-
-/// A driver that only `ablation`, `compare` and `table2` use. [`LAYERS`] says what most of them are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Row {
-    Baseline,
-    Streamed,
-    AllDma,
-    Hybrid,
-    Buffers,
-    Interpreted,
-    Tcp,
-    /// A kernel TCP socket with Nagle's algorithm. Only in `compare`.
-    TcpNagle,
-    /// A kernel TCP socket that sleeps while it is idle. Only in `compare`.
-    TcpSleeping,
-    /// A kernel UDP socket that sleeps while it is idle. Only in `compare`.
-    UdpSleeping,
-    /// Bare frames whose payloads are copied, in and out. Only in `table2`.
-    Copied,
-    /// Directed Point. Only in `table2`.
-    Dp,
-}
-
-impl Row {
-    /// The name in the table and in JSON.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Row::Baseline => "baseline",
-            Row::Streamed => "streamed",
-            Row::AllDma => "all_dma",
-            Row::Hybrid => "hybrid",
-            Row::Buffers => "buffers",
-            Row::Interpreted => "interpreted",
-            Row::Tcp => "tcp",
-            Row::TcpNagle => "tcp_nagle",
-            Row::TcpSleeping => "tcp_sleeping",
-            Row::UdpSleeping => "udp_sleeping",
-            Row::Copied => "copied",
-            Row::Dp => "dp",
-        }
-    }
-
-    /// Whether it is a kernel socket.
-    pub(crate) const fn is_kernel(self) -> bool {
-        matches!(self, Row::Tcp | Row::TcpNagle | Row::TcpSleeping | Row::UdpSleeping)
     }
 }
 

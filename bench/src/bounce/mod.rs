@@ -25,9 +25,10 @@ use am_api::{Connection, Endpoint, Framing, HandlerId, Node, NotOpen};
 use clap::Args;
 
 use crate::cores::{Cores, pin};
-use crate::deploy::sides::{self, Losses, Sides};
+use crate::deploy::open::{self, Losses};
+use crate::deploy::sides::Sides;
 use crate::driver::Driver;
-use crate::driver::am::facility;
+use crate::drivers::am::facility;
 use crate::error::Error;
 use crate::measure::latency::{RoundTrips, round_trips};
 use crate::options::{AmountOptions, OpenOptions, Print, only};
@@ -69,7 +70,7 @@ impl BounceArgs {
         let sides = topology.sides(&[Driver::Am])?;
         let plan = Plan { how: self.open.how(FramingArg::Bare), size: self.size, cores: self.here.cores.both()? };
         let bounced = measure(&sides, plan, &self.amount.amount(), watch)?;
-        self.print.publish(bounced.json(), || bounced.table(), &Origin::of(&topology, Some(sides.mtu)))
+        self.print.publish(bounced.json(), || bounced.table(), &Origin::new(topology.transport(), Some(sides.mtu)))
     }
 }
 
@@ -130,7 +131,7 @@ pub(crate) struct Turn {
 fn measure(sides: &Sides, plan: Plan, amount: &Amount, watch: &Watch) -> Result<Bounced, Error> {
     let most = (sides.mtu as usize).saturating_sub(framing(&plan).cost());
     if plan.size > most {
-        return Err(Error::TooLarge { driver: Driver::Am, size: plan.size, most });
+        return Err(Error::TooLarge { driver: Driver::Am.name(), size: plan.size, most });
     }
     // Those that exist between these sides.
     let all = if sides.have_xdp_programs() { &By::ALL[..] } else { &By::ALL[1..] };
@@ -200,7 +201,7 @@ struct Open {
 
 /// Open a node with a seam between it and its transport: the near side's, or the far side's that rejects `by` this part.
 fn open(on: &str, plan: Plan, far: Option<By>, watch: &Watch) -> Result<Open, Error> {
-    let (inner, xdp) = sides::open(on, plan.how, Losses::default(), watch)?;
+    let (inner, xdp) = open::open(on, plan.how, Losses::default(), watch)?;
     let (mode, seen) = (inner.caps().mode.clone(), Rc::<Seen>::default());
     let seam = Seam { inner, seen: Rc::clone(&seen), without_program: far == Some(By::Host) };
     let builder = Node::builder(if far.is_some() { "beta" } else { "alpha" });

@@ -8,7 +8,7 @@ use super::{By, Plan, Turn};
 use crate::measure::latency::{RoundTrips, round_trips};
 use crate::report::table::{align, bytes, columns, nanoseconds};
 use crate::report::words::{footer, is_simulated, rounds, times, xdp};
-use crate::stats::Spread;
+use crate::spread::Spread;
 
 const NO_PROGRAM: &str = "rejected by the host alone: this transport has no XDP program; --hosts veth has one";
 

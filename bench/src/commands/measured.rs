@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use clap::Args;
-use clap::builder::ArgPredicate;
 
 use crate::driver::Driver;
 use crate::error::Error;
@@ -119,8 +118,8 @@ impl RateArgs {
     "Payload bytes of a message (64K, 1M), or `full` for as many as a frame holds [default: full; with --bulk 1M,64K,16M; \
      with --bulk --loss 1M]")))]
 #[command(mut_arg("driver", |driver| driver.value_parser(only(STREAMS))))]
-#[command(mut_arg("time", |time| time.default_value_if("sweep", ArgPredicate::IsPresent, "0.05")))]
-#[command(mut_arg("coalesce", |coalesce| coalesce.default_value_if("sweep", ArgPredicate::IsPresent, "on")))]
+#[command(mut_arg("time", |time| time.default_value_if("sweep", "true", "0.05")))]
+#[command(mut_arg("coalesce", |coalesce| coalesce.default_value_if("sweep", "true", "on")))]
 #[command(mut_arg("plot", |plot| plot.help("Plot the curve over sizes, or with --loss over losses, as SVG")))]
 pub(crate) struct BandwidthArgs {
     /// Measure the curve from 1 byte to 64 KiB, with its start-up time t0, its asymptotic bandwidth
@@ -201,7 +200,7 @@ impl BandwidthArgs {
     fn sweep(&self, run: &Run<'_>) -> Result<(), Error> {
         let session = run.bandwidth(swept(), run.topology.drivers(Bench::Bandwidth))?;
         let sweep = Sweep::new(&session.all, session.cores);
-        run.print.publish(sweep.json(), || sweep.table(), &Origin::of(run.topology, session.mtu))?;
+        run.print.publish(sweep.json(), || sweep.table(), &Origin::new(run.topology.transport(), session.mtu))?;
         self.plot.write(|| {
             let modes = sweep.curves.iter().map(|curve| format!("{} {}", curve.driver, curve.mode));
             sweep.svg(&format!("bandwidth by size: {}", modes.collect::<Vec<_>>().join(", ")))

@@ -7,10 +7,10 @@ use am_wire::frame::ETHERNET_HEADER;
 
 use super::rows::{Settings, Turn};
 use super::{foreign, offload, ours};
-use crate::ablation::Row;
 use crate::deploy::processes::{LocalTransport, TransportPair};
 use crate::deploy::veth::{ADDRESSES, INTERFACE, Pair, interfaces};
 use crate::driver::Driver;
+use crate::driver::Row;
 use crate::error::Error;
 use crate::origin::kernel;
 use crate::plan::Amount;

@@ -9,7 +9,7 @@ use super::offload::Offload;
 use super::rows::{Comparison, Figures, Row, Turn};
 use crate::report::table::{align, bytes, columns, metric, nanoseconds};
 use crate::report::words::{rounds, times};
-use crate::stats::Spread;
+use crate::spread::Spread;
 
 const NO_FIGURE: &str = "-";
 

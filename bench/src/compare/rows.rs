@@ -11,7 +11,7 @@ use crate::batching::Batching;
 use crate::cores::Cores;
 use crate::error::Error;
 use crate::plan::{Amount, DriverOptions};
-use crate::stats::Spread;
+use crate::spread::Spread;
 use crate::sweep::fit::size_of_rate;
 use crate::watch::Watch;
 

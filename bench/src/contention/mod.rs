@@ -12,7 +12,7 @@ use crate::hosts::{Arena, HostPlan, Span, Tally, Wait, check};
 use crate::many::{ManyOptions, count, message};
 use crate::options::usage;
 use crate::progress::Progress;
-use crate::stats::{Spread, median};
+use crate::spread::{Spread, median};
 use crate::watch::Watch;
 
 use report::Contention;

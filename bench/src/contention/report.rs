@@ -9,7 +9,7 @@ use crate::chart::{self, Axis, COLOURS, Curve, Names, Panel};
 use crate::error::Error;
 use crate::report::table::{align, bytes, columns, metric, nanoseconds};
 use crate::report::words::{SIMULATED, is_simulated, rounds};
-use crate::stats::{Spread, median};
+use crate::spread::{Spread, median};
 use crate::sweep::digits;
 
 use super::{Flood, Flooded, Order, Point, Server, Totals};

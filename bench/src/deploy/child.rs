@@ -9,8 +9,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::cores::{Cores, pin, processor_time};
+use crate::deploy::link::NamedLink;
 use crate::error::Error;
-use crate::link::NamedLink;
 use crate::plan::{Answer, Plan, Side, SideInfo};
 use crate::session::{Link, PlanChannel, Session, Setup, follow, run};
 use crate::watch::Watch;

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use am_api::{ConnectionChange, Endpoint, HandlerId, Message, Node, Request, RequestError};
 
-use crate::driver::am::{connect, facility};
+use crate::deploy::link::NamedLink;
+use crate::drivers::am::{connect, facility};
 use crate::error::Error;
-use crate::link::NamedLink;
 use crate::out::status;
 use crate::plan::{Answer, DriverOptions, Plan, SideInfo};
 use crate::report::words::rounds;

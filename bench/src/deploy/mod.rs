@@ -1,7 +1,9 @@
 //! Where the two sides run, and how they find each other.
 
 pub(crate) mod child;
+pub(crate) mod link;
 pub(crate) mod machines;
+pub(crate) mod open;
 pub(crate) mod pipe;
 pub(crate) mod processes;
 pub(crate) mod sides;

@@ -14,7 +14,6 @@ use am_wire::frame::ETHERNET_HEADER;
 use nix::unistd::geteuid;
 
 use crate::error::Error;
-use crate::link::STAGE;
 
 use super::MIN_MTU;
 
@@ -27,6 +26,9 @@ pub(crate) enum LocalTransport {
     Memif,
     VirtioUser,
 }
+
+/// A placeholder in names: the number of the driver that is opened, for transports that need a new name each time.
+pub(crate) const STAGE: &str = "%stage";
 
 /// The port of our sockets. A bare socket uses the one below.
 const PORT: u16 = 0x88b6;

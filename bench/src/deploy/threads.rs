@@ -7,13 +7,13 @@ use am_transport::loopback::{LoopbackOptions, Plug, wire};
 use am_wire::Address;
 use am_wire::frame::ETHERNET_HEADER;
 
-use crate::ablation::Row;
-use crate::ablation::queues::Queues;
 use crate::cores::pin;
+use crate::deploy::link::NamedLink;
 use crate::driver::Driver;
-use crate::driver::am::{Am, facility};
+use crate::driver::Row;
+use crate::drivers::am::{Am, facility};
+use crate::drivers::queues::Queues;
 use crate::error::Error;
-use crate::link::NamedLink;
 use crate::plan::{DriverOptions, Plan, Side, SideInfo};
 use crate::session::{Link, Opened, PlanChannel, Session, Setup, follow, run};
 use crate::watch::Watch;

@@ -88,7 +88,7 @@ pub(super) fn check_interface(interface: &Interface, drivers: &[Driver]) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ablation::Row;
+    use crate::driver::Row;
 
     #[test]
     fn an_mtu_that_does_not_go_is_refused_with_one_that_does() {

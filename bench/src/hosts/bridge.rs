@@ -13,7 +13,7 @@ use super::host::{Host, HostClock, builder};
 use super::{Arena, HostPlan, Span, Tally, Wait};
 use crate::cores::{pin, pin_elsewhere};
 use crate::deploy::veth::INTERFACE;
-use crate::driver::am::facility;
+use crate::drivers::am::facility;
 use crate::error::Error;
 use crate::plan::DriverOptions;
 use crate::watch::Watch;

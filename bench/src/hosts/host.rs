@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use am_api::{Address, Builder, Connection, Endpoint, EndpointSet, HandlerId, Node, NotOpen, Request, Transport};
 
 use super::{HostPlan, Tally};
+use crate::channel::Arrived;
 use crate::content::Content;
-use crate::driver::am::facility;
+use crate::drivers::am::facility;
 use crate::error::Error;
-use crate::measure::Arrived;
 use crate::plan::DriverOptions;
 
 const WORK: HandlerId = HandlerId(0);

@@ -13,11 +13,11 @@ use crate::measure::logp::LogP;
 use crate::options::{
     AmountOptions, DriverOption, OpenOptions, PlotOption, Print, STREAMS, SizeOption, check_once, only, usage,
 };
-use crate::origin::Origin;
 use crate::plan::{Amount, Bench};
 use crate::run::Run;
 use crate::session::Session;
-use crate::stats::{Measured, Outcome, Spread};
+use crate::spread::Spread;
+use crate::stats::{Measured, Outcome};
 use crate::topology::{HostsArg, Place, Topology};
 use crate::watch::Watch;
 
@@ -82,7 +82,7 @@ impl LogPArgs {
             let session = || run.benches(vec![(Bench::LogP, self.size.size.clone())]);
             thread::scope(|scope| scope.spawn(session).join()).unwrap_or_else(|panic| resume_unwind(panic))
         })?;
-        self.print.publish(figures.json(), || figures.table(), &Origin::of_all(&topologies))?;
+        self.print.publish(figures.json(), || figures.table(), &Topology::origin(&topologies))?;
         self.plot.write(|| figures.svg())?;
         end
     }

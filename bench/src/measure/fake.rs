@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Arrived, Channel, ChannelInfo, ControlMessage, OpenDriver, Timeouts};
+use super::OpenDriver;
+use crate::channel::{Arrived, Channel, ChannelInfo, ControlMessage, Timeouts};
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::watch::Watch;

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::plan::Bench;
 
-use super::{Arrived, BATCH, CONFIRM_TIME, ControlMessage, OpenDriver, Step};
+use super::{CONFIRM_TIME, OpenDriver};
+use crate::channel::{Arrived, BATCH, ControlMessage, Step};
 
 impl OpenDriver<'_> {
     /// Serve one driver until the near side ends the stage.

@@ -6,7 +6,8 @@ use hdrhistogram::Histogram;
 
 use crate::error::Error;
 
-use super::{ControlMessage, OpenDriver, SpinWait, Step};
+use super::OpenDriver;
+use crate::channel::{ControlMessage, SpinWait, Step};
 
 /// Nanoseconds from one reply to the next, with all that an exchange takes; exact to one part in a thousand, up to 10
 /// s.
@@ -119,8 +120,8 @@ impl PingPong<'_> {
 mod tests {
     use super::super::fake::{self, Fake, Faults};
     use super::*;
+    use crate::channel::Timeouts;
     use crate::loss::Loss;
-    use crate::measure::Timeouts;
     use crate::plan::Bench;
     use crate::watch::Watch;
 

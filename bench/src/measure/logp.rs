@@ -11,9 +11,10 @@
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::stats::median;
+use crate::spread::median;
 
-use super::{BATCH, OpenDriver, Step};
+use super::OpenDriver;
+use crate::channel::{BATCH, Step};
 
 /// Requests of a short burst, and of one with delays. Fewer than any window.
 const BURST: usize = 8;

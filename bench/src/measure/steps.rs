@@ -8,7 +8,7 @@ use crate::loss::Loss;
 use crate::plan::Bench;
 use crate::watch::Watch;
 
-use super::{BATCH, Channel, ControlMessage, SpinWait, Step, Timeouts};
+use crate::channel::{BATCH, Channel, ControlMessage, SpinWait, Step, Timeouts};
 
 /// After this time, a lossy network has delivered what it will deliver.
 const SETTLE_TIME: Duration = Duration::from_millis(20);
@@ -86,7 +86,7 @@ impl<'a> OpenDriver<'a> {
             })?;
         match wrong + wrong_here {
             0 => Ok(messages),
-            wrong => Err(Error::Wrong { driver: self.driver, bench: step.bench, size: step.size, wrong }),
+            wrong => Err(Error::Wrong { driver: self.driver.name(), bench: step.bench.name(), size: step.size, wrong }),
         }
     }
 

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 
-use super::{BATCH, Channel, ControlMessage, OpenDriver, SpinWait, Step};
+use super::OpenDriver;
+use crate::channel::{BATCH, Channel, ControlMessage, SpinWait, Step};
 
 /// A sender without room for this long asks how many messages have arrived.
 const STALL_TIME: Duration = Duration::from_millis(5);
@@ -111,8 +112,8 @@ impl Sender {
 mod tests {
     use super::super::fake::{self, Fake, Faults};
     use super::*;
+    use crate::channel::Timeouts;
     use crate::loss::Loss;
-    use crate::measure::Timeouts;
     use crate::plan::Bench;
     use crate::watch::Watch;
 

@@ -16,7 +16,7 @@ use crate::hosts::{Arena, HostPlan, Span, Tally, check};
 use crate::many::{ManyOptions, count, message};
 use crate::options::usage;
 use crate::progress::Progress;
-use crate::stats::median;
+use crate::spread::median;
 use crate::watch::Watch;
 
 use report::Permute;

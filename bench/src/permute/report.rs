@@ -8,7 +8,7 @@ use crate::chart::bars::{self, Bar, Group};
 use crate::error::Error;
 use crate::report::table::{align, bytes, columns, metric, nanoseconds};
 use crate::report::words::{SIMULATED, is_simulated, rounds};
-use crate::stats::median;
+use crate::spread::median;
 use crate::sweep::digits;
 
 use super::{Order, Pattern, Point};

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use am_dp::{Dp, Dpid, Nid, Point};
 use nix::unistd::getppid;
 
-use crate::driver::am::facility;
-use crate::driver::dp::Vertex;
+use crate::drivers::am::facility;
+use crate::drivers::dp::Vertex;
 use crate::error::Error;
 
 use super::caches::clock_cost;

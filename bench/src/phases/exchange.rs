@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
-use crate::driver::dp::Vertex;
+use crate::drivers::dp::Vertex;
 use crate::error::Error;
 use crate::watch::Watch;
 

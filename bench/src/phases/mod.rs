@@ -29,10 +29,9 @@ use crate::deploy::sides::Sides;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::options::{OpenOptions, PlotOption, Print, RoundsOption, only, usage};
-use crate::origin::Origin;
 use crate::plan::{DriverOptions, FramingArg};
 use crate::progress::Progress;
-use crate::stats::{Spread, median};
+use crate::spread::{Spread, median};
 use crate::topology::{Here, HostsArg, Topology};
 use crate::watch::Watch;
 use crate::{out, values};
@@ -93,7 +92,7 @@ impl PhasesArgs {
         sizes.sort_unstable();
         let order = Order { how, sizes, rounds: self.rounds.rounds, cores };
         let phases = measure(&topologies, order, self.print.json, watch)?;
-        self.print.publish(phases.json(), || phases.table(), &Origin::of_all(&topologies))?;
+        self.print.publish(phases.json(), || phases.table(), &Topology::origin(&topologies))?;
         self.plot.write(|| phases.svg())
     }
 }

@@ -5,7 +5,7 @@ use plotters::prelude::SeriesLabelPosition;
 use crate::chart::{self, Axis, COLOURS, Curve, Names, Panel, span};
 use crate::error::Error;
 use crate::report::table::metric;
-use crate::stats::median;
+use crate::spread::median;
 
 use super::copies::{self, Kind};
 use super::report::PHASES;

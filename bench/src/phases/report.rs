@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::report::table::{align, bytes, columns, metric, nanoseconds};
 use crate::report::words::{footer, rounds, times};
-use crate::stats::median;
+use crate::spread::median;
 use crate::sweep::digits;
 
 use super::calls::{Call, NULL_CALL};

@@ -6,9 +6,10 @@ use am_api::Idle;
 use am_dp::Nid;
 
 use crate::cores::pin;
-use crate::deploy::sides::{self, Losses, Sides};
-use crate::driver::am;
-use crate::driver::dp::Vertex;
+use crate::deploy::open::{self, Losses};
+use crate::deploy::sides::Sides;
+use crate::drivers::am;
+use crate::drivers::dp::Vertex;
 use crate::error::Error;
 use crate::plan::Side;
 use crate::progress::Progress;
@@ -66,7 +67,7 @@ fn open(
     shared: &Shared,
     watch: &Watch,
 ) -> Result<Vertex, Error> {
-    let (transport, _) = sides::open(&sides.on(side, round), order.how, Losses::default(), watch)?;
+    let (transport, _) = open::open(&sides.on(side, round), order.how, Losses::default(), watch)?;
     let node = am::node(Idle::spinning(), NAMES[side as usize], order.how, transport)?;
     let mut vertex = Vertex::open(node, side, NAMES)?;
     shared.meet(&mut vertex, watch)?;

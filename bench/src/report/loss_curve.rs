@@ -53,7 +53,7 @@ pub(crate) fn loss_curve(all: &[Measured], bench: Bench) -> Result<String, Error
 /// The label of a curve, with the rate that stands for 1.
 fn name(all: &[Measured], size: usize) -> String {
     let whole = all.iter().filter(|one| one.layout.size == size && one.loss.0 == 0).map(Measured::figure);
-    let whole = crate::stats::median(&whole.collect::<Vec<_>>()).unwrap_or(0.0);
+    let whole = crate::spread::median(&whole.collect::<Vec<_>>()).unwrap_or(0.0);
     format!("messages of {}; 1.0 is {}B/s; bars: all rounds", bytes(size), metric(whole))
 }
 

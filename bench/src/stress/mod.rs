@@ -178,7 +178,7 @@ pub(crate) fn run(
     let outcomes = [sender.end(watch)?, receiver.end(watch)?];
     let (on, loss, stops) = (sides.on(Side::Near, 1), args.loss, stop_signals.count);
     let report = Report { on, workload, loss, outcomes, stops, took };
-    print.publish(vec![report.json()], || report.text(), &Origin::of(place, Some(sides.mtu)))?;
+    print.publish(vec![report.json()], || report.text(), &Origin::new(place.transport(), Some(sides.mtu)))?;
     report.result()
 }
 

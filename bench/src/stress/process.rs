@@ -10,9 +10,9 @@ use am_api::{HandlerId, Node};
 use super::report::Outcome;
 use super::{Line, NODES, Plan, Role, receiver, sender};
 use crate::cores::pin;
+use crate::deploy::open::{Losses, open};
 use crate::deploy::pipe::{Lines, write_line};
-use crate::deploy::sides::{Losses, open};
-use crate::driver::am::facility;
+use crate::drivers::am::facility;
 use crate::error::Error;
 use crate::watch::Watch;
 

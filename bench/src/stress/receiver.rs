@@ -9,7 +9,7 @@ use super::process::{ANSWER, ASK, DATA, ENDPOINT, ProgressReporter, conclude, sa
 use super::report::Outcome;
 use super::workload::{Ledger, MessageKind, Workload};
 use super::{Line, PUT, within};
-use crate::driver::am::facility;
+use crate::drivers::am::facility;
 use crate::error::Error;
 use crate::watch::Watch;
 

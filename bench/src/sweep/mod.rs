@@ -22,7 +22,8 @@ use crate::cores::Cores;
 use crate::driver::Driver;
 use crate::plan::Bench;
 use crate::report::words::is_simulated;
-use crate::stats::{Measured, Spread, median};
+use crate::spread::{Spread, median};
+use crate::stats::Measured;
 
 use fit::Model;
 pub(crate) use report::digits;

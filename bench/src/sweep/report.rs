@@ -15,7 +15,7 @@ use crate::plan::Bench;
 use crate::report::table::{Column, align, bytes, columns, metric, nanoseconds};
 use crate::report::words::{footer, rounds, xdp};
 
-use crate::stats::Spread;
+use crate::spread::Spread;
 
 use super::fit::Model;
 use super::{Curve, Figure, Point, R_INF, Sweep, T0};

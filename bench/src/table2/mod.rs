@@ -9,10 +9,10 @@ mod report;
 
 use clap::Args;
 
-use crate::ablation::Row;
-use crate::ablation::tcp::IP_TCP_HEADERS;
 use crate::cores::Cores;
 use crate::driver::Driver;
+use crate::driver::Row;
+use crate::drivers::tcp::IP_TCP_HEADERS;
 use crate::error::Error;
 use crate::loss::Loss;
 use crate::options::{AmountOptions, CoresOption, OpenOptions, Print};
@@ -21,7 +21,8 @@ use crate::plan::{Bench, FramingArg};
 use crate::run::Run;
 use crate::session::Session;
 use crate::size::Size;
-use crate::stats::{Measured, Spread};
+use crate::spread::Spread;
+use crate::stats::Measured;
 use crate::topology::Topology;
 use crate::watch::Watch;
 use crate::wire::WireRate;
@@ -68,7 +69,7 @@ impl Table2Args {
         let Session { all, cores, mtu, end } =
             run.session(benches(self.mtu), vec![Loss::NONE], &drivers(), singly())?;
         let table = Table2 { all, cores, mtu, wire: self.wire };
-        self.print.publish(table.json(), || table.table(), &Origin::of(topology, mtu))?;
+        self.print.publish(table.json(), || table.table(), &Origin::new(topology.transport(), mtu))?;
         end
     }
 }

@@ -9,7 +9,8 @@ use crate::measure::latency::{RoundTrips, round_trips};
 use crate::plan::Bench::{Bandwidth, Latency};
 use crate::report::table::{align, columns, metric, nanoseconds};
 use crate::report::words::{footer, rounds, times, xdp};
-use crate::stats::{Outcome, Spread};
+use crate::spread::Spread;
+use crate::stats::Outcome;
 use crate::sweep::digits;
 use crate::wire::WireRate;
 

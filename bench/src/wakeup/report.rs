@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::cores::Cores;
 use crate::report::table::{align, columns, nanoseconds};
 use crate::report::words::{footer, rounds, times};
-use crate::stats::Spread;
+use crate::spread::Spread;
 
 use super::{SAMPLES, WAYS, Wakeups};
 

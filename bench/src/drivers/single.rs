@@ -2,9 +2,9 @@
 //! it has one.
 
 use crate::batching::Batching;
+use crate::channel::{Arrived, Channel, ChannelInfo, ControlMessage};
 use crate::error::Error;
 use crate::loss::Loss;
-use crate::measure::{Arrived, Channel, ChannelInfo, ControlMessage};
 
 pub(crate) struct Single(pub(crate) Box<dyn Channel>);
 

@@ -7,12 +7,12 @@ use am_api::Node;
 use am_dp::{Dp, Dpid, Nid, Nodes, Point, WriteError};
 
 use super::am::facility;
-use crate::ablation::Row;
 use crate::batching::Batching;
+use crate::channel::{Arrived, Channel, ChannelInfo, ControlMessage, SpinWait, Timeouts};
 use crate::content::Content;
 use crate::driver::Driver;
+use crate::driver::Row;
 use crate::error::Error;
-use crate::measure::{Arrived, Channel, ChannelInfo, ControlMessage, SpinWait, Timeouts};
 use crate::plan::Side;
 use crate::watch::Watch;
 
@@ -138,7 +138,7 @@ impl Channel for DpChannel {
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
         if size > POOL {
-            return Err(Error::TooLarge { driver: Driver::Row(Row::Dp), size, most: POOL });
+            return Err(Error::TooLarge { driver: Row::Dp.name(), size, most: POOL });
         }
         self.content = Content::of(size);
         self.pending_echoes = 0;

@@ -10,13 +10,13 @@ use am_afxdp::Interface;
 use am_wire::frame::{ETHERNET_HEADER, MIN_FRAME};
 use am_wire::{Address, EtherType};
 
-use crate::ablation::Row;
-use crate::ablation::queues::{hybrid, provide};
 use crate::batching::Batching;
+use crate::channel::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
 use crate::content::{Content, IN_PLACE_BYTE};
 use crate::driver::Driver;
+use crate::driver::Row;
+use crate::drivers::queues::{hybrid, provide};
 use crate::error::Error;
-use crate::measure::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
 use crate::plan::{SideInfo, XdpArg};
 
 /// At most half of the receiver's ring, so that a short absence loses nothing.
@@ -163,7 +163,7 @@ impl<D: Device> Channel for RawChannel<D> {
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
         if size > self.largest {
-            return Err(Error::TooLarge { driver: Driver::Raw, size, most: self.largest });
+            return Err(Error::TooLarge { driver: Driver::Raw.name(), size, most: self.largest });
         }
         self.content = match self.row {
             Row::AllDma => Content::in_place(size),

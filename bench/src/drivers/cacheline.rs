@@ -12,9 +12,9 @@ use std::time::Duration;
 use am_ring::lane::Shared;
 use am_shm::shared_lines;
 
+use crate::channel::{Arrived, Channel, ChannelInfo, ControlMessage};
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::measure::{Arrived, Channel, ChannelInfo, ControlMessage};
 use crate::plan::Side;
 use crate::watch::{PEER_TIMEOUT, Watch};
 
@@ -91,7 +91,7 @@ impl Channel for Cacheline {
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
         if size > MAX_PAYLOAD {
-            return Err(Error::TooLarge { driver: Driver::Cacheline, size, most: MAX_PAYLOAD });
+            return Err(Error::TooLarge { driver: Driver::Cacheline.name(), size, most: MAX_PAYLOAD });
         }
         Ok(())
     }

@@ -13,10 +13,10 @@ use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 
 use super::sleeping::Pollable;
 use super::udp_batch::{GroReceiver, GsoSender};
+use crate::channel::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
 use crate::content::Content;
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::measure::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
 use crate::plan::{Side, SideInfo};
 use crate::size::FrameLayout;
 
@@ -180,7 +180,7 @@ impl Channel for Udp {
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
         if size > self.layout.most {
-            return Err(Error::TooLarge { driver: Driver::Udp, size, most: self.layout.most });
+            return Err(Error::TooLarge { driver: Driver::Udp.name(), size, most: self.layout.most });
         }
         self.content = Content::of(size);
         self.sender.prepare(self.content.bytes(), size <= self.layout.largest);

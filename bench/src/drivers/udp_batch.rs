@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, sendmmsg, setsockopt, sockopt};
 use quinn_udp::{RecvMeta, UdpSocketState};
 
-use crate::measure::BATCH;
+use crate::channel::BATCH;
 
 /// Bytes of the longest run. One more datagram would exceed an IP packet.
 const MAX_RUN_BYTES: usize = 65_507;

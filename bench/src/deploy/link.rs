@@ -11,31 +11,28 @@ use am_wire::Address;
 use am_wire::frame::ETHERNET_HEADER;
 use nix::ifaddrs::getifaddrs;
 
-use crate::ablation::Row;
-use crate::ablation::queues::Queues;
-use crate::ablation::tcp::{IP_TCP_HEADERS, Tcp, WriteBatching};
-use crate::deploy::processes::LocalTransport;
-use crate::deploy::sides::{self, Losses};
+use crate::channel::{Channel, Timeouts};
+use crate::deploy::open::{self, Losses, is_interface};
+use crate::deploy::processes::{LocalTransport, STAGE};
 use crate::driver::Driver;
-use crate::driver::am::{self, Am};
-use crate::driver::cacheline::Cacheline;
-use crate::driver::dp::DpChannel;
-use crate::driver::dpdk;
-use crate::driver::raw::RawChannel;
-use crate::driver::sleeping::Sleeping;
-use crate::driver::udp::{Udp, socket_address};
+use crate::driver::Row;
+use crate::drivers::am::{self, Am};
+use crate::drivers::cacheline::Cacheline;
+use crate::drivers::dp::DpChannel;
+use crate::drivers::dpdk;
+use crate::drivers::queues::Queues;
+use crate::drivers::raw::RawChannel;
+use crate::drivers::sleeping::Sleeping;
+use crate::drivers::tcp::{IP_TCP_HEADERS, Tcp, WriteBatching};
+use crate::drivers::udp::{Udp, socket_address};
 use crate::error::Error;
-use crate::measure::{CONFIRM_TIME, Channel, Timeouts};
+use crate::measure::CONFIRM_TIME;
 use crate::plan::{DriverOptions, Side, SideInfo};
 use crate::session::{self, Link, Opened};
-use crate::topology::is_interface;
 use crate::watch::{PEER_TIMEOUT, Watch};
 
 /// The interface whose IP addresses the bare sockets use if none is named.
 const LOOPBACK: &str = "lo";
-
-/// A placeholder in names: the number of the driver that is opened, for transports that need a new name each time.
-pub(crate) const STAGE: &str = "%stage";
 
 /// The default payload of a bare socket's frame.
 const DEFAULT_MTU: u32 = 1500;
@@ -120,7 +117,7 @@ impl NamedLink {
         how: DriverOptions,
         watch: &Watch,
     ) -> Result<(Box<dyn Transport>, Option<&'static str>), Error> {
-        sides::open(&self.name()?.to_string(), how, Losses::default(), watch)
+        open::open(&self.name()?.to_string(), how, Losses::default(), watch)
     }
 
     /// The interface of bare sockets, what they are called in reports, and what the two sides carry.
@@ -175,7 +172,7 @@ impl NamedLink {
             (Row::TcpSleeping, Some(_), _) => Box::new(Sleeping::new(self.tcp(like_ours, peer, watch)?)),
             (Row::Tcp, Some(_), _) | (Row::Tcp, _, "tcp") => Box::new(self.tcp(like_ours, peer, watch)?),
             (Row::Buffers | Row::Interpreted, Some(interface), _) => {
-                let transport = sides::open_xdp(&interface.name, how, 0)?;
+                let transport = open::open_xdp(&interface.name, how, 0)?;
                 let xdp = transport.mode().attach.name();
                 Box::new(Queues::new(transport, peer.link(), Driver::Row(row)).by_xdp(xdp).carrying(peer))
             }

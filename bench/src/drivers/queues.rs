@@ -17,12 +17,11 @@ use am_transport::{Command, Transport, TransportExt, TransportName};
 use am_wire::frame::{ETHERNET_HEADER, LinkAddresses, MIN_FRAME, body, emit, parse};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
-use super::Row;
+use crate::channel::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
 use crate::content::{Content, IN_PLACE_BYTE};
-use crate::driver::Driver;
-use crate::driver::am::facility;
+use crate::driver::{Driver, Row};
+use crate::drivers::am::facility;
 use crate::error::Error;
-use crate::measure::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
 use crate::plan::SideInfo;
 use crate::watch::{PEER_TIMEOUT, Watch};
 
@@ -193,7 +192,7 @@ impl<T: Transport> Channel for Queues<T> {
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
         if size > self.largest {
-            return Err(Error::TooLarge { driver: self.driver, size, most: self.largest });
+            return Err(Error::TooLarge { driver: self.driver.name(), size, most: self.largest });
         }
         self.content = if self.driver == Driver::Raw { Content::of(size) } else { hybrid(size) };
         self.data = head(DATA, self.link.from, self.link.to, size);

@@ -9,17 +9,15 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::batching::Batching;
+use crate::channel::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage, SpinWait, Timeouts};
 use crate::content::Content;
-use crate::driver::Driver;
-use crate::driver::am::COALESCED_BATCH;
-use crate::driver::sleeping::Pollable;
-use crate::driver::udp::addresses;
+use crate::driver::{Driver, Row};
+use crate::drivers::am::COALESCED_BATCH;
+use crate::drivers::sleeping::Pollable;
+use crate::drivers::udp::addresses;
 use crate::error::Error;
-use crate::measure::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage, SpinWait, Timeouts};
 use crate::plan::{DriverOptions, Side, SideInfo};
 use crate::watch::Watch;
-
-use super::Row;
 
 /// Which part joins the messages of a batch into writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,7 +235,7 @@ impl Channel for Tcp {
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
         if size > MAX_MESSAGE {
-            return Err(Error::TooLarge { driver: Driver::Row(Row::Tcp), size, most: MAX_MESSAGE });
+            return Err(Error::TooLarge { driver: Row::Tcp.name(), size, most: MAX_MESSAGE });
         }
         self.content = Content::of(size);
         // The limit of messages in one write.

@@ -97,8 +97,8 @@ mod tests {
         let ends: Vec<_> = wire(2).into_iter().map(|plug| (plug.address(), plug.open().unwrap())).collect();
         let [(_, mut near), (to, far)] = <[_; 2]>::try_from(ends).unwrap();
         let (mut far, setting) = over(Box::new(far), true);
-        far.steer(crate::ablation::queues::flow_of(1), true);
-        let head = crate::ablation::queues::head(1, near.caps().address, to, 0);
+        far.steer(crate::drivers::queues::flow_of(1), true);
+        let head = crate::drivers::queues::head(1, near.caps().address, to, 0);
         let mut arrived = |loss| {
             setting.as_ref().unwrap().set(loss);
             let mut arrived = 0;

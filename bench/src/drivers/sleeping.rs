@@ -8,8 +8,8 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
+use crate::channel::{Arrived, Channel, ChannelInfo, ControlMessage};
 use crate::error::Error;
-use crate::measure::{Arrived, Channel, ChannelInfo, ControlMessage};
 
 /// The longest sleep. The loops above check for reasons to stop every few turns.
 const MAX_SLEEP: TimeSpec = TimeSpec::new(0, 250_000);

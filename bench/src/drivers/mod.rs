@@ -1,0 +1,15 @@
+//! The drivers: each makes a [`Channel`](crate::channel::Channel) of something that carries messages.
+
+pub(crate) mod am;
+pub(crate) mod cacheline;
+pub(crate) mod dp;
+pub(crate) mod dpdk;
+pub(crate) mod lossy;
+pub(crate) mod queues;
+pub(crate) mod raw;
+pub(crate) mod single;
+pub(crate) mod sleeping;
+pub(crate) mod tcp;
+mod transfers;
+pub(crate) mod udp;
+mod udp_batch;
