@@ -4,10 +4,10 @@
 //! ```text
 //!   near side: sends, times, reports             far side: answers, counts
 //!  ┌──────────────────────────────────┐         ┌─────────────────────────┐
-//!  │ commands ─▶ deploy ─▶ session ────────┼─ plan ─▶┼─▶ session               │
+//!  │ commands ─▶ deploy ─▶ session ───┼─ plan ─▶┼─▶ session               │
 //!  │                     │            │         │     │                   │
-//!  │           measure::{latency,     │         │     │                   │
-//!  │      throughput} ─▶ Channel      │         │  measure::far ─▶ Channel│
+//!  │             loops::{latency,     │         │     │                   │
+//!  │      throughput} ─▶ Channel      │         │    loops::far ─▶ Channel│
 //!  │                     │    am ═════╪═ frames ╪════ am                  │
 //!  │      stats ◀────────┘    raw ════╪═════════╪════ raw                 │
 //!  │        │                 udp ════╪═════════╪════ udp                 │
@@ -18,56 +18,19 @@
 //! A *driver* is what carries the messages: `am`, `raw` and so on. The drivers take turns, in rounds, in one run. Each
 //! has the wire to itself while it is open, and the same loops measure all of them. Ratios are taken within a round.
 //!
-//! Read first: `measure/mod.rs` (one measurement), then `session.rs` (all measurements of a run).
+//! The parts are in two libraries: `am-measure` has what measures, `am-papers` the tables of the papers. Here are the
+//! command line, `compare`, `wakeup` and `stress`. Read first: `commands/mod.rs`, then [`am_measure`].
 #![forbid(unsafe_code)]
 
-mod ablation;
-mod batching;
-mod bounce;
-mod channel;
-mod chart;
 mod commands;
 mod compare;
-mod content;
-mod contention;
-mod cores;
-mod deploy;
-mod driver;
-mod drivers;
-mod error;
-mod files;
-mod hosts;
-mod logp;
-mod loss;
-mod many;
-mod measure;
-mod options;
-mod origin;
-mod out;
-mod permute;
-mod phases;
-mod plan;
-mod progress;
-mod report;
-mod rights;
-mod run;
-mod scale;
-mod session;
-mod size;
-mod spread;
-mod stats;
 mod stress;
-mod sweep;
-mod table2;
-mod topology;
-mod values;
 mod wakeup;
-mod watch;
-mod wire;
 
 use std::process::ExitCode;
 
-use watch::Watch;
+use am_measure::out;
+use am_measure::watch::Watch;
 
 fn main() -> ExitCode {
     let done = commands::read().and_then(|read| match read {

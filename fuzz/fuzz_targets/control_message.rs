@@ -4,10 +4,10 @@
 use libfuzzer_sys::fuzz_target;
 
 #[allow(dead_code, reason = "only control messages are wanted")]
-#[path = "../../bench/src/loss.rs"]
+#[path = "../../bench/measure/src/loss.rs"]
 mod loss;
 #[allow(dead_code, reason = "only control messages are wanted")]
-#[path = "../../bench/src/measure/control.rs"]
+#[path = "../../bench/measure/src/channel/control.rs"]
 mod control;
 
 /// What control messages need of am-bench's own, which is a program and no library.

@@ -4,25 +4,25 @@ use std::path::Path;
 
 use clap::Args;
 
-use crate::driver::Driver;
-use crate::error::Error;
-use crate::files::check_file;
-use crate::loss::Loss;
-use crate::options::{
+use am_measure::driver::Driver;
+use am_measure::error::Error;
+use am_measure::files::check_file;
+use am_measure::loss::Loss;
+use am_measure::options::{
     AmountOptions, CoalesceOption, CoresOption, DriverOption, OpenOptions, PlotOption, Print, STREAMS, SizeOption,
     apart, check_once, only, usage,
 };
-use crate::origin::Origin;
-use crate::out;
-use crate::plan::{Bench, DriverOptions, FramingArg};
-use crate::report::{INTRODUCTION, LOOPBACK, loss_curve};
-use crate::run::Run;
-use crate::session::Session;
-use crate::size::{Size, swept};
-use crate::sweep::Sweep;
-use crate::topology::{HostsArg, Place, Topology};
-use crate::values;
-use crate::watch::Watch;
+use am_measure::origin::Origin;
+use am_measure::out;
+use am_measure::plan::{Bench, DriverOptions, FramingArg};
+use am_measure::report::{INTRODUCTION, LOOPBACK, loss_curve};
+use am_measure::run::Run;
+use am_measure::session::Session;
+use am_measure::size::{Size, swept};
+use am_measure::sweep::Sweep;
+use am_measure::topology::{HostsArg, Place, Topology};
+use am_measure::values;
+use am_measure::watch::Watch;
 
 /// What the three commands share.
 #[derive(Clone, Debug, Args)]

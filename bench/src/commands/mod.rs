@@ -11,26 +11,27 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 pub(crate) use measured::{BandwidthArgs, DemoArgs, LatencyArgs, RateArgs};
 pub(crate) use stress::StressArgs;
 
-use crate::ablation::AblationArgs;
-use crate::bounce::BounceArgs;
 use crate::compare::{self, CompareArgs};
-use crate::contention::ContentionArgs;
-use crate::cores::{Cores, CoresArg};
-use crate::deploy::{child, machines};
-use crate::error::Error;
-use crate::logp::LogPArgs;
-use crate::options::{OpenOptions, usage};
-use crate::out;
-use crate::permute::PermuteArgs;
-use crate::phases::PhasesArgs;
-use crate::plan::{FramingArg, Side};
-use crate::run::own_link;
-use crate::scale::ScaleArgs;
-use crate::table2::Table2Args;
-use crate::topology::{End, own_core};
+use crate::stress as stressing;
 use crate::wakeup::WakeupArgs;
-use crate::watch::Watch;
-use crate::{stress as stressing, values};
+use am_measure::cores::{Cores, CoresArg};
+use am_measure::deploy::{child, machines};
+use am_measure::error::Error;
+use am_measure::options::{OpenOptions, usage};
+use am_measure::out;
+use am_measure::plan::{FramingArg, Side};
+use am_measure::run::own_link;
+use am_measure::topology::{End, own_core};
+use am_measure::values;
+use am_measure::watch::Watch;
+use am_papers::ablation::AblationArgs;
+use am_papers::bounce::BounceArgs;
+use am_papers::contention::ContentionArgs;
+use am_papers::logp::LogPArgs;
+use am_papers::permute::PermuteArgs;
+use am_papers::phases::PhasesArgs;
+use am_papers::scale::ScaleArgs;
+use am_papers::table2::Table2Args;
 
 const EXAMPLES: &str = "\
 EXAMPLES

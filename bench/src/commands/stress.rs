@@ -2,13 +2,14 @@
 
 use clap::Args;
 
-use crate::driver::Driver;
-use crate::error::Error;
-use crate::options::{CoalesceOption, OpenOptions, Print, Switch, only};
-use crate::plan::{DriverOptions, FramingArg};
-use crate::topology::{Here, HostsArg};
-use crate::watch::Watch;
-use crate::{stress, values};
+use crate::stress;
+use am_measure::driver::Driver;
+use am_measure::error::Error;
+use am_measure::options::{CoalesceOption, OpenOptions, Print, Switch, only};
+use am_measure::plan::{DriverOptions, FramingArg};
+use am_measure::topology::{Here, HostsArg};
+use am_measure::values;
+use am_measure::watch::Watch;
 
 #[derive(Clone, Debug, Args)]
 #[command(mut_arg("hosts", |hosts| hosts.value_parser(only(HostsArg::APART)).help(

@@ -1,7 +1,7 @@
 use super::*;
-use crate::contention::Server;
-use crate::deploy::processes::LocalTransport;
-use crate::topology::Topology;
+use am_measure::deploy::processes::LocalTransport;
+use am_measure::topology::Topology;
+use am_papers::contention::Server;
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
     Cli::try_parse_from(std::iter::once("am-bench").chain(line.split_whitespace()))

@@ -24,18 +24,18 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::deploy::processes::LocalTransport;
-use crate::deploy::veth::{Pair, check_mtu};
-use crate::driver::Driver;
-use crate::error::Error;
-use crate::options::{AmountOptions, DEFAULT_MTU, OpenOptions, PlotOption, Print, check_once, only};
-use crate::origin::Origin;
-use crate::out::status;
-use crate::plan::FramingArg;
-use crate::progress::Progress;
-use crate::topology::{Here, HostsArg};
-use crate::watch::Watch;
-use crate::{rights, values};
+use am_measure::deploy::processes::LocalTransport;
+use am_measure::deploy::veth::{Pair, check_mtu};
+use am_measure::driver::Driver;
+use am_measure::error::Error;
+use am_measure::options::{AmountOptions, DEFAULT_MTU, OpenOptions, PlotOption, Print, check_once, only};
+use am_measure::origin::Origin;
+use am_measure::out::status;
+use am_measure::plan::FramingArg;
+use am_measure::progress::Progress;
+use am_measure::topology::{Here, HostsArg};
+use am_measure::watch::Watch;
+use am_measure::{rights, values};
 
 use offload::Offload;
 use rows::{Comparison, Row, Settings};
@@ -116,7 +116,7 @@ fn announce(rows: &[Row], settings: &Settings) {
     let installed = rows.iter().filter(|row| row.absent.is_none());
     let turns: Vec<Duration> = installed.map(|row| row.peer.takes(settings)).collect();
     let all = turns.iter().sum::<Duration>() * settings.amount.rounds as u32;
-    let (count, rounds) = (turns.len(), crate::report::words::rounds(settings.amount.rounds));
+    let (count, rounds) = (turns.len(), am_measure::report::words::rounds(settings.amount.rounds));
     let take = if settings.amount.rounds == 1 { "takes" } else { "take" };
     status(&format!("{count} of {} peers are installed; {rounds} {take} about {} s", rows.len(), all.as_secs().max(1)));
 }

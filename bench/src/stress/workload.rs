@@ -4,7 +4,7 @@ use am_wire::{MAX_WORDS, WORD_BYTES};
 use serde::{Deserialize, Serialize};
 
 use super::report::Outcome;
-use crate::content::{RandomBytes, mix};
+use am_measure::content::{RandomBytes, mix};
 
 /// Small messages are sent in runs of this many, so that they are coalesced.
 const RUN: u64 = 16;

@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 use am_api::{Endpoint, Framing, HandlerId, Idle, Node, NodeWaker};
 use clap::Args;
 
-use crate::error::Error;
-use crate::options::{Print, RoundsOption};
-use crate::origin::Origin;
-use crate::watch::Watch;
+use am_measure::error::Error;
+use am_measure::options::{Print, RoundsOption};
+use am_measure::origin::Origin;
+use am_measure::watch::Watch;
 
 #[derive(Clone, Debug, Args)]
 #[command(mut_arg("rounds", |rounds| rounds.default_value("5").help("How many turns each way to wait takes")))]

@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use crate::cores::Cores;
-use crate::report::table::{align, columns, nanoseconds};
-use crate::report::words::{footer, rounds, times};
-use crate::spread::Spread;
+use am_measure::cores::Cores;
+use am_measure::report::table::{align, columns, nanoseconds};
+use am_measure::report::words::{footer, rounds, times};
+use am_measure::spread::Spread;
 
 use super::{SAMPLES, WAYS, Wakeups};
 
