@@ -10,7 +10,7 @@ mod loss;
 #[path = "../../bench/measure/src/channel/control.rs"]
 mod control;
 
-/// What control messages need of am-bench's own, which is a program and no library.
+/// What control messages need of the rest of am-measure, which depends on whole transports.
 mod plan {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Bench {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use am_api::{GroupMember, Placement};
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::many::{check_counts, count, simulated};
 use am_measure::error::Error;
@@ -17,9 +17,8 @@ use am_measure::options::{CoalesceOption, DEFAULT_MTU, Print, usage};
 use am_measure::origin::Origin;
 use am_measure::plan::{DriverOptions, FramingArg};
 use am_measure::progress::Progress;
-use am_measure::report::table::{align, columns, metric, nanoseconds};
+use am_measure::report::columns::{Cell, Column, lines, table};
 use am_measure::report::words::SIMULATED;
-use am_measure::sweep::digits;
 use am_measure::values;
 use am_measure::watch::Watch;
 
@@ -150,30 +149,17 @@ impl Scale {
     }
 
     pub(crate) fn json(&self) -> Vec<Value> {
-        let line = |point: &Point| {
-            json!({
-                "bench": "scale", "members": point.members, "clients": CLIENTS, "simulated": true,
-                "requests_per_s": digits(point.aggregate, 1.0), "efficiency": digits(self.efficiency(point), 1e4),
-                "share": [digits(point.share.0, 1e4), digits(point.share.1, 1e4)],
-                "round_trip_ns": digits(point.round_trip, 1.0),
-            })
-        };
-        self.points.iter().map(line).collect()
+        lines("scale", COLUMNS, &self.rows())
+    }
+
+    /// Each with its efficiency.
+    fn rows(&self) -> Vec<(Point, f64)> {
+        self.points.iter().map(|point| (point.clone(), self.efficiency(point))).collect()
     }
 
     pub(crate) fn table(&self) -> String {
         let mut text = format!("scale: a group of members, {CLIENTS} clients, requests of {WORD_BYTES} bytes\n\n");
-        let heads = columns([">members", ">aggregate", ">a member, to the first row", ">share", ">RTT"]);
-        let cells = |point: &Point| {
-            vec![
-                point.members.to_string(),
-                format!("{}/s", metric(point.aggregate)),
-                format!("{:.2}", self.efficiency(point)),
-                format!("{:.2} to {:.2}", point.share.0, point.share.1),
-                nanoseconds(point.round_trip as u64),
-            ]
-        };
-        align(&heads, &self.points.iter().map(cells).collect::<Vec<_>>(), &mut text);
+        table(COLUMNS, &self.rows(), &mut text);
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
@@ -183,6 +169,16 @@ impl Scale {
         text
     }
 }
+
+const COLUMNS: &[Column<(Point, f64)>] = &[
+    (">members", "members", |(point, _)| Cell::Count(point.members as u64)),
+    ("", "clients", |_| Cell::Count(CLIENTS as u64)),
+    ("", "simulated", |_| Cell::Json(Value::Bool(true))),
+    (">aggregate", "requests_per_s", |(point, _)| Cell::Rate(point.aggregate, "/s")),
+    (">a member, to the first row", "efficiency", |(_, efficiency)| Cell::Ratio(*efficiency)),
+    (">share", "share", |(point, _)| Cell::Range(point.share.0, point.share.1)),
+    (">RTT", "round_trip_ns", |(point, _)| Cell::Time(point.round_trip)),
+];
 
 #[cfg(test)]
 mod tests {

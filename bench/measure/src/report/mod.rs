@@ -1,5 +1,6 @@
 //! The report of the measurements: a table for people, JSON for programs.
 
+pub mod columns;
 mod json;
 mod loss_curve;
 pub mod table;

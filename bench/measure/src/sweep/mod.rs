@@ -26,7 +26,6 @@ use crate::spread::{Spread, median};
 use crate::stats::Measured;
 
 use fit::Model;
-pub use report::digits;
 
 /// A figure of a curve, and the points that it comes from.
 pub struct Figure {

@@ -12,6 +12,7 @@ use crate::chart::{self, Axis, COLOURS, Names, Panel};
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::plan::Bench;
+use crate::report::columns::digits;
 use crate::report::table::{Column, align, bytes, columns, metric, nanoseconds};
 use crate::report::words::{footer, rounds, xdp};
 
@@ -235,9 +236,4 @@ fn drawn(curve: &Curve, colour: plotters::style::RGBColor) -> chart::Curve {
 
 fn tenths(number: f64) -> f64 {
     digits(number, 10.0)
-}
-
-/// Rounds to significant digits.
-pub fn digits(number: f64, scale: f64) -> f64 {
-    (number * scale).round() / scale
 }

@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 
 use am_measure::cores::Cores;
 use am_measure::driver::Driver;
+use am_measure::report::columns::digits;
 use am_measure::report::table::{align, columns};
 use am_measure::report::words::times;
 use am_measure::stats::Measured;
-use am_measure::sweep::{Curve, R_INF, Sweep, T0, digits};
+use am_measure::sweep::{Curve, R_INF, Sweep, T0};
 
 use super::{LAYERS, Layer, Row};
 

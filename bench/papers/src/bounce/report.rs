@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{By, Plan, Turn};
 use am_measure::loops::latency::{RoundTrips, round_trips};
-use am_measure::report::table::{align, bytes, columns, nanoseconds};
+use am_measure::report::columns::{Cell, Column, digits, lines, summed, table};
 use am_measure::report::words::{footer, is_simulated, rounds, times, xdp};
 use am_measure::spread::Spread;
 
@@ -19,19 +19,50 @@ pub(crate) struct Bounced {
     pub(super) plan: Plan,
 }
 
+/// Which part rejected: its first turn, and the round trips of all its turns.
+struct Row<'a> {
+    by: By,
+    first: &'a Turn,
+    all: RoundTrips,
+    by_round: Vec<u64>,
+    size: usize,
+}
+
+impl Row<'_> {
+    fn at(&self, quantile: f64) -> Cell {
+        Cell::Time(self.all.value_at_quantile(quantile) as f64)
+    }
+}
+
+fn columns<'a>() -> [Column<Row<'a>>; 9] {
+    [
+        ("bounced by", "by", |row| Cell::text(row.by.name())),
+        ("mode", "mode", |row| Cell::text(&row.first.mode)),
+        (">size", "size", |row| Cell::Size(row.size)),
+        (">p50", "rtt_ns.p50", |row| row.at(0.5)),
+        (">p99", "rtt_ns.p99", |row| row.at(0.99)),
+        (">p99.9", "rtt_ns.p999", |row| row.at(0.999)),
+        (">round trips", "n", |row| Cell::Count(row.all.len())),
+        ("", "by_round", |row| Cell::Json(json!(row.by_round))),
+        ("", "xdp", |row| row.first.xdp.map_or(Cell::Nothing, Cell::text)),
+    ]
+}
+
 impl Bounced {
     fn of(&self, by: By) -> impl Iterator<Item = &Turn> {
         self.turns.iter().filter(move |turn| turn.by == by && !turn.round_trips.is_empty())
     }
 
-    /// Those that were measured: which part rejected, its first turn, and the round trips of all its turns.
-    fn rows(&self) -> impl Iterator<Item = (By, &Turn, RoundTrips)> {
-        By::ALL.into_iter().filter_map(|by| {
-            let mut together = round_trips();
+    /// Those that were measured.
+    fn rows(&self) -> Vec<Row<'_>> {
+        let row = |by| {
+            let mut all = round_trips();
             // Cannot fail: all have the same bounds.
-            self.of(by).for_each(|turn| _ = together.add(&turn.round_trips));
-            Some((by, self.of(by).next()?, together))
-        })
+            self.of(by).for_each(|turn| _ = all.add(&turn.round_trips));
+            let by_round = self.of(by).map(p50).collect();
+            Some(Row { by, first: self.of(by).next()?, all, by_round, size: self.plan.size })
+        };
+        By::ALL.into_iter().filter_map(row).collect()
     }
 
     /// Whether the network was simulated.
@@ -46,50 +77,20 @@ impl Bounced {
     }
 
     pub(crate) fn json(&self) -> Vec<Value> {
-        let cores = json!([self.plan.cores.near, self.plan.cores.far]);
-        let line = |(by, first, all): (By, &Turn, RoundTrips)| {
-            let at = |quantile| all.value_at_quantile(quantile);
-            json!({
-                "bench": "bounce",
-                "by": by.name(),
-                "mode": first.mode,
-                "size": self.plan.size,
-                "rtt_ns": { "p50": at(0.5), "p99": at(0.99), "p999": at(0.999) },
-                "n": all.len(),
-                "by_round": self.of(by).map(p50).collect::<Vec<_>>(),
-                "xdp": first.xdp,
-                "cores": cores,
-            })
-        };
-        let ratio = self.host_over_program();
-        let short = |number: f64| (number * 1e4).round() / 1e4;
-        let mut summary = json!({
-            "host_over_program": ratio.map(|ratio| short(ratio.median)),
-            "bench": "bounce",
-            "size": self.plan.size,
-            "rounds": self.rounds,
-            "range": ratio.map(|ratio| [ratio.least, ratio.most].map(short)),
+        let (ratio, cores) = (self.host_over_program(), json!([self.plan.cores.near, self.plan.cores.far]));
+        let mut all = lines("bounce", &columns(), &self.rows());
+        all.iter_mut().for_each(|line| line["cores"] = cores.clone());
+        let summary = json!({
+            "host_over_program": ratio.map(|ratio| digits(ratio.median, 1e4)), "size": self.plan.size,
+            "rounds": self.rounds, "range": ratio.map(|ratio| [ratio.least, ratio.most].map(|end| digits(end, 1e4))),
             "cores": cores,
         });
-        if self.is_simulated() {
-            summary["simulated"] = json!(true);
-        }
-        self.rows().map(line).chain([json!({ "summary": summary })]).collect()
+        summed(all, "bounce", summary, self.is_simulated())
     }
 
     pub(crate) fn table(&self) -> String {
         let mut text = "bounce: round trip of a request that a full receiver rejects\n\n".to_owned();
-        let cells = |(by, first, all): (By, &Turn, RoundTrips)| {
-            let mut cells = vec![by.name().to_owned(), first.mode.clone(), bytes(self.plan.size)];
-            cells.extend([0.5, 0.99, 0.999].map(|quantile| nanoseconds(all.value_at_quantile(quantile))));
-            cells.push(all.len().to_string());
-            cells
-        };
-        align(
-            &columns(["bounced by", "mode", ">size", ">p50", ">p99", ">p99.9", ">round trips"]),
-            &self.rows().map(cells).collect::<Vec<_>>(),
-            &mut text,
-        );
+        table(&columns(), &self.rows(), &mut text);
         text.push('\n');
         if let Some(Spread { median, least, most }) = self.host_over_program() {
             let [ratio, least, most] = [median, least, most].map(times);

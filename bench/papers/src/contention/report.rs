@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use am_measure::chart::{self, Axis, COLOURS, Curve, Names, Panel};
 use am_measure::error::Error;
-use am_measure::report::table::{align, bytes, columns, metric, nanoseconds};
+use am_measure::report::columns::{Cell, Column, digits, lines, summed, table};
+use am_measure::report::table::{bytes, metric, nanoseconds};
 use am_measure::report::words::{SIMULATED, is_simulated, rounds};
 use am_measure::spread::{Spread, median};
-use am_measure::sweep::digits;
 
 use super::{Flood, Flooded, Order, Point, Server, Totals};
 
@@ -28,6 +28,8 @@ struct Row {
     size: usize,
     clients: usize,
     aggregate: f64,
+    /// The aggregate over that of one client of the same server.
+    over_peak: Option<f64>,
     /// The rate of the slowest and of the fastest client over an equal share.
     share: (f64, f64),
     round_trip: f64,
@@ -67,7 +69,10 @@ impl Contention {
         let Order { servers, sizes, clients, .. } = &self.order;
         let each = sizes.iter().flat_map(|size| servers.iter().map(move |server| (*size, *server)));
         let each = each.flat_map(|(size, server)| clients.iter().map(move |clients| (size, server, *clients)));
-        each.filter_map(|(size, server, clients)| self.row(size, server, clients)).collect()
+        let mut rows: Vec<Row> = each.filter_map(|(size, server, clients)| self.row(size, server, clients)).collect();
+        let peaks: Vec<Option<f64>> = rows.iter().map(|row| peak(row, &rows)).collect();
+        rows.iter_mut().zip(peaks).for_each(|(row, peak)| row.over_peak = peak);
+        rows
     }
 
     fn row(&self, size: usize, server: Server, clients: usize) -> Option<Row> {
@@ -80,6 +85,7 @@ impl Contention {
             size,
             clients,
             aggregate: middle(&Point::aggregate)?,
+            over_peak: None,
             share: (share(|share| share.least)?, share(|share| share.most)?),
             round_trip: middle(&|point| point.round_trip)?,
             loaded: middle(&|point| point.loaded)?,
@@ -92,7 +98,7 @@ impl Contention {
         let each = sizes.iter().flat_map(|size| servers.iter().map(move |server| (*size, *server)));
         each.filter_map(|(size, server)| {
             let its: Vec<&Row> = rows.iter().filter(|row| (row.size, row.server) == (size, server)).collect();
-            let over = Spread::of(its.iter().filter(|row| row.clients > 1).filter_map(|row| peak(row, rows)));
+            let over = Spread::of(its.iter().filter(|row| row.clients > 1).filter_map(|row| row.over_peak));
             let share = its
                 .iter()
                 .fold((1.0, 1.0), |(least, most): (f64, f64), row| (least.min(row.share.0), most.max(row.share.1)));
@@ -105,9 +111,14 @@ impl Contention {
 
     pub(crate) fn json(&self) -> Vec<Value> {
         let rows = self.rows();
-        let lines = rows.iter().map(|row| self.line(row, &rows));
-        let floods = self.floods().into_iter().map(|flooded| self.flood_line(&flooded));
-        let mut lines: Vec<Value> = lines.chain(floods).collect();
+        let mut all = lines("contention", COLUMNS, &rows);
+        all.extend(lines("contention", FLOOD, &self.floods()));
+        for line in &mut all {
+            line["mode"] = json!(self.mode);
+            if self.is_simulated() {
+                line["simulated"] = json!(true);
+            }
+        }
         let round = |ratio: Option<f64>| ratio.map(|ratio| digits(ratio, 1e4));
         let verdict = |verdict: &Verdict| {
             json!({
@@ -119,14 +130,8 @@ impl Contention {
         let verdicts: Vec<Value> = self.verdicts(&rows).iter().map(verdict).collect();
         let over = |size| json!({ "size": size, "ratio": round(self.threads_over_polled(&rows, size)) });
         let threads: Vec<Value> = self.order.sizes.iter().map(|size| over(*size)).collect();
-        let mut summary = json!({
-            "bench": "contention", "rounds": self.order.rounds, "servers": verdicts, "threads_over_polled": threads,
-        });
-        if self.is_simulated() {
-            summary["simulated"] = json!(true);
-        }
-        lines.push(json!({ "summary": summary }));
-        lines
+        let summary = json!({ "rounds": self.order.rounds, "servers": verdicts, "threads_over_polled": threads });
+        summed(all, "contention", summary, self.is_simulated())
     }
 
     /// The peak aggregate of blocking threads over that of polled endpoints.
@@ -136,38 +141,6 @@ impl Contention {
             its.map(|row| row.aggregate).reduce(f64::max)
         };
         Some(most(Server::Threads)? / most(Server::Polled)?)
-    }
-
-    fn line(&self, row: &Row, rows: &[Row]) -> Value {
-        let mean = row.aggregate / row.clients as f64;
-        let client = [mean, row.share.0 * mean, row.share.1 * mean].map(|rate| rate.round() as u64);
-        let mut line = json!({
-            "bench": "contention", "server": row.server.name(), "clients": row.clients, "size": row.size,
-            "messages_per_s": row.aggregate.round() as u64,
-            "bytes_per_s": (row.aggregate * row.size as f64).round() as u64,
-            "client_per_s": client,
-            "share": [digits(row.share.0, 1e4), digits(row.share.1, 1e4)],
-            "over_peak": peak(row, rows).map(|ratio| digits(ratio, 1e4)),
-            "rtt_ns": row.round_trip, "loaded_rtt_ns": row.loaded, "mode": self.mode,
-            "rejects": row.totals.rejects, "retransmitted": row.totals.retransmitted, "returned": row.totals.returned,
-            "acks_per_request": digits(row.totals.acks_per_request(), 1e4),
-        });
-        if self.is_simulated() {
-            line["simulated"] = json!(true);
-        }
-        line
-    }
-
-    fn flood_line(&self, flooded: &Flooded) -> Value {
-        let mut line = json!({
-            "bench": "contention", "server": flooded.server.name(), "clients": flooded.clients, "size": flooded.size,
-            "flood": flooded.flood.name(), "others": digits(flooded.others, 1e4), "worst": digits(flooded.worst, 1e4),
-            "flooder": digits(flooded.flooder, 1e4), "mode": self.mode,
-        });
-        if self.is_simulated() {
-            line["simulated"] = json!(true);
-        }
-        line
     }
 
     /// Medians over the rounds.
@@ -195,21 +168,7 @@ impl Contention {
     pub(crate) fn table(&self) -> String {
         let rows = self.rows();
         let mut text = "contention: many clients and one server, after AM-II's Figures 7 to 11\n\n".to_owned();
-        let heads = columns([
-            "server",
-            ">size",
-            ">clients",
-            ">aggregate",
-            ">to peak",
-            ">a client",
-            ">share",
-            ">RTT",
-            ">loaded",
-            ">rejects",
-            ">sent again",
-            ">acks",
-        ]);
-        align(&heads, &rows.iter().map(|row| cells(row, &rows)).collect::<Vec<_>>(), &mut text);
+        table(COLUMNS, &rows, &mut text);
         text.push('\n');
         self.sentences(&rows, &mut text);
         let simulated = if self.is_simulated() { format!("{SIMULATED}\n") } else { String::new() };
@@ -300,11 +259,10 @@ fn drawn(rows: &[&Row], name: &str, colour: RGBColor, is_rate: bool) -> Vec<Curv
     if !is_rate {
         return vec![curve(name.to_owned(), &|row| row.round_trip, Vec::new())];
     }
-    let mean = |row: &Row| row.aggregate / row.clients as f64;
-    let bar = |row: &&Row| (row.clients as f64, row.share.0 * mean(row), row.share.1 * mean(row));
+    let bar = |row: &&Row| (row.clients as f64, row.share.0 * row.mean(), row.share.1 * row.mean());
     vec![
         curve(format!("{name}: all"), &|row| row.aggregate, Vec::new()),
-        curve(format!("{name}: one"), &mean, rows.iter().map(bar).collect()),
+        curve(format!("{name}: one"), &Row::mean, rows.iter().map(bar).collect()),
     ]
 }
 
@@ -324,22 +282,41 @@ impl Totals {
     }
 }
 
-fn cells(row: &Row, rows: &[Row]) -> Vec<String> {
-    let rate = |rate: f64| format!("{}/s", metric(rate));
-    vec![
-        row.server.name().to_owned(),
-        bytes(row.size),
-        row.clients.to_string(),
-        rate(row.aggregate),
-        peak(row, rows).map_or(String::new(), |ratio| format!("{ratio:.2}")),
-        rate(row.aggregate / row.clients as f64),
-        format!("{:.2} to {:.2}", row.share.0, row.share.1),
-        nanoseconds(row.round_trip as u64),
-        nanoseconds(row.loaded as u64),
-        row.totals.rejects.to_string(),
-        row.totals.retransmitted.to_string(),
-        format!("{:.2}", row.totals.acks_per_request()),
-    ]
+const COLUMNS: &[Column<Row>] = &[
+    ("server", "server", |row| Cell::text(row.server.name())),
+    (">size", "size", |row| Cell::Size(row.size)),
+    (">clients", "clients", |row| Cell::Count(row.clients as u64)),
+    (">aggregate", "messages_per_s", |row| Cell::Rate(row.aggregate, "/s")),
+    ("", "bytes_per_s", |row| Cell::Rate(row.aggregate * row.size as f64, "B/s")),
+    (">to peak", "over_peak", |row| Cell::ratio(row.over_peak)),
+    (">a client", "", |row| Cell::Rate(row.mean(), "/s")),
+    ("", "client_per_s", |row| {
+        Cell::Json(json!([1.0, row.share.0, row.share.1].map(|share| (share * row.mean()).round() as u64)))
+    }),
+    (">share", "share", |row| Cell::Range(row.share.0, row.share.1)),
+    (">RTT", "rtt_ns", |row| Cell::Time(row.round_trip)),
+    (">loaded", "loaded_rtt_ns", |row| Cell::Time(row.loaded)),
+    (">rejects", "rejects", |row| Cell::Count(row.totals.rejects)),
+    (">sent again", "retransmitted", |row| Cell::Count(row.totals.retransmitted)),
+    ("", "returned", |row| Cell::Count(row.totals.returned)),
+    (">acks", "acks_per_request", |row| Cell::Ratio(row.totals.acks_per_request())),
+];
+
+const FLOOD: &[Column<Flooded>] = &[
+    ("", "server", |flooded| Cell::text(flooded.server.name())),
+    ("", "clients", |flooded| Cell::Count(flooded.clients as u64)),
+    ("", "size", |flooded| Cell::Size(flooded.size)),
+    ("", "flood", |flooded| Cell::text(flooded.flood.name())),
+    ("", "others", |flooded| Cell::Ratio(flooded.others)),
+    ("", "worst", |flooded| Cell::Ratio(flooded.worst)),
+    ("", "flooder", |flooded| Cell::Ratio(flooded.flooder)),
+];
+
+impl Row {
+    /// The rate of one client.
+    fn mean(&self) -> f64 {
+        self.aggregate / self.clients as f64
+    }
 }
 
 /// The aggregate over that of one client of the same server.

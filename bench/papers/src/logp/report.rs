@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use am_measure::chart::bars::{self, Bar, Group};
 use am_measure::driver::Driver;
 use am_measure::error::Error;
-use am_measure::report::table::{align, bytes, columns};
+use am_measure::report::columns::{Cell, Column, digits, lines, summed, table};
+use am_measure::report::table::bytes;
 use am_measure::report::words::{footer, is_simulated, rounds, times};
-use am_measure::sweep::digits;
 
 use super::{Figures, PARAMETERS, Parameter, Row};
 
@@ -25,25 +25,45 @@ const LEGEND: &str = concat!(
 /// The parameters of a ratio: differences of others may be zero.
 const COMPARED: [Parameter; 3] = [PARAMETERS[0], PARAMETERS[3], PARAMETERS[4]];
 
+fn columns<'a>() -> [Column<Row<'a>>; 17] {
+    [
+        ("driver", "via", |row| Cell::text(row.first.driver.name())),
+        ("transport", "transport", |row| Cell::text(row.transport())),
+        ("mode", "mode", |row| Cell::text(&row.first.mode)),
+        ("", "framing", |row| Cell::text(row.first.framing)),
+        (">size", "size", |row| Cell::Size(row.first.layout.size)),
+        (">Os", "os_ns", |row| Cell::Micros(row.median(PARAMETERS[0]))),
+        (">L", "l_ns", |row| Cell::Micros(row.median(PARAMETERS[1]))),
+        (">Or", "or_ns", |row| Cell::Micros(row.median(PARAMETERS[2]))),
+        (">g", "g_ns", |row| Cell::Micros(row.median(PARAMETERS[3]))),
+        (">RTT", "rtt_ns", |row| Cell::Micros(row.median(PARAMETERS[4]))),
+        (">g/(Os+Or)", "", |row| {
+            let [os, _, or, g, _] = PARAMETERS.map(|parameter| row.median(parameter));
+            Cell::Times(g / (os + or).max(1.0))
+        }),
+        ("", "range", |row| Cell::Json(row.ranges())),
+        ("", "rounds", |row| Cell::Count(row.rounds.len() as u64)),
+        (">lost", "lost", |row| Cell::Count(row.lost())),
+        ("", "batching", |row| Cell::Json(json!(row.first.batching))),
+        ("", "xdp", |row| row.first.xdp.map_or(Cell::Nothing, Cell::text)),
+        ("", "mtu", |row| Cell::Json(json!(row.part.mtu))),
+    ]
+}
+
 impl Figures {
     pub(crate) fn json(&self) -> Vec<Value> {
         let (rows, cores) = (self.rows(), json!([self.cores.near, self.cores.far]));
-        let mut lines: Vec<Value> = rows.iter().map(|row| row.line(&cores)).collect();
+        let mut all = lines("logp", &columns(), &rows);
+        all.iter_mut().for_each(|line| line["cores"] = cores.clone());
         let ratios: Vec<Value> = self.ratios(&rows).map(|(over, under)| over.ratios(under)).collect();
-        let mut summary = json!({ "bench": "logp", "rounds": self.rounds, "cores": cores, "ratios": ratios });
-        if rows.iter().any(|row| is_simulated(&row.first.mode)) {
-            summary["simulated"] = json!(true);
-        }
-        lines.push(json!({ "summary": summary }));
-        lines
+        let is_simulated = rows.iter().any(|row| is_simulated(&row.first.mode));
+        summed(all, "logp", json!({ "rounds": self.rounds, "cores": cores, "ratios": ratios }), is_simulated)
     }
 
     pub(crate) fn table(&self) -> String {
         let rows = self.rows();
         let mut text = "logp: the parameters of the LogP model, after AM-II's Figure 5\n\n".to_owned();
-        let heads =
-            columns(["driver", "transport", "mode", ">size", ">Os", ">L", ">Or", ">g", ">RTT", ">g/(Os+Or)", ">lost"]);
-        align(&heads, &rows.iter().map(Row::cells).collect::<Vec<_>>(), &mut text);
+        table(&columns(), &rows, &mut text);
         text.push('\n');
         for (over, under) in self.ratios(&rows) {
             let [os, g, rtt] = COMPARED.map(|parameter| over.ratio(under, parameter).map_or("?".to_owned(), times));
@@ -90,38 +110,10 @@ impl Row<'_> {
         }
     }
 
-    fn cells(&self) -> Vec<String> {
-        let first = self.first;
-        let [os, l, or, g, rtt] = PARAMETERS.map(|parameter| self.median(parameter));
-        let mut cells = vec![first.driver.to_string(), self.transport().to_owned(), first.mode.clone()];
-        cells.push(bytes(first.layout.size));
-        cells.extend([os, l, or, g, rtt].map(|ns| format!("{:.2} µs", ns / 1e3)));
-        cells.extend([times(g / (os + or).max(1.0)), self.lost().to_string()]);
-        cells
-    }
-
-    fn line(&self, cores: &Value) -> Value {
-        let first = self.first;
-        let mut line = json!({
-            "bench": "logp", "via": first.driver.name(), "mode": first.mode, "framing": first.framing,
-            "size": first.layout.size,
-        });
-        for parameter in PARAMETERS {
-            line[format!("{}_ns", parameter.0)] = json!(digits(self.median(parameter), 10.0));
-        }
+    /// The range of each parameter over the rounds.
+    fn ranges(&self) -> Value {
         let range = |parameter| self.spread(parameter).map(|of| [of.least, of.most].map(|ns| digits(ns, 10.0)));
-        line["range"] =
-            PARAMETERS.map(|parameter| (format!("{}_ns", parameter.0), json!(range(parameter)))).into_iter().collect();
-        line["rounds"] = json!(self.rounds.len());
-        line["lost"] = json!(self.lost());
-        line["batching"] = json!(first.batching);
-        if let Some(at) = first.xdp {
-            line["xdp"] = json!(at);
-        }
-        line["cores"] = cores.clone();
-        line["transport"] = json!(self.transport());
-        line["mtu"] = json!(self.part.mtu);
-        line
+        PARAMETERS.map(|parameter| (format!("{}_ns", parameter.0), json!(range(parameter)))).into_iter().collect()
     }
 
     /// This row's parameters over another's.

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use am_measure::chart::bars::{self, Bar, Group};
 use am_measure::error::Error;
-use am_measure::report::table::{align, bytes, columns, metric, nanoseconds};
+use am_measure::report::columns::{Cell, Column, digits, lines, summed, table};
+use am_measure::report::table::bytes;
 use am_measure::report::words::{SIMULATED, is_simulated, rounds};
 use am_measure::spread::median;
-use am_measure::sweep::digits;
 
 use super::{Order, Pattern, Point};
 
@@ -28,6 +28,7 @@ pub(super) struct Permute {
 pub(super) struct Row {
     pub(super) pattern: Pattern,
     hosts: usize,
+    size: usize,
     mode: String,
     pub(super) oversubscription: Option<u64>,
     /// Bytes a second of all hosts.
@@ -65,6 +66,7 @@ impl Permute {
                 round_trip_ratio: over(round_trip, |row| row.round_trip),
                 pattern: one.pattern,
                 hosts: one.hosts,
+                size: self.order.size,
                 mode: one.mode.clone(),
                 oversubscription: one.oversubscription,
                 aggregate,
@@ -78,15 +80,9 @@ impl Permute {
 
     pub(crate) fn json(&self) -> Vec<Value> {
         let rows = self.rows();
-        let mut lines: Vec<Value> = rows.iter().map(|row| row.line(self.order.size)).collect();
         let ratios = rows.iter().filter(|row| row.pattern != Pattern::Pair).map(Row::ratios);
-        let mut summary =
-            json!({ "bench": "permute", "rounds": self.order.rounds, "ratios": ratios.collect::<Vec<_>>() });
-        if self.is_simulated() {
-            summary["simulated"] = json!(true);
-        }
-        lines.push(json!({ "summary": summary }));
-        lines
+        let summary = json!({ "rounds": self.order.rounds, "ratios": ratios.collect::<Vec<_>>() });
+        summed(lines("permute", COLUMNS, &rows), "permute", summary, self.is_simulated())
     }
 
     pub(crate) fn table(&self) -> String {
@@ -95,21 +91,7 @@ impl Permute {
             "permute: every host sends to one other and answers one, after AM-II's Table 1; {} a message\n\n",
             bytes(self.order.size)
         );
-        let heads = columns([
-            "pattern",
-            ">hosts",
-            "switch",
-            ">a host",
-            ">aggregate",
-            ">share",
-            ">RTT",
-            ">sent again",
-            ">a host to pair",
-            ">paper",
-            ">RTT to pair",
-            ">paper",
-        ]);
-        align(&heads, &rows.iter().map(Row::cells).collect::<Vec<_>>(), &mut text);
+        table(COLUMNS, &rows, &mut text);
         let mode = rows.first().map_or("", |row| row.mode.as_str());
         let simulated = if self.is_simulated() { format!("{SIMULATED}\n") } else { String::new() };
         // Writing to a string cannot fail.
@@ -161,6 +143,24 @@ impl Point {
     }
 }
 
+const COLUMNS: &[Column<Row>] = &[
+    ("pattern", "pattern", |row| Cell::text(row.pattern.name())),
+    (">hosts", "hosts", |row| Cell::Count(row.hosts as u64)),
+    ("", "size", |row| Cell::Size(row.size)),
+    ("switch", "", |row| Cell::text(row.oversubscription.map_or("one".to_owned(), |times| format!("trunk 1:{times}")))),
+    (">a host", "host_bytes_per_s", |row| Cell::Rate(row.each(), "B/s")),
+    (">aggregate", "bytes_per_s", |row| Cell::Rate(row.aggregate, "B/s")),
+    (">share", "share", |row| Cell::Range(row.share.0, row.share.1)),
+    (">RTT", "rtt_ns", |row| Cell::Time(row.round_trip)),
+    (">sent again", "retransmitted", |row| Cell::Count(row.retransmitted)),
+    ("", "oversubscription", |row| row.oversubscription.map_or(Cell::Nothing, Cell::Count)),
+    ("", "mode", |row| Cell::text(&row.mode)),
+    (">a host to pair", "", |row| Cell::ratio(row.bandwidth_ratio)),
+    (">paper", "", |row| Cell::ratio(row.paper().map(|paper| paper.0))),
+    (">RTT to pair", "", |row| Cell::ratio(row.round_trip_ratio)),
+    (">paper", "", |row| Cell::ratio(row.paper().map(|paper| paper.1))),
+];
+
 impl Row {
     /// Bytes a second of one host.
     fn each(&self) -> f64 {
@@ -170,39 +170,6 @@ impl Row {
     fn paper(&self) -> Option<(f64, f64)> {
         let paper = PAPER.iter().find(|(pattern, ..)| *pattern == self.pattern);
         paper.map(|(_, bandwidth, round_trip)| (*bandwidth, *round_trip))
-    }
-
-    fn cells(&self) -> Vec<String> {
-        let rate = |rate: f64| format!("{}B/s", metric(rate));
-        let ratio = |ratio: Option<f64>| ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"));
-        let (bandwidth, round_trip) = self.paper().unzip();
-        vec![
-            self.pattern.name().to_owned(),
-            self.hosts.to_string(),
-            self.oversubscription.map_or("one".to_owned(), |times| format!("trunk 1:{times}")),
-            rate(self.each()),
-            rate(self.aggregate),
-            format!("{:.2} to {:.2}", self.share.0, self.share.1),
-            nanoseconds(self.round_trip as u64),
-            self.retransmitted.to_string(),
-            ratio(self.bandwidth_ratio),
-            ratio(bandwidth),
-            ratio(self.round_trip_ratio),
-            ratio(round_trip),
-        ]
-    }
-
-    fn line(&self, size: usize) -> Value {
-        let mut line = json!({
-            "bench": "permute", "pattern": self.pattern.name(), "hosts": self.hosts, "size": size,
-            "bytes_per_s": self.aggregate.round() as u64, "host_bytes_per_s": self.each().round() as u64,
-            "share": [digits(self.share.0, 1e4), digits(self.share.1, 1e4)], "rtt_ns": digits(self.round_trip, 10.0),
-            "retransmitted": self.retransmitted, "oversubscription": self.oversubscription, "mode": self.mode,
-        });
-        if is_simulated(&self.mode) {
-            line["simulated"] = json!(true);
-        }
-        line
     }
 
     fn ratios(&self) -> Value {

@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
+use am_measure::report::columns::digits;
 use am_measure::report::table::{align, bytes, columns, metric, nanoseconds};
 use am_measure::report::words::{footer, rounds, times};
 use am_measure::spread::median;
-use am_measure::sweep::digits;
 
 use super::calls::{Call, NULL_CALL};
 use super::copies::{self, Kind};

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use am_measure::driver::Driver;
 use am_measure::loops::latency::{RoundTrips, round_trips};
 use am_measure::plan::Bench::{Bandwidth, Latency};
+use am_measure::report::columns::digits;
 use am_measure::report::table::{align, columns, metric, nanoseconds};
 use am_measure::report::words::{footer, rounds, times, xdp};
 use am_measure::spread::Spread;
 use am_measure::stats::Outcome;
-use am_measure::sweep::digits;
 use am_measure::wire::WireRate;
 
 use super::paper::{PaperRow, ROWS};
