@@ -99,14 +99,14 @@ impl RandomBytes {
         RandomBytes(mix(seed.rotate_left(32) ^ mix(number)))
     }
 
-    pub fn next(&mut self) -> [u8; 8] {
+    pub fn draw(&mut self) -> [u8; 8] {
         self.0 = self.0.wrapping_add(GOLDEN);
         (self.0 ^ self.0 >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9).to_be_bytes()
     }
 
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for piece in bytes.chunks_mut(8) {
-            piece.copy_from_slice(&self.next()[..piece.len()]);
+            piece.copy_from_slice(&self.draw()[..piece.len()]);
         }
     }
 }

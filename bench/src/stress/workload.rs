@@ -137,7 +137,7 @@ impl Workload {
     /// Whether this is the message's payload, apart from `start` pieces of 8 bytes at its start.
     pub(super) fn is_payload_from(&self, number: u64, payload: &[u8], start: usize) -> bool {
         let mut bytes = RandomBytes::new(self.seed, number);
-        let mut pieces = payload.chunks(8).map(|piece| *piece == bytes.next()[..piece.len()]);
+        let mut pieces = payload.chunks(8).map(|piece| *piece == bytes.draw()[..piece.len()]);
         pieces.by_ref().take(start).for_each(drop);
         pieces.all(|is_equal| is_equal)
     }

@@ -10,9 +10,13 @@ use super::words::times;
 pub enum Cell {
     /// Empty in the table, and `null` in JSON.
     Nothing,
+    /// Empty in the table, and no field in JSON.
+    Absent,
     Text(String),
     Count(u64),
     Size(usize),
+    /// Nanoseconds, as counted.
+    Nanos(u64),
     /// Nanoseconds.
     Time(f64),
     /// Nanoseconds that may be negative.
@@ -40,10 +44,11 @@ impl Cell {
 
     fn print(self) -> String {
         match self {
-            Cell::Nothing => String::new(),
+            Cell::Nothing | Cell::Absent => String::new(),
             Cell::Text(text) => text,
             Cell::Count(count) => count.to_string(),
             Cell::Size(size) => bytes(size),
+            Cell::Nanos(ns) => nanoseconds(ns),
             Cell::Time(ns) => nanoseconds(ns as u64),
             Cell::Micros(ns) => format!("{:.2} µs", ns / 1e3),
             Cell::Rate(rate, unit) => format!("{}{unit}", metric(rate)),
@@ -54,18 +59,19 @@ impl Cell {
         }
     }
 
-    fn json(self) -> Value {
-        match self {
+    fn json(self) -> Option<Value> {
+        Some(match self {
+            Cell::Absent => return None,
             Cell::Nothing => Value::Null,
             Cell::Text(text) => json!(text),
-            Cell::Count(count) => json!(count),
+            Cell::Count(count) | Cell::Nanos(count) => json!(count),
             Cell::Size(size) => json!(size),
             Cell::Time(ns) | Cell::Micros(ns) => json!(digits(ns, 10.0)),
             Cell::Rate(rate, _) => json!(rate.round() as u64),
             Cell::Ratio(ratio) | Cell::Times(ratio) => json!(digits(ratio, 1e4)),
             Cell::Range(least, most) => json!([least, most].map(|end| digits(end, 1e4))),
             Cell::Json(value) => value,
-        }
+        })
     }
 }
 
@@ -88,9 +94,10 @@ pub fn lines<R>(bench: &str, columns: &[Column<R>], rows: &[R]) -> Vec<Value> {
         let mut line = json!({ "bench": bench });
         for (_, key, of) in columns.iter().filter(|(_, key, _)| !key.is_empty()) {
             let (outer, inner) = key.split_once('.').map_or((*key, None), |(outer, inner)| (outer, Some(inner)));
-            match inner {
-                Some(inner) => line[outer][inner] = of(row).json(),
-                None => line[outer] = of(row).json(),
+            match (of(row).json(), inner) {
+                (Some(value), Some(inner)) => line[outer][inner] = value,
+                (Some(value), None) => line[outer] = value,
+                (None, _) => {}
             }
         }
         line
@@ -125,6 +132,7 @@ mod tests {
             (">time", "ns.p50", |ns| Cell::Time(*ns)),
             ("", "rate", |ns| Cell::Rate(1e9 / ns, "/s")),
             (">to pair", "ratio", |_| Cell::ratio(None)),
+            ("", "xdp", |_| Cell::Absent),
         ];
         let mut text = String::new();
         table(COLUMNS, &[1234.56], &mut text);

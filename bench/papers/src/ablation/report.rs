@@ -6,11 +6,10 @@ use serde_json::{Value, json};
 
 use am_measure::cores::Cores;
 use am_measure::driver::Driver;
-use am_measure::report::columns::digits;
-use am_measure::report::table::{align, columns};
+use am_measure::report::columns::{Cell, Column, digits, lines, summed, table};
 use am_measure::report::words::times;
 use am_measure::stats::Measured;
-use am_measure::sweep::{Curve, R_INF, Sweep, T0};
+use am_measure::sweep::{Curve, Point, R_INF, Sweep, T0};
 
 use super::{LAYERS, Layer, Row};
 
@@ -33,9 +32,9 @@ impl Ablation {
         Ablation(Sweep::new(all, cores))
     }
 
-    fn rows(&self) -> impl Iterator<Item = (&Layer, &Curve)> {
+    fn rows(&self) -> Vec<(&Layer, &Curve)> {
         let curve = |layer: &Layer| self.0.curves.iter().find(|curve| curve.driver == layer.0);
-        LAYERS.iter().filter_map(move |layer| Some((layer, curve(layer)?)))
+        LAYERS.iter().filter_map(|layer| Some((layer, curve(layer)?))).collect()
     }
 
     /// The two ratios that state the cost of all layers together, if both rows ran.
@@ -46,38 +45,17 @@ impl Ablation {
     pub(crate) fn json(&self) -> Vec<Value> {
         let cores = json!([self.0.cores.near, self.0.cores.far]);
         let [t0, r_inf] = self.ratios().map(|ratio| ratio.map(|ratio| digits(ratio, 1e4)));
-        let mut summary = json!({
-            "whole_over_hybrid_t0": t0,
-            "whole_over_hybrid_r_inf": r_inf,
-            "bench": "ablation",
-            "rounds": self.0.rounds,
-            "cores": cores,
+        let mut all = lines("ablation", &columns(), &self.rows());
+        all.iter_mut().for_each(|line| line["cores"] = cores.clone());
+        let summary = json!({
+            "whole_over_hybrid_t0": t0, "whole_over_hybrid_r_inf": r_inf, "rounds": self.0.rounds, "cores": cores,
         });
-        if self.0.is_simulated() {
-            summary["simulated"] = json!(true);
-        }
-        self.rows().map(|(layer, curve)| line(layer, curve, &cores)).chain([json!({ "summary": summary })]).collect()
+        summed(all, "ablation", summary, self.0.is_simulated())
     }
 
     pub(crate) fn table(&self) -> String {
         let mut text = "ablation: what each layer adds, after Fast Messages' table 4\n\n".to_owned();
-        let cells = |((_, name, what), curve): (&Layer, &Curve)| {
-            let [t0, r_inf, n_half, _] = curve.cells();
-            vec![
-                (*name).to_owned(),
-                t0,
-                r_inf,
-                n_half,
-                curve.lost().to_string(),
-                curve.mode.clone(),
-                (*what).to_owned(),
-            ]
-        };
-        align(
-            &columns(["row", ">t0", ">r_inf", ">n1/2", ">lost", "mode", "what it is"]),
-            &self.rows().map(cells).collect::<Vec<_>>(),
-            &mut text,
-        );
+        table(&columns(), &self.rows(), &mut text);
         text.push('\n');
         if let [Some(t0), Some(r_inf)] = self.ratios() {
             let (t0, r_inf) = (times(t0), times(r_inf));
@@ -88,26 +66,25 @@ impl Ablation {
     }
 }
 
-fn line((_, name, what): &Layer, curve: &Curve, cores: &Value) -> Value {
-    let [t0, r_inf, n_half] = curve.figures().map(|(_, figure)| figure);
-    let points = curve.points.iter().map(|point| json!({ "size": point.size, "ns": digits(point.ns, 10.0) }));
-    let mut line = json!({
-        "bench": "ablation",
-        "row": name,
-        "t0_ns": t0,
-        "r_inf_bytes_per_s": r_inf,
-        "n_half_bytes": n_half,
-        "mode": curve.mode,
-        "framing": curve.framing,
-        "batching": curve.batching,
-        "what": what,
-        "lost": curve.lost(),
-        "range": curve.range(),
-        "curve": points.collect::<Vec<_>>(),
-        "cores": cores,
-    });
-    if let Some(at) = curve.xdp {
-        line["xdp"] = json!(at);
-    }
-    line
+fn columns<'a>() -> [Column<(&'a Layer, &'a Curve)>; 15] {
+    [
+        ("row", "row", |(layer, _)| Cell::text(layer.1)),
+        (">t0", "", |(_, curve)| Cell::text(&curve.cells()[0])),
+        (">r_inf", "", |(_, curve)| Cell::text(&curve.cells()[1])),
+        (">n1/2", "", |(_, curve)| Cell::text(&curve.cells()[2])),
+        ("", "t0_ns", |(_, curve)| Cell::Json(json!(curve.figures()[0].1))),
+        ("", "r_inf_bytes_per_s", |(_, curve)| Cell::Json(json!(curve.figures()[1].1))),
+        ("", "n_half_bytes", |(_, curve)| Cell::Json(json!(curve.figures()[2].1))),
+        (">lost", "lost", |(_, curve)| Cell::Count(curve.lost())),
+        ("mode", "mode", |(_, curve)| Cell::text(&curve.mode)),
+        ("", "framing", |(_, curve)| Cell::text(curve.framing)),
+        ("", "batching", |(_, curve)| Cell::Json(json!(curve.batching))),
+        ("what it is", "what", |(layer, _)| Cell::text(layer.2)),
+        ("", "range", |(_, curve)| Cell::Json(json!(curve.range()))),
+        ("", "curve", |(_, curve)| {
+            let point = |point: &Point| json!({ "size": point.size, "ns": digits(point.ns, 10.0) });
+            Cell::Json(curve.points.iter().map(point).collect())
+        }),
+        ("", "xdp", |(_, curve)| curve.xdp.map_or(Cell::Absent, Cell::text)),
+    ]
 }

@@ -30,7 +30,7 @@ struct Row<'a> {
 
 impl Row<'_> {
     fn at(&self, quantile: f64) -> Cell {
-        Cell::Time(self.all.value_at_quantile(quantile) as f64)
+        Cell::Nanos(self.all.value_at_quantile(quantile))
     }
 }
 

@@ -45,7 +45,7 @@ fn columns<'a>() -> [Column<Row<'a>>; 17] {
         ("", "rounds", |row| Cell::Count(row.rounds.len() as u64)),
         (">lost", "lost", |row| Cell::Count(row.lost())),
         ("", "batching", |row| Cell::Json(json!(row.first.batching))),
-        ("", "xdp", |row| row.first.xdp.map_or(Cell::Nothing, Cell::text)),
+        ("", "xdp", |row| row.first.xdp.map_or(Cell::Absent, Cell::text)),
         ("", "mtu", |row| Cell::Json(json!(row.part.mtu))),
     ]
 }
