@@ -155,6 +155,7 @@ const COLUMNS: &[Column<Row>] = &[
     (">sent again", "retransmitted", |row| Cell::Count(row.retransmitted)),
     ("", "oversubscription", |row| row.oversubscription.map_or(Cell::Nothing, Cell::Count)),
     ("", "mode", |row| Cell::text(&row.mode)),
+    ("", "simulated", |row| if is_simulated(&row.mode) { Cell::Json(Value::Bool(true)) } else { Cell::Absent }),
     (">a host to pair", "", |row| Cell::ratio(row.bandwidth_ratio)),
     (">paper", "", |row| Cell::ratio(row.paper().map(|paper| paper.0))),
     (">RTT to pair", "", |row| Cell::ratio(row.round_trip_ratio)),
