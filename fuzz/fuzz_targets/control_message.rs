@@ -4,13 +4,13 @@
 use libfuzzer_sys::fuzz_target;
 
 #[allow(dead_code, reason = "only control messages are wanted")]
-#[path = "../../bench/src/loss.rs"]
+#[path = "../../bench/measure/src/loss.rs"]
 mod loss;
 #[allow(dead_code, reason = "only control messages are wanted")]
-#[path = "../../bench/src/measure/control.rs"]
+#[path = "../../bench/measure/src/channel/control.rs"]
 mod control;
 
-/// What control messages need of am-bench's own, which is a program and no library.
+/// What control messages need of the rest of am-measure, which depends on whole transports.
 mod plan {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Bench {

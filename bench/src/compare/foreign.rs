@@ -18,9 +18,9 @@ use serde::Deserialize;
 
 use super::rows::{Figures, Settings, Turn};
 use super::subprocess::{end_of, run};
-use crate::deploy::veth::Pair;
-use crate::error::Error;
-use crate::watch::Watch;
+use am_measure::deploy::veth::Pair;
+use am_measure::error::Error;
+use am_measure::watch::Watch;
 
 const SANDBOX: &str = include_str!("../../peers/sandbox.sh");
 

@@ -20,74 +20,95 @@ mod report;
 mod rows;
 mod subprocess;
 
-use std::fs;
 use std::time::Duration;
 
-use crate::cli::{CompareArgs, Options};
-use crate::cores::Cores;
-use crate::deploy::processes::LocalTransport;
-use crate::deploy::veth::{Pair, check_mtu};
-use crate::driver::Driver;
-use crate::error::Error;
-use crate::origin::Origin;
-use crate::out::status;
-use crate::plan::FramingArg;
-use crate::progress::Progress;
-use crate::publish;
-use crate::size::Size;
-use crate::watch::Watch;
+use clap::Args;
+
+use am_measure::deploy::processes::LocalTransport;
+use am_measure::deploy::veth::{Pair, check_mtu};
+use am_measure::driver::Driver;
+use am_measure::error::Error;
+use am_measure::options::{AmountOptions, DEFAULT_MTU, OpenOptions, PlotOption, Print, check_once, only};
+use am_measure::origin::Origin;
+use am_measure::out::status;
+use am_measure::plan::FramingArg;
+use am_measure::progress::Progress;
+use am_measure::topology::{Here, HostsArg};
+use am_measure::watch::Watch;
+use am_measure::{rights, values};
 
 use offload::Offload;
 use rows::{Comparison, Row, Settings};
 
 pub(crate) use ours::take_turn;
 
-/// The default number of rounds.
-pub(crate) const ROUNDS: usize = 3;
-/// The default length of a measurement.
-pub(crate) const TIME: Duration = Duration::from_millis(100);
-/// The default sizes: from a word to a megabyte.
-pub(crate) const SIZES: [usize; 7] = [8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20];
+#[derive(Clone, Debug, Args)]
+#[command(mut_arg("hosts", |hosts| hosts.value_parser(only(HostsArg::APART)).help(
+    "The rows over one transport; `veth` for every row [default: veth]")))]
+#[command(mut_arg("mtu", |mtu| mtu.default_value("1500").help("MTU of the veth pair, 148 to 65535")))]
+#[command(mut_arg("framing", |framing| framing.default_value("bare").help("Where our messages carry their header")))]
+#[command(mut_arg("rounds", |rounds| rounds.default_value("3")))]
+#[command(mut_arg("time", |time| time.default_value("0.1")))]
+#[command(mut_arg("plot", |plot| plot.help("Plot time and bandwidth over size, as SVG")))]
+pub(crate) struct CompareArgs {
+    /// The peers to measure, each by its name or by its family (`tcp` selects `tcp-nagle` too). The error
+    /// about an unknown name lists all names
+    /// [default: all that are installed]
+    #[arg(long, value_delimiter = ',', value_name = "PEER,...")]
+    peers: Vec<String>,
+    /// A foreign program that takes longer for one turn is killed
+    #[arg(long, default_value = "120", value_parser = values::seconds, value_name = "SECONDS")]
+    limit: Duration,
+    #[command(flatten)]
+    plot: PlotOption,
+    #[command(flatten)]
+    here: Here,
+    /// Bytes of a message (64K, 1M)
+    #[arg(long, value_delimiter = ',', default_value = "8,64,512,4K,32K,256K,1M", value_parser = values::message,
+          value_name = "BYTES,...", help_heading = "What")]
+    size: Vec<usize>,
+    #[command(flatten)]
+    open: OpenOptions,
+    #[command(flatten)]
+    amount: AmountOptions,
+    #[command(flatten)]
+    print: Print,
+}
+
 /// A peer with this many failed turns gets no more.
 const MAX_FAILURES: usize = 2;
 
-/// Measure all rows in turn, or those `over` one transport, and print the result. The failure of a peer is no error.
-pub(crate) fn run(
-    args: &CompareArgs,
-    over: Option<LocalTransport>,
-    options: &Options,
-    watch: &Watch,
-) -> Result<(), Error> {
-    let mtu = options.mtu.unwrap_or(1500);
-    check_mtu(mtu, &[Driver::Am])?;
-    let settings = settings(args.limit, mtu, options)?;
-    let peers = peer::chosen(&args.peers, over)?;
-    let pair = Pair::new(mtu)?;
-    let offload = Offload::of(&pair);
-    let mut rows: Vec<Row> = peers.into_iter().map(|peer| Row::new(peer, watch)).collect();
-    watch.check()?;
-    announce(&rows, &settings);
-    let end = rounds(&mut rows, &pair, &settings, options.json, watch);
-    let origin = Origin::new(over.map_or("all", LocalTransport::name), Some(mtu));
-    let comparison = Comparison { rows, settings, offload };
-    publish(comparison.json(), || comparison.table(), &origin, options)?;
-    if let Some(file) = &args.plot {
-        fs::write(file, comparison.svg()?).map_err(Error::system("writing the plot"))?;
+impl CompareArgs {
+    /// The transport whose rows are selected; `None` for every row. The comparison always makes its own hosts.
+    pub(crate) fn over(&self) -> Result<Option<LocalTransport>, Error> {
+        self.plot.check(&self.print)?;
+        check_once("--size", &self.size)?;
+        Ok(self.here.hosts.and_then(HostsArg::local_transport))
     }
-    end
-}
 
-fn settings(limit: Duration, mtu: u32, options: &Options) -> Result<Settings, Error> {
-    let mut amount = options.amount(TIME);
-    amount.rounds = options.rounds.unwrap_or(ROUNDS);
-    let bytes = |size: &Size| if let Size::Bytes(size) = size { Some(*size) } else { None };
-    let mut sizes: Vec<usize> = options.size.iter().filter_map(bytes).collect();
-    if sizes.is_empty() {
-        sizes = SIZES.to_vec();
+    /// Measure all rows in turn, or those over one transport, and print the result. The failure of a peer is no error.
+    pub(crate) fn run(&self, watch: &Watch) -> Result<(), Error> {
+        let over = self.over()?;
+        rights::check(true, &[Driver::Am])?;
+        let mtu = self.here.mtu.unwrap_or(DEFAULT_MTU);
+        check_mtu(mtu, &[Driver::Am])?;
+        let (amount, how, cores) = (self.amount.amount(), self.open.how(FramingArg::Bare), self.here.cores.both()?);
+        let mut sizes = self.size.clone();
+        sizes.sort_unstable();
+        let settings = Settings { sizes, amount, limit: self.limit, cores, how, mtu: mtu as usize };
+        let peers = peer::chosen(&self.peers, over)?;
+        let pair = Pair::new(mtu)?;
+        let offload = Offload::of(&pair);
+        let mut rows: Vec<Row> = peers.into_iter().map(|peer| Row::new(peer, watch)).collect();
+        watch.check()?;
+        announce(&rows, &settings);
+        let end = rounds(&mut rows, &pair, &settings, self.print.json, watch);
+        let origin = Origin::new(over.map_or("all", LocalTransport::name), Some(mtu));
+        let comparison = Comparison { rows, settings, offload };
+        self.print.publish(comparison.json(), || comparison.table(), &origin)?;
+        self.plot.write(|| comparison.svg())?;
+        end
     }
-    sizes.sort_unstable();
-    let cores = Cores::both(options.cores.unwrap_or_default())?;
-    Ok(Settings { sizes, amount, limit, cores, how: options.how(FramingArg::Bare), mtu: mtu as usize })
 }
 
 /// Print how long it will take.
@@ -95,7 +116,7 @@ fn announce(rows: &[Row], settings: &Settings) {
     let installed = rows.iter().filter(|row| row.absent.is_none());
     let turns: Vec<Duration> = installed.map(|row| row.peer.takes(settings)).collect();
     let all = turns.iter().sum::<Duration>() * settings.amount.rounds as u32;
-    let (count, rounds) = (turns.len(), crate::report::words::rounds(settings.amount.rounds));
+    let (count, rounds) = (turns.len(), am_measure::report::words::rounds(settings.amount.rounds));
     let take = if settings.amount.rounds == 1 { "takes" } else { "take" };
     status(&format!("{count} of {} peers are installed; {rounds} {take} about {} s", rows.len(), all.as_secs().max(1)));
 }

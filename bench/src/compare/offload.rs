@@ -5,8 +5,8 @@ use std::process::{Command, Output, Stdio};
 use am_netns::Host;
 use serde::Serialize;
 
-use crate::deploy::veth::{INTERFACE, Pair};
-use crate::error::Error;
+use am_measure::deploy::veth::{INTERFACE, Pair};
+use am_measure::error::Error;
 
 /// Names of `ethtool -k`, and names in the table.
 const FEATURES: [(&str, &str); 3] =

@@ -22,18 +22,18 @@ use super::offload::{self, Offload};
 use super::peer::{PEERS, Peer, Source, Wire};
 use super::rows::{Figures, Settings, Turn};
 use super::subprocess::run;
-use crate::deploy::child::Far;
-use crate::deploy::pipe::{Lines, write_line};
-use crate::deploy::veth::Pair;
-use crate::driver::Driver;
-use crate::error::Error;
-use crate::loss::Loss;
-use crate::plan::{Amount, Bench, DriverOptions};
-use crate::progress::Progress;
-use crate::session::{Order, Setup};
-use crate::size::Size;
-use crate::stats::{Measured, Outcome};
-use crate::watch::Watch;
+use am_measure::deploy::child::Far;
+use am_measure::deploy::pipe::{Lines, write_line};
+use am_measure::deploy::veth::Pair;
+use am_measure::driver::Driver;
+use am_measure::error::Error;
+use am_measure::loss::Loss;
+use am_measure::plan::{Amount, Bench, DriverOptions};
+use am_measure::progress::Progress;
+use am_measure::session::{Order, Setup};
+use am_measure::size::Size;
+use am_measure::stats::{Measured, Outcome};
+use am_measure::watch::Watch;
 
 /// How this program's own errors begin.
 const ERROR_PREFIX: &str = "am-bench: ";
@@ -155,7 +155,7 @@ fn figures(all: &[Measured]) -> Turn {
 mod tests {
     use super::super::rows::tests::comparison;
     use super::*;
-    use crate::stats::tests::measured;
+    use am_measure::stats::measured;
 
     #[test]
     fn a_round_trip_is_halved_and_busy_cores_are_shared_among_messages() {

@@ -7,14 +7,14 @@ use am_wire::frame::ETHERNET_HEADER;
 
 use super::rows::{Settings, Turn};
 use super::{foreign, offload, ours};
-use crate::ablation::Row;
-use crate::deploy::processes::{LocalTransport, TransportPair};
-use crate::deploy::veth::{ADDRESSES, INTERFACE, Pair, interfaces};
-use crate::driver::Driver;
-use crate::error::Error;
-use crate::origin::kernel;
-use crate::plan::Amount;
-use crate::watch::Watch;
+use am_measure::deploy::processes::{LocalTransport, TransportPair};
+use am_measure::deploy::veth::{ADDRESSES, INTERFACE, Pair, interfaces};
+use am_measure::driver::Driver;
+use am_measure::driver::Row;
+use am_measure::error::Error;
+use am_measure::origin::kernel;
+use am_measure::plan::Amount;
+use am_measure::watch::Watch;
 
 const LARGE: &str = "am: a message larger than a frame is a bulk put; a round trip is one put each way";
 const RUNS: &str =

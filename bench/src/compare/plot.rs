@@ -2,8 +2,8 @@
 
 use super::report::{CURVES, rate, short, time};
 use super::rows::{Comparison, Row, Turn};
-use crate::chart::{self, Axis, COLOURS, Curve, Names, Panel, span};
-use crate::error::Error;
+use am_measure::chart::{self, Axis, COLOURS, Curve, Names, Panel, span};
+use am_measure::error::Error;
 
 /// All plots: a title, and the peers whose curves share the plot, ours first. They are those between which a reader would
 /// choose, on one wire. A peer may be in two plots, as a reference.

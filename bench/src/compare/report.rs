@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::offload::Offload;
 use super::rows::{Comparison, Figures, Row, Turn};
-use crate::report::table::{align, bytes, columns, metric, nanoseconds};
-use crate::report::words::{rounds, times};
-use crate::stats::Spread;
+use am_measure::report::table::{align, bytes, columns, metric, nanoseconds};
+use am_measure::report::words::{rounds, times};
+use am_measure::spread::Spread;
 
 const NO_FIGURE: &str = "-";
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-use crate::error::Error;
-use crate::watch::Watch;
+use am_measure::error::Error;
+use am_measure::watch::Watch;
 
 /// The limit of a program's output.
 const MAX_OUTPUT: usize = 1 << 20;

@@ -35,18 +35,19 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use process::child;
 
-use crate::cli::{Options, StressArgs, Topology};
-use crate::content::mix;
-use crate::cores::Cores;
-use crate::deploy::child::Child as Process;
-use crate::deploy::pipe::{Lines, write_line};
-use crate::deploy::sides::Sides;
-use crate::error::Error;
-use crate::origin::Origin;
-use crate::plan::{DriverOptions, Side};
-use crate::progress::Progress;
-use crate::publish;
-use crate::watch::Watch;
+use crate::commands::StressArgs;
+use am_measure::content::mix;
+use am_measure::cores::Cores;
+use am_measure::deploy::child::Child as Process;
+use am_measure::deploy::pipe::{Lines, write_line};
+use am_measure::deploy::sides::Sides;
+use am_measure::error::Error;
+use am_measure::options::Print;
+use am_measure::origin::Origin;
+use am_measure::plan::{DriverOptions, Side};
+use am_measure::progress::Progress;
+use am_measure::topology::Topology;
+use am_measure::watch::Watch;
 use report::{Outcome, Report};
 use workload::Workload;
 
@@ -151,11 +152,11 @@ pub(crate) fn run(
     how: DriverOptions,
     (sides, place): (&Sides, &Topology),
     cores: Cores,
-    options: &Options,
+    print: &Print,
     watch: &Watch,
 ) -> Result<(), Error> {
     let workload = workload(args, how, sides.mtu)?;
-    let bar = Progress::of_messages(workload.messages, options.json);
+    let bar = Progress::of_messages(workload.messages, print.json);
     let start = |role, side, core| {
         let plan = Plan { role, on: sides.on(side, 1), workload, how, lost_per_million: args.loss, core };
         sides.at(side, || Child::start(&plan))?
@@ -177,7 +178,7 @@ pub(crate) fn run(
     let outcomes = [sender.end(watch)?, receiver.end(watch)?];
     let (on, loss, stops) = (sides.on(Side::Near, 1), args.loss, stop_signals.count);
     let report = Report { on, workload, loss, outcomes, stops, took };
-    publish(vec![report.json()], || report.text(), &Origin::of(place, Some(sides.mtu)), options)?;
+    print.publish(vec![report.json()], || report.text(), &Origin::new(place.transport(), Some(sides.mtu)))?;
     report.result()
 }
 

@@ -9,12 +9,12 @@ use am_api::{HandlerId, Node};
 
 use super::report::Outcome;
 use super::{Line, NODES, Plan, Role, receiver, sender};
-use crate::cores::pin;
-use crate::deploy::pipe::{Lines, write_line};
-use crate::deploy::sides::{Losses, open};
-use crate::driver::am::facility;
-use crate::error::Error;
-use crate::watch::Watch;
+use am_measure::cores::pin;
+use am_measure::deploy::open::{Losses, open};
+use am_measure::deploy::pipe::{Lines, write_line};
+use am_measure::drivers::am::facility;
+use am_measure::error::Error;
+use am_measure::watch::Watch;
 
 pub(super) const ENDPOINT: &str = "stress";
 pub(super) const DATA: HandlerId = HandlerId(0);

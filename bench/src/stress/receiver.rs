@@ -9,9 +9,9 @@ use super::process::{ANSWER, ASK, DATA, ENDPOINT, ProgressReporter, conclude, sa
 use super::report::Outcome;
 use super::workload::{Ledger, MessageKind, Workload};
 use super::{Line, PUT, within};
-use crate::driver::am::facility;
-use crate::error::Error;
-use crate::watch::Watch;
+use am_measure::drivers::am::facility;
+use am_measure::error::Error;
+use am_measure::watch::Watch;
 
 /// The most messages between two stalls, and the longest stall.
 const STALL_EVERY: u64 = 100_000;

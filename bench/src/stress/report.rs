@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::process::LOST_ON_PURPOSE;
 use super::workload::Workload;
-use crate::error::Error;
+use am_measure::error::Error;
 
 /// The outcome of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,9 +8,9 @@ use super::process::{ANSWER, ASK, DATA, ENDPOINT, ProgressReporter, conclude, sa
 use super::report::Outcome;
 use super::workload::{Ledger, MessageKind, MessageShape, Workload};
 use super::{Line, NODES, PUT};
-use crate::driver::am::facility;
-use crate::error::Error;
-use crate::watch::Watch;
+use am_measure::drivers::am::facility;
+use am_measure::error::Error;
+use am_measure::watch::Watch;
 
 /// Connections. Runs of messages take turns on them.
 const FLOWS: usize = 4;

@@ -4,7 +4,7 @@ use am_wire::{MAX_WORDS, WORD_BYTES};
 use serde::{Deserialize, Serialize};
 
 use super::report::Outcome;
-use crate::content::{RandomBytes, mix};
+use am_measure::content::{RandomBytes, mix};
 
 /// Small messages are sent in runs of this many, so that they are coalesced.
 const RUN: u64 = 16;
@@ -137,7 +137,7 @@ impl Workload {
     /// Whether this is the message's payload, apart from `start` pieces of 8 bytes at its start.
     pub(super) fn is_payload_from(&self, number: u64, payload: &[u8], start: usize) -> bool {
         let mut bytes = RandomBytes::new(self.seed, number);
-        let mut pieces = payload.chunks(8).map(|piece| *piece == bytes.next()[..piece.len()]);
+        let mut pieces = payload.chunks(8).map(|piece| *piece == bytes.draw()[..piece.len()]);
         pieces.by_ref().take(start).for_each(drop);
         pieces.all(|is_equal| is_equal)
     }

@@ -16,9 +16,29 @@ use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
 use am_api::{Endpoint, Framing, HandlerId, Idle, Node, NodeWaker};
+use clap::Args;
 
-use crate::error::Error;
-use crate::watch::Watch;
+use am_measure::error::Error;
+use am_measure::options::{Print, RoundsOption};
+use am_measure::origin::Origin;
+use am_measure::watch::Watch;
+
+#[derive(Clone, Debug, Args)]
+#[command(mut_arg("rounds", |rounds| rounds.default_value("5").help("How many turns each way to wait takes")))]
+pub(crate) struct WakeupArgs {
+    #[command(flatten)]
+    rounds: RoundsOption,
+    #[command(flatten)]
+    print: Print,
+}
+
+impl WakeupArgs {
+    pub(crate) fn run(&self, watch: &Watch) -> Result<(), Error> {
+        self.print.check()?;
+        let wakeups = measure(self.rounds.rounds, watch)?;
+        self.print.publish(wakeups.json(), || wakeups.table(), &Origin::new("udp, shm", None))
+    }
+}
 
 /// Samples of each way in a round.
 const SAMPLES: usize = 100;
@@ -40,7 +60,7 @@ const WAYS: [(&str, Option<usize>); 5] = [
 
 /// What was measured: by way and round, nanoseconds of each sample.
 #[derive(Debug)]
-pub(crate) struct Wakeups {
+struct Wakeups {
     samples: [Vec<Vec<u64>>; WAYS.len()],
 }
 
@@ -95,7 +115,7 @@ impl Run {
 }
 
 /// Measure all ways in turn, in so many rounds.
-pub(crate) fn measure(rounds: usize, watch: &Watch) -> Result<Wakeups, Error> {
+fn measure(rounds: usize, watch: &Watch) -> Result<Wakeups, Error> {
     let shared = Default::default();
     let run = &Arc::new(Run { begin: Instant::now(), shared, is_over: AtomicBool::new(false) });
     thread::scope(|scope| {

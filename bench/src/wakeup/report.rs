@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use crate::cores::Cores;
-use crate::report::table::{align, columns, nanoseconds};
-use crate::report::words::{footer, rounds, times};
-use crate::stats::Spread;
+use am_measure::cores::Cores;
+use am_measure::report::columns::{Cell, Column, lines, table};
+use am_measure::report::words::{footer, rounds};
+use am_measure::spread::Spread;
 
 use super::{SAMPLES, WAYS, Wakeups};
 
@@ -16,8 +16,30 @@ const LEGEND: &str = concat!(
     "  Ratios are medians of the rounds' ratios.\n",
 );
 
-/// The quantiles that are reported: their names, and the share of the samples below them.
-const QUANTILES: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
+/// The shares of the samples below the quantiles that are reported.
+const QUANTILES: [f64; 2] = [0.5, 0.99];
+
+struct Row {
+    way: &'static str,
+    /// The way that it is compared with.
+    to: Option<&'static str>,
+    all: Vec<u64>,
+    rounds: usize,
+    /// The medians of the rounds' ratios, of each quantile.
+    ratios: [Option<f64>; 2],
+}
+
+const COLUMNS: &[Column<Row>] = &[
+    ("way", "way", |row| Cell::text(row.way)),
+    ("", "n", |row| Cell::Count(row.all.len() as u64)),
+    ("", "rounds", |row| Cell::Count(row.rounds as u64)),
+    (">p50", "wakeup_ns.p50", |row| Cell::Nanos(quantile(&row.all, QUANTILES[0]))),
+    (">p99", "wakeup_ns.p99", |row| Cell::Nanos(quantile(&row.all, QUANTILES[1]))),
+    (">p50", "ratio.p50", |row| row.ratios[0].map_or(Cell::Nothing, Cell::Times)),
+    (">p99", "ratio.p99", |row| row.ratios[1].map_or(Cell::Nothing, Cell::Times)),
+    ("compared", "", |row| row.to.map_or(Cell::Nothing, |to| Cell::text(format!("times {to}")))),
+    ("", "to", |row| row.to.map_or(Cell::Nothing, Cell::text)),
+];
 
 /// The sample that this share of the others is below.
 fn quantile(samples: &[u64], share: f64) -> u64 {
@@ -40,37 +62,24 @@ impl Wakeups {
         Spread::of_ratios(&by_round(way), &by_round(WAYS[way].1?)).map(|ratio| ratio.median)
     }
 
+    fn rows(&self) -> Vec<Row> {
+        let row = |way: usize| Row {
+            way: WAYS[way].0,
+            to: WAYS[way].1.map(|to| WAYS[to].0),
+            all: self.all(way),
+            rounds: self.samples[way].len(),
+            ratios: QUANTILES.map(|share| self.ratio(way, share)),
+        };
+        (0..WAYS.len()).map(row).collect()
+    }
+
     pub(crate) fn json(&self) -> Vec<Value> {
-        let short = |ratio: f64| (ratio * 1e4).round() / 1e4;
-        (0..WAYS.len())
-            .map(|way| {
-                let (name, against) = WAYS[way];
-                let all = self.all(way);
-                let mut line =
-                    json!({ "bench": "wakeup", "way": name, "n": all.len(), "rounds": self.samples[way].len() });
-                for (quantile_name, share) in QUANTILES {
-                    line["wakeup_ns"][quantile_name] = json!(quantile(&all, share));
-                    line["ratio"][quantile_name] = json!(self.ratio(way, share).map(short));
-                }
-                line["to"] = json!(against.map(|against| WAYS[against].0));
-                line
-            })
-            .collect()
+        lines("wakeup", COLUMNS, &self.rows())
     }
 
     pub(crate) fn table(&self) -> String {
         let mut text = "wakeup: how soon a thread that sleeps runs again\n\n".to_owned();
-        let row = |way: usize| {
-            let all = self.all(way);
-            let times_of = |share| self.ratio(way, share).map_or(String::new(), times);
-            let mut cells = vec![WAYS[way].0.to_owned()];
-            cells.extend(QUANTILES.map(|(_, share)| nanoseconds(quantile(&all, share))));
-            cells.extend(QUANTILES.map(|(_, share)| times_of(share)));
-            cells.push(WAYS[way].1.map_or(String::new(), |against| format!("times {}", WAYS[against].0)));
-            cells
-        };
-        let heads = columns(["way", ">p50", ">p99", ">p50", ">p99", "compared"]);
-        align(&heads, &(0..WAYS.len()).map(row).collect::<Vec<_>>(), &mut text);
+        table(COLUMNS, &self.rows(), &mut text);
         // Writing to a string cannot fail.
         let _ = writeln!(text, "\n{LEGEND}");
         let measured = format!("{} of {SAMPLES} samples each, ways taken in turn", rounds(self.samples[0].len()));

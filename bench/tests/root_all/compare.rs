@@ -140,8 +140,8 @@ fn a_table_a_file_of_lines_and_a_picture() {
 fn what_makes_no_sense_is_refused() {
     for (arguments, words) in [
         (&["--peers", "carrier-pigeon"][..], "no peer `carrier-pigeon`: there are am, "),
-        (&["--driver", "am"], "choose with --peers"),
-        (&["--hosts", "loopback"], "--hosts veth for every row"),
+        (&["--driver", "am"], "unexpected argument '--driver'"),
+        (&["--hosts", "loopback"], "possible values: veth, udp"),
         (&["--hosts", "shm", "--peers", "iperf3"], "no peer `iperf3` over shm: there are am-shm, "),
         (&["--size", "full"], "in bytes"),
     ] {

@@ -48,7 +48,10 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("apps/", &["active-messages", "layers"]),
     // It opens a wire by its name, and has the other end of the transport `amd:`.
     ("tools/amd", &["active-messages", "am-input", "am-vnic", "am-transport", "am-ring", "am-wire"]),
-    ("bench", &["active-messages", "core", "layers", "backends", "am-netns"]),
+    // Its user names a backend. What measures is a library, on which the papers' tables stand.
+    ("bench/measure", &["active-messages", "core", "layers", "backends", "am-netns"]),
+    ("bench/papers", &["am-measure", "active-messages", "core", "layers", "backends"]),
+    ("bench", &["am-measure", "am-papers", "active-messages", "core", "layers", "backends", "am-netns"]),
     (
         "bench/cost",
         &[

@@ -1,0 +1,79 @@
+//! How messages are handed to the system, and which measurements may be compared.
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Bench;
+use crate::size::MessageLayout;
+
+/// How many messages the system gets at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Batching {
+    /// One message with each system call or doorbell.
+    Single,
+    /// Many with each; every message has a frame or datagram of its own. On a stream: many with each write.
+    Bursts,
+    /// Many with each, and they share frames. On a stream: as many with each write as `am` has in a frame.
+    Shared,
+}
+
+impl Batching {
+    pub const fn words(self) -> &'static str {
+        match self {
+            Batching::Single => "one message at a time",
+            Batching::Bursts => "one message a frame, in bursts",
+            Batching::Shared => "several messages a frame",
+        }
+    }
+
+    /// The batching in a bench of a driver that sends many messages like this. A round trip has one message in flight; in bursts of
+    /// `logp` each message has its own doorbell; a transfer is cut into full frames.
+    pub fn of(self, bench: Bench) -> Batching {
+        match bench {
+            Bench::Latency | Bench::Volley | Bench::LogP => Batching::Single,
+            Bench::Bulk => Batching::Bursts,
+            Bench::Bandwidth | Bench::Rate => self,
+        }
+    }
+}
+
+/// Why two measurements have no ratio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mismatch {
+    Sizes(usize, usize),
+    Batching(Batching, Batching),
+}
+
+impl Mismatch {
+    /// What differs between two measurements; `None` if their ratio compares the drivers alone.
+    pub fn of(one: (MessageLayout, Batching), other: (MessageLayout, Batching)) -> Option<Mismatch> {
+        if one.0.size != other.0.size {
+            return Some(Mismatch::Sizes(one.0.size, other.0.size));
+        }
+        (one.1 != other.1).then_some(Mismatch::Batching(one.1, other.1))
+    }
+
+    pub fn words(self) -> String {
+        match self {
+            Mismatch::Sizes(one, other) => format!("messages of {one} B beside {other} B"),
+            Mismatch::Batching(one, other) => format!("{}, compared with {}", one.words(), other.words()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_equal_sizes_in_equal_batches_are_compared() {
+        let layout = |size| MessageLayout { size, pieces: 1, piece: size, frames: 1, full: false };
+        let of = |size, batching| (layout(size), batching);
+        assert_eq!(Mismatch::of(of(64, Batching::Bursts), of(64, Batching::Bursts)), None);
+        let sizes = Mismatch::of(of(64_986, Batching::Bursts), of(1448, Batching::Bursts)).unwrap();
+        assert_eq!(sizes.words(), "messages of 64986 B beside 1448 B");
+        let batching = Mismatch::of(of(16, Batching::Shared), of(16, Batching::Bursts)).unwrap();
+        assert_eq!(batching.words(), "several messages a frame, compared with one message a frame, in bursts");
+        assert!(Mismatch::of(of(64, Batching::Bursts), of(64, Batching::Single)).is_some());
+    }
+}

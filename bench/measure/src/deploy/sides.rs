@@ -1,0 +1,69 @@
+//! Two sides on this machine: their hosts, the names of their transports, and how these are opened.
+
+use crate::driver::Driver;
+use crate::error::Error;
+use crate::plan::Side;
+use crate::rights;
+use crate::session::{Link, Session, Setup};
+use crate::wire::WireRate;
+
+use super::child;
+use super::link::NamedLink;
+use super::open::XDP;
+use super::processes::{LocalTransport, STAGE, TransportPair};
+use super::veth::{Pair, check_mtu, interfaces};
+
+/// Two sides, joined as long as this lives.
+pub struct Sides {
+    /// The payload of a frame.
+    pub mtu: u32,
+    ends: TransportPair,
+    /// Present if each side has its own host.
+    pair: Option<Pair>,
+}
+
+impl Sides {
+    /// Two hosts, with a cable between them that these drivers can use, and that has this rate.
+    pub fn cabled(mtu: u32, rate: Option<WireRate>, drivers: &[Driver]) -> Result<Sides, Error> {
+        rights::check(true, drivers)?;
+        check_mtu(mtu, drivers)?;
+        let pair = rate.map_or_else(|| Pair::new(mtu), |rate| Pair::limited(mtu, rate))?;
+        Ok(Sides { mtu, ends: TransportPair::of(interfaces()), pair: Some(pair) })
+    }
+
+    /// Two processes or threads, joined by this transport.
+    pub fn joined(local_transport: LocalTransport, mtu: Option<u32>) -> Result<Sides, Error> {
+        let mtu = mtu.unwrap_or(local_transport.mtu());
+        Ok(Sides { mtu, ends: local_transport.ends(Some(mtu))?, pair: None })
+    }
+
+    pub fn simulated(on: &str) -> Result<Sides, Error> {
+        let near = NamedLink::new(Side::Near, "alpha", on, None)?;
+        let mtu = near.here()?.mtu.unwrap_or_default();
+        Ok(Sides { mtu, ends: TransportPair::of([(); 2].map(|()| on.to_owned())), pair: None })
+    }
+
+    /// The name of a side's transport when it is opened for the nth time.
+    pub fn on(&self, side: Side, nth: usize) -> String {
+        self.ends.names[side as usize].replace(STAGE, &nth.to_string())
+    }
+
+    pub fn have_xdp_programs(&self) -> bool {
+        self.ends.names[0].starts_with(XDP)
+    }
+
+    /// Run `work` on the host of that side.
+    pub fn at<T: Send>(&self, side: Side, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        match &self.pair {
+            Some(pair) => Ok(pair.hosts[side as usize].enter(work)?),
+            None => Ok(work()),
+        }
+    }
+
+    /// Measure against a far side in a process of its own.
+    pub fn measure(&self, setup: Setup<'_>) -> Result<Session, Error> {
+        let [here, there] = &self.ends.names;
+        let far = self.at(Side::Far, || child::Far::start(there, setup.cores, setup.watch))??;
+        self.at(Side::Near, || far.measure(here, setup))?
+    }
+}

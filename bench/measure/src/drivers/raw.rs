@@ -1,0 +1,358 @@
+//! Bare frames without a protocol, over AF_XDP or DPDK: the limit of the device.
+//!
+//! A data frame is an Ethernet header with both true addresses, and the payload. A control message differs in one bit
+//! of its source address, so neither costs the other a byte.
+
+use std::collections::VecDeque;
+use std::io;
+
+use am_afxdp::Interface;
+use am_wire::frame::{ETHERNET_HEADER, MIN_FRAME};
+use am_wire::{Address, EtherType};
+
+use crate::batching::Batching;
+use crate::channel::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
+use crate::content::{Content, IN_PLACE_BYTE};
+use crate::driver::Driver;
+use crate::driver::Row;
+use crate::drivers::queues::{hybrid, provide};
+use crate::error::Error;
+use crate::plan::{SideInfo, XdpArg};
+
+/// At most half of the receiver's ring, so that a short absence loses nothing.
+const WINDOW: u64 = 512;
+/// The bit of the source address that marks control messages: "locally administered", so that a switch does not take it
+/// for the address of another station.
+const MARK: u8 = 2;
+
+pub trait Device {
+    /// Set the frame that [`send`](Device::send) sends.
+    fn write(&mut self, frame: &[u8]) -> io::Result<()>;
+
+    /// Send that frame `count` times. Returns how often there was room.
+    fn send(&mut self, count: usize) -> io::Result<usize>;
+
+    /// Send it `count` times, after `fill` has written the bytes of each.
+    fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize>;
+
+    /// Receive at most `budget` frames. A frame for which `each` returns `true` is sent back as it is then. A frame may
+    /// arrive in several pieces: `each` learns whether more follow, and its answer for the first piece counts.
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8], bool) -> bool) -> io::Result<usize>;
+
+    /// Send this frame once; `false` if there is no room now.
+    fn send_control(&mut self, frame: &[u8]) -> io::Result<bool>;
+}
+
+pub struct DeviceInfo {
+    pub mode: String,
+    pub xdp: Option<&'static str>,
+    /// The longest frame, from the destination address on.
+    pub max_frame: usize,
+    /// How many frames may arrive between two receives.
+    pub depth: usize,
+}
+
+pub struct RawChannel<D = am_afxdp::raw::Raw> {
+    raw: D,
+    info: DeviceInfo,
+    row: Row,
+    largest: usize,
+    content: Content,
+    echo: bool,
+    /// Where the last payload was copied to, if they are copied.
+    copy: Vec<u8>,
+    /// Present between the pieces of a frame: whether it is data.
+    amid: Option<bool>,
+    /// Control messages received and not yet handed over.
+    controls: VecDeque<ControlMessage>,
+    out: [u8; ETHERNET_HEADER],
+    /// Source addresses of the other side's data and control messages.
+    data: [u8; 6],
+    control_source: [u8; 6],
+}
+
+impl RawChannel {
+    /// Between two sides. The program stays attached to this side's interface as long as this lives.
+    pub fn open(interface: &Interface, xdp: XdpArg, peer: &SideInfo) -> Result<RawChannel, Error> {
+        let raw = am_afxdp::raw::Raw::open(&interface.name, xdp.attach())?;
+        let (mode, xdp) = (raw.mode().to_string(), Some(raw.mode().attach.name()));
+        let info = DeviceInfo { mode, xdp, max_frame: raw.max_frame(), depth: raw.depth() };
+        Ok(RawChannel::new(raw, info, interface.address, peer))
+    }
+}
+
+impl<D: Device> RawChannel<D> {
+    /// Over this device, whose address is `own`, to the peer.
+    pub fn new(raw: D, info: DeviceInfo, own: Address, peer: &SideInfo) -> RawChannel<D> {
+        let mut out = [0; ETHERNET_HEADER];
+        out[..6].copy_from_slice(&peer.address);
+        out[6..12].copy_from_slice(&own.0);
+        out[12..].copy_from_slice(&EtherType::DEFAULT.hidden().to_be_bytes());
+        let mut control_source = peer.address;
+        control_source[0] ^= MARK;
+        RawChannel {
+            largest: peer.carries((info.max_frame - ETHERNET_HEADER) as u32),
+            raw,
+            info,
+            row: Row::Streamed,
+            content: Content::default(),
+            echo: false,
+            copy: vec![],
+            amid: None,
+            controls: VecDeque::with_capacity(BATCH),
+            out,
+            data: peer.address,
+            control_source,
+        }
+    }
+
+    /// The driver of this row of the ablation. Each adds one thing to the row below it; `raw` is `streamed`.
+    pub fn of(self, row: Row) -> RawChannel<D> {
+        RawChannel { row, ..self }
+    }
+
+    /// The limit of frames in a turn, in each direction.
+    #[inline]
+    fn burst(&self, wanted: usize) -> usize {
+        if self.row == Row::Baseline { wanted.min(1) } else { wanted }
+    }
+}
+
+impl Device for am_afxdp::raw::Raw {
+    fn write(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.write(frame)
+    }
+
+    #[inline]
+    fn send(&mut self, count: usize) -> io::Result<usize> {
+        self.send(count)
+    }
+
+    #[inline]
+    fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
+        self.send_each(count, fill)
+    }
+
+    #[inline]
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8], bool) -> bool) -> io::Result<usize> {
+        self.receive(budget, each)
+    }
+
+    fn send_control(&mut self, frame: &[u8]) -> io::Result<bool> {
+        self.send_control(frame)
+    }
+}
+
+fn failed(source: std::io::Error) -> Error {
+    Error::System { doing: "moving bare frames", source }
+}
+
+#[inline]
+fn turn(frame: &mut [u8]) {
+    if let Some(addresses) = frame.first_chunk_mut::<12>() {
+        let (to, from) = addresses.split_at_mut(6);
+        to.swap_with_slice(from);
+    }
+}
+
+impl<D: Device> Channel for RawChannel<D> {
+    fn info(&self) -> ChannelInfo<'_> {
+        let batching = if self.row == Row::Baseline { Batching::Single } else { Batching::Bursts };
+        ChannelInfo { xdp: self.info.xdp, batching, ..ChannelInfo::new(&self.info.mode, self.largest) }
+    }
+
+    fn prepare(&mut self, size: usize) -> Result<(), Error> {
+        if size > self.largest {
+            return Err(Error::TooLarge { driver: Driver::Raw.name(), size, most: self.largest });
+        }
+        self.content = match self.row {
+            Row::AllDma => Content::in_place(size),
+            Row::Hybrid => hybrid(size),
+            _ => Content::of(size),
+        };
+        let mut frame = [&self.out[..], self.content.bytes()].concat();
+        frame.resize(frame.len().max(MIN_FRAME), 0);
+        self.raw.write(&frame).map_err(failed)
+    }
+
+    fn echo(&mut self, on: bool) {
+        self.echo = on;
+    }
+
+    #[inline]
+    fn send(&mut self, count: usize) -> Result<usize, Error> {
+        let count = self.burst(count);
+        let RawChannel { raw, content, .. } = self;
+        let (payload, end) = (content.bytes(), ETHERNET_HEADER + content.bytes().len());
+        let sent = match self.row {
+            Row::AllDma => raw.send_each(count, &mut |frame| frame[ETHERNET_HEADER..end].fill(IN_PLACE_BYTE)),
+            Row::Copied => raw.send_each(count, &mut |frame| frame[ETHERNET_HEADER..end].copy_from_slice(payload)),
+            Row::Hybrid => raw.send_each(count, &mut |frame| provide(&mut frame[ETHERNET_HEADER..end], payload)),
+            _ => raw.send(count),
+        };
+        sent.map_err(failed)
+    }
+
+    #[inline]
+    fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
+        let (mut arrived, budget) = (Arrived::default(), self.burst(budget));
+        let RawChannel { raw, content, controls, amid, copy, .. } = self;
+        let is_copied = self.row == Row::Copied;
+        let (data, control_source, echo) = (self.data, self.control_source, self.echo);
+        raw.receive(budget, &mut |piece, more| {
+            let is_data = amid.unwrap_or_else(|| piece[6..12] == data);
+            if is_copied && is_data {
+                copy.clear();
+                copy.extend_from_slice(piece);
+                std::hint::black_box(&mut *copy);
+            }
+            match amid {
+                None if is_data => content.piece(content.payload(piece)),
+                None if piece[6..12] == control_source => {
+                    controls.extend(ControlMessage::from_bytes(&piece[ETHERNET_HEADER..]))
+                }
+                Some(true) => content.piece(piece),
+                _ => {}
+            }
+            if is_data && echo && amid.is_none() {
+                turn(piece);
+            }
+            *amid = more.then_some(is_data);
+            if is_data && !more {
+                content.end(&mut arrived);
+            }
+            is_data && echo
+        })
+        .map_err(failed)?;
+        arrived.control = self.controls.pop_front();
+        Ok(arrived)
+    }
+
+    fn send_control(&mut self, control: ControlMessage) -> Result<(), Error> {
+        let mut frame = [0; MIN_FRAME];
+        frame[..ETHERNET_HEADER].copy_from_slice(&self.out);
+        frame[6] ^= MARK;
+        frame[ETHERNET_HEADER..][..ControlMessage::BYTES].copy_from_slice(&control.to_bytes());
+        self.raw.send_control(&frame).map(drop).map_err(failed)
+    }
+
+    fn window(&self) -> Option<u64> {
+        Some(WINDOW.min(self.info.depth as u64 / 2))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    type Frames = Rc<RefCell<VecDeque<Vec<u8>>>>;
+
+    /// A device that changes what it sends, and receives frames in pieces.
+    struct Bending {
+        frame: Vec<u8>,
+        out: Frames,
+        back: Frames,
+        bend: fn(&mut Vec<u8>),
+        piece: usize,
+    }
+
+    impl Device for Bending {
+        fn write(&mut self, frame: &[u8]) -> io::Result<()> {
+            self.frame = frame.to_vec();
+            Ok(())
+        }
+
+        fn send(&mut self, count: usize) -> io::Result<usize> {
+            self.send_each(count, &mut |_| {})
+        }
+
+        fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
+            for _ in 0..count {
+                fill(&mut self.frame);
+                let mut frame = self.frame.clone();
+                (self.bend)(&mut frame);
+                self.out.borrow_mut().push_back(frame);
+            }
+            Ok(count)
+        }
+
+        fn receive(&mut self, _: usize, each: &mut dyn FnMut(&mut [u8], bool) -> bool) -> io::Result<usize> {
+            let frames = self.back.take();
+            for frame in &frames {
+                let mut pieces: Vec<Vec<u8>> = frame.chunks(self.piece).map(<[u8]>::to_vec).collect();
+                let last = pieces.len() - 1;
+                let says: Vec<bool> = pieces.iter_mut().enumerate().map(|(at, piece)| each(piece, at < last)).collect();
+                if says[0] {
+                    self.out.borrow_mut().push_back(pieces.concat());
+                }
+            }
+            Ok(frames.len())
+        }
+
+        fn send_control(&mut self, frame: &[u8]) -> io::Result<bool> {
+            self.out.borrow_mut().push_back(frame.to_vec());
+            Ok(true)
+        }
+    }
+
+    /// Both sides, with messages of this size. `bend` changes what the near side sends.
+    fn pair(bend: fn(&mut Vec<u8>), piece: usize, size: usize) -> [RawChannel<Bending>; 2] {
+        let place = |last| SideInfo { address: [4, 0, 0, 0, 0, last], ..SideInfo::default() };
+        let (there, back) = (Frames::default(), Frames::default());
+        let info = || DeviceInfo { mode: "bent".to_owned(), xdp: None, max_frame: ETHERNET_HEADER + 9000, depth: 64 };
+        let channel = |own: u8, bend, out: &Frames, back: &Frames| {
+            let device = Bending { frame: Vec::new(), out: Rc::clone(out), back: Rc::clone(back), bend, piece };
+            let mut channel = RawChannel::new(device, info(), place(own).link(), &place(3 - own));
+            channel.prepare(size).unwrap();
+            channel
+        };
+        [channel(1, bend, &there, &back), channel(2, |_| {}, &back, &there)]
+    }
+
+    /// What arrives at the far side, and what returns.
+    fn there_and_back(bend: fn(&mut Vec<u8>), piece: usize, size: usize) -> [Arrived; 2] {
+        let [mut near, mut far] = pair(bend, piece, size);
+        far.echo(true);
+        near.send_control(ControlMessage::End).unwrap();
+        near.send(MESSAGES).unwrap();
+        let there = far.receive(BATCH).unwrap();
+        assert_eq!(there.control, Some(ControlMessage::End));
+        [Arrived { control: None, ..there }, near.receive(BATCH).unwrap()]
+    }
+
+    /// Enough messages for one to be compared.
+    const MESSAGES: usize = crate::content::COMPARED_SHARE as usize;
+
+    #[test]
+    fn whole_frames_in_any_pieces_are_right() {
+        for (piece, size) in [(9014, 1), (9014, 46), (9014, 1500), (4096, 9000), (1510, 1500)] {
+            let (messages, bytes) = (MESSAGES as u64, (MESSAGES * size) as u64);
+            assert_eq!(there_and_back(|_| {}, piece, size), [Arrived { messages, bytes, wrong: 0, control: None }; 2]);
+        }
+    }
+
+    #[test]
+    fn cut_frames_count_with_what_is_left_of_them_and_are_wrong() {
+        for (piece, size) in [(9014, 1500), (512, 1500), (4096, 9000)] {
+            let (messages, bytes) = (MESSAGES as u64, (MESSAGES * 1010) as u64);
+            let arrived = there_and_back(|frame| frame.truncate(1024), piece, size);
+            assert_eq!(arrived, [Arrived { messages, bytes, wrong: messages, control: None }; 2]);
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_is_wrong_in_whatever_piece() {
+        for (piece, size) in [(9014, 1500), (512, 1500), (4096, 9000)] {
+            for bend in [
+                |frame: &mut Vec<u8>| frame[ETHERNET_HEADER] ^= 1,
+                |frame: &mut Vec<u8>| *frame.last_mut().unwrap() ^= 1,
+            ] {
+                let arrived = there_and_back(bend, piece, size);
+                assert_eq!(arrived.map(|arrived| arrived.wrong), [1, 1], "pieces of {piece}");
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A socket that sleeps while it is idle, as in most programs. It leaves the processor to others. The two sides of a
+//! round trip wake each other.
+
+use std::mem::take;
+use std::os::fd::BorrowedFd;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+
+use crate::channel::{Arrived, Channel, ChannelInfo, ControlMessage};
+use crate::error::Error;
+
+/// The longest sleep. The loops above check for reasons to stop every few turns.
+const MAX_SLEEP: TimeSpec = TimeSpec::new(0, 250_000);
+
+/// A channel that can be waited for.
+pub trait Pollable {
+    /// The descriptor that is readable when something can be received.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Whether a message has begun that the kernel has no room for.
+    fn has_rest(&self) -> bool {
+        false
+    }
+}
+
+/// A channel that sleeps in `poll(2)`.
+pub struct Sleeping<P> {
+    channel: P,
+    /// Whether a whole batch was sent. The sender has the next one ready.
+    has_more: bool,
+    /// Whether the kernel had no room for everything.
+    is_full: bool,
+}
+
+impl<P: Channel + Pollable> Sleeping<P> {
+    pub fn new(channel: P) -> Sleeping<P> {
+        Sleeping { channel, has_more: false, is_full: false }
+    }
+
+    fn sleep(&mut self) -> Result<(), Error> {
+        let Some(descriptor) = self.channel.descriptor() else { return Ok(()) };
+        let full = self.is_full || self.channel.has_rest();
+        let events = if full { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
+        match ppoll(&mut [PollFd::new(descriptor, events)], Some(MAX_SLEEP), None) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(why) => Err(Error::System { doing: "waiting for a socket", source: why.into() }),
+        }
+    }
+}
+
+impl<P: Channel + Pollable> Channel for Sleeping<P> {
+    fn info(&self) -> ChannelInfo<'_> {
+        self.channel.info()
+    }
+
+    fn prepare(&mut self, size: usize) -> Result<(), Error> {
+        self.channel.prepare(size)
+    }
+
+    fn echo(&mut self, on: bool) {
+        self.channel.echo(on);
+    }
+
+    fn send(&mut self, count: usize) -> Result<usize, Error> {
+        let sent = self.channel.send(count)?;
+        (self.has_more, self.is_full) = (count > 1 && sent == count, sent < count);
+        Ok(sent)
+    }
+
+    fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
+        let arrived = self.channel.receive(budget)?;
+        if take(&mut self.has_more) || arrived != Arrived::default() {
+            return Ok(arrived);
+        }
+        self.sleep()?;
+        self.channel.receive(budget)
+    }
+
+    fn send_control(&mut self, control: ControlMessage) -> Result<(), Error> {
+        self.channel.send_control(control)
+    }
+
+    fn window(&self) -> Option<u64> {
+        self.channel.window()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixDatagram;
+
+    use super::*;
+
+    /// Counts receives, and takes `room` messages at once.
+    struct Counting {
+        socket: UnixDatagram,
+        asked: u32,
+        room: usize,
+    }
+
+    impl Pollable for Counting {
+        fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+            Some(self.socket.as_fd())
+        }
+    }
+
+    impl Channel for Counting {
+        fn info(&self) -> ChannelInfo<'_> {
+            ChannelInfo::new("memory", 1)
+        }
+
+        fn prepare(&mut self, _: usize) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn echo(&mut self, _: bool) {}
+
+        fn send(&mut self, count: usize) -> Result<usize, Error> {
+            Ok(count.min(self.room))
+        }
+
+        fn receive(&mut self, _: usize) -> Result<Arrived, Error> {
+            self.asked += 1;
+            let messages = self.socket.recv(&mut [0]).unwrap_or(0) as u64;
+            Ok(Arrived { messages, ..Arrived::default() })
+        }
+
+        fn send_control(&mut self, _: ControlMessage) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+
+    /// It receives a second time only after it has slept.
+    #[test]
+    fn who_has_nothing_to_do_sleeps_and_who_has_does_not() {
+        let (socket, other) = UnixDatagram::pair().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let mut sleeping = Sleeping::new(Counting { socket, asked: 0, room: 32 });
+        let looks = |sleeping: &mut Sleeping<Counting>| {
+            let arrived = sleeping.receive(1).unwrap().messages;
+            (std::mem::take(&mut sleeping.channel.asked), arrived)
+        };
+        assert_eq!(looks(&mut sleeping), (2, 0));
+        sleeping.send(32).unwrap();
+        assert_eq!(looks(&mut sleeping), (1, 0), "the next batch is ready");
+        sleeping.send(33).unwrap();
+        assert_eq!(looks(&mut sleeping), (2, 0), "there was no room for all of it");
+        other.send(&[1]).unwrap();
+        assert_eq!(looks(&mut sleeping), (1, 1));
+    }
+}

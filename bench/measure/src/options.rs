@@ -1,0 +1,215 @@
+//! The groups of options that commands share. A command flattens those that it takes, and may change a default or the
+//! possible values of one by `mut_arg`.
+
+use std::fmt::Display;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use crate::cores::{Cores, CoresArg};
+use crate::driver::Driver;
+use crate::error::Error;
+use crate::files::{check_file, is_same};
+use crate::origin::Origin;
+use crate::plan::{Amount, DriverOptions, FramingArg, XdpArg};
+use crate::size::Size;
+use crate::{out, values};
+
+pub fn usage(text: impl Into<String>) -> Error {
+    Error::Usage(text.into())
+}
+
+/// The default payload of a frame on a cable, and on a simulated network.
+pub const DEFAULT_MTU: u32 = 1500;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    On,
+    Off,
+}
+
+impl Switch {
+    pub fn is_on(self) -> bool {
+        self == Switch::On
+    }
+}
+
+/// Takes these values only, and the help lists them.
+pub fn only<T: ValueEnum + Send + Sync>(values: &'static [T]) -> impl TypedValueParser<Value = T> {
+    let names = PossibleValuesParser::new(values.iter().filter_map(T::to_possible_value));
+    names.try_map(|name| T::from_str(&name, false))
+}
+
+/// The drivers that have more than round trips.
+pub const STREAMS: &[Driver] = &[Driver::Am, Driver::Raw, Driver::Udp];
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct CoresOption {
+    /// Cores of the near and the far side, or `none` [default: the last two]
+    #[arg(long, value_name = "A,B", value_parser = values::two_cores, help_heading = "Where")]
+    pub cores: Option<CoresArg>,
+}
+
+impl CoresOption {
+    pub fn both(&self) -> Result<Cores, Error> {
+        Cores::both(self.cores.unwrap_or_default())
+    }
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct DriverOption {
+    /// The drivers to measure, in turn [default: all that --hosts or --on offers]
+    #[arg(long, value_delimiter = ',', value_name = "DRIVER,...", help_heading = "What")]
+    pub driver: Vec<Driver>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct SizeOption {
+    /// Payload bytes of a message (64K, 1M), or `full` for as many as one frame holds
+    #[arg(long, value_delimiter = ',', value_name = "BYTES,...", help_heading = "What")]
+    pub size: Vec<Size>,
+}
+
+impl SizeOption {
+    pub fn check(&self) -> Result<(), Error> {
+        let text = |size: &Size| if let Size::Bytes(bytes) = size { bytes.to_string() } else { "full".to_owned() };
+        check_once("--size", &self.size.iter().map(text).collect::<Vec<_>>())
+    }
+}
+
+/// How the XDP program and the frames of a driver are set up.
+#[derive(Clone, Debug, Args)]
+pub struct OpenOptions {
+    /// Where our messages carry their header [default: bare; with --peer and --serve auto]
+    #[arg(long, value_enum, value_name = "FRAMING", help_heading = "What")]
+    pub framing: Option<FramingArg>,
+    /// Where the XDP program of am and raw runs, on both sides [default: auto]
+    #[arg(long, value_enum, value_name = "WHERE", help_heading = "What")]
+    pub xdp: Option<XdpArg>,
+}
+
+impl OpenOptions {
+    /// How drivers are opened; `framing` is the default.
+    pub fn how(&self, framing: FramingArg) -> DriverOptions {
+        let (framing, xdp) = (self.framing.unwrap_or(framing), self.xdp.unwrap_or_default());
+        DriverOptions { framing, xdp, ..DriverOptions::default() }
+    }
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct CoalesceOption {
+    /// Whether several of our messages may share a frame. Off, each message has a frame, as with the other drivers
+    #[arg(long, value_enum, default_value = "off", value_name = "ON|OFF", help_heading = "What")]
+    pub coalesce: Switch,
+}
+
+/// How much is measured.
+#[derive(Clone, Debug, Args)]
+pub struct AmountOptions {
+    #[command(flatten)]
+    pub rounds: RoundsOption,
+    /// Length of one measurement
+    #[arg(long, default_value = "0.25", value_parser = values::seconds, value_name = "SECONDS", help_heading = "How much")]
+    pub time: Duration,
+    /// Time before each measurement that is not counted [default: a fifth of --time]
+    #[arg(long, value_parser = values::seconds, value_name = "SECONDS", help_heading = "How much")]
+    pub warm_up: Option<Duration>,
+}
+
+impl AmountOptions {
+    pub fn amount(&self) -> Amount {
+        let warm_up = self.warm_up.unwrap_or(self.time / 5);
+        Amount { rounds: self.rounds.rounds, time: self.time, warm_up }
+    }
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct RoundsOption {
+    /// How many turns each row takes; a ratio is the median over these rounds
+    // A session keeps every measurement of every round.
+    #[arg(long, default_value = "9", value_parser = RangedU64ValueParser::<usize>::new().range(1..=1000), value_name = "N",
+          help_heading = "How much")]
+    pub rounds: usize,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct Print {
+    /// Print JSON lines instead of a table
+    #[arg(long, help_heading = "How much")]
+    pub json: bool,
+    /// Also write the JSON lines to this file
+    #[arg(long, value_name = "FILE", help_heading = "How much")]
+    pub save: Option<PathBuf>,
+}
+
+impl Print {
+    /// Check before the measurements that their file can be written.
+    pub fn check(&self) -> Result<(), Error> {
+        check_file("--save", self.save.as_deref())
+    }
+
+    /// Print the lines or the table, and write the lines to the file of `--save`.
+    pub fn publish(&self, mut lines: Vec<Value>, table: impl FnOnce() -> String, origin: &Origin) -> Result<(), Error> {
+        origin.stamp(&mut lines, SystemTime::now());
+        let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let table = if self.json { None } else { Some(table()) };
+        // If one of the two fails, the other must still have the figures.
+        let said = out::print(table.as_ref().unwrap_or(&lines));
+        if let Some(file) = &self.save {
+            fs::write(file, &lines).map_err(Error::system("writing the file of --save"))?;
+        }
+        said
+    }
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct PlotOption {
+    /// Plot the figures, as SVG
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+}
+
+impl PlotOption {
+    /// The plot has a file of its own. A program takes a file for what its name says, so the name says SVG.
+    pub fn check(&self, print: &Print) -> Result<(), Error> {
+        print.check()?;
+        let Some(plot) = self.plot.as_deref() else { return Ok(()) };
+        check_file("--plot", Some(plot))?;
+        let (name, is_svg) =
+            (plot.display(), plot.extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("svg")));
+        if !is_svg && (plot.is_file() || !plot.exists()) {
+            return Err(usage(format!("--plot {name}: the plot is SVG: give a name that ends with .svg")));
+        }
+        apart("--save", print.save.as_deref(), "--plot", plot)
+    }
+
+    /// Draw the plot, and write it to its file, if one was asked for.
+    pub fn write(&self, svg: impl FnOnce() -> Result<String, Error>) -> Result<(), Error> {
+        let Some(file) = &self.plot else { return Ok(()) };
+        fs::write(file, svg()?).map_err(Error::system("writing the plot"))
+    }
+}
+
+/// Check that two options name two files.
+pub fn apart(option: &str, file: Option<&Path>, other: &str, its: &Path) -> Result<(), Error> {
+    match file.filter(|file| is_same(file, its)) {
+        Some(file) => Err(usage(format!(
+            "{option} {} and {other} {} are one file: name two files",
+            file.display(),
+            its.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// No value may appear twice.
+pub fn check_once<T: PartialEq + Display>(option: &str, values: &[T]) -> Result<(), Error> {
+    match values.iter().enumerate().find(|(nth, value)| values[..*nth].contains(value)) {
+        Some((_, twice)) => Err(usage(format!("{option} names {twice} twice"))),
+        None => Ok(()),
+    }
+}

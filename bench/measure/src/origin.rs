@@ -1,0 +1,70 @@
+//! Where a figure is from: the fields that every line of JSON has.
+
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The transport of our messages and bare frames.
+    transport: String,
+    mtu: Option<u32>,
+}
+
+impl Origin {
+    pub fn new(transport: &str, mtu: Option<u32>) -> Origin {
+        Origin { transport: transport.to_owned(), mtu }
+    }
+
+    /// Add these fields to every line. A line's own fields stay.
+    pub fn stamp(&self, lines: &mut [Value], now: SystemTime) {
+        let date = humantime::format_rfc3339_seconds(now).to_string();
+        for line in lines {
+            let inner = if line.get("summary").is_some() { &mut line["summary"] } else { line };
+            let Value::Object(fields) = inner else { continue };
+            let transport = match fields.get("via").or_else(|| fields.get("row")).and_then(Value::as_str) {
+                // A row that uses a kernel socket.
+                Some(kernel @ ("udp" | "tcp")) => kernel.to_owned(),
+                _ => self.transport.clone(),
+            };
+            let said = [
+                ("transport", json!(transport)),
+                ("mtu", json!(self.mtu)),
+                ("version", json!(env!("CARGO_PKG_VERSION"))),
+                ("kernel", json!(kernel())),
+                ("date", json!(date)),
+            ];
+            for (name, value) in said {
+                fields.entry(name).or_insert(value);
+            }
+        }
+    }
+}
+
+/// The kernel's version, without the suffix of its builder.
+pub fn kernel() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    release.trim().split('-').next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn every_line_says_where_it_is_from() {
+        let mut lines =
+            [json!({"via": "am"}), json!({"via": "udp"}), json!({"row": "tcp", "mtu": 9000}), json!({"summary": {}})];
+        Origin::new("xdp", Some(1500)).stamp(&mut lines, SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_388_671));
+        let of = |line: &Value, name: &str| line[name].as_str().unwrap().to_owned();
+        assert_eq!(lines[..3].iter().map(|line| of(line, "transport")).collect::<Vec<_>>(), ["xdp", "udp", "tcp"]);
+        assert_eq!((&lines[0]["mtu"], &lines[2]["mtu"]), (&json!(1500), &json!(9000)));
+        for line in lines[..3].iter().chain([&lines[3]["summary"]]) {
+            assert_eq!(of(line, "date"), "2026-11-22T23:04:31Z", "{line}");
+            assert_eq!(of(line, "version"), env!("CARGO_PKG_VERSION"), "{line}");
+            assert!(of(line, "kernel").starts_with(|first: char| first.is_ascii_digit()), "{line}");
+        }
+    }
+}

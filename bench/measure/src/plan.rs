@@ -1,0 +1,318 @@
+//! What is measured, and what the two sides exchange before they begin.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use std::time::Duration;
+
+use am_afxdp::Attach;
+use am_wire::{Address, Framing};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::driver::Driver;
+use crate::error::Error;
+
+/// Increases when two versions of this program no longer understand each other.
+pub const VERSION: u32 = 8;
+
+/// One of the two sides of a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Side {
+    /// The side that asks.
+    Near,
+    /// The side that answers.
+    Far,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bench {
+    /// Round trip of a request and its reply, one at a time.
+    Latency,
+    /// Bytes a second, one way, in full frames.
+    Bandwidth,
+    /// Messages a second, one way, in small frames.
+    Rate,
+    /// Bytes a second, one way, in bulk transfers, compared with full frames.
+    Bulk,
+    /// Round trip of a bulk transfer and one back.
+    Volley,
+    /// The parameters of the LogP model.
+    LogP,
+}
+
+impl Bench {
+    pub const ALL: [Bench; 6] =
+        [Bench::Latency, Bench::Bandwidth, Bench::Rate, Bench::Bulk, Bench::Volley, Bench::LogP];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Bench::Latency => "latency",
+            Bench::Bandwidth => "bandwidth",
+            Bench::Rate => "rate",
+            Bench::Bulk => "bulk",
+            Bench::Volley => "volley",
+            Bench::LogP => "logp",
+        }
+    }
+
+    /// Its number in a [`ControlMessage`](crate::loops::ControlMessage).
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    pub fn from_code(code: u8) -> Option<Bench> {
+        Bench::ALL.into_iter().find(|bench| bench.code() == code)
+    }
+}
+
+impl fmt::Display for Bench {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The value of `--framing`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum FramingArg {
+    /// The one that the network lets through, found at set-up.
+    #[default]
+    Auto,
+    /// The whole header in the source address: costs nothing.
+    Bare,
+    /// A part of the header in the source address: costs 8 bytes.
+    Split,
+    /// The true source address: costs 12 bytes.
+    Plain,
+}
+
+impl FramingArg {
+    /// The framing, or `None` if the network decides.
+    pub const fn fixed(self) -> Option<Framing> {
+        match self {
+            FramingArg::Auto => None,
+            FramingArg::Bare => Some(Framing::Bare),
+            FramingArg::Split => Some(Framing::Split),
+            FramingArg::Plain => Some(Framing::Plain),
+        }
+    }
+}
+
+/// The value of `--xdp`, for everything that uses AF_XDP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum XdpArg {
+    /// The faster one: in the driver, but generic on a veth of one queue.
+    #[default]
+    Auto,
+    /// In the driver.
+    Native,
+    /// In the kernel's generic receive path.
+    Generic,
+}
+
+impl XdpArg {
+    pub const fn attach(self) -> Attach {
+        match self {
+            XdpArg::Auto => Attach::Auto,
+            XdpArg::Native => Attach::Native,
+            XdpArg::Generic => Attach::Generic,
+        }
+    }
+}
+
+/// How drivers are opened, the same on both sides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriverOptions {
+    pub framing: FramingArg,
+    pub xdp: XdpArg,
+    /// Whether several of our messages may share a frame.
+    #[serde(rename = "bundles")]
+    pub coalesce: bool,
+    /// Whether frames may be lost on purpose.
+    #[serde(default)]
+    pub lossy: bool,
+    /// A file for the frames of the near side's messages. The path lives as long as the process.
+    #[serde(skip)]
+    pub trace: Option<&'static Path>,
+}
+
+/// What the other side needs to know about a side.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SideInfo {
+    pub name: String,
+    pub address: [u8; 6],
+    pub ipv4: Option<Ipv4Addr>,
+    pub ipv6: Option<Ipv6Addr>,
+    /// An address that it has and cannot use, and why.
+    #[serde(default)]
+    pub unusable: Option<String>,
+    pub core: Option<usize>,
+    /// The payload of a frame, if it is known.
+    #[serde(default)]
+    pub mtu: Option<u32>,
+}
+
+impl SideInfo {
+    /// The payload that both this side and one with this MTU carry.
+    pub fn carries(&self, mtu: u32) -> usize {
+        self.mtu.map_or(mtu, |own| own.min(mtu)) as usize
+    }
+
+    pub fn link(&self) -> Address {
+        Address(self.address)
+    }
+
+    /// The addresses to use, ours and the other's: IPv4 if both have it, else link-local IPv6, which every interface
+    /// has unless it was removed.
+    pub fn ip_towards(&self, other: &SideInfo) -> Option<(IpAddr, IpAddr)> {
+        let v4 = self.ipv4.zip(other.ipv4).map(|(own, other)| (own.into(), other.into()));
+        v4.or_else(|| self.ipv6.zip(other.ipv6).map(|(own, other)| (own.into(), other.into())))
+    }
+
+    /// Why there are none, for an error.
+    pub fn why_no_ip(&self, other: &SideInfo) -> String {
+        let reason = |place: &SideInfo| place.unusable.as_ref().map(|why| format!("{}: {why}", place.name));
+        let mut reasons: Vec<String> = [self, other].into_iter().filter_map(reason).collect();
+        reasons.dedup();
+        if reasons.is_empty() { String::new() } else { format!(" that they can use ({})", reasons.join("; ")) }
+    }
+}
+
+/// The near side's request: open these drivers, one after the other, and serve each until the stage ends. Benches,
+/// sizes and times go over the driver itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    pub version: u32,
+    pub near: SideInfo,
+    /// How drivers are opened. A plan of another version may lack it, and has to be refused for its version.
+    #[serde(default)]
+    pub how: DriverOptions,
+    #[serde(rename = "vias")]
+    pub drivers: Vec<Driver>,
+    pub rounds: usize,
+}
+
+impl Plan {
+    /// The drivers in the order in which they are opened, each with its round. Each round begins with another driver,
+    /// so that none always has the same predecessor.
+    pub fn stages(&self) -> impl Iterator<Item = (usize, Driver)> {
+        let turn = |round: usize| {
+            let first = round % self.drivers.len().max(1);
+            self.drivers[first..].iter().chain(&self.drivers[..first]).map(move |driver| (round, *driver))
+        };
+        (0..self.rounds).flat_map(turn)
+    }
+
+    /// The far side's answer; `here` describes the far side.
+    pub fn answer(&self, here: Result<SideInfo, Error>) -> Answer {
+        if self.version != VERSION {
+            return Answer::Refused(format!(
+                "it has version {VERSION} of am-bench's plans, and this side {}: run the same build on both",
+                self.version
+            ));
+        }
+        if self.drivers.is_empty() {
+            return Answer::Refused("the plan names no driver".to_owned());
+        }
+        match here {
+            Ok(here)
+                if self.drivers.iter().any(|driver| driver.is_kernel()) && here.ip_towards(&self.near).is_none() =>
+            {
+                Answer::NoIp(here.why_no_ip(&self.near))
+            }
+            Ok(here) => Answer::Accepted(here),
+            Err(error) => Answer::Refused(error.to_string()),
+        }
+    }
+}
+
+/// The far side's answer to a [`Plan`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    Accepted(SideInfo),
+    /// The plan has kernel UDP, and the two sides have no IP addresses of one kind; with the reason, if it is known.
+    NoIp(String),
+    /// The far side refuses, for this reason.
+    Refused(String),
+}
+
+impl Answer {
+    pub fn into_place(self) -> Result<SideInfo, Error> {
+        match self {
+            Answer::Accepted(place) => Ok(place),
+            Answer::NoIp(why) => Err(Error::NoIp(why)),
+            Answer::Refused(why) => Err(Error::Refused(why)),
+        }
+    }
+}
+
+/// How much is measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Amount {
+    pub rounds: usize,
+    /// Length of one measurement.
+    pub time: Duration,
+    /// Time before each measurement that is not counted.
+    pub warm_up: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_driver_has_its_turn_in_every_round_and_begins_in_turn() {
+        use Driver::{Am, Raw, Udp};
+        let near = SideInfo { name: "alpha".to_owned(), address: [2; 6], ..SideInfo::default() };
+        let plan = |drivers: &[Driver], rounds| {
+            let (near, how) = (near.clone(), DriverOptions::default());
+            let plan = Plan { version: VERSION, near, how, drivers: drivers.to_vec(), rounds };
+            plan.stages().collect::<Vec<_>>()
+        };
+        assert_eq!(plan(&[Am, Raw, Udp], 2), [(0, Am), (0, Raw), (0, Udp), (1, Raw), (1, Udp), (1, Am)]);
+        assert_eq!(plan(&[Raw], 2), [(0, Raw), (1, Raw)]);
+        assert_eq!(plan(&[], 3), []);
+    }
+
+    #[test]
+    fn codes_come_back() {
+        for bench in Bench::ALL {
+            assert_eq!(Bench::from_code(bench.code()), Some(bench));
+        }
+        assert_eq!(Bench::from_code(6), None);
+    }
+
+    fn place(ipv4: Option<[u8; 4]>) -> SideInfo {
+        SideInfo { name: "beta".to_owned(), address: [2; 6], ipv4: ipv4.map(Into::into), ..SideInfo::default() }
+    }
+
+    fn plan(drivers: &[Driver]) -> Plan {
+        let near = place(Some([10, 0, 0, 1]));
+        Plan { version: VERSION, near, how: DriverOptions::default(), drivers: drivers.to_vec(), rounds: 1 }
+    }
+
+    #[test]
+    fn what_can_be_followed_is_accepted() {
+        let here = place(Some([10, 0, 0, 2]));
+        assert_eq!(plan(&[Driver::Am, Driver::Udp]).answer(Ok(here.clone())), Answer::Accepted(here));
+        assert_eq!(plan(&[Driver::Am, Driver::Raw]).answer(Ok(place(None))), Answer::Accepted(place(None)));
+    }
+
+    #[test]
+    fn what_cannot_is_refused_with_the_reason() {
+        let refused = |plan: &Plan, here| match plan.answer(Ok(here)) {
+            Answer::Refused(why) => why,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(plan(&[Driver::Udp]).answer(Ok(place(None))), Answer::NoIp(String::new()));
+        assert!(refused(&plan(&[]), place(None)).contains("names no driver"));
+        let older = Plan { version: 0, ..plan(&[Driver::Am]) };
+        assert!(refused(&older, place(None)).contains("run the same build"));
+        let first =
+            r#"{"version":1,"near":{"name":"a","address":[2,0,0,0,0,1]},"framing":"auto","vias":[],"rounds":1}"#;
+        assert!(refused(&serde_json::from_str(first).unwrap(), place(None)).contains("version 8"));
+    }
+}

@@ -1,0 +1,93 @@
+//! Checks the rights that a measurement needs, before anything is made.
+
+use std::env;
+
+use caps::{CapSet, Capability, has_cap};
+
+use crate::driver::Driver;
+use crate::error::Error;
+
+type Right = (Capability, &'static str);
+
+const HOSTS: [Right; 2] = [
+    (Capability::CAP_SYS_ADMIN, "to make network namespaces"),
+    (Capability::CAP_NET_ADMIN, "to set up interfaces and attach XDP programs"),
+];
+const AF_XDP: [Right; 3] = [
+    (Capability::CAP_NET_ADMIN, "to attach XDP programs"),
+    (Capability::CAP_NET_RAW, "to open AF_XDP sockets"),
+    (Capability::CAP_BPF, "to load XDP programs"),
+];
+
+/// Check what `--hosts veth` needs (`hosts`), and what these drivers need.
+///
+/// # Errors
+/// [`Error::Capability`] names all missing ones and, if there is one, the command that grants them.
+pub fn check(hosts: bool, drivers: &[Driver]) -> Result<(), Error> {
+    // Frames need more locked memory than the usual limit allows. Hosts are set up by `ip`, which does not get the
+    // capabilities of our file.
+    let besides = if hosts { None } else { Some(Capability::CAP_IPC_LOCK) };
+    let has = |right| has_cap(None, CapSet::Effective, right).unwrap_or(false);
+    // CAP_BPF was a part of CAP_SYS_ADMIN, which still implies it.
+    let has = |right| has(right) || right == Capability::CAP_BPF && has(Capability::CAP_SYS_ADMIN);
+    missing(&needed(hosts, drivers), besides, has)
+}
+
+fn needed(hosts: bool, drivers: &[Driver]) -> Vec<Right> {
+    let frames = drivers.iter().any(|driver| !driver.is_kernel());
+    let more = AF_XDP.iter().filter(|(right, _)| !(hosts && HOSTS.iter().any(|(known, _)| known == right)));
+    HOSTS.iter().filter(|_| hosts).chain(more.filter(|_| frames)).copied().collect()
+}
+
+/// `besides` is granted too, if the program's file can get rights.
+fn missing(needed: &[Right], besides: Option<Capability>, has: impl Fn(Capability) -> bool) -> Result<(), Error> {
+    let missing: Vec<String> =
+        needed.iter().filter(|(right, _)| !has(*right)).map(|(right, purpose)| format!("{right} {purpose}")).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let grant = |more| {
+        let all = needed.iter().map(|(right, _)| *right).chain([more]);
+        let names: Vec<String> = all.map(|right| right.to_string().to_lowercase()).collect();
+        let program = env::current_exe().map_or("am-bench".to_owned(), |path| path.display().to_string());
+        format!("\n  or grant it for good:  sudo setcap {}+ep {program}", names.join(","))
+    };
+    Err(Error::Capability {
+        missing: missing.join(", "),
+        command: env::args().collect::<Vec<_>>().join(" "),
+        grant: besides.map_or(String::new(), grant),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_with_the_line_that_grants_it() {
+        let error = missing(&AF_XDP, Some(Capability::CAP_IPC_LOCK), |c| c == Capability::CAP_NET_ADMIN).unwrap_err();
+        let text = error.to_string();
+        let start = "not permitted: missing CAP_NET_RAW to open AF_XDP sockets, CAP_BPF to load XDP programs\n";
+        assert!(text.starts_with(start), "{text}");
+        assert!(text.contains("sudo setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep /"), "{text}");
+        assert_eq!(error.exit_code(), 3);
+        assert!(missing(&AF_XDP, None, |_| true).is_ok());
+    }
+
+    /// `ip`, which sets up hosts, would not get the capabilities of this program's file.
+    #[test]
+    fn hosts_are_made_as_root() {
+        let text = missing(&HOSTS, None, |_| false).unwrap_err().to_string();
+        assert!(text.contains("sudo ") && !text.contains("setcap"), "{text}");
+    }
+
+    #[test]
+    fn each_is_needed_once_and_none_in_vain() {
+        let names =
+            |hosts, drivers: &[Driver]| needed(hosts, drivers).iter().map(|(right, _)| *right).collect::<Vec<_>>();
+        use Capability::{CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN};
+        assert_eq!(names(true, &[Driver::Am, Driver::Udp]), [CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF]);
+        assert_eq!(names(true, &[Driver::Udp]), [CAP_SYS_ADMIN, CAP_NET_ADMIN]);
+        assert_eq!(names(false, &[Driver::Udp]), []);
+    }
+}

@@ -1,0 +1,38 @@
+//! Medians and ranges over the rounds.
+
+/// A figure over the rounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    pub median: f64,
+    pub least: f64,
+    pub most: f64,
+}
+
+impl Spread {
+    /// `None` without values.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
+        let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+        let (least, most) = (values.iter().copied().reduce(f64::min)?, values.iter().copied().reduce(f64::max)?);
+        Some(Spread { median: median(&values)?, least, most })
+    }
+
+    /// Half of the range of the rounds, in per cent of the median.
+    pub fn per_cent(&self) -> f64 {
+        if self.median == 0.0 { 0.0 } else { (self.most - self.least) / 2.0 / self.median * 100.0 }
+    }
+
+    /// The ratios of two figures of the same rounds, each with its round.
+    pub fn of_ratios(over: &[(usize, f64)], under: &[(usize, f64)]) -> Option<Spread> {
+        let same_round = |round| under.iter().find(|(other, _)| *other == round).map(|(_, value)| *value);
+        Spread::of(over.iter().filter_map(|(round, value)| Some(value / same_round(*round)?)))
+    }
+}
+
+/// The middle value, or the mean of the two in the middle; `None` of nothing.
+pub fn median(of: &[f64]) -> Option<f64> {
+    let mut sorted = of.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let upper = *sorted.get(sorted.len() / 2)?;
+    let lower = sorted[(sorted.len() - 1) / 2];
+    Some((lower + upper) / 2.0)
+}

@@ -1,0 +1,341 @@
+//! From single measurements to the report: one row for each driver, bench and size, and the ratios between drivers.
+//!
+//! A ratio is taken within a round, between measurements made right after each other. The report has the median of the
+//! rounds' ratios, so slow and fast phases of the machine cancel out.
+
+use std::time::Duration;
+
+use crate::batching::{Batching, Mismatch};
+use crate::driver::Driver;
+use crate::loops::latency::{Latency, RoundTrips, round_trips};
+use crate::loops::logp::LogP;
+use crate::loops::throughput::Throughput;
+use crate::loss::Loss;
+use crate::plan::Bench;
+use crate::size::MessageLayout;
+use crate::spread::{Spread, median};
+
+#[derive(Clone, Debug)]
+pub struct Measured {
+    pub round: usize,
+    pub bench: Bench,
+    /// The position of the size and the loss in the order. Drivers are compared by it, since a full frame holds
+    /// different sizes.
+    pub nth_size: usize,
+    pub layout: MessageLayout,
+    pub loss: Loss,
+    pub driver: Driver,
+    pub mode: String,
+    /// Where the XDP program ran, if there was one.
+    pub xdp: Option<&'static str>,
+    pub framing: &'static str,
+    pub batching: Batching,
+    /// The cores that both sides together kept busy, if it is known.
+    pub busy: Option<f64>,
+    pub outcome: Outcome,
+}
+
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    Latency(Latency),
+    Throughput(Throughput),
+    LogP(LogP),
+}
+
+impl Measured {
+    /// The figure that is compared.
+    pub fn figure(&self) -> f64 {
+        match &self.outcome {
+            Outcome::Latency(latency) => latency.round_trips.value_at_quantile(0.5) as f64,
+            Outcome::Throughput(t) if matches!(self.bench, Bench::Bandwidth | Bench::Bulk) => self.bytes(t),
+            Outcome::Throughput(t) => self.messages(t),
+            Outcome::LogP(logp) => logp.round_trip,
+        }
+    }
+
+    fn messages(&self, counted: &Throughput) -> f64 {
+        counted.messages as f64 / self.layout.pieces as f64 / counted.time.as_secs_f64()
+    }
+
+    /// Bytes of the messages a second, by those that arrived. Pieces of one length may be longer than the message.
+    fn bytes(&self, counted: &Throughput) -> f64 {
+        let share = self.layout.size as f64 / (self.layout.pieces * self.layout.piece) as f64;
+        counted.bytes as f64 * share / counted.time.as_secs_f64()
+    }
+
+    pub fn rates(&self) -> Option<Rates> {
+        let Outcome::Throughput(counted) = &self.outcome else { return None };
+        let messages = self.messages(counted);
+        let frames = messages * self.layout.frames as f64 * counted.frames_each;
+        Some(Rates { messages, frames, bytes: self.bytes(counted) })
+    }
+
+    pub fn lost(&self) -> u64 {
+        match &self.outcome {
+            Outcome::Latency(latency) => latency.lost,
+            Outcome::Throughput(throughput) => throughput.lost,
+            Outcome::LogP(logp) => logp.lost,
+        }
+    }
+}
+
+/// All rounds of one driver, bench and size.
+#[derive(Clone, Debug)]
+pub struct Row<'a> {
+    pub first: &'a Measured,
+    pub figures: Figures,
+    /// The compared figure of each round.
+    pub by_round: Vec<f64>,
+    /// Messages that never arrived, in all rounds.
+    pub lost: u64,
+}
+
+#[derive(Clone, Debug)]
+pub enum Figures {
+    /// Every round trip of all rounds.
+    RoundTrips(RoundTrips),
+    /// Medians over the rounds.
+    Rates(Rates),
+}
+
+/// Amounts a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    pub messages: f64,
+    pub frames: f64,
+    pub bytes: f64,
+}
+
+/// The rows: by bench, by size, and drivers in the order of the first round.
+pub fn rows(all: &[Measured]) -> Vec<Row<'_>> {
+    let key = |one: &Measured| (one.bench.code(), one.nth_size, one.driver);
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for first in all {
+        if rows.iter().any(|row| key(row.first) == key(first)) {
+            continue;
+        }
+        let rounds: Vec<&Measured> = all.iter().filter(|one| key(one) == key(first)).collect();
+        let by_round = rounds.iter().map(|one| one.figure()).collect();
+        let lost = rounds.iter().map(|one| one.lost()).sum();
+        rows.push(Row { first, figures: Figures::of(&rounds), by_round, lost });
+    }
+    rows.sort_by_key(|row| (row.first.bench.code(), row.first.nth_size));
+    rows
+}
+
+impl Figures {
+    fn of(rounds: &[&Measured]) -> Figures {
+        let all: Vec<Rates> = rounds.iter().filter_map(|one| one.rates()).collect();
+        let of = |rate: fn(&Rates) -> f64| median(&all.iter().map(rate).collect::<Vec<_>>());
+        let rates = (of(|rates| rates.messages), of(|rates| rates.frames), of(|rates| rates.bytes));
+        if let (Some(messages), Some(frames), Some(bytes)) = rates {
+            return Figures::Rates(Rates { messages, frames, bytes });
+        }
+        let mut together = round_trips();
+        for one in rounds {
+            if let Outcome::Latency(latency) = &one.outcome {
+                // Cannot fail: both have the same bounds.
+                let _ = together.add(&latency.round_trips);
+            }
+        }
+        Figures::RoundTrips(together)
+    }
+}
+
+/// The pairs of drivers that are compared, in the order of the report.
+const PAIRS: [(Driver, Driver); 5] = [
+    (Driver::Am, Driver::Raw),
+    (Driver::Am, Driver::Udp),
+    (Driver::Udp, Driver::Am),
+    (Driver::Udp, Driver::Raw),
+    (Driver::Am, Driver::Cacheline),
+];
+
+/// One driver's figure divided by another's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ratio {
+    pub over: Driver,
+    pub under: Driver,
+    /// Of the rounds' ratios.
+    pub median: f64,
+    /// The smallest and the largest of them.
+    pub range: (f64, f64),
+}
+
+impl Ratio {
+    pub fn name(&self) -> String {
+        format!("{}_over_{}", self.over, self.under)
+    }
+}
+
+/// Two drivers without a ratio, and the reason.
+pub type MismatchedPair = (Driver, Driver, Mismatch);
+
+/// The ratios of one bench and size, one for each pair with equal sizes and equal batching; and the other pairs.
+pub fn compare(all: &[Measured], bench: Bench, nth_size: usize) -> (Vec<Ratio>, Vec<MismatchedPair>) {
+    let is = |one: &Measured, driver| (one.bench, one.nth_size, one.driver) == (bench, nth_size, driver);
+    let (mut ratios, mut mismatches) = (Vec::new(), Vec::new());
+    for (over, under) in PAIRS {
+        let first = |driver| all.iter().find(|one| is(one, driver));
+        let (Some(a), Some(b)) = (first(over), first(under)) else { continue };
+        if let Some(why) = Mismatch::of((a.layout, a.batching), (b.layout, b.batching)) {
+            mismatches.push((over, under, why));
+        } else if let Some((median, range)) = ratio(all, |one| is(one, over), |one| is(one, under)) {
+            ratios.push(Ratio { over, under, median, range });
+        }
+    }
+    (ratios, mismatches)
+}
+
+/// The share of its figure that a driver retains while frames are lost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Retained {
+    pub driver: Driver,
+    pub size: usize,
+    pub loss: Loss,
+    /// Of the rounds' ratios of the figure with losses to that without.
+    pub median: f64,
+    /// The smallest and the largest of them.
+    pub range: (f64, f64),
+}
+
+/// The shares of each driver, size and loss of a bench, in the order of measurement.
+pub fn retained(all: &[Measured], bench: Bench) -> Vec<Retained> {
+    let mut retained: Vec<Retained> = Vec::new();
+    for one in all.iter().filter(|one| one.bench == bench && one.loss > Loss::NONE) {
+        let (driver, size, loss) = (one.driver, one.layout.size, one.loss);
+        if retained.iter().any(|other| (other.driver, other.size, other.loss) == (driver, size, loss)) {
+            continue;
+        }
+        let is =
+            |one: &Measured, loss| (one.bench, one.driver, one.layout.size, one.loss) == (bench, driver, size, loss);
+        if let Some((median, range)) = ratio(all, |one| is(one, loss), |one| is(one, Loss::NONE)) {
+            retained.push(Retained { driver, size, loss, median, range });
+        }
+    }
+    retained
+}
+
+/// The median of the rounds' ratios of two figures, and the smallest and the largest of them.
+fn ratio(
+    all: &[Measured],
+    over: impl Fn(&Measured) -> bool,
+    under: impl Fn(&Measured) -> bool,
+) -> Option<(f64, (f64, f64))> {
+    let other = |round| all.iter().find(|one| one.round == round && under(one));
+    let ratios = all.iter().filter(|one| over(one)).filter_map(|one| Some(one.figure() / other(one.round)?.figure()));
+    Spread::of(ratios).map(|Spread { median, least, most }| (median, (least, most)))
+}
+
+/// A made-up measurement with this figure, in its bench's unit, for tests of reports.
+pub fn measured(bench: Bench, nth_size: usize, driver: Driver, round: usize, figure: u64) -> Measured {
+    let outcome = match bench {
+        Bench::Latency => {
+            let mut round_trips = round_trips();
+            // A figure beyond the bounds is not recorded.
+            let _ = round_trips.record_n(figure, 10);
+            Outcome::Latency(Latency { round_trips, lost: 0 })
+        }
+        _ => {
+            let time = Duration::from_secs(2);
+            let (messages, bytes) = (2 * figure, 2 * figure * 64);
+            Outcome::Throughput(Throughput { messages, bytes, time, lost: 1, frames_each: 1.0 })
+        }
+    };
+    let layout = MessageLayout { size: 64, pieces: 1, piece: 64, frames: 1, full: false };
+    let (mode, framing) = ("veth copy".to_owned(), if driver == Driver::Am { "bare" } else { "none" });
+    let xdp = (driver != Driver::Udp).then_some("generic");
+    let loss = Loss::NONE;
+    let batching = if bench == Bench::Latency { Batching::Single } else { Batching::Bursts };
+    Measured { round, bench, nth_size, layout, loss, driver, mode, xdp, framing, batching, busy: None, outcome }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_taken_within_a_round_and_by_driver() {
+        let with = |loss, nth, round, figure| Measured {
+            loss: Loss(loss),
+            ..measured(Bench::Bandwidth, nth, Driver::Am, round, figure)
+        };
+        let all = [with(0, 0, 0, 100), with(1000, 1, 0, 80), with(0, 0, 1, 1000), with(1000, 1, 1, 900)];
+        let retained = retained(&all, Bench::Bandwidth);
+        assert_eq!(retained.len(), 1);
+        assert!((retained[0].median - 0.85).abs() < 1e-9 && retained[0].loss == Loss(1000), "{retained:?}");
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0]), Some(3.0));
+        assert_eq!(median(&[9.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 9.0]), Some(3.0));
+    }
+
+    #[test]
+    fn ratios_are_taken_within_a_round() {
+        // The machine is ten times slower in the second round, and the ratio stays.
+        let all: Vec<Measured> = [(0, 110, 100), (1, 1200, 1000), (2, 105, 100)]
+            .into_iter()
+            .flat_map(|(round, am, raw)| {
+                [
+                    measured(Bench::Latency, 0, Driver::Am, round, am),
+                    measured(Bench::Latency, 0, Driver::Raw, round, raw),
+                ]
+            })
+            .collect();
+        let (ratios, _) = compare(&all, Bench::Latency, 0);
+        assert_eq!(ratios.len(), 1, "only the pair that ran: {ratios:?}");
+        assert_eq!(ratios[0].name(), "am_over_raw");
+        assert!((ratios[0].median - 1.1).abs() < 1e-3, "{ratios:?}");
+        assert!((ratios[0].range.0 - 1.05).abs() < 1e-3 && (ratios[0].range.1 - 1.2).abs() < 1e-3, "{ratios:?}");
+    }
+
+    /// Messages of 64,986 bytes a frame have no ratio to those of 1,448 a write, nor has batching by several a frame to
+    /// one a frame.
+    #[test]
+    fn what_is_unequal_has_no_ratio() {
+        let all = |change: fn(&mut Measured)| {
+            let mut am = measured(Bench::Rate, 0, Driver::Am, 0, 50);
+            change(&mut am);
+            [am, measured(Bench::Rate, 0, Driver::Raw, 0, 100), measured(Bench::Rate, 0, Driver::Udp, 0, 20)]
+        };
+        let names =
+            |all: &[Measured]| -> Vec<String> { compare(all, Bench::Rate, 0).0.iter().map(Ratio::name).collect() };
+        assert_eq!(names(&all(|_| {})), ["am_over_raw", "am_over_udp", "udp_over_am", "udp_over_raw"]);
+        let changes: [fn(&mut Measured); 2] = [|am| am.layout.size = 65, |am| am.batching = Batching::Shared];
+        for change in changes {
+            let all = all(change);
+            assert_eq!(names(&all), ["udp_over_raw"]);
+            let mismatches: Vec<_> = compare(&all, Bench::Rate, 0).1.iter().map(|(a, b, _)| (*a, *b)).collect();
+            assert_eq!(mismatches, [(Driver::Am, Driver::Raw), (Driver::Am, Driver::Udp), (Driver::Udp, Driver::Am)]);
+        }
+    }
+
+    #[test]
+    fn a_round_that_one_driver_missed_is_left_out() {
+        let all = [
+            measured(Bench::Rate, 0, Driver::Am, 0, 50),
+            measured(Bench::Rate, 0, Driver::Raw, 0, 100),
+            measured(Bench::Rate, 0, Driver::Am, 1, 500),
+        ];
+        assert_eq!(compare(&all, Bench::Rate, 0).0[0].range, (0.5, 0.5));
+        assert_eq!(compare(&all, Bench::Rate, 1).0, []);
+    }
+
+    #[test]
+    fn rows_are_medians_of_rates_and_all_round_trips_together() {
+        let mut all: Vec<Measured> =
+            [100, 300, 200].into_iter().enumerate().map(|(r, f)| measured(Bench::Rate, 0, Driver::Am, r, f)).collect();
+        all.push(measured(Bench::Latency, 0, Driver::Udp, 0, 5000));
+        all.push(measured(Bench::Latency, 0, Driver::Udp, 1, 7000));
+        let rows = rows(&all);
+        let Figures::RoundTrips(round_trips) = &rows[0].figures else { panic!("{rows:?}") };
+        assert_eq!((round_trips.len(), rows[0].by_round.len()), (20, 2));
+        let Figures::Rates(rates) = &rows[1].figures else { panic!("{rows:?}") };
+        assert_eq!((rates.messages, rates.frames, rates.bytes), (200.0, 200.0, 12_800.0));
+        assert_eq!((rows[1].lost, rows[1].by_round.as_slice()), (3, &[100.0, 300.0, 200.0][..]));
+    }
+}

@@ -1,0 +1,239 @@
+//! The table: the curves side by side, and their figures below. In JSON: one object for each driver and size, and a
+//! summary last. The plot: the curves over the logarithm of the size.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use plotters::prelude::SeriesLabelPosition;
+use serde_json::{Map, Value, json};
+
+use crate::batching::Batching;
+use crate::chart::{self, Axis, COLOURS, Names, Panel};
+use crate::driver::Driver;
+use crate::error::Error;
+use crate::plan::Bench;
+use crate::report::columns::digits;
+use crate::report::table::{Column, align, bytes, columns, metric, nanoseconds};
+use crate::report::words::{footer, rounds, xdp};
+
+use crate::spread::Spread;
+
+use super::fit::Model;
+use super::{Curve, Figure, Point, R_INF, Sweep, T0};
+
+impl Sweep {
+    pub fn json(&self) -> Vec<Value> {
+        let cores = json!([self.cores.near, self.cores.far]);
+        let lines = self.curves.iter().flat_map(|curve| curve.points.iter().map(|point| line(curve, point, &cores)));
+        lines.chain([json!({ "summary": self.summary(&cores) })]).collect()
+    }
+
+    /// The three figures of each driver by name, such as `am_t0_ns`, and the ratios of those that ran with equal sizes
+    /// and batching, such as `am_over_raw_t0`; then how they were found.
+    fn summary(&self, cores: &Value) -> Map<String, Value> {
+        let named = |curve: &Curve| curve.figures().map(|(name, figure)| (format!("{}_{name}", curve.driver), figure));
+        let mut summary: Map<String, Value> = self.curves.iter().flat_map(named).collect();
+        for under in [Driver::Raw, Driver::Udp] {
+            let ratio = |figure: &Figure| {
+                let ratio = digits(self.ratio(Driver::Am, under, figure)?, 1e4);
+                Some((format!("am_over_{under}_{}", figure.name), json!(ratio)))
+            };
+            summary.extend([T0, R_INF].iter().filter_map(ratio));
+        }
+        let context = [("bench", json!(Bench::Bandwidth)), ("sweep", json!(true)), ("rounds", json!(self.rounds))];
+        summary.extend(context.map(|(name, value)| (name.to_owned(), value)));
+        summary.insert("cores".to_owned(), cores.clone());
+        if self.is_simulated() {
+            summary.insert("simulated".to_owned(), json!(true));
+        }
+        let fits = self.curves.iter().map(|curve| (curve.driver.name().to_owned(), fit(curve)));
+        summary.insert("fits".to_owned(), Value::Object(fits.collect()));
+        summary
+    }
+
+    pub fn table(&self) -> String {
+        let shared =
+            if self.curves.iter().any(|curve| curve.batching == Batching::Shared) { ", am coalesced" } else { "" };
+        let mut text = format!("bandwidth: user bytes a second by size, one way{shared}, counted by the receiver\n\n");
+        let curves = self.curves.iter().map(|curve| (curve.driver.name(), true));
+        let curve_columns: Vec<Column> = [("size", true)].into_iter().chain(curves).collect();
+        let sizes: BTreeSet<usize> =
+            self.curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.size)).collect();
+        let row = |size: usize| {
+            let cell = |curve: &Curve| {
+                let point = curve.points.iter().find(|point| point.size == size);
+                point.map_or(String::new(), |point| format!("{}B/s", metric(point.rate())))
+            };
+            [bytes(size)].into_iter().chain(self.curves.iter().map(cell)).collect()
+        };
+        align(&curve_columns, &sizes.into_iter().map(row).collect::<Vec<_>>(), &mut text);
+        text.push('\n');
+        let figures = |curve: &Curve| {
+            let names = [curve.driver.to_string(), curve.mode.clone(), curve.framing.to_owned()];
+            [&names[..], &curve.cells(), &[curve.lost().to_string()]].concat()
+        };
+        let heads = columns(["driver", "mode", "framing", ">t0", ">r_inf", ">n1/2", ">t0 * r_inf", ">lost"]);
+        align(&heads, &self.curves.iter().map(figures).collect::<Vec<_>>(), &mut text);
+        text.push('\n');
+        for curve in &self.curves {
+            let within: Vec<usize> = curve.sizes(&T0).collect();
+            if let (Some(least), Some(most)) = (within.first(), within.last()) {
+                let full: Vec<String> = curve.sizes(&R_INF).map(|size| size.to_string()).collect();
+                let (driver, full) = (curve.driver, full.join(", "));
+                // Writing to a string cannot fail.
+                let _ = writeln!(
+                    text,
+                    "  {driver}: t0 from the sizes in one frame, {least} to {most} B; r_inf from full frames, {full} B"
+                );
+            }
+        }
+        text.push('\n');
+        text + &self.footer("drivers")
+    }
+
+    /// The plot, with this title.
+    pub fn svg(&self, title: &str) -> Result<String, Error> {
+        let points = || self.curves.iter().flat_map(|curve| &curve.points);
+        let most_size = points().map(|point| point.size).max().unwrap_or(2).max(2) as f64;
+        let most_rate = points().map(|point| point.rate()).fold(1.0, f64::max) * 1.05;
+        let powers = (0..=most_size.log2() as u32).step_by(2);
+        let step = round(most_rate / 6.0);
+        let rates = (0..).map(|nth| f64::from(nth) * step).take_while(|rate| *rate <= most_rate);
+        let axes = [
+            Axis {
+                name: "bytes of a message",
+                is_log: true,
+                range: (1.0, most_size),
+                ticks: powers.map(|power| f64::from(1u32 << power)).collect(),
+                label: &|size| format!("{size:.0}"),
+            },
+            Axis {
+                name: "",
+                is_log: false,
+                range: (0.0, most_rate),
+                ticks: rates.collect(),
+                label: &|rate| format!("{}B/s", metric(rate)),
+            },
+        ];
+        let curves = self.curves.iter().zip(COLOURS).map(|(curve, colour)| drawn(curve, colour)).collect();
+        let (title, names) = (title.to_owned(), Names::Box(SeriesLabelPosition::UpperLeft));
+        let steps = self.curves.first().map(steps).unwrap_or_default();
+        chart::svg("", &[vec![Panel { title, axes, curves, names, steps }]], (900, 530))
+    }
+
+    /// The lines below a table of these things.
+    pub fn footer(&self, what: &str) -> String {
+        let at = self.curves.iter().find_map(|curve| curve.xdp);
+        let measured = format!("{}, {what} taken in turn", rounds(self.rounds));
+        footer(&measured, self.cores, at.map(xdp), self.is_simulated())
+    }
+}
+
+impl Curve {
+    /// The figures in JSON; null if one could not be found.
+    pub fn figures(&self) -> [(&'static str, Value); 3] {
+        let model = self.model;
+        [
+            ("t0_ns", json!(model.map(|model| tenths(model.t0)))),
+            ("r_inf_bytes_per_s", json!(model.map(|model| model.r_inf.round() as u64))),
+            ("n_half_bytes", json!(model.and_then(|model| model.n_half).map(tenths))),
+        ]
+    }
+
+    /// The smallest and the largest of the rounds.
+    pub fn range(&self) -> Value {
+        let ends = |figure: fn(&Model) -> Option<f64>| {
+            let spread = Spread::of(self.rounds.iter().filter_map(|(_, model)| figure(model)));
+            spread.map(|spread| [spread.least, spread.most].map(tenths))
+        };
+        json!({
+            "t0_ns": ends(|model| Some(model.t0)),
+            "r_inf_bytes_per_s": ends(|model| Some(model.r_inf)),
+            "n_half_bytes": ends(|model| model.n_half),
+        })
+    }
+
+    /// The cells of `t0`, `r_inf`, `n1/2`, and the product of the first two.
+    pub fn cells(&self) -> [String; 4] {
+        let Some(model) = self.model else { return ["?"; 4].map(str::to_owned) };
+        [
+            nanoseconds(model.t0.max(0.0).round() as u64),
+            format!("{}B/s", metric(model.r_inf)),
+            model.n_half.map_or("none".to_owned(), |size| bytes(size.round() as usize)),
+            bytes(model.product().max(0.0).round() as usize),
+        ]
+    }
+
+    /// Messages that never arrived, of all sizes and rounds.
+    pub fn lost(&self) -> u64 {
+        self.points.iter().map(|point| point.lost).sum()
+    }
+}
+
+fn line(curve: &Curve, point: &Point, cores: &Value) -> Value {
+    let mut line = json!({
+        "bench": Bench::Bandwidth,
+        "via": curve.driver.name(),
+        "size": point.size,
+        "messages_per_s": (1e9 / point.ns).round() as u64,
+        "frames_per_s": point.frames_per_s.round() as u64,
+        "bytes_per_s": point.rate().round() as u64,
+        "mode": curve.mode,
+        "framing": curve.framing,
+        "frames": point.frames,
+        "ns": tenths(point.ns),
+        "lost": point.lost,
+        "batching": curve.batching,
+        "bundles": curve.batching == Batching::Shared,
+        "cores": cores,
+    });
+    if let Some(at) = curve.xdp {
+        line["xdp"] = json!(at);
+    }
+    line
+}
+
+fn fit(curve: &Curve) -> Value {
+    json!({
+        "mode": curve.mode,
+        "framing": curve.framing,
+        "t0_times_r_inf_bytes": curve.model.map(|model| tenths(model.product())),
+        "t0_from_sizes": curve.sizes(&T0).collect::<Vec<_>>(),
+        "r_inf_from_sizes": curve.sizes(&R_INF).collect::<Vec<_>>(),
+        "rounds": curve.rounds.len(),
+        "range": curve.range(),
+    })
+}
+
+/// The next larger number with one digit that is 1, 2 or 5.
+pub(super) fn round(number: f64) -> f64 {
+    let power = 10f64.powf(number.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|round| *round >= number).unwrap_or(number)
+}
+
+/// The sizes that fill the frames of a driver, where one more frame begins.
+fn steps(curve: &Curve) -> Vec<(f64, String)> {
+    let words = |frames| if frames == 1 { "1 frame".to_owned() } else { format!("{frames}") };
+    curve.behind(&R_INF).map(|point| (point.size as f64, words(point.frames))).collect()
+}
+
+fn drawn(curve: &Curve, colour: plotters::style::RGBColor) -> chart::Curve {
+    let points = curve.points.iter().map(|point| (point.size as f64, point.rate())).collect();
+    let (mut name, mut dots) = (curve.driver.to_string(), Vec::new());
+    if curve.batching == Batching::Shared {
+        name.push_str(" coalesced");
+    }
+    if let Some(model) = curve.model {
+        // Writing to a string cannot fail.
+        let _ = write!(name, ": t0 {:.0} ns, r_inf {}B/s", model.t0, metric(model.r_inf));
+        if let Some(size) = model.n_half {
+            dots.push((size, model.r_inf / 2.0));
+            let _ = write!(name, ", n1/2 {size:.0} B (the dot)");
+        }
+    }
+    chart::Curve { name, colour, points, dots, bars: Vec::new() }
+}
+
+fn tenths(number: f64) -> f64 {
+    digits(number, 10.0)
+}

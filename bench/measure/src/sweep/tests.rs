@@ -1,0 +1,160 @@
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::*;
+use crate::loops::throughput::Throughput;
+use crate::loss::Loss;
+use crate::size::MessageLayout;
+use crate::stats::Outcome;
+
+const CORES: Cores = Cores { near: Some(2), far: Some(3) };
+
+/// A message that takes `ns`, in frames of 1000 bytes.
+fn measured(driver: Driver, round: usize, (nth_size, size): (usize, usize), ns: u64) -> Measured {
+    let (pieces, full) = (size.div_ceil(1000), size.is_multiple_of(1000));
+    let layout = MessageLayout { size, pieces, piece: size.div_ceil(pieces), frames: pieces, full };
+    let time = Duration::from_nanos(ns * 100);
+    let (messages, bytes) = (100 * pieces as u64, (100 * pieces * layout.piece) as u64);
+    let outcome = Outcome::Throughput(Throughput { messages, bytes, time, lost: 1, frames_each: 1.0 });
+    let (mode, bench) = ("veth copy".to_owned(), Bench::Bandwidth);
+    Measured {
+        round,
+        bench,
+        nth_size,
+        layout,
+        loss: Loss::NONE,
+        driver,
+        mode,
+        xdp: None,
+        framing: "bare",
+        busy: None,
+        batching: Batching::Bursts,
+        outcome,
+    }
+}
+
+/// Two rounds. `am` takes twice as long to start as `raw`; the second round is slower by half.
+fn all() -> Vec<Measured> {
+    let sizes: [usize; 7] = [1, 10, 100, 1000, 2000, 4000, 1001];
+    let mut all = Vec::new();
+    for (round, slow) in [(0, 2), (1, 3)] {
+        for (driver, start) in [(Driver::Am, 2000), (Driver::Raw, 1000)] {
+            for (nth, size) in sizes.into_iter().enumerate() {
+                let ns = start * size.div_ceil(1000) as u64 + size as u64;
+                all.push(measured(driver, round, (nth, size), ns * slow / 2));
+            }
+        }
+    }
+    all
+}
+
+fn summary(sweep: &Sweep) -> Value {
+    sweep.json().last().unwrap()["summary"].clone()
+}
+
+#[test]
+fn figures_are_medians_over_rounds_and_ratios_are_within_them() {
+    let sweep = Sweep::new(&all(), CORES);
+    let summary = summary(&sweep);
+    let figure = |name: &str| summary[name].as_f64().expect(name);
+    assert!((figure("am_t0_ns") - 2500.0).abs() < 2.0, "{summary}");
+    assert!((figure("raw_t0_ns") - 1250.0).abs() < 2.0, "{summary}");
+    // 1000 bytes in 3000 or 4500 ns.
+    assert!((figure("am_r_inf_bytes_per_s") - (1e12 / 3000.0 + 1e12 / 4500.0) / 2.0).abs() < 1e3, "{summary}");
+    assert!(summary.get("udp_t0_ns").is_none(), "it did not run: {summary}");
+    assert_eq!(summary["fits"]["am"]["t0_from_sizes"], serde_json::json!([1, 10, 100, 1000]));
+    assert_eq!(summary["fits"]["am"]["r_inf_from_sizes"], serde_json::json!([1000, 2000, 4000]));
+    assert!((sweep.ratio(Driver::Am, Driver::Raw, &T0).unwrap() - 2.0).abs() < 1e-3);
+}
+
+/// One of the two lacks a size, or has other batching.
+#[test]
+fn figures_from_unequal_sizes_or_batches_have_no_ratio() {
+    let ratios = |all: &[Measured]| {
+        [T0, R_INF].map(|figure| Sweep::new(all, CORES).ratio(Driver::Am, Driver::Raw, &figure).is_some())
+    };
+    assert_eq!(ratios(&all()), [true, true]);
+    let without =
+        |size| all().into_iter().filter(|one| one.driver == Driver::Am || one.layout.size != size).collect::<Vec<_>>();
+    assert_eq!([ratios(&without(10)), ratios(&without(4000))], [[false, true], [true, false]]);
+    let mut shared = all();
+    shared.iter_mut().filter(|one| one.driver == Driver::Am).for_each(|one| one.batching = Batching::Shared);
+    assert_eq!(ratios(&shared), [false, false]);
+}
+
+#[test]
+fn a_message_counts_once_however_many_pieces_it_has() {
+    let lines = Sweep::new(&all()[..14], CORES).json();
+    let of_4000 = &lines[6];
+    assert_eq!((&of_4000["size"], &of_4000["frames"]), (&4000.into(), &4.into()), "{of_4000}");
+    let (messages, frames) = (of_4000["messages_per_s"].as_u64().unwrap(), of_4000["frames_per_s"].as_u64().unwrap());
+    assert_eq!((messages, frames), (83_333, 333_333), "12 µs a message: {of_4000}");
+}
+
+/// As `rate` counts them: the frames that were sent, not those that a single message takes.
+#[test]
+fn messages_in_bundles_are_more_than_their_frames() {
+    let mut all = all();
+    for one in all.iter_mut().filter(|one| one.driver == Driver::Am && one.layout.frames == 1) {
+        let Outcome::Throughput(counted) = &mut one.outcome else { panic!("{one:?}") };
+        (one.batching, counted.frames_each) = (Batching::Shared, 0.05);
+    }
+    let sweep = Sweep::new(&all, CORES);
+    let lines = sweep.json();
+    for line in &lines[..lines.len() - 1] {
+        let frames_each = line["frames_per_s"].as_f64().unwrap() / line["messages_per_s"].as_f64().unwrap();
+        let in_bundles = line["via"] == "am" && line["frames"] == 1;
+        let expected = if in_bundles { 0.05 } else { line["frames"].as_f64().unwrap() };
+        assert!((frames_each / expected - 1.0).abs() < 0.2, "medians of two rounds: {line}");
+        assert_eq!(line["bundles"], line["via"] == "am", "{line}");
+    }
+    assert!(sweep.table().contains("one way, am coalesced, counted"), "{}", sweep.table());
+    let svg = sweep.svg("").unwrap();
+    assert!(svg.contains("\nam coalesced: t0") && svg.contains("\nraw: t0"), "{svg}");
+}
+
+#[test]
+fn a_round_that_was_interrupted_gives_no_figures() {
+    let mut all = all();
+    all.truncate(all.len() - 1);
+    let sweep = Sweep::new(&all, CORES);
+    assert_eq!(sweep.curves.iter().map(|curve| curve.rounds.len()).collect::<Vec<_>>(), [2, 1]);
+    all.truncate(3);
+    let sweep = Sweep::new(&all, CORES);
+    assert!(summary(&sweep)["am_t0_ns"].is_null());
+    assert!(sweep.table().contains('?'), "{}", sweep.table());
+}
+
+#[test]
+fn people_get_curves_and_figures() {
+    let text = Sweep::new(&all(), CORES).table();
+    for part in [
+        "size       ",
+        "driver  mode",
+        "n1/2  t0 * r_inf",
+        "am: t0 from the sizes in one frame, 1 to 1000 B",
+        "2 rounds",
+    ] {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+}
+
+#[test]
+fn the_picture_has_every_curve_and_step() {
+    let svg = Sweep::new(&all(), CORES).svg("a < b & c").unwrap();
+    // A line each in the curve and in the box of names.
+    assert_eq!(svg.matches("stroke-width=\"2\"").count(), 4, "{svg}");
+    for frames in ["1 frame", "2"] {
+        assert!(svg.contains(&format!("\n{frames}\n")), "{frames}: {svg}");
+    }
+    assert!(svg.contains("a &lt; b &amp; c") && svg.contains("n1/2") && svg.ends_with("</svg>\n"), "{svg}");
+    assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{svg}");
+    let nothing = Sweep::new(&[], CORES).svg("").unwrap();
+    assert!(!nothing.contains("NaN"), "{nothing}");
+}
+
+#[test]
+fn ticks_are_at_round_numbers() {
+    assert_eq!([0.17, 0.9, 1.0, 110.0, 4.9e8].map(report::round), [0.2, 1.0, 1.0, 200.0, 5e8]);
+}

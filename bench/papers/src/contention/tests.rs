@@ -1,0 +1,89 @@
+//! What the protocol promises to many clients, in virtual time: the same figures on every machine.
+
+use std::time::Duration;
+
+use super::*;
+use am_measure::hosts::host::WORD_BYTES;
+use am_measure::hosts::simulation::{PRICES, Simulation};
+use am_measure::plan::{DriverOptions, FramingArg};
+use am_measure::watch::Watch;
+
+fn simulated(server: Server, clients: &[usize], size: usize) -> Contention {
+    let span = Span { warm_up: Duration::from_millis(10), time: Duration::from_millis(20) };
+    let clients = clients.to_vec();
+    let order = Order { servers: vec![server], clients, sizes: vec![size], rounds: 1, span };
+    let (how, watch) = (DriverOptions { framing: FramingArg::Split, ..DriverOptions::default() }, Watch::default());
+    let mut arena = Simulation { how, mtu: 1500, prices: PRICES, oversubscription: None, watch: &watch };
+    let (figures, end) = measure(&order, &mut arena, &Progress::new(1, true));
+    end.unwrap();
+    figures
+}
+
+fn summary(figures: &Contention) -> serde_json::Value {
+    figures.json().pop().unwrap()["summary"]["servers"][0].clone()
+}
+
+/// The aggregate is at least this part of the peak, each client within 10 % of its share, and a client that floods changes the rate of the
+/// others by at most 10 %.
+fn assert_fair(figures: &Contention, least: f64) {
+    let summary = summary(figures);
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    assert!(number(&summary["over_peak"]) >= least, "{}", figures.table());
+    assert!(number(&summary["share"][0]) >= 0.9 && number(&summary["share"][1]) <= 1.1, "{}", figures.table());
+    assert_eq!(figures.floods.len(), Flood::ALL.len());
+    for flood in &figures.floods {
+        assert!((0.9..1.1).contains(&flood.others) && (0.9..1.1).contains(&flood.worst), "{flood:?}");
+    }
+}
+
+/// As in the paper's Figure 9, each client adds one gap to the round trip.
+#[test]
+fn one_endpoint_serves_many_clients_alike() {
+    for (size, clients) in [(WORD_BYTES, &[1, 16, 32, 48][..]), (1024, &[1, 16, 32])] {
+        let figures = simulated(Server::One, clients, size);
+        assert_fair(&figures, 0.95);
+        if size == WORD_BYTES {
+            let slope = summary(&figures)["slope_over_gap"].as_f64().unwrap();
+            assert!((0.9..1.1).contains(&slope), "{}", figures.table());
+        }
+    }
+}
+
+/// Where the round trip is as long as an acknowledgement waits for a message to travel with, it leaves alone. The server
+/// pays for those frames.
+#[test]
+fn acknowledgements_alone_cost_some_of_the_rate() {
+    let figures = simulated(Server::One, &[1, 64], WORD_BYTES);
+    let over_peak = summary(&figures)["over_peak"].as_f64().unwrap();
+    assert!(over_peak >= 0.88, "{}", figures.table());
+}
+
+/// A turn serves all endpoints of a set. With many of them each visit finds one message, and the visit is paid for.
+#[test]
+fn many_polled_endpoints_serve_their_clients_alike() {
+    for (size, clients, least) in
+        [(WORD_BYTES, &[1, 16][..], 0.95), (WORD_BYTES, &[1, 16, 64, 256], 0.8), (1024, &[1, 16], 0.95)]
+    {
+        assert_fair(&simulated(Server::Polled, clients, size), least);
+    }
+}
+
+#[test]
+fn the_same_run_has_the_same_figures() {
+    let [one, other] = [(); 2].map(|()| simulated(Server::Polled, &[1, 3], 100).json());
+    assert_eq!(one, other);
+    assert!(one.iter().all(|line| line.get("summary").unwrap_or(line)["simulated"] == true), "{one:?}");
+}
+
+#[test]
+fn each_server_has_its_plans() {
+    let plans = |server: Server| server.plans(3, 16, |nth| if nth == 0 { (9, 2) } else { (1, 1) });
+    let names = |server| plans(server).iter().map(|plan| plan.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(Server::Polled), ["server", "client0", "client1", "client2"]);
+    assert_eq!(names(Server::Threads)[..3], ["server0", "server1", "server2"]);
+    assert_eq!(plans(Server::Polled)[0].endpoints, ["for0", "for1", "for2"]);
+    let ports: Vec<usize> = plans(Server::Threads).iter().map(|plan| plan.port).collect();
+    assert_eq!(ports, [0, 4, 5, 1, 2, 3], "a port for each");
+    let first = &plans(Server::One)[1];
+    assert_eq!((first.targets.len(), first.outstanding), (2, 9));
+}

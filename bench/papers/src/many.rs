@@ -1,0 +1,141 @@
+//! Where the commands with many hosts run: on a bridge of this machine, or simulated.
+
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+
+use am_wire::frame::ETHERNET_HEADER;
+
+use am_measure::deploy::veth::check_mtu;
+use am_measure::driver::Driver;
+use am_measure::error::Error;
+use am_measure::hosts::bridge::Bridged;
+use am_measure::hosts::simulation::{PRICES, Simulation};
+use am_measure::hosts::{Arena, Span};
+use am_measure::options::{AmountOptions, CoalesceOption, DEFAULT_MTU, OpenOptions, PlotOption, Print, only, usage};
+use am_measure::origin::Origin;
+use am_measure::plan::{DriverOptions, FramingArg};
+use am_measure::rights;
+use am_measure::topology::{Here, HostsArg};
+use am_measure::watch::Watch;
+
+/// The most hosts on a bridge, besides the server. Each has a namespace, a cable and a thread.
+const MAX_BRIDGED: usize = 16;
+/// The most simulated hosts.
+const MAX_SIMULATED: usize = 256;
+
+/// A number of hosts.
+pub(crate) fn count() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=MAX_SIMULATED as u64)
+}
+
+/// Numbers of hosts, each once, go up.
+pub(crate) fn check_counts(option: &str, counts: &[usize]) -> Result<(), Error> {
+    if counts.is_sorted_by(|a, b| a < b) {
+        return Ok(());
+    }
+    Err(usage(format!("{option} takes numbers in ascending order, as in 1,4,16")))
+}
+
+/// The options of commands with many hosts.
+#[derive(Clone, Debug, Args)]
+#[command(mut_arg("hosts", |hosts| hosts.value_parser(only(HostsArg::MANY)).help(
+    "Where the hosts run: `veth`, in network namespaces on a bridge (root), or `sim`, on a simulated switch in virtual time \
+     [default: veth]")))]
+#[command(mut_arg("mtu", |mtu| mtu.default_value("1500").help(
+    "MTU of the bridge, 148 to 65535; with --hosts sim the payload bytes of a frame, 1500 to 65522")))]
+#[command(mut_arg("cores", |cores| cores.help(
+    "Two cores, or `none`. On a bridge the second is for the polling server, or for nobody [default: the last two]")))]
+// Bare frames are for two nodes: a switch would have to learn an address for every message.
+#[command(mut_arg("framing", |framing| framing.default_value("split").help("Where our messages carry their header")))]
+#[command(mut_arg("coalesce", |coalesce| coalesce.help("Whether several messages may share a frame")))]
+// Virtual time needs one round: the others would have the same figures.
+#[command(mut_arg("rounds", |rounds| rounds.default_value("3").default_value_if("hosts", "sim", "1").help(
+    "How many turns each measurement takes; 1 with --hosts sim")))]
+#[command(mut_arg("warm_up", |warm_up| warm_up.help(
+    "Time before each measurement that is not counted [default: as long as --time]")))]
+pub(crate) struct ManyOptions {
+    #[command(flatten)]
+    here: Here,
+    #[command(flatten)]
+    open: OpenOptions,
+    #[command(flatten)]
+    coalesce: CoalesceOption,
+    #[command(flatten)]
+    amount: AmountOptions,
+    #[command(flatten)]
+    pub(crate) print: Print,
+    #[command(flatten)]
+    pub(crate) plot: PlotOption,
+}
+
+impl ManyOptions {
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.here.hosts == Some(HostsArg::Sim)
+    }
+
+    /// Check this and the numbers of hosts, which this option names.
+    pub(crate) fn check(&self, option: &str, counts: &[usize]) -> Result<(), Error> {
+        self.plot.check(&self.print)?;
+        check_counts(option, counts)?;
+        if !self.is_simulated() && counts.iter().any(|count| *count > MAX_BRIDGED) {
+            return Err(usage(format!(
+                "at most {MAX_BRIDGED} hosts on a bridge of this machine; --hosts sim has up to {MAX_SIMULATED}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The rounds, and the length of each measurement.
+    pub(crate) fn rounds(&self) -> (usize, Span) {
+        let AmountOptions { rounds, time, warm_up } = &self.amount;
+        (rounds.rounds, Span { warm_up: warm_up.unwrap_or(*time), time: *time })
+    }
+
+    /// Build a place with this many ports, and let `work` use it.
+    pub(crate) fn with_arena<T>(
+        &self,
+        ports: usize,
+        oversubscription: Option<u64>,
+        watch: &Watch,
+        work: impl FnOnce(&mut dyn Arena) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let how = DriverOptions { coalesce: self.coalesce.coalesce.is_on(), ..self.open.how(FramingArg::Split) };
+        let mtu = self.mtu();
+        if self.is_simulated() {
+            return work(&mut simulated(how, mtu, oversubscription, watch)?);
+        }
+        rights::check(true, &[Driver::Am])?;
+        check_mtu(mtu, &[Driver::Am])?;
+        let core = self.here.cores.both()?.far;
+        work(&mut Bridged::new(ports, mtu, (how, core), watch)?)
+    }
+
+    pub(crate) fn origin(&self) -> Origin {
+        Origin::new(if self.is_simulated() { "sim" } else { "xdp" }, Some(self.mtu()))
+    }
+
+    fn mtu(&self) -> u32 {
+        self.here.mtu.unwrap_or(DEFAULT_MTU)
+    }
+}
+
+/// A simulated switch for frames with this payload, or two with a trunk.
+pub(crate) fn simulated(
+    how: DriverOptions,
+    mtu: u32,
+    oversubscription: Option<u64>,
+    watch: &Watch,
+) -> Result<Simulation<'_>, Error> {
+    let most = 65_536 - ETHERNET_HEADER as u32;
+    if !(DEFAULT_MTU..=most).contains(&mtu) {
+        return Err(usage(format!("--mtu goes from {DEFAULT_MTU} to {most} with --hosts sim")));
+    }
+    Ok(Simulation { how, mtu, prices: PRICES, oversubscription, watch })
+}
+
+/// Bytes of a message: it is sent in words.
+pub(crate) fn message(text: &str) -> Result<usize, String> {
+    let least = am_measure::hosts::host::WORD_BYTES;
+    am_measure::values::message(text)
+        .and_then(|size| if size >= least { Ok(size) } else { Err(format!("{least} or more")) })
+}

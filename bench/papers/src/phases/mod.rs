@@ -1,0 +1,280 @@
+//! The phases of a message (Directed Point, section 6.3): what the sender's processor does, what the wire does, what the
+//! receiver's processor does, each measured apart.
+//!
+//! ```text
+//!   near                                        far
+//!    clock ─▶ write ─▶ clock        send         waits, and does not look at its device
+//!    ═══════════ a frame ══════════▶             some time passes: the frame waits in the ring
+//!                                   receive      clock ─▶ read ─▶ clock ─▶ every byte touched ─▶ clock
+//!
+//!    clock ─▶ write, read, touched ◀═▶ read, touched, write ─▶ clock    a round trip
+//!    transfer = round trip / 2 - send - receive, of one run
+//! ```
+//!
+//! *Warm*: the same was done just before. *Cold*: memory larger than the last cache was read just before, on the same core.
+//! `exchange` has the two sides, `copies` the memory copies (the paper's figure 7), `calls` the cost of the calls alone.
+
+mod caches;
+mod calls;
+mod copies;
+mod exchange;
+mod plot;
+mod report;
+mod sides;
+
+use clap::Args;
+
+use am_measure::cores::{Cores, pin};
+use am_measure::deploy::sides::Sides;
+use am_measure::driver::Driver;
+use am_measure::error::Error;
+use am_measure::options::{OpenOptions, PlotOption, Print, RoundsOption, only, usage};
+use am_measure::plan::{DriverOptions, FramingArg};
+use am_measure::progress::Progress;
+use am_measure::spread::{Spread, median};
+use am_measure::topology::{Here, HostsArg, Topology};
+use am_measure::watch::Watch;
+use am_measure::{out, values};
+
+use caches::Caches;
+use calls::Call;
+use copies::Copies;
+use exchange::Sampled;
+
+/// The options of `phases`.
+#[derive(Clone, Debug, Args)]
+#[command(mut_arg("hosts", |hosts| hosts.value_parser(only(HostsArg::APART)).help(
+    "Run both sides in threads of this process, over this transport [default: veth (where rights allow), shm and udp in turn]")))]
+// Frames of one length, so that a message takes as many over each transport.
+#[command(mut_arg("mtu", |mtu| mtu.default_value("1500").help(
+    "Payload bytes of a frame over each transport, within its limits")))]
+#[command(mut_arg("framing", |framing| framing.default_value("bare").help("Where our messages carry their header")))]
+#[command(mut_arg("rounds", |rounds| rounds.default_value("5").help(
+    "How many turns each transport takes; figures are of all rounds' calls")))]
+pub struct PhasesArgs {
+    #[command(flatten)]
+    here: Here,
+    // Within a frame of 1500 bytes, filling one, and beyond.
+    /// Payload bytes of a message, up to 64K
+    #[arg(long, value_delimiter = ',', default_value = "1,16,64,256,1K,1500,4K,16K", value_parser = size,
+          value_name = "BYTES,...", help_heading = "What")]
+    size: Vec<usize>,
+    #[command(flatten)]
+    open: OpenOptions,
+    #[command(flatten)]
+    rounds: RoundsOption,
+    #[command(flatten)]
+    print: Print,
+    #[command(flatten)]
+    plot: PlotOption,
+}
+
+fn size(text: &str) -> Result<usize, String> {
+    values::message(text).and_then(|size| if size <= MAX_SIZE { Ok(size) } else { Err(format!("up to {MAX_SIZE}")) })
+}
+
+impl PhasesArgs {
+    /// Over the transport that is asked for, or over those that most hosts have.
+    pub fn topologies(&self) -> Result<Vec<Topology>, Error> {
+        self.plot.check(&self.print)?;
+        let hosts = match self.here.hosts {
+            Some(hosts) => vec![hosts],
+            None if self.open.xdp.is_some() => return Err(usage("--xdp is for interfaces: add --hosts veth")),
+            None => vec![HostsArg::Veth, HostsArg::Shm, HostsArg::Udp],
+        };
+        hosts.into_iter().map(|hosts| self.here.on(hosts, "", &self.open, &[])).collect()
+    }
+
+    /// Measure the phases of messages over these transports. Print them, and plot them if asked.
+    pub fn run(&self, watch: &Watch) -> Result<(), Error> {
+        let topologies = self.topologies()?;
+        let (how, cores) = (self.open.how(FramingArg::Bare), self.here.cores.both()?);
+        let mut sizes = self.size.clone();
+        sizes.sort_unstable();
+        let order = Order { how, sizes, rounds: self.rounds.rounds, cores };
+        let phases = measure(&topologies, order, self.print.json, watch)?;
+        self.print.publish(phases.json(), || phases.table(), &Topology::origin(&topologies))?;
+        self.plot.write(|| phases.svg())
+    }
+}
+
+/// The longest message: a few of them fit a token buffer pool, and their frames a window.
+const MAX_SIZE: usize = 64 << 10;
+
+/// What is measured.
+pub(crate) struct Order {
+    pub(crate) how: DriverOptions,
+    pub(crate) sizes: Vec<usize>,
+    pub(crate) rounds: usize,
+    pub(crate) cores: Cores,
+}
+
+/// Whether what is timed finds its code and data in the caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cache {
+    Warm,
+    Cold,
+}
+
+impl Cache {
+    const BOTH: [Cache; 2] = [Cache::Warm, Cache::Cold];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Cache::Warm => "warm",
+            Cache::Cold => "cold",
+        }
+    }
+}
+
+/// Messages of one size over one transport.
+#[derive(Debug)]
+struct Messages {
+    size: usize,
+    /// One for each round.
+    rounds: Vec<Sampled>,
+}
+
+/// What was measured over one transport.
+#[derive(Debug)]
+struct Part {
+    transport: &'static str,
+    /// The payload of a frame.
+    mtu: u32,
+    mode: String,
+    messages: Vec<Messages>,
+    calls: Vec<Call>,
+}
+
+/// Everything that was measured.
+#[derive(Debug)]
+pub(crate) struct Phases {
+    parts: Vec<Part>,
+    copies: Copies,
+    caches: Caches,
+    cores: Cores,
+    rounds: usize,
+}
+
+/// Measure over each of the transports in turn, in rounds.
+fn measure(topologies: &[Topology], order: Order, quiet: bool, watch: &Watch) -> Result<Phases, Error> {
+    let places = places(topologies)?;
+    let caches = Caches::of(order.cores.near);
+    let Order { sizes, rounds, cores, .. } = &order;
+    let steps = places.len() * (sizes.len() + 1) + copies::SIZES.len();
+    let progress = Progress::new(rounds * steps, quiet);
+    let mut phases = Phases {
+        parts: places.iter().map(|(transport, sides)| Part::new(transport, sides.mtu, sizes)).collect(),
+        copies: Copies::default(),
+        caches,
+        cores: *cores,
+        rounds: *rounds,
+    };
+    for round in 0..*rounds {
+        for (part, (_, sides)) in phases.parts.iter_mut().zip(&places) {
+            sides::turn(part, sides, (round, &order, caches), &progress, watch)?;
+        }
+        std::thread::scope(|scope| {
+            let copying = scope.spawn(|| pin(cores.near).and_then(|_| phases.copies.round(caches, &progress, watch)));
+            copying.join().unwrap_or_else(|_| Err(Error::PeerGone("its thread panicked".to_owned())))
+        })?;
+    }
+    Ok(phases)
+}
+
+/// The sides over each transport. Of several, one that lacks a right is left out.
+fn places(topologies: &[Topology]) -> Result<Vec<(&'static str, Sides)>, Error> {
+    let mut places = vec![];
+    for topology in topologies {
+        match topology.sides(&[Driver::Am]) {
+            Ok(sides) => places.push((name(topology), sides)),
+            Err(why) if topologies.len() > 1 && why.exit_code() == 3 => {
+                out::status(&format!("nothing over {}: {why}", name(topology)));
+            }
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(places)
+}
+
+fn name(topology: &Topology) -> &'static str {
+    match topology {
+        Topology::Veth(_) | Topology::Wire(..) => "xdp",
+        Topology::Processes(local_transport, _) => local_transport.name(),
+        // The command line refuses these.
+        Topology::Loopback | Topology::Sim(_) | Topology::Peer { .. } => "",
+    }
+}
+
+impl Part {
+    fn new(transport: &'static str, mtu: u32, sizes: &[usize]) -> Part {
+        let messages = sizes.iter().map(|size| Messages { size: *size, rounds: vec![] }).collect();
+        Part { transport, mtu, mode: String::new(), messages, calls: vec![] }
+    }
+}
+
+impl Messages {
+    /// The samples of all rounds.
+    fn all(&self, of: impl Fn(&Sampled) -> &[u64]) -> Vec<u64> {
+        self.rounds.iter().flat_map(|round| of(round).iter().copied()).collect()
+    }
+
+    /// The transfer phase over the rounds.
+    fn transfer(&self) -> Option<Spread> {
+        Spread::of(self.rounds.iter().filter_map(transfer))
+    }
+}
+
+/// What is left of half a round trip without the work of both sides. All medians are of the same round.
+fn transfer(round: &Sampled) -> Option<f64> {
+    let of = |samples: &[u64]| median(&samples.iter().map(|ns| *ns as f64).collect::<Vec<_>>());
+    let warm = Cache::Warm as usize;
+    let work = of(&round.send[warm])? + of(&round.read[warm])? + of(&round.touch[warm])?;
+    Some(of(&round.round_trips)? / 2.0 - work)
+}
+
+/// The sample that this share of the others is below.
+fn quantile(samples: &[u64], share: f64) -> Option<u64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_unstable();
+    let at = (sorted.len() as f64 * share) as usize;
+    sorted.get(at.min(sorted.len().saturating_sub(1))).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn sampled(send: u64, read: u64, touch: u64, round_trip: u64) -> Sampled {
+        let both = |ns: u64| [vec![ns; 3], vec![4 * ns; 3]];
+        let (send, read, touch) = (both(send), both(read), both(touch));
+        Sampled { send, read, touch, round_trips: vec![round_trip; 5], late: 0 }
+    }
+
+    #[test]
+    fn the_transfer_is_what_is_left_of_half_a_round_trip() {
+        assert_eq!(transfer(&sampled(1000, 500, 100, 6000)), Some(1400.0));
+        assert_eq!(
+            transfer(&sampled(3000, 500, 100, 6000)),
+            Some(-600.0),
+            "the receiver began before the call returned"
+        );
+        let rounds =
+            vec![sampled(1000, 500, 100, 6000), sampled(2000, 1000, 200, 12_000), sampled(1000, 500, 100, 6200)];
+        let messages = Messages { size: 1, rounds };
+        let spread = messages.transfer().unwrap();
+        assert_eq!((spread.least, spread.median, spread.most), (1400.0, 1500.0, 2800.0));
+    }
+
+    #[test]
+    fn without_samples_there_is_no_transfer() {
+        assert_eq!(transfer(&Sampled { send: [vec![], vec![]], ..sampled(1, 1, 1, 1) }), None);
+        assert_eq!(quantile(&[], 0.5), None);
+    }
+
+    #[test]
+    fn quantiles_are_samples() {
+        let samples: Vec<u64> = (0..100).rev().collect();
+        assert_eq!([0.0, 0.5, 0.99, 1.0].map(|share| quantile(&samples, share)), [0, 50, 99, 99].map(Some));
+    }
+}

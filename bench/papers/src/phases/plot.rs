@@ -1,0 +1,101 @@
+//! The picture: the phases by size over each transport, and the memory copies.
+
+use plotters::prelude::SeriesLabelPosition;
+
+use am_measure::chart::{self, Axis, COLOURS, Curve, Names, Panel, span};
+use am_measure::error::Error;
+use am_measure::report::table::metric;
+use am_measure::spread::median;
+
+use super::copies::{self, Kind};
+use super::report::PHASES;
+use super::{Cache, Part, Phases, quantile};
+
+/// Pixels of a panel.
+const PANEL: (u32, u32) = (620, 420);
+
+impl Phases {
+    pub(crate) fn svg(&self) -> Result<String, Error> {
+        let mut panels: Vec<Panel<'_>> = self.parts.iter().map(Part::panel).collect();
+        panels.push(self.copies_panel());
+        let mut rows = vec![];
+        while !panels.is_empty() {
+            rows.push(panels.drain(..panels.len().min(2)).collect());
+        }
+        chart::svg("phases of a Directed Point message, and memory copies; medians", &rows, PANEL)
+    }
+
+    fn copies_panel(&self) -> Panel<'_> {
+        let curve = |(kind, colour): (Kind, _)| {
+            let point = |size: usize| Some((size as f64, median(self.copies.of(kind, size))?));
+            let points = copies::SIZES.into_iter().filter_map(point).collect();
+            Curve { name: kind.name().to_owned(), colour, points, dots: vec![], bars: vec![] }
+        };
+        let curves: Vec<Curve> = Kind::ALL.into_iter().zip(COLOURS).map(curve).collect();
+        let title = "memory copies by size: bytes a second".to_owned();
+        panel(title, curves, SeriesLabelPosition::LowerRight, &|rate| format!("{}B/s", metric(rate)))
+    }
+}
+
+impl Part {
+    fn panel(&self) -> Panel<'_> {
+        let mut colours = COLOURS.into_iter();
+        let mut curves = vec![];
+        for (name, of) in [PHASES[0], PHASES[1]] {
+            for cache in Cache::BOTH {
+                let points = self.messages.iter().filter_map(|messages| {
+                    let all = messages.all(|round| of(round, cache));
+                    Some((messages.size as f64, quantile(&all, 0.5)? as f64 / 1e3))
+                });
+                curves.push((format!("{name}, {}", cache.name()), points.collect::<Vec<_>>()));
+            }
+        }
+        let transfer =
+            self.messages.iter().filter_map(|messages| Some((messages.size as f64, messages.transfer()?.median / 1e3)));
+        curves.push(("transfer".to_owned(), transfer.collect()));
+        let drawn = curves.into_iter().filter_map(|(name, points)| {
+            Some(Curve { name, colour: colours.next()?, points, dots: vec![], bars: vec![] })
+        });
+        let title = format!("over {}, {}: time by size; a negative transfer is left out", self.transport, self.mode);
+        panel(title, drawn.collect(), SeriesLabelPosition::UpperLeft, &|time| format!("{time} µs"))
+    }
+}
+
+/// A panel over logarithms of size and value. A transfer that is not positive has no place there.
+fn panel<'a>(
+    title: String,
+    mut curves: Vec<Curve>,
+    corner: SeriesLabelPosition,
+    label: &'a dyn Fn(f64) -> String,
+) -> Panel<'a> {
+    curves.iter_mut().for_each(|curve| curve.points.retain(|point| point.1 > 0.0));
+    curves.retain(|curve| !curve.points.is_empty());
+    let (smallest, largest) = span(&curves, |point| point.0);
+    let values = span(&curves, |point| point.1);
+    let sizes = (0..=18).step_by(2).map(|power| f64::from(1u32 << power));
+    let axes = [
+        Axis {
+            name: "bytes",
+            is_log: true,
+            range: (smallest, largest.max(smallest * 2.0)),
+            ticks: sizes.filter(|size| (smallest..=largest).contains(size)).collect(),
+            label: &|size| format!("{size:.0}"),
+        },
+        Axis::decades(values, label),
+    ];
+    Panel { title, axes, curves, names: Names::Box(corner), steps: vec![] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::tests::phases;
+
+    #[test]
+    fn there_is_a_panel_for_each_transport_and_one_for_copies() {
+        let svg = phases().svg().unwrap();
+        for word in ["over shm, shared memory", "send, warm", "receive, cold", "transfer", "memory to memory"] {
+            assert!(svg.contains(word), "{word}");
+        }
+        assert!(!svg.contains("NaN") && svg.ends_with("</svg>\n"));
+    }
+}

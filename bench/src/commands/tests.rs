@@ -1,0 +1,262 @@
+use super::*;
+use am_measure::deploy::processes::LocalTransport;
+use am_measure::topology::Topology;
+use am_papers::contention::Server;
+
+fn parse(line: &str) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(std::iter::once("am-bench").chain(line.split_whitespace()))
+}
+
+/// Where the command measures, after all checks before it begins.
+fn places(line: &str) -> Result<Vec<Topology>, String> {
+    let cli = parse(line).map_err(|error| error.to_string())?;
+    let one = |topology: Result<Topology, Error>| topology.map(|topology| vec![topology]);
+    let none = |_| vec![];
+    let places = match cli.command.as_ref() {
+        Some(Command::Latency(args)) => one(args.measured.topology()),
+        Some(Command::Bandwidth(args)) => one(args.topology()),
+        Some(Command::Rate(args)) => one(args.measured.topology()),
+        Some(Command::Compare(args)) => args.over().map(|_| vec![]),
+        Some(Command::Ablation(args)) => one(args.topology()),
+        Some(Command::Bounce(args)) => one(args.topology()),
+        Some(Command::LogP(args)) => args.topologies(),
+        Some(Command::Contention(args)) => args.servers().map(|_| vec![]),
+        Some(Command::Permute(args)) => args.trunks().map(|_| vec![]),
+        Some(Command::Scale(args)) => args.check().map(none),
+        Some(Command::Phases(args)) => args.topologies(),
+        Some(Command::Table2(args)) => one(args.topology()),
+        Some(Command::Stress(args)) => one(args.here.topology(&args.open)),
+        Some(Command::Serve(args)) => args.transport().map(|_| vec![]),
+        None if cli.serve => cli.end.transport().map(|_| vec![]),
+        None => cli.run(&Watch::default()).map(none),
+        Some(Command::Wakeup(_) | Command::Demo(_) | Command::Far(_) | Command::StressChild | Command::Turn) => {
+            Ok(vec![])
+        }
+    };
+    places.map_err(|error| {
+        assert_eq!(error.exit_code(), 2, "{line}: {error}");
+        error.to_string()
+    })
+}
+
+#[test]
+fn the_grammar_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn places_have_names() {
+    let peer = |on: &str| Topology::Peer { peer: "beta".to_owned(), on: on.to_owned(), name: values::host_name() };
+    let sim = |on: &str| Topology::Sim(on.to_owned());
+    for (line, expected) in [
+        ("latency --hosts veth", Topology::Veth(1500)),
+        ("latency --hosts veth --mtu 3000 --cores 1,2", Topology::Veth(3000)),
+        ("latency --driver am --hosts loopback", Topology::Loopback),
+        ("latency --peer beta --on xdp:eth1 --cores 1", peer("xdp:eth1")),
+        ("latency --peer beta --on shm:lab", peer("shm:lab")),
+        ("latency --hosts udp --driver am,raw", Topology::Processes(LocalTransport::Udp, None)),
+        ("latency --hosts virtio-user --mtu 3000", Topology::Processes(LocalTransport::VirtioUser, Some(3000))),
+        ("latency --hosts shm --driver am,cacheline", Topology::Processes(LocalTransport::Shm, None)),
+        ("latency --hosts sim", sim("sim:1,frame=1514")),
+        ("latency --hosts sim --mtu 9000", sim("sim:1,frame=9014")),
+        ("latency --hosts sim --on sim:7,loss=1%", sim("sim:7,loss=1%,frame=1514")),
+        ("bandwidth --sweep --plot a.svg --hosts veth", Topology::Veth(1500)),
+        ("bandwidth --bulk --loss 0.01,1 --hosts veth", Topology::Veth(1500)),
+        ("table2 --mtu 3000", Topology::Veth(3000)),
+        ("bounce", Topology::Veth(1500)),
+        ("bounce --hosts shm --size 64 --rounds 3", Topology::Processes(LocalTransport::Shm, None)),
+        ("ablation --mtu 3000", Topology::Veth(3000)),
+        ("ablation --hosts loopback", Topology::Loopback),
+        ("ablation --peer beta --on xdp:eth1", peer("xdp:eth1")),
+        ("logp --hosts sim", sim("sim:1,frame=1514")),
+        ("logp --peer beta --on xdp:eth1", peer("xdp:eth1")),
+        ("phases --size 64,1 --hosts shm", Topology::Processes(LocalTransport::Shm, Some(1500))),
+        ("stress --hosts memif", Topology::Processes(LocalTransport::Memif, None)),
+        ("stress --mtu 3000 --messages 1e6", Topology::Veth(3000)),
+    ] {
+        assert_eq!(places(line), Ok(vec![expected]), "{line}");
+    }
+    assert_eq!([places("logp").unwrap().len(), places("phases").unwrap().len()], [4, 3]);
+    for line in [
+        "--serve --on xdp:eth1 --name beta",
+        "serve --on udp:10.0.0.2:7000",
+        "wakeup --rounds 2",
+        "scale --members 3,5",
+    ] {
+        assert_eq!(places(line), Ok(vec![]), "{line}");
+    }
+}
+
+#[test]
+fn a_simulated_switch_has_more_hosts() {
+    let of = |line| match parse(line).unwrap().command.unwrap() {
+        Command::Contention(args) => (args.servers().unwrap(), args.clients, args.size),
+        Command::Permute(args) => {
+            (vec![], args.nodes.clone(), args.trunks().unwrap().iter().flatten().map(|_| 2).collect())
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(of("contention"), (Server::ALL.to_vec(), vec![1, 2, 4, 8, 16], vec![16, 1024]));
+    let (servers, clients, _) = of("contention --hosts sim");
+    assert_eq!((servers, clients.last()), (vec![Server::One, Server::Polled], Some(&256)));
+    assert_eq!(of("contention --hosts sim --clients 1,9 --size 64").1, [1, 9]);
+    assert_eq!(of("permute"), (vec![], vec![16], vec![]));
+    assert_eq!(of("permute --hosts sim"), (vec![], vec![16, 92, 256], vec![2]));
+    assert_eq!(of("permute --hosts sim --oversubscription 1").2, [0; 0]);
+}
+
+/// A wrong line is refused, and the text contains `named`.
+#[test]
+fn a_wrong_line_is_refused_by_what_is_wrong() {
+    for (line, named) in [
+        ("", "name a command: latency, "),
+        ("latency", "--hosts shm, udp or tcp"),
+        ("latency --hosts veth --peer beta", "give one of them"),
+        ("latency --hosts veth --on xdp:eth1", "--on is for two machines"),
+        ("latency --hosts veth --name alpha", "--name is for two machines"),
+        ("latency --hosts veth --driver am,am", "--driver names am twice"),
+        ("latency --hosts veth --size 8,64K,65536", "--size names 65536 twice"),
+        ("bandwidth --hosts veth --size full,full", "--size names full twice"),
+        ("latency --hosts loopback --driver udp", "--driver am,raw"),
+        ("latency --hosts loopback --mtu 1500", "--hosts loopback has frames of one length"),
+        ("latency --hosts loopback --xdp native", "--xdp is for interfaces"),
+        ("bounce --hosts shm --xdp native", "--xdp is for interfaces"),
+        ("latency --hosts veth --driver cacheline", "--hosts shm"),
+        ("rate --hosts shm --driver am,cacheline", "possible values: am, raw, udp"),
+        ("latency --peer beta", "--on xdp:eth1"),
+        ("latency --peer beta --name beta --on xdp:eth1", "have the same name"),
+        ("latency --peer beta --on eth1", "no transport that am-bench knows"),
+        ("latency --peer beta --on xdp:", "no transport that am-bench knows"),
+        ("latency --peer beta --on xdp:eth1 --mtu 1500", "an interface keeps its MTU"),
+        ("latency --peer beta --on xdp:eth1 --cores 0,1", "each takes its own: --cores 0"),
+        ("latency --peer beta --on xdp:eth1,queue=1", "takes no settings of an interface, and its queue 0"),
+        ("latency --peer beta --on udp:10.0.0.1:7000 --driver udp", "--on udp"),
+        ("latency --peer beta --on shm:lab --driver raw", "--on shm"),
+        ("latency --peer beta --on shm:lab+udp:10.0.0.1:7000 --driver raw", "--driver raw is not for --on shm+udp"),
+        ("latency --peer beta --on xdp:eth1+udp:10.0.0.1:7000 --xdp native", "--xdp is for interfaces"),
+        ("serve", "--on xdp:eth1"),
+        ("serve --on xdp:eth1,attach=native", "--on xdp:eth1 alone"),
+        ("serve --on shm:lab+moon:7", "`moon:7` is no transport that am-bench knows"),
+        ("serve --on udp:10.0.0.1:7000 --xdp native", "--xdp"),
+        ("serve --on xdp:eth1 --cores 0,1", "each takes its own: --cores 0"),
+        ("--serve --on sim:7", "--hosts sim"),
+        (
+            "serve --on moon:7",
+            "no transport that am-bench knows; it knows shm:lab, amd:/run/amd/amd.sock, dpdk:net_memif0,role=server, xdp:eth1, udp:10.0.0.7:7000, tcp:10.0.0.7:7000",
+        ),
+        ("latency --peer beta --on sim:7,loss=0.01", "--hosts sim"),
+        ("latency --hosts sim --on udp:127.0.0.1:0", "--on sim:7"),
+        ("latency --hosts sim --on sim:7,loss=2", "loss=0.01"),
+        ("latency --hosts sim --on sim:7,frame=4014 --mtu 4000", "omit one of them"),
+        ("latency --hosts sim --mtu 100", "from 1500 to 65522"),
+        ("latency --hosts sim --name alpha", "--name"),
+        ("bandwidth --sweep", "--hosts shm, udp or tcp"),
+        ("bandwidth --sweep --hosts veth --size 16", "its own sizes"),
+        ("bandwidth --hosts veth --bulk --plot a.svg", "--plot needs a curve: add --sweep or --loss"),
+        ("bandwidth --hosts veth --loss 1,1", "--loss names 1 % twice"),
+        ("bandwidth --hosts veth --loss 1 --driver raw", "--loss is for am"),
+        ("ablation --peer beta --on udp:10.0.0.1:7000", "--on xdp:INTERFACE"),
+        ("ablation --peer beta --on xdp:eth1+udp:10.0.0.1:7000", "--on xdp:INTERFACE"),
+        ("ablation --on xdp:eth1", "--on"),
+        ("logp --driver am", "choose one with --hosts"),
+        ("logp --mtu 3000", "choose one with --hosts"),
+        ("phases --xdp native", "--hosts veth"),
+        ("contention --clients 17", "at most 16 hosts"),
+        ("contention --clients 4,2", "as in 1,4,16"),
+        ("contention --hosts sim --server threads", "real threads"),
+        ("permute --nodes 3", "even numbers"),
+        ("permute --oversubscription 4", "a bridge has no trunk"),
+        ("scale --members 17", "at most 16 members"),
+    ] {
+        let said = places(line).expect_err(line);
+        assert!(said.contains(named), "{line}: {said}");
+    }
+}
+
+#[test]
+fn files_are_checked_before_the_measurements() {
+    for (line, named) in [
+        ("latency --hosts veth --save .", "--save . cannot be written"),
+        ("latency --hosts veth --save no/such/directory/a.jsonl", "a directory that exists"),
+        ("latency --hosts sim --save /proc/a.jsonl", "where this user may write"),
+        ("latency --hosts sim --trace /proc/a.pcap", "where this user may write"),
+        ("latency --hosts sim --driver raw --trace a.pcap", "--trace is for am"),
+        ("latency --hosts sim --save a --trace ./a", "name two"),
+        ("compare --plot /proc/a.svg", "--plot /proc/a.svg"),
+        ("compare --save a.svg --plot a.svg", "name two files"),
+        ("logp --plot a.png", "a name that ends with .svg"),
+        ("bandwidth --sweep --hosts veth --plot .", "--plot . cannot be written"),
+        ("bandwidth --sweep --hosts veth --plot no/such/directory/a.svg", "a directory that exists"),
+        ("bandwidth --loss 1 --hosts veth --save a.svg --plot ./a.svg", "name two files"),
+    ] {
+        let said = places(line).expect_err(line);
+        assert!(said.contains(named), "{line}: {said}");
+    }
+}
+
+/// A command offers only the options that it takes, so the parser refuses the others.
+#[test]
+fn the_parser_refuses_what_a_command_does_not_take() {
+    for (line, named) in [
+        ("latency --sweep", "--sweep"),
+        ("latency --messages 7", "--messages"),
+        ("serve --on xdp:eth1 --peer alpha", "--peer"),
+        ("serve --on xdp:eth1 --rounds 3", "--rounds"),
+        ("serve --on xdp:eth1 --json", "--json"),
+        ("serve --on xdp:eth1 --trace a.pcap", "--trace"),
+        ("demo --hosts veth", "--hosts"),
+        ("demo --serve", "--serve"),
+        ("bounce --peer beta", "--peer"),
+        ("bounce --coalesce on", "--coalesce"),
+        ("bounce --hosts loopback", "possible values: veth"),
+        ("bounce --size full", "in bytes"),
+        ("ablation --driver am", "--driver"),
+        ("ablation --size 16", "--size"),
+        ("ablation --trace a.pcap", "--trace"),
+        ("logp --hosts veth --coalesce on", "--coalesce"),
+        ("compare --driver am", "--driver"),
+        ("compare --hosts sim", "possible values: veth"),
+        ("compare --size full", "in bytes"),
+        ("compare --cores 0", "two cores"),
+        ("contention --hosts shm", "possible values: veth, sim"),
+        ("contention --size 8", "16 or more"),
+        ("contention --driver am", "--driver"),
+        ("contention --clients 0", "1..=256"),
+        ("permute --size 16,1024", "--size"),
+        ("scale --rounds 3", "--rounds"),
+        ("wakeup --hosts shm", "--hosts"),
+        ("wakeup --size 8", "--size"),
+        ("phases --hosts loopback", "possible values: veth"),
+        ("phases --time 1", "--time"),
+        ("phases --size full", "in bytes"),
+        ("phases --size 1M", "up to 65536"),
+        ("table2 --hosts shm", "--hosts"),
+        ("table2 --driver am", "--driver"),
+        ("stress --hosts sim", "possible values: veth"),
+        ("stress --rounds 2", "--rounds"),
+        ("stress --size 16", "--size"),
+        ("latency --hosts veth --rounds 0", "--rounds"),
+        ("latency --hosts veth --rounds 1001", "--rounds"),
+        ("latency --peer a-name-of-more-than-thirty-one-bytes --on xdp:eth1", "--peer"),
+        ("serve --name= --on xdp:eth1", "--name"),
+        ("latency --size 0", "--size"),
+        ("latency --size huge", "--size"),
+        ("latency --cores 1,1", "--cores"),
+        ("latency --cores 1,2,3", "--cores"),
+        ("latency --time 0", "--time"),
+        ("latency --time 1e300", "--time"),
+        ("latency --time NaN", "--time"),
+        ("latency --framing tagged", "--framing"),
+        ("latency --driver tcp", "--driver"),
+        ("latency --xdp offload", "--xdp"),
+        ("latency --hosts moon", "--hosts"),
+        ("bandwidth --loss 51", "--loss"),
+        ("bandwidth --sweep --bulk", "--bulk"),
+        ("bandwidth --sweep --loss 1", "--loss"),
+        ("stress --loss 100%", "--loss"),
+        ("stress --bytes many", "--bytes"),
+    ] {
+        let said = parse(line).expect_err(line).to_string();
+        assert!(said.contains(named), "{line}: {said}");
+    }
+}
