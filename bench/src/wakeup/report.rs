@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use am_measure::cores::Cores;
 use am_measure::report::columns::{Cell, Column, lines, table};
@@ -89,6 +89,8 @@ impl Wakeups {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn wakeups(times: [u64; WAYS.len()]) -> Wakeups {
