@@ -13,7 +13,7 @@ const SOURCES: [(&str, &str); 10] = [
     ("xdp_", include_str!("../../../bpf/src/counters.rs")),
     ("xsk_", include_str!("../../../datapath/afxdp/src/stats.rs")),
     ("", include_str!("../../../datapath/afxdp/src/stats.rs")),
-    ("", include_str!("../../../datapath/afxdp/src/xdp.rs")),
+    ("", include_str!("../../../datapath/afxdp/src/transport.rs")),
     ("queue_", include_str!("../../../datapath/afxdp/src/given.rs")),
     ("dpdk_", include_str!("../../../datapath/dpdk/src/dpdk.rs")),
     ("dpdk_", include_str!("../../../datapath/dpdk/src/rx.rs")),

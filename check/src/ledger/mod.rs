@@ -1,9 +1,11 @@
 //! A ledger on both sides of every request, while servers and clients are killed, leave, are stopped, and interfaces go down.
 //!
-//!     ledger run                                100 million requests, over each transport; needs root
-//!     ledger run --requests 1000000 shm         over one of them
-//!     ledger churn                              20,000 clients that connect, exchange some messages and are killed
-//!     ledger members                            16 hosts, one killed and one added every second for five minutes; needs root
+//! ```text
+//! ledger run                                100 million requests, over each transport; needs root
+//! ledger run --requests 1000000 shm         over one of them
+//! ledger churn                              20,000 clients that connect, exchange some messages and are killed
+//! ledger members                            16 hosts, one killed and one added every second for five minutes; needs root
+//! ```
 //!
 //! `run` ends with 0 where each request was handled once and in order, or came back and was not handled, or is unknown for one of
 //! the two reasons that `docs/promises.md` has; with 1 where anything is wrong, no client has sent anything for a minute, or the table could not be written; with 2 where it could not run.

@@ -1,11 +1,13 @@
 //! Two nodes that check each other's messages: every length, every byte, in both directions.
 //!
-//!     verify serve xdp:eth0                            on one machine: the node "beta"
-//!     verify check xdp:eth0                            on the other: the node "alpha", which sends the requests
-//!     verify check xdp:eth0 framing=bare step=16       one framing, every 16th length and those around known limits
-//!     verify serve udp:10.0.0.7:7000 seconds=60        over any transport; gives up after 60 s without a message
-//!     verify keep xdp:eth0 seconds=60 patience=2       requests for 60 s, whatever happens to the network; it reconnects
-//!     verify both shm:trial                            both in one process
+//! ```text
+//! verify serve xdp:eth0                            on one machine: the node "beta"
+//! verify check xdp:eth0                            on the other: the node "alpha", which sends the requests
+//! verify check xdp:eth0 framing=bare step=16       one framing, every 16th length and those around known limits
+//! verify serve udp:10.0.0.7:7000 seconds=60        over any transport; gives up after 60 s without a message
+//! verify keep xdp:eth0 seconds=60 patience=2       requests for 60 s, whatever happens to the network; it reconnects
+//! verify both shm:trial                            both in one process
+//! ```
 //!
 //! Each side prints a line of JSON for each phase; `check` adds the sum. The exit code is 0 if all that was sent
 //! came back as it was sent, 1 if something was wrong or is missing, 2 if the program could not run.
