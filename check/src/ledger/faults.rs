@@ -31,12 +31,18 @@ pub(crate) struct Faults {
     next: Instant,
     /// The faults to end: when, of which player, which, and when it began.
     undo: Vec<(Instant, usize, Fault, u64)>,
+    /// Daemons that were started again and do not serve yet, and since when they were away.
+    returning: Vec<(usize, u64)>,
     pub(crate) done: Tally,
 }
 
+/// A daemon that does not serve after this time is at fault.
+const SERVES: Duration = Duration::from_secs(15);
+
 impl Faults {
     pub(crate) fn new(random: SmallRng, pause: Duration, silence: Duration) -> Faults {
-        Faults { random, pause, silence, next: Instant::now() + pause, undo: vec![], done: Tally::default() }
+        let (next, undo, returning) = (Instant::now() + pause, vec![], vec![]);
+        Faults { random, pause, silence, next, undo, returning, done: Tally::default() }
     }
 
     /// How often each was done: kills, leaves, stops, link flaps.
@@ -48,6 +54,7 @@ impl Faults {
     pub(crate) fn turn(&mut self, players: &mut Players, may_strike: bool) -> Result<(), Error> {
         let time = Instant::now();
         self.undo(players, Some(time))?;
+        self.note_returned(players);
         if may_strike && time >= self.next {
             self.next = time + self.within(self.pause);
             // The server as often as all others together.
@@ -65,7 +72,25 @@ impl Faults {
 
     /// Everybody runs and is heard again.
     pub(crate) fn calm(&mut self, players: &mut Players) -> Result<(), Error> {
-        self.undo(players, None)
+        self.undo(players, None)?;
+        let begin = Instant::now();
+        while !self.returning.is_empty() {
+            players.check()?;
+            if begin.elapsed() > SERVES {
+                return Err("a daemon that was started again does not serve".into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+            self.note_returned(players);
+        }
+        Ok(())
+    }
+
+    /// While a daemon is away nothing passes between the server and a client. It is away until it serves: a slow machine may take seconds for
+    /// its start.
+    fn note_returned(&mut self, players: &mut Players) {
+        let returned = self.returning.extract_if(.., |(daemon, _)| players.serves(*daemon));
+        let silences: Vec<_> = returned.map(|(_, from)| Silence { player: 0, from, to: now() }).collect();
+        players.silences.extend(silences);
     }
 
     fn within(&mut self, most: Duration) -> Duration {
@@ -102,10 +127,11 @@ impl Faults {
                 Fault::Stop => players.signal(player, Signal::SIGCONT)?,
                 Fault::Link => players.set_link(player, true)?,
             }
-            // While a daemon is away nothing passes between the server and a client.
             let is_daemon = players.daemons().contains(&player);
-            if is_daemon || matches!(fault, Fault::Stop | Fault::Link) {
+            if matches!(fault, Fault::Stop | Fault::Link) {
                 players.silences.push(Silence { player: if is_daemon { 0 } else { player }, from, to: now() });
+            } else if is_daemon {
+                self.returning.push((player, from));
             }
         }
         Ok(())

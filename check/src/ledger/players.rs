@@ -3,12 +3,14 @@
 use std::fs::{File, read_to_string};
 use std::io::Write;
 use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use am_netns::{Bridge, BridgeOptions, Host, Interface, VethOptions, veth};
 use clap::ValueEnum;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 use nix::unistd::Pid;
 
 use super::book::now;
@@ -180,6 +182,16 @@ impl Players {
     pub(crate) fn set_link(&self, player: usize, up: bool) -> Result<(), Error> {
         let Some(end) = self.link(player) else { return Ok(()) };
         Ok(if up { end.set_up() } else { end.set_down() }?)
+    }
+
+    /// Whether somebody listens at this daemon's socket: one that was killed leaves the file.
+    pub(crate) fn serves(&self, daemon: usize) -> bool {
+        let connected = || {
+            let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+            let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
+            connect(socket.as_raw_fd(), &UnixAddr::new(self.on(daemon).as_str())?)
+        };
+        connected().is_ok()
     }
 
     /// The transport of the server (0) or a client.
