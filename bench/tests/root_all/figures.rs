@@ -112,7 +112,7 @@ fn table_2_has_every_row_and_the_papers() {
     assert_eq!(summary(&lines)["gates"].as_array().unwrap().len(), 5);
 }
 
-/// A slow machine has less of the wire, never more. The burst that passes at once is less than a hundredth of this time.
+/// A slow machine has less of the wire, never more but for the burst that passes at once, which is less than a hundredth of this time.
 #[test]
 fn table_2_stays_below_the_rate_of_its_wire() {
     let lines = json(&run(&[&["table2", "--wire", "100mbit", "--json", "--rounds", "1", "--time", "0.1"]]));
@@ -122,7 +122,7 @@ fn table_2_stays_below_the_rate_of_its_wire() {
         assert_eq!(line["mode"].as_str().map(|mode| mode.ends_with(", bridge, tbf 100 Mb/s")), Some(true), "{line}");
         assert!(line["of_rate"].as_f64() > Some(0.0) && line["of_payload"].as_f64() > Some(0.0), "{line}");
         if line["via"] == "dp" || line["via"] == "tcp" {
-            assert!(line["of_rate"].as_f64() <= Some(1.0), "{line}");
+            assert!(line["of_rate"].as_f64() <= Some(1.01), "{line}");
         }
     }
     assert_eq!(summary(&lines)["wire_bits_per_s"], 100_000_000);
