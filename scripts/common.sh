@@ -26,7 +26,7 @@ help_and_exit() {
 
 # What a running command is doing, from its log: the last thing it began.
 last_words() {
-    { tail -c 4000 "$1" | tr '\r' '\n' | grep -aE '^ *(Updating|Downloading|Downloaded|Compiling|Checking|Linking|Running|Doc-tests|test |Get:|Unpacking|Setting up)' \
+    { tail -c 4000 "$1" 2>/dev/null | tr '\r' '\n' | grep -aE '^ *(Updating|Downloading|Downloaded|Compiling|Checking|Linking|Running|Doc-tests|test |Get:|Unpacking|Setting up)' \
         | tail -n 1 | sed -E 's/\(.*//; s/ \.\.\. .*//; s/^ +//; s/ +$//'; } || true
 }
 
