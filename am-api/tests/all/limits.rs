@@ -1,11 +1,11 @@
-//! With whatever `ulimit -v` or `ulimit -d` leaves it, a program opens its node, or is told which limit to raise; the system ends none.
+//! Under any `ulimit -v` or `ulimit -d` a program opens its node, or its error names the limit to raise. No program is ended by a signal.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio, id};
 
 use crate::example::{Running, example};
 
-/// The first line that `ping` says with so many KiB of addresses (`v`) or data (`d`).
+/// The first line that `ping` prints under this limit, in KiB, of addresses (`v`) or data (`d`).
 fn says(on: &str, limit: char, kib: usize) -> String {
     let ping = example("ping");
     let script = format!("ulimit -{limit} {kib} && exec \"$0\" serve {on}");

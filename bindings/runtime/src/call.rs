@@ -29,7 +29,7 @@ thread_local! {
 pub fn keep_error(text: String) {
     let text: Vec<u8> = text.into_bytes().into_iter().filter(|byte| *byte != 0).collect();
     let text = CString::new(text).unwrap_or_default();
-    // On a thread that is just ending there is nobody left to ask for it.
+    // A thread that is just ending has no place for the text, and asks for none.
     _ = LAST.try_with(|last| last.replace(text));
 }
 

@@ -135,7 +135,7 @@ impl Book {
         }
     }
 
-    /// The connection has ended, and so many requests and replies of this side were acknowledged and not handled.
+    /// The connection has ended. With the numbers of requests and replies of this side that were acknowledged and not handled.
     pub(crate) fn ended(&mut self, connection: u64, reason: ReturnReason, unhandled: [u32; 2]) {
         self.append(connection, Kind::Ended, unhandled, Some(reason));
     }

@@ -27,7 +27,7 @@ struct Lane {
     asked: Instant,
 }
 
-/// Ask until told to leave; close connections and drop the node now and then.
+/// Ask until the driver says `leave`; close connections and drop the node now and then.
 pub(super) fn run(place: &Place, leave: &Leave) -> Result<(), Error> {
     let (mut peer, mut random) = (Peer::new(place)?, SmallRng::seed_from_u64(place.seed));
     while let Some(node) = open(place, leave)? {

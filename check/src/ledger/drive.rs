@@ -37,7 +37,7 @@ pub(crate) struct Plan {
     /// At most so many milliseconds of silence: processes that are stopped, interfaces that are down
     #[arg(long, default_value_t = 3000)]
     silence: u64,
-    /// Give a transport up when no client has sent anything for so many seconds, and --silence besides
+    /// Give a transport up when no client has sent anything for this time and --silence, in seconds
     #[arg(long, default_value_t = 60)]
     standstill: u64,
     /// So many faults at least, of each transport

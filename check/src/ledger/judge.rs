@@ -13,10 +13,10 @@ use super::players::{End, Kind as Transport, Life, Players};
 
 /// The most lines of a story. Earlier ones are left out.
 const MAX_STORY_LINES: usize = 20;
-/// The most connections whose stories are told for each kind of error.
+/// The most connections that are printed for each kind of error.
 const MAX_TOLD: usize = 2;
 
-/// A connection may end so many milliseconds after a silence: a node's patience (1.5 s), and a margin.
+/// The most milliseconds from a silence to the end of a connection: a node's patience (1.5 s), and a margin.
 const NOTICED_WITHIN: u64 = 2500;
 /// Milliseconds that may lie between an action of the driver and a process's note of it.
 const SLACK: u64 = 200;
@@ -101,7 +101,7 @@ impl Tally {
         self.counts.get(key).copied().unwrap_or_default()
     }
 
-    /// Count an error of this connection. Tell its story, unless enough of this kind are told.
+    /// Count an error of this connection. Print the connection, unless enough of this kind are printed.
     pub(crate) fn wrong(&mut self, connection: u64, what: &str, story: impl FnOnce() -> String) {
         self.add("wrong", 1);
         let kind = what.chars().filter(|c| !c.is_ascii_digit()).collect();
@@ -120,7 +120,7 @@ pub(crate) enum SideEnd {
     Closed(u64),
     /// It dropped its node or endpoint, and noted nothing more.
     Left(u64),
-    /// Its node reported the end: so many of its messages were acknowledged and not handled.
+    /// Its node reported the end, and the number of its messages that were acknowledged and not handled.
     Ended(u64, ReturnReason, u32),
 }
 

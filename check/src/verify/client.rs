@@ -75,7 +75,7 @@ impl Client {
         }
     }
 
-    /// A message of the next number, with so many bytes of words and payload, to be echoed.
+    /// A message of the next number, of the given length with its words, to be echoed.
     pub(crate) fn send_numbered(&mut self, to: Connection, body: usize) -> Result<(), Error> {
         let number = self.next;
         self.next += 1;

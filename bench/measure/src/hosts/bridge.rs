@@ -51,7 +51,7 @@ const COUNT: usize = 1;
 const STOP: usize = 2;
 
 impl<'a> Bridged<'a> {
-    /// A switch with so many ports, and a host at each.
+    /// A switch, and a host at each of its ports.
     pub fn new(
         ports: usize,
         mtu: u32,
