@@ -1,6 +1,7 @@
 //! The program's side of an attachment: connect, ask, and map the region. After the daemon has ended, the same again, without
 //! blocking.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,6 +19,9 @@ use crate::socket::{self, Received};
 
 /// How long a daemon may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Between two attempts to attach.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A request to attach that was sent.
 #[derive(Debug)]
@@ -54,24 +58,15 @@ impl Request {
             let max_frame = options.max_frame.map(|frame| frame as u32);
             let (ethertype, can_use_queue) = (options.ethertype, options.can_use_queue);
             let hello = Hello { version: VERSION, max_frame, ethertype, secret, can_use_queue };
-            socket::send_packet(&socket, &hello.to_bytes()).map(|()| socket)
+            match socket::send_packet(&socket, &hello.to_bytes()) {
+                // It has closed the connection, and may have said why.
+                Err(why) if why.kind() != io::ErrorKind::BrokenPipe => Err(why),
+                _ => Ok(socket),
+            }
         });
         match connected {
             Ok(socket) => Ok(Request { socket, since: Instant::now() }),
             Err(why) => Err(VnicOpenError::of_connection(path.clone(), why)),
-        }
-    }
-
-    /// The same. If too many wait, the daemon accepts them in a moment.
-    pub(crate) fn send_when_there_is_room(options: &VnicOptions) -> Result<Request, VnicOpenError> {
-        let start = Instant::now();
-        loop {
-            match Request::send(options, None) {
-                Err(VnicOpenError::Crowded { .. }) if start.elapsed() < ANSWER_TIMEOUT => {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                sent => return sent,
-            }
         }
     }
 
@@ -117,6 +112,27 @@ impl Request {
             // A signal or a time-out only makes it look again.
             let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout));
         }
+    }
+}
+
+/// Attach to a daemon. One that many programs ask at once has room in a moment. One that ends before it answers may be restarted: its
+/// successor is waited for.
+pub(crate) fn attach(options: &VnicOptions) -> Result<(Attachment, Welcome), VnicOpenError> {
+    let start = Instant::now();
+    let mut was_there = false;
+    loop {
+        match Request::send(options, None).and_then(|request| request.wait(&options.path)) {
+            Err(why) if start.elapsed() < ANSWER_TIMEOUT => match why {
+                VnicOpenError::Crowded { .. } => (),
+                VnicOpenError::NoDaemon { .. } if was_there => (),
+                VnicOpenError::NoDaemon { ref source, .. } if source.kind() == io::ErrorKind::ConnectionReset => {
+                    was_there = true;
+                }
+                why => return Err(why),
+            },
+            result => return result,
+        }
+        std::thread::sleep(PAUSE);
     }
 }
 

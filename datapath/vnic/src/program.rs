@@ -9,7 +9,7 @@ use am_transport::{Caps, Command, Notice, PeerAddressError, Steering, Transport}
 use am_wire::{Address, Buffer};
 
 use crate::VnicOpenError;
-use crate::attach::{Answer, Attachment, Request, pool};
+use crate::attach::{Answer, Attachment, Request, attach, pool};
 use crate::counters::Counters;
 use crate::departed::Departed;
 use crate::errors::system;
@@ -74,7 +74,8 @@ pub(crate) enum State {
 pub fn open(options: &VnicOptions) -> Result<Vnic, VnicOpenError> {
     options.check()?;
     let owner = Owner::new().map_err(system("no memory"))?;
-    Attaching { request: Request::send_when_there_is_room(options)?, options: options.clone(), owner }.finish()
+    let (attachment, welcome) = attach(options)?;
+    attached(options, attachment, welcome, owner)
 }
 
 /// An attachment that the daemon was asked for.

@@ -7,9 +7,6 @@ use am_vnic::protocol::Hello;
 
 use crate::member::Owner;
 
-/// How long they may take to say what they want.
-const VISIT_TIMEOUT: Duration = Duration::from_secs(1);
-
 /// How long one waits for the rate of its user. It gives up after 5 s by itself.
 const TURN_TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -29,9 +26,9 @@ pub(crate) struct Visit {
 }
 
 impl Visit {
-    /// Whether it has taken too long.
+    /// Whether it has waited for its turn for too long. One that has said nothing may be slow: it stays until its place is needed.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
-        now - self.since >= if self.hello.is_some() { TURN_TIMEOUT } else { VISIT_TIMEOUT }
+        self.hello.is_some() && now - self.since >= TURN_TIMEOUT
     }
 
     /// Whether it is better off with an answer later: a queue may be free soon.
@@ -40,11 +37,10 @@ impl Visit {
         now - self.since < QUEUE_TIMEOUT
     }
 
-    /// It gets no port: why, if it has asked for one.
+    /// It gets no answer but this one.
     pub(crate) fn end(self) {
-        if self.hello.is_some() {
-            let uid = self.owner.uid;
-            self.visitor.refuse(format!("user {uid} attaches too often: wait, or start programs that stay"));
-        }
+        let (uid, asked) = (self.owner.uid, self.hello.is_some());
+        let why = if asked { "attaches too often" } else { "has too many connections that say nothing" };
+        self.visitor.refuse(format!("user {uid} {why}: wait, or start programs that stay"));
     }
 }

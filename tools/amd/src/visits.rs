@@ -29,10 +29,13 @@ impl Daemon {
             if self.visits.len() >= MAX_VISITORS {
                 self.make_room();
             }
-            if let Ok(visitor) = Visitor::new(socket)
-                && self.watched.add(visitor.socket(), VISITOR).is_ok()
-            {
-                self.visits.push(Visit { visitor, owner, since: Instant::now(), hello: None, queue_at: None });
+            // Making it non-blocking cannot fail for a socket.
+            let Ok(visitor) = Visitor::new(socket) else { continue };
+            match self.watched.add(visitor.socket(), VISITOR) {
+                Ok(()) => {
+                    self.visits.push(Visit { visitor, owner, since: Instant::now(), hello: None, queue_at: None })
+                }
+                Err(why) => visitor.refuse(format!("the daemon cannot wait for it: {why}; raise the daemon's limits")),
             }
         }
     }
@@ -65,7 +68,7 @@ impl Daemon {
         self.watched.mute(self.listener.socket(), LISTENER, true);
     }
 
-    /// Accept again, and end visits that have taken too long.
+    /// Accept again, and end visits that have waited for their turn for too long.
     pub(crate) fn look_at_visits(&mut self, now: Instant) {
         if self.accept_at.is_some_and(|at| at <= now) {
             self.watched.mute(self.listener.socket(), LISTENER, false);

@@ -9,9 +9,14 @@ use std::time::Duration;
 use am_daemon::address::MAX_PORTS;
 use am_daemon::{Daemon, DaemonOptions};
 use am_vnic::VnicOptions;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use am_vnic::protocol::{FromDaemon, Hello, MAX_PACKET, VERSION};
+use am_wire::EtherType;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept, bind, connect, listen, recv,
+    send, socket_with,
+};
 
-use crate::common::{Ends, Place, is_served, until};
+use crate::common::{Ends, Place, Running, is_served, until};
 
 /// What a daemon says that does not start.
 fn fails(arguments: &[&str], socket: &Path) -> String {
@@ -119,17 +124,59 @@ fn visit(socket: &Path) -> OwnedFd {
     visitor
 }
 
+/// What the daemon has said.
+fn said(visitor: &OwnedFd) -> FromDaemon {
+    let mut bytes = [0; MAX_PACKET];
+    let (length, _) = recv(visitor, &mut bytes[..], RecvFlags::DONTWAIT).unwrap();
+    FromDaemon::from_bytes(&bytes[..length]).unwrap()
+}
+
 /// Visitors that say nothing, more than there are places: others are served all the same, and at once.
 #[test]
 fn silent_visitors_keep_nobody_out() {
     let place = Place::new();
     let mut daemon = Daemon::open(DaemonOptions::new(place.socket())).unwrap();
-    let _silent: Vec<_> = (0..100).map(|_| visit(&place.socket())).collect();
+    let silent: Vec<_> = (0..100).map(|_| visit(&place.socket())).collect();
     daemon.attend();
     let attaching = am_vnic::begin(&VnicOptions::new(place.socket())).unwrap();
     // It accepts those that came before, then this one, and reads from it.
     (0..3).for_each(|_| daemon.attend());
     attaching.finish().unwrap();
+    let FromDaemon::Refused(why) = said(&silent[0]) else { panic!("the oldest one has lost its place") };
+    assert!(why.contains("too many connections that say nothing"), "{why}");
+}
+
+/// A busy machine may keep a program from its processor between two calls.
+#[test]
+fn a_visitor_that_speaks_late_is_served() {
+    let place = Place::new();
+    let mut daemon = Daemon::open(DaemonOptions::new(place.socket())).unwrap();
+    let late = visit(&place.socket());
+    (0..3).for_each(|_| daemon.attend());
+    std::thread::sleep(Duration::from_millis(1_500));
+    (0..3).for_each(|_| daemon.attend());
+    let hello =
+        Hello { version: VERSION, max_frame: None, ethertype: EtherType::DEFAULT, secret: None, can_use_queue: false };
+    send(&late, &hello.to_bytes(), SendFlags::NOSIGNAL).unwrap();
+    (0..3).for_each(|_| daemon.attend());
+    assert!(matches!(said(&late), FromDaemon::Welcome(_)));
+}
+
+/// A daemon that is stopped while a program attaches: the next one is waited for.
+#[test]
+fn a_program_waits_for_the_next_daemon() {
+    let place = Place::new();
+    let ending = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    bind(&ending, &SocketAddrUnix::new(place.socket()).unwrap()).unwrap();
+    listen(&ending, 8).unwrap();
+    let options = VnicOptions::new(place.socket());
+    let program = std::thread::spawn(move || am_vnic::open(&options).map(drop));
+    drop(accept(&ending).unwrap());
+    drop(ending);
+    std::thread::sleep(Duration::from_millis(100));
+    let daemon = Running::local(&place.socket());
+    program.join().unwrap().unwrap();
+    drop(daemon);
 }
 
 #[test]
