@@ -48,13 +48,22 @@ watch_log() {
 # The log of a step.
 log_of() { echo "$LOGS/$(printf '%s' "${1,,}" | tr -cs 'a-z0-9\n' '-').log"; }
 
+# Leave in $processor_seconds what this shell's ended children have used. (A subshell has children of its own.)
+count_processors() {
+    times >"$1"
+    processor_seconds=$(awk 'NR == 2 { for (at = 1; at <= 2; at++) { split($at, time, /[ms]/); sum += time[1] * 60 + time[2] } printf "%d", sum }' "$1")
+    rm -f "$1"
+}
+
 # step LABEL COMMAND...: run it, keep what it says in a log, say how it ended.
 # Leaves the log's name in $step_log.
 step() {
-    local label=$1 start=$SECONDS status=0
+    local label=$1 start=$SECONDS status=0 before
     shift
     mkdir -p "$LOGS"
     step_log=$(log_of "$label")
+    count_processors "$step_log.times"
+    before=$processor_seconds
     # In a process group of its own: Ctrl-C ends all that was started here, and nothing else.
     set -m
     "$@" >"$step_log" 2>&1 </dev/null &
@@ -64,7 +73,8 @@ step() {
     watch_log "$label" "$step_log" "$pid"
     wait "$pid" || status=$?
     trap - INT TERM
-    printf '  %-28s %4ds  %s\n' "$label" $((SECONDS - start)) "$([ "$status" = 0 ] && echo ok || echo FAILED)"
+    count_processors "$step_log.times"
+    printf '  %-28s %4ds %4ds of processors  %s\n' "$label" $((SECONDS - start)) $((processor_seconds - before)) "$([ "$status" = 0 ] && echo ok || echo FAILED)"
     return "$status"
 }
 
