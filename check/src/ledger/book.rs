@@ -60,6 +60,9 @@ const REASONS: [ReturnReason; 7] = [
     ReturnReason::NameTaken,
 ];
 
+/// Stands for a connection where a process drops its endpoint: what waits there is of connections that it may not know.
+pub(crate) const ENDPOINT: u64 = u64::MAX;
+
 /// Numbers `first`, `first + 1`, ... of one connection to which the same happened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {

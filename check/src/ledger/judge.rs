@@ -26,14 +26,19 @@ const NEVER: u64 = u64::MAX - SLACK;
 /// Read all books, and judge each connection.
 pub(crate) fn check(players: &Players, tally: &mut Tally) -> io::Result<()> {
     let mut connections: HashMap<u64, Connection> = HashMap::new();
+    let mut drops = vec![];
     for (at, life) in players.lives.iter().enumerate() {
         for record in book::read(&life.book)? {
-            connections.entry(record.connection).or_default().add(at, &record);
+            match record.connection {
+                book::ENDPOINT if life.serves => drops.push(record.time),
+                book::ENDPOINT => (),
+                connection => connections.entry(connection).or_default().add(at, &record),
+            }
         }
     }
     let mut names: Vec<u64> = connections.keys().copied().collect();
     names.sort_unstable();
-    names.into_iter().for_each(|name| judge(players, name, &connections[&name], tally));
+    names.into_iter().for_each(|name| judge((players, &drops), name, &connections[&name], tally));
     Ok(())
 }
 
@@ -223,6 +228,8 @@ enum Excuse {
 
 struct Case<'a> {
     players: &'a Players,
+    /// When servers dropped their endpoints.
+    drops: &'a [u64],
     name: u64,
     connection: &'a Connection,
     /// The process that opened it.
@@ -232,14 +239,14 @@ struct Case<'a> {
     replied: Vec<bool>,
 }
 
-fn judge(players: &Players, name: u64, connection: &Connection, tally: &mut Tally) {
+fn judge((players, drops): (&Players, &[u64]), name: u64, connection: &Connection, tally: &mut Tally) {
     let [handled, replied] = [Kind::Handled, Kind::Replied].map(|kind| connection.flags(&[kind]));
     tally.add("connections", 1);
     tally.add("requests", connection.sent as usize);
     tally.add("handled", count(&handled));
     tally.add("replied", count(&replied));
     let client = players.lives.get((name >> 32) as usize).filter(|life| life.player > 0);
-    let mut case = Case { players, name, connection, client, tally, handled, replied };
+    let mut case = Case { players, drops, name, connection, client, tally, handled, replied };
     case.order();
     case.requests();
     case.replies();
@@ -265,7 +272,12 @@ impl Case<'_> {
                 End::Left => "it left".to_owned(),
             };
             let (player, story) = (client.player, self.connection.story());
-            format!("connection {name:x} of client {player} ({end}): {what}; {sent} sent{story}")
+            let drops = self.drops.iter().map(|&at| at as i64 - opened as i64).filter(|at| at.abs() < 10_000);
+            let drops: Vec<i64> = drops.collect();
+            format!(
+                "connection {name:x} of client {player} ({end}): {what}; {sent} sent, a server dropped its endpoint at \
+                 {drops:?} ms{story}"
+            )
         });
     }
 
@@ -414,9 +426,16 @@ impl Case<'_> {
     /// Requests without an outcome on a connection that one side closed. If they were handled, the close cost their replies.
     fn closed_before_reply(&mut self, requests: &[usize]) {
         let (handled, lost): (Vec<usize>, Vec<usize>) = requests.iter().partition(|&&at| self.handled[at]);
-        let by_client = matches!(self.connection.client_end, Some(SideEnd::Closed(_)));
+        let closed = if let Some(SideEnd::Closed(at)) = self.connection.client_end { Some(at) } else { None };
+        let by_client = closed.is_some();
         self.tally.add(if by_client { "client_closed" } else { "server_closed" }, handled.len());
-        if by_client && matches!(self.connection.server_end, Some(SideEnd::Left(_))) {
+        // A server that has handled nothing of the connection does not know it, and notes only that it dropped the endpoint.
+        let during = |at: &u64| *at + SLACK >= self.connection.opened && closed.is_some_and(|end| *at <= end + SLACK);
+        let has_left = match self.connection.server {
+            Some(_) => matches!(self.connection.server_end, Some(SideEnd::Left(_))),
+            None => self.drops.iter().any(during),
+        };
+        if by_client && has_left {
             // The server left with unhandled requests. A client that has closed the connection is not told how many.
             self.tally.add("both_closed", lost.len());
         } else {
@@ -504,8 +523,26 @@ mod tests {
             }
             connection.server_end = Some(SideEnd::Left(3_000));
             let mut tally = Tally::default();
-            judge(&players, name, &connection, &mut tally);
+            judge((&players, &[]), name, &connection, &mut tally);
             assert_eq!(tally.get("wrong"), wrong, "silent until {silent_until}");
+        }
+    }
+
+    /// Requests that wait in an endpoint which is dropped: the server has handled none of them, and does not know the connection.
+    #[test]
+    fn requests_of_a_connection_that_a_dropped_endpoint_never_saw_are_excused() {
+        let directory = tempfile::tempdir().unwrap();
+        for (dropped, wrong) in [(150, 0), (900, 1)] {
+            let mut players = Players::new(Transport::Shm, 1, directory.path(), 0, false).unwrap();
+            let life = |player| Life { player, serves: player == 0, book: "".into(), end: End::Left };
+            players.lives = vec![life(0), life(1)];
+            let (mut connection, name) = (Connection::default(), 1 << 32);
+            for (kind, count) in [(Kind::Opened, 1), (Kind::Sent, 5), (Kind::Closed, 1)] {
+                connection.add(1, &Record { connection: name, time: 100, kind, first: 0, count, reason: None });
+            }
+            let mut tally = Tally::default();
+            judge((&players, &[dropped]), name, &connection, &mut tally);
+            assert_eq!((tally.get("wrong"), tally.get("both_closed")), (wrong, 5 - 5 * wrong), "dropped at {dropped}");
         }
     }
 }

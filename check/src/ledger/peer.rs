@@ -9,7 +9,7 @@ use am_api::{
     Returned, Token,
 };
 
-use super::book::{Book, Kind};
+use super::book::{self, Book, Kind};
 use super::process::{ENDPOINT, Place};
 use crate::Error;
 use crate::content::{is_whole, payload, seal};
@@ -168,5 +168,6 @@ impl Peer {
                 self.book.note(connection, Kind::Left, 0);
             }
         }
+        self.book.note(book::ENDPOINT, Kind::Left, 0);
     }
 }
