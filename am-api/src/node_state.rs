@@ -49,9 +49,6 @@ pub(crate) struct NodeState {
     pub(crate) engine: Engine,
     pub(crate) transport: Owned<Box<dyn Transport>>,
     pub(crate) clock: Clock,
-    /// Messages with at least this many bytes of words and payload evict each other from the nearest cache. So
-    /// their frames are prefetched, and read only once.
-    pub(crate) large: usize,
     /// A frame for each reply that is promised, and one more.
     pub(crate) for_replies: Vec<Frame>,
     /// Once the program waits in a loop of its own, has a waker or keeps a message.
@@ -156,8 +153,8 @@ impl Payload for [IoSlice<'_>] {
     }
 }
 
-/// The default of [`Builder::large`](crate::Builder::large): what may still find company waits for it until the doorbell.
-/// A turn's burst of longer ones would fill the nearest cache.
+/// Messages with at least this many bytes of words and payload evict each other from the nearest cache. So they go to the transport at once,
+/// and their frames are prefetched. A shorter one may share a frame with others, and waits for the doorbell.
 pub(crate) const LARGE: usize = am_proto::Config::COALESCE_BELOW;
 
 /// Words in network byte order.
@@ -169,14 +166,13 @@ pub(crate) fn put_words(place: &mut [u8], words: &[u64]) {
 }
 
 impl NodeState {
-    pub(crate) fn new(engine: Engine, transport: Owned<Box<dyn Transport>>, clock: Clock, large: usize) -> Self {
+    pub(crate) fn new(engine: Engine, transport: Owned<Box<dyn Transport>>, clock: Clock) -> Self {
         NodeState {
             for_replies: Vec::with_capacity(engine.core().config().send_frames + 1),
             kept: KeptCredits::new(engine.core().config().receive_frames),
             engine,
             transport,
             clock,
-            large,
             events: EventQueues::default(),
             members: MemberQueues::default(),
             prepared: 0,
@@ -237,7 +233,7 @@ impl NodeState {
             payload.put(&mut place[words.len() * WORD_BYTES..]);
         };
         let sent = self.core().send(flow, class, handler.0, words.len() as u8, frame, body, write);
-        if body >= self.large && sent.is_ok() {
+        if body >= LARGE && sent.is_ok() {
             self.engine.send_early(&mut **self.transport);
         }
         sent.map_err(|(error, frame)| (error.into(), frame))

@@ -15,7 +15,7 @@ use am_wire::{Address, EtherType, Framing};
 
 use crate::group_place::{Membership, Place};
 use crate::names::{self, InvalidName};
-use crate::node_state::{LARGE, NodeState};
+use crate::node_state::NodeState;
 use crate::segment_key::{KeyError, KeySource};
 use crate::{Node, PeersFileError, transports};
 
@@ -87,10 +87,8 @@ pub struct Builder {
     name: String,
     is_unique: bool,
     peers: Vec<(String, Address)>,
-    peers_file: Option<PathBuf>,
     clock: Option<(Clock, Incarnation)>,
     idle: Idle,
-    large: Option<usize>,
     framing: FramingChoice,
     ethertype: EtherType,
     window: Option<u16>,
@@ -147,15 +145,9 @@ impl Builder {
         self
     }
 
-    /// A peer that is known without discovery: an entry of the static table.
+    /// A peer that is known without discovery: an entry of the static table, as [`Node::load_peers`] makes them from a file.
     pub fn peer(mut self, name: &str, address: Address) -> Self {
         self.peers.push((name.to_owned(), address));
-        self
-    }
-
-    /// The same for each line of a file: see [`Node::load_peers`].
-    pub fn peers_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.peers_file = Some(path.into());
         self
     }
 
@@ -169,14 +161,6 @@ impl Builder {
     /// they do by default. No message waits for another one to share with.
     pub fn coalesce(mut self, on: bool) -> Self {
         self.no_coalescing = !on;
-        self
-    }
-
-    /// A message with at least this many bytes of words and payload is large: 741 by default, half of a
-    /// usual frame. A large message goes to the transport at once, while it is in the nearest cache,
-    /// instead of waiting for the turn's doorbell. Its payload is copied into the frame; [`Endpoint::prepare`](crate::Endpoint::prepare) avoids that.
-    pub fn large(mut self, bytes: usize) -> Self {
-        self.large = Some(bytes);
         self
     }
 
@@ -293,12 +277,10 @@ impl Builder {
             engine.start_heartbeat(caps).map_err(|error| OpenError::NoThread { error })?;
         }
         let owners = (Owner::new().map_err(OpenError::NoMemory)?, Owner::new().map_err(OpenError::NoMemory)?);
-        let mut node = NodeState::new(engine, Owned::new(owners.0, transport), clock, self.large.unwrap_or(LARGE));
+        let mut node = NodeState::new(engine, Owned::new(owners.0, transport), clock);
         node.membership = self.place.map(Membership::new);
         node.exhale();
-        let node = Node { state: ProcessRc::new(owners.1, node).map_err(OpenError::NoMemory)?, name, idle: self.idle };
-        self.peers_file.map_or(Ok(()), |path| node.load_peers(path))?;
-        Ok(node)
+        Ok(Node { state: ProcessRc::new(owners.1, node).map_err(OpenError::NoMemory)?, name, idle: self.idle })
     }
 
     fn config(&self, name: Name, caps: &Caps) -> Result<Config, OpenError> {

@@ -9,7 +9,7 @@ use am_ring::Frame;
 use am_wire::frame::MIN_FRAME;
 use am_wire::{Buffer, Class, Framing, MAX_WORDS, WORD_BYTES};
 
-use crate::node_state::{NodeState, NodeWeak, borrow_to_drop, put_words};
+use crate::node_state::{LARGE, NodeState, NodeWeak, borrow_to_drop, put_words};
 use crate::{Connection, Endpoint, HandlerId, RequestError, Token};
 
 /// A request or a reply whose payload is written where it leaves from: NIC
@@ -269,7 +269,7 @@ impl NodeState {
         self.core()
             .send(flow, class, handler.0, words, frame, body, write)
             .map_err(|(error, frame)| (error.into(), frame))?;
-        if body >= self.large {
+        if body >= LARGE {
             self.engine.send_early(&mut **self.transport);
         }
         Ok(())

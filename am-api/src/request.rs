@@ -4,7 +4,7 @@ use std::io::IoSlice;
 
 use am_wire::Class;
 
-use crate::node_state::Payload;
+use crate::node_state::{LARGE, Payload};
 use crate::{Connection, Endpoint, HandlerId, RequestError};
 
 impl<S> Endpoint<S> {
@@ -63,7 +63,7 @@ impl<S> Endpoint<S> {
             return Err(node.note_refused(self.id, to.0, RequestError::NoFrame));
         };
         let bytes = payload.bytes();
-        if bytes >= node.large {
+        if bytes >= LARGE {
             node.engine.pool().prefetch_next(bytes);
         }
         let sent = node.send(to.0, Class::Request, handler, words, payload, frame);

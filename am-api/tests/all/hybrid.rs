@@ -48,24 +48,6 @@ fn what_is_built_in_place_arrives() {
     assert!(beta.state == sent);
 }
 
-/// Where large begins is a matter of speed only.
-#[test]
-fn any_message_may_be_large() {
-    for large in [0, 100, usize::MAX] {
-        let [left, right] = loopback::pair().map(|plug| plug.open().expect("memory"));
-        let mut alpha = Side::<()>::open(plain("alpha").large(large), Box::new(left));
-        let mut beta = Side::<Vec<usize>>::open(plain("beta"), Box::new(right));
-        beta.endpoint.on_request(SINK, |got, Request { message: request, .. }| got.push(request.payload().len()));
-        let to = connect(&mut alpha, &mut beta);
-        for length in 0..300 {
-            until(&mut alpha, &mut beta, "room", |alpha, _| {
-                alpha.endpoint.try_request(to, SINK, &[], &vec![1; length]).is_ok()
-            });
-        }
-        until(&mut alpha, &mut beta, "all here", |_, beta| beta.state.len() == 300);
-    }
-}
-
 #[test]
 fn it_is_as_large_as_a_frame_and_no_larger() {
     let (alpha, _beta, to) = sides();

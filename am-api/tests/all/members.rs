@@ -95,7 +95,8 @@ fn a_file_of_peers_is_loaded_and_loaded_again() {
     let (mut beta, mut gamma) = (udp("beta"), udp("gamma"));
     let places = [beta.node.local_address(), gamma.node.local_address()];
     fs::write(&path, format!("# the segment\nbeta {}\nstatic 02:00:00:00:00:07\n", places[0])).unwrap();
-    let alpha = Node::builder("alpha").peers_file(&path).open("udp:127.0.0.1:0").unwrap();
+    let alpha = Node::open("alpha", "udp:127.0.0.1:0").unwrap();
+    alpha.load_peers(&path).unwrap();
     let mut alpha = Side { endpoint: alpha.endpoint::<()>("main").unwrap(), node: alpha, state: () };
     until(&mut alpha, &mut beta, "found", |alpha, _| known(&alpha.node) == ["beta", "static"]);
     connect(&mut alpha, &mut beta);
@@ -120,6 +121,6 @@ fn an_error_in_a_file_of_peers_names_file_and_line_and_leaves_the_table() {
     assert!(error.contains("line 1: `udp:nowhere`"), "{error}");
     assert!(load("beta 02:00:00:00:00:07\n").is_ok());
     assert_eq!(known(&alpha.node), ["beta"]);
-    let missing = Node::builder("beta").peers_file(directory.path().join("none")).open("udp:127.0.0.1:0").unwrap_err();
+    let missing = alpha.node.load_peers(directory.path().join("none")).unwrap_err();
     assert!(missing.to_string().contains("none: No such file"), "{missing}");
 }
