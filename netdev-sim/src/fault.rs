@@ -1,6 +1,6 @@
 //! Random draws: whether a fault strikes. And how a NIC's driver hands over a frame: whole, or in a wrong form.
 //!
-//! Each wrong form is the behaviour of a driver in Linux. `docs/nics.md` names the driver and the place in its source.
+//! Each wrong form is the behaviour of a driver in Linux. `docs/nics.md` names the drivers.
 //! None of these drivers counts an error: to the XDP program and its user, each part is a good frame.
 
 use rand::Rng;
